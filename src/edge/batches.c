@@ -113,14 +113,24 @@ static int32_t try_round(const struct culm_edge_choices *choices, int32_t count,
     return best;
 }
 
-#define WORK 20000000ll
+#define WORK 2500000ll
+#define TICKS_MAX 512
 
-static int32_t quick_ticks(int32_t count) {
-    int64_t ticks = 2;
-    while (ticks < 512 && (int64_t)count * count * 4 * ticks * ticks < WORK) {
+int64_t culm_edge_batches_work(int32_t count, int32_t ticks) {
+    return (int64_t)count * count * ticks * ticks / 2;
+}
+
+int32_t culm_edge_ticks(int32_t count, int64_t most_work) {
+    int32_t ticks = 2;
+    while (ticks < TICKS_MAX && culm_edge_batches_work(count, ticks) < most_work) {
         ticks++;
     }
-    return (int32_t)(ticks < 2 * count ? 2 * count : ticks);
+    return ticks < count ? count : ticks;
+}
+
+static int32_t quick_ticks(int32_t count) {
+    int32_t ticks = culm_edge_ticks(count, WORK);
+    return ticks < 2 * count ? 2 * count : ticks;
 }
 
 enum culm_status culm_edge_batches(const struct culm_edge_choices *choices, int32_t count,

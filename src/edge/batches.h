@@ -33,10 +33,15 @@ struct culm_edge_choices {
     struct culm_edge_choice choice[CULM_EDGE_CHOICES_MAX];
 };
 
-/* Chooses one of each; `ticks`: how finely time is counted, 0: as finely as is quick.
+/* Chooses one of each; `ticks`: how finely time is counted, 0: as finely as is quick [culm_edge_ticks].
  * ret_chosen[count]. ret_least: the least share; may be NULL. CULM_ERR_MEMORY. */
 enum culm_status culm_edge_batches(const struct culm_edge_choices *choices, int32_t count,
                                    int32_t ticks, int32_t *ret_chosen, double *ret_least);
+
+/* How finely time may be counted within so much work, at the least a tick each, and what is done then; in
+ * the units of culm_edge_cycle_work. */
+int32_t culm_edge_ticks(int32_t count, int64_t most_work);
+int64_t culm_edge_batches_work(int32_t count, int32_t ticks);
 
 /* The share of one choice in a round of `round_ns`. */
 double culm_edge_share(const struct culm_edge_choices *choices, int32_t chosen, double round_ns);

@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#define WORK 60000000ll /* tensors looked at while an order is improved */
-
 struct search {
     const struct culm_edge_layout *layout;
     const size_t *activation_bytes;
@@ -14,7 +12,7 @@ struct search {
     int64_t best_bytes; /* -1: none yet */
     uint64_t best_ns;   /* that prefixes save in a round of it */
     bool kin;           /* some queries have a prefix in common */
-    int64_t work;
+    int64_t work, most_work;
     bool failed;
 };
 
@@ -23,7 +21,7 @@ static int64_t bytes_of(struct search *search, const int32_t *order) {
         culm_edge_cycle_bytes(search->layout, order, search->count, search->activation_bytes,
                               search->frames_bytes, CULM_EDGE_BELADY, NULL);
     search->failed |= bytes < 0;
-    search->work += 8ll * search->count * (search->layout->tensor_count + 16);
+    search->work += culm_edge_cycle_work(search->layout, search->count);
     return bytes;
 }
 
@@ -74,6 +72,14 @@ static void try_all(struct search *search, int32_t at) {
     }
 }
 
+static int64_t all_work(const struct search *search) {
+    int64_t orders = 1;
+    for (int32_t i = 2; i < search->count; i++) {
+        orders *= i;
+    }
+    return orders * culm_edge_cycle_work(search->layout, search->count);
+}
+
 /* Bytes of `to` that `from` does not have. */
 static size_t distance(const struct culm_edge_layout *layout, int32_t from, int32_t to) {
     const struct culm_edge_query *one = &layout->query[from], *other = &layout->query[to];
@@ -107,7 +113,7 @@ static void nearest_neighbours(struct search *search) {
 
 static bool turned_round(struct search *search) {
     for (int32_t from = 1; from < search->count - 1; from++) {
-        for (int32_t to = from + 1; to < search->count && search->work < WORK; to++) {
+        for (int32_t to = from + 1; to < search->count && search->work < search->most_work; to++) {
             memcpy(search->order, search->best, sizeof search->order);
             for (int32_t i = from, j = to; i < j; i++, j--) {
                 swap(&search->order[i], &search->order[j]);
@@ -122,7 +128,7 @@ static bool turned_round(struct search *search) {
 
 static bool moved(struct search *search) {
     for (int32_t from = 1; from < search->count; from++) {
-        for (int32_t to = 1; to < search->count && search->work < WORK; to++) {
+        for (int32_t to = 1; to < search->count && search->work < search->most_work; to++) {
             memcpy(search->order, search->best, sizeof search->order);
             int32_t query = search->order[from];
             memmove(search->order + from, search->order + from + 1,
@@ -149,29 +155,34 @@ int32_t culm_edge_order_given(const struct culm_edge_layout *layout, int32_t *re
 }
 
 int32_t culm_edge_order(const struct culm_edge_layout *layout, const size_t *activation_bytes,
-                        size_t frames_bytes, int32_t *ret_order) {
+                        size_t frames_bytes, int64_t most_work, int32_t *ret_order,
+                        int64_t *ret_work) {
     struct search search = {.layout = layout,
                             .activation_bytes = activation_bytes,
                             .frames_bytes = frames_bytes,
-                            .best_bytes = -1};
+                            .best_bytes = -1,
+                            .most_work = most_work};
     search.count = culm_edge_order_given(layout, search.order);
     for (int32_t i = 0; i < search.count; i++) {
         for (int32_t j = 0; j < i; j++) {
             search.kin |= culm_edge_prefix_of_both(layout, search.order[i], search.order[j]) >= 0;
         }
     }
-    if (search.count <= CULM_EDGE_ORDER_EXACT) {
+    if (search.count <= CULM_EDGE_ORDER_EXACT && all_work(&search) <= most_work) {
         try_all(&search, 1);
     } else {
         consider(&search, search.order);
         nearest_neighbours(&search);
         consider(&search, search.order);
-        while ((search.best_bytes > 0 || search.kin) && search.work < WORK &&
+        while ((search.best_bytes > 0 || search.kin) && search.work < most_work &&
                (turned_round(&search) || moved(&search))) {
         }
     }
     if (search.failed) {
         return -1;
+    }
+    if (ret_work) {
+        *ret_work = search.work;
     }
     memcpy(ret_order, search.best, (size_t)search.count * sizeof *ret_order);
     return search.count;

@@ -80,10 +80,57 @@ static struct culm_edge_choices choices_of(const struct culm_edge_layout *layout
     return choices;
 }
 
+/* What is spent on a plan. */
+struct effort {
+    int64_t work, most; /* most 0: no bound */
+    int32_t count;      /* of an order that was found for longer visits; 0: none yet */
+    int32_t order[CULM_EDGE_QUERIES_MAX];
+};
+
+static bool can_afford(const struct effort *effort, int64_t work) {
+    return !effort->most || effort->work + work <= effort->most;
+}
+
+/* In a hurry the order is looked for once: it hardly depends on how long visits are. */
+static enum culm_status find_order(const struct culm_edge_layout *layout,
+                                   const struct culm_edge_plan_options *options,
+                                   const size_t *activations, size_t frames, struct effort *effort,
+                                   struct culm_edge_plan *plan) {
+    int64_t work = 0;
+    if (options->given_order) {
+        plan->count = culm_edge_order_given(layout, plan->order);
+    } else if (effort->most && effort->count) {
+        plan->count = effort->count;
+        memcpy(plan->order, effort->order, sizeof plan->order);
+    } else {
+        plan->count = culm_edge_order(layout, activations, frames,
+                                      effort->most ? effort->most / 4 : CULM_EDGE_ORDER_WORK,
+                                      plan->order, &work);
+        if (plan->count < 0) {
+            return CULM_ERR_MEMORY;
+        }
+        effort->count = plan->count;
+        memcpy(effort->order, plan->order, sizeof plan->order);
+    }
+    effort->work += work;
+    return CULM_OK;
+}
+
+static int32_t ticks_for(const struct effort *effort, int32_t count) {
+    return effort->most ? culm_edge_ticks(count, effort->most / 4) : 0;
+}
+
+/* What it takes to work out one plan more, once there is an order. */
+static int64_t next_work(const struct culm_edge_layout *layout, const struct effort *effort) {
+    int32_t count = effort->count ? effort->count : layout->query_count;
+    return CULM_EDGE_EVICTIONS * culm_edge_cycle_work(layout, count) +
+           culm_edge_batches_work(count, ticks_for(effort, count));
+}
+
 /* The plan as it is worked out for visits of at most `visit` frames. */
 static enum culm_status work_out(const struct culm_edge_layout *layout,
                                  const struct culm_edge_plan_options *options, int32_t visit,
-                                 struct culm_edge_plan *ret_plan) {
+                                 struct effort *effort, struct culm_edge_plan *ret_plan) {
     size_t activations[CULM_EDGE_QUERIES_MAX] = {0}, missing[CULM_EDGE_QUERIES_MAX] = {0};
     struct culm_edge_choices choices[CULM_EDGE_QUERIES_MAX];
     int32_t chosen[CULM_EDGE_QUERIES_MAX];
@@ -93,10 +140,10 @@ static enum culm_status work_out(const struct culm_edge_layout *layout,
         const struct culm_edge_query *query = &layout->query[q];
         activations[q] = query->gone ? 0 : query->activation_bytes[batch_within(layout, q, visit)];
     }
-    plan.count = options->given_order ? culm_edge_order_given(layout, plan.order)
-                                      : culm_edge_order(layout, activations, frames, plan.order);
+    enum culm_status status = find_order(layout, options, activations, frames, effort, &plan);
     plan.round_bytes = -1;
-    for (int e = 0; plan.count >= 0 && e < CULM_EDGE_EVICTIONS; e++) {
+    effort->work += next_work(layout, effort);
+    for (int e = 0; status == CULM_OK && e < CULM_EDGE_EVICTIONS; e++) {
         size_t lacks[CULM_EDGE_QUERIES_MAX] = {0};
         int64_t bytes = culm_edge_cycle_bytes(layout, plan.order, plan.count, activations, frames,
                                               (enum culm_edge_eviction)e, lacks);
@@ -109,13 +156,12 @@ static enum culm_status work_out(const struct culm_edge_layout *layout,
             memcpy(missing, lacks, sizeof missing);
         }
     }
-    if (plan.count < 0) {
-        return CULM_ERR_MEMORY;
-    }
-    for (int32_t i = 0; i < plan.count; i++) {
+    for (int32_t i = 0; i < plan.count && status == CULM_OK; i++) {
         choices[i] = choices_of(layout, plan.order[i], visit, missing[(i + 1) % plan.count]);
     }
-    enum culm_status status = culm_edge_batches(choices, plan.count, 0, chosen, &plan.least_share);
+    status = status ? status
+                    : culm_edge_batches(choices, plan.count, ticks_for(effort, plan.count), chosen,
+                                        &plan.least_share);
     for (int32_t i = 0; status == CULM_OK && i < plan.count; i++) {
         bool samples = layout->query[plan.order[i]].every_ns > 0; /* its share is not what counts */
         plan.visit[plan.order[i]] =
@@ -131,14 +177,15 @@ static enum culm_status work_out(const struct culm_edge_layout *layout,
 struct best {
     struct culm_edge_plan plan;
     struct culm_edge_trial brief, lasting;
-    bool found;
+    bool found, played;
     const struct culm_edge_stop *stop;
+    struct effort *effort;
 };
 
 /* Nothing more is tried. */
 static bool is_over(const struct best *best) {
-    return best->found &&
-           (culm_edge_trial_whole(&best->lasting) || culm_edge_asked_to_stop(best->stop));
+    return best->found && ((best->played && culm_edge_trial_whole(&best->lasting)) ||
+                           culm_edge_asked_to_stop(best->stop));
 }
 
 /* A short trial says quickly what is no better; a few rounds that happen to go well say little, so what
@@ -146,16 +193,19 @@ static bool is_over(const struct best *best) {
 static enum culm_status consider(const struct culm_edge_layout *layout,
                                  const struct culm_edge_plan *plan, struct best *best) {
     struct culm_edge_trial brief, lasting;
-    if (is_over(best)) {
+    int64_t work = culm_edge_trial_work(layout, plan);
+    if (is_over(best) || !can_afford(best->effort, work)) {
         return CULM_OK;
     }
+    best->effort->work += culm_edge_trial_brief_work(work);
     enum culm_status status = culm_edge_trial_run(layout, plan, false, &brief);
     if (status != CULM_OK || (best->found && !culm_edge_trial_better(&brief, &best->brief))) {
         return status;
     }
+    best->effort->work += work - culm_edge_trial_brief_work(work);
     status = culm_edge_trial_run(layout, plan, true, &lasting);
     if (status == CULM_OK && (!best->found || culm_edge_trial_better(&lasting, &best->lasting))) {
-        *best = (struct best){*plan, brief, lasting, true, best->stop};
+        *best = (struct best){*plan, brief, lasting, true, true, best->stop, best->effort};
         best->plan.least_share = lasting.count ? lasting.share[0] : 1;
     }
     return status;
@@ -264,33 +314,70 @@ bool culm_edge_plan_same(const struct culm_edge_plan *one, const struct culm_edg
     return same;
 }
 
+/* By what is expected of it, without playing it through. */
+static void expect(const struct culm_edge_plan *plan, struct best *best) {
+    if (!best->found || plan->least_share > best->plan.least_share) {
+        best->plan = *plan;
+        best->found = true;
+    }
+}
+
+/* With each of the ways in which it can be run. */
+static enum culm_status consider_ways(const struct culm_edge_layout *layout,
+                                      const struct culm_edge_plan *worked_out, struct best *best) {
+    enum culm_status status = CULM_OK;
+    for (int way = 0; way < 4 && status == CULM_OK && !is_over(best); way++) {
+        struct culm_edge_plan plan = *worked_out;
+        plan.patient = way & 1;
+        plan.passes = way & 2 ? 0 : PASSES;
+        status = consider(layout, &plan, best);
+    }
+    return status;
+}
+
+/* What can be afforded of playing plans that are worked out: first the one that is expected to be best. */
+static enum culm_status play(const struct culm_edge_layout *layout,
+                             const struct culm_edge_plan *worked_out, int32_t count,
+                             struct best *best) {
+    struct culm_edge_plan first = best->plan;
+    if (!can_afford(best->effort, culm_edge_trial_work(layout, &first))) {
+        return CULM_OK;
+    }
+    best->found = false;
+    enum culm_status status = consider(layout, &first, best);
+    for (int32_t i = 0; i < count && status == CULM_OK; i++) {
+        status = consider_ways(layout, &worked_out[i], best);
+    }
+    return status;
+}
+
+#define VISITS 5 /* that are tried at most */
+
 /* Plans as they are worked out, for visits of ever fewer frames. */
 static enum culm_status try_worked_out(const struct culm_edge_layout *layout,
                                        const struct culm_edge_plan_options *options,
                                        struct best *best) {
+    struct culm_edge_plan plan[VISITS];
+    int32_t count = 0;
     enum culm_status status = CULM_OK;
     int32_t from = options->visit ? options->visit : 8, to = options->visit ? from : 1;
     for (int32_t visit = from; visit >= 1 && status == CULM_OK && !is_over(best); visit /= 2) {
-        struct culm_edge_plan plan;
-        if (visit < to && best->found) {
+        if (best->found &&
+            (visit < to || !can_afford(best->effort, next_work(layout, best->effort)))) {
             break;
         }
         if (!fits(layout, visit)) {
             continue;
         }
-        status = work_out(layout, options, visit, &plan);
-        for (int way = 0; way < (options->quick ? 1 : 4) && status == CULM_OK && !is_over(best);
-             way++) {
-            plan.patient = way & 1;
-            plan.passes = way & 2 ? 0 : PASSES;
-            if (!options->quick) {
-                status = consider(layout, &plan, best);
-            } else if (!best->found || plan.least_share > best->plan.least_share) {
-                best->plan = plan;
-                best->lasting = (struct culm_edge_trial){.count = 1};
-                best->found = true;
-            }
+        status = work_out(layout, options, visit, best->effort, &plan[count]);
+        if (status == CULM_OK && (options->quick || best->effort->most)) {
+            expect(&plan[count++], best);
+        } else if (status == CULM_OK) {
+            status = consider_ways(layout, &plan[count], best);
         }
+    }
+    if (status == CULM_OK && best->found && !options->quick && best->effort->most) {
+        status = play(layout, plan, count, best);
     }
     return status;
 }
@@ -300,13 +387,14 @@ enum culm_status culm_edge_plan(const struct culm_edge_layout *layout,
                                 struct culm_edge_plan *ret_plan, struct culm_error *error) {
     static const struct culm_edge_plan_options none;
     options = options ? options : &none;
-    struct best best = {.stop = options->stop};
+    struct effort effort = {.most = options->work};
+    struct best best = {.stop = options->stop, .effort = &effort};
     enum culm_status status = culm_edge_layout_check(layout, error);
     if (status != CULM_OK) {
         return status;
     }
     status = try_worked_out(layout, options, &best);
-    if (status == CULM_OK && best.found && !options->quick && !options->visit) {
+    if (status == CULM_OK && best.played && !options->visit) {
         status = improve(layout, &best);
         if (status == CULM_OK && options->other && can_be_run(layout, options->other)) {
             status = consider(layout, options->other, &best);
@@ -320,5 +408,6 @@ enum culm_status culm_edge_plan(const struct culm_edge_layout *layout,
                               layout->query_count);
     }
     *ret_plan = best.plan;
+    ret_plan->work = effort.work;
     return CULM_OK;
 }

@@ -8,6 +8,9 @@
  * `tries` plans that differ from the best in one thing (two places of the order, a visit, what is evicted)
  * are played too, one after the other.
  *
+ * Where frames wait, what that may take is bounded by counting it: of many queries the order is improved less, and few
+ * plans or none are played.
+ *
  * Thread: any. No clock and no dice: the same layout has the same plan.
  */
 #ifndef CULM_EDGE_PLAN_H
@@ -25,6 +28,7 @@ struct culm_edge_plan {
     int32_t passes;      /* how often a query may lose frames by being passed over */
     int64_t round_bytes; /* loaded in a round */
     double least_share;  /* as expected */
+    int64_t work;        /* what it took to find it, in the units of culm_edge_cycle_work */
 };
 
 /* Whether to make do with what has been found so far; asked before each trial, on the planning thread. */
@@ -38,10 +42,13 @@ struct culm_edge_plan_options {
     int32_t visit;    /* of every query; 0: the best */
     bool quick;       /* nothing is played through */
     int32_t tries;    /* plans near the best one that are played besides: some ms each */
+    int64_t
+        work; /* what may be spent, in such units; at least one plan is worked out. 0: no bound */
     const struct culm_edge_stop *stop;  /* once it is asked for no more are tried. NULL: none */
     const struct culm_edge_plan *other; /* is tried as well, if it can be run; NULL: none */
 };
-#define CULM_EDGE_PLAN_TRIES 200 /* where there is a second to spare */
+#define CULM_EDGE_PLAN_TRIES 200        /* where there is a second to spare */
+#define CULM_EDGE_PLAN_HASTE 20000000ll /* units, where frames wait: some 40 ms */
 
 /* False where stop is NULL. */
 bool culm_edge_asked_to_stop(const struct culm_edge_stop *stop);

@@ -188,6 +188,10 @@ static size_t visit(struct culm_edge_residency *residency, const int32_t *order,
 
 #define ROUNDS 8 /* the second half counts; the first fills the memory */
 
+int64_t culm_edge_cycle_work(const struct culm_edge_layout *layout, int32_t count) {
+    return (int64_t)ROUNDS * count * (layout->tensor_count + 16);
+}
+
 int64_t culm_edge_cycle_bytes(const struct culm_edge_layout *layout, const int32_t *order,
                               int32_t count, const size_t *activation_bytes, size_t frames_bytes,
                               enum culm_edge_eviction eviction, size_t *ret_missing) {

@@ -69,5 +69,7 @@ int32_t culm_edge_residency_victims(struct culm_edge_residency *residency, size_
 int64_t culm_edge_cycle_bytes(const struct culm_edge_layout *layout, const int32_t *order,
                               int32_t count, const size_t *activation_bytes, size_t frames_bytes,
                               enum culm_edge_eviction eviction, size_t *ret_missing);
+/* How many tensors are looked at for that: some 2 ns each. */
+int64_t culm_edge_cycle_work(const struct culm_edge_layout *layout, int32_t count);
 
 #endif

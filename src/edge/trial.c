@@ -9,6 +9,7 @@
 #define NS_MIN 2000000000ull
 #define NS_MAX 12000000000ull
 #define WORK 3000000.0 /* frames times queries that are played through at most */
+#define FRAME_WORK 500 /* of a frame, times queries */
 #define LASTING 5
 #define SAME_SHARE 0.01 /* shares that round to the same of these steps are the same, */
 #define SAME_MEAN 0.001 /* and so are means */
@@ -18,8 +19,9 @@ static int ascending(const void *a, const void *b) {
     return (one > other) - (one < other);
 }
 
-/* How long it takes to see what becomes of a plan. */
-static uint64_t span_of(const struct culm_edge_layout *layout, const struct culm_edge_plan *plan) {
+/* How long it takes to see what becomes of a plan; and how many frames come in each of that, for all. */
+static uint64_t span_of(const struct culm_edge_layout *layout, const struct culm_edge_plan *plan,
+                        double *ret_frames_per_ns) {
     uint64_t slowest = 0;
     double frames_per_ns = 0;
     for (int32_t i = 0; i < plan->count; i++) {
@@ -31,16 +33,28 @@ static uint64_t span_of(const struct culm_edge_layout *layout, const struct culm
     }
     uint64_t span = slowest * FRAMES;
     span = span < NS_MIN ? NS_MIN : span > NS_MAX ? NS_MAX : span;
+    *ret_frames_per_ns = frames_per_ns;
     double most = WORK / (frames_per_ns * (plan->count + 1) * 40);
     return (double)span > most ? (uint64_t)most : span;
 }
+
+int64_t culm_edge_trial_work(const struct culm_edge_layout *layout,
+                             const struct culm_edge_plan *plan) {
+    double frames_per_ns, span = (double)span_of(layout, plan, &frames_per_ns);
+    return (int64_t)(span * (1 + LASTING) * frames_per_ns * (plan->count + 1) * FRAME_WORK);
+}
+
+int64_t culm_edge_trial_brief_work(int64_t work) { return work / (1 + LASTING); }
 
 enum culm_status culm_edge_trial_run(const struct culm_edge_layout *layout,
                                      const struct culm_edge_plan *plan, bool lasting,
                                      struct culm_edge_trial *ret_trial) {
     struct culm_edge_totals totals[CULM_EDGE_QUERIES_MAX];
+    double frames_per_ns;
     const struct culm_edge_virtual_options options = {
-        .layout = layout, .plan = plan, .for_ns = span_of(layout, plan) * (lasting ? LASTING : 1)};
+        .layout = layout,
+        .plan = plan,
+        .for_ns = span_of(layout, plan, &frames_per_ns) * (lasting ? LASTING : 1)};
     enum culm_status status = culm_edge_virtual_run(&options, totals, NULL);
     struct culm_edge_trial trial = {0};
     for (int32_t i = 0; status == CULM_OK && i < plan->count; i++) {

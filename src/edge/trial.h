@@ -24,6 +24,10 @@ struct culm_edge_trial {
 enum culm_status culm_edge_trial_run(const struct culm_edge_layout *layout,
                                      const struct culm_edge_plan *plan, bool lasting,
                                      struct culm_edge_trial *ret_trial);
+/* What both trials of a plan take, in the units of culm_edge_cycle_work; and of that the short one. */
+int64_t culm_edge_trial_work(const struct culm_edge_layout *layout,
+                             const struct culm_edge_plan *plan);
+int64_t culm_edge_trial_brief_work(int64_t work);
 /* Both of the same queries and equally long. A strict order: what is better than a better one is better. */
 bool culm_edge_trial_better(const struct culm_edge_trial *one, const struct culm_edge_trial *other);
 /* Nothing can be better: all frames were answered in time, or all but one in 2,000. */

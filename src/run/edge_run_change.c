@@ -17,7 +17,6 @@
 #define TIMES_NS 5000000000ull /* how often run times are compared with what was expected */
 #define AGAIN_NS 5000000000ull /* from a round that was refused until it is tried again */
 #define TIMES_OFF 0.15         /* how far they may be apart */
-#define PLAYED_QUERIES 8       /* with more, plans are only worked out */
 
 /* --- layouts --- */
 
@@ -27,14 +26,10 @@ static enum culm_status relay(struct culm_edge_running *run, const struct culm_e
                               struct culm_error *error) {
     struct culm_edge_laid *laid = NULL;
     struct culm_edge_plan plan = made ? *made : (struct culm_edge_plan){0};
-    int32_t there = 0;
     enum culm_status status = culm_edge_running_lay(run, &laid, error);
-    for (int32_t q = 0; q < run->query_count; q++) {
-        there += !run->query[q].gone;
-    }
     const struct culm_edge_plan_options how = {
         .given_order = run->catalog[0]->workload.edge.order == CULM_EDGE_ORDER_GIVEN,
-        .quick = there > PLAYED_QUERIES};
+        .work = CULM_EDGE_PLAN_HASTE};
     status = status || made ? status : culm_edge_plan(&laid->layout, &how, &plan, error);
     if (status == CULM_OK) {
         run->next = laid;

@@ -86,7 +86,7 @@ static int check_order(uint64_t seed, struct order_totals *totals) {
     for (int32_t q = 0; q < layout->query_count; q++) {
         activations[q] = layout->query[q].activation_bytes[0];
     }
-    int32_t count = culm_edge_order(layout, activations, frames, order);
+    int32_t count = culm_edge_order(layout, activations, frames, CULM_EDGE_ORDER_WORK, order, NULL);
     int64_t bytes =
         culm_edge_cycle_bytes(layout, order, count, activations, frames, CULM_EDGE_BELADY, NULL);
     if (count <= 5) {
