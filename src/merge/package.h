@@ -58,6 +58,8 @@ struct culm_package_query {
 
 struct culm_package_round {
     int64_t number;
+    char digest
+        [CULM_SHA256_HEX]; /* of its file: a package that is made anew may have the number again */
     struct culm_package_query *query;
     int32_t query_count, query_capacity;
     struct culm_package_tensor *tensor; /* each once */
@@ -73,8 +75,8 @@ enum culm_status culm_package_open(const char *dir, struct culm_package_round *r
 enum culm_status culm_package_open_round(const char *dir, int64_t number,
                                          struct culm_package_round *ret_round,
                                          struct culm_error *error);
-/* Whether another round than `number` counts by now; cheap. False also when that cannot be read. */
-bool culm_package_moved(const char *dir, int64_t number);
+/* Whether another round than that counts by now; cheap. False also when that cannot be read. */
+bool culm_package_moved(const char *dir, int64_t number, const char *digest);
 void culm_package_round_release(struct culm_package_round *round); /* fine on a zeroed struct */
 
 int32_t culm_package_query_find(const struct culm_package_round *round,

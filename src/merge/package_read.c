@@ -333,8 +333,8 @@ static enum culm_status read_round(const char *dir, int64_t number, const char *
     if (status == CULM_ERR_NOT_FOUND) {
         status = bad(name, error, "it is missing; copy the package again");
     }
-    if (status == CULM_OK && digest && !(status = culm_sha256_of(text, len, found)) &&
-        strcmp(found, digest) != 0) {
+    status = status ? status : culm_sha256_of(text, len, found);
+    if (status == CULM_OK && digest && strcmp(found, digest) != 0) {
         status = bad(name, error, "not what 'current' says; copy the package again");
     }
     if (status == CULM_OK) {
@@ -345,6 +345,7 @@ static enum culm_status read_round(const char *dir, int64_t number, const char *
         status = bad(name, error, "the file of another round");
     }
     if (status == CULM_OK) {
+        memcpy(ret_round->digest, found, sizeof found);
         status = compare_sizes(dir, ret_round, error);
     }
     if (status != CULM_OK) {
@@ -377,11 +378,12 @@ enum culm_status culm_package_open_round(const char *dir, int64_t number,
     return read_round(dir, number, NULL, ret_round, error);
 }
 
-bool culm_package_moved(const char *dir, int64_t number) {
+bool culm_package_moved(const char *dir, int64_t number, const char *digest) {
     struct culm_error ignored = {0};
-    char digest[CULM_SHA256_HEX];
+    char digest_now[CULM_SHA256_HEX];
     int64_t now;
-    return read_current(dir, &now, digest, &ignored) == CULM_OK && now != number;
+    return read_current(dir, &now, digest_now, &ignored) == CULM_OK &&
+           (now != number || strcmp(digest_now, digest) != 0);
 }
 
 enum culm_status culm_package_read(const char *dir, const struct culm_package_tensor *tensor,

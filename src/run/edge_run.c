@@ -114,7 +114,8 @@ static void on_tick(void *ctx) {
         run->failed = error;
     }
     reload_if_wanted(run);
-    if (run->package && !run->next && culm_package_moved(run->package, run->round)) {
+    if (run->package && !run->next &&
+        culm_package_moved(run->package, run->round, run->round_digest)) {
         culm_edge_running_round(run);
     }
     culm_edge_running_settle(run);

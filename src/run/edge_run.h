@@ -110,11 +110,19 @@ struct edge_query {
     struct edge_picture picture[CULM_EDGE_PICTURES];
 };
 
+/* What tells a file from what it was, or from another in its place. */
+struct edge_stamp {
+    uint64_t device, inode, size;
+    int64_t modified_ns, changed_ns;
+};
+
 /* A source as a package has it. */
 struct edge_tensor {
     struct culm_package_tensor of;
-    bool turned;   /* in memory it is as culm_graph_turn makes it */
-    bool verified; /* its digest was compared */
+    bool turned; /* in memory it is as culm_graph_turn makes it */
+    /* Its digest was compared when its file was that one; of whoever reads. */
+    bool verified;
+    struct edge_stamp stamp;
 };
 
 /* What the last batch left at the front of the activations' memory. */
@@ -134,8 +142,7 @@ struct edge_frame {
 
 /* A file that has no name: units of many small tensors, each in one piece. Of whoever reads. */
 struct edge_spool {
-    int file; /* + 1; 0: none yet */
-    off_t end;
+    int file;  /* + 1; 0: none yet */
     off_t *at; /* [count] where the unit is; -1: not there */
     int32_t count, capacity;
     bool failed; /* nothing more is written to it */
@@ -232,6 +239,7 @@ struct culm_edge_running {
     const char *package;           /* NULL: none */
     char originals[CULM_PATH_MAX]; /* a package of what the given one does not have */
     int64_t round;                 /* of the package; -1: none */
+    char round_digest[CULM_SHA256_HEX];
     struct culm_edge_laid *laid, *next; /* that counts; that is to come */
     struct culm_edge_plan plan, next_plan;
     uint64_t plain;              /* queries that get their own weights, by what was chosen last */

@@ -56,6 +56,7 @@ struct before {
     int32_t *source[CULM_EDGE_QUERIES_MAX], *original[CULM_EDGE_QUERIES_MAX],
         *merged[CULM_EDGE_QUERIES_MAX];
     int64_t round;
+    char round_digest[CULM_SHA256_HEX];
     size_t placed;
 };
 
@@ -75,6 +76,7 @@ static bool remember(const struct culm_edge_running *run, struct before *before)
         .round = run->round,
         .placed = run->arena.placed,
     };
+    memcpy(before->round_digest, run->round_digest, sizeof before->round_digest);
     for (int32_t q = 0; q < run->query_count; q++) {
         const struct edge_query *query = &run->query[q];
         before->query_gone[q] = query->gone;
@@ -131,6 +133,7 @@ static void put_back(struct culm_edge_running *run, struct before *before) {
         run->feed[f].gone = before->feed_gone[f];
     }
     run->round = before->round; /* what was refused is tried again later */
+    memcpy(run->round_digest, before->round_digest, sizeof run->round_digest);
 }
 
 static void forget(struct before *before) {
@@ -155,7 +158,8 @@ enum culm_status culm_edge_running_try(struct culm_edge_running *run,
     if (status != CULM_OK) {
         put_back(run, &before);
     }
-    for (int32_t q = 0; q < run->query_count && run->round != before.round; q++) {
+    for (int32_t q = 0; q < run->query_count && strcmp(run->round_digest, before.round_digest) != 0;
+         q++) {
         culm_edge_running_forget_checks(&run->query[q]); /* they were of the round before */
     }
     pthread_mutex_unlock(&run->lock);

@@ -2,7 +2,8 @@
  * Loads: tensors read into the arena.
  *
  * A file is read past the cache of the system where that is possible, so that a load is what it costs;
- * with a rate, a load takes as long as at that rate. A tensor's digest is compared when it is first read.
+ * with a rate, a load takes as long as at that rate. A tensor's digest is compared when it is first read, and again when its
+ * file has changed since.
  *
  * A unit of many small tensors would be many files to open, which takes several times as long as their bytes
  * do: once read it is kept in one piece, as it lies in memory, in a file that has no name.
@@ -16,6 +17,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -42,8 +44,27 @@ struct reading {
     struct culm_package_tensor tensor;
     size_t bytes;
     bool turned, verified;
+    struct edge_stamp stamp; /* if verified */
     int32_t number;
 };
+
+static struct edge_stamp stamp_of(int fd) {
+    struct stat of;
+    if (fstat(fd, &of) != 0) {
+        return (struct edge_stamp){0};
+    }
+    return (struct edge_stamp){
+        .device = (uint64_t)of.st_dev,
+        .inode = (uint64_t)of.st_ino,
+        .size = (uint64_t)of.st_size,
+        .modified_ns = (int64_t)of.st_mtim.tv_sec * 1000000000 + of.st_mtim.tv_nsec,
+        .changed_ns = (int64_t)of.st_ctim.tv_sec * 1000000000 + of.st_ctim.tv_nsec};
+}
+
+static bool same_stamp(const struct edge_stamp *a, const struct edge_stamp *b) {
+    return a->device == b->device && a->inode == b->inode && a->size == b->size &&
+           a->modified_ns == b->modified_ns && a->changed_ns == b->changed_ns;
+}
 
 /* At least `bytes` from `offset` on, and no more than `room`. */
 static enum culm_status read_some(int fd, char *at, size_t offset, size_t bytes, size_t room,
@@ -90,11 +111,13 @@ static enum culm_status read_parts(const struct culm_edge_running *run,
     return status;
 }
 
-static enum culm_status read_and_verify(const struct culm_edge_running *run,
-                                        const struct reading *source, int fd, char *at, size_t room,
-                                        struct culm_error *error) {
+static enum culm_status read_and_verify(const struct culm_edge_running *run, struct reading *source,
+                                        int fd, char *at, size_t room, struct culm_error *error) {
     struct culm_sha256 hash = {0};
     char digest[CULM_SHA256_HEX];
+    struct edge_stamp stamp = stamp_of(fd);
+    source->verified &= same_stamp(&stamp, &source->stamp);
+    source->stamp = stamp; /* before it is read: what changes meanwhile has another one */
     if (source->verified) {
         return read_parts(run, source, fd, at, room, NULL, error);
     }
@@ -115,9 +138,8 @@ static enum culm_status read_and_verify(const struct culm_edge_running *run,
 }
 
 /* Past the cache if `direct`: then room is a whole number of pages. */
-static enum culm_status read_source(const struct culm_edge_running *run,
-                                    const struct reading *source, char *at, size_t room,
-                                    bool direct, struct culm_error *error) {
+static enum culm_status read_source(const struct culm_edge_running *run, struct reading *source,
+                                    char *at, size_t room, bool direct, struct culm_error *error) {
     int fd = direct ? open(source->path, O_RDONLY | O_CLOEXEC | O_DIRECT) : -1;
     bool past = fd >= 0;
     if (fd < 0) {
@@ -144,6 +166,7 @@ static enum culm_status describe(const struct culm_edge_running *run, int32_t nu
     source->tensor = tensor->of;
     source->turned = tensor->turned;
     source->verified = tensor->verified;
+    source->stamp = tensor->stamp;
     source->bytes = run->store.source[number].bytes;
     return culm_package_tensor_path(run->store.source[number].place ? run->originals : run->package,
                                     tensor->of.digest, source->path, error);
@@ -168,6 +191,7 @@ static enum culm_status read_sources(struct culm_edge_running *run,
             *ret_again = false;
             pthread_mutex_lock(&run->lock);
             run->tensor[source.number].verified = true;
+            run->tensor[source.number].stamp = source.stamp;
             pthread_mutex_unlock(&run->lock);
         }
         offset += culm_edge_round64(source.bytes);
@@ -221,6 +245,70 @@ static bool open_spool(struct culm_edge_running *run) {
     return fd >= 0;
 }
 
+/* Whether a layout that counts, or is to, has the unit. */
+static bool is_listed(const struct culm_edge_running *run, int32_t number) {
+    const struct culm_edge_laid *const laid[] = {run->laid, run->next};
+    for (int i = 0; i < 2; i++) {
+        for (int32_t q = 0; laid[i] && q < laid[i]->layout.query_count; q++) {
+            const struct culm_edge_query *query = &laid[i]->query[q];
+            for (int32_t k = 0; k < query->tensor_count; k++) {
+                if (query->tensor[k] == number) {
+                    return true;
+                }
+            }
+        }
+    }
+    return false;
+}
+
+/* Units of earlier layouts go: their space is used again. If they come again they are read again. */
+static void forget_unlisted(struct culm_edge_running *run) {
+    for (int32_t u = 0; u < run->spool.count; u++) {
+        if (run->spool.at[u] >= 0 && !is_listed(run, u)) {
+            run->spool.at[u] = -1;
+        }
+    }
+}
+
+/* The first place where nothing is. */
+static off_t place_for(const struct culm_edge_running *run, size_t bytes) {
+    const struct edge_spool *spool = &run->spool;
+    off_t at = 0;
+    for (int32_t u = 0; u < spool->count; u++) {
+        off_t end = spool->at[u] + (off_t)run->store.unit[u].bytes;
+        if (spool->at[u] >= 0 && spool->at[u] < at + (off_t)bytes && end > at) {
+            at = end;
+            u = -1; /* from the beginning */
+        }
+    }
+    return at;
+}
+
+/* What the file has of layouts that count, or are to, and what it has in all. */
+static void sum_kept(const struct culm_edge_running *run, size_t *ret_listed, size_t *ret_all) {
+    *ret_listed = *ret_all = 0;
+    for (int32_t u = 0; u < run->spool.count; u++) {
+        if (run->spool.at[u] >= 0) {
+            size_t bytes = run->store.unit[u].bytes;
+            *ret_all += bytes;
+            *ret_listed += is_listed(run, u) ? bytes : 0;
+        }
+    }
+}
+
+/* A place for a unit: what earlier layouts had is kept for as long as it is no more than what counts. */
+static off_t make_place(struct culm_edge_running *run, size_t bytes, bool lean) {
+    size_t listed, all;
+    pthread_mutex_lock(&run->lock);
+    sum_kept(run, &listed, &all);
+    if (lean || all > 2 * listed + bytes) {
+        forget_unlisted(run);
+    }
+    off_t at = place_for(run, bytes);
+    pthread_mutex_unlock(&run->lock);
+    return at;
+}
+
 /* What was read of many files. Where that cannot be kept, on a full disk, say, it is read of them again. */
 static void keep(struct culm_edge_running *run, int32_t number, char *at, size_t bytes) {
     struct edge_spool *spool = &run->spool;
@@ -230,13 +318,14 @@ static void keep(struct culm_edge_running *run, int32_t number, char *at, size_t
     while (spool->count <= number) {
         spool->at[spool->count++] = -1;
     }
-    if ((!spool->file && !open_spool(run)) ||
-        !spool_io(spool->file - 1, at, bytes, spool->end, true)) {
-        spool->failed = true;
-        return;
+    spool->at[number] = -1; /* it may have been there, and not been readable */
+    for (int lean = 0; lean < 2 && spool->at[number] < 0; lean++) {
+        off_t to = make_place(run, bytes, lean);
+        if ((spool->file || open_spool(run)) && spool_io(spool->file - 1, at, bytes, to, true)) {
+            spool->at[number] = to;
+        }
     }
-    spool->at[number] = spool->end;
-    spool->end += (off_t)bytes;
+    spool->failed = spool->at[number] < 0;
 }
 
 static bool is_kept(const struct culm_edge_running *run, int32_t number) {

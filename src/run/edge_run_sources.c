@@ -93,17 +93,18 @@ enum culm_status culm_edge_running_sources(struct culm_edge_running *run,
                                            struct culm_error *error) {
     struct culm_package_round round = {0};
     enum culm_status status = CULM_OK;
-    int64_t before = run->round;
-    if (run->package) {
-        status = culm_package_open(run->package, &round, error);
-        run->round = status == CULM_OK ? round.number : run->round;
+    bool other = false;
+    if (run->package && (status = culm_package_open(run->package, &round, error)) == CULM_OK) {
+        other = strcmp(run->round_digest, round.digest) != 0;
+        run->round = round.number;
+        memcpy(run->round_digest, round.digest, sizeof round.digest);
     }
     for (int32_t q = 0; q < run->query_count && status == CULM_OK; q++) {
         struct edge_query *query = &run->query[q];
         if (query->gone || query->original_of >= 0) {
             continue;
         }
-        if (run->round != before) { /* a new round is another chance */
+        if (other) { /* a new round is another chance */
             query->reverted = false;
         }
         int32_t of =

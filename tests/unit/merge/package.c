@@ -87,9 +87,14 @@ static void test_rounds(void **state) {
     assert_int_equal(culm_package_open(dir, &round, &error), CULM_ERR_NOT_FOUND);
     assert_int_equal(publish(NULL, dir, 0, &error), CULM_OK);
     assert_int_equal(expect_whole(dir, "round 0"), 0);
-    assert_false(culm_package_moved(dir, 0));
+    assert_int_equal(culm_package_open(dir, &round, &error), CULM_OK);
+    assert_false(culm_package_moved(dir, 0, round.digest));
+    round.digest[0] = round.digest[0] == '0' ? '1' : '0'; /* made anew under that number */
+    assert_true(culm_package_moved(dir, 0, round.digest));
+    round.digest[0] = round.digest[0] == '0' ? '1' : '0';
     assert_int_equal(publish(NULL, dir, 1, &error), CULM_OK);
-    assert_true(culm_package_moved(dir, 0));
+    assert_true(culm_package_moved(dir, 0, round.digest));
+    culm_package_round_release(&round);
     assert_int_equal(expect_whole(dir, "round 1"), 1);
     assert_int_equal(culm_package_open(dir, &round, &error), CULM_OK);
     assert_int_equal(round.tensor_count, 5);
