@@ -91,18 +91,10 @@ static void on_stop(void *ctx) {
     culm_edge_scheduler_stop(run->scheduler);
 }
 
-/* One change at a time. */
-static void reload_if_wanted(struct culm_edge_running *run) {
-    if (run->again && !run->next) {
-        run->again = false;
-        culm_edge_running_reload(run);
-    }
-}
-
 static void on_again(void *ctx) {
     struct culm_edge_running *run = ctx;
     run->again = true;
-    reload_if_wanted(run);
+    culm_edge_running_reload(run);
 }
 
 static void on_tick(void *ctx) {
@@ -113,7 +105,7 @@ static void on_tick(void *ctx) {
     if (culm_edge_running_slots(run, &error) != CULM_OK && run->failed.status == CULM_OK) {
         run->failed = error;
     }
-    reload_if_wanted(run);
+    culm_edge_running_reload(run);
     if (run->package && !run->next &&
         culm_package_moved(run->package, run->round, run->round_digest)) {
         culm_edge_running_round(run);
@@ -320,6 +312,7 @@ static enum culm_status go(struct culm_edge_running *run, struct culm_error *err
     }
     culm_edge_running_stop_feeds(run);
     culm_edge_running_stop_planner(run);
+    culm_edge_running_stop_reading(run);
     culm_edge_running_pictures(run);
     status = status ? status : culm_edge_running_any_frame(run, error);
     return status || run->uncalibrated ? status : write_profile(run, error);

@@ -202,6 +202,24 @@ struct edge_planner {
     struct culm_error error;
 };
 
+/* Reads the workload again, on a thread of its own. */
+struct edge_reader {
+    bool reads; /* loop thread, as all but what the thread is given */
+    pthread_t thread;
+    int stop, done; /* atomic */
+    const struct culm_edge_command *command;
+    struct {
+        const struct culm_feed_config *config;
+        int64_t frames;
+    } known[CULM_EDGE_FEEDS_MAX]; /* of feeds that are there */
+    int32_t known_count;
+    struct culm_edge_catalog *catalog;
+    bool counted[CULM_EDGE_FEEDS_MAX]; /* of its feeds, and then */
+    int64_t frames[CULM_EDGE_FEEDS_MAX];
+    enum culm_status status;
+    struct culm_error error;
+};
+
 struct culm_edge_running {
     struct culm_edge_exec exec; /* first */
     const struct culm_edge_command *command;
@@ -226,7 +244,8 @@ struct culm_edge_running {
     int32_t from; /* of the batch that was run last: cuts behind it; -1: a twin had answered */
     uint64_t reached_ns[CULM_EDGE_CUTS_MAX]; /* when it came to the others */
     bool changed;                            /* something asks for a new layout */
-    bool again;        /* the workload is to be read again, once the layout to come counts */
+    bool again;                              /* the workload is to be read again */
+    struct edge_reader reader;
     uint64_t round_ns; /* a round is not looked at before */
     uint64_t timed_ns; /* when run times were compared last */
     struct culm_device *device;
@@ -313,9 +332,8 @@ enum culm_status culm_edge_running_any_frame(const struct culm_edge_running *run
                                              struct culm_error *error);
 
 /* edge_run_change.c */
-/* A new round of the package, or a new text of the workload, is taken up whole or not at all. */
+/* A new round of the package is taken up whole or not at all. */
 void culm_edge_running_round(struct culm_edge_running *run);
-void culm_edge_running_reload(struct culm_edge_running *run);
 /* What has changed by itself: drift, run times, how fast feeds are. */
 void culm_edge_running_settle(struct culm_edge_running *run);
 /* `change` with the store locked; then a layout of what it has made, with that plan if there is one. On
@@ -324,6 +342,11 @@ enum culm_status culm_edge_running_try(struct culm_edge_running *run,
                                        enum culm_status (*change)(struct culm_edge_running *run,
                                                                   struct culm_error *error),
                                        const struct culm_edge_plan *plan, struct culm_error *error);
+
+/* edge_run_reload.c */
+/* Has the workload read if that is wanted, and takes up what was read, whole or not at all, unless a layout is to come. */
+void culm_edge_running_reload(struct culm_edge_running *run);
+void culm_edge_running_stop_reading(struct culm_edge_running *run);
 
 /* edge_run_planner.c */
 /* What to run, and by which plan; only while nothing runs. The former is noted in run->plain. */
@@ -363,6 +386,10 @@ void culm_edge_running_round_frame(struct edge_feed *feed);
 enum culm_status culm_edge_running_take(struct culm_edge_running *run,
                                         struct culm_edge_catalog *catalog,
                                         struct culm_error *error);
+/* How many frames a file has; -1: that cannot be told, or not without losing some, or it is asked to stop. What is wrong with it
+ * is told when its frames are wanted. To count those of a clip takes long. Any thread. */
+int64_t culm_edge_running_frames(const struct culm_feed_config *config,
+                                 const struct culm_edge_stop *stop);
 /* Opens what the answers of new queries are written to. */
 enum culm_status culm_edge_running_outs(struct culm_edge_running *run, struct culm_error *error);
 void culm_edge_running_release_query(struct edge_query *query);

@@ -1,6 +1,6 @@
 /*
- * What changes in mid-run: rounds of the package, the workload, run times, and models that went back to
- * their own weights (edge_run_drift.c).
+ * What changes in mid-run: rounds of the package, the workload (edge_run_reload.c), run times, and models that went
+ * back to their own weights (edge_run_drift.c).
  *
  * All of it ends in a new layout, which the scheduler takes up when nothing runs. Queries and feeds are
  * only added or marked as gone. If something is wrong, everything stays as it was and an event says why.
@@ -9,7 +9,6 @@
 
 #include "base/clock.h"
 #include "base/json.h"
-#include "base/words.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -186,190 +185,6 @@ void culm_edge_running_round(struct culm_edge_running *run) {
     culm_edge_running_publish(run,
                               json_pack("{s:s, s:I, s:o}", "event", "round", "kept",
                                         (json_int_t)before, "error", culm_json_text(error.text)));
-}
-
-/* --- the workload --- */
-
-static bool same_feed(const struct culm_feed_config *a, const struct culm_feed_config *b) {
-    return strcmp(a->name, b->name) == 0 && strcmp(a->file, b->file) == 0 && a->fps == b->fps &&
-           a->loop == b->loop && memcmp(a->crop, b->crop, sizeof a->crop) == 0;
-}
-
-static bool has_input(const struct edge_feed *feed, const struct culm_vision_input *input) {
-    for (int32_t i = 0; i < feed->inputs; i++) {
-        if (feed->input[i].width == input->width && feed->input[i].height == input->height &&
-            feed->input[i].channels == input->channels) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* A feed that goes on, or has come to its end, if it gives what all its queries read; else a new one. -1: no
- * room. */
-static int32_t feed_for(struct culm_edge_running *run, struct culm_edge_catalog *catalog,
-                        int32_t number) {
-    struct culm_feed_config *config = &catalog->workload.feeds[number];
-    for (int32_t f = 0; f < run->feed_count; f++) {
-        const struct edge_feed *there = &run->feed[f];
-        bool broken =
-            there->ended && there->failed; /* in this order: the thread has written by then */
-        bool fits = !there->gone && !broken && same_feed(there->config, config);
-        for (size_t q = 0; fits && q < catalog->workload.query_count; q++) {
-            fits = catalog->entry[q].config->feed_index != number ||
-                   has_input(&run->feed[f], &catalog->entry[q].model->input);
-        }
-        if (fits) {
-            return f;
-        }
-    }
-    if (run->feed_count == CULM_EDGE_FEEDS_MAX) {
-        return -1;
-    }
-    struct edge_feed *feed = &run->feed[run->feed_count];
-    culm_edge_running_open_feed(run, config, run->feed_count);
-    for (size_t q = 0; q < catalog->workload.query_count; q++) {
-        if (catalog->entry[q].config->feed_index == number) {
-            culm_edge_running_add_input(feed, &catalog->entry[q].model->input);
-        }
-    }
-    culm_edge_running_round_frame(feed);
-    return run->feed_count++;
-}
-
-static int32_t query_for(const struct culm_edge_running *run, const struct culm_edge_entry *entry,
-                         int32_t feed) {
-    for (int32_t q = 0; q < run->query_count; q++) {
-        const struct edge_query *query = &run->query[q];
-        if (!query->gone && query->original_of < 0 && query->feed == feed &&
-            strcmp(query->entry->config->name, entry->config->name) == 0 &&
-            strcmp(query->entry->identity, entry->identity) == 0 &&
-            culm_words_same(query->entry->config->labels, entry->config->labels)) {
-            return q;
-        }
-    }
-    return -1;
-}
-
-/* Nothing is known of how long it takes: as long as the slowest that is known, until it was run. */
-static void guess_times(const struct culm_edge_running *run, struct culm_edge_entry *entry) {
-    for (int32_t b = 0; b < entry->times.sizes && entry->times.run_ms[b] <= 0; b++) {
-        entry->times.run_ms[b] = 1;
-        for (int32_t q = 0; q < run->query_count; q++) {
-            const struct culm_edge_entry *other = run->query[q].entry;
-            bool same = strcmp(other->identity, entry->identity) == 0;
-            if (other != entry && b < other->times.sizes &&
-                (same || other->times.run_ms[b] > entry->times.run_ms[b])) {
-                entry->times.run_ms[b] = other->times.run_ms[b];
-            }
-        }
-        /* Whoever is thought too slow to try is never run, and so never known better. */
-        double most = entry->config->deadline_ms / 2;
-        entry->times.run_ms[b] =
-            b == 0 && entry->times.run_ms[b] > most ? most : entry->times.run_ms[b];
-    }
-}
-
-static enum culm_status take_workload(struct culm_edge_running *run, struct culm_error *error) {
-    struct culm_edge_catalog *catalog = run->catalog[run->catalogs - 1];
-    int32_t feed[CULM_EDGE_FEEDS_MAX];
-    bool query_stays[CULM_EDGE_QUERIES_MAX] = {0}, feed_stays[CULM_EDGE_FEEDS_MAX] = {0};
-    enum culm_status status = CULM_OK;
-    for (size_t f = 0; f < catalog->workload.feed_count; f++) {
-        const struct culm_feed_config *config = &catalog->workload.feeds[f];
-        int32_t before = run->feed_count;
-        feed[f] = feed_for(run, catalog, (int32_t)f);
-        if (feed[f] < 0) {
-            return culm_error_set(error, CULM_ERR_CONFIG,
-                                  "more than %d feeds since it began: start again",
-                                  CULM_EDGE_FEEDS_MAX);
-        }
-        feed_stays[feed[f]] = true;
-        status =
-            run->feed_count > before ? culm_feed_find(config->name, config->file, error) : status;
-        if (status != CULM_OK) {
-            return status;
-        }
-    }
-    for (size_t q = 0; q < catalog->workload.query_count && status == CULM_OK; q++) {
-        struct culm_edge_entry *entry = &catalog->entry[q];
-        int32_t on = feed[entry->config->feed_index], query = query_for(run, entry, on);
-        if (query >= 0) {
-            run->query[query].deadline_ms = entry->config->deadline_ms;
-            run->query[query].score = entry->config->score;
-        } else {
-            status = culm_edge_running_open(run, entry, -1, on, &query, error);
-            guess_times(run, entry);
-        }
-        query_stays[query] = true;
-    }
-    for (int32_t q = 0; q < run->query_count; q++) {
-        if (run->query[q].original_of < 0 && !query_stays[q]) {
-            run->query[q].gone = true;
-        }
-    }
-    for (int32_t f = 0; f < run->feed_count; f++) {
-        run->feed[f].gone |= !feed_stays[f];
-    }
-    return status ? status : culm_edge_running_sources(run, error);
-}
-
-/* The newest catalog goes if no query and no feed is from it. */
-static void drop_unused(struct culm_edge_running *run) {
-    struct culm_edge_catalog *catalog = run->catalog[run->catalogs - 1];
-    const struct culm_workload *workload = &catalog->workload;
-    bool used = false;
-    for (int32_t q = 0; q < run->query_count; q++) {
-        for (size_t e = 0; catalog->entry && e < workload->query_count; e++) {
-            used |= run->query[q].entry == &catalog->entry[e];
-        }
-    }
-    for (int32_t f = 0; f < run->feed_count; f++) {
-        for (size_t e = 0; e < workload->feed_count; e++) {
-            used |= run->feed[f].config == &workload->feeds[e];
-        }
-    }
-    if (!used) {
-        run->catalogs--;
-        culm_edge_catalog_release(catalog);
-        free(catalog);
-    }
-}
-
-void culm_edge_running_reload(struct culm_edge_running *run) {
-    struct culm_error error;
-    const struct culm_edge_catalog_options options = {.sets = run->command->sets,
-                                                      .set_count = run->command->set_count,
-                                                      .profile = run->command->profile};
-    struct culm_edge_catalog *catalog = calloc(1, sizeof *catalog);
-    enum culm_status status = CULM_OK;
-    if (!catalog) {
-        status = culm_error_set(&error, CULM_ERR_MEMORY, "out of memory for a workload");
-    } else {
-        run->catalog[run->catalogs++] = catalog;
-        status = culm_edge_catalog_open(run->command->workload, &options, catalog, &error);
-        status = status ? status : culm_edge_running_try(run, take_workload, NULL, &error);
-        drop_unused(run);
-    }
-    culm_edge_running_trim();
-    status = status ? status : culm_edge_running_outs(run, &error);
-    status = status ? status : culm_edge_running_feeds(run, &error);
-    for (int32_t f = 0; f < run->feed_count; f++) {
-        if (run->feed[f].gone) {
-            __atomic_store_n(&run->feed[f].stop, 1, __ATOMIC_RELEASE);
-        }
-    }
-    json_t *names = json_array();
-    for (int32_t q = 0; q < run->query_count; q++) {
-        if (!run->query[q].gone && run->query[q].original_of < 0) {
-            json_array_append_new(names, culm_json_text(run->query[q].entry->config->name));
-        }
-    }
-    json_t *event = json_pack("{s:s, s:o}", "event", "workload", "queries", names);
-    if (status != CULM_OK) {
-        json_object_set_new(event, "error", culm_json_text(error.text));
-    }
-    culm_edge_running_publish(run, event);
 }
 
 /* --- by itself --- */

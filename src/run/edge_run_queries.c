@@ -127,21 +127,23 @@ static enum culm_status open_programs(struct culm_edge_running *run, struct edge
     return status;
 }
 
-/* How many frames a file has; -1: that cannot be told, or not without losing some, or, while others run, not
- * quickly. What is wrong with it is told when its frames are wanted. */
-static int64_t frames_of(const struct culm_feed_config *config, bool quickly) {
+int64_t culm_edge_running_frames(const struct culm_feed_config *config,
+                                 const struct culm_edge_stop *stop) {
     const struct culm_feed_options options = culm_feed_options_of(config, NULL);
     struct culm_feed *feed = NULL;
+    struct culm_feed_frame frame;
     struct culm_error error;
     int64_t count = -1;
+    enum culm_status status = CULM_OK;
     if (!culm_file_is_regular(config->file) && !culm_file_is_directory(config->file)) {
         return -1;
     }
-    if (culm_feed_open(&options, &feed, &error) == CULM_OK &&
-        (!quickly || culm_feed_count(feed) >= 0) &&
-        (culm_feed_count_whole(feed, CULM_FEED_COUNTED_MAX, &count, &error) != CULM_OK ||
-         count == CULM_FEED_COUNTED_MAX)) {
-        count = -1;
+    if (culm_feed_open(&options, &feed, &error) == CULM_OK && (count = culm_feed_count(feed)) < 0) {
+        for (count = 0; status == CULM_OK && count <= CULM_FEED_COUNTED_MAX; count++) {
+            status = culm_edge_asked_to_stop(stop) ? CULM_ERR_AGAIN
+                                                   : culm_feed_next_whole(feed, &frame, &error);
+        }
+        count = status == CULM_ERR_CLOSED ? count - 1 : -1;
     }
     culm_feed_close(feed);
     return count;
@@ -156,8 +158,8 @@ static enum culm_status read_labels(struct culm_edge_running *run, struct edge_q
         return CULM_OK;
     }
     struct edge_feed *feed = &run->feed[query->feed];
-    if (run->scheduler || !feed->counted) { /* to count the frames of a clip takes long: once */
-        feed->frames = frames_of(feed->config, run->scheduler != NULL);
+    if (!feed->counted) { /* to count the frames of a clip takes long: once; in mid-run it has been done */
+        feed->frames = culm_edge_running_frames(feed->config, NULL);
         feed->counted = true;
     }
     return culm_feed_read_labels(feed->config->name, labels, feed->frames, &query->label,
