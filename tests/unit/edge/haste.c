@@ -38,8 +38,7 @@ static void make(int32_t queries, int32_t units) {
         world.bytes[t] = 4096 + culm_rng_below(&random, 200000);
     }
     for (int32_t f = 0; f < FEEDS; f++) {
-        world.feed[f] =
-            (struct culm_edge_feed){.period_ns = 100 * MS, .frame_bytes = frame_bytes};
+        world.feed[f] = (struct culm_edge_feed){.period_ns = 100 * MS, .frame_bytes = frame_bytes};
     }
     for (int32_t q = 0; q < queries; q++) {
         size_t own = 0;
@@ -81,7 +80,8 @@ static void make(int32_t queries, int32_t units) {
 /* However many queries and tensors there are, up to the most that a run has, with tensors of small ones put
  * together. */
 static void work_is_bounded(void **state) {
-    static const int32_t size[][2] = {{1, 20}, {4, 20}, {7, 100}, {8, 20}, {16, 20}, {30, 20}, {60, 20}, {64, 100}};
+    static const int32_t size[][2] = {{1, 20},  {4, 20},  {7, 100}, {8, 20},
+                                      {16, 20}, {30, 20}, {60, 20}, {64, 100}};
     const struct culm_edge_plan_options haste = {.work = CULM_EDGE_PLAN_HASTE};
     (void)state;
     for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
@@ -136,7 +136,8 @@ static void plans_are_good(void **state) {
         world.query[q] = world.query[to];
         world.query[to] = query;
     }
-    culm_edge_memory_range(&world.layout, &world.layout.limit_bytes, &most); /* hardly more than one fits */
+    culm_edge_memory_range(&world.layout, &world.layout.limit_bytes,
+                           &most); /* hardly more than one fits */
     assert_int_equal(culm_edge_plan(&world.layout, &ordered, &quick, NULL), CULM_OK);
     assert_int_equal(culm_edge_plan(&world.layout, &given, &slow, NULL), CULM_OK);
     printf("60 queries: %lld bytes in a round, as they stand %lld\n", (long long)quick.round_bytes,
