@@ -1,0 +1,348 @@
+#!/usr/bin/env python3
+"""`culm edge run`: rounds, queries and feeds come and go."""
+import hashlib
+import json
+import os
+import random
+import shutil
+import signal
+import struct
+import subprocess
+
+from edge_harness import (begin, check_done, end, events_of, fresh, lines, make_model, make_pictures, publish,
+                          run_until_answered, same_as_predict, shared, tell, told, two_models, until, workload, write_mixed)
+from harness import Cases, Skipped, check, equal, read_events, wait_until
+
+cases = Cases()
+
+
+def new_round(bench):
+    """A round that comes in mid-run is taken up whole; one that is damaged is not."""
+    a, b = two_models(bench)
+    publish(bench.path("package"), 0, shared(a, b, set()))
+    path = workload(bench, [("one", "a"), ("two", "b")], edge="originals: never, memory: 50%")
+    process = bench.start("edge", "run", path, "--package", bench.path("package"), "--out", bench.path("out"))
+    out = bench.path("out")
+    wait_until(lambda: told(out, "frame"), 30, "a first frame")
+    publish(bench.path("package"), 1, shared(a, b, {"conv1.weight", "conv2.weight"}))
+    wait_until(lambda: told(out, "round", round=1), 30, "the new round")
+    with open(bench.path("package", "rounds", "2.json"), "w", encoding="utf-8") as file:
+        file.write("{}")
+    with open(bench.path("package", "current.tmp"), "w", encoding="utf-8") as file:
+        file.write(f"2 {hashlib.sha256(b'[]').hexdigest()}\n")
+    os.replace(bench.path("package", "current.tmp"), bench.path("package", "current"))
+    wait_until(lambda: told(out, "round", kept=1), 30, "a word on the damaged round")
+    os.kill(process.pid, signal.SIGTERM)
+    check_done(bench.end(process), bench.path("out"))
+
+
+def made_anew(bench):
+    """A package that is removed and made anew under the number that it had: noticed, and taken up."""
+    a, b = two_models(bench)
+    package, names = bench.path("package"), {"conv1.weight", "conv2.weight"}
+    publish(package, 1, shared(a, b, set()))
+    write_mixed(bench, "mixed", a, b, names)
+    path = workload(bench, [("one", "a"), ("two", "b")], edge="originals: never, memory: 50%, drift: {every_s: 0}")
+    process = begin(bench, path, "--package", package)
+    until(process, "answers", lambda: fresh(process.out, "one") and fresh(process.out, "two"))
+    shutil.rmtree(package)
+    mark = len(lines(os.path.join(process.out, "one.jsonl")))
+    until(process, "lines while it is not there", lambda: len(lines(os.path.join(process.out, "one.jsonl"))) > mark + 3)
+    publish(package, 1, shared(a, b, names))
+    until(process, "the round that has the number again", lambda: told(process.out, "round", round=1))
+    alone = bench.run("predict", "mixed.cfg", bench.path("pictures"), "--score", "0.05", "--json", "--threads", "1")
+    wanted = [json.loads(line)["boxes"] for line in alone.out.splitlines()]
+
+    def anew():
+        last = fresh(process.out, "two")[-1]
+        return last["boxes"] == wanted[last.get("source", last["frame"])]
+    until(process, "answers of the package that was made anew", anew)
+    mark = len(fresh(process.out, "one"))
+    until(process, "answers of the other query", lambda: len(fresh(process.out, "one")) > mark + 3)
+    end(bench, process)
+    equal(len([event for event in events_of(process.out) if event["event"] == "round"]), 1, "rounds that were taken up")
+    same_as_predict(bench, process.out, "one", "a")
+
+
+def many_rounds(bench):
+    """Small tensors of earlier rounds do not pile up in the file that has no name."""
+    a, b = two_models(bench)
+
+    def publish_other(number):
+        """Every small tensor of `two` is another one."""
+        other = {name: (shape, data if len(data) >= 16384 else struct.pack("<f", number / 7) + data[4:]) for name, (shape, data) in b.items()}
+        publish(bench.path("package"), number, {"one": shared(a, b, set())["one"], "two": ("b.cfg", {name: (other[name], b[name]) for name in b})})
+    publish_other(1)
+    path = workload(bench, [("one", "a"), ("two", "b")], edge="originals: never, memory: 50%, drift: {every_s: 0}")
+    process = begin(bench, path, "--package", bench.path("package"))
+
+    def size():
+        folder = f"/proc/{process.pid}/fd"
+        nameless = [name for name in os.listdir(folder) if "(deleted)" in os.readlink(os.path.join(folder, name))
+                    and os.readlink(os.path.join(folder, name)).startswith(process.out)]
+        return sum(os.stat(os.path.join(folder, name)).st_size for name in nameless)
+    until(process, "answers", lambda: fresh(process.out, "two"))
+    first = size()
+    check(first > 0, "there is no such file")
+    for number in range(2, 12):
+        publish_other(number)
+        until(process, f"round {number}", lambda number=number: told(process.out, "round", round=number))
+        mark = len(fresh(process.out, "two"))
+        until(process, "answers after it", lambda mark=mark: len(fresh(process.out, "two")) > mark + 2)
+    last = size()
+    end(bench, process)
+    bench.note(f"{first} bytes at first, {last} after ten more rounds")
+    check(last <= 3 * first, f"{first} bytes at first, {last} after ten more rounds")
+
+
+def killed_in_delivery(bench):
+    """Killed while a round of its package is being copied there, at any step of it: the next run has the old round or the new one."""
+    a, b = two_models(bench)
+    rounds = {1: set(), 2: {"conv1.weight", "conv2.weight"}, 3: {"conv0.weight", "conv1.weight"}}
+    for number, names in rounds.items():
+        publish(bench.path(f"made-{number}"), number, shared(a, b, names))
+        with open(bench.path(f"mixed-{number}.weights"), "wb") as file:
+            file.write(b"".join([struct.pack("<iiiq", 0, 2, 0, 0)] + [(a if name in names else b)[name][1] for name in b]))
+        shutil.copy(bench.path("b.cfg"), bench.path(f"mixed-{number}.cfg"))
+    package = bench.path("package")
+    shutil.copytree(bench.path("made-1"), package)
+    path = workload(bench, [("one", "a"), ("two", "b")], edge="originals: never, memory: 50%, drift: {every_s: 0}")
+    draw, has = random.Random(5), 1
+
+    def deliver(number):
+        """As rsync does: tensors, each in parts under another name; the round; last of all `current`. A step at a time."""
+        made = bench.path(f"made-{number}")
+        for folder in ("tensors", "rounds"):
+            for name in sorted(os.listdir(os.path.join(made, folder))):
+                with open(os.path.join(made, folder, name), "rb") as file:
+                    data = file.read()
+                beside = os.path.join(package, folder, f".{name}.part")
+                with open(beside, "wb") as file:
+                    file.write(data[:len(data) // 2])
+                yield
+                with open(beside, "ab") as file:
+                    file.write(data[len(data) // 2:])
+                os.replace(beside, os.path.join(package, folder, name))
+                yield
+        shutil.copy(os.path.join(made, "current"), os.path.join(package, ".current.part"))
+        yield
+        os.replace(os.path.join(package, ".current.part"), os.path.join(package, "current"))
+        yield
+    for number in (2, 3):
+        made = [os.listdir(bench.path(f"made-{number}", folder)) for folder in ("tensors", "rounds")]
+        steps = 2 * sum(map(len, made)) + 2
+        for at in (0, draw.randrange(1, steps - 2), steps - 2, steps - 1):  # the last one: `current` is the new one
+            out = f"out-{number}-{at}"
+            process = begin(bench, path, "--package", package, out=out)
+            until(process, "a first frame", lambda process=process: told(process.out, "frame"))
+            delivery = deliver(number)
+            for _ in range(at + 1):
+                next(delivery)
+            os.kill(process.pid, signal.SIGKILL)
+            equal(bench.end(process).code, -signal.SIGKILL, "exit code")
+            has = number if at == steps - 1 else has
+            events, _ = run_until_answered(bench, path, "--package", package, out=f"{out}-again")
+            equal(next(event for event in events if event["event"] == "start")["round"], has, f"round after a kill at step {at} of {steps}")
+            same_as_predict(bench, bench.path(f"{out}-again"), "two", f"mixed-{has}")
+
+
+def reload(bench):
+    """On SIGHUP queries and feeds come and go; a workload that is wrong changes nothing."""
+    two_models(bench)
+    make_pictures(bench.path("others"), 5, seed=9)
+    path, out = workload(bench, [("one", "a")]), bench.path("out")
+    process = bench.start("edge", "run", path, "--out", out)
+    wait_until(lambda: told(out, "frame", query="one"), 30, "a frame")
+    workload(bench, [("one", "a"), ("two", "b")])
+    os.kill(process.pid, signal.SIGHUP)
+    wait_until(lambda: told(out, "workload", queries=["one", "two"]), 30, "the new query")
+    wait_until(lambda: any(event["event"] == "frame" and event["query"] == "two" and "done_ms" in event
+                           for event in read_events(os.path.join(out, "events.jsonl"))), 30, "its answer")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("queries: [{name: x}]\n")
+    os.kill(process.pid, signal.SIGHUP)
+    wait_until(lambda: any("error" in event for event in read_events(os.path.join(out, "events.jsonl")) if event["event"] == "workload"),
+               30, "a word on the wrong one")
+    workload(bench, [("two", "b")], feed="others")
+    os.kill(process.pid, signal.SIGHUP)
+    wait_until(lambda: told(out, "workload", queries=["two"]), 30, "another feed")
+    before = len(lines(os.path.join(out, "two.jsonl")))
+    wait_until(lambda: any("others" in line["file"] and not line.get("stale")
+                           for line in lines(os.path.join(out, "two.jsonl"))[before:]), 30, "answers on the other feed")
+    gone = len(lines(os.path.join(out, "one.jsonl")))
+    os.kill(process.pid, signal.SIGTERM)
+    ended = bench.end(process)
+    equal(ended.code, 0, "exit code")
+    equal(len(lines(os.path.join(out, "one.jsonl"))), gone, "answers of a query that has gone")
+
+
+def labels_counted(bench):
+    """Labels that come on SIGHUP: the frames of a clip are counted beside the run, which goes on meanwhile; labels of another number are refused."""
+    real = shutil.which("ffmpeg")
+    if not real:
+        raise Skipped("ffmpeg is not installed")
+    two_models(bench)
+    bench.config({"model": {"arch": "resnet", "blocks": [1], "width": 4, "small_stem": True, "image": 24, "channels": 3, "classes": 4},
+                  "data": {"kind": "images", "path": "images"}, "steps": 1, "seed": 1}, "c.yaml")
+    made = subprocess.run([real, "-loglevel", "error", "-framerate", "10", "-i", bench.path("pictures", "%04d.png"), "-c:v", "ffv1", bench.path("clip.mkv")],
+                          capture_output=True, text=True, check=False)
+    equal(made.returncode, 0, f"ffmpeg: {made.stderr}")
+    os.mkdir(bench.path("bin"))
+    with open(bench.path("bin", "ffmpeg"), "w", encoding="utf-8") as file:  # one that waits until it may
+        file.write(f'#!/bin/sh\nwhile [ -e {bench.path("wait")} ]; do sleep 0.05; done\nexec {real} "$@"\n')
+    os.chmod(bench.path("bin", "ffmpeg"), 0o755)
+
+    def write(count):
+        path = workload(bench, [("one", "a")])
+        if count is not None:
+            with open(bench.path("labels"), "wb") as file:
+                file.write(struct.pack(">BBBBI", 0, 0, 8, 1, count) + bytes(count))
+            with open(path, encoding="utf-8") as file:
+                text = file.read().replace("queries:\n", f"  clip: {{file: {bench.path('clip.mkv')}, fps: 10, loop: true}}\nqueries:\n"
+                                           f"  - {{name: two, model: {bench.path('c.yaml')}, feed: clip, labels: {bench.path('labels')}}}\n")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+        return path
+    process = bench.start("edge", "run", write(None), "--out", bench.path("out"), env={**os.environ, "PATH": bench.path("bin") + ":" + os.environ["PATH"]})
+    process.out = bench.path("out")
+    until(process, "an answer", lambda: fresh(process.out, "one"))
+    with open(bench.path("wait"), "w", encoding="utf-8"):
+        pass
+    write(7)
+    os.kill(process.pid, signal.SIGHUP)
+    mark = len(fresh(process.out, "one"))
+    until(process, "answers while frames are counted", lambda: len(fresh(process.out, "one")) > mark + 10)
+    check(not told(process.out, "workload"), "the text was taken up, or refused, before the frames had been counted")
+    os.remove(bench.path("wait"))
+    until(process, "a word on the workload", lambda: told(process.out, "workload"))
+    said = [event for event in events_of(process.out) if event["event"] == "workload"]
+    check(said[0]["queries"] == ["one"] and "has 7 of rank 1, and the feed 6 frames" in said[0].get("error", ""), f"{said}")
+    write(6)
+    said = tell(process)
+    equal((sorted(said["queries"]), said.get("error")), (["one", "two"], None), "what was taken up")
+    until(process, "answers of the new query", lambda: len(fresh(process.out, "two")) > 3)
+    with open(bench.path("wait"), "w", encoding="utf-8"):
+        pass
+    shutil.copy(bench.path("clip.mkv"), bench.path("other.mkv"))
+    write(6)
+    with open(bench.path("w.yaml"), encoding="utf-8") as file:
+        text = file.read().replace("clip.mkv", "other.mkv")
+    with open(bench.path("w.yaml"), "w", encoding="utf-8") as file:
+        file.write(text)
+    os.kill(process.pid, signal.SIGHUP)  # it ends all the same while frames are being counted
+    mark = len(fresh(process.out, "one"))
+    until(process, "answers", lambda: len(fresh(process.out, "one")) > mark + 3)
+    os.kill(process.pid, signal.SIGTERM)
+    until_gone = bench.path("wait")
+    wait_until(lambda: told(process.out, "done"), 30, "its end")
+    os.remove(until_gone)
+    _, done = check_done(bench.end(process), process.out)
+    accuracy = {query["query"]: query["accuracy"] for query in done["queries"]}
+    check(accuracy["two"] is not None and accuracy["one"] is None, f"accuracies {accuracy}")
+
+
+def grown(bench):
+    """A query that takes more memory than all before it; one for which there are no addresses is refused, and the others go on."""
+    two_models(bench)
+    make_model(bench.path("large"), 3, side=320)
+    make_model(bench.path("huge"), 4, side=2304)
+    path = workload(bench, [("one", "a")], edge="memory: 4000")
+    process = begin(bench, path)
+    until(process, "an answer", lambda: fresh(process.out, "one"))
+    workload(bench, [("one", "a"), ("two", "large")], edge="memory: 4000")
+    equal(tell(process).get("error"), None, "error")
+    until(process, "answers of the larger one", lambda: len(fresh(process.out, "two")) >= 3)
+    workload(bench, [("one", "a"), ("two", "large"), ("three", "huge")], edge="memory: 4000")
+    check("no addresses left" in tell(process).get("error", ""), "it was not refused")
+    mark = {query: len(fresh(process.out, query)) for query in ("one", "two")}
+    until(process, "more answers", lambda: all(len(fresh(process.out, query)) > mark[query] + 5 for query in mark))
+    end(bench, process)
+    same_as_predict(bench, process.out, "one", "a")
+    same_as_predict(bench, process.out, "two", "large")
+    check(not os.path.exists(os.path.join(process.out, "three.jsonl")), "a refused query has left a file")
+
+
+def refused(bench):
+    """A refused text changes nothing at all, however often; then a good one is taken up."""
+    two_models(bench)
+    make_model(bench.path("large"), 3, side=320)
+    path = workload(bench, [("one", "a")])
+    process = begin(bench, path)
+    until(process, "an answer", lambda: fresh(process.out, "one"))
+    for time in range(18):
+        if time % 6:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("queries: [{name: x}]\n")
+        else:
+            workload(bench, [("one", "a"), ("two", "b"), ("three", "large")], score=0.999)
+        said = tell(process)
+        check("error" in said and said["queries"] == ["one"], f"{said}")
+    mark = len(fresh(process.out, "one"))
+    until(process, "answers after it", lambda: len(fresh(process.out, "one")) > mark + 5)
+    workload(bench, [("one", "a"), ("two", "b")])
+    equal(tell(process)["queries"], ["one", "two"], "queries")
+    until(process, "answers of the new query", lambda: len(fresh(process.out, "two")) > 3)
+    end(bench, process)
+    same_as_predict(bench, process.out, "one", "a")
+    same_as_predict(bench, process.out, "two", "b")
+
+
+def promise_kept(bench):
+    """A round that is refused half-way changes nothing of what its queries promise: checks go on by the round before."""
+    own, _ = two_models(bench)
+    shape, data = own["conv2.weight"]
+    values = struct.unpack(f"<{len(data) // 4}f", data)
+    near = (shape, struct.pack(f"<{len(values)}f", *(value * 1.000001 for value in values)))
+    params = {**{name: (value, value) for name, value in own.items()}, "conv2.weight": (near, own["conv2.weight"])}
+    publish(bench.path("package"), 1, {"one": ("a.cfg", params), "two": ("a.cfg", params)}, agreement={"one": 0.75})
+    path = workload(bench, [("one", "a"), ("two", "a")], fps=20, edge="originals: never, memory: all, drift: {every_s: 0.5, frames: 2}")
+    process = begin(bench, path, "--package", bench.path("package"))
+
+    def promises():
+        return [event["promised"] for event in events_of(process.out) if event["event"] == "drift" and event["query"] == "one"]
+    until(process, "a check", promises)
+    wrong = {name: value for name, value in params.items() if name != "conv2.weight"}
+    publish(bench.path("package"), 2, {"one": ("a.cfg", params), "two": ("a.cfg", wrong)})
+    until(process, "a word on the round", lambda: told(process.out, "round"))
+    check(told(process.out, "round", kept=1), "the round was not refused")
+    mark = len(promises())
+    until(process, "checks after it", lambda: len(promises()) > mark + 1)
+    end(bench, process)
+    equal({round(promised, 6) for promised in promises()}, {0.75}, "what was promised")
+
+
+def reload_again(bench):
+    """A text that comes, and is refused, while another is still waiting for a slow load: what counts is the first."""
+    a, _ = two_models(bench)
+    with open(bench.path("c.weights"), "wb") as file:  # what one has alone is in other places then
+        shape, data = a["conv1.bias"]
+        other = {**a, "conv1.bias": (shape, data[::-1])}
+        file.write(b"".join([struct.pack("<iiiq", 0, 2, 0, 0)] + [other[name][1] for name in a]))
+    shutil.copy(bench.path("a.cfg"), bench.path("c.cfg"))
+    make_model(bench.path("large"), 3, side=320)
+    slow = "load_mb_per_s: 0.1, memory: 3"
+    path = workload(bench, [("one", "a")], edge=slow)
+    process = begin(bench, path)
+    until(process, "an answer", lambda: fresh(process.out, "one"))
+    workload(bench, [("one", "a"), ("two", "b")], edge=slow)
+    equal(tell(process)["queries"], ["one", "two"], "queries")
+    workload(bench, [("one", "a"), ("two", "b")], edge=slow, score=0.06)
+    equal(tell(process).get("error"), None, "error")
+    workload(bench, [("one", "a"), ("two", "b"), ("three", "c"), ("four", "large")], edge=slow)
+    check("error" in tell(process), "more than fits was taken up")
+    mark = len(fresh(process.out, "one"))
+    until(process, "answers of both", lambda: len(fresh(process.out, "one")) > mark + 5 and len(fresh(process.out, "two")) > 5)
+    end(bench, process)
+
+
+cases.add("a new round is taken up in mid-run, a damaged one is not", new_round)
+cases.add("a package is made anew under the same number", made_anew)
+cases.add("small tensors of many rounds", many_rounds)
+cases.add("killed while a round is delivered: the old one or the new", killed_in_delivery)
+cases.add("queries and feeds come and go on SIGHUP", reload)
+cases.add("labels that come on SIGHUP are counted", labels_counted)
+cases.add("a query that takes more than all before it, on SIGHUP", grown)
+cases.add("a refused text changes nothing, however often", refused)
+cases.add("a refused round leaves promises as they were", promise_kept)
+cases.add("SIGHUP while another text is still to count", reload_again)
+cases.run()

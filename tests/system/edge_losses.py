@@ -1,0 +1,267 @@
+#!/usr/bin/env python3
+"""`culm edge run`: feeds, files and processes that end, stall or fail."""
+import os
+import random
+import shutil
+import signal
+import struct
+import subprocess
+import threading
+
+from edge_harness import (begin, check_done, digest_of, end, events_of, fresh, lines, publish, run_until_answered,
+                          same_as_predict, shared, told, two_models, until, workload)
+from harness import Cases, Skipped, check, children_of, equal, read_events, wait_until
+
+cases = Cases()
+
+
+def signals(bench):
+    two_models(bench)
+    path = workload(bench, [("one", "a"), ("two", "b")])
+    for number in (signal.SIGINT, signal.SIGTERM):
+        out = bench.path(f"signal-{int(number)}")
+        process = bench.start("edge", "run", path, "--out", out)
+        wait_until(lambda out=out: os.path.exists(os.path.join(out, "one.jsonl")) and lines(os.path.join(out, "one.jsonl")), 30, "an answer")
+        os.kill(process.pid, number)
+        check_done(bench.end(process), out)
+    check_done(bench.run("edge", "run", path, "--for", "1", "--out", bench.path("for")), bench.path("for"))
+
+
+def feed_ends(bench):
+    two_models(bench)
+    path = workload(bench, [("one", "a")], loop=False, fps=2)
+    events, done = check_done(bench.run("edge", "run", path, "--out", bench.path("out")), bench.path("out"))
+    equal(done["queries"][0]["frames"], 6, "frames of a feed that ends")
+    check(any(event["event"] == "feed" for event in events), "no word on its end")
+
+
+def grey_feed(bench):
+    """A model of colours on a feed of grey images answers as it does alone."""
+    two_models(bench)
+    shutil.rmtree(bench.path("pictures"))
+    with open(bench.path("pictures"), "wb") as file:
+        file.write(struct.pack(">BBBBIII", 0, 0, 8, 3, 5, 28, 28) + random.Random(6).randbytes(5 * 28 * 28))
+    run_until_answered(bench, workload(bench, [("one", "a")]), count=8)
+    same_as_predict(bench, bench.path("out"), "one", "a")
+
+
+def feed_missing(bench):
+    """One feed that cannot be opened is told of; the other goes on."""
+    two_models(bench)
+    path = workload(bench, [("one", "a")])
+    with open(path, encoding="utf-8") as file:
+        text = file.read().replace("queries:\n", f"  gone: {{file: {bench.path('nowhere')}, fps: 10}}\nqueries:\n"
+                                   f"  - {{name: two, model: {bench.path('b')}.cfg, feed: gone}}\n")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    process = begin(bench, path)
+    until(process, "answers, and a word", lambda: fresh(process.out, "one") and any("error" in event for event in events_of(process.out)))
+    events, done = end(bench, process)
+    check(any(event["event"] == "feed" and event.get("feed") == "gone" and "nowhere" in event.get("error", "") for event in events),
+          "no word on the feed that is not there")
+    counts = {query["query"]: query["processed"] for query in done["queries"]}
+    check(counts["one"] > 0 and counts["two"] == 0, f"{counts}")
+
+
+def ffmpeg_killed(bench):
+    """A clip whose ffmpeg is killed ends, and says so; the pictures go on."""
+    two_models(bench)
+    make_clip(bench, 25)
+    path, out = workload(bench, [("one", "a")]), bench.path("out")
+    with open(path, encoding="utf-8") as file:
+        text = file.read().replace("queries:\n", f"  clip: {{file: {bench.path('clip.mkv')}, fps: 10, loop: true}}\nqueries:\n"
+                                   f"  - {{name: two, model: {bench.path('b')}.cfg, feed: clip, deadline_ms: 400}}\n")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    process = bench.start("edge", "run", path, "--out", out)
+
+    def failed():
+        for child in children_of(process.pid):
+            try:
+                os.kill(child, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        return any(event["event"] == "feed" and event.get("feed") == "clip" and "error" in event
+                   for event in read_events(os.path.join(out, "events.jsonl")))
+    wait_until(lambda: told(out, "frame", query="two"), 30, "a frame of the clip")
+    wait_until(failed, 30, "a word on ffmpeg's end")
+    seen = len(lines(os.path.join(out, "one.jsonl")))
+    wait_until(lambda: len(lines(os.path.join(out, "one.jsonl"))) > seen + 5, 30, "answers of the other query")
+    os.kill(process.pid, signal.SIGTERM)
+    check_done(bench.end(process), out)
+
+
+def make_clip(bench, fps):
+    if not shutil.which("ffmpeg"):
+        raise Skipped("ffmpeg is not installed")
+    made = subprocess.run(["ffmpeg", "-loglevel", "error", "-framerate", str(fps), "-i", bench.path("pictures", "%04d.png"), "-c:v", "ffv1",
+                           bench.path("clip.mkv")], capture_output=True, text=True, check=False)
+    equal(made.returncode, 0, f"ffmpeg: {made.stderr}")
+    return bench.path("clip.mkv")
+
+
+def as_recorded(bench):
+    """A clip of five frames a second whose feed says no rate comes at five a second."""
+    two_models(bench)
+    make_clip(bench, 5)
+    path = workload(bench, [("one", "a")], feed="clip.mkv", fps=0)
+    process = begin(bench, path)
+
+    def dues():
+        return [event["due_ms"] for event in events_of(process.out) if event["event"] == "frame"]
+    until(process, "frames", lambda: len(dues()) > 20)
+    end(bench, process)
+    apart = sorted(later - earlier for earlier, later in zip(dues(), dues()[1:]))
+    check(150 < apart[len(apart) // 2] < 250, f"frames are {apart[len(apart) // 2]} ms apart")
+
+
+class Camera:
+    """Frames of 96 x 80 into a fifo, fifty a second, whoever reads them or not; `held` keeps them back."""
+
+    def __init__(self, path):
+        self.path, self.written, self.held, self.ended = path, 0, threading.Event(), threading.Event()
+        os.mkfifo(path)
+        self.thread = threading.Thread(target=self.give, daemon=True)
+        self.thread.start()
+
+    def give(self):
+        draw = random.Random(4)
+        frames = [b"FRAME\n" + draw.randbytes(96 * 80 * 3 // 2) for _ in range(7)]
+        try:
+            with open(self.path, "wb", buffering=0) as file:
+                file.write(b"YUV4MPEG2 W96 H80 F50:1 Ip A1:1 C420jpeg\n")
+                while not self.ended.wait(0.02):
+                    if not self.held.is_set():
+                        file.write(frames[self.written % 7])
+                        self.written += 1
+        except BrokenPipeError:
+            pass
+
+
+def live_feed(bench):
+    """A camera that gives more frames than the feed is to have: the newest are answered. It falls silent: that is said, the other feed
+    goes on, and so does the camera's when there are frames again."""
+    if not shutil.which("ffmpeg"):
+        raise Skipped("ffmpeg is not installed")
+    two_models(bench)
+    camera = Camera(bench.path("camera.y4m"))
+    path, out = workload(bench, [("one", "a")]), bench.path("out")
+    with open(path, encoding="utf-8") as file:
+        text = file.read().replace("queries:\n", f"  live: {{file: {camera.path}, fps: 2}}\nqueries:\n"
+                                   f"  - {{name: two, model: {bench.path('b')}.cfg, feed: live, deadline_ms: 400}}\n")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    process = begin(bench, path)
+
+    def newest():
+        return max((line["frame"] for line in fresh(out, "two")), default=-1)
+    until(process, "an answer to a new frame", lambda: camera.written >= 300 and newest() >= camera.written - 60, 40)
+    apart = [line["frame"] for line in lines(os.path.join(out, "two.jsonl"))][-5:]
+    check(all(later - earlier >= 5 for earlier, later in zip(apart, apart[1:])), f"frames {apart} of fifty a second are answered at two a second")
+    camera.held.set()
+    until(process, "a word on its silence", lambda: any(event["event"] == "feed" and event.get("feed") == "live" and "stalled" in event.get("error", "")
+                                                       for event in events_of(out)), 40)
+    seen, before = len(fresh(out, "one")), newest()
+    until(process, "answers of the other query", lambda: len(fresh(out, "one")) > seen + 5)
+    camera.held.clear()
+    until(process, "answers when there are frames again", lambda: newest() > before)
+    end(bench, process)
+    camera.ended.set()
+
+
+def damaged(bench):
+    """A tensor that is not what its name says is not run on."""
+    a, b = two_models(bench)
+    publish(bench.path("package"), 0, shared(a, b, set()))
+    tensor = bench.path("package", "tensors", digest_of(*b["conv2.weight"]))
+    with open(tensor, "r+b") as file:
+        file.write(b"\1\2\3\4")
+    path = workload(bench, [("one", "a"), ("two", "b")])
+    ended = bench.run("edge", "run", path, "--package", bench.path("package"), "--for", "1", "--out", bench.path("out"))
+    check(ended.code == 3 and "is not what its name says" in ended.err, f"{ended.code}: {ended.err}")
+
+
+def tensor_changes(bench):
+    """A tensor's file that is cut, removed, or changed in mid-run is not run on, and that is said; the other query goes on; once it is whole again
+    so does its own."""
+    a, b = two_models(bench)
+    publish(bench.path("package"), 0, shared(a, b, set()))
+    tensor = bench.path("package", "tensors", digest_of(*b["conv2.weight"]))
+    with open(tensor, "rb") as file:
+        data = file.read()
+    path = workload(bench, [("one", "a"), ("two", "b")], edge="memory: min")
+    process = begin(bench, path, "--package", bench.path("package"))
+
+    def loads(query):
+        return len([event for event in events_of(process.out) if event["event"] == "load" and event["query"] == query])
+
+    def failures():
+        return [event for event in events_of(process.out) if event["event"] == "load_failed"]
+    for what, says in (("cut", "cut short"), ("removed", "open "), ("changed", "not what its name says")):
+        marks = loads("two"), len(fresh(process.out, "two"))
+        until(process, "loads and answers", lambda marks=marks: loads("two") > marks[0] + 1 and len(fresh(process.out, "two")) > marks[1] + 1)
+        before = len(failures())
+        if what == "cut":
+            os.truncate(tensor, 5000)
+        elif what == "removed":
+            os.remove(tensor)
+        else:
+            with open(tensor, "r+b") as file:  # in its place, of the same length
+                file.seek(2000)
+                file.write(b"\1\2\3\4")
+        until(process, f"a word on a tensor that is {what}", lambda before=before: len(failures()) > before + 1)
+        mark = len(fresh(process.out, "one"))
+        until(process, "answers of the other query", lambda mark=mark: len(fresh(process.out, "one")) > mark + 5)
+        check(all(event["query"] == "two" and says in event["error"] for event in failures()[before:]), f"{what}: {failures()[before:]}")
+        with open(tensor + ".part", "wb") as file:
+            file.write(data)
+        os.replace(tensor + ".part", tensor)
+    mark = len(fresh(process.out, "two"))
+    until(process, "answers once it is whole again", lambda: len(fresh(process.out, "two")) > mark + 3)
+    end(bench, process)
+    same_as_predict(bench, process.out, "one", "a")
+    same_as_predict(bench, process.out, "two", "b")
+
+
+def disk_full(bench):
+    """A disk that is full from the beginning, or in mid-run: one line that says so, and exit code 4."""
+    two_models(bench)
+    path = workload(bench, [("one", "a"), ("two", "b")], fps=30)
+    small = bench.path("small")
+    os.mkdir(small)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", small], capture_output=True, text=True, check=False)
+    if mounted.returncode != 0:
+        raise Skipped(f"no small file system can be made: {mounted.stderr.strip()}")
+
+    def fill():
+        with open(os.path.join(small, "rest"), "ab", buffering=0) as file:
+            try:
+                while file.write(bytes(4096)) == 4096:
+                    pass
+            except OSError:
+                pass
+    try:
+        process = begin(bench, path, out="small/out")
+        until(process, "answers", lambda: fresh(process.out, "one") and fresh(process.out, "two"))
+        fill()
+        ended = bench.end(process)
+        check(ended.code == 4 and len(ended.err.splitlines()) == 1 and "No space left" in ended.err, f"in mid-run: {ended.code}: {ended.err}")
+        shutil.rmtree(process.out)
+        fill()
+        ended = bench.run("edge", "run", path, "--out", bench.path("small", "out"))
+        check(ended.code == 4 and len(ended.err.splitlines()) == 1 and "No space left" in ended.err, f"at once: {ended.code}: {ended.err}")
+    finally:
+        subprocess.run(["umount", "-l", small], check=False)
+
+
+cases.add("a signal ends it, with what was done", signals)
+cases.add("a feed ends", feed_ends)
+cases.add("a grey feed, a model of colours", grey_feed)
+cases.add("a feed cannot be opened, the other goes on", feed_missing)
+cases.add("ffmpeg is killed, the other feed goes on", ffmpeg_killed)
+cases.add("a clip comes as it was recorded", as_recorded)
+cases.add("a live feed: the newest frames; it stalls, the other goes on", live_feed)
+cases.add("a damaged tensor", damaged)
+cases.add("a tensor is cut, removed and changed in mid-run", tensor_changes)
+cases.add("the disk is full", disk_full)
+cases.run()
