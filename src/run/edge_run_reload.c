@@ -209,12 +209,12 @@ static void *read_workload(void *arg) {
     const struct culm_edge_catalog_options options = {.sets = reader->command->sets,
                                                       .set_count = reader->command->set_count,
                                                       .profile = reader->command->profile};
-#ifdef __linux__
-    /* What models run on comes first; ffmpeg has it from this thread. */
-    (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 19);
-#endif
     reader->status = culm_edge_catalog_open(reader->command->workload, &options, reader->catalog,
                                             &reader->error);
+#ifdef __linux__
+    /* To count may take long: what models run on comes first. ffmpeg has it from this thread. */
+    (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 19);
+#endif
     const struct culm_workload *workload = &reader->catalog->workload;
     for (size_t f = 0; reader->status == CULM_OK && f < workload->feed_count; f++) {
         const struct culm_feed_config *config = &workload->feeds[f];
