@@ -407,6 +407,26 @@ static void mark_run(struct culm_edge_scheduler *scheduler, bool begins) {
     }
 }
 
+/* Whether a frame could be answered now, were it not for tensors that have to come. */
+static bool lacks_tensors(const struct culm_edge_scheduler *scheduler, uint64_t now_ns) {
+    for (int32_t i = 0; i < scheduler->plan.count; i++) {
+        int32_t query = scheduler->plan.order[i];
+        if (!query_of(scheduler, query)->every_ns && !culm_edge_all_there(scheduler, query) &&
+            culm_edge_in_time(scheduler, query, now_ns) > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Nothing runs from now on. */
+static void count_idle(struct culm_edge_scheduler *scheduler, uint64_t now_ns, bool lacks) {
+    if (scheduler->idle_since_ns) {
+        scheduler->totals.waited_ns += now_ns - scheduler->idle_since_ns;
+    }
+    scheduler->idle_since_ns = lacks ? now_ns : 0;
+}
+
 /* False: nothing would be in time, or there is no room. */
 static bool start(struct culm_edge_scheduler *scheduler, int32_t query, int32_t most,
                   uint64_t now_ns, bool may_evict) {
@@ -431,10 +451,7 @@ static bool start(struct culm_edge_scheduler *scheduler, int32_t query, int32_t 
     scheduler->run_end_ns = now_ns + batch.expected_ns;
     mark_run(scheduler, true);
     scheduler->query[query].totals.visits++;
-    if (scheduler->idle_since_ns) {
-        scheduler->totals.waited_ns += now_ns - scheduler->idle_since_ns;
-        scheduler->idle_since_ns = 0;
-    }
+    count_idle(scheduler, now_ns, false);
     scheduler->o.world->ops->run(scheduler->o.world, &scheduler->batch.job);
     return true;
 }
@@ -510,22 +527,16 @@ static void try_run(struct culm_edge_scheduler *scheduler, uint64_t now_ns) {
     }
     culm_edge_choose_target(scheduler, now_ns);
     int32_t target = scheduler->target;
-    if (target >= 0 && !scheduler->waits) {
-        if (culm_edge_all_there(scheduler, target)) {
-            begin_visit(scheduler, target);
-            if (start(scheduler, target, scheduler->left, now_ns, true)) {
-                scheduler->left -= scheduler->batch.count;
-                scheduler->target = -1;
-                return;
-            }
-            scheduler->visiting = -1;
-        } else if (!scheduler->idle_since_ns) {
-            scheduler->idle_since_ns = now_ns;
+    if (target >= 0 && !scheduler->waits && culm_edge_all_there(scheduler, target)) {
+        begin_visit(scheduler, target);
+        if (start(scheduler, target, scheduler->left, now_ns, true)) {
+            scheduler->left -= scheduler->batch.count;
+            scheduler->target = -1;
+            return;
         }
-    } else if (scheduler->idle_since_ns) {
-        scheduler->totals.waited_ns += now_ns - scheduler->idle_since_ns;
-        scheduler->idle_since_ns = 0;
+        scheduler->visiting = -1;
     }
+    count_idle(scheduler, now_ns, lacks_tensors(scheduler, now_ns));
     try_load(scheduler, now_ns); /* while nothing runs there is most room */
     int32_t filler = culm_edge_choose_filler(scheduler, now_ns);
     if (filler >= 0) {
@@ -566,7 +577,9 @@ static json_t *totals_json(const struct culm_edge_scheduler *scheduler) {
 }
 
 static void end(struct culm_edge_scheduler *scheduler) {
-    double span = (double)(now_of(scheduler) - scheduler->begin_ns);
+    uint64_t now = now_of(scheduler);
+    double span = (double)(now - scheduler->begin_ns);
+    count_idle(scheduler, now, false);
     scheduler->ended = true;
     publish(scheduler, json_pack("{s:s, s:o, s:I, s:I, s:f, s:I}", "event", "done", "queries",
                                  totals_json(scheduler), "resident_max_bytes",

@@ -56,7 +56,7 @@ struct culm_edge_scheduler {
     bool waits;        /* the target waits for a frame that is not there yet */
     uint64_t wait_ns;  /* until when it has to be begun */
     int32_t visiting, left; /* frames that this visit may still take; -1 */
-    uint64_t idle_since_ns; /* the target only lacks tensors since then; 0: not so */
+    uint64_t idle_since_ns; /* nothing runs and a frame lacks only tensors, since then; 0: not so */
     uint64_t begin_ns;
     bool stopping, ended;
     /* What comes once nothing runs and nothing is being loaded; next NULL: nothing. */

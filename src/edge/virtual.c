@@ -289,7 +289,7 @@ enum culm_status culm_edge_virtual_run(const struct culm_edge_virtual_options *o
     }
     while (culm_edge_virtual_step(virtual)) {
     }
-    for (int32_t q = 0; q < options->layout->query_count; q++) {
+    for (int32_t q = 0; ret_totals && q < options->layout->query_count; q++) {
         ret_totals[q] = *culm_edge_scheduler_totals(virtual->scheduler, q);
     }
     if (ret_memory) {
