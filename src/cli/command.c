@@ -23,6 +23,13 @@ void culm_cli_print_json(json_t *take_value) {
     json_decref(take_value);
 }
 
+enum culm_status culm_cli_only(bool given, const char *option, const char *command,
+                               struct culm_error *error) {
+    return given
+               ? culm_error_set(error, CULM_ERR_ARGUMENT, "--%s is for '%s' alone", option, command)
+               : CULM_OK;
+}
+
 enum culm_status culm_cli_flush(struct culm_error *error) {
     /* What was lost when a buffer was full is no error of fflush. */
     bool before = ferror(stdout) != 0;

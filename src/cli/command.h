@@ -51,6 +51,9 @@ void culm_cli_note(const char *command, const char *note);
 
 /* Prints one line of JSON to standard output. NULL, out of memory: an empty line. */
 void culm_cli_print_json(json_t *take_value);
+/* CULM_ERR_ARGUMENT if an option was given (`given`) that only `command` has. */
+enum culm_status culm_cli_only(bool given, const char *option, const char *command,
+                               struct culm_error *error);
 /* Sends what was printed on its way. Fails as well where printing has failed before. */
 enum culm_status culm_cli_flush(struct culm_error *error);
 

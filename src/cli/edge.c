@@ -73,6 +73,33 @@ static const char *text(const json_t *object, const char *key) {
     return value ? value : "";
 }
 
+/* A line for each query, of a plan or of a run. */
+static void print_frames(const json_t *queries) {
+    size_t i;
+    json_t *item;
+    json_array_foreach(queries, i, item) {
+        double frames = number(item, "frames");
+        if (frames > 0) {
+            printf("%-20s %5.1f %% of %.0f frames in time\n", text(item, "query"),
+                   100 * number(item, "processed") / frames, frames);
+        } else {
+            printf("%-20s no frames\n", text(item, "query"));
+        }
+    }
+}
+
+/* Which merged queries run on their own weights all the same. */
+static void print_originals(const json_t *originals) {
+    size_t i;
+    json_t *item;
+    if (json_array_size(originals) == 0) {
+        return;
+    }
+    printf("originals  ");
+    json_array_foreach(originals, i, item) { printf(" %s", json_string_value(item)); }
+    printf(" (no frame is lost by their own weights)\n");
+}
+
 static void print_plan(const json_t *plan) {
     size_t i;
     json_t *item;
@@ -88,11 +115,8 @@ static void print_plan(const json_t *plan) {
         printf(" %s (%.0f)", name, number(json_object_get(plan, "visit"), name));
     }
     printf("\n");
-    json_array_foreach(json_object_get(plan, "queries"), i, item) {
-        double frames = number(item, "frames");
-        printf("%-20s %5.1f %% of %.0f frames in time\n", text(item, "query"),
-               frames > 0 ? 100 * number(item, "processed") / frames : 100.0, frames);
-    }
+    print_originals(json_object_get(plan, "originals"));
+    print_frames(json_object_get(plan, "queries"));
 }
 
 static void print_score(const json_t *score) {
@@ -129,8 +153,12 @@ static void print_event(const json_t *event) {
     size_t i;
     json_t *item;
     if (strcmp(kind, "start") == 0) {
-        printf("limit %.2f MB, tensors at %.0f MB/s; expected:", number(event, "limit_bytes") / 1e6,
-               number(json_object_get(event, "loading"), "mb_per_s"));
+        double rate = number(json_object_get(event, "loading"), "mb_per_s");
+        printf("limit %.2f MB", number(event, "limit_bytes") / 1e6);
+        if (rate > 0) {
+            printf(", tensors at %.0f MB/s", rate);
+        }
+        printf("; expected:");
         json_array_foreach(json_object_get(event, "expected"), i, item) {
             printf(" %s %.0f %%", text(item, "query"), 100 * number(item, "processed"));
         }
@@ -138,6 +166,8 @@ static void print_event(const json_t *event) {
     } else if (json_object_get(event, "error")) {
         printf("%s %s: %s\n", kind, text(event, strcmp(kind, "feed") == 0 ? "feed" : "query"),
                text(event, "error"));
+    } else if (strcmp(kind, "plan") == 0) {
+        print_originals(json_object_get(event, "originals"));
     } else if (strcmp(kind, "round") == 0) {
         printf("round %.0f of the package\n", number(event, "round"));
     } else if (strcmp(kind, "drift") == 0) {
@@ -145,11 +175,7 @@ static void print_event(const json_t *event) {
         printf("drift: %s at %.3f, %s%s%s\n", text(event, "query"), number(event, "accuracy"),
                text(event, "action"), *frames ? "; frames to merge again with: " : "", frames);
     } else if (strcmp(kind, "done") == 0) {
-        json_array_foreach(json_object_get(event, "queries"), i, item) {
-            double frames = number(item, "frames");
-            printf("%-20s %5.1f %% of %.0f frames in time\n", text(item, "query"),
-                   frames > 0 ? 100 * number(item, "processed") / frames : 100.0, frames);
-        }
+        print_frames(json_object_get(event, "queries"));
         printf("memory %.2f MB of %.2f; %.0f %% of the time waited for tensors\n",
                number(event, "resident_max_bytes") / 1e6, number(event, "limit_bytes") / 1e6,
                100 * number(event, "load_share"));
@@ -272,8 +298,18 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
                                               .tell = tell,
                                               .ctx = &telling};
     const char *what = arguments->items[0];
+    bool runs = strcmp(what, "run") == 0, benches = strcmp(what, "bench") == 0;
+    enum culm_status status;
     (void)ret_code;
-    if (strcmp(what, "run") == 0) {
+    if ((status = culm_cli_only(v->out && !runs, "out", "culm edge run", error)) ||
+        (status = culm_cli_only(v->frames && !benches, "frames", "culm edge bench", error)) ||
+        (status = culm_cli_only(v->answers && !benches, "answers", "culm edge bench", error)) ||
+        (status = culm_cli_only(v->for_s > 0 && benches, "for", "culm edge run|plan", error)) ||
+        (status = culm_cli_only(v->packages.count > 1 && !benches, "package, more than once,",
+                                "culm edge bench", error))) {
+        return status;
+    }
+    if (runs) {
         telling.print = print_event;
         telling.watched = !v->json && isatty(STDERR_FILENO);
         telling.goes_on = true;
@@ -284,7 +320,7 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
         telling.print = print_plan;
         return culm_edge_plan_run(&command, error);
     }
-    if (strcmp(what, "bench") == 0) {
+    if (benches) {
         telling.print = print_cell;
         return culm_edge_grid(&command, error);
     }

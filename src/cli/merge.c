@@ -167,6 +167,12 @@ static enum culm_status body(const struct culm_arguments *arguments, void *value
                               "write 'culm merge WORKLOAD.yaml' or 'culm merge show "
                               "WORKLOAD.yaml|DIR'");
     }
+    enum culm_status status;
+    if ((status = culm_cli_only(v->check && !shows, "check", "culm merge show", error)) ||
+        (status = culm_cli_only(v->resume && shows, "resume", "culm merge WORKLOAD.yaml", error)) ||
+        (status = culm_cli_only(v->out && shows, "out", "culm merge WORKLOAD.yaml", error))) {
+        return status;
+    }
     return shows ? show(arguments->items[1], v, error) : merge(arguments->items[0], v, error);
 }
 

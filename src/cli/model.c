@@ -36,8 +36,8 @@ static const struct culm_option options[] = {
 
 const struct culm_usage culm_usage_model = {
     .command = "model",
-    .arguments = "list | show NAME|CONFIG|DIR|FILE | import FILE | export NAME|CONFIG|DIR|FILE.cfg "
-                 "--onnx FILE",
+    .arguments = "list | show NAME|CONFIG|DIR|FILE|PACKAGE:QUERY | import FILE|PACKAGE:QUERY | "
+                 "export NAME|CONFIG|DIR|FILE|PACKAGE:QUERY --onnx FILE",
     .min_arguments = 1,
     .max_arguments = 2,
     .summary = "Shows what models cost; looks at ONNX files and writes them",
@@ -53,7 +53,9 @@ const struct culm_usage culm_usage_model = {
         "parameters, the fields of its samples, and where it can be cut.\n"
         "\n"
         "Of darknet's FILE.cfg, import checks FILE.weights and shows what the model answers;\n"
-        "show needs the configuration alone. show FILE.onnx tells the same of an ONNX file.\n"
+        "show needs the configuration alone. show FILE.onnx tells the same of an ONNX file,\n"
+        "and of PACKAGE:QUERY all three do it with what `culm merge` has made of the query's "
+        "model.\n"
         "\n"
         "export writes a model for inference: that of the finished run in DIR, or one with "
         "its first\n"
@@ -244,9 +246,9 @@ static enum culm_status about_model(const char *path, const struct values *v, bo
     return status;
 }
 
-static bool is_cfg(const char *path) {
-    size_t len = strlen(path);
-    return len > 4 && strcmp(path + len - 4, ".cfg") == 0;
+static bool ends_in(const char *path, const char *ending) {
+    size_t len = strlen(path), ending_len = strlen(ending);
+    return len > ending_len && strcmp(path + len - ending_len, ending) == 0;
 }
 
 /* --- the command --- */
@@ -269,16 +271,18 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
     if (action == LIST && !subject) {
         return list(v->json, error);
     }
-    if (v->weights && !(subject && is_cfg(subject))) {
+    bool cfg = subject && ends_in(subject, ".cfg");
+    bool pictures = subject && culm_vision_is_file(subject);
+    if (v->weights && !cfg) {
         return culm_error_set(error, CULM_ERR_ARGUMENT, "--weights is for FILE.cfg alone");
     }
-    if (action == SHOW && subject && culm_vision_is_file(subject)) {
+    if (action == SHOW && pictures) {
         return about_model(subject, v, false, error);
     }
-    if (action == IMPORT && subject && is_cfg(subject)) {
+    if (action == IMPORT && pictures && !ends_in(subject, ".onnx")) {
         return about_model(subject, v, true, error);
     }
-    if (action == EXPORT && subject && v->onnx && is_cfg(subject)) {
+    if (action == EXPORT && pictures && v->onnx) {
         return culm_vision_export(subject, v->weights, v->onnx, error);
     }
     if (action == SHOW && subject) {
@@ -290,10 +294,12 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
     if (action == EXPORT && subject && v->onnx) {
         return export_model(subject, v->onnx, error);
     }
-    return culm_error_set(
-        error, CULM_ERR_ARGUMENT,
-        "write 'culm model list', 'culm model show NAME|CONFIG|DIR|FILE', 'culm model "
-        "import FILE' or 'culm model export NAME|CONFIG|DIR|FILE.cfg --onnx FILE'");
+    return culm_error_set(error, CULM_ERR_ARGUMENT,
+                          "write 'culm model list', 'culm model show "
+                          "NAME|CONFIG|DIR|FILE|PACKAGE:QUERY', 'culm model "
+                          "import FILE|PACKAGE:QUERY' or 'culm model export "
+                          "NAME|CONFIG|DIR|FILE|PACKAGE:QUERY --onnx "
+                          "FILE'");
 }
 
 int culm_cli_model(int argc, char **argv) {

@@ -64,8 +64,11 @@ static int spawn(const char *name, bool as_recorded, int out, int said, pid_t *r
         !(failed = posix_spawn_file_actions_adddup2(&actions, said, 2)) &&
         !(failed = posix_spawnattr_setsigmask(&attributes, &none)) &&
         !(failed = posix_spawnattr_setsigdefault(&attributes, &pipes)) &&
-        !(failed = posix_spawnattr_setflags(&attributes,
-                                            POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF))) {
+        /* A group of its own: a signal for all of a terminal's, such as SIGHUP, is for us alone. */
+        !(failed = posix_spawnattr_setpgroup(&attributes, 0)) &&
+        !(failed =
+              posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+                                                        POSIX_SPAWN_SETPGROUP))) {
         failed = posix_spawnp(ret_pid, argv[0], &actions, &attributes, argv, environ);
     }
     posix_spawnattr_destroy(&attributes);

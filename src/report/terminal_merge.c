@@ -35,7 +35,8 @@ static void check_line(struct culm_terminal *t, const json_t *event) {
     culm_buf_printf(&t->out, "  ");
     culm_terminal_member(t, event, "query", "?");
     culm_buf_printf(&t->out, ": accuracy %.4f%s", culm_event_real(event, "accuracy", 0),
-                    json_is_true(json_object_get(event, "ok")) ? "" : ", below its target");
+                    json_is_true(json_object_get(event, "ok")) ? ""
+                                                               : ", not enough to be accepted");
 }
 
 static void on_step(struct culm_terminal *t, const json_t *event) {

@@ -180,6 +180,15 @@ static enum culm_status show_package(const char *dir, bool check, json_t **ret_j
 
 enum culm_status culm_merge_show(const char *what, const char *const *sets, size_t set_count,
                                  bool check, json_t **ret_json, struct culm_error *error) {
-    return culm_file_is_directory(what) ? show_package(what, check, ret_json, error)
-                                        : show_workload(what, sets, set_count, ret_json, error);
+    bool package = culm_file_is_directory(what);
+    if (package && set_count) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "--set changes a workload, and '%s' is a package", what);
+    }
+    if (!package && check) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "--check reads a package, and '%s' is none",
+                              what);
+    }
+    return package ? show_package(what, check, ret_json, error)
+                   : show_workload(what, sets, set_count, ret_json, error);
 }

@@ -3,7 +3,7 @@
 #include "model/model.h"
 #include "onnx/onnx.h"
 #include "run/vision_commands.h"
-#include "run/vision_open.h"
+#include "run/vision_package.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,8 @@
 
 bool culm_vision_is_file(const char *what) {
     const char *dot = strrchr(what, '.');
-    return dot && (strcmp(dot, ".cfg") == 0 || strcmp(dot, ".onnx") == 0);
+    return culm_vision_is_package(what) ||
+           (dot && (strcmp(dot, ".cfg") == 0 || strcmp(dot, ".onnx") == 0));
 }
 
 static enum culm_status read_all(struct culm_vision_model *model, const struct culm_graph *graph,

@@ -79,7 +79,7 @@ struct culm_vision_about {
 enum culm_status culm_vision_about(const char *what, const char *weights, bool check,
                                    struct culm_vision_about *ret_about, struct culm_error *error);
 void culm_vision_about_release(struct culm_vision_about *about);
-/* Whether `what` is better asked here than in commands.h: FILE.cfg, or FILE.onnx. */
+/* Whether `what` is better asked here than in commands.h: FILE.cfg, FILE.onnx or PACKAGE:QUERY. */
 bool culm_vision_is_file(const char *what);
 /* Writes it for inference, with its numbers; maps of heads are outputs head0, head1, .. */
 enum culm_status culm_vision_export(const char *what, const char *weights, const char *path,

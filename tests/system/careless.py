@@ -3,10 +3,11 @@
 lost or written over, what is wrong is said in one line, and a run whose reader is gone goes on."""
 import json
 import os
+import shutil
 import signal
 import subprocess
 
-from harness import Cases, check, equal, read_events, wait_until
+from harness import Cases, Skipped, check, equal, read_events, wait_until
 from vision_harness import model, two_queries
 
 cases = Cases()
@@ -99,6 +100,35 @@ def delivered(bench):
     equal(tree(bench.path("package")), before, "the package")
 
 
+def shown_and_exported(bench):
+    """What was merged is a model as any other: shown, checked, and written as a file that answers the same."""
+    path = two_queries(bench, merge={"method": "max"})
+    out = bench.path("package")
+    equal(bench.run("merge", path, "--out", out).code, 0, "exit code of merge")
+    for query in "ab":
+        what = f"{out}:{query}"
+        shown = [json.loads(bench.run("model", action, what, "--json").out) for action in ("show", "import")]
+        equal(shown[0]["parameters"], shown[1]["parameters"], "parameters")
+        equal(bench.run("model", "export", what, "--onnx", bench.path("it.onnx")).code, 0, "exit code of export")
+        answers = [[json.loads(line)["classes"] for line in bench.run("predict", model, "images", "--json").out.splitlines()]
+                   for model in (what, "it.onnx")]
+        check(len(answers[0]) == 48 and answers[0] == answers[1], f"{query}: the exported model answers otherwise")
+    one_line(bench, 3, "it has no query 'c'", "model", "export", f"{out}:c", "--onnx", bench.path("c.onnx"))
+
+
+def options_of_others(bench):
+    """An option that says nothing to a command is refused, not passed over."""
+    path = two_queries(bench, merge={"method": "max"})
+    out = bench.path("package")
+    equal(bench.run("merge", path, "--out", out).code, 0, "exit code of merge")
+    for option, words in (("--check", ("merge", path, "--check")), ("--resume", ("merge", "show", out, "--resume")),
+                          ("--out", ("merge", "show", out, "--out", "x")), ("--set", ("merge", "show", out, "--set", "merge.seed=1")),
+                          ("--check", ("merge", "show", path, "--check")), ("--frames", ("edge", "run", path, "--frames", "3")),
+                          ("--answers", ("edge", "plan", path, "--answers", "3")), ("--out", ("edge", "bench", path, "--out", "x")),
+                          ("--for", ("edge", "bench", path, "--for", "3")), ("--package", ("edge", "plan", path, "--package", out, "--package", out))):
+        one_line(bench, 2, option, *words)
+
+
 # --- edge -------------------------------------------------------------------------------------------------------------------
 
 
@@ -155,6 +185,23 @@ def signal_while_choosing(bench):
         equal(bench.end(process).code, 0, "exit code")
     bench.note(f"{took[0]:.2f} s instead of {took[1]:.2f} s")
     check(took[0] < 0.7 * took[1], f"{took[0]:.2f} s of thinking, {took[1]:.2f} s undisturbed")
+
+
+def signal_for_all(bench):
+    """SIGHUP for the whole group, as of a terminal that is closed, is not the end of the children that read feeds."""
+    if not shutil.which("ffmpeg"):
+        raise Skipped("needs ffmpeg")
+    path = two_queries(bench, LOOP)
+    subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc=size=160x120:rate=20", "-t", "30", bench.path("clip.gif")], check=True)
+    process = bench.start("edge", "run", path, "--out", bench.path("run"), "--set", "feeds.camera.file=clip.gif")
+    wait_until(lambda: replies(bench, "frame"), 60, "a frame")
+    os.killpg(process.pid, signal.SIGHUP)
+    wait_until(lambda: replies(bench, "workload"), 60, "a word on the text")
+    before = len(replies(bench, "frame"))
+    wait_until(lambda: process.poll() is not None or len(replies(bench, "frame")) > before + 100, 60, "further frames")
+    process.send_signal(signal.SIGTERM)
+    equal(bench.end(process).code, 0, "exit code")
+    equal(replies(bench, "feed"), [], "what is said of feeds")
 
 
 def page_over_record(bench):
@@ -289,6 +336,9 @@ cases.add("merge: a feed that cannot be read", feed_of_nothing)
 cases.add("merge: a slip on --resume", slip_on_resume)
 cases.add("merge: another model under the old name", other_model)
 cases.add("merge: a package that was made elsewhere", delivered)
+cases.add("merge: what was merged is shown and exported", shown_and_exported)
+cases.add("options that are another command's", options_of_others)
+cases.add("edge: SIGHUP for the whole group", signal_for_all)
 cases.add("edge: nothing of others is written over", not_over_others)
 for one in (signal.SIGINT, signal.SIGTERM):
     cases.add(f"edge: {one.name} before it begins", early_signal, one)

@@ -54,7 +54,8 @@ static void loads_outlast_deadlines(void **state) {
 static void loads_between_frames(void **state) {
     (void)state;
     double share = share_of(10, 100);
-    assert_true(share > 0.2 && share < 0.6); /* of 40 ms two loads, of which one may fall beside a batch */
+    assert_true(share > 0.2 &&
+                share < 0.6); /* of 40 ms two loads, of which one may fall beside a batch */
 }
 
 static void loads_that_take_no_time(void **state) {
