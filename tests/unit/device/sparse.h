@@ -1,0 +1,80 @@
+/* What the tests of sparse kernels share: devices, a matrix, arrays. sparse.c */
+#ifndef CULM_TESTS_UNIT_DEVICE_SPARSE_H
+#define CULM_TESTS_UNIT_DEVICE_SPARSE_H
+
+#include "device/cpu/cpu.h"
+
+#include "base/rng.h"
+#include "tensor/reference_sparse.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+extern uint64_t seed, stream;
+float uniform(void); /* in [-1, 1) */
+
+/* Every instruction set of this machine, several threads, and the reference. */
+#define DEVICES_MAX 8
+struct sparse_device {
+    char name[32];
+    struct culm_device *device;
+};
+extern struct sparse_device devices[DEVICES_MAX];
+extern int device_count;
+bool is_reference(int device);
+
+/* A matrix: rows of every size, in the middle of a larger one. */
+#define ROWS 23
+#define TABLE 50
+#define OFFSET 5 /* entries before the first row */
+
+struct sparse_matrix {
+    uint64_t start[ROWS + 1], *entry;
+    uint32_t *column, *kept_at;
+    uint64_t entries; /* with those before */
+    /* and by columns */
+    uint64_t column_start[TABLE + 1], *column_entry;
+    uint32_t *row;
+};
+extern struct sparse_matrix matrix;
+int64_t degree(int64_t row);
+struct culm_ref_rows rows_of_matrix(void);
+
+/* Arrays of either type; f32 has what bf16 widens to. */
+struct array {
+    enum culm_dtype dtype;
+    int64_t count;
+    float *f32;
+    uint16_t *bf16;
+};
+struct array array_of(int64_t count, enum culm_dtype dtype);
+void array_free(struct array *a);
+void *data_of(const struct array *a);
+size_t bytes_of(const struct array *a);
+float widen(uint16_t half);
+uint16_t narrow(float x);
+
+/* Bits, or for the reference, which sums in float64, nearness. */
+void expect(const float *want, const float *got, int64_t count, int device, double tolerance,
+            const char *what);
+
+/* sparse_sums.c */
+void test_spmm(void **state);
+void test_spmm_heads(void **state);
+void test_spmm_large(void **state);
+void test_edge_sum(void **state);
+/* sparse_edges.c */
+void test_sddmm(void **state);
+void test_edge_softmax(void **state);
+void test_edge_softmax_slope(void **state);
+void test_sparse_dropout(void **state);
+void test_edge_dropout(void **state);
+void test_attend(void **state);
+void test_argmax(void **state);
+
+#endif

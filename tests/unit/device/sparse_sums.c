@@ -1,0 +1,221 @@
+/* Sums over neighbours, see sparse.c: each element as kernels.h says it. */
+#include "sparse.h"
+
+#define KEPT_SCALE 1.25f
+
+/* --- spmm --- */
+
+struct how {
+    int64_t f, heads, pad;
+    bool value, entry, scale, add, kept, kept_at;
+    enum culm_dtype x, y;
+};
+
+/* One element as kernels.h says it: blocks of the row, each from its own first term. */
+static float naive(const struct how *how, const float *x, const float *value, const uint32_t *kept,
+                   int64_t row, int64_t i) {
+    int64_t heads = how->heads ? how->heads : 1, head = i / (how->f / heads);
+    float sum = 0;
+    for (uint64_t from = matrix.start[row]; from < matrix.start[row + 1]; from += CULM_SPMM_BLOCK) {
+        float part = 0;
+        for (uint64_t e = from; e < matrix.start[row + 1] && e < from + CULM_SPMM_BLOCK; e++) {
+            uint64_t at = (how->entry ? matrix.entry[e] : e) * (uint64_t)heads + (uint64_t)head;
+            float term = x[matrix.column[e] * (how->f + how->pad) + i];
+            if (how->kept) {
+                uint64_t bit = how->kept_at ? matrix.kept_at[e] : e;
+                float v = how->value ? value[at] * KEPT_SCALE : KEPT_SCALE;
+                v = kept[bit / 32] >> bit % 32 & 1 ? v : 0;
+                part = v == 0 ? part : fmaf(v, term, part);
+            } else if (!how->value) {
+                part = e == from ? term : part + term;
+            } else {
+                part = e == from ? value[at] * term : fmaf(value[at], term, part);
+            }
+        }
+        sum = from == matrix.start[row] ? part : sum + part;
+    }
+    return sum;
+}
+
+/* A third of the bits, and none of those that weigh one row of the table, which is infinite; and some
+ * values of 0. */
+static uint32_t *leave_out(const struct how *how, struct array *value, struct array *x) {
+    const uint32_t left = matrix.column[0];
+    uint32_t *kept = calloc(matrix.entries / 32 + 2, sizeof *kept);
+    for (uint64_t e = 0; e < matrix.entries; e++) {
+        uint64_t bit = how->kept_at ? matrix.kept_at[e] : e;
+        value->f32[e] = e % 5 == 0 ? -0.0f : e % 7 == 0 ? 0.0f : value->f32[e];
+        if (matrix.column[e] != left && culm_rng_below(&stream, 3) == 0) {
+            kept[bit / 32] |= 1u << bit % 32;
+        }
+    }
+    for (int64_t i = left * (how->f + how->pad); i < left * (how->f + how->pad) + how->f; i++) {
+        x->f32[i] = INFINITY;
+        x->bf16[i] = narrow(INFINITY);
+    }
+    return kept;
+}
+
+static void check_spmm(const struct how *how) {
+    char what[128];
+    snprintf(what, sizeof what, "spmm f %lld heads %lld pad %lld %s%s%s%s%s %s to %s",
+             (long long)how->f, (long long)how->heads, (long long)how->pad,
+             how->value ? "value " : "", how->entry ? "entry " : "", how->scale ? "scale " : "",
+             how->add ? "add " : "", how->kept ? "kept " : "", culm_dtype_name(how->x),
+             culm_dtype_name(how->y));
+    stream = seed;
+    int64_t ld = how->f + how->pad, heads = how->heads ? how->heads : 1;
+    struct array x = array_of((TABLE - 1) * ld + how->f, how->x);
+    struct array y = array_of(ROWS * ld, how->y), got = array_of(ROWS * ld, how->y);
+    struct array value = array_of((int64_t)matrix.entries * heads, CULM_F32);
+    struct array scale = array_of(ROWS, CULM_F32), before = array_of(ROWS * ld, how->y);
+    uint32_t *kept = how->kept ? leave_out(how, &value, &x) : NULL;
+    memcpy(data_of(&y), data_of(&before), bytes_of(&y));
+    for (int64_t r = 0; r < ROWS; r++) {
+        bool empty = matrix.start[r] == matrix.start[r + 1];
+        for (int64_t i = 0; i < how->f; i++) {
+            float sum = naive(how, x.f32, value.f32, kept, r, i);
+            sum = how->scale && !empty ? sum * scale.f32[r] : sum;
+            sum = !how->add ? sum : empty ? before.f32[r * ld + i] : before.f32[r * ld + i] + sum;
+            y.f32[r * ld + i] = sum;
+            y.bf16[r * ld + i] = narrow(sum);
+        }
+    }
+    for (int d = 0; d < device_count; d++) {
+        memcpy(data_of(&got), data_of(&before), bytes_of(&y));
+        CULM_RUN(devices[d].device, spmm, .y = {data_of(&got), how->y}, .x = {data_of(&x), how->x},
+                 .start = matrix.start, .column = matrix.column,
+                 .value = how->value ? value.f32 : NULL, .entry = how->entry ? matrix.entry : NULL,
+                 .scale = how->scale ? scale.f32 : NULL, .n = ROWS, .f = how->f, .ldx = ld,
+                 .ldy = ld, .heads = how->heads, .rows = d % 2 ? TABLE : 0, .add = how->add,
+                 .kept = kept, .kept_at = how->kept_at ? matrix.kept_at : NULL,
+                 .kept_scale = KEPT_SCALE);
+        for (int64_t i = 0; i < y.count && how->y == CULM_BF16; i++) {
+            got.f32[i] = widen(got.bf16[i]);
+            y.f32[i] = widen(y.bf16[i]);
+        }
+        double near = how->y == CULM_BF16 ? 1e-2 : 1e-4;
+        expect(y.f32, got.f32, y.count, d, is_reference(d) ? near : 0, what);
+    }
+    array_free(&x);
+    array_free(&y);
+    array_free(&got);
+    array_free(&value);
+    array_free(&scale);
+    array_free(&before);
+    free(kept);
+}
+
+void test_spmm(void **state) {
+    static const int64_t widths[] = {1, 7, 8, 9, 31, 32, 33, 41, 64, 128, 257};
+    (void)state;
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        int64_t f = widths[i];
+        check_spmm(&(struct how){.f = f});
+        check_spmm(&(struct how){.f = f, .pad = 3, .scale = true, .add = true});
+        check_spmm(&(struct how){.f = f, .value = true, .entry = i % 2});
+        check_spmm(
+            &(struct how){.f = f, .value = i % 3, .kept = true, .x = i % 2 ? CULM_BF16 : CULM_F32});
+        check_spmm(
+            &(struct how){.f = f, .value = i % 2, .kept = true, .kept_at = true, .add = true});
+        check_spmm(&(struct how){.f = f, .x = CULM_BF16, .y = i % 2 ? CULM_BF16 : CULM_F32});
+    }
+}
+
+void test_spmm_heads(void **state) {
+    static const struct {
+        int64_t f, heads;
+    } shapes[] = {{8, 8},  {9, 3},   {33, 3},  {41, 41},  {64, 8},
+                  {64, 2}, {128, 8}, {128, 4}, {257, 257}};
+    (void)state;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        struct how how = {.f = shapes[i].f, .heads = shapes[i].heads, .value = true};
+        check_spmm(&how);
+        how.entry = how.scale = how.add = true;
+        how.x = how.y = CULM_BF16;
+        check_spmm(&how);
+    }
+}
+
+/* A table larger than caches: its columns are copied strip by strip, or its rows to whole lines. */
+static void check_spmm_large(int64_t f, int64_t ld) {
+    enum { N = 10000, EACH = 8 };
+    stream = seed;
+    uint64_t *start = calloc(N + 1, sizeof *start);
+    uint32_t *column = calloc(N * EACH, sizeof *column);
+    for (int64_t e = 0; e < N * EACH; e++) {
+        column[e] = (uint32_t)culm_rng_below(&stream, N);
+    }
+    for (int64_t r = 0; r <= N; r++) {
+        start[r] = (uint64_t)(r * EACH);
+    }
+    for (int bf16 = 0; bf16 < 2; bf16++) {
+        struct array x = array_of(N * ld, bf16 ? CULM_BF16 : CULM_F32);
+        struct array got = array_of(N * ld, CULM_F32), want = array_of(N * ld, CULM_F32);
+        for (int64_t i = 0; i < N * ld; i++) {
+            float sum = got.f32[i];
+            for (uint64_t e = start[i / ld]; e < start[i / ld + 1] && i % ld < f; e++) {
+                float term = x.f32[column[e] * ld + i % ld];
+                sum = e == start[i / ld] ? term : sum + term;
+            }
+            want.f32[i] = sum;
+        }
+        for (int d = 0; d < device_count; d++) {
+            CULM_RUN(devices[d].device, spmm, .y = culm_out_f32(got.f32),
+                     .x = {data_of(&x), x.dtype}, .start = start, .column = column, .n = N, .f = f,
+                     .ldx = ld, .ldy = ld, .rows = N);
+            expect(want.f32, got.f32, N * ld, d, is_reference(d) ? 1e-5 : 0,
+                   "spmm of a large table");
+        }
+        array_free(&x);
+        array_free(&got);
+        array_free(&want);
+    }
+    free(start);
+    free(column);
+}
+
+void test_spmm_large(void **state) {
+    (void)state;
+    check_spmm_large(121, 123);
+    check_spmm_large(41, 41);
+    check_spmm_large(79, 79); /* as many vectors as only some processors have in a strip */
+}
+
+/* --- sums by entry --- */
+
+void test_edge_sum(void **state) {
+    static const int64_t heads[] = {1, 3, 8, 17};
+    (void)state;
+    for (size_t k = 0; k < sizeof heads / sizeof *heads; k++) {
+        int64_t h = heads[k];
+        struct array x = array_of((int64_t)matrix.entries * h, CULM_F32);
+        struct array want = array_of(ROWS * h, CULM_F32), got = array_of(ROWS * h, CULM_F32);
+        for (int d = 0; d < device_count; d++) {
+            for (int add = 0; add < 2; add++) {
+                for (int64_t i = 0; i < ROWS * h; i++) {
+                    float sum = 0;
+                    int64_t row = i / h;
+                    for (uint64_t e = matrix.start[row]; e < matrix.start[row + 1]; e++) {
+                        uint64_t block = (e - matrix.start[row]) % CULM_SPMM_BLOCK;
+                        static float part;
+                        float term = x.f32[matrix.entry[e] * (uint64_t)h + (uint64_t)(i % h)];
+                        part = block ? part + term : term;
+                        if (block == CULM_SPMM_BLOCK - 1 || e + 1 == matrix.start[row + 1]) {
+                            sum = e < matrix.start[row] + CULM_SPMM_BLOCK ? part : sum + part;
+                        }
+                    }
+                    got.f32[i] = 0.5f;
+                    want.f32[i] = !add ? sum : degree(row) ? 0.5f + sum : 0.5f;
+                }
+                CULM_RUN(devices[d].device, edge_sum, .y = got.f32, .x = x.f32,
+                         .start = matrix.start, .entry = matrix.entry, .n = ROWS, .heads = h,
+                         .add = add);
+                expect(want.f32, got.f32, ROWS * h, d, is_reference(d) ? 1e-4 : 0, "edge_sum");
+            }
+        }
+        array_free(&x);
+        array_free(&want);
+        array_free(&got);
+    }
+}
