@@ -14,22 +14,22 @@ struct drop_bits {
     uvec word[4];
 };
 
-/* culm_rng(key, c3 << 32 | c2, c1 << 32 | c0) of each lane. */
+/* culm_rng(key, c3 << 32 | c2, c1 << 32 | c0) of each lane. What is between two rounds are low halves
+ * of numbers of 64 bits, so that products need not be taken apart and put together. */
 SIMD struct drop_bits drop_draw_lanes(uint64_t key, uvec c0, uvec c1, uvec c2, uvec c3) {
     uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+    dvec w0 = dwiden(c0), w1 = dwiden(c1), w2 = dwiden(c2), w3 = dwiden(c3);
 #pragma GCC unroll 10
     for (int round = 0; round < 10; round++) {
-        uvec high0, low0, high1, low1;
-        umul_wide(c0, 0xD2511F53u, &high0, &low0);
-        umul_wide(c2, 0xCD9E8D57u, &high1, &low1);
-        c0 = uxor(uxor(high1, c1), uset(k0));
-        c2 = uxor(uxor(high0, c3), uset(k1));
-        c1 = low1;
-        c3 = low0;
+        dvec p0 = dmul(w0, 0xD2511F53u), p1 = dmul(w2, 0xCD9E8D57u);
+        w0 = dxor(dhigh(p1), w1, k0);
+        w2 = dxor(dhigh(p0), w3, k1);
+        w1 = p1;
+        w3 = p0;
         k0 += 0x9E3779B9u;
         k1 += 0xBB67AE85u;
     }
-    return (struct drop_bits){{c0, c1, c2, c3}};
+    return (struct drop_bits){{dlow(w0), dlow(w1), dlow(w2), dlow(w3)}};
 }
 
 SIMD struct drop_bits drop_draw(uint64_t key, uint64_t sample, uint64_t group) {

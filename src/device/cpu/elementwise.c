@@ -34,8 +34,11 @@ struct arrays {
     struct culm_in a,
         b;         /* dropout: a is what is added (none: NULL, of the type of b), b is dropped */
     int64_t count; /* dropout: of one sample */
-    int64_t sample, tiles_per_sample, samples_per_tile; /* dropout; one of the two is 1 */
+    int64_t tiles_per_sample, samples_per_tile; /* dropout; one of the two is 1 */
+    int64_t first, end;                         /* samples of a tile */
     const struct culm_dropout *dropout;
+    uint32_t threshold;
+    float scale;
 };
 
 SIMD void add_loop(const struct arrays *s, int64_t from, int64_t to, enum culm_dtype type_y,
@@ -69,24 +72,16 @@ SIMD void dropout_loop(const struct arrays *s, int64_t from, int64_t to, enum cu
                        enum culm_dtype type_a, enum culm_dtype type_b) {
     struct culm_out y = {s->y.data, type_y};
     struct culm_in x = {s->a.data, type_a}, h = {s->b.data, type_b};
-    int64_t base = s->sample * s->count;
-    uvec threshold = uset(drop_threshold(s->dropout->p));
-    vec scale = vset((float)(1.0 / (1.0 - s->dropout->p)));
-    for (int64_t group = from; group < to; group += DROP_GROUP) {
-        struct drop_bits bits =
-            drop_draw(s->dropout->key, culm_dropout_sample(s->dropout, s->sample),
-                      (uint64_t)(group / DROP_GROUP));
-        int64_t count = at_most(DROP_GROUP, to - group), at = base + group;
-        if (count == DROP_GROUP) {
+    uvec threshold = uset(s->threshold);
+    vec scale = vset(s->scale);
+    for (int64_t sample = s->first; sample < s->end; sample++) {
+        uint64_t id = culm_dropout_sample(s->dropout, sample);
+        for (int64_t group = from; group < to; group += DROP_GROUP) {
+            struct drop_bits bits = drop_draw(s->dropout->key, id, (uint64_t)(group / DROP_GROUP));
+            int64_t count = at_most(DROP_GROUP, to - group), at = sample * s->count + group;
 #pragma GCC unroll 8
-            for (int slot = 0; slot < 8; slot++, at += LANES) {
-                vec kept = drop_apply(&bits, slot, threshold, scale, tload(h, at));
-                tstore(y, at, x.data ? vadd(tload(x, at), kept) : kept);
-            }
-        } else {
-#pragma GCC unroll 8
-            for (int slot = 0; slot < 8; slot++, at += LANES) {
-                int64_t n = at_most(LANES, count - slot * LANES);
+            for (int slot = 0; slot < DROP_GROUP / LANES; slot++, at += LANES) {
+                int64_t n = count - slot * LANES;
                 if (n <= 0) {
                     break;
                 }
@@ -101,17 +96,17 @@ static void dropout_tile(void *context, int64_t tile, int thread) {
     struct arrays s = *(const struct arrays *)context;
     (void)thread;
     int64_t from = tile % s.tiles_per_sample * CHUNK, to = at_most(from + CHUNK, s.count);
-    int64_t first = tile / s.tiles_per_sample * s.samples_per_tile;
-    int64_t end = at_most(s.dropout->samples, first + s.samples_per_tile);
-    for (s.sample = first; s.sample < end; s.sample++) {
-        TYPED(dropout_loop, &s, from, to);
-    }
+    s.first = tile / s.tiles_per_sample * s.samples_per_tile;
+    s.end = at_most(s.dropout->samples, s.first + s.samples_per_tile);
+    TYPED(dropout_loop, &s, from, to);
 }
 
 static void drop(struct culm_cpu *cpu, struct arrays *s, int64_t count) {
     assert(s->dropout->samples > 0 && count % s->dropout->samples == 0);
     assert(s->dropout->p > 0 && s->dropout->p < 1);
     s->count = count / s->dropout->samples;
+    s->threshold = drop_threshold(s->dropout->p);
+    s->scale = (float)(1.0 / (1.0 - s->dropout->p));
     s->tiles_per_sample = ceil_div(s->count, CHUNK);
     s->samples_per_tile = at_least(1, CHUNK / s->count);
     culm_cpu_run(cpu, ceil_div(s->dropout->samples, s->samples_per_tile) * s->tiles_per_sample,

@@ -7,6 +7,7 @@
  * pieces of RUN elements, folded by halves. Where the results are too few to keep threads busy, the
  * reduced elements are cut into fixed blocks whose results are put together in order.
  */
+#include "device/cpu/dots.h"
 #include "device/cpu/functions.h"
 #include "device/cpu/variant.h"
 
@@ -98,6 +99,20 @@ static void columns_tile(void *context, int64_t tile, int thread) {
 
 /* ---- rows: x[kept][r][kept][q] ---- */
 
+/* Of [begin, end) of the run at x[at]. */
+SIMD vec sum_of_run(const struct reduce *s, int64_t at, int64_t begin, int64_t end, bool largest) {
+    vec sum = start_of(s);
+    int64_t i = begin;
+    for (; i + LANES <= end; i += LANES) {
+        sum = join(largest, sum, term(s, at + i, LANES));
+    }
+    if (i < end) {
+        vec v = term(s, at + i, end - i);
+        sum = join(largest, sum, vselect(vfirst(end - i), v, start_of(s)));
+    }
+    return join(largest, start_of(s), sum);
+}
+
 /* Units are pieces of at most RUN elements of a run, runs in order. */
 SIMD float row_of(const struct reduce *s, int64_t result, int64_t from, int64_t to, bool largest,
                   bool f32) {
@@ -111,18 +126,33 @@ SIMD float row_of(const struct reduce *s, int64_t result, int64_t from, int64_t 
     for (int64_t unit = from; unit < to; unit++) {
         int64_t r = unit / pieces, begin = unit % pieces * RUN, end = at_most(run, begin + RUN);
         int64_t at = ((outer * s->dim[1] + r) * s->dim[2] + inner) * run;
-        vec sum = start_of(s);
-        int64_t i = begin;
-        for (; i + LANES <= end; i += LANES) {
-            sum = join(largest, sum, term(&local, at + i, LANES));
-        }
-        if (i < end) {
-            vec v = term(&local, at + i, end - i);
-            sum = join(largest, sum, vselect(vfirst(end - i), v, start_of(s)));
-        }
-        total = join(largest, total, sum);
+        total = join(largest, total, sum_of_run(&local, at, begin, end, largest));
     }
     return largest ? vmax_of(total) : vsum(total);
+}
+
+/* Sums of short rows of f32, eight at a time, from result i on: how many it has made. */
+SIMD int64_t short_rows(const struct reduce *s, int64_t i, int64_t end, bool eight) {
+    struct reduce local = *s;
+    int64_t first = i, run = s->dim[3];
+    local.x.dtype = local.factor.dtype = CULM_F32;
+    for (; i + 8 <= end; i += 8) {
+        float sum[8];
+        vec part[8];
+        if (eight) {
+            for (int k = 0; k < 4; k++) { /* two rows a vector */
+                part[k] = vadd(vzero(), term(&local, i * 8 + k * LANES, LANES));
+            }
+            vsum_8_of_4(part, sum);
+        } else {
+            for (int k = 0; k < 8; k++) {
+                part[k] = sum_of_run(&local, (i + k) * run, 0, run, false);
+            }
+            vsum_of_8(part, sum);
+        }
+        give(s, i, vload_n(sum, 8), 8);
+    }
+    return i - first;
 }
 
 static void rows_tile(void *context, int64_t tile, int thread) {
@@ -130,9 +160,13 @@ static void rows_tile(void *context, int64_t tile, int thread) {
     (void)thread;
     bool f32 =
         SPECIAL && s->x.dtype == CULM_F32 && (!s->factor.data || s->factor.dtype == CULM_F32);
-    int64_t block = tile % s->blocks, first = tile / s->blocks * s->tile_results;
+    int64_t block = tile % s->blocks, i = tile / s->blocks * s->tile_results;
     int64_t from = block * s->block, to = at_most(s->terms, from + s->block);
-    for (int64_t i = first; i < at_most(s->results, first + s->tile_results); i++) {
+    int64_t end = at_most(s->results, i + s->tile_results);
+    if (f32 && !s->largest && !s->partial && s->terms == 1) {
+        i += s->dim[3] == 8 ? short_rows(s, i, end, true) : short_rows(s, i, end, false);
+    }
+    for (; i < end; i++) {
         float sum = f32 && !s->largest ? row_of(s, i, from, to, false, true)
                                        : row_of(s, i, from, to, s->largest, false);
         if (s->partial) {

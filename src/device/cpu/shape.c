@@ -11,11 +11,17 @@
 #include <assert.h>
 
 #define TILE 16384 /* elements, about */
+#define SHORT 128  /* elements of a run that is copied faster here than by memcpy */
 
 /* y[i..] = x[j..], n elements. */
 SIMD void copy_run(struct culm_out y, int64_t i, struct culm_in x, int64_t j, int64_t n) {
     if (x.dtype == CULM_BF16 && y.dtype == CULM_BF16) {
         memcpy((uint16_t *)y.data + i, (const uint16_t *)x.data + j, (size_t)n * 2);
+    } else if (x.dtype == CULM_F32 && y.dtype == CULM_F32 && n <= SHORT) {
+        for (int64_t k = 0; k < n; k += LANES) {
+            store_part((float *)y.data + i + k, load_part((const float *)x.data + j + k, n - k),
+                       n - k);
+        }
     } else if (x.dtype != CULM_BF16 && y.dtype != CULM_BF16) {
         memcpy((float *)y.data + i, (const float *)x.data + j, (size_t)n * 4);
     } else {

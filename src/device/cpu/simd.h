@@ -68,13 +68,23 @@ SIMD uvec uand(uvec a, uvec b) { return _mm512_and_si512(a, b); }
 #define ushift_left(a, bits) _mm512_slli_epi32(a, bits)
 #define ushift_right(a, bits) _mm512_srli_epi32(a, bits)
 SIMD mask uless(uvec a, uvec b) { return _mm512_cmplt_epu32_mask(a, b); }
-/* Both halves of the 64-bit products of a and m. */
-SIMD void umul_wide(uvec a, uint32_t m, uvec *high, uvec *low) {
-    uvec factor = uset(m);
-    uvec even = _mm512_mul_epu32(a, factor);
-    uvec odd = _mm512_mul_epu32(_mm512_srli_epi64(a, 32), factor);
-    *low = _mm512_mask_blend_epi32(0xAAAA, even, _mm512_slli_epi64(odd, 32));
-    *high = _mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(even, 32), odd);
+/* Sixteen numbers of 64 bits; those whose operands are halves take low ones. */
+typedef struct {
+    __m512i even, odd; /* lanes 0, 2, ... and 1, 3, ... */
+} dvec;
+SIMD dvec dwiden(uvec a) { return (dvec){a, _mm512_srli_epi64(a, 32)}; }
+SIMD uvec dlow(dvec a) {
+    return _mm512_mask_blend_epi32(0xAAAA, a.even, _mm512_slli_epi64(a.odd, 32));
+}
+SIMD dvec dhigh(dvec a) {
+    return (dvec){_mm512_srli_epi64(a.even, 32), _mm512_srli_epi64(a.odd, 32)};
+}
+SIMD dvec dmul(dvec a, uint32_t m) { /* products of halves */
+    return (dvec){_mm512_mul_epu32(a.even, uset(m)), _mm512_mul_epu32(a.odd, uset(m))};
+}
+SIMD dvec dxor(dvec a, dvec b, uint32_t c) { /* of halves */
+    return (dvec){_mm512_ternarylogic_epi32(a.even, b.even, uset(c), 0x96),
+                  _mm512_ternarylogic_epi32(a.odd, b.odd, uset(c), 0x96)};
 }
 
 #elif defined(__AVX2__) && defined(__FMA__)
@@ -160,16 +170,31 @@ SIMD vec vselect(mask m, vec yes, vec no) {
 SIMD mask uless(uvec x, uvec y) { /* operands below 2^31 */
     return SIMD_BOTH(mask, _mm256_cmpgt_epi32(y.a, x.a), _mm256_cmpgt_epi32(y.b, x.b));
 }
-SIMD void umul_wide_half(__m256i a, __m256i factor, __m256i *high, __m256i *low) {
-    __m256i even = _mm256_mul_epu32(a, factor);
-    __m256i odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), factor);
-    *low = _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xAA);
-    *high = _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA);
+/* Sixteen numbers of 64 bits; those whose operands are halves take low ones. */
+typedef struct {
+    __m256i even[2], odd[2]; /* lanes 0, 2, ... and 1, 3, ... */
+} dvec;
+#define SIMD_WIDE_BOTH(op, ...)                                                                    \
+    ((dvec){{op(even[0], __VA_ARGS__), op(even[1], __VA_ARGS__)},                                  \
+            {op(odd[0], __VA_ARGS__), op(odd[1], __VA_ARGS__)}})
+#define SIMD_WIDE_HIGH(half, a) _mm256_srli_epi64((a).half, 32)
+#define SIMD_WIDE_TIMES(half, a, m) _mm256_mul_epu32((a).half, m)
+#define SIMD_WIDE_XOR(half, a, b, c) _mm256_xor_si256(_mm256_xor_si256((a).half, (b).half), c)
+SIMD dvec dwiden(uvec x) {
+    return (dvec){{x.a, x.b}, {_mm256_srli_epi64(x.a, 32), _mm256_srli_epi64(x.b, 32)}};
 }
-SIMD void umul_wide(uvec x, uint32_t m, uvec *high, uvec *low) {
+SIMD uvec dlow(dvec x) {
+    return SIMD_BOTH(uvec, _mm256_blend_epi32(x.even[0], _mm256_slli_epi64(x.odd[0], 32), 0xAA),
+                     _mm256_blend_epi32(x.even[1], _mm256_slli_epi64(x.odd[1], 32), 0xAA));
+}
+SIMD dvec dhigh(dvec x) { return SIMD_WIDE_BOTH(SIMD_WIDE_HIGH, x); }
+SIMD dvec dmul(dvec x, uint32_t m) { /* products of halves */
     __m256i factor = _mm256_set1_epi32((int)m);
-    umul_wide_half(x.a, factor, &high->a, &low->a);
-    umul_wide_half(x.b, factor, &high->b, &low->b);
+    return SIMD_WIDE_BOTH(SIMD_WIDE_TIMES, x, factor);
+}
+SIMD dvec dxor(dvec x, dvec y, uint32_t z) { /* of halves */
+    __m256i all = _mm256_set1_epi32((int)z);
+    return SIMD_WIDE_BOTH(SIMD_WIDE_XOR, x, y, all);
 }
 
 #elif defined(CULM_NEON)
@@ -232,12 +257,18 @@ LANEWISE vec ufloat_bits(uvec a) {
     memcpy(&r, &a, sizeof r);
     return r;
 }
-LANEWISE void umul_wide(uvec a, uint32_t m, uvec *high, uvec *low) {
-    for (int i = 0; i < LANES; i++) {
-        uint64_t product = (uint64_t)a.lane[i] * m;
-        high->lane[i] = (uint32_t)(product >> 32);
-        low->lane[i] = (uint32_t)product;
-    }
+/* Sixteen numbers of 64 bits; those whose operands are halves take low ones. */
+typedef struct {
+    uint64_t lane[LANES];
+} dvec;
+LANEWISE dvec dwiden(uvec a) { SIMD_EACH(dvec, a.lane[i]); }
+LANEWISE uvec dlow(dvec a) { SIMD_EACH(uvec, (uint32_t)a.lane[i]); }
+LANEWISE dvec dhigh(dvec a) { SIMD_EACH(dvec, a.lane[i] >> 32); }
+LANEWISE dvec dmul(dvec a, uint32_t m) { /* products of halves */
+    SIMD_EACH(dvec, (uint64_t)(uint32_t)a.lane[i] * m);
+}
+LANEWISE dvec dxor(dvec a, dvec b, uint32_t c) { /* of halves */
+    SIMD_EACH(dvec, (uint32_t)(a.lane[i] ^ b.lane[i] ^ c));
 }
 
 #endif

@@ -93,17 +93,29 @@ SIMD uvec ushift_left(uvec x, int bits) {
 SIMD uvec ushift_right(uvec x, int bits) {
     return SIMD_FOUR(uvec, x.a >> bits, x.b >> bits, x.c >> bits, x.d >> bits);
 }
+/* Sixteen numbers of 64 bits; those whose operands are halves take low ones. */
+typedef struct {
+    uvec low, high;
+} dvec;
 SIMD void umul_wide_part(uint32x4_t x, uint32_t m, uint32x4_t *high, uint32x4_t *low) {
     uint32x4_t first = vreinterpretq_u32_u64(vmull_n_u32(vget_low_u32(x), m));
     uint32x4_t second = vreinterpretq_u32_u64(vmull_n_u32(vget_high_u32(x), m));
     *low = vuzp1q_u32(first, second);
     *high = vuzp2q_u32(first, second);
 }
-SIMD void umul_wide(uvec x, uint32_t m, uvec *high, uvec *low) {
-    umul_wide_part(x.a, m, &high->a, &low->a);
-    umul_wide_part(x.b, m, &high->b, &low->b);
-    umul_wide_part(x.c, m, &high->c, &low->c);
-    umul_wide_part(x.d, m, &high->d, &low->d);
+SIMD dvec dwiden(uvec x) { return (dvec){x, x}; }
+SIMD uvec dlow(dvec x) { return x.low; }
+SIMD dvec dhigh(dvec x) { return dwiden(x.high); }
+SIMD dvec dmul(dvec x, uint32_t m) { /* products of halves */
+    dvec y;
+    umul_wide_part(x.low.a, m, &y.high.a, &y.low.a);
+    umul_wide_part(x.low.b, m, &y.high.b, &y.low.b);
+    umul_wide_part(x.low.c, m, &y.high.c, &y.low.c);
+    umul_wide_part(x.low.d, m, &y.high.d, &y.low.d);
+    return y;
+}
+SIMD dvec dxor(dvec x, dvec y, uint32_t z) { /* of halves */
+    return dwiden(uxor(uxor(x.low, y.low), uset(z)));
 }
 
 SIMD float vsum(vec x) {

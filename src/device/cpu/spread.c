@@ -72,7 +72,9 @@ SIMD void row_loop(const struct spread *s, int64_t i, int64_t j, int64_t n,
         y.dtype = s->y.dtype;
     }
     vec scale = vset(s->scale), v = vzero(), w = vzero();
-    if (one) {
+    if (one && type == CULM_F32) {
+        w = vset(((const float *)b.data)[j]);
+    } else if (one) {
         float first[LANES];
         vstore(first, tload_part(b, j, 1));
         w = vset(first[0]);
@@ -88,43 +90,58 @@ SIMD void row_loop(const struct spread *s, int64_t i, int64_t j, int64_t n,
     }
 }
 
-SIMD void row_types(const struct spread *s, int64_t i, int64_t j, int64_t n,
-                    enum culm_function function) {
+/* Elements [from, from + n) of rows [first, end). */
+SIMD void rows_loop(const struct spread *s, int64_t first, int64_t end, int64_t from, int64_t n,
+                    enum culm_function function, bool one, enum culm_dtype type) {
+    int last = s->rank - 1;
+    int64_t place[CULM_MAX_RANK] = {0}, j = from * s->stride[last], rest = first;
+    for (int d = last - 1; d >= 0; d--) {
+        place[d] = rest % s->dim[d];
+        j += place[d] * s->stride[d];
+        rest /= s->dim[d];
+    }
+    for (int64_t row = first; row < end; row++) {
+        row_loop(s, row * s->dim[last] + from, j, n, function, one, type);
+        for (int d = last - 1; d >= 0; d--) {
+            j += s->stride[d];
+            if (++place[d] < s->dim[d]) {
+                break;
+            }
+            j -= s->dim[d] * s->stride[d];
+            place[d] = 0;
+        }
+    }
+}
+
+SIMD void rows_types(const struct spread *s, int64_t first, int64_t end, int64_t from, int64_t n,
+                     enum culm_function function) {
     bool f32 =
         SPECIAL && s->a.dtype == CULM_F32 && s->b.dtype == CULM_F32 && s->y.dtype == CULM_F32;
     bool one = s->stride[s->rank - 1] == 0;
     if (f32 && one) {
-        row_loop(s, i, j, n, function, true, CULM_F32);
+        rows_loop(s, first, end, from, n, function, true, CULM_F32);
     } else if (f32) {
-        row_loop(s, i, j, n, function, false, CULM_F32);
+        rows_loop(s, first, end, from, n, function, false, CULM_F32);
     } else {
-        row_loop(s, i, j, n, function, one, CULM_DTYPE_COUNT);
+        rows_loop(s, first, end, from, n, function, one, CULM_DTYPE_COUNT);
     }
 }
 
 static void spread_tile(void *context, int64_t tile, int thread) {
     const struct spread *s = context;
     (void)thread;
-    int last = s->rank - 1;
     int64_t first = tile / s->chunks * s->tile_rows, end = at_most(s->rows, first + s->tile_rows);
-    int64_t from = 0, n = s->dim[last];
+    int64_t from = 0, n = s->dim[s->rank - 1];
     if (s->chunks > 1) {
         from = tile % s->chunks * TILE;
         n = at_most(TILE, n - from);
     }
-    for (int64_t row = first; row < end; row++) {
-        int64_t i = row * s->dim[last] + from, j = from * s->stride[last], rest = row;
-        for (int d = last - 1; d >= 0; d--) {
-            j += rest % s->dim[d] * s->stride[d];
-            rest /= s->dim[d];
-        }
-        switch (s->function) {
-        case CULM_FUNCTION_ADD: row_types(s, i, j, n, CULM_FUNCTION_ADD); break;
-        case CULM_FUNCTION_SUB: row_types(s, i, j, n, CULM_FUNCTION_SUB); break;
-        case CULM_FUNCTION_MUL: row_types(s, i, j, n, CULM_FUNCTION_MUL); break;
-        case CULM_FUNCTION_DIV: row_types(s, i, j, n, CULM_FUNCTION_DIV); break;
-        default: row_types(s, i, j, n, CULM_FUNCTION_NONE);
-        }
+    switch (s->function) {
+    case CULM_FUNCTION_ADD: rows_types(s, first, end, from, n, CULM_FUNCTION_ADD); break;
+    case CULM_FUNCTION_SUB: rows_types(s, first, end, from, n, CULM_FUNCTION_SUB); break;
+    case CULM_FUNCTION_MUL: rows_types(s, first, end, from, n, CULM_FUNCTION_MUL); break;
+    case CULM_FUNCTION_DIV: rows_types(s, first, end, from, n, CULM_FUNCTION_DIV); break;
+    default: rows_types(s, first, end, from, n, CULM_FUNCTION_NONE);
     }
 }
 
