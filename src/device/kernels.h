@@ -369,7 +369,7 @@ struct culm_cross_entropy_args {
  * or value[e,h] where entry is absent; head h weighs columns h f / heads .. (h + 1) f / heads - 1.
  * Terms are added by fused multiply-add; plainly where value is absent, which stands for ones.
  *
- * With `kept` (one head; no `entry`) values, or ones, are multiplied by kept_scale. A term is left out
+ * With `kept` (one head; no `entry`) values, or ones, are multiplied by kept_scale (not 0). A term is left out
  * where bit i % 32 of kept[i / 32] is not set, i being kept_at[e], or e where that is absent, or where its
  * value is 0; and a sum begins with 0. One more word of `kept` may be read than bits are in. */
 struct culm_spmm_args {
@@ -432,12 +432,18 @@ struct culm_edge_sum_args {
 };
 
 /* Bit e % 32 of kept[e / 32] says whether dropout keeps entry e, which is element column[e] of sample r: as
- * if the row were dense. All words that have a bit of an entry are written. */
+ * if the row were dense. `turned`, which may be absent with all that follows it, has the same by columns:
+ * bit k is that of entry[k], the element of row[k] in its column. All words that have a bit of an
+ * entry are written. */
 struct culm_sparse_dropout_args {
     uint32_t *kept; /* [E] bits */
     const uint64_t *start;
     const uint32_t *column; /* those of a row rise */
     int64_t n;
+    uint32_t *turned;             /* [E] bits */
+    const uint64_t *column_start; /* [columns+1] */
+    const uint32_t *row, *entry;  /* [E]; rows of a column rise */
+    int64_t columns;
     const struct culm_dropout *dropout; /* p above 0; samples = n */
 };
 /* y[e,h] = dropout of x[e,h], keyed by what the edge connects: the id of row r, which is the id of

@@ -369,6 +369,8 @@ static enum culm_status complete(struct culm_gnn_numeric *x, struct culm_gnn_tas
     size_t row = next(&at, entries * sizeof(uint32_t));
     size_t value = next(&at, s->value ? entries * sizeof(float) : 0);
     size_t kept = next(&at, culm_sparse_kept_words(entries) * sizeof(uint32_t));
+    bool turns = culm_sparse_worth_turning(input->n, s->columns, entries);
+    size_t turned = next(&at, turns ? culm_sparse_kept_words(entries) * sizeof(uint32_t) : 0);
     if (entries > UINT32_MAX) {
         return culm_error_set(&task->job.error, CULM_ERR_CONFIG,
                               "interval %d has %zu features that are not 0, and may have %u: use "
@@ -411,6 +413,7 @@ static enum culm_status complete(struct culm_gnn_numeric *x, struct culm_gnn_tas
     s->entry = (const uint32_t *)(own + entry);
     s->column_value = s->value ? (const float *)(own + value) : NULL;
     s->kept = (uint32_t *)(own + kept);
+    s->turned = turns ? (uint32_t *)(own + turned) : NULL;
     s->holds = &input->holds;
     return CULM_OK;
 }

@@ -32,10 +32,16 @@ struct culm_sparse_rows {
     const uint32_t *entry;             /* NULL: no dropout */
     const float *column_value;         /* value[entry[k]]; NULL: ones */
     uint32_t *kept;                    /* culm_sparse_kept_words; NULL: no dropout */
+    uint32_t *turned;                  /* as many, by columns; NULL: `entry` leads to `kept` */
     struct culm_sparse_dropped *holds; /* while the rows' ids stay; NULL: drawn each time */
 };
 
 /* A bit for each entry, and a word more, which kernels may read. */
 static inline size_t culm_sparse_kept_words(size_t entries) { return entries / 32 + 2; }
+
+/* Whether so many elements are there that `turned` is worth having. */
+static inline bool culm_sparse_worth_turning(int64_t n, int64_t columns, size_t entries) {
+    return (double)entries >= 0.2 * (double)n * (double)columns;
+}
 
 #endif

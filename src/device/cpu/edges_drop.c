@@ -3,7 +3,8 @@
  *
  * A draw gives the bits of eight elements to each of 16 lanes. Where entries are few, each takes a lane
  * of its own, whatever rows they are in. Where a row has many of the 128 elements of a group
- * (drop.h), one draw serves the whole group.
+ * (drop.h), one draw serves the whole group. Where bits are wanted by columns too and most groups are
+ * worth it, all elements are drawn into a table, which is turned as well; entries are looked up in both.
  */
 #include "device/cpu/drop.h"
 #include "device/cpu/edges.h"
@@ -14,6 +15,7 @@
 #define GROUPS_MOST 64 /* of a row that is drawn by groups */
 #define GROUP_WORDS (DROP_GROUP / 32)
 #define WORTH 24 /* entries to a group, from which on it is drawn whole */
+#define BAND 32  /* rows of a table that are drawn at a time */
 
 struct edge_drop {
     const struct culm_sparse_dropout_args *sparse;
@@ -22,6 +24,10 @@ struct edge_drop {
     struct chunks chunks;
     uint32_t threshold;
     float scale;
+    /* Bits of all elements, by rows and by columns; rows `pitch` words apart, columns turned_pitch.
+     * NULL: entries are drawn as they come. */
+    uint32_t *table, *turned_table;
+    int64_t pitch, turned_pitch, groups;
 };
 
 static struct edge_drop edge_drop_of(const struct culm_cpu *cpu, const uint64_t *start, int64_t n,
@@ -143,25 +149,37 @@ SIMD uint32_t look_up(const uint32_t *table, uint32_t base, const uint32_t *colu
     return bits;
 }
 
+/* What dropout leaves of a group of a sample's elements, a bit each. */
+SIMD void draw_group(const struct edge_drop *s, uint64_t id, uint64_t group,
+                     uint32_t word[GROUP_WORDS]) {
+    uvec threshold = uset(s->threshold);
+    struct drop_bits bits = drop_draw(s->dropout->key, id, group);
+    for (int i = 0; i < GROUP_WORDS; i++) {
+        uvec even = uand(bits.word[i], uset(0xFFFF)), odd = ushift_right(bits.word[i], 16);
+        uint32_t low = bits_of_mask(uless(even, threshold));
+        uint32_t high = bits_of_mask(uless(odd, threshold));
+        word[i] = ~(low | high << 16);
+    }
+}
+
+/* Appends bits of entries, which a table has from column `base` on. */
+SIMD void append_from(const uint32_t *table, uint32_t base, const uint32_t *column, uint64_t to,
+                      struct writer *w) {
+    while (w->at < to) {
+        int n = to - w->at < LANES ? (int)(to - w->at) : LANES;
+        append(w, look_up(table, base, column + w->at, n), n);
+    }
+}
+
 /* Entries of one row, in these groups. */
 static void draw_groups(const struct edge_drop *s, int64_t row, uint32_t group, uint32_t groups,
                         uint64_t to, struct writer *w) {
     uint32_t table[GROUPS_MOST * GROUP_WORDS + LANES];
-    uvec threshold = uset(s->threshold);
     uint64_t id = culm_dropout_sample(s->dropout, row);
     for (uint32_t g = 0; g < groups; g++) {
-        struct drop_bits bits = drop_draw(s->dropout->key, id, group + g);
-        for (int i = 0; i < GROUP_WORDS; i++) {
-            uvec even = uand(bits.word[i], uset(0xFFFF)), odd = ushift_right(bits.word[i], 16);
-            uint32_t low = bits_of_mask(uless(even, threshold));
-            uint32_t high = bits_of_mask(uless(odd, threshold));
-            table[g * GROUP_WORDS + (uint32_t)i] = ~(low | high << 16);
-        }
+        draw_group(s, id, group + g, table + g * GROUP_WORDS);
     }
-    while (w->at < to) {
-        int n = to - w->at < LANES ? (int)(to - w->at) : LANES;
-        append(w, look_up(table, group * DROP_GROUP, s->sparse->column + w->at, n), n);
-    }
+    append_from(table, group * DROP_GROUP, s->sparse->column, to, w);
 }
 
 /* Whether groups are worth it for entries from .. to - 1 of a row, and which ones they are in. */
@@ -174,29 +192,49 @@ static bool by_groups(const uint32_t *column, uint64_t from, uint64_t to, uint32
 
 /* Where the words of a tile begin: tiles share none. */
 static uint64_t tile_entry(const struct edge_drop *s, int64_t tile) {
-    const uint64_t *start = s->sparse->start;
+    const uint64_t *start = s->chunks.start;
     uint64_t entry = start[chunk_row(&s->chunks, tile)];
     return tile == s->chunks.count      ? entry
            : entry / 32 * 32 < start[0] ? start[0]
                                         : entry / 32 * 32;
 }
 
+/* Where a tile begins to write, in which row, and where it ends. */
+static struct writer tile_writer(const struct edge_drop *s, int64_t tile, uint32_t *word,
+                                 int64_t *ret_row, uint64_t *ret_end) {
+    struct writer w = {.word = word, .at = tile_entry(s, tile)};
+    *ret_end = tile_entry(s, tile + 1);
+    *ret_row = chunk_row(&s->chunks, tile);
+    while (*ret_row > 0 && s->chunks.start[*ret_row] > w.at) {
+        --*ret_row;
+    }
+    return w;
+}
+
+static void finish(struct writer *w, uint64_t begin) {
+    if (w->at % 32 && w->at > begin) {
+        w->word[w->at / 32] = (uint32_t)w->bits;
+    }
+}
+
 static void sparse_dropout_tile(void *context, int64_t tile, int thread) {
     const struct edge_drop *s = context;
     const struct culm_sparse_dropout_args *a = s->sparse;
-    uint64_t begin = tile_entry(s, tile), end = tile_entry(s, tile + 1);
-    struct writer w = {.word = a->kept, .at = begin};
-    int64_t row = chunk_row(&s->chunks, tile);
+    int64_t row;
+    uint64_t end;
+    struct writer w = tile_writer(s, tile, a->kept, &row, &end);
+    uint64_t begin = w.at;
     (void)thread;
-    while (row > 0 && a->start[row] > w.at) {
-        row--;
-    }
     while (w.at < end) {
         uint32_t group, groups;
         while (a->start[row + 1] <= w.at) {
             row++;
         }
         uint64_t to = a->start[row + 1] < end ? a->start[row + 1] : end;
+        if (s->table) {
+            append_from(s->table + row * s->pitch, 0, a->column, to, &w);
+            continue;
+        }
         if (by_groups(a->column, w.at, to, &group, &groups)) {
             draw_groups(s, row, group, groups, to, &w);
             continue;
@@ -210,15 +248,93 @@ static void sparse_dropout_tile(void *context, int64_t tile, int thread) {
         }
         draw_entries(s, row, to, &w);
     }
-    if (w.at % 32 && w.at > begin) {
-        a->kept[w.at / 32] = (uint32_t)w.bits;
+    finish(&w, begin);
+}
+
+/* ---- the same by columns ---- */
+
+/* Rows of the table, and what they are turned: a word of each column. */
+static void draw_table_tile(void *context, int64_t tile, int thread) {
+    const struct edge_drop *s = context;
+    int64_t first = tile * BAND, rows = at_most(BAND, s->sparse->n - first);
+    uint32_t word[GROUP_WORDS][BAND] = {{0}};
+    (void)thread;
+    for (int64_t g = 0; g < s->groups; g++) {
+        for (int64_t r = 0; r < rows; r++) {
+            uint32_t *own = s->table + (first + r) * s->pitch + g * GROUP_WORDS;
+            draw_group(s, culm_dropout_sample(s->dropout, first + r), (uint64_t)g, own);
+            for (int i = 0; i < GROUP_WORDS; i++) {
+                word[i][r] = own[i];
+            }
+        }
+        uint32_t *turned = s->turned_table + g * DROP_GROUP * s->turned_pitch + tile;
+        for (int i = 0; i < GROUP_WORDS; i++) {
+            uvec low, high;
+            memcpy(&low, word[i], sizeof low);
+            memcpy(&high, word[i] + LANES, sizeof high);
+            for (int b = 0; b < 32; b++, turned += s->turned_pitch) {
+                uint32_t first_half = bits_of_mask(uless(uset(0), uand(low, uset(1))));
+                uint32_t second_half = bits_of_mask(uless(uset(0), uand(high, uset(1))));
+                *turned = first_half | second_half << 16;
+                low = ushift_right(low, 1);
+                high = ushift_right(high, 1);
+            }
+        }
+    }
+}
+
+/* Bits of entries in the order of columns: from the turned table, or from the others. */
+static void turn_tile(void *context, int64_t tile, int thread) {
+    const struct edge_drop *s = context;
+    const struct culm_sparse_dropout_args *a = s->sparse;
+    int64_t column;
+    uint64_t end;
+    struct writer w = tile_writer(s, tile, a->turned, &column, &end);
+    uint64_t begin = w.at;
+    (void)thread;
+    while (w.at < end) {
+        while (a->column_start[column + 1] <= w.at) {
+            column++;
+        }
+        uint64_t to = a->column_start[column + 1] < end ? a->column_start[column + 1] : end;
+        if (s->table) {
+            append_from(s->turned_table + column * s->turned_pitch, 0, a->row, to, &w);
+        }
+        while (w.at < to) {
+            uint32_t e = a->entry[w.at];
+            append(&w, a->kept[e / 32] >> e % 32 & 1, 1);
+        }
+    }
+    finish(&w, begin);
+}
+
+/* Room for the tables, where they are worth it. */
+static void make_tables(struct edge_drop *s, struct culm_cpu *cpu) {
+    const struct culm_sparse_dropout_args *a = s->sparse;
+    s->groups = ceil_div(a->columns, DROP_GROUP);
+    s->pitch = s->groups * GROUP_WORDS;
+    s->turned_pitch = ceil_div(a->n, BAND);
+    int64_t words = a->n * s->pitch + LANES;
+    int64_t all = words + s->groups * DROP_GROUP * s->turned_pitch + LANES;
+    if (all <= SHARED_FLOATS &&
+        a->start[a->n] - a->start[0] >= WORTH * (uint64_t)(a->n * s->groups)) {
+        s->table = (uint32_t *)cpu_shared(cpu);
+        s->turned_table = s->table + words;
+        culm_cpu_run(cpu, s->turned_pitch, draw_table_tile, s);
     }
 }
 
 void ISA_NAME(sparse_dropout)(struct culm_cpu *cpu, const struct culm_sparse_dropout_args *args) {
     struct edge_drop s = edge_drop_of(cpu, args->start, args->n, args->dropout);
     s.sparse = args;
+    if (args->turned) {
+        make_tables(&s, cpu);
+    }
     culm_cpu_run(cpu, s.chunks.count, sparse_dropout_tile, &s);
+    if (args->turned) {
+        s.chunks = chunks_of(cpu, args->column_start, args->columns);
+        culm_cpu_run(cpu, s.chunks.count, turn_tile, &s);
+    }
 }
 
 /* ---- of edges ---- */

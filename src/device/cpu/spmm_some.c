@@ -5,7 +5,7 @@
  * are is random, so nothing may branch on it. Then the listed rows are summed. Where rows of A have
  * many entries and rise, they are gone through together, some rows of x after the others, so that these
  * stay in the nearest cache while they are in use. Entries are always added in their order, so that
- * changes no bit.
+ * changes no bit. Where A has no values, those of all that are left are the same, and none are listed.
  */
 #include "device/cpu/spmm_strip.h"
 #include "device/cpu/variant.h"
@@ -52,11 +52,13 @@ SIMD __mmask16 kept_of(const struct culm_spmm_args *a, uint64_t from, __mmask16 
 /* Lists those of them that are left, and says how many. */
 SIMD int list_sixteen(const struct culm_spmm_args *a, uint64_t from, __mmask16 there,
                       uint32_t *column, float *value) {
-    vec v = vset(a->kept_scale);
-    v = a->value ? vmul(_mm512_maskz_loadu_ps(there, a->value + from), v) : v;
-    __mmask16 some = _mm512_mask_cmp_ps_mask(kept_of(a, from, there), v, vzero(), _CMP_NEQ_UQ);
+    __mmask16 some = kept_of(a, from, there);
+    if (a->value) {
+        vec v = vmul(_mm512_maskz_loadu_ps(there, a->value + from), vset(a->kept_scale));
+        some = _mm512_mask_cmp_ps_mask(some, v, vzero(), _CMP_NEQ_UQ);
+        _mm512_storeu_ps(value, _mm512_maskz_compress_ps(some, v));
+    }
     __m512i c = _mm512_maskz_loadu_epi32(there, a->column + from);
-    _mm512_storeu_ps(value, _mm512_maskz_compress_ps(some, v));
     _mm512_storeu_si512(column, _mm512_maskz_compress_epi32(some, c));
     return __builtin_popcount(some);
 }
@@ -76,7 +78,7 @@ SIMD int list_some(const struct culm_spmm_args *a, uint64_t from, uint64_t to, u
 #else
     for (; from < to; from++) {
         uint64_t bit = a->kept_at ? a->kept_at[from] : from;
-        float v = a->value ? a->value[from] * a->kept_scale : a->kept_scale;
+        float v = a->value ? a->value[from] * a->kept_scale : 1;
         value[count] = v;
         column[count] = a->column[from];
         count += (int)(a->kept[bit / 32] >> bit % 32 & (v != 0));
@@ -87,7 +89,8 @@ SIMD int list_some(const struct culm_spmm_args *a, uint64_t from, uint64_t to, u
 
 /* Goes on with the sums of all items, as far as columns are below `limit`. */
 SIMD void sum_below(const struct spmm_strip *t, struct batch *b, uint32_t limit, bool begins,
-                    int ahead, int vectors, enum culm_dtype type) {
+                    int ahead, int vectors, enum culm_dtype type, bool ones) {
+    const vec scale = vset(t->s->a->kept_scale);
     for (int i = 0; i < b->items; i++) {
         const uint32_t *column = b->column + b->item[i].at;
         const float *value = b->value + b->item[i].at;
@@ -98,7 +101,7 @@ SIMD void sum_below(const struct spmm_strip *t, struct batch *b, uint32_t limit,
         }
         for (; *column < limit; column++, value++) {
             const char *row = t->x + *column * t->pitch;
-            vec v = vset(*value);
+            vec v = ones ? scale : vset(*value);
             if (ahead && column[ahead] != NONE) {
                 strip_ask(t->x + column[ahead] * t->pitch, vectors, type);
             }
@@ -120,7 +123,11 @@ typedef void sum_below_fn(const struct spmm_strip *t, struct batch *b, uint32_t 
 #define ONE_OF(vectors, type)                                                                      \
     static void sum_##vectors##_##type(const struct spmm_strip *t, struct batch *b,                \
                                        uint32_t limit, bool begins, int ahead) {                   \
-        sum_below(t, b, limit, begins, ahead, vectors, CULM_##type);                               \
+        if (t->s->a->value) {                                                                      \
+            sum_below(t, b, limit, begins, ahead, vectors, CULM_##type, false);                    \
+        } else {                                                                                   \
+            sum_below(t, b, limit, begins, ahead, vectors, CULM_##type, true);                     \
+        }                                                                                          \
     }
 #define NAME_OF(vectors, type) sum_##vectors##_##type,
 EVERY_WIDTH(ONE_OF, F32)

@@ -67,6 +67,11 @@ KERNEL(sparse_dropout) {
     struct culm_ref_rows rows = rows_of(a->n, a->start, a->column);
     (void)r;
     culm_ref_sparse_dropout(a->kept, &rows, a->dropout);
+    for (uint64_t k = 0; a->turned && k < a->column_start[a->columns]; k++) {
+        uint32_t e = a->entry[k], bit = 1u << k % 32;
+        a->turned[k / 32] &= ~bit;
+        a->turned[k / 32] |= a->kept[e / 32] >> e % 32 & 1 ? bit : 0;
+    }
 }
 
 KERNEL(edge_dropout) {

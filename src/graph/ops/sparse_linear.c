@@ -63,7 +63,8 @@ static const uint32_t *kept_of(const struct culm_operands *o, const struct culm_
     }
     dropout.samples = x->n;
     CULM_RUN(o->device, sparse_dropout, .kept = x->kept, .start = x->start, .column = x->column,
-             .n = x->n, .dropout = &dropout);
+             .n = x->n, .dropout = &dropout, .turned = x->turned, .column_start = x->column_start,
+             .row = x->row, .entry = x->entry, .columns = x->columns);
     if (x->holds) {
         *x->holds = (struct culm_sparse_dropped){true, dropout.key};
     }
@@ -110,10 +111,13 @@ static void execute_grad(const struct culm_operands *o) {
     bool transposed = o->node->attributes.transposed;
     int64_t out = operand_shape(o, 1)->dim[1];
     float *dw = transposed ? o->output[0] : o->use[0];
+    const uint32_t *kept = kept_of(o, x);
+    bool turned = kept && x->turned;
     CULM_RUN(o->device, spmm, .y = culm_out_f32(dw), .x = typed_input(o, 1),
              .start = x->column_start, .column = x->row, .value = x->column_value, .n = x->columns,
              .f = out, .ldx = out, .ldy = out, .rows = x->n, .add = !transposed && !o->first,
-             .kept = kept_of(o, x), .kept_at = x->entry, .kept_scale = scale_of(o));
+             .kept = turned ? x->turned : kept, .kept_at = turned ? NULL : x->entry,
+             .kept_scale = scale_of(o));
     if (!transposed) {
         return;
     }

@@ -182,25 +182,37 @@ void test_edge_softmax_slope(void **state) {
 
 /* --- dropout --- */
 
-/* The mask of sparse rows is that of the same rows with zeros between. Some rows have few of the elements
- * that are drawn together, some many, some all. */
-void test_sparse_dropout(void **state) {
-    enum { WIDTH = 1433, MOST = 24000 };
-    uint64_t start[ROWS + 1] = {OFFSET};
-    uint32_t id[ROWS], *column = calloc(MOST, sizeof *column), kept[MOST / 32 + 2];
-    struct array dense = array_of(ROWS * WIDTH, CULM_F32), mask = array_of(ROWS * WIDTH, CULM_F32);
-    (void)state;
-    stream = seed;
-    for (int r = 0; r < ROWS; r++) {
-        static const uint32_t steps[] = {37, 0, 3, 2000, 1, 90, 5};
-        uint32_t step = steps[r % 7];
-        id[r] = (uint32_t)culm_rng_next(&stream);
-        uint64_t e = start[r];
-        for (uint32_t c = (uint32_t)r; c < WIDTH && step; c += step + (step > 1 ? c % 3 : 0)) {
-            column[e++] = c;
+enum { WIDTH = 1433, MOST = 33000 };
+
+/* Sparse rows, and their entries by columns. */
+struct sparse_rows {
+    uint64_t start[ROWS + 1], column_start[WIDTH + 1];
+    uint32_t column[MOST], row[MOST], entry[MOST];
+};
+
+static void turn_rows(struct sparse_rows *x) {
+    uint64_t k = OFFSET;
+    for (uint32_t c = 0; c < WIDTH; c++) {
+        x->column_start[c] = k;
+        for (uint32_t r = 0; r < ROWS; r++) {
+            for (uint64_t e = x->start[r]; e < x->start[r + 1]; e++) {
+                if (x->column[e] == c) {
+                    x->row[k] = r;
+                    x->entry[k++] = (uint32_t)e;
+                }
+            }
         }
-        start[r + 1] = e;
-        assert_true(e < MOST);
+    }
+    x->column_start[WIDTH] = k;
+}
+
+/* The mask of sparse rows is that of the same rows with zeros between, by rows and by columns. */
+static void check_sparse_dropout(struct sparse_rows *x) {
+    static uint32_t kept[MOST / 32 + 2], turned[MOST / 32 + 2], id[ROWS];
+    struct array dense = array_of(ROWS * WIDTH, CULM_F32), mask = array_of(ROWS * WIDTH, CULM_F32);
+    turn_rows(x);
+    for (int r = 0; r < ROWS; r++) {
+        id[r] = (uint32_t)culm_rng_next(&stream);
     }
     for (int64_t i = 0; i < dense.count; i++) {
         dense.f32[i] = 1;
@@ -213,22 +225,54 @@ void test_sparse_dropout(void **state) {
                                              .samples = ROWS};
         CULM_RUN(devices[0].device, dropout, .y = culm_out_f32(mask.f32),
                  .x = culm_in_f32(dense.f32), .count = ROWS * WIDTH, .dropout = &dropout);
-        for (int d = 0; d < device_count; d++) {
+        for (int d = 0; d < 2 * device_count; d++) {
+            bool turns = d % 2;
             memset(kept, 0xA5, sizeof kept);
-            CULM_RUN(devices[d].device, sparse_dropout, .kept = kept, .start = start,
-                     .column = column, .n = ROWS, .dropout = &dropout);
+            memset(turned, 0xA5, sizeof turned);
+            CULM_RUN(devices[d / 2].device, sparse_dropout, .kept = kept, .start = x->start,
+                     .column = x->column, .n = ROWS, .dropout = &dropout,
+                     .turned = turns ? turned : NULL, .column_start = x->column_start,
+                     .row = x->row, .entry = x->entry, .columns = WIDTH);
             for (int r = 0; r < ROWS; r++) {
-                for (uint64_t e = start[r]; e < start[r + 1]; e++) {
-                    bool want = mask.f32[r * WIDTH + column[e]] != 0;
+                for (uint64_t e = x->start[r]; e < x->start[r + 1]; e++) {
+                    bool want = mask.f32[r * WIDTH + x->column[e]] != 0;
                     assert_int_equal(kept[e / 32] >> e % 32 & 1, want);
                 }
             }
-            assert_int_equal(kept[start[ROWS] / 32 + 1], 0xA5A5A5A5);
+            for (uint64_t k = OFFSET; k < x->column_start[WIDTH] && turns; k++) {
+                uint32_t e = x->entry[k];
+                assert_int_equal(turned[k / 32] >> k % 32 & 1, kept[e / 32] >> e % 32 & 1);
+            }
+            assert_int_equal(kept[x->start[ROWS] / 32 + 1], 0xA5A5A5A5);
+            assert_int_equal(turned[x->start[ROWS] / 32 + 1], 0xA5A5A5A5);
         }
     }
-    free(column);
     array_free(&dense);
     array_free(&mask);
+}
+
+/* Some rows have few of the elements that are drawn together, some many, some all; and nearly all rows have
+ * many, but for one that has none. */
+void test_sparse_dropout(void **state) {
+    struct sparse_rows *x = calloc(1, sizeof *x);
+    (void)state;
+    assert_non_null(x);
+    stream = seed;
+    for (int dense = 0; dense < 2; dense++) {
+        x->start[0] = OFFSET;
+        for (int r = 0; r < ROWS; r++) {
+            static const uint32_t steps[2][7] = {{37, 0, 3, 2000, 1, 90, 5}, {1, 1, 3, 1, 2, 1, 1}};
+            uint32_t step = dense && r == 3 ? 0 : steps[dense][r % 7];
+            uint64_t e = x->start[r];
+            for (uint32_t c = (uint32_t)r; c < WIDTH && step; c += step + (step > 1 ? c % 3 : 0)) {
+                x->column[e++] = c;
+                assert_true(e < MOST);
+            }
+            x->start[r + 1] = e;
+        }
+        check_sparse_dropout(x);
+    }
+    free(x);
 }
 
 void test_edge_dropout(void **state) {
