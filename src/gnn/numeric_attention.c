@@ -73,7 +73,6 @@ enum culm_status gnn_attend(struct culm_gnn_numeric *x, struct culm_gnn_task *ta
         culm_gnn_structure_need(structure, false, task->interval)->start[structure->intervals];
     const struct edges e = edges_of(x, task, input);
     int64_t count = gnn_gathered_count(border, e.n, !flow->evaluate);
-    int64_t pitch = gnn_table_pitch(x, border->sent);
     float *s, *t, *y;
     enum culm_status status = room(x, &x->score[0], e.n * e.heads, &s, &task->job.error);
     if (status == CULM_OK) {
@@ -88,10 +87,10 @@ enum culm_status gnn_attend(struct culm_gnn_numeric *x, struct culm_gnn_task *ta
     int64_t extra_at = gnn_extra_at(border, e.n);
     float *beside = flow->evaluate ? NULL : y + extra_at;
     take_columns(x, s, e.heads, own, e.n, border->width, border->sent, e.heads);
-    take_columns(x, t, e.heads, x->table.data, table_rows, pitch, e.all, e.heads);
-    CULM_RUN(x->o.device, attend_forward, .y = y, .beside = beside, .x = gnn_in(x, x->table.data),
-             .s = s, .t = t, .start = e.rows->start, .column = e.rows->column,
-             .column_id = input->table_id[0], .n = e.n, .f = e.all, .ldx = pitch,
+    take_columns(x, t, e.heads, x->rows, table_rows, x->pitch, e.all, e.heads);
+    CULM_RUN(x->o.device, attend_forward, .y = y, .beside = beside, .x = gnn_in(x, x->rows), .s = s,
+             .t = t, .start = e.rows->start, .column = e.rows->column,
+             .column_id = input->table_id[0], .n = e.n, .f = e.all, .ldx = x->pitch,
              .ldy = border->width, .ldb = border->extra, .heads = e.heads, .slope = (double)SLOPE,
              .dropout = e.dropout.p > 0 ? &e.dropout : NULL);
     for (int64_t r = 0; r < e.n; r++) {
@@ -150,7 +149,6 @@ enum culm_status gnn_attend_back(struct culm_gnn_numeric *x, struct culm_gnn_tas
     const struct culm_gnn_border *border = &x->o.model->border[flow->border];
     const struct culm_gnn_structure *structure = x->o.structure;
     int direction = structure->directed;
-    int64_t pitch = gnn_table_pitch(x, border->d_sent);
     const struct culm_blob *made = task->made ? task->made[forward_of(x, flow->border)] : NULL;
     size_t bytes = (size_t)(input->n * border->width) * gnn_element(x);
     const struct edges e = edges_of(x, task, input);
@@ -171,11 +169,11 @@ enum culm_status gnn_attend_back(struct culm_gnn_numeric *x, struct culm_gnn_tas
         return status;
     }
     take_columns(x, t, e.heads, made->data, e.n, border->width, e.all, e.heads);
-    take_columns(x, reader, 3 * e.heads, x->table.data, table_rows, pitch, e.all, 3 * e.heads);
+    take_columns(x, reader, 3 * e.heads, x->rows, table_rows, x->pitch, e.all, 3 * e.heads);
     CULM_RUN(x->o.device, attend_backward, .y = y, .dt = y + e.all, .x = gnn_in(x, made->data),
-             .dy = gnn_in(x, x->table.data), .t = t, .reader = reader, .start = e.rows->start,
+             .dy = gnn_in(x, x->rows), .t = t, .reader = reader, .start = e.rows->start,
              .column = e.rows->column, .column_id = input->table_id[direction], .n = e.n,
-             .f = e.all, .ldx = border->width, .ldy = border->width, .ldd = pitch,
+             .f = e.all, .ldx = border->width, .ldy = border->width, .ldd = x->pitch,
              .ldt = border->width, .heads = e.heads, .slope = (double)SLOPE,
              .dropout = e.dropout.p > 0 ? &e.dropout : NULL);
     take_columns(x, y + e.all + e.heads, border->width, own, e.n, border->d_width, border->d_sent,

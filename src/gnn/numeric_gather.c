@@ -147,7 +147,7 @@ static enum culm_status fill(struct culm_gnn_numeric *x, struct culm_gnn_task *t
     if (source->blob->size_bytes != (size_t)rows * apart) {
         return gnn_wrong_rows(task, "rows", source->blob->size_bytes, (size_t)rows * apart);
     }
-    size_t pitch = (size_t)gnn_table_pitch(x, sent) * gnn_element(x);
+    size_t pitch = (size_t)x->pitch * gnn_element(x);
     copy_rows((char *)x->table.data + first * pitch, pitch, source->blob->data, row, count, width,
               apart);
     return CULM_OK;
@@ -164,11 +164,10 @@ static void add_up(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
     bool mean = x->o.config->model.arch == CULM_GNN_SAGE;
     int64_t width, sent;
     widths(x, task->gather, &width, &sent);
-    CULM_RUN(x->o.device, spmm, .y = gnn_out(x, y), .x = gnn_in(x, x->table.data),
-             .start = rows->start, .column = rows->column,
+    CULM_RUN(x->o.device, spmm, .y = gnn_out(x, y), .x = gnn_in(x, x->rows), .start = rows->start,
+             .column = rows->column,
              .scale = mean && x->flow[task->gather].back ? NULL : input->scale, .n = input->n,
-             .f = sent, .ldx = gnn_table_pitch(x, sent), .ldy = width,
-             .rows = need->start[s->intervals]);
+             .f = sent, .ldx = x->pitch, .ldy = width, .rows = need->start[s->intervals]);
     size_t element = gnn_element(x), from = (size_t)sent * element, all = (size_t)width * element;
     for (size_t r = 0; r < (size_t)input->n && width > sent; r++) {
         memcpy(y + r * all + from, own + r * all + from, all - from);
@@ -193,6 +192,20 @@ static enum culm_status own_rows(struct culm_gnn_numeric *x, struct culm_gnn_tas
     return CULM_OK;
 }
 
+/* The source that has all rows of the table, in order and no worse apart; or NULL. */
+static const struct culm_gnn_source *whole_table(const struct culm_gnn_numeric *x,
+                                                 const struct culm_gnn_task *task,
+                                                 int64_t table_rows, int64_t width, int64_t sent) {
+    const struct culm_gnn_source *source = task->source;
+    int64_t line = 64 / (int64_t)gnn_element(x);
+    return task->source_count == 1 && !source->readers &&
+                   culm_gnn_structure_rows(x->o.structure, source->interval) == table_rows &&
+                   source->blob->size_bytes == (size_t)(table_rows * width) * gnn_element(x) &&
+                   (width == gnn_table_pitch(x, sent) || width % line == 0)
+               ? source
+               : NULL;
+}
+
 enum culm_status gnn_gather(struct culm_gnn_numeric *x, struct culm_gnn_task *task) {
     const struct culm_gnn_gather *gather = &x->o.layout->gather[task->gather];
     const struct gnn_flow *flow = &x->flow[task->gather];
@@ -205,14 +218,17 @@ enum culm_status gnn_gather(struct culm_gnn_numeric *x, struct culm_gnn_task *ta
     struct gnn_input *input;
     enum culm_status status = gnn_input(x, task, &input);
     widths(x, task->gather, &width, &sent);
-    if (status == CULM_OK) {
-        size_t bytes = (size_t)(table_rows * gnn_table_pitch(x, sent)) * gnn_element(x);
+    const struct culm_gnn_source *whole = whole_table(x, task, table_rows, width, sent);
+    x->pitch = whole ? width : gnn_table_pitch(x, sent);
+    if (status == CULM_OK && !whole) {
+        size_t bytes = (size_t)(table_rows * x->pitch) * gnn_element(x);
         status = gnn_room(x, &x->table, bytes + 64, &task->job.error);
     }
+    x->rows = whole ? whole->blob->data : x->table.data;
     for (int32_t i = 0; i < task->source_count && status == CULM_OK; i++) {
         const struct culm_gnn_source *source = &task->source[i];
         filled += need->start[source->interval + 1] - need->start[source->interval];
-        status = fill(x, task, input, source);
+        status = whole ? CULM_OK : fill(x, task, input, source);
     }
     if (status == CULM_OK && filled != table_rows) {
         return culm_error_set(&task->job.error, CULM_ERR_INTERNAL,

@@ -76,6 +76,9 @@ struct culm_gnn_numeric {
     int64_t version;
     bool give_logits;
     struct gnn_input *input; /* [intervals]; n 0: not here */
+    const void
+        *rows; /* what a gather reads, `pitch` numbers apart: in `table`, or where it was made */
+    int64_t pitch;
     struct gnn_room table, activations, scratch, made, index;
     int spill; /* a file; -1: none yet */
     bool measured;
