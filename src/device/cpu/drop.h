@@ -50,14 +50,29 @@ struct drop_entries_bits {
     uint32_t word[4 * LANES];
 };
 SIMD struct drop_entries_bits drop_by_entry(const struct drop_bits *bits) {
-    uint32_t word[4][LANES];
     struct drop_entries_bits order;
+#if SIMD_WIDE
+    const uvec *w = bits->word;
+    uvec low[2] = {_mm512_unpacklo_epi32(w[0], w[1]), _mm512_unpacklo_epi32(w[2], w[3])};
+    uvec high[2] = {_mm512_unpackhi_epi32(w[0], w[1]), _mm512_unpackhi_epi32(w[2], w[3])};
+    uvec x[4] = {/* of entries i, i + 4, i + 8 and i + 12 */
+                 _mm512_unpacklo_epi64(low[0], low[1]), _mm512_unpackhi_epi64(low[0], low[1]),
+                 _mm512_unpacklo_epi64(high[0], high[1]), _mm512_unpackhi_epi64(high[0], high[1])};
+    for (int i = 0; i < 4; i++) {
+        _mm_storeu_si128((__m128i *)(order.word + 4 * i), _mm512_castsi512_si128(x[i]));
+        _mm_storeu_si128((__m128i *)(order.word + 16 + 4 * i), _mm512_extracti32x4_epi32(x[i], 1));
+        _mm_storeu_si128((__m128i *)(order.word + 32 + 4 * i), _mm512_extracti32x4_epi32(x[i], 2));
+        _mm_storeu_si128((__m128i *)(order.word + 48 + 4 * i), _mm512_extracti32x4_epi32(x[i], 3));
+    }
+#else
+    uint32_t word[4][LANES];
     memcpy(word, bits->word, sizeof word);
     for (int64_t i = 0; i < LANES; i++) {
         for (int64_t w = 0; w < 4; w++) {
             order.word[i * 4 + w] = word[w][i];
         }
     }
+#endif
     return order;
 }
 
