@@ -99,18 +99,6 @@ size_t culm_stage_output_offset(const struct culm_stage *stage, int32_t index) {
     return 0; /* not the last stage */
 }
 
-struct culm_stage_crossing culm_stage_crossing_at(const struct culm_stage *stage, int32_t index) {
-    const struct crossing *item = &stage->output.item[index];
-    struct culm_stage_crossing at = {.value = item->value,
-                                     .offset_bytes = item->offset_bytes,
-                                     .size_bytes = item->size_bytes,
-                                     .learned = item->gradient >= 0};
-    for (int32_t i = 0; i < stage->input.count; i++) {
-        at.passes |= stage->input.item[i].value == item->value;
-    }
-    return at;
-}
-
 /* --- running --- */
 
 static void *address(const struct culm_stage *stage, const struct culm_stage_run *run,

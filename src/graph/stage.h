@@ -111,16 +111,6 @@ const struct culm_graph *culm_stage_program(const struct culm_stage *stage);
 /* Where the graph's output `index` begins in what the last stage writes, in bytes. */
 size_t culm_stage_output_offset(const struct culm_stage *stage, int32_t index);
 
-/* A value that crosses the cut behind a stage: where it lies in `output`, its gradient in `d_output`. */
-struct culm_stage_crossing {
-    int32_t value; /* of the uncut graph */
-    size_t offset_bytes, size_bytes;
-    bool passes;  /* it crossed the cut before the stage as well */
-    bool learned; /* its gradient is read */
-};
-/* index in [0, output_count) */
-struct culm_stage_crossing culm_stage_crossing_at(const struct culm_stage *stage, int32_t index);
-
 /* The shapes that a stage's values have with fewer samples; constant, for any number of runs. */
 struct culm_stage_rows;
 /* `graph` is the uncut one that `stage` was compiled from, `samples` at most what it was built for.

@@ -147,8 +147,9 @@ static void move_node(struct culm_merge_model *model, const struct ties *t, int3
     const struct culm_graph *graph = model->graph;
     bool makes = root(t, node->output[0]) == group, reads = root(t, node->input[0]) == group;
     if (node->op == &culm_op_batchnorm && makes) {
-        for (int32_t i = 1; i <= 4; i++) {
-            int32_t p = graph->value[node->input[i]].param;
+        const int32_t norm = (int32_t)(node - graph->node);
+        for (int32_t i = 0; i < CULM_MERGE_NORM_PARAMS; i++) {
+            int32_t p = culm_merge_norm_param(graph, norm, i);
             move_rows(model->aligned[p], channels(graph, node->output[0]), 1, order, work);
         }
         return;

@@ -78,10 +78,10 @@ static enum culm_status fit_norm(struct walker *w, const struct culm_node_desc *
     int64_t rows = culm_row_count(shape), c = culm_last_dim(shape);
     const float *x = culm_steps_value(&w->merged, node->input[0]);
     const float *was = culm_steps_value(&w->original, node->input[0]);
-    float *value[4];
-    const float *from[4];
-    for (int i = 0; i < 4; i++) {
-        int32_t p = graph->value[node->input[1 + i]].param;
+    float *value[CULM_MERGE_NORM_PARAMS];
+    const float *from[CULM_MERGE_NORM_PARAMS];
+    for (int i = 0; i < CULM_MERGE_NORM_PARAMS; i++) {
+        int32_t p = culm_merge_norm_param(graph, w->merged.cursor, i);
         value[i] = w->model->value[p];
         from[i] = w->model->aligned[p];
     }
@@ -192,9 +192,9 @@ static void copy_norms(const struct walk *walk, struct culm_merge_model *const *
         const struct culm_merge_model *to = models[of->member[m].model];
         const int32_t own =
             walk->share->in[instance][m] ? to->layers.layer[of->member[m].layer].norm : -1;
-        for (int i = 0; i < 4 && own >= 0 && to != from; i++) {
-            const int32_t a = from->graph->value[from->graph->node[norm].input[1 + i]].param;
-            const int32_t b = to->graph->value[to->graph->node[own].input[1 + i]].param;
+        for (int i = 0; i < CULM_MERGE_NORM_PARAMS && own >= 0 && to != from; i++) {
+            const int32_t a = culm_merge_norm_param(from->graph, norm, i);
+            const int32_t b = culm_merge_norm_param(to->graph, own, i);
             memcpy(to->value[b], from->aligned[a], 4 * (size_t)culm_merge_param_elements(to, b));
         }
     }
@@ -204,7 +204,7 @@ static bool held(const struct walker *w, int32_t param) { return w->held && w->h
 
 /* Whether the batch norm that it is at was copied, or is what is copied, or stays as it is. */
 static bool norm_copied(const struct walk *walk, const struct walker *w, int32_t self) {
-    if (held(w, w->model->graph->value[node_of(w)->input[1]].param)) {
+    if (held(w, culm_merge_norm_param(w->model->graph, w->merged.cursor, 0))) {
         return true;
     }
     for (int32_t l = 0; l < w->model->layers.count && walk->options->copy; l++) {

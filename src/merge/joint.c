@@ -49,7 +49,6 @@ struct culm_joint {
     int64_t steps;
     double lr;
     int64_t *chosen; /* [samples of one model in a step] */
-    int64_t bytes;
 };
 
 static enum culm_status no_memory(struct culm_error *error) {
@@ -73,25 +72,21 @@ static int32_t tensor_at(struct culm_joint *joint, float *value, int64_t count) 
 static enum culm_status find_tensors(struct culm_joint *joint, const struct culm_joint_part *from,
                                      int32_t index, struct culm_error *error) {
     const struct joint_part *part = &joint->part[index];
-    const bool features = joint->config.aim == CULM_JOINT_FEATURES;
-    for (int32_t s = 0; s < part->stretches; s++) {
-        const struct culm_stage_info *info = culm_stage_info(part->stretch[s].stage);
-        for (int32_t p = 0; p < info->param_count; p++) {
-            const struct culm_param_info *param = &info->params[p];
-            int32_t t = tensor_at(joint, from->value[param->global_index], param->count);
-            if (t < 0) {
-                return culm_error_set(error, CULM_ERR_CONFIG,
-                                      "'%s': parameter '%s' is as long as no other at its address",
-                                      part->model->name, param->name);
-            }
-            struct tensor *tensor = &joint->tensor[t];
-            joint->tensor_of[index][param->global_index] = t;
-            tensor->step.decay |= param->decay;
-            tensor->step.statistic |= param->statistic;
-            tensor->step.momentum = param->momentum;
-            tensor->frozen |= (from->frozen && from->frozen[param->global_index]) ||
-                              (features && param->statistic);
+    const struct culm_stage_info *info = culm_stage_info(part->stage);
+    for (int32_t p = 0; p < info->param_count; p++) {
+        const struct culm_param_info *param = &info->params[p];
+        int32_t t = tensor_at(joint, from->value[param->global_index], param->count);
+        if (t < 0) {
+            return culm_error_set(error, CULM_ERR_CONFIG,
+                                  "'%s': parameter '%s' is as long as no other at its address",
+                                  part->model->name, param->name);
         }
+        struct tensor *tensor = &joint->tensor[t];
+        joint->tensor_of[index][param->global_index] = t;
+        tensor->step.decay |= param->decay;
+        tensor->step.statistic |= param->statistic;
+        tensor->step.momentum = param->momentum;
+        tensor->frozen |= from->frozen && from->frozen[param->global_index];
     }
     return CULM_OK;
 }
@@ -107,7 +102,6 @@ static double size_of(const struct culm_joint *joint, const struct tensor *tenso
 static int64_t floats(size_t bytes) { return (int64_t)(bytes / sizeof(float)) + 16; }
 
 static float *take(struct culm_joint *joint, int64_t count) {
-    joint->bytes += count * (int64_t)sizeof(float);
     return joint->device->ops->alloc(joint->device, (size_t)count * sizeof(float));
 }
 
@@ -171,7 +165,6 @@ static enum culm_status add_parts(struct culm_joint *joint, const struct culm_jo
             joint->samples += from[i].samples.count;
         }
         most = joint->part[i].batch > most ? joint->part[i].batch : most;
-        joint->bytes += joint->part[i].bytes;
     }
     joint->tensor = calloc((size_t)params + 1, sizeof *joint->tensor);
     joint->order = calloc((size_t)joint->samples + 1, sizeof *joint->order);
@@ -346,8 +339,6 @@ void culm_joint_exchange(struct culm_joint *joint) {
         }
     }
 }
-
-int64_t culm_joint_bytes(const struct culm_joint *joint) { return joint->bytes; }
 
 /* --- steps --- */
 

@@ -11,12 +11,7 @@
  *             the boxes that its original finds. Batch norm goes by the batch and its running
  *             statistics move, as in any training.
  *   outputs   what the original says, by the loss of that (culm_loss_original). Needs no answers, and
- *             batch norm goes as below.
- *   features  those of the original, at the borders of `stretches` pieces of equal work and at the
- *             outputs: the squared distance, over the variance of the original's. Needs no answers.
- *             `local`: no gradient passes a border, so that every stretch learns to map what comes
- *             before it, as it is now, to what the original makes there. Batch norm goes by its running
- *             statistics, which stay as they are: refit them before or after.
+ *             batch norm goes by its running statistics, which move by no more than rounding.
  *
  * What the original says of a sample does not change, and where there is room (`answers`) it is asked for
  * once. Weights may be averaged while they are trained: the mean of the last steps is better than any of
@@ -35,14 +30,12 @@
 
 struct culm_joint;
 
-enum culm_joint_aim { CULM_JOINT_ANSWERS, CULM_JOINT_OUTPUTS, CULM_JOINT_FEATURES };
+enum culm_joint_aim { CULM_JOINT_ANSWERS, CULM_JOINT_OUTPUTS };
 
 struct culm_joint_config {
     struct culm_optimizer_config optimizer;
     enum culm_joint_aim aim;
-    int32_t stretches; /* FEATURES: at most; 1: outputs alone */
-    bool local;        /* FEATURES */
-    int64_t batch;     /* samples of a step, of all models together, as they come */
+    int64_t batch;  /* samples of a step, of all models together, as they come */
     double average; /* share of itself that the mean of weights keeps in a step; 0: there is none */
     bool
         relative; /* the rate is a share of a tensor's size: its root mean square at the beginning */
@@ -107,6 +100,5 @@ void culm_joint_go_on(struct culm_joint *joint, const struct culm_joint *from);
 void culm_joint_forget(struct culm_joint *joint, const float *value);
 /* The tensors and their means change places; nothing before the first step. */
 void culm_joint_exchange(struct culm_joint *joint);
-int64_t culm_joint_bytes(const struct culm_joint *joint); /* of memory of its own */
 
 #endif

@@ -6,15 +6,6 @@
 #include "graph/stage.h"
 #include "merge/joint.h"
 
-/* A stretch between two borders. */
-struct joint_stretch {
-    struct culm_stage *stage;
-    struct culm_stage_rows **rows;   /* [batch]: of 1 .. batch - 1 samples, at that index */
-    const float **param, **original; /* [its parameters]: where they are */
-    void *activations;               /* `through`: of its own; else the part's */
-    void *border, *original_border, *d_border; /* behind it */
-};
-
 /* What a part needs only while it runs; parts run one after the other, so all of a joint have the same. */
 struct joint_room {
     size_t activation_bytes, scratch_bytes, grad_bytes, work_bytes;
@@ -25,8 +16,10 @@ struct joint_room {
 struct joint_part {
     struct culm_vision_model *model;
     struct culm_graph *graph;
-    struct joint_stretch *stretch;
-    int32_t stretches;
+    struct culm_stage *stage;
+    struct culm_stage_rows **rows;   /* [batch]: of 1 .. batch - 1 samples, at that index */
+    const float **param, **original; /* [its parameters]: where they are */
+    void *output, *said, *d_output;  /* said: what the original's outputs are; NULL: not asked */
     struct culm_joint_samples samples;
     struct culm_joint_answers *answers; /* NULL: none are kept */
     int64_t answer;                     /* numbers of one */
@@ -35,7 +28,6 @@ struct joint_part {
     struct culm_wanted *wanted; /* [batch] */
     const struct joint_room *room;
     double weight;
-    int64_t bytes;
 };
 
 /* What happens to a gradient: tensor of parameter `param` of the graph, in the order of uses. */

@@ -74,6 +74,10 @@ void culm_merge_model_release(struct culm_merge_model *model) {
     *model = (struct culm_merge_model){0};
 }
 
+int32_t culm_merge_norm_param(const struct culm_graph *graph, int32_t norm, int32_t which) {
+    return graph->value[graph->node[norm].input[1 + which]].param;
+}
+
 void culm_merge_model_revert(struct culm_merge_model *model) {
     for (int32_t p = 0; p < model->param_count; p++) {
         memcpy(model->value[p], model->original[p],

@@ -29,6 +29,9 @@ enum culm_status culm_merge_model_init(struct culm_merge_model *model,
 void culm_merge_model_release(struct culm_merge_model *model); /* fine on a zeroed struct */
 
 int64_t culm_merge_param_elements(const struct culm_merge_model *model, int32_t param);
+/* The parameters of a batch norm: node `norm`, `which` of scale, shift, mean and variance. */
+#define CULM_MERGE_NORM_PARAMS 4
+int32_t culm_merge_norm_param(const struct culm_graph *graph, int32_t norm, int32_t which);
 /* The numbers are those of the original again. */
 void culm_merge_model_revert(struct culm_merge_model *model);
 /* Copies of all numbers, to go back to: restore copies them in. NULL: out of memory. */

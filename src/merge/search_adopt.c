@@ -108,10 +108,6 @@ static void take(struct adopting *a, int32_t into, const struct culm_merge_model
     }
 }
 
-static int32_t norm_param(const struct culm_merge_model *model, int32_t norm, int input) {
-    return model->graph->value[model->graph->node[norm].input[input]].param;
-}
-
 static void take_layer(struct adopting *a, int32_t l, const struct culm_member *from) {
     const struct culm_merge_model *own = a->s->models[a->model], *other = a->s->models[from->model];
     const struct culm_vision_layer *to = &own->layers.layer[l];
@@ -122,8 +118,9 @@ static void take_layer(struct adopting *a, int32_t l, const struct culm_member *
     if (to->bias >= 0) {
         a->frozen[to->bias] = true;
     }
-    for (int i = 1; i <= 4 && to->norm >= 0 && like->norm >= 0; i++) {
-        take(a, norm_param(own, to->norm, i), other, norm_param(other, like->norm, i));
+    for (int i = 0; i < CULM_MERGE_NORM_PARAMS && to->norm >= 0 && like->norm >= 0; i++) {
+        take(a, culm_merge_norm_param(own->graph, to->norm, i), other,
+             culm_merge_norm_param(other->graph, like->norm, i));
     }
 }
 
@@ -132,14 +129,14 @@ static void silence(struct adopting *a) {
     struct culm_merge_model *own = a->s->models[a->model];
     for (int32_t l = 0; l < own->layers.count; l++) {
         const int32_t norm = own->layers.layer[l].norm;
-        if (norm < 0 || a->held[norm_param(own, norm, 1)] ||
+        if (norm < 0 || a->held[culm_merge_norm_param(own->graph, norm, 0)] ||
             !culm_merge_residual(own->graph, norm)) {
             continue;
         }
-        for (int i = 1; i <= 4; i++) {
-            const int32_t p = norm_param(own, norm, i);
+        for (int i = 0; i < CULM_MERGE_NORM_PARAMS; i++) {
+            const int32_t p = culm_merge_norm_param(own->graph, norm, i);
             const size_t bytes = 4 * (size_t)culm_merge_param_elements(own, p);
-            if (i <= 2) {
+            if (i < 2) { /* scale and shift */
                 memset(own->value[p], 0, bytes);
             } else {
                 memcpy(own->value[p], own->aligned[p], bytes);

@@ -192,9 +192,8 @@ static void take_back_layer(struct training *t, const struct culm_member *member
     if (layer->bias >= 0) {
         take_back(t, model, layer->bias);
     }
-    for (int i = 1; i <= 4 && layer->norm >= 0; i++) {
-        const int32_t value = model->graph->node[layer->norm].input[i];
-        take_back(t, model, model->graph->value[value].param);
+    for (int i = 0; i < CULM_MERGE_NORM_PARAMS && layer->norm >= 0; i++) {
+        take_back(t, model, culm_merge_norm_param(model->graph, layer->norm, i));
     }
 }
 
