@@ -12,72 +12,6 @@
 #define FETCH_ROWS 32  /* of both operands: asked for this much before they are read */
 #define SAME_SETS 1024 /* floats from a line of memory to the next in the same set */
 
-/* acc[mr][nv] = the chain over k terms: row r, term i at a[r lda + i]. Bases three rows apart: the
- * processor adds once and twice lda for nothing. */
-SIMD void chain_rows(vec acc[MR][NV], const int mr, const int nv, int64_t lda, int64_t k,
-                     const float *a, const float *b) {
-    const float *base[(MR + 2) / 3];
-#pragma GCC unroll 8
-    for (int q = 0; q < (mr + 2) / 3; q++) {
-        base[q] = a + 3 * q * lda;
-    }
-#pragma GCC unroll 16
-    for (int r = 0; r < mr; r++)
-#pragma GCC unroll 2
-        for (int v = 0; v < NV; v++) { /* also those that are not used, for compilers */
-            acc[r][v] = vzero();
-        }
-#pragma GCC unroll 4
-    for (int64_t i = 0; i < k; i++) {
-        vec bv[NV];
-#pragma GCC unroll 2
-        for (int v = 0; v < nv; v++) {
-            bv[v] = vload(b + v * LANES);
-        }
-#pragma GCC unroll 16
-        for (int r = 0; r < mr; r++) {
-            vec av = vset(base[r / 3][r % 3 * lda + i]);
-#pragma GCC unroll 2
-            for (int v = 0; v < nv; v++) {
-                acc[r][v] = vfma(av, bv[v], acc[r][v]);
-            }
-        }
-        b += NR;
-    }
-}
-
-/* The same of columns: row r, term i at a[r + i lda], column j at b[j + i ldb], of which the last vector
- * has `last`. */
-SIMD void chain_columns(vec acc[MR][NV], const int mr, const int nv, int64_t lda, int64_t ldb,
-                        int64_t k, const float *a, const float *b, int64_t last) {
-#pragma GCC unroll 16
-    for (int r = 0; r < mr; r++)
-#pragma GCC unroll 2
-        for (int v = 0; v < NV; v++) { /* also those that are not used, for compilers */
-            acc[r][v] = vzero();
-        }
-#pragma GCC unroll 2
-    for (int64_t i = 0; i < k; i++) {
-        vec bv[NV];
-        __builtin_prefetch(a + FETCH_ROWS * lda);
-        __builtin_prefetch(b + FETCH_ROWS * ldb);
-#pragma GCC unroll 2
-        for (int v = 0; v < nv; v++) {
-            bv[v] = v + 1 < nv ? vload(b + v * LANES) : load_part(b + v * LANES, last);
-        }
-#pragma GCC unroll 16
-        for (int r = 0; r < mr; r++) {
-            vec av = vset(a[r]);
-#pragma GCC unroll 2
-            for (int v = 0; v < nv; v++) {
-                acc[r][v] = vfma(av, bv[v], acc[r][v]);
-            }
-        }
-        a += lda;
-        b += ldb;
-    }
-}
-
 /* What a call of a kernel knows. */
 struct call {
     const float *a, *b, *bias;
@@ -86,17 +20,58 @@ struct call {
     enum how how;
 };
 
+/* acc[mr][nv] = the chain over k terms. Rows: row r, term i at a[r lda + i], B in packed panels.
+ * Columns: row r, term i at a[r + i lda], column j at b[j + i ldb]. Bases three rows apart: the
+ * processor adds once and twice a distance for nothing. */
+SIMD void direct_chain(vec acc[MR][NV], const int mr, const int nv, const bool columns,
+                       const struct call *f) {
+    const int64_t row = columns ? 1 : f->lda, term = columns ? f->lda : 1;
+    const int64_t ldb = columns ? f->ldb : NR, last = f->columns - (nv - 1) * LANES;
+    const float *base[(MR + 2) / 3], *b = f->b;
+#pragma GCC unroll 8
+    for (int q = 0; q < (mr + 2) / 3; q++) {
+        base[q] = f->a + 3 * q * row;
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < mr; r++)
+#pragma GCC unroll 2
+        for (int v = 0; v < NV; v++) { /* also those that are not used, for compilers */
+            acc[r][v] = vzero();
+        }
+    const int64_t end = f->k * term;
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < end; i += term) {
+        vec bv[NV];
+        if (columns) {
+            __builtin_prefetch(f->a + i + FETCH_ROWS * term);
+            __builtin_prefetch(b + FETCH_ROWS * ldb);
+        }
+#pragma GCC unroll 2
+        for (int v = 0; v < nv; v++) {
+            bv[v] = columns && v + 1 == nv ? load_part(b + v * LANES, last) : vload(b + v * LANES);
+        }
+#pragma GCC unroll 16
+        for (int r = 0; r < mr; r++) {
+            vec av = vset(base[r / 3][r % 3 * row + i]);
+#pragma GCC unroll 2
+            for (int v = 0; v < nv; v++) {
+                acc[r][v] = vfma(av, bv[v], acc[r][v]);
+            }
+        }
+        b += ldb;
+    }
+}
+
 typedef void kernel(const struct call *f);
 #define KERNELS(mr, nv)                                                                            \
     static void rows_##mr##_##nv(const struct call *f) {                                           \
         vec acc[MR][NV];                                                                           \
-        chain_rows(acc, mr, nv, f->lda, f->k, f->a, f->b);                                         \
+        direct_chain(acc, mr, nv, false, f);                                                       \
         finish(acc, mr, f->c, f->ldc, f->columns, f->how, f->bias);                                \
     }                                                                                              \
     static void columns_##mr##_##nv(const struct call *f) {                                        \
         vec acc[MR][NV];                                                                           \
-        chain_columns(acc, mr, nv, f->lda, f->ldb, f->k, f->a, f->b,                               \
-                      f->columns - (nv - 1) * LANES);                                              \
+        direct_chain(acc, mr, nv, true, f);                                                        \
         finish(acc, mr, f->c, f->ldc, f->columns, f->how, f->bias);                                \
     }
 #if NV == 2
