@@ -26,6 +26,7 @@ extern char **environ;
 #define SIDE_MAX 65500
 #define BYTES_MAX (1u << 28)
 #define END_MS 5000 /* between the end of its output and its own */
+#define LOOK_MS 500 /* between two looks at it, at most */
 
 /* --- starting and stopping --- */
 
@@ -110,7 +111,7 @@ enum culm_status feed_child_start(struct feed_child *child, const char *name, co
     child->len = child->wanted = 0;
     child->last_len = 0;
     child->line_ended = false;
-    child->heard_ns = culm_clock_ns();
+    child->heard_ns = child->looked_ns = culm_clock_ns();
     return CULM_OK;
 }
 
@@ -246,7 +247,7 @@ static enum culm_status read_some(struct feed_child *child, const char *name,
         return CULM_ERR_CLOSED;
     }
     child->len += (size_t)got;
-    child->heard_ns = culm_clock_ns();
+    child->heard_ns = child->looked_ns = culm_clock_ns();
     if (!child->wanted && parse_header(child) < 0) {
         return culm_error_set(error, CULM_ERR_IO, "feed '%s': ffmpeg gives no pictures", name);
     }
@@ -261,6 +262,22 @@ static int left(uint64_t until_ns) {
     }
     uint64_t ms = until_ns > now ? (until_ns - now + 999999) / 1000000 : 0;
     return ms > 1000000 ? 1000000 : (int)ms;
+}
+
+/* Where nobody has looked for longer than looks are apart, this process was stopped or starved, and the
+ * child may have been as well: that is not its silence. */
+static void look(struct feed_child *child) {
+    uint64_t now = culm_clock_ns(), gap = now - child->looked_ns;
+    if (gap > 2 * LOOK_MS * UINT64_C(1000000)) {
+        child->heard_ns += gap - LOOK_MS * UINT64_C(1000000);
+    }
+    child->looked_ns = now;
+}
+
+/* Until when to wait for the next look, in ms. */
+static int pause_of(uint64_t stalls, uint64_t until) {
+    int ms = left(stalls < until ? stalls : until);
+    return ms < LOOK_MS ? ms : LOOK_MS;
 }
 
 enum culm_status feed_child_read(struct feed_child *child, const char *name, int64_t frames,
@@ -279,6 +296,7 @@ enum culm_status feed_child_read(struct feed_child *child, const char *name, int
             return status;
         }
         listen_to(child);
+        look(child);
         uint64_t stalls = child->heard_ns + (uint64_t)stall_ms * UINT64_C(1000000);
         if (left(stalls) == 0) {
             child->heard_ns = culm_clock_ns(); /* said once in every such time */
@@ -292,11 +310,11 @@ enum culm_status feed_child_read(struct feed_child *child, const char *name, int
         struct pollfd pipes[] = {{.fd = child->out, .events = POLLIN},
                                  {.fd = child->said, .events = POLLIN}};
         bool quiet = false;
-        if (poll(pipes, 2, left(stalls < until ? stalls : until)) > 0) {
+        if (poll(pipes, 2, pause_of(stalls, until)) > 0) {
             quiet = pipes[1].revents & POLLHUP && !(pipes[1].revents & POLLIN);
         }
         if (quiet && !pipes[0].revents) { /* it closed what it says, and is at work */
-            (void)poll(pipes, 1, left(stalls < until ? stalls : until));
+            (void)poll(pipes, 1, pause_of(stalls, until));
         }
     }
     return CULM_OK;

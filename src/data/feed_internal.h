@@ -14,8 +14,9 @@ struct feed_child {
     size_t len, capacity, wanted; /* wanted: header and pixels; 0: the header is not whole */
     size_t header;
     int32_t width, height;
-    uint64_t heard_ns; /* of the last byte */
-    char last[256];    /* the last line that it said */
+    uint64_t heard_ns;  /* of the last byte, but for the time in which we were stopped */
+    uint64_t looked_ns; /* when somebody looked for more the last time */
+    char last[256];     /* the last line that it said */
     size_t last_len;
     bool line_ended;
 };

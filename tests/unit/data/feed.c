@@ -195,6 +195,27 @@ static void test_child_stalls(void **state) {
     assert_int_not_equal(access(gone, F_OK), 0);
 }
 
+/* Time in which this process was stopped, as by Ctrl-Z, is not the child's silence. */
+static void test_child_after_a_stop(void **state) {
+    (void)state;
+    write_file("clip.mp4", "x", 1, 0644);
+    be_ffmpeg(FRAME("a") "exec sleep 1000");
+    stall_ms = 1800;
+    struct culm_feed *feed = open_feed("clip.mp4", false);
+    stall_ms = 60000;
+    struct culm_feed_frame frame;
+    struct culm_error error = {0};
+    enum culm_status status;
+    while ((status = culm_feed_next(feed, -1, &frame, &error)) == CULM_ERR_TIMEOUT) {
+    }
+    ok(status, &error);
+    refuses(feed, 0, CULM_ERR_AGAIN, "no frame so far");
+    sleep(2);
+    refuses(feed, 0, CULM_ERR_AGAIN, "no frame so far");
+    refuses(feed, -1, CULM_ERR_TIMEOUT, "stalled: nothing for 1.8 s after 1 frames");
+    culm_feed_close(feed);
+}
+
 static void test_not_installed(void **state) {
     (void)state;
     char path[4096];
@@ -351,6 +372,7 @@ int main(void) {
         cmocka_unit_test(test_child_names),
         cmocka_unit_test(test_child_goes_wrong),
         cmocka_unit_test(test_child_stalls),
+        cmocka_unit_test(test_child_after_a_stop),
         cmocka_unit_test(test_not_installed),
         cmocka_unit_test(test_ffmpeg),
         cmocka_unit_test(test_idx),
