@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define LOOK_MS 100 /* how often a thread that counts frames looks whether it is to stop */
+
 static int32_t part_of(const struct culm_edge_entry *entry, const char *name) {
     for (int32_t p = 0; p < entry->part_count; p++) {
         if (strcmp(entry->part[p].name, name) == 0) {
@@ -140,8 +142,10 @@ int64_t culm_edge_running_frames(const struct culm_feed_config *config,
     }
     if (culm_feed_open(&options, &feed, &error) == CULM_OK && (count = culm_feed_count(feed)) < 0) {
         for (count = 0; status == CULM_OK && count <= CULM_FEED_COUNTED_MAX; count++) {
-            status = culm_edge_asked_to_stop(stop) ? CULM_ERR_AGAIN
-                                                   : culm_feed_next_whole(feed, &frame, &error);
+            do {
+                status = culm_feed_next(feed, LOOK_MS, &frame, &error);
+            } while (status == CULM_ERR_AGAIN && !culm_edge_asked_to_stop(stop));
+            status = culm_edge_asked_to_stop(stop) ? CULM_ERR_AGAIN : status;
         }
         count = status == CULM_ERR_CLOSED ? count - 1 : -1;
     }
