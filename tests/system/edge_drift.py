@@ -326,7 +326,7 @@ def clean_to_jpeg(bench):
         pixels = file.read()[20:]
     with gzip.open(os.path.join(PUBLISHED, "images", "cifar10-clean-labels-idx1-ubyte.gz")) as file:
         labels = list(file.read()[8:])
-    write_images(bench.path("clean"), pixels[:2000 * 3072], labels[:2000])
+    write_images(bench.path("clean"), pixels[:1000 * 3072], labels[:1000])
     of_class = [[at for at in range(3000, len(labels)) if labels[at] == label][:40] for label in range(10)]
     clean = [pixels[of_class[at % 10][at // 10] * 3072:][:3072] for at in range(400)]
     for name in ("resnet20", "resnet32"):
@@ -342,7 +342,7 @@ def clean_to_jpeg(bench):
             for query in ("resnet20", "resnet32"):
                 own = f", labels: {bench.path(feed)}.labels" if query in labelled else ""
                 file.write(f"  - {{name: {query}, model: {bench.path(query)}.yaml, feed: images, deadline_ms: 400{own}}}\n")
-            file.write("merge: {steps: 0, frames: 12}\nedge: {batch: [1, 4], originals: never, memory: all, drift: {every_s: 1, frames: 64}}\n")
+            file.write("merge: {steps: 0, frames: 12}\nedge: {batch: [1, 4], originals: never, memory: all, drift: {every_s: 1, frames: 128}}\n")
         return bench.path(name)
     package, out = bench.path("package"), bench.path("run")
     ended = bench.run("merge", write("merge.yaml", "clean", ("resnet20", "resnet32")), "--out", package, "--json")
