@@ -2,6 +2,7 @@
 #include "gnn/leader_internal.h"
 
 #include "base/grow.h"
+#include "base/json.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,6 +78,7 @@ uint64_t culm_gnn_leader_now(const struct culm_gnn_leader *leader) {
 
 void culm_gnn_leader_publish(struct culm_gnn_leader *leader, json_t *take_event) {
     if (take_event) {
+        json_object_set_new(take_event, "view", json_integer((json_int_t)leader->view.number));
         leader->o.world->ops->publish(leader->o.world, take_event);
     }
 }
@@ -91,6 +93,9 @@ void culm_gnn_leader_fail(struct culm_gnn_leader *leader, enum culm_status statu
     va_start(args, format);
     culm_error_setv(&error, status, format, args);
     va_end(args);
+    culm_gnn_leader_publish(leader, json_pack("{s:s, s:s, s:o}", "event", "error", "code",
+                                              culm_status_name(status), "message",
+                                              culm_json_text(error.text)));
     leader->ended = true;
     leader->o.world->ops->leave(leader->o.world, culm_status_exit_code(status), &error);
 }
@@ -221,6 +226,13 @@ static bool all_there(const struct culm_gnn_leader *leader) {
     return true;
 }
 
+/* Of one on another machine it is not known. */
+static void add_pid(json_t *event, const struct gnn_node *node) {
+    if (event && node->pid > 0) {
+        json_object_set_new(event, "pid", json_integer((json_int_t)node->pid));
+    }
+}
+
 static void on_joined(void *actor, int32_t id, const struct culm_node_info *info) {
     struct culm_gnn_leader *leader = actor;
     if (leader->ended || info->role >= CULM_GNN_ROLES) {
@@ -241,12 +253,13 @@ static void on_joined(void *actor, int32_t id, const struct culm_node_info *info
         leader->o.agent->ops->end(leader->o.agent, id);
         return;
     }
+    node->pid = info->pid;
     take_slot(leader, node);
     culm_gnn_bill_joined(&leader->bill, node->role, (int64_t)node->joined_ns);
-    culm_gnn_leader_publish(leader,
-                            json_pack("{s:s, s:i, s:s, s:s, s:I}", "event", "joined", "node",
-                                      (int)id, "role", culm_gnn_role_name(info->role), "name",
-                                      info->name, "pid", (json_int_t)info->pid));
+    json_t *event = json_pack("{s:s, s:i, s:s, s:s}", "event", "joined", "node", (int)id, "role",
+                              culm_gnn_role_name(info->role), "name", info->name);
+    add_pid(event, node);
+    culm_gnn_leader_publish(leader, event);
     if (leader->view.number == 0) {
         if (all_there(leader)) {
             order_slots(leader);
@@ -303,8 +316,10 @@ void culm_gnn_leader_lose(struct culm_gnn_leader *leader, struct gnn_node *node,
     if (!node->leaving) {
         left(leader, node);
     }
-    json_t *event = json_pack("{s:s, s:i, s:s, s:s}", "event", "lost", "node", (int)id, "role",
-                              culm_gnn_role_name(role), "cause", cause);
+    json_t *event = json_pack("{s:s, s:i, s:s, s:s, s:I}", "event", "lost", "node", (int)id, "role",
+                              culm_gnn_role_name(role), "cause", cause, "epoch",
+                              (json_int_t)leader->view.course.epoch);
+    add_pid(event, node);
     if (event && why) {
         json_object_set_new(event, "message", json_string(why));
     }

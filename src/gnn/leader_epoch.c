@@ -3,6 +3,7 @@
 
 #include "gnn/roc.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,11 +112,15 @@ static json_t *ages_of(const struct culm_gnn_leader *leader, const struct culm_g
     return ages;
 }
 
+/* Over the vertices that train. */
+static float loss_of(const struct culm_gnn_leader *leader, const struct culm_gnn_totals *totals) {
+    return (float)(totals->loss / (double)leader->o.rows[CULM_GNN_TRAIN]);
+}
+
 static void publish_epoch(struct culm_gnn_leader *leader) {
     const struct culm_gnn_course *course = &leader->view.course;
     struct culm_gnn_totals totals = sum_totals(leader);
     uint64_t now = culm_gnn_leader_now(leader);
-    double rows = (double)leader->o.rows[CULM_GNN_TRAIN];
     leader->final_totals = totals;
     if (course->evaluate) {
         judge(leader, &totals);
@@ -124,7 +129,7 @@ static void publish_epoch(struct culm_gnn_leader *leader) {
     if (!course->train) {
         return; /* the evaluation of the end, which `done` tells */
     }
-    float loss = (float)(totals.loss / rows);
+    float loss = loss_of(leader, &totals);
     uint32_t bits;
     memcpy(&bits, &loss, sizeof bits);
     char text[16];
@@ -210,9 +215,25 @@ void culm_gnn_leader_new_epoch(struct culm_gnn_leader *leader) {
     leader->epoch_ns = culm_gnn_leader_now(leader);
 }
 
+/* A run that diverged ends; what was saved before stays. */
+static bool diverged(struct culm_gnn_leader *leader) {
+    const struct culm_gnn_totals totals = sum_totals(leader);
+    float loss = loss_of(leader, &totals);
+    if (!leader->view.course.train || isfinite(loss)) {
+        return false;
+    }
+    culm_gnn_leader_fail(leader, CULM_ERR_CONFIG,
+                         "epoch %lld: the loss is not finite (%g); lower optimizer.lr",
+                         (long long)leader->view.course.epoch, (double)loss);
+    return true;
+}
+
 static void commit(struct culm_gnn_leader *leader) {
     struct culm_gnn_view *view = &leader->view;
     const struct culm_gnn_settings *settings = &leader->o.settings;
+    if (diverged(leader)) {
+        return;
+    }
     struct culm_gnn_commit commit = {
         .attempt = view->attempt, .epoch = view->course.epoch, .saver = -1};
     publish_epoch(leader);
@@ -292,10 +313,11 @@ static void publish_cost(struct culm_gnn_leader *leader) {
 static void publish_done(struct culm_gnn_leader *leader) {
     const struct culm_gnn_task *finish = &leader->finish;
     double usd = culm_gnn_bill_usd(&leader->bill), seconds = culm_gnn_bill_s(&leader->bill);
-    json_t *event = json_pack("{s:s, s:I, s:s, s:s, s:I, s:I}", "event", "done", "epochs",
+    json_t *event = json_pack("{s:s, s:I, s:s, s:s, s:I, s:I, s:I}", "event", "done", "epochs",
                               (json_int_t)leader->version, "weights_sha256", finish->weights_sha256,
                               "state_sha256", finish->state_sha256, "nodes_lost",
-                              (json_int_t)leader->lost, "rollbacks", (json_int_t)leader->rollbacks);
+                              (json_int_t)leader->lost, "losses", (json_int_t)leader->lost,
+                              "rollbacks", (json_int_t)leader->rollbacks);
     if (event && leader->version > leader->o.start_version) {
         json_object_set_new(event, "loss", json_real(leader->loss));
     }

@@ -11,6 +11,7 @@
 
 struct gnn_node {
     int32_t id, slot; /* slot -1: it stands by */
+    int64_t pid;      /* 0: not known */
     uint32_t role;
     bool alive;
     bool leaving;          /* of its own accord or let go of: it is watched, and not counted on */

@@ -21,9 +21,11 @@ static void plan_line(struct culm_terminal *t, const json_t *event) {
 
 static void joined_line(struct culm_terminal *t, const json_t *event) {
     culm_terminal_member(t, event, "role", "node");
-    culm_buf_printf(&t->out, ": node %lld (pid %lld) joined",
-                    (long long)culm_event_int(event, "node", -1),
-                    (long long)culm_event_int(event, "pid", 0));
+    culm_buf_printf(&t->out, ": node %lld", (long long)culm_event_int(event, "node", -1));
+    if (json_object_get(event, "pid")) {
+        culm_buf_printf(&t->out, " (pid %lld)", (long long)culm_event_int(event, "pid", 0));
+    }
+    culm_buf_printf(&t->out, " joined");
 }
 
 static void lost_line(struct culm_terminal *t, const json_t *event) {
@@ -92,9 +94,11 @@ static void cost_line(struct culm_terminal *t, const json_t *event) {
 static void on_done(struct culm_terminal *t, const json_t *event) {
     culm_terminal_steps_end(t, event);
     culm_terminal_begin(t, event, CULM_TERMINAL_GREEN);
-    culm_buf_printf(&t->out, "done: %lld epochs, loss %.4f",
-                    (long long)culm_event_int(event, "epochs", 0),
-                    culm_event_real(event, "loss", 0));
+    int64_t epochs = culm_event_int(event, "epochs", 0);
+    culm_buf_printf(&t->out, "done: %lld epoch%s", (long long)epochs, epochs == 1 ? "" : "s");
+    if (json_object_get(event, "loss")) { /* no epoch was left to do otherwise */
+        culm_buf_printf(&t->out, ", loss %.4f", culm_event_real(event, "loss", 0));
+    }
     culm_terminal_end(t);
 }
 
