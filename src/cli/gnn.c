@@ -233,8 +233,12 @@ static enum culm_status evaluate(const char *path, const struct values *v,
     }
     json_t *object =
         json_pack("{s:o, s:I}", "name", culm_json_text(path), "vertices", (json_int_t)e.vertices);
+    bool first = true;
     for (int i = 0; i < 3; i++) {
-        double share = e.count[i] ? (double)e.correct[i] / (double)e.count[i] : 0;
+        if (e.count[i] == 0) {
+            continue;
+        }
+        double share = (double)e.correct[i] / (double)e.count[i];
         char auc[16];
         snprintf(auc, sizeof auc, "%s_auc", parts[i]);
         json_object_set_new(object, parts[i], json_real(share));
@@ -242,8 +246,9 @@ static enum culm_status evaluate(const char *path, const struct values *v,
             json_object_set_new(object, auc, json_real(e.auc[i]));
         }
         if (!v->json) {
-            printf("%s%s %.2f %% of %lld", i ? ", " : "", parts[i], 100 * share,
+            printf("%s%s %.2f %% of %lld", first ? "" : ", ", parts[i], 100 * share,
                    (long long)e.count[i]);
+            first = false;
             printf(e.auc[i] >= 0 ? " (ROC AUC %.4f)" : "", e.auc[i]);
         }
     }

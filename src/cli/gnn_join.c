@@ -8,49 +8,68 @@
 
 struct values {
     const char *join, *token_file, *listen, *advertise, *gearman;
+    bool insecure;
 };
 
-static const struct culm_option option_rows[] = {
-    CULM_OPTION("join", TEXT, "HOST:PORT", struct values, join, "where the run's launcher listens"),
-    CULM_OPTION("token-file", TEXT, "FILE", struct values, token_file,
-                "the token of the run: its DIR/token, or a copy"),
-    CULM_OPTION("listen", TEXT, "ADDRESS", struct values, listen,
-                "server: where it listens for others (default: where its connection begins)"),
-    CULM_OPTION("advertise", TEXT, "ADDRESS", struct values, advertise,
-                "server: where others call it, if that is another address"),
+#define OPTION_JOIN                                                                                \
+    CULM_OPTION("join", TEXT, "HOST:PORT", struct values, join, "where the run's launcher listens")
+#define OPTION_TOKEN                                                                               \
+    CULM_OPTION("token-file", TEXT, "FILE", struct values, token_file,                             \
+                "the token of the run: its DIR/token, or a copy")
+
+static const struct culm_option server_rows[] = {
+    OPTION_JOIN,
+    OPTION_TOKEN,
+    CULM_OPTION("listen", TEXT, "ADDR:PORT", struct values, listen,
+                "where it listens for other nodes (default: the address from which it calls the "
+                "launcher)"),
+    CULM_OPTION("advertise", TEXT, "ADDR:PORT", struct values, advertise,
+                "where others call it, if that is another address"),
+    CULM_OPTION("insecure", FLAG, NULL, struct values, insecure,
+                "--listen may be reached from other machines, unencrypted"),
+};
+
+static const struct culm_option worker_rows[] = {
+    OPTION_JOIN,
+    OPTION_TOKEN,
     CULM_OPTION("gearman", TEXT, "HOST:PORT", struct values, gearman,
-                "worker: a Gearman job server, which says what to join, again and again"),
+                "a Gearman job server, which says what to join, again and again"),
 };
 
-static const char details[] =
-    "A server reads the graph at the path that the run's configuration gives, and ends if that is "
-    "cut\n"
-    "otherwise there. A worker needs no files. Either may come and go at any time.\n"
-    "\n"
-    "With --gearman, a worker takes jobs that runs with 'engine: gearman' have there, one after "
-    "the\n"
-    "other. A job has the address and the token of its run.\n";
+#define ROWS(rows) .options = rows, .option_count = sizeof rows / sizeof *rows
 
-static const struct culm_usage usages[] = {
-    {.command = "gnn server",
-     .arguments = "",
-     .summary = "Joins a run on a graph as a server",
-     .options = option_rows,
-     .option_count = sizeof option_rows / sizeof *option_rows,
-     .details = details},
-    {.command = "gnn worker",
-     .arguments = "",
-     .summary = "Joins a run on a graph as a worker",
-     .options = option_rows,
-     .option_count = sizeof option_rows / sizeof *option_rows,
-     .details = details},
+const struct culm_usage culm_usage_gnn_server = {
+    .command = "gnn server",
+    .arguments = "",
+    .summary = "Joins a run on a graph as a server",
+    ROWS(server_rows),
+    .details =
+        "It reads the graph at the path in the run's configuration, and ends if that graph is cut\n"
+        "differently there. It may come and go at any time. Nothing that it says or hears is\n"
+        "encrypted.\n"
+        "\n"
+        "The exit code is 0 when the run is over, 2 for wrong usage, 3 when it was refused, and 4\n"
+        "when nobody listens there.\n",
+};
+
+const struct culm_usage culm_usage_gnn_worker = {
+    .command = "gnn worker",
+    .arguments = "",
+    .summary = "Joins a run on a graph as a worker",
+    ROWS(worker_rows),
+    .details =
+        "It needs no files, and may come and go at any time. Nothing that it says or hears is\n"
+        "encrypted.\n"
+        "\n"
+        "With --gearman, it takes jobs that runs with 'engine: gearman' have there, one after the\n"
+        "other. A job has the address and the token of its run.\n"
+        "\n"
+        "The exit code is 0 when the run is over, 2 for wrong usage, 3 when it was refused, and 4\n"
+        "when nobody listens there.\n",
 };
 
 static enum culm_status join(const char *role, const struct values *v, int *ret_code,
                              struct culm_error *error) {
-    if (v->gearman) {
-        return culm_error_set(error, CULM_ERR_ARGUMENT, "--gearman is for workers");
-    }
     if (!v->join || !v->token_file) {
         return culm_error_set(error, CULM_ERR_ARGUMENT, "%s is missing",
                               v->join ? "--token-file FILE" : "--join HOST:PORT");
@@ -59,7 +78,8 @@ static enum culm_status join(const char *role, const struct values *v, int *ret_
                                                   .address = v->join,
                                                   .token_file = v->token_file,
                                                   .listen = v->listen,
-                                                  .advertise = v->advertise};
+                                                  .advertise = v->advertise,
+                                                  .insecure = v->insecure};
     struct culm_error why = {0};
     *ret_code = culm_gnn_join(&options, &why);
     if (why.text[0]) {
@@ -89,5 +109,6 @@ static enum culm_status join_worker(const struct culm_arguments *arguments, void
 int culm_cli_gnn_join(int argc, char **argv) {
     struct values values = {0};
     bool server = strcmp(argv[0], "server") == 0;
-    return culm_cli_run(&usages[!server], argc, argv, &values, server ? join_server : join_worker);
+    return culm_cli_run(server ? &culm_usage_gnn_server : &culm_usage_gnn_worker, argc, argv,
+                        &values, server ? join_server : join_worker);
 }

@@ -313,11 +313,11 @@ static void publish_cost(struct culm_gnn_leader *leader) {
 static void publish_done(struct culm_gnn_leader *leader) {
     const struct culm_gnn_task *finish = &leader->finish;
     double usd = culm_gnn_bill_usd(&leader->bill), seconds = culm_gnn_bill_s(&leader->bill);
-    json_t *event = json_pack("{s:s, s:I, s:s, s:s, s:I, s:I, s:I}", "event", "done", "epochs",
-                              (json_int_t)leader->version, "weights_sha256", finish->weights_sha256,
-                              "state_sha256", finish->state_sha256, "nodes_lost",
-                              (json_int_t)leader->lost, "losses", (json_int_t)leader->lost,
-                              "rollbacks", (json_int_t)leader->rollbacks);
+    json_t *event =
+        json_pack("{s:s, s:I, s:s, s:s, s:I, s:I, s:I}", "event", "done", "epochs",
+                  (json_int_t)leader->version, "weights_sha256", finish->weights_sha256,
+                  "state_sha256", finish->state_sha256, "nodes_lost", (json_int_t)leader->lost,
+                  "losses", (json_int_t)leader->lost, "rollbacks", (json_int_t)leader->rollbacks);
     if (event && leader->version > leader->o.start_version) {
         json_object_set_new(event, "loss", json_real(leader->loss));
     }

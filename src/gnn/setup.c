@@ -1,6 +1,8 @@
 /* From the configuration to a model and a layout. See setup.h. */
 #include "gnn/setup.h"
 
+#include "base/file.h"
+#include "data/npy.h"
 #include "gnn/numeric.h"
 
 #include <stdlib.h>
@@ -13,7 +15,9 @@ static enum culm_status no_memory(struct culm_error *error) {
 /* `shares`: servers get their intervals too. */
 static enum culm_status cut(struct culm_gnn_setup *s, bool shares, struct culm_error *error) {
     const struct culm_partition_options options = {.intervals = s->config->intervals,
-                                                   .method = CULM_PARTITION_AUTO,
+                                                   .method = s->cut_path ? CULM_PARTITION_FILE
+                                                                         : CULM_PARTITION_AUTO,
+                                                   .path = s->cut_path,
                                                    .seed = s->config->seed,
                                                    .directed = s->graph->directed};
     size_t bytes = (size_t)s->graph->vertices * sizeof *s->interval_of;
@@ -106,18 +110,44 @@ static enum culm_status open_graph(struct culm_gnn_setup *s, struct culm_pins *p
 
 enum culm_status culm_gnn_setup_open(const struct culm_gnn_config *config, struct culm_pins *pins,
                                      struct culm_gnn_setup **ret_setup, struct culm_error *error) {
+    return culm_gnn_setup_open_cut(config, pins, NULL, ret_setup, error);
+}
+
+enum culm_status culm_gnn_setup_open_cut(const struct culm_gnn_config *config,
+                                         struct culm_pins *pins, const char *cut_path,
+                                         struct culm_gnn_setup **ret_setup,
+                                         struct culm_error *error) {
     struct culm_gnn_setup *s = calloc(1, sizeof *s);
     if (!s) {
         return no_memory(error);
     }
     s->config = config;
+    s->cut_path = cut_path;
     enum culm_status status = open_graph(s, pins, NULL, 0, error);
+    s->cut_path = NULL;
     if (status != CULM_OK) {
         culm_gnn_setup_close(s);
         return status;
     }
     *ret_setup = s;
     return CULM_OK;
+}
+
+enum culm_status culm_gnn_setup_write_cut(const struct culm_gnn_setup *s, const char *path,
+                                          struct culm_error *error) {
+    const uint64_t dim[] = {(uint64_t)s->graph->vertices};
+    char header[CULM_NPY_WRITE_MAX];
+    size_t head = culm_npy_header('u', sizeof *s->interval_of, 1, dim, header);
+    size_t bytes = (size_t)s->graph->vertices * sizeof *s->interval_of;
+    char *file = malloc(head + bytes);
+    if (!file) {
+        return no_memory(error);
+    }
+    memcpy(file, header, head);
+    memcpy(file + head, s->interval_of, bytes);
+    enum culm_status status = culm_file_replace(NULL, path, file, head + bytes, error);
+    free(file);
+    return status;
 }
 
 enum culm_status culm_gnn_setup_predict(struct culm_gnn_config *config, int64_t classes,

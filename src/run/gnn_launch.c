@@ -27,6 +27,7 @@ struct launch {
                                   * opened here */
     struct culm_train_launch_inputs_thread digests;
     int32_t *home; /* [intervals] */
+    int64_t rows[CULM_GNN_SPLITS];
     char signature[CULM_SIGNATURE_SIZE];
     struct culm_resume start;
     struct culm_agent_fault *faults;
@@ -58,6 +59,38 @@ static enum culm_status share_out(struct launch *l, struct culm_error *error) {
     return CULM_OK;
 }
 
+/* A run that is resumed goes on with the cut that it was begun with. */
+static enum culm_status open_setup(struct launch *l, struct culm_error *error) {
+    char path[CULM_PATH_MAX];
+    const char *cut_path = NULL;
+    enum culm_status status =
+        l->o->run.resume ? culm_gnn_cut_path(l->o->run.dir, path, &cut_path, error) : CULM_OK;
+    if (status == CULM_OK) {
+        status = culm_gnn_setup_open_cut(l->o->config, l->inputs.pins, cut_path, &l->setup, error);
+    }
+    return status == CULM_OK ? culm_gnn_cut_sha256(l->setup, l->brief.cut_sha256) : status;
+}
+
+/* Each tensor is there, as it has to be. */
+static enum culm_status read_init(const struct culm_gnn_model *model,
+                                  const struct culm_safetensors *file, struct culm_error *error) {
+    int64_t most = 0;
+    for (int32_t i = 0; i < model->param_count; i++) {
+        most = model->param[i].info->count > most ? model->param[i].info->count : most;
+    }
+    float *data = malloc((size_t)most * sizeof *data + 1);
+    enum culm_status status = data ? CULM_OK : no_memory(error);
+    for (int32_t i = 0; i < model->param_count && status == CULM_OK; i++) {
+        const struct culm_param_info *info = model->param[i].info;
+        status = culm_safetensors_read(file, info->name, info->rank, info->shape, data, error);
+        if (status != CULM_OK) {
+            culm_error_prefix(error, "model.init");
+        }
+    }
+    free(data);
+    return status == CULM_ERR_NOT_FOUND ? CULM_ERR_CONFIG : status;
+}
+
 /* The first weights are what they are now, whoever loads them, and when. */
 static enum culm_status pin_init(struct launch *l, struct culm_error *error) {
     struct culm_safetensors *file = NULL;
@@ -65,8 +98,31 @@ static enum culm_status pin_init(struct launch *l, struct culm_error *error) {
         return CULM_OK;
     }
     enum culm_status status = culm_gnn_init_open(l->o->config, l->inputs.pins, &file, error);
+    if (status == CULM_OK) {
+        status = read_init(l->setup->model, file, error);
+    }
     culm_safetensors_close(file);
     return status;
+}
+
+/* Vertices that train, validate and test. */
+static enum culm_status count_rows(struct launch *l, struct culm_error *error) {
+    const struct culm_gnn_config *config = l->o->config;
+    const struct culm_graph_data *graph = l->setup->graph;
+    const uint8_t *split = graph->split + config->graph.split * graph->vertices;
+    for (int64_t v = 0; v < graph->vertices; v++) {
+        if (split[v] >= 1 && split[v] <= CULM_GNN_SPLITS && graph->label[v] >= 0) {
+            l->rows[split[v] - 1]++;
+        }
+    }
+    if (l->rows[CULM_GNN_VALID] == 0 && (config->stop.accuracy > 0 || config->stop.patience > 0)) {
+        return culm_error_set(
+            error, CULM_ERR_CONFIG,
+            "stop.accuracy, stop.patience: split %lld of '%s' has no vertices for "
+            "validation, so nothing tells when to stop; leave them out",
+            (long long)config->graph.split, config->graph.path);
+    }
+    return CULM_OK;
 }
 
 static enum culm_status check(struct launch *l, struct culm_error *error) {
@@ -78,7 +134,7 @@ static enum culm_status check(struct launch *l, struct culm_error *error) {
     }
     if ((status = culm_gnn_prices_load(l->o->config->prices, &l->prices, error)) ||
         (status = culm_gnn_engine_new(l->o->config, l->o->listen, &l->engine, error)) ||
-        (status = culm_gnn_setup_open(l->o->config, l->inputs.pins, &l->setup, error)) ||
+        (status = open_setup(l, error)) || (status = count_rows(l, error)) ||
         (status = pin_init(l, error)) || (status = share_out(l, error)) ||
         (status = culm_launcher_check(l->launcher, error)) ||
         (status = culm_device_new(1, &device, error))) {
@@ -89,11 +145,11 @@ static enum culm_status check(struct launch *l, struct culm_error *error) {
     l->rates = culm_gnn_prices_rates(
         &l->prices, l->o->config->engine == CULM_GNN_LAMBDA ? l->o->config->lambda.memory_mb : 0,
         l->o->config->threads);
-    l->brief = (struct culm_gnn_brief){.config_text = l->o->config_text,
-                                       .plan = l->setup->model->plan,
-                                       .payload_max = l->setup->layout.payload_max};
+    l->brief.config_text = l->o->config_text;
+    l->brief.plan = l->setup->model->plan;
+    l->brief.payload_max = l->setup->layout.payload_max;
     l->inputs.samples = l->brief.plan.vertices;
-    return culm_gnn_cut_sha256(l->setup, l->brief.cut_sha256);
+    return CULM_OK;
 }
 
 /* --- the run directory --- */
@@ -131,6 +187,22 @@ static enum culm_status check_start(struct launch *l, struct culm_error *error) 
     return status == CULM_OK ? CULM_OK : culm_error_prefix(error, "'%s'", l->start.path);
 }
 
+/* Another cut adds up in another order. Runs of older versions have none beside their plan. */
+static enum culm_status compare_cut(const struct launch *l, struct culm_error *error) {
+    char path[CULM_PATH_MAX];
+    enum culm_status status = culm_path_format(path, error, "%s/plan.json", l->o->run.dir);
+    json_t *plan = status == CULM_OK ? json_load_file(path, 0, NULL) : NULL;
+    const char *before = json_string_value(json_object_get(plan, "cut_sha256"));
+    if (before && strcmp(before, l->brief.cut_sha256) != 0) {
+        status = culm_error_set(error, CULM_ERR_CONFIG,
+                                "'%s': the run was begun with another cut of the graph, which "
+                                "%.200s/cut.npy should have; put that back, or begin anew",
+                                path, l->o->run.dir);
+    }
+    json_decref(plan);
+    return status;
+}
+
 static enum culm_status find_start(struct launch *l, struct culm_error *error) {
     if (!l->o->run.resume) {
         return CULM_OK;
@@ -143,6 +215,9 @@ static enum culm_status find_start(struct launch *l, struct culm_error *error) {
     }
     if (status == CULM_OK) {
         status = culm_gnn_cost_read(l->o->run.dir, &l->prices, &l->spent, error);
+    }
+    if (status == CULM_OK) {
+        status = compare_cut(l, error);
     }
     if (status == CULM_OK) {
         status =
@@ -165,11 +240,20 @@ static enum culm_status write_plan(const struct launch *l, struct culm_error *er
 /* plan.json is for people, and for --resume. */
 static void found_digest(void *ctx) { (void)write_plan(ctx, NULL); }
 
+/* For nodes that start from now on, and for --resume. */
+static enum culm_status write_cut(const struct launch *l, struct culm_error *error) {
+    char path[CULM_PATH_MAX];
+    const char *there;
+    enum culm_status status = culm_gnn_cut_path(l->o->run.dir, path, &there, error);
+    return status == CULM_OK && !there ? culm_gnn_setup_write_cut(l->setup, path, error) : status;
+}
+
 static enum culm_status claim(struct launch *l, struct culm_error *error) {
     enum culm_status status;
     if ((status = culm_launcher_claim(l->launcher, error)) || (status = find_start(l, error)) ||
         (status = culm_launcher_begin(l->launcher, l->o->config_text, error)) ||
-        (status = culm_resume_settle(l->o->run.dir, &l->start, error))) {
+        (status = culm_resume_settle(l->o->run.dir, &l->start, error)) ||
+        (status = write_cut(l, error))) {
         return status;
     }
     return write_plan(l, error);
@@ -276,13 +360,7 @@ static enum culm_status make_leader(struct launch *l, struct culm_error *error) 
         .spent_usd = l->spent.before_usd,
         .spent_s = l->spent.before_s,
     };
-    const struct culm_graph_data *graph = l->setup->graph;
-    const uint8_t *split = graph->split + config->graph.split * graph->vertices;
-    for (int64_t v = 0; v < graph->vertices; v++) {
-        if (split[v] >= 1 && split[v] <= CULM_GNN_SPLITS && graph->label[v] >= 0) {
-            options.rows[split[v] - 1]++;
-        }
-    }
+    memcpy(options.rows, l->rows, sizeof options.rows);
     l->leader = culm_gnn_leader_new(&options);
     return l->leader ? CULM_OK : no_memory(error);
 }

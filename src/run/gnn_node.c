@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* What a node makes of its brief, and computes with. */
 struct culm_gnn_gear {
@@ -94,6 +95,15 @@ void culm_gnn_brief_release(struct culm_gnn_brief *brief) {
     brief->config_text = brief->inputs = NULL;
 }
 
+enum culm_status culm_gnn_cut_path(const char *dir, char path[CULM_PATH_MAX], const char **ret_path,
+                                   struct culm_error *error) {
+    enum culm_status status = culm_path_format(path, error, "%s/cut.npy", dir);
+    if (status == CULM_OK) {
+        *ret_path = access(path, F_OK) == 0 ? path : NULL;
+    }
+    return status;
+}
+
 enum culm_status culm_gnn_cut_sha256(const struct culm_gnn_setup *setup, char ret_text[65]) {
     return culm_sha256_of(setup->interval_of,
                           (size_t)setup->structure->vertices * sizeof *setup->interval_of,
@@ -135,8 +145,8 @@ void culm_gnn_gear_free(struct culm_gnn_gear *gear) {
     free(gear);
 }
 
-/* Holders read the first weights, and servers the graph, as the launcher did; servers cut it as that
- * did. Workers read nothing. */
+/* Holders read the first weights, and servers the graph, as the launcher did; servers find its cut in the
+ * run directory, or cut as that did. Workers read nothing. */
 static enum culm_status open_setup(struct node *n, struct culm_error *error) {
     if (n->role == CULM_GNN_WORKER) {
         return culm_gnn_setup_plan(&n->gear->config, &n->gear->brief.plan, &n->gear->setup, error);
@@ -150,9 +160,14 @@ static enum culm_status open_setup(struct node *n, struct culm_error *error) {
     if (status == CULM_OK && n->role == CULM_GNN_PARAMETER) {
         return culm_gnn_setup_plan(&n->gear->config, &n->gear->brief.plan, &n->gear->setup, error);
     }
+    char path[CULM_PATH_MAX];
+    const char *dir = culm_participant_dir(n->process), *cut_path = NULL; /* a newcomer has none */
+    if (status == CULM_OK && dir[0]) {
+        status = culm_gnn_cut_path(dir, path, &cut_path, error);
+    }
     if (status == CULM_OK) {
-        status =
-            culm_gnn_setup_open(&n->gear->config, n->gear->inputs.pins, &n->gear->setup, error);
+        status = culm_gnn_setup_open_cut(&n->gear->config, n->gear->inputs.pins, cut_path,
+                                         &n->gear->setup, error);
     }
     if (status == CULM_OK) {
         status = culm_gnn_cut_sha256(n->gear->setup, cut);
@@ -317,11 +332,17 @@ static void free_actor(const struct node *n) {
     }
 }
 
+/* Whoever was called. */
+static bool is_away(enum culm_status joined) {
+    return joined == CULM_ERR_NOT_FOUND || joined == CULM_ERR_TIMEOUT || joined == CULM_ERR_AGAIN ||
+           joined == CULM_ERR_CLOSED;
+}
+
 /* It has joined, or could not: `joined` says. */
 static int work(struct node *n, enum culm_status joined, struct culm_participant_memory *ret_memory,
                 struct culm_error *ret_error) {
     enum culm_status status = joined == CULM_OK ? begin(n, ret_error) : joined;
-    int code = culm_status_exit_code(status);
+    int code = culm_status_exit_code(is_away(joined) ? CULM_ERR_IO : status);
     /* What a node ends by that lost its launcher says nothing of its gear; after other errors who knows
      * what that is like. */
     bool whole = joined != CULM_OK;

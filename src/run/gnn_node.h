@@ -5,6 +5,7 @@
 #ifndef CULM_RUN_GNN_NODE_H
 #define CULM_RUN_GNN_NODE_H
 
+#include "base/file.h"
 #include "gnn/leader.h"
 #include "gnn/setup.h"
 #include "run/participant.h"
@@ -26,6 +27,10 @@ enum culm_status culm_gnn_brief_read(const void *data, size_t len, struct culm_g
                                      struct culm_error *error);
 void culm_gnn_brief_release(struct culm_gnn_brief *brief); /* fine on a zeroed one */
 
+/* Where a run in `dir` keeps its cut (culm_gnn_setup_write_cut): *ret_path is `path`, or NULL as long as
+ * there is none. */
+enum culm_status culm_gnn_cut_path(const char *dir, char path[CULM_PATH_MAX], const char **ret_path,
+                                   struct culm_error *error);
 /* SHA-256 of interval_of[vertices]. */
 enum culm_status culm_gnn_cut_sha256(const struct culm_gnn_setup *setup, char ret_text[65]);
 /* Everything of build and machine that can change bits. */

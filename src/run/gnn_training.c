@@ -91,7 +91,54 @@ static enum culm_status full_address(const char *text, char ret_text[CULM_ADDRES
                                 text);
 }
 
+static enum culm_status read_address(const char *option, const char *text,
+                                     char ret_text[CULM_ADDRESS_SIZE],
+                                     struct culm_address *ret_address, struct culm_error *error) {
+    enum culm_status status = full_address(text, ret_text, error);
+    if (status == CULM_OK) {
+        status = culm_address_parse(ret_text, ret_address, error);
+    }
+    if (status != CULM_OK) {
+        culm_error_prefix(error, "%s", option);
+        status = CULM_ERR_ARGUMENT;
+        if (error) {
+            error->status = status;
+        }
+    }
+    return status;
+}
+
 /* What is said there is not encrypted, so it stays on this machine unless somebody says otherwise. */
+static enum culm_status read_listen(const char *text, bool insecure,
+                                    char ret_text[CULM_ADDRESS_SIZE],
+                                    struct culm_address *ret_address, struct culm_error *error) {
+    enum culm_status status = read_address("--listen", text, ret_text, ret_address, error);
+    bool here = strncmp(ret_text, "unix:", 5) == 0 || strncmp(ret_text, "tcp:127.", 8) == 0 ||
+                strncmp(ret_text, "tcp:[::1]:", 10) == 0 ||
+                strncmp(ret_text, "tcp:localhost:", 14) == 0;
+    if (status == CULM_OK && !here && !insecure) {
+        status = culm_error_set(error, CULM_ERR_CONFIG,
+                                "--listen %s can be reached from other machines, and nothing that "
+                                "is said there is encrypted; say --insecure if your network is "
+                                "closed",
+                                text);
+    }
+    return status;
+}
+
+static enum culm_status read_advertise(const char *text, char ret_text[CULM_ADDRESS_SIZE],
+                                       struct culm_error *error) {
+    struct culm_address address;
+    enum culm_status status = read_address("--advertise", text, ret_text, &address, error);
+    if (status == CULM_OK && culm_address_is_any(&address)) {
+        status = culm_error_set(error, CULM_ERR_CONFIG,
+                                "--advertise %s is nowhere to call; name one address of this "
+                                "machine",
+                                text);
+    }
+    return status;
+}
+
 static enum culm_status take_listen(struct culm_gnn_training *t,
                                     const struct culm_gnn_training_options *options,
                                     struct culm_error *error) {
@@ -101,28 +148,19 @@ static enum culm_status take_listen(struct culm_gnn_training *t,
                                                    "--advertise needs --listen ADDR:PORT")
                                   : CULM_OK;
     }
-    enum culm_status status = full_address(options->listen, t->listen, error);
-    if (status == CULM_OK) {
-        status = culm_address_parse(t->listen, &address, error);
-    }
-    if (status != CULM_OK) {
-        return status;
-    }
-    bool here = strncmp(t->listen, "unix:", 5) == 0 || strncmp(t->listen, "tcp:127.", 8) == 0 ||
-                strncmp(t->listen, "tcp:[::1]:", 10) == 0 ||
-                strncmp(t->listen, "tcp:localhost:", 14) == 0;
-    if (!here && !options->insecure) {
-        return culm_error_set(error, CULM_ERR_CONFIG,
-                              "--listen %s can be reached from other machines, and nothing that is "
-                              "said there is encrypted; say --insecure if your network is closed",
-                              options->listen);
+    enum culm_status status =
+        read_listen(options->listen, options->insecure, t->listen, &address, error);
+    if (status == CULM_OK && options->advertise) {
+        status = read_advertise(options->advertise, t->advertise, error);
+        t->launch.advertise = t->advertise;
+    } else if (status == CULM_OK && culm_address_is_any(&address)) {
+        status = culm_error_set(error, CULM_ERR_CONFIG,
+                                "--listen %s is every address of this machine; say which one "
+                                "others are to call with --advertise ADDR:PORT",
+                                options->listen);
     }
     t->launch.listen = t->listen;
-    if (options->advertise) {
-        t->launch.advertise = t->advertise;
-        return full_address(options->advertise, t->advertise, error);
-    }
-    return CULM_OK;
+    return status;
 }
 
 static enum culm_status make(struct culm_gnn_training *t,
@@ -210,19 +248,29 @@ bool culm_gnn_training_fired(const struct culm_gnn_training *training, size_t fa
 }
 
 int culm_gnn_join(const struct culm_gnn_join_options *options, struct culm_error *ret_error) {
-    char token[CULM_PARTICIPANT_TOKEN_SIZE], address[CULM_ADDRESS_SIZE];
-    enum culm_status status;
+    char token[CULM_PARTICIPANT_TOKEN_SIZE], join[CULM_ADDRESS_SIZE], listen[CULM_ADDRESS_SIZE],
+        advertise[CULM_ADDRESS_SIZE];
+    struct culm_address address;
+    enum culm_status status = read_address("--join", options->address, join, &address, ret_error);
     uint32_t role = strcmp(options->role, "server") == 0 ? CULM_GNN_SERVER : CULM_GNN_WORKER;
-    if ((status = full_address(options->address, address, ret_error)) ||
-        (status = culm_participant_read_token(options->token_file, token, ret_error))) {
+    if (status == CULM_OK && options->listen) {
+        status = read_listen(options->listen, options->insecure, listen, &address, ret_error);
+    }
+    if (status == CULM_OK && options->advertise) {
+        status = read_advertise(options->advertise, advertise, ret_error);
+    }
+    if (status == CULM_OK) {
+        status = culm_participant_read_token(options->token_file, token, ret_error);
+    }
+    if (status != CULM_OK) {
         return culm_status_exit_code(status);
     }
-    const struct culm_participant_call call = {.address = address,
+    const struct culm_participant_call call = {.address = join,
                                                .token = token,
                                                .role = role,
                                                .name = "newcomer",
-                                               .listen = options->listen,
-                                               .advertise = options->advertise};
+                                               .listen = options->listen ? listen : NULL,
+                                               .advertise = options->advertise ? advertise : NULL};
     return culm_run_gnn_newcomer(&call, NULL, ret_error);
 }
 

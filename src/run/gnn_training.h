@@ -52,7 +52,8 @@ struct culm_gnn_join_options {
     const char *role;               /* "server", "worker" */
     const char *address;            /* of the launcher: "HOST:PORT", or as net/address.h has it */
     const char *token_file;         /* DIR/token of the run, or a copy */
-    const char *listen, *advertise; /* as culm_worker_options has them; NULL: as it says there */
+    const char *listen, *advertise; /* "HOST:PORT"; NULL: as culm_worker_options says */
+    bool insecure;                  /* `listen` may be reached from other machines */
 };
 /* Works until the run is over, or its launcher is gone; the exit code. */
 int culm_gnn_join(const struct culm_gnn_join_options *options, struct culm_error *ret_error);

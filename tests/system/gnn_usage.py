@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 """What `culm gnn` tells of a run that goes wrong or has nothing to do, and what it refuses before it begins."""
+import array
+import hashlib
 import json
 import os
+import shutil
 
-from gnn_harness import ONE, Graphs, fault
+from gnn_harness import ENDLESS, ONE, Graphs, fault
 from harness import Cases, changed, check, equal
 
 cases = Cases()
@@ -72,10 +75,145 @@ def events(bench):
     equal((done["losses"], done["nodes_lost"]), (1, 1), "losses in done")
 
 
+# --- refused before it begins --------------------------------------------------------------------------------------------------
+
+
+def never_begun(bench, changes, words, code, *parts):
+    """One line, and no file."""
+    one_line(bench.run(*graphs.words_of(bench, changed(CONFIG, **changes), "run"), *words), code, *parts)
+    check(not os.path.exists(bench.path("run")), "a run directory was made")
+
+
+def other_shape(bench):
+    """First weights of another width, and a file that lacks one."""
+    before = graphs.train(bench, changed(CONFIG, epochs=0, **ONE), "before")
+    init = {"layers": 2, "width": 4, "init": os.path.join(before.dir, "model.safetensors")}
+    never_begun(bench, {"model": {**init, "width": 8}}, [], 3, "model.init", "convs.0")
+    never_begun(bench, {"model": {**init, "layers": 3}}, [], 3, "model.init", "convs.1")
+    graphs.train(bench, changed(CONFIG, model=init, epochs=1), "right")
+
+
+def without_validation(bench):
+    """Nothing could tell when to stop; and what there is none of is not shown."""
+    graph = bench.path("unchecked")
+    made = bench.run("gnn", "make", "sbm", "--vertices", "100", "--edges", "300", "--split", "80/0/20", "--out", graph)
+    equal(made.code, 0, made.err)
+    for key, value in ("accuracy", 0.5), ("patience", 2):
+        never_begun(bench, {"graph__path": graph, "stop": {key: value}}, [], 3, f"stop.{key}", graph, "no vertices for validation")
+    run = graphs.train(bench, changed(CONFIG, graph__path=graph, epochs=2, **ONE))
+    equal(("valid" in run.one("done"), "test" in run.one("done")), (False, True), "parts in done")
+    told = json.loads(bench.run("gnn", "eval", run.dir, "--json").out)
+    equal(("valid" in told, "test" in told), (False, True), "parts that eval tells")
+    text = bench.run("gnn", "eval", run.dir).out
+    check(text.startswith("train ") and ", test " in text and "valid" not in text, f"eval says {text!r}")
+
+
+def stops(bench, key, value, lr):
+    """At the first evaluation that says so, and not before."""
+    run = graphs.train(bench, changed(CONFIG, epochs=60, eval={"every": 2}, stop={key: value}, optimizer={"lr": lr}, checkpoint={"every": 0}))
+    told, best, since, wanted = run.all("epoch"), -1, 0, None
+    for event in told:
+        if "valid" in event and wanted is None:
+            since = 0 if event["valid"] > best else since + 1
+            best = max(best, event["valid"])
+            wanted = event["epoch"] if (best >= value if key == "accuracy" else since >= value) else None
+    check(wanted and wanted < 60, f"it should have gone on: {[event.get('valid') for event in told]}")
+    equal((told[-1]["epoch"], run.one("done")["epochs"]), (wanted, wanted), "last epoch")
+
+
+def own_cut(bench):
+    """A run keeps its cut: it goes on with that wherever it is resumed, and with no other."""
+    config = changed(CONFIG, epochs=3)
+    run = graphs.train(bench, config)
+    kept, plan = os.path.join(run.dir, "cut.npy"), os.path.join(run.dir, "plan.json")
+    other = bench.path("other")
+    ended = bench.run("gnn", "partition", graphs.path, "--intervals", "4", "--method", "stream", "--out", other)
+    equal(ended.code, 0, ended.err)
+    with open(other, "rb") as file:
+        bytes_of_other = file.read()
+    words = graphs.words_of(bench, config, "run")
+    shutil.copy(other, kept)
+    one_line(bench.run(*words, "--resume"), 3, "another cut", kept)
+    # As if it had been begun by a machine that cuts like that.
+    digest = hashlib.sha256(array.array("I", map(int, bytes_of_other.split())).tobytes()).hexdigest()
+    with open(plan, encoding="utf-8") as file:
+        content = json.load(file)
+    with open(plan, "w", encoding="utf-8") as file:
+        json.dump({**content, "cut_sha256": digest}, file)
+    again = graphs.train(bench, config, "run", "--resume")
+    equal(again.one("plan")["cut_sha256"], digest, "the cut of the resumed run")
+    again = graphs.going(bench, changed({**CONFIG, **ENDLESS}, epochs=3), "run", "--resume").end()  # servers read it as well
+    equal(again.err, "", "standard error")
+
+
+# --- addresses -------------------------------------------------------------------------------------------------------------------
+
+
+def server_refused(bench, words, code, *parts):
+    with open(bench.path("token"), "w", encoding="ascii") as file:
+        file.write("0" * 32 + "\n")
+    ended = bench.run("gnn", "server", "--join", "127.0.0.1:1", "--token-file", bench.path("token"), *words)
+    one_line(ended, code, *parts)
+
+
+def nobody_there(bench, role, words, code):
+    """A worker, or server, that cannot join says why in one line."""
+    with open(bench.path("token"), "w", encoding="ascii") as file:
+        file.write("0" * 32 + "\n")
+    token = ["--token-file", bench.path("token")] if "--join" in words else []
+    one_line(bench.run("gnn", role, *words, *token), code)
+
+
+def calls_to(address):
+    """How many connections of this machine lead to that number, 127.0.0.0/8."""
+    wanted = "".join(f"{int(part):02X}" for part in reversed(address.split(".")))
+    with open("/proc/net/tcp", encoding="ascii") as file:
+        rows = [line.split() for line in file.readlines()[1:]]
+    return sum(row[2].startswith(wanted + ":") and row[3] == "01" for row in rows)
+
+
+def advertised(bench):
+    """Launcher and server listen everywhere, and are called where they say."""
+    config = changed({**CONFIG, **ENDLESS}, servers=1)
+    launcher, server = "127.77.0.1", "127.77.0.2"
+    going = graphs.going(bench, config, "run", "--listen", "0.0.0.0:0", "--insecure", "--advertise", f"{launcher}:0")
+    address = going.address()
+    check(address.startswith(f"tcp:{launcher}:") and not address.endswith(":0"), f"address {address}")
+    other = bench.start("gnn", "server", "--join", address.removeprefix("tcp:"), "--token-file", bench.path("run", "token"), "--listen",
+                        "0.0.0.0:0", "--insecure", "--advertise", f"{server}:0")
+    going.wait(lambda: len(going.came("server")) == 2, "the server from outside")
+    equal("pid" in going.came("server")[1], False, "a pid of the server from outside")
+    going.more_epochs(2)
+    going.kill("server", 0)
+    going.wait(going.lost, "a loss")
+    going.more_epochs()
+    check(calls_to(launcher) > 0, "nobody calls the launcher's address")
+    check(calls_to(server) > 0, "nobody calls the server's address")
+    going.stop()
+    graphs.check_losses(bench, going, config)
+    equal(bench.end(other).code, 0, "exit code of the server")
+
+
 cases.add("it diverges", diverged, {})
 cases.add("it diverges, with workers and older rows", diverged, {"mode": "async", "workers": 1})
 cases.add("it diverges, with patience", diverged, {"stop": {"patience": 3}})
 cases.add("nothing to do", nothing_to_do)
 cases.add("what events tell", events)
+cases.add("listening everywhere without an address to call", never_begun, {}, ["--listen", "0.0.0.0:0", "--insecure"], 3, "--advertise")
+cases.add("advertising nowhere", never_begun, {}, ["--listen", "127.0.0.1:0", "--advertise", "0.0.0.0:1"], 3, "--advertise 0.0.0.0:1")
+cases.add("listening at no address", never_begun, {}, ["--listen", "here"], 2, "--listen", "here")
+cases.add("first weights of another shape", other_shape)
+cases.add("no vertices for validation", without_validation)
+cases.add("it stops at an accuracy", stops, "accuracy", 0.6, 0.05)
+cases.add("it stops when its patience is over", stops, "patience", 3, 0.05)
+cases.add("a run keeps its cut", own_cut)
+cases.add("a server that listens everywhere", server_refused, ["--listen", "tcp:0.0.0.0:0"], 3, "--insecure")
+cases.add("a server that listens everywhere, in short", server_refused, ["--listen", "0.0.0.0:0"], 3, "--insecure")
+cases.add("a server that listens at no address", server_refused, ["--listen", "nowhere"], 2, "--listen", "nowhere")
+cases.add("a server that is called nowhere", server_refused, ["--advertise", "0.0.0.0:5"], 3, "--advertise")
+cases.add("a server, and nobody there", server_refused, ["--listen", "127.0.0.1:0"], 4, "127.0.0.1:1")
+cases.add("a worker, and nobody there", nobody_there, "worker", ["--join", "127.0.0.1:1"], 4)
+cases.add("a worker, and no address", nobody_there, "worker", ["--join", "there"], 2)
+cases.add("they are called where they say", advertised)
 
 cases.run()
