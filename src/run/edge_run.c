@@ -178,14 +178,17 @@ static void tell_start(struct culm_edge_running *run, const struct culm_edge_tot
             "round", run->round < 0 ? json_null() : json_integer(run->round), "expected", queries));
     for (int32_t q = 0; q < run->query_count; q++) {
         const struct culm_edge_entry *entry = run->query[q].entry;
+        double accuracy =
+            run->query[q].plain ? run->query[q].own_accuracy : run->query[q].merged_accuracy;
         if (run->query[q].original_of >= 0) {
             continue;
         }
         culm_edge_running_publish(
-            run, json_pack("{s:s, s:o, s:o, s:I, s:n}", "event", "query", "query",
+            run, json_pack("{s:s, s:o, s:o, s:I, s:o}", "event", "query", "query",
                            culm_json_text(entry->config->name), "model",
                            culm_json_text(entry->config->model), "bytes",
-                           (json_int_t)culm_edge_query_bytes(&run->laid->layout, q), "accuracy"));
+                           (json_int_t)culm_edge_query_bytes(&run->laid->layout, q), "accuracy",
+                           accuracy < 0 ? json_null() : json_real(accuracy)));
     }
 }
 

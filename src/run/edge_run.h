@@ -103,6 +103,7 @@ struct edge_query {
     struct culm_accuracy *own;     /* and what the original is right in, by labels */
     struct culm_edge_drift checks; /* that are told from chance */
     double promised;               /* share of the original's answers */
+    double own_accuracy, merged_accuracy; /* that merging measured last; negative: it has not */
     int samples;        /* file + 1 of frames that merging may begin again with; 0: none */
     int64_t sampled;    /* frames in it */
     uint64_t sample_ns; /* when the next is kept, once it has gone back */

@@ -40,6 +40,8 @@ static enum culm_status from_package(struct culm_edge_running *run, struct edge_
     const struct culm_edge_entry *entry = query->entry;
     query->promised = culm_edge_drift_promise(entry->config->target, round->query[of].original,
                                               round->query[of].merged, round->query[of].agreement);
+    query->own_accuracy = round->query[of].original;
+    query->merged_accuracy = round->query[of].merged;
     for (int32_t p = 0; p < entry->part_count; p++) {
         int32_t param = culm_package_param_find(&round->query[of], entry->part[p].name);
         const struct culm_package_tensor *tensor =
@@ -69,6 +71,7 @@ static enum culm_status from_model(struct culm_edge_running *run, struct edge_qu
     struct culm_edge_entry *entry = query->entry;
     const struct culm_graph *graph = entry->graph;
     enum culm_status status = culm_package_make(NULL, run->originals, error);
+    query->own_accuracy = query->merged_accuracy = -1;
     for (int32_t p = 0; p < entry->part_count && status == CULM_OK; p++) {
         const struct culm_param *param = &graph->param[p];
         struct culm_package_tensor tensor = {.rank = param->shape.rank,

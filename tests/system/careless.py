@@ -104,7 +104,12 @@ def shown_and_exported(bench):
     """What was merged is a model as any other: shown, checked, and written as a file that answers the same."""
     path = two_queries(bench, merge={"method": "max"})
     out = bench.path("package")
-    equal(bench.run("merge", path, "--out", out).code, 0, "exit code of merge")
+    measured = {query["query"]: (query["merged"], query["original"]) for query in told(bench, "merge", path, "--out", out).one("done")["queries"]}
+    for which, originals in enumerate(("never", "auto")):
+        run = told(bench, "edge", "run", path, "--package", out, "--out", bench.path("run"), "--for", "0.3", "--set", f"edge.originals={originals}",
+                   "--set", "edge.memory=all")
+        equal({event["query"]: event["accuracy"] for event in run.all("query")}, {query: each[which] for query, each in measured.items()},
+              f"accuracies of queries, originals: {originals}")
     for query in "ab":
         what = f"{out}:{query}"
         shown = [json.loads(bench.run("model", action, what, "--json").out) for action in ("show", "import")]
