@@ -177,6 +177,11 @@ static enum culm_status bench_gnn(const struct culm_arguments *arguments, const 
     if (v->width) {
         return culm_error_set(error, CULM_ERR_ARGUMENT, "--width is not for 'bench gnn epoch'");
     }
+    if (culm_gnn_is_graph(arguments->items[2])) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "'gnn epoch' takes a configuration; '%.200s' is a graph",
+                              arguments->items[2]);
+    }
     const char *dtype = v->dtype < 0 ? NULL : v->dtype ? "bf16" : "f32";
     enum culm_status status =
         culm_gnn_bench(arguments->items[2], dtype, (int)v->threads, v->iters, &b, error);

@@ -115,15 +115,16 @@ static void bash_command(const struct culm_command *row, FILE *out) {
                                        [REST_FOLDERS] = "folders",
                                        [REST_MODELS] = "models"};
     fprintf(out, "    %s) flags='--help", row->name);
-    for (size_t i = 0; i < row->usage->option_count; i++) {
-        if (!row->usage->options[i].value) {
-            fprintf(out, " --%s", row->usage->options[i].name);
+    const struct culm_option *option;
+    for (size_t i = 0; (option = culm_usage_option(row->usage, i)); i++) {
+        if (!option->value) {
+            fprintf(out, " --%s", option->name);
         }
     }
     fputs("' valued='", out);
-    for (size_t i = 0; i < row->usage->option_count; i++) {
-        if (row->usage->options[i].value) {
-            fprintf(out, " --%s", row->usage->options[i].name);
+    for (size_t i = 0; (option = culm_usage_option(row->usage, i)); i++) {
+        if (option->value) {
+            fprintf(out, " --%s", option->name);
         }
     }
     fputs("' first='", out);
@@ -132,8 +133,8 @@ static void bash_command(const struct culm_command *row, FILE *out) {
 }
 
 static void bash_values(const struct culm_command *row, FILE *out) {
-    for (size_t i = 0; i < row->usage->option_count; i++) {
-        const struct culm_option *option = &row->usage->options[i];
+    const struct culm_option *option;
+    for (size_t i = 0; (option = culm_usage_option(row->usage, i)); i++) {
         enum value value = value_of(option);
         if (value == VALUE_NONE || value == VALUE_UNKNOWN) {
             continue;
@@ -289,8 +290,9 @@ static void zsh_command(const struct culm_command *row, FILE *out) {
                                        [REST_FOLDERS] = "*:run:_files -/",
                                        [REST_MODELS] = "*:model:_culm_models"};
     fprintf(out, "    %s) _arguments '--help[explains the command]'", row->name);
-    for (size_t i = 0; i < row->usage->option_count; i++) {
-        zsh_option(&row->usage->options[i], out);
+    const struct culm_option *option;
+    for (size_t i = 0; (option = culm_usage_option(row->usage, i)); i++) {
+        zsh_option(option, out);
     }
     if (has_first(row->usage)) {
         fputs(" \\\n        '1:what:(", out);
@@ -351,8 +353,8 @@ static void fish_command(const struct culm_command *row, FILE *out) {
     fprintf(out, "complete -c culm -n 'test (__culm_words) -eq 1' -a %s -d '", row->name);
     put_quoted(row->summary, "\\", out);
     fputs("'\n", out);
-    for (size_t i = 0; i < row->usage->option_count; i++) {
-        const struct culm_option *option = &row->usage->options[i];
+    const struct culm_option *option;
+    for (size_t i = 0; (option = culm_usage_option(row->usage, i)); i++) {
         enum value value = value_of(option);
         fprintf(out, "complete -c culm -n '__culm_is %s' -l %s%s", row->name, option->name,
                 value == VALUE_NONE     ? ""

@@ -57,6 +57,10 @@ static const struct culm_option options[] = {
                 "make: how many classes (default: sbm 4, rmat 0)"),
 };
 
+static const struct culm_usage *const with_options[] = {
+    &culm_usage_gnn_train, &culm_usage_gnn_server, &culm_usage_gnn_worker,
+    &culm_usage_gnn_cost,  &culm_usage_gnn_bundle, NULL};
+
 const struct culm_usage culm_usage_gnn = {
     .command = "gnn",
     .arguments = "train CONFIG.yaml | server|worker --join HOST:PORT --token-file F | bundle --out "
@@ -65,14 +69,17 @@ const struct culm_usage culm_usage_gnn = {
                  "GRAPH|CONFIG|DIR | partition GRAPH --intervals K | import "
                  "edges|npz FILE... --out GRAPH "
                  "| make rmat|sbm|knn [FILE...] --out GRAPH",
-    .min_arguments = 2,
+    .min_arguments = 1,
     .max_arguments = 8,
     .summary = "Trains graph networks; makes data graphs and looks at them",
     .options = options,
     .option_count = sizeof options / sizeof *options,
+    .parts = with_options,
+    .config = culm_gnn_training_reference,
     .details =
-        "train, server, worker and cost have options of their own; 'culm gnn train --help' lists "
-        "them.\n"
+        "train, server, worker, cost and bundle have options of their own; 'culm gnn train "
+        "--help'\n"
+        "lists those of train, and 'culm help config gnn' every key of its configuration.\n"
         "\n"
         "A graph is a folder: graph.json, and arrays as .npy files (docs/gnn.md has the format).\n"
         "Everything in it is checked whenever it is read.\n"
@@ -112,7 +119,7 @@ static void print_about(const struct culm_gnn_about *a, bool json) {
     }
     printf("%s: %lld vertices, %lld edges%s\n", a->name, (long long)a->vertices,
            (long long)a->edges, a->directed ? ", directed" : "");
-    printf("  most neighbours %lld, without any %lld\n", (long long)a->degree_most,
+    printf("  largest degree %lld; isolated vertices %lld\n", (long long)a->degree_most,
            (long long)a->isolated);
     if (a->features == 0) {
         printf("  no features\n");
@@ -158,9 +165,9 @@ static void print_config(const struct culm_gnn_config_about *c, bool json) {
     printf("\n  an epoch gathers %lld floats an edge, and sends %lld floats of a row to a server\n",
            (long long)c->floats_per_edge, (long long)c->ghost_floats_per_vertex);
     printf("  rows to and from workers: %lld bytes a vertex\n", (long long)c->bytes_per_vertex);
-    printf("  %lld edges between %lld servers, %lld ghost rows; about %.0f MB\n",
-           (long long)c->cut_edges, (long long)c->servers, (long long)c->ghosts,
-           (double)c->memory_bytes / 1e6);
+    printf("  %lld edges between %lld server%s, %lld ghost rows; about %.0f MB\n",
+           (long long)c->cut_edges, (long long)c->servers, c->servers == 1 ? "" : "s",
+           (long long)c->ghosts, (double)c->memory_bytes / 1e6);
     json_decref(order);
 }
 
@@ -175,9 +182,10 @@ static void print_partition(const struct culm_gnn_partition *p, bool json) {
             (json_int_t)p->edges_least, (json_int_t)p->edges_most, "method", p->method));
         return;
     }
-    printf("%lld intervals on %lld servers (%s): %lld edges between servers, %lld between "
+    printf("%lld interval%s on %lld server%s (%s): %lld edges between servers, %lld between "
            "intervals\n",
-           (long long)p->intervals, (long long)p->servers, p->method, (long long)p->cut_edges,
+           (long long)p->intervals, p->intervals == 1 ? "" : "s", (long long)p->servers,
+           p->servers == 1 ? "" : "s", p->method, (long long)p->cut_edges,
            (long long)p->between_intervals);
     printf("  %lld ghost rows, balance %.3f\n", (long long)p->ghosts, p->balance);
     printf("  a server has %lld to %lld vertices, %lld to %lld edges to gather over\n",
@@ -318,13 +326,8 @@ static enum culm_status create(const struct culm_arguments *arguments, bool impo
     if (culm_word_find(kinds, new.kind) < 0) {
         char known[64];
         culm_words_list(kinds, known, sizeof known);
-        return culm_error_set(error, CULM_ERR_ARGUMENT, "%s '%.40s': not known; known: %s",
-                              arguments->items[0], new.kind, known);
-    }
-    if (import ? v->edges || v->classes : v->directed || v->labels) {
-        return culm_error_set(error, CULM_ERR_ARGUMENT,
-                              import ? "--edges and --classes are for make"
-                                     : "--directed and --labels are for import");
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "unknown kind '%.40s'; allowed: %s",
+                              new.kind, known);
     }
     if (v->splits && !v->split) {
         return culm_error_set(error, CULM_ERR_ARGUMENT, "--splits needs --split A/B/C");
@@ -344,49 +347,94 @@ static enum culm_status create(const struct culm_arguments *arguments, bool impo
     return status;
 }
 
+enum { SHOW = 1, PARTITION = 2, IMPORT = 4, MAKE = 8, EVAL = 16, PREDICT = 32 };
+
+/* An option that says nothing to a command is a slip. */
+static enum culm_status check_options(const struct values *v, unsigned action,
+                                      struct culm_error *error) {
+    const struct {
+        bool given;
+        const char *option;
+        unsigned actions;
+        const char *commands;
+    } rows[] = {
+        {v->out, "out", IMPORT | MAKE | PARTITION | PREDICT,
+         "culm gnn import|make|partition|predict"},
+        {v->graph, "graph", PREDICT, "culm gnn predict"},
+        {v->split, "split", SHOW | IMPORT | MAKE, "culm gnn show|import|make"},
+        {v->splits, "splits", IMPORT | MAKE, "culm gnn import|make"},
+        {v->seed, "seed", IMPORT | MAKE | PARTITION, "culm gnn import|make|partition"},
+        {v->intervals, "intervals", PARTITION, "culm gnn partition"},
+        {v->servers, "servers", PARTITION, "culm gnn partition"},
+        {v->method, "method", PARTITION, "culm gnn partition"},
+        {v->labels, "labels", IMPORT, "culm gnn import"},
+        {v->features, "features", IMPORT | MAKE, "culm gnn import|make"},
+        {v->directed, "directed", IMPORT, "culm gnn import"},
+        {v->vertices, "vertices", IMPORT | MAKE, "culm gnn import|make"},
+        {v->edges, "edges", MAKE, "culm gnn make"},
+        {v->classes, "classes", MAKE, "culm gnn make"},
+    };
+    enum culm_status status = CULM_OK;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && status == CULM_OK; i++) {
+        bool slip = rows[i].given && !(rows[i].actions & action);
+        status = culm_cli_only(slip, rows[i].option, rows[i].commands, error);
+    }
+    return status;
+}
+
 static enum culm_status run(const struct culm_arguments *arguments, void *values, int *ret_code,
                             struct culm_error *error) {
-    enum { SHOW, PARTITION, IMPORT, MAKE, EVAL, PREDICT };
     static const char *const actions[] = {"show", "partition", "import", "make",
                                           "eval", "predict",   NULL};
+    static const char *const needs[] = {"GRAPH|CONFIG|DIR", "GRAPH",      "edges|npz",
+                                        "rmat|sbm|knn",     "CONFIG|DIR", "DIR"};
     const struct values *v = values;
-    int action = culm_word_find(actions, arguments->items[0]);
+    const char *path = arguments->items[1];
+    int index = culm_word_find(actions, arguments->items[0]);
     (void)ret_code;
-    if (action == SHOW && arguments->count == 2) {
-        return show(arguments->items[1], v, error);
+    if (index < 0) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "no such command: '%.60s'; see 'culm gnn --help'",
+                              arguments->items[0]);
     }
-    if (action == PARTITION && arguments->count == 2) {
-        return partition(arguments->items[1], v, error);
+    unsigned action = 1u << index;
+    bool creates = action == IMPORT || action == MAKE;
+    if (arguments->count < 2 || (arguments->count > 2 && !creates)) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "'%s' needs %s%s; see 'culm gnn --help'",
+                              actions[index], needs[index],
+                              arguments->count > 2 ? " and nothing else" : "");
     }
-    if (action == EVAL && arguments->count == 2) {
-        return evaluate(arguments->items[1], v, error);
+    enum culm_status status = check_options(v, action, error);
+    if (status != CULM_OK) {
+        return status;
     }
-    if (action == PREDICT && arguments->count == 2) {
-        return predict(arguments->items[1], v, error);
+    switch (action) {
+    case SHOW: return show(path, v, error);
+    case PARTITION: return partition(path, v, error);
+    case EVAL: return evaluate(path, v, error);
+    case PREDICT: return predict(path, v, error);
+    default: return create(arguments, action == IMPORT, v, error);
     }
-    if (action == IMPORT || action == MAKE) {
-        return create(arguments, action == IMPORT, v, error);
-    }
-    return culm_error_set(error, CULM_ERR_ARGUMENT,
-                          action < 0 ? "no such command: '%.60s'; see 'culm gnn --help'"
-                                     : "%s takes one graph; see 'culm gnn --help'",
-                          arguments->items[0]);
 }
 
 int culm_cli_gnn(int argc, char **argv) {
-    if (argc > 1 && strcmp(argv[1], "train") == 0) { /* has options of its own */
+    if (argc < 2) {
+        fprintf(stderr, "culm gnn: needs a command; see 'culm gnn --help'\n");
+        return 2;
+    }
+    if (strcmp(argv[1], "train") == 0) { /* has options of its own */
         return culm_cli_gnn_train(argc - 1, argv + 1);
     }
-    if (argc > 1 && strcmp(argv[1], "cost") == 0) {
+    if (strcmp(argv[1], "cost") == 0) {
         return culm_cli_gnn_cost(argc - 1, argv + 1);
     }
-    if (argc > 1 && (strcmp(argv[1], "server") == 0 || strcmp(argv[1], "worker") == 0)) {
+    if ((strcmp(argv[1], "server") == 0 || strcmp(argv[1], "worker") == 0)) {
         return culm_cli_gnn_join(argc - 1, argv + 1);
     }
-    if (argc > 1 && strcmp(argv[1], "bundle") == 0) {
+    if (strcmp(argv[1], "bundle") == 0) {
         return culm_cli_gnn_bundle(argc - 1, argv + 1);
     }
-    if (argc > 1 && strcmp(argv[1], "function") == 0) { /* what AWS Lambda starts */
+    if (strcmp(argv[1], "function") == 0) { /* what AWS Lambda starts */
         return culm_gnn_function_main();
     }
     struct values values = {0};

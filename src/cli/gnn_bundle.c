@@ -16,7 +16,7 @@ static const struct culm_option option_rows[] = {
     CULM_OPTION("json", FLAG, NULL, struct values, json, "prints one JSON object"),
 };
 
-static const struct culm_usage usage = {
+const struct culm_usage culm_usage_gnn_bundle = {
     .command = "gnn bundle",
     .arguments = "",
     .summary = "Writes the package of a function of AWS Lambda: this program and its libraries",
@@ -52,5 +52,5 @@ static enum culm_status bundle(const struct culm_arguments *arguments, void *val
 
 int culm_cli_gnn_bundle(int argc, char **argv) {
     struct values values = {0};
-    return culm_cli_run(&usage, argc, argv, &values, bundle);
+    return culm_cli_run(&culm_usage_gnn_bundle, argc, argv, &values, bundle);
 }

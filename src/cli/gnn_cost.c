@@ -17,7 +17,7 @@ static const struct culm_option option_rows[] = {
     CULM_OPTION("json", FLAG, NULL, struct values, json, "prints one JSON object"),
 };
 
-static const struct culm_usage usage = {
+const struct culm_usage culm_usage_gnn_cost = {
     .command = "gnn cost",
     .arguments = "DIR|published|prices",
     .min_arguments = 1,
@@ -117,5 +117,5 @@ static enum culm_status body(const struct culm_arguments *arguments, void *value
 
 int culm_cli_gnn_cost(int argc, char **argv) {
     struct values values = {0};
-    return culm_cli_run(&usage, argc, argv, &values, body);
+    return culm_cli_run(&culm_usage_gnn_cost, argc, argv, &values, body);
 }

@@ -2,6 +2,7 @@
  * `culm gnn train`: everything that can be wrong is found here, before a file is written or a process
  * started; then it is run. What it says on the way is printed here.
  */
+#include "base/buf.h"
 #include "base/file.h"
 #include "cli/command.h"
 #include "cli/launching.h"
@@ -37,6 +38,18 @@ static const struct culm_option option_rows[] = {
                 "makes a node fail; repeatable, see below"),
 };
 
+static char *remark(void) {
+    struct culm_buf out;
+    char *keys = culm_gnn_training_resumable_keys();
+    culm_buf_init(&out, 4096);
+    culm_buf_printf(&out,
+                    "--resume may change only\n  %s\nsettings: none of them changes a bit of the "
+                    "result.\n",
+                    keys ? keys : "some");
+    free(keys);
+    return culm_buf_take_text(&out);
+}
+
 const struct culm_usage culm_usage_gnn_train = {
     .command = "gnn train",
     .arguments = "CONFIG.yaml",
@@ -45,17 +58,19 @@ const struct culm_usage culm_usage_gnn_train = {
     .summary = "Trains a graph network with servers, parameter servers and workers",
     .options = option_rows,
     .option_count = sizeof option_rows / sizeof *option_rows,
+    .remark = remark,
     .details =
         "A fault is "
         "node=ROLE:K,epoch=E[,interval=I][,phase=P][,how=kill|stop|exit|stuck][,for_ms=N].\n"
         "The roles are server, parameter and worker; the phases are load, gather, scatter, apply,\n"
-        "push-gradient, push-rows, update, commit and checkpoint.\n"
+        "edge, push-gradient, push-rows, update, commit and checkpoint; edge is of servers, with\n"
+        "arch: gat.\n"
         "\n"
         "The exit code is 0 for done, 1 for failed, 2 for wrong usage, 3 for a wrong configuration "
         "or\n"
         "input, 4 for a fault of the environment, and 75 for a run that was stopped by a signal "
         "and\n"
-        "can be resumed.\n",
+        "can be resumed. 'culm help config gnn' lists every key.\n",
 };
 
 struct train {

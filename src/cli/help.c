@@ -27,19 +27,30 @@ static const struct culm_option options[] = {
 
 const struct culm_usage culm_usage_help = {
     .command = "help",
-    .arguments = "[COMMAND | config]",
-    .max_arguments = 1,
+    .arguments = "[COMMAND | config] [PART]",
+    .max_arguments = 2,
     .summary = "Explains a command, or every configuration key",
     .options = options,
     .option_count = sizeof options / sizeof *options,
 };
 
-static enum culm_status config(const struct values *v, struct culm_error *error) {
+/* Of `culm train`, or of a command with a configuration of its own. */
+static enum culm_status config(const struct values *v, const char *of, struct culm_error *error) {
+    const struct culm_command *command = of ? culm_command_find(of) : NULL;
+    bool trains = !of || strcmp(of, "train") == 0;
+    if (!trains && (!command || !command->usage || !command->usage->config)) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "'%.60s' has no configuration of this kind; see 'culm help'", of);
+    }
+    if (!trains && v->man) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "there is no manual page of it; leave out --man");
+    }
     if (v->man) {
         culm_manual_config(stdout);
         return CULM_OK;
     }
-    char *text = culm_config_reference(v->markdown);
+    char *text = trains ? culm_config_reference(v->markdown) : command->usage->config(v->markdown);
     if (!text) {
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
     }
@@ -60,7 +71,7 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
         return CULM_OK;
     }
     if (strcmp(arguments->items[0], "config") == 0) {
-        return config(v, error);
+        return config(v, arguments->count > 1 ? arguments->items[1] : NULL, error);
     }
     const struct culm_command *command = culm_command_find(arguments->items[0]);
     if (!command || (v->man && !command->usage)) {
@@ -68,8 +79,10 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
     } else if (v->man) {
         culm_manual_command(command, stdout);
     } else {
-        char *call[] = {(char *)command->name, (char *)"--help", NULL};
-        *ret_code = command->run(2, call);
+        bool part = arguments->count > 1;
+        char *call[] = {(char *)command->name, (char *)(part ? arguments->items[1] : "--help"),
+                        (char *)(part ? "--help" : NULL), NULL};
+        *ret_code = command->run(part ? 3 : 2, call);
     }
     return CULM_OK;
 }

@@ -189,31 +189,7 @@ static void put_synopsis(const struct culm_usage *usage, FILE *out) {
     } while (at);
 }
 
-void culm_manual_command(const struct culm_command *command, FILE *out) {
-    const struct culm_usage *usage = command->usage;
-    char title[64];
-    snprintf(title, sizeof title, "CULM-%s", command->name);
-    for (char *at = title; *at; at++) {
-        *at = (char)toupper((unsigned char)*at);
-    }
-    put_title(title, "1", out);
-    fprintf(out, ".SH NAME\nculm\\-%s \\- ", command->name);
-    put_prose(command->summary, out);
-    fputc('\n', out);
-    put_synopsis(usage, out);
-    fputs(".SH DESCRIPTION\n", out);
-    put_sentence(usage->summary, out);
-    char *remark = usage->remark ? usage->remark() : NULL;
-    if (remark) {
-        fputs(".PP\n", out);
-        put_paragraphs(remark, out);
-    }
-    free(remark);
-    if (usage->details) {
-        fputs(".PP\n", out);
-        put_paragraphs(usage->details, out);
-    }
-    fputs(usage->option_count ? ".SH OPTIONS\n" : "", out);
+static void put_options(const struct culm_usage *usage, FILE *out) {
     for (size_t i = 0; i < usage->option_count; i++) {
         const struct culm_option *option = &usage->options[i];
         fputs(".TP\n", out);
@@ -231,6 +207,48 @@ void culm_manual_command(const struct culm_command *command, FILE *out) {
         }
         fputc('\n', out);
         put_sentence(option->doc, out);
+    }
+}
+
+static void put_description(const struct culm_usage *usage, FILE *out) {
+    put_sentence(usage->summary, out);
+    char *remark = usage->remark ? usage->remark() : NULL;
+    if (remark) {
+        fputs(".PP\n", out);
+        put_paragraphs(remark, out);
+    }
+    free(remark);
+    if (usage->details) {
+        fputs(".PP\n", out);
+        put_paragraphs(usage->details, out);
+    }
+}
+
+void culm_manual_command(const struct culm_command *command, FILE *out) {
+    const struct culm_usage *usage = command->usage;
+    char title[64];
+    snprintf(title, sizeof title, "CULM-%s", command->name);
+    for (char *at = title; *at; at++) {
+        *at = (char)toupper((unsigned char)*at);
+    }
+    put_title(title, "1", out);
+    fprintf(out, ".SH NAME\nculm\\-%s \\- ", command->name);
+    put_prose(command->summary, out);
+    fputc('\n', out);
+    put_synopsis(usage, out);
+    fputs(".SH DESCRIPTION\n", out);
+    put_description(usage, out);
+    fputs(usage->option_count ? ".SH OPTIONS\n" : "", out);
+    put_options(usage, out);
+    for (const struct culm_usage *const *part = usage->parts; part && *part; part++) {
+        char name[64];
+        snprintf(name, sizeof name, "CULM %s", (*part)->command);
+        for (char *at = name; *at; at++) {
+            *at = (char)toupper((unsigned char)*at);
+        }
+        fprintf(out, ".SH %s\n", name);
+        put_description(*part, out);
+        put_options(*part, out);
     }
     put_see_also(command->name, out);
 }

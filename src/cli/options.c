@@ -186,6 +186,32 @@ void culm_options_release(const struct culm_usage *usage, void *values) {
     }
 }
 
+/* Whether the command itself has it, or one of its parts before `end`. */
+static bool is_before(const struct culm_usage *usage, const struct culm_usage *const *end,
+                      const char *name) {
+    bool found = find_option(usage, name, strlen(name)) != NULL;
+    for (const struct culm_usage *const *part = usage->parts; part != end && !found; part++) {
+        found = find_option(*part, name, strlen(name)) != NULL;
+    }
+    return found;
+}
+
+const struct culm_option *culm_usage_option(const struct culm_usage *usage, size_t at) {
+    if (at < usage->option_count) {
+        return &usage->options[at];
+    }
+    at -= usage->option_count;
+    for (const struct culm_usage *const *part = usage->parts; part && *part; part++) {
+        for (size_t i = 0; i < (*part)->option_count; i++) {
+            const struct culm_option *option = &(*part)->options[i];
+            if (!is_before(usage, part, option->name) && at-- == 0) {
+                return option;
+            }
+        }
+    }
+    return NULL;
+}
+
 void culm_usage_print(const struct culm_usage *usage, FILE *out) {
     fprintf(out, "usage: culm %s%s%s%s\n\n%s.\n", usage->command, *usage->arguments ? " " : "",
             usage->arguments, usage->option_count ? " [OPTION]..." : "", usage->summary);

@@ -55,7 +55,15 @@ struct culm_usage {
     size_t option_count;
     /* Makes a paragraph between options and details; the caller frees it. May be NULL. */
     char *(*remark)(void);
+    /* What its first argument may be that has options of its own; NULL ends them. May be NULL. */
+    const struct culm_usage *const *parts;
+    /* The reference of a configuration of its own, for `culm help config NAME`; the caller frees it. NULL:
+     * it has none. */
+    char *(*config)(bool markdown);
 };
+
+/* The options of a command and of its parts, each name once; NULL: there are no more. */
+const struct culm_option *culm_usage_option(const struct culm_usage *usage, size_t at);
 
 #define CULM_OPTION_THREADS_MAX 256 /* as many as a configuration allows */
 #define CULM_ARGUMENTS_MAX 4096

@@ -74,7 +74,7 @@ enum culm_status culm_handshake_challenged(struct culm_handshake *handshake,
     memcpy(handshake->listener_nonce, nonce, sizeof nonce);
     if (!right_mac(handshake, NULL, said)) {
         return culm_error_set(error, CULM_ERR_CONFIG,
-                              "wrong token: whoever listens there belongs to another run");
+                              "wrong token: that address belongs to another run");
     }
     handshake->greeted = true;
     return CULM_OK;

@@ -42,8 +42,7 @@ static enum culm_status add(struct culm_files *files, const char *path, struct c
     }
     if (info.st_size == 0) {
         close(fd);
-        return culm_error_set(error, CULM_ERR_CONFIG, "%s '%s': is empty; give a file with content",
-                              what, path);
+        return culm_error_set(error, CULM_ERR_CONFIG, "%s '%s' is empty", what, path);
     }
     char *copy = strdup(path);
     if (!copy) {

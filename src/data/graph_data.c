@@ -144,14 +144,14 @@ static void read_class_names(struct head *head, const json_t *json, struct culm_
         return;
     }
     if (!json_is_array(names) || (int64_t)json_array_size(names) != graph->classes) {
-        bad(head, "'class_names' is no list of %lld names", (long long)graph->classes);
+        bad(head, "'class_names' is not a list of %lld names", (long long)graph->classes);
         return;
     }
     graph->class_name = calloc((size_t)graph->classes + 1, sizeof *graph->class_name);
     for (size_t c = 0; graph->class_name && c < json_array_size(names); c++) {
         const char *name = json_string_value(json_array_get(names, c));
         if (!name) {
-            bad(head, "entry %zu of 'class_names' is no text", c);
+            bad(head, "entry %zu of 'class_names' is not a string", c);
             return;
         }
         graph->class_name[c] = strdup(name);
@@ -175,7 +175,7 @@ static enum culm_status read_head(struct culm_graph_data *graph, const char *pat
                               reason.position);
     }
     if (!json_is_object(json)) {
-        bad(&head, "is no JSON object");
+        bad(&head, "is not a JSON object");
     }
     const char *format = line(&head, json, "format");
     if (strcmp(format, CULM_GRAPH_FORMAT) != 0) {
@@ -218,10 +218,11 @@ enum culm_status culm_graph_data_open(const char *path, unsigned parts, struct c
     }
     enum culm_status status = culm_path_format(name, error, "%s/graph.json", path);
     if (status == CULM_OK && !culm_file_is_regular(name)) {
-        status = culm_error_set(error, CULM_ERR_CONFIG,
-                                "graph '%s': is no folder with a graph.json; make one by 'culm gnn "
-                                "import' or 'culm gnn make'",
-                                path);
+        status =
+            culm_error_set(error, CULM_ERR_CONFIG,
+                           "graph '%s': is not a folder with a graph.json; make one by 'culm gnn "
+                           "import' or 'culm gnn make'",
+                           path);
     }
     if (status == CULM_OK) {
         status = culm_files_open("graph", names, 1, pins, &files, error);

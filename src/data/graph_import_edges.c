@@ -89,7 +89,7 @@ static enum culm_status read_edge_file(struct import *import, const char *path) 
             status = add_edge(import, u, v);
         } else if (!heading || strspn(skip_gap(line), "0123456789") > 0) {
             status = culm_lines_bad(lines, import->error,
-                                    "'%.40s' is no edge; write two vertex ids below %d", line,
+                                    "'%.40s' is not an edge; write two vertex ids below %d", line,
                                     CULM_GRAPH_VERTICES_MAX);
         }
         if (status != CULM_OK) {
@@ -292,7 +292,7 @@ static enum culm_status dense_features(struct import *import, const uint8_t *dat
     }
     if (array.kind != 'f' || array.width != 4 || array.rank != 2 || array.dim[0] < 1 ||
         array.dim[1] < 1 || array.dim[1] > INT32_MAX) {
-        return bad_features(import, "%s", "is no array [vertices, features] of float32");
+        return bad_features(import, "%s", "is not an array [vertices, features] of float32");
     }
     if (array.dim[0] != (uint64_t)graph->vertices) {
         return culm_error_set(import->error, CULM_ERR_FORMAT,
@@ -310,7 +310,7 @@ static enum culm_status dense_features(struct import *import, const uint8_t *dat
     for (uint64_t i = 0; i < array.count; i++) {
         if (!isfinite(graph->dense[i])) {
             return culm_error_set(import->error, CULM_ERR_FORMAT,
-                                  "features '%s': [%llu, %llu] is no finite number",
+                                  "features '%s': [%llu, %llu] is not a finite number",
                                   import->files->features, (unsigned long long)(i / array.dim[1]),
                                   (unsigned long long)(i % array.dim[1]));
         }
@@ -334,7 +334,7 @@ static enum culm_status add_row(struct import *import, const json_t *list, size_
         const json_t *column = json_array_get(list, i);
         if (!json_is_integer(column) || json_integer_value(column) < 0 ||
             json_integer_value(column) >= INT32_MAX) {
-            return bad_features(import, "%s", "a column is no whole number from 0");
+            return bad_features(import, "%s", "a column is not an integer from 0");
         }
         graph->column[first + i] = (uint32_t)json_integer_value(column);
     }
@@ -379,7 +379,7 @@ static enum culm_status sparse_features(struct import *import, const char *text,
         graph->start[v + 1] = graph->entries;
     }
     if (status == CULM_OK && used < json_object_size(json)) {
-        status = bad_features(import, "%s", "has a key that is no vertex of the graph");
+        status = bad_features(import, "%s", "has a key that is not a vertex of the graph");
     }
     if (status == CULM_OK && graph->columns == 0) {
         status = bad_features(import, "%s", "has no entry");

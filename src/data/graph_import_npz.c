@@ -221,7 +221,7 @@ static int64_t start_of(const struct matrix *m, int64_t row) {
 static enum culm_status take_pairs(const struct archive *archive, const struct array *pairs,
                                    struct culm_graph_data *graph, int64_t vertices) {
     if (pairs->about.rank != 2 || pairs->about.dim[1] != 2) {
-        return bad(archive, pairs, "is no array [edges, 2]");
+        return bad(archive, pairs, "is not an array [edges, 2]");
     }
     graph->edges = (int64_t)pairs->about.dim[0];
     graph->vertices = vertices;
@@ -325,7 +325,7 @@ static enum culm_status take_dense(const struct archive *archive, const struct a
                                    struct culm_graph_data *graph) {
     if (features->about.rank != 2 || features->about.dim[0] != (uint64_t)graph->vertices ||
         features->about.dim[1] < 1 || features->about.dim[1] > INT32_MAX) {
-        return bad(archive, features, "is no array [vertices, features]");
+        return bad(archive, features, "is not an array [vertices, features]");
     }
     graph->feature_kind = CULM_GRAPH_DENSE;
     graph->columns = (int64_t)features->about.dim[1];
@@ -354,7 +354,7 @@ static enum culm_status take_labels(const struct archive *archive, const struct 
     for (uint64_t v = 0; v < labels->about.count; v++) {
         int64_t label;
         if (!whole(labels, v, -1, CLASSES_MAX - 1, &label)) {
-            return bad(archive, labels, "has a label that is no whole number from -1 to 65535");
+            return bad(archive, labels, "has a label that is not an integer from -1 to 65535");
         }
         graph->label[v] = (int32_t)label;
         graph->classes = label >= graph->classes ? label + 1 : graph->classes;
@@ -385,7 +385,7 @@ static enum culm_status take_masks(const struct archive *archive, struct culm_gr
         }
         for (uint64_t i = 0; i < mask.about.count && status == CULM_OK; i++) {
             if (!whole(&mask, i, 0, 1, &yes)) {
-                status = bad(archive, &mask, "is no mask of 0 and 1");
+                status = bad(archive, &mask, "is not a mask of 0 and 1");
             } else if (yes && graph->split[i]) {
                 status = bad(archive, &mask, "has a vertex that another mask has too");
             } else if (yes && graph->label[i % (uint64_t)graph->vertices] < 0) {
@@ -468,7 +468,7 @@ enum culm_status culm_graph_import_npz(const char *path, bool directed, const ch
     archive.zip = zip_open(path, ZIP_RDONLY, &reason);
     if (!archive.zip) {
         return culm_error_set(error, reason == ZIP_ER_MEMORY ? CULM_ERR_MEMORY : CULM_ERR_FORMAT,
-                              "archive '%s': is no .npz that can be read; get it again", path);
+                              "archive '%s': is not a readable .npz; download it again", path);
     }
     struct culm_graph_data *graph = calloc(1, sizeof *graph);
     if (graph) {

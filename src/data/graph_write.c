@@ -137,7 +137,7 @@ static enum culm_status write_head(struct writer *writer, const struct culm_grap
     json_decref(head);
     if (!text) {
         return culm_error_set(writer->error, CULM_ERR_ARGUMENT,
-                              "graph '%s': its name is no UTF-8, or there is no memory",
+                              "graph '%s': its name is not UTF-8, or memory ran out",
                               writer->folder);
     }
     enum culm_status status =

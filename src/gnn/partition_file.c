@@ -40,7 +40,7 @@ static enum culm_status read_npy(const char *path, const uint8_t *data, size_t l
     }
     if (array.rank != 1 || (array.kind != 'u' && array.kind != 'i')) {
         return culm_error_set(error, CULM_ERR_FORMAT,
-                              "partition '%s': is no 1-D array of whole numbers", path);
+                              "partition '%s': is not a 1-D array of integers", path);
     }
     if (array.count != (uint64_t)vertices) {
         return count_differs(path, array.count > INT64_MAX ? INT64_MAX : (int64_t)array.count,
@@ -63,7 +63,7 @@ static enum culm_status read_text(const char *path, const char *at, int64_t vert
         const char *end = at + blank + digits + strspn(at + blank + digits, " \t\r");
         if (digits == 0 || digits > 18 || (*end && *end != '\n')) {
             return culm_error_set(error, CULM_ERR_FORMAT,
-                                  "partition '%s': line %lld is no whole number", path,
+                                  "partition '%s': line %lld is not an integer", path,
                                   (long long)line);
         }
         if (count == vertices) {

@@ -34,8 +34,8 @@ enum culm_status culm_gnn_plan_predict(const struct culm_gnn_config *config,
                                        const struct culm_graph_data *graph, int64_t classes,
                                        struct culm_gnn_plan *ret_plan, struct culm_error *error) {
     if (graph->feature_kind == CULM_GRAPH_NONE) {
-        return culm_error_set(error, CULM_ERR_CONFIG,
-                              "graph.path: '%s' has no features to learn from", config->graph.path);
+        return culm_error_set(error, CULM_ERR_CONFIG, "graph '%s' has no features",
+                              config->graph.path);
     }
     *ret_plan = (struct culm_gnn_plan){
         .vertices = graph->vertices,

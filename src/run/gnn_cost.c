@@ -136,7 +136,7 @@ enum culm_status culm_gnn_cost_run(const char *dir, const char *prices_path,
     enum culm_status status = culm_path_format(path, error, "%s/events.jsonl", dir);
     if (status == CULM_OK && access(path, R_OK) != 0) {
         status = culm_error_set(error, CULM_ERR_NOT_FOUND,
-                                "'%s' is no run of culm gnn train: it has no events.jsonl", dir);
+                                "'%s' is not a run of culm gnn train: it has no events.jsonl", dir);
     }
     if (status != CULM_OK || (status = culm_gnn_prices_load(prices_path, &prices, error))) {
         return status;

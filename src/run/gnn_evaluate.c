@@ -127,8 +127,8 @@ enum culm_status culm_gnn_eval(const char *path, struct culm_gnn_evaluation *ret
 
 /* --- predict --- */
 
-/* How many classes the run told apart; another graph need not know them. */
-static enum culm_status classes_of(const char *dir, int64_t *ret_classes,
+/* How many classes the run told apart, of so many features; another graph need not know them. */
+static enum culm_status classes_of(const char *dir, int64_t *ret_classes, int64_t *ret_columns,
                                    struct culm_error *error) {
     char path[CULM_PATH_MAX];
     enum culm_status status = culm_path_format(path, error, "%s/plan.json", dir);
@@ -137,6 +137,7 @@ static enum culm_status classes_of(const char *dir, int64_t *ret_classes,
     }
     json_t *plan = json_load_file(path, 0, NULL);
     *ret_classes = json_integer_value(json_object_get(plan, "classes"));
+    *ret_columns = json_integer_value(json_object_get(plan, "columns"));
     json_decref(plan);
     return *ret_classes >= 2
                ? CULM_OK
@@ -168,10 +169,10 @@ enum culm_status culm_gnn_predict(const char *dir, const char *graph, const char
                                   int64_t *ret_vertices, int64_t *ret_classes,
                                   struct culm_error *error) {
     struct opened o = {0};
-    int64_t correct[CULM_GNN_SPLITS], classes = 0;
+    int64_t correct[CULM_GNN_SPLITS], classes = 0, columns = 0;
     enum culm_status status = load(&o, dir, true, error);
     if (status == CULM_OK) {
-        status = classes_of(dir, &classes, error);
+        status = classes_of(dir, &classes, &columns, error);
     }
     if (status == CULM_OK && graph) {
         char *path = strdup(graph);
@@ -183,6 +184,12 @@ enum culm_status culm_gnn_predict(const char *dir, const char *graph, const char
     }
     if (status == CULM_OK) {
         status = culm_gnn_setup_predict(&o.config, classes, &o.setup, error);
+    }
+    if (status == CULM_OK && graph && columns > 0 && o.setup->model->plan.columns != columns) {
+        status =
+            culm_error_set(error, CULM_ERR_CONFIG,
+                           "--graph '%s' has %lld features; the model of '%s' expects %lld", graph,
+                           (long long)o.setup->model->plan.columns, dir, (long long)columns);
     }
     if (status == CULM_OK) {
         status = run(&o, correct, error);

@@ -37,7 +37,7 @@ static enum culm_status read_event(const struct culm_lambda_invocation *invocati
     *ret_order = (struct order){0};
     *ret_json = json_loadb(invocation->event, invocation->event_bytes, 0, &where);
     if (!*ret_json) {
-        return culm_error_set(error, CULM_ERR_FORMAT, "the event is no JSON: %.100s", where.text);
+        return culm_error_set(error, CULM_ERR_FORMAT, "the event is not JSON: %.100s", where.text);
     }
     if (json_unpack(*ret_json, "{s:i, s:s, s:s, s:s, s:s, s?:I}", "culm", &format, "role",
                     &ret_order->role, "address", &ret_order->address, "token", &ret_order->token,

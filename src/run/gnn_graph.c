@@ -268,10 +268,11 @@ static enum culm_status read_split(const char *text, int ret_percent[3], struct 
         ret_percent[0] + ret_percent[1] + ret_percent[2] == 100) {
         return CULM_OK;
     }
-    return culm_error_set(error, CULM_ERR_ARGUMENT,
-                          "'%.40s' is no split; write three percentages with the sum 100, such as "
-                          "60/20/20",
-                          text);
+    return culm_error_set(
+        error, CULM_ERR_ARGUMENT,
+        "'%.40s' is not a split; write three percentages with the sum 100, such as "
+        "60/20/20",
+        text);
 }
 
 static enum culm_status add_splits(const struct culm_gnn_new *n, const char *split,

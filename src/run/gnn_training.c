@@ -247,6 +247,10 @@ bool culm_gnn_training_fired(const struct culm_gnn_training *training, size_t fa
     return !training->result.fired || training->result.fired[fault];
 }
 
+char *culm_gnn_training_resumable_keys(void) { return culm_gnn_config_resumable_keys(); }
+
+char *culm_gnn_training_reference(bool markdown) { return culm_gnn_config_reference(markdown); }
+
 int culm_gnn_join(const struct culm_gnn_join_options *options, struct culm_error *ret_error) {
     char token[CULM_PARTICIPANT_TOKEN_SIZE], join[CULM_ADDRESS_SIZE], listen[CULM_ADDRESS_SIZE],
         advertise[CULM_ADDRESS_SIZE];

@@ -47,6 +47,11 @@ void culm_gnn_training_stop(struct culm_gnn_training *training);
 const struct culm_summary *culm_gnn_training_summary(const struct culm_gnn_training *training);
 bool culm_gnn_training_fired(const struct culm_gnn_training *training, size_t fault);
 
+/* What `--resume` may change, in words; and the reference of all keys: a Markdown table, or lines for a
+ * terminal. The caller frees both. NULL: out of memory. */
+char *culm_gnn_training_resumable_keys(void);
+char *culm_gnn_training_reference(bool markdown);
+
 /* A server or a worker that somebody starts by hand, or on another machine. Borrowed for the call. */
 struct culm_gnn_join_options {
     const char *role;               /* "server", "worker" */

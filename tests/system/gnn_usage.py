@@ -194,6 +194,74 @@ def advertised(bench):
     equal(bench.end(other).code, 0, "exit code of the server")
 
 
+# --- command lines -----------------------------------------------------------------------------------------------------------------
+
+
+def slips(bench):
+    """Words and options that a command knows nothing of are refused, not passed over."""
+    graph = graphs.make(bench)
+    other = bench.path("other")
+    made = bench.run("gnn", "make", "sbm", "--vertices", "60", "--edges", "200", "--features", "9", "--out", other)
+    equal((made.code, "largest degree" in made.out and "isolated vertices" in made.out), (0, True), f"what make says: {made.out!r}")
+    run = graphs.train(bench, changed(CONFIG, epochs=0, **ONE))
+    config = bench.config(CONFIG)
+    for words, code, *parts in (
+        (["gnn", "foo"], 2, "no such command: 'foo'"),
+        (["gnn"], 2, "needs a command"),
+        (["gnn", "show"], 2, "'show' needs GRAPH|CONFIG|DIR"),
+        (["gnn", "show", graph, graph], 2, "nothing else"),
+        (["gnn", "partition", graph, "--intervals", 2, "--vertices", 5], 2, "--vertices", "import|make"),
+        (["gnn", "show", graph, "--intervals", 4], 2, "--intervals", "partition"),
+        (["gnn", "show", graph, "--labels", "foo"], 2, "--labels", "import"),
+        (["gnn", "eval", run.dir, "--seed", 3], 2, "--seed", "import|make|partition"),
+        (["gnn", "predict", run.dir, "--out", bench.path("x"), "--split", 1], 2, "--split"),
+        (["gnn", "make", "foo", "--out", bench.path("x")], 2, "unknown kind 'foo'; allowed: rmat"),
+        (["gnn", "make", "rmat", "--labels", "foo", "--out", bench.path("x")], 2, "--labels"),
+        (["gnn", "server", "--gearman", "127.0.0.1:1"], 2, "unknown option '--gearman'"),
+        (["gnn", "worker", "--listen", "127.0.0.1:1"], 2, "unknown option '--listen'"),
+        (["gnn", "worker", "--gearman", "127.0.0.1:1"], 4, "no job server"),
+        (["bench", "gnn", "epoch", graph], 2, "takes a configuration", "is a graph"),
+        (["gnn", "predict", run.dir, "--graph", other, "--out", bench.path("x")], 3, f"--graph '{other}' has 9 features",
+         f"the model of '{run.dir}' expects 8"),
+        (["help", "config", "edge"], 2, "'edge'"),
+    ):
+        if "--gearman" in words and "worker" in words and bench.run(*words).err.find("libgearman") >= 0:
+            continue  # it is not installed
+        one_line(bench.run(*words), code, *parts)
+    told = bench.run("gnn", "partition", graph, "--intervals", 1, "--servers", 1).out
+    check(told.startswith("1 interval on 1 server ("), f"partition says {told!r}")
+    equal(bench.run("gnn", "show", config).code, 0, "exit code of show CONFIG")
+
+
+def helps(bench):
+    """What --help, `culm help`, the manual page and completions say of the parts of `culm gnn`."""
+    def says(*words):
+        ended = bench.run(*words)
+        equal((ended.code, ended.err), (0, ""), f"exit code and standard error of {words}")
+        return ended.out
+
+    train = says("gnn", "train", "--help")
+    equal(says("help", "gnn", "train"), train, "help gnn train")
+    for part in ", edge,", "edge, push-gradient", "--resume may change only":
+        check(part in train or part == ", edge,", f"{part!r} is not in {train!r}")
+    keys = train.split("--resume may change only\n")[1].split("\n")[0]
+    for key in "servers", "workers", "engine", "graph.memory_mb":
+        check(key in keys, f"{key} is not among {keys!r}")
+    check("--gearman" not in says("gnn", "server", "--help"), "gnn server --help has --gearman")
+    config = says("help", "config", "gnn")
+    for key in "optimizer.momentum", "gearman.server", "graph.path", "stop.patience":
+        check(key in config, f"{key} is not in the reference")
+    check("| `optimizer.momentum` |" in says("help", "config", "gnn", "--markdown"), "no table")
+    check("model.context" in says("help", "config"), "the reference of culm train")
+    page = says("help", "--man", "gnn")
+    for part in "CULM GNN TRAIN", "advertise", "token\\-file", "gearman", "prices":
+        check(part in page, f"{part!r} is not in the manual page")
+    for shell in "bash", "zsh", "fish":
+        script = says("help", "--completion", shell)
+        for option in "advertise", "token-file", "gearman":
+            check(option in script, f"{option} is not among completions of {shell}")
+
+
 cases.add("it diverges", diverged, {})
 cases.add("it diverges, with workers and older rows", diverged, {"mode": "async", "workers": 1})
 cases.add("it diverges, with patience", diverged, {"stop": {"patience": 3}})
@@ -215,5 +283,7 @@ cases.add("a server, and nobody there", server_refused, ["--listen", "127.0.0.1:
 cases.add("a worker, and nobody there", nobody_there, "worker", ["--join", "127.0.0.1:1"], 4)
 cases.add("a worker, and no address", nobody_there, "worker", ["--join", "there"], 2)
 cases.add("they are called where they say", advertised)
+cases.add("slips", slips)
+cases.add("help", helps)
 
 cases.run()

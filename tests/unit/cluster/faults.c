@@ -41,7 +41,7 @@ static void a_wrong_token_is_refused(void **state) {
     test_read_log(&t, 0, log, sizeof log);
     assert_int_equal(t.code, 0);
     assert_int_equal(t.ups, 0);
-    assert_non_null(strstr(log, "wrong token: whoever listens there belongs to another run"));
+    assert_non_null(strstr(log, "wrong token: that address belongs to another run"));
     assert_non_null(strstr(t.error_text, "node 0: ended with exit code 1 before it joined"));
     assert_non_null(strstr(t.error_text, "wrong token"));
     test_release(&t, 0);

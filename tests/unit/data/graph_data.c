@@ -273,7 +273,7 @@ static void test_cut(void **state) {
         }
         write_graph(graph, path);
         drop(path, files[f]);
-        expect_bad(path, f ? files[f] : "is no folder with a graph.json");
+        expect_bad(path, f ? files[f] : "is not a folder with a graph.json");
         assert_int_equal(culm_tree_remove(NULL, path, NULL), CULM_OK);
         if (f) {
             write_graph(graph, path);
@@ -286,7 +286,7 @@ static void test_cut(void **state) {
             assert_int_equal(culm_tree_remove(NULL, path, NULL), CULM_OK);
         }
     }
-    expect_bad(path, "is no folder with a graph.json");
+    expect_bad(path, "is not a folder with a graph.json");
     culm_graph_data_free(graph);
     free(path);
 }

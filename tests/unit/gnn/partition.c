@@ -244,10 +244,10 @@ static void test_files(void **state) {
                    "vertex 0 is in part 1; with 1 intervals parts are 0 to 0");
     EXPECT_TEXT(&neighbours, "1\n0\n1\n1\n", "has 4 numbers; the graph has 5 vertices");
     EXPECT_TEXT(&neighbours, "1\n0\n1\n1\n0\n0\n", "has more than 5 numbers");
-    EXPECT_TEXT(&neighbours, "1\n0\n-1\n1\n0\n", "line 3 is no whole number");
-    EXPECT_TEXT(&neighbours, "1\n0\n\n1\n0\n", "line 3 is no whole number");
-    EXPECT_TEXT(&neighbours, "1\n0\n1 1\n1\n0\n", "line 3 is no whole number");
-    EXPECT_TEXT(&neighbours, "1\n99999999999999999999\n", "line 2 is no whole number");
+    EXPECT_TEXT(&neighbours, "1\n0\n-1\n1\n0\n", "line 3 is not an integer");
+    EXPECT_TEXT(&neighbours, "1\n0\n\n1\n0\n", "line 3 is not an integer");
+    EXPECT_TEXT(&neighbours, "1\n0\n1 1\n1\n0\n", "line 3 is not an integer");
+    EXPECT_TEXT(&neighbours, "1\n99999999999999999999\n", "line 2 is not an integer");
     expect_file(&neighbours, "1\n0\n\0", 5, "is neither text nor .npy");
     expect_file(&neighbours, npy, sizeof npy - 2, "the file is damaged");
     expect_refused(&neighbours, 2, "/nowhere/at/all", "No such file");
