@@ -162,6 +162,20 @@ static void test_child_goes_wrong(void **state) {
     culm_feed_close(feed);
 }
 
+/* A feed that has given its first frame. The machine may take longer for that: it has stalled then, too. */
+static struct culm_feed *open_impatiently(int after_ms) {
+    stall_ms = after_ms;
+    struct culm_feed *feed = open_feed("clip.mp4", false);
+    stall_ms = 60000;
+    struct culm_feed_frame frame;
+    struct culm_error error = {0};
+    enum culm_status status;
+    while ((status = culm_feed_next(feed, -1, &frame, &error)) == CULM_ERR_TIMEOUT) {
+    }
+    ok(status, &error);
+    return feed;
+}
+
 static void test_child_stalls(void **state) {
     (void)state;
     write_file("clip.mp4", "x", 1, 0644);
@@ -172,15 +186,7 @@ static void test_child_stalls(void **state) {
     takes(feed, 0, 0, 'a');
     refuses(feed, 0, CULM_ERR_AGAIN, "no frame so far");
     culm_feed_close(feed);
-    stall_ms = 300; /* the machine may take longer for the frame: it has stalled then, too */
-    feed = open_feed("clip.mp4", false);
-    stall_ms = 60000;
-    struct culm_feed_frame frame;
-    struct culm_error error = {0};
-    enum culm_status status;
-    while ((status = culm_feed_next(feed, -1, &frame, &error)) == CULM_ERR_TIMEOUT) {
-    }
-    ok(status, &error);
+    feed = open_impatiently(300);
     refuses(feed, -1, CULM_ERR_TIMEOUT, "stalled: nothing for 0.3 s after 1 frames");
     refuses(feed, 60000, CULM_ERR_TIMEOUT, "stalled"); /* it goes on waiting */
     culm_feed_close(feed);                             /* and is gone */
@@ -200,15 +206,7 @@ static void test_child_after_a_stop(void **state) {
     (void)state;
     write_file("clip.mp4", "x", 1, 0644);
     be_ffmpeg(FRAME("a") "exec sleep 1000");
-    stall_ms = 1800;
-    struct culm_feed *feed = open_feed("clip.mp4", false);
-    stall_ms = 60000;
-    struct culm_feed_frame frame;
-    struct culm_error error = {0};
-    enum culm_status status;
-    while ((status = culm_feed_next(feed, -1, &frame, &error)) == CULM_ERR_TIMEOUT) {
-    }
-    ok(status, &error);
+    struct culm_feed *feed = open_impatiently(1800);
     refuses(feed, 0, CULM_ERR_AGAIN, "no frame so far");
     sleep(2);
     refuses(feed, 0, CULM_ERR_AGAIN, "no frame so far");
