@@ -255,8 +255,10 @@ class Lambda:
             environment = Environment(self, number)
             with self.lock:
                 self.all[environment.address] = environment
+            environment.give(invocation)  # before it can ask: it is not idle then, and nobody else's
             environment.start()
-        environment.give(invocation)
+        else:
+            environment.give(invocation)
         return environment
 
     # --- Invoke ---
