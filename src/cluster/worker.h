@@ -63,7 +63,7 @@ struct culm_worker;
 
 /* Calls until it is let in, at most 30 s; looking up a name takes as long as the system's resolver
  * does, and is not part of that. CULM_ERR_CLOSED: refused, nobody there, or one who does not know the
- * token; CULM_ERR_TIMEOUT. From here to culm_worker_ready the caller prepares, on this
+ * token; error->status is then CULM_ERR_CONFIG unless nobody was there. CULM_ERR_TIMEOUT. From here to culm_worker_ready the caller prepares, on this
  * thread, as long as it takes: the coordinator is told of it as long as it computes. */
 enum culm_status culm_worker_new(const struct culm_worker_options *options,
                                  struct culm_worker **ret_worker, struct culm_error *error);

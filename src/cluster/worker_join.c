@@ -267,11 +267,12 @@ enum culm_status culm_worker_join(struct culm_worker *worker, struct culm_error 
     if (status == CULM_OK) {
         status = culm_preparing_start(worker->coordinator_fd, &worker->preparing, error);
     }
+    enum culm_status why = status;
     if (status == CULM_ERR_CONFIG || status == CULM_ERR_NOT_FOUND || status == CULM_ERR_AGAIN) {
         status = CULM_ERR_CLOSED;
     }
     if (status != CULM_OK && error) {
-        error->status = status;
+        error->status = why;
         culm_error_prefix(error, "join the coordinator at '%s'", worker->o.address);
     }
     return status;

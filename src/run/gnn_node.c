@@ -332,17 +332,18 @@ static void free_actor(const struct node *n) {
     }
 }
 
-/* Whoever was called. */
-static bool is_away(enum culm_status joined) {
-    return joined == CULM_ERR_NOT_FOUND || joined == CULM_ERR_TIMEOUT || joined == CULM_ERR_AGAIN ||
-           joined == CULM_ERR_CLOSED;
+/* The exit code of one that could not join: it was refused, or nobody was there. */
+static int code_of(enum culm_status joined, const struct culm_error *why) {
+    return culm_status_exit_code(joined != CULM_ERR_CLOSED && joined != CULM_ERR_TIMEOUT ? joined
+                                 : why && why->status == CULM_ERR_CONFIG ? CULM_ERR_CONFIG
+                                                                         : CULM_ERR_IO);
 }
 
 /* It has joined, or could not: `joined` says. */
 static int work(struct node *n, enum culm_status joined, struct culm_participant_memory *ret_memory,
                 struct culm_error *ret_error) {
     enum culm_status status = joined == CULM_OK ? begin(n, ret_error) : joined;
-    int code = culm_status_exit_code(is_away(joined) ? CULM_ERR_IO : status);
+    int code = joined == CULM_OK ? culm_status_exit_code(status) : code_of(joined, ret_error);
     /* What a node ends by that lost its launcher says nothing of its gear; after other errors who knows
      * what that is like. */
     bool whole = joined != CULM_OK;

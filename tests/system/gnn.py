@@ -3,6 +3,7 @@
 import array
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -76,6 +77,69 @@ def learns(bench):
     done = graphs.train(bench, config).one("done")
     check(done["test"] > 0.5, f"test accuracy {done['test']}")
     check(done["test_at_best_valid"] > 0.5, f"test accuracy at the best validation {done['test_at_best_valid']}")
+
+
+def other_split(bench):
+    """Others train, validate and test, and wherever it runs the bits are the same."""
+    graph = bench.path("graph")
+    ended = bench.run("gnn", "make", "sbm", "--vertices", "300", "--edges", "1200", "--features", "6", "--split", "50/20/30", "--splits", "2",
+                      "--out", graph)
+    equal((ended.code, ended.err), (0, ""), "making a graph")
+    config = changed(CONFIG, graph__path=graph, epochs=4)
+    config["graph"]["split"] = 1
+    here, there = graphs.train(bench, changed(config, **ONE), "here"), graphs.train(bench, config, "there")
+    equal(there.hashes(), here.hashes(), "weights_sha256 and state_sha256")
+    config["graph"]["split"] = 0
+    check(graphs.train(bench, changed(config, **ONE), "first").hashes() != here.hashes(), "both splits train the same")
+    with open(os.path.join(graph, "split.npy"), "rb") as file:
+        split = file.read()[-300:]
+    told = bench.run("gnn", "eval", here.dir).out
+    for part, number in ("train", 1), ("valid", 2), ("test", 3):
+        check(f"{part} " in told and f"% of {split.count(number)}" in told, f"{split.count(number)} {part}: eval says {told!r}")
+
+
+def directed(bench, arch):
+    """Edges that lead one way: the same bits of one server, and of three that workers help."""
+    edges, labels, features, graph = (bench.path(name) for name in ("edges", "labels", "features.json", "graph"))
+    draw = random.Random(11)
+    with open(edges, "w", encoding="ascii") as file:
+        file.writelines(f"{draw.randrange(200)} {draw.randrange(200)}\n" for _ in range(900))
+    with open(labels, "w", encoding="ascii") as file:
+        file.writelines(f"{vertex} {draw.randrange(3)}\n" for vertex in range(200))
+    with open(features, "w", encoding="ascii") as file:
+        json.dump({str(vertex): sorted(draw.sample(range(20), 4)) for vertex in range(200)}, file)
+    ended = bench.run("gnn", "import", "edges", edges, "--directed", "--vertices", "200", "--labels", labels, "--features", features, "--split",
+                      "60/20/20", "--out", graph)
+    equal((ended.code, ended.err), (0, ""), "importing a graph")
+    config = changed(CONFIG, graph__path=graph, model__arch=arch, epochs=3)
+    one = graphs.train(bench, changed(config, **ONE), "one")
+    equal(one.one("plan")["directed"], True, "directed")
+    three = graphs.train(bench, changed(config, servers=3, workers=2), "three")
+    equal(three.hashes(), one.hashes(), "weights_sha256 and state_sha256")
+
+
+def at_interval(bench):
+    """The fault waits for that interval; of server 1 it must be one of its own."""
+    run = graphs.train(bench, CONFIG, "run", *fault("server:1", 3, "gather", interval=7))
+    equal([event["role"] for event in run.all("lost")], ["server"], "who was lost")
+    graphs.check_whole(bench, run, CONFIG)
+
+
+def stopped_ahead(bench):
+    """Nothing is lost of a run that takes older rows when it is stopped in the middle: it goes on behind its last epoch."""
+    config = changed({**CONFIG, **ENDLESS}, mode="async", staleness=1, checkpoint__every=10)
+    going = graphs.going(bench, config)
+    going.wait(lambda: len(going.told("epoch")) >= 20, "twenty epochs")
+    going.stop()
+    before = len(going.told("epoch"))
+    resumed = graphs.going(bench, changed(config, servers=3, workers=1), "run", "--resume")
+    resumed.wait(lambda: len(resumed.told("epoch")) >= before + 20, "epochs after the resume")
+    resumed.stop()
+    told = [event["epoch"] for event in resumed.told("epoch")]
+    equal(told, list(range(1, len(told) + 1)), "epochs")
+    first = resumed.told("epoch")[before]
+    check(all(len(event["ages"]) == 2 for event in resumed.told("epoch")), "rows of other ages")
+    check(first["loss"] < resumed.told("epoch")[0]["loss"], f"it began anew: {first['loss']}")
 
 
 def npy(path, code):
@@ -369,8 +433,9 @@ def not_let_in(bench):
     with open(bench.path("wrong"), "w", encoding="ascii") as file:
         file.write("0" * 32 + "\n")
     ended = bench.run("gnn", "worker", "--join", going.address(), "--token-file", bench.path("wrong"))
-    check(ended.code != 0, "it was let in")
+    equal(ended.code, 3, "exit code")
     equal(len(ended.err.splitlines()), 1, f"lines of {ended.err!r}")
+    check("wrong token: that address belongs to another run" in ended.err, f"it says {ended.err!r}")
     going.more_epochs()
     going.stop()
     graphs.check_losses(bench, going, config)
@@ -392,7 +457,24 @@ def cora(bench):
     check(done["test"] > 0.78, f"test accuracy {done['test']}")
 
 
+def as_soon(bench):
+    """Older rows do not make learning longer: epochs to the same accuracy, of three seeds together, are at most a tenth more."""
+    if not os.path.isdir(SHARED):
+        raise Skipped("no ../shared here")
+    config = changed(CONFIG, graph__path=os.path.join(SHARED, "cora"), graph__features="rows", epochs=200, servers=4, workers=2,
+                     eval__every=1, checkpoint__every=0)
+    config["stop"] = {"accuracy": 0.78}
+    runs = {mode: [graphs.train(bench, changed(config, mode=mode, seed=seed), f"{mode}-{seed}") for seed in (1, 2, 3)]
+            for mode in ("sync", "async")}
+    took = {mode: [run.one("done")["epochs"] for run in runs[mode]] for mode in runs}
+    check(sum(event["ages"][1] for run in runs["async"] for event in run.all("epoch")) > 0, "no row was ever old")
+    bench.note(f"epochs to 78 % of validation: {took}")
+    check(max(took["sync"]) < 200, f"not reached: {took}")
+    check(sum(took["async"]) <= 1.1 * sum(took["sync"]), f"epochs with older rows: {took}")
+
+
 cases.add("two servers, one parameter server, four workers", shape, {})
+cases.add("four servers, two parameter servers, four workers, two threads", shape, {"servers": 4, "parameter_servers": 2, "threads": 2})
 cases.add("four servers, two parameter servers, no workers", shape, {"servers": 4, "parameter_servers": 2, "workers": 0})
 cases.add("eight servers, three parameter servers, one worker", shape, {"servers": 8, "parameter_servers": 3, "workers": 1})
 cases.add("one server, two workers, two threads", shape, {"servers": 1, "workers": 2, "threads": 2})
@@ -406,6 +488,12 @@ cases.add("rows come block by block, sage", streamed, "sage", {"graph__features"
 cases.add("rows come block by block, of 16 bits", streamed, "gcn", {"precision": "bf16"})
 cases.add("rows come block by block, features beyond memory", streamed, "gcn", {}, {"graph__memory_mb": 3})
 cases.add("it learns", learns)
+cases.add("another split of the graph", other_split)
+cases.add("directed, gcn", directed, "gcn")
+cases.add("directed, gat", directed, "gat")
+cases.add("directed, sage", directed, "sage")
+cases.add("a worker is lost at one interval", at_interval)
+cases.add("stopped and resumed with older rows", stopped_ahead)
 cases.add("the area under the ROC curve, by servers", area, {"workers": 0})
 cases.add("the area under the ROC curve, by workers", area, {"workers": 2, "model__layers": 1})
 cases.add("in step", paced, "nopipe", 1)
@@ -414,6 +502,7 @@ cases.add("rows of the epoch before", stale, [])
 cases.add("rows of the epoch before, and a server is lost", stale, [("server:1", 10, "gather")])
 cases.add("rows of the epoch before, and the parameter server is lost", stale, [("parameter:0", 10, "update")])
 cases.add("cora", cora)
+cases.add("as soon with older rows", as_soon)
 for node, at in ("server:1", "gather"), ("server:0", "load"), ("parameter:0", "update"), ("worker:0", "apply"):
     cases.add(f"{node} {at} stuck", stuck, node, at, 1 if node == "worker:0" else 4)
 cases.add("a server, then the parameter server", one_after_other, ["server", "parameter"], {})

@@ -182,9 +182,10 @@ def advertised(bench):
     other = bench.start("gnn", "server", "--join", address.removeprefix("tcp:"), "--token-file", bench.path("run", "token"), "--listen",
                         "0.0.0.0:0", "--insecure", "--advertise", f"{server}:0")
     going.wait(lambda: len(going.came("server")) == 2, "the server from outside")
-    equal("pid" in going.came("server")[1], False, "a pid of the server from outside")
+    names = [event["name"] == "newcomer" for event in going.came("server")]
+    equal(["pid" in event for event in going.came("server")], [not name for name in names], "pids of both servers")
     going.more_epochs(2)
-    going.kill("server", 0)
+    going.kill("server", names.index(False))
     going.wait(going.lost, "a loss")
     going.more_epochs()
     check(calls_to(launcher) > 0, "nobody calls the launcher's address")
@@ -192,6 +193,36 @@ def advertised(bench):
     going.stop()
     graphs.check_losses(bench, going, config)
     equal(bench.end(other).code, 0, "exit code of the server")
+
+
+# --- counts ------------------------------------------------------------------------------------------------------------------------
+
+
+def counted(bench, order):
+    """An epoch sends what `show` says: rows to other servers, and to and from workers that are warm."""
+    config = changed({**CONFIG, **ENDLESS}, order=order, workers=1)
+    shown = json.loads(bench.run("gnn", "show", bench.config({**config, "graph": {**config["graph"], "path": graphs.make(bench)}}), "--json").out)
+    going = graphs.going(bench, config)
+    there = shown["bytes_per_vertex"] * shown["vertices"]
+    going.wait(lambda: any(event["worker_bytes"] == there for event in going.told("epoch")), "an epoch of a warm worker alone")
+    going.stop()
+    undisturbed = [event for event in going.told("epoch")[2:] if event["retried"] == 0]
+    loops = shown["vertices"]
+    equal({event["ghost_bytes"] for event in undisturbed}, {4 * shown["ghost_floats_per_vertex"] * shown["ghosts"]}, "bytes of rows to servers")
+    equal({event["gathered_floats"] for event in undisturbed}, {shown["floats_per_edge"] * (2 * shown["edges"] + loops)}, "floats gathered")
+
+
+def published_counts(bench):
+    """Features, hidden and classes of Amazon and of Reddit, in our order and in that of Dorylus."""
+    for name, features, width, classes, ours, theirs in (("amazon", 300, 64, 25, (50, 200, 50), (428, 3424, 428)),
+                                                         ("reddit", 602, 128, 41, (82, 328, 82), (858, 6864, 858))):
+        graph = bench.path(name)
+        made = bench.run("gnn", "make", "sbm", "--vertices", 400, "--edges", 1600, "--features", features, "--classes", classes, "--out", graph)
+        equal(made.code, 0, made.err)
+        for order, wanted in ("auto", ours), ("published", theirs):
+            path = bench.config(changed(CONFIG, graph__path=graph, model={"layers": 2, "width": width}, order=order), f"{name}-{order}.yaml")
+            shown = json.loads(bench.run("gnn", "show", path, "--json").out)
+            equal(tuple(shown[key] for key in ("floats_per_edge", "bytes_per_vertex", "ghost_floats_per_vertex")), wanted, f"{name}, {order}")
 
 
 # --- command lines -----------------------------------------------------------------------------------------------------------------
@@ -283,6 +314,9 @@ cases.add("a server, and nobody there", server_refused, ["--listen", "127.0.0.1:
 cases.add("a worker, and nobody there", nobody_there, "worker", ["--join", "127.0.0.1:1"], 4)
 cases.add("a worker, and no address", nobody_there, "worker", ["--join", "there"], 2)
 cases.add("they are called where they say", advertised)
+cases.add("what is sent, in our order", counted, "auto")
+cases.add("what is sent, in the published order", counted, "published")
+cases.add("counts of Amazon and Reddit", published_counts)
 cases.add("slips", slips)
 cases.add("help", helps)
 
