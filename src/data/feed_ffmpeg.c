@@ -46,8 +46,9 @@ static int spawn(const char *name, bool as_recorded, int out, int said, pid_t *r
         "-c:v",      "ppm",         "-",          NULL};
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
-    sigset_t none, pipes;
-    sigemptyset(&none);
+    sigset_t blocked, pipes;
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGHUP); /* for a terminal's whole group it may mean "read it again" */
     sigemptyset(&pipes);
     sigaddset(&pipes, SIGPIPE); /* it is how the child learns that nobody reads any more */
     sigaddset(&pipes, SIGINT);
@@ -63,13 +64,10 @@ static int spawn(const char *name, bool as_recorded, int out, int said, pid_t *r
     if (!(failed = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)) &&
         !(failed = posix_spawn_file_actions_adddup2(&actions, out, 1)) &&
         !(failed = posix_spawn_file_actions_adddup2(&actions, said, 2)) &&
-        !(failed = posix_spawnattr_setsigmask(&attributes, &none)) &&
+        !(failed = posix_spawnattr_setsigmask(&attributes, &blocked)) &&
         !(failed = posix_spawnattr_setsigdefault(&attributes, &pipes)) &&
-        /* A group of its own: a signal for all of a terminal's, such as SIGHUP, is for us alone. */
-        !(failed = posix_spawnattr_setpgroup(&attributes, 0)) &&
-        !(failed =
-              posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
-                                                        POSIX_SPAWN_SETPGROUP))) {
+        !(failed = posix_spawnattr_setflags(&attributes,
+                                            POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF))) {
         failed = posix_spawnp(ret_pid, argv[0], &actions, &attributes, argv, environ);
     }
     posix_spawnattr_destroy(&attributes);

@@ -5,7 +5,7 @@
 #include "../folder.h"
 
 #include "base/clock.h"
-#include "data/feed.h"
+#include "data/feed_internal.h"
 #include "data/image.h"
 
 #include <setjmp.h>
@@ -204,14 +204,18 @@ static void test_child_stalls(void **state) {
 /* Time in which this process was stopped, as by Ctrl-Z, is not the child's silence. */
 static void test_child_after_a_stop(void **state) {
     (void)state;
+    struct feed_child child = {0};
+    struct culm_error error = {0};
     write_file("clip.mp4", "x", 1, 0644);
     be_ffmpeg(FRAME("a") "exec sleep 1000");
-    struct culm_feed *feed = open_impatiently(1800);
-    refuses(feed, 0, CULM_ERR_AGAIN, "no frame so far");
-    sleep(2);
-    refuses(feed, 0, CULM_ERR_AGAIN, "no frame so far");
-    refuses(feed, -1, CULM_ERR_TIMEOUT, "stalled: nothing for 1.8 s after 1 frames");
-    culm_feed_close(feed);
+    ok(feed_child_start(&child, "hall", "clip.mp4", false, &error), &error);
+    ok(feed_child_read(&child, "hall", 0, -1, 60000, &error), &error);
+    feed_child_take(&child);
+    child.heard_ns -= 2000000000; /* nobody has looked for two seconds */
+    child.looked_ns -= 2000000000;
+    assert_int_equal(feed_child_read(&child, "hall", 1, 0, 1000, &error), CULM_ERR_AGAIN);
+    assert_int_equal(feed_child_read(&child, "hall", 1, -1, 1000, &error), CULM_ERR_TIMEOUT);
+    feed_child_release(&child);
 }
 
 static void test_not_installed(void **state) {
