@@ -245,7 +245,10 @@ static enum culm_status write_cut(const struct launch *l, struct culm_error *err
     char path[CULM_PATH_MAX];
     const char *there;
     enum culm_status status = culm_gnn_cut_path(l->o->run.dir, path, &there, error);
-    return status == CULM_OK && !there ? culm_gnn_setup_write_cut(l->setup, path, error) : status;
+    bool resumes = l->o->run.resume;
+    return status == CULM_OK && !(there && resumes)
+               ? culm_gnn_setup_write_cut(l->setup, path, error)
+               : status;
 }
 
 static enum culm_status claim(struct launch *l, struct culm_error *error) {

@@ -12,7 +12,7 @@
 
 /* What a run or a package has in its directory; the last one, what any job has. */
 static const char *const names[] = {"config.yaml", "plan.json", "checkpoints", "model.safetensors",
-                                    "logs",        "current",   "events.jsonl"};
+                                    "logs",        "current",   "cut.npy",     "events.jsonl"};
 #define NAMES (sizeof names / sizeof *names)
 
 static enum culm_status check_none(const char *path, size_t count, const char *help,
