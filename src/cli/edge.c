@@ -5,6 +5,7 @@
 #include "cli/command.h"
 #include "cli/options.h"
 #include "run/edge_commands.h"
+#include "run/merge_commands.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -50,6 +51,7 @@ const struct culm_usage culm_usage_edge = {
     .summary = "Answers queries on live video with more models than memory holds, in time",
     .options = options,
     .option_count = sizeof options / sizeof *options,
+    .config = culm_merge_reference,
     .details =
         "run answers the queries of the workload on its feeds; each line of DIR/QUERY.jsonl is "
         "one\n"

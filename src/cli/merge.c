@@ -38,6 +38,7 @@ const struct culm_usage culm_usage_merge = {
     .summary = "Lets several models of pictures share layers, in the memory of few",
     .options = options,
     .option_count = sizeof options / sizeof *options,
+    .config = culm_merge_reference,
     .details =
         "A workload names feeds, and queries: which model answers for which feed, and which share "
         "of\n"

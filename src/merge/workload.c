@@ -37,9 +37,10 @@ static enum culm_status finish_feed(void *object, const struct culm_config_place
 static const struct culm_config_row feed_rows[] = {
     CULM_CONFIG_TEXT("file", F, file, NULL, NULL, 0,
                      "video that ffmpeg opens, a folder of pictures, or IDX images"),
-    CULM_CONFIG_REAL("fps", F, fps, "0", 0, 1000, 0,
-                     "frames a second that the feed gives; 0: as its file says"),
-    CULM_CONFIG_BOOL("loop", F, loop, "false", 0, "begin again at the end of the file"),
+    CULM_CONFIG_REAL(
+        "fps", F, fps, "0", 0, 1000, 0,
+        "frames a second that the edge gives; 0: as the file says, and 25 for pictures"),
+    CULM_CONFIG_BOOL("loop", F, loop, "false", 0, "the edge begins again at the end"),
     CULM_CONFIG_INTS("crop", F, crop, 0, 65535, "[x, y, width, height] in pixels, or []", 0,
                      "part of each picture that is used; []: all of it"),
 };
@@ -110,7 +111,8 @@ static enum culm_status finish_query(void *object, const struct culm_config_plac
 }
 
 static const struct culm_config_row query_rows[] = {
-    CULM_CONFIG_TEXT("name", Q, name, NULL, "a name", 0, "name of the query"),
+    CULM_CONFIG_TEXT("name", Q, name, NULL, "up to 64 letters, digits, `_` and `-`", 0,
+                     "name of the query"),
     CULM_CONFIG_TEXT("model", Q, model, NULL, NULL, 0,
                      "model that answers: `FILE.cfg`, `FILE.onnx`, a configuration, a run, or "
                      "`PACKAGE:QUERY`"),
@@ -122,8 +124,10 @@ static const struct culm_config_row query_rows[] = {
     CULM_CONFIG_TEXT("feed", Q, feed, "", "the name of a feed",
                      CULM_CONFIG_EMPTY | CULM_CONFIG_RESUMABLE,
                      "feed whose frames the query answers"),
-    CULM_CONFIG_TEXT("labels", Q, labels, "", "a path", CULM_CONFIG_EMPTY | CULM_CONFIG_RESUMABLE,
-                     "file with what is right for each frame; none: the original model's answers"),
+    CULM_CONFIG_TEXT(
+        "labels", Q, labels, "", "a path", CULM_CONFIG_EMPTY | CULM_CONFIG_RESUMABLE,
+        "for classifiers: an IDX file of labels, or `folders` where each label is the number of "
+        "the picture's folder; none: the original model's answers are right"),
     CULM_CONFIG_REAL("target", Q, target, "0.95", 0, 1, CULM_CONFIG_ABOVE,
                      "share of the original's accuracy that must remain"),
     CULM_CONFIG_REAL("deadline_ms", Q, deadline_ms, "200", 0.001, 3600000, CULM_CONFIG_RESUMABLE,
@@ -155,16 +159,17 @@ static const struct culm_config_row merge_rows[] = {
                     "steps of training, at most, of a model alone and of each joint attempt; 0: "
                     "nothing is trained"),
     CULM_CONFIG_REAL("minutes", M, minutes, "0", 0, 1e6, CULM_CONFIG_RESUMABLE,
-                     "minutes after which no new attempt begins; 0: any number"),
+                     "minutes after which no new attempt begins; 0: no limit"),
     CULM_CONFIG_REAL("cpu_minutes", M, cpu_minutes, "0", 0, 1e6, CULM_CONFIG_RESUMABLE,
                      "minutes of processor time after which no new attempt begins, counted anew by "
-                     "--resume; 0: any number"),
+                     "--resume; 0: no limit"),
     CULM_CONFIG_REAL("held_out", M, held_out, "0.3", 0, 1, CULM_CONFIG_ABOVE | CULM_CONFIG_BELOW,
                      "last part of each feed that merging never sees"),
-    CULM_CONFIG_INT("frames", M, frames, "0", 0, 1000000000, 0,
-                    "frames of each feed that merging fits to, at most; 0: all that it may see"),
+    CULM_CONFIG_INT(
+        "frames", M, frames, "0", 0, 1000000000, 0,
+        "frames of each feed that merging fits to, at most; 0: as many as fit into 256 MB"),
     CULM_CONFIG_REAL("lr", M, lr, "1e-05", 0, 1000, CULM_CONFIG_ABOVE,
-                     "learning rate of gemel's joint training"),
+                     "learning rate of `gemel` and `gemel-fixed`"),
     CULM_CONFIG_INT("threads", M, threads, "1", 1, 256, CULM_CONFIG_RESUMABLE, "compute threads"),
     CULM_CONFIG_U64("seed", M, seed, "1", 0, "seed of everything that merging draws"),
 };
@@ -325,6 +330,10 @@ enum culm_status culm_workload_parse(const char *text, size_t len, const char *n
                                      struct culm_error *error) {
     return culm_config_parse(&culm_workload_table, text, len, name, sets, set_count, ret_workload,
                              error);
+}
+
+char *culm_workload_reference(bool markdown) {
+    return culm_config_document_text(&culm_workload_table, markdown);
 }
 
 void culm_workload_release(W *workload) { culm_config_release(&culm_workload_table, workload); }

@@ -110,6 +110,8 @@ enum culm_status culm_workload_load(const char *path, const char *const *sets, s
 enum culm_status culm_workload_parse(const char *text, size_t len, const char *name,
                                      const char *const *sets, size_t set_count,
                                      struct culm_workload *ret_workload, struct culm_error *error);
+/* Every key, as a text or a table in Markdown. NULL: out of memory; the caller frees it. */
+char *culm_workload_reference(bool markdown);
 void culm_workload_release(struct culm_workload *workload);
 
 /* The query of that name, or -1. */

@@ -34,6 +34,9 @@ void culm_merging_stop(struct culm_merging *merging);
 
 /* --- merge show --------------------------------------------------------------------------------- */
 
+/* Every key of a workload: culm_workload_reference. */
+char *culm_merge_reference(bool markdown);
+
 /* Of a workload what sharing every equal layer could save, without weights and feeds; of a package what
  * is shared. *ret_json is the caller's. `check`: every tensor of the package is read. */
 enum culm_status culm_merge_show(const char *what, const char *const *sets, size_t set_count,

@@ -192,3 +192,5 @@ enum culm_status culm_merge_show(const char *what, const char *const *sets, size
     return package ? show_package(what, check, ret_json, error)
                    : show_workload(what, sets, set_count, ret_json, error);
 }
+
+char *culm_merge_reference(bool markdown) { return culm_workload_reference(markdown); }
