@@ -35,7 +35,7 @@ static enum culm_status take(const struct culm_edge_catalog *catalog, int32_t f,
     if (status == CULM_OK && culm_feed_kind(feed) == CULM_FEED_FFMPEG) {
         taken->rate = fps > 0 ? fps : CULM_EDGE_OWN_FPS;
     }
-    status = status ? status : culm_feed_count_whole(feed, CULM_FEED_COUNTED_MAX, &count, error);
+    status = status ? status : culm_feed_count_whole(feed, NULL, &count, error);
     culm_feed_close(feed);
     int64_t held = (int64_t)((double)count * catalog->workload.merge.held_out);
     held = held < 1 || count == CULM_FEED_COUNTED_MAX ? count : held;

@@ -70,6 +70,7 @@ static void on_event(void *ctx, json_t *event) {
         culm_edge_running_hear(run); /* why, first: nothing may follow */
     }
     if (kind && strcmp(kind, "done") == 0) {
+        culm_edge_running_drop_text(run); /* nothing follows `done` */
         add_accuracy(run, event);
     }
     const json_t *feed = json_object_get(event, "feed"); /* the scheduler knows numbers alone */

@@ -347,9 +347,16 @@ enum culm_status culm_edge_running_try(struct culm_edge_running *run,
 /* edge_run_reload.c */
 /* Has the workload read if that is wanted, and takes up what was read, whole or not at all, unless a layout is to come. */
 void culm_edge_running_reload(struct culm_edge_running *run);
+/* When all feeds have ended: tells of a text that comes too late. */
+void culm_edge_running_drop_text(struct culm_edge_running *run);
 void culm_edge_running_stop_reading(struct culm_edge_running *run);
 
 /* edge_run_planner.c */
+/* To ask a culm_edge_stop: whether the program was asked to stop; whether the int at `stop` is set. */
+bool culm_edge_running_signalled(const void *ctx);
+bool culm_edge_running_stopped(const void *stop);
+/* This thread, and what it starts, has the processor when models do not want it. */
+void culm_edge_running_give_way(void);
 /* What to run, and by which plan; only while nothing runs. The former is noted in run->plain. */
 enum culm_status culm_edge_running_choose(struct culm_edge_running *run,
                                           struct culm_edge_plan *ret_plan,

@@ -1,6 +1,6 @@
 /*
  * Plans of a run: what is told of one, and the thread on which a better one is thought out where one was
- * made quickly.
+ * made quickly; and what all threads beside the run share.
  */
 #include "run/edge_run.h"
 
@@ -12,6 +12,25 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
+
+/* --- threads beside the run --- */
+
+bool culm_edge_running_signalled(const void *ctx) {
+    (void)ctx;
+    return culm_alone_asked_to_stop();
+}
+
+bool culm_edge_running_stopped(const void *stop) {
+    return __atomic_load_n((const int *)stop, __ATOMIC_ACQUIRE) != 0;
+}
+
+void culm_edge_running_give_way(void) {
+#ifdef __linux__
+    (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 19);
+#endif
+}
+
+/* --- plans --- */
 
 void culm_edge_running_tell_plan(struct culm_edge_running *run) {
     const struct culm_edge_plan *plan = &run->plan;
@@ -57,15 +76,10 @@ static enum culm_status choose(const struct culm_edge_catalog *catalog,
     return status;
 }
 
-static bool signalled(const void *ctx) {
-    (void)ctx;
-    return culm_alone_asked_to_stop();
-}
-
 enum culm_status culm_edge_running_choose(struct culm_edge_running *run,
                                           struct culm_edge_plan *ret_plan,
                                           struct culm_error *error) {
-    const struct culm_edge_stop stop = {.asked = signalled};
+    const struct culm_edge_stop stop = {.asked = culm_edge_running_signalled};
     struct edge_choices choices;
     int32_t chosen = 0;
     enum culm_status status = culm_edge_running_choices(run, &choices, error);
@@ -77,17 +91,10 @@ enum culm_status culm_edge_running_choose(struct culm_edge_running *run,
     return status;
 }
 
-static bool stopped(const void *ctx) {
-    return __atomic_load_n((const int *)ctx, __ATOMIC_ACQUIRE) != 0;
-}
-
 static void *think(void *arg) {
     struct edge_planner *planner = arg;
-    const struct culm_edge_stop stop = {.asked = stopped, .ctx = &planner->stop};
-#ifdef __linux__
-    /* What models run on comes first. */
-    (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 19);
-#endif
+    const struct culm_edge_stop stop = {.asked = culm_edge_running_stopped, .ctx = &planner->stop};
+    culm_edge_running_give_way();
     planner->status = choose(planner->catalog, &planner->choices, &stop, &planner->chosen,
                              &planner->plan, &planner->error);
     __atomic_store_n(&planner->done, 1, __ATOMIC_RELEASE);

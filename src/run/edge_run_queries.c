@@ -10,8 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LOOK_MS 100 /* how often a thread that counts frames looks whether it is to stop */
-
 static int32_t part_of(const struct culm_edge_entry *entry, const char *name) {
     for (int32_t p = 0; p < entry->part_count; p++) {
         if (strcmp(entry->part[p].name, name) == 0) {
@@ -133,21 +131,15 @@ int64_t culm_edge_running_frames(const struct culm_feed_config *config,
                                  const struct culm_edge_stop *stop) {
     const struct culm_feed_options options = culm_feed_options_of(config, NULL);
     struct culm_feed *feed = NULL;
-    struct culm_feed_frame frame;
     struct culm_error error;
     int64_t count = -1;
-    enum culm_status status = CULM_OK;
     if (!culm_file_is_regular(config->file) && !culm_file_is_directory(config->file)) {
         return -1;
     }
-    if (culm_feed_open(&options, &feed, &error) == CULM_OK && (count = culm_feed_count(feed)) < 0) {
-        for (count = 0; status == CULM_OK && count <= CULM_FEED_COUNTED_MAX; count++) {
-            do {
-                status = culm_feed_next(feed, LOOK_MS, &frame, &error);
-            } while (status == CULM_ERR_AGAIN && !culm_edge_asked_to_stop(stop));
-            status = culm_edge_asked_to_stop(stop) ? CULM_ERR_AGAIN : status;
-        }
-        count = status == CULM_ERR_CLOSED ? count - 1 : -1;
+    if (culm_feed_open(&options, &feed, &error) != CULM_OK ||
+        culm_feed_count_whole(feed, stop, &count, &error) != CULM_OK ||
+        (culm_feed_count(feed) < 0 && count == CULM_FEED_COUNTED_MAX)) {
+        count = -1;
     }
     culm_feed_close(feed);
     return count;
@@ -163,7 +155,8 @@ static enum culm_status read_labels(struct culm_edge_running *run, struct edge_q
     }
     struct edge_feed *feed = &run->feed[query->feed];
     if (!feed->counted) { /* to count the frames of a clip takes long: once; in mid-run it has been done */
-        feed->frames = culm_edge_running_frames(feed->config, NULL);
+        const struct culm_edge_stop stop = {.asked = culm_edge_running_signalled};
+        feed->frames = culm_edge_running_frames(feed->config, &stop);
         feed->counted = true;
     }
     return culm_feed_read_labels(feed->config->name, labels, feed->frames, &query->label,

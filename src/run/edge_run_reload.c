@@ -11,11 +11,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#ifdef __linux__
-#include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
 
 /* --- what is taken up --- */
 
@@ -34,6 +29,10 @@ static bool has_input(const struct edge_feed *feed, const struct culm_vision_inp
     return false;
 }
 
+static bool is_broken(const struct edge_feed *feed) {
+    return feed->ended && feed->failed; /* in this order: the thread has written by then */
+}
+
 /* A feed that goes on, or has come to its end, if it gives what all its queries read; else a new one. -1: no
  * room. */
 static int32_t feed_for(struct culm_edge_running *run, struct culm_edge_catalog *catalog,
@@ -41,9 +40,7 @@ static int32_t feed_for(struct culm_edge_running *run, struct culm_edge_catalog 
     struct culm_feed_config *config = &catalog->workload.feeds[number];
     for (int32_t f = 0; f < run->feed_count; f++) {
         const struct edge_feed *there = &run->feed[f];
-        bool broken =
-            there->ended && there->failed; /* in this order: the thread has written by then */
-        bool fits = !there->gone && !broken && same_feed(there->config, config);
+        bool fits = !there->gone && !is_broken(there) && same_feed(there->config, config);
         for (size_t q = 0; fits && q < catalog->workload.query_count; q++) {
             fits = catalog->entry[q].config->feed_index != number ||
                    has_input(&run->feed[f], &catalog->entry[q].model->input);
@@ -130,7 +127,7 @@ static enum culm_status take_workload(struct culm_edge_running *run, struct culm
             return status;
         }
     }
-    for (size_t q = 0; q < catalog->workload.query_count && status == CULM_OK; q++) {
+    for (size_t q = 0; q < catalog->workload.query_count; q++) {
         struct culm_edge_entry *entry = &catalog->entry[q];
         int32_t on = feed[entry->config->feed_index], query = query_for(run, entry, on);
         if (query >= 0) {
@@ -138,6 +135,9 @@ static enum culm_status take_workload(struct culm_edge_running *run, struct culm
             run->query[query].score = entry->config->score;
         } else {
             status = culm_edge_running_open(run, entry, -1, on, &query, error);
+            if (status != CULM_OK) {
+                return status; /* there may be no such number */
+            }
             guess_times(run, entry);
         }
         query_stays[query] = true;
@@ -150,7 +150,7 @@ static enum culm_status take_workload(struct culm_edge_running *run, struct culm
     for (int32_t f = 0; f < run->feed_count; f++) {
         run->feed[f].gone |= !feed_stays[f];
     }
-    return status ? status : culm_edge_running_sources(run, error);
+    return culm_edge_running_sources(run, error);
 }
 
 /* The newest catalog goes if no query and no feed is from it. */
@@ -177,16 +177,13 @@ static void drop_unused(struct culm_edge_running *run) {
 
 /* --- reading --- */
 
-static bool is_stopped(const void *ctx) {
-    return __atomic_load_n((const int *)ctx, __ATOMIC_ACQUIRE) != 0;
-}
-
 /* Whether some query of a feed has labels of which there must be as many as it has frames. */
 static bool wants_count(const struct culm_workload *workload, int32_t feed) {
     bool wants = false;
     for (size_t q = 0; q < workload->query_count; q++) {
         const struct culm_query_config *query = &workload->queries[q];
-        wants |= query->feed_index == feed && query->labels && strcmp(query->labels, "folders") != 0;
+        wants |=
+            query->feed_index == feed && query->labels && strcmp(query->labels, "folders") != 0;
     }
     return wants;
 }
@@ -205,16 +202,13 @@ static bool is_known(const struct edge_reader *reader, const struct culm_feed_co
 
 static void *read_workload(void *arg) {
     struct edge_reader *reader = arg;
-    const struct culm_edge_stop stop = {.asked = is_stopped, .ctx = &reader->stop};
+    const struct culm_edge_stop stop = {.asked = culm_edge_running_stopped, .ctx = &reader->stop};
     const struct culm_edge_catalog_options options = {.sets = reader->command->sets,
                                                       .set_count = reader->command->set_count,
                                                       .profile = reader->command->profile};
     reader->status = culm_edge_catalog_open(reader->command->workload, &options, reader->catalog,
                                             &reader->error);
-#ifdef __linux__
-    /* To count may take long: what models run on comes first. ffmpeg has it from this thread. */
-    (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 19);
-#endif
+    culm_edge_running_give_way(); /* to count may take long; ffmpeg has it from this thread */
     const struct culm_workload *workload = &reader->catalog->workload;
     for (size_t f = 0; reader->status == CULM_OK && f < workload->feed_count; f++) {
         const struct culm_feed_config *config = &workload->feeds[f];
@@ -227,13 +221,14 @@ static void *read_workload(void *arg) {
     return NULL;
 }
 
-/* Frames of feeds that are there and were counted. */
+/* Frames of feeds that are there and were counted. One that is broken begins anew, maybe with another file. */
 static void note_known(struct culm_edge_running *run) {
     struct edge_reader *reader = &run->reader;
     for (int32_t f = 0; f < run->feed_count; f++) {
-        if (!run->feed[f].gone && run->feed[f].counted) {
-            reader->known[reader->known_count].config = run->feed[f].config;
-            reader->known[reader->known_count++].frames = run->feed[f].frames;
+        const struct edge_feed *feed = &run->feed[f];
+        if (!feed->gone && !is_broken(feed) && feed->counted && feed->frames >= 0) {
+            reader->known[reader->known_count].config = feed->config;
+            reader->known[reader->known_count++].frames = feed->frames;
         }
     }
 }
@@ -292,7 +287,7 @@ static void take_up(struct culm_edge_running *run) {
 
 void culm_edge_running_reload(struct culm_edge_running *run) {
     struct edge_reader *reader = &run->reader;
-    if (run->next) {
+    if (run->next || run->stops) {
         return; /* one change at a time */
     }
     if (reader->reads && __atomic_load_n(&reader->done, __ATOMIC_ACQUIRE)) {
@@ -301,6 +296,14 @@ void culm_edge_running_reload(struct culm_edge_running *run) {
     if (run->again && !reader->reads) {
         run->again = false;
         begin_reading(run);
+    }
+}
+
+void culm_edge_running_drop_text(struct culm_edge_running *run) {
+    struct culm_error error;
+    if ((run->reader.reads || run->again) && !run->stops) {
+        culm_error_set(&error, CULM_ERR_CLOSED, "all feeds ended before it was taken up");
+        tell(run, &error);
     }
 }
 

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#define LOOK_MS 100 /* how often it is asked whether to stop */
+
 struct culm_feed_options culm_feed_options_of(const struct culm_feed_config *config,
                                               const char *labels) {
     struct culm_feed_options options = {.name = config->name, .file = config->file};
@@ -22,14 +24,31 @@ enum culm_status culm_feed_next_whole(struct culm_feed *feed, struct culm_feed_f
     return status;
 }
 
-enum culm_status culm_feed_count_whole(struct culm_feed *feed, int64_t most, int64_t *ret_count,
-                                       struct culm_error *error) {
+/* The next frame, or CULM_ERR_AGAIN when it is asked to stop. */
+static enum culm_status next_unless(const struct culm_edge_stop *stop, struct culm_feed *feed,
+                                    struct culm_error *error) {
+    struct culm_feed_frame frame;
+    while (!stop->asked(stop->ctx)) {
+        enum culm_status status = culm_feed_next(feed, LOOK_MS, &frame, error);
+        if (status != CULM_ERR_AGAIN && status != CULM_ERR_TIMEOUT) {
+            return status;
+        }
+    }
+    return culm_error_set(error, CULM_ERR_AGAIN, "asked to stop");
+}
+
+enum culm_status culm_feed_count_whole(struct culm_feed *feed, const struct culm_edge_stop *stop,
+                                       int64_t *ret_count, struct culm_error *error) {
     struct culm_feed_frame frame;
     enum culm_status status = CULM_OK;
     int64_t count = culm_feed_count(feed);
     if (count < 0) {
-        for (count = 0; count < most && !(status = culm_feed_next_whole(feed, &frame, error));
-             count++) {
+        for (count = 0; count < CULM_FEED_COUNTED_MAX; count++) {
+            status =
+                stop ? next_unless(stop, feed, error) : culm_feed_next_whole(feed, &frame, error);
+            if (status != CULM_OK) {
+                break;
+            }
         }
         status = status == CULM_ERR_CLOSED ? CULM_OK : status;
     }

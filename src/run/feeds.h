@@ -3,6 +3,7 @@
 #define CULM_RUN_FEEDS_H
 
 #include "data/feed.h"
+#include "edge/plan.h"
 #include "merge/workload.h"
 
 /* What a workload says of a feed: without a loop, from the first frame to the last. `labels`: of the query
@@ -13,9 +14,10 @@ struct culm_feed_options culm_feed_options_of(const struct culm_feed_config *con
 enum culm_status culm_feed_next_whole(struct culm_feed *feed, struct culm_feed_frame *ret_frame,
                                       struct culm_error *error);
 #define CULM_FEED_COUNTED_MAX 100000 /* frames of a clip that has as many may have no end */
-/* Frames in the file, where need be by reading them all, which takes a while; `most` at most, as a feed may
- * have no end. Errors as of culm_feed_next. */
-enum culm_status culm_feed_count_whole(struct culm_feed *feed, int64_t most, int64_t *ret_count,
-                                       struct culm_error *error);
+/* Frames in the file, where need be by reading them all, which takes a while; CULM_FEED_COUNTED_MAX at
+ * most. Errors as of culm_feed_next; CULM_ERR_AGAIN: it was asked to stop. Who can stop it waits for a
+ * feed that has stalled; without a `stop` (NULL) that is an error. */
+enum culm_status culm_feed_count_whole(struct culm_feed *feed, const struct culm_edge_stop *stop,
+                                       int64_t *ret_count, struct culm_error *error);
 
 #endif

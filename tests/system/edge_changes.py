@@ -8,7 +8,6 @@ import shutil
 import signal
 import struct
 import subprocess
-import time
 
 from edge_harness import (begin, check_done, end, events_of, fresh, lines, make_model, make_pictures, publish,
                           run_until_answered, same_as_predict, shared, tell, told, two_models, until, workload, write_mixed)
@@ -177,24 +176,29 @@ def reload(bench):
     equal(len(lines(os.path.join(out, "one.jsonl"))), gone, "answers of a query that has gone")
 
 
-def labels_counted(bench):
-    """Labels that come on SIGHUP: the frames of a clip are counted beside the run, which goes on meanwhile; labels of another number are refused."""
+def with_clip(bench, when):
+    """A clip of 6 frames, and an ffmpeg that first does what is said; returns the environment, what makes a clip of so many frames, and what
+    writes a workload with so many labels for it, or without it."""
     real = shutil.which("ffmpeg")
     if not real:
         raise Skipped("ffmpeg is not installed")
     two_models(bench)
     bench.config({"model": {"arch": "resnet", "blocks": [1], "width": 4, "small_stem": True, "image": 24, "channels": 3, "classes": 4},
                   "data": {"kind": "images", "path": "images"}, "steps": 1, "seed": 1}, "c.yaml")
-    made = subprocess.run([real, "-loglevel", "error", "-framerate", "10", "-i", bench.path("pictures", "%04d.png"), "-c:v", "ffv1", bench.path("clip.mkv")],
-                          capture_output=True, text=True, check=False)
-    equal(made.returncode, 0, f"ffmpeg: {made.stderr}")
+
+    def make(count):
+        made = subprocess.run([real, "-y", "-loglevel", "error", "-framerate", "10", "-i", bench.path("pictures", "%04d.png"), "-c:v", "ffv1",
+                               "-frames:v", str(count), bench.path("made.mkv")], capture_output=True, text=True, check=False)
+        equal(made.returncode, 0, f"ffmpeg: {made.stderr}")
+        os.replace(bench.path("made.mkv"), bench.path("clip.mkv"))
+    make(6)
     os.mkdir(bench.path("bin"))
-    with open(bench.path("bin", "ffmpeg"), "w", encoding="utf-8") as file:  # one that waits until it may
-        file.write(f'#!/bin/sh\nwhile [ -e {bench.path("wait")} ]; do sleep 0.05; done\nexec {real} "$@"\n')
+    with open(bench.path("bin", "ffmpeg"), "w", encoding="utf-8") as file:
+        file.write(f'#!/bin/sh\n{when}\nexec {real} "$@"\n')
     os.chmod(bench.path("bin", "ffmpeg"), 0o755)
 
-    def write(count):
-        path = workload(bench, [("one", "a")])
+    def write(count, **how):
+        path = workload(bench, [("one", "a")], **how)
         if count is not None:
             with open(bench.path("labels"), "wb") as file:
                 file.write(struct.pack(">BBBBI", 0, 0, 8, 1, count) + bytes(count))
@@ -204,11 +208,31 @@ def labels_counted(bench):
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)
         return path
-    process = bench.start("edge", "run", write(None), "--out", bench.path("out"), env={**os.environ, "PATH": bench.path("bin") + ":" + os.environ["PATH"]})
+    return {**os.environ, "PATH": bench.path("bin") + ":" + os.environ["PATH"]}, make, write
+
+
+def begin_with(bench, path, env):
+    process = bench.start("edge", "run", path, "--out", bench.path("out"), env=env)
     process.out = bench.path("out")
-    until(process, "an answer", lambda: fresh(process.out, "one"))
-    with open(bench.path("wait"), "w", encoding="utf-8"):
+    return process
+
+
+def mark_file(path):
+    with open(path, "w", encoding="utf-8"):
         pass
+
+
+def wait_text(bench):
+    """An ffmpeg that waits until it may."""
+    return f'while [ -e {bench.path("wait")} ]; do sleep 0.05; done'
+
+
+def labels_counted(bench):
+    """Labels that come on SIGHUP: the frames of a clip are counted beside the run, which goes on meanwhile; labels of another number are refused."""
+    env, _, write = with_clip(bench, wait_text(bench))
+    process = begin_with(bench, write(None), env)
+    until(process, "an answer", lambda: fresh(process.out, "one"))
+    mark_file(bench.path("wait"))
     write(7)
     os.kill(process.pid, signal.SIGHUP)
     mark = len(fresh(process.out, "one"))
@@ -222,8 +246,7 @@ def labels_counted(bench):
     said = tell(process)
     equal((sorted(said["queries"]), said.get("error")), (["one", "two"], None), "what was taken up")
     until(process, "answers of the new query", lambda: len(fresh(process.out, "two")) > 3)
-    with open(bench.path("wait"), "w", encoding="utf-8"):
-        pass
+    mark_file(bench.path("wait"))
     shutil.copy(bench.path("clip.mkv"), bench.path("other.mkv"))
     write(6)
     with open(bench.path("w.yaml"), encoding="utf-8") as file:
@@ -234,11 +257,69 @@ def labels_counted(bench):
     mark = len(fresh(process.out, "one"))
     until(process, "answers", lambda: len(fresh(process.out, "one")) > mark + 3)
     os.kill(process.pid, signal.SIGTERM)
-    asked = time.monotonic()
-    _, done = check_done(bench.end(process), process.out)
-    check(time.monotonic() - asked < 8, "it waited for ffmpeg")  # which is given up after ten seconds without a frame
+    _, done = check_done(bench.end(process), process.out)  # in which that ffmpeg waits until it is killed
+    os.remove(bench.path("wait"))
     accuracy = {query["query"]: query["accuracy"] for query in done["queries"]}
     check(accuracy["two"] is not None and accuracy["one"] is None, f"accuracies {accuracy}")
+
+
+def stopped_at_once(bench):
+    """SIGTERM while the frames of a clip that has no end are counted, before the run begins."""
+    env, _, write = with_clip(bench, f'touch {bench.path("counts")}; while printf "P6\\n2 1\\n255\\nabcdef"; do sleep 0.2; done; exit')
+    process = begin_with(bench, write(6), env)
+    until(process, "a begin", lambda: os.path.exists(bench.path("counts")))
+    os.kill(process.pid, signal.SIGTERM)
+    equal(bench.end(process).code, 0, "exit code")
+
+
+def counted_again(bench):
+    """A clip that fails in mid-run is repaired, with another number of frames: these are what labels are compared with."""
+    env, make, write = with_clip(bench, "")
+    process = begin_with(bench, write(6), env)
+    until(process, "answers", lambda: fresh(process.out, "two"))
+    with open(bench.path("other"), "w", encoding="utf-8") as file:
+        file.write("no clip")
+    os.replace(bench.path("other"), bench.path("clip.mkv"))
+    until(process, "its end", lambda: told(process.out, "feed", feed="clip", ended=True))
+    make(3)
+    write(3)
+    equal(tell(process).get("error"), None, "error")
+    mark = len(fresh(process.out, "two"))
+    until(process, "answers of the repaired one", lambda: len(fresh(process.out, "two")) > mark + 3)
+    end(bench, process)
+
+
+def too_late(bench):
+    """The last feed ends while a new text is being read: that is told."""
+    env, _, write = with_clip(bench, wait_text(bench))
+    process = begin_with(bench, write(None, fps=1, loop=False), env)
+    until(process, "an answer", lambda: fresh(process.out, "one"))
+    mark_file(bench.path("wait"))
+    write(6)
+    os.kill(process.pid, signal.SIGHUP)
+    events, _ = check_done(bench.end(process), process.out)
+    os.remove(bench.path("wait"))
+    said = [event for event in events if event["event"] == "workload"]
+    check(len(said) == 1 and "ended before" in said[0].get("error", ""), f"{said}")
+    equal(events[-1]["event"], "done", "the last event")
+
+
+def too_many(bench):
+    """Queries have numbers until the run ends, of which there are 64: what would be another one is refused, and the others go on."""
+    two_models(bench)
+    path = workload(bench, [("one", "a")])
+    process = begin(bench, path)
+    until(process, "an answer", lambda: fresh(process.out, "one"))
+    for turn in range(8):
+        names = [f"q{turn}-{number}" for number in range(9)]
+        workload(bench, [("one", "a"), *((name, "b") for name in names)])
+        said = tell(process)
+        if turn < 7:
+            equal((sorted(said["queries"]), said.get("error")), (sorted(["one", *names]), None), "what was taken up")
+    check("more than 64 queries" in said.get("error", ""), f"{said}")
+    mark = len(fresh(process.out, "one"))
+    until(process, "answers after it", lambda: len(fresh(process.out, "one")) > mark + 3)
+    end(bench, process)
 
 
 def grown(bench):
@@ -269,8 +350,8 @@ def refused(bench):
     path = workload(bench, [("one", "a")])
     process = begin(bench, path)
     until(process, "an answer", lambda: fresh(process.out, "one"))
-    for time in range(18):
-        if time % 6:
+    for turn in range(18):
+        if turn % 6:
             with open(path, "w", encoding="utf-8") as file:
                 file.write("queries: [{name: x}]\n")
         else:
@@ -341,6 +422,10 @@ cases.add("small tensors of many rounds", many_rounds)
 cases.add("killed while a round is delivered: the old one or the new", killed_in_delivery)
 cases.add("queries and feeds come and go on SIGHUP", reload)
 cases.add("labels that come on SIGHUP are counted", labels_counted)
+cases.add("SIGTERM while frames are counted", stopped_at_once)
+cases.add("a clip that was repaired is counted again", counted_again)
+cases.add("SIGHUP, and the last feed ends", too_late)
+cases.add("more queries than there are numbers", too_many)
 cases.add("a query that takes more than all before it, on SIGHUP", grown)
 cases.add("a refused text changes nothing, however often", refused)
 cases.add("a refused round leaves promises as they were", promise_kept)
