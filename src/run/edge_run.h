@@ -94,6 +94,7 @@ struct edge_query {
     int64_t label_count;
     /* [entry->part_count] sources of its own weights, and of those that the package has for it; owned */
     int32_t *original, *merged;
+    bool own_tensors;            /* both are of these, which have been written */
     bool plain;                  /* it has its own weights, as that was chosen */
     int32_t original_of, shadow; /* whose original it is; who is its original; -1 */
     bool reverted;               /* to its own weights, until there is a new round */

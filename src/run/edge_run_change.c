@@ -48,7 +48,8 @@ static enum culm_status relay(struct culm_edge_running *run, const struct culm_e
 struct before {
     int32_t query_count, feed_count;
     bool query_gone[CULM_EDGE_QUERIES_MAX], feed_gone[CULM_EDGE_FEEDS_MAX];
-    bool reverted[CULM_EDGE_QUERIES_MAX], plain[CULM_EDGE_QUERIES_MAX];
+    bool reverted[CULM_EDGE_QUERIES_MAX], plain[CULM_EDGE_QUERIES_MAX],
+        own_tensors[CULM_EDGE_QUERIES_MAX];
     double deadline_ms[CULM_EDGE_QUERIES_MAX], score[CULM_EDGE_QUERIES_MAX];
     double promised[CULM_EDGE_QUERIES_MAX];
     int32_t shadow[CULM_EDGE_QUERIES_MAX];
@@ -82,6 +83,7 @@ static bool remember(const struct culm_edge_running *run, struct before *before)
         before->shadow[q] = query->shadow;
         before->reverted[q] = query->reverted;
         before->plain[q] = query->plain;
+        before->own_tensors[q] = query->own_tensors;
         before->deadline_ms[q] = query->deadline_ms;
         before->score[q] = query->score;
         before->promised[q] = query->promised;
@@ -120,6 +122,7 @@ static void put_back(struct culm_edge_running *run, struct before *before) {
             query->shadow = before->shadow[q];
             query->reverted = before->reverted[q];
             query->plain = before->plain[q];
+            query->own_tensors = before->own_tensors[q];
             query->source = before->source[q];
             query->original = before->original[q];
             query->merged = before->merged[q];

@@ -112,8 +112,13 @@ enum culm_status culm_edge_running_sources(struct culm_edge_running *run,
         }
         int32_t of =
             run->package ? culm_package_query_find(&round, query->entry->config->name) : -1;
-        status =
-            of >= 0 ? from_package(run, query, &round, of, error) : from_model(run, query, error);
+        if (of >= 0) {
+            query->own_tensors = false;
+            status = from_package(run, query, &round, of, error);
+        } else if (!query->own_tensors) { /* to digest all of a model takes long, and frames wait */
+            status = from_model(run, query, error);
+            query->own_tensors = status == CULM_OK;
+        }
     }
     culm_package_round_release(&round);
     return status ? status : culm_edge_running_wear(run, error);

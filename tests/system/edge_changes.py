@@ -64,6 +64,33 @@ def made_anew(bench):
     same_as_predict(bench, process.out, "one", "a")
 
 
+def left_out(bench):
+    """A query that rounds leave out runs on its own weights, on those of the package when it is there again, and so on."""
+    a, b = two_models(bench)
+    names = {"conv1.weight", "conv2.weight"}
+    write_mixed(bench, "mixed", a, b, names)
+    whole = shared(a, b, names)
+    publish(bench.path("package"), 1, {"one": whole["one"]})
+    path = workload(bench, [("one", "a"), ("two", "b")], edge="originals: never, memory: 50%, drift: {every_s: 0}")
+    process = begin(bench, path, "--package", bench.path("package"))
+
+    def runs_on(model):
+        alone = bench.run("predict", model + ".cfg", bench.path("pictures"), "--score", "0.05", "--json", "--threads", "1")
+        wanted = [json.loads(line)["boxes"] for line in alone.out.splitlines()]
+
+        def answers():
+            last = (fresh(process.out, "two") or [None])[-1]
+            return last and last["boxes"] == wanted[last.get("source", last["frame"])]
+        until(process, f"answers of {model}", answers)
+    runs_on("b")
+    for number, model in (2, "mixed"), (3, "b"), (4, "mixed"):
+        publish(bench.path("package"), number, whole if model == "mixed" else {"one": whole["one"]})
+        until(process, f"round {number}", lambda number=number: told(process.out, "round", round=number))
+        runs_on(model)
+    end(bench, process)
+    same_as_predict(bench, process.out, "one", "a")
+
+
 def many_rounds(bench):
     """Small tensors of earlier rounds do not pile up in the file that has no name."""
     a, b = two_models(bench)
@@ -418,6 +445,7 @@ def reload_again(bench):
 
 cases.add("a new round is taken up in mid-run, a damaged one is not", new_round)
 cases.add("a package is made anew under the same number", made_anew)
+cases.add("a query that rounds leave out, and have again", left_out)
 cases.add("small tensors of many rounds", many_rounds)
 cases.add("killed while a round is delivered: the old one or the new", killed_in_delivery)
 cases.add("queries and feeds come and go on SIGHUP", reload)
