@@ -44,21 +44,23 @@ struct reading {
     struct culm_package_tensor tensor;
     size_t bytes;
     bool turned, verified;
-    struct edge_stamp stamp; /* if verified */
+    bool stamped;            /* now */
+    struct edge_stamp stamp; /* if verified, or stamped */
     int32_t number;
 };
 
-static struct edge_stamp stamp_of(int fd) {
+static bool stamp_of(int fd, struct edge_stamp *ret_stamp) {
     struct stat of;
     if (fstat(fd, &of) != 0) {
-        return (struct edge_stamp){0};
+        return false;
     }
-    return (struct edge_stamp){
+    *ret_stamp = (struct edge_stamp){
         .device = (uint64_t)of.st_dev,
         .inode = (uint64_t)of.st_ino,
         .size = (uint64_t)of.st_size,
         .modified_ns = (int64_t)of.st_mtim.tv_sec * 1000000000 + of.st_mtim.tv_nsec,
         .changed_ns = (int64_t)of.st_ctim.tv_sec * 1000000000 + of.st_ctim.tv_nsec};
+    return true;
 }
 
 static bool same_stamp(const struct edge_stamp *a, const struct edge_stamp *b) {
@@ -115,8 +117,9 @@ static enum culm_status read_and_verify(const struct culm_edge_running *run, str
                                         int fd, char *at, size_t room, struct culm_error *error) {
     struct culm_sha256 hash = {0};
     char digest[CULM_SHA256_HEX];
-    struct edge_stamp stamp = stamp_of(fd);
-    source->verified &= same_stamp(&stamp, &source->stamp);
+    struct edge_stamp stamp = {0};
+    source->stamped = stamp_of(fd, &stamp);
+    source->verified &= source->stamped && same_stamp(&stamp, &source->stamp);
     source->stamp = stamp; /* before it is read: what changes meanwhile has another one */
     if (source->verified) {
         return read_parts(run, source, fd, at, room, NULL, error);
@@ -190,7 +193,7 @@ static enum culm_status read_sources(struct culm_edge_running *run,
         if (status == CULM_OK && !source.verified) {
             *ret_again = false;
             pthread_mutex_lock(&run->lock);
-            run->tensor[source.number].verified = true;
+            run->tensor[source.number].verified = source.stamped;
             run->tensor[source.number].stamp = source.stamp;
             pthread_mutex_unlock(&run->lock);
         }
@@ -261,12 +264,19 @@ static bool is_listed(const struct culm_edge_running *run, int32_t number) {
     return false;
 }
 
-/* Units of earlier layouts go: their space is used again. If they come again they are read again. */
+/* Units of earlier layouts go: their space is used again, and what there is of it at the end of the file is
+ * given back. If they come again they are read again. */
 static void forget_unlisted(struct culm_edge_running *run) {
+    off_t end = 0;
     for (int32_t u = 0; u < run->spool.count; u++) {
         if (run->spool.at[u] >= 0 && !is_listed(run, u)) {
             run->spool.at[u] = -1;
         }
+        off_t to = run->spool.at[u] + (off_t)run->store.unit[u].bytes;
+        end = run->spool.at[u] >= 0 && to > end ? to : end;
+    }
+    if (run->spool.file && ftruncate(run->spool.file - 1, end) != 0) {
+        return; /* it stays as long as it is */
     }
 }
 
