@@ -341,8 +341,8 @@ enum culm_status culm_package_publish(struct culm_fs *fs, const char *dir,
     if (status == CULM_OK) {
         status = culm_path_format(path, error, "%s/rounds/%" PRId64 ".json", dir, round->number);
     }
-    if (status == CULM_OK) {
-        status = culm_sha256_of(text, strlen(text), digest);
+    if (status == CULM_OK && (status = culm_sha256_of(text, strlen(text), digest)) != CULM_OK) {
+        culm_error_set(error, status, "SHA-256 failed");
     }
     if (status == CULM_OK) {
         status = now_current(fs, current, now, error);

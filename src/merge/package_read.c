@@ -333,7 +333,9 @@ static enum culm_status read_round(const char *dir, int64_t number, const char *
     if (status == CULM_ERR_NOT_FOUND) {
         status = bad(name, error, "it is missing; copy the package again");
     }
-    status = status ? status : culm_sha256_of(text, len, found);
+    if (status == CULM_OK && (status = culm_sha256_of(text, len, found)) != CULM_OK) {
+        culm_error_set(error, status, "SHA-256 failed");
+    }
     if (status == CULM_OK && digest && strcmp(found, digest) != 0) {
         status = bad(name, error, "not what 'current' says; copy the package again");
     }
