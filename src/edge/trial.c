@@ -71,7 +71,7 @@ enum culm_status culm_edge_trial_run(const struct culm_edge_layout *layout,
     return status;
 }
 
-/* Which of the steps a share is on; the last one is that of all frames. */
+/* Which of the steps a share is nearest to: on the last one are all frames, or nearly all. */
 static int64_t step_of(double share, double step) { return (int64_t)(share / step + 0.5); }
 
 bool culm_edge_trial_better(const struct culm_edge_trial *one,

@@ -1,7 +1,7 @@
 /*
  * A trial of a plan: how it does when the scheduler plays it through in virtual time.
  *
- * What counts are shares of frames that are answered in time, in steps of one in a hundred. The smallest
+ * What counts are shares of frames that are answered in time, rounded to steps of one in a hundred. The smallest
  * comes first: a plan is better than another where its smallest share is on a higher step; on the same one
  * the next smallest decides, and last of all the mean, in steps of one in a thousand. (Steps, since "the same
  * if they are near" is not transitive: each of three plans could be better than the one before it.)
