@@ -45,11 +45,16 @@ enum culm_status culm_feed_read_labels(const char *name, const char *path, int64
     if (status != CULM_OK) {
         return status;
     }
-    if (idx.rank != 1 || (count >= 0 && idx.dim[0] != count)) {
+    if (idx.rank != 1) {
         status = culm_error_set(error, CULM_ERR_CONFIG,
-                                "feed '%s': labels '%s' has %lld of rank %d, and the feed %lld "
+                                "feed '%s': labels '%s' is an array of rank %d; give one label for "
+                                "each frame",
+                                name, path, idx.rank);
+    } else if (count >= 0 && idx.dim[0] != count) {
+        status = culm_error_set(error, CULM_ERR_CONFIG,
+                                "feed '%s': labels '%s' has %lld labels, but the feed has %lld "
                                 "frames; give one label for each",
-                                name, path, (long long)idx.dim[0], idx.rank, (long long)count);
+                                name, path, (long long)idx.dim[0], (long long)count);
     } else if (!(*ret_labels = malloc((size_t)idx.dim[0] + 1))) {
         status = culm_error_set(error, CULM_ERR_MEMORY, "feed '%s': out of memory", name);
     } else {

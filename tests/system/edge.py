@@ -205,7 +205,7 @@ def own_labels(bench):
             file.write(struct.pack(">BBBBI", 0, 0, 8, 1, count) + bytes(count))
         words += ["--set", f"queries[0].labels={bench.path('other-count')}"]
         ended = bench.run("edge", "run", *words, "--for", "1", "--out", bench.path("other"))
-        check(ended.code == 3 and len(ended.err.splitlines()) == 1 and f"has {count} of rank 1, and the feed 8 frames" in ended.err,
+        check(ended.code == 3 and len(ended.err.splitlines()) == 1 and f"has {count} labels, but the feed has 8 frames" in ended.err,
               f"{count} labels: {ended.code}: {ended.err}")
 
 

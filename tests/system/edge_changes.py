@@ -268,7 +268,7 @@ def labels_counted(bench):
     os.remove(bench.path("wait"))
     until(process, "a word on the workload", lambda: told(process.out, "workload"))
     said = [event for event in events_of(process.out) if event["event"] == "workload"]
-    check(said[0]["queries"] == ["one"] and "has 7 of rank 1, and the feed 6 frames" in said[0].get("error", ""), f"{said}")
+    check(said[0]["queries"] == ["one"] and "has 7 labels, but the feed has 6 frames" in said[0].get("error", ""), f"{said}")
     write(6)
     said = tell(process)
     equal((sorted(said["queries"]), said.get("error")), (["one", "two"], None), "what was taken up")

@@ -314,7 +314,7 @@ static void test_idx(void **state) {
     culm_feed_close(feed);
     snprintf(other, sizeof other, "%s/few", folder);
     assert_int_equal(culm_feed_open(&options, &feed, &error), CULM_ERR_CONFIG);
-    assert_non_null(strstr(error.text, "has 2 of rank 1, and the feed 3 frames"));
+    assert_non_null(strstr(error.text, "has 2 labels, but the feed has 3 frames"));
     options.file = other; /* labels are no pictures */
     assert_int_equal(culm_feed_open(&options, &feed, &error), CULM_ERR_CONFIG);
 }
