@@ -254,7 +254,7 @@ def slips(bench):
         (["bench", "gnn", "epoch", graph], 2, "takes a configuration", "is a graph"),
         (["gnn", "predict", run.dir, "--graph", other, "--out", bench.path("x")], 3, f"--graph '{other}' has 9 features",
          f"the model of '{run.dir}' expects 8"),
-        (["help", "config", "edge"], 2, "'edge'"),
+        (["help", "config", "predict"], 2, "'predict'"),
     ):
         if "--gearman" in words and "worker" in words and bench.run(*words).err.find("libgearman") >= 0:
             continue  # it is not installed
