@@ -67,7 +67,9 @@ struct culm_stage_info {
     int32_t param_count, grad_count;
     const struct culm_param_info *params;
     const struct culm_grad_info *grads; /* in the order of global_use */
-    int64_t param_floats, grad_floats;  /* lengths of the flat vectors; multiples of 16 */
+    /* Lengths of the flat vectors; multiples of 16. With frozen parameters, that of gradients ends in a
+     * place for what nobody reads. */
+    int64_t param_floats, grad_floats;
     int32_t field_count;
     const int32_t *fields;             /* indices of the graph's fields that this stage reads */
     int32_t input_count, output_count; /* values that cross */

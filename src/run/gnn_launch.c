@@ -88,7 +88,10 @@ static enum culm_status read_init(const struct culm_gnn_model *model,
         }
     }
     free(data);
-    return status == CULM_ERR_NOT_FOUND ? CULM_ERR_CONFIG : status;
+    if (status == CULM_ERR_NOT_FOUND) {
+        status = error->status = CULM_ERR_CONFIG;
+    }
+    return status;
 }
 
 /* The first weights are what they are now, whoever loads them, and when. */
