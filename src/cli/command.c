@@ -1,6 +1,8 @@
 /* What all commands do alike. */
 #include "cli/command.h"
 
+#include "base/buf.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +23,17 @@ void culm_cli_print_json(json_t *take_value) {
     puts(text ? text : "");
     free(text);
     json_decref(take_value);
+}
+
+char *culm_cli_resume_remark(char *take_keys) {
+    struct culm_buf out;
+    culm_buf_init(&out, 4096);
+    culm_buf_printf(&out,
+                    "--resume may change only\n  %s\nsettings: none of them changes a bit of the "
+                    "result.\n",
+                    take_keys ? take_keys : "some");
+    free(take_keys);
+    return culm_buf_take_text(&out);
 }
 
 enum culm_status culm_cli_only(bool given, const char *option, const char *command,

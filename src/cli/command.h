@@ -53,6 +53,8 @@ void culm_cli_note(const char *command, const char *note);
 
 /* Prints one line of JSON to standard output. NULL, out of memory: an empty line. */
 void culm_cli_print_json(json_t *take_value);
+/* What --help says of --resume, of the keys that it may change; NULL: "some". NULL: out of memory. */
+char *culm_cli_resume_remark(char *take_keys);
 /* CULM_ERR_ARGUMENT if an option was given (`given`) that only `command` has. */
 enum culm_status culm_cli_only(bool given, const char *option, const char *command,
                                struct culm_error *error);

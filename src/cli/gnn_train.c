@@ -2,7 +2,6 @@
  * `culm gnn train`: everything that can be wrong is found here, before a file is written or a process
  * started; then it is run. What it says on the way is printed here.
  */
-#include "base/buf.h"
 #include "base/file.h"
 #include "cli/command.h"
 #include "cli/launching.h"
@@ -38,17 +37,7 @@ static const struct culm_option option_rows[] = {
                 "makes a node fail; repeatable, see below"),
 };
 
-static char *remark(void) {
-    struct culm_buf out;
-    char *keys = culm_gnn_training_resumable_keys();
-    culm_buf_init(&out, 4096);
-    culm_buf_printf(&out,
-                    "--resume may change only\n  %s\nsettings: none of them changes a bit of the "
-                    "result.\n",
-                    keys ? keys : "some");
-    free(keys);
-    return culm_buf_take_text(&out);
-}
+static char *remark(void) { return culm_cli_resume_remark(culm_gnn_training_resumable_keys()); }
 
 const struct culm_usage culm_usage_gnn_train = {
     .command = "gnn train",

@@ -360,9 +360,6 @@ enum culm_status culm_edge_run(const struct culm_edge_command *command, struct c
         run->headers && run->part
             ? culm_edge_catalog_open(command->workload, &options, &catalog, error)
             : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
-    if (status == CULM_OK && command->package_count > 1) {
-        status = culm_error_set(error, CULM_ERR_ARGUMENT, "--package: one is run at a time");
-    }
     if (status == CULM_OK) {
         run->rate_mb_per_s = catalog.workload.edge.load_mb_per_s;
         status = set_out(run, error);
