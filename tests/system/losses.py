@@ -82,7 +82,7 @@ cases.add("none: no pipeline whole, and whoever gets a copy dies", no_pipeline_w
 
 def replacement_dies(bench, redundancy, how, for_ms):
     """A replacement meets a fault while it gets its copies. Nobody knows at which step: a fault waits at each."""
-    config = changed(BASE, redundancy=redundancy, steps=250)
+    config = changed(BASE, redundancy=redundancy, steps=400)
     if how == "stop":
         config = changed(config, cluster__suspect_ms=1500, cluster__kill_suspect_ms=20000 if for_ms else 300)
     words = list(fault(1, STEP, "backward"))
@@ -103,7 +103,7 @@ for redundancy in ("eager", "lazy", "none"):
     cases.add(f"{redundancy}: the replacement dies during its transfer", replacement_dies, redundancy, "kill", None)
     cases.add(f"{redundancy}: the replacement freezes during its transfer", replacement_dies, redundancy, "stop", None)
     cases.add(f"{redundancy}: the replacement freezes during its transfer and is fenced", replacement_dies, redundancy,
-              "stop", 3000)
+              "stop", 2300)
 
 
 def rolled_back(bench, config, faults, step=5):

@@ -11,12 +11,13 @@ BASE = tiny_config(cases.text)
 WORKERS, STAGES = 6, 3
 STEP = 3
 # A freeze this short is nobody's business; a long one is found by heartbeat, put out, then thawed and fenced.
-SHORT_MS, LONG_MS, SUSPECT_MS = 60, 2200, 1000
+# The run must outlast the freeze: it goes on without the worker from SUSPECT_MS, for LONG_STEPS that take some 7 ms each.
+SHORT_MS, LONG_MS, SUSPECT_MS, LONG_STEPS = 60, 1800, 1000, 400
 
 
 def setting(phase, kind, redundancy):
     """Steps enough that what is expected comes before the end; suspicion only where it is wanted."""
-    steps = {"kill": 60, "short": 10, "long": 200, "forever": 12}[kind]
+    steps = {"kill": 60, "short": 10, "long": LONG_STEPS, "forever": 12}[kind]
     config = changed(BASE, steps=steps, redundancy=redundancy)
     if phase == "checkpoint":
         config = changed(config, checkpoint__every=2)
