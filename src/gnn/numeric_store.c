@@ -256,23 +256,11 @@ enum culm_status gnn_save(struct culm_gnn_numeric *x, struct culm_gnn_task *task
 }
 
 enum culm_status gnn_finish(struct culm_gnn_numeric *x, struct culm_gnn_task *task) {
-    struct culm_checkpoint *checkpoint = NULL;
     struct culm_error *error = &task->job.error;
     char path[CULM_PATH_MAX];
     enum culm_status status = checkpoint_path(x, task->version, task->text, path, error);
-    if (status == CULM_OK) {
-        status = culm_checkpoint_open(path, false, &checkpoint, error);
-    }
-    if (status == CULM_OK) {
-        status =
-            culm_checkpoint_hashes(checkpoint, task->weights_sha256, task->state_sha256, error);
-    }
-    if (status == CULM_OK) {
-        status = culm_path_format(path, error, "%s/model.safetensors", x->o.run_dir);
-    }
-    if (status == CULM_OK) {
-        status = culm_checkpoint_export_model(NULL, checkpoint, path, error);
-    }
-    culm_checkpoint_close(checkpoint);
-    return status;
+    return status == CULM_OK
+               ? culm_checkpoint_conclude(path, x->o.run_dir, task->weights_sha256,
+                                          task->state_sha256, error)
+               : status;
 }

@@ -158,4 +158,11 @@ enum culm_status culm_checkpoint_export_model(struct culm_fs *fs,
                                               const struct culm_checkpoint *checkpoint,
                                               const char *path, struct culm_error *error);
 
+/* What a run ends with: the hashes of its last checkpoint, in the folder `path`, and its weights as
+ * RUN_DIR/model.safetensors. */
+enum culm_status culm_checkpoint_conclude(const char *path, const char *run_dir,
+                                          char ret_weights[CULM_SHA256_HEX],
+                                          char ret_state[CULM_SHA256_HEX],
+                                          struct culm_error *error);
+
 #endif

@@ -406,3 +406,23 @@ out:
     free(tensors);
     return status;
 }
+
+enum culm_status culm_checkpoint_conclude(const char *path, const char *run_dir,
+                                          char ret_weights[CULM_SHA256_HEX],
+                                          char ret_state[CULM_SHA256_HEX],
+                                          struct culm_error *error) {
+    struct culm_checkpoint *checkpoint = NULL;
+    char model[CULM_PATH_MAX];
+    enum culm_status status = culm_path_format(model, error, "%s/model.safetensors", run_dir);
+    if (status == CULM_OK) {
+        status = culm_checkpoint_open(path, false, &checkpoint, error);
+    }
+    if (status == CULM_OK) {
+        status = culm_checkpoint_hashes(checkpoint, ret_weights, ret_state, error);
+    }
+    if (status == CULM_OK) {
+        status = culm_checkpoint_export_model(NULL, checkpoint, model, error);
+    }
+    culm_checkpoint_close(checkpoint);
+    return status;
+}

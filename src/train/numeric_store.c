@@ -182,21 +182,8 @@ enum culm_status culm_numeric_discard(struct culm_numeric *x, struct culm_task *
 }
 
 enum culm_status culm_numeric_finish(struct culm_numeric *x, struct culm_task *task) {
-    struct culm_checkpoint *checkpoint = NULL;
-    struct culm_error *error = &task->job.error;
-    enum culm_status status = culm_checkpoint_open(task->text, false, &checkpoint, error);
-    if (status == CULM_OK) {
-        status = culm_checkpoint_hashes(checkpoint, task->weights, task->state, error);
-    }
-    char path[CULM_PATH_MAX];
-    if (status == CULM_OK) {
-        status = culm_path_format(path, error, "%s/model.safetensors", x->o.run_dir);
-    }
-    if (status == CULM_OK) {
-        status = culm_checkpoint_export_model(NULL, checkpoint, path, error);
-    }
-    culm_checkpoint_close(checkpoint);
-    return status;
+    return culm_checkpoint_conclude(task->text, x->o.run_dir, task->weights, task->state,
+                                    &task->job.error);
 }
 
 enum culm_status culm_numeric_find(struct culm_numeric *x, struct culm_task *task) {
