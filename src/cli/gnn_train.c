@@ -9,14 +9,17 @@
 #include "report/sink.h"
 #include "run/gnn_training.h"
 
+#include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 struct values {
     struct culm_option_list sets, faults;
-    const char *out, *listen, *advertise;
-    bool resume, json, insecure;
+    const char *out, *plan, *trace, *listen, *advertise;
+    double time_scale;
+    bool resume, dry_run, json, insecure;
 };
 
 static const struct culm_option option_rows[] = {
@@ -25,6 +28,10 @@ static const struct culm_option option_rows[] = {
     CULM_OPTION("out", TEXT, "DIR", struct values, out,
                 "run directory (default: runs/<config name>)"),
     CULM_OPTION("resume", FLAG, NULL, struct values, resume, "continues the run in DIR"),
+    CULM_OPTION("plan", TEXT, "FILE", struct values, plan,
+                "takes the cut of another run (its plan.json)"),
+    CULM_OPTION("dry-run", FLAG, NULL, struct values, dry_run,
+                "prints the plan and ends; writes nothing"),
     CULM_OPTION("json", FLAG, NULL, struct values, json,
                 "prints the events as JSON lines, and nothing else"),
     CULM_OPTION("listen", TEXT, "ADDR:PORT", struct values, listen,
@@ -35,6 +42,10 @@ static const struct culm_option option_rows[] = {
                 "--listen may be reached from other machines, unencrypted"),
     CULM_OPTION("fault", LIST, "SPEC", struct values, faults,
                 "makes a node fail; repeatable, see below"),
+    CULM_OPTION("preempt-trace", TEXT, "FILE", struct values, trace,
+                "starts and kills workers as the trace says"),
+    CULM_OPTION("time-scale", REAL, "X", struct values, time_scale,
+                "plays the trace X times as fast"),
 };
 
 static char *remark(void) { return culm_cli_resume_remark(culm_gnn_training_resumable_keys()); }
@@ -53,7 +64,8 @@ const struct culm_usage culm_usage_gnn_train = {
         "node=ROLE:K,epoch=E[,interval=I][,phase=P][,how=kill|stop|exit|stuck][,for_ms=N].\n"
         "The roles are server, parameter and worker; the phases are load, gather, scatter, apply,\n"
         "edge, push-gradient, push-rows, update, commit and checkpoint; edge is of servers, with\n"
-        "arch: gat.\n"
+        "arch: gat. A trace has lines 'milliseconds,add|remove,NAME'; servers do what is to be\n"
+        "done while no worker is there.\n"
         "\n"
         "The exit code is 0 for done, 1 for failed, 2 for wrong usage, 3 for a wrong configuration "
         "or\n"
@@ -72,6 +84,45 @@ struct train {
 static void warn(void *ctx, const char *text) {
     (void)ctx;
     fprintf(stderr, "culm gnn train: warning: %s\n", text);
+}
+
+static void print_plan(const json_t *plan) {
+    const json_t *order = json_object_get(plan, "multiply_first");
+    printf("%lld parameters; %lld vertices and %lld edges in %lld intervals\n",
+           (long long)culm_event_int(plan, "parameters", 0),
+           (long long)culm_event_int(plan, "vertices", 0),
+           (long long)culm_event_int(plan, "edges", 0),
+           (long long)culm_event_int(plan, "intervals", 0));
+    printf("servers: %lld, parameter servers: %lld, workers: %lld; edges cut: %lld, ghost rows: "
+           "%lld\n",
+           (long long)culm_event_int(plan, "servers", 0),
+           (long long)culm_event_int(plan, "parameter_servers", 0),
+           (long long)culm_event_int(plan, "workers", 0),
+           (long long)culm_event_int(plan, "cut_edges", 0),
+           (long long)culm_event_int(plan, "ghosts", 0));
+    printf("layers:");
+    for (size_t l = 0; l < json_array_size(order); l++) {
+        bool multiplies = json_is_true(json_array_get(order, l));
+        bool kept = l == 0 && json_is_true(json_object_get(plan, "aggregated"));
+        printf(" %s", multiplies ? "multiply, then gather" : kept ? "gathered once" : "gather");
+        printf(l + 1 < json_array_size(order) ? ";" : "\n");
+    }
+}
+
+static int dry_run(struct train *t) {
+    struct culm_error error = {0};
+    json_t *plan = NULL;
+    enum culm_status status = culm_gnn_training_plan(t->training, &plan, &error);
+    if (status != CULM_OK) {
+        return culm_cli_fail("gnn train", &error);
+    }
+    if (t->values.json) {
+        culm_cli_print_json(plan);
+    } else {
+        print_plan(plan);
+        json_decref(plan);
+    }
+    return 0;
 }
 
 static int go(void *job, struct culm_error *ret_error) {
@@ -109,6 +160,10 @@ static enum culm_status open_sink(struct train *t, struct culm_error *error) {
 static enum culm_status prepare(struct train *t, const char *config_path,
                                 struct culm_error *error) {
     const struct values *v = &t->values;
+    if (v->time_scale > 0 && !v->trace) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "--time-scale means nothing without --preempt-trace FILE");
+    }
     enum culm_status status = v->out ? culm_path_format(t->out_dir, error, "%s", v->out)
                                      : culm_cli_default_out(config_path, t->out_dir, error);
     const struct culm_gnn_training_options options = {
@@ -123,6 +178,10 @@ static enum culm_status prepare(struct train *t, const char *config_path,
         .listen = v->listen,
         .advertise = v->advertise,
         .insecure = v->insecure,
+        .plan = v->plan,
+        .trace = v->trace,
+        .time_scale = v->time_scale,
+        .dry = v->dry_run,
         .warning = warn,
     };
     if (status == CULM_OK) {
@@ -136,7 +195,7 @@ static enum culm_status body(const struct culm_arguments *arguments, void *value
     struct train *t = values; /* they are its first member */
     enum culm_status status = prepare(t, arguments->items[0], error);
     if (status == CULM_OK) {
-        *ret_code = run(t);
+        *ret_code = t->values.dry_run ? dry_run(t) : run(t);
     }
     culm_gnn_training_free(t->training);
     culm_sink_free(t->sink);

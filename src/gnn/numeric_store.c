@@ -259,8 +259,7 @@ enum culm_status gnn_finish(struct culm_gnn_numeric *x, struct culm_gnn_task *ta
     struct culm_error *error = &task->job.error;
     char path[CULM_PATH_MAX];
     enum culm_status status = checkpoint_path(x, task->version, task->text, path, error);
-    return status == CULM_OK
-               ? culm_checkpoint_conclude(path, x->o.run_dir, task->weights_sha256,
-                                          task->state_sha256, error)
-               : status;
+    return status == CULM_OK ? culm_checkpoint_conclude(path, x->o.run_dir, task->weights_sha256,
+                                                        task->state_sha256, error)
+                             : status;
 }

@@ -59,16 +59,70 @@ static enum culm_status share_out(struct launch *l, struct culm_error *error) {
     return CULM_OK;
 }
 
+/* The cut of another run lies beside its plan. */
+static enum culm_status planned_cut(const char *plan_path, char path[CULM_PATH_MAX],
+                                    const char **ret_path, struct culm_error *error) {
+    const char *slash = strrchr(plan_path, '/');
+    char dir[CULM_PATH_MAX];
+    enum culm_status status = culm_path_format(
+        dir, error, "%.*s", slash ? (int)(slash - plan_path) : 1, slash ? plan_path : ".");
+    if (status == CULM_OK) {
+        status = culm_gnn_cut_path(dir, path, ret_path, error);
+    }
+    return status == CULM_OK && !*ret_path
+               ? culm_error_set(error, CULM_ERR_CONFIG,
+                                "--plan '%s': '%s' is not beside it, the cut of the graph that it "
+                                "is of; name the plan.json in the folder of a run",
+                                plan_path, path)
+               : status;
+}
+
 /* A run that is resumed goes on with the cut that it was begun with. */
 static enum culm_status open_setup(struct launch *l, struct culm_error *error) {
     char path[CULM_PATH_MAX];
     const char *cut_path = NULL;
-    enum culm_status status =
-        l->o->run.resume ? culm_gnn_cut_path(l->o->run.dir, path, &cut_path, error) : CULM_OK;
+    enum culm_status status = CULM_OK;
+    if (l->o->run.resume) {
+        status = culm_gnn_cut_path(l->o->run.dir, path, &cut_path, error);
+    } else if (l->o->plan_path) {
+        status = planned_cut(l->o->plan_path, path, &cut_path, error);
+    }
     if (status == CULM_OK) {
         status = culm_gnn_setup_open_cut(l->o->config, l->inputs.pins, cut_path, &l->setup, error);
     }
     return status == CULM_OK ? culm_gnn_cut_sha256(l->setup, l->brief.cut_sha256) : status;
+}
+
+/* The plan that is named is the one that this configuration comes to with its cut. */
+static enum culm_status compare_plan(const struct launch *l, struct culm_error *error) {
+    const char *path = l->o->plan_path;
+    json_error_t problem;
+    if (!path) {
+        return CULM_OK;
+    }
+    json_t *named = json_load_file(path, 0, &problem), *own = culm_gnn_plan_json(&l->brief.plan);
+    if (!named || !own) {
+        json_decref(own);
+        json_decref(named);
+        return own ? culm_error_set(error, CULM_ERR_CONFIG, "--plan '%s': %s", path, problem.text)
+                   : no_memory(error);
+    }
+    json_object_set_new(own, "cut_sha256", json_string(l->brief.cut_sha256));
+    const char *key, *differs = NULL;
+    json_t *value;
+    json_object_foreach(own, key, value) {
+        differs = json_equal(value, json_object_get(named, key)) ? differs : key;
+    }
+    /* The key is a string of `own`. */
+    enum culm_status status =
+        differs ? culm_error_set(error, CULM_ERR_CONFIG,
+                                 "--plan '%s': its %s is not that of this graph and model; name "
+                                 "the plan of a run of the same ones, or leave it out",
+                                 path, differs)
+                : CULM_OK;
+    json_decref(own);
+    json_decref(named);
+    return status;
 }
 
 /* Each tensor is there, as it has to be. */
@@ -152,7 +206,7 @@ static enum culm_status check(struct launch *l, struct culm_error *error) {
     l->brief.plan = l->setup->model->plan;
     l->brief.payload_max = l->setup->layout.payload_max;
     l->inputs.samples = l->brief.plan.vertices;
-    return CULM_OK;
+    return compare_plan(l, error);
 }
 
 /* --- the run directory --- */
@@ -357,7 +411,7 @@ static enum culm_status make_leader(struct launch *l, struct culm_error *error) 
                      .stuck_ms = config->cluster.stuck_ms,
                      .stop_accuracy = config->stop.accuracy,
                      .patience = config->stop.patience,
-                     .tunes = config->workers_auto,
+                     .tunes = config->workers_auto && !l->o->run.trace_path,
                      .tune = tuning_of(l)},
         .home = l->home,
         .start_version = l->start.step,
@@ -436,6 +490,30 @@ static enum culm_status init(struct launch *l, const struct culm_gnn_launch_opti
         .job = l,
     };
     return culm_launcher_new(&options->run, &job, &l->launcher, error);
+}
+
+enum culm_status culm_gnn_launch_plan(const struct culm_gnn_launch_options *options,
+                                      json_t **ret_plan, struct culm_error *error) {
+    struct launch l;
+    enum culm_status status = init(&l, options, NULL, error);
+    if (status == CULM_OK) {
+        status = check(&l, error);
+    }
+    if (status == CULM_OK) {
+        const struct culm_gnn_config *config = options->config;
+        json_t *plan = plan_json(&l);
+        json_object_set_new(plan, "parameters",
+                            json_integer((json_int_t)culm_gnn_model_parameters(l.setup->model)));
+        json_object_set_new(plan, "intervals", json_integer((json_int_t)config->intervals));
+        json_object_set_new(plan, "servers", json_integer((json_int_t)config->servers));
+        json_object_set_new(plan, "parameter_servers",
+                            json_integer((json_int_t)config->parameter_servers));
+        json_object_set_new(plan, "workers", json_integer((json_int_t)config->worker_count));
+        *ret_plan = plan;
+        status = plan ? CULM_OK : no_memory(error);
+    }
+    release(&l);
+    return status;
 }
 
 int culm_gnn_launch_run(const struct culm_gnn_launch_options *options,

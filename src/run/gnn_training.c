@@ -163,19 +163,43 @@ static enum culm_status take_listen(struct culm_gnn_training *t,
     return status;
 }
 
+/* A trace starts and ends workers as processes of this machine. */
+static enum culm_status take_trace(struct culm_gnn_training *t,
+                                   const struct culm_gnn_training_options *options,
+                                   struct culm_error *error) {
+    if (!options->trace) {
+        return CULM_OK;
+    }
+    if (t->config.engine != CULM_GNN_LOCAL) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "--preempt-trace starts workers on this machine, and the engine of "
+                              "the configuration does elsewhere; leave it out, or set engine to "
+                              "local");
+    }
+    if (t->config.worker_count == 0 && !t->config.workers_auto) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "--preempt-trace starts workers, and with workers: 0 there are none; "
+                              "set workers to 1 or more");
+    }
+    t->launch.run.trace_path = options->trace;
+    t->launch.run.time_scale = options->time_scale > 0 ? options->time_scale : 1;
+    return CULM_OK;
+}
+
 static enum culm_status make(struct culm_gnn_training *t,
                              const struct culm_gnn_training_options *options,
                              struct culm_error *error) {
     enum culm_status status;
     if ((status = culm_launcher_options_init(&t->launch.run, error)) ||
         (status = load_config(t, options, error)) || (status = load_faults(t, options, error)) ||
-        (status = take_listen(t, options, error)) ||
+        (status = take_listen(t, options, error)) || (status = take_trace(t, options, error)) ||
         (status = culm_path_format(t->dir, error, "%s", options->dir)) ||
-        (status = check_dir(t, options->resume, error)) ||
+        (!(options->dry && !options->resume) && (status = check_dir(t, options->resume, error))) ||
         (status = culm_program_find(options->program, t->program, error))) {
         return status;
     }
     t->launch.faults = t->faults;
+    t->launch.plan_path = options->plan;
     t->launch.run.dir = t->dir;
     t->launch.run.resume = options->resume;
     t->launch.run.program = t->program;
@@ -226,6 +250,11 @@ void culm_gnn_training_watch(struct culm_gnn_training *training, struct culm_sin
                              struct culm_sink *screen) {
     training->launch.run.log = log;
     training->launch.run.screen = screen;
+}
+
+enum culm_status culm_gnn_training_plan(const struct culm_gnn_training *training, json_t **ret_plan,
+                                        struct culm_error *error) {
+    return culm_gnn_launch_plan(&training->launch, ret_plan, error);
 }
 
 int culm_gnn_training_go(struct culm_gnn_training *training, struct culm_error *ret_error) {

@@ -25,6 +25,10 @@ struct culm_gnn_training_options { /* borrowed until _free */
         *listen; /* "HOST:PORT" or as net/address.h has it; NULL: nobody joins from outside */
     const char *advertise; /* where they call, if that is another address; NULL: it is not */
     bool insecure;         /* it may be reached from other machines, in the clear */
+    const char *plan;      /* plan.json of another run, whose cut is taken; NULL: its own */
+    const char *trace;     /* by which workers come and go; NULL: as the configuration says */
+    double time_scale;     /* of the trace; 0: 1 */
+    bool dry;              /* culm_gnn_training_plan alone: a run may be in `dir` */
     void (*warning)(void *context, const char *text);
     void *context;
 };
@@ -38,6 +42,9 @@ int64_t culm_gnn_training_epochs(const struct culm_gnn_training *training);
 /* Where events go; either may be NULL. Borrowed until _free. */
 void culm_gnn_training_watch(struct culm_gnn_training *training, struct culm_sink *log,
                              struct culm_sink *screen);
+/* What a run would do, after all its checks; writes nothing. The caller's to free with json_decref. */
+enum culm_status culm_gnn_training_plan(const struct culm_gnn_training *training,
+                                        struct json_t **ret_plan, struct culm_error *error);
 /* Trains to the end; the exit code of the command. Once. */
 int culm_gnn_training_go(struct culm_gnn_training *training, struct culm_error *ret_error);
 /* The first time the run ends so that it can be resumed, the second time at once. From any thread,

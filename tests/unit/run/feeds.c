@@ -75,6 +75,7 @@ static void test_stopped(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_stalled), cmocka_unit_test(test_stopped)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_stalled),
+                                       cmocka_unit_test(test_stopped)};
     return cmocka_run_group_tests(tests, make_folder, drop_folder);
 }

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""What `culm gnn train` has in common with `culm train`: a dry run, the plan of another run, and preemption traces."""
+import json
+import os
+import shutil
+
+from gnn_harness import ENDLESS, Graphs
+from harness import Cases, changed, check, equal
+
+cases = Cases()
+graphs = Graphs(cases, "--vertices", "200", "--edges", "800", "--features", "8", "--classes", "3", "--seed", "2")
+CONFIG = {
+    "graph": {"path": graphs.path, "features": "as-is"},
+    "model": {"layers": 2, "width": 4},
+    "epochs": 6,
+    "intervals": 4,
+    "servers": 2,
+    "cluster": {"heartbeat_ms": 50, "suspect_ms": 20000},
+}
+
+
+def refused(bench, words, code, *parts):
+    """It ends before anything is written, with one line that has these parts."""
+    ended = bench.run(*words)
+    equal((ended.code, len(ended.err.splitlines())), (code, 1), f"exit code and lines of {ended.err!r}")
+    for part in parts:
+        check(part in ended.err, f"{part!r} is not in {ended.err!r}")
+    check(not os.path.exists(bench.path("run")), "something was written")
+
+
+def dry_run(bench):
+    words = graphs.words_of(bench, CONFIG, "run")
+    ended = bench.run(*words, "--dry-run")
+    equal((ended.code, ended.err), (0, ""), "exit code and standard error")
+    check(not os.path.exists(bench.path("run")), "a dry run wrote something")
+    dry = json.loads(ended.out)
+    equal((dry["servers"], dry["parameter_servers"], dry["workers"], dry["intervals"]), (2, 1, 0, 4), "what is planned")
+    plan = graphs.train(bench, CONFIG).one("plan")
+    for key in ("vertices", "edges", "cut_edges", "ghosts", "cut_sha256", "multiply_first", "aggregated"):
+        equal(dry[key], plan[key], f"{key} of the dry run and of the run")
+    ended = bench.run(*words[:-1], "--dry-run")  # a run is there now
+    equal((ended.code, len(ended.out.splitlines())), (0, 3), f"exit code and lines of {ended.out!r}")
+    check(f"edges cut: {plan['cut_edges']}, ghost rows: {plan['ghosts']}" in ended.out, f"it says {ended.out!r}")
+    ended = bench.run(*words, "--dry-run", "--set", "servers=9")
+    equal((ended.code, ended.out), (3, ""), "exit code and output of a wrong one")
+
+
+def plan_of_another(bench):
+    first = graphs.train(bench, CONFIG, "first")
+    plan = os.path.join(first.dir, "plan.json")
+    same = graphs.train(bench, changed(CONFIG, servers=1), "same", "--plan", plan)
+    equal((same.hashes(), same.one("plan")["cut_sha256"]), (first.hashes(), first.one("plan")["cut_sha256"]), "bits and cut")
+    again = graphs.train(bench, CONFIG, "first", "--resume", "--plan", plan)
+    equal(again.hashes(), first.hashes(), "bits of a resume")
+    words = graphs.words_of(bench, CONFIG, "run")
+    deeper = graphs.words_of(bench, changed(CONFIG, model={"layers": 3, "width": 4}), "run")
+    refused(bench, [*deeper, "--plan", plan], 3, plan, "multiply_first")
+    refused(bench, [*words, "--plan", bench.path("nowhere.json")], 3, "nowhere.json", "cut.npy")
+    alone = bench.path("alone")
+    os.mkdir(alone)
+    shutil.copy(plan, alone)
+    refused(bench, [*words, "--plan", os.path.join(alone, "plan.json")], 3, "cut.npy")
+    shutil.copy(os.path.join(first.dir, "cut.npy"), alone)
+    with open(os.path.join(alone, "plan.json"), "w", encoding="utf-8") as file:
+        file.write("{")
+    refused(bench, [*words, "--plan", os.path.join(alone, "plan.json")], 3, "plan.json")
+
+
+def traced(bench):
+    """Workers come and go as the trace says, none is started besides, and the bits stay."""
+    config = changed({**CONFIG, **ENDLESS}, workers=2)
+    trace = bench.path("trace.csv")
+    with open(trace, "w", encoding="ascii") as file:
+        file.write("0,add,a\n0,add,b\n30000,remove,a\n40000,remove,b\n50000,add,c\n80000,remove,c\n90000,add,d\n")
+    going = graphs.going(bench, config, "run", "--preempt-trace", trace, "--time-scale", "20")
+    going.wait(lambda: "d" in [event["name"] for event in going.came()], "the last of the trace")
+    going.more_epochs()
+    names = {event["node"]: event["name"] for event in going.came()}
+    lost = [event for event in going.told("lost") if event["role"] == "worker"]
+    # On a slow machine one may be taken away before it has joined.
+    equal({names[event["node"]] for event in lost}, set(names.values()) - {"d"}, "workers that were taken away")
+    check(lost and set(names.values()) <= set("abcd"), f"workers that came: {names}")
+    equal({event["cause"] for event in lost} - {"removed", "eof", "exit"}, set(), "other causes")
+    going.stop()
+    graphs.check_losses(bench, going, config)
+
+
+def trace_refused(bench):
+    trace = bench.path("trace.csv")
+    with open(trace, "w", encoding="ascii") as file:
+        file.write("0,add,a\n")
+    words = graphs.words_of(bench, CONFIG, "run")
+    refused(bench, [*words, "--preempt-trace", trace], 3, "workers: 0")
+    refused(bench, [*words, "--time-scale", "3"], 2, "--preempt-trace")
+    words = graphs.words_of(bench, changed(CONFIG, workers=1), "run")
+    refused(bench, [*words, "--preempt-trace", bench.path("none.csv")], 3, "none.csv")
+    elsewhere = changed(CONFIG, workers=1, engine="gearman", gearman={"server": "127.0.0.1:1"})
+    refused(bench, [*graphs.words_of(bench, elsewhere, "run"), "--preempt-trace", trace], 3, "engine")
+
+
+cases.add("a dry run", dry_run)
+cases.add("the plan of another run", plan_of_another)
+cases.add("workers come and go by a trace", traced)
+cases.add("traces that are refused", trace_refused)
+cases.run()
