@@ -95,6 +95,59 @@ size_t culm_edge_kept_for(const struct culm_edge_scheduler *scheduler, int32_t q
 void culm_edge_turns(const struct culm_edge_scheduler *scheduler, int32_t *ret_turn);
 bool culm_edge_all_there(const struct culm_edge_scheduler *scheduler, int32_t query);
 
+/* scheduler_events.c */
+
+void culm_edge_publish(struct culm_edge_scheduler *scheduler, json_t *take_event);
+/* "load" or "evict" of so many bytes. */
+void culm_edge_say_moved(struct culm_edge_scheduler *scheduler, const char *event, int32_t query,
+                         size_t bytes);
+/* why: it was dropped; NULL: it was answered. */
+void culm_edge_say_frame(struct culm_edge_scheduler *scheduler, int32_t query,
+                         const struct culm_edge_look *look, uint64_t done_ns, const char *why);
+void culm_edge_say_done(struct culm_edge_scheduler *scheduler, uint64_t now_ns);
+
+/* scheduler_frames.c */
+
+void culm_edge_hear_frame(struct culm_edge_scheduler *scheduler, int32_t from,
+                          const struct culm_message *message);
+void culm_edge_drop(struct culm_edge_scheduler *scheduler, int32_t query,
+                    const struct culm_edge_look *look, const char *why);
+/* Whether some frames are too old now; returns when the next will be. */
+uint64_t culm_edge_drop_too_old(struct culm_edge_scheduler *scheduler, uint64_t now_ns);
+/* Frames that nobody has yet to look at go. */
+void culm_edge_forget_seen(struct feed_state *feed);
+/* Frames of the batch are being looked at, or no longer. */
+void culm_edge_mark_run(struct culm_edge_scheduler *scheduler, bool begins);
+/* After another layout was taken: nobody wants the answers of those who are gone. */
+void culm_edge_forget_gone(struct culm_edge_scheduler *scheduler);
+
+/* scheduler_memory.c */
+
+size_t culm_edge_bytes_now(const struct culm_edge_scheduler *scheduler);
+/* Notes the most that there was. */
+void culm_edge_count_bytes(struct culm_edge_scheduler *scheduler);
+/* For tensors, beside frames and these activations. */
+size_t culm_edge_room_beside(const struct culm_edge_scheduler *scheduler, size_t activations);
+void culm_edge_set_activations(struct culm_edge_scheduler *scheduler, size_t bytes);
+/* The first `count` of victim[]. */
+void culm_edge_evict(struct culm_edge_scheduler *scheduler, int32_t count);
+/* At most so many bytes of tensors stay. `pinned`: bits of queries whose tensors must; `before`: only
+ * those go whose turn is later. False: not now. */
+bool culm_edge_make_room(struct culm_edge_scheduler *scheduler, size_t most_bytes, uint64_t pinned,
+                         int32_t before);
+/* Brings in the next tensor that the target lacks, if there is room. */
+void culm_edge_try_load(struct culm_edge_scheduler *scheduler, uint64_t now_ns);
+void culm_edge_load_done(struct culm_edge_scheduler *scheduler);
+
+static inline uint64_t culm_edge_now_ns(const struct culm_edge_scheduler *scheduler) {
+    return scheduler->o.world->ops->now_ns(scheduler->o.world);
+}
+
+static inline const struct culm_edge_query *
+culm_edge_query_of(const struct culm_edge_scheduler *scheduler, int32_t query) {
+    return &scheduler->layout->query[query];
+}
+
 static inline uint64_t culm_edge_due_ns(const struct culm_edge_scheduler *scheduler, int32_t query,
                                         const struct waiting_frame *frame) {
     return frame->at_ns + scheduler->layout->query[query].deadline_ns;

@@ -1,0 +1,154 @@
+/* The scheduler: tensors that are loaded and evicted, and the memory of activations. */
+#include "edge/scheduler_internal.h"
+
+#include "base/json.h"
+
+#define RETRY_NS 10000000ull /* after a load that failed; each time twice as long */
+#define RETRY_DOUBLINGS 7
+
+size_t culm_edge_bytes_now(const struct culm_edge_scheduler *scheduler) {
+    return scheduler->residency.bytes + scheduler->activation_bytes + scheduler->frame_bytes;
+}
+
+void culm_edge_count_bytes(struct culm_edge_scheduler *scheduler) {
+    size_t bytes = culm_edge_bytes_now(scheduler);
+    scheduler->most_bytes = bytes > scheduler->most_bytes ? bytes : scheduler->most_bytes;
+}
+
+size_t culm_edge_room_beside(const struct culm_edge_scheduler *scheduler, size_t activations) {
+    size_t taken = scheduler->frame_bytes + activations;
+    return scheduler->layout->limit_bytes > taken ? scheduler->layout->limit_bytes - taken : 0;
+}
+
+void culm_edge_set_activations(struct culm_edge_scheduler *scheduler, size_t bytes) {
+    scheduler->kept_bytes = bytes < scheduler->kept_bytes ? bytes : scheduler->kept_bytes;
+    if (bytes != scheduler->activation_bytes) {
+        scheduler->activation_bytes = bytes;
+        scheduler->o.exec->ops->activations(scheduler->o.exec, bytes);
+    }
+}
+
+/* Whose a tensor was, for events: the first of its users. */
+static int32_t owner_of(const struct culm_edge_scheduler *scheduler, int32_t tensor) {
+    uint64_t users = scheduler->residency.users[tensor];
+    return users ? __builtin_ctzll(users) : 0;
+}
+
+void culm_edge_evict(struct culm_edge_scheduler *scheduler, int32_t count) {
+    size_t bytes[CULM_EDGE_QUERIES_MAX] = {0};
+    for (int32_t v = 0; v < count; v++) {
+        int32_t tensor = scheduler->victim[v];
+        bytes[owner_of(scheduler, tensor)] += scheduler->layout->tensor_bytes[tensor];
+        scheduler->o.exec->ops->evict(scheduler->o.exec, tensor);
+        culm_edge_residency_set(&scheduler->residency, tensor, CULM_EDGE_ABSENT);
+    }
+    scheduler->totals.evictions += count;
+    for (int32_t q = 0; q < scheduler->layout->query_count; q++) {
+        if (bytes[q]) {
+            culm_edge_say_moved(scheduler, "evict", q, bytes[q]);
+        }
+    }
+}
+
+bool culm_edge_make_room(struct culm_edge_scheduler *scheduler, size_t most_bytes, uint64_t pinned,
+                         int32_t before) {
+    int32_t turn[CULM_EDGE_QUERIES_MAX];
+    if (scheduler->residency.bytes <= most_bytes) {
+        return true;
+    }
+    culm_edge_turns(scheduler, turn);
+    int32_t count =
+        culm_edge_residency_victims(&scheduler->residency, most_bytes, turn, pinned, before,
+                                    scheduler->plan.eviction, scheduler->victim);
+    if (count > 0) {
+        culm_edge_evict(scheduler, count);
+    }
+    return count >= 0;
+}
+
+static uint64_t pins(const struct culm_edge_scheduler *scheduler) {
+    uint64_t pinned = scheduler->running ? 1ull << scheduler->batch.query : 0;
+    pinned |= scheduler->target >= 0 ? 1ull << scheduler->target : 0;
+    return pinned | (scheduler->visiting >= 0 ? 1ull << scheduler->visiting : 0);
+}
+
+void culm_edge_try_load(struct culm_edge_scheduler *scheduler, uint64_t now_ns) {
+    int32_t target = scheduler->target, tensor = -1;
+    if (scheduler->loading || target < 0 || scheduler->query[target].retry_ns > now_ns) {
+        return;
+    }
+    const struct culm_edge_query *of = culm_edge_query_of(scheduler, target);
+    for (int32_t i = 0; i < of->tensor_count && tensor < 0; i++) {
+        tensor = scheduler->residency.state[of->tensor[i]] == CULM_EDGE_ABSENT ? of->tensor[i] : -1;
+    }
+    if (tensor < 0) {
+        return;
+    }
+    size_t bytes = scheduler->layout->tensor_bytes[tensor];
+    size_t room = culm_edge_room_beside(scheduler, scheduler->activation_bytes);
+    if (!scheduler->running && scheduler->residency.bytes + bytes > room) {
+        culm_edge_set_activations(scheduler, culm_edge_kept_for(scheduler, target, now_ns));
+        room = culm_edge_room_beside(scheduler, scheduler->activation_bytes);
+    }
+    if (room < bytes) {
+        return; /* when the batch has ended there is */
+    }
+    int32_t before = 0;
+    if (scheduler->running && scheduler->plan.patient) {
+        int32_t turn[CULM_EDGE_QUERIES_MAX];
+        culm_edge_turns(scheduler, turn);
+        before = turn[scheduler->batch.query];
+    }
+    uint64_t pinned = pins(scheduler);
+    if (!culm_edge_make_room(scheduler, room - bytes, pinned, before) &&
+        (scheduler->running || !culm_edge_make_room(scheduler, room - bytes, 1ull << target, 0))) {
+        return;
+    }
+    culm_edge_residency_set(&scheduler->residency, tensor, CULM_EDGE_LOADING);
+    culm_edge_count_bytes(scheduler);
+    scheduler->loading = true;
+    scheduler->load =
+        (struct culm_edge_load){.job = {.execute = scheduler->o.exec->ops->load,
+                                        .cost_ns = culm_edge_load_ns(scheduler->layout, bytes),
+                                        .owner = scheduler},
+                                .exec = scheduler->o.exec,
+                                .tensor = tensor,
+                                .query = target,
+                                .begin_ns = now_ns};
+    scheduler->load_end_ns = now_ns + scheduler->load.job.cost_ns;
+    scheduler->o.world->ops->io(scheduler->o.world, &scheduler->load.job);
+}
+
+void culm_edge_load_done(struct culm_edge_scheduler *scheduler) {
+    const struct culm_edge_load *load = &scheduler->load;
+    struct query_state *state = &scheduler->query[load->query];
+    uint64_t now = culm_edge_now_ns(scheduler);
+    scheduler->loading = false;
+    if (load->job.status != CULM_OK) {
+        culm_edge_residency_set(&scheduler->residency, load->tensor, CULM_EDGE_ABSENT);
+        state->retry_ns = now + (RETRY_NS << (state->failures < RETRY_DOUBLINGS ? state->failures
+                                                                                : RETRY_DOUBLINGS));
+        state->failures++;
+        state->totals.failures++;
+        scheduler->target = scheduler->target == load->query ? -1 : scheduler->target;
+        culm_edge_publish(
+            scheduler, json_pack("{s:s, s:o, s:o}", "event", "load_failed", "query",
+                                 culm_json_text(culm_edge_query_of(scheduler, load->query)->name),
+                                 "error", culm_json_text(load->job.error.text)));
+        return;
+    }
+    scheduler->o.exec->ops->loaded(scheduler->o.exec, load, now - load->begin_ns);
+    culm_edge_residency_set(&scheduler->residency, load->tensor, CULM_EDGE_RESIDENT);
+    state->load_bytes += scheduler->layout->tensor_bytes[load->tensor];
+    scheduler->totals.loaded_bytes += (int64_t)scheduler->layout->tensor_bytes[load->tensor];
+    scheduler->totals.loads++;
+    if (culm_edge_all_there(scheduler, load->query) && state->load_bytes) {
+        state->failures = 0;
+        culm_edge_say_moved(scheduler, "load", load->query, state->load_bytes);
+        state->load_bytes = 0;
+    }
+    if (!scheduler->residency.users[load->tensor]) { /* its last user went while it came */
+        scheduler->victim[0] = load->tensor;
+        culm_edge_evict(scheduler, 1);
+    }
+}
