@@ -78,6 +78,7 @@ enum culm_status culm_judge_now(struct culm_judge *judge, float *const *value,
     int64_t batch = judge->runner.batch;
     bool ok = true;
     load(judge, value);
+    wanted = frames->right ? frames->right : wanted;
     culm_accuracy_clear(judge->accuracy);
     for (int64_t i = 0; i < frames->count && status == CULM_OK && ok; i++) {
         if (i % batch == 0) {
@@ -123,6 +124,7 @@ enum culm_status culm_judge_surer(struct culm_judge *judge, float *const *value,
         ok = (accuracy[s] = culm_accuracy_new(judge->model->vision->kind)) != NULL;
     }
     load(judge, value);
+    wanted = frames->right ? frames->right : wanted;
     for (int64_t i = 0; i < frames->count && status == CULM_OK && ok; i++) {
         if (i % batch == 0) {
             run(judge, frames, i);

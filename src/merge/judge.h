@@ -12,8 +12,9 @@
 struct culm_merge_frames {
     float *image; /* [count,h,w,c], as the model reads it */
     int64_t count;
-    int32_t width, height; /* of the frames before they were stretched */
-    const int32_t *label;  /* [count]; NULL: the original's answers are what is wanted */
+    int32_t width, height;           /* of the frames before they were stretched */
+    const int32_t *label;            /* [count]; NULL: the original's answers are what is wanted, */
+    const struct culm_answer *right; /* [count] but where these are there: boxes, points */
 };
 
 struct culm_judge {
@@ -36,12 +37,12 @@ enum culm_status culm_judge_answer(struct culm_judge *judge, float *const *value
                                    const struct culm_merge_frames *frames,
                                    struct culm_answer *ret_answer, struct culm_error *error);
 /* The accuracy of the model as it is now; `wanted` is what the original answers. Where frames have
- * labels they count instead. */
+ * labels or right answers they count instead. */
 enum culm_status culm_judge_now(struct culm_judge *judge, float *const *value,
                                 const struct culm_merge_frames *frames,
                                 const struct culm_answer *wanted, double *ret_accuracy,
                                 struct culm_error *error);
-/* A detector's accuracy on frames without labels for each of by[count]: if that were added to the
+/* A detector's accuracy on frames for each of by[count]: if that were added to the
  * objectness of all boxes. */
 enum culm_status culm_judge_surer(struct culm_judge *judge, float *const *value,
                                   const struct culm_merge_frames *frames,

@@ -127,7 +127,8 @@ static const struct culm_config_row query_rows[] = {
     CULM_CONFIG_TEXT(
         "labels", Q, labels, "", "a path", CULM_CONFIG_EMPTY | CULM_CONFIG_RESUMABLE,
         "for classifiers: an IDX file of labels, or `folders` where each label is the number of "
-        "the picture's folder; none: the original model's answers are right"),
+        "the picture's folder; for boxes and landmarks: a line of JSON for each frame, as `culm "
+        "predict --json` writes; none: the original model's answers are right"),
     CULM_CONFIG_REAL("target", Q, target, "0.95", 0, 1, CULM_CONFIG_ABOVE,
                      "share of the original's accuracy that must remain"),
     CULM_CONFIG_REAL("deadline_ms", Q, deadline_ms, "200", 0.001, 3600000, CULM_CONFIG_RESUMABLE,

@@ -134,6 +134,11 @@ static enum culm_status read_labels(const struct culm_edge_catalog *catalog, int
     const struct culm_edge_taken *taken = &answers->taken[config->feed_index];
     struct culm_feed *feed = NULL;
     struct culm_feed_frame frame;
+    if (culm_right_is_for(catalog->entry[q].model)) {
+        return culm_right_read(config->labels, catalog->workload.feeds[config->feed_index].name,
+                               taken->first + taken->count, catalog->entry[q].model,
+                               &answers->right[q], error);
+    }
     enum culm_status status = open_feed(catalog, config->feed_index, config->labels, &feed, error);
     answers->label[q] = calloc((size_t)taken->count + 1, sizeof *answers->label[q]);
     if (status == CULM_OK && !answers->label[q]) {
@@ -221,6 +226,7 @@ void culm_edge_answers_release(const struct culm_edge_catalog *catalog,
         }
         free(answers->answer[q]);
         free(answers->label[q]);
+        culm_right_release(&answers->right[q]);
     }
     *answers = (struct culm_edge_answers){0};
 }
@@ -236,6 +242,9 @@ enum culm_status culm_edge_answers_accuracy(const struct culm_edge_catalog *cata
     const struct culm_edge_taken *taken = &originals->taken[entry->config->feed_index];
     const struct culm_answer *right = originals->answer[query];
     const struct culm_answer *said = given && given->answer[query] ? given->answer[query] : right;
+    if (originals->right[query].answer) {
+        right = originals->right[query].answer + taken->first;
+    }
     if (!right) {
         return CULM_ERR_NOT_FOUND;
     }

@@ -9,6 +9,7 @@
 #define CULM_RUN_EDGE_ANSWERS_H
 
 #include "run/edge_catalog.h"
+#include "run/right.h"
 #include "vision/boxes.h"
 
 /* Frames of a feed at most, of those that were held out. */
@@ -26,6 +27,8 @@ struct culm_edge_answers {
     struct culm_answer
         *answer[CULM_EDGE_QUERIES_MAX];    /* [count of the feed]; NULL: no model is there */
     int32_t *label[CULM_EDGE_QUERIES_MAX]; /* [count]; NULL: none */
+    struct culm_right
+        right[CULM_EDGE_QUERIES_MAX]; /* of all frames, where answers are boxes or points */
 };
 
 /* Of the originals, on `most` frames of each feed at most; where a model or its weights are not there,

@@ -21,6 +21,7 @@
 #include "run/edge_commands.h"
 #include "run/edge_forms.h"
 #include "run/prediction.h"
+#include "run/right.h"
 #include "run/rundir.h"
 #include "vision/boxes.h"
 #include "vision/picture.h"
@@ -92,6 +93,7 @@ struct edge_query {
     bool by_folder; /* labels are numbers of folders */
     uint8_t *label; /* [label_count] of the feed's frames, by source; NULL: none; owned */
     int64_t label_count;
+    struct culm_right right; /* of boxes and points, by source */
     /* [entry->part_count] sources of its own weights, and of those that the package has for it; owned */
     int32_t *original, *merged;
     bool own_tensors;            /* both are of these, which have been written */
@@ -305,6 +307,9 @@ void culm_edge_running_compute(struct culm_edge_running *run, struct edge_query 
                                int32_t size, int32_t from, uint64_t *ret_ns);
 /* What is right on a frame, by the labels of the query; -1: it has none there. */
 int32_t culm_edge_running_label(const struct edge_query *query, const struct edge_frame *frame);
+/* Where answers are boxes or points; NULL: nothing is known of the frame. */
+const struct culm_answer *culm_edge_running_right(const struct edge_query *query,
+                                                  const struct edge_frame *frame);
 /* A frame as the query's model reads it. */
 struct culm_frame culm_edge_running_pixels(const struct culm_edge_running *run,
                                            const struct edge_query *query,

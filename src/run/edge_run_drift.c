@@ -254,14 +254,19 @@ static void check_drift(struct culm_edge_running *run, struct edge_query *query,
 /* What both have said of a frame. False: out of memory, or there is no label where others have one. */
 static bool add_sample(struct edge_query *query, const struct culm_answer *said,
                        const struct culm_answer *original, const struct edge_frame *frame) {
-    bool labels = query->label || query->by_folder;
+    bool labels = query->label || query->by_folder || query->right.answer;
     query->drift = query->drift ? query->drift : culm_accuracy_new(said->kind);
     query->own = query->own || !labels ? query->own : culm_accuracy_new(said->kind);
     if (!query->drift || (labels && !query->own)) {
         return false;
     }
-    if (!labels || said->kind != CULM_ANSWER_CLASSES) {
+    if (!labels) {
         return culm_accuracy_add(query->drift, said, original, frame->width);
+    }
+    if (query->right.answer) {
+        const struct culm_answer *right = culm_edge_running_right(query, frame);
+        return right && culm_accuracy_add(query->drift, said, right, frame->width) &&
+               culm_accuracy_add(query->own, original, right, frame->width);
     }
     int32_t label = culm_edge_running_label(query, frame);
     return label >= 0 && culm_accuracy_add_label(query->drift, said, label) &&

@@ -334,6 +334,11 @@ int32_t culm_edge_running_label(const struct edge_query *query, const struct edg
     return query->by_folder ? frame->folder : -1;
 }
 
+const struct culm_answer *culm_edge_running_right(const struct edge_query *query,
+                                                  const struct edge_frame *frame) {
+    return frame->source < query->right.count ? &query->right.answer[frame->source] : NULL;
+}
+
 static void settled(struct culm_edge_exec *exec, int32_t number, const struct culm_edge_look *look,
                     const struct culm_edge_batch *batch) {
     struct culm_edge_running *run = self(exec);
@@ -358,13 +363,19 @@ static void settled(struct culm_edge_exec *exec, int32_t number, const struct cu
     }
     query->latest.kind = query->entry->model->kind;
     const int32_t label = frame ? culm_edge_running_label(query, frame) : -1;
+    const struct culm_answer *right = frame ? culm_edge_running_right(query, frame) : NULL;
     if (label >= 0) {
         query->accuracy =
             query->accuracy ? query->accuracy : culm_accuracy_new(CULM_ANSWER_CLASSES);
         if (query->accuracy) {
             (void)culm_accuracy_add_label(query->accuracy, &query->latest, label);
         }
-    } else if (frame) {
+    } else if (right) {
+        query->accuracy = query->accuracy ? query->accuracy : culm_accuracy_new(query->latest.kind);
+        if (query->accuracy) {
+            (void)culm_accuracy_add(query->accuracy, &query->latest, right, frame->width);
+        }
+    } else if (frame && !query->right.answer) {
         culm_edge_running_given(run, number, look->frame, frame->width, &query->latest);
     }
     if (frame && batch) {

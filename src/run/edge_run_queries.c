@@ -93,6 +93,7 @@ void culm_edge_running_release_query(struct edge_query *query) {
         close(query->samples - 1);
     }
     free(query->label);
+    culm_right_release(&query->right);
     free(query->original);
     free(query->merged);
     free(query->source);
@@ -149,7 +150,8 @@ int64_t culm_edge_running_frames(const struct culm_feed_config *config,
 static enum culm_status read_labels(struct culm_edge_running *run, struct edge_query *query,
                                     struct culm_error *error) {
     const char *labels = query->entry->config->labels;
-    query->by_folder = labels && strcmp(labels, "folders") == 0;
+    const bool right = labels && culm_right_is_for(query->entry->model);
+    query->by_folder = labels && !right && strcmp(labels, "folders") == 0;
     if (!labels || query->by_folder) {
         return CULM_OK;
     }
@@ -158,6 +160,10 @@ static enum culm_status read_labels(struct culm_edge_running *run, struct edge_q
         const struct culm_edge_stop stop = {.asked = culm_edge_running_signalled};
         feed->frames = culm_edge_running_frames(feed->config, &stop);
         feed->counted = true;
+    }
+    if (right) {
+        return culm_right_read(labels, feed->config->name, feed->frames, query->entry->model,
+                               &query->right, error);
     }
     return culm_feed_read_labels(feed->config->name, labels, feed->frames, &query->label,
                                  &query->label_count, error);

@@ -369,10 +369,11 @@ static enum culm_status measure_agreement(struct culm_merging *m, size_t q, stru
                                           struct culm_error *error) {
     struct culm_merge_frames held = m->in.set[m->in.set_of[q]].part[CULM_MERGE_HELD];
     to->agreed[q] = to->merged[q];
-    if (!held.label) {
+    if (!held.label && !held.right) {
         return CULM_OK; /* it is the same */
     }
     held.label = NULL;
+    held.right = NULL;
     return culm_judge_now(&m->judge[q], m->models[m->in.model_of[q]]->value, &held, to->wanted[q],
                           &to->agreed[q], error);
 }

@@ -4,6 +4,7 @@
 #include "base/words.h"
 #include "data/feed.h"
 #include "run/feeds.h"
+#include "run/right.h"
 #include "run/vision_open.h"
 #include "vision/picture.h"
 
@@ -158,7 +159,8 @@ static enum culm_status open_feed(const struct culm_merge_inputs *in,
                                   const struct culm_merge_set *set, struct culm_feed **ret_feed,
                                   struct culm_error *error) {
     const struct culm_feed_config *config = &in->workload->feeds[set->feed];
-    const struct culm_feed_options options = culm_feed_options_of(config, set->labels);
+    const struct culm_feed_options options =
+        culm_feed_options_of(config, set->right_for ? NULL : set->labels);
     return culm_feed_open(&options, ret_feed, error);
 }
 
@@ -210,7 +212,14 @@ static enum culm_status make_room(struct culm_merge_set *set, const struct divis
         if (!set->part[part].image || !set->label[part]) {
             return no_memory(error);
         }
-        set->part[part].label = set->labels ? set->label[part] : NULL;
+        set->part[part].label = set->labels && !set->right_for ? set->label[part] : NULL;
+        if (set->right_for && part != CULM_MERGE_FIT) {
+            set->right[part] = calloc(count + 1, sizeof *set->right[part]);
+            set->part[part].right = set->right[part];
+            if (!set->right[part]) {
+                return no_memory(error);
+            }
+        }
     }
     return CULM_OK;
 }
@@ -221,7 +230,7 @@ static enum culm_status take_frame(struct culm_merge_set *set, const struct culm
     const struct culm_frame picture = {frame->data, frame->stride, frame->width, frame->height,
                                        frame->channels};
     int64_t one = (int64_t)set->input.width * set->input.height * set->input.channels;
-    if (set->labels && frame->label < 0) {
+    if (set->labels && !set->right_for && frame->label < 0) {
         return culm_error_set(error, CULM_ERR_CONFIG, "feed '%s': frame %lld has no label", feed,
                               (long long)frame->number);
     }
@@ -239,8 +248,13 @@ static enum culm_status read_set(const struct culm_merge_inputs *in, struct culm
     int64_t met[CULM_MERGE_PARTS] = {0}; /* frames of each part so far */
     struct culm_feed *feed = NULL;
     struct culm_feed_frame frame;
+    struct culm_right right = {0};
     int64_t all;
     enum culm_status status = count_frames(in, set, stop, &all, error);
+    if (status == CULM_OK && set->right_for) {
+        status = culm_right_read(set->labels, in->workload->feeds[set->feed].name, all,
+                                 set->right_for, &right, error);
+    }
     if (status == CULM_OK) {
         divide(&in->workload->merge, &set->input, all, &d);
         status = make_room(set, &d, error);
@@ -255,9 +269,14 @@ static enum culm_status read_set(const struct culm_merge_inputs *in, struct culm
         if (taken < d.count[part] && met[part] == taken * d.total[part] / d.count[part] &&
             status == CULM_OK) {
             status = take_frame(set, &frame, part, in->workload->feeds[set->feed].name, error);
+            if (status == CULM_OK && set->right[part]) { /* it is the set's now */
+                set->right[part][taken] = right.answer[i];
+                right.answer[i] = (struct culm_answer){0};
+            }
         }
         met[part]++;
     }
+    culm_right_release(&right);
     culm_feed_close(feed);
     return status == CULM_ERR_CLOSED
                ? culm_error_set(error, CULM_ERR_CHANGED, "feed '%s': it became shorter meanwhile",
@@ -271,7 +290,7 @@ static enum culm_status check_labels(const struct culm_merge_inputs *in, size_t 
     const struct culm_query_config *query = &in->workload->queries[q];
     const struct culm_vision_model *vision = in->vision[in->model_of[q]];
     const struct culm_merge_set *set = &in->set[in->set_of[q]];
-    for (int part = 0; part < CULM_MERGE_PARTS && query->labels; part++) {
+    for (int part = 0; part < CULM_MERGE_PARTS && query->labels && !set->right_for; part++) {
         for (int64_t i = 0; i < set->part[part].count; i++) {
             if (set->label[part][i] >= vision->classes) {
                 return culm_error_set(error, CULM_ERR_CONFIG,
@@ -337,21 +356,25 @@ enum culm_status culm_merge_inputs_read(struct culm_merge_inputs *in,
         const struct culm_query_config *query = &in->workload->queries[q];
         const struct culm_vision_input *input = &in->vision[in->model_of[q]]->input;
         int32_t s = 0;
-        if (query->labels && in->vision[in->model_of[q]]->kind != CULM_ANSWER_CLASSES) {
-            return culm_error_set(error, CULM_ERR_CONFIG,
-                                  "query '%s': '%s' does not answer with classes; leave labels out",
-                                  query->name, query->model);
-        }
-        while (s < in->sets && (in->set[s].feed != query->feed_index ||
-                                !culm_words_same(in->set[s].labels, query->labels) ||
-                                !same_input(&in->set[s].input, input))) {
+        const struct culm_vision_model *right_for =
+            query->labels && culm_right_is_for(in->vision[in->model_of[q]])
+                ? in->vision[in->model_of[q]]
+                : NULL;
+        while (s < in->sets &&
+               (in->set[s].feed != query->feed_index || in->set[s].right_for != right_for ||
+                !culm_words_same(in->set[s].labels, query->labels) ||
+                !same_input(&in->set[s].input, input))) {
             s++;
         }
         in->set_of[q] = s;
         if (s == in->sets) {
-            in->set[in->sets++] = (struct culm_merge_set){
-                .feed = query->feed_index, .labels = query->labels, .input = *input};
+            in->set[in->sets++] = (struct culm_merge_set){.feed = query->feed_index,
+                                                          .labels = query->labels,
+                                                          .right_for = right_for,
+                                                          .input = *input};
             status = read_set(in, &in->set[s], stop, error);
+            status =
+                status && right_for ? culm_error_prefix(error, "query '%s'", query->name) : status;
         }
         status = status == CULM_OK ? check_labels(in, q, error) : status;
     }
@@ -369,8 +392,12 @@ void culm_merge_inputs_release(struct culm_merge_inputs *in) {
     }
     for (int32_t s = 0; s < in->sets; s++) {
         for (int part = 0; part < CULM_MERGE_PARTS; part++) {
+            for (int64_t i = 0; i < in->set[s].part[part].count && in->set[s].right[part]; i++) {
+                culm_answer_release(&in->set[s].right[part][i]);
+            }
             free(in->set[s].part[part].image);
             free(in->set[s].label[part]);
+            free(in->set[s].right[part]);
         }
     }
     free(in->vision);

@@ -19,11 +19,13 @@ enum culm_merge_part { CULM_MERGE_FIT, CULM_MERGE_CHECK, CULM_MERGE_HELD, CULM_M
 
 /* Frames of a feed as an input wants them. */
 struct culm_merge_set {
-    int32_t feed;       /* of the workload */
-    const char *labels; /* of the query; NULL: none */
+    int32_t feed;                              /* of the workload */
+    const char *labels;                        /* of the query; NULL: none */
+    const struct culm_vision_model *right_for; /* whose boxes or points they are; NULL: numbers */
     struct culm_vision_input input;
     struct culm_merge_frames part[CULM_MERGE_PARTS];
     int32_t *label[CULM_MERGE_PARTS];
+    struct culm_answer *right[CULM_MERGE_PARTS]; /* [count of the part]; of what is not fitted to */
 };
 
 struct culm_merge_inputs {

@@ -209,6 +209,50 @@ def own_labels(bench):
               f"{count} labels: {ended.code}: {ended.err}")
 
 
+def labels_of_boxes(bench):
+    """What is right of a detector is a line a frame, as `predict` writes it: `merge`, `run`, its checks for drift, and `bench` go by that."""
+    a, b = two_models(bench)
+    for name in "ab":
+        said = bench.run("predict", name + ".cfg", bench.path("pictures"), "--score", "0.05", "--json").out
+        with open(bench.path(f"{name}.jsonl"), "w", encoding="utf-8") as file:
+            file.write(said)
+    path = workload(bench, [("one", "a"), ("two", "b"), ("other", "a")], edge="originals: never, memory: all, drift: {every_s: 0.5, frames: 4}")
+    words = [path]
+    for number, name in enumerate("abb"):  # those of the first model, of the second, and of the second for the first once more
+        words += ["--set", f"queries[{number}].labels={bench.path(name)}.jsonl"]
+    ended = bench.run("merge", *words, "--out", bench.path("none"), "--json", "--set", "merge.method=none")
+    equal(ended.code, 0, f"exit code of merge: {ended.err}")
+    merged = {query["query"]: query for query in json.loads(ended.out.splitlines()[-1])["queries"]}
+    equal([merged[name]["original"] for name in ("one", "two")], [1, 1], "accuracies of the originals by labels that are theirs")
+    check(merged["other"]["original"] < 0.5 and merged["other"]["agreement"] == 1, f"by another's labels: {merged['other']}")
+    package = shared(a, b, {"conv0.weight", "conv1.weight", "conv2.weight"})
+    publish(bench.path("package"), 1, package)
+    process = begin(bench, *words, "--package", bench.path("package"))
+
+    def checks(query):
+        return [event for event in events_of(process.out) if event["event"] == "drift" and event["query"] == query]
+    until(process, "it to go back by its labels", lambda: any(event["action"] == "reverted" for event in checks("two")))
+    _, done = end(bench, process)
+    equal({event["by"] for event in checks("two")}, {"labels"}, "what checks go by")
+    check(all(event["promised"] == 0.95 for event in checks("two")), f"promised, where the original is always right: {checks('two')}")
+    by = {query["query"]: query["accuracy"] for query in done["queries"]}
+    check(by["one"] == 1 and by["two"] < 0.9 and by["other"] < 0.5, f"accuracies of a run: {by}")
+    ended = bench.run("edge", "bench", *words, "--json", "--frames", "50", "--profile", os.path.join(process.out, "profile.json"))
+    cell = json.loads(ended.out.splitlines()[-1])  # load-free, 30 frames a second in 400 ms
+    told_of = {query["query"]: query["accuracy"] for query in cell["queries"]}
+    check(told_of["one"] > 0.5 > told_of["other"], f"accuracies in the grid: {told_of}")
+    with open(bench.path("a.jsonl"), encoding="utf-8") as file:
+        text = file.read()
+    for name, broken, says in [("cut", text[:-20], "line 6"), ("short", "".join(text.splitlines(True)[:5]), "5 lines, but the feed has 6"),
+                               ("classes", text.replace('"boxes"', '"classes"'), 'no "boxes"'),
+                               ("index", text.replace('"class":1', '"class":7'), "a class 7, and the model has 2")]:
+        with open(bench.path(name), "w", encoding="utf-8") as file:
+            file.write(broken)
+        for command in (["merge", path, "--out", bench.path("refused")], ["edge", "run", path, "--out", bench.path("refused")]):
+            ended = bench.run(*command, "--set", f"queries[0].labels={bench.path(name)}")
+            check(ended.code == 3 and len(ended.err.splitlines()) == 1 and says in ended.err, f"{command[:2]}, {name}: {ended.code}: {ended.err}")
+
+
 def too_little(bench):
     two_models(bench)
     path = workload(bench, [("one", "a")])
@@ -357,6 +401,7 @@ cases.add("two queries of one model on one feed run it once", twins)
 cases.add("what models begin with is run once, and answers have the bits of private runs", prefixes)
 cases.add("a memory cgroup just above the limit", cgroup)
 cases.add("labels are a query's own", own_labels)
+cases.add("labels of boxes are right answers", labels_of_boxes)
 cases.add("a limit below the model", too_little)
 cases.add("the arena, seen from outside", arena)
 cases.add("loads take no memory beside the limit", loads_take_no_more)

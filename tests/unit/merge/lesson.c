@@ -21,7 +21,7 @@ static struct culm_lesson *make(struct culm_lesson *lesson,
 static void test_a_slot_each(void **state) {
     (void)state;
     static float image[FRAMES] = {10, 11, 12, 13};
-    const struct culm_merge_frames frames = {image, FRAMES, 100, 50, NULL};
+    const struct culm_merge_frames frames = {image, FRAMES, 100, 50, NULL, NULL};
     struct culm_lesson lesson;
     struct culm_wanted wanted[SLOTS];
     float got;
@@ -70,7 +70,7 @@ static void test_labels_come_first(void **state) {
     static float image[FRAMES];
     static const int32_t label[FRAMES] = {3, 2, 1, 0};
     for (int with = 0; with < 2; with++) {
-        const struct culm_merge_frames frames = {image, FRAMES, 1, 1, with ? label : NULL};
+        const struct culm_merge_frames frames = {image, FRAMES, 1, 1, with ? label : NULL, NULL};
         struct culm_lesson lesson;
         struct culm_wanted wanted;
         float got;

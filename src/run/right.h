@@ -1,0 +1,30 @@
+/*
+ * Right answers to the frames of a feed: labels of detectors and of landmarks.
+ *
+ * A file with a line of JSON for each frame, in their order, as `culm predict --json` and `culm edge run` write them:
+ * {"boxes": [{"class", "x", "y", "width", "height"}, ...]} or {"points": [{"x", "y"}, ...]}, in pixels of the frame. "frame", if it is
+ * there, is the number of the frame, or 0 in each line as for pictures; what else is there is not looked at.
+ *
+ * Thread: constant once it is read.
+ */
+#ifndef CULM_RUN_RIGHT_H
+#define CULM_RUN_RIGHT_H
+
+#include "vision/boxes.h"
+
+struct culm_right {
+    struct culm_answer *answer; /* [count]; NULL: none */
+    int64_t count;
+};
+
+/* Whether what the model answers is told from right answers; classes are told from numbers
+ * [data/feed.h]. */
+bool culm_right_is_for(const struct culm_vision_model *model);
+/* For a model whose classes or points they are, and a feed `name` with so many frames (-1: it is not known).
+ * CULM_ERR_CONFIG for what is no such file, or of other frames or for another model; CULM_ERR_MEMORY. */
+enum culm_status culm_right_read(const char *path, const char *name, int64_t frames,
+                                 const struct culm_vision_model *model,
+                                 struct culm_right *ret_right, struct culm_error *error);
+void culm_right_release(struct culm_right *right); /* fine on a zeroed struct */
+
+#endif
