@@ -1,6 +1,7 @@
 /* A choice of layouts. See choice.h. */
 #include "edge/choice.h"
 
+#include "edge/less.h"
 #include "edge/trial.h"
 
 /* Nothing is ever loaded twice, and no other layout would compute less. */
@@ -51,7 +52,8 @@ static enum culm_status look_at_all(const struct culm_edge_layout *const *layout
                                     struct tried *best, struct culm_error *error) {
     for (int32_t i = 0; i < count; i++) {
         struct tried tried = {0};
-        how.other = best->found ? &best->plan : NULL;
+        how.other = &best->plan;
+        how.others = best->found;
         enum culm_status status = try_one(layout[i], &how, &tried, error);
         if (status == CULM_ERR_CONFIG && (best->found || i + 1 < count)) {
             culm_error_clear(error);
@@ -75,33 +77,144 @@ static enum culm_status look_at_all(const struct culm_edge_layout *const *layout
     return CULM_OK;
 }
 
+/* --- with plans near the best ones ---------------------------------------------------------------- */
+
+#define LESS 3            /* ways of sharing less */
+#define STARTS (LESS + 4) /* plans to begin with */
+#define LESS_TRIES(tries) ((tries) / 4)
+
+/* Plans to begin with, from other layouts of the same queries. */
+struct starts {
+    struct culm_edge_plan plan[STARTS];
+    int32_t count;
+};
+
+static void begin_with(struct starts *starts, const struct tried *tried) {
+    if (tried->found && starts->count < STARTS) {
+        starts->plan[starts->count++] = tried->plan;
+    }
+}
+
+/* Plans of the layout as if it shared less; nothing at all only where that has not been looked at. */
+static enum culm_status share_less(const struct culm_edge_layout *layout, bool nothing,
+                                   struct culm_edge_plan_options how, struct starts *starts,
+                                   struct culm_error *error) {
+    enum culm_status status = CULM_OK;
+    int32_t tries = how.tries;
+    how.other = NULL;
+    how.others = 0;
+    for (int32_t i = nothing ? 0 : 1; i < LESS && status == CULM_OK; i++) {
+        struct culm_edge_less less;
+        struct tried tried = {0};
+        how.tries = i > 0 ? LESS_TRIES(tries) : tries;
+        status = culm_edge_less_init(&less, layout, (double)i / LESS);
+        if (status == CULM_OK) {
+            status = try_one(&less.layout, &how, &tried, error);
+            begin_with(starts, &tried);
+        } else {
+            culm_error_set(error, status, "out of memory for a plan");
+        }
+        culm_edge_less_release(&less);
+    }
+    return status;
+}
+
+/* By plans near the best one. */
+static enum culm_status look_near(const struct culm_edge_layout *layout,
+                                  struct culm_edge_plan_options how, const struct starts *starts,
+                                  struct tried *ret_tried, struct culm_error *error) {
+    how.other = starts->plan;
+    how.others = starts->count;
+    enum culm_status status = try_one(layout, &how, ret_tried, error);
+    if (status == CULM_ERR_CONFIG) { /* less fits */
+        culm_error_clear(error);
+        status = CULM_OK;
+    }
+    return status;
+}
+
+/* By what is to decide in the end. */
+static enum culm_status weigh(const struct culm_edge_layout *layout,
+                              const struct culm_edge_plan_options *how, struct tried *tried,
+                              struct culm_error *error) {
+    enum culm_status status =
+        how->frames > 0 && tried->found
+            ? culm_edge_trial_of_frames(layout, &tried->plan, how->frames, &tried->trial)
+            : CULM_OK;
+    return status ? culm_error_set(error, status, "out of memory for a plan") : CULM_OK;
+}
+
+/* A layout that is looked at once more, from other beginnings. */
+static enum culm_status look_again(const struct culm_edge_layout *layout, bool nothing,
+                                   const struct culm_edge_plan_options *how, struct starts *starts,
+                                   struct tried *ret_tried, struct culm_error *error) {
+    bool shares = false;
+    enum culm_status status = culm_edge_shares_any(layout, &shares);
+    if (status != CULM_OK) {
+        return culm_error_set(error, status, "out of memory for a plan");
+    }
+    if (!shares || culm_edge_asked_to_stop(how->stop)) {
+        return CULM_OK;
+    }
+    status = share_less(layout, nothing, *how, starts, error);
+    return status ? status : look_near(layout, *how, starts, ret_tried, error);
+}
+
+/* What takes long is done for the first of them, as if it were alone; for the best; and for the one in which most
+ * is shared: there is most to find. */
+static enum culm_status look_longer(const struct culm_edge_layout *const *layout, int32_t count,
+                                    const struct culm_edge_plan_options *how, int32_t *chosen,
+                                    struct tried *best, struct culm_error *error) {
+    enum { FIRST, FIRST_AGAIN, BEST, LAST, LAST_AGAIN, WITHOUT, LOOKS };
+    const int32_t last = count - 1,
+                  at[LOOKS] = {0, 0, *chosen, last, last, *chosen}; /* the layout of each look */
+    struct tried found[LOOKS] = {{.found = false}};
+    struct starts starts = {.count = 0};
+    const bool enough = is_enough(layout, count, *chosen);
+    enum culm_status status = look_near(layout[0], *how, &starts, &found[FIRST], error);
+    begin_with(&starts, &found[FIRST]);
+    if (status == CULM_OK) {
+        struct starts of_first = starts;
+        status = look_again(layout[0], true, how, &of_first, &found[FIRST_AGAIN], error);
+    }
+    for (int look = BEST; look <= LAST && status == CULM_OK && last > 0; look++) {
+        struct starts one = {.count = 0};
+        bool again = look == LAST && (enough || at[BEST] == last);
+        begin_with(&one, look == LAST && found[BEST].found ? &found[BEST] : best);
+        if (!again && !culm_edge_asked_to_stop(how->stop)) {
+            status = look_near(layout[at[look]], *how, &one, &found[look], error);
+        }
+        begin_with(&starts, &found[look]);
+    }
+    if (status == CULM_OK && last > 0 && !enough) {
+        status = look_again(layout[last], false, how, &starts, &found[LAST_AGAIN], error);
+    }
+    if (culm_edge_asked_to_stop(how->stop)) { /* there was no time to look at what led to it */
+        found[WITHOUT] = *best;
+    }
+    best->found = false;
+    for (int look = 0; look < LOOKS && status == CULM_OK; look++) {
+        status = weigh(layout[at[look]], how, &found[look], error);
+        if (status == CULM_OK && found[look].found && better(&found[look], best, false)) {
+            *chosen = at[look];
+            *best = found[look];
+        }
+    }
+    return status;
+}
+
 enum culm_status culm_edge_choose(const struct culm_edge_layout *const *layout, int32_t count,
                                   const struct culm_edge_plan_options *options, int32_t *ret_chosen,
                                   struct culm_edge_plan *ret_plan, struct culm_error *error) {
     struct culm_edge_plan_options how = *options;
     struct tried best = {0};
     int32_t chosen = 0;
-    how.tries = count > 1 ? 0 : options->tries;
+    how.tries = 0;
     enum culm_status status = look_at_all(layout, count, how, &chosen, &best, error);
     how.tries = options->tries;
-    /* What takes long is done for the best of them, and for the one in which most is shared: there is most
-     * to find. */
-    int32_t near[] = {chosen, count - 1};
-    for (int i = 0; i < 2 && count > 1 && status == CULM_OK && how.tries > 0 && !how.quick; i++) {
-        struct tried tried = {0};
-        if ((i > 0 && (near[1] == near[0] || is_enough(layout, count, near[0]))) ||
-            culm_edge_trial_whole(&best.trial) || culm_edge_asked_to_stop(how.stop)) {
-            break;
-        }
-        how.other = &best.plan;
-        status = try_one(layout[near[i]], &how, &tried, error);
-        if (status == CULM_OK && better(&tried, &best, false)) {
-            chosen = near[i];
-            best = tried;
-        } else if (status == CULM_ERR_CONFIG) { /* less fits */
-            culm_error_clear(error);
-            status = CULM_OK;
-        }
+    if (status == CULM_OK && how.tries > 0 && !how.quick && !culm_edge_trial_whole(&best.trial) &&
+        !culm_edge_asked_to_stop(how.stop)) {
+        status = look_longer(layout, count, &how, &chosen, &best, error);
     }
     if (status == CULM_OK) {
         *ret_chosen = chosen;

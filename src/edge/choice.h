@@ -4,8 +4,10 @@
  *
  * Layouts come in the order in which they are wanted, the one that answers best first. It is run if all
  * of its tensors stay in memory, or if no other answers more frames in time [trial.h]. A plan that was
- * found for one layout is tried for the next ones, too. Plans near the best (`tries`) are looked for only in the
- * layout that is best without them, and in the last one.
+ * found for one layout is tried for the next ones, too. Plans near the best (`tries`) are looked for in the first
+ * layout just as if there were no other, so that no choice is worse than it; in the layout that is best without them; and in the last
+ * one. What is found where less is shared is tried where more is: for each that shares tensors plans are looked
+ * for as well as if it shared none, a third or two thirds of that [less.h].
  *
  * Thread: any. The same layouts have the same choice.
  */

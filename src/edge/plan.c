@@ -396,8 +396,10 @@ enum culm_status culm_edge_plan(const struct culm_edge_layout *layout,
     status = try_worked_out(layout, options, &best);
     if (status == CULM_OK && best.played && !options->visit) {
         status = improve(layout, &best);
-        if (status == CULM_OK && options->other && can_be_run(layout, options->other)) {
-            status = consider(layout, options->other, &best);
+        for (int32_t i = 0; i < options->others && status == CULM_OK; i++) {
+            status = can_be_run(layout, &options->other[i])
+                         ? consider(layout, &options->other[i], &best)
+                         : CULM_OK;
         }
         if (status == CULM_OK && best.plan.count > 0) {
             status = try_near(layout, options, &best);

@@ -45,7 +45,11 @@ struct culm_edge_plan_options {
     int64_t
         work; /* what may be spent, in such units; at least one plan is worked out. 0: no bound */
     const struct culm_edge_stop *stop;  /* once it is asked for no more are tried. NULL: none */
-    const struct culm_edge_plan *other; /* is tried as well, if it can be run; NULL: none */
+    const struct culm_edge_plan *other; /* [others] those that can be run are tried as well */
+    int32_t others;
+    /* Of a choice of layouts [choice.h]: what is left in the end is compared by so many frames of each feed;
+     * 0: by long trials. */
+    int64_t frames;
 };
 #define CULM_EDGE_PLAN_TRIES 200        /* where there is a second to spare */
 #define CULM_EDGE_PLAN_HASTE 20000000ll /* units, where frames wait: some 40 ms */

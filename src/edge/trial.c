@@ -46,16 +46,12 @@ int64_t culm_edge_trial_work(const struct culm_edge_layout *layout,
 
 int64_t culm_edge_trial_brief_work(int64_t work) { return work / (1 + LASTING); }
 
-enum culm_status culm_edge_trial_run(const struct culm_edge_layout *layout,
-                                     const struct culm_edge_plan *plan, bool lasting,
-                                     struct culm_edge_trial *ret_trial) {
+static enum culm_status play(const struct culm_edge_virtual_options *options,
+                             struct culm_edge_trial *ret_trial) {
+    const struct culm_edge_layout *layout = options->layout;
+    const struct culm_edge_plan *plan = options->plan;
     struct culm_edge_totals totals[CULM_EDGE_QUERIES_MAX];
-    double frames_per_ns;
-    const struct culm_edge_virtual_options options = {
-        .layout = layout,
-        .plan = plan,
-        .for_ns = span_of(layout, plan, &frames_per_ns) * (lasting ? LASTING : 1)};
-    enum culm_status status = culm_edge_virtual_run(&options, totals, NULL);
+    enum culm_status status = culm_edge_virtual_run(options, totals, NULL);
     struct culm_edge_trial trial = {0};
     for (int32_t i = 0; status == CULM_OK && i < plan->count; i++) {
         const struct culm_edge_totals *of = &totals[plan->order[i]];
@@ -69,6 +65,25 @@ enum culm_status culm_edge_trial_run(const struct culm_edge_layout *layout,
     qsort(trial.share, (size_t)trial.count, sizeof(double), ascending);
     *ret_trial = trial;
     return status;
+}
+
+enum culm_status culm_edge_trial_run(const struct culm_edge_layout *layout,
+                                     const struct culm_edge_plan *plan, bool lasting,
+                                     struct culm_edge_trial *ret_trial) {
+    double frames_per_ns;
+    const struct culm_edge_virtual_options options = {
+        .layout = layout,
+        .plan = plan,
+        .for_ns = span_of(layout, plan, &frames_per_ns) * (lasting ? LASTING : 1)};
+    return play(&options, ret_trial);
+}
+
+enum culm_status culm_edge_trial_of_frames(const struct culm_edge_layout *layout,
+                                           const struct culm_edge_plan *plan, int64_t frames,
+                                           struct culm_edge_trial *ret_trial) {
+    const struct culm_edge_virtual_options options = {
+        .layout = layout, .plan = plan, .frames = frames};
+    return play(&options, ret_trial);
 }
 
 /* Which of the steps a share is nearest to: on the last one are all frames, or nearly all. */

@@ -24,6 +24,10 @@ struct culm_edge_trial {
 enum culm_status culm_edge_trial_run(const struct culm_edge_layout *layout,
                                      const struct culm_edge_plan *plan, bool lasting,
                                      struct culm_edge_trial *ret_trial);
+/* As many frames of each feed, which end then. CULM_ERR_MEMORY */
+enum culm_status culm_edge_trial_of_frames(const struct culm_edge_layout *layout,
+                                           const struct culm_edge_plan *plan, int64_t frames,
+                                           struct culm_edge_trial *ret_trial);
 /* What both trials of a plan take, in the units of culm_edge_cycle_work; and of that the short one. */
 int64_t culm_edge_trial_work(const struct culm_edge_layout *layout,
                              const struct culm_edge_plan *plan);

@@ -334,12 +334,14 @@ void culm_edge_laid_free(struct culm_edge_laid *laid) {
 
 enum culm_status culm_edge_catalog_choose(const struct culm_edge_catalog *catalog,
                                           const struct culm_edge_layout *const *layout,
-                                          int32_t count, const struct culm_edge_stop *stop,
-                                          int32_t *ret_chosen, struct culm_edge_plan *ret_plan,
+                                          int32_t count, int64_t frames,
+                                          const struct culm_edge_stop *stop, int32_t *ret_chosen,
+                                          struct culm_edge_plan *ret_plan,
                                           struct culm_error *error) {
     const struct culm_edge_plan_options how = {.given_order = catalog->workload.edge.order ==
                                                               CULM_EDGE_ORDER_GIVEN,
                                                .tries = CULM_EDGE_PLAN_TRIES,
+                                               .frames = frames,
                                                .stop = stop};
     return culm_edge_choose(layout, count, &how, ret_chosen, ret_plan, error);
 }

@@ -96,11 +96,12 @@ bool culm_edge_entries_agree(const struct culm_edge_entry *a, const int32_t *sou
 void culm_edge_laid_free(struct culm_edge_laid *laid); /* NULL is fine */
 
 /* The choice and the plan that every command makes of layouts [edge/choice.h]: as the workload wants it,
- * near plans tried too. `stop`: as of culm_edge_plan_options. */
+ * near plans tried too. `frames`, `stop`: as of culm_edge_plan_options. */
 enum culm_status culm_edge_catalog_choose(const struct culm_edge_catalog *catalog,
                                           const struct culm_edge_layout *const *layout,
-                                          int32_t count, const struct culm_edge_stop *stop,
-                                          int32_t *ret_chosen, struct culm_edge_plan *ret_plan,
+                                          int32_t count, int64_t frames,
+                                          const struct culm_edge_stop *stop, int32_t *ret_chosen,
+                                          struct culm_edge_plan *ret_plan,
                                           struct culm_error *error);
 
 /* For one way of sharing. Queries and feeds have the numbers of the workload; limit_bytes is not set.

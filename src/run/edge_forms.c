@@ -130,8 +130,9 @@ struct culm_edge_laid *culm_edge_forms_merged(const struct culm_edge_forms *form
 }
 
 enum culm_status culm_edge_forms_choose(const struct culm_edge_catalog *catalog,
-                                        struct culm_edge_forms *forms, int32_t *ret_chosen,
-                                        struct culm_edge_plan *ret_plan, struct culm_error *error) {
+                                        struct culm_edge_forms *forms, int64_t frames,
+                                        int32_t *ret_chosen, struct culm_edge_plan *ret_plan,
+                                        struct culm_error *error) {
     const struct culm_edge_layout *layout[CULM_EDGE_FORMS_MAX];
     enum culm_status status = CULM_OK;
     for (int32_t i = 0; i < forms->count && status == CULM_OK; i++) {
@@ -139,6 +140,6 @@ enum culm_status culm_edge_forms_choose(const struct culm_edge_catalog *catalog,
         status = culm_edge_catalog_prefixes(catalog, forms->laid[i], true, error);
     }
     return status ? status
-                  : culm_edge_catalog_choose(catalog, layout, forms->count, NULL, ret_chosen,
-                                             ret_plan, error);
+                  : culm_edge_catalog_choose(catalog, layout, forms->count, frames, NULL,
+                                             ret_chosen, ret_plan, error);
 }

@@ -44,9 +44,10 @@ void culm_edge_forms_release(struct culm_edge_forms *forms); /* fine on a zeroed
 /* The layout in which every query is merged. */
 struct culm_edge_laid *culm_edge_forms_merged(const struct culm_edge_forms *forms);
 /* What queries have in common at their beginning is run once; then as culm_edge_choose, of layouts whose
- * limit is set. */
+ * limit is set. frames: as of culm_edge_plan_options. */
 enum culm_status culm_edge_forms_choose(const struct culm_edge_catalog *catalog,
-                                        struct culm_edge_forms *forms, int32_t *ret_chosen,
-                                        struct culm_edge_plan *ret_plan, struct culm_error *error);
+                                        struct culm_edge_forms *forms, int64_t frames,
+                                        int32_t *ret_chosen, struct culm_edge_plan *ret_plan,
+                                        struct culm_error *error);
 
 #endif

@@ -78,7 +78,7 @@ static enum culm_status tell_plan(const struct culm_edge_command *command,
     size_t least_bytes, most_bytes;
     int32_t chosen;
     culm_edge_memory_range(&culm_edge_forms_merged(forms)->layout, &least_bytes, &most_bytes);
-    enum culm_status status = culm_edge_forms_choose(catalog, forms, &chosen, &plan, error);
+    enum culm_status status = culm_edge_forms_choose(catalog, forms, 0, &chosen, &plan, error);
     if (status != CULM_OK) {
         return status;
     }
@@ -283,7 +283,7 @@ static enum culm_status play_cell(struct grid *grid, struct mode *mode, const st
     struct score score, released_score;
     int32_t chosen;
     enum culm_status status =
-        culm_edge_forms_choose(&grid->catalog, &mode->forms, &chosen, &plan, error);
+        culm_edge_forms_choose(&grid->catalog, &mode->forms, grid->frames, &chosen, &plan, error);
     if (status != CULM_OK) {
         return status;
     }

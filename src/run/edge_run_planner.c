@@ -66,12 +66,12 @@ static enum culm_status choose(const struct culm_edge_catalog *catalog,
     for (int32_t i = 0; i < choices->count; i++) {
         layout[i] = &choices->laid[i]->layout;
     }
-    enum culm_status status = culm_edge_catalog_choose(catalog, layout, choices->count, stop,
+    enum culm_status status = culm_edge_catalog_choose(catalog, layout, choices->count, 0, stop,
                                                        ret_chosen, ret_plan, error);
     if (status == CULM_OK && choices->sampled[*ret_chosen]) {
         int32_t only;
         layout[0] = &choices->sampled[*ret_chosen]->layout;
-        status = culm_edge_catalog_choose(catalog, layout, 1, stop, &only, ret_plan, error);
+        status = culm_edge_catalog_choose(catalog, layout, 1, 0, stop, &only, ret_plan, error);
     }
     return status;
 }

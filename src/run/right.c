@@ -97,16 +97,17 @@ static enum culm_status read_points(const struct place *at, const json_t *list, 
 }
 
 static enum culm_status read_line(const struct place *at, const json_t *object,
-                                  const struct culm_vision_model *model,
-                                  struct culm_answer *answer, struct culm_error *error) {
+                                  const struct culm_vision_model *model, struct culm_answer *answer,
+                                  struct culm_error *error) {
     const char *key = culm_answer_names[model->kind];
     const json_t *list = json_object_get(object, key), *frame = json_object_get(object, "frame");
     answer->kind = model->kind;
     if (!json_is_array(list)) {
-        return culm_error_set(error, CULM_ERR_CONFIG,
-                              "labels '%s', line %lld: no \"%s\"; give a line of JSON for each frame, "
-                              "as `culm predict --json` writes",
-                              at->path, (long long)at->line, key);
+        return culm_error_set(
+            error, CULM_ERR_CONFIG,
+            "labels '%s', line %lld: no \"%s\"; give a line of JSON for each frame, "
+            "as `culm predict --json` writes",
+            at->path, (long long)at->line, key);
     }
     if (json_is_true(json_object_get(object, "stale"))) {
         return wrong(at, "the answer to an older frame (\"stale\") is no label", error);
@@ -115,9 +116,8 @@ static enum culm_status read_line(const struct place *at, const json_t *object,
         return wrong(at, "it is of another frame; give one line for each, from the first frame on",
                      error);
     }
-    return model->kind == CULM_ANSWER_BOXES
-               ? read_boxes(at, list, model->classes, answer, error)
-               : read_points(at, list, model->classes, answer, error);
+    return model->kind == CULM_ANSWER_BOXES ? read_boxes(at, list, model->classes, answer, error)
+                                            : read_points(at, list, model->classes, answer, error);
 }
 
 static enum culm_status read_all(FILE *file, const char *path,
@@ -135,8 +135,9 @@ static enum culm_status read_all(FILE *file, const char *path,
                              : NULL;
         at.line++;
         if (!json_is_object(object)) {
-            status = wrong(&at, "it is no JSON object; labels of boxes and points are a line for "
-                                "each frame, as `culm predict --json` writes",
+            status = wrong(&at,
+                           "it is no JSON object; labels of boxes and points are a line for "
+                           "each frame, as `culm predict --json` writes",
                            error);
         } else if (!CULM_GROW(right->answer, capacity, right->count + 1)) {
             status = culm_error_set(error, CULM_ERR_MEMORY, "labels '%s': out of memory", path);

@@ -32,11 +32,12 @@ static void what_is_read(void **state) {
     (void)state;
     assert_true(culm_right_is_for(&detector) && culm_right_is_for(&face) &&
                 !culm_right_is_for(&classifier));
-    assert_int_equal(
-        read_text("{\"file\": \"a\", \"frame\": 0, \"boxes\": [{\"class\": 1, \"name\": \"cat\", \"score\": 0.3, "
-                  "\"x\": -1.5, \"y\": 2, \"width\": 3, \"height\": 4}]}\n{\"frame\": 1, \"boxes\": []}\n",
-                  2, &detector, &right, &error),
-        CULM_OK);
+    assert_int_equal(read_text("{\"file\": \"a\", \"frame\": 0, \"boxes\": [{\"class\": 1, "
+                               "\"name\": \"cat\", \"score\": 0.3, "
+                               "\"x\": -1.5, \"y\": 2, \"width\": 3, \"height\": 4}]}\n{\"frame\": "
+                               "1, \"boxes\": []}\n",
+                               2, &detector, &right, &error),
+                     CULM_OK);
     assert_int_equal(right.count, 2);
     assert_int_equal(right.answer[0].box_count, 1);
     assert_int_equal(right.answer[0].box[0].class_index, 1);

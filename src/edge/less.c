@@ -1,0 +1,130 @@
+/* Tensors that are not shared any more. See less.h. */
+#include "edge/less.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* How many queries use each tensor: [tensor_count], NULL: out of memory. */
+static int32_t *count_users(const struct culm_edge_layout *layout, int32_t *ret_uses) {
+    int32_t *users = calloc((size_t)layout->tensor_count + 1, sizeof *users);
+    *ret_uses = 0;
+    for (int32_t q = 0; q < layout->query_count && users; q++) {
+        const struct culm_edge_query *query = &layout->query[q];
+        *ret_uses += query->tensor_count;
+        for (int32_t i = 0; i < query->tensor_count && !query->gone; i++) {
+            users[query->tensor[i]]++;
+        }
+    }
+    return users;
+}
+
+enum culm_status culm_edge_shares_any(const struct culm_edge_layout *layout, bool *ret_any) {
+    int32_t uses, *users = count_users(layout, &uses);
+    bool any = false;
+    for (int32_t t = 0; t < layout->tensor_count && users; t++) {
+        any |= users[t] > 1;
+    }
+    if (users) {
+        *ret_any = any;
+    }
+    free(users);
+    return users ? CULM_OK : CULM_ERR_MEMORY;
+}
+
+struct sized {
+    size_t bytes;
+    int32_t tensor;
+};
+
+static int largest_first(const void *a, const void *b) {
+    const struct sized *one = a, *other = b;
+    return one->bytes != other->bytes ? (one->bytes < other->bytes ? 1 : -1)
+                                      : (one->tensor > other->tensor) - (one->tensor < other->tensor);
+}
+
+/* Sets users[t] to 1 where a tensor is shared no more. */
+static enum culm_status thin_out(const struct culm_edge_layout *layout, double share,
+                                 int32_t *users) {
+    struct sized *shared = calloc((size_t)layout->tensor_count + 1, sizeof *shared);
+    int32_t count = 0;
+    double saved = 0, left;
+    if (!shared) {
+        return CULM_ERR_MEMORY;
+    }
+    for (int32_t t = 0; t < layout->tensor_count; t++) {
+        if (users[t] > 1) {
+            shared[count++] = (struct sized){layout->tensor_bytes[t], t};
+            saved += (double)layout->tensor_bytes[t] * (users[t] - 1);
+        }
+    }
+    qsort(shared, (size_t)count, sizeof *shared, largest_first);
+    left = saved * share;
+    for (int32_t i = 0; i < count; i++) {
+        int32_t *of = &users[shared[i].tensor];
+        double saves = (double)shared[i].bytes * (*of - 1);
+        if (saves > left) {
+            *of = 1;
+        } else {
+            left -= saves;
+        }
+    }
+    free(shared);
+    return CULM_OK;
+}
+
+static int ascending(const void *a, const void *b) {
+    return *(const int32_t *)a - *(const int32_t *)b;
+}
+
+/* The first to use a tensor keeps it; each other gets one of its own, behind all that there are. */
+static void part(struct culm_edge_less *less, const struct culm_edge_layout *layout,
+                 const int32_t *users, bool *taken) {
+    int32_t *list = less->list;
+    less->layout.tensor_count = layout->tensor_count;
+    memcpy(less->bytes, layout->tensor_bytes, (size_t)layout->tensor_count * sizeof *less->bytes);
+    for (int32_t q = 0; q < layout->query_count; q++) {
+        struct culm_edge_query *query = &less->query[q];
+        *query = layout->query[q];
+        query->prefixes = 0;
+        query->tensor = list;
+        for (int32_t i = 0; i < query->tensor_count; i++) {
+            int32_t t = layout->query[q].tensor[i];
+            list[i] = t;
+            if (users[t] == 1 && taken[t]) {
+                list[i] = less->layout.tensor_count;
+                less->bytes[less->layout.tensor_count++] = layout->tensor_bytes[t];
+            }
+            taken[t] |= !query->gone;
+        }
+        qsort(list, (size_t)query->tensor_count, sizeof *list, ascending);
+        list += query->tensor_count;
+    }
+}
+
+enum culm_status culm_edge_less_init(struct culm_edge_less *less,
+                                     const struct culm_edge_layout *layout, double share) {
+    int32_t uses, *users = count_users(layout, &uses);
+    bool *taken = calloc((size_t)layout->tensor_count + 1, sizeof *taken);
+    *less = (struct culm_edge_less){
+        .layout = *layout,
+        .query = calloc((size_t)layout->query_count + 1, sizeof *less->query),
+        .bytes = calloc((size_t)layout->tensor_count + (size_t)uses + 1, sizeof *less->bytes),
+        .list = calloc((size_t)uses + 1, sizeof *less->list)};
+    bool there = users && taken && less->query && less->bytes && less->list;
+    enum culm_status status = there ? thin_out(layout, share, users) : CULM_ERR_MEMORY;
+    if (status == CULM_OK) {
+        part(less, layout, users, taken);
+        less->layout.query = less->query;
+        less->layout.tensor_bytes = less->bytes;
+    }
+    free(users);
+    free(taken);
+    return status;
+}
+
+void culm_edge_less_release(struct culm_edge_less *less) {
+    free(less->query);
+    free(less->bytes);
+    free(less->list);
+    *less = (struct culm_edge_less){0};
+}
