@@ -38,8 +38,9 @@ struct sized {
 
 static int largest_first(const void *a, const void *b) {
     const struct sized *one = a, *other = b;
-    return one->bytes != other->bytes ? (one->bytes < other->bytes ? 1 : -1)
-                                      : (one->tensor > other->tensor) - (one->tensor < other->tensor);
+    return one->bytes != other->bytes
+               ? (one->bytes < other->bytes ? 1 : -1)
+               : (one->tensor > other->tensor) - (one->tensor < other->tensor);
 }
 
 /* Sets users[t] to 1 where a tensor is shared no more. */

@@ -46,7 +46,7 @@ struct culm_summary_step {
     char loss_bits[24]; /* as in the event; "" when it has none */
 };
 
-#define CULM_SUMMARY_OWN 8
+#define CULM_SUMMARY_OWN 10
 
 struct culm_summary {
     const struct culm_summary_job *job;

@@ -77,8 +77,27 @@ const struct culm_summary_job culm_summary_merge = {"round", merge_rows, merge_l
 
 /* --- edge --- */
 
-enum { FRAMES, PROCESSED, RESIDENT, LIMIT, LOADS, EVICTIONS, DRIFTS };
+enum { FRAMES, PROCESSED, RESIDENT, LIMIT, LOADS, EVICTIONS, DRIFTS, ROUND, PACKED, PACKED_ONCE };
 enum { LOAD_SHARE };
+
+/* What the package saves whose round counts from now on. */
+static enum culm_status add_round(struct culm_summary *s, const json_t *event,
+                                  struct culm_error *error) {
+    const json_t *package = json_object_get(event, "package");
+    (void)error;
+    if (json_is_object(package)) {
+        s->own_counts[ROUND] = culm_event_int(event, "round", 0);
+        s->own_counts[PACKED] = culm_event_int(package, "bytes", 0);
+        s->own_counts[PACKED_ONCE] = culm_event_int(package, "distinct_bytes", 0);
+    }
+    return CULM_OK;
+}
+
+static enum culm_status add_edge_start(struct culm_summary *s, const json_t *event,
+                                       struct culm_error *error) {
+    enum culm_status status = add_round(s, event, error);
+    return status ? status : culm_summary_add_start(s, event, error);
+}
 
 static enum culm_status add_edge_done(struct culm_summary *s, const json_t *event,
                                       struct culm_error *error) {
@@ -98,13 +117,10 @@ static enum culm_status add_edge_done(struct culm_summary *s, const json_t *even
 #define OWN(index) offsetof(struct culm_summary, own_counts) + (index) * sizeof(int64_t)
 
 static const struct culm_summary_row edge_rows[] = {
-    {"start", .add = culm_summary_add_start},
-    {"done", .add = add_edge_done},
-    {"error", .add = culm_summary_add_error},
-    {"load", .count = OWN(LOADS)},
-    {"evict", .count = OWN(EVICTIONS)},
-    {"drift", .count = OWN(DRIFTS)},
-    {0},
+    {"start", .add = add_edge_start}, {"round", .add = add_round},
+    {"done", .add = add_edge_done},   {"error", .add = culm_summary_add_error},
+    {"load", .count = OWN(LOADS)},    {"evict", .count = OWN(EVICTIONS)},
+    {"drift", .count = OWN(DRIFTS)},  {0},
 };
 
 static bool frames(const struct culm_summary *s, char *ret_text, size_t size) {
@@ -122,6 +138,16 @@ static bool memory(const struct culm_summary *s, char *ret_text, size_t size) {
     return s->done;
 }
 
+static bool packed(const struct culm_summary *s, char *ret_text, size_t size) {
+    double bytes = (double)s->own_counts[PACKED], once = (double)s->own_counts[PACKED_ONCE];
+    snprintf(ret_text, size,
+             "%.1f %% saved of the layers of what was merged: %.2f MB in place of %.2f MB (round "
+             "%lld)",
+             bytes > 0 ? 100 * (bytes - once) / bytes : 0, once / 1e6, bytes / 1e6,
+             (long long)s->own_counts[ROUND]);
+    return bytes > 0;
+}
+
 static bool loading(const struct culm_summary *s, char *ret_text, size_t size) {
     snprintf(ret_text, size,
              "loaded %lld times, evicted %lld times; %.1f %% of the time was spent waiting",
@@ -136,7 +162,8 @@ static bool drifts(const struct culm_summary *s, char *ret_text, size_t size) {
 }
 
 static const struct culm_summary_line edge_lines[] = {
-    {"frames", frames}, {"memory", memory}, {"weights", loading}, {"drifts", drifts}, {0},
+    {"frames", frames},   {"memory", memory}, {"package", packed},
+    {"weights", loading}, {"drifts", drifts}, {0},
 };
 
 static const struct culm_page_chart edge_charts[] = {

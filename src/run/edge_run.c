@@ -153,6 +153,12 @@ static enum culm_status make_arena(struct culm_edge_running *run, struct culm_er
     return culm_edge_arena_init(&run->arena, bytes, error);
 }
 
+json_t *culm_edge_running_package(const struct culm_edge_running *run) {
+    return run->round < 0 ? json_null()
+                          : json_pack("{s:I, s:I}", "bytes", (json_int_t)run->layer_bytes,
+                                      "distinct_bytes", (json_int_t)run->layer_distinct);
+}
+
 static void tell_start(struct culm_edge_running *run, const struct culm_edge_totals *totals) {
     char from[32], to[32];
     json_t *queries = json_array();
@@ -171,12 +177,13 @@ static void tell_start(struct culm_edge_running *run, const struct culm_edge_tot
     }
     culm_edge_running_publish(
         run,
-        json_pack(
-            "{s:s, s:s, s:I, s:[s, s], s:{s:s, s:f}, s:o, s:o}", "event", "start", "job", "edge",
-            "limit_bytes", (json_int_t)run->limit_bytes, "arena", from, to, "loading", "from",
-            run->rate_mb_per_s > 0 ? "rate" : "files", "mb_per_s",
-            run->laid->layout.load_ns_per_byte > 0 ? 1e3 / run->laid->layout.load_ns_per_byte : 0.0,
-            "round", run->round < 0 ? json_null() : json_integer(run->round), "expected", queries));
+        json_pack("{s:s, s:s, s:I, s:[s, s], s:{s:s, s:f}, s:o, s:o, s:o}", "event", "start", "job",
+                  "edge", "limit_bytes", (json_int_t)run->limit_bytes, "arena", from, to, "loading",
+                  "from", run->rate_mb_per_s > 0 ? "rate" : "files", "mb_per_s",
+                  run->laid->layout.load_ns_per_byte > 0 ? 1e3 / run->laid->layout.load_ns_per_byte
+                                                         : 0.0,
+                  "round", run->round < 0 ? json_null() : json_integer(run->round), "package",
+                  culm_edge_running_package(run), "expected", queries));
     for (int32_t q = 0; q < run->query_count; q++) {
         const struct culm_edge_entry *entry = run->query[q].entry;
         double accuracy =

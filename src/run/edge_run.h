@@ -262,6 +262,8 @@ struct culm_edge_running {
     const char *package;           /* NULL: none */
     char originals[CULM_PATH_MAX]; /* a package of what the given one does not have */
     int64_t round;                 /* of the package; -1: none */
+    int64_t layer_bytes,
+        layer_distinct; /* of its models' layers; what is left of them when each tensor counts once */
     char round_digest[CULM_SHA256_HEX];
     struct culm_edge_laid *laid, *next; /* that counts; that is to come */
     struct culm_edge_plan plan, next_plan;
@@ -284,6 +286,8 @@ struct culm_edge_running {
 };
 
 /* edge_run.c */
+/* What the package saves, for events: bytes of layers of its models, and of these each tensor once; null: there is none. */
+json_t *culm_edge_running_package(const struct culm_edge_running *run);
 /* What models were read with goes back to the system: an edge box has little. */
 void culm_edge_running_trim(void);
 

@@ -55,7 +55,7 @@ struct before {
     int32_t shadow[CULM_EDGE_QUERIES_MAX];
     int32_t *source[CULM_EDGE_QUERIES_MAX], *original[CULM_EDGE_QUERIES_MAX],
         *merged[CULM_EDGE_QUERIES_MAX];
-    int64_t round;
+    int64_t round, layer_bytes, layer_distinct;
     char round_digest[CULM_SHA256_HEX];
     size_t placed;
 };
@@ -74,6 +74,8 @@ static bool remember(const struct culm_edge_running *run, struct before *before)
         .query_count = run->query_count,
         .feed_count = run->feed_count,
         .round = run->round,
+        .layer_bytes = run->layer_bytes,
+        .layer_distinct = run->layer_distinct,
         .placed = run->arena.placed,
     };
     memcpy(before->round_digest, run->round_digest, sizeof before->round_digest);
@@ -135,6 +137,8 @@ static void put_back(struct culm_edge_running *run, struct before *before) {
         run->feed[f].gone = before->feed_gone[f];
     }
     run->round = before->round; /* what was refused is tried again later */
+    run->layer_bytes = before->layer_bytes;
+    run->layer_distinct = before->layer_distinct;
     memcpy(run->round_digest, before->round_digest, sizeof run->round_digest);
 }
 
@@ -181,8 +185,9 @@ void culm_edge_running_round(struct culm_edge_running *run) {
     run->round_ns = now + AGAIN_NS; /* what is wrong is not told all the time */
     if (culm_edge_running_try(run, culm_edge_running_sources, NULL, &error) == CULM_OK) {
         run->round_ns = 0;
-        culm_edge_running_publish(
-            run, json_pack("{s:s, s:I}", "event", "round", "round", (json_int_t)run->round));
+        culm_edge_running_publish(run, json_pack("{s:s, s:I, s:o}", "event", "round", "round",
+                                                 (json_int_t)run->round, "package",
+                                                 culm_edge_running_package(run)));
         return;
     }
     culm_edge_running_publish(run,

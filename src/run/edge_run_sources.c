@@ -95,11 +95,15 @@ static enum culm_status from_model(struct culm_edge_running *run, struct edge_qu
 enum culm_status culm_edge_running_sources(struct culm_edge_running *run,
                                            struct culm_error *error) {
     struct culm_package_round round = {0};
+    struct culm_package_sums sums = {0};
     enum culm_status status = CULM_OK;
     bool other = false;
     if (run->package && (status = culm_package_open(run->package, &round, error)) == CULM_OK) {
         other = strcmp(run->round_digest, round.digest) != 0;
         run->round = round.number;
+        status = culm_package_sum(&round, &sums, error);
+        run->layer_bytes = sums.total_bytes;
+        run->layer_distinct = sums.distinct_bytes;
         memcpy(run->round_digest, round.digest, sizeof round.digest);
     }
     for (int32_t q = 0; q < run->query_count && status == CULM_OK; q++) {

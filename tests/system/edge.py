@@ -40,6 +40,16 @@ def shared_bits(bench):
     loaded = sum(event["bytes"] for event in events if event["event"] == "load")
     private = sum(event["bytes"] for event in events if event["event"] == "query")
     check(loaded <= private - len(a["conv1.weight"][1]) - len(a["conv2.weight"][1]), f"{loaded} bytes loaded of {private}")
+    said = json.loads(bench.run("merge", "show", bench.path("package"), "--json").out)
+    start = next(event for event in events if event["event"] == "start")
+    equal(start["package"], {"bytes": said["total_bytes"], "distinct_bytes": said["distinct_bytes"]}, "what the package saves")
+    saved = 1 - said["distinct_bytes"] / said["total_bytes"]
+    check(saved > 0.1, f"{saved} saved")
+    equal(bench.run("report", bench.path("out"), "--html", bench.path("page.html")).code, 0, "exit code of report")
+    with open(bench.path("page.html"), encoding="utf-8") as file:
+        page = file.read()
+    for what in (f"{100 * saved:.1f} % saved of the layers", "answered in time", "Weights in memory", "data:image/png;base64", "<h2>Queries</h2>"):
+        check(what in page, f"not on the page: {what}")
     same_as_predict(bench, bench.path("out"), "one", "a")
     mixed = b"".join([struct.pack("<iiiq", 0, 2, 0, 0)]
                      + [(a if name in ("conv1.weight", "conv2.weight") else b)[name][1] for name in b])

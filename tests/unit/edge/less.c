@@ -94,14 +94,14 @@ static void draw(struct world *world, uint64_t *random) {
         }
     }
     world->feed[0].period_ns = world->feed[1].period_ns = period;
-    world->layout = (struct culm_edge_layout){.query_count = queries,
-                                              .feed_count = 2,
-                                              .tensor_count = TENSORS,
-                                              .query = world->query,
-                                              .feed = world->feed,
-                                              .tensor_bytes = world->bytes,
-                                              .load_ns_per_byte =
-                                                  load / (double)own / (double)queries};
+    world->layout =
+        (struct culm_edge_layout){.query_count = queries,
+                                  .feed_count = 2,
+                                  .tensor_count = TENSORS,
+                                  .query = world->query,
+                                  .feed = world->feed,
+                                  .tensor_bytes = world->bytes,
+                                  .load_ns_per_byte = load / (double)own / (double)queries};
     culm_edge_memory_range(&world->layout, &least, &most);
     world->layout.limit_bytes =
         least + (size_t)((double)(most - least) * room[culm_rng_below(random, 5)]);
@@ -151,8 +151,10 @@ static void more_is_no_worse(void **state) {
                     culm_edge_trial_better(&of_none, &of_some_only);
         below[2] += culm_edge_trial_better(&of_some_only, &of_most_only);
     }
-    printf("seed %llu (CULM_TEST_SEED): frames are lost in %llu of %llu workloads; in %llu fewer with most shared; "
-           "with most worse than with some in %llu; always merged: worse than none in %llu, most worse than some in %llu\n",
+    printf("seed %llu (CULM_TEST_SEED): frames are lost in %llu of %llu workloads; in %llu fewer "
+           "with most shared; "
+           "with most worse than with some in %llu; always merged: worse than none in %llu, most "
+           "worse than some in %llu\n",
            (unsigned long long)first, (unsigned long long)lost, (unsigned long long)count,
            (unsigned long long)better, (unsigned long long)below[0], (unsigned long long)below[1],
            (unsigned long long)below[2]);
