@@ -40,7 +40,8 @@ enum culm_gnn_task_kind {
     CULM_GNN_TASK_DROP, /* interval: forget what OWN or TAKE kept */
     /* holders */
     CULM_GNN_TASK_LOAD, /* version, source: state := that, of a checkpoint or the seed -> digest */
-    CULM_GNN_TASK_STEP, /* epoch, input (the whole gradient): state := version `epoch` -> digest */
+    CULM_GNN_TASK_STEP, /* epoch, whole (the gradient): state := version `epoch` -> digest; or diverged,
+                         * and the state has the new version and is what it was */
     CULM_GNN_TASK_WEIGHTS, /* digest, as above -> output: the weights */
     CULM_GNN_TASK_EXPORT,  /* digest, as above -> output: the whole state */
     CULM_GNN_TASK_IMPORT,  /* version, input, digest: state := that; CULM_ERR_FORMAT when the digest
@@ -94,6 +95,7 @@ struct culm_gnn_task {
     struct culm_slice *slice;          /* FOLD: [tree->count] */
     int32_t root;                      /* FOLD */
     uint64_t digest;                   /* of the whole state */
+    bool diverged;                     /* STEP: a number of the gradient is not finite */
     const char *source_path;           /* LOAD: a checkpoint; "": the seed */
     char text[512];
     char weights_sha256[65], state_sha256[65];

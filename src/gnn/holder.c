@@ -18,7 +18,8 @@ struct culm_gnn_holder {
     uint32_t attempt;           /* of what is here */
     int64_t version;            /* of the state; -1: there is none */
     uint64_t digest;
-    bool ready; /* no task of it runs that changes it */
+    bool diverged; /* that version is no other than the one before: there is no going on from it */
+    bool ready;    /* no task of it runs that changes it */
     int64_t committed;
     int32_t saver; /* commit of that asked this node to save it */
     int64_t save_version;
@@ -294,7 +295,7 @@ static void replay_early(struct culm_gnn_holder *holder) {
 
 static void say_held(struct culm_gnn_holder *holder) {
     const struct culm_gnn_held held = {holder->attempt, holder->version, holder->digest,
-                                       holder->self->view.number};
+                                       holder->self->view.number, holder->diverged};
     culm_gnn_held_encode(&held, culm_gnn_meta(holder->self));
     culm_gnn_send(holder->self, CULM_LEADER, CULM_GNN_MSG_HOLDS, NULL);
 }
@@ -373,7 +374,7 @@ static void exported(struct culm_gnn_holder *holder) {
         holder->save_version = -1;
     } else if (task->version == holder->version) {
         const struct culm_gnn_held held = {holder->attempt, task->version, task->digest,
-                                           self->view.number};
+                                           self->view.number, holder->diverged};
         for (int32_t h = 0; h < self->view.holder_count; h++) {
             const struct culm_gnn_view_holder *to = &self->view.holder[h];
             if (to->from != self->o.id || holder->sent[h]) {
@@ -466,6 +467,7 @@ static bool begin_state(struct culm_gnn_holder *holder) {
             holder->since = view->holder[h].since;
             holder->task = (struct culm_gnn_task){.version = holder->copy.version,
                                                   .digest = holder->copy.digest,
+                                                  .diverged = holder->copy.diverged,
                                                   .input = holder->copy_state};
             holder->copy_state = NULL;
             start(holder, CULM_GNN_TASK_IMPORT);
@@ -486,9 +488,11 @@ static void go_on(struct culm_gnn_holder *holder) {
 }
 
 /* The state is of another version now. */
-static void arrived(struct culm_gnn_holder *holder, int64_t version, uint64_t digest) {
+static void arrived(struct culm_gnn_holder *holder, int64_t version, uint64_t digest,
+                    bool diverged) {
     holder->version = version;
     holder->digest = digest;
+    holder->diverged = diverged;
     holder->task = (struct culm_gnn_task){.version = version, .digest = digest};
     start(holder, CULM_GNN_TASK_WEIGHTS);
 }
@@ -532,10 +536,12 @@ bool culm_gnn_holder_job_done(struct culm_gnn_holder *holder, struct culm_job *j
         holder->stepping = false;
         clear_sums(holder);
         holder->ready = false;
-        arrived(holder, task->epoch, task->digest);
+        arrived(holder, task->epoch, task->digest, task->diverged);
         return true;
     case CULM_GNN_TASK_IMPORT: culm_blob_clear(&task->input); /* fall through */
-    case CULM_GNN_TASK_LOAD: arrived(holder, task->version, task->digest); return true;
+    case CULM_GNN_TASK_LOAD:
+        arrived(holder, task->version, task->digest, task->diverged);
+        return true;
     default: /* WEIGHTS */
         keep_weights(holder, task->version, task->output);
         culm_blob_clear(&task->output);

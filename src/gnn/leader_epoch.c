@@ -219,12 +219,17 @@ void culm_gnn_leader_new_epoch(struct culm_gnn_leader *leader) {
 static bool diverged(struct culm_gnn_leader *leader) {
     const struct culm_gnn_totals totals = sum_totals(leader);
     float loss = loss_of(leader, &totals);
-    if (!leader->view.course.train || isfinite(loss)) {
+    bool finite = !view->course.train || isfinite(loss);
+    for (int32_t h = 0; h < view->holder_count && view->course.train; h++) {
+        finite = finite && !culm_gnn_leader_node(leader, view->holder[h].node)->held.diverged;
+    }
+    if (finite) {
         return false;
     }
     culm_gnn_leader_fail(leader, CULM_ERR_CONFIG,
-                         "epoch %lld: the loss is not finite (%g); lower optimizer.lr",
-                         (long long)leader->view.course.epoch, (double)loss);
+                         "epoch %lld: the loss or a gradient is not finite (loss %g); lower "
+                         "optimizer.lr",
+                         (long long)view->course.epoch, (double)loss);
     return true;
 }
 

@@ -151,6 +151,7 @@ void culm_gnn_held_encode(const struct culm_gnn_held *held, struct culm_buf *buf
     culm_buf_u64(buf, (uint64_t)held->version);
     culm_buf_u64(buf, held->digest);
     culm_buf_u64(buf, held->view);
+    culm_buf_u8(buf, held->diverged);
 }
 
 enum culm_status culm_gnn_held_decode(const uint8_t *meta, size_t len,
@@ -160,6 +161,7 @@ enum culm_status culm_gnn_held_decode(const uint8_t *meta, size_t len,
     held.version = read_count(&in);
     held.digest = culm_read_u64(&in);
     held.view = culm_read_u64(&in);
+    held.diverged = read_bool(&in);
     if (finished(&in) != CULM_OK) {
         return CULM_ERR_FORMAT;
     }

@@ -90,6 +90,7 @@ struct culm_gnn_held {
     int64_t version;
     uint64_t digest; /* of the whole state */
     uint64_t view;   /* under which it was said */
+    bool diverged;   /* the last step was not taken: its gradient is not finite */
 };
 
 struct culm_gnn_task_key {

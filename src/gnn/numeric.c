@@ -5,6 +5,7 @@
 #include "base/pages.h"
 #include "base/rng.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -168,6 +169,17 @@ static enum culm_status run_load(struct culm_gnn_numeric *x, struct culm_gnn_tas
     return status;
 }
 
+/* A whole gradient that has a number which is none would make such weights. */
+static bool is_finite(const struct culm_gnn_numeric *x, const struct culm_gnn_task *task) {
+    bool finite = true;
+    for (int32_t s = 0; s < x->o.layout->stages && finite; s++) {
+        int64_t count = (int64_t)(x->o.layout->gradient_bytes[s] / sizeof(float));
+        finite = count == 0 ||
+                 isfinite(culm_device_sum_squares(x->o.device, task->whole[s]->data, count));
+    }
+    return finite;
+}
+
 static enum culm_status run_step(struct culm_gnn_numeric *x, struct culm_gnn_task *task) {
     enum culm_status status = holds(x, task, task->epoch - 1);
     if (status != CULM_OK) {
@@ -177,18 +189,22 @@ static enum culm_status run_step(struct culm_gnn_numeric *x, struct culm_gnn_tas
     if (status != CULM_OK) {
         return status;
     }
+    for (int32_t s = 0; s < x->o.layout->stages; s++) {
+        const struct culm_blob *whole = task->whole[s];
+        size_t bytes = x->o.layout->gradient_bytes[s];
+        if (bytes > 0 && (!whole || whole->size_bytes != bytes)) {
+            return gnn_wrong_rows(task, "a gradient", whole ? whole->size_bytes : 0, bytes);
+        }
+    }
+    task->diverged = !is_finite(x, task);
     struct culm_optimizer_step step =
         culm_optimizer_step_at(&x->optimizer, task->epoch, x->optimizer.lr, 1, 1);
-    for (int32_t i = 0; i < x->o.model->param_count; i++) {
+    for (int32_t i = 0; i < x->o.model->param_count && !task->diverged; i++) {
         const struct culm_gnn_param *param = &x->o.model->param[i];
         const struct culm_blob *whole = task->whole[param->stage];
         struct culm_optimizer_tensor tensor = {
             .count = param->info->count, .decay = param->decays, .work = x->table.data};
         struct culm_step_digest digest;
-        if (!whole || whole->size_bytes != x->o.layout->gradient_bytes[param->stage]) {
-            return gnn_wrong_rows(task, "a gradient", whole ? whole->size_bytes : 0,
-                                  x->o.layout->gradient_bytes[param->stage]);
-        }
         for (int32_t part = 0; part < x->parts; part++) {
             tensor.part[part] = x->state + part * x->weights + param->at;
         }

@@ -165,6 +165,10 @@ static enum culm_status step(struct culm_gnn_solo *s, int64_t epoch, struct culm
     if (status == CULM_OK) {
         status = run(s, &task, error);
     }
+    if (status == CULM_OK && task.diverged) {
+        return culm_error_set(error, CULM_ERR_CONFIG, "epoch %lld: a gradient is not finite",
+                              (long long)epoch);
+    }
     return status == CULM_OK ? take_weights(s, error) : status;
 }
 

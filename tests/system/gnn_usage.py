@@ -3,6 +3,7 @@
 import array
 import hashlib
 import json
+import math
 import os
 import shutil
 
@@ -45,6 +46,34 @@ def diverged(bench, changes):
         check(event["epoch"] <= told[-1], f"a checkpoint of epoch {event['epoch']}")
         shown = bench.run("ckpt", "show", event["path"])
         equal((shown.code, shown.err), (0, ""), "exit code and standard error of ckpt show")
+    check(not os.path.exists(os.path.join(run.dir, "model.safetensors")), "a model was written")
+
+
+def overflows(bench, changes):
+    """Features and weights so large that a gradient overflows where the loss does not: no step is taken with it."""
+    graph = bench.path("large")
+    shutil.copytree(graphs.make(bench), graph)
+    with open(os.path.join(graph, "features.npy"), "r+b") as file:
+        file.seek(128)
+        values = array.array("f", file.read())
+        file.seek(128)
+        array.array("f", (1e6 * value for value in values)).tofile(file)
+    width, wide = 4, 3e38
+    tensors = {"convs.0.lin.weight": ([width, 8], [1e-36] * 8 * width), "convs.0.bias": ([width], [0.0] * width),
+               "convs.1.lin.weight": ([3, width], [wide] * width + [-wide] * width + [0.0] * width), "convs.1.bias": ([3], [0.0] * 3)}
+    head, data = {}, b""
+    for name, (shape, values) in tensors.items():
+        at, data = len(data), data + array.array("f", values).tobytes()
+        head[name] = {"dtype": "F32", "shape": shape, "data_offsets": [at, len(data)]}
+    text = json.dumps(head).encode()
+    with open(bench.path("large.safetensors"), "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text + data)
+    model = {"layers": 2, "width": width, "dropout": 0, "init": bench.path("large.safetensors")}
+    run = graphs.train(bench, changed(CONFIG, graph__path=graph, model=model, **changes), code=3)
+    one_line(run, 3, "epoch 1", "gradient is not finite (loss ", "optimizer.lr")
+    loss = float(run.err.partition("(loss ")[2].partition(")")[0])
+    check(math.isfinite(loss), f"the loss is {loss}")
+    equal((len(run.all("epoch")), len(run.all("checkpoint")), run.all("lost")), (0, 0, []), "epochs, checkpoints and losses")
     check(not os.path.exists(os.path.join(run.dir, "model.safetensors")), "a model was written")
 
 
@@ -321,3 +350,5 @@ cases.add("slips", slips)
 cases.add("help", helps)
 
 cases.run()
+cases.add("a gradient overflows", overflows, {})
+cases.add("a gradient overflows, with workers and older rows", overflows, {"mode": "async", "workers": 1, "parameter_servers": 2})

@@ -166,11 +166,18 @@ static void test_lost_link(void **state) {
     end(&f);
 }
 
-static void holds(struct fixture *f, int32_t node, int64_t version) {
-    const struct culm_gnn_held held = {
-        .attempt = ATTEMPT, .version = version, .digest = (uint64_t)version, .view = UINT64_MAX};
+static void holds_so(struct fixture *f, int32_t node, int64_t version, bool diverged) {
+    const struct culm_gnn_held held = {.attempt = ATTEMPT,
+                                       .version = version,
+                                       .digest = (uint64_t)version,
+                                       .view = UINT64_MAX,
+                                       .diverged = diverged};
     culm_gnn_held_encode(&held, &f->buf);
     deliver(f, node, CULM_GNN_MSG_HOLDS);
+}
+
+static void holds(struct fixture *f, int32_t node, int64_t version) {
+    holds_so(f, node, version, false);
 }
 
 /* The only server is done with the epoch, which is committed when all holders are. */
@@ -223,12 +230,28 @@ static void test_one_saves(void **state) {
     end(&f);
 }
 
+/* A loss that is finite does not help a gradient that is not; and nothing is committed or saved of it. */
+static void test_diverged(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f, 2, 0);
+    holds(&f, 1, 0);
+    holds(&f, 2, 0);
+    done(&f, 1);
+    holds_so(&f, 1, 1, true);
+    assert_int_equal(f.fake.exit_code, -1); /* not before all have told */
+    holds_so(&f, 2, 1, true);
+    assert_int_equal(f.fake.exit_code, culm_status_exit_code(CULM_ERR_CONFIG));
+    assert_null(fake_world_last(&f.fake, 1, CULM_GNN_MSG_COMMIT));
+    f.fake.exit_code = -1;
+    end(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_out_of_memory),
-        cmocka_unit_test(test_never_join),
-        cmocka_unit_test(test_lost_link),
-        cmocka_unit_test(test_one_saves),
+        cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_never_join),
+        cmocka_unit_test(test_lost_link),     cmocka_unit_test(test_one_saves),
+        cmocka_unit_test(test_diverged),
     };
     return cmocka_run_group_tests_name("gnn/leader", tests, NULL, NULL);
 }
