@@ -159,12 +159,27 @@ static enum culm_partition_method method_of(const struct culm_adjacency *neighbo
                : method;
 }
 
+static enum culm_status take_parts(const struct culm_partition_options *options, int64_t vertices,
+                                   uint32_t *ret_part, struct culm_error *error) {
+    for (int64_t v = 0; v < vertices; v++) {
+        if (options->parts[v] >= options->intervals) {
+            return culm_error_set(error, CULM_ERR_FORMAT, "vertex %lld is in interval %u of %lld",
+                                  (long long)v, options->parts[v], (long long)options->intervals);
+        }
+    }
+    memcpy(ret_part, options->parts, (size_t)vertices * sizeof *ret_part);
+    return CULM_OK;
+}
+
 static enum culm_status find_parts(const struct culm_adjacency *neighbours,
                                    const struct culm_partition_options *options,
                                    enum culm_partition_method method, uint32_t *ret_part,
                                    struct culm_error *error) {
     struct culm_adjacency both = {0};
     enum culm_status status = CULM_OK;
+    if (method == CULM_PARTITION_FILE && options->parts) {
+        return take_parts(options, neighbours->vertices, ret_part, error);
+    }
     if (method == CULM_PARTITION_FILE) {
         return culm_partition_file(options->path, neighbours->vertices, options->intervals,
                                    ret_part, error);

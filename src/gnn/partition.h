@@ -28,8 +28,10 @@ struct culm_partition_options {
     int64_t intervals; /* K */
     enum culm_partition_method method;
     const char
-        *path;     /* FILE: a number 0 .. K-1 per vertex, as lines of text or as .npy; the numbers
+        *path; /* FILE: a number 0 .. K-1 per vertex, as lines of text or as .npy; the numbers
                          are kept */
+    const uint32_t
+        *parts;    /* FILE: [V] the same numbers, of somebody else; NULL: they are in the file */
     uint64_t seed; /* METIS */
     bool directed; /* the graph is; its edges count in both directions */
 };

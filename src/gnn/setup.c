@@ -13,11 +13,14 @@ static enum culm_status no_memory(struct culm_error *error) {
 }
 
 /* `shares`: servers get their intervals too. */
-static enum culm_status cut(struct culm_gnn_setup *s, bool shares, struct culm_error *error) {
+static enum culm_status cut(struct culm_gnn_setup *s, const struct culm_gnn_cut *made, bool shares,
+                            struct culm_error *error) {
+    bool given = made->path || made->interval_of;
     const struct culm_partition_options options = {.intervals = s->config->intervals,
-                                                   .method = s->cut_path ? CULM_PARTITION_FILE
-                                                                         : CULM_PARTITION_AUTO,
-                                                   .path = s->cut_path,
+                                                   .method = given ? CULM_PARTITION_FILE
+                                                                   : CULM_PARTITION_AUTO,
+                                                   .path = made->path,
+                                                   .parts = made->interval_of,
                                                    .seed = s->config->seed,
                                                    .directed = s->graph->directed};
     size_t bytes = (size_t)s->graph->vertices * sizeof *s->interval_of;
@@ -71,8 +74,8 @@ static enum culm_status build(struct culm_gnn_setup *s, const struct culm_gnn_pl
 
 /* `config`: the setup's own, for one that predicts classes; NULL: for training. */
 static enum culm_status open_graph(struct culm_gnn_setup *s, struct culm_pins *pins,
-                                   struct culm_gnn_config *config, int64_t classes,
-                                   struct culm_error *error) {
+                                   const struct culm_gnn_cut *made, struct culm_gnn_config *config,
+                                   int64_t classes, struct culm_error *error) {
     struct culm_gnn_plan plan;
     /* Dense features are read once, to make the input of each interval. */
     enum culm_status status = culm_graph_data_open(
@@ -88,7 +91,7 @@ static enum culm_status open_graph(struct culm_gnn_setup *s, struct culm_pins *p
         config->intervals = s->graph->vertices;
     }
     if (status == CULM_OK) {
-        status = cut(s, !config, error);
+        status = cut(s, made, !config, error);
     }
     if (status == CULM_OK) {
         status =
@@ -110,11 +113,12 @@ static enum culm_status open_graph(struct culm_gnn_setup *s, struct culm_pins *p
 
 enum culm_status culm_gnn_setup_open(const struct culm_gnn_config *config, struct culm_pins *pins,
                                      struct culm_gnn_setup **ret_setup, struct culm_error *error) {
-    return culm_gnn_setup_open_cut(config, pins, NULL, ret_setup, error);
+    const struct culm_gnn_cut none = {0};
+    return culm_gnn_setup_open_cut(config, pins, &none, ret_setup, error);
 }
 
 enum culm_status culm_gnn_setup_open_cut(const struct culm_gnn_config *config,
-                                         struct culm_pins *pins, const char *cut_path,
+                                         struct culm_pins *pins, const struct culm_gnn_cut *cut,
                                          struct culm_gnn_setup **ret_setup,
                                          struct culm_error *error) {
     struct culm_gnn_setup *s = calloc(1, sizeof *s);
@@ -122,9 +126,7 @@ enum culm_status culm_gnn_setup_open_cut(const struct culm_gnn_config *config,
         return no_memory(error);
     }
     s->config = config;
-    s->cut_path = cut_path;
-    enum culm_status status = open_graph(s, pins, NULL, 0, error);
-    s->cut_path = NULL;
+    enum culm_status status = open_graph(s, pins, cut, NULL, 0, error);
     if (status != CULM_OK) {
         culm_gnn_setup_close(s);
         return status;
@@ -151,6 +153,7 @@ enum culm_status culm_gnn_setup_write_cut(const struct culm_gnn_setup *s, const 
 }
 
 enum culm_status culm_gnn_setup_predict(struct culm_gnn_config *config, int64_t classes,
+                                        const struct culm_gnn_cut *cut,
                                         struct culm_gnn_setup **ret_setup,
                                         struct culm_error *error) {
     struct culm_gnn_setup *s = calloc(1, sizeof *s);
@@ -158,7 +161,7 @@ enum culm_status culm_gnn_setup_predict(struct culm_gnn_config *config, int64_t 
         return no_memory(error);
     }
     s->config = config;
-    enum culm_status status = open_graph(s, NULL, config, classes, error);
+    enum culm_status status = open_graph(s, NULL, cut, config, classes, error);
     if (status != CULM_OK) {
         culm_gnn_setup_close(s);
         return status;

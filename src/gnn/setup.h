@@ -12,9 +12,15 @@
 #include "gnn/partition.h"
 #include "gnn/structure.h"
 
+/* A cut that was made before, so that whoever opens the graph has the same, whatever METIS and memory it
+ * has: a file of culm_gnn_setup_write_cut, or what was in one. Neither: there is none. Borrowed. */
+struct culm_gnn_cut {
+    const char *path;            /* NULL: none */
+    const uint32_t *interval_of; /* [V]; NULL: none */
+};
+
 struct culm_gnn_setup {
     const struct culm_gnn_config *config; /* borrowed */
-    const char *cut_path;                 /* of setup_open_cut; borrowed while it opens */
     struct culm_graph_data *graph;        /* NULL: it was not asked for. Its edges are gone */
     uint32_t *interval_of;                /* [V] by original numbers; NULL likewise */
     int64_t *owned; /* [servers + 1] as of culm_partition_share; of setup_open alone */
@@ -28,10 +34,9 @@ struct culm_gnn_setup {
  * setup. CULM_ERR_CONFIG also when there are more servers than intervals. */
 enum culm_status culm_gnn_setup_open(const struct culm_gnn_config *config, struct culm_pins *pins,
                                      struct culm_gnn_setup **ret_setup, struct culm_error *error);
-/* The same with the intervals of a file that culm_gnn_setup_write_cut has written, so that they are those
- * of another machine whatever this one has of METIS and memory. NULL: as setup_open. */
+/* The same with a cut that was made before. */
 enum culm_status culm_gnn_setup_open_cut(const struct culm_gnn_config *config,
-                                         struct culm_pins *pins, const char *cut_path,
+                                         struct culm_pins *pins, const struct culm_gnn_cut *cut,
                                          struct culm_gnn_setup **ret_setup,
                                          struct culm_error *error);
 /* The interval of each vertex as an .npy file, whole or not at all. */
@@ -40,6 +45,7 @@ enum culm_status culm_gnn_setup_write_cut(const struct culm_gnn_setup *setup, co
 /* The graph of the configuration, of which features are needed alone, and no more intervals than it
  * has vertices; for evaluation steps of a model of so many classes. */
 enum culm_status culm_gnn_setup_predict(struct culm_gnn_config *config, int64_t classes,
+                                        const struct culm_gnn_cut *cut,
                                         struct culm_gnn_setup **ret_setup,
                                         struct culm_error *error);
 /* Without the graph. */

@@ -6,6 +6,7 @@
 #include "data/npy.h"
 #include "gnn/roc.h"
 #include "gnn/solo.h"
+#include "run/gnn_node.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -61,6 +62,28 @@ static enum culm_status load(struct opened *o, const char *path, bool is_dir,
     return is_dir ? start_from(o, path, error) : CULM_OK;
 }
 
+/* The cut that a run was made with: sums go in its order. */
+struct own_cut {
+    char path[CULM_PATH_MAX];
+    struct culm_gnn_cut cut;
+};
+
+static enum culm_status find_cut(const char *dir, struct own_cut *ret_own,
+                                 struct culm_error *error) {
+    *ret_own = (struct own_cut){0};
+    return culm_gnn_cut_path(dir, ret_own->path, &ret_own->cut.path, error);
+}
+
+static enum culm_status check_cut(const struct opened *o, const char *dir,
+                                  const struct own_cut *own, struct culm_error *error) {
+    char sha256[65];
+    if (!own->cut.path) {
+        return CULM_OK;
+    }
+    enum culm_status status = culm_gnn_cut_sha256(o->setup, sha256);
+    return status == CULM_OK ? culm_gnn_cut_compare(dir, sha256, error) : status;
+}
+
 static enum culm_status run(struct opened *o, int64_t correct[CULM_GNN_SPLITS],
                             struct culm_error *error) {
     const struct culm_gnn_plan *plan = &o->setup->model->plan;
@@ -101,10 +124,18 @@ enum culm_status culm_gnn_eval(const char *path, struct culm_gnn_evaluation *ret
                                struct culm_error *error) {
     struct opened o = {0};
     struct culm_gnn_evaluation evaluation = {.auc = {-1, -1, -1}};
+    struct own_cut own = {.cut = {0}};
     int64_t correct[CULM_GNN_SPLITS], count[4];
-    enum culm_status status = load(&o, path, culm_file_is_directory(path), error);
+    bool is_run = culm_file_is_directory(path);
+    enum culm_status status = load(&o, path, is_run, error);
+    if (status == CULM_OK && is_run) {
+        status = find_cut(path, &own, error);
+    }
     if (status == CULM_OK) {
-        status = culm_gnn_setup_open(&o.config, NULL, &o.setup, error);
+        status = culm_gnn_setup_open_cut(&o.config, NULL, &own.cut, &o.setup, error);
+    }
+    if (status == CULM_OK && is_run) {
+        status = check_cut(&o, path, &own, error);
     }
     if (status == CULM_OK) {
         status = run(&o, correct, error);
@@ -169,10 +200,14 @@ enum culm_status culm_gnn_predict(const char *dir, const char *graph, const char
                                   int64_t *ret_vertices, int64_t *ret_classes,
                                   struct culm_error *error) {
     struct opened o = {0};
+    struct own_cut own = {.cut = {0}};
     int64_t correct[CULM_GNN_SPLITS], classes = 0, columns = 0;
     enum culm_status status = load(&o, dir, true, error);
     if (status == CULM_OK) {
         status = classes_of(dir, &classes, &columns, error);
+    }
+    if (status == CULM_OK && !graph) {
+        status = find_cut(dir, &own, error);
     }
     if (status == CULM_OK && graph) {
         char *path = strdup(graph);
@@ -183,7 +218,10 @@ enum culm_status culm_gnn_predict(const char *dir, const char *graph, const char
         status = path ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
     }
     if (status == CULM_OK) {
-        status = culm_gnn_setup_predict(&o.config, classes, &o.setup, error);
+        status = culm_gnn_setup_predict(&o.config, classes, &own.cut, &o.setup, error);
+    }
+    if (status == CULM_OK && !graph) {
+        status = check_cut(&o, dir, &own, error);
     }
     if (status == CULM_OK && graph && columns > 0 && o.setup->model->plan.columns != columns) {
         status =

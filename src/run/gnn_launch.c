@@ -15,8 +15,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TUNE_SAMPLES 3 /* epochs by which a number of workers is judged */
-#define TUNE_S 0.5     /* and how long they take at least, unless they are many */
+#define TUNE_SAMPLES 3         /* epochs by which a number of workers is judged */
+#define TUNE_S 0.5             /* and how long they take at least, unless they are many */
+#define CUT_TOLD_MAX (1 << 24) /* vertices of a cut that a brief has room for */
 
 struct launch {
     const struct culm_gnn_launch_options *o;
@@ -80,15 +81,15 @@ static enum culm_status planned_cut(const char *plan_path, char path[CULM_PATH_M
 /* A run that is resumed goes on with the cut that it was begun with. */
 static enum culm_status open_setup(struct launch *l, struct culm_error *error) {
     char path[CULM_PATH_MAX];
-    const char *cut_path = NULL;
+    struct culm_gnn_cut made = {0};
     enum culm_status status = CULM_OK;
     if (l->o->run.resume) {
-        status = culm_gnn_cut_path(l->o->run.dir, path, &cut_path, error);
+        status = culm_gnn_cut_path(l->o->run.dir, path, &made.path, error);
     } else if (l->o->plan_path) {
-        status = planned_cut(l->o->plan_path, path, &cut_path, error);
+        status = planned_cut(l->o->plan_path, path, &made.path, error);
     }
     if (status == CULM_OK) {
-        status = culm_gnn_setup_open_cut(l->o->config, l->inputs.pins, cut_path, &l->setup, error);
+        status = culm_gnn_setup_open_cut(l->o->config, l->inputs.pins, &made, &l->setup, error);
     }
     return status == CULM_OK ? culm_gnn_cut_sha256(l->setup, l->brief.cut_sha256) : status;
 }
@@ -244,22 +245,6 @@ static enum culm_status check_start(struct launch *l, struct culm_error *error) 
     return status == CULM_OK ? CULM_OK : culm_error_prefix(error, "'%s'", l->start.path);
 }
 
-/* Another cut adds up in another order. Runs of older versions have none beside their plan. */
-static enum culm_status compare_cut(const struct launch *l, struct culm_error *error) {
-    char path[CULM_PATH_MAX];
-    enum culm_status status = culm_path_format(path, error, "%s/plan.json", l->o->run.dir);
-    json_t *plan = status == CULM_OK ? json_load_file(path, 0, NULL) : NULL;
-    const char *before = json_string_value(json_object_get(plan, "cut_sha256"));
-    if (before && strcmp(before, l->brief.cut_sha256) != 0) {
-        status = culm_error_set(error, CULM_ERR_CONFIG,
-                                "'%s': the run was begun with another cut of the graph, which "
-                                "%.200s/cut.npy should have; put that back, or begin anew",
-                                path, l->o->run.dir);
-    }
-    json_decref(plan);
-    return status;
-}
-
 static enum culm_status find_start(struct launch *l, struct culm_error *error) {
     if (!l->o->run.resume) {
         return CULM_OK;
@@ -274,7 +259,7 @@ static enum culm_status find_start(struct launch *l, struct culm_error *error) {
         status = culm_gnn_cost_read(l->o->run.dir, &l->prices, &l->spent, error);
     }
     if (status == CULM_OK) {
-        status = compare_cut(l, error);
+        status = culm_gnn_cut_compare(l->o->run.dir, l->brief.cut_sha256, error);
     }
     if (status == CULM_OK) {
         status =
@@ -330,11 +315,14 @@ static const struct culm_launcher_role roles[CULM_GNN_ROLES] = {
     [CULM_GNN_WORKER] = {"worker", worker_words},
 };
 
-/* With the digests of large inputs that are known by now, but for workers: they read none, and are to be
+/* Servers that come from elsewhere are told the cut, unless that is too long; they cut for themselves then.
+ * With the digests of large inputs that are known by now, but for workers: they read none, and are to be
  * told the same each time. */
 static bool write_brief(void *job, uint32_t role, struct culm_buf *out) {
     struct launch *l = job;
     json_t *inputs = role == CULM_GNN_WORKER ? json_object() : culm_inputs_json(&l->inputs);
+    bool told = role == CULM_GNN_SERVER && l->o->listen && l->brief.plan.vertices <= CUT_TOLD_MAX;
+    l->brief.cut = told ? l->setup->interval_of : NULL;
     l->brief.inputs = inputs ? json_dumps(inputs, JSON_COMPACT) : NULL;
     json_decref(inputs);
     bool written = l->brief.inputs && culm_gnn_brief_write(&l->brief, out);

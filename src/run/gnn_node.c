@@ -43,6 +43,52 @@ struct node {
 
 /* --- the brief --- */
 
+#define CUT_BYTES 2 /* of a vertex */
+
+/* An interval is below 2^16. */
+static void write_cut(const struct culm_gnn_brief *brief, struct culm_buf *out) {
+    culm_buf_u8(out, brief->cut != NULL);
+    for (int64_t v = 0; brief->cut && v < brief->plan.vertices; v++) {
+        const uint8_t bytes[CUT_BYTES] = {(uint8_t)brief->cut[v], (uint8_t)(brief->cut[v] >> 8)};
+        culm_buf_bytes(out, bytes, sizeof bytes);
+    }
+}
+
+static enum culm_status read_cut(struct culm_reader *in, size_t len, struct culm_gnn_brief *brief,
+                                 struct culm_error *error) {
+    size_t vertices = (size_t)brief->plan.vertices;
+    if (culm_read_u8(in) == 0) {
+        return CULM_OK;
+    }
+    brief->cut = vertices <= len / CUT_BYTES ? malloc((vertices + 1) * sizeof *brief->cut) : NULL;
+    if (!brief->cut) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    }
+    for (size_t v = 0; v < vertices; v++) {
+        uint8_t bytes[CUT_BYTES] = {0};
+        culm_read_bytes(in, bytes, sizeof bytes);
+        brief->cut[v] = (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8;
+    }
+    return CULM_OK;
+}
+
+static enum culm_status malformed(struct culm_error *error) {
+    return culm_error_set(error, CULM_ERR_FORMAT, "the launcher's brief is malformed");
+}
+
+/* The plan, and what can only be read by who knows it. */
+static enum culm_status read_rest(struct culm_reader *in, size_t len, const char *plan,
+                                  struct culm_gnn_brief *brief, struct culm_error *error) {
+    json_t *json = json_loads(plan, 0, NULL);
+    enum culm_status status =
+        json ? culm_gnn_plan_read(json, &brief->plan, error) : malformed(error);
+    json_decref(json);
+    if (status == CULM_OK) {
+        status = read_cut(in, len, brief, error);
+    }
+    return status == CULM_OK && !culm_reader_done(in) ? malformed(error) : status;
+}
+
 bool culm_gnn_brief_write(const struct culm_gnn_brief *brief, struct culm_buf *out) {
     json_t *plan = culm_gnn_plan_json(&brief->plan);
     char *text = plan ? json_dumps(plan, JSON_COMPACT) : NULL;
@@ -52,6 +98,7 @@ bool culm_gnn_brief_write(const struct culm_gnn_brief *brief, struct culm_buf *o
         culm_buf_string(out, brief->inputs);
         culm_buf_string(out, brief->cut_sha256);
         culm_buf_u64(out, brief->payload_max);
+        write_cut(brief, out);
     }
     bool written = text && !out->failed;
     free(text);
@@ -73,10 +120,7 @@ enum culm_status culm_gnn_brief_read(const void *data, size_t len, struct culm_g
         culm_read_string(&in, inputs, len + 1);
         culm_read_string(&in, ret_brief->cut_sha256, sizeof ret_brief->cut_sha256);
         ret_brief->payload_max = culm_read_u64(&in);
-        json_t *json = culm_reader_done(&in) ? json_loads(plan, 0, NULL) : NULL;
-        status = json ? culm_gnn_plan_read(json, &ret_brief->plan, error)
-                      : culm_error_set(error, CULM_ERR_FORMAT, "the launcher's brief is malformed");
-        json_decref(json);
+        status = read_rest(&in, len, plan, ret_brief, error);
     }
     free(plan);
     if (status == CULM_OK) {
@@ -85,6 +129,8 @@ enum culm_status culm_gnn_brief_read(const void *data, size_t len, struct culm_g
     } else {
         free(config);
         free(inputs);
+        free(ret_brief->cut);
+        ret_brief->cut = NULL;
     }
     return status;
 }
@@ -92,7 +138,9 @@ enum culm_status culm_gnn_brief_read(const void *data, size_t len, struct culm_g
 void culm_gnn_brief_release(struct culm_gnn_brief *brief) {
     free(brief->config_text);
     free(brief->inputs);
+    free(brief->cut);
     brief->config_text = brief->inputs = NULL;
+    brief->cut = NULL;
 }
 
 enum culm_status culm_gnn_cut_path(const char *dir, char path[CULM_PATH_MAX], const char **ret_path,
@@ -108,6 +156,22 @@ enum culm_status culm_gnn_cut_sha256(const struct culm_gnn_setup *setup, char re
     return culm_sha256_of(setup->interval_of,
                           (size_t)setup->structure->vertices * sizeof *setup->interval_of,
                           ret_text);
+}
+
+enum culm_status culm_gnn_cut_compare(const char *dir, const char *sha256,
+                                      struct culm_error *error) {
+    char path[CULM_PATH_MAX];
+    enum culm_status status = culm_path_format(path, error, "%s/plan.json", dir);
+    json_t *plan = status == CULM_OK ? json_load_file(path, 0, NULL) : NULL;
+    const char *before = json_string_value(json_object_get(plan, "cut_sha256"));
+    if (before && strcmp(before, sha256) != 0) {
+        status = culm_error_set(error, CULM_ERR_CONFIG,
+                                "'%s': the run was begun with another cut of the graph, which "
+                                "%.200s/cut.npy should have; put that back, or begin anew",
+                                path, dir);
+    }
+    json_decref(plan);
+    return status;
 }
 
 void culm_gnn_signature(const struct culm_device *device, char ret_text[CULM_SIGNATURE_SIZE]) {
@@ -146,7 +210,7 @@ void culm_gnn_gear_free(struct culm_gnn_gear *gear) {
 }
 
 /* Holders read the first weights, and servers the graph, as the launcher did; servers find its cut in the
- * run directory, or cut as that did. Workers read nothing. */
+ * run directory, or were told it, or cut as that did. Workers read nothing. */
 static enum culm_status open_setup(struct node *n, struct culm_error *error) {
     if (n->role == CULM_GNN_WORKER) {
         return culm_gnn_setup_plan(&n->gear->config, &n->gear->brief.plan, &n->gear->setup, error);
@@ -161,14 +225,18 @@ static enum culm_status open_setup(struct node *n, struct culm_error *error) {
         return culm_gnn_setup_plan(&n->gear->config, &n->gear->brief.plan, &n->gear->setup, error);
     }
     char path[CULM_PATH_MAX];
-    const char *dir = culm_participant_dir(n->process), *cut_path = NULL; /* a newcomer has none */
+    const char *dir = culm_participant_dir(n->process); /* a newcomer has none */
+    struct culm_gnn_cut made = {0};
     if (status == CULM_OK && dir[0]) {
-        status = culm_gnn_cut_path(dir, path, &cut_path, error);
+        status = culm_gnn_cut_path(dir, path, &made.path, error);
     }
+    made.interval_of = made.path ? NULL : n->gear->brief.cut;
     if (status == CULM_OK) {
-        status = culm_gnn_setup_open_cut(&n->gear->config, n->gear->inputs.pins, cut_path,
+        status = culm_gnn_setup_open_cut(&n->gear->config, n->gear->inputs.pins, &made,
                                          &n->gear->setup, error);
     }
+    free(n->gear->brief.cut);
+    n->gear->brief.cut = NULL;
     if (status == CULM_OK) {
         status = culm_gnn_cut_sha256(n->gear->setup, cut);
     }

@@ -17,7 +17,10 @@ struct culm_gnn_brief {
     struct culm_gnn_plan plan;
     uint64_t payload_max; /* bytes of the largest message of the run */
     char *inputs; /* owned; the graph's files as they were pinned, culm_inputs_json as text */
-    char cut_sha256[65]; /* of the cut that the launcher made; who cuts again must get the same */
+    char cut_sha256[65]; /* of the cut that the launcher has; who cuts again must get the same */
+    /* [plan.vertices] that cut, for servers that cannot read its file; NULL: it is not told. Borrowed, but
+     * of brief_read. */
+    uint32_t *cut;
 };
 
 /* False: out of memory. */
@@ -33,6 +36,10 @@ enum culm_status culm_gnn_cut_path(const char *dir, char path[CULM_PATH_MAX], co
                                    struct culm_error *error);
 /* SHA-256 of interval_of[vertices]. */
 enum culm_status culm_gnn_cut_sha256(const struct culm_gnn_setup *setup, char ret_text[65]);
+/* The cut is that with which the run in `dir` was begun, as its plan.json says; runs of older versions say
+ * nothing. CULM_ERR_CONFIG when it is not. */
+enum culm_status culm_gnn_cut_compare(const char *dir, const char *sha256,
+                                      struct culm_error *error);
 /* Everything of build and machine that can change bits. */
 void culm_gnn_signature(const struct culm_device *device, char ret_text[CULM_SIGNATURE_SIZE]);
 

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "gnn/solo.h"
+#include "run/gnn_node.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,7 +143,8 @@ enum culm_status culm_gnn_show_config(const char *config_path,
     struct culm_gnn_config config;
     struct culm_gnn_setup *setup = NULL;
     struct culm_gnn_config_about about = {0};
-    char path[CULM_PATH_MAX];
+    struct culm_gnn_cut made = {0};
+    char path[CULM_PATH_MAX], cut_path[CULM_PATH_MAX];
     bool run = culm_file_is_directory(config_path);
     enum culm_status status =
         culm_path_format(path, error, run ? "%s/config.yaml" : "%s", config_path);
@@ -152,7 +154,10 @@ enum culm_status culm_gnn_show_config(const char *config_path,
     }
     status = culm_gnn_show(config.graph.path, config.graph.split, &about.graph, error);
     if (status == CULM_OK) {
-        status = culm_gnn_setup_open(&config, NULL, &setup, error);
+    if (status == CULM_OK && run) {
+        status = culm_gnn_cut_path(config_path, cut_path, &made.path, error);
+    }
+        status = culm_gnn_setup_open_cut(&config, NULL, &made, &setup, error);
     }
     if (status == CULM_OK) {
         count_rows(&config, setup, &about);

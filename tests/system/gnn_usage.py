@@ -173,6 +173,59 @@ def own_cut(bench):
     equal(again.one("plan")["cut_sha256"], digest, "the cut of the resumed run")
     again = graphs.going(bench, changed({**CONFIG, **ENDLESS}, epochs=3), "run", "--resume").end()  # servers read it as well
     equal(again.err, "", "standard error")
+    # What is evaluated and predicted adds up in the order of that cut, and in no other.
+    def logits(out):
+        ended = bench.run("gnn", "predict", run.dir, "--out", bench.path(out))
+        equal((ended.code, ended.err), (0, ""), "exit code and standard error of predict")
+        with open(bench.path(out), "rb") as file:
+            return file.read()
+
+    kept_so = logits("kept.npy")
+    with open(kept, "rb") as file:
+        bytes_kept = file.read()
+    equal(bench.run("gnn", "eval", run.dir).code, 0, "exit code of eval")
+    os.unlink(kept)
+    check(logits("own.npy") != kept_so, "the kept cut makes no difference to logits: it was not used, or the test shows nothing")
+    with open(kept, "wb") as file:
+        file.write(bytes_kept)
+    equal(logits("again.npy"), kept_so, "logits with the cut put back")
+    own = bench.path("own-cut.npy")
+    ended = bench.run("gnn", "partition", graphs.path, "--intervals", "4", "--out", own)
+    equal(ended.code, 0, ended.err)
+    shutil.copy(own, kept)
+    for words in ["eval", run.dir], ["predict", run.dir, "--out", bench.path("x.npy")]:
+        one_line(bench.run("gnn", *words), 3, "another cut", kept)
+
+
+def cut_of_joiner(bench):
+    """A server that joins takes over the run's cut, though it would cut otherwise itself."""
+    config = changed({**CONFIG, **ENDLESS}, servers=1, checkpoint={"every": 1})
+    graphs.make(bench)
+    words = ["--listen", "127.0.0.1:0"]
+    going = graphs.going(bench, config, "run", *words)
+    going.wait(lambda: going.told("checkpoint"), "a checkpoint")
+    going.stop()
+    other, kept, plan = bench.path("other"), bench.path("run", "cut.npy"), bench.path("run", "plan.json")
+    ended = bench.run("gnn", "partition", graphs.path, "--intervals", "4", "--method", "stream", "--out", other)
+    equal(ended.code, 0, ended.err)
+    shutil.copy(other, kept)
+    with open(other, encoding="ascii") as file:
+        digest = hashlib.sha256(array.array("I", map(int, file.read().split())).tobytes()).hexdigest()
+    with open(plan, encoding="utf-8") as file:
+        content = json.load(file)
+    with open(plan, "w", encoding="utf-8") as file:
+        json.dump({**content, "cut_sha256": digest}, file)
+    before = len(going.told("start"))
+    again = graphs.going(bench, config, "run", "--resume", *words)
+    again.wait(lambda: len(again.told("start")) > before, "the start")
+    address = again.told("start")[-1]["address"].removeprefix("tcp:")
+    joiner = bench.start("gnn", "server", "--join", address, "--token-file", bench.path("run", "token"))
+    again.wait(lambda: len(again.came("server")) == before + 2, "both servers")
+    again.kill("server", [i for i, event in enumerate(again.came("server")) if event["name"] != "newcomer"][-1])
+    again.wait(again.lost, "a loss")
+    again.more_epochs()
+    again.stop()
+    equal(bench.end(joiner).code, 0, "exit code of the server")
 
 
 # --- addresses -------------------------------------------------------------------------------------------------------------------
@@ -335,6 +388,7 @@ cases.add("no vertices for validation", without_validation)
 cases.add("it stops at an accuracy", stops, "accuracy", 0.6, 0.05)
 cases.add("it stops when its patience is over", stops, "patience", 3, 0.05)
 cases.add("a run keeps its cut", own_cut)
+cases.add("a server that joins takes the cut over", cut_of_joiner)
 cases.add("a server that listens everywhere", server_refused, ["--listen", "tcp:0.0.0.0:0"], 3, "--insecure")
 cases.add("a server that listens everywhere, in short", server_refused, ["--listen", "0.0.0.0:0"], 3, "--insecure")
 cases.add("a server that listens at no address", server_refused, ["--listen", "nowhere"], 2, "--listen", "nowhere")
