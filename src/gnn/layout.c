@@ -107,6 +107,7 @@ static int32_t add_forward(struct culm_gnn_layout *layout, int32_t stages, const
     int32_t rows = -1;
     for (int32_t s = 0; s + 1 < stages; s++) {
         int32_t makes = add_gather(layout, false, row_bytes[s]);
+        layout->gather[makes].constant = s == 0 && layout->gradient_bytes[0] == 0;
         add_step(layout, (struct culm_gnn_step){other, s, rows, -1, makes, false, false, false});
         rows = makes;
     }

@@ -74,6 +74,7 @@ struct culm_gnn_gather {
     size_t row_bytes;   /* of a row that it reads; what it makes may have another size */
     int32_t row_floats; /* numbers in it */
     bool edges;         /* each edge's share is computed from both ends: attention */
+    bool constant;      /* it reads the same rows in every epoch, which are sent once */
 };
 
 struct culm_gnn_layout {

@@ -122,6 +122,9 @@ static int32_t convolution(struct builder *b, int32_t l, int32_t x) {
         if (l > 0 || !b->plan->aggregated) {
             x = gather(b, x, all_of(in_of(b, l)));
         }
+        if (l == 0 && b->training) { /* whether ÂX is kept or not */
+            x = culm_layer_dropout(b->graph, x, b->config->model.dropout);
+        }
         return multiply(b, l, "lin.weight", x, start, bias);
     }
     x = gather(b, multiply(b, l, "lin.weight", x, start, false), all_of(out_of(b, l)));
@@ -199,7 +202,10 @@ enum culm_status culm_gnn_network_build(const struct culm_gnn_config *config,
         culm_graph_field(graph, "features", plan->sparse ? CULM_SPARSE : CULM_F32, &features);
     int32_t label = training ? culm_graph_field(graph, "label", CULM_I32, &labels) : -1;
     for (int32_t l = 0; l < plan->layers; l++) {
-        if (training && !(l == 0 && plan->sparse)) {
+        bool of_features =
+            l == 0 &&
+            (plan->sparse || (config->model.arch == CULM_GNN_GCN && !plan->multiply_first[0]));
+        if (training && !of_features) {
             x = culm_layer_dropout(graph, x, config->model.dropout);
         }
         x = layer[config->model.arch](&b, l, x);

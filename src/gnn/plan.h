@@ -11,7 +11,8 @@
  * GraphSAGE and attention multiply first: a vertex has a part of its own there, or scores.
  *
  * Dorylus's own order, to compare with, gathers first in every layer, X in every epoch; features are
- * dense then.
+ * dense then. Dropout of the first layer falls on what was gathered in either order: rows of X are the
+ * same in every epoch, and servers send them to others once, as Dorylus does.
  *
  * Thread: constant once made.
  */

@@ -30,6 +30,9 @@ static void begin_turn(struct culm_gnn_server *server, int32_t index, int64_t ep
 }
 
 static void forget_interval(struct culm_gnn_server *server, int32_t index) {
+    for (int32_t q = 0; q < server->self.o.layout->gathers; q++) {
+        server->interval[index].constants[q].sent_count = 0;
+    }
     for (int32_t w = 0; w < server->window; w++) {
         culm_gnn_server_forget_turn(server, &server->interval[index].turn[w]);
     }

@@ -20,13 +20,18 @@ static void free_list(struct ghost **list) {
     }
 }
 
+static bool is_constant(const struct culm_gnn_server *server, int32_t gather) {
+    return server->self.o.layout->gather[gather].constant;
+}
+
 void culm_gnn_server_forget_ghosts(struct culm_gnn_server *server, int64_t oldest) {
     const struct culm_gnn_layout *layout = server->self.o.layout;
     for (int32_t i = 0; i < layout->gathers * layout->intervals; i++) {
         struct ghost **at = &server->ghost[i];
+        bool constant = layout->gather[i / layout->intervals].constant && oldest < INT64_MAX;
         while (*at) {
             struct ghost *ghost = *at;
-            if (ghost->key.epoch >= oldest) {
+            if (ghost->key.epoch >= oldest || constant) {
                 at = &ghost->next;
                 continue;
             }
@@ -45,9 +50,10 @@ static int64_t oldest_of(const struct culm_gnn_server *server) {
 /* Takes it over. One that brings nothing new is let go of. */
 static void keep(struct culm_gnn_server *server, struct ghost *ghost) {
     struct ghost **list = ghosts_of(server, ghost->key.gather, ghost->key.interval);
+    bool constant = is_constant(server, ghost->key.gather);
     for (const struct ghost *other = *list; other; other = other->next) {
         struct culm_gnn_set news = culm_gnn_set_minus(&ghost->key.readers, &other->key.readers);
-        if (other->key.epoch == ghost->key.epoch && culm_gnn_set_empty(&news)) {
+        if ((constant || other->key.epoch == ghost->key.epoch) && culm_gnn_set_empty(&news)) {
             free_list(&ghost);
             return;
         }
@@ -62,7 +68,8 @@ void culm_gnn_server_hear_slice(struct culm_gnn_server *server,
     if (culm_gnn_slice_decode(message->meta, message->meta_bytes, server->self.o.layout, &key) !=
             CULM_OK ||
         !message->payload || key.attempt < server->self.view.attempt ||
-        (key.attempt == server->self.view.attempt && key.epoch < oldest_of(server))) {
+        (key.attempt == server->self.view.attempt && key.epoch < oldest_of(server) &&
+         !is_constant(server, key.gather))) {
         return;
     }
     struct ghost *ghost = calloc(1, sizeof *ghost);
@@ -108,7 +115,8 @@ struct culm_gnn_source culm_gnn_server_rows(struct culm_gnn_server *server, int3
     }
     for (const struct ghost *ghost = *ghosts_of(server, gather, interval); ghost;
          ghost = ghost->next) {
-        if (ghost->key.epoch == epoch && culm_gnn_set_has(&ghost->key.readers, reader)) {
+        if ((ghost->key.epoch == epoch || is_constant(server, gather)) &&
+            culm_gnn_set_has(&ghost->key.readers, reader)) {
             source.blob = ghost->blob;
             source.readers = &ghost->key.readers;
             return source;
@@ -184,16 +192,18 @@ static struct culm_gnn_set not_sent(const struct culm_gnn_server *server, int32_
 static bool slice_next(struct culm_gnn_server *server, int32_t gather, int32_t interval,
                        struct turn *turn) {
     struct made *made = &turn->made[gather];
+    struct made *sent =
+        is_constant(server, gather) ? &server->interval[interval].constants[gather] : made;
     for (int32_t p = 0; p < server->peer_count; p++) {
-        struct culm_gnn_set want = not_sent(server, gather, interval, made, &server->peer[p]);
+        struct culm_gnn_set want = not_sent(server, gather, interval, sent, &server->peer[p]);
         if (culm_gnn_set_empty(&want)) {
             continue;
         }
-        if (!CULM_GROW(made->sent, made->sent_capacity, made->sent_count + 1)) {
+        if (!CULM_GROW(sent->sent, sent->sent_capacity, sent->sent_count + 1)) {
             culm_gnn_fail(&server->self, CULM_ERR_MEMORY, "out of memory");
             return false;
         }
-        made->sent[made->sent_count++] = (struct sent){server->peer[p].node, want};
+        sent->sent[sent->sent_count++] = (struct sent){server->peer[p].node, want};
         server->task = (struct culm_gnn_task){.kind = CULM_GNN_TASK_SLICE,
                                               .interval = interval,
                                               .gather = gather,

@@ -68,6 +68,7 @@ struct interval {
     bool here;                  /* OWN is done */
     int64_t front;              /* the epoch that it is in */
     struct turn *turn;          /* [window] by epoch % window */
+    struct made *constants;     /* [gathers] whom rows were sent that never change */
     struct culm_blob *constant; /* its constant input, packed for workers */
 };
 

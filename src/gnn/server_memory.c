@@ -59,6 +59,10 @@ static void free_intervals(struct culm_gnn_server *server) {
             free(turn->made);
             free(turn->gathered);
         }
+        for (int32_t q = 0; interval->constants && q < layout->gathers; q++) {
+            free(interval->constants[q].sent);
+        }
+        free(interval->constants);
         free(interval->turn);
         culm_blob_clear(&interval->constant);
     }
@@ -131,7 +135,8 @@ void culm_gnn_server_free(struct culm_gnn_server *server) {
 static bool allocate_turns(struct culm_gnn_server *server, struct interval *interval) {
     size_t gathers = (size_t)server->self.o.layout->gathers + 1;
     interval->turn = calloc((size_t)server->window, sizeof *interval->turn);
-    bool there = interval->turn != NULL;
+    interval->constants = calloc(gathers, sizeof *interval->constants);
+    bool there = interval->turn && interval->constants;
     for (int32_t w = 0; w < server->window && there; w++) {
         struct turn *turn = &interval->turn[w];
         turn->made = calloc(gathers, sizeof *turn->made);

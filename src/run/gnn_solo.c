@@ -115,11 +115,12 @@ static void count_rows(const struct culm_gnn_config *config, const struct culm_g
         const struct culm_gnn_step *step = &layout->step[i];
         if (step->makes >= 0) {
             about->floats_per_edge += sent_of(setup, step);
+            about->ghost_floats_per_vertex +=
+                layout->gather[step->makes].constant ? 0 : sent_of(setup, step);
             rows += 2 * (int64_t)layout->gather[step->makes].row_bytes;
         }
         about->bytes_per_vertex += step->remote ? worker_bytes(setup, step) : 0;
     }
-    about->ghost_floats_per_vertex = about->floats_per_edge;
     about->parameters = culm_gnn_model_parameters(setup->model);
     about->layers = plan->layers;
     for (int32_t l = 0; l < plan->layers; l++) {

@@ -58,6 +58,12 @@ enum culm_status culm_gnn_symbolic_layout(uint64_t seed, int32_t intervals, int3
         layout->step[s].remote = kind != CULM_GNN_LOSS && kind != CULM_GNN_SCORE;
         layout->step[s].streams = true;
     }
+    for (int32_t g = 0; g < layout->gathers; g++) {
+        layout->gather[g].edges = culm_rng_mix(seed, 12) % 2; /* as with attention: a phase more */
+        /* as in the published order: the first stage makes the same of an interval in every epoch */
+        layout->gather[g].constant =
+            culm_rng_mix(seed, 13) % 3 == 0 && (g == 0 || g == layout->train_gathers);
+    }
     layout->block_least = layout->block_unit = 1;
     layout->payload_max = 4096;
     layout->scores = seed % 2 != 0;
@@ -138,10 +144,12 @@ static bool mix_source(struct symbolic *s, const struct culm_gnn_task *task,
         if ((read && !there) || (there && at == words)) {
             return false;
         }
-        int64_t age = read ? task->epoch - (int64_t)(word[at] >> 48) : 0;
+        bool dated = read && !s->layout->gather[task->gather].constant;
+        int64_t age = dated ? task->epoch - (int64_t)(word[at] >> 48) : 0;
         if (age < 0 || age > old) {
             return false;
         }
+        s->ages[age] += dated;
         if (read) {
             s->ages[age]++;
             *digest = culm_rng_mix(*digest, word[at]);
@@ -243,7 +251,10 @@ static enum culm_status apply(struct symbolic *s, struct culm_gnn_task *task) {
     for (int64_t r = first; r < first + count; r++) {
         uint64_t digest = apply_row(task, weights, r, r - first);
         if (step->makes >= 0) {
-            ((uint64_t *)task->output->data)[r] = row_of(task->epoch, digest);
+            bool constant = s->layout->gather[step->makes].constant;
+            uint64_t same = culm_rng_mix(s->seed, (uint64_t)task->interval << 8 | (uint64_t)r);
+            ((uint64_t *)task->output->data)[r] =
+                constant ? row_of(0, same) : row_of(task->epoch, digest);
         }
         if (scores) {
             ((struct culm_gnn_scored *)task->output->data)[r] = (struct culm_gnn_scored){
