@@ -31,7 +31,7 @@ struct culm_gnn_holder {
     struct culm_slice *slice[CULM_GNN_STAGES_MAX]; /* [tree.count] */
     struct culm_blob *whole[CULM_GNN_STAGES_MAX];
     bool stepping;
-    /* GRADIENTs of the epoch after: senders may be told of a commit before this node is. */
+    /* GRADIENTs of the epoch after: senders may be told of a commit before this node is, or of a view. */
     struct early {
         int32_t from;
         struct culm_gnn_gradient_key key;
@@ -232,11 +232,19 @@ static void hand_on(struct culm_gnn_holder *holder, int32_t stage) {
     }
 }
 
-static void take_gradient(struct culm_gnn_holder *holder, int32_t from,
+/* Where one holder sums: whether the sender is who decides which sums count, as far as this node knows. It
+ * may have been told of a view before this node is; then this node may also have to forget a version
+ * that the one before made. */
+static bool counts(const struct culm_gnn_holder *holder, int32_t from) {
+    const struct culm_gnn_view *view = &holder->self->view;
+    return !one_sums(holder) || is_first(holder) ||
+           (view->holder_count > 0 && view->holder[0].node == from);
+}
+
+static void take_gradient(struct culm_gnn_holder *holder,
                           const struct culm_gnn_gradient_key *key, struct culm_blob *blob) {
     if (one_sums(holder) && !is_first(holder)) {
-        if (from == holder->self->view.holder[0].node && key->tree_node == 0 &&
-            !holder->whole[key->stage] && !holder->stepping) {
+        if (key->tree_node == 0 && !holder->whole[key->stage] && !holder->stepping) {
             holder->whole[key->stage] = culm_blob_ref(blob);
         }
         return;
@@ -248,6 +256,11 @@ static void take_gradient(struct culm_gnn_holder *holder, int32_t from,
     }
 }
 
+/* That epoch is committed. */
+static bool is_over(const struct culm_gnn_holder *holder, const struct culm_gnn_gradient_key *key) {
+    return key->attempt == holder->self->view.attempt && key->epoch <= holder->committed;
+}
+
 static void hear_gradient(struct culm_gnn_holder *holder, int32_t from,
                           const struct culm_message *message) {
     struct culm_gnn_gradient_key key;
@@ -255,14 +268,15 @@ static void hear_gradient(struct culm_gnn_holder *holder, int32_t from,
     if (culm_gnn_gradient_decode(message->meta, message->meta_bytes, layout, holder->tree.count,
                                  &key) != CULM_OK ||
         !message->payload || message->payload_bytes != layout->gradient_bytes[key.stage] ||
-        key.attempt < holder->self->view.attempt) {
+        key.attempt < holder->self->view.attempt || is_over(holder, &key)) {
         return;
     }
-    if (key.attempt == holder->attempt && key.epoch <= holder->version) {
+    bool now = key.attempt == holder->attempt && counts(holder, from);
+    if (now && key.epoch <= holder->version) {
         return; /* stepped by it already */
     }
-    if (key.attempt == holder->attempt && key.epoch == holder->version + 1) {
-        take_gradient(holder, from, &key, message->payload);
+    if (now && key.epoch == holder->version + 1) {
+        take_gradient(holder, &key, message->payload);
         return;
     }
     if (!CULM_GROW(holder->early, holder->early_capacity, holder->early_count + 1)) {
@@ -277,14 +291,14 @@ static void replay_early(struct culm_gnn_holder *holder) {
     int32_t left = 0;
     for (int32_t i = 0; i < holder->early_count; i++) {
         struct early *early = &holder->early[i];
-        bool now = early->key.attempt == holder->attempt && early->key.epoch == holder->version + 1;
-        bool later =
-            early->key.attempt > holder->attempt ||
-            (early->key.attempt == holder->attempt && early->key.epoch > holder->version + 1);
-        if (now) {
-            take_gradient(holder, early->from, &early->key, early->blob);
+        bool now = early->key.attempt == holder->attempt && counts(holder, early->from);
+        if (now && early->key.epoch == holder->version + 1) {
+            take_gradient(holder, &early->key, early->blob);
         }
-        if (later) {
+        bool past = early->key.attempt < holder->self->view.attempt ||
+                    is_over(holder, &early->key) ||
+                    (now && early->key.epoch <= holder->version + 1);
+        if (!past) {
             holder->early[left++] = *early;
         } else {
             culm_blob_unref(early->blob);
@@ -579,6 +593,9 @@ void culm_gnn_holder_view(struct culm_gnn_holder *holder) {
         holder->save_version = view->course.epoch - 1;
     }
     memset(holder->sent, 0, sizeof holder->sent);
+    if (holder->ready) { /* else when it has its state */
+        replay_early(holder);
+    }
     answer(holder);
     go_on(holder);
 }
