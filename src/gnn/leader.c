@@ -56,6 +56,8 @@ void culm_gnn_leader_free(struct culm_gnn_leader *leader) {
         return;
     }
     free(leader->seen);
+    free(leader->pause);
+    free(leader->paused_ms);
     culm_gnn_leader_forget_answers(leader);
     for (int32_t w = 0; leader->done && w < leader->window; w++) {
         for (int32_t i = 0; leader->done[w].scores && i < leader->o.layout->intervals; i++) {
@@ -270,7 +272,7 @@ static void on_joined(void *actor, int32_t id, const struct culm_node_info *info
                              culm_gnn_leader_meta(leader));
         culm_gnn_leader_send(leader, id, CULM_GNN_MSG_VIEW);
     } else {
-        culm_gnn_leader_review(leader, false);
+        culm_gnn_leader_review(leader, false, "joined");
     }
 }
 
@@ -310,6 +312,7 @@ void culm_gnn_leader_lose(struct culm_gnn_leader *leader, struct gnn_node *node,
                           const char *why) {
     int32_t id = node->id;
     uint32_t role = node->role;
+    culm_gnn_leader_pause(leader, node);
     node->alive = false;
     free(node->answer);
     node->answer = NULL;
@@ -329,7 +332,7 @@ void culm_gnn_leader_lose(struct culm_gnn_leader *leader, struct gnn_node *node,
     culm_gnn_leader_fill_up(leader);
     tell_gone(leader, id, role);
     if (leader->view.number && role != CULM_GNN_WORKER) {
-        culm_gnn_leader_review(leader, false);
+        culm_gnn_leader_review(leader, false, "lost");
     }
 }
 
@@ -446,6 +449,7 @@ static void hear_done(struct culm_gnn_leader *leader, int32_t from,
         culm_gnn_leader_clear_done(leader, epoch);
         epoch->epoch = done.epoch;
     }
+    culm_gnn_leader_pause_done(leader, done.interval);
     if (!epoch->there[done.interval]) {
         culm_gnn_work_add(&epoch->work, &done.work);
         epoch->there[done.interval] = true;
@@ -465,9 +469,10 @@ static void hear_holds(struct culm_gnn_leader *leader, struct gnn_node *node,
     node->held = held;
     node->holds = true;
     if (news) {
-        culm_gnn_leader_review(leader, false);
+        culm_gnn_leader_review(leader, false, "copied");
         culm_gnn_leader_finish_if_done(leader);
     }
+    culm_gnn_leader_pause_held(leader);
 }
 
 static void hear_saved(struct culm_gnn_leader *leader, const struct gnn_node *node,

@@ -1,6 +1,7 @@
 /* The leader: epochs, from their beginning to their commit, and the end of the run. See leader.h. */
 #include "gnn/leader_internal.h"
 
+#include "base/grow.h"
 #include "gnn/roc.h"
 
 #include <math.h>
@@ -215,9 +216,11 @@ void culm_gnn_leader_new_epoch(struct culm_gnn_leader *leader) {
     leader->epoch_ns = culm_gnn_leader_now(leader);
 }
 
-/* A run that diverged ends; what was saved before stays. */
+/* A run that diverged ends; what was saved before stays. A gradient may diverge before its loss: all
+ * holders have the bits of the version that it was to make, and say that it made none. */
 static bool diverged(struct culm_gnn_leader *leader) {
     const struct culm_gnn_totals totals = sum_totals(leader);
+    const struct culm_gnn_view *view = &leader->view;
     float loss = loss_of(leader, &totals);
     bool finite = !view->course.train || isfinite(loss);
     for (int32_t h = 0; h < view->holder_count && view->course.train; h++) {
@@ -270,7 +273,7 @@ static void commit(struct culm_gnn_leader *leader) {
     culm_gnn_commit_encode(&commit, culm_gnn_leader_meta(leader));
     culm_gnn_leader_send_all(leader, CULM_GNN_MSG_COMMIT);
     if (!last) {
-        culm_gnn_leader_review(leader, true);
+        culm_gnn_leader_review(leader, true, "epoch");
     }
 }
 
@@ -318,11 +321,14 @@ static void publish_cost(struct culm_gnn_leader *leader) {
 static void publish_done(struct culm_gnn_leader *leader) {
     const struct culm_gnn_task *finish = &leader->finish;
     double usd = culm_gnn_bill_usd(&leader->bill), seconds = culm_gnn_bill_s(&leader->bill);
+    double median = culm_median(leader->paused_ms, (size_t)leader->paused_count); /* sorts */
+    double longest = leader->paused_count ? leader->paused_ms[leader->paused_count - 1] : 0;
     json_t *event =
-        json_pack("{s:s, s:I, s:s, s:s, s:I, s:I, s:I}", "event", "done", "epochs",
+        json_pack("{s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:f, s:f}", "event", "done", "epochs",
                   (json_int_t)leader->version, "weights_sha256", finish->weights_sha256,
                   "state_sha256", finish->state_sha256, "nodes_lost", (json_int_t)leader->lost,
-                  "losses", (json_int_t)leader->lost, "rollbacks", (json_int_t)leader->rollbacks);
+                  "losses", (json_int_t)leader->lost, "rollbacks", (json_int_t)leader->rollbacks,
+                  "pause_ms_median", median, "pause_ms_max", longest);
     if (event && leader->version > leader->o.start_version) {
         json_object_set_new(event, "loss", json_real(leader->loss));
     }
@@ -351,6 +357,7 @@ void culm_gnn_leader_job_done(struct culm_gnn_leader *leader, struct culm_job *j
         return;
     }
     bool whole = leader->version >= leader->o.settings.pace.epochs || leader->enough;
+    culm_gnn_leader_pause_end(leader);
     publish_cost(leader);
     if (whole) {
         publish_done(leader);

@@ -26,6 +26,14 @@ struct gnn_node {
     struct culm_gnn_answer *answer; /* NULL: it was not asked, or has not answered */
 };
 
+/* A loss that is not made up for yet. */
+struct gnn_pause {
+    int32_t node;
+    uint32_t role, attempt;
+    uint64_t since_ns, view;       /* in which it was lost */
+    struct culm_gnn_set intervals; /* that it owned */
+};
+
 /* Which intervals are done with an epoch. */
 struct gnn_done {
     int64_t epoch;                  /* 0: none */
@@ -66,6 +74,10 @@ struct culm_gnn_leader {
     struct culm_gnn_tuner tuner;
     double loss, best, test_at_best; /* best: -1: none */
     int64_t since_best, lost, rollbacks;
+    struct gnn_pause *pause;
+    int32_t pause_count, pause_capacity;
+    double *paused_ms; /* of those that were made up for */
+    int32_t paused_count, paused_capacity;
 };
 
 /* leader.c */
@@ -87,6 +99,16 @@ void culm_gnn_leader_fill_up(struct culm_gnn_leader *leader);
 
 /* A worker is going: another one comes in its place, if that is to be. */
 void culm_gnn_leader_let_go(struct culm_gnn_leader *leader, struct gnn_node *node);
+
+/* leader_pause.c */
+/* The node is being lost. */
+void culm_gnn_leader_pause(struct culm_gnn_leader *leader, const struct gnn_node *node);
+/* Its owner is done with it in an epoch. */
+void culm_gnn_leader_pause_done(struct culm_gnn_leader *leader, int32_t interval);
+/* A holder has said what it has. */
+void culm_gnn_leader_pause_held(struct culm_gnn_leader *leader);
+/* The run is over. */
+void culm_gnn_leader_pause_end(struct culm_gnn_leader *leader);
 
 /* leader_watch.c: those who are silent, or do not get on */
 void culm_gnn_leader_beat(struct culm_gnn_leader *leader, struct gnn_node *node,
@@ -124,9 +146,9 @@ void culm_gnn_leader_job_done(struct culm_gnn_leader *leader, struct culm_job *j
 int32_t culm_gnn_leader_saver(struct culm_gnn_leader *leader);
 /* The first view: all are there. */
 void culm_gnn_leader_begin(struct culm_gnn_leader *leader);
-/* Makes the view that should be now, and tells it if it is another. `boundary`: an epoch has just
- * been committed, so intervals may go home. */
-void culm_gnn_leader_review(struct culm_gnn_leader *leader, bool boundary);
+/* Makes the view that should be now, and tells it, and why, if it is another. `boundary`: an epoch has
+ * just been committed, so intervals may go home. */
+void culm_gnn_leader_review(struct culm_gnn_leader *leader, bool boundary, const char *why);
 /* Tells the same view anew: everyone says once more what it has. */
 void culm_gnn_leader_tell_again(struct culm_gnn_leader *leader);
 /* Holders say different things of the same version. */

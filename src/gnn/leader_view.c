@@ -177,7 +177,22 @@ static void note_holders(struct culm_gnn_leader *leader) {
     }
 }
 
-static void tell(struct culm_gnn_leader *leader) {
+static void publish(struct culm_gnn_leader *leader, const char *why) {
+    const struct culm_gnn_view *view = &leader->view;
+    json_t *owners = json_array(), *holders = json_array();
+    for (int32_t i = 0; i < leader->o.layout->intervals; i++) {
+        json_array_append_new(owners, json_integer(view->owner[i]));
+    }
+    for (int32_t h = 0; h < view->holder_count; h++) {
+        json_array_append_new(holders, json_integer(view->holder[h].node));
+    }
+    culm_gnn_leader_publish(leader, json_pack("{s:s, s:s, s:o, s:o, s:I}", "event", "view",
+                                              "reason", why, "owners", owners, "holders", holders,
+                                              "epoch", (json_int_t)view->course.epoch));
+}
+
+static void tell(struct culm_gnn_leader *leader, const char *why) {
+    publish(leader, why);
     note_holders(leader);
     culm_gnn_view_encode(&leader->view, leader->o.layout->intervals, culm_gnn_leader_meta(leader));
     culm_gnn_leader_send_all(leader, CULM_GNN_MSG_VIEW);
@@ -246,7 +261,7 @@ static bool same_view(const struct culm_gnn_view *a, const struct culm_gnn_view 
            memcmp(a->owner, b->owner, (size_t)intervals * sizeof *a->owner) == 0;
 }
 
-void culm_gnn_leader_review(struct culm_gnn_leader *leader, bool boundary) {
+void culm_gnn_leader_review(struct culm_gnn_leader *leader, bool boundary, const char *why) {
     if (leader->ended || leader->finishing || leader->view.number == 0) {
         return;
     }
@@ -256,6 +271,7 @@ void culm_gnn_leader_review(struct culm_gnn_leader *leader, bool boundary) {
     choose_first(leader);
     if (leader->next.holder_count > 0 && !choose_sources(leader)) {
         roll_back(leader);
+        why = "roll-back";
     }
     leader->next.saver = choose_saver(leader);
     leader->saver = leader->next.saver >= 0 ? leader->next.saver : leader->saver;
@@ -264,12 +280,12 @@ void culm_gnn_leader_review(struct culm_gnn_leader *leader, bool boundary) {
     }
     leader->next.number++;
     leader->view = leader->next;
-    tell(leader);
+    tell(leader, why);
 }
 
 void culm_gnn_leader_tell_again(struct culm_gnn_leader *leader) {
     leader->view.number++;
-    tell(leader);
+    tell(leader, "stalled");
 }
 
 void culm_gnn_leader_begin(struct culm_gnn_leader *leader) {
@@ -278,7 +294,7 @@ void culm_gnn_leader_begin(struct culm_gnn_leader *leader) {
     assign(leader, true);
     choose_holders(leader);
     leader->view = leader->next;
-    tell(leader);
+    tell(leader, "start");
 }
 
 void culm_gnn_leader_differ(struct culm_gnn_leader *leader, int64_t version) {
@@ -295,5 +311,5 @@ void culm_gnn_leader_differ(struct culm_gnn_leader *leader, int64_t version) {
     roll_back(leader);
     leader->next.number++;
     leader->view = leader->next;
-    tell(leader);
+    tell(leader, "roll-back");
 }

@@ -36,6 +36,11 @@ static enum culm_status add_lost(struct culm_summary *s, const json_t *event,
     return CULM_OK;
 }
 
+static enum culm_status add_recovered(struct culm_summary *s, const json_t *event,
+                                      struct culm_error *error) {
+    return culm_summary_add_pause(s, culm_event_real(event, "pause_ms", 0), error);
+}
+
 static enum culm_status add_done(struct culm_summary *s, const json_t *event,
                                  struct culm_error *error) {
     s->own_counts[EVALUATED] = json_object_get(event, "test") != NULL;
@@ -66,6 +71,7 @@ static const struct culm_summary_row rows[] = {
     {"epoch", .add = add_epoch},
     {"start", .add = add_start},
     {"lost", .add = add_lost},
+    {"recovered", .add = add_recovered},
     {"done", .add = add_done},
     {"rollback", .add = add_rollback},
     {"cost", .add = add_cost},
@@ -119,6 +125,12 @@ static bool nodes_lost(const struct culm_summary *s, char *ret_text, size_t size
     return true;
 }
 
+static bool pause_per_loss(const struct culm_summary *s, char *ret_text, size_t size) {
+    snprintf(ret_text, size, "median %.0f ms, longest %.0f ms (workers need none)",
+             culm_summary_pause_median_ms(s), culm_summary_pause_max_ms(s));
+    return s->pause_count > 0;
+}
+
 static bool rollbacks(const struct culm_summary *s, char *ret_text, size_t size) {
     snprintf(ret_text, size, "%lld", (long long)s->rollbacks);
     return true;
@@ -130,6 +142,7 @@ static const struct culm_summary_line lines[] = {
     {"speed", speed},
     {"cost", cost},
     {"nodes lost", nodes_lost},
+    {"pause per loss", pause_per_loss},
     {"roll-backs", rollbacks},
     {0},
 };
@@ -147,6 +160,10 @@ static const struct culm_page_chart charts[] = {
      .y_label = "ms",
      .from_zero = true,
      .line = {{"epoch", "epoch_ms", "epoch", NULL, 1}}},
+    {.title = "Pauses after losses",
+     .y_label = "ms",
+     .from_zero = true,
+     .line = {{"recovered", "pause_ms", "pause", NULL, 1}}},
     {0},
 };
 static const char *const notes[] = {"lost",    "rollback", "fault",   "tune",

@@ -36,6 +36,14 @@ static void lost_line(struct culm_terminal *t, const json_t *event) {
                          culm_terminal_cause(culm_event_text(event, "cause", "no cause given")));
 }
 
+static void recovered_line(struct culm_terminal *t, const json_t *event) {
+    bool peer = strcmp(culm_event_text(event, "source", ""), "peer") == 0;
+    culm_buf_printf(&t->out, "what node %lld did is done by others after %.0f ms, from %s",
+                    (long long)culm_event_int(event, "node", -1),
+                    culm_event_real(event, "pause_ms", 0),
+                    peer ? "what others kept" : "a checkpoint");
+}
+
 static void add_accuracy(char *text, size_t size, const json_t *event, const char *key) {
     size_t at = strlen(text);
     if (json_object_get(event, key)) {
@@ -108,6 +116,7 @@ static const struct culm_terminal_row rows[] = {
     {"plan", CULM_TERMINAL_PLAIN, .line = plan_line},
     {"joined", CULM_TERMINAL_PLAIN, .line = joined_line},
     {"lost", CULM_TERMINAL_RED, .line = lost_line},
+    {"recovered", CULM_TERMINAL_GREEN, .line = recovered_line},
     {"checkpoint", CULM_TERMINAL_PLAIN, .line = checkpoint_line},
     {"fault", CULM_TERMINAL_YELLOW, .line = fault_line},
     {"differs", CULM_TERMINAL_RED, .line = differs_line},

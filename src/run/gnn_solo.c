@@ -154,10 +154,10 @@ enum culm_status culm_gnn_show_config(const char *config_path,
         return status;
     }
     status = culm_gnn_show(config.graph.path, config.graph.split, &about.graph, error);
-    if (status == CULM_OK) {
     if (status == CULM_OK && run) {
         status = culm_gnn_cut_path(config_path, cut_path, &made.path, error);
     }
+    if (status == CULM_OK) {
         status = culm_gnn_setup_open_cut(&config, NULL, &made, &setup, error);
     }
     if (status == CULM_OK) {

@@ -102,6 +102,21 @@ def events(bench):
     check(views[8] > views[3], f"views of epochs before and after a loss: {views}")
     equal(done["view"], max(event["view"] for event in run.events), "view of done")
     equal((done["losses"], done["nodes_lost"]), (1, 1), "losses in done")
+    told, recovered = run.all("view"), run.one("recovered")
+    equal([told[0]["reason"], len(told[0]["owners"]), told[0]["epoch"]], ["start", 4, 1], "the first view")
+    equal([event["view"] for event in told], list(range(1, len(told) + 1)), "numbers of views")
+    after = next(event for event in told if event["reason"] == "lost")
+    check(lost["node"] in told[0]["owners"] and lost["node"] not in after["owners"], f"owners before and after the loss of {lost['node']}: {told}")
+    check(run.events.index(lost) < run.events.index(after) < run.events.index(recovered), "lost, view and recovered are not in this order")
+    equal([recovered[key] for key in ("node", "role", "source")], [lost["node"], "server", "peer"], "what was recovered")
+    check(abs(recovered["pause_ms"] - (recovered["t_ms"] - lost["t_ms"])) < 50, f"the pause is not from {lost} to {recovered}")
+    equal((done["pause_ms_median"], done["pause_ms_max"]), (recovered["pause_ms"],) * 2, "pauses in done")
+    check("pause per loss" in bench.run("report", run.dir).out, "the report has no pauses")
+    other = graphs.train(bench, changed(CONFIG, epochs=8, parameter_servers=2, workers=1), "other", *fault("parameter:1", 4, "commit"),
+                         *fault("worker:0", 3, "apply"))
+    equal([event["role"] for event in other.all("recovered")], ["parameter"], "roles that were recovered; workers need not be")
+    holders = [len(event["holders"]) for event in other.all("view")]
+    equal((holders[0], min(holders)), (2, 2), "holders of the weights in every view")
 
 
 # --- refused before it begins --------------------------------------------------------------------------------------------------
@@ -386,6 +401,8 @@ def helps(bench):
 cases.add("it diverges", diverged, {})
 cases.add("it diverges, with workers and older rows", diverged, {"mode": "async", "workers": 1})
 cases.add("it diverges, with patience", diverged, {"stop": {"patience": 3}})
+cases.add("a gradient overflows", overflows, {})
+cases.add("a gradient overflows, with workers and older rows", overflows, {"mode": "async", "workers": 1, "parameter_servers": 2})
 cases.add("nothing to do", nothing_to_do)
 cases.add("what events tell", events)
 cases.add("listening everywhere without an address to call", never_begun, {}, ["--listen", "0.0.0.0:0", "--insecure"], 3, "--advertise")
@@ -414,5 +431,3 @@ cases.add("slips", slips)
 cases.add("help", helps)
 
 cases.run()
-cases.add("a gradient overflows", overflows, {})
-cases.add("a gradient overflows, with workers and older rows", overflows, {"mode": "async", "workers": 1, "parameter_servers": 2})
