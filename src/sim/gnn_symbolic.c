@@ -151,7 +151,6 @@ static bool mix_source(struct symbolic *s, const struct culm_gnn_task *task,
         }
         s->ages[age] += dated;
         if (read) {
-            s->ages[age]++;
             *digest = culm_rng_mix(*digest, word[at]);
         }
         at += there;

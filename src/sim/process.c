@@ -381,7 +381,8 @@ void culm_sim_add(struct culm_sim *sim, uint32_t role) {
     struct process *process = culm_sim_process_new(sim, role);
     process->ops = how->ops;
     process->actor = must(how->make(how->context, process->id, &process->world, process->pool));
-    uint64_t at = sim->now_ns + culm_sim_around(sim, sim->o.spawn_ns);
+    uint64_t cold = sim->o.cold ? sim->o.cold(sim->o.event_context, process->id) : 0;
+    uint64_t at = sim->now_ns + culm_sim_around(sim, sim->o.spawn_ns) + cold;
     bool fails = sim->o.start_fail_percent && culm_sim_draw(sim, 100) < sim->o.start_fail_percent;
     culm_sim_schedule(sim, at, (struct happen){.to = process, .call = fails ? die : begin});
     culm_sim_schedule(

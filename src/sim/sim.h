@@ -60,6 +60,8 @@ struct culm_sim_options {
     void (*fault)(void *context, int32_t node, const struct culm_fault_point *point);
     /* How long a worker's job takes; 0: as job_ns and io_ns say. May be NULL. */
     uint64_t (*cost)(void *context, int32_t node, const struct culm_job *job);
+    /* How much later than spawn_ns says a worker connects: a cold start. Of `cost`'s context. May be NULL. */
+    uint64_t (*cold)(void *context, int32_t node);
     bool log; /* print what happens, readably, on standard output */
 };
 
