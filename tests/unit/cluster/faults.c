@@ -83,7 +83,7 @@ static void end_when_up(struct test *t) { test_finish(t); }
 
 static void one_that_prepares_for_long_joins(void **state) {
     (void)state;
-    RUN(.mode = "slow", .start = 1, .start_limit_ms = 1600, .all_up = end_when_up);
+    RUN(.mode = "slow", .start = 1, .start_limit_ms = 3000, .all_up = end_when_up);
     assert_int_equal(t.code, 0);
     assert_int_equal(t.ups, 1);
     assert_int_equal(t.error_events, 0);
@@ -109,7 +109,7 @@ static void one_that_prepares_without_getting_on_is_ended(void **state) {
 static int visit(struct test *t) {
     int fd;
     assert_int_equal(culm_socket_connect(culm_host_address(t->host), &fd, NULL), CULM_OK);
-    assert_true(culm_socket_wait(fd, 4 /* POLLOUT */, culm_clock_ns() + 5 * SECOND));
+    assert_true(culm_socket_wait(fd, 4 /* POLLOUT */, culm_clock_ns() + 30 * SECOND));
     t->pid[7] = fd;
     t->since_ns = culm_clock_ns();
     t->world->ops->timer(t->world, 0, 1000000);
@@ -153,7 +153,7 @@ static void a_silent_connection_is_shown_out(void **state) {
         .on_report = report_ends);
     uint64_t took = culm_clock_ns() - t.since_ns;
     assert_int_equal(t.code, 0);
-    assert_true(took > 3 * SECOND / 10 && took < 5 * SECOND);
+    assert_true(took > 3 * SECOND / 10 && took < SOON);
     test_release(&t, 0);
 }
 
@@ -162,7 +162,7 @@ static void a_silent_start_is_ended(void **state) {
     uint64_t since = culm_clock_ns();
     RUN(.start = 1, .bad = 0, .mode = "silent", .start_limit_ms = 300, .on_exit = end_of_bad);
     assert_int_equal(t.code, 0);
-    assert_true(culm_clock_ns() - since < 5 * SECOND);
+    assert_true(culm_clock_ns() - since < SOON);
     assert_int_equal(t.error_events, 1);
     assert_non_null(strstr(t.error_text, "node 0: did not join within 300 ms, and is killed"));
     test_release(&t, 0);
@@ -190,13 +190,14 @@ static void the_same_failure_is_told_once(void **state) {
 static void wait_on(struct test *t, int32_t node, const struct culm_error *why) {
     (void)node;
     (void)why;
-    t->world->ops->timer(t->world, 0, SECOND / 2);
+    t->world->ops->timer(t->world, 0, 7 * SECOND / 2);
 }
 
-/* Its end is told; that it did not join either, is not, when start_limit_ms have passed. */
+/* Its end is told; that it did not join either, is not, when start_limit_ms have passed: longer than
+ * a busy machine takes to start it. */
 static void an_end_before_the_hello_is_told_once(void **state) {
     (void)state;
-    RUN(.start = 1, .mode = "nonsense", .exe = "/bin/false", .start_limit_ms = 200,
+    RUN(.start = 1, .mode = "nonsense", .exe = "/bin/false", .start_limit_ms = 3000,
         .on_exit = wait_on, .on_timer = test_finish);
     assert_int_equal(t.code, 0);
     assert_int_equal(t.error_events, 1);
@@ -359,7 +360,7 @@ static void one_that_survives_a_kill_is_left_behind(void **state) {
         skip();
     }
     assert_int_equal(sscanf(log, "held by %d", &helper), 1);
-    assert_true(took < 12 * SECOND);
+    assert_true(took < 2 * SOON);
     assert_int_equal(t.error_events, 1);
     assert_non_null(strstr(t.error_text, "node 0 does not end although it was killed"));
     assert_int_equal(kill((pid_t)helper, SIGKILL), 0); /* lets it go */
@@ -443,7 +444,7 @@ static void thawed(struct test *t, int32_t node, const struct toy_report *report
     (void)node;
     (void)report;
     uint64_t took = culm_clock_ns() - t->since_ns;
-    assert_true(took > SECOND / 3 && took < 5 * SECOND);
+    assert_true(took > SECOND / 3 && took < SOON);
     test_finish(t);
 }
 

@@ -91,7 +91,7 @@ static void the_end_of_its_process_is_told(void **state) {
     RUN(.all_started = one_comes, .on_up = kill_it, .on_exit = it_ended);
     assert_int_equal(t.code, 0);
     assert_int_equal(t.eofs, 1);
-    assert_true(t.exit_ns[0] >= t.eof_ns[0] && t.exit_ns[0] - t.since_ns < SECOND);
+    assert_true(t.exit_ns[0] >= t.eof_ns[0] && t.exit_ns[0] - t.since_ns < SOON);
     assert_int_equal(test_came_end(0, words, sizeof words), -SIGKILL);
     test_release(&t, 0);
 }

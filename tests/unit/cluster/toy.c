@@ -276,7 +276,7 @@ static bool prepare(const char *mode, struct culm_worker *worker, struct culm_er
             pause();
         }
     }
-    while (!strcmp(mode, "slow") && culm_clock_ns() < begin + 2000000000u) {
+    while (!strcmp(mode, "slow") && culm_clock_ns() < begin + 4000000000u) {
     }
     if (!strcmp(mode, "decline") || !good) {
         culm_error_set(error, CULM_ERR_CHANGED,

@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #define SECOND 1000000000ull
+#define SOON (20 * SECOND) /* at once, on a machine that may be busy */
 #define NODES 8
 #define ROLE 7 /* of those that the toy coordinator starts, and that it gives to newcomers */
 

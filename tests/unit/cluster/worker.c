@@ -29,7 +29,7 @@ static void a_silent_connection_is_shown_out(void **state) {
     char byte;
     uint64_t since = culm_clock_ns();
     assert_int_equal(culm_socket_connect(w.introduction.address, &fd, NULL), CULM_OK);
-    assert_int_equal(culm_socket_read(fd, &byte, 1, since + 10 * SECOND, NULL), CULM_ERR_CLOSED);
+    assert_int_equal(culm_socket_read(fd, &byte, 1, since + 30 * SECOND, NULL), CULM_ERR_CLOSED);
     assert_true(culm_clock_ns() - since > 3 * SECOND / 10);
     close(fd);
     assert_int_equal(part(&w), 1);
@@ -83,7 +83,7 @@ static void a_coordinator_that_is_gone_is_not_waited_for(void **state) {
     close(w.listen_fd);
     w.listen_fd = w.fd = -1;
     assert_int_equal(part(&w), 99);
-    assert_true(culm_clock_ns() - since < 5 * SECOND);
+    assert_true(culm_clock_ns() - since < 30 * SECOND);
 }
 
 /* --- a coordinator that says nothing --- */
@@ -95,22 +95,22 @@ static void one_that_hears_nothing_ends_itself(void **state) {
     char words[CULM_ERROR_MAX];
     assert_int_equal(end_of(&w, words, sizeof words), 1);
     assert_true(culm_clock_ns() - since >= 4 * SECOND / 10);
-    assert_true(culm_clock_ns() - since < 10 * SECOND);
+    assert_true(culm_clock_ns() - since < 30 * SECOND);
     assert_non_null(strstr(words, "the coordinator has said nothing for 400 ms"));
 }
 
 /* Any word will do, and what came while the worker was frozen counts. */
 static void a_word_now_and_then_is_enough(void **state) {
     (void)state;
-    struct joined w = join_as((struct setting){.orphan_ms = 1000});
+    struct joined w = join_as((struct setting){.orphan_ms = 2500});
     struct culm_buf none;
     culm_buf_init(&none, 1);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 10; i++) {
         assert_false(culm_socket_wait(w.fd, READABLE, culm_clock_ns() + 3 * SECOND / 10));
         say(w.fd, CULM_WIRE_ALIVE, &none);
     }
     kill(w.pid, SIGSTOP);
-    assert_false(culm_socket_wait(w.fd, READABLE, culm_clock_ns() + 3 * SECOND / 2));
+    assert_false(culm_socket_wait(w.fd, READABLE, culm_clock_ns() + 3 * SECOND));
     order(&w, ALIVE);
     kill(w.pid, SIGCONT);
     assert_int_equal(answer(&w), ALIVE);
@@ -231,7 +231,7 @@ static void a_black_hole_is_given_up(void **state) {
     order(&w, SEND);
     assert_int_equal(answer(&w), LOST);
     assert_true(culm_clock_ns() - since >= DIAL_MS * SECOND / 1000);
-    assert_true(culm_clock_ns() - since < 10 * SECOND);
+    assert_true(culm_clock_ns() - since < 30 * SECOND);
     close(listener);
     assert_int_equal(part(&w), 1);
 }
@@ -255,7 +255,7 @@ static void a_listener_without_the_token_gets_nothing(void **state) {
     say(fd, CULM_WIRE_CHALLENGE, &meta);
     assert_false(hear(fd, &frame));
     assert_int_equal(answer(&w), LOST);
-    assert_true(culm_clock_ns() - since < 10 * SECOND);
+    assert_true(culm_clock_ns() - since < 30 * SECOND);
     close(fd);
     close(listener);
     assert_int_equal(part(&w), 1);
