@@ -32,9 +32,7 @@ CONFIG = {
     **ENDLESS,
 }
 LAMBDA = {"engine": "lambda", "lambda": {"function": "worker", "region": lambda_standin.REGION}}
-ENVIRONMENT = {**{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
-               "AWS_ACCESS_KEY_ID": lambda_standin.ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": lambda_standin.SECRET_KEY,
-               "AWS_SESSION_TOKEN": lambda_standin.SESSION_TOKEN}
+ENVIRONMENT = lambda_standin.ENVIRONMENT
 LISTEN = "--listen", "127.0.0.1:0"
 
 

@@ -8,12 +8,12 @@ import os
 import socket
 import subprocess
 
+from gearman_service import Service
 from gnn_harness import ENDLESS, Graphs
-from harness import Cases, Skipped, changed, check, equal, wait_until
+from harness import Cases, changed, check, equal
 
 cases = Cases()
 graphs = Graphs(cases, "--vertices", "600", "--edges", "3000", "--classes", "4", "--features", "12")
-SERVER = "/usr/sbin/gearmand"
 CONFIG = {
     "graph": {"path": graphs.path, "features": "as-is"},
     "model": {"layers": 2, "width": 8},
@@ -26,53 +26,6 @@ CONFIG = {
     **ENDLESS,
 }
 LISTEN = "--listen", "127.0.0.1:0"
-
-
-class Service:
-    """A job server, and workers that ask it."""
-
-    def __init__(self, bench, workers=0):
-        if not os.path.exists(SERVER):
-            raise Skipped(f"{SERVER} is not here")
-        self.bench, self.workers = bench, []
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self.address = f"127.0.0.1:{self.port}"
-        self.start()
-        for _ in range(workers):
-            self.add()
-
-    def start(self):
-        self.process = subprocess.Popen([SERVER, "--listen", "127.0.0.1", "--port", str(self.port), "--log-file", "none",
-                                         "--pid-file", self.bench.path("gearmand.pid")], stdout=subprocess.DEVNULL,
-                                        stderr=subprocess.DEVNULL)
-        wait_until(lambda: self.process.poll() is not None or self.answers(), 30, "a job server")
-        check(self.process.poll() is None, "the job server does not start")
-
-    def answers(self):
-        try:
-            with socket.create_connection(("127.0.0.1", self.port), timeout=1):
-                return True
-        except OSError:
-            return False
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
-
-    def add(self):
-        self.workers.append(self.bench.start("gnn", "worker", "--gearman", self.address))
-        return self.workers[-1]
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.kill()
-        for worker in self.workers:
-            worker.kill()
-            self.bench.end(worker)
 
 
 def start(bench, service, name="run", **changes):

@@ -29,6 +29,9 @@ import urllib.parse
 import uuid
 
 ACCESS_KEY, SECRET_KEY, SESSION_TOKEN, REGION = "AKIDSTANDIN", "secret/of+the+standin", "token-of-a-session==", "eu-test-1"
+# of whoever invokes
+ENVIRONMENT = {**{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
+               "AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY, "AWS_SESSION_TOKEN": SESSION_TOKEN}
 PAYLOAD_MAX = 6 * 1024 * 1024
 RUNTIME = "/2018-06-01/runtime"
 LATER_S = 3  # after which to ask again, as it says when it refuses what it delivers all the same
