@@ -6,7 +6,7 @@ import signal
 import struct
 import subprocess
 
-from edge_harness import (begin, CFG, check_done, end, events_of, fresh, make_model, make_pictures, publish, run_until_answered,
+from edge_harness import (begin, CFG, end, events_of, fresh, make_model, make_pictures, publish, run_until_answered,
                           same_as_predict, shared, told, two_models, until, workload, write_mixed)
 from harness import Cases, Skipped, check, equal, read_events, resident, wait_until
 
@@ -274,12 +274,17 @@ def too_little(bench):
 
 def arena(bench):
     """What another process sees of the arena is what events say, at the least memory and all the time."""
-    two_models(bench)
+    make_pictures(bench.path("pictures"), 6)
+    for number, name in enumerate("ab"):
+        make_model(bench.path(name), number, wide=512, side=32)  # tensors of 1.2 MB and 0.3, and activations of 0.2
     path = workload(bench, [("one", "a"), ("two", "b")], edge="memory: min")
-    process = bench.start("edge", "run", path, "--out", bench.path("out"))
-    log, seen = bench.path("out", "events.jsonl"), []
-    wait_until(lambda: os.path.exists(log) and any(event["event"] == "evict" for event in read_events(log)), 30, "evictions")
-    start = next(event for event in read_events(log) if event["event"] == "start")
+    process = begin(bench, path)
+    until(process, "evictions", lambda: told(process.out, "evict"))
+    start = next(event for event in events_of(process.out) if event["event"] == "start")
+    seen = []  # bytes, and how many loads and evictions had been told of
+
+    def moves():
+        return [event for event in events_of(process.out) if event["event"] in ("load", "evict")]
 
     def stopped():
         with open(f"/proc/{process.pid}/stat", encoding="ascii") as file:
@@ -288,16 +293,29 @@ def arena(bench):
     def enough():  # a look takes a while, so that what moves meanwhile would be seen twice: it is stopped
         os.kill(process.pid, signal.SIGSTOP)
         wait_until(stopped, 30, "it to stop")
-        seen.append(resident(process.pid, *(int(edge, 16) for edge in start["arena"])))
+        seen.append((resident(process.pid, *(int(edge, 16) for edge in start["arena"])), len(moves())))
         os.kill(process.pid, signal.SIGCONT)
-        return len(seen) >= 40 and len(set(seen)) > 1
-    wait_until(enough, 30, "looks at its memory, some of it given back")
-    os.kill(process.pid, signal.SIGTERM)
-    events, done = check_done(bench.end(process), bench.path("out"))
-    told = [event["resident_bytes"] for event in events if event["event"] in ("load", "evict")]
-    check(max(seen) <= done["limit_bytes"], f"{max(seen)} bytes resident, the limit is {done['limit_bytes']}")
-    check(max(seen) >= min(told) and min(seen) <= max(told), f"resident {min(seen)} to {max(seen)}, told {min(told)} to {max(told)}")
-    bench.note(f"resident {min(seen)} to {max(seen)} bytes, told {min(told)} to {max(told)}, limit {done['limit_bytes']}")
+        sizes = [size for size, _ in seen]
+        return len(seen) >= 60 and max(sizes) - min(sizes) > 400000 and len(moves()) >= 12
+    until(process, "looks at its memory, some of it given back", enough)
+    _, done = end(bench, process)
+    events, tensors = moves(), [0]  # bytes of tensors after each
+    for event in events:
+        tensors.append(tensors[-1] + (event["bytes"] if event["event"] == "load" else -event["bytes"]))
+    rest = [event["resident_bytes"] - tensors[at + 1] for at, event in enumerate(events)]  # activations and frames
+    check(min(tensors) >= 0 and min(rest) >= 0, f"tensors {min(tensors)}, beside them {min(rest)}")
+    near = 0
+    for size, at in seen:
+        # What is on its way is there and not yet told of; what is told of as gone may be gone before.
+        around = tensors[max(at - 1, 0):at + 2]
+        least, most = min(around) + min(rest), max(around) + max(rest)
+        check(least <= size <= most, f"resident {size}, where events say {least} to {most} ({at} of them)")
+        near += abs(size - events[max(at, 1) - 1]["resident_bytes"]) <= 4096
+        check(size <= done["limit_bytes"], f"{size} bytes resident, the limit is {done['limit_bytes']}")
+    sizes = [size for size, _ in seen]
+    check(near >= len(seen) / 4, f"only {near} of {len(seen)} looks saw what the last event says")
+    bench.note(f"{len(seen)} looks, {near} as the event before says; resident {min(sizes)} to {max(sizes)}, beside tensors {min(rest)} to {max(rest)}, "
+               f"limit {done['limit_bytes']}")
 
 
 def loads_take_no_more(bench):
