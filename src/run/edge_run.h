@@ -207,6 +207,15 @@ struct edge_planner {
 };
 
 /* Reads the workload again, on a thread of its own. */
+/* Programs of a model that is new, made before anything of it is taken up. */
+struct edge_ready {
+    const struct culm_edge_entry *entry;
+    struct edge_program program[CULM_EDGE_SIZES_MAX];
+    bool taken;
+    /* [parts of the entry] its own tensors, which are written where the run keeps those; NULL: they are not */
+    struct culm_package_tensor *tensor;
+};
+
 struct edge_reader {
     bool reads; /* loop thread, as all but what the thread is given */
     pthread_t thread;
@@ -217,7 +226,14 @@ struct edge_reader {
         int64_t frames;
     } known[CULM_EDGE_FEEDS_MAX]; /* of feeds that are there */
     int32_t known_count;
+    const struct culm_edge_entry *running[CULM_EDGE_QUERIES_MAX]; /* of queries that are there */
+    int32_t running_count;
+    const struct culm_edge_catalog *first; /* of the run: which sizes are run */
+    const char *package, *originals;       /* of the run; NULL: no package */
+    pthread_mutex_t *lock;                 /* while a tensor is written */
     struct culm_edge_catalog *catalog;
+    struct edge_ready *ready; /* [ready_count] of its models that are new */
+    int32_t ready_count;
     bool counted[CULM_EDGE_FEEDS_MAX]; /* of its feeds, and then */
     int64_t frames[CULM_EDGE_FEEDS_MAX];
     enum culm_status status;
@@ -256,12 +272,13 @@ struct culm_edge_running {
     struct culm_blob_pool *headers;
     struct culm_prediction_room room; /* of the line that is being written */
     char out[CULM_PATH_MAX];
-    struct culm_rundir dir;        /* that, held */
-    bool stops;                    /* atomic: no load is waited for any more */
-    bool uncalibrated;             /* it was asked to stop before it knew how long models take */
-    const char *package;           /* NULL: none */
-    char originals[CULM_PATH_MAX]; /* a package of what the given one does not have */
-    int64_t round;                 /* of the package; -1: none */
+    struct culm_rundir dir;         /* that, held */
+    bool stops;                     /* atomic: no load is waited for any more */
+    bool uncalibrated;              /* it was asked to stop before it knew how long models take */
+    const char *package;            /* NULL: none */
+    pthread_mutex_t originals_lock; /* while a tensor is written there */
+    char originals[CULM_PATH_MAX];  /* a package of what the given one does not have */
+    int64_t round;                  /* of the package; -1: none */
     int64_t layer_bytes,
         layer_distinct; /* of its models' layers; what is left of them when each tensor counts once */
     char round_digest[CULM_SHA256_HEX];
@@ -366,7 +383,7 @@ void culm_edge_running_stop_reading(struct culm_edge_running *run);
 bool culm_edge_running_signalled(const void *ctx);
 bool culm_edge_running_stopped(const void *stop);
 /* This thread, and what it starts, has the processor when models do not want it. */
-void culm_edge_running_give_way(void);
+void culm_edge_running_give_way(int nice);
 /* What to run, and by which plan; only while nothing runs. The former is noted in run->plain. */
 enum culm_status culm_edge_running_choose(struct culm_edge_running *run,
                                           struct culm_edge_plan *ret_plan,
@@ -391,7 +408,17 @@ void culm_edge_running_sample(struct culm_edge_running *run, int32_t query,
 void culm_edge_running_given(struct culm_edge_running *run, int32_t query, int64_t frame,
                              int32_t width, const struct culm_answer *answer);
 
+/* edge_run_sources.c */
+/* On any thread: the model's own tensors are written to `dir`, a package; ret_tensor[part_count], the caller's to free. */
+enum culm_status culm_edge_write_own(const struct culm_edge_entry *entry, const char *dir,
+                                     pthread_mutex_t *lock, struct culm_package_tensor **ret_tensor,
+                                     struct culm_error *error);
+
 /* edge_run_queries.c */
+/* On any thread: the model's programs, to be taken by the query that is opened next with this entry. */
+enum culm_status culm_edge_ready_make(const struct culm_edge_catalog *first,
+                                      struct culm_edge_entry *entry, struct edge_ready *ready);
+void culm_edge_ready_release(struct edge_ready *ready); /* fine on a zeroed one */
 /* `of`: whose original it is to be; -1: a query of the workload, whose answers are written. */
 enum culm_status culm_edge_running_open(struct culm_edge_running *run,
                                         struct culm_edge_entry *entry, int32_t of, int32_t feed,

@@ -13,6 +13,9 @@
 #include <unistd.h>
 #endif
 
+/* A better plan is wanted soon, and models that run even sooner. */
+#define PLANNER_NICE 5
+
 /* --- threads beside the run --- */
 
 bool culm_edge_running_signalled(const void *ctx) {
@@ -24,9 +27,9 @@ bool culm_edge_running_stopped(const void *stop) {
     return __atomic_load_n((const int *)stop, __ATOMIC_ACQUIRE) != 0;
 }
 
-void culm_edge_running_give_way(void) {
+void culm_edge_running_give_way(int nice) {
 #ifdef __linux__
-    (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 19);
+    (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), nice);
 #endif
 }
 
@@ -94,7 +97,7 @@ enum culm_status culm_edge_running_choose(struct culm_edge_running *run,
 static void *think(void *arg) {
     struct edge_planner *planner = arg;
     const struct culm_edge_stop stop = {.asked = culm_edge_running_stopped, .ctx = &planner->stop};
-    culm_edge_running_give_way();
+    culm_edge_running_give_way(PLANNER_NICE);
     planner->status = choose(planner->catalog, &planner->choices, &stop, &planner->chosen,
                              &planner->plan, &planner->error);
     __atomic_store_n(&planner->done, 1, __ATOMIC_RELEASE);

@@ -62,13 +62,54 @@ static size_t program_bytes(const struct edge_program *program) {
            program->output_bytes;
 }
 
-void culm_edge_running_release_query(struct edge_query *query) {
+static void release_programs(struct edge_program *program) {
     for (int32_t b = 0; b < CULM_EDGE_SIZES_MAX; b++) {
-        culm_stage_free(query->program[b].stage);
-        culm_graph_free(query->program[b].graph);
-        free(query->program[b].part);
-        free(query->program[b].param);
+        culm_stage_free(program[b].stage);
+        culm_graph_free(program[b].graph);
+        free(program[b].part);
+        free(program[b].param);
+        program[b] = (struct edge_program){0};
     }
+}
+
+enum culm_status culm_edge_ready_make(const struct culm_edge_catalog *first,
+                                      struct culm_edge_entry *entry, struct edge_ready *ready) {
+    struct culm_edge_query sizes = {0};
+    struct culm_error error;
+    enum culm_status status = CULM_OK;
+    *ready = (struct edge_ready){.entry = entry};
+    culm_edge_catalog_sizes(first, &sizes);
+    for (int32_t b = 0; b < sizes.batches && status == CULM_OK; b++) {
+        status = make_program(entry, sizes.batch[b], &ready->program[b], &error);
+    }
+    if (status != CULM_OK) {
+        culm_edge_ready_release(ready);
+    }
+    return status;
+}
+
+void culm_edge_ready_release(struct edge_ready *ready) {
+    release_programs(ready->program);
+    free(ready->tensor);
+    *ready = (struct edge_ready){0};
+}
+
+/* Those that a thread has made of the model, if it has. */
+static bool take_ready(struct culm_edge_running *run, struct edge_query *query) {
+    for (int32_t i = 0; i < run->reader.ready_count; i++) {
+        struct edge_ready *ready = &run->reader.ready[i];
+        if (ready->entry == query->entry && !ready->taken) {
+            memcpy(query->program, ready->program, sizeof query->program);
+            memset(ready->program, 0, sizeof ready->program);
+            ready->taken = true;
+            return true;
+        }
+    }
+    return false;
+}
+
+void culm_edge_running_release_query(struct edge_query *query) {
+    release_programs(query->program);
     for (int32_t k = 0; k < CULM_EDGE_VISIT_MAX; k++) {
         culm_answer_release(&query->answer[k]);
         culm_answer_release(&query->ahead[k]);
@@ -111,11 +152,12 @@ static enum culm_status open_programs(struct culm_edge_running *run, struct edge
     enum culm_status status = CULM_OK;
     culm_edge_catalog_sizes(run->catalog[0], &sizes);
     query->sizes = sizes.batches;
+    const bool ready = take_ready(run, query);
     for (int32_t b = 0; b < query->sizes && status == CULM_OK; b++) {
         uint64_t run_ns = 0;
         size_t bytes;
         query->size[b] = sizes.batch[b];
-        status = make_program(entry, sizes.batch[b], &query->program[b], error);
+        status = ready ? CULM_OK : make_program(entry, sizes.batch[b], &query->program[b], error);
         if (times.sizes && times.run_ms[0] > 0) {
             culm_edge_times_of(&times, sizes.batch[b], &run_ns, &bytes);
         }

@@ -1,7 +1,7 @@
 /*
  * The workload, read again in mid-run: queries and feeds that came are begun, those that went end.
  *
- * A thread reads the text and opens its models, and counts the frames of feeds whose labels are wanted, which
+ * A thread reads the text, opens its models, compiles those that are new and writes their tensors, and counts the frames of feeds whose labels are wanted, which
  * may mean to decode a whole clip. Then the loop takes it up, whole or not at all.
  */
 #include "run/edge_run.h"
@@ -200,6 +200,45 @@ static bool is_known(const struct edge_reader *reader, const struct culm_feed_co
     return false;
 }
 
+/* Frames wait for what the loop does, so programs are made here, and tensors written; what fails is tried, and told, there. */
+static void make_ready(struct edge_reader *reader) {
+    struct culm_edge_catalog *catalog = reader->catalog;
+    struct culm_package_round round = {0};
+    struct culm_error error;
+    int32_t each = reader->package ? 2 : 1; /* originals look for drift, too */
+    bool package = reader->package && culm_package_open(reader->package, &round, &error) == CULM_OK;
+    reader->ready = calloc(catalog->workload.query_count * 2 + 1, sizeof *reader->ready);
+    for (size_t q = 0; q < catalog->workload.query_count && reader->ready; q++) {
+        struct culm_edge_entry *entry = &catalog->entry[q];
+        bool runs = false;
+        for (int32_t i = 0; i < reader->running_count && !runs; i++) {
+            runs = strcmp(reader->running[i]->config->name, entry->config->name) == 0 &&
+                   strcmp(reader->running[i]->identity, entry->identity) == 0;
+        }
+        for (int32_t k = 0; k < each && !runs && !culm_edge_running_stopped(&reader->stop); k++) {
+            struct edge_ready *ready = &reader->ready[reader->ready_count];
+            if (culm_edge_ready_make(reader->first, entry, ready) != CULM_OK) {
+                continue;
+            }
+            reader->ready_count++;
+            if (k == 0 && (!package || culm_package_query_find(&round, entry->config->name) < 0)) {
+                (void)culm_edge_write_own(entry, reader->originals, reader->lock, &ready->tensor,
+                                          &error);
+            }
+        }
+    }
+    culm_package_round_release(&round);
+}
+
+static void release_ready(struct edge_reader *reader) {
+    for (int32_t i = 0; i < reader->ready_count; i++) {
+        culm_edge_ready_release(&reader->ready[i]);
+    }
+    free(reader->ready);
+    reader->ready = NULL;
+    reader->ready_count = 0;
+}
+
 static void *read_workload(void *arg) {
     struct edge_reader *reader = arg;
     const struct culm_edge_stop stop = {.asked = culm_edge_running_stopped, .ctx = &reader->stop};
@@ -208,7 +247,10 @@ static void *read_workload(void *arg) {
                                                       .profile = reader->command->profile};
     reader->status = culm_edge_catalog_open(reader->command->workload, &options, reader->catalog,
                                             &reader->error);
-    culm_edge_running_give_way(); /* to count may take long; ffmpeg has it from this thread */
+    if (reader->status == CULM_OK) {
+        make_ready(reader);
+    }
+    culm_edge_running_give_way(19); /* to count may take long; ffmpeg has it from this thread */
     const struct culm_workload *workload = &reader->catalog->workload;
     for (size_t f = 0; reader->status == CULM_OK && f < workload->feed_count; f++) {
         const struct culm_feed_config *config = &workload->feeds[f];
@@ -251,8 +293,17 @@ static void begin_reading(struct culm_edge_running *run) {
     struct edge_reader *reader = &run->reader;
     struct culm_error error;
     *reader = (struct edge_reader){.command = run->command,
+                                   .first = run->catalog[0],
+                                   .package = run->package,
+                                   .originals = run->originals,
+                                   .lock = &run->originals_lock,
                                    .catalog = calloc(1, sizeof *reader->catalog)};
     note_known(run);
+    for (int32_t q = 0; q < run->query_count; q++) {
+        if (!run->query[q].gone && run->query[q].original_of < 0) {
+            reader->running[reader->running_count++] = run->query[q].entry;
+        }
+    }
     reader->reads =
         reader->catalog && pthread_create(&reader->thread, NULL, read_workload, reader) == 0;
     if (!reader->reads) {
@@ -273,6 +324,7 @@ static void take_up(struct culm_edge_running *run) {
     run->catalog[run->catalogs++] = reader->catalog;
     reader->catalog = NULL;
     status = status ? status : culm_edge_running_try(run, take_workload, NULL, &error);
+    release_ready(reader); /* of what was refused, too */
     drop_unused(run);
     culm_edge_running_trim();
     status = status ? status : culm_edge_running_outs(run, &error);
@@ -313,6 +365,7 @@ void culm_edge_running_stop_reading(struct culm_edge_running *run) {
         __atomic_store_n(&reader->stop, 1, __ATOMIC_RELEASE);
         pthread_join(reader->thread, NULL);
         reader->reads = false;
+        release_ready(reader);
         culm_edge_catalog_release(reader->catalog);
         free(reader->catalog);
     }

@@ -65,28 +65,70 @@ static enum culm_status from_package(struct culm_edge_running *run, struct edge_
     return CULM_OK;
 }
 
+static enum culm_status write_one(const struct culm_edge_entry *entry, int32_t p, const char *dir,
+                                  struct culm_package_tensor *ret_tensor,
+                                  struct culm_error *error) {
+    const struct culm_param *param = &entry->graph->param[p];
+    struct culm_package_tensor tensor = {.rank = param->shape.rank,
+                                         .count = culm_elements(&param->shape)};
+    memcpy(tensor.shape, param->shape.dim, (size_t)tensor.rank * sizeof *tensor.shape);
+    float *data = malloc(entry->part[p].bytes + 64);
+    enum culm_status status =
+        data ? culm_vision_model_weights(entry->model, param, data, error)
+             : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a tensor");
+    status = status ? status : culm_package_digest(&tensor, data, error);
+    status = status ? status : culm_package_put(NULL, dir, &tensor, data, NULL, error);
+    free(data);
+    *ret_tensor = tensor;
+    return status;
+}
+
+enum culm_status culm_edge_write_own(const struct culm_edge_entry *entry, const char *dir,
+                                     pthread_mutex_t *lock, struct culm_package_tensor **ret_tensor,
+                                     struct culm_error *error) {
+    struct culm_package_tensor *tensor = calloc((size_t)entry->part_count + 1, sizeof *tensor);
+    enum culm_status status =
+        tensor ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for tensors");
+    for (int32_t p = -1; p < entry->part_count && status == CULM_OK; p++) {
+        pthread_mutex_lock(lock); /* nobody else writes one meanwhile */
+        status = p < 0 ? culm_package_make(NULL, dir, error)
+                       : write_one(entry, p, dir, &tensor[p], error);
+        pthread_mutex_unlock(lock);
+    }
+    if (status != CULM_OK) {
+        free(tensor);
+        return status;
+    }
+    *ret_tensor = tensor;
+    return CULM_OK;
+}
+
+/* Those that a thread has written, if it has. */
+static const struct culm_package_tensor *written(const struct culm_edge_running *run,
+                                                 const struct culm_edge_entry *entry) {
+    for (int32_t i = 0; i < run->reader.ready_count; i++) {
+        if (run->reader.ready[i].entry == entry && run->reader.ready[i].tensor) {
+            return run->reader.ready[i].tensor;
+        }
+    }
+    return NULL;
+}
+
 /* Its own numbers, which are written where they can be read tensor by tensor. */
 static enum culm_status from_model(struct culm_edge_running *run, struct edge_query *query,
                                    struct culm_error *error) {
     struct culm_edge_entry *entry = query->entry;
-    const struct culm_graph *graph = entry->graph;
-    enum culm_status status = culm_package_make(NULL, run->originals, error);
+    const struct culm_package_tensor *there = written(run, entry);
+    enum culm_status status = there ? CULM_OK : culm_package_make(NULL, run->originals, error);
     query->own_accuracy = query->merged_accuracy = -1;
     for (int32_t p = 0; p < entry->part_count && status == CULM_OK; p++) {
-        const struct culm_param *param = &graph->param[p];
-        struct culm_package_tensor tensor = {.rank = param->shape.rank,
-                                             .count = culm_elements(&param->shape)};
-        memcpy(tensor.shape, param->shape.dim, (size_t)tensor.rank * sizeof *tensor.shape);
-        float *data = malloc(entry->part[p].bytes + 64);
-        status = data ? culm_vision_model_weights(entry->model, param, data, error)
-                      : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a tensor");
-        status = status ? status : culm_package_digest(&tensor, data, error);
-        status =
-            status ? status : culm_package_put(NULL, run->originals, &tensor, data, NULL, error);
-        free(data);
-        status = status
-                     ? status
-                     : add_source(run, &tensor, entry->part[p].turned, 1, &query->merged[p], error);
+        struct culm_package_tensor tensor = {0};
+        pthread_mutex_lock(&run->originals_lock);
+        status = there ? CULM_OK : write_one(entry, p, run->originals, &tensor, error);
+        pthread_mutex_unlock(&run->originals_lock);
+        status = status ? status
+                        : add_source(run, there ? &there[p] : &tensor, entry->part[p].turned, 1,
+                                     &query->merged[p], error);
         query->original[p] = query->merged[p];
     }
     return status;
