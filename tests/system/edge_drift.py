@@ -384,10 +384,103 @@ def clean_to_jpeg(bench):
                f"saved {first['saved']:.3f}, then {second['saved']:.3f}")
 
 
+def overlap(a, b):
+    across = min(a["x"] + a["width"], b["x"] + b["width"]) - max(a["x"], b["x"])
+    down = min(a["y"] + a["height"], b["y"] + b["height"]) - max(a["y"], b["y"])
+    both = max(across, 0) * max(down, 0)
+    return both / (a["width"] * a["height"] + b["width"] * b["height"] - both) if both else 0
+
+
+def precision(answers, wanted):
+    """Average precision at an overlap of 0.5, of all boxes at once."""
+    hits, count = [], sum(map(len, wanted))
+    for boxes, right in zip(answers, wanted):
+        free = list(right)
+        for box in sorted(boxes, key=lambda box: -box["score"]):
+            best = max((other for other in free if other["class"] == box["class"]), key=lambda other: overlap(box, other), default=None)
+            good = best is not None and overlap(box, best) >= 0.5
+            if good:
+                free.remove(best)
+            hits.append((box["score"], good))
+    hits.sort(key=lambda hit: -hit[0])
+    area, best, right = 0.0, 0.0, sum(good for _, good in hits)
+    for seen in range(len(hits), 0, -1):  # from the worst
+        best = max(best, right / seen)
+        if hits[seen - 1][1]:
+            area, right = area + best, right - 1
+    return area / count
+
+
+def clip_to_clip(bench):
+    """A clip turns into another in mid-stream. A full count of what a merged detector says of both: as promised of the first, not of the second. It is
+    noticed within two checks of that, and not in as many frames before; reverted; merged anew, into a round that is taken up."""
+    clips = os.path.join(PUBLISHED, "clips")
+    if not os.path.exists(clips):
+        raise Skipped(f"no clips in {PUBLISHED}")
+    if not shutil.which("ffmpeg"):
+        raise Skipped("ffmpeg is not installed")
+    clean, later, target, frames = 200, 52 * 16, 0.85, 16
+    how = ["ffmpeg", "-loglevel", "error", "-y"]
+    as_is = ["-vf", "scale=384:216,setsar=1", "-r", "10", "-c:v", "mpeg4", "-q:v", "3"]
+    subprocess.run([*how, "-i", os.path.join(clips, "one-by-one-person-detection.mp4"), "-frames:v", str(clean), *as_is, bench.path("first.avi")], check=True)
+    subprocess.run([*how, "-stream_loop", "40", "-i", os.path.join(clips, "store-aisle-detection.gif"), "-frames:v", str(later), *as_is,
+                    bench.path("second.avi")], check=True)
+    with open(bench.path("both.txt"), "w", encoding="utf-8") as file:
+        file.write("file first.avi\nfile second.avi\n")
+    subprocess.run([*how, "-f", "concat", "-i", bench.path("both.txt"), "-c", "copy", bench.path("both.avi")], check=True)
+
+    def write(name, feed):
+        with open(bench.path(name), "w", encoding="utf-8") as file:
+            file.write(f"feeds:\n  hall: {{file: {bench.path(feed)}, fps: 10}}\nqueries:\n")
+            for query in ("coco", "voc"):
+                model = os.path.join(PUBLISHED, "detectors", f"mobilenetv2-yolov3-nano-{query}.cfg")
+                file.write(f"  - {{name: {query}, model: {model}, feed: hall, deadline_ms: 1000, target: {target}}}\n")
+            file.write(f"merge: {{steps: 0, frames: 48}}\nedge: {{batch: [1, 2], originals: never, memory: all, drift: {{every_s: 2, frames: {frames}}}}}\n")
+        return bench.path(name)
+    package = bench.path("package")
+    ended = bench.run("merge", write("merge.yaml", "first.avi"), "--out", package, "--json", limit_s=250)
+    equal(ended.code, 0, f"exit code of merge: {ended.err}")
+    first = json.loads(ended.out.splitlines()[-1])
+    check(first["saved"] > 0.3, f"saved {first['saved']}")
+    # The full count. The first clip is what merging has seen the like of; the second comes round every 52 frames.
+    counts = {}
+    for clip, span in (("first.avi", "0:100"), ("second.avi", "0:52")):
+        said = {}
+        for model in (f"{package}:voc", os.path.join(PUBLISHED, "detectors", "mobilenetv2-yolov3-nano-voc.cfg")):
+            out = bench.run("predict", model, bench.path(clip), "--frames", span, "--json", limit_s=250).out
+            said[model] = [json.loads(line)["boxes"] for line in out.splitlines()]
+        counts[clip] = precision(*said.values())
+    check(counts["first.avi"] >= target > counts["second.avi"], f"full counts: {counts}")
+    process = begin(bench, write("run.yaml", "both.avi"), "--package", package)
+
+    def checks(query):
+        return [event for event in events_of(process.out) if event["event"] == "drift" and event["query"] == query]
+    until(process, "it to go back", lambda: any(event["action"] == "reverted" for event in checks("voc")), 200)
+    before = [event for query in ("coco", "voc") for event in checks(query) if event["frame"] < clean]
+    check(len(before) >= 2 and all(event["action"] != "reverted" for event in before), f"checks of the first clip: {before}")
+    wholly = [event["action"] for event in checks("voc") if event["frame"] >= clean + frames - 1]
+    check("reverted" in wholly[:2] or not wholly, f"checks of the second clip: {checks('voc')}")
+    kept = next(event["frames"] for event in checks("voc") if event["action"] == "reverted")
+
+    def samples():
+        with open(kept, "rb") as file:
+            return struct.unpack(">I", file.read(8)[4:])[0]
+    until(process, "frames to merge with", lambda: samples() >= 128, 200)
+    ended = bench.run("merge", write("again.yaml", "first.avi"), "--out", package, "--json", "--resume", "--set", f"feeds.hall.file={kept}", limit_s=250)
+    equal(ended.code, 0, f"exit code of merge: {ended.err}")
+    second = json.loads(ended.out.splitlines()[-1])
+    check(second["round"] > first["round"], f"rounds {first['round']} and {second['round']}")
+    until(process, "the new round", lambda: told(process.out, "round", round=second["round"]))
+    _, done = end(bench, process)
+    bench.note(f"full counts {counts['first.avi']:.3f} and {counts['second.avi']:.3f}; checks {[(event['frame'], round(event['accuracy'], 2), event['action']) for event in checks('voc')]}; "
+               f"saved {first['saved']:.3f}, then {second['saved']:.3f}; dropped {[query['dropped'] for query in done['queries']]}")
+
+
 cases.add("drift: what no longer agrees goes back", drift)
 cases.add("drift: where queries run on their own weights by choice", drift_by_choice)
 cases.add("drift: by what was measured when labels were there", drift_by_labels)
 cases.add("drift: by labels of the feed", drift_on_labels)
 cases.add("drift: a feed turns into another; reverted, and merged anew", merged_anew)
 cases.add("drift: clean images turn into JPEG", clean_to_jpeg)
+cases.add("drift: a clip turns into another", clip_to_clip)
 cases.run()
