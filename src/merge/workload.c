@@ -158,7 +158,7 @@ static const struct culm_config_row merge_rows[] = {
                      "how layers come to be shared"),
     CULM_CONFIG_INT("steps", M, steps, "2000", 0, 1000000000, 0,
                     "steps of training, at most, of a model alone and of each joint attempt; 0: "
-                    "nothing is trained"),
+                    "nothing is trained, which is all that `gemel` and `gemel-fixed` look at"),
     CULM_CONFIG_REAL("minutes", M, minutes, "0", 0, 1e6, CULM_CONFIG_RESUMABLE,
                      "minutes after which no new attempt begins; 0: no limit"),
     CULM_CONFIG_REAL("cpu_minutes", M, cpu_minutes, "0", 0, 1e6, CULM_CONFIG_RESUMABLE,
