@@ -1,6 +1,6 @@
 /*
- * Addresses are reserved without rights, so they cost nothing, whatever the system thinks of promising
- * more memory than there is. See arena.h.
+ * Addresses are reserved without rights, so they cost nothing, whatever the system thinks of
+ * promising more memory than there is. See arena.h.
  */
 #include "edge/arena.h"
 

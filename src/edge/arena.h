@@ -1,7 +1,8 @@
 /*
- * The arena: one run of addresses in which everything that the limit counts lies: frames, activations,
- * tensors. Addresses are given out once and for all; memory is there where it has been asked for, and is
- * given back page by page, so what the kernel says is resident in the arena is what was asked for.
+ * The arena: one run of addresses in which everything that the limit counts lies: frames,
+ * activations, tensors. Addresses are given out once and for all; memory is there where it has been
+ * asked for, and is given back page by page, so what the kernel says is resident in the arena is
+ * what was asked for.
  *
  * Thread: `place` on one; `hold` and `give_back` on any, for ranges that nobody else uses.
  */
@@ -22,14 +23,15 @@ enum culm_status culm_edge_arena_init(struct culm_edge_arena *arena, size_t byte
 void culm_edge_arena_release(struct culm_edge_arena *arena); /* fine on a zeroed struct */
 /* Addresses for so many bytes, from a page on. NULL: there are none left. */
 char *culm_edge_arena_place(struct culm_edge_arena *arena, size_t bytes);
-/* Whole pages of what was placed. Makes them resident, zeroed where they were not: CULM_ERR_MEMORY. */
+/* Whole pages of what was placed. Makes them resident, zeroed where they were not: CULM_ERR_MEMORY.
+ */
 enum culm_status culm_edge_arena_hold(struct culm_edge_arena *arena, char *at, size_t bytes,
                                       struct culm_error *error);
 /* Their memory goes; whoever reads them after that is stopped by the system. */
 void culm_edge_arena_give_back(struct culm_edge_arena *arena, char *at, size_t bytes);
 
-/* Where things that have numbers lie. Each is placed when it is first wanted, so that one that never is
- * takes no addresses. Zero it first. */
+/* Where things that have numbers lie. Each is placed when it is first wanted, so that one that
+ * never is takes no addresses. Zero it first. */
 struct culm_edge_places {
     char **at;               /* [count]; NULL: not placed */
     int32_t count, capacity; /* numbers */

@@ -77,7 +77,8 @@ static enum culm_status look_at_all(const struct culm_edge_layout *const *layout
     return CULM_OK;
 }
 
-/* --- with plans near the best ones ---------------------------------------------------------------- */
+/* --- with plans near the best ones
+ * ---------------------------------------------------------------- */
 
 #define LESS 3            /* ways of sharing less */
 #define STARTS (LESS + 4) /* plans to begin with */
@@ -95,7 +96,8 @@ static void begin_with(struct starts *starts, const struct tried *tried) {
     }
 }
 
-/* Plans of the layout as if it shared less; nothing at all only where that has not been looked at. */
+/* Plans of the layout as if it shared less; nothing at all only where that has not been looked at.
+ */
 static enum culm_status share_less(const struct culm_edge_layout *layout, bool nothing,
                                    struct culm_edge_plan_options how, struct starts *starts,
                                    struct culm_error *error) {
@@ -160,8 +162,8 @@ static enum culm_status look_again(const struct culm_edge_layout *layout, bool n
     return status ? status : look_near(layout, *how, starts, ret_tried, error);
 }
 
-/* What takes long is done for the first of them, as if it were alone; for the best; and for the one in which most
- * is shared: there is most to find. */
+/* What takes long is done for the first of them, as if it were alone; for the best; and for the one
+ * in which most is shared: there is most to find. */
 static enum culm_status look_longer(const struct culm_edge_layout *const *layout, int32_t count,
                                     const struct culm_edge_plan_options *how, int32_t *chosen,
                                     struct tried *best, struct culm_error *error) {

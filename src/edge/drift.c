@@ -4,8 +4,9 @@
 #include <math.h>
 #include <stddef.h>
 
-/* At least `least` of `count`: terms of the distribution as shares of the largest one, from there on up and
- * down, so that no power is too small for a number and no function of the C library has a say. */
+/* At least `least` of `count`: terms of the distribution as shares of the largest one, from there
+ * on up and down, so that no power is too small for a number and no function of the C library has a
+ * say. */
 static double tail(int64_t count, int64_t least, double each) {
     double all = 1, upper, term = 1;
     if (least <= 0 || each >= 1) {

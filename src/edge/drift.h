@@ -1,16 +1,16 @@
 /*
  * Whether a model still does what was promised, from a few frames now and then.
  *
- * A check looks at some frames in a row. Sixteen of them at a promise of 95 % are below it by chance half
- * of the time, so what counts is how likely so many misses are if the promise is just kept: the upper
- * tail of a binomial distribution. Less than CULM_EDGE_DRIFT_WATCHED: it is watched, and checks are
- * pooled from then on. Less than CULM_EDGE_DRIFT_REVERTED over all of these, at least two: it goes back. Once what
- * is pooled is likely again it is no longer watched.
+ * A check looks at some frames in a row. Sixteen of them at a promise of 95 % are below it by
+ * chance half of the time, so what counts is how likely so many misses are if the promise is just
+ * kept: the upper tail of a binomial distribution. Less than CULM_EDGE_DRIFT_WATCHED: it is
+ * watched, and checks are pooled from then on. Less than CULM_EDGE_DRIFT_REVERTED over all of
+ * these, at least two: it goes back. Once what is pooled is likely again it is no longer watched.
  *
- * Where misses are independent, a model that just keeps its promise is taken back by mistake in less
- * than one check of 800 (16 frames, fixed promises of 80 % to 99 %; a test draws 400,000 checks).
- * Frames of a clip are like one another, so there it is more often, and what does better than was
- * promised hardly ever.
+ * Where misses are independent, a model that just keeps its promise is taken back by mistake in
+ * less than one check of 800 (16 frames, fixed promises of 80 % to 99 %; a test draws 400,000
+ * checks). Frames of a clip are like one another, so there it is more often, and what does better
+ * than was promised hardly ever.
  *
  * Thread: any.
  */
@@ -30,20 +30,20 @@ struct culm_edge_drift { /* zeroed at first */
     double misses, allowed; /* of these frames; as promised */
 };
 
-/* One check: of `frames` this share was right, and `promised` is. Of boxes and points the share may be
- * of anything, as the binomial distribution spreads the most. ret_chance (may be NULL): how likely so many
- * misses are, of all that is pooled, if the promise is just kept. */
+/* One check: of `frames` this share was right, and `promised` is. Of boxes and points the share may
+ * be of anything, as the binomial distribution spreads the most. ret_chance (may be NULL): how
+ * likely so many misses are, of all that is pooled, if the promise is just kept. */
 enum culm_edge_drift_action culm_edge_drift_check(struct culm_edge_drift *drift, int64_t frames,
                                                   double right, double promised,
                                                   double *ret_chance);
 
-/* How likely at least so many of `count` are missed if each is with probability `each`. Between whole
- * numbers it is interpolated. */
+/* How likely at least so many of `count` are missed if each is with probability `each`. Between
+ * whole numbers it is interpolated. */
 double culm_edge_drift_chance(int64_t count, double misses, double each);
 
-/* What may be promised of the share of the original's answers that a merged model gives: as it was measured,
- * `agreed`, less what accuracy on labels had to spare, `merged` of `target` * `original`. Negative: not
- * measured; then it is the target. */
+/* What may be promised of the share of the original's answers that a merged model gives: as it was
+ * measured, `agreed`, less what accuracy on labels had to spare, `merged` of `target` * `original`.
+ * Negative: not measured; then it is the target. */
 double culm_edge_drift_promise(double target, double original, double merged, double agreed);
 
 #endif

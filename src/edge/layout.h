@@ -1,13 +1,14 @@
 /*
  * Queries on live video, as counts and sizes: what the scheduler knows of them.
  *
- * A *query* runs one model on every frame of one feed, and wants each answer within its deadline of the
- * moment at which the frame came. Its model is a list of *tensors*, which it may share with other
- * queries; memory is counted by tensors, each once. A *feed* sends frames at a steady rate. Frames of a
- * feed are numbered 0, 1, 2, ...
+ * A *query* runs one model on every frame of one feed, and wants each answer within its deadline of
+ * the moment at which the frame came. Its model is a list of *tensors*, which it may share with
+ * other queries; memory is counted by tensors, each once. A *feed* sends frames at a steady rate.
+ * Frames of a feed are numbered 0, 1, 2, ...
  *
- * Numbers of queries, feeds and tensors stay what they are while a run goes on: one that has gone is
- * marked, and what comes is put behind. Names and numbers of weights are not here.
+ * Numbers of queries, feeds and tensors stay what they are while a run goes on: one that has gone
+ * is marked, and what comes is put behind. Names and numbers of weights are not here.
+ *
  * Thread: constant while in use.
  */
 #ifndef CULM_EDGE_LAYOUT_H
@@ -28,13 +29,13 @@ struct culm_edge_feed {
     bool gone;
 };
 
-/* The first part of a model. Two queries whose part has the same id compute the same on a frame, and
- * leave it at the same place. */
+/* The first part of a model. Two queries whose part has the same id compute the same on a frame,
+ * and leave it at the same place. */
 struct culm_edge_prefix {
     uint64_t id;                          /* not 0 */
     uint64_t run_ns[CULM_EDGE_SIZES_MAX]; /* of this part and those before */
-    /* Of the activations, from their beginning: what must stay as it is for another query to go on from
-     * there. Whole pages. */
+    /* Of the activations, from their beginning: what must stay as it is for another query to go on
+     * from there. Whole pages. */
     size_t keep_bytes[CULM_EDGE_SIZES_MAX];
 };
 
@@ -42,8 +43,8 @@ struct culm_edge_query {
     char name[65]; /* as a workload's */
     int32_t feed;
     uint64_t deadline_ns; /* from a frame's coming to its answer */
-    /* One that samples: every so often it looks at `burst` frames in a row, first after `after_ns`, and
-     * then no more, since each time its tensors have to come. 0: it looks at every frame. */
+    /* One that samples: every so often it looks at `burst` frames in a row, first after `after_ns`,
+     * and then no more, since each time its tensors have to come. 0: it looks at every frame. */
     uint64_t every_ns, after_ns;
     int32_t burst;
     int32_t batches; /* sizes that may be run, at least one: ascending, the first is 1 */
@@ -76,20 +77,23 @@ static inline uint64_t culm_edge_load_ns(const struct culm_edge_layout *layout, 
 enum culm_status culm_edge_layout_check(const struct culm_edge_layout *layout,
                                         struct culm_error *error);
 
-/* The longest prefix of `query` (an index of its list) that `other` has, too, on the same feed; -1: none. */
+/* The longest prefix of `query` (an index of its list) that `other` has, too, on the same feed; -1:
+ * none. */
 int32_t culm_edge_prefix_of_both(const struct culm_edge_layout *layout, int32_t query,
                                  int32_t other);
 
 /* Bytes of the tensors of one query; and of those of all, each once. */
 size_t culm_edge_query_bytes(const struct culm_edge_layout *layout, int32_t query);
 size_t culm_edge_distinct_bytes(const struct culm_edge_layout *layout);
-/* Frames of each feed that somebody looks at: `slots` that are there, and one that is just coming. */
+/* Frames of each feed that somebody looks at: `slots` that are there, and one that is just coming.
+ */
 size_t culm_edge_frames_bytes(const struct culm_edge_layout *layout, int32_t slots);
 
 #define CULM_EDGE_SLOTS_MIN 2 /* a frame that is looked at, and one that waits */
 
-/* Memory that is worth giving. At the least, each query can run when nothing else is there, one frame
- * at a time; at the most, all tensors stay. Both with CULM_EDGE_SLOTS_MIN frames of every feed. */
+/* Memory that is worth giving. At the least, each query can run when nothing else is there, one
+ * frame at a time; at the most, all tensors stay. Both with CULM_EDGE_SLOTS_MIN frames of every
+ * feed. */
 void culm_edge_memory_range(const struct culm_edge_layout *layout, size_t *ret_least,
                             size_t *ret_most);
 

@@ -1,7 +1,10 @@
 /*
- * The same queries sharing less: some tensors that several use become each one's own, of the same bytes.
+ * The same queries sharing less: some tensors that several use become each one's own, of the same
+ * bytes.
  *
- * A plan says nothing of tensors, so a plan that was found where less is shared can be tried where more is.
+ * A plan says nothing of tensors, so a plan that was found where less is shared can be tried where
+ * more is.
+ *
  * Thread: any.
  */
 #ifndef CULM_EDGE_LESS_H
@@ -16,8 +19,9 @@ struct culm_edge_less {
     int32_t *list;
 };
 
-/* Of what `layout` saves by sharing, `share` (0 to 1) at most stays saved: by its largest tensors. No beginnings
- * are shared. It borrows the feeds of `layout`. Release it after a failure too. CULM_ERR_MEMORY */
+/* Of what `layout` saves by sharing, `share` (0 to 1) at most stays saved: by its largest tensors.
+ * No beginnings are shared. It borrows the feeds of `layout`. Release it after a failure too.
+ * CULM_ERR_MEMORY */
 enum culm_status culm_edge_less_init(struct culm_edge_less *less,
                                      const struct culm_edge_layout *layout, double share);
 void culm_edge_less_release(struct culm_edge_less *less); /* fine on a zeroed one */

@@ -25,8 +25,8 @@ static int64_t bytes_of(struct search *search, const int32_t *order) {
     return bytes;
 }
 
-/* What is saved in a round by those that begin with what the one before has just made. The first one comes
- * after a round, so to other frames. */
+/* What is saved in a round by those that begin with what the one before has just made. The first
+ * one comes after a round, so to other frames. */
 static uint64_t shared_ns(const struct search *search, const int32_t *order) {
     uint64_t ns = 0;
     for (int32_t i = 1; i < search->count; i++) {

@@ -171,7 +171,8 @@ static enum culm_status work_out(const struct culm_edge_layout *layout,
     return status;
 }
 
-/* --- playing through ------------------------------------------------------------------------------ */
+/* --- playing through
+ * ------------------------------------------------------------------------------ */
 
 /* The best plan so far, and how it did in a short trial and in a long one. */
 struct best {
@@ -188,8 +189,8 @@ static bool is_over(const struct best *best) {
                            culm_edge_asked_to_stop(best->stop));
 }
 
-/* A short trial says quickly what is no better; a few rounds that happen to go well say little, so what
- * seems better has to be it in a long trial, too. */
+/* A short trial says quickly what is no better; a few rounds that happen to go well say little, so
+ * what seems better has to be it in a long trial, too. */
 static enum culm_status consider(const struct culm_edge_layout *layout,
                                  const struct culm_edge_plan *plan, struct best *best) {
     struct culm_edge_trial brief, lasting;
@@ -335,7 +336,8 @@ static enum culm_status consider_ways(const struct culm_edge_layout *layout,
     return status;
 }
 
-/* What can be afforded of playing plans that are worked out: first the one that is expected to be best. */
+/* What can be afforded of playing plans that are worked out: first the one that is expected to be
+ * best. */
 static enum culm_status play(const struct culm_edge_layout *layout,
                              const struct culm_edge_plan *worked_out, int32_t count,
                              struct best *best) {

@@ -1,6 +1,6 @@
 /*
- * Profiles: how long models run, in batches of which size, what memory that takes, and how fast tensors
- * are loaded; as JSON.
+ * Profiles: how long models run, in batches of which size, what memory that takes, and how fast
+ * tensors are loaded; as JSON.
  *
  *     {"format": 1, "device": "...", "threads": 1, "load": {"mb_per_s": 900.0, "ms": 0.05},
  *      "models": {"yolo-fastest-1.1-coco": {"run_ms": {"1": 11.2, "2": 21.0},
@@ -8,12 +8,13 @@
  *                                           "prefix_ms": {"41": {"1": 7.9, "2": 15.1}},
  *                                           "tensors": {"conv0.weight": 3456, ...}}}}
  *
- * A model is called as its file is, without folder and ending. `tensors` may be left out: then the model
- * must be there itself. A tensor may also be {"bytes": 3456, "kind": "conv 3>32 3x3"}: in different models
- * the k-th of a kind could be shared. Sizes of batches that a profile lacks are worked out from the two nearest ones.
- * "load" may be left out (as fast as can be), and "activation_bytes" (none). "prefix_ms" tells how long so many
- * operators take, with which another model begins, too; where it is left out that is worked out from what
- * they compute.
+ * A model is called as its file is, without folder and ending. `tensors` may be left out: then the
+ * model must be there itself. A tensor may also be {"bytes": 3456, "kind": "conv 3>32 3x3"}: in
+ * different models the k-th of a kind could be shared. Sizes of batches that a profile lacks are
+ * worked out from the two nearest ones. "load" may be left out (as fast as can be), and
+ * "activation_bytes" (none). "prefix_ms" tells how long so many operators take, with which another
+ * model begins, too; where it is left out that is worked out from what they compute.
+ *
  * Thread: constant after reading.
  */
 #ifndef CULM_EDGE_PROFILE_H
@@ -73,8 +74,8 @@ struct culm_edge_profile_model *culm_edge_profile_add(struct culm_edge_profile *
 /* What a batch of that size takes. */
 void culm_edge_times_of(const struct culm_edge_times *times, int32_t batch, uint64_t *ret_run_ns,
                         size_t *ret_activation_bytes);
-/* The share of it that the first `operators` take, in a batch of the nearest size for which that is known;
- * 0: for none. */
+/* The share of it that the first `operators` take, in a batch of the nearest size for which that is
+ * known; 0: for none. */
 double culm_edge_times_share(const struct culm_edge_times *times, int32_t operators, int32_t batch);
 /* Notes all that are known in `from` for the size times->batch[b], of which run_ms is there. */
 void culm_edge_times_shares(struct culm_edge_times *times, int32_t b,

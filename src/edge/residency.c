@@ -97,8 +97,8 @@ static int32_t next_turn(uint64_t users, const int32_t *turn) {
     return soonest;
 }
 
-/* How little it is missed if it was used last by the one whose turn comes last: in a round, who came
- * longest ago comes next. */
+/* How little it is missed if it was used last by the one whose turn comes last: in a round, who
+ * came longest ago comes next. */
 static int32_t last_turn(uint64_t users, const int32_t *turn) {
     int32_t latest = -1;
     for (; users; users &= users - 1) {
@@ -160,7 +160,8 @@ int32_t culm_edge_residency_victims(struct culm_edge_residency *residency, size_
     return count;
 }
 
-/* --- an order, gone through again and again ------------------------------------------------------- */
+/* --- an order, gone through again and again
+ * ------------------------------------------------------- */
 
 static size_t visit(struct culm_edge_residency *residency, const int32_t *order, int32_t count,
                     int32_t at, size_t most_bytes, enum culm_edge_eviction eviction,

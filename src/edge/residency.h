@@ -1,10 +1,10 @@
 /*
  * Which tensors are in memory, and which go when there must be room.
  *
- * The queries are visited in a fixed order, over and over, so it is known what will be needed next: what
- * goes is what is needed last (Belady). A tensor is needed by whoever of its users comes first. One that
- * nobody uses goes at once. With tensors of many sizes that is not always best, so there are three rules
- * and a plan takes the one that loads least.
+ * The queries are visited in a fixed order, over and over, so it is known what will be needed next:
+ * what goes is what is needed last (Belady). A tensor is needed by whoever of its users comes
+ * first. One that nobody uses goes at once. With tensors of many sizes that is not always best, so
+ * there are three rules and a plan takes the one that loads least.
  *
  * Thread: its owner's.
  */
@@ -39,8 +39,8 @@ struct culm_edge_residency {
 enum culm_status culm_edge_residency_init(struct culm_edge_residency *residency,
                                           const struct culm_edge_layout *layout);
 void culm_edge_residency_release(struct culm_edge_residency *residency); /* fine on a zeroed one */
-/* Goes on with the layout of `fresh`, where nothing is yet: it has at least as many tensors, and the same
- * bytes of each. `fresh` is released. */
+/* Goes on with the layout of `fresh`, where nothing is yet: it has at least as many tensors, and
+ * the same bytes of each. `fresh` is released. */
 void culm_edge_residency_go_on(struct culm_edge_residency *residency,
                                struct culm_edge_residency *fresh);
 
@@ -55,17 +55,18 @@ static inline void culm_edge_residency_set(struct culm_edge_residency *residency
 /* Bytes of a query that are not there, nor on their way. */
 size_t culm_edge_residency_missing(const struct culm_edge_residency *residency, int32_t query);
 
-/* Chooses what goes so that at most `most_bytes` stay. `turn[q]`: how many visits until query q's next, 0
- * the soonest. Tensors of the queries in `pinned` stay, and those that are being loaded. What is needed
- * before turn `before` stays too. Writes the tensors to ret_tensor[tensor_count]; they are still
- * resident. Returns how many, or -1: it cannot be done, and ret_tensor is not valid. */
+/* Chooses what goes so that at most `most_bytes` stay. `turn[q]`: how many visits until query q's
+ * next, 0 the soonest. Tensors of the queries in `pinned` stay, and those that are being loaded.
+ * What is needed before turn `before` stays too. Writes the tensors to ret_tensor[tensor_count];
+ * they are still resident. Returns how many, or -1: it cannot be done, and ret_tensor is not valid.
+ */
 int32_t culm_edge_residency_victims(struct culm_edge_residency *residency, size_t most_bytes,
                                     const int32_t *turn, uint64_t pinned, int32_t before,
                                     enum culm_edge_eviction eviction, int32_t *ret_tensor);
 
-/* What each visit of the order must load, once the order has been gone through often enough; returns
- * the sum, of several rounds on average. activation_bytes[q]: what must be free beside the tensors while q runs. frames_bytes: always
- * taken. ret_missing may be NULL. -1: out of memory. */
+/* What each visit of the order must load, once the order has been gone through often enough;
+ * returns the sum, of several rounds on average. activation_bytes[q]: what must be free beside the
+ * tensors while q runs. frames_bytes: always taken. ret_missing may be NULL. -1: out of memory. */
 int64_t culm_edge_cycle_bytes(const struct culm_edge_layout *layout, const int32_t *order,
                               int32_t count, const size_t *activation_bytes, size_t frames_bytes,
                               enum culm_edge_eviction eviction, size_t *ret_missing);

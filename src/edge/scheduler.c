@@ -1,5 +1,5 @@
-/* The scheduler: batches, layouts that follow one another, and the actor. See scheduler.h; choices are
- * made in scheduler_choice.c, frames and memory have files of their own. */
+/* The scheduler: batches, layouts that follow one another, and the actor. See scheduler.h; choices
+ * are made in scheduler_choice.c, frames and memory have files of their own. */
 #include "edge/scheduler_internal.h"
 
 #include <stdlib.h>

@@ -1,24 +1,26 @@
 /*
  * The scheduler of an edge box: more models than memory, on live video, in time.
  *
- * An actor [net/world.h]. A feed is a node: each of its frames is a message of type CULM_EDGE_FRAME, and
- * when it is lost the feed has ended. There is one compute thread, which runs batches of one query after
- * another, and one I/O thread, which brings tensors in.
+ * An actor [net/world.h]. A feed is a node: each of its frames is a message of type
+ * CULM_EDGE_FRAME, and when it is lost the feed has ended. There is one compute thread, which runs
+ * batches of one query after another, and one I/O thread, which brings tensors in.
  *
  *     frame ─▶ waits for every query of its feed ─▶ batch ─▶ settled: answered in time
  *                           └─ too old, or pushed out by newer ones ─▶ settled: dropped
  *
- * Queries are visited in the order of the plan; one without a frame that it could still answer in time is
- * passed over. While one runs, what the next one lacks is brought in, tensor by tensor; what must go for it
- * is what is needed last [residency.h]. While the next one waits for its tensors, others that are in memory
- * may run, as long as that costs it nothing. One that has lost frames by being passed over, as often as the
- * plan allows, is not passed over again: its tensors are brought in before its next frame comes. A query that fails to load
- * is tried again after a while.
+ * Queries are visited in the order of the plan; one without a frame that it could still answer in
+ * time is passed over. While one runs, what the next one lacks is brought in, tensor by tensor;
+ * what must go for it is what is needed last [residency.h]. While the next one waits for its
+ * tensors, others that are in memory may run, as long as that costs it nothing. One that has lost
+ * frames by being passed over, as often as the plan allows, is not passed over again: its tensors
+ * are brought in before its next frame comes. A query that fails to load is tried again after a
+ * while.
  *
- * Of the frames of a visit the newest count, as many as the plan says. A batch begins only when it should
- * end before all its frames are due; what is late all the same counts as dropped.
+ * Of the frames of a visit the newest count, as many as the plan says. A batch begins only when it
+ * should end before all its frames are due; what is late all the same counts as dropped.
  *
- * Tensors that are there or on their way, activations and waiting frames together never pass the limit.
+ * Tensors that are there or on their way, activations and waiting frames together never pass the
+ * limit.
  *
  * Events: load|evict{query,bytes,resident_bytes}, frame{query,frame,due_ms,done_ms | dropped,why},
  * load_failed{query,error}, feed{feed,ended}, done{queries:[{query,frames,processed,dropped}],
@@ -60,9 +62,9 @@ culm_edge_scheduler_new(const struct culm_edge_scheduler_options *options); /* N
 void culm_edge_scheduler_free(struct culm_edge_scheduler *scheduler);       /* NULL is fine */
 extern const struct culm_actor_ops culm_edge_scheduler_actor;
 
-/* These queries, feeds and tensors (layout.h says what stays), whole, as soon as what runs and what is
- * being loaded has ended: then exec->relaid is called. Until then both layouts are borrowed, and nothing
- * new begins. CULM_ERR_ARGUMENT, CULM_ERR_MEMORY: nothing has changed. */
+/* These queries, feeds and tensors (layout.h says what stays), whole, as soon as what runs and what
+ * is being loaded has ended: then exec->relaid is called. Until then both layouts are borrowed, and
+ * nothing new begins. CULM_ERR_ARGUMENT, CULM_ERR_MEMORY: nothing has changed. */
 enum culm_status culm_edge_scheduler_update(struct culm_edge_scheduler *scheduler,
                                             const struct culm_edge_layout *layout,
                                             const struct culm_edge_plan *plan,

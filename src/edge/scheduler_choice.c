@@ -1,8 +1,8 @@
 /*
  * What runs next, and for whom tensors are brought in. Nothing is done here: scheduler.c does it.
  *
- * All times are forecasts: a load and a batch take what the layout says. What comes of an error in them
- * is told when it is over.
+ * All times are forecasts: a load and a batch take what the layout says. What comes of an error in
+ * them is told when it is over.
  */
 #include "edge/scheduler_internal.h"
 
@@ -116,8 +116,9 @@ void culm_edge_turns(const struct culm_edge_scheduler *scheduler, int32_t *ret_t
     }
 }
 
-/* Whether the frames of the batch before, all of them, are what this query could look at now, and the
- * first part of its model is what was run on them, in a batch of the same size, and is still there. */
+/* Whether the frames of the batch before, all of them, are what this query could look at now, and
+ * the first part of its model is what was run on them, in a batch of the same size, and is still
+ * there. */
 static int32_t prefix_shared(const struct culm_edge_scheduler *scheduler, int32_t query,
                              uint64_t at_ns) {
     const struct culm_edge_batch *before = &scheduler->batch;

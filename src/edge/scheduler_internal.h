@@ -79,13 +79,13 @@ int32_t culm_edge_in_time(const struct culm_edge_scheduler *scheduler, int32_t q
                           uint64_t at_ns);
 /* Sets target, waits and wait_ns. */
 void culm_edge_choose_target(struct culm_edge_scheduler *scheduler, uint64_t now_ns);
-/* Who goes on from what the batch before has made, where that saves most, though its turn is another one;
- * -1: nobody, or the visit in progress or the target would lose a frame by it. */
+/* Who goes on from what the batch before has made, where that saves most, though its turn is
+ * another one; -1: nobody, or the visit in progress or the target would lose a frame by it. */
 int32_t culm_edge_choose_kin(const struct culm_edge_scheduler *scheduler, uint64_t now_ns);
 /* Who may run now, while the target cannot; -1: nobody. */
 int32_t culm_edge_choose_filler(const struct culm_edge_scheduler *scheduler, uint64_t now_ns);
-/* Fills batch.query, count, look, shared_prefix, expected_ns; returns which size, or -1: nothing would
- * be in time. `most`: frames. The batch before is still in `batch`. */
+/* Fills batch.query, count, look, shared_prefix, expected_ns; returns which size, or -1: nothing
+ * would be in time. `most`: frames. The batch before is still in `batch`. */
 int32_t culm_edge_choose_batch(const struct culm_edge_scheduler *scheduler, int32_t query,
                                int32_t most, uint64_t now_ns, struct culm_edge_batch *ret_batch);
 /* Of the activations, what the query could begin with if it ran next; 0: it begins with frames. */
@@ -131,8 +131,8 @@ size_t culm_edge_room_beside(const struct culm_edge_scheduler *scheduler, size_t
 void culm_edge_set_activations(struct culm_edge_scheduler *scheduler, size_t bytes);
 /* The first `count` of victim[]. */
 void culm_edge_evict(struct culm_edge_scheduler *scheduler, int32_t count);
-/* At most so many bytes of tensors stay. `pinned`: bits of queries whose tensors must; `before`: only
- * those go whose turn is later. False: not now. */
+/* At most so many bytes of tensors stay. `pinned`: bits of queries whose tensors must; `before`:
+ * only those go whose turn is later. False: not now. */
 bool culm_edge_make_room(struct culm_edge_scheduler *scheduler, size_t most_bytes, uint64_t pinned,
                          int32_t before);
 /* Brings in the next tensor that the target lacks, if there is room. */

@@ -19,7 +19,8 @@ static int ascending(const void *a, const void *b) {
     return (one > other) - (one < other);
 }
 
-/* How long it takes to see what becomes of a plan; and how many frames come in each of that, for all. */
+/* How long it takes to see what becomes of a plan; and how many frames come in each of that, for
+ * all. */
 static uint64_t span_of(const struct culm_edge_layout *layout, const struct culm_edge_plan *plan,
                         double *ret_frames_per_ns) {
     uint64_t slowest = 0;

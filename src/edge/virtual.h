@@ -1,8 +1,11 @@
 /*
- * Virtual time: a world with one actor, the scheduler, in which jobs take as long as they are said to take
- * and feeds send frames without pictures. For plans, and for tests, which can have things go wrong.
+ * Virtual time: a world with one actor, the scheduler, in which jobs take as long as they are said
+ * to take and feeds send frames without pictures. For plans, and for tests, which can have things
+ * go wrong.
  *
- * What happens at the same moment happens in a fixed order: jobs end, then timers, then frames by feed.
+ * What happens at the same moment happens in a fixed order: jobs end, then timers, then frames by
+ * feed.
+ *
  * Thread: one.
  */
 #ifndef CULM_EDGE_VIRTUAL_H
@@ -19,8 +22,8 @@ struct culm_edge_virtual_options {
     uint64_t for_ns;             /* 0: no limit */
     struct culm_edge_exec *exec; /* NULL: nothing is done */
     void *context;
-    /* How long a job takes. What it sets the status to is there when the job is executed, at its end.
-     * NULL: cost_ns. */
+    /* How long a job takes. What it sets the status to is there when the job is executed, at its
+     * end. NULL: cost_ns. */
     uint64_t (*cost)(void *context, struct culm_job *job, bool load);
     void (*event)(void *context, json_t *event); /* borrowed; NULL: nothing is published */
     /* A query's frame is settled; only where exec is NULL. NULL: nobody is told. */

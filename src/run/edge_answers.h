@@ -1,9 +1,9 @@
 /*
- * What the models of a workload answer on frames of their feeds, and how good it is to answer only some
- * of the frames: the others get the latest answer there is.
+ * What the models of a workload answer on frames of their feeds, and how good it is to answer only
+ * some of the frames: the others get the latest answer there is.
  *
- * Taken are the last frames of a feed, `merge.held_out` of it, which merging never sees. What is right
- * there is what labels say, or else what the original answers. Thread: one.
+ * Taken are the last frames of a feed, `merge.held_out` of it, which merging never sees. What is
+ * right there is what labels say, or else what the original answers. Thread: one.
  */
 #ifndef CULM_RUN_EDGE_ANSWERS_H
 #define CULM_RUN_EDGE_ANSWERS_H
@@ -31,13 +31,13 @@ struct culm_edge_answers {
         right[CULM_EDGE_QUERIES_MAX]; /* of all frames, where answers are boxes or points */
 };
 
-/* Of the originals, on `most` frames of each feed at most; where a model or its weights are not there,
- * the query has none. Release it also after a failure. */
+/* Of the originals, on `most` frames of each feed at most; where a model or its weights are not
+ * there, the query has none. Release it also after a failure. */
 enum culm_status culm_edge_answers_read(const struct culm_edge_catalog *catalog, int64_t most,
                                         struct culm_edge_answers *answers,
                                         struct culm_error *error);
-/* Of the models of a package, on the same frames; no labels. A query that it does not have, or has as
- * it was, is answered by the original: NULL. */
+/* Of the models of a package, on the same frames; no labels. A query that it does not have, or has
+ * as it was, is answered by the original: NULL. */
 enum culm_status culm_edge_answers_packed(const struct culm_edge_catalog *catalog, const char *dir,
                                           const struct culm_edge_answers *originals,
                                           struct culm_edge_answers *answers,
@@ -46,9 +46,9 @@ void culm_edge_answers_release(const struct culm_edge_catalog *catalog,
                                struct culm_edge_answers *answers); /* fine on a zeroed struct */
 
 /* The accuracy of a query's stream of `frames` at `fps`, of which those that are marked in
- * answered[frames] are answered by `given` (NULL: the originals) and the others with the latest answer
- * before them. The taken frames come over and over. CULM_ERR_NOT_FOUND, error untouched: nothing can be
- * said. */
+ * answered[frames] are answered by `given` (NULL: the originals) and the others with the latest
+ * answer before them. The taken frames come over and over. CULM_ERR_NOT_FOUND, error untouched:
+ * nothing can be said. */
 enum culm_status culm_edge_answers_accuracy(const struct culm_edge_catalog *catalog,
                                             const struct culm_edge_answers *originals,
                                             const struct culm_edge_answers *given, int32_t query,

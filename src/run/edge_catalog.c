@@ -213,8 +213,9 @@ static int32_t sizes_of(const struct culm_edge_config *config, int32_t *ret_size
     return count;
 }
 
-/* The runs of one size: the median of what they took, and when each operator was reached. The latter are
- * shares alone: where operators are run one by one no chains of them are, and the whole takes longer. */
+/* The runs of one size: the median of what they took, and when each operator was reached. The
+ * latter are shares alone: where operators are run one by one no chains of them are, and the whole
+ * takes longer. */
 static enum culm_status time_runs(struct culm_edge_entry *entry, int32_t b,
                                   struct culm_vision_runner *runner, struct culm_error *error) {
     int32_t count = culm_stage_info(runner->stage)->forward_ops;

@@ -1,6 +1,6 @@
 /*
- * A workload as the scheduler sees it: its models opened, what each is made of, and layouts in which
- * queries share nothing, what a package says, or every equal layer.
+ * A workload as the scheduler sees it: its models opened, what each is made of, and layouts in
+ * which queries share nothing, what a package says, or every equal layer.
  *
  * Thread: the caller's.
  */
@@ -64,8 +64,8 @@ enum culm_status culm_edge_catalog_open(const char *path,
                                         struct culm_error *error);
 void culm_edge_catalog_release(struct culm_edge_catalog *catalog);
 
-/* Runs what has no times yet on a grey picture, a few times; needs weights: CULM_ERR_CONFIG for a model
- * that has none. */
+/* Runs what has no times yet on a grey picture, a few times; needs weights: CULM_ERR_CONFIG for a
+ * model that has none. */
 enum culm_status culm_edge_catalog_measure(struct culm_edge_catalog *catalog,
                                            struct culm_error *error);
 
@@ -74,8 +74,8 @@ enum culm_edge_sharing {
     CULM_EDGE_SHARE_PACKAGE,
     CULM_EDGE_SHARE_EQUAL /* every equal layer, whatever becomes of accuracy, but for _share */
 };
-/* SHARE_EQUAL shares as many equal layers, the largest first, as save this share of the bytes of all
- * layers at most; 1: all of them, as after opening. Returns the share that is saved. */
+/* SHARE_EQUAL shares as many equal layers, the largest first, as save this share of the bytes of
+ * all layers at most; 1: all of them, as after opening. Returns the share that is saved. */
 enum culm_status culm_edge_catalog_share(struct culm_edge_catalog *catalog, double most,
                                          double *ret_saved, struct culm_error *error);
 
@@ -89,14 +89,15 @@ struct culm_edge_laid {
     int32_t *source[CULM_EDGE_QUERIES_MAX]; /* of each part; owned; NULL: not from the catalog */
     struct culm_edge_trunk trunk[CULM_EDGE_QUERIES_MAX]; /* what queries have in common */
 };
-/* Whether two queries, each with the sources of its parts, compute the same on a frame, to the last bit. */
+/* Whether two queries, each with the sources of its parts, compute the same on a frame, to the last
+ * bit. */
 bool culm_edge_entries_agree(const struct culm_edge_entry *a, const int32_t *source_a,
                              const struct culm_edge_entry *b, const int32_t *source_b);
 
 void culm_edge_laid_free(struct culm_edge_laid *laid); /* NULL is fine */
 
-/* The choice and the plan that every command makes of layouts [edge/choice.h]: as the workload wants it,
- * near plans tried too. `frames`, `stop`: as of culm_edge_plan_options. */
+/* The choice and the plan that every command makes of layouts [edge/choice.h]: as the workload
+ * wants it, near plans tried too. `frames`, `stop`: as of culm_edge_plan_options. */
 enum culm_status culm_edge_catalog_choose(const struct culm_edge_catalog *catalog,
                                           const struct culm_edge_layout *const *layout,
                                           int32_t count, int64_t frames,
@@ -104,16 +105,16 @@ enum culm_status culm_edge_catalog_choose(const struct culm_edge_catalog *catalo
                                           struct culm_edge_plan *ret_plan,
                                           struct culm_error *error);
 
-/* For one way of sharing. Queries and feeds have the numbers of the workload; limit_bytes is not set.
- * `round`: of SHARE_PACKAGE; a query that is not in it has its own tensors, and so has each whose bit is
- * in `plain`. */
+/* For one way of sharing. Queries and feeds have the numbers of the workload; limit_bytes is not
+ * set. `round`: of SHARE_PACKAGE; a query that is not in it has its own tensors, and so has each
+ * whose bit is in `plain`. */
 enum culm_status culm_edge_catalog_lay(const struct culm_edge_catalog *catalog,
                                        enum culm_edge_sharing sharing,
                                        const struct culm_package_round *round, uint64_t plain,
                                        struct culm_edge_store *store,
                                        struct culm_edge_laid **ret_laid, struct culm_error *error);
-/* Of a layout that was laid for a way of sharing, once its limit is set: what queries have in common at
- * their beginning is run once from now on, or, without `on`, not any more. */
+/* Of a layout that was laid for a way of sharing, once its limit is set: what queries have in
+ * common at their beginning is run once from now on, or, without `on`, not any more. */
 enum culm_status culm_edge_catalog_prefixes(const struct culm_edge_catalog *catalog,
                                             struct culm_edge_laid *laid, bool on,
                                             struct culm_error *error);

@@ -1,6 +1,6 @@
 /*
- * What `culm edge` needs of src/run. Results are JSON objects, one after the other, which the command
- * prints as they are or in words. As commands.h: nothing here prints.
+ * What `culm edge` needs of src/run. Results are JSON objects, one after the other, which the
+ * command prints as they are or in words. As commands.h: nothing here prints.
  */
 #ifndef CULM_RUN_EDGE_COMMANDS_H
 #define CULM_RUN_EDGE_COMMANDS_H
@@ -25,8 +25,8 @@ struct culm_edge_command {
     void *ctx;
 };
 
-/* Runs it until its time is over, a signal comes or all feeds have ended: the events. CULM_OK after a
- * signal too. */
+/* Runs it until its time is over, a signal comes or all feeds have ended: the events. CULM_OK after
+ * a signal too. */
 enum culm_status culm_edge_run(const struct culm_edge_command *command, struct culm_error *error);
 /* What would come of running it, in virtual time: one object. */
 enum culm_status culm_edge_plan_run(const struct culm_edge_command *command,

@@ -11,8 +11,8 @@ bool culm_edge_form_differs(const struct culm_edge_form *form) {
            memcmp(form->merged, form->original, (size_t)form->count * sizeof *form->merged) != 0;
 }
 
-/* How many bytes more there are when a query that was merged gets its own weights. users[sources]: of
- * those that there are now. */
+/* How many bytes more there are when a query that was merged gets its own weights. users[sources]:
+ * of those that there are now. */
 static int64_t added_bytes(const struct culm_edge_store *store, const struct culm_edge_form *form,
                            const int32_t *users) {
     int64_t bytes = 0;

@@ -1,10 +1,11 @@
 /*
  * Forms of queries: on what they were merged into, or on their own weights.
  *
- * Either is right by what merging promised, query by query, so any set of queries may run on their own
- * weights while the others are merged. Of these sets a few are looked at: all, none, and some between, in
- * which whoever adds fewest bytes by it has its own. Earlier rounds of a package are not among them: what
- * the last one says of a query was measured last, and may be that it must not be merged.
+ * Either is right by what merging promised, query by query, so any set of queries may run on their
+ * own weights while the others are merged. Of these sets a few are looked at: all, none, and some
+ * between, in which whoever adds fewest bytes by it has its own. Earlier rounds of a package are
+ * not among them: what the last one says of a query was measured last, and may be that it must not
+ * be merged.
  *
  * Thread: the caller's.
  */
@@ -23,7 +24,8 @@ struct culm_edge_form {
 /* Whether it makes a difference. */
 bool culm_edge_form_differs(const struct culm_edge_form *form);
 /* Which queries have their own weights, as bits: first all that differ, last none; where no query
- * differs, or where edge.originals is `never`, none alone. Returns how many sets; -1: out of memory. */
+ * differs, or where edge.originals is `never`, none alone. Returns how many sets; -1: out of
+ * memory. */
 int32_t culm_edge_form_sets(const struct culm_edge_catalog *catalog,
                             const struct culm_edge_store *store, const struct culm_edge_form *form,
                             int32_t queries, uint64_t ret_plain[CULM_EDGE_FORMS_MAX]);
@@ -43,8 +45,8 @@ enum culm_status culm_edge_forms_lay(const struct culm_edge_catalog *catalog,
 void culm_edge_forms_release(struct culm_edge_forms *forms); /* fine on a zeroed struct */
 /* The layout in which every query is merged. */
 struct culm_edge_laid *culm_edge_forms_merged(const struct culm_edge_forms *forms);
-/* What queries have in common at their beginning is run once; then as culm_edge_choose, of layouts whose
- * limit is set. frames: as of culm_edge_plan_options. */
+/* What queries have in common at their beginning is run once; then as culm_edge_choose, of layouts
+ * whose limit is set. frames: as of culm_edge_plan_options. */
 enum culm_status culm_edge_forms_choose(const struct culm_edge_catalog *catalog,
                                         struct culm_edge_forms *forms, int64_t frames,
                                         int32_t *ret_chosen, struct culm_edge_plan *ret_plan,

@@ -150,7 +150,8 @@ enum culm_status culm_edge_plan_run(const struct culm_edge_command *command,
     return status;
 }
 
-/* --- the grid ----------------------------------------------------------------------------------------- */
+/* --- the grid
+ * ----------------------------------------------------------------------------------------- */
 
 struct mode {
     char name[64];
@@ -188,8 +189,8 @@ static void mark(void *context, int32_t query, int64_t frame, bool in_time) {
     }
 }
 
-/* From what is marked; queries in `plain` were answered by the originals. Fairness is Jain's index of the
- * shares: 1 where all are the same, 1 / n where one query has everything. */
+/* From what is marked; queries in `plain` were answered by the originals. Fairness is Jain's index
+ * of the shares: 1 where all are the same, 1 / n where one query has everything. */
 static enum culm_status judge(const struct grid *grid, const struct mode *mode, double fps,
                               uint64_t plain, struct score *ret_score, struct culm_error *error) {
     struct score score = {.least = 1};

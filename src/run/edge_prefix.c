@@ -201,9 +201,9 @@ static uint64_t with(const struct culm_edge_beginning *of, const struct line *li
     return others;
 }
 
-/* The last cut for each set of queries that come to the same. Their shorter cuts are the same, too, since
- * what they compute between them is; the id of each has those before it in it all the same, as their
- * places follow from these. */
+/* The last cut for each set of queries that come to the same. Their shorter cuts are the same, too,
+ * since what they compute between them is; the id of each has those before it in it all the same,
+ * as their places follow from these. */
 static void choose_cuts(const struct culm_edge_beginning *of, const struct line *line,
                         int32_t count, int32_t q, struct culm_edge_trunk *ret_trunk) {
     const struct culm_graph *graph = culm_stage_program(of[q].stage);

@@ -1,10 +1,10 @@
 /*
  * `culm edge run`, from inside: what its files share. Nobody else includes it.
  *
- * The scheduler decides on the loop's thread. Feeds are threads that read frames, pace them and stretch
- * them into the arena. Tensors are read into the arena on the I/O thread; models run on the compute thread,
- * on parameters at the addresses where they lie. Queries, feeds, sources and units keep their numbers
- * until the end; one that has gone is marked.
+ * The scheduler decides on the loop's thread. Feeds are threads that read frames, pace them and
+ * stretch them into the arena. Tensors are read into the arena on the I/O thread; models run on the
+ * compute thread, on parameters at the addresses where they lie. Queries, feeds, sources and units
+ * keep their numbers until the end; one that has gone is marked.
  */
 #ifndef CULM_RUN_EDGE_RUN_H
 #define CULM_RUN_EDGE_RUN_H
@@ -94,7 +94,8 @@ struct edge_query {
     uint8_t *label; /* [label_count] of the feed's frames, by source; NULL: none; owned */
     int64_t label_count;
     struct culm_right right; /* of boxes and points, by source */
-    /* [entry->part_count] sources of its own weights, and of those that the package has for it; owned */
+    /* [entry->part_count] sources of its own weights, and of those that the package has for it;
+     * owned */
     int32_t *original, *merged;
     bool own_tensors;            /* both are of these, which have been written */
     bool plain;                  /* it has its own weights, as that was chosen */
@@ -184,15 +185,16 @@ struct edge_feed {
     struct culm_error fruitless; /* why it ended without a frame, once its thread has been joined */
 };
 
-/* Layouts to choose from [edge_forms.h], as `culm edge plan` has them; and the same with originals that
- * look at samples, for the plan. Without addresses; owned. */
+/* Layouts to choose from [edge_forms.h], as `culm edge plan` has them; and the same with originals
+ * that look at samples, for the plan. Without addresses; owned. */
 struct edge_choices {
     struct culm_edge_laid *laid[CULM_EDGE_FORMS_MAX], *sampled[CULM_EDGE_FORMS_MAX];
     uint64_t plain[CULM_EDGE_FORMS_MAX];
     int32_t count;
 };
 
-/* Thinks of what is to be run, and of a better plan, on a thread of its own while the one that was made quickly is run. */
+/* Thinks of what is to be run, and of a better plan, on a thread of its own while the one that was
+ * made quickly is run. */
 struct edge_planner {
     bool wanted; /* for the layout that counts; loop thread, as all but what the thread is given */
     bool thinks;
@@ -212,7 +214,8 @@ struct edge_ready {
     const struct culm_edge_entry *entry;
     struct edge_program program[CULM_EDGE_SIZES_MAX];
     bool taken;
-    /* [parts of the entry] its own tensors, which are written where the run keeps those; NULL: they are not */
+    /* [parts of the entry] its own tensors, which are written where the run keeps those; NULL: they
+     * are not */
     struct culm_package_tensor *tensor;
 };
 
@@ -279,8 +282,8 @@ struct culm_edge_running {
     pthread_mutex_t originals_lock; /* while a tensor is written there */
     char originals[CULM_PATH_MAX];  /* a package of what the given one does not have */
     int64_t round;                  /* of the package; -1: none */
-    int64_t layer_bytes,
-        layer_distinct; /* of its models' layers; what is left of them when each tensor counts once */
+    int64_t layer_bytes, layer_distinct; /* of its models' layers; what is left of them when each
+                                            tensor counts once */
     char round_digest[CULM_SHA256_HEX];
     struct culm_edge_laid *laid, *next; /* that counts; that is to come */
     struct culm_edge_plan plan, next_plan;
@@ -303,18 +306,19 @@ struct culm_edge_running {
 };
 
 /* edge_run.c */
-/* What the package saves, for events: bytes of layers of its models, and of these each tensor once; null: there is none. */
+/* What the package saves, for events: bytes of layers of its models, and of these each tensor once;
+ * null: there is none. */
 json_t *culm_edge_running_package(const struct culm_edge_running *run);
 /* What models were read with goes back to the system: an edge box has little. */
 void culm_edge_running_trim(void);
 
 /* edge_run_load.c */
-/* Reads a unit to its address, at the rate, and notes whether it had been read before. One thread at a
- * time. */
+/* Reads a unit to its address, at the rate, and notes whether it had been read before. One thread
+ * at a time. */
 enum culm_status culm_edge_running_read(struct culm_edge_running *run, int32_t unit,
                                         struct culm_error *error);
-/* Units of many small tensors in the layout that counts are put in one piece, before anything runs: one
- * by one, none stays. */
+/* Units of many small tensors in the layout that counts are put in one piece, before anything runs:
+ * one by one, none stays. */
 enum culm_status culm_edge_running_gather(struct culm_edge_running *run, struct culm_error *error);
 /* What loads take: as measured, else as the profile says. 0 MB/s: as fast as can be. */
 void culm_edge_running_loading(const struct culm_edge_running *run, double *ret_ms,
@@ -322,8 +326,8 @@ void culm_edge_running_loading(const struct culm_edge_running *run, double *ret_
 
 /* edge_run_exec.c */
 extern const struct culm_edge_exec_ops culm_edge_running_ops;
-/* Runs the query on what lies in the activations' memory as its images, or from cut `from` - 1 on, on
- * what was kept there. ret_ns[cuts]: when each later cut was reached, from the beginning on. */
+/* Runs the query on what lies in the activations' memory as its images, or from cut `from` - 1 on,
+ * on what was kept there. ret_ns[cuts]: when each later cut was reached, from the beginning on. */
 void culm_edge_running_compute(struct culm_edge_running *run, struct edge_query *query,
                                int32_t size, int32_t from, uint64_t *ret_ns);
 /* What is right on a frame, by the labels of the query; -1: it has none there. */
@@ -335,27 +339,28 @@ const struct culm_answer *culm_edge_running_right(const struct edge_query *query
 struct culm_frame culm_edge_running_pixels(const struct culm_edge_running *run,
                                            const struct edge_query *query,
                                            const struct edge_frame *frame);
-/* Activations come into memory, as many as the scheduler wants: before a program runs, on its thread, so
- * that the loop need not wait for the pages. */
+/* Activations come into memory, as many as the scheduler wants: before a program runs, on its
+ * thread, so that the loop need not wait for the pages. */
 enum culm_status culm_edge_running_hold(struct culm_edge_running *run, struct culm_error *error);
 
 /* edge_run_pictures.c */
 /* The query's latest answer, of that frame of its file, is kept if one is wanted. */
 void culm_edge_running_keep(struct edge_query *query, int64_t source);
-/* Draws those that were kept, as DIR/pictures/QUERY-FRAME.png. After the feeds have been stopped. */
+/* Draws those that were kept, as DIR/pictures/QUERY-FRAME.png. After the feeds have been stopped.
+ */
 void culm_edge_running_pictures(struct culm_edge_running *run);
 
 /* edge_run_feed.c */
-/* Feeds that have none yet get their threads; none in a run that was asked to stop before it began: the
- * loop hears frames before signals. */
+/* Feeds that have none yet get their threads; none in a run that was asked to stop before it began:
+ * the loop hears frames before signals. */
 enum culm_status culm_edge_running_feeds(struct culm_edge_running *run, struct culm_error *error);
 void culm_edge_running_stop_feeds(struct culm_edge_running *run);
 /* As many slots as the plan says have memory. Loop thread. */
 enum culm_status culm_edge_running_slots(struct culm_edge_running *run, struct culm_error *error);
 /* Tells what feeds have to say. Loop thread. */
 void culm_edge_running_hear(struct culm_edge_running *run);
-/* When feeds have been stopped: the error of the first one, if none has ever given a frame and each has said
- * why. */
+/* When feeds have been stopped: the error of the first one, if none has ever given a frame and each
+ * has said why. */
 enum culm_status culm_edge_running_any_frame(const struct culm_edge_running *run,
                                              struct culm_error *error);
 
@@ -364,22 +369,24 @@ enum culm_status culm_edge_running_any_frame(const struct culm_edge_running *run
 void culm_edge_running_round(struct culm_edge_running *run);
 /* What has changed by itself: drift, run times, how fast feeds are. */
 void culm_edge_running_settle(struct culm_edge_running *run);
-/* `change` with the store locked; then a layout of what it has made, with that plan if there is one. On
- * failure all is as it was. */
+/* `change` with the store locked; then a layout of what it has made, with that plan if there is
+ * one. On failure all is as it was. */
 enum culm_status culm_edge_running_try(struct culm_edge_running *run,
                                        enum culm_status (*change)(struct culm_edge_running *run,
                                                                   struct culm_error *error),
                                        const struct culm_edge_plan *plan, struct culm_error *error);
 
 /* edge_run_reload.c */
-/* Has the workload read if that is wanted, and takes up what was read, whole or not at all, unless a layout is to come. */
+/* Has the workload read if that is wanted, and takes up what was read, whole or not at all, unless
+ * a layout is to come. */
 void culm_edge_running_reload(struct culm_edge_running *run);
 /* When all feeds have ended: tells of a text that comes too late. */
 void culm_edge_running_drop_text(struct culm_edge_running *run);
 void culm_edge_running_stop_reading(struct culm_edge_running *run);
 
 /* edge_run_planner.c */
-/* To ask a culm_edge_stop: whether the program was asked to stop; whether the int at `stop` is set. */
+/* To ask a culm_edge_stop: whether the program was asked to stop; whether the int at `stop` is set.
+ */
 bool culm_edge_running_signalled(const void *ctx);
 bool culm_edge_running_stopped(const void *stop);
 /* This thread, and what it starts, has the processor when models do not want it. */
@@ -409,13 +416,15 @@ void culm_edge_running_given(struct culm_edge_running *run, int32_t query, int64
                              int32_t width, const struct culm_answer *answer);
 
 /* edge_run_sources.c */
-/* On any thread: the model's own tensors are written to `dir`, a package; ret_tensor[part_count], the caller's to free. */
+/* On any thread: the model's own tensors are written to `dir`, a package; ret_tensor[part_count],
+ * the caller's to free. */
 enum culm_status culm_edge_write_own(const struct culm_edge_entry *entry, const char *dir,
                                      pthread_mutex_t *lock, struct culm_package_tensor **ret_tensor,
                                      struct culm_error *error);
 
 /* edge_run_queries.c */
-/* On any thread: the model's programs, to be taken by the query that is opened next with this entry. */
+/* On any thread: the model's programs, to be taken by the query that is opened next with this
+ * entry. */
 enum culm_status culm_edge_ready_make(const struct culm_edge_catalog *first,
                                       struct culm_edge_entry *entry, struct edge_ready *ready);
 void culm_edge_ready_release(struct edge_ready *ready); /* fine on a zeroed one */
@@ -431,8 +440,9 @@ void culm_edge_running_round_frame(struct edge_feed *feed);
 enum culm_status culm_edge_running_take(struct culm_edge_running *run,
                                         struct culm_edge_catalog *catalog,
                                         struct culm_error *error);
-/* How many frames a file has; -1: that cannot be told, or not without losing some, or it is asked to stop. What is wrong with it
- * is told when its frames are wanted. To count those of a clip takes long. Any thread. */
+/* How many frames a file has; -1: that cannot be told, or not without losing some, or it is asked
+ * to stop. What is wrong with it is told when its frames are wanted. To count those of a clip takes
+ * long. Any thread. */
 int64_t culm_edge_running_frames(const struct culm_feed_config *config,
                                  const struct culm_edge_stop *stop);
 /* Opens what the answers of new queries are written to. */

@@ -1,9 +1,10 @@
 /*
- * What changes in mid-run: rounds of the package, the workload (edge_run_reload.c), run times, and models that went
- * back to their own weights (edge_run_drift.c).
+ * What changes in mid-run: rounds of the package, the workload (edge_run_reload.c), run times, and
+ * models that went back to their own weights (edge_run_drift.c).
  *
- * All of it ends in a new layout, which the scheduler takes up when nothing runs. Queries and feeds are
- * only added or marked as gone. If something is wrong, everything stays as it was and an event says why.
+ * All of it ends in a new layout, which the scheduler takes up when nothing runs. Queries and feeds
+ * are only added or marked as gone. If something is wrong, everything stays as it was and an event
+ * says why.
  */
 #include "run/edge_run.h"
 
@@ -19,8 +20,8 @@
 
 /* --- layouts --- */
 
-/* Lays, plans unless there is a plan, and hands over. The store is locked by the caller, and no layout is
- * to come. */
+/* Lays, plans unless there is a plan, and hands over. The store is locked by the caller, and no
+ * layout is to come. */
 static enum culm_status relay(struct culm_edge_running *run, const struct culm_edge_plan *made,
                               struct culm_error *error) {
     struct culm_edge_laid *laid = NULL;

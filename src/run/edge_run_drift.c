@@ -1,11 +1,12 @@
 /*
  * Drift: models that no longer do what was promised when they were merged.
  *
- * A merged query has its original beside it, which looks at samples. Both answers to a frame meet in
- * rings, in whichever order they come. Where a label says what is right on it, a check counts how often
- * the query is, and the original; else how often the query says what the original does. One that is
- * below what was promised by more than chance [edge/drift.h] goes back to its own weights. From the first of
- * these checks on samples of its frames are kept, DIR/drift/QUERY-ROUND.idx, and merging can go on with these.
+ * A merged query has its original beside it, which looks at samples. Both answers to a frame meet
+ * in rings, in whichever order they come. Where a label says what is right on it, a check counts
+ * how often the query is, and the original; else how often the query says what the original does.
+ * One that is below what was promised by more than chance [edge/drift.h] goes back to its own
+ * weights. From the first of these checks on samples of its frames are kept,
+ * DIR/drift/QUERY-ROUND.idx, and merging can go on with these.
  */
 #include "run/edge_run.h"
 
@@ -251,7 +252,8 @@ static void check_drift(struct culm_edge_running *run, struct edge_query *query,
     }
 }
 
-/* What both have said of a frame. False: out of memory, or there is no label where others have one. */
+/* What both have said of a frame. False: out of memory, or there is no label where others have one.
+ */
 static bool add_sample(struct edge_query *query, const struct culm_answer *said,
                        const struct culm_answer *original, const struct edge_frame *frame) {
     bool labels = query->label || query->by_folder || query->right.answer;

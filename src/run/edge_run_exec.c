@@ -1,6 +1,6 @@
 /*
- * What the scheduler has done: tensors read into the arena (edge_run_load.c), models run there, answers
- * written.
+ * What the scheduler has done: tensors read into the arena (edge_run_load.c), models run there,
+ * answers written.
  */
 #include "run/edge_run.h"
 

@@ -1,6 +1,6 @@
 /*
- * Feeds: a thread each reads frames, waits until they are due, stretches them to every size that a query
- * reads, and posts them. A frame for which there is no slot is left out, as a camera would.
+ * Feeds: a thread each reads frames, waits until they are due, stretches them to every size that a
+ * query reads, and posts them. A frame for which there is no slot is left out, as a camera would.
  */
 #include "run/edge_run.h"
 #include "run/feeds.h"
@@ -47,8 +47,8 @@ static bool wait_until(struct edge_feed *feed, uint64_t at_ns) {
     return !stops(feed);
 }
 
-/* A slot that nobody has, now referenced, so that its memory is not given back while it is filled; NULL:
- * there is none. */
+/* A slot that nobody has, now referenced, so that its memory is not given back while it is filled;
+ * NULL: there is none. */
 static struct culm_blob *free_slot(struct edge_feed *feed) {
     struct culm_blob *slot = NULL;
     pthread_mutex_lock(&feed->slots_lock);
@@ -93,8 +93,8 @@ static bool post(struct edge_feed *feed, const struct culm_feed_frame *frame) {
     return ok;
 }
 
-/* Of a feed whose frames come when they come: those that come faster than `fps` are left out, as they
- * would wait, and get older and older. False: not this one. */
+/* Of a feed whose frames come when they come: those that come faster than `fps` are left out, as
+ * they would wait, and get older and older. False: not this one. */
 struct pace {
     uint64_t due_ns;       /* of the next frame */
     uint64_t at_ns[PACED]; /* of the last ones */

@@ -29,7 +29,8 @@ size_t culm_edge_running_activations(const struct culm_edge_laid *laid) {
     return most;
 }
 
-/* For activations, and frames of feeds that come. What has grown lies elsewhere once the layout counts. */
+/* For activations, and frames of feeds that come. What has grown lies elsewhere once the layout
+ * counts. */
 static enum culm_status place_others(struct culm_edge_running *run,
                                      const struct culm_edge_laid *laid, struct culm_error *error) {
     size_t most = culm_edge_running_activations(laid);
@@ -208,8 +209,8 @@ enum culm_status culm_edge_running_lay_to_plan(struct culm_edge_running *run,
     return lay(run, false, ret_laid, error);
 }
 
-/* What was measured until a cut holds for that cut alone. A cut that some batch's program does not have, or
- * not for want of memory, is none, nor are those behind it: the query begins before it. */
+/* What was measured until a cut holds for that cut alone. A cut that some batch's program does not
+ * have, or not for want of memory, is none, nor are those behind it: the query begins before it. */
 static void take_trunk(struct edge_query *query, const struct culm_edge_trunk *trunk) {
     double share[CULM_EDGE_CUTS_MAX][CULM_EDGE_SIZES_MAX] = {0};
     int32_t cuts = trunk->cuts;

@@ -1,12 +1,13 @@
 /*
  * Loads: tensors read into the arena.
  *
- * A file is read past the cache of the system where that is possible, so that a load is what it costs;
- * with a rate, a load takes as long as at that rate. A tensor's digest is compared when it is first read, and again when its
- * file has changed since.
+ * A file is read past the cache of the system where that is possible, so that a load is what it
+ * costs; with a rate, a load takes as long as at that rate. A tensor's digest is compared when it
+ * is first read, and again when its file has changed since.
  *
- * A unit of many small tensors would be many files to open, which takes several times as long as their bytes
- * do: once read it is kept in one piece, as it lies in memory, in a file that has no name.
+ * A unit of many small tensors would be many files to open, which takes several times as long as
+ * their bytes do: once read it is kept in one piece, as it lies in memory, in a file that has no
+ * name.
  */
 #include "run/edge_run.h"
 
@@ -87,8 +88,8 @@ static enum culm_status read_some(int fd, char *at, size_t offset, size_t bytes,
     return CULM_OK;
 }
 
-/* To its place in one go; what is run on in another order goes there part by part, so that it takes no
- * memory beside its own. */
+/* To its place in one go; what is run on in another order goes there part by part, so that it takes
+ * no memory beside its own. */
 static enum culm_status read_parts(const struct culm_edge_running *run,
                                    const struct reading *source, int fd, char *at, size_t room,
                                    struct culm_sha256 *hash, struct culm_error *error) {
@@ -264,8 +265,8 @@ static bool is_listed(const struct culm_edge_running *run, int32_t number) {
     return false;
 }
 
-/* Units of earlier layouts go: their space is used again, and what there is of it at the end of the file is
- * given back. If they come again they are read again. */
+/* Units of earlier layouts go: their space is used again, and what there is of it at the end of the
+ * file is given back. If they come again they are read again. */
 static void forget_unlisted(struct culm_edge_running *run) {
     off_t end = 0;
     for (int32_t u = 0; u < run->spool.count; u++) {
@@ -306,7 +307,8 @@ static void sum_kept(const struct culm_edge_running *run, size_t *ret_listed, si
     }
 }
 
-/* A place for a unit: what earlier layouts had is kept for as long as it is no more than what counts. */
+/* A place for a unit: what earlier layouts had is kept for as long as it is no more than what
+ * counts. */
 static off_t make_place(struct culm_edge_running *run, size_t bytes, bool lean) {
     size_t listed, all;
     pthread_mutex_lock(&run->lock);
@@ -319,7 +321,8 @@ static off_t make_place(struct culm_edge_running *run, size_t bytes, bool lean) 
     return at;
 }
 
-/* What was read of many files. Where that cannot be kept, on a full disk, say, it is read of them again. */
+/* What was read of many files. Where that cannot be kept, on a full disk, say, it is read of them
+ * again. */
 static void keep(struct culm_edge_running *run, int32_t number, char *at, size_t bytes) {
     struct edge_spool *spool = &run->spool;
     if (spool->failed || !CULM_GROW(spool->at, spool->capacity, number + 1)) {

@@ -1,7 +1,7 @@
 /*
- * Some frames with what was answered, for the page of the run. While it goes on only answers are kept;
- * the frames are read from the file again when it has ended. What is no file, such as a camera, has
- * none. They are an extra: where one cannot be had, there is none.
+ * Some frames with what was answered, for the page of the run. While it goes on only answers are
+ * kept; the frames are read from the file again when it has ended. What is no file, such as a
+ * camera, has none. They are an extra: where one cannot be had, there is none.
  */
 #include "run/edge_run.h"
 

@@ -1,6 +1,6 @@
 /*
- * Plans of a run: what is told of one, and the thread on which a better one is thought out where one was
- * made quickly; and what all threads beside the run share.
+ * Plans of a run: what is told of one, and the thread on which a better one is thought out where
+ * one was made quickly; and what all threads beside the run share.
  */
 #include "run/edge_run.h"
 

@@ -188,7 +188,8 @@ int64_t culm_edge_running_frames(const struct culm_feed_config *config,
     return count;
 }
 
-/* What its answers are compared with is the query's own: others on the feed may have other labels. */
+/* What its answers are compared with is the query's own: others on the feed may have other labels.
+ */
 static enum culm_status read_labels(struct culm_edge_running *run, struct edge_query *query,
                                     struct culm_error *error) {
     const char *labels = query->entry->config->labels;
@@ -198,7 +199,8 @@ static enum culm_status read_labels(struct culm_edge_running *run, struct edge_q
         return CULM_OK;
     }
     struct edge_feed *feed = &run->feed[query->feed];
-    if (!feed->counted) { /* to count the frames of a clip takes long: once; in mid-run it has been done */
+    if (!feed->counted) { /* to count the frames of a clip takes long: once; in mid-run it has been
+                             done */
         const struct culm_edge_stop stop = {.asked = culm_edge_running_signalled};
         feed->frames = culm_edge_running_frames(feed->config, &stop);
         feed->counted = true;

@@ -1,8 +1,9 @@
 /*
  * The workload, read again in mid-run: queries and feeds that came are begun, those that went end.
  *
- * A thread reads the text, opens its models, compiles those that are new and writes their tensors, and counts the frames of feeds whose labels are wanted, which
- * may mean to decode a whole clip. Then the loop takes it up, whole or not at all.
+ * A thread reads the text, opens its models, compiles those that are new and writes their tensors,
+ * and counts the frames of feeds whose labels are wanted, which may mean to decode a whole clip.
+ * Then the loop takes it up, whole or not at all.
  */
 #include "run/edge_run.h"
 
@@ -33,8 +34,8 @@ static bool is_broken(const struct edge_feed *feed) {
     return feed->ended && feed->failed; /* in this order: the thread has written by then */
 }
 
-/* A feed that goes on, or has come to its end, if it gives what all its queries read; else a new one. -1: no
- * room. */
+/* A feed that goes on, or has come to its end, if it gives what all its queries read; else a new
+ * one. -1: no room. */
 static int32_t feed_for(struct culm_edge_running *run, struct culm_edge_catalog *catalog,
                         int32_t number) {
     struct culm_feed_config *config = &catalog->workload.feeds[number];
@@ -96,7 +97,8 @@ static void guess_times(const struct culm_edge_running *run, struct culm_edge_en
     }
 }
 
-/* What the thread has counted is the feed's, new or not: it may be that nobody had labels before. */
+/* What the thread has counted is the feed's, new or not: it may be that nobody had labels before.
+ */
 static void take_count(struct culm_edge_running *run, int32_t feed, int32_t number) {
     const struct edge_reader *reader = &run->reader;
     if (reader->counted[number]) {
@@ -200,7 +202,8 @@ static bool is_known(const struct edge_reader *reader, const struct culm_feed_co
     return false;
 }
 
-/* Frames wait for what the loop does, so programs are made here, and tensors written; what fails is tried, and told, there. */
+/* Frames wait for what the loop does, so programs are made here, and tensors written; what fails is
+ * tried, and told, there. */
 static void make_ready(struct edge_reader *reader) {
     struct culm_edge_catalog *catalog = reader->catalog;
     struct culm_package_round round = {0};
@@ -263,7 +266,8 @@ static void *read_workload(void *arg) {
     return NULL;
 }
 
-/* Frames of feeds that are there and were counted. One that is broken begins anew, maybe with another file. */
+/* Frames of feeds that are there and were counted. One that is broken begins anew, maybe with
+ * another file. */
 static void note_known(struct culm_edge_running *run) {
     struct edge_reader *reader = &run->reader;
     for (int32_t f = 0; f < run->feed_count; f++) {

@@ -1,6 +1,6 @@
 /*
- * Where the tensors of queries come from: files of a package, or of what a run writes of models that no
- * package has.
+ * Where the tensors of queries come from: files of a package, or of what a run writes of models
+ * that no package has.
  */
 #include "run/edge_run.h"
 

@@ -1,9 +1,10 @@
 /*
  * The tensors of queries as the scheduler counts them.
  *
- * A *source* is one run of numbers: a parameter of some model, or several of them that are the same. A
- * *unit* is what is loaded and evicted at once: a large source alone, or all small ones that have the same
- * users. Sources and units are only ever added, so their numbers hold from layout to layout.
+ * A *source* is one run of numbers: a parameter of some model, or several of them that are the
+ * same. A *unit* is what is loaded and evicted at once: a large source alone, or all small ones
+ * that have the same users. Sources and units are only ever added, so their numbers hold from
+ * layout to layout.
  *
  * Thread: the caller's.
  */
