@@ -5,7 +5,7 @@ import resource
 import signal
 import time
 
-from harness import Cases, changed, check, check_whole, children_of, equal, read_events, tiny_config, wait_until, workers_of
+from harness import Cases, Held, changed, check, check_whole, children_of, equal, hold, read_events, tiny_config, wait_until, workers_of
 
 cases = Cases()
 LONG = changed(tiny_config(cases.text), steps=250, checkpoint__every=10)
@@ -21,7 +21,7 @@ def events_of(bench):
 def started(bench, config, step, *words):
     process = bench.start(*bench.train_words(config, "run", *words))
     wait_until(lambda: any(event["event"] == "step" and event["step"] >= step for event in events_of(bench)) or
-               process.poll() is not None, 60, f"step {step}")
+               process.poll() is not None, 120, f"step {step}")
     check(process.poll() is None, "the run ended before the test could disturb it")
     return process
 
@@ -93,17 +93,18 @@ def starts_killed(bench):
 
 def damaged_checkpoint(bench, keep):
     """The newest checkpoint has another bit when it is needed: the one before is as good, or the seed."""
-    config = changed(LONG, pipelines=1, redundancy="none", steps=500, checkpoint__every=100, checkpoint__keep=keep)
-    process = bench.start(*bench.train_words(config, "run"))
+    config = changed(LONG, redundancy="none", checkpoint__every=50, checkpoint__keep=keep)
+    process = bench.start(*bench.train_words(config, "run", *hold(3, 51), *hold(3, 101)))
+    held = Held(bench, process)
 
-    def checkpoints():
-        return [event for event in events_of(bench) if event["event"] == "checkpoint" and event["ok"]]
+    def checkpoints(events):
+        return [event for event in events if event["event"] == "checkpoint" and event["ok"]]
 
-    wait_until(lambda: len(checkpoints()) >= 2 or process.poll() is not None, 60, "two checkpoints")
+    held.wait(lambda events: len(checkpoints(events)) == 1, "a checkpoint")
+    held.go_on()
+    held.wait(lambda events: len(checkpoints(events)) == 2, "another one")  # and no other comes while it stands still
     workers = workers_of(bench.path("run"))
-    for pid in workers:
-        os.kill(pid, signal.SIGSTOP)  # so that no other checkpoint comes
-    before, newest = checkpoints()[-2:]
+    before, newest = checkpoints(held.events())
     piece = os.path.join(bench.folder, newest["path"], "stage-1.safetensors")
     with open(piece, "r+b") as file:
         file.seek(-5, os.SEEK_END)

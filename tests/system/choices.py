@@ -12,7 +12,7 @@ from harness import Cases, changed, check, equal, fault, read_events, wait_until
 cases = Cases()
 atexit.register(shutil.rmtree, families.cases.folder, ignore_errors=True)
 CONFIG = changed(config_of("vgg11_bn"), kernels="trial", pipelines=1, stages=2, redundancy="none", steps=8,
-                 checkpoint__every=2)
+                 checkpoint__every=4)
 
 
 def read(path):
@@ -47,15 +47,15 @@ def unlikely_plan(bench, config):
 def interrupted(bench, config, plan):
     """A run with that plan, killed after its checkpoint of step 4; the hashes that it would have had."""
     whole = bench.train(config, "whole", "--plan", plan)
-    process = bench.start(*bench.train_words(config, "run", "--plan", plan, *fault(0, 6, "forward", "stop")))
+    process = bench.start(*bench.train_words(config, "run", "--plan", plan, *fault(0, 6, "forward", "stuck")))
     events = bench.path("run", "events.jsonl")
 
-    def frozen():
+    def hangs():
         told = read_events(events) if os.path.exists(events) else []
         return any(event["event"] == "fault" for event in told) and \
             any(event["event"] == "checkpoint" and event["ok"] and event["step"] >= 4 for event in told)
 
-    wait_until(lambda: frozen() or process.poll() is not None, 60, "the fault and a checkpoint")
+    wait_until(lambda: hangs() or process.poll() is not None, 120, "the fault and a checkpoint")
     process.kill()
     bench.end(process)
     return whole.hashes()

@@ -84,7 +84,7 @@ def latin_1_reason(bench):
     config = changed(CONFIG, steps=250, checkpoint__every=0)
     process = bench.start(*bench.train_words(config, LATIN_1))
     events = bench.path(LATIN_1, "events.jsonl")
-    wait_until(lambda: os.path.exists(events) and read_events(events), 60, "the start")
+    wait_until(lambda: os.path.exists(events) and read_events(events), 120, "the start")
     with open(bench.path(LATIN_1, "checkpoints"), "x", encoding="ascii"):
         pass
     ended = bench.end(process)

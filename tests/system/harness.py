@@ -22,7 +22,7 @@ import time
 import traceback
 
 PHASES = ["load", "forward", "backward", "frc", "send", "reduce", "commit", "step", "transfer", "checkpoint"]
-RUN_LIMIT_S = 90
+RUN_LIMIT_S = 300  # of what takes seconds: only what hangs may reach it, on whatever machine
 NOBODY = 65534
 # Set CULM_SYSTEM_ALL to run also what is left out to end within ten minutes.
 EVERYTHING = bool(os.environ.get("CULM_SYSTEM_ALL"))
@@ -89,7 +89,8 @@ def tiny_config(text):
                       "clip_norm": 1.0},
         "schedule": {"name": "cosine", "warmup": 3, "min_lr": 0.0001},
         "checkpoint": {"every": 4, "keep": 2},
-        "cluster": {"heartbeat_ms": 50, "suspect_ms": 3000, "kill_suspect_ms": 300, "replace_ms": 0,
+        # Nobody is missed because the machine is busy, or stood still for seconds.
+        "cluster": {"heartbeat_ms": 50, "suspect_ms": 10000, "kill_suspect_ms": 300, "replace_ms": 0,
                     "join_ms": 10000, "wait_ms": 30000, "max_nodes": 12},
     }
 
@@ -133,6 +134,16 @@ def workers_of(run_dir):
         if ours and state not in (b"Z", b"X"):
             found.append(int(name))
     return sorted(found)
+
+
+def thaw(pid):
+    """Lets a worker go on which freezes itself: it says so just before it does, so this waits for that."""
+    def stands():
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] == b"T"
+
+    wait_until(stands, 120, f"process {pid} to stand still")
+    os.kill(pid, signal.SIGCONT)
 
 
 def children_of(pid):
@@ -270,12 +281,29 @@ class Bench:
 
     def train(self, config, out="run", *words, code=0, limit_s=RUN_LIMIT_S):
         """A whole run with --json; its events are read from standard output, pure JSON lines."""
-        ended = self.run(*self.train_words(config, out, *words), limit_s=limit_s)
+        return self.trained(self.start(*self.train_words(config, out, *words)), out, code, limit_s)
+
+    def trained(self, process, out="run", code=0, limit_s=RUN_LIMIT_S):
+        """What train says, of a run that was started before."""
+        ended = self.end(process, limit_s)
         ended.dir = self.path(out)
         equal(ended.code, code, "exit code")
         ended.events = [json.loads(line) for line in ended.out.splitlines()]
         equal(workers_of(ended.dir), [], "workers left behind")
         return ended
+
+    def train_and_thaw(self, node, config, out="run", *words, code=0):
+        """A whole run in which this worker freezes, and goes on once it has been put out."""
+        process, path = self.start(*self.train_words(config, out, *words)), self.path(out, "events.jsonl")
+
+        def told(name):
+            events = read_events(path) if os.path.exists(path) else []
+            return [event for event in events if event["event"] == name and event["node"] == node]
+
+        wait_until(lambda: told("lost") or process.poll() is not None, 120, "the loss of the frozen worker")
+        if process.poll() is None:
+            thaw(told("joined")[0]["pid"])
+        return self.trained(process, out, code)
 
     def clean_up(self):
         for process in self.children:
@@ -361,6 +389,44 @@ def fault(worker, step, phase, how="kill", for_ms=None, micro=None):
     if for_ms is not None:
         words.append(f"for_ms={for_ms}")
     return "--fault", ",".join(words)
+
+
+def hold(worker, step):
+    """Words by which a run stands still in that step, until `Held` lets it go: however slow a test is, the run has not ended. The worker is
+    frozen: it writes no part of a checkpoint meanwhile, for which the first pipeline is there.
+    """
+    return fault(worker, step, "forward", "stop")
+
+
+def pauses(worker, steps, ms):
+    """Words by which a worker freezes for so long in each of these steps, which is nobody's business: a run takes that long on any machine."""
+    return [word for step in steps for word in fault(worker, step, "forward", "stop", ms)]
+
+
+class Held:
+    """A run that stands still in steps that were named by `hold`, one after the other."""
+
+    def __init__(self, bench, process, out="run"):
+        self.process, self.path, self.number = process, bench.path(out, "events.jsonl"), 0
+
+    def events(self):
+        return read_events(self.path) if os.path.exists(self.path) else []
+
+    def wait(self, condition=lambda events: True, what="it to stand still"):
+        """Until it stands still for the next time, and the condition holds of its events, too."""
+        self.number += 1
+
+        def holds():
+            events = self.events()
+            return sum(event["event"] == "fault" for event in events) >= self.number and condition(events)
+
+        wait_until(lambda: holds() or self.process.poll() is not None, 120, what)
+        check(self.process.poll() is None, f"the run ended before {what}")
+
+    def go_on(self):
+        events = self.events()
+        node = [event["node"] for event in events if event["event"] == "fault"][-1]
+        thaw(next(event["pid"] for event in events if event["event"] == "joined" and event["node"] == node))
 
 
 # --- cases ------------------------------------------------------------------------------------------------------------------

@@ -7,12 +7,11 @@ import os
 import shutil
 import signal
 
-from harness import Cases, changed, check, check_whole, equal, make_text, read_events, tiny_config, wait_until
+from harness import Cases, Held, changed, check, check_whole, equal, hold, make_text, read_events, tiny_config, wait_until
 
 import families
 
 cases = Cases()
-# Long enough that what is done at step 3 is done before the end.
 LONG = changed(tiny_config(cases.text), steps=250, checkpoint__every=20)
 FAILED, INPUT, STOPPED = 1, 3, 75
 GOLDEN = families.GOLDEN
@@ -25,16 +24,17 @@ def events_of(bench):
         return []
 
 
-def started(bench, config, step, *words):
-    process = bench.start(*bench.train_words(config, "run", *words))
-    wait_until(lambda: process.poll() is not None or
-               max((e["step"] for e in events_of(bench) if e["event"] == "step"), default=0) >= step, 60, f"step {step}")
-    check(process.poll() is None, "the run ended before the test could disturb it")
+def started(bench, config, step):
+    """A run that has done so many steps, and stands still in the next one: by worker 0, the owner of stage 0."""
+    process = bench.start(*bench.train_words(config, "run", *hold(0, step + 1)))
+    process.held = Held(bench, process)
+    process.held.wait(lambda events: any(e["event"] == "step" and e["step"] >= step for e in events), f"step {step}")
     return process
 
 
 def kill_owner(bench, stage):
-    """SIGKILLs the worker that owns the stage, unless it has met a changed file and ended by itself; its node."""
+    """SIGKILLs the worker that owns the stage, unless it has met a changed file and ended by itself; its node. Of stage 0 that is the one by
+    which the run stands still."""
     events = events_of(bench)
     pids = {e["node"]: e["pid"] for e in events if e["event"] == "joined"}
     owners = [e for e in events if e["event"] == "view"][-1]["map"]
@@ -209,11 +209,12 @@ def touched_large(bench):
     os.truncate(path, 66 << 20)
     reference = bench.train(config, "undisturbed").hashes()
     process = started(bench, config, 3)
-    wait_until(lambda: process.poll() is not None or whole_known(bench.path("run", "plan.json")), 60, "the digest of the whole")
+    wait_until(lambda: process.poll() is not None or whole_known(bench.path("run", "plan.json")), 120, "the digest of the whole")
     check(process.poll() is None, "the run ended before the test could disturb it")
     os.link(path, path + ".link")
     os.chmod(path, 0o640)
     os.utime(path, (1, 1))
+    process.held.go_on()
     run = ended(bench, process)
     equal(run.code, 0, "exit code")
     check_whole(run, reference)
@@ -254,7 +255,7 @@ def back_in_time(bench):
     process = started(bench, config, 3)
     swap(path)
     kill_owner(bench, 0)
-    wait_until(lambda: process.poll() is not None or any(e["event"] == "error" for e in events_of(bench)), 30, "a refusal")
+    wait_until(lambda: process.poll() is not None or any(e["event"] == "error" for e in events_of(bench)), 120, "a refusal")
     write(path + ".new", content)
     os.replace(path + ".new", path)
     run = ended(bench, process)
@@ -353,14 +354,16 @@ def evaluated(bench, change):
     path = config["data"]["path"]
     process = started(bench, config, 3)
     change(path)
+    process.held.go_on()
     run = ended(bench, process)
     equal(run.code, 0, "exit code")
     evaluations = run.all("eval")
     check(evaluations, "nothing was evaluated")
-    for event in evaluations[1:]:  # the first one may have begun before
+    for event in evaluations:
         equal(event["ok"], False, "ok of an evaluation on other data")
         check(path in event["message"], f"the message does not name the file: {event}")
-    again = bench.run("eval", bench.path("run"), "--weights", bench.path("run", "checkpoints", "step-00000240"))
+    newest = max(os.listdir(bench.path("run", "checkpoints")))
+    again = bench.run("eval", bench.path("run"), "--weights", bench.path("run", "checkpoints", newest))
     equal(again.code, FAILED, "exit code of culm eval")
     check(path in again.err, f"stderr does not name the file: {again.err!r}")
 
@@ -387,6 +390,7 @@ cases.add("evaluation of a checkpoint after an edit of config.yaml", evaluated_c
 def stopped(bench, config):
     process = started(bench, config, 3)
     process.send_signal(signal.SIGINT)
+    process.held.go_on()
     run = bench.end(process)
     equal(run.code, STOPPED, "exit code")
 

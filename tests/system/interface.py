@@ -8,7 +8,7 @@ import re
 import signal
 import struct
 
-from harness import Cases, changed, check, check_memory, check_whole, equal, fault, make_text, read_events, tiny_config, wait_until
+from harness import Cases, changed, check, check_memory, check_whole, equal, fault, hold, make_text, read_events, tiny_config, wait_until
 
 cases = Cases()
 BASE = changed(tiny_config(cases.text), steps=30)
@@ -239,9 +239,9 @@ def failed(bench):
 def stopped_and_resumed(bench):
     """Resumed events follow the first ones in the file, and a later line of a step wins."""
     config = changed(BASE, steps=200)
-    process = bench.start(*bench.train_words(config))
+    process = bench.start(*bench.train_words(config, "run", *hold(0, 60)))  # where we find it at the latest
     path = bench.path("run", "events.jsonl")
-    wait_until(lambda: os.path.exists(path) and b'"step":20,' in open(path, "rb").read(), 30, "step 20")
+    wait_until(lambda: os.path.exists(path) and b'"step":20,' in open(path, "rb").read(), 120, "step 20")
     process.send_signal(signal.SIGKILL)
     bench.end(process)
     before = read_events(path)

@@ -80,15 +80,16 @@ cases.add("none: no pipeline whole, copies bring it on", no_pipeline_whole, None
 cases.add("none: no pipeline whole, and whoever gets a copy dies", no_pipeline_whole, 0)
 
 
-def replacement_dies(bench, redundancy, how, for_ms):
-    """A replacement meets a fault while it gets its copies. Nobody knows at which step: a fault waits at each."""
-    config = changed(BASE, redundancy=redundancy, steps=400)
+def replacement_dies(bench, redundancy, how, fenced):
+    """A replacement meets a fault while it gets its copies. Nobody knows at which step: a fault waits at each. Frozen it is put out; then it
+    is killed, or thawed by us and fenced."""
+    config = changed(BASE, redundancy=redundancy, steps=250)
     if how == "stop":
-        config = changed(config, cluster__suspect_ms=1500, cluster__kill_suspect_ms=20000 if for_ms else 300)
+        config = changed(config, cluster__suspect_ms=1500, cluster__kill_suspect_ms=60000 if fenced else 300)
     words = list(fault(1, STEP, "backward"))
     for step in range(STEP + 1, 100):
-        words += fault(6, step, "transfer", how, for_ms)
-    run = bench.train(config, "run", *words, code=1)
+        words += fault(6, step, "transfer", how)
+    run = bench.train_and_thaw(6, config, "run", *words, code=1) if fenced else bench.train(config, "run", *words, code=1)
     check("never fired" in run.err, "the faults that could not fire are not told")
     check_whole(run, cases.reference(config))
     check_recovered(run)
@@ -96,14 +97,14 @@ def replacement_dies(bench, redundancy, how, for_ms):
     equal(fired, [(1, "backward"), (6, "transfer")], "faults that fired")
     equal([event["node"] for event in run.all("lost")], [1, 6], "workers lost")
     equal(sorted(event["node"] for event in run.all("joined")), list(range(8)), "workers joined")
-    equal([event["node"] for event in run.all("fenced")], [6] if for_ms else [], "workers fenced")
+    equal([event["node"] for event in run.all("fenced")], [6] if fenced else [], "workers fenced")
 
 
 for redundancy in ("eager", "lazy", "none"):
-    cases.add(f"{redundancy}: the replacement dies during its transfer", replacement_dies, redundancy, "kill", None)
-    cases.add(f"{redundancy}: the replacement freezes during its transfer", replacement_dies, redundancy, "stop", None)
+    cases.add(f"{redundancy}: the replacement dies during its transfer", replacement_dies, redundancy, "kill", False)
+    cases.add(f"{redundancy}: the replacement freezes during its transfer", replacement_dies, redundancy, "stop", False)
     cases.add(f"{redundancy}: the replacement freezes during its transfer and is fenced", replacement_dies, redundancy,
-              "stop", 2300)
+              "stop", True)
 
 
 def rolled_back(bench, config, faults, step=5):
@@ -152,7 +153,7 @@ def out_of_the_blue(bench, seed):
                      cluster__replace_ms=draw.choice([0, 50]))
     process = bench.start(*bench.train_words(config))
     events = bench.path("run", "events.jsonl")
-    wait_until(lambda: os.path.exists(events) and b'"step":1,' in open(events, "rb").read(), 30, "the first step")
+    wait_until(lambda: os.path.exists(events) and b'"step":1,' in open(events, "rb").read(), 120, "the first step")
     killed = 0
     for _ in range(6):
         seen = read_events(events)

@@ -3,7 +3,7 @@
 import os
 import signal
 
-from harness import Cases, changed, check, check_whole, equal, read_events, tiny_config, wait_until
+from harness import Cases, Held, changed, check, check_whole, equal, hold, read_events, tiny_config
 
 cases = Cases()
 BASE = changed(tiny_config(cases.text), steps=10, batch={"global": 24, "micro": 2, "lanes": 6}, model__layers=4)
@@ -33,18 +33,19 @@ for shape in SHAPES:
 
 
 def resumed(bench, first, second, every):
-    """Stopped by a signal somewhere in the middle, then under another shape to the end."""
+    """Stopped by a signal in the middle, then under another shape to the end."""
     long = {"steps": 120, "checkpoint__every": every}
     before = shaped(*first, **long)
     after = shaped(*second, **long)
-    process = bench.start(*bench.train_words(before))
-    events = bench.path("run", "events.jsonl")
-    wait_until(lambda: os.path.exists(events) and b'"step":5,' in open(events, "rb").read(), 30, "step 5")
+    process = bench.start(*bench.train_words(before, "run", *hold(0, 6)))
+    held, events = Held(bench, process), bench.path("run", "events.jsonl")
+    held.wait()
     process.send_signal(signal.SIGTERM)
+    held.go_on()
     stopped = bench.end(process)
     equal(stopped.code, 75, "exit code of the run that was stopped")
     at = max(event["step"] for event in read_events(events) if event["event"] == "step")
-    check(at < 120, "the run ended before the signal came")
+    check(5 <= at < 120, f"it was stopped after step {at}")
     run = bench.train(after, "run", "--resume")
     equal([event["step"] for event in run.all("step")], list(range(at + 1, 121)), "steps after the resume")
     equal(run.hashes(), cases.reference(after), "weights_sha256 and state_sha256")
