@@ -289,7 +289,7 @@ def stopped(bench, kill):
     else:
         going.process.kill()
         going.process.wait()
-        wait_until(lambda: not workers_of(going.out), 30, "the end of all processes")
+        wait_until(lambda: not workers_of(going.out), 120, "the end of all processes")
     before = len(going.told("epoch"))
     config = changed(config, servers=3, parameter_servers=2, workers=1)
     resumed = graphs.going(bench, config, "run", "--resume")

@@ -92,11 +92,13 @@ def undisturbed(bench):
 
 
 def deadlines(bench):
-    """Longer than a function may run: workers leave in time, and others take their places in the same warm processes."""
+    """Longer than a function may run: workers leave in time, and others take their places in the same warm processes. On a busy machine
+    some are late, though none is as late as one that does not leave."""
     it = Run(bench, until=lambda it: len(it.run.told("released")) >= 3 and not all(event["cold"] for event in it.run.told("worker")),
-             timeout_s=2.5)
+             timeout_s=2.5, grace_s=5)
     equal(it.lost(), [], "losses")
-    equal(it.counts["timed out"], 0, "functions killed at their time-out")
+    equal(it.counts["timed out"], 0, "functions that did not leave at their time-out")
+    check(it.counts["in time"] > 0, "none left in time")
     check(it.counts["thaw"] > 0 and it.counts["warm"] > 0, "no process was frozen and used again")
     check(it.service.most <= 3, f"{it.service.most} invocations at once for three workers")
 
@@ -126,7 +128,7 @@ def broken(bench):
 
 def unanswered(bench):
     """The connection ends instead of an answer, again and again."""
-    it = Run(bench, [("lost answer", 3)], timeout_s=2.5)
+    it = Run(bench, [("lost answer", 3)], timeout_s=2.5, grace_s=5)
     equal(it.lost(), [], "losses")
 
 
@@ -203,7 +205,7 @@ def outlived(bench):
         going.wait(lambda: len(going.told("checkpoint")) >= 2 and going.came(), "two checkpoints, and a function")
         going.process.kill()
         going.process.wait()
-        wait_until(lambda: service.counts["freeze"] >= service.counts["invoked"], 30, "the end of all invocations")
+        wait_until(lambda: service.counts["freeze"] >= service.counts["invoked"], 120, "the end of all invocations")
     before = len(going.told("epoch"))
     resumed = graphs.going(bench, config, "run", "--resume", "--set", "engine=local", "--set", "workers=1")
     resumed.wait(lambda: len(resumed.told("epoch")) >= before + 60, "epochs after the resume")
@@ -225,7 +227,7 @@ def stopped(bench, how):
             going.end(-9)
         else:
             going.stop()
-        wait_until(lambda: service.counts["freeze"] >= service.counts["invoked"], 30, "the end of all invocations")
+        wait_until(lambda: service.counts["freeze"] >= service.counts["invoked"], 120, "the end of all invocations")
         before = len(going.told("epoch"))
         resumed = graphs.going(bench, config, "run", *words, "--resume", env=ENVIRONMENT)
         resumed.wait(lambda: len(resumed.told("worker")) == 6 and len(resumed.told("epoch")) > before, "the same functions again")

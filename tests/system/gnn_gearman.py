@@ -89,7 +89,7 @@ def lost_server(bench):
         service.kill()
         run.wait(gone, "a word that it has gone")
         run.more_epochs(20)
-        service.start()
+        check(service.start(), "the job server does not start again")
         service.add()
         run.wait(lambda: len(run.came()) == 2, "a second worker")
         finish(bench, run)
@@ -131,11 +131,11 @@ def foreign(bench):
     with Service(bench, workers=1) as service:
         ended = subprocess.run(["gearman", "-h", "127.0.0.1", "-p", str(service.port), "-f", "culm-gnn-worker", "-s"],
                                input=b'{"culm": 1, "role": "worker", "address": "tcp:127.0.0.1:1", "name": "x"}', capture_output=True,
-                               timeout=60, check=False)
+                               timeout=300, check=False)
         check(ended.returncode != 0, "it was done")
         lie = json.dumps({"culm": 1, "role": "worker", "address": "tcp:127.0.0.1:1", "token": "0" * 32, "name": "gearman-1"})
         subprocess.run(["gearman", "-h", "127.0.0.1", "-p", str(service.port), "-f", "culm-gnn-worker", "-s"], input=lie.encode(),
-                       capture_output=True, timeout=60, check=False)
+                       capture_output=True, timeout=300, check=False)
         run = start(bench, service, workers=1)
         run.wait(lambda: len(run.came()) == 1, "the worker")
         finish(bench, run)

@@ -129,7 +129,7 @@ class Going:
     def end(self, code=0):
         ended = self.bench.end(self.process)
         equal(ended.code, code, f"exit code; {ended.err.strip()[-300:]}")
-        wait_until(lambda: not workers_of(self.out), 30, "the end of all processes")
+        wait_until(lambda: not workers_of(self.out), 120, "the end of all processes")
         ended.dir, ended.events = self.out, [json.loads(line) for line in ended.out.splitlines()]
         return ended
 

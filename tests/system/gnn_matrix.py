@@ -23,7 +23,7 @@ CONFIG = {
     "seed": 5,
     "eval": {"every": 2},
     "checkpoint": {"every": 2},  # one is written at a time; the first with epoch 3 under way
-    "cluster": {"heartbeat_ms": 50, "suspect_ms": 800},
+    "cluster": {"heartbeat_ms": 50, "suspect_ms": 10000},  # less where one freezes
 }
 GAT = {"model__arch": "gat", "model__width": 4, "model__heads": 2}
 PHASES = {
@@ -52,8 +52,8 @@ def shape_of(nodes, phases):
 def one(bench, nodes, phases, how, changes):
     epoch = epoch_of(phases)
     config = changed(shape_of(nodes, phases), **changes)
-    if how == "stop" and len(nodes) > 1:
-        config = changed(config, cluster__suspect_ms=LONG_MS)
+    if how == "stop":
+        config = changed(config, cluster__suspect_ms=LONG_MS if len(nodes) > 1 else 800)
     # One at a time saves: the second parameter server the next checkpoint, when the first is gone.
     faults = [(node, (5 if node == "parameter:1" else 3) if phase == "checkpoint" else epoch, phase, how)
               for node, phase in zip(nodes, phases)]

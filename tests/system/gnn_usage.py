@@ -286,7 +286,7 @@ def advertised(bench):
     going.wait(going.lost, "a loss")
     going.more_epochs()
     for address in launcher, server:
-        wait_until(lambda address=address: calls_to(address) > 0, 30, f"a call to {address}")
+        wait_until(lambda address=address: calls_to(address) > 0, 120, f"a call to {address}")
     going.stop()
     graphs.check_losses(bench, going, config)
     equal(bench.end(other).code, 0, "exit code of the server")

@@ -5,7 +5,7 @@ uses idle ones again; freezes an environment from its request for the next invoc
 function's time-out; refuses payloads above 6 MB, unknown functions, and more invocations at once than allowed; tells
 function errors. An environment calls the Runtime API at a loopback address of its own, by which it is known.
 
-What can be ordered besides: slow cold starts, throttling, errors of the service, invocations that are delivered twice,
+What can be ordered besides: slow cold starts, some time more after the time-out (for a machine that is too busy to leave in time), throttling, errors of the service, invocations that are delivered twice,
 answers that get lost, refusals of what is delivered all the same. Processes may be killed and stopped. All that happens is counted, so that a test can ask whether it did.
 
 For tests alone. Run by itself it serves one function until its standard input ends:
@@ -176,9 +176,9 @@ class Lambda:
     """Serves one function until `close`."""
 
     def __init__(self, command, function="worker", folder=None, timeout_s=900, concurrency=1000, cold_s=0.0, memory_mb=1769,
-                 log=None, environment=None, session=True):
+                 log=None, environment=None, session=True, grace_s=0.0):
         self.command, self.function, self.folder, self.timeout_s = command, function, folder, timeout_s
-        self.concurrency, self.cold_s, self.memory_mb, self.session = concurrency, cold_s, memory_mb, session
+        self.concurrency, self.cold_s, self.memory_mb, self.session, self.grace_s = concurrency, cold_s, memory_mb, session, grace_s
         self.environment = environment or {}
         self.log = open(log, "ab") if log else subprocess.DEVNULL
         self.lock = threading.Lock()
@@ -346,7 +346,9 @@ class Lambda:
         self.count("invoked")
         if self.ordered("twice"):
             threading.Thread(target=self.finish, args=(body,), daemon=True).start()
-        if not invocation.done.wait(self.timeout_s):
+        if invocation.done.wait(self.timeout_s):
+            self.count("in time")
+        elif not invocation.done.wait(self.grace_s):
             self.count("timed out")
             invocation.end(function_error("Sandbox.Timedout", f"Task timed out after {self.timeout_s:.2f} seconds"), "Unhandled")
             environment.kill()
