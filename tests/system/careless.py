@@ -69,7 +69,7 @@ def slip_on_resume(bench):
     """--resume with a feed that is not there leaves all as it was: what GEMEL had found, and the frames that the package is about."""
     path = two_queries(bench, merge={"method": "gemel-fixed", "steps": 20, "lr": 0.003})
     process = bench.start("merge", path, "--out", bench.path("package"), "--json")
-    wait_until(lambda: os.path.exists(bench.path("package", "search")), 60, "an attempt")
+    wait_until(lambda: os.path.exists(bench.path("package", "search")), 120, "an attempt")
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     before = tree(bench.path("package"))
@@ -147,7 +147,7 @@ def not_over_others(bench):
     with open(bench.path("package", "events.jsonl"), "rb") as file:
         equal(file.read(), told, "events of the package")
     process = bench.start("edge", "run", path, "--out", bench.path("run"))
-    wait_until(lambda: os.path.exists(bench.path("run", "a.jsonl")), 60, "the start")
+    wait_until(lambda: os.path.exists(bench.path("run", "a.jsonl")), 120, "the start")
     one_line(bench, 3, "is at work there", "edge", "run", path, "--for", "1", "--out", bench.path("run"))
     process.send_signal(signal.SIGTERM)
     equal(bench.end(process).code, 0, "exit code of the first one")
@@ -158,10 +158,10 @@ def early_signal(bench, number, images="images"):
     """A signal while it is being prepared, which lasts for minutes here, is heard: it ends as it would later, and no feed is opened."""
     path = two_queries(bench, LOOP, edge={"load_mb_per_s": 0.001})
     process = bench.start("edge", "run", path, "--out", bench.path("run"), "--json", "--set", f"feeds.camera.file={images}")
-    wait_until(lambda: os.path.exists(bench.path("run", "originals", "tensors")), 60, "the beginning")
+    wait_until(lambda: os.path.exists(bench.path("run", "originals", "tensors")), 120, "the beginning")
     process.send_signal(signal.SIGHUP)
     process.send_signal(number)
-    ended = with_events(bench.end(process, 30))
+    ended = with_events(bench.end(process))
     equal([query["frames"] for query in ended.one("done")["queries"]], [0, 0], "frames")
     check(not os.path.exists(bench.path("run", "profile.json")), "times that nobody has measured")
 
@@ -182,7 +182,7 @@ def signal_while_choosing(bench):
     for early in (True, False):
         process = bench.start("edge", "run", path, "--package", bench.path("package"), "--profile", profile, "--out", bench.path("run"), "--for", "0.001")
         if early:
-            wait_until(lambda: os.path.exists(bench.path("run", "lock")), 60, "the beginning")
+            wait_until(lambda: os.path.exists(bench.path("run", "lock")), 120, "the beginning")
             process.send_signal(signal.SIGTERM)
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         with open(f"/proc/{process.pid}/stat", encoding="utf-8") as file:
@@ -199,11 +199,11 @@ def signal_for_all(bench):
     path = two_queries(bench, LOOP)
     subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc=size=160x120:rate=20", "-t", "30", bench.path("clip.gif")], check=True)
     process = bench.start("edge", "run", path, "--out", bench.path("run"), "--set", "feeds.camera.file=clip.gif")
-    wait_until(lambda: replies(bench, "frame"), 60, "a frame")
+    wait_until(lambda: replies(bench, "frame"), 120, "a frame")
     os.killpg(process.pid, signal.SIGHUP)
-    wait_until(lambda: replies(bench, "workload"), 60, "a word on the text")
+    wait_until(lambda: replies(bench, "workload"), 120, "a word on the text")
     before = len(replies(bench, "frame"))
-    wait_until(lambda: process.poll() is not None or len(replies(bench, "frame")) > before + 100, 60, "further frames")
+    wait_until(lambda: process.poll() is not None or len(replies(bench, "frame")) > before + 100, 120, "further frames")
     process.send_signal(signal.SIGTERM)
     equal(bench.end(process).code, 0, "exit code")
     equal(replies(bench, "feed"), [], "what is said of feeds")
@@ -237,13 +237,13 @@ def slip_on_reload(bench):
     with open(path, encoding="utf-8") as file:
         text = file.read()
     process = bench.start("edge", "run", path, "--out", bench.path("run"))
-    wait_until(lambda: replies(bench, "frame"), 60, "a frame")
+    wait_until(lambda: replies(bench, "frame"), 120, "a frame")
     for feed, wanted in (("images-2", ["a", "b"]), ("images", ["a", "c"])):
         with open(path, "w", encoding="utf-8") as file:
             file.write(text.replace('"file": "images"', f'"file": "{feed}"').replace('"name": "b"', '"name": "c"'))
         before = len(replies(bench, "workload"))
         process.send_signal(signal.SIGHUP)
-        wait_until(lambda before=before: process.poll() is not None or len(replies(bench, "workload")) > before, 60, "a word on the text")
+        wait_until(lambda before=before: process.poll() is not None or len(replies(bench, "workload")) > before, 120, "a word on the text")
         reply = replies(bench, "workload")[-1]
         equal((reply["queries"], "images-2" in reply.get("error", "")), (wanted, feed == "images-2"), "what is said to the text")
     process.send_signal(signal.SIGTERM)
@@ -258,11 +258,11 @@ def mended_feed(bench):
     config["feeds"]["late"] = {**config["feeds"]["camera"], "file": "late"}
     config["queries"][1]["feed"] = "late"
     process = bench.start("edge", "run", bench.config(config, "w.yaml"), "--out", bench.path("run"))
-    wait_until(lambda: any(event.get("ended") for event in replies(bench, "feed")), 60, "the end of a feed")
+    wait_until(lambda: any(event.get("ended") for event in replies(bench, "feed")), 120, "the end of a feed")
     os.rename(bench.path("images"), bench.path("late"))
     os.symlink("late", bench.path("images"))
     process.send_signal(signal.SIGHUP)
-    wait_until(lambda: process.poll() is not None or any(event["query"] == "b" for event in replies(bench, "frame")), 60, "frames of it")
+    wait_until(lambda: process.poll() is not None or any(event["query"] == "b" for event in replies(bench, "frame")), 120, "frames of it")
     process.send_signal(signal.SIGTERM)
     equal(bench.end(process).code, 0, "exit code")
     numbers = [event["frame"] for event in replies(bench, "frame") if event["query"] == "a"]
@@ -276,7 +276,7 @@ def replies(bench, kind):
 def short_time(bench):
     """However short, a given time ends."""
     path = two_queries(bench, LOOP)
-    equal(bench.run("edge", "run", path, "--for", "0.0001", "--out", bench.path("run"), limit_s=30).code, 0, "exit code")
+    equal(bench.run("edge", "run", path, "--for", "0.0001", "--out", bench.path("run")).code, 0, "exit code")
 
 
 def long_names(bench):
@@ -284,7 +284,10 @@ def long_names(bench):
     path = two_queries(bench, LOOP)
     name = "n" * 63
     words = [word for i in range(2) for word in ("--set", f"queries[{i}].name={name}{'ab'[i]}")]
-    ended = told(bench, "edge", "run", path, "--for", "0.5", "--out", bench.path("run"), *words)
+    process = bench.start("edge", "run", path, "--out", bench.path("run"), "--json", *words)
+    wait_until(lambda: process.poll() is not None or len({event["query"] for event in replies(bench, "frame")}) == 2, 120, "frames of both")
+    process.send_signal(signal.SIGTERM)
+    ended = with_events(bench.end(process))
     equal({event["query"] for event in ended.all("frame")}, {name + "a", name + "b"}, "names of frames")
     equal(sorted(query["query"] for query in ended.one("done")["queries"]), [name + "a", name + "b"], "names at the end")
 
@@ -303,7 +306,7 @@ def hardly_anything(bench):
 def printed(bench, code, what, *words):
     """Standard output is full: `what` is said in one line."""
     with open("/dev/full", "wb") as full:
-        ended = subprocess.run([bench.culm, *words], stdout=full, stderr=subprocess.PIPE, check=False, timeout=60, cwd=bench.folder)
+        ended = subprocess.run([bench.culm, *words], stdout=full, stderr=subprocess.PIPE, check=False, timeout=300, cwd=bench.folder)
     equal(ended.returncode, code, f"exit code of {words}")
     lines = ended.stderr.decode().splitlines()
     check(len(lines) == 1 and what in lines[0], f"{words}: {lines}")
@@ -333,7 +336,7 @@ def reader_gone(bench):
     bench.children.append(process)
     process.stdout.readline()
     process.stdout.close()
-    equal(process.wait(60), 0, "exit code")
+    equal(process.wait(300), 0, "exit code")
     equal(last_event(bench, "run"), "done", "the last event")
 
 

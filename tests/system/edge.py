@@ -174,7 +174,7 @@ def cgroup(bench):
             raise Skipped(f"the memory cgroup has no limit to set: {error}") from None
         script = f'echo $$ > {group}/cgroup.procs && exec "$@"'
         command = ["sh", "-c", script, "sh", bench.culm, "edge", "run", path, "--for", "8", "--out", bench.path("out")]
-        ended = subprocess.run(command, cwd=bench.folder, capture_output=True, text=True, timeout=60, check=False)
+        ended = subprocess.run(command, cwd=bench.folder, capture_output=True, text=True, timeout=300, check=False)
         equal(ended.returncode, 0, f"exit code in the group: {ended.stderr}")
         events = read_events(bench.path("out", "events.jsonl"))
         done = events[-1]
@@ -292,7 +292,7 @@ def arena(bench):
 
     def enough():  # a look takes a while, so that what moves meanwhile would be seen twice: it is stopped
         os.kill(process.pid, signal.SIGSTOP)
-        wait_until(stopped, 30, "it to stop")
+        wait_until(stopped, 120, "it to stop")
         seen.append((resident(process.pid, *(int(edge, 16) for edge in start["arena"])), len(moves())))
         os.kill(process.pid, signal.SIGCONT)
         sizes = [size for size, _ in seen]

@@ -180,7 +180,7 @@ def begin(bench, *words, out="out"):
     return process
 
 
-def until(process, what, condition, limit_s=60):
+def until(process, what, condition, limit_s=180):
     wait_until(lambda: condition() or process.poll() is not None, limit_s, what)
     check(process.poll() is None, f"it ended with code {process.poll()} before: {what}")
 

@@ -21,7 +21,7 @@ def signals(bench):
     for number in (signal.SIGINT, signal.SIGTERM):
         out = bench.path(f"signal-{int(number)}")
         process = bench.start("edge", "run", path, "--out", out)
-        wait_until(lambda out=out: os.path.exists(os.path.join(out, "one.jsonl")) and lines(os.path.join(out, "one.jsonl")), 30, "an answer")
+        wait_until(lambda out=out: os.path.exists(os.path.join(out, "one.jsonl")) and lines(os.path.join(out, "one.jsonl")), 120, "an answer")
         os.kill(process.pid, number)
         check_done(bench.end(process), out)
     check_done(bench.run("edge", "run", path, "--for", "1", "--out", bench.path("for")), bench.path("for"))
@@ -83,10 +83,10 @@ def ffmpeg_killed(bench):
                 pass
         return any(event["event"] == "feed" and event.get("feed") == "clip" and "error" in event
                    for event in read_events(os.path.join(out, "events.jsonl")))
-    wait_until(lambda: told(out, "frame", query="two"), 30, "a frame of the clip")
-    wait_until(failed, 30, "a word on ffmpeg's end")
+    wait_until(lambda: told(out, "frame", query="two"), 120, "a frame of the clip")
+    wait_until(failed, 120, "a word on ffmpeg's end")
     seen = len(lines(os.path.join(out, "one.jsonl")))
-    wait_until(lambda: len(lines(os.path.join(out, "one.jsonl"))) > seen + 5, 30, "answers of the other query")
+    wait_until(lambda: len(lines(os.path.join(out, "one.jsonl"))) > seen + 5, 120, "answers of the other query")
     os.kill(process.pid, signal.SIGTERM)
     check_done(bench.end(process), out)
 
@@ -155,12 +155,12 @@ def live_feed(bench):
 
     def newest():
         return max((line["frame"] for line in fresh(out, "two")), default=-1)
-    until(process, "an answer to a new frame", lambda: camera.written >= 300 and newest() >= camera.written - 60, 40)
+    until(process, "an answer to a new frame", lambda: camera.written >= 300 and newest() >= camera.written - 60)
     apart = [line["frame"] for line in lines(os.path.join(out, "two.jsonl"))][-5:]
     check(all(later - earlier >= 5 for earlier, later in zip(apart, apart[1:])), f"frames {apart} of fifty a second are answered at two a second")
     camera.held.set()
     until(process, "a word on its silence", lambda: any(event["event"] == "feed" and event.get("feed") == "live" and "stalled" in event.get("error", "")
-                                                       for event in events_of(out)), 40)
+                                                       for event in events_of(out)))
     seen, before = len(fresh(out, "one")), newest()
     until(process, "answers of the other query", lambda: len(fresh(out, "one")) > seen + 5)
     camera.held.clear()

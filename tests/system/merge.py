@@ -180,7 +180,7 @@ def goes_on(bench):
     whole = merge(bench, path, "whole")
     check(not os.path.exists(bench.path("whole", "search")), "what only a resumed run needs is still there")
     process = bench.start("merge", path, "--out", bench.path("package"), "--json")
-    wait_until(lambda: os.path.exists(bench.path("package", "search")), 60, "an attempt")
+    wait_until(lambda: os.path.exists(bench.path("package", "search")), 120, "an attempt")
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     ended = merge(bench, path, "package", "--resume")
@@ -267,7 +267,7 @@ def stopped(bench):
     path = workload(bench)
     images(bench.path("images"), 20000)  # which take some seconds
     process = bench.start("merge", path, "--out", bench.path("package"), "--json")
-    wait_until(lambda: os.path.exists(bench.path("package", "events.jsonl")), 60, "the start")
+    wait_until(lambda: os.path.exists(bench.path("package", "events.jsonl")), 120, "the start")
     process.send_signal(signal.SIGTERM)
     equal(bench.end(process).code, 75, "exit code")
 
