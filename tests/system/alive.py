@@ -93,7 +93,7 @@ def starts_killed(bench):
 
 def damaged_checkpoint(bench, keep):
     """The newest checkpoint has another bit when it is needed: the one before is as good, or the seed."""
-    config = changed(LONG, redundancy="none", checkpoint__every=50, checkpoint__keep=keep)
+    config = changed(LONG, redundancy="none", checkpoint__every=50, checkpoint__keep=keep, cluster__suspect_ms=60000)
     process = bench.start(*bench.train_words(config, "run", *hold(3, 51), *hold(3, 101)))
     held = Held(bench, process)
 

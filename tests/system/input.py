@@ -382,7 +382,7 @@ def harm(path, how):
 
 HARMS = ["flipped bit", "truncated safetensors", "empty safetensors", "missing safetensors", "header of 2^60 bytes",
          "truncated manifest", "corrupted manifest", "manifest of another step", "manifest missing"]
-LONG = changed(BASE, steps=300, checkpoint__every=5)
+LONG = changed(BASE, steps=300, checkpoint__every=5, cluster__suspect_ms=60000)  # a disk may be slow
 
 
 def newest_broken(bench, how):

@@ -337,7 +337,7 @@ def crowd(bench, user):
     """Connections without a word, more than a coordinator keeps: whom it waits for comes in all the same."""
     if user is not None and os.geteuid() != 0:
         raise Skipped("not root: another user cannot be had here")
-    config = LONG
+    config = changed(LONG, cluster__suspect_ms=60000)
     process = bench.start(*bench.train_words(config, "run", *hold(5, 6)))
     held = Held(bench, process)
     held.wait()
