@@ -241,8 +241,8 @@ static bool counts(const struct culm_gnn_holder *holder, int32_t from) {
            (view->holder_count > 0 && view->holder[0].node == from);
 }
 
-static void take_gradient(struct culm_gnn_holder *holder,
-                          const struct culm_gnn_gradient_key *key, struct culm_blob *blob) {
+static void take_gradient(struct culm_gnn_holder *holder, const struct culm_gnn_gradient_key *key,
+                          struct culm_blob *blob) {
     if (one_sums(holder) && !is_first(holder)) {
         if (key->tree_node == 0 && !holder->whole[key->stage] && !holder->stepping) {
             holder->whole[key->stage] = culm_blob_ref(blob);

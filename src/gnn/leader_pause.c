@@ -15,10 +15,10 @@ static void recovered(struct culm_gnn_leader *leader, int32_t index) {
     double ms = (double)(culm_gnn_leader_now(leader) - pause.since_ns) / MS;
     const char *source = pause.attempt != leader->view.attempt ? "checkpoint" : "peer";
     leader->pause[index] = leader->pause[--leader->pause_count];
-    culm_gnn_leader_publish(leader, json_pack("{s:s, s:i, s:s, s:s, s:f}", "event", "recovered", "node",
-                                              (int)pause.node, "role",
-                                              culm_gnn_role_name(pause.role), "source", source,
-                                              "pause_ms", ms));
+    culm_gnn_leader_publish(leader,
+                            json_pack("{s:s, s:i, s:s, s:s, s:f}", "event", "recovered", "node",
+                                      (int)pause.node, "role", culm_gnn_role_name(pause.role),
+                                      "source", source, "pause_ms", ms));
     if (CULM_GROW(leader->paused_ms, leader->paused_capacity, leader->paused_count + 1)) {
         leader->paused_ms[leader->paused_count++] = ms; /* else a statistic less */
     }

@@ -56,7 +56,7 @@ struct shape {
 struct seen {
     int64_t fired[CULM_GNN_ROLES][CULM_GNN_PHASE_COUNT], kind[KINDS], lost, rollbacks, checkpoints,
         released, tunes;
-    int64_t stuck, stalled; /* of those that were lost */
+    int64_t stuck, stalled;  /* of those that were lost */
     int64_t cold, recovered; /* starts; losses */
     int64_t ages[CULM_GNN_STALENESS_MAX + 1], ahead;
 };
