@@ -207,8 +207,9 @@ void culm_gnn_model_layout(const struct culm_gnn_model *m, struct culm_gnn_layou
         step->remote = multiplies(m, step->stage);
         /* What attention keeps lies behind all rows; sparse features are read by columns. */
         bool whole = has_heads(m) || (step->stage == 0 && m->plan.sparse);
-        step->streams =
-            !whole && step->kind != CULM_GNN_SCORE && (step->rows >= 0 || step->d_rows >= 0);
+        /* What has no rows to wait for goes in the blocks of the step that goes back through it. */
+        step->streams = !whole && step->kind != CULM_GNN_SCORE &&
+                        (step->rows >= 0 || step->d_rows >= 0 || step->kind == CULM_GNN_FORWARD);
     }
     layout->scores = m->plan.classes == 2 && m->plan.vertices <= SCORED_MAX;
     for (int32_t i = 0; i < layout->gathers; i++) {

@@ -77,6 +77,16 @@ def overflows(bench, changes):
     check(not os.path.exists(os.path.join(run.dir, "model.safetensors")), "a model was written")
 
 
+def large_intervals(bench):
+    """Intervals of several blocks and pieces: servers that do all themselves, and workers, come to the same bits."""
+    graph = bench.path("large")
+    made = bench.run("gnn", "make", "sbm", "--vertices", 9000, "--edges", 30000, "--features", 24, "--classes", 3, "--out", graph)
+    equal(made.code, 0, made.err)
+    config = changed(CONFIG, graph__path=graph, epochs=4, intervals=2, model={"layers": 2, "width": 8})
+    hashes = {workers: graphs.train(bench, changed(config, workers=workers), f"run-{workers}").hashes() for workers in (0, 2)}
+    equal(hashes[0], hashes[2], "hashes without workers and with two")
+
+
 def nothing_to_do(bench):
     """Without an epoch there is no loss, and none is shown."""
     words = graphs.words_of(bench, changed(CONFIG, epochs=0), "run")[:-1]
@@ -403,6 +413,7 @@ cases.add("it diverges, with workers and older rows", diverged, {"mode": "async"
 cases.add("it diverges, with patience", diverged, {"stop": {"patience": 3}})
 cases.add("a gradient overflows", overflows, {})
 cases.add("a gradient overflows, with workers and older rows", overflows, {"mode": "async", "workers": 1, "parameter_servers": 2})
+cases.add("intervals of thousands of vertices", large_intervals)
 cases.add("nothing to do", nothing_to_do)
 cases.add("what events tell", events)
 cases.add("listening everywhere without an address to call", never_begun, {}, ["--listen", "0.0.0.0:0", "--insecure"], 3, "--advertise")
