@@ -273,6 +273,7 @@ static void watch_stall(struct culm_gnn_leader *leader, uint64_t now, bool slept
 
 void culm_gnn_leader_watch(struct culm_gnn_leader *leader) {
     uint64_t every = (uint64_t)leader->o.settings.suspect_ms * MS / 4;
+    leader->watched_ns = culm_gnn_leader_now(leader);
     leader->o.world->ops->timer(leader->o.world, 0, every > MS ? every : MS);
 }
 
@@ -282,9 +283,9 @@ void culm_gnn_leader_tick(struct culm_gnn_leader *leader) {
     }
     uint64_t now = culm_gnn_leader_now(leader);
     uint64_t limit = (uint64_t)leader->o.settings.suspect_ms * MS;
-    /* A leader that was frozen itself has heard nobody: all have a whole limit more. */
-    bool slept = leader->watched_ns && now - leader->watched_ns > limit;
-    leader->watched_ns = now;
+    /* A leader that was frozen itself has heard nobody: all have a whole limit more. In half of one
+     * nobody could be missed. */
+    bool slept = now - leader->watched_ns > limit / 2;
     for (int32_t i = 0; i < leader->node_count && !leader->ended; i++) {
         struct gnn_node *node = &leader->node[i];
         if (slept) {

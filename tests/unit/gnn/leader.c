@@ -247,11 +247,44 @@ static void test_diverged(void **state) {
     end(&f);
 }
 
+/* The whole machine stands still for so much of the limit, after some ticks, and goes on with one: nobody is missed.
+ * Who is silent from then on is. */
+static void stands_still(int ticks, uint64_t percent) {
+    const uint64_t limit = 1000000000 * MS;
+    struct fixture f;
+    begin(&f, 1, 0);
+    for (int i = 0; i < ticks; i++) {
+        f.fake.now_ns += limit / 4;
+        deliver(&f, 0, CULM_GNN_MSG_BEAT);
+        deliver(&f, 1, CULM_GNN_MSG_BEAT);
+        culm_gnn_leader_actor.timer(f.leader, 0);
+    }
+    f.fake.now_ns += limit / 100 * percent;
+    culm_gnn_leader_actor.timer(f.leader, 0);
+    assert_int_equal(fake_world_events(&f.fake, "lost"), 0);
+    for (int i = 0; i < 5; i++) {
+        f.fake.now_ns += limit / 4;
+        culm_gnn_leader_actor.timer(f.leader, 0);
+    }
+    assert_int_equal(fake_world_events(&f.fake, "lost"), 2);
+    end(&f);
+}
+
+static void test_stands_still(void **state) {
+    (void)state;
+    for (int ticks = 0; ticks < 3; ticks++) {
+        stands_still(ticks, 51);
+        stands_still(ticks, 70);
+        stands_still(ticks, 99);
+        stands_still(ticks, 300);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_never_join),
         cmocka_unit_test(test_lost_link),     cmocka_unit_test(test_one_saves),
-        cmocka_unit_test(test_diverged),
+        cmocka_unit_test(test_diverged),      cmocka_unit_test(test_stands_still),
     };
     return cmocka_run_group_tests_name("gnn/leader", tests, NULL, NULL);
 }
