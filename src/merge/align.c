@@ -1,6 +1,7 @@
 /* Matching channels. See align.h. */
 #include "merge/align.h"
 
+#include "base/grow.h"
 #include "graph/ops.h"
 #include "merge/steps.h"
 
@@ -16,17 +17,28 @@ static enum culm_status no_memory(struct culm_error *error) {
 
 /* --- values whose channels keep one order --- */
 
-struct ties {
-    const struct culm_graph *graph;
-    int32_t *up;   /* [values]: union-find */
-    bool *blocked; /* [values], of the root */
+/* Some channels of a value, side by side, in the order of a group: that of the value in which they begin. */
+struct segment {
+    int32_t group; /* value; its root says which */
+    int64_t count;
 };
 
-static int32_t root(const struct ties *t, int32_t value) {
-    while (t->up[value] != value) {
-        value = t->up[value];
+/* The channels of a value are one segment, or those that were concatenated one behind the other. */
+struct ties {
+    const struct culm_graph *graph;
+    struct segment *segment;
+    int32_t segments, capacity;
+    int32_t *first, *count; /* [values]: its segments */
+    int32_t *up;            /* [values]: union-find of groups */
+    bool *blocked;          /* [values], of the root */
+    bool failed;            /* out of memory */
+};
+
+static int32_t root(const struct ties *t, int32_t group) {
+    while (t->up[group] != group) {
+        group = t->up[group];
     }
-    return value;
+    return group;
 }
 
 static int64_t channels(const struct culm_graph *graph, int32_t value) {
@@ -35,21 +47,73 @@ static int64_t channels(const struct culm_graph *graph, int32_t value) {
 }
 
 static void block(struct ties *t, int32_t value) {
-    if (value >= 0) {
-        t->blocked[root(t, value)] = true;
+    for (int32_t i = 0; value >= 0 && i < t->count[value]; i++) {
+        t->blocked[root(t, t->segment[t->first[value] + i].group)] = true;
     }
 }
 
+static void append(struct ties *t, int32_t value, struct segment segment) {
+    if (!CULM_GROW(t->segment, t->capacity, t->segments + 1)) {
+        t->failed = true;
+        return;
+    }
+    t->segment[t->segments++] = segment;
+    t->count[value]++;
+}
+
+/* A value whose channels have an order of their own. */
+static void begin(struct ties *t, int32_t value) {
+    t->first[value] = t->segments;
+    t->count[value] = 0;
+    append(t, value, (struct segment){value, channels(t->graph, value)});
+}
+
+/* A value has the channels of another one. */
+static void derive(struct ties *t, int32_t value, int32_t from) {
+    if (channels(t->graph, value) != channels(t->graph, from)) {
+        block(t, from);
+        block(t, value);
+        return;
+    }
+    t->first[value] = t->first[from];
+    t->count[value] = t->count[from];
+}
+
+/* Two values have their channels in one order: segment by segment, or not at all. */
 static void tie(struct ties *t, int32_t a, int32_t b) {
     if (a < 0 || b < 0) {
         return;
     }
-    int32_t x = root(t, a), y = root(t, b);
-    if (channels(t->graph, a) != channels(t->graph, b)) {
-        t->blocked[x] = t->blocked[y] = true;
-    } else if (x != y) {
+    bool alike = t->count[a] == t->count[b];
+    for (int32_t i = 0; alike && i < t->count[a]; i++) {
+        alike = t->segment[t->first[a] + i].count == t->segment[t->first[b] + i].count;
+    }
+    if (!alike) {
+        block(t, a);
+        block(t, b);
+    }
+    for (int32_t i = 0; alike && i < t->count[a]; i++) {
+        const int32_t x = root(t, t->segment[t->first[a] + i].group);
+        const int32_t y = root(t, t->segment[t->first[b] + i].group);
         t->up[y] = x;
         t->blocked[x] = t->blocked[x] || t->blocked[y];
+    }
+}
+
+/* Behind each other, where it is channels that are joined. */
+static bool joins_channels(const struct culm_graph *graph, const struct culm_node_desc *node) {
+    return node->op == &culm_op_concat &&
+           node->attributes.axis == graph->value[node->output[0]].shape.rank - 1;
+}
+
+static void join(struct ties *t, const struct culm_node_desc *node) {
+    const int32_t out = node->output[0];
+    t->first[out] = t->segments;
+    t->count[out] = 0;
+    for (int32_t i = 0; i < node->op->inputs && !t->failed; i++) {
+        for (int32_t k = 0; node->input[i] >= 0 && k < t->count[node->input[i]]; k++) {
+            append(t, out, t->segment[t->first[node->input[i]] + k]);
+        }
     }
 }
 
@@ -77,22 +141,24 @@ static void tie_node(struct ties *t, const struct culm_node_desc *node) {
     int32_t out = node->output[0];
     if (node->op == &culm_op_conv) {
         if (is_depthwise(graph, node)) {
-            tie(t, node->input[0], out);
+            derive(t, out, node->input[0]);
         } else if (node->attributes.groups > 1) {
             block(t, node->input[0]);
             block(t, out);
         }
     } else if (node->op == &culm_op_batchnorm) {
-        tie(t, node->input[0], out);
+        derive(t, out, node->input[0]);
         tie(t, node->input[5], out);
+    } else if (joins_channels(graph, node)) {
+        join(t, node);
     } else if (passes_channels(node->op)) {
-        tie(t, node->input[0], out);
+        derive(t, out, node->input[0]);
         if (node->op->inputs > 1) {
             tie(t, node->input[1], out);
         }
     } else if (node->op == &culm_op_reshape && graph->value[out].shape.rank == 2 &&
                channels(graph, out) == channels(graph, node->input[0])) {
-        tie(t, node->input[0], out); /* what was pooled to one place */
+        derive(t, out, node->input[0]); /* what was pooled to one place */
     } else if (node->op != &culm_op_linear) {
         for (int32_t i = 0; i < node->op->inputs; i++) {
             block(t, node->input[i]);
@@ -103,25 +169,55 @@ static void tie_node(struct ties *t, const struct culm_node_desc *node) {
     }
 }
 
+static void release_ties(struct ties *t) {
+    free(t->segment);
+    free(t->first);
+    free(t->count);
+    free(t->up);
+    free(t->blocked);
+}
+
+/* Release them also after a failure. */
 static enum culm_status find_ties(const struct culm_graph *graph, struct ties *t,
                                   struct culm_error *error) {
+    const size_t values = (size_t)graph->value_count + 1;
     *t = (struct ties){.graph = graph,
-                       .up = malloc(((size_t)graph->value_count + 1) * sizeof *t->up),
-                       .blocked = calloc((size_t)graph->value_count + 1, sizeof *t->blocked)};
-    if (!t->up || !t->blocked) {
+                       .first = calloc(values, sizeof *t->first),
+                       .count = calloc(values, sizeof *t->count),
+                       .up = malloc(values * sizeof *t->up),
+                       .blocked = calloc(values, sizeof *t->blocked)};
+    if (!t->first || !t->count || !t->up || !t->blocked) {
         return no_memory(error);
     }
     for (int32_t v = 0; v < graph->value_count; v++) {
         t->up[v] = v;
         t->blocked[v] = graph->value[v].kind != CULM_VALUE_TEMPORARY;
+        begin(t, v);
     }
-    for (int32_t i = 0; i < graph->node_count; i++) {
+    for (int32_t i = 0; i < graph->node_count && !t->failed; i++) {
         tie_node(t, &graph->node[i]);
     }
     for (int32_t i = 0; i < graph->output_count; i++) {
         block(t, graph->output[i].value);
     }
-    return CULM_OK;
+    return t->failed ? no_memory(error) : CULM_OK;
+}
+
+/* Whether the channels of a value from *offset on are of a group; *segment, which begins with -1, and *offset go
+ * on to the next that are. False: there are no more. */
+static bool next_segment(const struct ties *t, int32_t value, int32_t group, int32_t *segment,
+                         int64_t *offset) {
+    for (int32_t i = 0, at = t->first[value]; i < t->count[value]; i++) {
+        if (i == 0) {
+            *offset = 0;
+        }
+        if (i > *segment && root(t, t->segment[at + i].group) == group) {
+            *segment = i;
+            return true;
+        }
+        *offset += t->segment[at + i].count;
+    }
+    return false;
 }
 
 /* --- moving channels --- */
@@ -134,49 +230,76 @@ static void move_rows(float *data, int64_t rows, int64_t row, const int32_t *ord
     }
 }
 
-/* The same of the second dimension of [outer, columns, inner]. */
-static void move_columns(float *data, int64_t outer, int64_t columns, int64_t inner,
-                         const int32_t *order, float *work) {
+/* The same of `count` of the second dimension of [outer, columns, inner], from `first` on. */
+static void move_columns(float *data, int64_t outer, int64_t columns, int64_t inner, int64_t first,
+                         int64_t count, const int32_t *order, float *work) {
     for (int64_t o = 0; o < outer; o++) {
-        move_rows(data + o * columns * inner, columns, inner, order, work);
+        move_rows(data + (o * columns + first) * inner, count, inner, order, work);
     }
 }
 
-static void move_node(struct culm_merge_model *model, const struct ties *t, int32_t group,
-                      const struct culm_node_desc *node, const int32_t *order, float *work) {
-    const struct culm_graph *graph = model->graph;
-    bool makes = root(t, node->output[0]) == group, reads = root(t, node->input[0]) == group;
-    if (node->op == &culm_op_batchnorm && makes) {
+/* Channels of a group move. */
+struct moving {
+    struct culm_merge_model *model;
+    const struct ties *ties;
+    int32_t group;
+    int64_t count;        /* channels */
+    const int32_t *order; /* [count] */
+    float *work;
+};
+
+static float *weight_of(const struct moving *m, const struct culm_node_desc *node, int32_t input) {
+    return m->model->aligned[m->model->graph->value[node->input[input]].param];
+}
+
+/* What makes the channels from `first` on: a layer or a batch norm. */
+static void move_makers(const struct moving *m, const struct culm_node_desc *node, int64_t first) {
+    const struct culm_graph *graph = m->model->graph;
+    if (node->op == &culm_op_batchnorm) {
         const int32_t norm = (int32_t)(node - graph->node);
         for (int32_t i = 0; i < CULM_MERGE_NORM_PARAMS; i++) {
             int32_t p = culm_merge_norm_param(graph, norm, i);
-            move_rows(model->aligned[p], channels(graph, node->output[0]), 1, order, work);
+            move_rows(m->model->aligned[p] + first, m->count, 1, m->order, m->work);
         }
-        return;
-    }
-    bool conv = node->op == &culm_op_conv, linear = node->op == &culm_op_linear;
-    if ((!conv && !linear) || (!makes && !reads)) {
         return;
     }
     const struct culm_shape *w = culm_input_shape(graph, node, 1);
-    float *weight = model->aligned[graph->value[node->input[1]].param];
-    int64_t inner = conv ? w->dim[2] * w->dim[3] : 1;
-    bool rows_are_outputs = conv || node->attributes.transposed;
-    if (makes && node->input[2] >= 0) {
-        move_rows(model->aligned[graph->value[node->input[2]].param],
-                  channels(graph, node->output[0]), 1, order, work);
+    const bool conv = node->op == &culm_op_conv;
+    if (node->input[2] >= 0) {
+        move_rows(weight_of(m, node, 2) + first, m->count, 1, m->order, m->work);
     }
-    if (makes && rows_are_outputs) {
-        move_rows(weight, w->dim[0], w->dim[1] * inner, order, work);
-    } else if (makes) {
-        move_columns(weight, w->dim[0], w->dim[1], 1, order, work);
+    if (conv || node->attributes.transposed) {
+        const int64_t row = w->dim[1] * (conv ? w->dim[2] * w->dim[3] : 1);
+        move_rows(weight_of(m, node, 1) + first * row, m->count, row, m->order, m->work);
+    } else {
+        move_columns(weight_of(m, node, 1), w->dim[0], w->dim[1], 1, first, m->count, m->order,
+                     m->work);
     }
-    if (reads && !is_depthwise(graph, node)) {
-        if (rows_are_outputs) {
-            move_columns(weight, w->dim[0], w->dim[1], inner, order, work);
-        } else {
-            move_rows(weight, w->dim[0], w->dim[1], order, work);
-        }
+}
+
+/* What a layer reads them with. */
+static void move_readers(const struct moving *m, const struct culm_node_desc *node, int64_t first) {
+    const struct culm_shape *w = culm_input_shape(m->model->graph, node, 1);
+    const bool conv = node->op == &culm_op_conv;
+    if (conv || node->attributes.transposed) {
+        move_columns(weight_of(m, node, 1), w->dim[0], w->dim[1], conv ? w->dim[2] * w->dim[3] : 1,
+                     first, m->count, m->order, m->work);
+    } else {
+        move_rows(weight_of(m, node, 1) + first * w->dim[1], m->count, w->dim[1], m->order,
+                  m->work);
+    }
+}
+
+static void move_node(const struct moving *m, const struct culm_node_desc *node) {
+    const bool layer = node->op == &culm_op_conv || node->op == &culm_op_linear;
+    const bool makes = layer || node->op == &culm_op_batchnorm;
+    const bool reads = layer && !is_depthwise(m->model->graph, node);
+    int64_t first = 0;
+    for (int32_t at = -1; makes && next_segment(m->ties, node->output[0], m->group, &at, &first);) {
+        move_makers(m, node, first);
+    }
+    for (int32_t at = -1; reads && next_segment(m->ties, node->input[0], m->group, &at, &first);) {
+        move_readers(m, node, first);
     }
 }
 
@@ -315,15 +438,19 @@ static bool compare(const struct aligning *al, int32_t k, const struct ties *t, 
     bool any = false;
     memset(likeness, 0, (size_t)(c * c) * sizeof *likeness);
     for (int32_t l = 0; l < model->layers.count; l++) {
-        int32_t out = model->graph->node[model->layers.layer[l].node].output[0];
-        const struct culm_member *other = root(t, out) == group ? earlier(al, k, l) : NULL;
-        if (!other) {
+        const int32_t out = model->graph->node[model->layers.layer[l].node].output[0];
+        const struct culm_member *other = earlier(al, k, l);
+        const struct trail *b = &al->trail[k][l];
+        const struct trail *a = other ? &al->trail[other->model][other->layer] : NULL;
+        if (!a || !a->at || !b->at || a->rows != b->rows) {
             continue;
         }
-        const struct trail *b = &al->trail[k][l], *a = &al->trail[other->model][other->layer];
-        if (a->at && b->at && a->rows == b->rows) {
-            CULM_RUN(al->device, gemm, .trans_a = true, .m = c, .n = c, .k = a->samples, .a = a->at,
-                     .b = b->at, .lda = c, .ldb = c, .c = work, .ldc = c);
+        const int64_t width = channels(model->graph, out);
+        int64_t first = 0;
+        for (int32_t at = -1; next_segment(t, out, group, &at, &first);) {
+            CULM_RUN(al->device, gemm, .trans_a = true, .m = c, .n = c, .k = a->samples,
+                     .a = a->at + first, .b = b->at + first, .lda = width, .ldb = width, .c = work,
+                     .ldc = c);
             for (int64_t i = 0; i < c * c; i++) {
                 likeness[i] += work[i];
             }
@@ -347,8 +474,9 @@ static enum culm_status align_group(struct aligning *al, int32_t k, const struct
     enum culm_status status = likeness && work && order ? CULM_OK : no_memory(al->error);
     if (status == CULM_OK && compare(al, k, t, group, likeness, work) &&
         !(status = match_channels(likeness, c, order, al->error))) {
+        const struct moving moving = {model, t, group, c, order, work};
         for (int32_t i = 0; i < model->graph->node_count; i++) {
-            move_node(model, t, group, &model->graph->node[i], order, work);
+            move_node(&moving, &model->graph->node[i]);
         }
         for (int64_t i = 0; i < c; i++) {
             al->moved += order[i] != i;
@@ -365,12 +493,12 @@ static enum culm_status align_model(struct aligning *al, int32_t k) {
     struct ties ties = {0};
     enum culm_status status = find_ties(model->graph, &ties, al->error);
     for (int32_t v = 0; v < model->graph->value_count && status == CULM_OK && k > 0; v++) {
-        if (ties.up[v] == v && !ties.blocked[v] && model->graph->value[v].shape.rank > 1) {
+        const bool group = ties.segment[ties.first[v]].group == v && ties.up[v] == v;
+        if (group && !ties.blocked[v] && model->graph->value[v].shape.rank > 1) {
             status = align_group(al, k, &ties, v);
         }
     }
-    free(ties.up);
-    free(ties.blocked);
+    release_ties(&ties);
     return status;
 }
 

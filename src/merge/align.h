@@ -5,7 +5,8 @@
  * and makes them, change places together, the network answers as before. So before layers are shared, the
  * channels of each model are matched with those of the model that it is to share with, by what both make
  * of the same frames. Values whose channels add up, pass through a depthwise convolution or the like keep
- * one order. What is concatenated, sliced, reshaped, read as an image or given as an output stays as it
+ * one order; where channels are concatenated, those of each part have an order of their own, side by side, and
+ * what reads them all follows. What is sliced, reshaped, read as an image or given as an output stays as it
  * is. Thread: the device's.
  */
 #ifndef CULM_MERGE_ALIGN_H
