@@ -261,14 +261,10 @@ static enum culm_status solve_instance(struct walk *walk, int32_t instance) {
     return status;
 }
 
-/* What a layer makes now against what the original's made: the share of the variance that a scale and a
- * shift for each channel would not make up for, in the mean of the channels. */
-static double harm_of(const struct walker *w, const struct culm_node_desc *node) {
-    const struct culm_shape *shape = &w->merged.graph->value[node->output[0]].shape;
-    int64_t rows = culm_row_count(shape), c = culm_last_dim(shape);
+/* What a layer makes now, x, against what it made, y: the share of the variance that a scale and a shift for each
+ * channel would not make up for, in the mean of the channels. */
+static double lost(const float *x, const float *y, int64_t rows, int64_t c) {
     int64_t step = rows > 2048 ? rows / 2048 : 1;
-    const float *x = culm_steps_value(&w->merged, node->output[0]);
-    const float *y = culm_steps_value(&w->original, node->output[0]);
     double harm = 0;
     for (int64_t k = 0; k < c; k++) {
         double n = 0, sx = 0, sy = 0, xx = 0, yy = 0, xy = 0;
@@ -286,6 +282,13 @@ static double harm_of(const struct walker *w, const struct culm_node_desc *node)
         harm += vy > 1e-12 ? 1 - (vx > 1e-12 ? cov * cov / (vx * vy) : 0) : 0;
     }
     return harm / (double)c;
+}
+
+static double harm_of(const struct walker *w, const struct culm_node_desc *node) {
+    const struct culm_shape *shape = &w->merged.graph->value[node->output[0]].shape;
+    return lost(culm_steps_value(&w->merged, node->output[0]),
+                culm_steps_value(&w->original, node->output[0]), culm_row_count(shape),
+                culm_last_dim(shape));
 }
 
 /* Goes on until the model waits for others, or has ended. */
@@ -443,5 +446,72 @@ enum culm_status culm_fit_alone(struct culm_merge_model *model,
     free(alone.layer_of);
     culm_steps_release(&alone.original);
     culm_steps_release(&alone.merged);
+    return status;
+}
+
+/* --- trials --- */
+
+static void exchange(float *own, float *other, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        const float was = own[i];
+        own[i] = other[i];
+        other[i] = was;
+    }
+}
+
+/* The operator that was executed last is executed again with other numbers, and then with its own. */
+static enum culm_status try_layer(struct culm_steps *steps, struct culm_merge_model *model,
+                                  struct culm_fit_trial *trial, const float *was,
+                                  struct culm_error *error) {
+    const struct culm_vision_layer *layer = &model->layers.layer[trial->layer];
+    const int32_t value = steps->graph->node[layer->node].output[0];
+    const struct culm_shape *shape = &steps->graph->value[value].shape;
+    const int64_t weights = culm_merge_param_elements(model, layer->weight);
+    const int64_t biases = layer->bias >= 0 ? culm_merge_param_elements(model, layer->bias) : 0;
+    float *other = malloc(4 * (size_t)(weights + biases));
+    if (!other) {
+        return no_memory(error);
+    }
+    memcpy(other, trial->weight, 4 * (size_t)weights);
+    if (biases > 0) {
+        memcpy(other + weights, trial->bias, 4 * (size_t)biases);
+    }
+    for (int again = 0; again < 2; again++) {
+        exchange(model->value[layer->weight], other, weights);
+        exchange(biases > 0 ? model->value[layer->bias] : NULL, other + weights, biases);
+        steps->cursor--;
+        culm_steps_step(steps);
+        if (!again) {
+            trial->harm = lost(culm_steps_value(steps, value), was, culm_row_count(shape),
+                               culm_last_dim(shape));
+        }
+    }
+    free(other);
+    return CULM_OK;
+}
+
+enum culm_status culm_fit_try(struct culm_merge_model *model, const struct culm_fit_frames *frames,
+                              struct culm_fit_trial *trials, int32_t count,
+                              struct culm_device *device, struct culm_error *error) {
+    struct culm_steps steps;
+    enum culm_status status =
+        culm_steps_init(&steps, model, frames->count, frames->image, model->value, device, error);
+    while (status == CULM_OK && steps.cursor < steps.count) {
+        const int32_t node = steps.cursor, value = steps.graph->node[node].output[0];
+        const size_t bytes = 4 * (size_t)culm_elements(&steps.graph->value[value].shape);
+        float *was = NULL;
+        culm_steps_step(&steps);
+        for (int32_t t = 0; t < count && status == CULM_OK; t++) {
+            if (model->layers.layer[trials[t].layer].node != node) {
+                continue;
+            }
+            if (!was && (was = malloc(bytes))) {
+                memcpy(was, culm_steps_value(&steps, value), bytes);
+            }
+            status = was ? try_layer(&steps, model, &trials[t], was, error) : no_memory(error);
+        }
+        free(was);
+    }
+    culm_steps_release(&steps);
     return status;
 }

@@ -40,4 +40,15 @@ enum culm_status culm_fit_alone(struct culm_merge_model *model,
                                 const struct culm_fit_options *options, struct culm_device *device,
                                 struct culm_error *error);
 
+/* A layer of a model with the numbers of another one, of its shape. */
+struct culm_fit_trial {
+    int32_t layer;
+    const float *weight, *bias; /* NULL: none */
+    double harm;                /* set: as ret_harm of culm_fit */
+};
+/* What each trial alone would do to what the model makes now. Its numbers stay as they are. */
+enum culm_status culm_fit_try(struct culm_merge_model *model, const struct culm_fit_frames *frames,
+                              struct culm_fit_trial *trials, int32_t count,
+                              struct culm_device *device, struct culm_error *error);
+
 #endif

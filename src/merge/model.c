@@ -147,20 +147,26 @@ enum culm_status culm_share_init(struct culm_share *share, const struct culm_mat
         .in = nobody_in(take_match),
         .of = calloc((size_t)count + 1, sizeof *share->of),
         .layers = calloc((size_t)count + 1, sizeof *share->layers),
+        .tie = calloc((size_t)count + 1, sizeof *share->tie),
+        .bytes = calloc((size_t)count + 1, sizeof *share->bytes),
     };
-    if (!share->in || !share->of || !share->layers) {
+    if (!share->in || !share->of || !share->layers || !share->tie || !share->bytes) {
         return no_memory(error);
     }
-    for (; share->models < count; share->models++) {
-        int32_t layers = models[share->models]->layers.count;
-        int32_t *of = malloc(((size_t)layers + 1) * sizeof *of);
-        share->of[share->models] = of;
-        share->layers[share->models] = layers;
-        if (!of) {
+    for (int32_t k = 0; k < count; k++) {
+        const struct culm_vision_layers *layers = &models[k]->layers;
+        const size_t room = (size_t)layers->count + 1;
+        share->models = k + 1;
+        share->layers[k] = layers->count;
+        share->of[k] = malloc(room * sizeof **share->of);
+        share->tie[k] = calloc(room, sizeof **share->tie);
+        share->bytes[k] = calloc(room, sizeof **share->bytes);
+        if (!share->of[k] || !share->tie[k] || !share->bytes[k]) {
             return no_memory(error);
         }
-        for (int32_t l = 0; l < layers; l++) {
-            of[l] = -1;
+        for (int32_t l = 0; l < layers->count; l++) {
+            share->of[k][l] = -1;
+            share->bytes[k][l] = layers->layer[l].bytes;
         }
     }
     number_instances(share);
@@ -183,6 +189,7 @@ enum culm_status culm_share_divide(struct culm_share *share, const int32_t *grou
     share->in = in;
     culm_match_release(&share->match);
     share->match = divided;
+    culm_share_untie(share);
     for (int32_t m = 0; m < share->models; m++) {
         for (int32_t l = 0; l < share->layers[m]; l++) {
             share->of[m][l] = -1;
@@ -195,9 +202,13 @@ enum culm_status culm_share_divide(struct culm_share *share, const int32_t *grou
 void culm_share_release(struct culm_share *share) {
     for (int32_t m = 0; m < share->models; m++) {
         free(share->of[m]);
+        free(share->tie ? share->tie[m] : NULL);
+        free(share->bytes ? share->bytes[m] : NULL);
     }
     free_members(share->in, share->match.count);
     free(share->of);
+    free(share->tie);
+    free(share->bytes);
     free(share->layers);
     culm_match_release(&share->match);
     *share = (struct culm_share){0};
@@ -217,17 +228,151 @@ void culm_share_leave(struct culm_share *share, int32_t model) {
             }
         }
     }
+    memset(share->tie[model], 0, (size_t)share->layers[model] * sizeof **share->tie);
+}
+
+/* --- ties --- */
+
+/* Of a layer and of those that are tied with it. */
+static void renumber(struct culm_share *share, struct culm_member layer, int32_t number) {
+    const int32_t was = share->tie[layer.model][layer.layer];
+    share->tie[layer.model][layer.layer] = number;
+    for (int32_t k = 0; k < share->models && was > 0; k++) {
+        for (int32_t l = 0; l < share->layers[k]; l++) {
+            share->tie[k][l] = share->tie[k][l] == was ? number : share->tie[k][l];
+        }
+    }
+}
+
+/* The same of those that share its instance, too. */
+static void set_tie(struct culm_share *share, struct culm_member layer, int32_t number) {
+    const int32_t i = culm_share_of(share, layer.model, layer.layer);
+    renumber(share, layer, number);
+    for (int32_t m = 0; i >= 0 && m < share->match.instance[i].count; m++) {
+        if (share->in[i][m]) {
+            renumber(share, share->match.instance[i].member[m], number);
+        }
+    }
+}
+
+static int32_t last_tie(const struct culm_share *share) {
+    int32_t last = 0;
+    for (int32_t k = 0; k < share->models; k++) {
+        for (int32_t l = 0; l < share->layers[k]; l++) {
+            last = share->tie[k][l] > last ? share->tie[k][l] : last;
+        }
+    }
+    return last;
+}
+
+void culm_share_tie(struct culm_share *share, struct culm_member layer, struct culm_member other) {
+    const int32_t number = last_tie(share) + 1;
+    set_tie(share, layer, number);
+    set_tie(share, other, number);
+}
+
+static void set_in(struct culm_share *share, struct culm_member layer, bool in) {
+    const int32_t i = share->of[layer.model][layer.layer];
+    for (int32_t m = 0; i >= 0 && m < share->match.instance[i].count; m++) {
+        const struct culm_member *member = &share->match.instance[i].member[m];
+        if (member->model == layer.model && member->layer == layer.layer) {
+            share->in[i][m] = in;
+        }
+    }
+}
+
+void culm_share_enter(struct culm_share *share, struct culm_member layer) {
+    const int32_t i = share->of[layer.model][layer.layer];
+    set_in(share, layer, true);
+    for (int32_t m = 0; i >= 0 && m < share->match.instance[i].count; m++) {
+        const struct culm_member *other = &share->match.instance[i].member[m];
+        if (share->in[i][m] && share->tie[other->model][other->layer] > 0) {
+            culm_share_tie(share, layer, *other);
+        }
+    }
+}
+
+void culm_share_exit(struct culm_share *share, struct culm_member layer) {
+    set_in(share, layer, false);
+    share->tie[layer.model][layer.layer] = 0;
+}
+
+void culm_share_untie(struct culm_share *share) {
+    for (int32_t k = 0; k < share->models; k++) {
+        memset(share->tie[k], 0, (size_t)share->layers[k] * sizeof **share->tie);
+    }
+}
+
+static bool is_tied(const struct culm_share *share, struct culm_member layer) {
+    const int32_t number = share->tie[layer.model][layer.layer];
+    int32_t count = 0;
+    for (int32_t k = 0; k < share->models && number > 0; k++) {
+        for (int32_t l = 0; l < share->layers[k]; l++) {
+            count += share->tie[k][l] == number;
+        }
+    }
+    return count > 1;
+}
+
+struct culm_member culm_share_holder(const struct culm_share *share, struct culm_member layer) {
+    const int32_t number = share->tie[layer.model][layer.layer];
+    for (int32_t k = 0; k < share->models && number > 0; k++) {
+        for (int32_t l = 0; l < share->layers[k]; l++) {
+            if (share->tie[k][l] == number) {
+                return (struct culm_member){k, l};
+            }
+        }
+    }
+    const int32_t i = culm_share_of(share, layer.model, layer.layer);
+    return i >= 0 ? *culm_share_first(share, i) : layer;
+}
+
+bool culm_share_with(const struct culm_share *share, struct culm_member layer) {
+    return culm_share_of(share, layer.model, layer.layer) >= 0 || is_tied(share, layer);
+}
+
+bool culm_share_any(const struct culm_share *share, int32_t model) {
+    for (int32_t l = 0; l < share->layers[model]; l++) {
+        if (culm_share_with(share, (struct culm_member){model, l})) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* --- as text --- */
+
+#define DIGITS 3 /* of the number of a tie, of six bits each */
+
+static int64_t member_count(const struct culm_share *share) {
+    int64_t count = 0;
+    for (int32_t i = 0; i < share->match.count; i++) {
+        count += share->match.instance[i].count;
+    }
+    return count;
+}
+
+static int64_t layer_count(const struct culm_share *share) {
+    int64_t count = 0;
+    for (int32_t k = 0; k < share->models; k++) {
+        count += share->layers[k];
+    }
+    return count;
 }
 
 char *culm_share_text(const struct culm_share *share) {
-    size_t length = 0, at = 0;
-    for (int32_t i = 0; i < share->match.count; i++) {
-        length += (size_t)share->match.instance[i].count;
-    }
-    char *text = malloc(length + 1);
+    size_t at = 0;
+    char *text = malloc((size_t)(member_count(share) + DIGITS * layer_count(share)) + 1);
     for (int32_t i = 0; i < share->match.count && text; i++) {
         for (int32_t m = 0; m < share->match.instance[i].count; m++) {
             text[at++] = share->in[i][m] ? '1' : '0';
+        }
+    }
+    for (int32_t k = 0; k < share->models && text; k++) {
+        for (int32_t l = 0; l < share->layers[k]; l++) {
+            for (int32_t d = 0; d < DIGITS; d++) {
+                text[at++] = (char)('0' + (share->tie[k][l] >> 6 * d & 63));
+            }
         }
     }
     if (text) {
@@ -236,13 +381,33 @@ char *culm_share_text(const struct culm_share *share) {
     return text;
 }
 
-void culm_share_put(struct culm_share *share, const char *text) {
+/* For models that are not in inside[models] (NULL: all); what is tied is numbered from `first` + 1. */
+static void put(struct culm_share *share, const bool *inside, int32_t first, const char *text) {
     for (int32_t i = 0; i < share->match.count; i++) {
-        for (int32_t m = 0; m < share->match.instance[i].count; m++) {
-            share->in[i][m] = *text == '1';
-            text += *text != '\0';
+        const struct culm_instance *instance = &share->match.instance[i];
+        for (int32_t m = 0; m < instance->count; m++, text++) {
+            if (!inside || !inside[instance->member[m].model]) {
+                share->in[i][m] = *text == '1';
+            }
         }
     }
+    for (int32_t k = 0; k < share->models; k++) {
+        for (int32_t l = 0; l < share->layers[k]; l++, text += DIGITS) {
+            int32_t number = 0;
+            for (int32_t d = 0; d < DIGITS; d++) {
+                number |= (text[d] - '0') << 6 * d;
+            }
+            if (!inside || !inside[k]) {
+                share->tie[k][l] = number > 0 ? first + number : 0;
+            }
+        }
+    }
+}
+
+void culm_share_put(struct culm_share *share, const char *text) { put(share, NULL, 0, text); }
+
+void culm_share_put_others(struct culm_share *share, const bool *inside, const char *text) {
+    put(share, inside, last_tie(share), text);
 }
 
 int32_t culm_share_count(const struct culm_share *share, int32_t instance) {
@@ -277,9 +442,11 @@ int32_t culm_share_of(const struct culm_share *share, int32_t model, int32_t lay
 
 int64_t culm_share_saved(const struct culm_share *share) {
     int64_t saved = 0;
-    for (int32_t i = 0; i < share->match.count; i++) {
-        int32_t count = culm_share_count(share, i);
-        saved += count > 1 ? share->match.instance[i].bytes * (count - 1) : 0;
+    for (int32_t k = 0; k < share->models; k++) {
+        for (int32_t l = 0; l < share->layers[k]; l++) {
+            const struct culm_member holder = culm_share_holder(share, (struct culm_member){k, l});
+            saved += holder.model != k || holder.layer != l ? share->bytes[k][l] : 0;
+        }
     }
     return saved;
 }
@@ -292,18 +459,41 @@ static void copy(struct culm_merge_model *to, int32_t into, const struct culm_me
     }
 }
 
+static void copy_layer(struct culm_merge_model *const *models, struct culm_member to,
+                       struct culm_member from) {
+    const struct culm_vision_layer *a = &models[from.model]->layers.layer[from.layer];
+    const struct culm_vision_layer *b = &models[to.model]->layers.layer[to.layer];
+    copy(models[to.model], b->weight, models[from.model], a->weight);
+    copy(models[to.model], b->bias, models[from.model], a->bias);
+}
+
 void culm_share_copy(const struct culm_share *share, struct culm_merge_model *const *models,
                      int32_t instance) {
-    const struct culm_member *first = culm_share_first(share, instance);
-    struct culm_merge_model *from = models[first->model];
-    const struct culm_vision_layer *a = &from->layers.layer[first->layer];
     for (int32_t m = 0; m < share->match.instance[instance].count; m++) {
-        const struct culm_member *member = &share->match.instance[instance].member[m];
         if (share->in[instance][m]) {
-            struct culm_merge_model *to = models[member->model];
-            const struct culm_vision_layer *b = &to->layers.layer[member->layer];
-            copy(to, b->weight, from, a->weight);
-            copy(to, b->bias, from, a->bias);
+            copy_layer(models, share->match.instance[instance].member[m],
+                       *culm_share_first(share, instance));
+        }
+    }
+}
+
+void culm_share_spread(const struct culm_share *share, struct culm_merge_model *const *models) {
+    for (int32_t k = 0; k < share->models; k++) {
+        for (int32_t l = 0; l < share->layers[k]; l++) {
+            const struct culm_member own = {k, l};
+            copy_layer(models, own, culm_share_holder(share, own));
+        }
+    }
+}
+
+void culm_share_give(const struct culm_share *share, struct culm_merge_model *const *models,
+                     struct culm_member from) {
+    const int32_t number = share->tie[from.model][from.layer];
+    for (int32_t k = 0; k < share->models && number > 0; k++) {
+        for (int32_t l = 0; l < share->layers[k]; l++) {
+            if (share->tie[k][l] == number) {
+                copy_layer(models, (struct culm_member){k, l}, from);
+            }
         }
     }
 }
@@ -317,16 +507,12 @@ float **culm_share_addresses(const struct culm_share *share, struct culm_merge_m
     }
     memcpy(value, own->value, (size_t)own->param_count * sizeof *value);
     for (int32_t l = 0; l < own->layers.count; l++) {
-        int32_t instance = culm_share_of(share, model, l);
-        if (instance < 0) {
-            continue;
-        }
-        const struct culm_member *first = culm_share_first(share, instance);
-        const struct culm_vision_layer *a = &models[first->model]->layers.layer[first->layer];
+        const struct culm_member first = culm_share_holder(share, (struct culm_member){model, l});
+        const struct culm_vision_layer *a = &models[first.model]->layers.layer[first.layer];
         const struct culm_vision_layer *b = &own->layers.layer[l];
-        value[b->weight] = models[first->model]->value[a->weight];
+        value[b->weight] = models[first.model]->value[a->weight];
         if (b->bias >= 0) {
-            value[b->bias] = models[first->model]->value[a->bias];
+            value[b->bias] = models[first.model]->value[a->bias];
         }
     }
     return value;

@@ -38,13 +38,17 @@ void culm_merge_model_revert(struct culm_merge_model *model);
 float *culm_merge_model_save(const struct culm_merge_model *model);
 void culm_merge_model_restore(struct culm_merge_model *model, const float *saved);
 
-/* Which members of which instances are shared now. An instance is active while two or more are. */
+/* Which members of which instances are shared now. An instance is active while two or more are. Beyond that, layers may be
+ * tied, whatever instances they are in: several of one model, some whose stride and padding differ. */
 struct culm_share {
     struct culm_match match;
     bool **in;    /* [match.count][members] */
     int32_t **of; /* [models][layers]: the instance of a layer, whether shared or not; -1: none */
     int32_t models;
     int32_t *layers; /* [models]: how many */
+    int32_t *
+        *tie; /* [models][layers]: those with one number, from 1, share one tensor; 0: not tied */
+    int64_t **bytes; /* [models][layers] */
 };
 /* Takes the match over, also after a failure; nothing is shared. */
 enum culm_status culm_share_init(struct culm_share *share, const struct culm_match *take_match,
@@ -57,11 +61,21 @@ enum culm_status culm_share_divide(struct culm_share *share, const int32_t *grou
                                    struct culm_error *error);
 
 void culm_share_set(struct culm_share *share, int32_t instance, bool shared); /* all members */
-void culm_share_leave(struct culm_share *share, int32_t model);               /* every instance */
-/* Which members are in, as one text of 0 and 1; the caller frees it. NULL: out of memory. `put` takes
- * such a text back. */
+void culm_share_leave(struct culm_share *share,
+                      int32_t model); /* every instance, and whatever is tied */
+/* One layer: into the instance that it could share, and out of whatever it shares. */
+void culm_share_enter(struct culm_share *share, struct culm_member layer);
+void culm_share_exit(struct culm_share *share, struct culm_member layer);
+/* Two layers, and whichever share a tensor with them, share one from now on. The caller copies the numbers
+ * (culm_share_give). */
+void culm_share_tie(struct culm_share *share, struct culm_member layer, struct culm_member other);
+void culm_share_untie(struct culm_share *share); /* everything */
+/* Which members are in and what is tied, as one text, which begins with 0 or 1 for each member; the caller frees
+ * it. NULL: out of memory. `put` takes such a text back, `put_others` for the models that are not in
+ * inside[models] alone; nothing may be tied across. */
 char *culm_share_text(const struct culm_share *share);
 void culm_share_put(struct culm_share *share, const char *text);
+void culm_share_put_others(struct culm_share *share, const bool *inside, const char *text);
 
 int32_t culm_share_count(const struct culm_share *share,
                          int32_t instance); /* members that are in */
@@ -69,6 +83,12 @@ int32_t culm_share_count(const struct culm_share *share,
 const struct culm_member *culm_share_first(const struct culm_share *share, int32_t instance);
 /* The active instance that a layer shares, or -1. */
 int32_t culm_share_of(const struct culm_share *share, int32_t model, int32_t layer);
+/* Whose tensor a layer has: the first that shares it; the layer itself if none does. */
+struct culm_member culm_share_holder(const struct culm_share *share, struct culm_member layer);
+/* Whether a layer shares its tensor with any other. */
+bool culm_share_with(const struct culm_share *share, struct culm_member layer);
+/* Whether a model shares anything, if only with itself. */
+bool culm_share_any(const struct culm_share *share, int32_t model);
 int64_t culm_share_saved(const struct culm_share *share); /* bytes */
 /* Where the numbers of each parameter of a model are, for models that are trained together: those of a
  * shared layer in its first member. The caller frees the list. NULL: out of memory. */
@@ -77,5 +97,10 @@ float **culm_share_addresses(const struct culm_share *share, struct culm_merge_m
 /* Copies the weights and biases of the first member to the others that are in. */
 void culm_share_copy(const struct culm_share *share, struct culm_merge_model *const *models,
                      int32_t instance);
+/* Copies those of every holder to all that have its tensor. */
+void culm_share_spread(const struct culm_share *share, struct culm_merge_model *const *models);
+/* Copies those of a layer to all that are tied with it. */
+void culm_share_give(const struct culm_share *share, struct culm_merge_model *const *models,
+                     struct culm_member from);
 
 #endif

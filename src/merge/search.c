@@ -4,6 +4,7 @@
 #include "merge/search_gemel.h"
 #include "merge/search_groups.h"
 #include "merge/search_parts.h"
+#include "merge/search_ties.h"
 #include "merge/search_walks.h"
 
 #include <stdlib.h>
@@ -22,6 +23,7 @@ static void share_nothing(const struct culm_search *s) {
     for (int32_t i = 0; i < s->share->match.count; i++) {
         culm_share_set(s->share, i, false);
     }
+    culm_share_untie(s->share);
 }
 
 /* But for models that may not be merged. */
@@ -203,6 +205,15 @@ static enum culm_status for_each_group(const struct grouped *g, stage_fn *stage,
     return status;
 }
 
+/* Of all groups, however late it is. */
+static enum culm_status tie_idle(const struct grouped *g, struct culm_error *error) {
+    enum culm_status status = CULM_OK;
+    for (int32_t i = 0; i < g->groups.count && status == CULM_OK; i++) {
+        status = search_tie_idle(g->s, &g->state[i], error);
+    }
+    return status;
+}
+
 static enum culm_status begin_groups(struct grouped *g, struct search_state *shipped,
                                      struct culm_error *error) {
     struct culm_search *s = g->s;
@@ -231,10 +242,11 @@ static enum culm_status by_culm(struct culm_search *s, struct search_state *ship
     struct grouped g = {.s = s};
     enum culm_status status = begin_groups(&g, shipped, error);
     if (status == CULM_OK && !(status = search_align(s, error)) &&
-        !(status = for_each_group(&g, adopt_untrained, error)) &&
+        !(status = for_each_group(&g, adopt_untrained, error)) && !(status = tie_idle(&g, error)) &&
         !(status = for_each_group(&g, adopt_trained, error)) &&
-        !(status = for_each_group(&g, search_adopt_again, error))) {
-        status = for_each_group(&g, jointly, error);
+        !(status = for_each_group(&g, search_adopt_again, error)) &&
+        !(status = for_each_group(&g, jointly, error)) && !(status = tie_idle(&g, error))) {
+        status = search_tie(s, shipped, error);
     }
     for (int32_t i = 0; i < g.groups.count && g.state; i++) {
         search_state_release(&g.state[i], s->count);

@@ -11,7 +11,9 @@
  * that lose least for their bytes (fit.h), as many as go; then joint training of everything
  * (search_train.c), in which layers of models that would not meet their targets leave; of less, where
  * that comes nowhere near. Detectors are checked as sure of their boxes as is best. At each check, what
- * meets its targets ships without the models that do not, if that saves more than what shipped before.
+ * meets its targets ships without the models that do not, if that saves more than what shipped before. Layers that are
+ * idle in a model that took over another's share with any, and in the end those of one model with each other
+ * (search_ties.h).
  * `stem`: the longest common prefix, with the first model's weights and batch norms, frozen; its half
  * while queries miss their targets. `max`: every instance, with the first model's weights, whatever
  * becomes of accuracy. `none`: nothing.

@@ -165,7 +165,7 @@ static enum culm_status build_on(struct adopting *a, struct culm_error *error) {
         const int32_t i = a->s->share->of[a->model][l];
         const struct culm_member *from = i >= 0 && !makes_output(own, l) ? holder(a, i) : NULL;
         if (from) {
-            *search_member(a->s, i, a->model) = true;
+            culm_share_enter(a->s->share, (struct culm_member){a->model, l});
             take_layer(a, l, from);
         }
     }
@@ -184,7 +184,7 @@ static void offer_layers(const struct adopting *a, int32_t model) {
     for (int32_t l = 0; l < a->s->models[model]->layers.count; l++) {
         const int32_t i = a->s->share->of[model][l];
         if (i >= 0 && !holder(a, i)) {
-            *search_member(a->s, i, model) = true;
+            culm_share_enter(a->s->share, (struct culm_member){model, l});
         }
     }
 }

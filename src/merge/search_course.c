@@ -32,7 +32,7 @@ bool search_course_let_go(const struct culm_search *s, int32_t model, double byt
         if (layer < 0) {
             return false;
         }
-        *search_member(s, s->share->of[model][layer], model) = false;
+        culm_share_exit(s->share, (struct culm_member){model, layer});
         gone += s->models[model]->layers.layer[layer].bytes;
         leaving->left(leaving->ctx, layer);
     }

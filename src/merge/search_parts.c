@@ -54,22 +54,8 @@ void search_attempt(struct culm_search *s, const char *way) {
     s->ops->attempt(s->ctx, s->round + 1, s->tried++, s, way);
 }
 
-bool *search_member(const struct culm_search *s, int32_t instance, int32_t model) {
-    const struct culm_member *member = s->share->match.instance[instance].member;
-    int32_t m = 0;
-    while (member[m].model != model) {
-        m++;
-    }
-    return &s->share->in[instance][m];
-}
-
 bool search_shares(const struct culm_search *s, int32_t model) {
-    for (int32_t l = 0; l < s->models[model]->layers.count; l++) {
-        if (culm_share_of(s->share, model, l) >= 0) {
-            return true;
-        }
-    }
-    return false;
+    return culm_share_any(s->share, model);
 }
 
 void search_revert_alone(const struct culm_search *s) {
@@ -246,33 +232,20 @@ enum culm_status search_check_model(struct culm_search *s, int32_t model,
 /* --- what ships --- */
 
 /* Models and instances of other groups become what they are in the whole. */
-static enum culm_status put_others(const struct culm_search *s, const struct search_state *group,
-                                   struct culm_error *error) {
-    char *text = culm_share_text(s->share);
-    if (!text) {
-        return search_no_memory(error);
-    }
+static void put_others(const struct culm_search *s, const struct search_state *group) {
     for (int32_t k = 0; k < s->count; k++) {
         if (!group->own[k]) {
             culm_merge_model_restore(s->models[k], group->whole->saved[k]);
         }
     }
-    for (int32_t i = 0, at = 0; i < s->share->match.count; i++) {
-        const struct culm_instance *instance = &s->share->match.instance[i];
-        for (int32_t m = 0; m < instance->count; m++, at++) {
-            const bool own = group->own[instance->member[m].model];
-            text[at] = own ? text[at] : group->whole->share[at];
-        }
-    }
-    culm_share_put(s->share, text);
-    free(text);
-    return CULM_OK;
+    culm_share_put_others(s->share, group->own, group->whole->share);
 }
 
 enum culm_status search_ship(struct culm_search *s, struct search_state *shipped,
                              struct culm_error *error) {
     enum culm_status status = search_save(s, shipped, error);
-    if (status == CULM_OK && shipped->whole && !(status = put_others(s, shipped, error))) {
+    if (status == CULM_OK && shipped->whole) {
+        put_others(s, shipped);
         status = search_save(s, shipped->whole, error);
     }
     s->tried = 0;

@@ -27,8 +27,6 @@ void search_restore(const struct culm_search *s, const struct search_state *stat
 
 /* Tells of an attempt, by its way: what is shared now. */
 void search_attempt(struct culm_search *s, const char *way);
-/* Whether a model is in an instance that it could share; to be set. */
-bool *search_member(const struct culm_search *s, int32_t instance, int32_t model);
 /* Whether a model shares a layer. */
 bool search_shares(const struct culm_search *s, int32_t model);
 /* Models that share nothing get their own numbers back. */

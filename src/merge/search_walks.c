@@ -114,13 +114,19 @@ enum culm_status search_fit(const struct culm_search *s, bool copy, double *ret_
 
 enum culm_status search_fit_alone(const struct culm_search *s, int32_t model, const bool *held,
                                   struct culm_error *error) {
+    return search_fit_as(s, model, s->models[model], held, error);
+}
+
+enum culm_status search_fit_as(const struct culm_search *s, int32_t model,
+                               struct culm_merge_model *as, const bool *held,
+                               struct culm_error *error) {
     const struct culm_fit_options options = options_of(false);
     struct culm_fit_frames frames;
     enum culm_status status =
         some_frames(s->models[model], &s->frames[model], ALONE * frames_that_fit(s->models[model]),
                     &frames, error);
     if (status == CULM_OK) {
-        status = culm_fit_alone(s->models[model], &frames, held, &options, s->device, error);
+        status = culm_fit_alone(as, &frames, held, &options, s->device, error);
         free(frames.image != s->frames[model].image ? (void *)(uintptr_t)frames.image : NULL);
     }
     return status;

@@ -25,5 +25,9 @@ enum culm_status search_fit(const struct culm_search *s, bool copy, double *ret_
 /* One model, but for what is held[parameters]. */
 enum culm_status search_fit_alone(const struct culm_search *s, int32_t model, const bool *held,
                                   struct culm_error *error);
+/* The same, in place of model number `model`, of one of its structure. */
+enum culm_status search_fit_as(const struct culm_search *s, int32_t model,
+                               struct culm_merge_model *as, const bool *held,
+                               struct culm_error *error);
 
 #endif

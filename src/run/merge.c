@@ -94,20 +94,11 @@ static void warn(struct culm_merging *m, const char *text) {
     event(m, "warning", json_pack("{s:o}", "message", culm_json_text(text)));
 }
 
-static bool shares(const struct culm_merging *m, const struct culm_share *share, int32_t model) {
-    for (int32_t l = 0; l < m->models[model]->layers.count; l++) {
-        if (culm_share_of(share, model, l) >= 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* The queries whose models share something. */
 static json_t *sharing(const struct culm_merging *m, const struct culm_share *share) {
     json_t *list = json_array();
     for (size_t q = 0; q < m->workload.query_count; q++) {
-        if (shares(m, share, m->in.model_of[q])) {
+        if (culm_share_any(share, m->in.model_of[q])) {
             json_array_append_new(list, json_string(m->workload.queries[q].name));
         }
     }
@@ -392,7 +383,7 @@ static enum culm_status keep_promise(struct culm_merging *m, struct measured *to
         const struct culm_accuracy *accuracy = m->judge[q].accuracy;
         bool nothing = culm_accuracy_wanted(accuracy) == 0 || to->original[q] <= 0;
         bool ok = !nothing && to->merged[q] >= config->target * to->original[q];
-        if (!ok && (!nothing || shares(m, &m->share, m->in.model_of[q])) &&
+        if (!ok && (!nothing || culm_share_any(&m->share, m->in.model_of[q])) &&
             m->workload.merge.method != CULM_MERGE_MAX) {
             char text[256];
             if (nothing) {
@@ -412,7 +403,7 @@ static enum culm_status keep_promise(struct culm_merging *m, struct measured *to
         }
     }
     for (int32_t k = 0; k < m->in.models && status == CULM_OK; k++) {
-        if (!shares(m, &m->share, k)) {
+        if (!culm_share_any(&m->share, k)) {
             culm_merge_model_revert(m->models[k]);
         }
     }

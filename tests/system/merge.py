@@ -4,6 +4,7 @@ any kill, and what is refused with one line. The models are two small ones with 
 merging is worth is measured elsewhere."""
 import hashlib
 import json
+import math
 import os
 import random
 import shutil
@@ -12,6 +13,7 @@ import struct
 import subprocess
 import time
 
+from edge_harness import fresh
 from harness import Cases, check, equal, wait_until
 from vision_harness import images, model, two_queries
 
@@ -19,8 +21,8 @@ cases = Cases()
 SEED = int(os.environ.get("CULM_SEED", "1"))
 
 
-def workload(bench, **merge):
-    return two_queries(bench, merge={"steps": 20, **merge})
+def workload(bench, width=4, **merge):
+    return two_queries(bench, width=width, merge={"steps": 20, **merge})
 
 
 def merge(bench, path, out, *words, code=0):
@@ -115,6 +117,46 @@ def a_query_is_a_model(bench):
 
 
 cases.add("a query of a package is a model", a_query_is_a_model)
+
+
+def inside(bench):
+    """Layers of one model share a tensor: it is counted once, and what the model says is the same from the package, from a file that it is
+    exported to, and at the edge."""
+    path = workload(bench, width=16)
+    done = merge(bench, path, "package").one("done")
+    with open(bench.path("package", "current"), encoding="utf-8") as file:
+        number = file.read().split()[0]
+    with open(bench.path("package", "rounds", f"{number}.json"), encoding="utf-8") as file:
+        now = json.load(file)
+    of_layers = {query["query"]: [part["tensor"] for part in query["parameters"].values() if "layer" in part] for query in now["queries"]}
+    twice = [query for query, tensors in of_layers.items() if len(set(tensors)) < len(tensors)]
+    check("b" in twice, f"queries with a tensor of two layers: {twice}")
+    size = {digest: 4 * math.prod(shape) for digest, shape in now["tensors"].items()}
+    distinct = sum(size[digest] for digest in set(of_layers["a"] + of_layers["b"]))
+    shown = json.loads(bench.run("merge", "show", bench.path("package"), "--check", "--json").out)
+    equal((done["distinct_bytes"], shown["distinct_bytes"]), (distinct, distinct), "distinct bytes, by the end of merging and by show")
+    inner = [item for item in shown["instances"] if item["queries"].count("b") > 1]
+    check(inner and all(len(item["layers"]) == len(item["queries"]) for item in inner), f"shared in b: {shown['instances']}")
+    query = bench.path("package") + ":b"
+    said = [json.loads(line)["classes"] for line in bench.run("predict", query, "images", "--json").out.splitlines()]
+    equal(len(said), 48, "answers")
+    equal(bench.run("model", "export", query, "--onnx", bench.path("b.onnx")).code, 0, "exit code of export")
+    told = [json.loads(line)["classes"] for line in bench.run("predict", "b.onnx", "images", "--json").out.splitlines()]
+    equal([best[0]["class"] for best in told], [best[0]["class"] for best in said], "classes by the exported model")
+    ended = bench.run("edge", "run", path, "--package", bench.path("package"), "--for", "4", "--out", bench.path("edge"), "--json", "--set",
+                      "edge.originals=never", "--set", "edge.memory=all", "--set", "edge.drift.every_s=0")
+    equal(ended.code, 0, f"exit code of edge run; {ended.err!r}")
+    answers = fresh(bench.path("edge"), "b")
+    check(answers, "b answered nothing")
+    for line in answers:
+        equal(line["classes"], said[line.get("source", line["frame"])], f"frame {line['frame']}")
+    loaded = json.loads(ended.out.splitlines()[-1])["loaded_bytes"]
+    once = sum(size[digest] for digest in {part["tensor"] for query in now["queries"] for part in query["parameters"].values()})
+    largest = max(size[digest] for digest in of_layers["b"])
+    check(once <= loaded < once + largest, f"{loaded} bytes loaded, each tensor once: {once}; the largest has {largest}")
+
+
+cases.add("layers of one model share", inside)
 
 
 def a_package_in_itself(bench):

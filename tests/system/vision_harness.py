@@ -17,15 +17,15 @@ def images(path, count=48, size=8):
         file.write(struct.pack(">BBBBIIII", 0, 0, 8, 4, count, size, size, 3) + bytes(pixels))
 
 
-def model(seed, blocks):
-    return {"model": {"arch": "resnet", "blocks": blocks, "width": 4, "small_stem": True, "image": 8, "channels": 3, "classes": 4},
+def model(seed, blocks, width=4):
+    return {"model": {"arch": "resnet", "blocks": blocks, "width": width, "small_stem": True, "image": 8, "channels": 3, "classes": 4},
             "data": {"kind": "images", "path": "images"}, "steps": 1, "seed": seed}
 
 
-def two_queries(bench, feed=None, **sections):
+def two_queries(bench, feed=None, width=4, **sections):
     """A workload of two models on one feed, and the models."""
     images(bench.path("images"))
     for name, seed, blocks in (("a", 1, [1, 1]), ("b", 2, [1, 2])):
-        bench.config(model(seed, blocks), f"{name}.yaml")
+        bench.config(model(seed, blocks, width), f"{name}.yaml")
     queries = [{"name": name, "model": f"{name}.yaml", "feed": "camera", "target": 0.2} for name in "ab"]
     return bench.config({"feeds": {"camera": {"file": "images", **(feed or {})}}, "queries": queries, **sections}, "w.yaml")

@@ -22,12 +22,15 @@
 #define SAMPLES 12
 #endif
 #define PARAMS 32
+#define MORE 4
 
 /* A small network with a residual: two convolutions with batch norm, a third with a bias, a classifier. */
 struct net {
     struct culm_vision_model model;
     int64_t last; /* channels of the third convolution */
     bool plain;   /* without the residual, which is the second convolution */
+    int32_t more; /* residuals of the same kind behind it, at most MORE */
+    bool wide;    /* the second convolution has dilation 2 */
     char name[PARAMS][96];
     float *value[PARAMS], *original[PARAMS];
     int32_t params;
@@ -39,12 +42,20 @@ static inline int32_t param(struct culm_graph *graph, const char *name, struct c
     return culm_graph_param(graph, name, &shape, CULM_INIT_NORMAL, 0.3, shape.rank > 1);
 }
 
-static inline int32_t conv(struct culm_graph *graph, const char *name, int32_t x, int64_t in,
-                           int64_t out) {
-    const struct culm_attributes how = {
-        .kernel = {3, 3}, .stride = {1, 1}, .dilation = {1, 1}, .pad = {1, 1, 1, 1}, .groups = 1};
+static inline int32_t conv_as(struct culm_graph *graph, const char *name, int32_t x, int64_t in,
+                              int64_t out, int64_t dilation) {
+    const struct culm_attributes how = {.kernel = {3, 3},
+                                        .stride = {1, 1},
+                                        .dilation = {dilation, dilation},
+                                        .pad = {dilation, dilation, dilation, dilation},
+                                        .groups = 1};
     int32_t inputs[] = {x, param(graph, name, (struct culm_shape){4, {out, in, 3, 3}}), -1};
     return culm_graph_apply(graph, "conv", inputs, 3, &how);
+}
+
+static inline int32_t conv(struct culm_graph *graph, const char *name, int32_t x, int64_t in,
+                           int64_t out) {
+    return conv_as(graph, name, x, in, out, 1);
 }
 
 static inline int32_t norm(struct culm_graph *graph, const char *name, int32_t x, int64_t c) {
@@ -73,7 +84,15 @@ static inline enum culm_status net_graph(struct culm_vision_model *model, int64_
     x = norm(graph, "n0", conv(graph, "c0", x, 3, 4), 4);
     graph->block++;
     if (!net->plain) {
-        int32_t y = norm(graph, "n1", conv(graph, "c1", x, 4, 4), 4);
+        int32_t y = norm(graph, "n1", conv_as(graph, "c1", x, 4, 4, net->wide ? 2 : 1), 4);
+        x = culm_graph_apply(graph, "add", (int32_t[]){x, y}, 2, NULL);
+    }
+    for (int32_t i = 0; i < net->more; i++) {
+        char name[2][16];
+        snprintf(name[0], sizeof name[0], "m%d", (int)i);
+        snprintf(name[1], sizeof name[1], "nm%d", (int)i);
+        graph->block++;
+        int32_t y = norm(graph, name[1], conv(graph, name[0], x, 4, 4), 4);
         x = culm_graph_apply(graph, "add", (int32_t[]){x, y}, 2, NULL);
     }
     graph->block++;
@@ -111,14 +130,17 @@ static inline void net_free(struct culm_vision_model *model) { (void)model; }
 static const struct culm_vision_model_ops net_ops = {
     .size = sizeof net_ops, .graph = net_graph, .weights = net_weights, .free = net_free};
 
-static inline void net_init_as(struct net *net, uint64_t seed, int64_t last, bool plain) {
+static inline void net_init_more(struct net *net, uint64_t seed, int64_t last, bool plain,
+                                 int32_t more, bool wide) {
     *net = (struct net){.model = {.ops = &net_ops,
                                   .name = "net",
                                   .input = {.width = SIZE, .height = SIZE, .channels = 3},
                                   .kind = CULM_ANSWER_CLASSES,
                                   .classes = CLASSES},
                         .last = last,
-                        .plain = plain};
+                        .plain = plain,
+                        .more = more,
+                        .wide = wide};
     struct culm_graph *graph;
     assert_int_equal(culm_vision_model_graph(&net->model, 1, CULM_VISION_INFER, &graph, NULL), 0);
     net->params = graph->param_count;
@@ -146,6 +168,10 @@ static inline void net_init_as(struct net *net, uint64_t seed, int64_t last, boo
             net->image[(s * SIZE * SIZE + i) * 3 + net->label[s]] += 0.5f;
         }
     }
+}
+
+static inline void net_init_as(struct net *net, uint64_t seed, int64_t last, bool plain) {
+    net_init_more(net, seed, last, plain, 0, false);
 }
 
 /* Numbers and pictures from `seed`; `last`: channels of the third convolution. */

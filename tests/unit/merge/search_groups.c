@@ -31,8 +31,18 @@ static bool as_before(const struct world *w, int32_t model) {
     return same;
 }
 
+/* What instances save, without ties. */
+static int64_t by_instances(const struct world *w) {
+    int64_t saved = 0;
+    for (int32_t i = 0; i < w->share.match.count; i++) {
+        const int32_t count = culm_share_count(&w->share, i);
+        saved += count > 1 ? w->share.match.instance[i].bytes * (count - 1) : 0;
+    }
+    return saved;
+}
+
 /* The first two are one network with its channels in another order, the others two networks that nobody could merge:
- * those share everything without training, as if these were not there. */
+ * those share everything without training, as if these were not there, and of these nothing changes. */
 static void test_one_group_cannot_be_merged(void **state) {
     (void)state;
     struct world w;
@@ -40,7 +50,8 @@ static void test_one_group_cannot_be_merged(void **state) {
     w.config.steps = 20;
     w.query[2].target = w.query[3].target = 1.5;
     assert_int_equal(culm_search(&w.search, NULL), CULM_OK);
-    assert_int_equal(culm_share_saved(&w.share), of_pair(5));
+    assert_int_equal(by_instances(&w), of_pair(5));
+    assert_true(culm_share_saved(&w.share) >= of_pair(5));
     assert_true(w.equal && meets(&w, 0) && meets(&w, 1));
     assert_true(as_before(&w, 2) && as_before(&w, 3));
     world_release(&w);

@@ -25,6 +25,17 @@
     { 1, 2, 3 } /* of their numbers */
 #endif
 
+#ifndef WORLD_MORE
+#define WORLD_MORE                                                                                 \
+    { 0 } /* further residuals of each */
+#endif
+#ifndef WORLD_WIDE
+#define WORLD_WIDE (-1) /* whose second convolution has dilation 2; -1: none */
+#endif
+#ifndef WORLD_CHANGE
+#define WORLD_CHANGE(w, k) (void)0 /* numbers that are not drawn */
+#endif
+
 struct world {
     struct net net[MODELS];
     struct culm_merge_model model[MODELS], *models[MODELS];
@@ -211,7 +222,9 @@ static inline void world_make(struct world *w, enum culm_merge_method method, do
     w->config = (struct culm_merge_config){.method = method, .steps = 1, .lr = 3e-3, .seed = 4};
     assert_int_equal(culm_device_new(threads, &w->device, NULL), CULM_OK);
     for (int32_t k = 0; k < MODELS; k++) {
-        net_init_as(&w->net[k], seed[k], last[k], k == WORLD_PLAIN);
+        static const int32_t more[MODELS] = WORLD_MORE;
+        net_init_more(&w->net[k], seed[k], last[k], k == WORLD_PLAIN, more[k], k == WORLD_WIDE);
+        WORLD_CHANGE(w, k);
         /* The third is another network whose second convolution is nearly the first's. */
         for (int32_t p = 0; p < w->net[k].params && k == 2; p++) {
             int64_t count = !strcmp(w->net[k].name[p], "c1") ? 144 : 0;
