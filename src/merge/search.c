@@ -1,6 +1,7 @@
 /* The order of attempts. See search.h. */
 #include "merge/search.h"
 
+#include "merge/search_blocks.h"
 #include "merge/search_gemel.h"
 #include "merge/search_groups.h"
 #include "merge/search_parts.h"
@@ -10,8 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PROBES 4    /* attempts at the largest share that needs no training */
-#define LITTLE 0.03 /* of what a group could save: not worth another attempt */
+#define PROBES 4      /* attempts at the largest share that needs no training */
+#define LITTLE 0.03   /* of what a group could save: not worth another attempt */
+#define BLOCKS_PART 8 /* of the steps of an attempt, one part is for training block by block */
 
 static void revert(const struct culm_search *s) {
     for (int32_t k = 0; k < s->count; k++) {
@@ -91,6 +93,25 @@ static enum culm_status probe_shares(struct culm_search *s, const int32_t *order
     return status;
 }
 
+/* What is shared is trained block by block, after it was checked as it is fitted. It stays as it was unless that is better. */
+static enum culm_status train_blocks(struct culm_search *s, int64_t steps,
+                                     struct search_state *shipped, struct culm_error *error) {
+    struct search_state fitted = {.own = shipped->own};
+    double before, least;
+    enum culm_status status = CULM_OK;
+    if (steps < 1 || (status = search_check(s, &before, error)) ||
+        (status = search_save(s, &fitted, error))) {
+        return status;
+    }
+    search_attempt(s, "blocks");
+    if (!(status = search_blocks(s, steps, error)) && !(status = search_check(s, &least, error)) &&
+        !(status = search_offer(s, shipped, error)) && least <= before) {
+        search_restore(s, &fitted);
+    }
+    search_state_release(&fitted, s->count);
+    return status;
+}
+
 /* Everything is trained, fitted as it is now. While that gets nowhere near, as many layers less of `order` as
  * leave half of what is between that and `met`, which needs no training. */
 static enum culm_status train_shares(struct culm_search *s, const double *harm,
@@ -110,8 +131,12 @@ static enum culm_status train_shares(struct culm_search *s, const double *harm,
             status = search_fit(s, false, NULL, error);
         }
         if (status == CULM_OK) {
+            status = train_blocks(s, left / BLOCKS_PART, shipped, error);
+        }
+        if (status == CULM_OK) {
             search_attempt(s, "train");
-            status = search_train(s, harm, left, shipped, &taken, error);
+            status = search_train(s, harm, left - left / BLOCKS_PART, shipped, &taken, error);
+            taken += left / BLOCKS_PART;
         }
         if (shipped->bytes > before) {
             break;

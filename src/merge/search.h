@@ -8,9 +8,9 @@
  * `culm`: channels aligned (align.h); each group of models that belong together for itself (search_groups.h).
  * Models take over the layers of one of them (search_adopt.c), first without training, then with it (search_alone.c). Where
  * that leaves more than a little: everything at once, without training; if that is too much, the layers
- * that lose least for their bytes (fit.h), as many as go; then joint training of everything
- * (search_train.c), in which layers of models that would not meet their targets leave; of less, where
- * that comes nowhere near. Detectors are checked as sure of their boxes as is best. At each check, what
+ * that lose least for their bytes (fit.h), as many as go; then training of everything, block by block
+ * (search_blocks.h) and jointly (search_train.c), in which layers of models that would not meet their targets leave; of
+ * less, where that comes nowhere near. Detectors are checked as sure of their boxes as is best. At each check, what
  * meets its targets ships without the models that do not, if that saves more than what shipped before. Layers that are
  * idle in a model that took over another's share with any, and in the end those of one model with each other
  * (search_ties.h).
