@@ -14,6 +14,7 @@
 #define PROBES 4                /* attempts in a row that come to nothing */
 #define STEPS 150               /* of training in an attempt, at most */
 #define OF_STEPS 0.25           /* and of those that the workload gives */
+#define FEWER 4                 /* of the frames of a walk, one part is enough to try layers on */
 #define EVERY 25                /* steps between checks */
 #define MISSING 3               /* weight of the loss of a model that has nothing to spare */
 #define ROOM ((int64_t)1 << 29) /* bytes of what originals said, of all models */
@@ -254,8 +255,9 @@ static enum culm_status find_candidates(const struct ties *t, struct candidate *
     *ret_count = 0;
     enum culm_status status = search_walks_take(t->s, &walks, error);
     for (int32_t k = 0; k < t->s->count && status == CULM_OK; k++) {
-        status =
-            is_own(t, k) ? try_model(t, k, &walks.frames[k], candidate, ret_count, error) : CULM_OK;
+        const struct culm_fit_frames some = {walks.frames[k].image,
+                                             (walks.frames[k].count + FEWER - 1) / FEWER};
+        status = is_own(t, k) ? try_model(t, k, &some, candidate, ret_count, error) : CULM_OK;
     }
     search_walks_release(t->s, &walks);
     *ret_count = sort(candidate, *ret_count);
