@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define PROBES 4                /* attempts in a row that come to nothing */
-#define STEPS 150               /* of training in an attempt, at most */
+#define STEPS 400               /* of training in an attempt, at most */
 #define OF_STEPS 0.25           /* and of those that the workload gives */
 #define FEWER 4                 /* of the frames of a walk, one part is enough to try layers on */
 #define EVERY 25                /* steps between checks */
@@ -22,7 +22,9 @@
 struct ties {
     struct culm_search *s;
     struct search_state *shipped;
-    bool **idle; /* [models][layers] */
+    bool **idle;   /* [models][layers] */
+    int32_t *kin;  /* [models]: the first of those that share with it, at whatever distance */
+    int32_t whose; /* kin of the models that are tied now */
 };
 
 static void release(struct ties *t) {
@@ -30,6 +32,7 @@ static void release(struct ties *t) {
         free(t->idle[k]);
     }
     free(t->idle);
+    free(t->kin);
 }
 
 static bool is_own(const struct ties *t, int32_t model) {
@@ -257,7 +260,9 @@ static enum culm_status find_candidates(const struct ties *t, struct candidate *
     for (int32_t k = 0; k < t->s->count && status == CULM_OK; k++) {
         const struct culm_fit_frames some = {walks.frames[k].image,
                                              (walks.frames[k].count + FEWER - 1) / FEWER};
-        status = is_own(t, k) ? try_model(t, k, &some, candidate, ret_count, error) : CULM_OK;
+        status = is_own(t, k) && t->kin[k] == t->whose
+                     ? try_model(t, k, &some, candidate, ret_count, error)
+                     : CULM_OK;
     }
     search_walks_release(t->s, &walks);
     *ret_count = sort(candidate, *ret_count);
@@ -573,6 +578,46 @@ static enum culm_status go(const struct ties *t, struct candidate *candidate, do
     return status;
 }
 
+/* Models that share a tensor are tied together, others for themselves. */
+static enum culm_status find_kin(struct ties *t, struct culm_error *error) {
+    const struct culm_search *s = t->s;
+    t->kin = calloc((size_t)s->count + 1, sizeof *t->kin);
+    for (int32_t k = 0; k < s->count && t->kin; k++) {
+        t->kin[k] = k;
+        for (int32_t l = 0; l < s->models[k]->layers.count; l++) {
+            const int32_t a = t->kin[k];
+            const int32_t b =
+                t->kin[culm_share_holder(s->share, (struct culm_member){k, l}).model];
+            for (int32_t m = 0; m <= k; m++) {
+                t->kin[m] = t->kin[m] == a || t->kin[m] == b ? (a < b ? a : b) : t->kin[m];
+            }
+        }
+    }
+    return t->kin ? CULM_OK : search_no_memory(error);
+}
+
+/* One after the other; what time one leaves is for those after it. */
+static enum culm_status each_kin(struct ties *t, struct candidate *candidate, double *now,
+                                 struct culm_error *error) {
+    struct culm_search *s = t->s;
+    int32_t left = 0;
+    enum culm_status status = CULM_OK;
+    for (int32_t k = 0; k < s->count; k++) {
+        left += t->kin[k] == k;
+    }
+    for (int32_t k = 0; k < s->count && status == CULM_OK; k++) {
+        if (t->kin[k] != k) {
+            continue;
+        }
+        const double spent = s->ops->spent(s->ctx);
+        s->until = spent + (1 - spent) / left--;
+        t->whose = k;
+        status = search_late(s) ? CULM_OK : go(t, candidate, now, error);
+    }
+    s->until = 0;
+    return status;
+}
+
 enum culm_status search_tie(struct culm_search *s, struct search_state *shipped,
                             struct culm_error *error) {
     struct ties t = {.s = s, .shipped = shipped};
@@ -583,9 +628,10 @@ enum culm_status search_tie(struct culm_search *s, struct search_state *shipped,
     struct candidate *candidate = calloc((size_t)layers, sizeof *candidate);
     double *now = calloc((size_t)s->query_count + 1, sizeof *now);
     search_restore(s, shipped);
-    enum culm_status status = candidate && now ? find_idle(&t, error) : search_no_memory(error);
-    if (status == CULM_OK && !search_late(s)) {
-        status = go(&t, candidate, now, error);
+    enum culm_status status = candidate && now ? CULM_OK : search_no_memory(error);
+    if (status == CULM_OK && !search_late(s) && !(status = find_idle(&t, error)) &&
+        !(status = find_kin(&t, error))) {
+        status = each_kin(&t, candidate, now, error);
     }
     release(&t);
     free(candidate);
