@@ -97,7 +97,15 @@ def empty_promise(bench):
     check(ended.all("merged"), "nothing was merged by the frames that are checked")
     told = [event["message"] for event in ended.all("warning")]
     check(any("'b'" in text and "finds nothing in the frames that merging has not seen" in text for text in told), f"warnings: {told}")
-    equal(ended.one("done")["saved"], 0, "saved")
+    with open(bench.path("package", "current"), encoding="utf-8") as file:
+        number = file.read().split()[0]
+    with open(bench.path("package", "rounds", f"{number}.json"), encoding="utf-8") as file:
+        a, b = json.load(file)["queries"]
+    check(all("original" not in part for part in b["parameters"].values()), "b has numbers that are not its original's")
+    of_layers = [part["tensor"] for part in a["parameters"].values() if "layer" in part]
+    done = ended.one("done")
+    equal(done["saved"] > 0, len(set(of_layers)) < len(of_layers), "whether anything is saved, and layers of a share")
+    check(not {part["tensor"] for part in b["parameters"].values()} & set(of_layers), "a has tensors of b")
 
 
 cases.add("what cannot be promised ships unmerged", empty_promise)
