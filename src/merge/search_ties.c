@@ -14,6 +14,7 @@
 #define PROBES 4                /* attempts in a row that come to nothing */
 #define STEPS 400               /* of training in an attempt, at most */
 #define OF_STEPS 0.25           /* and of those that the workload gives */
+#define LITTLE 0.05             /* harm that batch norms alone make up for */
 #define FEWER 4                 /* of the frames of a walk, one part is enough to try layers on */
 #define EVERY 25                /* steps between checks */
 #define MISSING 3               /* weight of the loss of a model that has nothing to spare */
@@ -225,12 +226,16 @@ static enum culm_status try_model(const struct ties *t, int32_t model,
     return status;
 }
 
-/* By what they are worth, without those that would take the numbers of one that is itself to be tied. Returns how many. */
-static int32_t sort(struct candidate *candidate, int32_t count) {
+/* By what they are worth, without those that lose more than `most`, and those that would take the numbers of one that is
+ * itself to be tied. Returns how many. */
+static int32_t sort(struct candidate *candidate, int32_t count, double most) {
     int32_t kept = 0;
     for (int32_t i = 0; i < count; i++) {
         const struct candidate own = candidate[i];
         int32_t at = kept;
+        if (own.harm > most) {
+            continue;
+        }
         for (; at > 0 && worth(&candidate[at - 1]) < worth(&own); at--) {
             candidate[at] = candidate[at - 1];
         }
@@ -265,7 +270,7 @@ static enum culm_status find_candidates(const struct ties *t, struct candidate *
                      : CULM_OK;
     }
     search_walks_release(t->s, &walks);
-    *ret_count = sort(candidate, *ret_count);
+    *ret_count = sort(candidate, *ret_count, t->s->config->steps > 0 ? HUGE_VAL : LITTLE);
     return status;
 }
 
