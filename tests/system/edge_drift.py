@@ -426,7 +426,9 @@ def clip_to_clip(bench):
     clean, later, target, frames = 200, 52 * 16, 0.85, 16
     how = ["ffmpeg", "-loglevel", "error", "-y"]
     as_is = ["-vf", "scale=384:216,setsar=1", "-r", "10", "-c:v", "mpeg4", "-q:v", "3"]
-    subprocess.run([*how, "-i", os.path.join(clips, "one-by-one-person-detection.mp4"), "-frames:v", str(clean), *as_is, bench.path("first.avi")], check=True)
+    # Sixteen frames in a row of the first have 0.91 or more, of the second 0.03 or less, whichever are looked at.
+    subprocess.run([*how, "-stream_loop", "40", "-i", os.path.join(clips, "classroom.gif"), "-frames:v", str(clean), *as_is,
+                    bench.path("first.avi")], check=True)
     subprocess.run([*how, "-stream_loop", "40", "-i", os.path.join(clips, "store-aisle-detection.gif"), "-frames:v", str(later), *as_is,
                     bench.path("second.avi")], check=True)
     with open(bench.path("both.txt"), "w", encoding="utf-8") as file:
@@ -454,7 +456,7 @@ def clip_to_clip(bench):
             out = bench.run("predict", model, bench.path(clip), "--frames", span, "--json", limit_s=250).out
             said[model] = [json.loads(line)["boxes"] for line in out.splitlines()]
         counts[clip] = precision(*said.values())
-    check(counts["first.avi"] >= target > counts["second.avi"], f"full counts: {counts}")
+    check(counts["first.avi"] >= target > 0.5 > counts["second.avi"], f"full counts: {counts}")
     process = begin(bench, write("run.yaml", "both.avi"), "--package", package)
 
     def checks(query):
