@@ -80,23 +80,6 @@ SIMD uvec bits_of_columns(const struct drop_bits *bits, uvec column) {
                    ushift_right(word, 16));
 }
 
-/* One bit of each lane. */
-SIMD uint32_t bits_of_mask(mask m) {
-#if SIMD_WIDE
-    return m;
-#elif defined(__AVX2__)
-    return (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(m.a)) |
-           (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(m.b)) << 8;
-#else
-    uint32_t lane[LANES], bits = 0;
-    memcpy(lane, &m, sizeof lane);
-    for (int i = 0; i < LANES; i++) {
-        bits |= (uint32_t)(lane[i] != 0) << i;
-    }
-    return bits;
-#endif
-}
-
 /* Bits that are appended, from bit `at` on; bits of its word before that are 0. */
 struct writer {
     uint32_t *word;

@@ -10,6 +10,7 @@
  * two. An element's sum is the same sequence whatever strip and chunk it is in.
  */
 #include "device/cpu/spmm.h"
+#include "device/cpu/lanes.h"
 #include "device/cpu/variant.h"
 
 #include <assert.h>
@@ -28,34 +29,6 @@
 /* How the value of a term is found: there is none; one an entry; one a vector of columns; one a lane, of
  * at most LANES or of more. */
 enum values { ONES, ONE, BY_VECTOR, BY_LANE, BY_LANE_OF_MANY };
-
-/* table[index] of each lane; t holds the same elements. */
-SIMD vec look_up(vec t, const float *table, uvec index) {
-#if SIMD_WIDE
-    (void)table;
-    return _mm512_permutexvar_ps(index, t);
-#elif defined(__AVX2__)
-    (void)table;
-    __m256i seven = _mm256_set1_epi32(7);
-    __m256 low_a = _mm256_permutevar8x32_ps(t.a, index.a);
-    __m256 high_a = _mm256_permutevar8x32_ps(t.b, index.a);
-    __m256 low_b = _mm256_permutevar8x32_ps(t.a, index.b);
-    __m256 high_b = _mm256_permutevar8x32_ps(t.b, index.b);
-    return SIMD_BOTH(
-        vec,
-        _mm256_blendv_ps(low_a, high_a, _mm256_castsi256_ps(_mm256_cmpgt_epi32(index.a, seven))),
-        _mm256_blendv_ps(low_b, high_b, _mm256_castsi256_ps(_mm256_cmpgt_epi32(index.b, seven))));
-#else
-    float out[LANES];
-    uint32_t at[LANES];
-    (void)t;
-    memcpy(at, &index, sizeof at);
-    for (int i = 0; i < LANES; i++) {
-        out[i] = table[at[i]];
-    }
-    return vload(out);
-#endif
-}
 
 /* The values of entry e: where they are, and BY_LANE themselves. */
 struct found {
@@ -227,21 +200,123 @@ void ISA_NAME(spmm_rows_init)(struct spmm_rows *rows, const struct culm_spmm_arg
     }
 }
 
-void ISA_NAME(spmm_rows_sum)(struct spmm_rows *rows, float *y, const float *value, uint64_t from,
-                             uint64_t to, bool add) {
-    rows->args.y = (struct culm_out){y, CULM_F32};
-    rows->args.value = value;
-    rows->args.add = add;
-    rows->range[0] = rows->spmm.base = from;
-    rows->range[1] = to;
+/* Whatever rows the arguments name. */
+static void sum_strips(struct spmm_rows *rows, int64_t n) {
     for (int64_t i = 0; i < rows->spmm.strips; i++) {
         struct spmm_strip *strip = &rows->strip[at_most(i, SPMM_STRIPS_KEPT - 1)];
         if (i >= SPMM_STRIPS_KEPT - 1) { /* the last place is for all others */
             make_strip(strip, &rows->spmm, i);
         }
-        run_strip(strip, 0, 1, NULL);
+        run_strip(strip, 0, n, NULL);
     }
 }
+
+void ISA_NAME(spmm_rows_sum)(struct spmm_rows *rows, float *y, const float *value, uint64_t from,
+                             uint64_t to, bool add) {
+    rows->args.y = (struct culm_out){y, CULM_F32};
+    rows->args.value = value;
+    rows->args.add = add;
+    rows->args.start = rows->range;
+    rows->range[0] = rows->spmm.base = from;
+    rows->range[1] = to;
+    sum_strips(rows, 1);
+}
+
+void ISA_NAME(spmm_rows_sums)(struct spmm_rows *rows, const uint64_t *start, int64_t n, float *y,
+                              int64_t ldy, const float *value) {
+    rows->args.y = (struct culm_out){y, CULM_F32};
+    rows->args.ldy = ldy;
+    rows->args.value = value;
+    rows->args.add = false;
+    rows->args.start = start;
+    rows->spmm.base = start[0];
+    sum_strips(rows, n);
+}
+
+/* ---- two sums of the same rows ---- */
+
+struct pair {
+    const float *value, *other;
+    float *z;
+    int64_t ldz;
+};
+
+SIMD struct found find_in(const struct spmm_strip *t, const float *value, uint64_t e,
+                          enum values values) {
+    struct found found = {.value = value + (e - t->s->base) * (uint64_t)t->s->heads};
+    if (values == BY_LANE) {
+        found.all = vload_n(found.value, t->s->heads);
+    }
+    return found;
+}
+
+SIMD void pair_rows(const struct spmm_strip *t, const struct pair *p, int64_t n, int vectors,
+                    enum culm_dtype type, enum values values) {
+    const struct culm_spmm_args *a = t->s->a;
+    for (int64_t row = 0; row < n; row++) {
+        vec y[STRIP], z[STRIP];
+#pragma GCC unroll 8
+        for (int i = 0; i < vectors; i++) {
+            y[i] = z[i] = vzero();
+        }
+        for (uint64_t e = a->start[row]; e < a->start[row + 1]; e++) {
+            const char *x = t->x + a->column[e] * t->pitch;
+            struct found value = find_in(t, p->value, e, values);
+            struct found other = find_in(t, p->other, e, values);
+            bool first = e == a->start[row];
+#pragma GCC unroll 8
+            for (int i = 0; i < vectors; i++) {
+                vec one = strip_load(x, i, vectors, t->last, type);
+                vec v = value_of(t, &value, i, values), w = value_of(t, &other, i, values);
+                y[i] = first ? vmul(one, v) : vfma(one, v, y[i]);
+                z[i] = first ? vmul(one, w) : vfma(one, w, z[i]);
+            }
+        }
+        strip_store(t, row, y, vectors);
+#pragma GCC unroll 8
+        for (int i = 0; i < vectors; i++) {
+            store_part(p->z + row * p->ldz + i * LANES, z[i], i + 1 < vectors ? LANES : t->last);
+        }
+    }
+}
+
+typedef void pair_rows_fn(const struct spmm_strip *t, const struct pair *p, int64_t n);
+#define PAIR_OF(vectors, type, values)                                                             \
+    static void pair_##vectors##_##type##_##values(const struct spmm_strip *t,                     \
+                                                   const struct pair *p, int64_t n) {              \
+        pair_rows(t, p, n, vectors, CULM_##type, values);                                          \
+    }
+#define PAIR_NAME(vectors, type, values) pair_##vectors##_##type##_##values,
+/* clang-format off */
+#define EVERY_PAIR(X, type)                                                                            X(EVERY_WIDTH_4, type, ONE) X(EVERY_WIDTH_4, type, BY_VECTOR) X(EVERY_WIDTH_4, type, BY_LANE)
+/* clang-format on */
+#define PAIR_DEFINE(every, type, values) every(PAIR_OF, type, values)
+#define PAIR_LIST(every, type, values) {every(PAIR_NAME, type, values)},
+EVERY_PAIR(PAIR_DEFINE, F32)
+EVERY_PAIR(PAIR_DEFINE, BF16)
+static pair_rows_fn *const pairs[2][3][4] = {{EVERY_PAIR(PAIR_LIST, F32)},
+                                             {EVERY_PAIR(PAIR_LIST, BF16)}};
+
+void ISA_NAME(spmm_rows_pair)(struct spmm_rows *rows, const uint64_t *start, int64_t n, float *y,
+                              int64_t ldy, const float *value, float *z, int64_t ldz,
+                              const float *other) {
+    const struct spmm_strip *strip = &rows->strip[0];
+    enum values values = values_of(&rows->spmm);
+    if (rows->spmm.strips > 1 || strip->vectors > STRIP / 2 || values > BY_LANE) {
+        ISA_NAME(spmm_rows_sums)(rows, start, n, y, ldy, value);
+        ISA_NAME(spmm_rows_sums)(rows, start, n, z, ldz, other);
+        return;
+    }
+    rows->args.y = (struct culm_out){y, CULM_F32};
+    rows->args.ldy = ldy;
+    rows->args.add = false;
+    rows->args.start = start;
+    rows->spmm.base = start[0];
+    const struct pair pair = {value, other, z, ldz};
+    pairs[rows->args.x.dtype == CULM_BF16][values - ONE][strip->vectors - 1](strip, &pair, n);
+}
+
+/* ---- all of it ---- */
 
 static void spmm_tile(void *context, int64_t tile, int thread) {
     const struct spmm *s = context;

@@ -22,5 +22,12 @@ void ISA_NAME(spmm_rows_init)(struct spmm_rows *rows, const struct culm_spmm_arg
  * value[to - from,heads]. */
 void ISA_NAME(spmm_rows_sum)(struct spmm_rows *rows, float *y, const float *value, uint64_t from,
                              uint64_t to, bool add);
+/* n rows of y, of all their entries, from start[0] on; values begin with that one's. */
+void ISA_NAME(spmm_rows_sums)(struct spmm_rows *rows, const uint64_t *start, int64_t n, float *y,
+                              int64_t ldy, const float *value);
+/* The same twice, of other values; rows have at most CULM_SPMM_BLOCK entries. */
+void ISA_NAME(spmm_rows_pair)(struct spmm_rows *rows, const uint64_t *start, int64_t n, float *y,
+                              int64_t ldy, const float *value, float *z, int64_t ldz,
+                              const float *other);
 
 #endif
