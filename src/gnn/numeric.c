@@ -34,7 +34,7 @@ enum culm_status gnn_room(struct culm_gnn_numeric *x, struct gnn_room *room, siz
                : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for %zu bytes", bytes);
 }
 
-static void drop_room(struct culm_gnn_numeric *x, struct gnn_room *room) {
+void gnn_room_drop(struct culm_gnn_numeric *x, struct gnn_room *room) {
     if (room->data) {
         culm_blob_pool_return(x->o.pool, culm_pages_size(room->size_bytes));
         free(room->data);
@@ -349,7 +349,7 @@ void culm_gnn_numeric_free(struct culm_gnn_exec *exec) {
                                 &x->index,   &x->score[0],    &x->score[1], &x->wide[0],
                                 &x->wide[1], &x->wide[2]};
     for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) {
-        drop_room(x, rooms[i]);
+        gnn_room_drop(x, rooms[i]);
     }
     if (x->spill >= 0) {
         close(x->spill);

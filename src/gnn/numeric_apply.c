@@ -17,6 +17,7 @@ struct block {
     const struct culm_stage_rows *rows; /* NULL: as compiled */
     const void *in, *d_in;              /* its rows and rows of gradients; NULL: none */
     bool begins;                        /* sums begin with it */
+    int32_t piece, pieces;              /* which it is, and of how many */
 };
 
 /* What a gather does to each row before it is read: D^-1/2; backward of a mean, its share. */
@@ -141,9 +142,17 @@ static enum culm_status forward(struct culm_gnn_numeric *x, struct culm_gnn_task
         status = gnn_make(x, &x->wide[1], made_at(x, task, block, width), count, &made,
                           &task->job.error);
     }
+    const struct culm_stage_info *info = culm_stage_info(m->stage[purpose][stage]);
+    void *keep = status == CULM_OK && purpose == CULM_GNN_FOR_TRAINING
+                     ? gnn_keep(x, task, input, info, block->piece, block->pieces)
+                     : NULL;
     if (status == CULM_OK) {
+        run.activations = keep ? keep : run.activations;
         run.output = made;
         status = culm_stage_forward(m->stage[purpose][stage], x->o.device, &run);
+    }
+    if (status == CULM_OK && keep) {
+        gnn_keep_made(input, stage, block->piece);
     }
     if (status == CULM_OK) {
         scale_rows(x, input, block, made, &m->border[stage], false);
@@ -189,8 +198,10 @@ static enum culm_status backward(struct culm_gnn_numeric *x, struct culm_gnn_tas
         return status;
     }
     run.d_output = d_rows;
-    /* What backward does not need of forward is not computed again. */
-    if (step->kind == CULM_GNN_LOSS || info->activation_bytes > 0) {
+    void *kept = step->kind == CULM_GNN_BACKWARD ? gnn_kept(task, input, info, block->piece) : NULL;
+    run.activations = kept ? kept : run.activations;
+    /* What backward does not need of forward, or what was kept, is not computed again. */
+    if (step->kind == CULM_GNN_LOSS || (info->activation_bytes > 0 && !kept)) {
         run.output = x->made.data;
         status = culm_stage_forward(stage, x->o.device, &run);
     }
@@ -206,6 +217,9 @@ static enum culm_status backward(struct culm_gnn_numeric *x, struct culm_gnn_tas
     run.d_input = task->output && !attention ? made : x->made.data;
     if (status == CULM_OK) {
         status = culm_stage_backward(stage, x->o.device, &run);
+    }
+    if (kept) {
+        gnn_kept_read(input, step->stage, block->piece);
     }
     if (status == CULM_OK && step->kind == CULM_GNN_LOSS) {
         task->totals.loss += run.loss.loss;
@@ -299,17 +313,21 @@ static enum culm_status apply_pieces(struct culm_gnn_numeric *x, struct culm_gnn
     bool evaluates = step->kind == CULM_GNN_EVALUATE || step->kind == CULM_GNN_SCORE;
     int purpose = evaluates ? CULM_GNN_FOR_EVALUATION : CULM_GNN_FOR_TRAINING;
     int64_t each = x->o.model->stage_rows[purpose][step->stage], first;
+    int64_t most = culm_gnn_layout_block(x->o.layout, input->n, blocks, 0, &first);
     int64_t count = culm_gnn_layout_block(x->o.layout, input->n, blocks, b, &first);
+    int32_t pieces = (int32_t)((most + each - 1) / each), piece = b * pieces;
     const struct culm_stage_rows *last =
         blocks > 1 ? input->block_rows[purpose][step->stage][b == blocks - 1]
                    : input->rows[purpose][step->stage];
     enum culm_status status = CULM_OK;
-    for (int64_t done = 0; done < count && status == CULM_OK; done += each) {
+    for (int64_t done = 0; done < count && status == CULM_OK; done += each, piece++) {
         bool whole = count - done >= each;
         struct block block = {.first = first + done,
                               .count = whole ? each : count - done,
                               .rows = whole ? NULL : last,
-                              .begins = b == 0 && done == 0};
+                              .begins = b == 0 && done == 0,
+                              .piece = piece,
+                              .pieces = blocks * pieces};
         size_t at = (size_t)(block.first - given) * gnn_element(x);
         if (task->rows) {
             block.in = (const char *)task->rows->data + at * (size_t)border[step->stage - 1].width;

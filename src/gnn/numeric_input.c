@@ -522,6 +522,7 @@ enum culm_status gnn_take(struct culm_gnn_numeric *x, struct culm_gnn_task *task
 void gnn_drop(struct culm_gnn_numeric *x, int32_t interval) {
     struct gnn_input *input = &x->input[interval];
     gnn_spill_forget(x, input);
+    gnn_kept_drop(x, input);
     culm_blob_unref(input->packed);
     culm_blob_unref(input->own);
     for (int d = 0; d < 2; d++) {

@@ -23,6 +23,20 @@ struct gnn_in_slice {
 
 #define GNN_SLICES_KEPT 64
 
+/* Room that grows. */
+struct gnn_room {
+    void *data;
+    size_t size_bytes;
+};
+
+/* What a stage forward left for backward, piece by piece: of this epoch, these weights and rows. */
+struct gnn_kept {
+    struct culm_blob *weights, *rows;
+    int64_t epoch;
+    uint64_t there; /* a bit for each piece */
+    struct gnn_room room;
+};
+
 /* What is kept of an interval. */
 struct gnn_input {
     struct culm_blob *packed; /* what PACK gives; the arrays up to `sparse` are in it */
@@ -45,18 +59,13 @@ struct gnn_input {
     struct culm_stage_rows *rows[2][CULM_GNN_STAGES_MAX]; /* NULL: as compiled */
     /* The same of a block, and of the last one; NULL: no step of the stage streams. */
     struct culm_stage_rows *block_rows[2][CULM_GNN_STAGES_MAX][2];
+    struct gnn_kept kept[CULM_GNN_STAGES_MAX];
     /* of an owner; [transposed], one of them of an undirected graph */
     struct culm_gnn_rows gather[2];
     uint32_t *table_id[2];      /* original numbers of the table's rows; NULL: not needed */
     struct gnn_slice *slice[2]; /* [GNN_SLICES_KEPT] of its rows, for others */
     int32_t next_slice[2];
     struct gnn_in_slice *in_slice[2]; /* [intervals] of others' rows */
-};
-
-/* Room that grows. */
-struct gnn_room {
-    void *data;
-    size_t size_bytes;
 };
 
 /* What a gather is to the model. */
@@ -84,6 +93,7 @@ struct culm_gnn_numeric {
     bool measured;
     uint64_t clock;
     size_t resident, largest; /* bytes of inputs in memory; of the largest that there is */
+    size_t kept_bytes;        /* from forward to backward */
     struct gnn_room score[2]; /* attention */
     struct gnn_room wide[3];  /* rows of bf16 as f32 */
 };
@@ -91,6 +101,7 @@ struct culm_gnn_numeric {
 /* Makes room for so many bytes; what was there is gone when it grows. */
 enum culm_status gnn_room(struct culm_gnn_numeric *x, struct gnn_room *room, size_t bytes,
                           struct culm_error *error);
+void gnn_room_drop(struct culm_gnn_numeric *x, struct gnn_room *room);
 /* A blob of the executor's pool. */
 enum culm_status gnn_blob(struct culm_gnn_numeric *x, size_t bytes, struct culm_blob **ret_blob,
                           struct culm_error *error);
@@ -169,6 +180,18 @@ enum culm_status gnn_spill(struct culm_gnn_numeric *x, struct culm_gnn_task *tas
 enum culm_status gnn_spill_load(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
                                 struct gnn_input *input);
 void gnn_spill_forget(struct culm_gnn_numeric *x, struct gnn_input *input);
+
+/* numeric_kept.c: where a stage forward leaves what backward needs of a piece; NULL: nowhere. It counts
+ * once it was made. */
+void *gnn_keep(struct culm_gnn_numeric *x, const struct culm_gnn_task *task,
+               struct gnn_input *input, const struct culm_stage_info *info, int32_t piece,
+               int32_t pieces);
+void gnn_keep_made(struct gnn_input *input, int32_t stage, int32_t piece);
+/* Where that is; NULL: forward is computed again. It is read once. */
+void *gnn_kept(const struct culm_gnn_task *task, struct gnn_input *input,
+               const struct culm_stage_info *info, int32_t piece);
+void gnn_kept_read(struct gnn_input *input, int32_t stage, int32_t piece);
+void gnn_kept_drop(struct culm_gnn_numeric *x, struct gnn_input *input);
 
 /* numeric_gather.c */
 enum culm_status gnn_gather(struct culm_gnn_numeric *x, struct culm_gnn_task *task);
