@@ -491,6 +491,54 @@ struct culm_attend_backward_args {
     const struct culm_dropout *dropout;
 };
 
+/* What rows say to those that attend to them: y[n,c+2H] = dropout(t[n,c]), then <t, a> of each of H
+ * heads of c / H columns, then <t, b>. Column i of row r is kept where bit i % 32 of word
+ * r ceil(c / 32) + i / 32 of `kept` is 1. */
+struct culm_heads_forward_args {
+    struct culm_out y;
+    struct culm_in t;
+    const float *a, *b; /* [c] */
+    int64_t n, c, heads;
+    const struct culm_dropout *dropout; /* p above 0; samples = n; absent: none, and no `kept` */
+    uint32_t *kept;
+};
+/* The gradients: dt[n,c]; da[c] and db[c] = or += sums over rows. */
+struct culm_heads_backward_args {
+    struct culm_out dt;
+    float *da, *db;
+    struct culm_in dy, t; /* dy: [n,c+2H] */
+    const float *a, *b;
+    const uint32_t *kept; /* absent: all */
+    int64_t n, c, heads;
+    double p; /* of the dropout */
+    bool first;
+};
+
+/* y[n,c] = dropout(function(x + bias)) of the first c columns of rows ldx apart; `saved`, which may be
+ * absent, is the function's result where culm_function_keeps_output, else its operand; `kept` as
+ * above. */
+struct culm_hidden_forward_args {
+    struct culm_out y, saved;
+    struct culm_in x;
+    const float *bias; /* may be absent */
+    int64_t n, c, ldx;
+    enum culm_function function;
+    double alpha;
+    const struct culm_dropout *dropout;
+    uint32_t *kept;
+};
+/* dx[n,ldx], zeros behind c columns; dbias[c], which may be absent, = or += the sum over rows. */
+struct culm_hidden_backward_args {
+    struct culm_out dx;
+    float *dbias;
+    struct culm_in dy, saved;
+    const uint32_t *kept;
+    int64_t n, c, ldx;
+    enum culm_function function;
+    double alpha, p;
+    bool first;
+};
+
 /* index[n] = where each row of x[n,c] is largest: the first of equals. */
 struct culm_argmax_args {
     int32_t *index;
@@ -744,6 +792,7 @@ struct culm_digest_here_args {
     X(cross_entropy)                                                                               \
     X(spmm) X(sddmm) X(edge_softmax_forward) X(edge_softmax_backward) X(edge_sum)                  \
     X(sparse_dropout) X(edge_dropout) X(attend_forward) X(attend_backward) X(argmax)               \
+    X(heads_forward) X(heads_backward) X(hidden_forward) X(hidden_backward)                        \
     X(add) X(dropout) X(residual_dropout_forward)                                                  \
     X(activation_forward) X(activation_backward)                                                   \
     X(affine) X(accumulate) X(binary) X(spread) X(reduce) X(reduce_max_backward)                   \

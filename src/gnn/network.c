@@ -102,18 +102,33 @@ static struct culm_gnn_border all_of(int64_t width) {
     return (struct culm_gnn_border){width, width, width, width, 0, 0};
 }
 
-static int32_t activate(struct builder *b, int32_t x) {
+/* The end of a layer, of the first `width` columns: its bias, unless -1, and but for the last layer its
+ * activation and the dropout of the next. That is one operator, which counts as those that it stands
+ * for. */
+static int32_t finish(struct builder *b, int32_t l, int32_t x, int64_t width, int32_t bias) {
     static const enum culm_function of[] = {
         [CULM_GNN_RELU] = CULM_FUNCTION_RELU,
         [CULM_GNN_TANH] = CULM_FUNCTION_TANH,
         [CULM_GNN_ELU] = CULM_FUNCTION_ELU,
     };
+    const struct culm_shape shape = culm_layer_shape(b->graph, x);
+    bool wider = shape.rank == 2 && shape.dim[1] > width;
+    if (l + 1 == b->plan->layers) {
+        x = wider ? columns(b, x, 0, width) : x;
+        return bias >= 0 ? add_bias(b, x, bias) : x;
+    }
+    const int32_t inputs[] = {x, bias};
     const struct culm_attributes attributes = {.function = of[b->config->model.activation],
-                                               .alpha = 1};
-    return culm_layer_apply(b->graph, "activation", &x, 1, &attributes);
+                                               .alpha = 1,
+                                               .dropout =
+                                                   b->training ? b->config->model.dropout : 0,
+                                               .length = width,
+                                               .inference = !b->training};
+    b->graph->passed += wider + (bias >= 0) + 1;
+    return culm_layer_apply(b->graph, "hidden", inputs, 2, &attributes);
 }
 
-/* --- layers, between the dropout of their input and their activation --- */
+/* --- layers, from the dropout of their input to that of the next --- */
 
 static int32_t convolution(struct builder *b, int32_t l, int32_t x) {
     bool bias = b->config->model.bias;
@@ -125,10 +140,11 @@ static int32_t convolution(struct builder *b, int32_t l, int32_t x) {
         if (l == 0 && b->training) { /* whether ÂX is kept or not */
             x = culm_layer_dropout(b->graph, x, b->config->model.dropout);
         }
-        return multiply(b, l, "lin.weight", x, start, bias);
+        return finish(b, l, multiply(b, l, "lin.weight", x, start, bias), out_of(b, l), -1);
     }
     x = gather(b, multiply(b, l, "lin.weight", x, start, false), all_of(out_of(b, l)));
-    return bias ? add_bias(b, x, bias_of(b, l, "bias", out_of(b, l), CULM_START_ZEROS)) : x;
+    return finish(b, l, x, out_of(b, l),
+                  bias ? bias_of(b, l, "bias", out_of(b, l), CULM_START_ZEROS) : -1);
 }
 
 static int32_t mean(struct builder *b, int32_t l, int32_t x) {
@@ -141,21 +157,14 @@ static int32_t mean(struct builder *b, int32_t l, int32_t x) {
     parts[0] = columns(b, x, 0, out);
     parts[1] = columns(b, x, out, out);
     x = culm_layer_apply(b->graph, "add", parts, 2, NULL);
-    return b->config->model.bias ? add_bias(b, x, bias_of(b, l, "lin_l.bias", out, start)) : x;
+    return finish(b, l, x, out,
+                  b->config->model.bias ? bias_of(b, l, "lin_l.bias", out, start) : -1);
 }
 
-/* <T, a> of each head: [n,heads]. */
-static int32_t scores(struct builder *b, int32_t l, const char *what, int32_t t, int64_t heads,
-                      int64_t width) {
-    int64_t n = b->plan->rows_max;
-    int32_t a = param(b, l, what, (struct culm_shape){3, {1, heads, width}}, glorot(heads, width));
-    const int32_t inputs[] = {
-        culm_layer_reshape(b->graph, t, (struct culm_shape){3, {n, heads, width}}), a};
-    const struct culm_attributes times = {.function = CULM_FUNCTION_MUL};
-    const struct culm_attributes sum = {.function = CULM_FUNCTION_SUM, .axes = 1 << 2};
-    int32_t product = culm_layer_apply(b->graph, "binary", inputs, 2, &times);
-    product = culm_layer_apply(b->graph, "reduce", &product, 1, &sum);
-    return culm_layer_reshape(b->graph, product, (struct culm_shape){2, {n, heads}});
+/* What a score is made of: [1,heads,width]. */
+static int32_t attends(struct builder *b, int32_t l, const char *what, int64_t heads,
+                       int64_t width) {
+    return param(b, l, what, (struct culm_shape){3, {1, heads, width}}, glorot(heads, width));
 }
 
 static int32_t attention(struct builder *b, int32_t l, int32_t x) {
@@ -164,28 +173,30 @@ static int32_t attention(struct builder *b, int32_t l, int32_t x) {
     int64_t heads = last ? model->out_heads : model->heads, all = out_of(b, l);
     int64_t width = all / heads, n = b->plan->rows_max;
     int32_t t = multiply(b, l, "lin.weight", x, glorot(in_of(b, l), all), false);
-    int32_t source = scores(b, l, "att_src", t, heads, width);
-    int32_t target = scores(b, l, "att_dst", t, heads, width);
-    if (b->training) { /* of what is gathered, not of what scores are made of: as its authors do */
-        t = culm_layer_dropout(b->graph, t, model->dropout);
-    }
-    const int32_t parts[] = {t, source, target};
-    x = gather(b, beside(b, parts, 3),
+    int32_t source = attends(b, l, "att_src", heads, width);
+    const int32_t inputs[] = {t, source, attends(b, l, "att_dst", heads, width)};
+    /* of what is gathered, not of what scores are made of: as its authors do */
+    const struct culm_attributes attributes = {.dropout = b->training ? model->dropout : 0};
+    b->graph->passed += 8; /* as many operators make scores one by one, */
+    t = culm_layer_apply(b->graph, "heads", inputs, 3, &attributes);
+    b->graph->passed += attributes.dropout > 0; /* and one puts what came of dropout beside them */
+    x = gather(b, t,
                (struct culm_gnn_border){.width = all + 2 * heads,
                                         .sent = all + heads,
                                         .d_width = all + 4 * heads,
                                         .d_sent = all + 3 * heads,
                                         .extra = all + 3 * heads,
                                         .heads = heads});
-    x = columns(b, x, 0, all);
     if (last && heads > 1) {
+        x = columns(b, x, 0, all);
         const struct culm_attributes over = {.function = CULM_FUNCTION_MEAN, .axes = 1 << 1};
         x = culm_layer_reshape(b->graph, x, (struct culm_shape){3, {n, heads, width}});
         x = culm_layer_apply(b->graph, "reduce", &x, 1, &over);
         x = culm_layer_reshape(b->graph, x, (struct culm_shape){2, {n, width}});
     }
-    return model->bias ? add_bias(b, x, bias_of(b, l, "bias", last ? width : all, CULM_START_ZEROS))
-                       : x;
+    int64_t columns = last ? width : all;
+    return finish(b, l, x, columns,
+                  model->bias ? bias_of(b, l, "bias", columns, CULM_START_ZEROS) : -1);
 }
 
 enum culm_status culm_gnn_network_build(const struct culm_gnn_config *config,
@@ -203,13 +214,11 @@ enum culm_status culm_gnn_network_build(const struct culm_gnn_config *config,
     int32_t label = training ? culm_graph_field(graph, "label", CULM_I32, &labels) : -1;
     for (int32_t l = 0; l < plan->layers; l++) {
         bool of_features =
-            l == 0 &&
-            (plan->sparse || (config->model.arch == CULM_GNN_GCN && !plan->multiply_first[0]));
-        if (training && !of_features) {
+            plan->sparse || (config->model.arch == CULM_GNN_GCN && !plan->multiply_first[0]);
+        if (training && l == 0 && !of_features) { /* of others, layers are finished with it */
             x = culm_layer_dropout(graph, x, config->model.dropout);
         }
         x = layer[config->model.arch](&b, l, x);
-        x = l + 1 < plan->layers ? activate(&b, x) : x;
     }
     if (training) {
         const int32_t inputs[] = {x, label};

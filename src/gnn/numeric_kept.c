@@ -34,8 +34,7 @@ void *gnn_keep(struct culm_gnn_numeric *x, const struct culm_gnn_task *task,
         return NULL; /* a block of rows is not what backward will be given */
     }
     if (!kept->room.data) {
-        if (bytes > KEPT_MOST - x->kept_bytes ||
-            gnn_room(x, &kept->room, bytes, NULL) != CULM_OK) {
+        if (bytes > KEPT_MOST - x->kept_bytes || gnn_room(x, &kept->room, bytes, NULL) != CULM_OK) {
             return NULL;
         }
         x->kept_bytes += bytes;

@@ -229,8 +229,9 @@ int32_t culm_graph_apply(struct culm_graph *graph, const char *op, const int32_t
     if (graph->error.status != CULM_OK) {
         return -1;
     }
-    struct culm_node_desc node = {
-        .op = culm_op_find(op), .operator_id = graph->node_count, .block = graph->block};
+    struct culm_node_desc node = {.op = culm_op_find(op),
+                                  .operator_id = graph->node_count + graph->passed,
+                                  .block = graph->block};
     if (!node.op || node.op->inputs != count || !node.op->infer) {
         culm_error_set(&graph->error, CULM_ERR_INTERNAL, "no operator '%s' with %d inputs", op,
                        count);

@@ -135,8 +135,11 @@ struct culm_graph {
     int32_t field_count, field_capacity;
     struct culm_output *output;
     int32_t output_count, output_capacity;
-    int32_t block;           /* of the nodes added next; the builder's to set, rising */
-    int32_t blocks;          /* how many there are */
+    int32_t block;  /* of the nodes added next; the builder's to set, rising */
+    int32_t blocks; /* how many there are */
+    /* Numbers of operators that no node has: those that one operator does the work of. A builder adds to
+     * it so that what follows, and its dropout, is numbered as if they were there. */
+    int32_t passed;
     struct culm_error error; /* the first that building met; later calls do nothing */
 };
 

@@ -52,6 +52,11 @@
  *                   a negative target is ignored                  loss_only
  * squared_error     x[..,C] wanted[..,C] weight? -> dx            loss_only
  *                   the weight is spread over x
+ * heads             t[n,C] a[1,H,C/H] b[1,H,C/H] -> y[n,C+2H] = dropout(t) | <t,a> | <t,b>, kept
+ *                                                                 dropout
+ * hidden            x[n,W] b?[C] -> y[n,C] = dropout(function(x + b)) of C columns, saved, kept
+ *                                                                 function alpha dropout, length: C
+ *                                                                 inference: without `saved`
  *
  * Thread: the table is constant.
  */
@@ -166,7 +171,7 @@ enum culm_status culm_shape_error(const struct culm_graph *graph, const struct c
     X(pad) X(pad_grad) X(resize) X(resize_grad) X(binary) X(binary_grad_a) X(binary_grad_b)        \
     X(reduce) X(reduce_grad) X(softmax) X(softmax_grad)                                            \
     X(matmul) X(matmul_grad_a) X(matmul_grad_b) X(sparse_linear) X(sparse_linear_grad)             \
-    X(squared_error)
+    X(squared_error) X(heads) X(heads_grad) X(hidden) X(hidden_grad)
 /* clang-format on */
 
 #define CULM_OP_DECLARE(name) extern const struct culm_op culm_op_##name;

@@ -18,6 +18,8 @@ static const struct culm_onnx_row rows[] = {
     {&culm_op_dropout,              culm_onnx_write_dropout,           culm_onnx_build_pointwise},
     {&culm_op_embedding,            culm_onnx_write_embedding,         NULL},
     {&culm_op_gather_rows,          culm_onnx_write_gather_rows,       culm_onnx_build_gather_rows},
+    {&culm_op_heads,                NULL,                              NULL},
+    {&culm_op_hidden,               NULL,                              NULL},
     {&culm_op_layernorm,            culm_onnx_write_layernorm,         culm_onnx_build_layernorm},
     {&culm_op_linear,               culm_onnx_write_linear,            culm_onnx_build_linear},
     {&culm_op_lookup,               culm_onnx_write_lookup,            culm_onnx_build_lookup},

@@ -7,16 +7,17 @@
  * pieces of RUN elements, folded by halves. Where the results are too few to keep threads busy, the
  * reduced elements are cut into fixed blocks whose results are put together in order.
  */
+#include "device/cpu/columns.h"
 #include "device/cpu/dots.h"
 #include "device/cpu/functions.h"
 #include "device/cpu/variant.h"
 
 #include <assert.h>
 
-#define STRIP 512 /* columns that a tile adds up; a multiple of LANES */
-#define PIECE 256 /* rows */
-#define RUN 4096  /* elements; a multiple of LANES */
-#define BLOCKS 64
+#define STRIP COLUMN_STRIP
+#define PIECE COLUMN_PIECE
+#define RUN 4096 /* elements; a multiple of LANES */
+#define BLOCKS COLUMN_BLOCKS
 
 struct reduce {
     struct culm_out y;
@@ -229,11 +230,9 @@ static void reduce(struct culm_cpu *cpu, struct reduce *s, const struct culm_sha
         s->tile_results = at_least(at_least(1, 8192 / each), ceil_div(s->results, 1 << 20));
         tiles = ceil_div(s->results, s->tile_results);
     }
-    int64_t least = s->columns ? 64 : 1;
-    s->blocks = tiles >= BLOCKS ? 1 : at_least(1, at_most(BLOCKS, s->terms / least));
-    s->blocks = at_least(1, at_most(s->blocks, SHARED_FLOATS / s->results));
-    s->block = ceil_div(s->terms, s->blocks);
-    s->blocks = ceil_div(s->terms, s->block);
+    struct column_blocks cut = blocks_of(tiles, s->results, s->terms, s->columns ? 64 : 1);
+    s->blocks = cut.count;
+    s->block = cut.terms;
     s->partial = s->blocks > 1 ? cpu_shared(cpu) : NULL;
     assert(tiles * s->blocks < 1 << 24);
     culm_cpu_run(cpu, tiles * s->blocks, s->columns ? columns_tile : rows_tile, s);

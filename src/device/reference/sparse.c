@@ -1,6 +1,7 @@
 /* The reference device: graphs and sparse matrices. */
 #include "device/reference/internal.h"
 #include "tensor/reference_sparse.h"
+#include "tensor/reference_vision.h"
 
 #include "base/rng.h"
 
@@ -166,3 +167,109 @@ KERNEL(attend_backward) {
 }
 
 KERNEL(argmax) { culm_ref_argmax(a->index, culm_reference_get(r, a->x, a->n * a->c), a->n, a->c); }
+
+/* --- rows of a layer --- */
+
+static int64_t kept_words(int64_t c) { return (c + 31) / 32; }
+
+static bool keeps(const uint32_t *kept, int64_t c, int64_t row, int64_t column) {
+    return !kept || (kept[row * kept_words(c) + column / 32] >> column % 32 & 1);
+}
+
+static void keep(uint32_t *kept, const struct culm_dropout *dropout, int64_t n, int64_t c) {
+    for (int64_t i = 0; i < n * kept_words(c) && dropout; i++) {
+        kept[i] = 0;
+    }
+    for (int64_t i = 0; i < n * c && dropout; i++) {
+        bool drops = culm_dropout_drops(dropout, i / c, i % c);
+        kept[i / c * kept_words(c) + i % c / 32] |= (uint32_t)!drops << i % c % 32;
+    }
+}
+
+KERNEL(heads_forward) {
+    int64_t width = a->c / a->heads, row = a->c + 2 * a->heads;
+    const float *all = culm_reference_get(r, a->t, a->n * a->c);
+    float *made = culm_reference_put(r, a->y, a->n * row);
+    keep(a->kept, a->dropout, a->n, a->c);
+    for (int64_t i = 0; i < a->n; i++) {
+        const float *t = all + i * a->c;
+        float *y = made + i * row;
+        for (int64_t k = 0; k < a->c; k++) {
+            double scale = a->dropout ? 1 / (1 - a->dropout->p) : 1;
+            bool kept = keeps(a->dropout ? a->kept : NULL, a->c, i, k);
+            y[k] = kept ? (float)((double)t[k] * scale) : 0;
+        }
+        for (int64_t h = 0; h < 2 * a->heads; h++) {
+            const float *by = h < a->heads ? a->a : a->b;
+            double sum = 0;
+            for (int64_t k = h % a->heads * width; k < (h % a->heads + 1) * width; k++) {
+                sum += (double)t[k] * (double)by[k];
+            }
+            y[a->c + h] = (float)sum;
+        }
+    }
+}
+
+KERNEL(heads_backward) {
+    int64_t width = a->c / a->heads, row = a->c + 2 * a->heads;
+    const float *t = culm_reference_get(r, a->t, a->n * a->c);
+    const float *all = culm_reference_get(r, a->dy, a->n * row);
+    float *dt = culm_reference_put(r, a->dt, a->n * a->c);
+    for (int64_t k = 0; k < a->c; k++) {
+        double da = a->first ? 0 : (double)a->da[k], db = a->first ? 0 : (double)a->db[k];
+        for (int64_t i = 0; i < a->n; i++) {
+            const float *dy = all + i * row;
+            double to_a = (double)dy[a->c + k / width];
+            double to_b = (double)dy[a->c + a->heads + k / width];
+            double d = keeps(a->kept, a->c, i, k) ? (double)dy[k] / (a->kept ? 1 - a->p : 1) : 0;
+            da += to_a * (double)t[i * a->c + k];
+            db += to_b * (double)t[i * a->c + k];
+            dt[i * a->c + k] = (float)(d + to_a * (double)a->a[k] + to_b * (double)a->b[k]);
+        }
+        a->da[k] = (float)da;
+        a->db[k] = (float)db;
+    }
+}
+
+KERNEL(hidden_forward) {
+    bool result = culm_function_keeps_output(a->function, a->alpha);
+    const float *all = culm_reference_get(r, a->x, (a->n - 1) * a->ldx + a->c);
+    float *made = culm_reference_put(r, a->y, a->n * a->c);
+    float *saved = culm_reference_put(r, a->saved, a->n * a->c);
+    keep(a->kept, a->dropout, a->n, a->c);
+    for (int64_t i = 0; i < a->n * a->c; i++) {
+        int64_t row = i / a->c, k = i % a->c;
+        float x = all[row * a->ldx + k] + (a->bias ? a->bias[k] : 0), y;
+        double scale = a->dropout ? 1 / (1 - a->dropout->p) : 1;
+        culm_ref_activation_forward(&y, &x, 1, a->function, a->alpha);
+        if (saved) {
+            saved[i] = result ? y : x;
+        }
+        bool kept = keeps(a->dropout ? a->kept : NULL, a->c, row, k);
+        made[i] = kept ? (float)((double)y * scale) : 0;
+    }
+}
+
+KERNEL(hidden_backward) {
+    const float *dy = culm_reference_get(r, a->dy, a->n * a->c);
+    const float *saved = culm_reference_get(r, a->saved, a->n * a->c);
+    float *made = culm_reference_put(r, a->dx, a->n * a->ldx);
+    for (int64_t k = 0; k < a->ldx; k++) {
+        double sum = a->first || !a->dbias || k >= a->c ? 0 : (double)a->dbias[k];
+        for (int64_t i = 0; i < a->n; i++) {
+            float d = 0, dx = 0;
+            if (k < a->c && keeps(a->kept, a->c, i, k)) {
+                d = (float)((double)dy[i * a->c + k] / (a->kept ? 1 - a->p : 1));
+            }
+            if (k < a->c) {
+                culm_ref_activation_backward(&dx, &d, &saved[i * a->c + k], 1, a->function,
+                                             a->alpha);
+            }
+            made[i * a->ldx + k] = dx;
+            sum += (double)dx;
+        }
+        if (a->dbias && k < a->c) {
+            a->dbias[k] = (float)sum;
+        }
+    }
+}

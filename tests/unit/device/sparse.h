@@ -76,5 +76,8 @@ void test_sparse_dropout(void **state);
 void test_edge_dropout(void **state);
 void test_attend(void **state);
 void test_argmax(void **state);
+/* sparse_rows.c */
+void test_heads(void **state);
+void test_hidden(void **state);
 
 #endif

@@ -233,6 +233,23 @@ static int32_t net_of_squared_error(struct net *net, int32_t x) {
     return apply(net, "squared_error", in, 3, NULL) < 0 ? -1 : x;
 }
 
+/* Of rows [2,24]. */
+static int32_t rows(struct net *net, int32_t x) {
+    return one(net, "reshape", smooth(net, x),
+               &(struct culm_attributes){.dims = {BATCH, CONTEXT * WIDTH}});
+}
+static int32_t net_of_heads(struct net *net, int32_t x) {
+    const struct culm_shape heads = {3, {1, 3, 8}};
+    const int32_t in[] = {rows(net, x), param(net, heads), param(net, heads)};
+    return apply(net, "heads", in, 3, &(struct culm_attributes){.dropout = 0.25});
+}
+static int32_t net_of_hidden(struct net *net, int32_t x) {
+    const int32_t in[] = {rows(net, x), param(net, (struct culm_shape){1, {19}})};
+    return apply(net, "hidden", in, 2,
+                 &(struct culm_attributes){
+                     .function = CULM_FUNCTION_ELU, .alpha = 1, .dropout = 0.25, .length = 19});
+}
+
 static const struct {
     const char *op;
     int32_t (*build)(struct net *net, int32_t x);
@@ -269,6 +286,8 @@ static const struct {
     {"batchnorm", net_of_batchnorm},
     {"cross_entropy", net_of_linear},
     {"squared_error", net_of_squared_error},
+    {"heads", net_of_heads},
+    {"hidden", net_of_hidden},
 };
 
 static bool build(struct net *net, const char *op) {

@@ -9,6 +9,7 @@
 #include "tensor/reference_sparse.h"
 #include "tensor/reference_vision.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -539,12 +540,72 @@ static void avgpool_grad(const struct culm_operands *o) {
     culm_ref_avgpool_backward(OUT(0), IN(0), &window);
 }
 
+/* A bit for each element of [n,c]. */
+static void keep(const struct culm_operands *o, uint32_t *kept, int64_t n, int64_t c) {
+    int64_t words = (c + 31) / 32;
+    memset(kept, 0, (size_t)(n * words) * sizeof *kept);
+    for (int64_t i = 0; i < n * c; i++) {
+        uint32_t bit = !culm_dropout_drops(&o->dropout, i / c, i % c);
+        kept[i / c * words + i % c / 32] |= bit << i % c % 32;
+    }
+}
+static float left(const struct culm_operands *o, const uint32_t *kept, int64_t c, int64_t i,
+                  float x) {
+    uint32_t word = kept[i / c * ((c + 31) / 32) + i % c / 32];
+    return word >> i % c % 32 & 1 ? (float)((double)x / (1 - o->dropout.p)) : 0;
+}
+static void heads(const struct culm_operands *o) {
+    int64_t n = in_shape(o, 0)->dim[0], c = in_shape(o, 0)->dim[1];
+    int64_t h = in_shape(o, 1)->dim[1], width = c / h, row = c + 2 * h;
+    keep(o, o->output[1], n, c);
+    for (int64_t i = 0; i < n * c; i++) {
+        float *y = OUT(0) + i / c * row, *score = y + c + i % c / width;
+        y[i % c] = left(o, o->output[1], c, i, IN(0)[i]);
+        score[0] = (i % width ? score[0] : 0) + IN(0)[i] * IN(1)[i % c];
+        score[h] = (i % width ? score[h] : 0) + IN(0)[i] * IN(2)[i % c];
+    }
+}
+static void heads_grad(const struct culm_operands *o) {
+    int64_t n = in_shape(o, 0)->dim[0], c = in_shape(o, 0)->dim[1];
+    int64_t h = in_shape(o, 1)->dim[1], width = c / h, row = c + 2 * h;
+    for (int64_t i = 0; i < n * c; i++) {
+        const float *dy = IN(3) + i / c * row, *score = dy + c + i % c / width;
+        OUT(0)
+        [i] = left(o, o->input[4], c, i, dy[i % c]) + score[0] * IN(1)[i % c] +
+              score[h] * IN(2)[i % c];
+        o->use[0][i % c] = (i < c ? 0 : o->use[0][i % c]) + score[0] * IN(0)[i];
+        o->use[1][i % c] = (i < c ? 0 : o->use[1][i % c]) + score[h] * IN(0)[i];
+    }
+}
+static void hidden(const struct culm_operands *o) { /* ELU */
+    int64_t n = out_shape(o, 0)->dim[0], c = out_shape(o, 0)->dim[1], w = in_shape(o, 0)->dim[1];
+    keep(o, o->output[2], n, c);
+    for (int64_t i = 0; i < n * c; i++) {
+        float x = IN(0)[i / c * w + i % c] + IN(1)[i % c];
+        OUT(1)[i] = x > 0 ? x : expm1f(x);
+        OUT(0)[i] = left(o, o->output[2], c, i, OUT(1)[i]);
+    }
+}
+static void hidden_grad(const struct culm_operands *o) {
+    int64_t n = in_shape(o, 0)->dim[0], c = in_shape(o, 0)->dim[1], w = out_shape(o, 0)->dim[1];
+    memset(OUT(0), 0, (size_t)(n * w) * sizeof(float));
+    for (int64_t i = 0; i < n * c; i++) {
+        float y = IN(1)[i], d = left(o, o->input[2], c, i, IN(0)[i]) * (y > 0 ? 1 : y + 1);
+        OUT(0)[i / c * w + i % c] = d;
+        o->use[0][i % c] = (i < c ? 0 : o->use[0][i % c]) + d;
+    }
+}
+
 const struct support_reference support_references[] = {
     {&culm_op_linear, linear},
     {&culm_op_linear_grad_input, linear_input},
     {&culm_op_linear_grad_weight, linear_weight},
     {&culm_op_sparse_linear, sparse_linear},
     {&culm_op_sparse_linear_grad, sparse_linear_grad},
+    {&culm_op_heads, heads},
+    {&culm_op_heads_grad, heads_grad},
+    {&culm_op_hidden, hidden},
+    {&culm_op_hidden_grad, hidden_grad},
     {&culm_op_conv, conv},
     {&culm_op_conv_grad_data, conv_data},
     {&culm_op_conv_grad_weight, conv_weight},

@@ -28,7 +28,9 @@ void test_sequence_shape_errors(void **state);
 void test_sparse_linear(void **state);
 void test_sparse_linear_bits(void **state);
 void test_sparse_linear_adds(void **state);
+void test_rows_of_layers(void **state);
 void test_sparse_refusals(void **state);
+void test_row_refusals(void **state);
 void test_sample_ids(void **state);
 
 /* vision.c */

@@ -139,6 +139,44 @@ void test_sparse_linear_adds(void **state) {
     }
 }
 
+/* --- rows of a layer --- */
+
+static int32_t param_of(struct net *net, const char *name, struct culm_shape shape) {
+    return culm_graph_param(net->graph, name, &shape, CULM_INIT_NORMAL, 0.5, false);
+}
+
+/* Both operators, one behind the other: all columns but one of what heads make, and a bias. */
+static void build_rows(struct net *net, enum culm_function function, bool bias, double dropout) {
+    int32_t x = net_begin(net, BATCH, CONTEXT, WIDTH, 5);
+    const struct culm_shape heads = {3, {1, 2, OUT / 2}};
+    x = culm_graph_apply(net->graph, "reshape", &x, 1,
+                         &(struct culm_attributes){.dims = {BATCH, OUT}});
+    const int32_t in[] = {net_linear(net, x, OUT), param_of(net, "from", heads),
+                          param_of(net, "to", heads)};
+    x = culm_graph_apply(net->graph, "heads", in, 3, &(struct culm_attributes){.dropout = dropout});
+    const int32_t behind[] = {x,
+                              bias ? param_of(net, "bias", (struct culm_shape){1, {OUT + 3}}) : -1};
+    x = culm_graph_apply(
+        net->graph, "hidden", behind, 2,
+        &(struct culm_attributes){
+            .function = function, .alpha = 1, .dropout = dropout, .length = OUT + 3});
+    x = net_linear(net, x, OUT);
+    x = culm_graph_apply(net->graph, "reshape", &x, 1,
+                         &(struct culm_attributes){.dims = {BATCH, CONTEXT, WIDTH}});
+    net_end(net, x, -1, CHECK_SEED);
+}
+
+void test_rows_of_layers(void **state) {
+    static const enum culm_function functions[] = {CULM_FUNCTION_ELU, CULM_FUNCTION_TANH,
+                                                   CULM_FUNCTION_GELU_TANH};
+    (void)state;
+    for (int i = 0; i < 12; i++) {
+        struct net net;
+        build_rows(&net, functions[i % 3], i / 3 % 2, i / 6 ? 0.4 : 0);
+        check_gradients(&net);
+    }
+}
+
 static void refuse(struct net *net, const char *op, const int32_t *in, int32_t count,
                    const char *what) {
     struct culm_error error;
@@ -166,6 +204,31 @@ void test_sparse_refusals(void **state) {
         case 1: refuse(&net, "sparse_linear", dense, 2, "needs sparse rows as input 1"); break;
         case 2: refuse(&net, "sparse_linear", narrow, 2, "[4,6] and [5,3]"); break;
         default: refuse(&net, "add", both, 2, "takes no sparse rows"); break;
+        }
+    }
+}
+
+void test_row_refusals(void **state) {
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        struct net net;
+        int32_t x = net_begin(&net, BATCH, CONTEXT, WIDTH, 5);
+        int32_t flat = culm_graph_apply(net.graph, "reshape", &x, 1,
+                                        &(struct culm_attributes){.dims = {BATCH, OUT}});
+        const struct culm_shape three = {3, {1, 2, 3}}, four = {3, {1, 2, 2}};
+        int32_t a = param_of(&net, "a", three), b = param_of(&net, "b", four);
+        const int32_t plain[] = {flat, flat, flat}, unlike[] = {flat, b, b};
+        const int32_t wide[] = {flat, -1}, biased[] = {flat, net_param(&net, 1, OUT, 0)};
+        (void)a;
+        switch (i) {
+        case 0: refuse(&net, "heads", plain, 3, "two parameters [1,H,C/H]"); break;
+        case 1: refuse(&net, "heads", unlike, 3, "heads do not share out the columns"); break;
+        case 2: refuse(&net, "hidden", wide, 2, "there are no so many columns"); break;
+        default:
+            assert_int_equal(culm_graph_apply(net.graph, "hidden", biased, 2,
+                                              &(struct culm_attributes){.length = OUT - 1}),
+                             -1);
+            refuse(&net, "hidden", biased, 2, "the bias has another length");
         }
     }
 }
