@@ -591,8 +591,7 @@ static enum culm_status find_kin(struct ties *t, struct culm_error *error) {
         t->kin[k] = k;
         for (int32_t l = 0; l < s->models[k]->layers.count; l++) {
             const int32_t a = t->kin[k];
-            const int32_t b =
-                t->kin[culm_share_holder(s->share, (struct culm_member){k, l}).model];
+            const int32_t b = t->kin[culm_share_holder(s->share, (struct culm_member){k, l}).model];
             for (int32_t m = 0; m <= k; m++) {
                 t->kin[m] = t->kin[m] == a || t->kin[m] == b ? (a < b ? a : b) : t->kin[m];
             }

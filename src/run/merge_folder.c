@@ -1,0 +1,151 @@
+/* The folder of a merge: begun, taken up again, taken back. */
+#include "run/merge_internal.h"
+
+#include "run/merge_kept.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum culm_status culm_merging_same_workload(struct culm_merging *m, struct culm_error *error) {
+    char path[CULM_PATH_MAX];
+    struct culm_workload before;
+    struct culm_config_difference d;
+    enum culm_status status = culm_path_format(path, error, "%s/config.yaml", m->options.dir);
+    if (status == CULM_OK) {
+        status = culm_workload_load(path, NULL, 0, &before, error);
+    }
+    if (status != CULM_OK) {
+        return status;
+    }
+    if (culm_config_differ(&culm_workload_table, &before, &m->workload, CULM_CONFIG_RESUMABLE,
+                           &d)) {
+        status = culm_error_set(error, CULM_ERR_CONFIG,
+                                "'%s' was begun with %s: %s, and --resume goes on with the same, "
+                                "not with %s",
+                                m->options.dir, d.key, d.a, d.b);
+    }
+    m->other_frames = !culm_workload_same_frames(&before, &m->workload);
+    culm_workload_release(&before);
+    return status;
+}
+
+/* Where rounds by other frames began: DIR/after, which is not there while there were no others. */
+static enum culm_status read_after(struct culm_merging *m, struct culm_error *error) {
+    char path[CULM_PATH_MAX], *text = NULL, *end = NULL;
+    size_t len;
+    enum culm_status status = culm_path_format(path, error, "%s/after", m->options.dir);
+    if (status == CULM_OK) {
+        status = culm_file_read(NULL, path, 64, &text, &len, error);
+    }
+    if (status == CULM_OK) {
+        m->after = strtoll(text, &end, 10);
+        if (end == text || strcmp(end, "\n") != 0 || m->after < 0 || m->after > INT32_MAX / 2) {
+            status =
+                culm_error_set(error, CULM_ERR_FORMAT,
+                               "'%s': not the number of a round; copy the package again", path);
+        }
+    }
+    free(text);
+    return status == CULM_ERR_NOT_FOUND ? CULM_OK : status;
+}
+
+/* Other frames: rounds go on from the one that counts, and nothing is left of the search by the others. */
+static enum culm_status write_after(struct culm_merging *m, struct culm_error *error) {
+    char path[CULM_PATH_MAX], text[32];
+    int len = snprintf(text, sizeof text, "%" PRId64 "\n", m->after);
+    enum culm_status status = culm_path_format(path, error, "%s/after", m->options.dir);
+    if (status == CULM_OK) {
+        status = culm_file_replace(NULL, path, text, (size_t)len, error);
+    }
+    return status == CULM_OK ? culm_merge_kept_forget(m->options.dir, error) : status;
+}
+
+/* A model whose file has changed since is another one: its numbers are not those of the package. */
+static enum culm_status same_models(const struct culm_merging *m,
+                                    const struct culm_package_round *round,
+                                    struct culm_error *error) {
+    for (size_t q = 0; q < m->workload.query_count; q++) {
+        const struct culm_query_config *query = &m->workload.queries[q];
+        int32_t there = culm_package_query_find(round, query->name);
+        if (there < 0 || strcmp(round->query[there].identity, m->in.identity[m->in.model_of[q]])) {
+            return culm_error_set(error, CULM_ERR_CONFIG,
+                                  "query '%s': '%s' has other weights than when '%s' was begun; "
+                                  "put them back, or choose another --out",
+                                  query->name, query->model, m->options.dir);
+        }
+    }
+    return CULM_OK;
+}
+
+/* Finds the round that counts, and from which on rounds are of these frames. */
+static enum culm_status find_rounds(struct culm_merging *m, struct culm_error *error) {
+    struct culm_package_round round;
+    struct culm_error none = {0};
+    enum culm_status status = CULM_OK;
+    if (!m->options.resume) {
+        return CULM_OK;
+    }
+    if (culm_package_open(m->options.dir, &round, &none) == CULM_OK) {
+        m->have = round.number;
+        m->have_measured = round.query_count > 0 && round.query[0].merged >= 0;
+        status = same_models(m, &round, error);
+        culm_package_round_release(&round);
+    }
+    if (status != CULM_OK) {
+        return status;
+    }
+    if (m->other_frames) {
+        m->after = m->have > 0 ? m->have : 0;
+        return CULM_OK;
+    }
+    return read_after(m, error);
+}
+
+static enum culm_status write_config(struct culm_merging *m, struct culm_error *error) {
+    char *text = culm_config_dump_text(&culm_workload_table, &m->workload);
+    enum culm_status status =
+        text ? culm_rundir_begin(&m->dir, text, error) : culm_merging_no_memory(error);
+    free(text);
+    return status;
+}
+
+enum culm_status culm_merging_claim(struct culm_merging *m, struct culm_error *error) {
+    char path[CULM_PATH_MAX];
+    enum culm_status status = culm_rundir_claim(m->options.dir, m->options.resume, &m->dir, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    m->claimed = true;
+    if (!(status = find_rounds(m, error)) && !m->options.resume) {
+        status = write_config(m, error);
+    }
+    if (status == CULM_OK && !(status = culm_package_make(NULL, m->options.dir, error)) &&
+        !(status = culm_path_format(path, error, "%s/events.jsonl", m->options.dir))) {
+        status = culm_sink_jsonl_open(path, &m->log, error);
+    }
+    return status;
+}
+
+/* config.yaml last: till then the frames are other ones. */
+enum culm_status culm_merging_begin(struct culm_merging *m, struct culm_error *error) {
+    enum culm_status status = CULM_OK;
+    if (m->options.resume && m->other_frames) {
+        status = write_after(m, error);
+    }
+    return status == CULM_OK && m->options.resume ? write_config(m, error) : status;
+}
+
+void culm_merging_take_back(struct culm_merging *m) {
+    static const char *const folders[] = {"tensors", "rounds"};
+    char path[CULM_PATH_MAX];
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        if (culm_path_format(path, NULL, "%s/%s", m->options.dir, folders[i]) == CULM_OK) {
+            (void)rmdir(path);
+        }
+    }
+    culm_rundir_take_back(&m->dir);
+    m->claimed = false;
+}

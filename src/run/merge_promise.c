@@ -1,0 +1,131 @@
+/* The end of a merge: what was promised, on frames that it has not seen. */
+#include "run/merge_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static enum culm_status measure(struct culm_merging *m, size_t q, struct culm_merging_measured *to,
+                                bool originals, struct culm_error *error) {
+    const struct culm_merge_frames *held = &m->in.set[m->in.set_of[q]].part[CULM_MERGE_HELD];
+    struct culm_merge_model *model = m->models[m->in.model_of[q]];
+    enum culm_status status = CULM_OK;
+    if (originals) {
+        to->wanted[q] = calloc((size_t)held->count + 1, sizeof **to->wanted);
+        status = to->wanted[q]
+                     ? culm_judge_answer(&m->judge[q], model->original, held, to->wanted[q], error)
+                     : culm_merging_no_memory(error);
+    }
+    return status == CULM_OK
+               ? culm_judge_now(&m->judge[q], originals ? model->original : model->value, held,
+                                to->wanted[q], originals ? &to->original[q] : &to->merged[q], error)
+               : status;
+}
+
+/* What the edge compares with where nobody tells it what is right. */
+static enum culm_status measure_agreement(struct culm_merging *m, size_t q,
+                                          struct culm_merging_measured *to,
+                                          struct culm_error *error) {
+    struct culm_merge_frames held = m->in.set[m->in.set_of[q]].part[CULM_MERGE_HELD];
+    to->agreed[q] = to->merged[q];
+    if (!held.label && !held.right) {
+        return CULM_OK; /* it is the same */
+    }
+    held.label = NULL;
+    held.right = NULL;
+    return culm_judge_now(&m->judge[q], m->models[m->in.model_of[q]]->value, &held, to->wanted[q],
+                          &to->agreed[q], error);
+}
+
+/* Which models miss a target on what was held out go back to their own numbers. */
+static enum culm_status keep_promise(struct culm_merging *m, struct culm_merging_measured *to,
+                                     struct culm_error *error) {
+    enum culm_status status = CULM_OK;
+    for (size_t q = 0; q < m->workload.query_count && status == CULM_OK; q++) {
+        if (!(status = measure(m, q, to, true, error))) {
+            status = measure(m, q, to, false, error);
+        }
+    }
+    for (size_t q = 0; q < m->workload.query_count && status == CULM_OK; q++) {
+        const struct culm_query_config *config = &m->workload.queries[q];
+        const struct culm_accuracy *accuracy = m->judge[q].accuracy;
+        bool nothing = culm_accuracy_wanted(accuracy) == 0 || to->original[q] <= 0;
+        bool ok = !nothing && to->merged[q] >= config->target * to->original[q];
+        if (!ok && (!nothing || culm_share_any(&m->share, m->in.model_of[q])) &&
+            m->workload.merge.method != CULM_MERGE_MAX) {
+            char text[256];
+            if (nothing) {
+                snprintf(text, sizeof text,
+                         "query '%s': the original finds nothing in the frames that merging has "
+                         "not seen, so it ships unmerged",
+                         config->name);
+            } else {
+                snprintf(
+                    text, sizeof text,
+                    "query '%s': %.4f of %.4f on frames that merging has not seen, so it ships "
+                    "unmerged",
+                    config->name, to->merged[q], to->original[q]);
+            }
+            culm_merging_warn(m, text);
+            culm_share_leave(&m->share, m->in.model_of[q]);
+        }
+    }
+    for (int32_t k = 0; k < m->in.models && status == CULM_OK; k++) {
+        if (!culm_share_any(&m->share, k)) {
+            culm_merge_model_revert(m->models[k]);
+        }
+    }
+    for (size_t q = 0; q < m->workload.query_count && status == CULM_OK; q++) {
+        status = measure(m, q, to, false, error);
+        status = status ? status : measure_agreement(m, q, to, error);
+    }
+    return status;
+}
+
+enum culm_status culm_merging_finish(struct culm_merging *m, struct culm_error *error) {
+    size_t count = m->workload.query_count;
+    struct culm_merging_measured to = {.original = calloc(count + 1, sizeof *to.original),
+                                       .merged = calloc(count + 1, sizeof *to.merged),
+                                       .agreed = calloc(count + 1, sizeof *to.agreed),
+                                       .wanted = calloc(count + 1, sizeof *to.wanted)};
+    enum culm_status status = to.original && to.merged && to.agreed && to.wanted
+                                  ? keep_promise(m, &to, error)
+                                  : culm_merging_no_memory(error);
+    uint64_t written;
+    int64_t number = m->shipped + 1;
+    if (number <= m->have && !m->have_measured) { /* fewer rounds than before it was stopped */
+        number = m->have + 1;
+    }
+    if (status == CULM_OK) {
+        status = culm_merging_publish(m, number, &to, &written, error);
+    }
+    if (status == CULM_OK) {
+        int64_t total = m->share.match.total_bytes, saved = culm_share_saved(&m->share);
+        json_t *queries = json_array();
+        for (size_t q = 0; q < count; q++) {
+            json_array_append_new(queries,
+                                  json_pack("{s:s, s:f, s:f, s:f, s:f}", "query",
+                                            m->workload.queries[q].name, "original", to.original[q],
+                                            "merged", to.merged[q], "agreement", to.agreed[q],
+                                            "target", m->workload.queries[q].target));
+        }
+        culm_merging_event(
+            m, "done",
+            json_pack("{s:I, s:I, s:f, s:I, s:I, s:f, s:o}", "bytes", (json_int_t)total,
+                      "distinct_bytes", (json_int_t)(total - saved), "saved",
+                      total > 0 ? (double)saved / (double)total : 0.0, "possible_bytes",
+                      (json_int_t)m->share.match.saved_bytes, "round", (json_int_t)m->shipped,
+                      "cpu_s", culm_merging_cpu_s(), "queries", queries));
+    }
+    for (size_t q = 0; q < count && to.wanted; q++) {
+        const struct culm_merge_frames *held = &m->in.set[m->in.set_of[q]].part[CULM_MERGE_HELD];
+        for (int64_t i = 0; i < held->count && to.wanted[q]; i++) {
+            culm_answer_release(&to.wanted[q][i]);
+        }
+        free(to.wanted[q]);
+    }
+    free(to.original);
+    free(to.merged);
+    free(to.agreed);
+    free(to.wanted);
+    return status;
+}
