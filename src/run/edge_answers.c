@@ -30,17 +30,21 @@ static enum culm_status take(const struct culm_edge_catalog *catalog, int32_t f,
                              struct culm_edge_taken *taken, struct culm_error *error) {
     struct culm_feed *feed = NULL;
     enum culm_status status = open_feed(catalog, f, NULL, &feed, error);
-    int64_t count = 0;
+    int64_t count = 0, known = -1;
     double fps = catalog->workload.feeds[f].fps;
     if (status == CULM_OK && culm_feed_kind(feed) == CULM_FEED_FFMPEG) {
         taken->rate = fps > 0 ? fps : CULM_EDGE_OWN_FPS;
     }
-    status = status ? status : culm_feed_count_whole(feed, NULL, &count, error);
+    if (status == CULM_OK) {
+        known = culm_feed_count(feed);
+        status = culm_feed_count_whole(feed, NULL, &count, error);
+    }
     culm_feed_close(feed);
     int64_t held = (int64_t)((double)count * catalog->workload.merge.held_out);
     held = held < 1 || count == CULM_FEED_COUNTED_MAX ? count : held;
     taken->first = count == CULM_FEED_COUNTED_MAX ? 0 : count - held;
     taken->count = held < most ? held : most;
+    taken->frames = known < 0 && count == CULM_FEED_COUNTED_MAX ? -1 : count;
     return status;
 }
 
@@ -135,9 +139,15 @@ static enum culm_status read_labels(const struct culm_edge_catalog *catalog, int
     struct culm_feed *feed = NULL;
     struct culm_feed_frame frame;
     if (culm_right_is_for(catalog->entry[q].model)) {
-        return culm_right_read(config->labels, catalog->workload.feeds[config->feed_index].name,
-                               taken->first + taken->count, catalog->entry[q].model,
-                               &answers->right[q], error);
+        const char *name = catalog->workload.feeds[config->feed_index].name;
+        enum culm_status read = culm_right_read(config->labels, name, taken->frames,
+                                                catalog->entry[q].model, &answers->right[q], error);
+        return read == CULM_OK && answers->right[q].count < taken->first + taken->count
+                   ? culm_error_set(error, CULM_ERR_CONFIG,
+                                    "feed '%s': labels '%s' has %lld lines, and the feed more "
+                                    "frames; give one line for each",
+                                    name, config->labels, (long long)answers->right[q].count)
+                   : read;
     }
     enum culm_status status = open_feed(catalog, config->feed_index, config->labels, &feed, error);
     answers->label[q] = calloc((size_t)taken->count + 1, sizeof *answers->label[q]);

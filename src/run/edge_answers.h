@@ -17,6 +17,7 @@
 
 struct culm_edge_taken {  /* of a feed */
     int64_t first, count; /* frames of the file */
+    int64_t frames;       /* of the whole feed; -1: more than are counted */
     int32_t width;        /* of a frame */
     double
         rate; /* frames a second, as recorded; 0: pictures that do not follow one another in time */

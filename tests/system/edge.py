@@ -251,6 +251,9 @@ def labels_of_boxes(bench):
     cell = json.loads(ended.out.splitlines()[-1])  # load-free, 30 frames a second in 400 ms
     told_of = {query["query"]: query["accuracy"] for query in cell["queries"]}
     check(told_of["one"] > 0.5 > told_of["other"], f"accuracies in the grid: {told_of}")
+    fewer = bench.run("edge", "bench", *words, "--json", "--frames", "20", "--profile", os.path.join(process.out, "profile.json"),
+                      "--set", "merge.held_out=0.5", "--answers", "2")  # of three that were held out, of six
+    equal(fewer.code, 0, f"exit code with fewer answers than frames were held out: {fewer.err}")
     with open(bench.path("a.jsonl"), encoding="utf-8") as file:
         text = file.read()
     for name, broken, says in [("cut", text[:-20], "line 6"), ("short", "".join(text.splitlines(True)[:5]), "5 lines, but the feed has 6"),
