@@ -6,12 +6,16 @@
 #include <jansson.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-#define LINE_BYTES_MAX (8u << 20)
+#define LINE_BYTES_MAX ((size_t)8 << 20) /* as it is told: 8 MB */
+#define LINES_MAX 10000000               /* of a feed whose frames cannot be counted */
 #define BOXES_MAX CULM_VISION_BOXES_MAX
 
 bool culm_right_is_for(const struct culm_vision_model *model) {
@@ -112,6 +116,9 @@ static enum culm_status read_line(const struct place *at, const json_t *object,
     if (json_is_true(json_object_get(object, "stale"))) {
         return wrong(at, "the answer to an older frame (\"stale\") is no label", error);
     }
+    if (frame && !json_is_integer(frame)) {
+        return wrong(at, "\"frame\" is the number of the frame, from 0", error);
+    }
     if (frame && json_integer_value(frame) != 0 && json_integer_value(frame) != at->line - 1) {
         return wrong(at, "it is of another frame; give one line for each, from the first frame on",
                      error);
@@ -120,56 +127,133 @@ static enum culm_status read_line(const struct place *at, const json_t *object,
                                             : read_points(at, list, model->classes, answer, error);
 }
 
-static enum culm_status read_all(FILE *file, const char *path,
+struct text {
+    char *at;
+    size_t len, capacity;
+};
+
+/* The line that begins here, without its end. */
+static enum culm_status next_line(FILE *file, const struct place *at, struct text *line,
+                                  struct culm_error *error) {
+    int byte;
+    line->len = 0;
+    while ((byte = getc_unlocked(file)) != EOF && byte != '\n') {
+        if (line->len == LINE_BYTES_MAX) {
+            return wrong(at, "a line of more than 8 MB", error);
+        }
+        if (!CULM_GROW(line->at, line->capacity, line->len + 1)) {
+            return culm_error_set(error, CULM_ERR_MEMORY, "labels '%s': out of memory", at->path);
+        }
+        line->at[line->len++] = (char)byte;
+    }
+    if (byte == EOF && !feof(file)) {
+        return culm_error_errno(error, errno, "read labels '%s'", at->path);
+    }
+    return CULM_OK;
+}
+
+static enum culm_status take_line(const struct place *at, const struct text *line,
+                                  const struct culm_vision_model *model, struct culm_answer *answer,
+                                  struct culm_error *error) {
+    json_error_t problem = {.text = "it is empty"};
+    json_t *object =
+        line->len ? json_loadb(line->at, line->len, JSON_REJECT_DUPLICATES, &problem) : NULL;
+    enum culm_status status;
+    if (json_is_object(object)) {
+        status = read_line(at, object, model, answer, error);
+    } else {
+        status = culm_error_set(error, CULM_ERR_CONFIG,
+                                "labels '%s', line %lld: it is no JSON object%s%s; labels of boxes "
+                                "and points are a line for each frame, as `culm predict --json` "
+                                "writes",
+                                at->path, (long long)at->line, object ? "" : ": ",
+                                object ? "" : problem.text);
+    }
+    json_decref(object);
+    return status;
+}
+
+/* Whether one more line is still a frame's; it has not been read yet. */
+static enum culm_status check_count(const char *path, const char *name, int64_t frames,
+                                    int64_t lines, struct culm_error *error) {
+    if (frames >= 0 && lines >= frames) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "feed '%s': labels '%s' has more lines than the feed has frames, "
+                              "%lld; give one line for each",
+                              name, path, (long long)frames);
+    }
+    return lines < LINES_MAX || frames >= 0
+               ? CULM_OK
+               : culm_error_set(error, CULM_ERR_CONFIG,
+                                "feed '%s': labels '%s' has more than %d lines", name, path,
+                                LINES_MAX);
+}
+
+static enum culm_status read_all(FILE *file, const char *path, const char *name, int64_t frames,
                                  const struct culm_vision_model *model, struct culm_right *right,
                                  struct culm_error *error) {
     struct place at = {.path = path};
     enum culm_status status = CULM_OK;
-    char *line = NULL;
-    size_t bytes = 0;
+    struct text line = {0};
     int64_t capacity = 0;
-    for (ssize_t len; status == CULM_OK && (len = getline(&line, &bytes, file)) > 0;) {
-        json_error_t problem;
-        json_t *object = (size_t)len <= LINE_BYTES_MAX
-                             ? json_loadb(line, (size_t)len, JSON_REJECT_DUPLICATES, &problem)
-                             : NULL;
+    for (int byte; status == CULM_OK && (byte = getc_unlocked(file)) != EOF;) {
+        ungetc(byte, file);
         at.line++;
-        if (!json_is_object(object)) {
-            status = wrong(&at,
-                           "it is no JSON object; labels of boxes and points are a line for "
-                           "each frame, as `culm predict --json` writes",
-                           error);
-        } else if (!CULM_GROW(right->answer, capacity, right->count + 1)) {
+        if ((status = check_count(path, name, frames, right->count, error)) ||
+            (status = next_line(file, &at, &line, error))) {
+            break;
+        }
+        if (!CULM_GROW(right->answer, capacity, right->count + 1)) {
             status = culm_error_set(error, CULM_ERR_MEMORY, "labels '%s': out of memory", path);
         } else {
             right->answer[right->count] = (struct culm_answer){0};
-            status = read_line(&at, object, model, &right->answer[right->count++], error);
+            status = take_line(&at, &line, model, &right->answer[right->count++], error);
         }
-        json_decref(object);
     }
-    if (status == CULM_OK && ferror(file)) {
+    if (status == CULM_OK && !feof(file)) {
         status = culm_error_errno(error, errno, "read labels '%s'", path);
     }
-    free(line);
+    free(line.at);
     return status;
+}
+
+/* A FIFO must give an error, not wait for a writer. */
+static enum culm_status open_file(const char *path, FILE **ret_file, struct culm_error *error) {
+    struct stat info;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &info) != 0) {
+        culm_error_set(error, CULM_ERR_CONFIG, "labels '%s': %s", path, strerror(errno));
+    } else if (!S_ISREG(info.st_mode)) {
+        culm_error_set(error, CULM_ERR_CONFIG, "labels '%s': is %s, not a file", path,
+                       S_ISDIR(info.st_mode) ? "a directory" : "a device or pipe");
+    } else if (!(*ret_file = fdopen(fd, "r"))) {
+        culm_error_set(error, CULM_ERR_CONFIG, "labels '%s': %s", path, strerror(errno));
+    } else {
+        return CULM_OK;
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    return CULM_ERR_CONFIG;
 }
 
 enum culm_status culm_right_read(const char *path, const char *name, int64_t frames,
                                  const struct culm_vision_model *model,
                                  struct culm_right *ret_right, struct culm_error *error) {
     struct culm_right right = {0};
+    FILE *file = NULL;
     if (strcmp(path, "folders") == 0) {
         return culm_error_set(error, CULM_ERR_CONFIG,
                               "labels: folders are for classifiers; this model answers with %s",
                               culm_answer_names[model->kind]);
     }
-    FILE *file = fopen(path, "re");
-    if (!file) {
-        return culm_error_set(error, CULM_ERR_CONFIG, "labels '%s': %s", path, strerror(errno));
+    enum culm_status status = open_file(path, &file, error);
+    if (status != CULM_OK) {
+        return status;
     }
-    enum culm_status status = read_all(file, path, model, &right, error);
+    status = read_all(file, path, name, frames, model, &right, error);
     fclose(file);
-    if (status == CULM_OK && frames >= 0 && right.count != frames) {
+    if (status == CULM_OK && right.count < frames) {
         status = culm_error_set(error, CULM_ERR_CONFIG,
                                 "feed '%s': labels '%s' has %lld lines, but the feed has %lld "
                                 "frames; give one line for each",

@@ -21,7 +21,9 @@ struct culm_right {
  * [data/feed.h]. */
 bool culm_right_is_for(const struct culm_vision_model *model);
 /* For a model whose classes or points they are, and a feed `name` with so many frames (-1: it is not known).
- * CULM_ERR_CONFIG for what is no such file, or of other frames or for another model; CULM_ERR_MEMORY. */
+ * CULM_ERR_CONFIG for what is no such file, or of other frames or for another model; CULM_ERR_IO when
+ * reading it fails; CULM_ERR_MEMORY. Whatever is in it, no more than a line of it is held beside what
+ * was read. */
 enum culm_status culm_right_read(const char *path, const char *name, int64_t frames,
                                  const struct culm_vision_model *model,
                                  struct culm_right *ret_right, struct culm_error *error);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -61,14 +62,22 @@ static void what_is_refused(void **state) {
         const struct culm_vision_model *model;
         const char *says;
     } wrong[] = {
-        {"{", &detector, "line 1: it is no JSON object"},
-        {"[]\n", &detector, "line 1: it is no JSON object"},
+        {"{", &detector, "line 1: it is no JSON object: string or '}' expected near end of file;"},
+        {"{\"boxes\": []}\n{\"boxes\": [}\n", &detector,
+         "line 2: it is no JSON object: unexpected token near '}';"},
+        {"\n", &detector, "line 1: it is no JSON object: it is empty;"},
+        {"[]\n", &detector, "line 1: it is no JSON object;"},
         {"{\"points\": []}\n", &detector, "no \"boxes\""},
         {"{\"boxes\": []}\n", &face, "no \"points\""},
         {"{\"boxes\": []}\n", &detector, "has 1 lines, but the feed has 2 frames"},
         {"{\"boxes\": []}\n{\"boxes\": []}\n{\"boxes\": []}\n", &detector,
-         "has 3 lines, but the feed has 2 frames"},
+         "has more lines than the feed has frames, 2;"},
+        {"{\"boxes\": []}\n{\"boxes\": []}\nwhatever", &detector,
+         "has more lines than the feed has frames, 2;"},
         {"{\"boxes\": []}\n{\"frame\": 2, \"boxes\": []}\n", &detector, "line 2: it is of another"},
+        {"{\"frame\": \"x\", \"boxes\": []}\n", &detector, "line 1: \"frame\" is the number"},
+        {"{\"frame\": 1.5, \"boxes\": []}\n", &detector, "line 1: \"frame\" is the number"},
+        {"{\"frame\": null, \"boxes\": []}\n", &detector, "line 1: \"frame\" is the number"},
         {"{\"boxes\": [], \"stale\": true}\n", &detector, "older frame"},
         {"{\"boxes\": [{\"class\": 2, \"x\": 0, \"y\": 0, \"width\": 1, \"height\": 1}]}\n",
          &detector, "a class 2, and the model has 2"},
@@ -101,9 +110,39 @@ static void what_is_refused(void **state) {
     assert_non_null(strstr(error.text, "/nowhere"));
 }
 
+static enum culm_status read_there(int64_t frames, struct culm_error *error) {
+    struct culm_right right = {0};
+    culm_error_clear(error);
+    enum culm_status status = culm_right_read(path, "hall", frames, &detector, &right, error);
+    assert_null(right.answer);
+    return status;
+}
+
+/* Neither is all of it read, nor waited for. */
+static void what_is_no_file_of_lines(void **state) {
+    struct culm_error error;
+    (void)state;
+    assert_int_equal(truncate(path, 0), 0);
+    assert_int_equal(truncate(path, (off_t)1 << 31), 0); /* a line of zeros, without an end */
+    for (int64_t frames = -1; frames <= 2; frames += 3) {
+        assert_int_equal(read_there(frames, &error), CULM_ERR_CONFIG);
+        assert_non_null(strstr(error.text, "line 1: a line of more than 8 MB"));
+    }
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(read_there(-1, &error), CULM_ERR_CONFIG);
+    assert_non_null(strstr(error.text, "is a device or pipe, not a file"));
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_int_equal(read_there(2, &error), CULM_ERR_CONFIG);
+    assert_non_null(strstr(error.text, "is a directory, not a file"));
+    assert_int_equal(rmdir(path), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_read),
-                                       cmocka_unit_test(what_is_refused)};
+                                       cmocka_unit_test(what_is_refused),
+                                       cmocka_unit_test(what_is_no_file_of_lines)};
     snprintf(path, sizeof path, "/tmp/culm-right-XXXXXX");
     int fd = mkstemp(path);
     if (fd < 0) {
