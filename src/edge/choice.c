@@ -77,8 +77,7 @@ static enum culm_status look_at_all(const struct culm_edge_layout *const *layout
     return CULM_OK;
 }
 
-/* --- with plans near the best ones
- * ---------------------------------------------------------------- */
+/* --- with plans near the best ones --- */
 
 #define LESS 3            /* ways of sharing less */
 #define STARTS (LESS + 4) /* plans to begin with */
@@ -96,31 +95,6 @@ static void begin_with(struct starts *starts, const struct tried *tried) {
     }
 }
 
-/* Plans of the layout as if it shared less; nothing at all only where that has not been looked at.
- */
-static enum culm_status share_less(const struct culm_edge_layout *layout, bool nothing,
-                                   struct culm_edge_plan_options how, struct starts *starts,
-                                   struct culm_error *error) {
-    enum culm_status status = CULM_OK;
-    int32_t tries = how.tries;
-    how.other = NULL;
-    how.others = 0;
-    for (int32_t i = nothing ? 0 : 1; i < LESS && status == CULM_OK; i++) {
-        struct culm_edge_less less;
-        struct tried tried = {0};
-        how.tries = i > 0 ? LESS_TRIES(tries) : tries;
-        status = culm_edge_less_init(&less, layout, (double)i / LESS);
-        if (status == CULM_OK) {
-            status = try_one(&less.layout, &how, &tried, error);
-            begin_with(starts, &tried);
-        } else {
-            culm_error_set(error, status, "out of memory for a plan");
-        }
-        culm_edge_less_release(&less);
-    }
-    return status;
-}
-
 /* By plans near the best one. */
 static enum culm_status look_near(const struct culm_edge_layout *layout,
                                   struct culm_edge_plan_options how, const struct starts *starts,
@@ -128,9 +102,33 @@ static enum culm_status look_near(const struct culm_edge_layout *layout,
     how.other = starts->plan;
     how.others = starts->count;
     enum culm_status status = try_one(layout, &how, ret_tried, error);
-    if (status == CULM_ERR_CONFIG) { /* less fits */
+    if (status == CULM_ERR_CONFIG) { /* it does not fit */
         culm_error_clear(error);
         status = CULM_OK;
+    }
+    return status;
+}
+
+/* Plans of the layout as if it shared less; nothing at all only where that has not been looked at.
+ */
+static enum culm_status share_less(const struct culm_edge_layout *layout, bool nothing,
+                                   struct culm_edge_plan_options how, struct starts *starts,
+                                   struct culm_error *error) {
+    enum culm_status status = CULM_OK;
+    const struct starts none = {.count = 0};
+    int32_t tries = how.tries;
+    for (int32_t i = nothing ? 0 : 1; i < LESS && status == CULM_OK; i++) {
+        struct culm_edge_less less;
+        struct tried tried = {0};
+        how.tries = i > 0 ? LESS_TRIES(tries) : tries;
+        status = culm_edge_less_init(&less, layout, (double)i / LESS);
+        if (status == CULM_OK) {
+            status = look_near(&less.layout, how, &none, &tried, error);
+            begin_with(starts, &tried);
+        } else {
+            culm_error_set(error, status, "out of memory for a plan");
+        }
+        culm_edge_less_release(&less);
     }
     return status;
 }

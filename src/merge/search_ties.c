@@ -11,9 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PROBES 4                /* attempts in a row that come to nothing */
-#define STEPS 400               /* of training in an attempt, at most */
-#define OF_STEPS 0.25           /* and of those that the workload gives */
+#define PROBES 2                /* attempts in a row that come to nothing */
+#define STEPS 100               /* of training in an attempt, at most */
+#define OF_STEPS 0.05           /* and of those that the workload gives */
+#define PART 8                  /* of what there is, so much less is tried at first */
 #define LITTLE 0.05             /* harm that batch norms alone make up for */
 #define FEWER 4                 /* of the frames of a walk, one part is enough to try layers on */
 #define EVERY 25                /* steps between checks */
@@ -546,7 +547,7 @@ static enum culm_status look(const struct ties *t, struct culm_error *error) {
     return status;
 }
 
-/* Attempts, from half of what there is: what goes ships, and others are found beyond it. After one that does not go the
+/* Attempts, from an eighth of what there is: what goes ships, and others are found beyond it. After one that does not go the
  * next is at half as many. now[queries]: room. */
 static enum culm_status go(const struct ties *t, struct candidate *candidate, double *now,
                            struct culm_error *error) {
@@ -556,7 +557,7 @@ static enum culm_status go(const struct ties *t, struct candidate *candidate, do
     if (status != CULM_OK || count == 0 || (status = look(t, error))) {
         return status;
     }
-    many = (count + 1) / 2;
+    many = (count + PART - 1) / PART;
     for (int32_t missed = 0; missed < PROBES && many > 0 && !search_late(s);) {
         bool met = false;
         for (int32_t q = 0; q < s->query_count; q++) {

@@ -11,26 +11,33 @@ bool culm_edge_form_differs(const struct culm_edge_form *form) {
            memcmp(form->merged, form->original, (size_t)form->count * sizeof *form->merged) != 0;
 }
 
-/* How many bytes more there are when a query that was merged gets its own weights. users[sources]:
- * of those that there are now. */
-static int64_t added_bytes(const struct culm_edge_store *store, const struct culm_edge_form *form,
-                           const int32_t *users) {
-    int64_t bytes = 0;
-    for (int32_t p = 0; p < form->count; p++) {
-        int32_t from = form->merged[p], to = form->original[p];
-        if (from != to) {
-            bytes += users[to] == 0 ? (int64_t)store->source[to].bytes : 0;
-            bytes -= users[from] == 1 ? (int64_t)store->source[from].bytes : 0;
-        }
-    }
-    return bytes;
-}
-
 static void count_users(const struct culm_edge_form *form, const int32_t *list, int32_t by,
                         int32_t *users) {
     for (int32_t p = 0; p < form->count; p++) {
         users[list[p]] += by;
     }
+}
+
+/* What nobody uses but this list, each source once, however often it stands there. */
+static int64_t bytes_alone(const struct culm_edge_store *store, const struct culm_edge_form *form,
+                           const int32_t *list, int32_t *users) {
+    int64_t bytes = 0;
+    for (int32_t p = 0; p < form->count; p++) {
+        bytes += users[list[p]]++ == 0 ? (int64_t)store->source[list[p]].bytes : 0;
+    }
+    count_users(form, list, -1, users);
+    return bytes;
+}
+
+/* How many bytes more there are when a query that was merged gets its own weights. users[sources]:
+ * of those that there are now; as before when it returns. */
+static int64_t added_bytes(const struct culm_edge_store *store, const struct culm_edge_form *form,
+                           int32_t *users) {
+    count_users(form, form->merged, -1, users);
+    int64_t bytes = bytes_alone(store, form, form->original, users) -
+                    bytes_alone(store, form, form->merged, users);
+    count_users(form, form->merged, 1, users);
+    return bytes;
 }
 
 /* From none to all: whoever adds fewest bytes is next. Returns how many sets. */

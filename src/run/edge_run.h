@@ -65,8 +65,8 @@ struct edge_query {
     struct culm_edge_entry *entry; /* in one of the catalogs */
     int32_t feed;
     bool gone;
-    double deadline_ms, score; /* as the newest text that was taken up has them */
-    float score_now;           /* of the layout that counts; compute thread */
+    double deadline_ms, score, target; /* as the newest text that was taken up has them */
+    float score_now;                   /* of the layout that counts; compute thread */
     int32_t sizes, size[CULM_EDGE_SIZES_MAX];
     struct edge_program program[CULM_EDGE_SIZES_MAX];
     double took_ms[CULM_EDGE_SIZES_MAX]; /* measured while running, smoothed; 0: not yet */

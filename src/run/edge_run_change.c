@@ -51,7 +51,8 @@ struct before {
     bool query_gone[CULM_EDGE_QUERIES_MAX], feed_gone[CULM_EDGE_FEEDS_MAX];
     bool reverted[CULM_EDGE_QUERIES_MAX], plain[CULM_EDGE_QUERIES_MAX],
         own_tensors[CULM_EDGE_QUERIES_MAX];
-    double deadline_ms[CULM_EDGE_QUERIES_MAX], score[CULM_EDGE_QUERIES_MAX];
+    double deadline_ms[CULM_EDGE_QUERIES_MAX], score[CULM_EDGE_QUERIES_MAX],
+        target[CULM_EDGE_QUERIES_MAX];
     double promised[CULM_EDGE_QUERIES_MAX];
     int32_t shadow[CULM_EDGE_QUERIES_MAX];
     int32_t *source[CULM_EDGE_QUERIES_MAX], *original[CULM_EDGE_QUERIES_MAX],
@@ -89,6 +90,7 @@ static bool remember(const struct culm_edge_running *run, struct before *before)
         before->own_tensors[q] = query->own_tensors;
         before->deadline_ms[q] = query->deadline_ms;
         before->score[q] = query->score;
+        before->target[q] = query->target;
         before->promised[q] = query->promised;
         before->source[q] = copy_of(query->source, query->entry->part_count);
         before->original[q] = copy_of(query->original, query->entry->part_count);
@@ -117,6 +119,7 @@ static void put_back(struct culm_edge_running *run, struct before *before) {
         query->gone = before->query_gone[q];
         query->deadline_ms = before->deadline_ms[q];
         query->score = before->score[q];
+        query->target = before->target[q];
         query->promised = before->promised[q];
         free(query->next_at);
         query->next_at = NULL;
@@ -236,6 +239,17 @@ static bool feeds_differ(struct culm_edge_running *run) {
     return differ;
 }
 
+/* There was no going back: their checks go on, and say so again. */
+static void revert_again(struct culm_edge_running *run) {
+    for (int32_t q = 0; q < run->query_count; q++) {
+        struct edge_query *query = &run->query[q];
+        size_t bytes = (size_t)query->entry->part_count * sizeof *query->source;
+        bool own = !query->source || !query->original ||
+                   memcmp(query->source, query->original, bytes) == 0;
+        query->reverted = query->reverted && own;
+    }
+}
+
 void culm_edge_running_settle(struct culm_edge_running *run) {
     struct culm_error error;
     uint64_t now = culm_clock_ns();
@@ -250,6 +264,7 @@ void culm_edge_running_settle(struct culm_edge_running *run) {
     if (run->changed) {
         run->changed = false;
         if (culm_edge_running_try(run, culm_edge_running_wear, NULL, &error) != CULM_OK) {
+            revert_again(run);
             culm_edge_running_publish(run, json_pack("{s:s, s:o}", "event", "warning", "message",
                                                      culm_json_text(error.text)));
         }

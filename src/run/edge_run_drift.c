@@ -220,12 +220,15 @@ static void check_drift(struct culm_edge_running *run, struct edge_query *query,
     bool labels = query->own && culm_accuracy_frames(query->own) > 0;
     if (culm_accuracy_wanted(query->drift) == 0) {
         culm_accuracy_clear(query->drift); /* the original saw nothing: nothing can be said */
+        if (query->own) {
+            culm_accuracy_clear(query->own);
+        }
         return;
     }
     char path[CULM_PATH_MAX];
     double accuracy = culm_accuracy_value(query->drift, false), chance;
-    double promised = labels ? query->entry->config->target * culm_accuracy_value(query->own, false)
-                             : query->promised;
+    double promised =
+        labels ? query->target * culm_accuracy_value(query->own, false) : query->promised;
     bool watched = query->checks.checks > 0;
     enum culm_edge_drift_action action =
         culm_edge_drift_check(&query->checks, frames, accuracy, promised, &chance);

@@ -135,6 +135,7 @@ static enum culm_status take_workload(struct culm_edge_running *run, struct culm
         if (query >= 0) {
             run->query[query].deadline_ms = entry->config->deadline_ms;
             run->query[query].score = entry->config->score;
+            run->query[query].target = entry->config->target;
         } else {
             status = culm_edge_running_open(run, entry, -1, on, &query, error);
             if (status != CULM_OK) {

@@ -38,7 +38,7 @@ static enum culm_status from_package(struct culm_edge_running *run, struct edge_
                                      const struct culm_package_round *round, int32_t of,
                                      struct culm_error *error) {
     const struct culm_edge_entry *entry = query->entry;
-    query->promised = culm_edge_drift_promise(entry->config->target, round->query[of].original,
+    query->promised = culm_edge_drift_promise(query->target, round->query[of].original,
                                               round->query[of].merged, round->query[of].agreement);
     query->own_accuracy = round->query[of].original;
     query->merged_accuracy = round->query[of].merged;

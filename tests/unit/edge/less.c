@@ -1,5 +1,5 @@
 /*
- * Who shares more answers no fewer frames. Random workloads, each as it is (`none`), with its largest layers shared (as GEMEL shares) and
+ * Who shares more is never worse. Random workloads, each as it is (`none`), with its largest layers shared (as GEMEL shares) and
  * with most layers shared: what is chosen for a package is never worse than what is found for the models as they are, by
  * what plans are compared by [trial.h]. CULM_TEST_SEED=N: other workloads; CULM_TEST_COUNT=N: so many.
  */
@@ -191,8 +191,37 @@ static void less_is_less(void **state) {
     }
 }
 
+/* Models that fit only where layers of each have one tensor: the others are left out of what is looked at, also where they share a
+ * file, and frames are lost. */
+static void what_does_not_fit_is_left_out(void **state) {
+    uint64_t random = number("CULM_TEST_SEED", 11);
+    (void)state;
+    for (int i = 0; i < 10; i++) {
+        static struct world own, tied;
+        struct culm_edge_trial of_both, of_tied;
+        size_t least, most;
+        draw(&own, &random);
+        memcpy(own.list[1], own.list[0], sizeof own.list[1]);
+        share(&own, SIZE_MAX, &tied);
+        for (int32_t q = 0; q < own.layout.query_count; q++) {
+            tied.query[q].tensor_count = 1;
+        }
+        own.feed[0].period_ns = own.feed[1].period_ns = MS;
+        tied.feed[0].period_ns = tied.feed[1].period_ns = MS;
+        culm_edge_memory_range(&tied.layout, &least, &most);
+        own.layout.limit_bytes = tied.layout.limit_bytes = least;
+        culm_edge_memory_range(&own.layout, &least, &most);
+        assert_true(least > own.layout.limit_bytes);
+        come_of(&own.layout, &tied.layout, 0, &of_both);
+        come_of(&tied.layout, NULL, 0, &of_tied);
+        assert_false(culm_edge_trial_whole(&of_both));
+        assert_false(culm_edge_trial_better(&of_tied, &of_both));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(less_is_less),
-                                       cmocka_unit_test(more_is_no_worse)};
+                                       cmocka_unit_test(more_is_no_worse),
+                                       cmocka_unit_test(what_does_not_fit_is_left_out)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
