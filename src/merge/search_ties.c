@@ -12,8 +12,8 @@
 #include <string.h>
 
 #define PROBES 2                /* attempts in a row that come to nothing */
-#define STEPS 100               /* of training in an attempt, at most */
-#define OF_STEPS 0.05           /* and of those that the workload gives */
+#define STEPS 50                /* of training in an attempt, at most */
+#define OF_STEPS 0.025          /* and of those that the workload gives */
 #define PART 8                  /* of what there is, so much less is tried at first */
 #define LITTLE 0.05             /* harm that batch norms alone make up for */
 #define FEWER 4                 /* of the frames of a walk, one part is enough to try layers on */
