@@ -51,9 +51,8 @@ static enum culm_status prepare_query(struct culm_merging *m, size_t q, struct c
                                  "wanted", (json_int_t)found));
     if (found == 0 || query->original <= 0) {
         char text[256];
-        snprintf(text, sizeof text,
-                 "query '%s': the original finds nothing in the frames that are checked, so %s",
-                 config->name,
+        snprintf(text, sizeof text, "query '%s': %s in the frames that are checked, so %s",
+                 config->name, culm_merging_nothing(check, found),
                  m->workload.merge.method == CULM_MERGE_MAX ? "its accuracy says nothing"
                                                             : "it stays unmerged");
         culm_merging_warn(m, text);

@@ -76,6 +76,10 @@ enum culm_status culm_merging_recall(void *ctx, void **ret_data, size_t *ret_len
 
 /* merge_promise.c */
 
+/* Why the original's accuracy on such frames, where `wanted` things are right, says nothing; goes on with
+ * which frames these are. */
+const char *culm_merging_nothing(const struct culm_merge_frames *frames, int64_t wanted);
+
 /* Measures all queries on frames that were held out, reverts those that miss, ships that, and says it. */
 enum culm_status culm_merging_finish(struct culm_merging *m, struct culm_error *error);
 

@@ -4,6 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+const char *culm_merging_nothing(const struct culm_merge_frames *frames, int64_t wanted) {
+    if (!frames->label && !frames->right) {
+        return "the original finds nothing";
+    }
+    return wanted > 0 ? "the original is never right by its labels"
+                      : "nothing is to be found by its labels";
+}
+
 static enum culm_status measure(struct culm_merging *m, size_t q, struct culm_merging_measured *to,
                                 bool originals, struct culm_error *error) {
     const struct culm_merge_frames *held = &m->in.set[m->in.set_of[q]].part[CULM_MERGE_HELD];
@@ -55,9 +63,11 @@ static enum culm_status keep_promise(struct culm_merging *m, struct culm_merging
             char text[256];
             if (nothing) {
                 snprintf(text, sizeof text,
-                         "query '%s': the original finds nothing in the frames that merging has "
-                         "not seen, so it ships unmerged",
-                         config->name);
+                         "query '%s': %s in the frames that merging has not seen, so it ships "
+                         "unmerged",
+                         config->name,
+                         culm_merging_nothing(&m->in.set[m->in.set_of[q]].part[CULM_MERGE_HELD],
+                                              culm_accuracy_wanted(accuracy)));
             } else {
                 snprintf(
                     text, sizeof text,

@@ -235,6 +235,15 @@ def labels_of_boxes(bench):
     merged = {query["query"]: query for query in json.loads(ended.out.splitlines()[-1])["queries"]}
     equal([merged[name]["original"] for name in ("one", "two")], [1, 1], "accuracies of the originals by labels that are theirs")
     check(merged["other"]["original"] < 0.5 and merged["other"]["agreement"] == 1, f"by another's labels: {merged['other']}")
+    corner = {"class": 0, "x": 0, "y": 0, "width": 1, "height": 1}
+    for name, boxes, says in [("empty", [], "nothing is to be found by its labels"), ("corner", [corner], "the original is never right by its labels")]:
+        with open(bench.path(name), "w", encoding="utf-8") as file:
+            file.write((json.dumps({"boxes": boxes}) + "\n") * 6)
+        ended = bench.run("merge", *words, "--set", f"queries[0].labels={bench.path(name)}", "--out", bench.path(f"merged-{name}"), "--json",
+                          "--set", "merge.steps=1")
+        equal(ended.code, 0, f"exit code of merge: {ended.err}")
+        warnings = [event["message"] for event in map(json.loads, ended.out.splitlines()) if event["event"] == "warning"]
+        check(f"query 'one': {says} in the frames that are checked, so it stays unmerged" in warnings, f"{name}: {warnings}")
     package = shared(a, b, {"conv0.weight", "conv1.weight", "conv2.weight"})
     publish(bench.path("package"), 1, package)
     process = begin(bench, *words, "--package", bench.path("package"))
