@@ -60,6 +60,14 @@ struct edge_picture {
     struct culm_answer answer;
 };
 
+/* Labels of a query to come, of any thread; as struct edge_query has them. */
+struct edge_labels {
+    bool by_folder;
+    uint8_t *label;
+    int64_t label_count;
+    struct culm_right right;
+};
+
 /* A query of the workload, or the original model of one that was merged, which looks at samples. */
 struct edge_query {
     struct culm_edge_entry *entry; /* in one of the catalogs */
@@ -208,7 +216,6 @@ struct edge_planner {
     struct culm_error error;
 };
 
-/* Reads the workload again, on a thread of its own. */
 /* Programs of a model that is new, made before anything of it is taken up. */
 struct edge_ready {
     const struct culm_edge_entry *entry;
@@ -219,6 +226,15 @@ struct edge_ready {
     struct culm_package_tensor *tensor;
 };
 
+/* Labels of a query, read before anything of it is taken up. */
+struct edge_labels_read {
+    const struct culm_edge_entry *entry; /* NULL: they were not, or have been taken */
+    struct edge_labels labels;
+    enum culm_status status;
+    struct culm_error error;
+};
+
+/* Reads the workload again, on a thread of its own. */
 struct edge_reader {
     bool reads; /* loop thread, as all but what the thread is given */
     pthread_t thread;
@@ -237,6 +253,7 @@ struct edge_reader {
     struct culm_edge_catalog *catalog;
     struct edge_ready *ready; /* [ready_count] of its models that are new */
     int32_t ready_count;
+    struct edge_labels_read *labels;   /* [queries of the catalog]; NULL: none was read */
     bool counted[CULM_EDGE_FEEDS_MAX]; /* of its feeds, and then */
     int64_t frames[CULM_EDGE_FEEDS_MAX];
     enum culm_status status;
@@ -428,6 +445,12 @@ enum culm_status culm_edge_write_own(const struct culm_edge_entry *entry, const 
 enum culm_status culm_edge_ready_make(const struct culm_edge_catalog *first,
                                       struct culm_edge_entry *entry, struct edge_ready *ready);
 void culm_edge_ready_release(struct edge_ready *ready); /* fine on a zeroed one */
+/* On any thread: the labels that the query's configuration names, of a feed with so many frames; -1:
+ * that is not known. */
+enum culm_status culm_edge_labels_read(const struct culm_edge_entry *entry, const char *feed,
+                                       int64_t frames, struct edge_labels *labels,
+                                       struct culm_error *error);
+void culm_edge_labels_release(struct edge_labels *labels); /* fine on a zeroed one */
 /* `of`: whose original it is to be; -1: a query of the workload, whose answers are written. */
 enum culm_status culm_edge_running_open(struct culm_edge_running *run,
                                         struct culm_edge_entry *entry, int32_t of, int32_t feed,

@@ -188,29 +188,69 @@ int64_t culm_edge_running_frames(const struct culm_feed_config *config,
     return count;
 }
 
+enum culm_status culm_edge_labels_read(const struct culm_edge_entry *entry, const char *feed,
+                                       int64_t frames, struct edge_labels *labels,
+                                       struct culm_error *error) {
+    const char *path = entry->config->labels;
+    if (culm_right_is_for(entry->model)) {
+        return culm_right_read(path, feed, frames, entry->model, &labels->right, error);
+    }
+    labels->by_folder = strcmp(path, "folders") == 0;
+    return labels->by_folder ? CULM_OK
+                             : culm_feed_read_labels(feed, path, frames, &labels->label,
+                                                     &labels->label_count, error);
+}
+
+void culm_edge_labels_release(struct edge_labels *labels) {
+    free(labels->label);
+    culm_right_release(&labels->right);
+    *labels = (struct edge_labels){0};
+}
+
+static void give_labels(struct edge_query *query, const struct edge_labels *read) {
+    query->by_folder = read->by_folder;
+    query->label = read->label;
+    query->label_count = read->label_count;
+    query->right = read->right;
+}
+
+/* Those that a thread has read, if it has: what came of it is in ret_status. */
+static bool take_labels(struct culm_edge_running *run, struct edge_query *query,
+                        enum culm_status *ret_status, struct culm_error *error) {
+    const struct culm_edge_catalog *catalog = run->catalog[run->catalogs - 1];
+    for (size_t q = 0; run->reader.labels && q < catalog->workload.query_count; q++) {
+        struct edge_labels_read *read = &run->reader.labels[q];
+        if (read->entry == query->entry) {
+            give_labels(query, &read->labels);
+            *ret_status = read->status;
+            *error = read->status ? read->error : *error;
+            *read = (struct edge_labels_read){0};
+            return true;
+        }
+    }
+    return false;
+}
+
 /* What its answers are compared with is the query's own: others on the feed may have other labels.
  */
 static enum culm_status read_labels(struct culm_edge_running *run, struct edge_query *query,
                                     struct culm_error *error) {
     const char *labels = query->entry->config->labels;
-    const bool right = labels && culm_right_is_for(query->entry->model);
-    query->by_folder = labels && !right && strcmp(labels, "folders") == 0;
-    if (!labels || query->by_folder) {
-        return CULM_OK;
+    enum culm_status status;
+    if (!labels || take_labels(run, query, &status, error)) {
+        return labels ? status : CULM_OK;
     }
     struct edge_feed *feed = &run->feed[query->feed];
-    if (!feed->counted) { /* to count the frames of a clip takes long: once; in mid-run it has been
-                             done */
+    /* To count the frames of a clip takes long: once; in mid-run it has been done. */
+    if (!feed->counted && strcmp(labels, "folders") != 0) {
         const struct culm_edge_stop stop = {.asked = culm_edge_running_signalled};
         feed->frames = culm_edge_running_frames(feed->config, &stop);
         feed->counted = true;
     }
-    if (right) {
-        return culm_right_read(labels, feed->config->name, feed->frames, query->entry->model,
-                               &query->right, error);
-    }
-    return culm_feed_read_labels(feed->config->name, labels, feed->frames, &query->label,
-                                 &query->label_count, error);
+    struct edge_labels read = {0};
+    status = culm_edge_labels_read(query->entry, feed->config->name, feed->frames, &read, error);
+    give_labels(query, &read);
+    return status;
 }
 
 enum culm_status culm_edge_running_open(struct culm_edge_running *run,

@@ -2,8 +2,8 @@
  * The workload, read again in mid-run: queries and feeds that came are begun, those that went end.
  *
  * A thread reads the text, opens its models, compiles those that are new and writes their tensors,
- * and counts the frames of feeds whose labels are wanted, which may mean to decode a whole clip.
- * Then the loop takes it up, whole or not at all.
+ * and counts the frames of feeds whose labels are wanted, which may mean to decode a whole clip, and
+ * reads these labels. Then the loop takes it up, whole or not at all.
  */
 #include "run/edge_run.h"
 
@@ -243,6 +243,32 @@ static void release_ready(struct edge_reader *reader) {
     reader->ready_count = 0;
 }
 
+/* So are labels read here, which may be many. Whoever goes on keeps those that it has; which queries these
+ * are is known when they are taken up, and what is wrong with labels of the others is told then. */
+static void read_labels(struct edge_reader *reader) {
+    const struct culm_workload *workload = &reader->catalog->workload;
+    reader->labels = calloc(workload->query_count + 1, sizeof *reader->labels);
+    for (size_t q = 0; q < workload->query_count && reader->labels; q++) {
+        const struct culm_edge_entry *entry = &reader->catalog->entry[q];
+        const int32_t f = entry->config->feed_index;
+        struct edge_labels_read *read = &reader->labels[q];
+        if (entry->config->labels && !culm_edge_running_stopped(&reader->stop)) {
+            read->entry = entry;
+            read->status = culm_edge_labels_read(entry, workload->feeds[f].name,
+                                                 reader->counted[f] ? reader->frames[f] : -1,
+                                                 &read->labels, &read->error);
+        }
+    }
+}
+
+static void release_labels(struct edge_reader *reader, size_t queries) {
+    for (size_t q = 0; q < queries && reader->labels; q++) {
+        culm_edge_labels_release(&reader->labels[q].labels);
+    }
+    free(reader->labels);
+    reader->labels = NULL;
+}
+
 static void *read_workload(void *arg) {
     struct edge_reader *reader = arg;
     const struct culm_edge_stop stop = {.asked = culm_edge_running_stopped, .ctx = &reader->stop};
@@ -262,6 +288,9 @@ static void *read_workload(void *arg) {
         if (reader->counted[f] && !is_known(reader, config, &reader->frames[f])) {
             reader->frames[f] = culm_edge_running_frames(config, &stop);
         }
+    }
+    if (reader->status == CULM_OK) {
+        read_labels(reader);
     }
     __atomic_store_n(&reader->done, 1, __ATOMIC_RELEASE);
     return NULL;
@@ -330,6 +359,7 @@ static void take_up(struct culm_edge_running *run) {
     reader->catalog = NULL;
     status = status ? status : culm_edge_running_try(run, take_workload, NULL, &error);
     release_ready(reader); /* of what was refused, too */
+    release_labels(reader, run->catalog[run->catalogs - 1]->workload.query_count);
     drop_unused(run);
     culm_edge_running_trim();
     status = status ? status : culm_edge_running_outs(run, &error);
@@ -371,6 +401,7 @@ void culm_edge_running_stop_reading(struct culm_edge_running *run) {
         pthread_join(reader->thread, NULL);
         reader->reads = false;
         release_ready(reader);
+        release_labels(reader, reader->catalog->workload.query_count);
         culm_edge_catalog_release(reader->catalog);
         free(reader->catalog);
     }

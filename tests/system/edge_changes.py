@@ -290,6 +290,43 @@ def labels_counted(bench):
     check(accuracy["two"] is not None and accuracy["one"] is None, f"accuracies {accuracy}")
 
 
+def labels_of_boxes(bench):
+    """Labels of boxes that come on SIGHUP are read beside the run, not on the thread that all frames wait for; wrong ones are refused, and the others go on."""
+    two_models(bench)
+    path, labels = workload(bench, [("one", "a")]), bench.path("labels.jsonl")
+    process = begin(bench, path)
+    until(process, "answers", lambda: len(fresh(process.out, "one")) > 3)
+    workload(bench, [("one", "a"), ("two", "b")])
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    line = next(line for line in text.splitlines() if "name: two" in line)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text.replace(line, line.replace("name: two", f"name: two, labels: {labels}")))
+
+    def read_by_loop():
+        with open(f"/proc/{process.pid}/task/{process.pid}/io", encoding="utf-8") as file:
+            return int(file.readline().split()[1])
+
+    def write(count):
+        with open(labels, "w", encoding="utf-8") as file:
+            for number in range(count):
+                file.write(f'{said[number]}{" " * (4 << 20)}\n')
+        return os.path.getsize(labels)
+    said = bench.run("predict", "b.cfg", bench.path("pictures"), "--score", "0.05", "--json").out.splitlines()
+    for count, error in (5, "query 'two': feed 'hall': labels"), (6, None), (4, None):
+        size, before, mark = write(count), read_by_loop(), len(fresh(process.out, "one"))
+        told_now = tell(process)
+        took = read_by_loop() - before
+        check(took < size / 2, f"the loop read {took} bytes, with {count} lines of labels of {size} bytes")
+        check((error or "") in told_now.get("error", "") and bool(error) == ("error" in told_now), f"{count} lines: {told_now}")
+        equal(sorted(told_now["queries"]), ["one"] if error else ["one", "two"], f"queries with {count} lines")
+        until(process, "answers after it", lambda mark=mark: len(fresh(process.out, "one")) > mark + 3)
+    until(process, "answers of the new query", lambda: len(fresh(process.out, "two")) > 3)  # whose labels nobody reads again
+    _, done = end(bench, process)
+    accuracy = {query["query"]: query["accuracy"] for query in done["queries"]}
+    check(accuracy["two"] is not None and accuracy["one"] is None, f"accuracies {accuracy}")
+
+
 def stopped_at_once(bench):
     """SIGTERM while the frames of a clip that has no end are counted, before the run begins."""
     env, _, write = with_clip(bench, f'touch {bench.path("counts")}; while printf "P6\\n2 1\\n255\\nabcdef"; do sleep 0.2; done; exit')
@@ -450,6 +487,7 @@ cases.add("small tensors of many rounds", many_rounds)
 cases.add("killed while a round is delivered: the old one or the new", killed_in_delivery)
 cases.add("queries and feeds come and go on SIGHUP", reload)
 cases.add("labels that come on SIGHUP are counted", labels_counted)
+cases.add("labels of boxes that come on SIGHUP are read beside the run", labels_of_boxes)
 cases.add("SIGTERM while frames are counted", stopped_at_once)
 cases.add("a clip that was repaired is counted again", counted_again)
 cases.add("SIGHUP, and the last feed ends", too_late)
