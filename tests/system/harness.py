@@ -305,6 +305,15 @@ class Bench:
             thaw(told("joined")[0]["pid"])
         return self.trained(process, out, code)
 
+    def train_and_join(self, nodes, held, config, out="run", *words):
+        """A whole run that stands still in a late step, of a worker, until these nodes have joined: `held` is (worker, step, "forward")."""
+        process = self.start(*self.train_words(config, out, *words, *hold(*held[:2])))
+        still = Held(self, process, out)
+        still.wait(lambda events: set(nodes) <= {event["node"] for event in events if event["event"] == "joined"} and
+                   any(event["event"] == "fault" and event["node"] == held[0] for event in events), f"nodes {nodes} to join")
+        still.go_on()
+        return self.trained(process, out)
+
     def clean_up(self):
         for process in self.children:
             if process.poll() is None:

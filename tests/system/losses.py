@@ -17,20 +17,22 @@ STEP = 3
 IN_ORDER = ["forward", "send", "backward", "reduce", "commit", "step"]
 
 
+def words_of(faults):
+    return [word for one in faults for word in fault(*one)]
+
+
 def faulted(bench, config, faults):
-    words = []
-    for worker, step, phase in faults:
-        words += fault(worker, step, phase)
-    return bench.train(config, "run", *words)
+    return bench.train(config, "run", *words_of(faults))
 
 
 def pair(bench, first, second, redundancy):
     """Two neighbours die in one step: the second often while the first is being recovered. Both come back as new workers."""
     config = changed(BASE, redundancy=redundancy)
     faults = [(worker, STEP, phase) for worker, phase in (first, second)]
-    run = faulted(bench, config, faults)
+    held = ((first[0] // 3 * 3 + 3) % 6, 20, "forward")  # of the other pipeline
+    run = bench.train_and_join([6, 7], held, config, "run", *words_of(faults))
     check_whole(run, cases.reference(config))
-    check_fired(run, faults)
+    check_fired(run, [*faults, held])
     check_recovered(run)
     equal({event["node"] for event in run.all("lost")}, {first[0], second[0]}, "workers lost")
     equal(sorted(event["node"] for event in run.all("joined"))[6:], [6, 7], "replacements joined")

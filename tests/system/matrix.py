@@ -45,9 +45,11 @@ def spec_of(worker, phase, kind):
     return (worker, step, phase), fault(worker, step, phase, how, for_ms)
 
 
-def train(bench, config, words, tries, thawed):
+def train(bench, config, words, tries, thawed, held):
     """Redundant forwards are done when there is nothing else to do; on a busy machine a step may go by without one."""
     def once(out):
+        if held:
+            return bench.train_and_join([WORKERS], held, config, out, *words)
         return bench.train(config, out, *words) if thawed is None else bench.train_and_thaw(thawed, config, out, *words)
 
     for number in range(tries - 1):
@@ -69,9 +71,11 @@ def one(bench, worker, phase, kind, redundancy):
     for other in earlier:
         words += fault(*other)
     tries = 5 if phase == "frc" else 1
-    run = train(bench, config, words, tries, worker if kind == "long" else None)
+    # The run waits for the replacement, in a worker of the other pipeline.
+    held = ((worker + STAGES) % WORKERS, 20, "forward") if replaced and kind == "kill" else None
+    run = train(bench, config, words, tries, worker if kind == "long" else None, held)
     check_whole(run, cases.reference(config))
-    check_fired(run, earlier + [fired])
+    check_fired(run, earlier + [fired] + ([held] if held else []))
     check_recovered(run)
     lost = {event["node"]: event for event in run.all("lost")}
     wanted = {other[0] for other in earlier} | (set() if kind == "short" else {worker})
