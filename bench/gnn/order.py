@@ -14,7 +14,7 @@ order of Dorylus may have workers and rows as old as Dorylus does: `--set mode=a
 Printed are medians over all epochs of all rounds that count, and published / ours: of epochs the median of the ratios of the
 rounds. Dollars of an epoch are its time at the dollars per second that `culm gnn cost` tells of the run, at the prices that Culm
 brings. `processors` is what all nodes together used of processors in an epoch; other work on the machine changes it least.
-`--before CMD` stands in front of every run (for a program that keeps the machine quiet).
+`--before CMD` stands in front of every run, such as `taskset -c 0,1`.
 """
 import argparse
 import json

@@ -1,6 +1,6 @@
 /*
  * What a stage forward leaves for backward, kept from the one task to the other instead of computed
- * again. It is a cache: of the same weights, rows and epoch forward makes the same, so whoever finds nothing
+ * again; of servers, which have the rows. It is a cache: of the same weights, rows and epoch forward makes the same, so whoever finds nothing
  * here, or has been given the task in another process, computes forward anew and gets the same bits. It
  * is read once. There is as much of it as has room in KEPT_MOST; what comes later is not kept.
  */
@@ -32,6 +32,9 @@ void *gnn_keep(struct culm_gnn_numeric *x, const struct culm_gnn_task *task,
     size_t bytes = info->activation_bytes * (size_t)pieces;
     if (bytes == 0 || pieces > PIECES_MOST || task->block > 0) {
         return NULL; /* a block of rows is not what backward will be given */
+    }
+    if (!x->o.structure) {
+        return NULL; /* a worker is sent the rows anew for backward, or other ones */
     }
     if (!kept->room.data) {
         if (bytes > KEPT_MOST - x->kept_bytes || gnn_room(x, &kept->room, bytes, NULL) != CULM_OK) {

@@ -26,6 +26,11 @@ static enum culm_status cut(struct culm_gnn_setup *s, const struct culm_gnn_cut 
     size_t bytes = (size_t)s->graph->vertices * sizeof *s->interval_of;
     struct culm_adjacency neighbours = {0};
     struct culm_partition partition = {0};
+    if (made->interval_of && made->vertices != s->graph->vertices) {
+        return culm_error_set(error, CULM_ERR_CHANGED,
+                              "the graph has %lld vertices, and the run is of one with %lld",
+                              (long long)s->graph->vertices, (long long)made->vertices);
+    }
     s->interval_of = malloc(bytes);
     s->owned = calloc((size_t)s->config->servers + 1, sizeof *s->owned);
     if (!s->interval_of || !s->owned) {

@@ -12,11 +12,13 @@
 #include "gnn/partition.h"
 #include "gnn/structure.h"
 
-/* A cut that was made before, so that whoever opens the graph has the same, whatever METIS and memory it
- * has: a file of culm_gnn_setup_write_cut, or what was in one. Neither: there is none. Borrowed. */
+/* A cut that was made before, so that whoever opens the graph has the same, whatever its METIS and however
+ * much memory it has: a file of culm_gnn_setup_write_cut, or what was in one. Neither: there is none.
+ * Borrowed. */
 struct culm_gnn_cut {
     const char *path;            /* NULL: none */
-    const uint32_t *interval_of; /* [V]; NULL: none */
+    const uint32_t *interval_of; /* [vertices]; NULL: none */
+    int64_t vertices;            /* CULM_ERR_CHANGED where the graph has other ones */
 };
 
 struct culm_gnn_setup {

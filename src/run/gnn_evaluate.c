@@ -74,12 +74,10 @@ static enum culm_status find_cut(const char *dir, struct own_cut *ret_own,
     return culm_gnn_cut_path(dir, ret_own->path, &ret_own->cut.path, error);
 }
 
+/* Also where that is lost, and this machine has cut anew. */
 static enum culm_status check_cut(const struct opened *o, const char *dir,
-                                  const struct own_cut *own, struct culm_error *error) {
+                                  struct culm_error *error) {
     char sha256[65];
-    if (!own->cut.path) {
-        return CULM_OK;
-    }
     enum culm_status status = culm_gnn_cut_sha256(o->setup, sha256);
     return status == CULM_OK ? culm_gnn_cut_compare(dir, sha256, error) : status;
 }
@@ -135,7 +133,7 @@ enum culm_status culm_gnn_eval(const char *path, struct culm_gnn_evaluation *ret
         status = culm_gnn_setup_open_cut(&o.config, NULL, &own.cut, &o.setup, error);
     }
     if (status == CULM_OK && is_run) {
-        status = check_cut(&o, path, &own, error);
+        status = check_cut(&o, path, error);
     }
     if (status == CULM_OK) {
         status = run(&o, correct, error);
@@ -221,7 +219,7 @@ enum culm_status culm_gnn_predict(const char *dir, const char *graph, const char
         status = culm_gnn_setup_predict(&o.config, classes, &own.cut, &o.setup, error);
     }
     if (status == CULM_OK && !graph) {
-        status = check_cut(&o, dir, &own, error);
+        status = check_cut(&o, dir, error);
     }
     if (status == CULM_OK && graph && columns > 0 && o.setup->model->plan.columns != columns) {
         status =

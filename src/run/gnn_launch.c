@@ -65,6 +65,10 @@ static enum culm_status planned_cut(const char *plan_path, char path[CULM_PATH_M
                                     const char **ret_path, struct culm_error *error) {
     const char *slash = strrchr(plan_path, '/');
     char dir[CULM_PATH_MAX];
+    if (culm_file_is_directory(plan_path)) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "--plan '%s' is a folder; name the plan.json in it", plan_path);
+    }
     enum culm_status status = culm_path_format(
         dir, error, "%.*s", slash ? (int)(slash - plan_path) : 1, slash ? plan_path : ".");
     if (status == CULM_OK) {
@@ -486,6 +490,9 @@ enum culm_status culm_gnn_launch_plan(const struct culm_gnn_launch_options *opti
     enum culm_status status = init(&l, options, NULL, error);
     if (status == CULM_OK) {
         status = check(&l, error);
+    }
+    if (status == CULM_OK) {
+        status = find_start(&l, error);
     }
     if (status == CULM_OK) {
         const struct culm_gnn_config *config = options->config;

@@ -54,13 +54,20 @@ static void write_cut(const struct culm_gnn_brief *brief, struct culm_buf *out) 
     }
 }
 
+static enum culm_status malformed(struct culm_error *error) {
+    return culm_error_set(error, CULM_ERR_FORMAT, "the launcher's brief is malformed");
+}
+
 static enum culm_status read_cut(struct culm_reader *in, size_t len, struct culm_gnn_brief *brief,
                                  struct culm_error *error) {
     size_t vertices = (size_t)brief->plan.vertices;
     if (culm_read_u8(in) == 0) {
         return CULM_OK;
     }
-    brief->cut = vertices <= len / CUT_BYTES ? malloc((vertices + 1) * sizeof *brief->cut) : NULL;
+    if (vertices > len / CUT_BYTES) {
+        return malformed(error);
+    }
+    brief->cut = malloc((vertices + 1) * sizeof *brief->cut);
     if (!brief->cut) {
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
     }
@@ -70,10 +77,6 @@ static enum culm_status read_cut(struct culm_reader *in, size_t len, struct culm
         brief->cut[v] = (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8;
     }
     return CULM_OK;
-}
-
-static enum culm_status malformed(struct culm_error *error) {
-    return culm_error_set(error, CULM_ERR_FORMAT, "the launcher's brief is malformed");
 }
 
 /* The plan, and what can only be read by who knows it. */
@@ -231,6 +234,7 @@ static enum culm_status open_setup(struct node *n, struct culm_error *error) {
         status = culm_gnn_cut_path(dir, path, &made.path, error);
     }
     made.interval_of = made.path ? NULL : n->gear->brief.cut;
+    made.vertices = n->gear->brief.plan.vertices;
     if (status == CULM_OK) {
         status = culm_gnn_setup_open_cut(&n->gear->config, n->gear->inputs.pins, &made,
                                          &n->gear->setup, error);
