@@ -44,6 +44,18 @@ SIMD uvec drop_slot(const struct drop_bits *bits, int slot) {
     return slot % 2 ? ushift_right(word, 16) : uand(word, uset(0xFFFF));
 }
 
+#if SIMD_WIDE
+/* The four words of each entry together: x[i] has those of entries i, i + 4, i + 8 and i + 12. */
+SIMD void drop_turn(const uvec w[4], uvec x[4]) {
+    uvec low[2] = {_mm512_unpacklo_epi32(w[0], w[1]), _mm512_unpacklo_epi32(w[2], w[3])};
+    uvec high[2] = {_mm512_unpackhi_epi32(w[0], w[1]), _mm512_unpackhi_epi32(w[2], w[3])};
+    x[0] = _mm512_unpacklo_epi64(low[0], low[1]);
+    x[1] = _mm512_unpackhi_epi64(low[0], low[1]);
+    x[2] = _mm512_unpacklo_epi64(high[0], high[1]);
+    x[3] = _mm512_unpackhi_epi64(high[0], high[1]);
+}
+#endif
+
 /* The same where a block is not of consecutive elements but of eight heads of an entry of its own: the
  * random bits in order of [entries, heads]. */
 struct drop_entries_bits {
@@ -52,12 +64,8 @@ struct drop_entries_bits {
 SIMD struct drop_entries_bits drop_by_entry(const struct drop_bits *bits) {
     struct drop_entries_bits order;
 #if SIMD_WIDE
-    const uvec *w = bits->word;
-    uvec low[2] = {_mm512_unpacklo_epi32(w[0], w[1]), _mm512_unpacklo_epi32(w[2], w[3])};
-    uvec high[2] = {_mm512_unpackhi_epi32(w[0], w[1]), _mm512_unpackhi_epi32(w[2], w[3])};
-    uvec x[4] = {/* of entries i, i + 4, i + 8 and i + 12 */
-                 _mm512_unpacklo_epi64(low[0], low[1]), _mm512_unpackhi_epi64(low[0], low[1]),
-                 _mm512_unpacklo_epi64(high[0], high[1]), _mm512_unpackhi_epi64(high[0], high[1])};
+    uvec x[4];
+    drop_turn(bits->word, x);
     for (int i = 0; i < 4; i++) {
         _mm_storeu_si128((__m128i *)(order.word + 4 * i), _mm512_castsi512_si128(x[i]));
         _mm_storeu_si128((__m128i *)(order.word + 16 + 4 * i), _mm512_extracti32x4_epi32(x[i], 1));
@@ -85,12 +93,8 @@ SIMD uvec drop_of_entries(const struct drop_entries_bits *order, int64_t at) {
  * for each of 16 entries, of what is kept. */
 SIMD void drop_of_eight(const struct drop_bits *bits, uint32_t threshold, uint8_t kept[16]) {
 #if SIMD_WIDE
-    const uvec *w = bits->word;
-    uvec low[2] = {_mm512_unpacklo_epi32(w[0], w[1]), _mm512_unpacklo_epi32(w[2], w[3])};
-    uvec high[2] = {_mm512_unpackhi_epi32(w[0], w[1]), _mm512_unpackhi_epi32(w[2], w[3])};
-    uvec x[4] = {/* of entries i, i + 4, i + 8 and i + 12 */
-                 _mm512_unpacklo_epi64(low[0], low[1]), _mm512_unpackhi_epi64(low[0], low[1]),
-                 _mm512_unpacklo_epi64(high[0], high[1]), _mm512_unpackhi_epi64(high[0], high[1])};
+    uvec x[4];
+    drop_turn(bits->word, x);
     __m512i limit = _mm512_set1_epi16((short)threshold);
     __m128i m[4];
     for (int i = 0; i < 4; i++) {
