@@ -171,8 +171,7 @@ static enum culm_status work_out(const struct culm_edge_layout *layout,
     return status;
 }
 
-/* --- playing through
- * ------------------------------------------------------------------------------ */
+/* --- playing through --- */
 
 /* The best plan so far, and how it did in a short trial and in a long one. */
 struct best {

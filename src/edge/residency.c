@@ -160,8 +160,7 @@ int32_t culm_edge_residency_victims(struct culm_edge_residency *residency, size_
     return count;
 }
 
-/* --- an order, gone through again and again
- * ------------------------------------------------------- */
+/* --- an order, gone through again and again --- */
 
 static size_t visit(struct culm_edge_residency *residency, const int32_t *order, int32_t count,
                     int32_t at, size_t most_bytes, enum culm_edge_eviction eviction,

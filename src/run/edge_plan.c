@@ -150,8 +150,7 @@ enum culm_status culm_edge_plan_run(const struct culm_edge_command *command,
     return status;
 }
 
-/* --- the grid
- * ----------------------------------------------------------------------------------------- */
+/* --- the grid --- */
 
 struct mode {
     char name[64];
