@@ -15,7 +15,9 @@ struct blocks {
     struct culm_search *s;
     int32_t *instance; /* [instances]: those that are shared, in their order */
     int32_t instances;
-    int32_t *end;                   /* [models]: the last node of the blocks so far; -1: none */
+    int32_t *begin,
+        *end; /* [models]: the block is from behind `begin` to `end`; -1: the model's beginning. Where they are
+                             equal the model has none */
     struct search_samples *samples; /* [models] */
     struct culm_stem *stem;         /* [models] */
     float ***value;                 /* [models][parameters] */
@@ -34,6 +36,7 @@ static void end_block(const struct blocks *b) {
 static void release(const struct blocks *b) {
     end_block(b);
     free(b->instance);
+    free(b->begin);
     free(b->end);
     free(b->samples);
     free(b->stem);
@@ -45,12 +48,14 @@ static enum culm_status prepare(struct blocks *b, struct culm_error *error) {
     const struct culm_search *s = b->s;
     const size_t count = (size_t)s->count + 1;
     b->instance = calloc((size_t)s->share->match.count + 1, sizeof *b->instance);
+    b->begin = calloc(count, sizeof *b->begin);
     b->end = calloc(count, sizeof *b->end);
     b->samples = calloc(count, sizeof *b->samples);
     b->stem = calloc(count, sizeof *b->stem);
     b->value = calloc(count, sizeof *b->value);
     b->frozen = calloc(count, sizeof *b->frozen);
-    if (!b->instance || !b->end || !b->samples || !b->stem || !b->value || !b->frozen) {
+    if (!b->instance || !b->begin || !b->end || !b->samples || !b->stem || !b->value ||
+        !b->frozen) {
         return search_no_memory(error);
     }
     for (int32_t i = 0; i < s->share->match.count; i++) {
@@ -59,7 +64,7 @@ static enum culm_status prepare(struct blocks *b, struct culm_error *error) {
         }
     }
     for (int32_t k = 0; k < s->count; k++) {
-        b->end[k] = -1;
+        b->begin[k] = b->end[k] = -1;
         b->samples[k] = search_samples_of(s, k);
     }
     return CULM_OK;
@@ -70,9 +75,9 @@ static int32_t node_behind(const struct culm_vision_layer *layer) {
     return layer->norm > layer->node ? layer->norm : layer->node;
 }
 
-/* Where a model's block with these instances ends; -1: it has none behind the blocks so far. */
+/* Where a model's block with these instances ends; where the last one did, if it has none of them behind that. */
 static int32_t end_of(const struct blocks *b, int32_t k, int32_t from, int32_t until) {
-    int32_t end = -1;
+    int32_t end = b->end[k];
     for (int32_t l = 0; l < b->s->models[k]->layers.count; l++) {
         const int32_t own = culm_share_of(b->s->share, k, l);
         bool in = false;
@@ -80,24 +85,55 @@ static int32_t end_of(const struct blocks *b, int32_t k, int32_t from, int32_t u
             in |= own == b->instance[i];
         }
         const int32_t node = node_behind(&b->s->models[k]->layers.layer[l]);
-        end = in && node > b->end[k] && node > end ? node : end;
+        end = in && node > end ? node : end;
     }
     return end;
 }
 
-/* What is not between two nodes stays. */
-static void freeze(const struct culm_merge_model *model, int32_t after, int32_t until,
-                   bool *frozen) {
+/* Whether all that have a layer's tensor have it in their block. */
+static bool all_train(const struct blocks *b, struct culm_member layer) {
+    const struct culm_search *s = b->s;
+    const int32_t i = culm_share_of(s->share, layer.model, layer.layer);
+    bool all = true;
+    for (int32_t m = 0; i >= 0 && m < s->share->match.instance[i].count; m++) {
+        const struct culm_member own = s->share->match.instance[i].member[m];
+        const int32_t node = s->models[own.model]->layers.layer[own.layer].node;
+        all = all &&
+              (!s->share->in[i][m] || (node > b->begin[own.model] && node <= b->end[own.model]));
+    }
+    return all;
+}
+
+/* What is outside of the block stays, and so does what another model has outside of its own. */
+static void freeze(const struct blocks *b, int32_t k, bool *frozen) {
+    const struct culm_merge_model *model = b->s->models[k];
     memset(frozen, 1, (size_t)model->param_count);
-    for (int32_t i = after + 1; i <= until; i++) {
+    for (int32_t i = b->begin[k] + 1; i <= b->end[k]; i++) {
         const struct culm_node_desc *node = &model->graph->node[i];
-        for (int32_t k = 0; k < node->op->inputs; k++) {
-            const int32_t value = node->input[k];
+        for (int32_t in = 0; in < node->op->inputs; in++) {
+            const int32_t value = node->input[in];
             if (value >= 0 && model->graph->value[value].kind == CULM_VALUE_PARAM) {
                 frozen[model->graph->value[value].param] = false;
             }
         }
     }
+    for (int32_t l = 0; l < model->layers.count; l++) {
+        const struct culm_vision_layer *layer = &model->layers.layer[l];
+        if (!all_train(b, (struct culm_member){k, l})) {
+            frozen[layer->weight] = true;
+            if (layer->bias >= 0) {
+                frozen[layer->bias] = true;
+            }
+        }
+    }
+}
+
+static bool moves(const struct culm_merge_model *model, const bool *frozen) {
+    bool any = false;
+    for (int32_t p = 0; p < model->param_count; p++) {
+        any |= !frozen[p];
+    }
+    return any;
 }
 
 static int64_t features(const struct culm_merge_model *model, int32_t node) {
@@ -110,19 +146,27 @@ static enum culm_status join(struct blocks *b, int32_t from, int32_t until,
                              struct culm_error *error) {
     struct culm_search *s = b->s;
     *ret_parts = 0;
+    for (int32_t k = 0; k < s->count;
+         k++) { /* all of them first: what is frozen is asked of every one */
+        const int32_t end = end_of(b, k, from, until);
+        b->begin[k] = b->end[k];
+        b->end[k] = end;
+    }
     for (int32_t k = 0; k < s->count; k++) {
         const struct culm_merge_model *model = s->models[k];
-        const int32_t end = end_of(b, k, from, until);
-        if (end < 0) {
+        if (b->end[k] == b->begin[k]) {
             continue;
         }
-        culm_stem_init(&b->stem[k], model->vision, end);
+        culm_stem_init(&b->stem[k], model->vision, b->end[k]);
         b->value[k] = culm_share_addresses(s->share, s->models, k);
         b->frozen[k] = calloc((size_t)model->param_count + 1, sizeof **b->frozen);
         if (!b->value[k] || !b->frozen[k]) {
             return search_no_memory(error);
         }
-        freeze(model, b->end[k], end, b->frozen[k]);
+        freeze(b, k, b->frozen[k]);
+        if (!moves(model, b->frozen[k])) {
+            continue;
+        }
         part[*ret_parts] =
             (struct culm_joint_part){.model = &b->stem[k].vision,
                                      .value = b->value[k],
@@ -131,7 +175,6 @@ static enum culm_status join(struct blocks *b, int32_t from, int32_t until,
                                      .samples = search_samples_give(&b->samples[k]),
                                      .each = search_samples_each(&b->samples[k])};
         ret_model[(*ret_parts)++] = k;
-        b->end[k] = end;
     }
     return CULM_OK;
 }
@@ -177,9 +220,7 @@ static enum culm_status train_block(struct blocks *b, int32_t from, int32_t unti
     }
     if (joint) {
         culm_joint_exchange(joint);
-        for (int32_t i = from; i < until; i++) {
-            culm_share_copy(s->share, s->models, b->instance[i]);
-        }
+        culm_share_spread(s->share, s->models);
     }
     culm_joint_free(joint);
     end_block(b);
@@ -191,7 +232,8 @@ static enum culm_status train_block(struct blocks *b, int32_t from, int32_t unti
 enum culm_status search_blocks(struct culm_search *s, int64_t steps, struct culm_error *error) {
     struct blocks b = {.s = s};
     enum culm_status status = prepare(&b, error);
-    const int32_t blocks = b.instances < BLOCKS ? b.instances : BLOCKS;
+    const int32_t most = b.instances < BLOCKS ? b.instances : BLOCKS;
+    const int32_t blocks = steps < most ? (int32_t)steps : most;
     for (int32_t i = 0; i < blocks && status == CULM_OK && !search_late(s); i++) {
         const int64_t each = steps / blocks;
         status = train_block(&b, i * b.instances / blocks, (i + 1) * b.instances / blocks, i * each,

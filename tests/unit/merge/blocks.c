@@ -151,6 +151,30 @@ static void test_one_after_the_other(void **state) {
     world_release(&w);
 }
 
+static int64_t steps_heard;
+
+static void on_one_step(void *ctx, int64_t step, int64_t steps, double loss) {
+    (void)ctx;
+    (void)loss;
+    assert_int_equal(step, ++steps_heard);
+    assert_int_equal(steps, 3);
+}
+
+/* Fewer steps than there could be blocks: there are as many blocks. */
+static void test_few_steps(void **state) {
+    (void)state;
+    struct world w;
+    struct culm_search_ops heard = ops;
+    begin(&w, 1);
+    heard.step = on_one_step;
+    w.search.ops = &heard;
+    const uint64_t before = digest(&w);
+    assert_int_equal(search_blocks(&w.search, 3, NULL), CULM_OK);
+    assert_int_equal(steps_heard, 3);
+    assert_true(digest(&w) != before);
+    world_release(&w);
+}
+
 static void test_stopped(void **state) {
     (void)state;
     struct world w;
@@ -196,8 +220,8 @@ static void test_stem(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nearer),  cmocka_unit_test(test_one_after_the_other),
-        cmocka_unit_test(test_threads), cmocka_unit_test(test_stopped),
-        cmocka_unit_test(test_stem),
+        cmocka_unit_test(test_threads), cmocka_unit_test(test_few_steps),
+        cmocka_unit_test(test_stopped), cmocka_unit_test(test_stem),
     };
     return cmocka_run_group_tests_name("merge/blocks", tests, NULL, NULL);
 }

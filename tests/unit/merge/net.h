@@ -31,6 +31,7 @@ struct net {
     bool plain;   /* without the residual, which is the second convolution */
     int32_t more; /* residuals of the same kind behind it, at most MORE */
     bool wide;    /* the second convolution has dilation 2 */
+    bool late;    /* the first of `more` has it */
     char name[PARAMS][96];
     float *value[PARAMS], *original[PARAMS];
     int32_t params;
@@ -92,7 +93,8 @@ static inline enum culm_status net_graph(struct culm_vision_model *model, int64_
         snprintf(name[0], sizeof name[0], "m%d", (int)i);
         snprintf(name[1], sizeof name[1], "nm%d", (int)i);
         graph->block++;
-        int32_t y = norm(graph, name[1], conv(graph, name[0], x, 4, 4), 4);
+        int32_t y =
+            norm(graph, name[1], conv_as(graph, name[0], x, 4, 4, net->late && i == 0 ? 2 : 1), 4);
         x = culm_graph_apply(graph, "add", (int32_t[]){x, y}, 2, NULL);
     }
     graph->block++;
@@ -131,7 +133,7 @@ static const struct culm_vision_model_ops net_ops = {
     .size = sizeof net_ops, .graph = net_graph, .weights = net_weights, .free = net_free};
 
 static inline void net_init_more(struct net *net, uint64_t seed, int64_t last, bool plain,
-                                 int32_t more, bool wide) {
+                                 int32_t more, bool wide, bool late) {
     *net = (struct net){.model = {.ops = &net_ops,
                                   .name = "net",
                                   .input = {.width = SIZE, .height = SIZE, .channels = 3},
@@ -140,7 +142,8 @@ static inline void net_init_more(struct net *net, uint64_t seed, int64_t last, b
                         .last = last,
                         .plain = plain,
                         .more = more,
-                        .wide = wide};
+                        .wide = wide,
+                        .late = late};
     struct culm_graph *graph;
     assert_int_equal(culm_vision_model_graph(&net->model, 1, CULM_VISION_INFER, &graph, NULL), 0);
     net->params = graph->param_count;
@@ -171,7 +174,7 @@ static inline void net_init_more(struct net *net, uint64_t seed, int64_t last, b
 }
 
 static inline void net_init_as(struct net *net, uint64_t seed, int64_t last, bool plain) {
-    net_init_more(net, seed, last, plain, 0, false);
+    net_init_more(net, seed, last, plain, 0, false, false);
 }
 
 /* Numbers and pictures from `seed`; `last`: channels of the third convolution. */

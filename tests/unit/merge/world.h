@@ -32,6 +32,9 @@
 #ifndef WORLD_WIDE
 #define WORLD_WIDE (-1) /* whose second convolution has dilation 2; -1: none */
 #endif
+#ifndef WORLD_LATE
+#define WORLD_LATE (-1) /* whose first further residual has dilation 2; -1: none */
+#endif
 #ifndef WORLD_CHANGE
 #define WORLD_CHANGE(w, k) (void)0 /* numbers that are not drawn */
 #endif
@@ -223,7 +226,8 @@ static inline void world_make(struct world *w, enum culm_merge_method method, do
     assert_int_equal(culm_device_new(threads, &w->device, NULL), CULM_OK);
     for (int32_t k = 0; k < MODELS; k++) {
         static const int32_t more[MODELS] = WORLD_MORE;
-        net_init_more(&w->net[k], seed[k], last[k], k == WORLD_PLAIN, more[k], k == WORLD_WIDE);
+        net_init_more(&w->net[k], seed[k], last[k], k == WORLD_PLAIN, more[k], k == WORLD_WIDE,
+                      k == WORLD_LATE);
         WORLD_CHANGE(w, k);
         /* The third is another network whose second convolution is nearly the first's. */
         for (int32_t p = 0; p < w->net[k].params && k == 2; p++) {
