@@ -1,0 +1,117 @@
+/* Which layers could have the numbers of which others, and what that would cost. See search_ties_parts.h. */
+#include "merge/search_ties_parts.h"
+
+#include "merge/search_walks.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define LITTLE 0.05 /* harm that batch norms alone make up for */
+#define FEWER 4     /* of the frames of a walk, one part is enough to try layers on */
+
+static double worth(const struct search_tie_candidate *c) {
+    return (double)c->bytes / (c->harm * c->harm + 1e-6);
+}
+
+/* Layers that give answers stay what they are, and so do those without a batch norm, which nothing could make up for. */
+static bool may_tie(const struct search_ties *t, struct culm_member layer) {
+    return search_ties_layer(t, layer)->norm >= 0 && !t->idle[layer.model][layer.layer];
+}
+
+/* Tries every other tensor of its kind for each that a model holds. */
+static enum culm_status try_model(const struct search_ties *t, int32_t model,
+                                  const struct culm_fit_frames *frames,
+                                  struct search_tie_candidate *candidate, int32_t *count,
+                                  struct culm_error *error) {
+    struct culm_fit_trial *trial = NULL;
+    struct search_tie_candidate *with = NULL;
+    int32_t trials = 0, layers = 0;
+    enum culm_status status = CULM_OK;
+    for (int32_t k = 0; k < t->s->count; k++) {
+        layers += t->s->models[k]->layers.count;
+    }
+    const size_t room = (size_t)layers * (size_t)t->s->models[model]->layers.count + 1;
+    trial = calloc(room, sizeof *trial);
+    with = calloc(room, sizeof *with);
+    struct culm_member at = SEARCH_TIES_NOWHERE;
+    while (trial && with && search_ties_next(t, &at)) {
+        struct culm_member from = SEARCH_TIES_NOWHERE;
+        while (at.model == model && may_tie(t, at) && search_ties_next(t, &from)) {
+            if (may_tie(t, from) && search_ties_could(t, at, from)) {
+                const struct culm_merge_model *giver = t->s->models[from.model];
+                const struct culm_vision_layer *like = search_ties_layer(t, from);
+                trial[trials] =
+                    (struct culm_fit_trial){at.layer, giver->value[like->weight],
+                                            like->bias >= 0 ? giver->value[like->bias] : NULL, 0};
+                with[trials++] =
+                    (struct search_tie_candidate){at, from, search_ties_layer(t, at)->bytes, 0};
+            }
+        }
+    }
+    if (!trial || !with) {
+        status = search_no_memory(error);
+    } else if (trials > 0) {
+        status = culm_fit_try(t->s->models[model], frames, trial, trials, t->s->device, error);
+    }
+    for (int32_t i = 0; i < trials && status == CULM_OK; i++) {
+        struct search_tie_candidate *last = *count > 0 ? &candidate[*count - 1] : NULL;
+        with[i].harm = trial[i].harm;
+        if (last && search_ties_same(last->layer, with[i].layer)) {
+            *last = with[i].harm < last->harm ? with[i] : *last;
+        } else {
+            candidate[(*count)++] = with[i];
+        }
+    }
+    free(trial);
+    free(with);
+    return status;
+}
+
+/* By what they are worth, without those that lose more than `most`, and those that would take the numbers of one that is
+ * itself to be tied. Returns how many. */
+static int32_t sort(struct search_tie_candidate *candidate, int32_t count, double most) {
+    int32_t kept = 0;
+    for (int32_t i = 0; i < count; i++) {
+        const struct search_tie_candidate own = candidate[i];
+        int32_t at = kept;
+        if (own.harm > most) {
+            continue;
+        }
+        for (; at > 0 && worth(&candidate[at - 1]) < worth(&own); at--) {
+            candidate[at] = candidate[at - 1];
+        }
+        candidate[at] = own;
+        kept++;
+    }
+    int32_t free_of = 0;
+    for (int32_t i = 0; i < kept; i++) {
+        const struct search_tie_candidate own = candidate[i];
+        bool clear = true;
+        for (int32_t k = 0; k < free_of; k++) {
+            clear = clear && !search_ties_same(candidate[k].layer, own.from) &&
+                    !search_ties_same(candidate[k].from, own.layer);
+        }
+        if (clear) {
+            candidate[free_of++] = own;
+        }
+    }
+    return free_of;
+}
+
+enum culm_status search_ties_find(const struct search_ties *t,
+                                  struct search_tie_candidate *candidate, int32_t *ret_count,
+                                  struct culm_error *error) {
+    struct search_walks walks;
+    *ret_count = 0;
+    enum culm_status status = search_walks_take(t->s, &walks, error);
+    for (int32_t k = 0; k < t->s->count && status == CULM_OK; k++) {
+        const struct culm_fit_frames some = {walks.frames[k].image,
+                                             (walks.frames[k].count + FEWER - 1) / FEWER};
+        status = search_ties_own(t, k) && t->kin[k] == t->whose
+                     ? try_model(t, k, &some, candidate, ret_count, error)
+                     : CULM_OK;
+    }
+    search_walks_release(t->s, &walks);
+    *ret_count = sort(candidate, *ret_count, t->s->config->steps > 0 ? HUGE_VAL : LITTLE);
+    return status;
+}
