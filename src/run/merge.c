@@ -182,7 +182,7 @@ enum culm_status culm_merging_go(struct culm_merging *m, struct culm_error *erro
                                                .spent = on_spent,
                                                .keep = culm_merging_keep,
                                                .recall = culm_merging_recall};
-    uint64_t written;
+    struct culm_merging_published originals;
     enum culm_status status = culm_merging_claim(m, error);
     if (status == CULM_OK) {
         culm_merging_event(m, "start",
@@ -196,7 +196,7 @@ enum culm_status culm_merging_go(struct culm_merging *m, struct culm_error *erro
     status = prepared ? culm_merging_begin(m, error) : status;
     m->shipped = m->after;
     if (status == CULM_OK && m->after == 0) {
-        status = culm_merging_publish(m, 0, NULL, &written, error);
+        status = culm_merging_publish(m, 0, NULL, &originals, error);
     }
     if (status == CULM_OK) {
         struct culm_search search = {.models = m->models,

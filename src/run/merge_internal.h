@@ -62,11 +62,16 @@ void culm_merging_tell_step(void *ctx, int64_t step, int64_t steps, double loss)
 
 /* merge_rounds.c */
 
+struct culm_merging_published {
+    uint64_t written;              /* bytes */
+    struct culm_package_sums sums; /* of the round: what is told of it */
+};
 /* Everything as it is now. `measured`: with what was measured at the end; NULL: not yet. A resumed run
  * leaves rounds alone that it finds. */
 enum culm_status culm_merging_publish(struct culm_merging *m, int64_t number,
                                       const struct culm_merging_measured *measured,
-                                      uint64_t *ret_written, struct culm_error *error);
+                                      struct culm_merging_published *ret_published,
+                                      struct culm_error *error);
 /* Of culm_search_ops. */
 enum culm_status culm_merging_ship(void *ctx, int32_t round, struct culm_error *error);
 enum culm_status culm_merging_keep(void *ctx, const void *data, size_t len,

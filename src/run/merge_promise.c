@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 const char *culm_merging_nothing(const struct culm_merge_frames *frames, int64_t wanted) {
     if (!frames->label && !frames->right) {
@@ -44,6 +45,16 @@ static enum culm_status measure_agreement(struct culm_merging *m, size_t q,
                           &to->agreed[q], error);
 }
 
+/* Whether its numbers are all its original's. Others may share them, and it loses nothing by that. */
+static bool is_original(const struct culm_merge_model *model) {
+    bool same = true;
+    for (int32_t p = 0; p < model->param_count && same; p++) {
+        same = memcmp(model->value[p], model->original[p],
+                      4 * (size_t)culm_merge_param_elements(model, p)) == 0;
+    }
+    return same;
+}
+
 /* Which models miss a target on what was held out go back to their own numbers. */
 static enum culm_status keep_promise(struct culm_merging *m, struct culm_merging_measured *to,
                                      struct culm_error *error) {
@@ -60,23 +71,25 @@ static enum culm_status keep_promise(struct culm_merging *m, struct culm_merging
         bool ok = !nothing && to->merged[q] >= config->target * to->original[q];
         if (!ok && (!nothing || culm_share_any(&m->share, m->in.model_of[q])) &&
             m->workload.merge.method != CULM_MERGE_MAX) {
+            const bool own = is_original(m->models[m->in.model_of[q]]);
+            const char *then = own ? "it ships with its own weights" : "it ships unmerged";
             char text[256];
             if (nothing) {
                 snprintf(text, sizeof text,
-                         "query '%s': %s in the frames that merging has not seen, so it ships "
-                         "unmerged",
+                         "query '%s': %s in the frames that merging has not seen, so %s",
                          config->name,
                          culm_merging_nothing(&m->in.set[m->in.set_of[q]].part[CULM_MERGE_HELD],
-                                              culm_accuracy_wanted(accuracy)));
+                                              culm_accuracy_wanted(accuracy)),
+                         then);
             } else {
-                snprintf(
-                    text, sizeof text,
-                    "query '%s': %.4f of %.4f on frames that merging has not seen, so it ships "
-                    "unmerged",
-                    config->name, to->merged[q], to->original[q]);
+                snprintf(text, sizeof text,
+                         "query '%s': %.4f of %.4f on frames that merging has not seen, so %s",
+                         config->name, to->merged[q], to->original[q], then);
             }
             culm_merging_warn(m, text);
-            culm_share_leave(&m->share, m->in.model_of[q]);
+            if (!own) {
+                culm_share_leave(&m->share, m->in.model_of[q]);
+            }
         }
     }
     for (int32_t k = 0; k < m->in.models && status == CULM_OK; k++) {
@@ -100,16 +113,16 @@ enum culm_status culm_merging_finish(struct culm_merging *m, struct culm_error *
     enum culm_status status = to.original && to.merged && to.agreed && to.wanted
                                   ? keep_promise(m, &to, error)
                                   : culm_merging_no_memory(error);
-    uint64_t written;
+    struct culm_merging_published made;
     int64_t number = m->shipped + 1;
     if (number <= m->have && !m->have_measured) { /* fewer rounds than before it was stopped */
         number = m->have + 1;
     }
     if (status == CULM_OK) {
-        status = culm_merging_publish(m, number, &to, &written, error);
+        status = culm_merging_publish(m, number, &to, &made, error);
     }
     if (status == CULM_OK) {
-        int64_t total = m->share.match.total_bytes, saved = culm_share_saved(&m->share);
+        const int64_t total = made.sums.total_bytes, saved = total - made.sums.distinct_bytes;
         json_t *queries = json_array();
         for (size_t q = 0; q < count; q++) {
             json_array_append_new(queries,

@@ -49,10 +49,11 @@ static enum culm_status put_param(struct culm_merging *m, struct culm_package_ro
 
 enum culm_status culm_merging_publish(struct culm_merging *m, int64_t number,
                                       const struct culm_merging_measured *measured,
-                                      uint64_t *ret_written, struct culm_error *error) {
+                                      struct culm_merging_published *ret_published,
+                                      struct culm_error *error) {
     struct culm_package_round round = {.number = number};
     enum culm_status status = CULM_OK;
-    *ret_written = 0;
+    *ret_published = (struct culm_merging_published){0};
     for (size_t q = 0; q < m->workload.query_count && status == CULM_OK; q++) {
         const struct culm_query_config *config = &m->workload.queries[q];
         int32_t k = m->in.model_of[q];
@@ -71,11 +72,14 @@ enum culm_status culm_merging_publish(struct culm_merging *m, int64_t number,
         query->merged = measured ? measured->merged[q] : -1;
         query->agreement = measured ? measured->agreed[q] : -1;
         for (int32_t p = 0; p < m->models[k]->param_count && status == CULM_OK; p++) {
-            status = put_param(m, &round, query, k, p, ret_written, error);
+            status = put_param(m, &round, query, k, p, &ret_published->written, error);
         }
     }
     if (status == CULM_OK && number > m->have) {
         status = culm_package_publish(NULL, m->options.dir, &round, error);
+    }
+    if (status == CULM_OK) {
+        status = culm_package_sum(&round, &ret_published->sums, error);
     }
     m->shipped = number;
     culm_package_round_release(&round);
@@ -84,15 +88,15 @@ enum culm_status culm_merging_publish(struct culm_merging *m, int64_t number,
 
 enum culm_status culm_merging_ship(void *ctx, int32_t round, struct culm_error *error) {
     struct culm_merging *m = ctx;
-    uint64_t written;
-    enum culm_status status = culm_merging_publish(m, m->after + round, NULL, &written, error);
+    struct culm_merging_published made;
+    enum culm_status status = culm_merging_publish(m, m->after + round, NULL, &made, error);
     if (status == CULM_OK) {
-        culm_merging_event(m, "merged",
-                           json_pack("{s:I, s:o, s:I, s:I, s:f}", "round",
-                                     (json_int_t)(m->after + round), "queries",
-                                     culm_merging_sharing(m, &m->share), "saved_bytes",
-                                     (json_int_t)culm_share_saved(&m->share), "changed_bytes",
-                                     (json_int_t)written, "cpu_s", culm_merging_cpu_s()));
+        culm_merging_event(
+            m, "merged",
+            json_pack("{s:I, s:o, s:I, s:I, s:f}", "round", (json_int_t)(m->after + round),
+                      "queries", culm_merging_sharing(m, &m->share), "saved_bytes",
+                      (json_int_t)(made.sums.total_bytes - made.sums.distinct_bytes),
+                      "changed_bytes", (json_int_t)made.written, "cpu_s", culm_merging_cpu_s()));
     }
     return status;
 }

@@ -111,6 +111,41 @@ def empty_promise(bench):
 cases.add("what cannot be promised ships unmerged", empty_promise)
 
 
+def nothing_of_the_giver(bench):
+    """The model whose layers others took is never right at the end of the feed: it keeps its own weights in any case, so the others go on
+    sharing them, and the end of merging counts that as show does."""
+    path = workload(bench, steps=0)  # nor are layers of it tied
+    bench.config(model(3, [1, 1]), "c.yaml")
+    with open(path, encoding="utf-8") as file:
+        text = json.load(file)
+    text["queries"].append({"name": "c", "model": "c.yaml", "feed": "camera", "target": 0.2})
+    path = bench.config(text, "three.yaml")
+    ended = merge(bench, path, "first")
+    with open(bench.path("first", "rounds", f"{ended.one('done')['round']}.json"), encoding="utf-8") as file:
+        now = json.load(file)["queries"]
+    took = [query["query"] for query in now if any("original" in part for part in query["parameters"].values())]
+    gave = [query["query"] for query in now if query["query"] not in took]
+    check(len(took) == 2 and len(gave) == 1, f"{took} took over layers, {gave} kept theirs")
+    which = "abc".index(gave[0])
+    said = [json.loads(line) for line in bench.run("predict", f"{gave[0]}.yaml", "images", "--json").out.splitlines()]
+    classes = [answer["classes"][0]["class"] for answer in said]
+    held = int(48 * 0.7)
+    never = next(c for c in range(4) if c not in classes[held:])
+    with open(bench.path("labels"), "wb") as file:
+        file.write(struct.pack(">BBBBI", 0, 0, 8, 1, 48) + bytes(classes[:held] + [never] * (48 - held)))
+    ended = merge(bench, path, "package", "--set", f"queries[{which}].labels=labels")
+    told = [event["message"] for event in ended.all("warning")]
+    check(any(f"'{gave[0]}'" in text and "so it ships with its own weights" in text for text in told), f"warnings: {told}")
+    done = ended.one("done")
+    shown = json.loads(bench.run("merge", "show", bench.path("package"), "--check", "--json").out)
+    equal((done["bytes"], done["distinct_bytes"]), (shown["total_bytes"], shown["distinct_bytes"]), "bytes by the end of merging, and by show")
+    equal(shown["saved_bytes"], ended.all("merged")[-1]["saved_bytes"], "what is saved at the end, and when it shipped")
+    check(shown["queries"][which]["shared_bytes"] > 0, "nobody has the layers of the one that gave them any more")
+
+
+cases.add("the model that others build on is never right at the end", nothing_of_the_giver)
+
+
 def a_query_is_a_model(bench):
     """PACKAGE:QUERY answers as the original does where nothing is shared, in every bit."""
     path = workload(bench, method="none")
