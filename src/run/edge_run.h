@@ -334,6 +334,9 @@ void culm_edge_running_trim(void);
  * at a time. */
 enum culm_status culm_edge_running_read(struct culm_edge_running *run, int32_t unit,
                                         struct culm_error *error);
+/* Whether the file of a source is what it was when it was last read; of one that was not read yet,
+ * whether it is as long as it should be. The store is locked. */
+bool culm_edge_running_intact(const struct culm_edge_running *run, int32_t source);
 /* Units of many small tensors in the layout that counts are put in one piece, before anything runs:
  * one by one, none stays. */
 enum culm_status culm_edge_running_gather(struct culm_edge_running *run, struct culm_error *error);

@@ -176,6 +176,21 @@ static enum culm_status describe(const struct culm_edge_running *run, int32_t nu
                                     tensor->of.digest, source->path, error);
 }
 
+bool culm_edge_running_intact(const struct culm_edge_running *run, int32_t number) {
+    struct reading source;
+    struct edge_stamp stamp;
+    struct culm_error error;
+    int fd = describe(run, number, &source, &error) == CULM_OK
+                 ? open(source.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+                 : -1;
+    bool intact = fd >= 0 && stamp_of(fd, &stamp) && stamp.size == source.bytes &&
+                  (!source.verified || same_stamp(&stamp, &source.stamp));
+    if (fd >= 0) {
+        close(fd);
+    }
+    return intact;
+}
+
 /* ret_again: all of them had been read before. */
 static enum culm_status read_sources(struct culm_edge_running *run,
                                      const struct culm_edge_unit *unit, char *at, bool *ret_again,

@@ -134,6 +134,23 @@ static enum culm_status from_model(struct culm_edge_running *run, struct edge_qu
     return status;
 }
 
+/* A file that is gone, or was changed, is written again; where that fails, loads say what is wrong. */
+static void mend_own(struct culm_edge_running *run, const struct edge_query *query) {
+    struct culm_edge_entry *entry = query->entry;
+    for (int32_t p = 0; p < entry->part_count; p++) {
+        struct culm_package_tensor tensor;
+        struct culm_error ignored;
+        if (run->store.source[query->merged[p]].place == 0 ||
+            culm_edge_running_intact(run, query->merged[p])) {
+            continue;
+        }
+        pthread_mutex_lock(&run->originals_lock);
+        (void)(culm_package_make(NULL, run->originals, &ignored) ||
+               write_one(entry, p, run->originals, &tensor, &ignored));
+        pthread_mutex_unlock(&run->originals_lock);
+    }
+}
+
 enum culm_status culm_edge_running_sources(struct culm_edge_running *run,
                                            struct culm_error *error) {
     struct culm_package_round round = {0};
@@ -164,6 +181,8 @@ enum culm_status culm_edge_running_sources(struct culm_edge_running *run,
         } else if (!query->own_tensors) { /* to digest all of a model takes long, and frames wait */
             status = from_model(run, query, error);
             query->own_tensors = status == CULM_OK;
+        } else {
+            mend_own(run, query);
         }
     }
     culm_package_round_release(&round);

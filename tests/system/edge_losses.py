@@ -9,7 +9,7 @@ import subprocess
 import threading
 
 from edge_harness import (begin, check_done, digest_of, end, events_of, fresh, lines, publish, run_until_answered,
-                          same_as_predict, shared, told, two_models, until, workload)
+                          same_as_predict, shared, tell, told, two_models, until, workload)
 from harness import Cases, Skipped, check, children_of, equal, read_events, wait_until
 
 cases = Cases()
@@ -223,6 +223,42 @@ def tensor_changes(bench):
     same_as_predict(bench, process.out, "two", "b")
 
 
+def own_tensor_removed(bench):
+    """A tensor that the run has written itself is written again on SIGHUP when it is gone, or cut, or changed; its query goes on then."""
+    two_models(bench)
+    path = workload(bench, [("one", "a"), ("two", "b")], edge="memory: min")
+    process = begin(bench, path)
+    folder = os.path.join(process.out, "originals", "tensors")
+
+    def failures():
+        return [event for event in events_of(process.out) if event["event"] == "load_failed"]
+    until(process, "answers", lambda: fresh(process.out, "one") and fresh(process.out, "two"))
+    largest = max(os.path.getsize(os.path.join(folder, name)) for name in os.listdir(folder))
+    for what in ("removed", "cut", "changed", "removed with its folder"):
+        before = len(failures())
+        for name in os.listdir(folder):
+            tensor = os.path.join(folder, name)
+            if os.path.getsize(tensor) < largest:
+                continue
+            if what == "cut":
+                os.truncate(tensor, 5000)
+            elif what == "changed":
+                with open(tensor, "r+b") as file:
+                    file.seek(2000)
+                    file.write(b"\1\2\3\4")
+            else:
+                os.remove(tensor)
+        if "folder" in what:
+            shutil.rmtree(os.path.join(process.out, "originals"))
+        until(process, f"a word on a tensor that is {what}", lambda before=before: len(failures()) > before)
+        equal(tell(process)["queries"], ["one", "two"], "queries")
+        marks = len(fresh(process.out, "one")), len(fresh(process.out, "two"))
+        until(process, "answers of both", lambda marks=marks: len(fresh(process.out, "one")) > marks[0] + 2 and len(fresh(process.out, "two")) > marks[1] + 2)
+    end(bench, process)
+    same_as_predict(bench, process.out, "one", "a")
+    same_as_predict(bench, process.out, "two", "b")
+
+
 def disk_full(bench):
     """A disk that is full from the beginning, or in mid-run: one line that says so, and exit code 4."""
     two_models(bench)
@@ -263,5 +299,6 @@ cases.add("a clip comes as it was recorded", as_recorded)
 cases.add("a live feed: the newest frames; it stalls, the other goes on", live_feed)
 cases.add("a damaged tensor", damaged)
 cases.add("a tensor is cut, removed and changed in mid-run", tensor_changes)
+cases.add("the run's own tensors are removed, cut and changed in mid-run", own_tensor_removed)
 cases.add("the disk is full", disk_full)
 cases.run()
