@@ -86,6 +86,7 @@ void culm_gnn_slice_encode(const struct culm_gnn_slice_key *key, int32_t interva
     culm_buf_i32(buf, key->gather);
     culm_buf_i32(buf, key->interval);
     set_encode(&key->readers, intervals, buf);
+    culm_buf_u64(buf, key->view);
 }
 
 enum culm_status culm_gnn_slice_decode(const uint8_t *meta, size_t len,
@@ -97,6 +98,7 @@ enum culm_status culm_gnn_slice_decode(const uint8_t *meta, size_t len,
     key.gather = read_below(&in, 0, layout->gathers);
     key.interval = read_below(&in, 0, layout->intervals);
     key.readers = read_set(&in, layout->intervals);
+    key.view = culm_read_u64(&in);
     if (finished(&in) != CULM_OK) {
         return CULM_ERR_FORMAT;
     }

@@ -70,6 +70,7 @@ struct culm_gnn_slice_key {
     int64_t epoch;
     int32_t gather, interval;
     struct culm_gnn_set readers; /* whose rows these are, all together */
+    uint64_t view;               /* under which it was sent */
 };
 
 struct culm_gnn_gradient_key {

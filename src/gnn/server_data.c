@@ -20,6 +20,13 @@ static void free_list(struct ghost **list) {
     }
 }
 
+static void let_go(struct ghost **at) {
+    struct ghost *ghost = *at;
+    *at = ghost->next;
+    ghost->next = NULL;
+    free_list(&ghost);
+}
+
 static bool is_constant(const struct culm_gnn_server *server, int32_t gather) {
     return server->self.o.layout->gather[gather].constant;
 }
@@ -33,11 +40,9 @@ void culm_gnn_server_forget_ghosts(struct culm_gnn_server *server, int64_t oldes
             struct ghost *ghost = *at;
             if (ghost->key.epoch >= oldest || constant) {
                 at = &ghost->next;
-                continue;
+            } else {
+                let_go(at);
             }
-            *at = ghost->next;
-            ghost->next = NULL;
-            free_list(&ghost);
         }
     }
 }
@@ -47,19 +52,57 @@ static int64_t oldest_of(const struct culm_gnn_server *server) {
     return server->self.view.course.epoch - server->self.o.pace.staleness;
 }
 
-/* Takes it over. One that brings nothing new is let go of. */
+static bool covers(const struct ghost *ghost, const struct ghost *other) {
+    struct culm_gnn_set more = culm_gnn_set_minus(&other->key.readers, &ghost->key.readers);
+    return culm_gnn_set_empty(&more);
+}
+
+/* Takes it over. One that brings nothing new is let go of, or those that it has all of. */
 static void keep(struct culm_gnn_server *server, struct ghost *ghost) {
     struct ghost **list = ghosts_of(server, ghost->key.gather, ghost->key.interval);
     bool constant = is_constant(server, ghost->key.gather);
-    for (const struct ghost *other = *list; other; other = other->next) {
-        struct culm_gnn_set news = culm_gnn_set_minus(&ghost->key.readers, &other->key.readers);
-        if ((constant || other->key.epoch == ghost->key.epoch) && culm_gnn_set_empty(&news)) {
+    for (struct ghost **at = list; *at;) {
+        struct ghost *other = *at;
+        bool alike = constant || other->key.epoch == ghost->key.epoch;
+        if (alike && covers(other, ghost)) {
+            other->key.view = other->key.view > ghost->key.view ? other->key.view : ghost->key.view;
             free_list(&ghost);
             return;
+        }
+        if (alike && covers(ghost, other)) {
+            let_go(at);
+        } else {
+            at = &other->next;
         }
     }
     ghost->next = *list;
     *list = ghost;
+}
+
+/* Rows that never change would stay for good, also of intervals that this server has come to own, and for
+ * ones that it no longer owns. What was sent under this view or a later one is not let go of: whoever
+ * sends forgets likewise, view by view, whom it has sent what (culm_gnn_server_resend), and may be ahead. */
+static void forget_constants(struct culm_gnn_server *server) {
+    const struct culm_gnn_layout *layout = server->self.o.layout;
+    struct culm_gnn_set mine = {0};
+    for (int32_t i = 0; i < layout->intervals; i++) {
+        if (server->interval[i].mine) {
+            culm_gnn_set_add(&mine, i);
+        }
+    }
+    for (int32_t i = 0; i < layout->gathers * layout->intervals; i++) {
+        struct ghost **at = &server->ghost[i];
+        while (*at && layout->gather[i / layout->intervals].constant) {
+            struct ghost *ghost = *at;
+            struct culm_gnn_set read = culm_gnn_set_both(&ghost->key.readers, &mine);
+            bool wanted = !culm_gnn_set_empty(&read) && !server->interval[ghost->key.interval].mine;
+            if (wanted || ghost->key.view >= server->self.view.number) {
+                at = &ghost->next;
+            } else {
+                let_go(at);
+            }
+        }
+    }
 }
 
 void culm_gnn_server_hear_slice(struct culm_gnn_server *server,
@@ -127,6 +170,30 @@ struct culm_gnn_source culm_gnn_server_rows(struct culm_gnn_server *server, int3
 
 /* --- rows that go --- */
 
+/* Of rows that never change: what was sent for intervals that are no longer owned there, where it is
+ * forgotten too. */
+static void forget_sent(struct culm_gnn_server *server) {
+    const struct culm_gnn_layout *layout = server->self.o.layout;
+    for (int32_t i = 0; i < layout->intervals * layout->gathers; i++) {
+        struct made *made = &server->interval[i / layout->gathers].constants[i % layout->gathers];
+        int32_t kept = 0;
+        for (int32_t s = 0; s < made->sent_count; s++) {
+            struct sent sent = made->sent[s];
+            int32_t p = 0;
+            while (p < server->peer_count && server->peer[p].node != sent.node) {
+                p++;
+            }
+            if (p < server->peer_count) {
+                sent.readers = culm_gnn_set_both(&sent.readers, &server->peer[p].owns);
+                if (!culm_gnn_set_empty(&sent.readers)) {
+                    made->sent[kept++] = sent;
+                }
+            }
+        }
+        made->sent_count = kept;
+    }
+}
+
 void culm_gnn_server_resend(struct culm_gnn_server *server) {
     const struct culm_gnn_layout *layout = server->self.o.layout;
     const struct culm_gnn_view *view = &server->self.view;
@@ -149,6 +216,8 @@ void culm_gnn_server_resend(struct culm_gnn_server *server) {
         }
         culm_gnn_set_add(&server->peer[p].owns, i);
     }
+    forget_sent(server);
+    forget_constants(server);
     for (int32_t w = 0; w < server->window; w++) { /* a holder may have forgotten what it had */
         for (int32_t s = 0; s < layout->stages; s++) {
             for (int32_t n = 0; n < server->tree.count; n++) {
@@ -242,7 +311,8 @@ void culm_gnn_server_sliced(struct culm_gnn_server *server) {
                                            .epoch = task->epoch,
                                            .gather = task->gather,
                                            .interval = task->interval,
-                                           .readers = task->readers};
+                                           .readers = task->readers,
+                                           .view = server->self.view.number};
     struct turn *turn = culm_gnn_turn(server, task->interval, task->epoch);
     culm_gnn_point(&server->self, CULM_GNN_PHASE_SCATTER, task->epoch, task->interval);
     culm_gnn_slice_encode(&key, server->self.o.layout->intervals, culm_gnn_meta(&server->self));

@@ -7,6 +7,9 @@ INTERVALS, STAGES, STEPS, STALENESS_MAX = 70, 3, 8, 8
 SLICE, WARM, GRADIENT, VERSION, HELD, TASK, PART, RESULT, DONE, SAVED, FAILED, PEER, VIEW, COMMIT, ASK, ANSWER = range(16)
 
 
+VIEW_NUMBER = struct.pack("<Q", 9)
+
+
 def text(value):
     data = value.encode()
     return struct.pack("<I", len(data)) + data
@@ -43,9 +46,9 @@ def answer(count=2):
 
 
 CORPUS = {
-    "slice": (SLICE, struct.pack("<IQii", 1, 3, 0, 69) + some()),
-    "slice-beyond": (SLICE, struct.pack("<IQii", 1, 3, 0, 69) + some(1 << 6)),
-    "slice-gather": (SLICE, struct.pack("<IQii", 1, 3, 99, 69) + some()),
+    "slice": (SLICE, struct.pack("<IQii", 1, 3, 0, 69) + some() + VIEW_NUMBER),
+    "slice-beyond": (SLICE, struct.pack("<IQii", 1, 3, 0, 69) + some(1 << 6) + VIEW_NUMBER),
+    "slice-gather": (SLICE, struct.pack("<IQii", 1, 3, 99, 69) + some() + VIEW_NUMBER),
     "warm": (WARM, some()),
     "gradient": (GRADIENT, struct.pack("<IQii", 1, 3, 2, 138)),
     "gradient-node": (GRADIENT, struct.pack("<IQii", 1, 3, 2, 139)),

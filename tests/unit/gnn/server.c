@@ -1,6 +1,6 @@
 /*
  * A server alone, whose leader, holder and workers the test plays: what comes late or twice has no effect
- * on what comes next.
+ * on what comes next, and what is of no use any more is not kept.
  */
 #include "gnn/server.h"
 
@@ -17,7 +17,8 @@
 #define ROW_BYTES 8
 #define GRADIENT_BYTES 64 /* of each stage: one passes for the other by its size */
 
-enum { SERVER, HOLDER, WORKER, OTHER };
+enum { SERVER, HOLDER, WORKER, OTHER, THIRD };
+enum { INTERVALS = 3 };           /* at most */
 enum { FORWARD, LOSS, BACKWARD }; /* the steps of two stages */
 
 struct fixture {
@@ -26,6 +27,7 @@ struct fixture {
     struct culm_blob_pool *pool;
     struct culm_gnn_server *server;
     struct culm_buf buf;
+    uint64_t view; /* told last */
 };
 
 /* Every byte of it is `mark`. */
@@ -50,18 +52,35 @@ static void deliver(struct fixture *f, int32_t from, uint16_t type,
     culm_buf_clear(&f->buf);
 }
 
-/* One server that owns the only interval of two vertices, and is given its weights. */
-static void begin(struct fixture *f) {
-    static const size_t row_bytes[] = {ROW_BYTES, ROW_BYTES},
-                        gradient_bytes[] = {GRADIENT_BYTES, GRADIENT_BYTES};
+/* Who owns which interval from now on. */
+static void tell_owners(struct fixture *f, const int32_t *owner) {
+    struct culm_gnn_view view = {.number = ++f->view,
+                                 .course = {.epoch = 1, .train = true},
+                                 .saver = -1,
+                                 .holder_count = 1,
+                                 .holder = {{HOLDER, -1, 1}}};
+    memcpy(view.owner, owner, (size_t)f->layout.intervals * sizeof *owner);
+    culm_gnn_view_encode(&view, f->layout.intervals, &f->buf);
+    deliver(f, CULM_LEADER, CULM_GNN_MSG_VIEW, NULL);
+}
+
+/* Intervals of two vertices, each of which reads all. `constant`: the first stage learns nothing, so its rows
+ * are always the same. */
+static void begin_with(struct fixture *f, const int32_t *owner, int32_t intervals, bool constant) {
+    static const size_t row_bytes[] = {ROW_BYTES, ROW_BYTES};
+    const size_t gradient_bytes[] = {constant ? 0 : GRADIENT_BYTES, GRADIENT_BYTES};
     *f = (struct fixture){0};
     fake_world_init(&f->fake);
     culm_buf_init(&f->buf, CULM_GNN_META_MAX);
     f->pool = culm_blob_pool_new(0);
-    assert_int_equal(culm_gnn_layout_init(&f->layout, 1, NULL), CULM_OK);
-    f->layout.first[1] = 2;
-    culm_gnn_layout_reads(&f->layout, false, 0, 0);
-    culm_gnn_layout_reads(&f->layout, true, 0, 0);
+    assert_int_equal(culm_gnn_layout_init(&f->layout, intervals, NULL), CULM_OK);
+    for (int32_t i = 0; i < intervals; i++) {
+        f->layout.first[i + 1] = f->layout.first[i] + 2;
+        for (int32_t j = 0; j < intervals; j++) {
+            culm_gnn_layout_reads(&f->layout, false, i, j);
+            culm_gnn_layout_reads(&f->layout, true, i, j);
+        }
+    }
     culm_gnn_layout_steps(&f->layout, 2, row_bytes, row_bytes, gradient_bytes);
     for (int32_t s = 0; s < f->layout.steps; s++) {
         f->layout.step[s].remote = true;
@@ -76,17 +95,16 @@ static void begin(struct fixture *f) {
     f->server = culm_gnn_server_new(&options);
     assert_non_null(f->server);
     culm_gnn_server_actor.start(f->server);
-    struct culm_gnn_view view = {.number = 1,
-                                 .course = {.epoch = 1, .train = true},
-                                 .saver = -1,
-                                 .holder_count = 1,
-                                 .holder = {{HOLDER, -1, 1}},
-                                 .owner = {SERVER}};
-    culm_gnn_view_encode(&view, f->layout.intervals, &f->buf);
-    deliver(f, CULM_LEADER, CULM_GNN_MSG_VIEW, NULL);
+    tell_owners(f, owner);
     const struct culm_gnn_version version = {0, 0, 0};
     culm_gnn_version_encode(&version, &f->buf);
     deliver(f, HOLDER, CULM_GNN_MSG_WEIGHTS, blob(f, 8, 1));
+}
+
+/* One server that owns the only interval, and is given its weights. */
+static void begin(struct fixture *f) {
+    static const int32_t owner[] = {SERVER};
+    begin_with(f, owner, 1, false);
 }
 
 static void end(struct fixture *f) {
@@ -221,11 +239,106 @@ static void test_rows_alone(void **state) {
     end(&f);
 }
 
+static int64_t used(const struct fixture *f) {
+    struct culm_blob_pool_stats stats;
+    culm_blob_pool_stats(f->pool, &stats);
+    return (int64_t)stats.used_bytes;
+}
+
+/* Rows that never change, of interval 1, for what this server has of `readers`. */
+static void constant_rows(struct fixture *f, int32_t from, uint64_t readers, uint64_t view) {
+    const struct culm_gnn_slice_key key = {
+        .epoch = 1, .interval = 1, .readers = {{readers}}, .view = view};
+    culm_gnn_slice_encode(&key, f->layout.intervals, &f->buf);
+    deliver(f, from, CULM_GNN_MSG_SLICE, blob(f, 2 * ROW_BYTES, 9));
+}
+
+/* Rows that never change are sent once, and kept for as long as an interval here reads them: intervals come
+ * and go, and memory does not grow. */
+static void test_constants(void **state) {
+    (void)state;
+    static const int32_t home[] = {SERVER, OTHER, THIRD}, without_third[] = {SERVER, OTHER, SERVER},
+                         alone[] = {SERVER, SERVER, SERVER};
+    struct fixture f;
+    begin_with(&f, home, INTERVALS, true);
+    int64_t none = used(&f);
+    constant_rows(&f, OTHER, 1, f.view);
+    int64_t one = used(&f);
+    assert_true(one > none);
+    constant_rows(&f, OTHER, 1, f.view); /* twice */
+    assert_int_equal(used(&f), one);
+    for (int i = 0; i < 3; i++) {
+        tell_owners(&f, without_third);
+        constant_rows(&f, OTHER, 4, f.view);
+        assert_true(used(&f) > one);
+        constant_rows(&f, OTHER, 1 | 4, f.view); /* all that the others have */
+        assert_int_equal(used(&f), one);
+        tell_owners(&f, home);
+        assert_int_equal(used(&f), one); /* interval 0 reads some of them */
+        tell_owners(&f, alone);
+        assert_int_equal(used(&f), none);
+        tell_owners(&f, home);
+        constant_rows(&f, OTHER, 1, f.view);
+        assert_int_equal(used(&f), one);
+        tell_owners(&f, without_third);
+        constant_rows(&f, OTHER, 4, f.view);
+        tell_owners(&f, home);
+        assert_int_equal(used(&f), one); /* nobody reads the second ones */
+    }
+    end(&f);
+}
+
+/* Who sends may know views that this server does not know yet. */
+static void test_constants_ahead(void **state) {
+    (void)state;
+    static const int32_t home[] = {SERVER, OTHER, THIRD}, without[] = {OTHER, OTHER, THIRD};
+    struct fixture f;
+    begin_with(&f, home, INTERVALS, true);
+    int64_t none = used(&f);
+    constant_rows(&f, OTHER, 1, f.view);
+    int64_t one = used(&f);
+    constant_rows(&f, OTHER, 1, f.view + 2); /* sent again, as interval 0 goes and comes back */
+    tell_owners(&f, without);
+    assert_int_equal(used(&f), one);
+    tell_owners(&f, home);
+    assert_int_equal(used(&f), one);
+    tell_owners(&f, without);
+    assert_int_equal(used(&f), none);
+    end(&f);
+}
+
+/* And whoever sends sends again what was let go of there. */
+static void test_constants_again(void **state) {
+    (void)state;
+    static const int32_t home[] = {SERVER, OTHER}, alone[] = {SERVER, SERVER};
+    struct fixture f;
+    begin_with(&f, home, 2, true);
+    run(&f, CULM_GNN_TASK_OWN, 0);
+    culm_gnn_server_actor.timer(f.server, CULM_GNN_TIMER_WATCH); /* no worker comes */
+    run(&f, CULM_GNN_TASK_APPLY, 5);
+    run(&f, CULM_GNN_TASK_SLICE, 6);
+    assert_int_equal(fake_world_sent(&f.fake, OTHER, CULM_GNN_MSG_SLICE), 1);
+    tell_owners(&f, home);
+    assert_null(fake_world_run(&f.fake));
+    tell_owners(&f, alone);
+    run(&f, CULM_GNN_TASK_OWN, 0);
+    tell_owners(&f, home);
+    struct culm_gnn_task *task;
+    while ((task = fake_world_run(&f.fake))) { /* the other interval was begun here */
+        if (task->kind != CULM_GNN_TASK_DROP) {
+            task->output = blob(&f, 2 * ROW_BYTES, 7);
+        }
+        culm_gnn_server_actor.job_done(f.server, &task->job);
+    }
+    assert_int_equal(fake_world_sent(&f.fake, OTHER, CULM_GNN_MSG_SLICE), 2);
+    end(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_late_gradient),
-        cmocka_unit_test(test_lost_between_pushes),
-        cmocka_unit_test(test_rows_alone),
+        cmocka_unit_test(test_late_gradient),   cmocka_unit_test(test_lost_between_pushes),
+        cmocka_unit_test(test_rows_alone),      cmocka_unit_test(test_constants),
+        cmocka_unit_test(test_constants_ahead), cmocka_unit_test(test_constants_again),
     };
     return cmocka_run_group_tests_name("gnn/server", tests, NULL, NULL);
 }
