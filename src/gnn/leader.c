@@ -449,7 +449,7 @@ static void hear_done(struct culm_gnn_leader *leader, int32_t from,
         culm_gnn_leader_clear_done(leader, epoch);
         epoch->epoch = done.epoch;
     }
-    culm_gnn_leader_pause_done(leader, done.interval);
+    culm_gnn_leader_pause_done(leader, &done);
     if (!epoch->there[done.interval]) {
         culm_gnn_work_add(&epoch->work, &done.work);
         epoch->there[done.interval] = true;

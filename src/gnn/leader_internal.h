@@ -31,7 +31,8 @@ struct gnn_pause {
     int32_t node;
     uint32_t role, attempt;
     uint64_t since_ns, view;       /* in which it was lost */
-    struct culm_gnn_set intervals; /* that it owned */
+    struct culm_gnn_set intervals; /* that it owned, and nobody has been done with since */
+    int64_t redone;                /* steps of it that were done again */
 };
 
 /* Which intervals are done with an epoch. */
@@ -103,8 +104,8 @@ void culm_gnn_leader_let_go(struct culm_gnn_leader *leader, struct gnn_node *nod
 /* leader_pause.c */
 /* The node is being lost. */
 void culm_gnn_leader_pause(struct culm_gnn_leader *leader, const struct gnn_node *node);
-/* Its owner is done with it in an epoch. */
-void culm_gnn_leader_pause_done(struct culm_gnn_leader *leader, int32_t interval);
+/* An interval's owner says that it is done with an epoch; it has not been noted yet. */
+void culm_gnn_leader_pause_done(struct culm_gnn_leader *leader, const struct culm_gnn_done *done);
 /* A holder has said what it has. */
 void culm_gnn_leader_pause_held(struct culm_gnn_leader *leader);
 /* The run is over. */

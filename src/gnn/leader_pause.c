@@ -1,8 +1,12 @@
 /*
  * The leader: what a loss costs in time. See leader.h.
  *
- * A server is made up for when one of its intervals is done with an epoch at its new owner; a holder of
+ * A server is made up for when each of its intervals is done with an epoch at its new owner; a holder of
  * the weights, when all holders of the view have them. Workers are not: others do their tasks at once.
+ *
+ * What the lost server had done of epochs that were not committed is done again. How much that was is
+ * known of epochs that it was done with, and of others by the rows that it had sent. What a roll-back
+ * repeats is not counted: that tells itself.
  */
 #include "base/grow.h"
 #include "gnn/leader_internal.h"
@@ -15,10 +19,10 @@ static void recovered(struct culm_gnn_leader *leader, int32_t index) {
     double ms = (double)(culm_gnn_leader_now(leader) - pause.since_ns) / MS;
     const char *source = pause.attempt != leader->view.attempt ? "checkpoint" : "peer";
     leader->pause[index] = leader->pause[--leader->pause_count];
-    culm_gnn_leader_publish(leader,
-                            json_pack("{s:s, s:i, s:s, s:s, s:f}", "event", "recovered", "node",
-                                      (int)pause.node, "role", culm_gnn_role_name(pause.role),
-                                      "source", source, "pause_ms", ms));
+    culm_gnn_leader_publish(
+        leader, json_pack("{s:s, s:i, s:s, s:s, s:f, s:I}", "event", "recovered", "node",
+                          (int)pause.node, "role", culm_gnn_role_name(pause.role), "source", source,
+                          "pause_ms", ms, "redone_tasks", (json_int_t)pause.redone));
     if (CULM_GROW(leader->paused_ms, leader->paused_capacity, leader->paused_count + 1)) {
         leader->paused_ms[leader->paused_count++] = ms; /* else a statistic less */
     }
@@ -43,9 +47,36 @@ void culm_gnn_leader_pause(struct culm_gnn_leader *leader, const struct gnn_node
     }
 }
 
-void culm_gnn_leader_pause_done(struct culm_gnn_leader *leader, int32_t interval) {
+static int64_t steps_of(const struct culm_gnn_leader *leader, int64_t epoch) {
+    const struct culm_gnn_layout *layout = leader->o.layout;
+    const struct culm_gnn_course course = epoch == leader->view.course.epoch
+                                              ? leader->view.course
+                                              : culm_gnn_leader_course(leader, epoch - 1);
+    return (course.train ? layout->train_steps : 0) +
+           (course.evaluate ? layout->steps - layout->train_steps : 0);
+}
+
+/* How many steps of the interval another owner is known to have done, in the epochs that this one does. */
+static int64_t done_before(const struct culm_gnn_leader *leader, const struct culm_gnn_done *done) {
+    int64_t steps = 0;
+    for (int32_t w = 0; w < leader->window; w++) {
+        const struct gnn_done *before = &leader->done[w];
+        if (before->epoch >= done->epoch && before->there[done->interval]) {
+            steps += steps_of(leader, before->epoch);
+        }
+    }
+    return done->redone > steps ? done->redone : steps;
+}
+
+void culm_gnn_leader_pause_done(struct culm_gnn_leader *leader, const struct culm_gnn_done *done) {
     for (int32_t p = leader->pause_count - 1; p >= 0; p--) {
-        if (culm_gnn_set_has(&leader->pause[p].intervals, interval)) {
+        struct gnn_pause *pause = &leader->pause[p];
+        if (!culm_gnn_set_has(&pause->intervals, done->interval)) {
+            continue;
+        }
+        culm_gnn_set_remove(&pause->intervals, done->interval);
+        pause->redone += pause->attempt == leader->view.attempt ? done_before(leader, done) : 0;
+        if (culm_gnn_set_empty(&pause->intervals)) {
             recovered(leader, p);
         }
     }

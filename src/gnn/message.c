@@ -303,6 +303,7 @@ void culm_gnn_done_encode(const struct culm_gnn_done *done, struct culm_buf *buf
     for (int age = 0; age <= CULM_GNN_STALENESS_MAX; age++) {
         culm_buf_u64(buf, (uint64_t)done->work.rows_by_age[age]);
     }
+    culm_buf_u64(buf, (uint64_t)done->redone);
 }
 
 enum culm_status culm_gnn_done_decode(const uint8_t *meta, size_t len,
@@ -324,6 +325,7 @@ enum culm_status culm_gnn_done_decode(const uint8_t *meta, size_t len,
     for (int age = 0; age <= CULM_GNN_STALENESS_MAX; age++) {
         done.work.rows_by_age[age] = read_count(&in);
     }
+    done.redone = read_count(&in);
     if (finished(&in) != CULM_OK) {
         return CULM_ERR_FORMAT;
     }

@@ -129,6 +129,9 @@ struct culm_gnn_done {
     bool trained; /* else it evaluated alone */
     struct culm_gnn_totals totals;
     struct culm_gnn_work work;
+    /* The first time after it changed hands: steps of this epoch and of later ones that its owner before
+     * had done, as far as rows that came from there show. */
+    int64_t redone;
 };
 
 struct culm_gnn_saved {

@@ -19,13 +19,17 @@ static struct culm_gnn_course course_of(const struct culm_gnn_server *server, in
                                     culm_gnn_pace_evaluates(pace, epoch)};
 }
 
+int32_t culm_gnn_server_first_step(const struct culm_gnn_server *server, int64_t epoch) {
+    return course_of(server, epoch).train ? 0 : server->self.o.layout->train_steps;
+}
+
 /* The interval goes on to that epoch. */
 static void begin_turn(struct culm_gnn_server *server, int32_t index, int64_t epoch) {
     struct interval *interval = &server->interval[index];
     struct turn *turn = &interval->turn[epoch % server->window];
     culm_gnn_server_forget_turn(server, turn);
     turn->epoch = epoch;
-    turn->step = course_of(server, epoch).train ? 0 : server->self.o.layout->train_steps;
+    turn->step = culm_gnn_server_first_step(server, epoch);
     interval->front = epoch;
 }
 
@@ -296,12 +300,16 @@ static void tell_done(struct culm_gnn_server *server) {
         }
         turn->told = true;
         culm_gnn_point(&server->self, CULM_GNN_PHASE_COMMIT, turn->epoch, i);
-        const struct culm_gnn_done done = {.attempt = view->attempt,
-                                           .epoch = turn->epoch,
-                                           .interval = i,
-                                           .trained = course_of(server, turn->epoch).train,
-                                           .totals = turn->totals,
-                                           .work = turn->work};
+        struct culm_gnn_done done = {.attempt = view->attempt,
+                                     .epoch = turn->epoch,
+                                     .interval = i,
+                                     .trained = course_of(server, turn->epoch).train,
+                                     .totals = turn->totals,
+                                     .work = turn->work};
+        if (server->interval[i].came) {
+            server->interval[i].came = false;
+            done.redone = culm_gnn_server_done_before(server, i, turn->epoch);
+        }
         culm_gnn_done_encode(&done, culm_gnn_meta(&server->self));
         culm_gnn_send(&server->self, CULM_LEADER, CULM_GNN_MSG_DONE, turn->scores);
     }
@@ -454,7 +462,7 @@ static void change_hands(struct culm_gnn_server *server) {
         if (mine == interval->mine) {
             continue;
         }
-        interval->mine = mine;
+        interval->mine = interval->came = mine;
         culm_blob_clear(&interval->constant);
         forget_interval(server, i);
         if (mine) {

@@ -168,6 +168,31 @@ struct culm_gnn_source culm_gnn_server_rows(struct culm_gnn_server *server, int3
     return source;
 }
 
+/* Whether rows have come that the interval made for that gather in that epoch. */
+static bool has_come(struct culm_gnn_server *server, int32_t gather, int32_t interval,
+                     int64_t epoch) {
+    const struct ghost *ghost = *ghosts_of(server, gather, interval);
+    while (ghost && ghost->key.epoch != epoch) {
+        ghost = ghost->next;
+    }
+    return ghost && !is_constant(server, gather);
+}
+
+int64_t culm_gnn_server_done_before(struct culm_gnn_server *server, int32_t interval,
+                                    int64_t epoch) {
+    const struct culm_gnn_layout *layout = server->self.o.layout;
+    int64_t end = server->self.view.course.epoch + server->window, steps = 0;
+    for (; epoch < end; epoch++) {
+        int32_t first = culm_gnn_server_first_step(server, epoch), last = layout->steps - 1;
+        while (last >= first && (layout->step[last].makes < 0 ||
+                                 !has_come(server, layout->step[last].makes, interval, epoch))) {
+            last--;
+        }
+        steps += last + 1 - first;
+    }
+    return steps;
+}
+
 /* --- rows that go --- */
 
 /* Of rows that never change: what was sent for intervals that are no longer owned there, where it is

@@ -65,6 +65,7 @@ struct turn {
 
 struct interval {
     bool mine;
+    bool came;                  /* from another owner, and no DONE has been sent since */
     bool here;                  /* OWN is done */
     int64_t front;              /* the epoch that it is in */
     struct turn *turn;          /* [window] by epoch % window */
@@ -144,6 +145,10 @@ void culm_gnn_server_recall_ghosts(struct culm_gnn_server *server);
  * not here. */
 struct culm_gnn_source culm_gnn_server_rows(struct culm_gnn_server *server, int32_t gather,
                                             int32_t interval, int64_t epoch, int32_t reader);
+/* How many steps of the interval, in that epoch and later ones, whoever had it before had done: as far as
+ * rows show that came from there. */
+int64_t culm_gnn_server_done_before(struct culm_gnn_server *server, int32_t interval,
+                                    int64_t epoch);
 /* Starts the next SLICE or FOLD, or sends what needs none. False: there is none. */
 bool culm_gnn_server_scatter(struct culm_gnn_server *server);
 bool culm_gnn_server_sum(struct culm_gnn_server *server);
@@ -186,6 +191,8 @@ void culm_gnn_server_forget_turn(struct culm_gnn_server *server, struct turn *tu
 void culm_gnn_server_release_task(struct culm_gnn_server *server);
 
 /* server.c: what its intervals do next, and what it hears. */
+/* The first step of an epoch. */
+int32_t culm_gnn_server_first_step(const struct culm_gnn_server *server, int64_t epoch);
 /* The newest rows of `interval` that a gather of the turn may read; blob NULL: there are none. */
 struct culm_gnn_source culm_gnn_server_newest(struct culm_gnn_server *server,
                                               const struct turn *turn, int32_t gather,

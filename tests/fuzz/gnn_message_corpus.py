@@ -28,7 +28,7 @@ TOTALS = struct.pack("<dQQQ", 1.5, 3, 2, 1)
 
 def done(trained=1, tasks=5):
     work = struct.pack("<QQQQQ", tasks, 0, 800, 40, 60) + struct.pack(f"<{STALENESS_MAX + 1}Q", *range(STALENESS_MAX + 1))
-    return struct.pack("<IQiB", 1, 3, 7, trained) + TOTALS + work + struct.pack("<QQQ", 2, 3, 4)
+    return struct.pack("<IQiB", 1, 3, 7, trained) + TOTALS + work + struct.pack("<QQQQ", 2, 3, 4, 1)
 
 
 def course(epoch=4, train=1, evaluate=0):

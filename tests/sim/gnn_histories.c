@@ -113,6 +113,12 @@ static void end_node(void *context, int32_t id, void *actor) {
 
 /* --- what is said, and what befalls --- */
 
+/* Steps that one server can have done beyond what is committed. */
+static int64_t most_redone(const struct history *h) {
+    return (int64_t)h->cast.layout.intervals * h->cast.layout.steps *
+           culm_gnn_pace_window(&h->shape.pace);
+}
+
 static void on_event(void *context, json_t *event) {
     struct history *h = context;
     const char *name = json_string_value(json_object_get(event, "event"));
@@ -153,8 +159,11 @@ static void on_event(void *context, json_t *event) {
     if (strcmp(name, "recovered") == 0) {
         int64_t node = json_integer_value(json_object_get(event, "node"));
         if (node < 0 || node >= NODES_EVER || h->made_up[node] ||
-            json_real_value(json_object_get(event, "pause_ms")) < 0) {
-            wrong(h, "a loss was made up for twice, or before it was");
+            json_real_value(json_object_get(event, "pause_ms")) < 0 ||
+            json_integer_value(json_object_get(event, "redone_tasks")) < 0 ||
+            json_integer_value(json_object_get(event, "redone_tasks")) > most_redone(h)) {
+            wrong(h,
+                  "a loss was made up for twice, before it was, or by more than there was to do");
         } else {
             h->made_up[node] = true;
             h->recovered++;

@@ -33,7 +33,9 @@ struct run {
     double epoch_ms;
     int64_t retried, tasks, old_rows;
     int64_t begun,
-        lost; /* tasks of epochs, whoever does them and whether or not they count; nodes */
+        steps; /* tasks of epochs, whoever does them and whether or not they count; steps of these */
+    int64_t lost,
+        redone; /* nodes; steps that were done again, as the leader tells; -1: it has not */
     char state[80];
     /* Meanwhile. */
     struct culm_sim *sim;
@@ -49,6 +51,7 @@ static uint64_t cost(void *context, int32_t node, const struct culm_job *job) {
     const struct culm_gnn_task *task = (const struct culm_gnn_task *)job;
     run->begun +=
         node >= 0 && (task->kind == CULM_GNN_TASK_APPLY || task->kind == CULM_GNN_TASK_GATHER);
+    run->steps += node >= 0 && task->kind == CULM_GNN_TASK_APPLY && task->block <= 1;
     if (task->kind != CULM_GNN_TASK_APPLY || !run->cast.layout.step[task->step].remote) {
         return run->own_ns;
     }
@@ -86,6 +89,8 @@ static void on_event(void *context, json_t *event) {
         for (size_t age = 1; age < json_array_size(ages); age++) {
             run->old_rows += json_integer_value(json_array_get(ages, age));
         }
+    } else if (strcmp(name, "recovered") == 0) {
+        run->redone = json_integer_value(json_object_get(event, "redone_tasks"));
     } else if (strcmp(name, "done") == 0) {
         snprintf(run->state, sizeof run->state, "%s",
                  json_string_value(json_object_get(event, "state_sha256")));
@@ -220,8 +225,9 @@ static void test_even(void) {
 }
 
 /* A lost server costs less than an epoch, counted in tasks that are begun: what its intervals had of
- * the epoch is done again, and nothing else. */
-static void test_lost_server(int32_t workers) {
+ * the epoch is done again, and nothing else. The leader tells no more steps than that, and leaves out at
+ * most two of each interval: one whose rows had not left, and one that was under way. */
+static void test_lost_server(int32_t workers, int32_t staleness) {
     static const uint32_t phases[] = {CULM_GNN_PHASE_GATHER, CULM_GNN_PHASE_SCATTER,
                                       CULM_GNN_PHASE_APPLY, CULM_GNN_PHASE_PUSH_GRADIENT,
                                       CULM_GNN_PHASE_COMMIT};
@@ -229,22 +235,29 @@ static void test_lost_server(int32_t workers) {
     whole.count[CULM_GNN_SERVER] = 4;
     whole.slow_in = 0;
     whole.once = true;
+    whole.cast.pace.ahead = staleness > 0;
+    whole.cast.pace.staleness = staleness;
     struct run base = whole;
     bool good = play(&base);
     double epoch = (double)base.begun / (double)whole.cast.pace.epochs;
     for (size_t p = 0; p < sizeof phases / sizeof *phases; p++) {
         struct run lost = whole;
-        char name[80], figures[160];
+        char name[80], figures[200];
+        lost.redone = -1;
         lost.lose_in = 5;
         lost.lose_at = phases[p];
         bool ended = play(&lost);
-        int64_t again = lost.begun - base.begun;
-        snprintf(name, sizeof name, "a server is lost at %s, %d workers",
-                 culm_gnn_phase_name(phases[p]), workers);
-        snprintf(figures, sizeof figures, "%lld tasks more, of %.0f an epoch: %.2f of one",
-                 (long long)again, epoch, (double)again / epoch);
+        int64_t again = lost.begun - base.begun, steps = lost.steps - base.steps;
+        snprintf(name, sizeof name, "a server is lost at %s, %d workers, staleness %d",
+                 culm_gnn_phase_name(phases[p]), workers, staleness);
+        snprintf(figures, sizeof figures,
+                 "%lld tasks more, of %.0f an epoch: %.2f of one; %lld steps, told %lld",
+                 (long long)again, epoch, (double)again / epoch, (long long)steps,
+                 (long long)lost.redone);
+        bool same = staleness > 0 || strcmp(lost.state, base.state) == 0;
         check(good && ended && lost.lost == 1 && again >= 0 && (double)again < epoch &&
-                  strcmp(lost.state, base.state) == 0,
+                  lost.redone >= 0 && lost.redone <= steps &&
+                  lost.redone >= steps - 2 * lost.intervals / lost.count[CULM_GNN_SERVER] && same,
               name, figures);
     }
 }
@@ -285,8 +298,10 @@ int main(void) {
     test_twice(16);
     test_twice(8);
     test_even();
-    test_lost_server(0);
-    test_lost_server(8);
+    test_lost_server(0, 0);
+    test_lost_server(8, 0);
+    test_lost_server(0, 1);
+    test_lost_server(8, 1);
     test_stream(100, 100);
     test_stream(100, 50);
     test_stream(100, 200);

@@ -119,6 +119,7 @@ def events(bench):
     check(lost["node"] in told[0]["owners"] and lost["node"] not in after["owners"], f"owners before and after the loss of {lost['node']}: {told}")
     check(run.events.index(lost) < run.events.index(after) < run.events.index(recovered), "lost, view and recovered are not in this order")
     equal([recovered[key] for key in ("node", "role", "source")], [lost["node"], "server", "peer"], "what was recovered")
+    check(0 <= recovered["redone_tasks"] < run.all("epoch")[3]["tasks"], f"an epoch or more was done again: {recovered}")
     check(abs(recovered["pause_ms"] - (recovered["t_ms"] - lost["t_ms"])) < 50, f"the pause is not from {lost} to {recovered}")
     equal((done["pause_ms_median"], done["pause_ms_max"]), (recovered["pause_ms"],) * 2, "pauses in done")
     check("pause per loss" in bench.run("report", run.dir).out, "the report has no pauses")

@@ -46,7 +46,8 @@ static void fake_publish(struct culm_world *world, json_t *take_event) {
     struct fake_world *fake = self(world);
     const char *name = json_string_value(json_object_get(take_event, "event"));
     if (fake->event_count < FAKE_MAX) {
-        snprintf(fake->event[fake->event_count++], sizeof fake->event[0], "%s", name);
+        snprintf(fake->event[fake->event_count], sizeof fake->event[0], "%s", name);
+        fake->told[fake->event_count++] = json_incref(take_event);
     }
     json_decref(take_event);
 }
@@ -106,6 +107,9 @@ void fake_world_forget(struct fake_world *fake) {
         free(fake->sent[i].meta);
         culm_blob_unref(fake->sent[i].payload);
     }
+    for (int32_t i = 0; i < fake->event_count; i++) {
+        json_decref(fake->told[i]);
+    }
     fake->sent_count = fake->event_count = 0;
 }
 
@@ -133,6 +137,14 @@ int32_t fake_world_events(const struct fake_world *fake, const char *name) {
         count += strcmp(fake->event[i], name) == 0;
     }
     return count;
+}
+
+const json_t *fake_world_told(const struct fake_world *fake, const char *name) {
+    int32_t i = fake->event_count - 1;
+    while (i >= 0 && strcmp(fake->event[i], name) != 0) {
+        i--;
+    }
+    return i >= 0 ? fake->told[i] : NULL;
 }
 
 static void *first(struct culm_job **queue, int32_t *count) {

@@ -26,6 +26,7 @@ struct fake_world {
     struct culm_job *run[FAKE_MAX], *io[FAKE_MAX]; /* asked for and not yet done, in order */
     int32_t run_count, io_count;
     char event[FAKE_MAX][32];
+    json_t *told[FAKE_MAX]; /* the same events as a whole */
     int32_t event_count;
     int32_t started, ended, exit_code; /* -1: still there */
     int32_t started_as[FAKE_ROLES];
@@ -39,6 +40,8 @@ void fake_world_release(struct fake_world *fake);
 void fake_world_forget(struct fake_world *fake);
 int32_t fake_world_sent(const struct fake_world *fake, int32_t to, uint16_t type); /* how often */
 int32_t fake_world_events(const struct fake_world *fake, const char *name);
+/* The last event of that name, for as long as it is not forgotten; NULL: there was none. */
+const json_t *fake_world_told(const struct fake_world *fake, const char *name);
 /* The last one to it of that type; NULL: there was none. */
 const struct fake_sent *fake_world_last(const struct fake_world *fake, int32_t to, uint16_t type);
 /* The first job waits no longer, and what it is embedded in is returned; the caller calls job_done.

@@ -1,4 +1,4 @@
-/* A leader alone, whose nodes the test plays: workers that fail, and who saves. */
+/* A leader alone, whose nodes the test plays: workers that fail, who saves, and what a loss costs. */
 #include "gnn/leader.h"
 
 #include "../fake_world.h"
@@ -13,14 +13,16 @@
 
 #define MS 1000000ull
 #define WORKERS 2
-#define ATTEMPT 1 /* the first */
-#define ROUND 5   /* workers that fail one after the other, before there is a rest */
+#define INTERVALS 4 /* at most */
+#define ATTEMPT 1   /* the first */
+#define ROUND 5     /* workers that fail one after the other, before there is a rest */
 
 struct fixture {
     struct fake_world fake;
     struct culm_gnn_layout layout;
     struct culm_gnn_leader *leader;
     struct culm_buf buf;
+    int32_t home[INTERVALS];
     int32_t next,
         seen; /* id of the next node to come; workers asked for that have been looked at */
 };
@@ -31,37 +33,48 @@ static void joined(struct fixture *f, uint32_t role) {
     culm_gnn_leader_actor.leads->joined(f->leader, f->next++, &info);
 }
 
-static void begin(struct fixture *f, int32_t parameters, int32_t workers) {
+/* Intervals of two vertices each; the first `at_first` are of server 0, and the others of server 1, if there
+ * are two. */
+static void begin_with(struct fixture *f, int32_t intervals, int32_t at_first, int32_t servers,
+                       int32_t parameters, int32_t workers) {
     static const size_t bytes[] = {8, 8};
-    static const int32_t home[] = {0};
     *f = (struct fixture){0};
     fake_world_init(&f->fake);
     culm_buf_init(&f->buf, CULM_GNN_META_MAX);
-    assert_int_equal(culm_gnn_layout_init(&f->layout, 1, NULL), CULM_OK);
-    f->layout.first[1] = 2;
+    assert_int_equal(culm_gnn_layout_init(&f->layout, intervals, NULL), CULM_OK);
+    for (int32_t i = 0; i < intervals; i++) {
+        f->layout.first[i + 1] = f->layout.first[i] + 2;
+        f->home[i] = i >= at_first;
+    }
     culm_gnn_layout_steps(&f->layout, 2, bytes, bytes, bytes);
     const struct culm_gnn_leader_options options = {
         .world = &f->fake.world,
         .agent = &f->fake.agent,
         .layout = &f->layout,
-        .settings = {.count = {1, parameters, workers},
+        .settings = {.count = {servers, parameters, workers},
                      .pace = {.epochs = 9},
                      .checkpoint_every = 1,
                      .beat_ms = 100,
                      .suspect_ms = 1000000000,
                      .stuck_ms = 1000000000},
-        .home = home,
+        .home = f->home,
         .rows = {1, 1, 1},
         .start_path = "",
     };
     f->leader = culm_gnn_leader_new(&options);
     assert_non_null(f->leader);
     culm_gnn_leader_actor.start(f->leader);
-    joined(f, CULM_GNN_SERVER);
+    for (int32_t s = 0; s < servers; s++) {
+        joined(f, CULM_GNN_SERVER);
+    }
     for (int32_t p = 0; p < parameters; p++) {
         joined(f, CULM_GNN_PARAMETER);
     }
     assert_int_equal(f->fake.started_as[CULM_GNN_WORKER], workers);
+}
+
+static void begin(struct fixture *f, int32_t parameters, int32_t workers) {
+    begin_with(f, 1, 1, 1, parameters, workers);
 }
 
 static void end(struct fixture *f) {
@@ -180,12 +193,19 @@ static void holds(struct fixture *f, int32_t node, int64_t version) {
     holds_so(f, node, version, false);
 }
 
-/* The only server is done with the epoch, which is committed when all holders are. */
-static void done(struct fixture *f, int64_t epoch) {
-    const struct culm_gnn_done done = {.attempt = ATTEMPT, .epoch = epoch, .trained = true};
+static void done_so(struct fixture *f, int32_t node, int32_t interval, int64_t epoch,
+                    int64_t redone) {
+    const struct culm_gnn_done done = {.attempt = ATTEMPT,
+                                       .epoch = epoch,
+                                       .interval = interval,
+                                       .trained = true,
+                                       .redone = redone};
     culm_gnn_done_encode(&done, &f->buf);
-    deliver(f, 0, CULM_GNN_MSG_DONE);
+    deliver(f, node, CULM_GNN_MSG_DONE);
 }
+
+/* The only server is done with the epoch, which is committed when all holders are. */
+static void done(struct fixture *f, int64_t epoch) { done_so(f, 0, 0, epoch, 0); }
 
 /* Who was told to save what was committed last. */
 static int32_t saver_of(const struct fixture *f, int64_t epoch) {
@@ -247,6 +267,56 @@ static void test_diverged(void **state) {
     end(&f);
 }
 
+/* A lost server is made up for when the last of its intervals is done with an epoch elsewhere. What is done again
+ * is what it was done with, and of the rest what its rows show. */
+static void test_recovered(void **state) {
+    (void)state;
+    struct fixture f;
+    begin_with(&f, 4, 3, 2, 1, 0);
+    holds(&f, 2, 0);
+    done_so(&f, 0, 0, 1, 0);
+    lost(&f, 0);
+    f.fake.now_ns += 20 * MS;
+    done_so(&f, 1, 3, 1, 0); /* its own */
+    done_so(&f, 1, 0, 1, 2);
+    f.fake.now_ns += 20 * MS;
+    done_so(&f, 1, 1, 1, 2);
+    done_so(&f, 1, 1, 1, 2); /* twice */
+    assert_int_equal(fake_world_events(&f.fake, "recovered"), 0);
+    f.fake.now_ns += 20 * MS;
+    done_so(&f, 1, 2, 1, 1);
+    const json_t *told = fake_world_told(&f.fake, "recovered");
+    assert_non_null(told);
+    assert_int_equal(json_integer_value(json_object_get(told, "node")), 0);
+    assert_int_equal(json_integer_value(json_object_get(told, "redone_tasks")),
+                     f.layout.train_steps + 2 + 1);
+    assert_true(json_real_value(json_object_get(told, "pause_ms")) == 60);
+    assert_int_equal(fake_world_events(&f.fake, "recovered"), 1);
+    end(&f);
+}
+
+/* Of one that is lost while it makes up for another both are told, with what of each was done again. */
+static void test_recovered_twice(void **state) {
+    (void)state;
+    struct fixture f;
+    begin_with(&f, 2, 1, 2, 1, 0);
+    holds(&f, 2, 0);
+    lost(&f, 0);
+    joined(&f, CULM_GNN_SERVER);
+    assert_int_equal(f.next, 4);
+    lost(&f, 1);
+    done_so(&f, 3, 0, 1, 2);
+    assert_int_equal(fake_world_events(&f.fake, "recovered"), 1);
+    assert_int_equal(
+        json_integer_value(json_object_get(fake_world_told(&f.fake, "recovered"), "node")), 0);
+    done_so(&f, 3, 1, 1, 1);
+    const json_t *told = fake_world_told(&f.fake, "recovered");
+    assert_int_equal(fake_world_events(&f.fake, "recovered"), 2);
+    assert_int_equal(json_integer_value(json_object_get(told, "node")), 1);
+    assert_int_equal(json_integer_value(json_object_get(told, "redone_tasks")), 2 + 1);
+    end(&f);
+}
+
 /* The whole machine stands still for so much of the limit, after some ticks, and goes on with one: nobody is missed.
  * Who is silent from then on is. */
 static void stands_still(int ticks, uint64_t percent) {
@@ -285,6 +355,7 @@ int main(void) {
         cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_never_join),
         cmocka_unit_test(test_lost_link),     cmocka_unit_test(test_one_saves),
         cmocka_unit_test(test_diverged),      cmocka_unit_test(test_stands_still),
+        cmocka_unit_test(test_recovered),     cmocka_unit_test(test_recovered_twice),
     };
     return cmocka_run_group_tests_name("gnn/leader", tests, NULL, NULL);
 }
