@@ -130,13 +130,18 @@ def loses_server(bench, make, changes):
 
 
 def old_rows(bench, make, changes):
-    """With rows that may be old the bits are not those of another run, but every age is allowed, and it ends."""
+    """With rows that may be old the bits are not those of another run. Some are old, but not in the first epoch, and none is older than allowed."""
     with make(bench) as engine:
         going = graphs.going(bench, changed(CONFIG, **changes, **engine.settings), "run", *engine.words, env=engine.env)
         going.wait(lambda: at_work(going, 2), "two workers at work")
+        going.wait(lambda: any(event["ages"][-1] for event in going.told("epoch")), "a gather of rows of the epoch before")
         going.more_epochs(3)
         going.stop()
-    check(all(len(event["ages"]) == 2 for event in going.told("epoch")), "rows older than one epoch")
+    equal(going.lost(), [], "losses")
+    ages = [event["ages"] for event in going.told("epoch")]
+    check(all(len(rows) == 2 for rows in ages), f"ages of rows, up to one epoch: {ages[:9]}")
+    equal(ages[0][1], 0, "old rows in the first epoch")
+    equal({sum(rows) for rows in ages}, {sum(ages[0])}, "how many rows are gathered in an epoch")
 
 
 def model(arch, precision):
