@@ -61,11 +61,12 @@ static enum culm_status malformed(struct culm_error *error) {
 static enum culm_status read_cut(struct culm_reader *in, size_t len, struct culm_gnn_brief *brief,
                                  struct culm_error *error) {
     size_t vertices = (size_t)brief->plan.vertices;
-    if (culm_read_u8(in) == 0) {
-        return CULM_OK;
-    }
-    if (vertices > len / CUT_BYTES) {
+    uint8_t told = culm_read_u8(in);
+    if (told > 1 || (told && vertices > len / CUT_BYTES)) {
         return malformed(error);
+    }
+    if (!told) {
+        return CULM_OK;
     }
     brief->cut = malloc((vertices + 1) * sizeof *brief->cut);
     if (!brief->cut) {
