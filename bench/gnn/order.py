@@ -14,10 +14,13 @@ order of Dorylus may have workers and rows as old as Dorylus does: `--set mode=a
 Printed are medians over all epochs of all rounds that count, and published / ours: of epochs the median of the ratios of the
 rounds. Dollars of an epoch are its time at the dollars per second that `culm gnn cost` tells of the run, at the prices that Culm
 brings. `processors` is what all nodes together used of processors in an epoch; other work on the machine changes it least.
+Neither the first epoch of a run, before which nodes load, nor the last, behind which they are gone, counts for it: `nan` where no
+other is left.
 `--before CMD` stands in front of every run, such as `taskset -c 0,1`.
 """
 import argparse
 import json
+import math
 import os
 import shlex
 import shutil
@@ -83,11 +86,16 @@ def processor_ms(pids):
 class Run(typing.NamedTuple):
     epochs: list  # events of those that count
     usd_per_s: float
-    processor_ms: float  # of an epoch, of all nodes
+    processor_ms: float  # of an epoch, of all nodes; NaN: not known
+
+
+def used_an_epoch(used, warm):
+    """Of what nodes had used at the end of each epoch. NaN: not known."""
+    first, last = max(warm, 1) - 1, len(used) - 2
+    return (used[last] - used[first]) / (last - first) if last > first else math.nan
 
 
 def run(args, name, order):
-    """One run; of the last epoch it is not known what its nodes used."""
     out = os.path.join(args.folder, f"run-{order}")
     shutil.rmtree(out, ignore_errors=True)
     told, pids, used = [], [], []
@@ -101,7 +109,7 @@ def run(args, name, order):
     if process.returncode != 0:
         sys.exit(f"{name}, {order}: exit code {process.returncode}")
     cost = json.loads(culm(args, "gnn", "cost", out, "--json"))
-    return Run(told[args.warm:], cost["usd"] / cost["seconds"], (used[-2] - used[args.warm - 1]) / (len(used) - 1 - args.warm))
+    return Run(told[args.warm:], cost["usd"] / cost["seconds"], used_an_epoch(used, args.warm))
 
 
 def shown(args, name, rounds):
@@ -135,6 +143,8 @@ def main():
     for name, value in ("rounds", 3), ("warm", 2), ("epochs", 5), ("servers", 2), ("parameter-servers", 1), ("workers", 2), ("intervals", 8):
         parser.add_argument(f"--{name}", type=int, default=value)
     args = parser.parse_args()
+    if args.rounds < 1 or args.epochs < 1 or args.warm < 0:
+        parser.error("--rounds and --epochs are at least 1, --warm at least 0")
     os.makedirs(args.folder, exist_ok=True)
     for name in args.graph.split(","):
         shown(args, name, [{order: run(args, name, order) for order in ORDERS} for _ in range(args.rounds)])
