@@ -9,7 +9,8 @@
  * that was lost is run again, by anyone.
  *
  * What an executor keeps is constant (the graph, an interval's input) or the state of a holder:
- * weights and what the optimizer keeps of them, at one version. Version v is what v epochs made.
+ * weights and what the optimizer keeps of them, at one version. Version v is what v epochs made. What a
+ * task would compute that another one has computed before, it may keep too, which changes no result.
  *
  * Thread: `execute` runs off the loop; tasks of one node never overlap, except those for files with
  * others.

@@ -108,7 +108,9 @@ static int32_t add_forward(struct culm_gnn_layout *layout, int32_t stages, const
     for (int32_t s = 0; s + 1 < stages; s++) {
         int32_t makes = add_gather(layout, false, row_bytes[s]);
         layout->gather[makes].constant = s == 0 && layout->gradient_bytes[0] == 0;
-        add_step(layout, (struct culm_gnn_step){other, s, rows, -1, makes, false, false, false});
+        add_step(layout,
+                 (struct culm_gnn_step){
+                     .kind = other, .stage = s, .rows = rows, .d_rows = -1, .makes = makes});
         rows = makes;
     }
     return rows;
@@ -123,18 +125,28 @@ void culm_gnn_layout_steps(struct culm_gnn_layout *layout, int32_t stages, const
     /* Nobody asks for the gradient of rows that come out of a stage without weights. */
     int32_t first = gradient_bytes[0] > 0 ? 0 : 1;
     int32_t makes = stages - 1 > first ? add_gather(layout, true, d_row_bytes[stages - 2]) : -1;
-    add_step(layout, (struct culm_gnn_step){CULM_GNN_LOSS, stages - 1, rows, -1, makes,
-                                            gradient_bytes[stages - 1] > 0, false, false});
+    add_step(layout, (struct culm_gnn_step){.kind = CULM_GNN_LOSS,
+                                            .stage = stages - 1,
+                                            .rows = rows,
+                                            .d_rows = -1,
+                                            .makes = makes,
+                                            .gradient = gradient_bytes[stages - 1] > 0});
     for (int32_t s = stages - 2; s >= first; s--) {
         int32_t d_rows = makes;
         makes = s > first ? add_gather(layout, true, d_row_bytes[s - 1]) : -1;
         /* The first stage was given what gather s - 1 made: gathers begin with those of forward. */
-        add_step(layout, (struct culm_gnn_step){CULM_GNN_BACKWARD, s, s - 1, d_rows, makes,
-                                                gradient_bytes[s] > 0, false, false});
+        add_step(layout, (struct culm_gnn_step){.kind = CULM_GNN_BACKWARD,
+                                                .stage = s,
+                                                .rows = s - 1,
+                                                .d_rows = d_rows,
+                                                .makes = makes,
+                                                .gradient = gradient_bytes[s] > 0});
     }
     layout->train_steps = layout->steps;
     layout->train_gathers = layout->gathers;
     rows = add_forward(layout, stages, row_bytes, CULM_GNN_EVALUATE);
-    add_step(layout,
-             (struct culm_gnn_step){CULM_GNN_SCORE, stages - 1, rows, -1, -1, false, false, false});
+    add_step(
+        layout,
+        (struct culm_gnn_step){
+            .kind = CULM_GNN_SCORE, .stage = stages - 1, .rows = rows, .d_rows = -1, .makes = -1});
 }

@@ -67,6 +67,8 @@ struct culm_gnn_step {
     /* It is computed block by block, the rows of one after those of the other, so that a worker can
      * begin with those that have come. Sums over rows go in that order, whoever computes them. */
     bool streams;
+    /* BACKWARD: whoever has done the forward of its stage may have kept what this needs. */
+    bool kept;
 };
 
 struct culm_gnn_gather {

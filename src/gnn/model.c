@@ -205,6 +205,9 @@ void culm_gnn_model_layout(const struct culm_gnn_model *m, struct culm_gnn_layou
     for (int32_t i = 0; i < layout->steps; i++) {
         struct culm_gnn_step *step = &layout->step[i];
         step->remote = multiplies(m, step->stage);
+        step->kept =
+            step->kind == CULM_GNN_BACKWARD &&
+            culm_stage_info(m->stage[CULM_GNN_FOR_TRAINING][step->stage])->activation_bytes > 0;
         /* What attention keeps lies behind all rows; sparse features are read by columns. */
         bool whole = has_heads(m) || (step->stage == 0 && m->plan.sparse);
         /* What has no rows to wait for goes in the blocks of the step that goes back through it. */

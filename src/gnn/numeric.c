@@ -305,6 +305,7 @@ enum culm_status culm_gnn_numeric_new(const struct culm_gnn_numeric_options *opt
     x->exec.ops = &numeric_ops;
     x->spill = -1;
     x->o = *options;
+    x->o.kept_most = options->kept_most > 0 ? options->kept_most : CULM_GNN_KEPT_MOST;
     x->weights = options->model->weights_at[options->model->stages];
     x->optimizer = (struct culm_optimizer_config){
         .name = optimizer->name == CULM_GNN_SGD ? CULM_OPTIMIZER_SGD : CULM_OPTIMIZER_ADAM,

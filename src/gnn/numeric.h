@@ -27,6 +27,8 @@
 #include "gnn/model.h"
 #include "gnn/structure.h"
 
+#define CULM_GNN_KEPT_MOST ((size_t)64 << 20)
+
 struct culm_gnn_numeric_options {
     const struct culm_gnn_config *config; /* borrowed, like everything here */
     const char *config_text;              /* as checkpoints record it */
@@ -40,6 +42,7 @@ struct culm_gnn_numeric_options {
     struct culm_device *device; /* NULL: for FINISH alone */
     struct json_t *inputs;      /* as checkpoints record them; NULL: not */
     struct culm_pins *pins;     /* model.init is what was pinned; NULL: whatever it is */
+    size_t kept_most; /* bytes of what stages forward leave for backward; 0: CULM_GNN_KEPT_MOST */
 };
 
 /* model.init of a configuration that has one. CULM_ERR_CONFIG: it is not there; CULM_ERR_CHANGED; as
@@ -60,6 +63,13 @@ enum culm_status culm_gnn_numeric_fits(const struct culm_gnn_config *config,
                                        const struct culm_gnn_structure *structure,
                                        const struct culm_graph_data *graph,
                                        struct culm_error *error);
+
+/* Of what stages forward leave for backward (numeric_kept.c). */
+struct culm_gnn_kept_counts {
+    int64_t read; /* pieces that backward has found, since the executor was made */
+    size_t bytes; /* that are kept now; owners' rows do not count */
+};
+struct culm_gnn_kept_counts culm_gnn_numeric_kept(const struct culm_gnn_exec *exec);
 
 /* SCORE gives the logits as its output too. */
 void culm_gnn_numeric_give_logits(struct culm_gnn_exec *exec, bool give);

@@ -198,7 +198,8 @@ static enum culm_status backward(struct culm_gnn_numeric *x, struct culm_gnn_tas
         return status;
     }
     run.d_output = d_rows;
-    void *kept = step->kind == CULM_GNN_BACKWARD ? gnn_kept(task, input, info, block->piece) : NULL;
+    void *kept =
+        step->kind == CULM_GNN_BACKWARD ? gnn_kept(x, task, input, info, block->piece) : NULL;
     run.activations = kept ? kept : run.activations;
     /* What backward does not need of forward, or what was kept, is not computed again. */
     if (step->kind == CULM_GNN_LOSS || (info->activation_bytes > 0 && !kept)) {
@@ -219,7 +220,7 @@ static enum culm_status backward(struct culm_gnn_numeric *x, struct culm_gnn_tas
         status = culm_stage_backward(stage, x->o.device, &run);
     }
     if (kept) {
-        gnn_kept_read(input, step->stage, block->piece);
+        gnn_kept_read(x, input, step->stage, block->piece);
     }
     if (status == CULM_OK && step->kind == CULM_GNN_LOSS) {
         task->totals.loss += run.loss.loss;
@@ -357,6 +358,10 @@ enum culm_status gnn_apply(struct culm_gnn_numeric *x, struct culm_gnn_task *tas
     }
     if (from == 0) {
         task->totals = (struct culm_gnn_totals){0};
+    }
+    const struct culm_gnn_step *step = &x->o.layout->step[task->step];
+    if (status == CULM_OK && step->kind == CULM_GNN_BACKWARD) {
+        gnn_kept_meet(task, input, step->stage);
     }
     for (int32_t b = from; b < to && status == CULM_OK; b++) {
         status = apply_pieces(x, task, input, blocks, b, given);

@@ -31,10 +31,13 @@ struct gnn_room {
 
 /* What a stage forward left for backward, piece by piece: of this epoch, these weights and rows. */
 struct gnn_kept {
-    struct culm_blob *weights, *rows;
+    struct culm_blob *weights;
+    struct culm_blob *rows[CULM_GNN_BLOCKS_MAX + 1]; /* by task->block; NULL: constant input */
     int64_t epoch;
-    uint64_t there; /* a bit for each piece */
-    struct gnn_room room;
+    bool whole;             /* of all rows at once, not of blocks that came each by itself */
+    uint64_t there;         /* a bit for each piece */
+    struct culm_blob *room; /* NULL: nothing is kept */
+    size_t bytes;           /* that count for it */
 };
 
 /* What is kept of an interval. */
@@ -93,7 +96,7 @@ struct culm_gnn_numeric {
     bool measured;
     uint64_t clock;
     size_t resident, largest; /* bytes of inputs in memory; of the largest that there is */
-    size_t kept_bytes;        /* from forward to backward */
+    struct culm_gnn_kept_counts kept;
     struct gnn_room score[2]; /* attention */
     struct gnn_room wide[3];  /* rows of bf16 as f32 */
 };
@@ -187,10 +190,13 @@ void *gnn_keep(struct culm_gnn_numeric *x, const struct culm_gnn_task *task,
                struct gnn_input *input, const struct culm_stage_info *info, int32_t piece,
                int32_t pieces);
 void gnn_keep_made(struct gnn_input *input, int32_t stage, int32_t piece);
+/* Before a task backward begins: whether it has the rows that forward had. */
+void gnn_kept_meet(struct culm_gnn_task *task, struct gnn_input *input, int32_t stage);
 /* Where that is; NULL: forward is computed again. It is read once. */
-void *gnn_kept(const struct culm_gnn_task *task, struct gnn_input *input,
-               const struct culm_stage_info *info, int32_t piece);
-void gnn_kept_read(struct gnn_input *input, int32_t stage, int32_t piece);
+void *gnn_kept(struct culm_gnn_numeric *x, const struct culm_gnn_task *task,
+               struct gnn_input *input, const struct culm_stage_info *info, int32_t piece);
+void gnn_kept_read(struct culm_gnn_numeric *x, struct gnn_input *input, int32_t stage,
+                   int32_t piece);
 void gnn_kept_drop(struct culm_gnn_numeric *x, struct gnn_input *input);
 
 /* numeric_gather.c */

@@ -1,28 +1,96 @@
 /*
  * What a stage forward leaves for backward, kept from the one task to the other instead of computed
- * again; of servers, which have the rows. It is a cache: of the same weights, rows and epoch forward makes the same, so whoever finds nothing
- * here, or has been given the task in another process, computes forward anew and gets the same bits. It
- * is read once. There is as much of it as has room in KEPT_MOST; what comes later is not kept.
+ * again. It is a cache: of the same weights, rows and epoch forward makes the same, so whoever finds
+ * nothing here, or has been given the task in another process, computes forward anew and gets the same
+ * bits. It is read once.
+ *
+ * A worker is sent the rows of a stage once more for backward, in blobs of their own: so what came for
+ * forward is kept as well, and compared. The constant input has no rows, and nothing to compare.
+ *
+ * There is as much of it as has room in options.kept_most. What nobody has read makes room when an
+ * epoch later than its own needs some, the oldest first; else what comes later is not kept.
  */
 #include "gnn/numeric_internal.h"
 
-#define KEPT_MOST ((size_t)64 << 20)
+#include <string.h>
+
 #define PIECES_MOST 64 /* bits of `there` */
 
-static bool is_of(const struct gnn_kept *kept, const struct culm_gnn_task *task) {
-    return kept->weights && kept->weights == task->weights && kept->rows == task->rows &&
-           kept->epoch == task->epoch;
+static void forget(struct culm_gnn_numeric *x, struct gnn_kept *kept) {
+    culm_blob_clear(&kept->weights);
+    culm_blob_clear(&kept->room);
+    for (int32_t b = 0; b <= CULM_GNN_BLOCKS_MAX; b++) {
+        culm_blob_clear(&kept->rows[b]);
+    }
+    x->kept.bytes -= kept->bytes;
+    *kept = (struct gnn_kept){0};
 }
 
-static void forget(struct gnn_kept *kept) {
-    culm_blob_clear(&kept->weights);
-    culm_blob_clear(&kept->rows);
-    kept->there = 0;
+static bool is_of(const struct gnn_kept *kept, const struct culm_gnn_task *task) {
+    return kept->room && kept->weights == task->weights && kept->epoch == task->epoch;
+}
+
+/* The one with the earliest epoch before `epoch`; NULL: there is none. */
+static struct gnn_kept *oldest(struct culm_gnn_numeric *x, int64_t epoch) {
+    struct gnn_kept *found = NULL;
+    for (int32_t i = 0; i < x->o.layout->intervals; i++) {
+        for (int32_t s = 0; s < x->o.layout->stages; s++) {
+            struct gnn_kept *kept = &x->input[i].kept[s];
+            if (kept->room && kept->epoch < (found ? found->epoch : epoch)) {
+                found = kept;
+            }
+        }
+    }
+    return found;
+}
+
+/* Counts so many bytes more, of `kept`, if there is room for them. */
+static bool count(struct culm_gnn_numeric *x, struct gnn_kept *kept, int64_t epoch, size_t bytes) {
+    struct gnn_kept *old;
+    while (bytes > x->o.kept_most - x->kept.bytes && (old = oldest(x, epoch))) {
+        forget(x, old);
+    }
+    if (bytes > x->o.kept_most - x->kept.bytes) {
+        return false;
+    }
+    x->kept.bytes += bytes;
+    kept->bytes += bytes;
+    return true;
+}
+
+/* The rows of the task are those that is kept of, from now on. */
+static bool keep_rows(struct culm_gnn_numeric *x, struct gnn_kept *kept,
+                      const struct culm_gnn_task *task) {
+    struct culm_blob **rows = &kept->rows[task->block];
+    /* an owner has them anyway */
+    size_t bytes = task->rows && !x->o.structure ? task->rows->size_bytes : 0;
+    if (*rows != task->rows) {
+        if (!count(x, kept, task->epoch, bytes)) {
+            return false;
+        }
+        *rows = culm_blob_ref(task->rows);
+    }
+    return true;
+}
+
+static bool begin(struct culm_gnn_numeric *x, struct gnn_kept *kept,
+                  const struct culm_gnn_task *task, size_t bytes) {
+    if (!count(x, kept, task->epoch, bytes)) {
+        return false;
+    }
+    if (gnn_blob(x, bytes, &kept->room, NULL) != CULM_OK) {
+        forget(x, kept);
+        return false;
+    }
+    kept->weights = culm_blob_ref(task->weights);
+    kept->epoch = task->epoch;
+    kept->whole = task->block == 0;
+    return true;
 }
 
 static char *place_of(const struct gnn_kept *kept, const struct culm_stage_info *info,
                       int32_t piece) {
-    return (char *)kept->room.data + (size_t)piece * info->activation_bytes;
+    return (char *)kept->room->data + (size_t)piece * info->activation_bytes;
 }
 
 void *gnn_keep(struct culm_gnn_numeric *x, const struct culm_gnn_task *task,
@@ -30,23 +98,19 @@ void *gnn_keep(struct culm_gnn_numeric *x, const struct culm_gnn_task *task,
                int32_t pieces) {
     struct gnn_kept *kept = &input->kept[info->index];
     size_t bytes = info->activation_bytes * (size_t)pieces;
-    if (bytes == 0 || pieces > PIECES_MOST || task->block > 0) {
-        return NULL; /* a block of rows is not what backward will be given */
+    if (bytes == 0 || pieces > PIECES_MOST) {
+        return NULL;
     }
-    if (!x->o.structure) {
-        return NULL; /* a worker is sent the rows anew for backward, or other ones */
-    }
-    if (!kept->room.data) {
-        if (bytes > KEPT_MOST - x->kept_bytes || gnn_room(x, &kept->room, bytes, NULL) != CULM_OK) {
+    const struct culm_blob *rows = kept->rows[task->block];
+    if (!is_of(kept, task) || kept->whole != (task->block == 0) || (rows && rows != task->rows)) {
+        forget(x, kept);
+        if (!begin(x, kept, task, bytes)) {
             return NULL;
         }
-        x->kept_bytes += bytes;
     }
-    if (!is_of(kept, task)) {
-        forget(kept);
-        kept->weights = culm_blob_ref(task->weights);
-        kept->rows = culm_blob_ref(task->rows);
-        kept->epoch = task->epoch;
+    if (!keep_rows(x, kept, task)) {
+        forget(x, kept);
+        return NULL;
     }
     kept->there &= ~((uint64_t)1 << piece);
     return place_of(kept, info, piece);
@@ -56,28 +120,43 @@ void gnn_keep_made(struct gnn_input *input, int32_t stage, int32_t piece) {
     input->kept[stage].there |= (uint64_t)1 << piece;
 }
 
-void *gnn_kept(const struct culm_gnn_task *task, struct gnn_input *input,
-               const struct culm_stage_info *info, int32_t piece) {
+void gnn_kept_meet(struct culm_gnn_task *task, struct gnn_input *input, int32_t stage) {
+    struct gnn_kept *kept = &input->kept[stage];
+    struct culm_blob **rows = &kept->rows[task->block];
+    if (is_of(kept, task) && *rows && task->rows && *rows != task->rows &&
+        (*rows)->size_bytes == task->rows->size_bytes &&
+        memcmp((*rows)->data, task->rows->data, task->rows->size_bytes) == 0) {
+        culm_blob_clear(rows);
+        *rows = culm_blob_ref(task->rows);
+    }
+}
+
+void *gnn_kept(struct culm_gnn_numeric *x, const struct culm_gnn_task *task,
+               struct gnn_input *input, const struct culm_stage_info *info, int32_t piece) {
     struct gnn_kept *kept = &input->kept[info->index];
-    if (task->block > 0 || piece >= PIECES_MOST || !is_of(kept, task) ||
+    if (piece >= PIECES_MOST || !is_of(kept, task) || kept->rows[task->block] != task->rows ||
         !(kept->there >> piece & 1)) {
         return NULL;
     }
+    x->kept.read++;
     return place_of(kept, info, piece);
 }
 
-void gnn_kept_read(struct gnn_input *input, int32_t stage, int32_t piece) {
+void gnn_kept_read(struct culm_gnn_numeric *x, struct gnn_input *input, int32_t stage,
+                   int32_t piece) {
     struct gnn_kept *kept = &input->kept[stage];
     kept->there &= ~((uint64_t)1 << piece);
     if (kept->there == 0) {
-        forget(kept);
+        forget(x, kept);
     }
 }
 
 void gnn_kept_drop(struct culm_gnn_numeric *x, struct gnn_input *input) {
     for (int32_t s = 0; s < CULM_GNN_STAGES_MAX; s++) {
-        forget(&input->kept[s]);
-        x->kept_bytes -= input->kept[s].room.data ? input->kept[s].room.size_bytes : 0;
-        gnn_room_drop(x, &input->kept[s].room);
+        forget(x, &input->kept[s]);
     }
+}
+
+struct culm_gnn_kept_counts culm_gnn_numeric_kept(const struct culm_gnn_exec *exec) {
+    return ((const struct culm_gnn_numeric *)exec)->kept;
 }

@@ -44,14 +44,15 @@ struct worker {
 
 /* An epoch of an interval. */
 struct turn {
-    int64_t epoch;               /* 0: none */
-    int32_t step;                /* the next */
-    bool out;                    /* that step, or what it needs, is being done */
-    int32_t worker, second;      /* by which, and who does it too; -1: nobody */
-    bool here;                   /* it is done here */
-    uint64_t out_ns;             /* since when the first worker has it */
-    struct made *made;           /* [gathers] */
-    struct culm_blob **gathered; /* [gathers] */
+    int64_t epoch;                       /* 0: none */
+    int32_t step;                        /* the next */
+    bool out;                            /* that step, or what it needs, is being done */
+    int32_t worker, second;              /* by which, and who does it too; -1: nobody */
+    int32_t keeper[CULM_GNN_STAGES_MAX]; /* the worker that did a stage forward; -1: none */
+    bool here;                           /* it is done here */
+    uint64_t out_ns;                     /* since when the first worker has it */
+    struct made *made;                   /* [gathers] */
+    struct culm_blob **gathered;         /* [gathers] */
     struct culm_blob *gradient[CULM_GNN_STAGES_MAX];
     struct culm_blob *share;   /* the gradient that came from a worker, ahead of its rows */
     struct culm_blob *weights; /* with which it is computed, all of it; NULL: not chosen yet */

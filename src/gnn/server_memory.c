@@ -13,6 +13,7 @@ void culm_gnn_server_forget_turn(struct culm_gnn_server *server, struct turn *tu
     }
     for (int32_t s = 0; s < layout->stages; s++) {
         culm_blob_clear(&turn->gradient[s]);
+        turn->keeper[s] = -1;
     }
     culm_blob_clear(&turn->share);
     culm_blob_clear(&turn->scores);

@@ -113,12 +113,27 @@ static int32_t first_of(const struct culm_gnn_server *server) {
     return before * workers / (server->peer_count + 1);
 }
 
+/* The worker that may have kept what the present step needs of its stage's forward, and so has half of
+ * its work; NULL: there is none. */
+static struct worker *keeper_of(const struct culm_gnn_server *server, int32_t interval) {
+    const struct turn *turn = culm_gnn_front(server, interval);
+    const struct culm_gnn_step *step = &server->self.o.layout->step[turn->step];
+    struct worker *worker = step->kept ? find(server, turn->keeper[step->stage]) : NULL;
+    return worker && !worker->leaving ? worker : NULL;
+}
+
+/* NULL: nobody just now. While the one that has kept something is busy, another gets the step only when it
+ * would be idle else: everyone busy, the step waits for the former. */
 static struct worker *choose(const struct culm_gnn_server *server, int32_t interval) {
-    struct worker *best = NULL;
+    struct worker *best = keeper_of(server, interval);
     int32_t most = -1, at = 0, first = first_of(server);
-    bool behind = false;
+    bool behind = false, waits = best != NULL;
+    if (best && best->room > 0) {
+        return best;
+    }
+    best = NULL;
     for (struct worker *worker = server->workers; worker; worker = worker->next, at++) {
-        int32_t suit = suits(worker, interval);
+        int32_t suit = waits && worker->out > 0 ? -1 : suits(worker, interval);
         if (suit > most || (suit == most && suit >= 0 && at >= first && !behind)) {
             most = suit;
             best = worker;
@@ -278,6 +293,10 @@ void culm_gnn_server_result(struct culm_gnn_server *server, int32_t from,
     turn->work.worker_bytes += (int64_t)message->payload_bytes;
     if (turn->worker == from) {
         culm_gnn_server_took(server, turn);
+    }
+    const struct culm_gnn_step *step = &server->self.o.layout->step[turn->step];
+    if (step->kind == CULM_GNN_FORWARD) {
+        turn->keeper[step->stage] = from;
     }
     struct culm_blob *share = turn->share;
     turn->share = NULL;

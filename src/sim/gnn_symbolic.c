@@ -57,6 +57,7 @@ enum culm_status culm_gnn_symbolic_layout(uint64_t seed, int32_t intervals, int3
         enum culm_gnn_step_kind kind = layout->step[s].kind;
         layout->step[s].remote = kind != CULM_GNN_LOSS && kind != CULM_GNN_SCORE;
         layout->step[s].streams = true;
+        layout->step[s].kept = kind == CULM_GNN_BACKWARD && culm_rng_mix(seed, 14) % 2;
     }
     for (int32_t g = 0; g < layout->gathers; g++) {
         layout->gather[g].edges = culm_rng_mix(seed, 12) % 2; /* as with attention: a phase more */

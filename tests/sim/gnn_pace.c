@@ -28,7 +28,10 @@ struct run {
     uint64_t apply_ns, own_ns; /* of a worker's task, and of a server's */
     int64_t rows;              /* of an interval; 0: few */
     bool whole;                /* no task begins before all of its rows are there */
-    uint64_t bytes_per_ms;     /* of a link; 0: any */
+    bool
+        halves; /* going back is half the work for the worker that went forward, who has kept that */
+    bool anyone;           /* servers do not know that */
+    uint64_t bytes_per_ms; /* of a link; 0: any */
     /* What comes of it. */
     double epoch_ms;
     int64_t retried, tasks, old_rows;
@@ -36,15 +39,32 @@ struct run {
         steps; /* tasks of epochs, whoever does them and whether or not they count; steps of these */
     int64_t lost,
         redone; /* nodes; steps that were done again, as the leader tells; -1: it has not */
+    int64_t back,
+        found; /* tasks of workers that go back, and of those, for whom it is half the work */
     char state[80];
     /* Meanwhile. */
     struct culm_sim *sim;
     int32_t home[CULM_GNN_INTERVALS_MAX];
+    int32_t went[CULM_GNN_INTERVALS_MAX][CULM_GNN_STAGES_MAX]; /* the node that went forward */
     uint64_t dice;
     double began_ms, ended_ms;
 };
 
 enum { SLOW = 5 };
+
+/* The task is half the work for this node. */
+static bool is_half(struct run *run, int32_t node, const struct culm_gnn_task *task) {
+    const struct culm_gnn_step *step = &run->cast.layout.step[task->step];
+    int32_t *went = &run->went[task->interval][step->stage];
+    if (step->kind == CULM_GNN_FORWARD) {
+        *went = node;
+    } else if (run->halves && step->kind == CULM_GNN_BACKWARD) {
+        run->back++;
+        run->found += *went == node;
+        return *went == node;
+    }
+    return false;
+}
 
 static uint64_t cost(void *context, int32_t node, const struct culm_job *job) {
     struct run *run = context;
@@ -61,7 +81,8 @@ static uint64_t cost(void *context, int32_t node, const struct culm_job *job) {
                                             &run->cast.layout, task->step,
                                             culm_gnn_layout_rows(&run->cast.layout, task->interval))
                                       : 1;
-    return (slow ? SLOW * run->apply_ns : run->apply_ns) / blocks;
+    bool half = is_half(run, node, task);
+    return (slow ? SLOW * run->apply_ns : run->apply_ns) / (half ? 2 : 1) / blocks;
 }
 
 static void on_point(void *context, int32_t node, const struct culm_fault_point *point) {
@@ -127,6 +148,10 @@ static bool play(struct run *run) {
     run->cast.layout.payload_max += (size_t)run->rows * sizeof(uint64_t);
     if (run->whole || run->slow_in > 0) { /* a task that is slow is so as a whole */
         run->cast.layout.block_unit = 0;
+    }
+    for (int32_t s = 0; s < run->cast.layout.steps; s++) {
+        struct culm_gnn_step *step = &run->cast.layout.step[s];
+        step->kept = run->halves && !run->anyone && step->kind == CULM_GNN_BACKWARD;
     }
     run->dice = culm_rng_mix(SEED, 3);
     run->cast.seed = SEED;
@@ -224,6 +249,28 @@ static void test_even(void) {
     check(good && even.retried == 0, "even tasks", figures);
 }
 
+/* Whoever has gone forward goes back, unless others would be idle. */
+static void test_kept(int32_t workers, int32_t slow_in) {
+    struct run kept = shape(workers);
+    kept.slow_in = slow_in;
+    kept.halves = true;
+    struct run anyone = kept;
+    char name[80], figures[160];
+    anyone.anyone = true;
+    bool good = play(&kept) && play(&anyone);
+    double ratio = anyone.epoch_ms / kept.epoch_ms, share = (double)kept.found / (double)kept.back;
+    snprintf(name, sizeof name, "tasks that go back, %d workers, %s", workers,
+             slow_in > 0 ? "some slow" : "even");
+    snprintf(
+        figures, sizeof figures,
+        "%.0f %% find what was kept, else %.0f %%; %.0f ms an epoch, else %.0f: %.2f times as fast",
+        100 * share, 100 * (double)anyone.found / (double)anyone.back, kept.epoch_ms,
+        anyone.epoch_ms, ratio);
+    check(good && share >= (slow_in > 0 ? 0.6 : 0.95) && ratio >= 1.03 &&
+              strcmp(kept.state, anyone.state) == 0,
+          name, figures);
+}
+
 /* A lost server costs less than an epoch, counted in tasks that are begun: what its intervals had of
  * the epoch is done again, and nothing else. The leader tells no more steps than that, and leaves out at
  * most two of each interval: one whose rows had not left, and one that was under way. */
@@ -298,6 +345,10 @@ int main(void) {
     test_twice(16);
     test_twice(8);
     test_even();
+    test_kept(4, 0);
+    test_kept(2, 0);
+    test_kept(8, 10);
+    test_kept(4, 10);
     test_lost_server(0, 0);
     test_lost_server(8, 0);
     test_lost_server(0, 1);

@@ -18,7 +18,7 @@
 #define GRADIENT_BYTES 64 /* of each stage: one passes for the other by its size */
 
 enum { SERVER, HOLDER, WORKER, OTHER, THIRD };
-enum { INTERVALS = 3 };           /* at most */
+enum { INTERVALS = 3, BUSY = 5 }; /* at most: whose rows are constant; that make workers busy */
 enum { FORWARD, LOSS, BACKWARD }; /* the steps of two stages */
 
 struct fixture {
@@ -84,6 +84,7 @@ static void begin_with(struct fixture *f, const int32_t *owner, int32_t interval
     culm_gnn_layout_steps(&f->layout, 2, row_bytes, row_bytes, gradient_bytes);
     for (int32_t s = 0; s < f->layout.steps; s++) {
         f->layout.step[s].remote = true;
+        f->layout.step[s].kept = f->layout.step[s].kind == CULM_GNN_BACKWARD;
     }
     const struct culm_gnn_server_options options = {.node = {.world = &f->fake.world,
                                                              .layout = &f->layout,
@@ -119,12 +120,11 @@ static void end(struct fixture *f) {
     culm_buf_release(&f->buf);
 }
 
-/* The task that the server has begun, which must be of that kind, comes to its end. `mark`: of what it
- * makes. */
-static void run(struct fixture *f, enum culm_gnn_task_kind kind, int mark) {
+/* The task that the server has begun comes to its end. `mark`: of what it makes. Its kind. */
+static enum culm_gnn_task_kind run_next(struct fixture *f, int mark) {
     struct culm_gnn_task *task = fake_world_run(&f->fake);
     assert_non_null(task);
-    assert_int_equal(task->kind, kind);
+    enum culm_gnn_task_kind kind = task->kind;
     if (kind != CULM_GNN_TASK_OWN) {
         task->output = blob(f, 2 * ROW_BYTES, mark);
     }
@@ -132,25 +132,40 @@ static void run(struct fixture *f, enum culm_gnn_task_kind kind, int mark) {
         task->gradient = blob(f, GRADIENT_BYTES, mark);
     }
     culm_gnn_server_actor.job_done(f->server, &task->job);
+    return kind;
+}
+
+/* The same of one that must be of that kind. */
+static void run(struct fixture *f, enum culm_gnn_task_kind kind, int mark) {
+    assert_int_equal(run_next(f, mark), kind);
 }
 
 static void ready(struct fixture *f, int32_t worker) {
-    const struct culm_gnn_set warm = {{1}};
+    const struct culm_gnn_set warm = {{(1ull << f->layout.intervals) - 1}};
     culm_gnn_warm_encode(&warm, f->layout.intervals, &f->buf);
     deliver(f, worker, CULM_GNN_MSG_READY, NULL);
 }
 
-static void share(struct fixture *f, int32_t worker, int32_t step, int mark) {
-    const struct culm_gnn_task_key key = {0, 1, 0, 0, step};
+static void share_of(struct fixture *f, int32_t worker, int32_t interval, int32_t step, int mark) {
+    const struct culm_gnn_task_key key = {0, 1, 0, interval, step};
     culm_gnn_task_key_encode(&key, &f->buf);
     deliver(f, worker, CULM_GNN_MSG_SHARE, blob(f, GRADIENT_BYTES, mark));
 }
 
-static void rows(struct fixture *f, int32_t worker, int32_t step, int mark) {
-    const struct culm_gnn_result result = {.key = {0, 1, 0, 0, step}};
+static void rows_of(struct fixture *f, int32_t worker, int32_t interval, int32_t step, int mark) {
+    const struct culm_gnn_result result = {.key = {0, 1, 0, interval, step}};
     bool makes = f->layout.step[step].makes >= 0;
     culm_gnn_result_encode(&result, &f->buf);
     deliver(f, worker, CULM_GNN_MSG_ROWS, makes ? blob(f, 2 * ROW_BYTES, mark) : NULL);
+}
+
+/* Of the first interval. */
+static void share(struct fixture *f, int32_t worker, int32_t step, int mark) {
+    share_of(f, worker, 0, step, mark);
+}
+
+static void rows(struct fixture *f, int32_t worker, int32_t step, int mark) {
+    rows_of(f, worker, 0, step, mark);
 }
 
 /* The interval has come to its step with a loss, which a worker has been given. */
@@ -334,11 +349,122 @@ static void test_constants_again(void **state) {
     end(&f);
 }
 
+/* --- whoever has done a stage forward --- */
+
+/* How often a worker was told to do that step of an interval. */
+static int32_t told(const struct fixture *f, int32_t worker, int32_t interval, int32_t step) {
+    int32_t count = 0;
+    for (int32_t i = 0; i < f->fake.sent_count; i++) {
+        const struct fake_sent *sent = &f->fake.sent[i];
+        struct culm_gnn_task_key key;
+        if (sent->to == worker && sent->type == CULM_GNN_MSG_TASK &&
+            culm_gnn_task_key_decode(sent->meta, sent->meta_bytes, &f->layout, &key) == CULM_OK) {
+            count += key.interval == interval && key.step == step;
+        }
+    }
+    return count;
+}
+
+/* OTHER, alone, has done so many intervals forward, and the server their losses. Another worker has
+ * come, which is before OTHER in every list. What is next is to gather what goes back. */
+static void come_to_backward(struct fixture *f, int32_t intervals) {
+    static const int32_t owner[BUSY] = {SERVER, SERVER, SERVER, SERVER, SERVER};
+    begin_with(f, owner, intervals, false);
+    f->layout.step[LOSS].remote = false;
+    for (int32_t i = 0; i < intervals; i++) {
+        run(f, CULM_GNN_TASK_OWN, 0);
+    }
+    ready(f, OTHER);
+    ready(f, OTHER);
+    int32_t tasks = 2 * intervals; /* of the server: gathers and losses */
+    for (int32_t i = 0; i < intervals; i++) {
+        while (!told(f, OTHER, i, FORWARD) && tasks-- > 0) {
+            run_next(f, 3);
+        }
+        rows_of(f, OTHER, i, FORWARD, 2);
+    }
+    while (tasks-- > 0) {
+        run_next(f, 4);
+    }
+    ready(f, WORKER);
+    ready(f, WORKER);
+}
+
+static void test_goes_back_to_the_same(void **state) {
+    (void)state;
+    struct fixture f;
+    come_to_backward(&f, 1);
+    run(&f, CULM_GNN_TASK_GATHER, 5);
+    assert_int_equal(told(&f, OTHER, 0, BACKWARD), 1);
+    assert_int_equal(told(&f, WORKER, 0, BACKWARD), 0);
+    end(&f);
+    /* Where nothing is kept, anybody does it. */
+    come_to_backward(&f, 1);
+    f.layout.step[BACKWARD].kept = false;
+    run(&f, CULM_GNN_TASK_GATHER, 5);
+    assert_int_equal(told(&f, OTHER, 0, BACKWARD), 0);
+    assert_int_equal(told(&f, WORKER, 0, BACKWARD), 1);
+    end(&f);
+}
+
+/* It is lost, before and after it was told; or it is on its way out. */
+static void test_the_same_is_gone(void **state) {
+    (void)state;
+    struct fixture f;
+    come_to_backward(&f, 1);
+    culm_gnn_server_actor.lost(f.server, OTHER);
+    run(&f, CULM_GNN_TASK_GATHER, 5);
+    assert_int_equal(told(&f, WORKER, 0, BACKWARD), 1);
+    end(&f);
+    come_to_backward(&f, 1);
+    run(&f, CULM_GNN_TASK_GATHER, 5);
+    assert_int_equal(told(&f, OTHER, 0, BACKWARD), 1);
+    culm_gnn_server_actor.lost(f.server, OTHER);
+    assert_int_equal(told(&f, WORKER, 0, BACKWARD), 1);
+    end(&f);
+    come_to_backward(&f, 1);
+    deliver(&f, OTHER, CULM_GNN_MSG_LEAVING, NULL);
+    run(&f, CULM_GNN_TASK_GATHER, 5);
+    assert_int_equal(told(&f, WORKER, 0, BACKWARD), 1);
+    end(&f);
+}
+
+/* It has as many tasks as it takes. One that would be idle gets the next task; one that would not does not,
+ * and the one behind waits until the former has done something. */
+static void test_the_same_is_busy(void **state) {
+    (void)state;
+    struct fixture f;
+    come_to_backward(&f, BUSY);
+    for (int32_t i = 0; i < BUSY; i++) {
+        while (run_next(&f, 5) != CULM_GNN_TASK_GATHER) { /* it adds up gradients in between */
+        }
+    }
+    assert_int_equal(told(&f, OTHER, 0, BACKWARD), 1);
+    assert_int_equal(told(&f, OTHER, 1, BACKWARD), 1);
+    assert_int_equal(told(&f, WORKER, 2, BACKWARD), 1);
+    for (int32_t i = 3; i < BUSY; i++) {
+        assert_int_equal(told(&f, OTHER, i, BACKWARD) + told(&f, WORKER, i, BACKWARD), 0);
+    }
+    share_of(&f, OTHER, 0, BACKWARD, 7);
+    rows_of(&f, OTHER, 0, BACKWARD, 7);
+    assert_int_equal(told(&f, OTHER, 3, BACKWARD), 1);
+    share_of(&f, WORKER, 2, BACKWARD, 7);
+    rows_of(&f, WORKER, 2, BACKWARD, 7);
+    assert_int_equal(told(&f, WORKER, 4, BACKWARD), 1);
+    end(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_late_gradient),   cmocka_unit_test(test_lost_between_pushes),
-        cmocka_unit_test(test_rows_alone),      cmocka_unit_test(test_constants),
-        cmocka_unit_test(test_constants_ahead), cmocka_unit_test(test_constants_again),
+        cmocka_unit_test(test_late_gradient),
+        cmocka_unit_test(test_lost_between_pushes),
+        cmocka_unit_test(test_rows_alone),
+        cmocka_unit_test(test_constants),
+        cmocka_unit_test(test_constants_ahead),
+        cmocka_unit_test(test_constants_again),
+        cmocka_unit_test(test_goes_back_to_the_same),
+        cmocka_unit_test(test_the_same_is_gone),
+        cmocka_unit_test(test_the_same_is_busy),
     };
     return cmocka_run_group_tests_name("gnn/server", tests, NULL, NULL);
 }
