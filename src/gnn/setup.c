@@ -192,12 +192,18 @@ enum culm_status culm_gnn_setup_plan(const struct culm_gnn_config *config,
     return CULM_OK;
 }
 
+void culm_gnn_setup_forget_graph(struct culm_gnn_setup *s) {
+    culm_graph_data_free(s->graph);
+    culm_gnn_structure_free(s->structure);
+    s->graph = NULL;
+    s->structure = NULL;
+}
+
 void culm_gnn_setup_close(struct culm_gnn_setup *s) {
     if (s) {
-        culm_graph_data_free(s->graph);
+        culm_gnn_setup_forget_graph(s);
         free(s->interval_of);
         free(s->owned);
-        culm_gnn_structure_free(s->structure);
         culm_gnn_model_free(s->model);
         culm_gnn_layout_release(&s->layout);
         free(s);

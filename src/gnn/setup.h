@@ -23,8 +23,8 @@ struct culm_gnn_cut {
 
 struct culm_gnn_setup {
     const struct culm_gnn_config *config; /* borrowed */
-    struct culm_graph_data *graph;        /* NULL: it was not asked for. Its edges are gone */
-    uint32_t *interval_of;                /* [V] by original numbers; NULL likewise */
+    struct culm_graph_data *graph; /* NULL: not asked for, or forgotten. Its edges are gone */
+    uint32_t *interval_of;         /* [V] by original numbers; NULL likewise */
     int64_t *owned; /* [servers + 1] as of culm_partition_share; of setup_open alone */
     struct culm_partition_counts counts;  /* of what servers own; likewise */
     struct culm_gnn_structure *structure; /* NULL likewise */
@@ -54,6 +54,9 @@ enum culm_status culm_gnn_setup_predict(struct culm_gnn_config *config, int64_t 
 enum culm_status culm_gnn_setup_plan(const struct culm_gnn_config *config,
                                      const struct culm_gnn_plan *plan,
                                      struct culm_gnn_setup **ret_setup, struct culm_error *error);
+/* Who computes nothing has no use for features and edges once the graph has been cut: `graph` and
+ * `structure` are NULL from now on. */
+void culm_gnn_setup_forget_graph(struct culm_gnn_setup *setup);
 void culm_gnn_setup_close(struct culm_gnn_setup *setup); /* NULL is fine */
 
 #endif

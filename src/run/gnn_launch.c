@@ -10,6 +10,7 @@
 #include "run/resume.h"
 #include "run/train_launch_inputs.h"
 
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -522,6 +523,8 @@ int culm_gnn_launch_run(const struct culm_gnn_launch_options *options,
         (status = make_exec(&l, ret_error)) || (status = make_leader(&l, ret_error))) {
         code = culm_status_exit_code(status);
     } else {
+        culm_gnn_setup_forget_graph(l.setup); /* nodes read it for themselves */
+        (void)malloc_trim(0);
         tell_start(&l);
         culm_train_launch_inputs_start(&l.digests, l.inputs.pins, l.launcher, found_digest, &l);
         code = culm_launcher_run(l.launcher, &culm_gnn_leader_actor, l.leader, ret_error);

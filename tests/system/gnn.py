@@ -195,6 +195,21 @@ def stale(bench, faults):
     check(done["test"] > 0.5, f"test accuracy {done['test']}")
 
 
+def forgotten(bench):
+    """Once the graph is cut, its launcher keeps no edges: with 800,000 of them it is hardly larger than with 1,600."""
+    large = bench.path("large")
+    made = bench.run("gnn", "make", "sbm", "--vertices", "20000", "--edges", "800000", "--features", "8", "--classes", "4", "--out", large)
+    equal(made.code, 0, made.err)
+    held = []
+    for path in graphs.path, large:
+        going = graphs.going(bench, changed(CONFIG, graph__path=path, **ONE, **ENDLESS), os.path.basename(path) + "-run")
+        going.wait(lambda: going.told("epoch"), "an epoch")
+        with open(f"/proc/{going.process.pid}/status") as file:
+            held.append(next(int(line.split()[1]) for line in file if line.startswith("RssAnon:")))
+        going.stop()
+    check(held[1] < held[0] + 3 * 1024, f"kilobytes of both launchers: {held}")
+
+
 def beyond_memory(bench, arch):
     """Features of 29 megabytes in servers that may hold two: the bits of a run that holds all, though two nodes are lost."""
     graph = bench.path("wide")
@@ -481,6 +496,7 @@ cases.add("one server, two workers, two threads", shape, {"servers": 1, "workers
 cases.add("intervals go to servers where they are near", shared_out)
 cases.add("rows of 16 bits", lost, {"precision": "bf16"}, [("server:1", 3, "gather"), ("worker:0", 4, "apply")])
 cases.add("rows of 16 bits, attention", shape_of, {"precision": "bf16", "model__arch": "gat", "epochs": 4, "threads": 2})
+cases.add("the launcher forgets the graph", forgotten)
 cases.add("features beyond memory, gathered before", beyond_memory, "gcn")
 cases.add("features beyond memory, as they are", beyond_memory, "gat")
 cases.add("rows come block by block, gcn", streamed, "gcn", {"graph__features": "as-is"})
