@@ -43,7 +43,7 @@ struct culm_local_agent {
     struct culm_agent table; /* first */
     struct culm_local_agent_options o;
     char host_name[64];
-    uint64_t begin_ns;
+    uint64_t begin_ns, swept_ns;
     struct child **child; /* by node */
     int32_t child_count, child_capacity, alive;
     char start_error[CULM_ERROR_MAX];  /* the last one complained of */
@@ -79,7 +79,8 @@ void culm_agent_start_error(struct child *child, struct culm_error *error);
 int32_t culm_agent_count(const struct culm_local_agent *agent, uint32_t role, bool alive);
 /* SIGKILL; of a newcomer, the end of its link. Nothing if it has been reaped. */
 void culm_agent_kill(struct child *child);
-/* Kills those of which nothing was heard for start_limit_ms before they had joined. */
+/* Kills those of which nothing was heard for start_limit_ms before they had joined, unless that is because
+ * this process stood still. */
 void culm_agent_starts_sweep(struct culm_local_agent *agent, uint64_t now_ns);
 
 /* --- agent_engine.c --- */

@@ -6,6 +6,7 @@
  */
 #include "cluster/agent_internal.h"
 
+#include "base/clock.h"
 #include "base/grow.h"
 #include "cluster/wire.h"
 
@@ -170,12 +171,15 @@ void culm_local_agent_end_all(struct culm_local_agent *agent, bool joined_too) {
 
 void culm_agent_starts_sweep(struct culm_local_agent *agent, uint64_t now_ns) {
     int64_t limit_ms = agent->o.start_limit_ms ? agent->o.start_limit_ms : 60000;
+    uint64_t limit_ns = (uint64_t)limit_ms * 1000000;
+    bool still = culm_clock_stood_still(&agent->swept_ns, now_ns, limit_ns);
     for (int32_t i = 0; i < agent->child_count; i++) {
         struct child *child = agent->child[i];
         bool awaited =
             !child->elsewhere || child->came; /* else the engine has a limit of its own */
+        child->heard_ns = still ? now_ns : child->heard_ns;
         if (awaited && !child->joined && !child->ended && !child->exited &&
-            now_ns > child->heard_ns + (uint64_t)limit_ms * 1000000) {
+            now_ns > child->heard_ns + limit_ns) {
             struct culm_error error;
             culm_error_set(&error, CULM_ERR_TIMEOUT,
                            child->prepares

@@ -17,16 +17,19 @@
 #define MS 1000000ull
 #define SWEEP_NS (100 * MS)
 #define UNKNOWN_MAX 256
-#define DIAL_NS (20 * MS) /* how often those that are dialed are looked at */
+#define DIAL_NS (20 * MS)  /* how often those that are dialed are looked at */
+#define LOOK_NS (100 * MS) /* what passes between two looks counts as no more than that */
 #define PAUSE_NS (10 * MS)
 #define PAUSE_MAX_NS (500 * MS)
 
 enum kind { UNKNOWN = CULM_LINK_UNKNOWN, COORDINATOR, OUT, IN };
 
-/* One who is to be reached and is not. */
+/* One who is to be reached and is not. While this process, or its machine, stands still, nobody can be
+ * reached, so that time is not taken off the limit. */
 struct dial {
     bool on;
-    uint64_t give_up_ns, again_ns, pause_ns;
+    uint64_t left_ns, looked_ns; /* until it is given up; when that was found */
+    uint64_t again_ns, pause_ns;
 };
 
 /* A frame that waits until its peer has let us in. */
@@ -87,8 +90,10 @@ static void end(struct culm_member *member, const struct culm_error *why) {
 }
 
 static void dial_start(struct culm_member *member, struct dial *dial, int64_t limit_ms) {
-    *dial = (struct dial){
-        .on = true, .give_up_ns = now(member) + (uint64_t)limit_ms * MS, .pause_ns = PAUSE_NS};
+    *dial = (struct dial){.on = true,
+                          .left_ns = (uint64_t)limit_ms * MS,
+                          .looked_ns = now(member),
+                          .pause_ns = PAUSE_NS};
     if (!member->dialing++) {
         set_alarm(member);
     }
@@ -97,6 +102,15 @@ static void dial_start(struct culm_member *member, struct dial *dial, int64_t li
 static void dial_stop(struct culm_member *member, struct dial *dial) {
     member->dialing -= dial->on;
     dial->on = false;
+}
+
+/* Whether it has been dialed for as long as it may be. */
+static bool dial_is_over(const struct culm_member *member, struct dial *dial) {
+    uint64_t passed = now(member) - dial->looked_ns;
+    passed = passed < LOOK_NS ? passed : LOOK_NS;
+    dial->looked_ns = now(member);
+    dial->left_ns -= passed < dial->left_ns ? passed : dial->left_ns;
+    return dial->left_ns == 0;
 }
 
 /* False: another attempt is of no use. */
@@ -236,7 +250,7 @@ static void peer_call(struct culm_member *member, int32_t node) {
 
 static void peer_look(struct culm_member *member, int32_t node) {
     struct peer *peer = &member->peer[node];
-    if (peer->dial.on && now(member) > peer->dial.give_up_ns) {
+    if (peer->dial.on && dial_is_over(member, &peer->dial)) {
         peer_give_up(member, peer);
     } else if (peer->dial.on && !peer->out && now(member) >= peer->dial.again_ns) {
         peer_call(member, node);
@@ -263,7 +277,7 @@ static void join_call(struct culm_member *member) {
 }
 
 static void join_look(struct culm_member *member) {
-    if (member->join.on && now(member) > member->join.give_up_ns) {
+    if (member->join.on && dial_is_over(member, &member->join)) {
         dial_stop(member, &member->join);
         fail_text(member, CULM_ERR_TIMEOUT, "the coordinator does not answer");
     } else if (member->join.on && !member->coordinator && now(member) >= member->join.again_ns) {

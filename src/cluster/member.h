@@ -10,8 +10,8 @@
  *
  * Who is to be reached is *dialed*: a link that cannot be opened for lack of something, or ends
  * before the other side said welcome (in a crowd its place was taken by the next), is opened again
- * until a deadline, and frames for a peer are held meanwhile. One that is not there, or does not
- * know the token, is not dialed again.
+ * for as long as a limit says, and frames for a peer are held meanwhile. A pause of the process or of
+ * its machine does not count. One that is not there, or does not know the token, is not dialed again.
  *
  * Data goes one way over a link, out over the one that was opened here; but a member that cannot be
  * called, since its address is "", is answered over the links that it opens, and what is sent to it

@@ -42,6 +42,7 @@ struct lambda_engine {
     bool runs;
     pthread_mutex_t lock; /* of what follows; requests are the thread's */
     struct call *calls;
+    uint64_t looked_ns;
     bool closing;
 };
 
@@ -141,8 +142,10 @@ static void give_up(struct lambda_engine *lambda, struct call *call) {
 static int look(struct lambda_engine *lambda) {
     uint64_t now = culm_clock_ns(), wake = now + WAKE_MS * MS;
     int64_t out = 0;
+    bool still = culm_clock_stood_still(&lambda->looked_ns, now, COME_NS);
     for (struct call *call = lambda->calls, *next; call; call = next) {
         next = call->next;
+        call->sent_ns = still ? now : call->sent_ns;
         if (!call->easy && (call->ended_ns || call->told)) {
             drop(lambda, call);
         } else if (call->easy) {

@@ -1,8 +1,9 @@
 /*
  * The agent alone: no links and nobody who leads, only a loop, and the test in the place of both.
  */
-#include "cluster/agent.h"
+#include "cluster/agent_internal.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 
 #include <setjmp.h>
@@ -305,6 +306,29 @@ static void a_trace_is_of_one_role(void **state) {
     culm_trace_release(&t.trace);
 }
 
+static void nobody_is_missed_because_all_stood_still(void **state) {
+    (void)state;
+    const uint64_t second = 1000000000, limit = 60 * second; /* as it is if nobody says */
+    struct test t = {.script = {"sleep 60"}};
+    begin(&t, 0);
+    start(&t);
+    uint64_t now = culm_clock_ns();
+    culm_agent_starts_sweep(t.agent, now);
+    for (int i = 0; i < 2; i++) {
+        now += 10 * limit;
+        culm_agent_starts_sweep(t.agent, now);
+    }
+    for (uint64_t end = now + limit; now < end; now += second) {
+        culm_agent_starts_sweep(t.agent, now);
+    }
+    assert_int_equal(t.complaints, 0);
+    culm_agent_starts_sweep(t.agent, now + second);
+    assert_int_equal(t.complaints, 1);
+    assert_non_null(strstr(t.complaint, "did not join within 60000 ms"));
+    until(&t, &t.ends, 1);
+    finish(&t);
+}
+
 static void nobody_is_started_when_it_is_over(void **state) {
     (void)state;
     struct test t = {.over = true};
@@ -324,6 +348,7 @@ int main(void) {
         cmocka_unit_test(a_record_of_a_node_that_never_was_is_nonsense),
         cmocka_unit_test(a_trace_has_its_way),
         cmocka_unit_test(a_trace_is_of_one_role),
+        cmocka_unit_test(nobody_is_missed_because_all_stood_still),
         cmocka_unit_test(nobody_is_started_when_it_is_over),
     };
     return cmocka_run_group_tests_name("cluster/agent", tests, NULL, NULL);

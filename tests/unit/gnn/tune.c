@@ -20,6 +20,7 @@ struct cluster {
     double crowd_s;  /* what each worker adds to everybody's transfers */
     double alone;    /* how much longer servers take for the tasks than a worker */
     double noise;    /* share */
+    int64_t pauses;  /* one epoch in so many takes an hour more; 0: none */
     int32_t most;
 };
 
@@ -58,6 +59,7 @@ static void live(struct culm_gnn_tuner *t, const struct cluster *c, int64_t epoc
         double seconds = seconds_of(c, there);
         double tasks = there ? c->task_s / there : 0;
         seconds *= 1 + c->noise * ((double)culm_rng_below(dice, 2001) / 1000 - 1);
+        seconds += c->pauses > 0 && e % c->pauses == 0 ? 3600 : 0;
         const struct culm_gnn_tune_epoch epoch = {.seconds = seconds,
                                                   .workers = there,
                                                   .gathers = tasks < c->server_s ? 4 : 0.1,
@@ -177,6 +179,30 @@ static void test_changes(void **state) {
     assert_in_range(t.workers, 0, 4);
 }
 
+/* The machine stands still in some epochs: that changes nothing. */
+static void test_pauses(void **state) {
+    (void)state;
+    uint64_t dice = 59;
+    for (int i = 0; i < 200; i++) {
+        struct cluster c = {.server_s = 1,
+                            .task_s = 5 + (double)culm_rng_below(&dice, 400) / 10,
+                            .crowd_s = 0.01,
+                            .alone = 1,
+                            .most = 32};
+        const struct culm_gnn_tune_options o =
+            options_of((enum culm_gnn_tune)culm_rng_below(&dice, 3), 32, 32);
+        struct culm_gnn_tuner awake, paused;
+        int32_t changes[2] = {0};
+        culm_gnn_tune_init(&awake, &o);
+        culm_gnn_tune_init(&paused, &o);
+        live(&awake, &c, 300, &dice, &changes[0]);
+        c.pauses = 3 + (int64_t)culm_rng_below(&dice, 9);
+        live(&paused, &c, 300, &dice, &changes[1]);
+        assert_int_equal(awake.workers, paused.workers);
+        assert_int_equal(changes[0], changes[1]);
+    }
+}
+
 /* With few epochs left nothing is tried any more. */
 static void test_the_end(void **state) {
     (void)state;
@@ -192,8 +218,11 @@ static void test_the_end(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_comes_to_the_best), cmocka_unit_test(test_noise),
-        cmocka_unit_test(test_the_queue),         cmocka_unit_test(test_changes),
+        cmocka_unit_test(test_comes_to_the_best),
+        cmocka_unit_test(test_noise),
+        cmocka_unit_test(test_the_queue),
+        cmocka_unit_test(test_changes),
+        cmocka_unit_test(test_pauses),
         cmocka_unit_test(test_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
