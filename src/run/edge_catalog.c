@@ -138,6 +138,7 @@ static enum culm_status open_entry(struct culm_edge_catalog *catalog,
         how.structure = true;
         how.weights = NULL;
         struct culm_error second;
+        entry->why = *error;
         enum culm_status again = culm_vision_open(config->model, &how, &entry->model, &second);
         if (again != CULM_OK && known && known->tensor_count) {
             culm_error_clear(error);
@@ -309,12 +310,13 @@ enum culm_status culm_edge_catalog_measure(struct culm_edge_catalog *catalog,
         if (!device) {
             status = culm_device_new((int)catalog->workload.edge.threads, &device, error);
         }
-        status = status ? status : measure(entry, device, size, count, error);
-        if (status == CULM_ERR_CONFIG) {
-            status = culm_error_prefix(
-                error, "query '%s': no run times; give --profile FILE, which culm edge run writes",
-                entry->config->name);
+        if (status == CULM_OK && entry->bare) {
+            status = culm_error_set(error, CULM_ERR_CONFIG,
+                                    "query '%s': no run times; give --profile FILE, which culm "
+                                    "edge run writes, or weights to run it with: %s",
+                                    entry->config->name, entry->why.text);
         }
+        status = status ? status : measure(entry, device, size, count, error);
     }
     culm_device_free(device);
     return status;
@@ -534,6 +536,51 @@ enum culm_status culm_edge_catalog_share(struct culm_edge_catalog *catalog, doub
     free(alike);
     *ret_saved = bytes > 0 ? saved / bytes : 0;
     return CULM_OK;
+}
+
+static bool has_shape(const struct culm_package_tensor *tensor, const struct culm_shape *shape) {
+    return tensor->rank == shape->rank &&
+           memcmp(tensor->shape, shape->dim, (size_t)shape->rank * sizeof *shape->dim) == 0;
+}
+
+enum culm_status culm_edge_entry_find(const struct culm_edge_entry *entry, int32_t part,
+                                      const struct culm_package_round *round, int32_t of,
+                                      const char *dir, const struct culm_package_param **ret_param,
+                                      struct culm_error *error) {
+    const struct culm_package_query *query = &round->query[of];
+    const int32_t p = culm_package_param_find(query, entry->part[part].name);
+    const struct culm_package_param *param = p < 0 ? NULL : &query->param[p];
+    const struct culm_shape *shape = entry->graph ? &entry->graph->param[part].shape : NULL;
+    if (shape && (!param || !has_shape(&round->tensor[param->tensor], shape) ||
+                  !has_shape(&round->tensor[param->original], shape))) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "package '%s': query '%s' is of another model: it has no such "
+                              "parameter as '%s'; merge again",
+                              dir, entry->config->name, entry->part[part].name);
+    }
+    *ret_param = param;
+    return CULM_OK;
+}
+
+enum culm_status culm_edge_catalog_goes_with(const struct culm_edge_catalog *catalog,
+                                             const struct culm_package_round *round,
+                                             const char *dir, struct culm_error *error) {
+    enum culm_status status = CULM_OK;
+    bool any = false;
+    for (size_t q = 0; q < catalog->workload.query_count && status == CULM_OK; q++) {
+        const struct culm_edge_entry *entry = &catalog->entry[q];
+        const struct culm_package_param *param;
+        const int32_t of = culm_package_query_find(round, entry->config->name);
+        any |= of >= 0;
+        for (int32_t p = 0; of >= 0 && p < entry->part_count && status == CULM_OK; p++) {
+            status = culm_edge_entry_find(entry, p, round, of, dir, &param, error);
+        }
+    }
+    return status || any ? status
+                         : culm_error_set(error, CULM_ERR_CONFIG,
+                                          "package '%s': it has none of the workload's queries; "
+                                          "give the package that this workload was merged into",
+                                          dir);
 }
 
 static void key_of_package(const struct culm_edge_entry *entry,

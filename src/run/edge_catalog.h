@@ -33,7 +33,8 @@ struct culm_edge_entry { /* a query of the workload */
     char model_name[64];             /* as profiles have it */
     char identity[CULM_SHA256_HEX];  /* equal where two queries use the same files */
     struct culm_vision_model *model; /* NULL: the profile says all that is asked for */
-    bool bare;                       /* the model was opened without weights */
+    bool bare;                       /* the model was opened without weights, */
+    struct culm_error why;           /* since that was wrong with them */
     struct culm_graph *graph;        /* of one picture; NULL likewise */
     struct culm_stage *stage;        /* the same, for inference; NULL likewise */
     struct culm_vision_layers layers;
@@ -68,6 +69,19 @@ void culm_edge_catalog_release(struct culm_edge_catalog *catalog);
  * model that has none. */
 enum culm_status culm_edge_catalog_measure(struct culm_edge_catalog *catalog,
                                            struct culm_error *error);
+
+/* What a package's query `of` has for a part of the entry; CULM_ERR_CONFIG where it has nothing of that
+ * shape. dir: the package's, for the error. Where a profile alone says what parts there are, shapes are
+ * not known: NULL if it has none of that name. */
+enum culm_status culm_edge_entry_find(const struct culm_edge_entry *entry, int32_t part,
+                                      const struct culm_package_round *round, int32_t of,
+                                      const char *dir, const struct culm_package_param **ret_param,
+                                      struct culm_error *error);
+/* Whether a package is of this workload: CULM_ERR_CONFIG where it has none of its queries, or has one of
+ * another model. */
+enum culm_status culm_edge_catalog_goes_with(const struct culm_edge_catalog *catalog,
+                                             const struct culm_package_round *round,
+                                             const char *dir, struct culm_error *error);
 
 enum culm_edge_sharing {
     CULM_EDGE_SHARE_FILES, /* a file that is used twice counts once */

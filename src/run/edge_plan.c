@@ -32,10 +32,10 @@ static enum culm_status lay_package(const struct culm_edge_catalog *catalog, con
                                     struct culm_edge_forms *forms, struct culm_error *error) {
     struct culm_package_round round = {0};
     enum culm_status status = culm_package_open(dir, &round, error);
-    if (status == CULM_OK) {
-        status = culm_edge_forms_lay(catalog, CULM_EDGE_SHARE_PACKAGE, &round, forms, error);
-        culm_package_round_release(&round);
-    }
+    status = status ? status : culm_edge_catalog_goes_with(catalog, &round, dir, error);
+    status = status ? status
+                    : culm_edge_forms_lay(catalog, CULM_EDGE_SHARE_PACKAGE, &round, forms, error);
+    culm_package_round_release(&round);
     return status;
 }
 

@@ -262,6 +262,11 @@ enum culm_status culm_edge_running_open(struct culm_edge_running *run,
                               "query '%s': more than %d queries since it began: start again",
                               entry->config->name, CULM_EDGE_QUERIES_MAX);
     }
+    if (of < 0 && strcmp(entry->config->name, "events") == 0) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "query 'events': its answers would be in events.jsonl, where the "
+                              "run's events are; give it another name");
+    }
     struct edge_query *query = &run->query[run->query_count];
     *query = (struct edge_query){.entry = entry,
                                  .feed = feed,

@@ -29,11 +29,6 @@ static enum culm_status add_source(struct culm_edge_running *run,
                       : CULM_OK;
 }
 
-static bool has_shape(const struct culm_package_tensor *tensor, const struct culm_shape *shape) {
-    return tensor->rank == shape->rank &&
-           memcmp(tensor->shape, shape->dim, (size_t)shape->rank * sizeof *shape->dim) == 0;
-}
-
 static enum culm_status from_package(struct culm_edge_running *run, struct edge_query *query,
                                      const struct culm_package_round *round, int32_t of,
                                      struct culm_error *error) {
@@ -43,22 +38,17 @@ static enum culm_status from_package(struct culm_edge_running *run, struct edge_
     query->own_accuracy = round->query[of].original;
     query->merged_accuracy = round->query[of].merged;
     for (int32_t p = 0; p < entry->part_count; p++) {
-        int32_t param = culm_package_param_find(&round->query[of], entry->part[p].name);
-        const struct culm_package_tensor *tensor =
-            param < 0 ? NULL : &round->tensor[round->query[of].param[param].tensor];
-        const struct culm_shape *shape = &entry->graph->param[p].shape;
-        const struct culm_package_tensor *original =
-            param < 0 ? NULL : &round->tensor[round->query[of].param[param].original];
-        if (!tensor || !has_shape(tensor, shape) || !has_shape(original, shape)) {
-            return culm_error_set(error, CULM_ERR_CONFIG,
-                                  "package '%s': query '%s' is of another model: it has no such "
-                                  "parameter as '%s'; merge again",
-                                  run->package, entry->config->name, entry->part[p].name);
+        const struct culm_package_param *param;
+        enum culm_status status =
+            culm_edge_entry_find(entry, p, round, of, run->package, &param, error);
+        if (status != CULM_OK) {
+            return status;
         }
         bool turned = entry->part[p].turned;
-        enum culm_status status = add_source(run, original, turned, 0, &query->original[p], error);
-        status = status ? status : add_source(run, tensor, turned, 0, &query->merged[p], error);
-        if (status != CULM_OK) {
+        if ((status = add_source(run, &round->tensor[param->original], turned, 0,
+                                 &query->original[p], error)) ||
+            (status = add_source(run, &round->tensor[param->tensor], turned, 0, &query->merged[p],
+                                 error))) {
             return status;
         }
     }
@@ -157,7 +147,11 @@ enum culm_status culm_edge_running_sources(struct culm_edge_running *run,
     struct culm_package_sums sums = {0};
     enum culm_status status = CULM_OK;
     bool other = false;
-    if (run->package && (status = culm_package_open(run->package, &round, error)) == CULM_OK) {
+    if (run->package && (status = culm_package_open(run->package, &round, error)) == CULM_OK &&
+        run->round < 0) { /* at the beginning: later ones may leave queries out */
+        status = culm_edge_catalog_goes_with(run->catalog[0], &round, run->package, error);
+    }
+    if (run->package && status == CULM_OK) {
         other = strcmp(run->round_digest, round.digest) != 0;
         run->round = round.number;
         status = culm_package_sum(&round, &sums, error);

@@ -512,7 +512,23 @@ def spellings(bench):
 
 
 def bad_input(bench):
-    two_models(bench)
+    a, b = two_models(bench)
+    make_model(bench.path("wide"), 3, wide=32)
+    publish(bench.path("package"), 1, shared(a, b, {"conv1.weight"}))
+    package = ("--package", bench.path("package"))
+    with open(bench.path("b.weights"), "rb") as file, open(bench.path("cut.weights"), "wb") as cut:
+        cut.write(file.read()[:5000])
+    shutil.copy(bench.path("b.cfg"), bench.path("cut.cfg"))
+    for queries, words, says in [
+            ([("three", "a")], package, "it has none of the workload's queries"),  # the package of another workload
+            ([("two", "wide")], package, "query 'two' is of another model: it has no such parameter as 'conv1.weight'"),
+            ([("one", "a"), ("two", "cut")], (), "weights '" + bench.path("cut.weights") + "': it has 5000 bytes")]:
+        path = workload(bench, queries)
+        for command in ("run", "plan", "bench"):
+            ended = bench.run("edge", command, path, *words, *(("--out", bench.path("refused")) if command == "run" else ()))
+            check(ended.code == 3 and says in ended.err and len(ended.err.splitlines()) == 1, f"{command} of {queries}: {ended.code} {ended.err}")
+    ended = bench.run("edge", "run", workload(bench, [("events", "a")]), "--out", bench.path("refused"))  # whose answers would be in events.jsonl
+    check(ended.code == 3 and "query 'events'" in ended.err and len(ended.err.splitlines()) == 1, f"{ended.code} {ended.err}")
     path = workload(bench, [("one", "a")])
     for name, text, says in [
             ("not json", "{", "line 1"), ("no models", '{"format": 1}', "models"),
