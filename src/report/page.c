@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "report/page_events.h"
+#include "report/page_runs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -250,6 +251,9 @@ static void write_page(struct culm_buf *out, const char *dir, const struct culm_
     culm_buf_printf(out, "</code></h1>\n");
     write_lines(out, summary);
     write_queries(out, events->look->columns, json_object_get(events->done, "queries"));
+    if (events->look->package) {
+        culm_page_runs_write(out, dir);
+    }
     write_charts(out, events);
     write_pictures(out, dir);
     write_notes(out, events);

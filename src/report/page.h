@@ -47,6 +47,7 @@ struct culm_page_look {
     const struct culm_page_chart *charts;
     const struct culm_page_column *columns; /* NULL: no table */
     const char *const *notes;               /* events that are told one by one, ended by NULL */
+    bool package; /* it is one: runs of it at the edge are listed, if they lie beside it */
 };
 
 #define CULM_PAGE_HEAD "<!DOCTYPE html>" /* that it begins with */

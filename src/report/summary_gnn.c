@@ -168,6 +168,6 @@ static const struct culm_page_chart charts[] = {
 };
 static const char *const notes[] = {"lost",    "rollback", "fault",   "tune",
                                     "warning", "error",    "stopped", NULL};
-static const struct culm_page_look page = {charts, NULL, notes};
+static const struct culm_page_look page = {charts, NULL, notes, false};
 
 const struct culm_summary_job culm_summary_gnn = {"epoch", rows, lines, "gnn", &page};

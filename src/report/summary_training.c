@@ -143,6 +143,6 @@ static const struct culm_page_chart charts[] = {
 };
 static const char *const notes[] = {"lost",    "fenced", "rollback", "fault", "misread",
                                     "warning", "error",  "stopped",  NULL};
-static const struct culm_page_look page = {charts, NULL, notes};
+static const struct culm_page_look page = {charts, NULL, notes, false};
 
 const struct culm_summary_job culm_summary_training = {"step", rows, lines, NULL, &page};

@@ -155,8 +155,9 @@ static enum culm_status make_arena(struct culm_edge_running *run, struct culm_er
 
 json_t *culm_edge_running_package(const struct culm_edge_running *run) {
     return run->round < 0 ? json_null()
-                          : json_pack("{s:I, s:I}", "bytes", (json_int_t)run->layer_bytes,
-                                      "distinct_bytes", (json_int_t)run->layer_distinct);
+                          : json_pack("{s:I, s:I, s:s}", "bytes", (json_int_t)run->layer_bytes,
+                                      "distinct_bytes", (json_int_t)run->layer_distinct, "digest",
+                                      run->round_digest);
 }
 
 static void tell_start(struct culm_edge_running *run, const struct culm_edge_totals *totals) {

@@ -323,8 +323,8 @@ struct culm_edge_running {
 };
 
 /* edge_run.c */
-/* What the package saves, for events: bytes of layers of its models, and of these each tensor once;
- * null: there is none. */
+/* What the package saves, for events: bytes of layers of its models, and of these each tensor once,
+ * and which round that is; null: there is none. */
 json_t *culm_edge_running_package(const struct culm_edge_running *run);
 /* What models were read with goes back to the system: an edge box has little. */
 void culm_edge_running_trim(void);

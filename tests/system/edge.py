@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """`culm edge`: queries on feeds in little memory, what they share, and the plan. Models and pictures are made here, so nothing else is needed."""
+import hashlib
 import json
 import math
 import os
@@ -44,7 +45,9 @@ def shared_bits(bench):
     check(loaded <= private - len(a["conv1.weight"][1]) - len(a["conv2.weight"][1]), f"{loaded} bytes loaded of {private}")
     said = json.loads(bench.run("merge", "show", bench.path("package"), "--json").out)
     start = next(event for event in events if event["event"] == "start")
-    equal(start["package"], {"bytes": said["total_bytes"], "distinct_bytes": said["distinct_bytes"]}, "what the package saves")
+    with open(bench.path("package", "rounds", f"{said['round']}.json"), "rb") as file:
+        digest = hashlib.sha256(file.read()).hexdigest()
+    equal(start["package"], {"bytes": said["total_bytes"], "distinct_bytes": said["distinct_bytes"], "digest": digest}, "what the package saves")
     saved = 1 - said["distinct_bytes"] / said["total_bytes"]
     check(saved > 0.1, f"{saved} saved")
     equal(bench.run("report", bench.path("out"), "--html", bench.path("page.html")).code, 0, "exit code of report")

@@ -189,6 +189,10 @@ def inside(bench):
     ended = bench.run("edge", "run", path, "--package", bench.path("package"), "--for", "4", "--out", bench.path("edge"), "--json", "--set",
                       "edge.originals=never", "--set", "edge.memory=all", "--set", "edge.drift.every_s=0")
     equal(ended.code, 0, f"exit code of edge run; {ended.err!r}")
+    equal(bench.run("report", bench.path("package"), "--html", bench.path("page.html")).code, 0, "exit code of report")
+    with open(bench.path("page.html"), encoding="utf-8") as file:
+        page = file.read()
+    check("<h2>Runs at the edge</h2>" in page and f'<td>edge</td><td class="n">{shown["round"]}</td>' in page, "the package's page lacks the run")
     answers = fresh(bench.path("edge"), "b")
     check(answers, "b answered nothing")
     for line in answers:

@@ -3,20 +3,28 @@
 
 #include "../folder.h"
 
+#include "base/sha256.h"
 #include "report/chart.h"
 #include "report/page.h"
 
 #include <string.h>
 
-/* Writes these events, with ' for ", as those of a run, and a picture. */
-static void make_run(const char *events, const char *picture) {
-    char path[512];
-    snprintf(path, sizeof path, "%s/events.jsonl", folder);
+/* Writes a text with ' for ". */
+static void write_text(const char *path, const char *text) {
     FILE *file = fopen(path, "w");
-    for (const char *at = events; *at; at++) {
+    assert_non_null(file);
+    for (const char *at = text; *at; at++) {
         fputc(*at == '\'' ? '"' : *at, file);
     }
     fclose(file);
+}
+
+/* Writes these events as those of a run, and a picture. */
+static void make_run(const char *events, const char *picture) {
+    char path[512];
+    FILE *file;
+    snprintf(path, sizeof path, "%s/events.jsonl", folder);
+    write_text(path, events);
     snprintf(path, sizeof path, "%s/pictures", folder);
     assert_int_equal(culm_tree_remove(NULL, path, NULL), CULM_OK);
     if (picture) {
@@ -139,6 +147,62 @@ static void an_edge_box(void **state) {
     free(text);
 }
 
+static void make_in(const char *dir, const char *name, const char *text) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", folder, dir);
+    assert_int_equal(culm_dir_make(NULL, path, NULL), CULM_OK);
+    snprintf(path, sizeof path, "%s/%s/%s", folder, dir, name);
+    write_text(path, text);
+}
+
+/* Of the runs beside a package those are listed that ran one of its rounds. */
+static void runs_of_a_package(void **state) {
+    static const char round[] = "what the second round holds";
+    char digest[CULM_SHA256_HEX], events[2048], dir[512];
+    struct culm_error error = {0};
+    struct culm_buf out;
+    (void)state;
+    assert_int_equal(culm_sha256_of(round, strlen(round), digest), CULM_OK);
+    make_in("package", "events.jsonl", "{'event':'start','job':'merge','t_ms':0}\n");
+    make_in("package/rounds", "2.json", round);
+    snprintf(events, sizeof events,
+             "{'event':'start','job':'edge','round':2,'package':{'bytes':8,'digest':'%s'}}\n"
+             "{'event':'round','round':3,'package':{'bytes':8,'digest':'%s'}}\n"
+             "{'event':'done','limit_bytes':4000000,'resident_max_bytes':3000000,'queries':["
+             "{'query':'a','frames':3,'processed':2,'accuracy':0.5},"
+             "{'query':'b','frames':1,'processed':1,'accuracy':1},"
+             "{'query':'c','frames':0,'processed':0,'accuracy':null}]}\n",
+             digest, digest);
+    make_in("<b>", "events.jsonl", events);
+    events[strstr(events, "{'event':'round'") - events] = '\0'; /* still at work, or killed */
+    make_in("began", "events.jsonl", events);
+    make_in("of another round", "events.jsonl",
+            "{'event':'start','job':'edge','round':2,'package':{'bytes':8,'digest':'0'}}\n");
+    make_in("of no package", "events.jsonl",
+            "{'event':'start','job':'edge','round':null,'package':null}\n");
+    make_in("of training", "events.jsonl", "{'event':'start','job':'gnn'}\n");
+    make_in("torn", "events.jsonl", "{'event':\n{}\n");
+    make_in("nothing", "file", "");
+    snprintf(dir, sizeof dir, "%s/package", folder);
+    culm_buf_init(&out, CULM_PAGE_BYTES_MAX);
+    assert_int_equal(culm_page_write(dir, &out, &error), CULM_OK);
+    char *text = culm_buf_take_text(&out);
+    HAS(text, "<h2>Runs at the edge</h2>");
+    HAS(text,
+        "<td>&lt;b&gt;</td><td class=\"n\">2</td><td class=\"n\">4</td><td class=\"n\">75.0 %</td>"
+        "<td class=\"n\">75.0 %</td><td class=\"n\">3.00 of 4.00 MB</td>");
+    HAS(text, "<td>began</td><td class=\"n\">2</td><td colspan=\"4\">not finished</td>");
+    assert_int_equal(times(text, "class=\"n\">2</td>"), 2);
+    assert_null(strstr(text, "<td>of "));
+    free(text);
+    snprintf(dir, sizeof dir, "%s/<b>", folder); /* whose own page has no such table */
+    culm_buf_init(&out, CULM_PAGE_BYTES_MAX);
+    assert_int_equal(culm_page_write(dir, &out, &error), CULM_OK);
+    text = culm_buf_take_text(&out);
+    assert_null(strstr(text, "Runs at the edge"));
+    free(text);
+}
+
 static void base64_of_any_length(void **state) {
     (void)state;
     static const char *const pairs[][2] = {{"f", "base64,Zg==\""},
@@ -231,11 +295,17 @@ static void peaks_are_kept(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_run_of_training), cmocka_unit_test(steps_that_were_undone_are_not_drawn),
-        cmocka_unit_test(merging),           cmocka_unit_test(one_round),
-        cmocka_unit_test(an_edge_box),       cmocka_unit_test(base64_of_any_length),
-        cmocka_unit_test(text_stays_text),   cmocka_unit_test(bytes_that_are_no_text),
-        cmocka_unit_test(strange_numbers),   cmocka_unit_test(peaks_are_kept),
+        cmocka_unit_test(a_run_of_training),
+        cmocka_unit_test(steps_that_were_undone_are_not_drawn),
+        cmocka_unit_test(merging),
+        cmocka_unit_test(one_round),
+        cmocka_unit_test(an_edge_box),
+        cmocka_unit_test(runs_of_a_package),
+        cmocka_unit_test(base64_of_any_length),
+        cmocka_unit_test(text_stays_text),
+        cmocka_unit_test(bytes_that_are_no_text),
+        cmocka_unit_test(strange_numbers),
+        cmocka_unit_test(peaks_are_kept),
     };
     return cmocka_run_group_tests(tests, make_folder, drop_folder);
 }
