@@ -6,7 +6,7 @@
  * or as are there, if those are more. A worker is a function: it is paid for from when it joins until
  * it is gone, rounded up, and once for its start.
  *
- * The same is fed by the leader as things happen, and by whoever reads the events of a run again.
+ * The leader feeds it while things happen; whoever reads the events of a run again feeds it the same.
  * Thread: one.
  */
 #ifndef CULM_GNN_BILL_H
@@ -37,7 +37,7 @@ struct culm_gnn_bill {
 /* It begins now. `places` [roles]; that of workers does not count. */
 void culm_gnn_bill_init(struct culm_gnn_bill *bill, const struct culm_gnn_rates *rates,
                         const int32_t *places, int64_t now_ns);
-/* It is now so late. Time never goes back. */
+/* Counts up to `now_ns`, which never goes back. */
 void culm_gnn_bill_advance(struct culm_gnn_bill *bill, int64_t now_ns);
 void culm_gnn_bill_joined(struct culm_gnn_bill *bill, uint32_t role, int64_t now_ns);
 /* One that joined at `since_ns` is gone. */

@@ -58,8 +58,8 @@ struct culm_gnn_optimizer_config {
 };
 
 struct culm_gnn_stop_config {
-    double accuracy;  /* 0: not by it */
-    int64_t patience; /* 0: not by it */
+    double accuracy;  /* 0: whatever it is */
+    int64_t patience; /* 0: endless */
 };
 
 struct culm_gnn_eval_config {

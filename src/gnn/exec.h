@@ -9,8 +9,8 @@
  * that was lost is run again, by anyone.
  *
  * What an executor keeps is constant (the graph, an interval's input) or the state of a holder:
- * weights and what the optimizer keeps of them, at one version. Version v is what v epochs made. What a
- * task would compute that another one has computed before, it may keep too, which changes no result.
+ * weights and what the optimizer keeps of them, at one version. Version v is what v epochs made. It may
+ * also keep what one task has computed and another would compute again, which changes no result.
  *
  * Thread: `execute` runs off the loop; tasks of one node never overlap, except those for files with
  * others.
@@ -33,18 +33,20 @@ enum culm_gnn_task_kind {
     CULM_GNN_TASK_FOLD,   /* stage, output := the sum over the tree of `slice`, from `root` */
     CULM_GNN_TASK_PACK,   /* interval -> output: its constant input, for a worker */
     /* servers and workers */
-    /* interval, step, epoch, weights, rows, d_rows -> output, gradient, totals; output of SCORE: what
-     * layout->scores says; block by block, `block` alone, each as the one before left them */
+    /* interval, step, epoch, weights, rows, d_rows -> output, gradient, totals. The output of SCORE is
+     * what layout->scores says. A step that streams may be run block by block: then a task does `block`
+     * alone, and adds to what the task before it has left in the result. */
     CULM_GNN_TASK_APPLY,
     /* workers */
-    CULM_GNN_TASK_TAKE, /* interval, input (what PACK made): get ready for its tasks, all of them */
+    CULM_GNN_TASK_TAKE, /* interval, input (what PACK made): get ready for all of its steps */
     CULM_GNN_TASK_DROP, /* interval: forget what OWN or TAKE kept */
     /* holders */
-    CULM_GNN_TASK_LOAD, /* version, source: state := that, of a checkpoint or the seed -> digest */
-    CULM_GNN_TASK_STEP, /* epoch, whole (the gradient): state := version `epoch` -> digest; or diverged,
-                         * and the state has the new version and is what it was */
-    CULM_GNN_TASK_WEIGHTS, /* digest, as above -> output: the weights */
-    CULM_GNN_TASK_EXPORT,  /* digest, as above -> output: the whole state */
+    /* Those that read the state are given the digest that it should have, which they may compare. */
+    CULM_GNN_TASK_LOAD, /* version, source_path: state := that of a checkpoint, or the seed -> digest */
+    CULM_GNN_TASK_STEP, /* epoch, whole (the gradient), digest: state := version `epoch` -> digest,
+                         * diverged; if so, the new version has the numbers of the one before */
+    CULM_GNN_TASK_WEIGHTS, /* version, digest -> output: the weights */
+    CULM_GNN_TASK_EXPORT,  /* version, digest -> output: the whole state; digest */
     CULM_GNN_TASK_IMPORT,  /* version, input, digest: state := that; CULM_ERR_FORMAT when the digest
                             * differs */
     CULM_GNN_TASK_SAVE,    /* I/O: version, input (what EXPORT made) -> text: path of a checkpoint

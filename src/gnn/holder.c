@@ -232,9 +232,9 @@ static void hand_on(struct culm_gnn_holder *holder, int32_t stage) {
     }
 }
 
-/* Where one holder sums: whether the sender is who decides which sums count, as far as this node knows. It
- * may have been told of a view before this node is; then this node may also have to forget a version
- * that the one before made. */
+/* Where one holder sums for all: whether the sender is that holder, by the view that this node knows. A
+ * sender that is not may know a newer view already; when this node comes to know it, it may have to forget a
+ * version that it got from the holder before. */
 static bool counts(const struct culm_gnn_holder *holder, int32_t from) {
     const struct culm_gnn_view *view = &holder->self->view;
     return !one_sums(holder) || is_first(holder) ||

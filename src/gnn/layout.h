@@ -106,18 +106,19 @@ void culm_gnn_layout_release(struct culm_gnn_layout *layout); /* fine on a zeroe
 static inline int64_t culm_gnn_layout_rows(const struct culm_gnn_layout *layout, int32_t interval) {
     return layout->first[interval + 1] - layout->first[interval];
 }
-/* In how many blocks a step is computed of an interval that has so many rows, which workers are told:
- * 1 of one that does not stream. */
+/* How many blocks a step of an interval with `rows` rows is computed in, which workers are told; 1 for a
+ * step that does not stream. */
 int32_t culm_gnn_layout_blocks(const struct culm_gnn_layout *layout, int32_t step, int64_t rows);
-/* The rows of one of `blocks` blocks, from ret_first on; all but the last block have as many. */
+/* How many of `rows` rows block `block` of `blocks` has, and from which on. All blocks but the last have the
+ * same number. */
 int64_t culm_gnn_layout_block(const struct culm_gnn_layout *layout, int64_t rows, int32_t blocks,
                               int32_t block, int64_t *ret_first);
-/* Interval `interval` reads rows of `other`, over the edges forwards or backwards. */
+/* Notes that `interval` reads rows of `other`, over the edges forwards or backwards. */
 void culm_gnn_layout_reads(struct culm_gnn_layout *layout, bool transposed, int32_t interval,
                            int32_t other);
-/* The steps of a network of `stages` stretches, with its gathers' row sizes [stages - 1], forward
- * and backward (of f32, until whoever calls says otherwise), and what their gradients take [stages]. Which are remote is set afterwards. A single
- * stage has no gather at all. */
+/* The steps of a network of `stages` stretches, with the row sizes of its gathers [stages - 1], forward
+ * and backward, and the sizes of its gradients [stages]. Rows are taken to be f32, and no step to be remote:
+ * the caller changes that afterwards. A single stage has no gather at all. */
 void culm_gnn_layout_steps(struct culm_gnn_layout *layout, int32_t stages, const size_t *row_bytes,
                            const size_t *d_row_bytes, const size_t *gradient_bytes);
 

@@ -10,9 +10,11 @@
  * lost holder's replacement is sent a copy. Nothing that was committed is done again, unless all
  * holders are lost together: then the run goes back to the last checkpoint, or to the seed.
  *
- * Events (all with t_ms): joined{node,role}, worker{node,cold}, released{node,role},
- * lost{node,role,cause}, stalled{epoch,for_ms,links,put_out}, epoch{...}, checkpoint{step,path},
- * rollback{to_epoch}, tune{workers,why,epoch}, cost{usd,value,...}, done{...}.
+ * Events (all with t_ms; docs/formats.md has them whole): joined{node,role}, worker{node,cold},
+ * released{node,role}, lost{node,role,cause}, recovered{node,role,source,pause_ms,redone_tasks},
+ * view{reason,owners,holders,epoch}, stalled{epoch,for_ms,links,put_out}, epoch{...},
+ * checkpoint{epoch,path}, differs{epoch}, rollback{to_epoch}, tune{workers,why,epoch},
+ * cost{usd,value,...}, done{...}, error{code,message}.
  *
  * Thread: the actor's.
  */
@@ -31,7 +33,7 @@ struct culm_gnn_settings {
     int64_t checkpoint_every; /* epochs; 0: only at the end */
     int64_t beat_ms;          /* between two signs of life of a node */
     int64_t suspect_ms;       /* of silence, after which a node is ended */
-    int64_t stuck_ms;         /* how long a task may take, until some have taken longer */
+    int64_t stuck_ms;         /* how long a task may take, as long as none has taken longer */
     double stop_accuracy;     /* of validation: training ends there; 0: never */
     bool tunes;               /* the number of workers is not given, but sought */
     struct culm_gnn_tune_options tune;

@@ -28,13 +28,13 @@ enum culm_gnn_message_type {
     /* holder to holder */
     CULM_GNN_MSG_STATE, /* culm_gnn_held */
     /* worker to server */
-    CULM_GNN_MSG_READY, /* intervals whose constant input it has: it takes one task more */
+    CULM_GNN_MSG_READY, /* "give me one task more"; of which intervals it has the constant input */
     CULM_GNN_MSG_SHARE, /* culm_gnn_task_key: the gradient of a task */
     CULM_GNN_MSG_ROWS,  /* culm_gnn_result: the task is done; rows, if it made any */
-    /* Without content: it takes no more. The same comes back: no task comes any more, and what was
-     * sent is there. To the leader: it is not to be counted on. From the leader: it is to leave. */
+    /* Without content. To a server: "give me no more tasks"; from it: "you will get none, and all that
+     * you sent is here". To the leader: "do not count on me". From the leader: "leave". */
     CULM_GNN_MSG_LEAVING,
-    /* It has not, or no longer, the constant input of that task, and will not do it;
+    /* "I do not, or no longer, have the constant input of that task, and will not do it";
      * culm_gnn_task_key */
     CULM_GNN_MSG_LACKS,
     /* server to worker */
@@ -82,7 +82,7 @@ struct culm_gnn_gradient_key {
 struct culm_gnn_version {
     uint32_t attempt;
     int64_t version;
-    int64_t oldest; /* GET: the newest that there is, of these; WEIGHTS: the same as `version` */
+    int64_t oldest; /* GET: the newest that is there will do, down to this; WEIGHTS: as `version` */
 };
 
 /* What a holder has, or sends. */
@@ -149,8 +149,8 @@ struct culm_gnn_ask {
     uint64_t question;
 };
 
-/* Messages between one node and another since both are there: each that one has sent the other has
- * got, or will, unless the link between them swallows what it is given. */
+/* How many messages one node and another have exchanged. Whatever one has sent the other has got, or
+ * will get, unless the link between them swallows what it is given. */
 struct culm_gnn_traffic {
     int32_t node;
     int64_t sent, got;

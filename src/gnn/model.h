@@ -2,8 +2,8 @@
  * The model of a run: a network on one vertex, cut into stages where rows are gathered.
  *
  * It is one compute graph whose samples are vertices. A border between two blocks stands for a
- * gather: rows go in one end and come out as sums over neighbours at the other, forward and backward
- * alike, which is all that the graph need not know. Two graphs are made: for training, with dropout
+ * gather: rows go in at one end and come out as sums over neighbours at the other, forward and backward
+ * alike; of neighbours the compute graph knows nothing. Two graphs are made: for training, with dropout
  * and loss, and for evaluation, which gives logits.
  *
  * gcn (Kipf and Welling 2017): Â dropout(x) W + b, Â = D^-1/2 (A + I) D^-1/2, where D^-1/2 is
@@ -55,7 +55,7 @@ struct culm_gnn_param {
     const struct culm_param_info *info;
     int32_t stage;
     int64_t at;  /* floats into the weights */
-    bool turned; /* as [in, out] here; files have [out, in], as info->shape says */
+    bool turned; /* here it is [in, out]; in files [out, in], as info->shape says */
     bool decays;
 };
 

@@ -13,10 +13,10 @@
  * With graph.memory_mb the dense input of an interval that a server owns lies in a file that nobody else
  * sees (numeric_spill.c), and is in memory as long as there is room.
  *
- * Files: numeric.c state, sums and the rest; numeric_input.c what is kept of an interval; numeric_kept.c
- * from forward to backward;
- * numeric_gather.c gathers and slices; numeric_attention.c those of attention; numeric_apply.c stages;
- * numeric_store.c checkpoints.
+ * Files: numeric.c state, sums and the rest; numeric_input.c what is kept of an interval;
+ * numeric_kept.c what forward leaves for backward; numeric_gather.c gathers and slices;
+ * numeric_attention.c those of attention; numeric_apply.c stages; numeric_store.c checkpoints.
+ *
  * Thread: see exec.h; the tasks for files (SAVE, FINISH) may run beside others.
  */
 #ifndef CULM_GNN_NUMERIC_H

@@ -6,10 +6,12 @@
  * so the order of every sum over neighbours is the same for any number of servers.
  *
  * METIS (Karypis and Kumar, "A fast and high quality multilevel scheme for partitioning irregular
- * graphs", 1998) balances vertices and edges, and takes some 90 bytes an edge. Streaming (linear deterministic greedy: Stanton and Kliot, "Streaming graph partitioning
- * for large distributed graphs", 2012; a few passes) needs none to speak of and cuts more. Both give
- * the same result for the same graph and seed, whatever machine and threads.
- * Thread: any, but METIS is one caller's at a time.
+ * graphs", 1998) balances vertices and edges, and takes some 90 bytes an edge. Streaming (linear
+ * deterministic greedy: Stanton and Kliot, "Streaming graph partitioning for large distributed graphs",
+ * 2012; a few passes) takes hardly any memory and cuts more edges. Both give the same result for the
+ * same graph and seed, whatever the machine and its threads.
+ *
+ * Thread: any, but METIS serves one caller at a time.
  */
 #ifndef CULM_GNN_PARTITION_H
 #define CULM_GNN_PARTITION_H

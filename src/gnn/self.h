@@ -30,7 +30,7 @@ struct culm_gnn_self {
     int64_t progress;                                /* tasks done and messages that came */
     struct culm_gnn_task *queue[CULM_GNN_QUEUE_MAX]; /* given to the compute thread, in order */
     int32_t queue_count;
-    struct culm_gnn_traffic *traffic; /* by node; those from 0 on that anything was said to or by */
+    struct culm_gnn_traffic *traffic; /* by node, up to the last that has any */
     int32_t traffic_count, traffic_capacity;
     int32_t *gone; /* nodes that this one can no longer reach, or never could */
     int32_t gone_count, gone_capacity;
@@ -46,13 +46,13 @@ struct culm_buf *culm_gnn_meta(struct culm_gnn_self *self);
 /* Sends what was encoded; payload NULL: none. */
 void culm_gnn_send(struct culm_gnn_self *self, int32_t to, enum culm_gnn_message_type type,
                    struct culm_blob *payload);
-/* To a peer part of a blob. */
+/* The same with a part of a blob, to a peer. */
 void culm_gnn_send_part(struct culm_gnn_self *self, int32_t to, enum culm_gnn_message_type type,
                         struct culm_blob *payload, size_t offset_bytes, size_t size_bytes);
 /* Says why to the leader, and leaves. */
 void culm_gnn_fail(struct culm_gnn_self *self, enum culm_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* The fault point `phase` of an epoch; interval -1: it is not of one. */
+/* The fault point `phase` of an epoch; interval -1: the phase has none. */
 void culm_gnn_point(struct culm_gnn_self *self, enum culm_gnn_phase phase, int64_t epoch,
                     int64_t interval);
 /* A sign of life, now and every beat_ms: what runs, and for how long. */
@@ -65,7 +65,7 @@ void culm_gnn_run_io(struct culm_gnn_self *self, struct culm_gnn_task *task);
 void culm_gnn_ran(struct culm_gnn_self *self, const struct culm_job *job);
 /* A message has come: first thing in message. True: that was all there is to do with it. */
 bool culm_gnn_heard(struct culm_gnn_self *self, int32_t from, const struct culm_message *message);
-/* Takes a newer view over. False: it is malformed (and the actor has left) or not newer. */
+/* Takes over a newer view. False: it is malformed (and the actor has left) or not newer. */
 bool culm_gnn_enter(struct culm_gnn_self *self, const struct culm_message *message);
 /* Takes over what comes after an epoch that is committed. False: it is malformed, or not of the epoch
  * that is next. */

@@ -8,8 +8,9 @@
  *                                                 └─▶ gather, once all that it reads is here ─▶ rows
  *
  * A task that takes much longer than such tasks have taken is given to a second worker, or done here;
- * the first result counts. Of each stage's gradient it adds up what its own intervals make together, as far as the tree goes,
- * and sends that to all holders. What it has made and gathered it keeps until the epoch is committed:
+ * the first result counts. Of each stage's gradient it adds up what its own intervals make, as far as
+ * the tree over intervals allows, and sends that to all holders. It keeps what it has made and gathered
+ * until the epoch is committed:
  * when another server is lost, whoever gets its intervals does their epoch again, and everyone sends
  * the slices that it needs. Rows are pure functions of the epoch, so nobody notices the difference.
  *

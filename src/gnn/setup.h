@@ -44,8 +44,8 @@ enum culm_status culm_gnn_setup_open_cut(const struct culm_gnn_config *config,
 /* The interval of each vertex as an .npy file, whole or not at all. */
 enum culm_status culm_gnn_setup_write_cut(const struct culm_gnn_setup *setup, const char *path,
                                           struct culm_error *error);
-/* The graph of the configuration, of which features are needed alone, and no more intervals than it
- * has vertices; for evaluation steps of a model of so many classes. */
+/* For evaluation alone, by a model of so many classes: of the graph only features are needed, and
+ * config->intervals comes down to the number of vertices. */
 enum culm_status culm_gnn_setup_predict(struct culm_gnn_config *config, int64_t classes,
                                         const struct culm_gnn_cut *cut,
                                         struct culm_gnn_setup **ret_setup,

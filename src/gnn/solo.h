@@ -28,7 +28,7 @@ void culm_gnn_solo_free(struct culm_gnn_solo *solo); /* NULL is fine */
 /* The weights of a checkpoint instead, which is of this version. */
 enum culm_status culm_gnn_solo_load(struct culm_gnn_solo *solo, const char *checkpoint,
                                     int64_t version, struct culm_error *error);
-/* One epoch: version `epoch` from version `epoch` - 1. With `evaluate`, also what is right then. */
+/* One epoch: version `epoch` from version `epoch` - 1. With `evaluate`, also counts what is right then. */
 enum culm_status culm_gnn_solo_train(struct culm_gnn_solo *solo, int64_t epoch, bool evaluate,
                                      struct culm_gnn_solo_epoch *ret_epoch,
                                      struct culm_error *error);

@@ -6,8 +6,8 @@
  * in each by rising numbers. So a row of the table has a place that depends neither on who owns what
  * nor on the machine, and the neighbours of a vertex are added in the order of the new numbers.
  *
- * Of an interval's rows another one reads some, as a rule. Those that any of several intervals reads
- * are a *slice* for these readers: what travels to the server that owns them, without numbers.
+ * As a rule one interval reads some of another's rows. Those that at least one of several intervals
+ * reads are a *slice* for these readers, which travels without numbers to the server that owns them.
  *
  * Everything here is a pure function of the graph and the cut, the same in every process.
  * Thread: constant once made.

@@ -39,7 +39,7 @@ enum stay { STAYS, DRAINS, PARTS };
 struct culm_gnn_worker {
     struct culm_gnn_self self; /* first member */
     struct culm_gnn_worker_options o;
-    struct culm_gnn_kept kept; /* where nobody else wants to know */
+    struct culm_gnn_constants constants; /* where nobody else wants to know */
     struct called *called;
     int32_t called_count, called_capacity;
     enum stay stay;
@@ -61,7 +61,7 @@ struct culm_gnn_worker *culm_gnn_worker_new(const struct culm_gnn_worker_options
     }
     culm_gnn_self_init(&worker->self, &options->node);
     worker->o = *options;
-    worker->o.kept = options->kept ? options->kept : &worker->kept;
+    worker->o.constants = options->constants ? options->constants : &worker->constants;
     worker->window = culm_gnn_pace_window(&options->node.pace);
     size_t window = (size_t)worker->window;
     worker->weights = calloc(window, sizeof(struct culm_blob *));
@@ -143,7 +143,7 @@ static void call_servers(struct culm_gnn_worker *worker) {
         }
         worker->called[worker->called_count++] = (struct called){.node = node};
         for (int t = 0; t < TASKS_A_SERVER; t++) {
-            culm_gnn_warm_encode(&worker->o.kept->intervals, worker->self.o.layout->intervals,
+            culm_gnn_warm_encode(&worker->o.constants->intervals, worker->self.o.layout->intervals,
                                  culm_gnn_meta(&worker->self));
             culm_gnn_send(&worker->self, node, CULM_GNN_MSG_READY, NULL);
         }
@@ -222,7 +222,7 @@ static void hear_order(struct culm_gnn_worker *worker, int32_t from,
         return;
     }
     if (task && !find_order(worker, from, &key) &&
-        !culm_gnn_set_has(&worker->o.kept->intervals, key.interval) &&
+        !culm_gnn_set_has(&worker->o.constants->intervals, key.interval) &&
         !is_coming(worker, key.interval)) {
         lacks(worker, from, &key); /* what comes behind it finds no order */
         return;
@@ -364,10 +364,10 @@ static int32_t too_many(const struct culm_gnn_worker *worker) {
     int32_t oldest = -1;
     size_t bytes = 0;
     for (int32_t i = 0; i < worker->self.o.layout->intervals; i++) {
-        if (!culm_gnn_set_has(&worker->o.kept->intervals, i)) {
+        if (!culm_gnn_set_has(&worker->o.constants->intervals, i)) {
             continue;
         }
-        bytes += worker->o.kept->bytes[i];
+        bytes += worker->o.constants->bytes[i];
         if (!is_needed(worker, i) && (oldest < 0 || worker->used[i] < worker->used[oldest])) {
             oldest = i;
         }
@@ -391,7 +391,7 @@ static bool is_ready(struct culm_gnn_worker *worker, const struct order *order) 
         ask_weights(worker, &order->key);
         return false;
     }
-    return culm_gnn_set_has(&worker->o.kept->intervals, order->key.interval);
+    return culm_gnn_set_has(&worker->o.constants->intervals, order->key.interval);
 }
 
 /* What can be done next, off the list: of the earliest epoch, since a later one may need weights that
@@ -458,7 +458,7 @@ static void go_on(struct culm_gnn_worker *worker) {
     int32_t forget = too_many(worker);
     struct order *order = forget < 0 ? next_order(worker) : NULL;
     if (forget >= 0) {
-        culm_gnn_set_remove(&worker->o.kept->intervals, forget);
+        culm_gnn_set_remove(&worker->o.constants->intervals, forget);
         worker->task = (struct culm_gnn_task){.kind = CULM_GNN_TASK_DROP, .interval = forget};
     } else if (order) {
         worker->doing = order;
@@ -512,8 +512,8 @@ static void applied(struct culm_gnn_worker *worker) {
 static void took_constant(struct culm_gnn_worker *worker) {
     struct order *order = worker->doing;
     int32_t interval = order->key.interval;
-    culm_gnn_set_add(&worker->o.kept->intervals, interval);
-    worker->o.kept->bytes[interval] = worker->task.input->size_bytes;
+    culm_gnn_set_add(&worker->o.constants->intervals, interval);
+    worker->o.constants->bytes[interval] = worker->task.input->size_bytes;
     worker->used[interval] = ++worker->uses;
     worker->doing = NULL;
     if (order->gone) {
@@ -622,7 +622,7 @@ static void on_lost(void *actor, int32_t node) {
 
 static void on_start(void *actor) {
     struct culm_gnn_worker *worker = actor;
-    culm_gnn_cold_encode(culm_gnn_set_empty(&worker->o.kept->intervals),
+    culm_gnn_cold_encode(culm_gnn_set_empty(&worker->o.constants->intervals),
                          culm_gnn_meta(&worker->self));
     culm_gnn_send(&worker->self, CULM_LEADER, CULM_GNN_MSG_COLD, NULL);
     culm_gnn_beat(&worker->self);

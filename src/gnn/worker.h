@@ -6,9 +6,9 @@
  * others are on their way. Nobody calls it; when it ends, its tasks are given to others. Of a task
  * that has a gradient it sends that first and the rows behind it: the rows say that it is done.
  *
- * It may be told to stay for a while only, or to leave. Then it leaves so that nothing has to be done again: it says
- * so to all; servers answer, from when on they send it nothing; it does what it has; and it goes when
- * servers have said that all of that has come.
+ * It may be told to stay for a while only, or to leave. Then it goes in a way that leaves nothing to be
+ * done again: it tells everyone; a server answers, and sends it nothing from then on; it does what it has,
+ * and goes when the servers have said that all of that has come.
  *
  * Thread: the actor's.
  */
@@ -20,21 +20,21 @@
 struct culm_gnn_worker;
 
 /* Intervals whose constant input an executor has, and the size of each as it came. */
-struct culm_gnn_kept {
+struct culm_gnn_constants {
     struct culm_gnn_set intervals;
     size_t bytes[CULM_GNN_INTERVALS_MAX];
 };
 
 struct culm_gnn_worker_options {
     struct culm_gnn_node_options node;
-    /* What the executor has, which is so kept up to date: for a worker that goes on with that
-     * executor. Borrowed as long as it lives. NULL: nothing, and nobody will. */
-    struct culm_gnn_kept *kept;
-    /* Of constant inputs, as they came; beyond that, those are forgotten that were needed least
-     * lately. 0: all are kept. */
+    /* What the executor has. It is brought up to date, for the next worker on the same executor.
+     * Borrowed as long as the worker lives. NULL: the executor has nothing, and no worker comes next. */
+    struct culm_gnn_constants *constants;
+    /* How much of constant inputs it keeps, as they came; beyond that, those go that were needed least
+     * recently. 0: it keeps all. */
     size_t keep_bytes;
-    /* So long after its start it takes no new tasks, and leaves with 0 when it has done those that it
-     * has; so long after that, in any case. 0: it stays. */
+    /* stay_ms after its start it takes no new tasks, and leaves with exit code 0 when it has done those
+     * that it has; part_ms after that it leaves in any case. stay_ms 0: it stays. */
     int64_t stay_ms, part_ms;
 };
 

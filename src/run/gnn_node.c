@@ -29,7 +29,7 @@ struct culm_gnn_gear {
     struct culm_device *device;
     struct culm_blob_pool *pool;
     struct culm_gnn_exec *exec;
-    struct culm_gnn_kept constants; /* which `exec` has; of a worker */
+    struct culm_gnn_constants constants; /* which `exec` has; of a worker */
 };
 
 struct node {
@@ -283,7 +283,7 @@ static enum culm_status make_actor(struct node *n, struct culm_error *error) {
         int64_t keep_mb = lambda ? config->lambda.memory_mb / 2 : config->graph.memory_mb;
         const struct culm_gnn_worker_options worker = {
             .node = options,
-            .kept = &n->gear->constants,
+            .constants = &n->gear->constants,
             .keep_bytes = (size_t)keep_mb << 20,
             .stay_ms = n->stay && n->stay->until_ns ? left_ms(n->stay->until_ns) : 0,
             .part_ms = n->stay ? n->stay->part_ms : 0,

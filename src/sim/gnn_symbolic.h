@@ -24,9 +24,9 @@ struct culm_gnn_exec *culm_gnn_symbolic_new(const struct culm_gnn_layout *layout
                                             const struct culm_gnn_pace *pace, uint64_t seed,
                                             struct culm_blob_pool *pool);
 void culm_gnn_symbolic_free(struct culm_gnn_exec *exec);
-/* The damage of one bit of the state that is kept, which its digest then shows. */
 /* How many rows were read that were so many epochs old; [CULM_GNN_STALENESS_MAX + 1]. */
 const int64_t *culm_gnn_symbolic_ages(const struct culm_gnn_exec *exec);
+/* Damages one bit of the state, which its digest then shows. */
 void culm_gnn_symbolic_flip(struct culm_gnn_exec *exec);
 
 #endif
