@@ -143,14 +143,14 @@ static inline struct culm_out gnn_out(const struct culm_gnn_numeric *x, void *ro
     return (struct culm_out){rows, x->o.model->rows};
 }
 /* Numbers between the beginnings of two rows of a table, of rows of so many: rows begin on a cache line,
- * or divide one, where that makes the table at most a quarter larger. */
+ * or divide one, where that makes the table at most a third larger. */
 static inline int64_t gnn_table_pitch(const struct culm_gnn_numeric *x, int64_t row) {
     int64_t line = 64 / (int64_t)gnn_element(x), pitch = 1;
     while (pitch < row && pitch < line) {
         pitch *= 2;
     }
     pitch = (row + pitch - 1) / pitch * pitch;
-    return 4 * (pitch - row) <= row ? pitch : row;
+    return 3 * (pitch - row) <= row ? pitch : row;
 }
 /* numeric.c: `count` numbers of rows as f32: themselves, or a copy in the room. */
 enum culm_status gnn_widen(struct culm_gnn_numeric *x, struct gnn_room *room, const void *rows,
