@@ -9,8 +9,11 @@
 /* --- the model --- */
 
 /* Rows of a piece: so few that what a stage makes of them stays in the caches. Kernels add up runs of
- * 256 rows, one after the other (PROTOCOL 1), so pieces of whole runs add up to the same bits. */
-#define PIECE_ROWS (8 * 256)
+ * RUN_ROWS rows, one after the other (PROTOCOL 1), so pieces of whole runs add up to the same bits. */
+#define RUN_ROWS 256
+#define PIECE_ROWS (8 * RUN_ROWS)
+#define BLOCK_ROWS 512 /* below that, calls would cost more than waiting for all rows */
+#define BLOCK_UNIT 16  /* rows that begin on a cache line, whatever their width */
 
 static enum culm_status compile(struct culm_gnn_model *m, const struct culm_gnn_config *config,
                                 int64_t rows, int purpose, struct culm_graph **ret_graph,
@@ -50,20 +53,32 @@ static bool in_pieces(const struct culm_gnn_model *m, int purpose, int32_t s) {
     return true;
 }
 
+/* Stages of training are compiled for no more runs than a block has, since what they leave for backward takes
+ * that much room. */
+static int64_t piece_rows(const struct culm_gnn_model *m, int purpose) {
+    const struct culm_gnn_layout layout = {.block_least = BLOCK_ROWS, .block_unit = BLOCK_UNIT};
+    int64_t first;
+    int64_t block =
+        culm_gnn_layout_block(&layout, m->plan.rows_max, CULM_GNN_BLOCKS_MAX, 0, &first);
+    int64_t runs = (block + RUN_ROWS - 1) / RUN_ROWS * RUN_ROWS;
+    return purpose == CULM_GNN_FOR_TRAINING && runs < PIECE_ROWS ? runs : PIECE_ROWS;
+}
+
 /* Stages of all rows of an interval, and of pieces where there may be some. */
 static enum culm_status compile_for(struct culm_gnn_model *m, const struct culm_gnn_config *config,
                                     int purpose, struct culm_error *error) {
     struct culm_stage *piece[CULM_GNN_STAGES_MAX] = {NULL};
     enum culm_status status =
         compile(m, config, m->plan.rows_max, purpose, &m->graph[purpose], m->stage[purpose], error);
-    bool large = m->plan.rows_max > PIECE_ROWS;
+    int64_t rows = piece_rows(m, purpose);
+    bool large = m->plan.rows_max > rows;
     if (status == CULM_OK && large) {
-        status = compile(m, config, PIECE_ROWS, purpose, &m->piece_graph[purpose], piece, error);
+        status = compile(m, config, rows, purpose, &m->piece_graph[purpose], piece, error);
     }
     for (int32_t s = 0; s < m->stages && status == CULM_OK; s++) {
         struct culm_stage *all = m->stage[purpose][s];
         bool pieces = large && in_pieces(m, purpose, s);
-        m->stage_rows[purpose][s] = pieces ? PIECE_ROWS : m->plan.rows_max;
+        m->stage_rows[purpose][s] = pieces ? rows : m->plan.rows_max;
         m->stage[purpose][s] = pieces ? piece[s] : all;
         culm_stage_free(pieces ? all : piece[s]);
     }
@@ -167,8 +182,6 @@ void culm_gnn_model_free(struct culm_gnn_model *m) {
 }
 
 #define SCORED_MAX (1 << 20) /* vertices whose scores the leader is sent at each evaluation */
-#define BLOCK_ROWS 512       /* below that, calls would cost more than waiting for all rows */
-#define BLOCK_UNIT 16        /* rows that begin on a cache line, whatever their width */
 
 /* A stage without a product is not worth the way to a worker. */
 static bool multiplies(const struct culm_gnn_model *m, int32_t stage) {
