@@ -27,11 +27,11 @@ char *culm_edge_arena_place(struct culm_edge_arena *arena, size_t bytes);
  */
 enum culm_status culm_edge_arena_hold(struct culm_edge_arena *arena, char *at, size_t bytes,
                                       struct culm_error *error);
-/* Their memory goes; whoever reads them after that is stopped by the system. */
+/* Gives their memory back to the system; to touch them after that is a segmentation fault. */
 void culm_edge_arena_give_back(struct culm_edge_arena *arena, char *at, size_t bytes);
 
-/* Where things that have numbers lie. Each is placed when it is first wanted, so that one that
- * never is takes no addresses. Zero it first. */
+/* Where numbered things lie. Each is placed when it is first wanted; one that never is takes no
+ * addresses. Zero the struct first. */
 struct culm_edge_places {
     char **at;               /* [count]; NULL: not placed */
     int32_t count, capacity; /* numbers */

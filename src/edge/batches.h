@@ -9,8 +9,8 @@
  *     share = min(1, k period / C, (deadline - run) / C)
  *
  * Wanted is the choice of k whose sorted shares are lexicographically the largest (max-min). For a
- * given C the queries are independent but for their sum, and to put the same share beside two lists
- * does not change which of them is larger, so dynamic programming over the queries and over time is
+ * given C the queries are independent but for their sum, and adding the same share to two lists does
+ * not change which of them is larger, so dynamic programming over the queries and over time is
  * exact; all C are tried. Time is counted in ticks, rounded up.
  *
  * Thread: any.
@@ -34,14 +34,14 @@ struct culm_edge_choices {
     struct culm_edge_choice choice[CULM_EDGE_CHOICES_MAX];
 };
 
-/* Chooses one of each; `ticks`: how finely time is counted, 0: as finely as is quick
+/* Chooses one of each. `ticks`: in how many of them time is counted; 0: in as many as is quick
  * [culm_edge_ticks]. ret_chosen[count]. ret_least: the least share; may be NULL. CULM_ERR_MEMORY.
  */
 enum culm_status culm_edge_batches(const struct culm_edge_choices *choices, int32_t count,
                                    int32_t ticks, int32_t *ret_chosen, double *ret_least);
 
-/* How finely time may be counted within so much work, at the least a tick each, and what is done
- * then; in the units of culm_edge_cycle_work. */
+/* In how many ticks time can be counted with no more than so much work, at least one for each of
+ * `count`; and the work that so many ticks take. In the units of culm_edge_cycle_work. */
 int32_t culm_edge_ticks(int32_t count, int64_t most_work);
 int64_t culm_edge_batches_work(int32_t count, int32_t ticks);
 

@@ -30,9 +30,10 @@ struct culm_edge_drift { /* zeroed at first */
     double misses, allowed; /* of these frames; as promised */
 };
 
-/* One check: of `frames` this share was right, and `promised` is. Of boxes and points the share may
- * be of anything, as the binomial distribution spreads the most. ret_chance (may be NULL): how
- * likely so many misses are, of all that is pooled, if the promise is just kept. */
+/* One check: the share `right` of so many frames was right, where `promised` should be. Of boxes
+ * and points it may be a share of anything: no other distribution spreads as much as the binomial
+ * one. ret_chance (may be NULL): how likely so many misses are, of all that is pooled, if the promise
+ * is just kept. */
 enum culm_edge_drift_action culm_edge_drift_check(struct culm_edge_drift *drift, int64_t frames,
                                                   double right, double promised,
                                                   double *ret_chance);

@@ -41,7 +41,7 @@ struct culm_edge_batch {
      * frames, for another query; -1: none. */
     int32_t shared_prefix;
     uint64_t expected_ns; /* how long it should take */
-    uint64_t begin_ns;    /* likewise */
+    uint64_t begin_ns;    /* when the scheduler turned to it */
 };
 
 struct culm_edge_exec_ops {

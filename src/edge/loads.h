@@ -1,5 +1,5 @@
 /*
- * How long loads take, by what they took: so much each, and so much a byte.
+ * How long loads take, judging by those so far: so much each, and so much a byte.
  *
  * Thread: the caller's.
  */
@@ -15,8 +15,8 @@ struct culm_edge_loads {
     double bytes, ms, bytes_bytes, bytes_ms;
 };
 void culm_edge_loads_add(struct culm_edge_loads *loads, size_t bytes, uint64_t took_ns);
-/* What each takes, however small, and its bytes beside that: so that all together take as long as
- * they did, and each as nearly as can be (least squares). At least one. 0 MB/s: bytes take no time.
+/* What a load takes however small it is, and how fast its bytes come beside that, by least squares,
+ * so that all together take as long as they did. There is at least one. 0 MB/s: bytes take no time.
  */
 void culm_edge_loads_fit(const struct culm_edge_loads *loads, double *ret_ms, double *ret_mb_per_s);
 

@@ -5,10 +5,10 @@
  * Queries that share tensors want to be neighbours, but how much a visit must load depends on all
  * visits before it and on the memory that there is, so a round is played through for every order
  * that is considered [residency.h]. With few queries every order is; with more, one that begins
- * with the nearest neighbour is improved by turning round parts of it (2-opt) and by moving single
- * queries until nothing gets better, or as much has been looked at as may be. Of orders that load
- * as much, one is taken in which more is run once: a query goes on from what the one before it has
- * made (struct culm_edge_prefix).
+ * with the nearest neighbour is improved by reversing parts of it (2-opt) and by moving single
+ * queries until nothing gets better, or as much has been looked at as is allowed. Of orders that
+ * load equally much, one is taken in which more is run once: a query goes on from what the one
+ * before it has made (struct culm_edge_prefix).
  *
  * Thread: any.
  */

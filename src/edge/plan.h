@@ -44,9 +44,8 @@ struct culm_edge_plan_options {
     int32_t visit;    /* of every query; 0: the best */
     bool quick;       /* nothing is played through */
     int32_t tries;    /* plans near the best one that are played besides: some ms each */
-    int64_t
-        work; /* what may be spent, in such units; at least one plan is worked out. 0: no bound */
-    const struct culm_edge_stop *stop;  /* once it is asked for no more are tried. NULL: none */
+    int64_t work;     /* that may be spent, in such units; one plan at least is made. 0: no bound */
+    const struct culm_edge_stop *stop;  /* once it asks for an end no more are tried; NULL: none */
     const struct culm_edge_plan *other; /* [others] those that can be run are tried as well */
     int32_t others;
     /* Of a choice of layouts [choice.h]: what is left in the end is compared by so many frames of

@@ -1,10 +1,10 @@
 /*
  * Which tensors are in memory, and which go when there must be room.
  *
- * The queries are visited in a fixed order, over and over, so it is known what will be needed next:
- * what goes is what is needed last (Belady). A tensor is needed by whoever of its users comes
- * first. One that nobody uses goes at once. With tensors of many sizes that is not always best, so
- * there are three rules and a plan takes the one that loads least.
+ * The queries are visited in a fixed order, over and over, so it is known when each tensor will be
+ * needed: the one whose next use is furthest away goes first (Belady). The next use is that of
+ * whichever of its users comes first. A tensor that nobody uses goes at once. With tensors of many
+ * sizes that is not always best, so there are three rules, and a plan takes the one that loads least.
  *
  * Thread: its owner's.
  */
@@ -14,8 +14,8 @@
 #include "edge/layout.h"
 
 enum culm_edge_eviction {
-    CULM_EDGE_BELADY, /* needed last; of these the smallest that is enough, else the largest */
-    CULM_EDGE_BELADY_SMALL, /* needed last; of these the smallest first */
+    CULM_EDGE_BELADY, /* next used last; of these the smallest that is enough, else the largest */
+    CULM_EDGE_BELADY_SMALL, /* next used last; of these the smallest first */
     CULM_EDGE_LEAST_RECENT, /* what has not been used for the longest */
     CULM_EDGE_EVICTIONS
 };
@@ -52,7 +52,7 @@ static inline void culm_edge_residency_set(struct culm_edge_residency *residency
     residency->state[tensor] = (uint8_t)state;
 }
 
-/* Bytes of a query that are not there, nor on their way. */
+/* Bytes of a query's tensors that are neither there nor on their way. */
 size_t culm_edge_residency_missing(const struct culm_edge_residency *residency, int32_t query);
 
 /* Chooses what goes so that at most `most_bytes` stay. `turn[q]`: how many visits until query q's

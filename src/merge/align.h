@@ -16,7 +16,7 @@
 
 /* Fills in `aligned` of all models: their originals with channels in another order. Models are matched
  * where they have the same frames (at the same address) and share an instance of `share`, whether it is
- * shared now or not. ret_moved (may be NULL): how many channels have another place. */
+ * shared now or not. ret_moved (may be NULL): how many channels have moved. */
 enum culm_status culm_align(struct culm_merge_model *const *models, int32_t count,
                             const struct culm_share *share, const struct culm_fit_frames *frames,
                             struct culm_device *device, int64_t *ret_moved,

@@ -25,10 +25,10 @@ struct culm_fit_frames {
     int64_t count;
 };
 
-/* Begins with the aligned originals and changes the numbers of all models; `frames` of each. Where models cannot all wait for each other, those
- * that have come solve without the others. ret_harm[instances] (may be NULL): for the active ones, the
- * share of what the original's layer made that is not there any more, 0 to 1, in the model that lost
- * most. CULM_ERR_MEMORY. */
+/* Begins with the aligned originals and changes the numbers of all models; frames[count], of each. Where
+ * models would wait for one another for ever, those that have reached a layer are solved for without the
+ * others. ret_harm[instances] (may be NULL): for the active ones, what share of what the original's layer
+ * made is lost, 0 to 1, in the model that lost most. CULM_ERR_MEMORY. */
 enum culm_status culm_fit(struct culm_merge_model *const *models, int32_t count,
                           const struct culm_share *share, const struct culm_fit_frames *frames,
                           const struct culm_fit_options *options, struct culm_device *device,

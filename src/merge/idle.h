@@ -1,8 +1,8 @@
 /*
- * Layers that a model has and does without: whatever they make, it is gone before anybody reads it.
+ * Layers that a model has and does without: whatever they make is gone before anything reads it.
  *
- * That is so where a batch norm behind them has nothing but zeros as scale, as one at the end of a silent residual
- * branch. Such a layer answers the same with any numbers. Thread: any.
+ * That is so where a batch norm behind them has only zeros as its scale, such as the one at the end of a silent residual
+ * branch. The model answers the same whatever numbers such a layer has. Thread: any.
  */
 #ifndef CULM_MERGE_IDLE_H
 #define CULM_MERGE_IDLE_H

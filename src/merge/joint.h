@@ -1,17 +1,17 @@
 /*
- * Models trained together, some of whose tensors are the same.
+ * Models that share some of their tensors, trained together.
  *
  * A model is given with an address for each parameter of its graph; parameters at one address, of one
  * model or of several, are one tensor: it is trained in place, by the sum of all gradients. A step
- * takes a batch of samples of all models, each sample of one of them; each model runs its own, losses
- * are weighted and summed, and every tensor takes one step of the optimizer.
+ * takes a batch of samples of all models, each sample of one of them; each model runs its own,
+ * losses are weighted and summed, and every tensor takes one step of the optimizer.
  *
  * What a model is trained towards:
- *   answers   those that are wanted of a sample, by the loss of its kind (loss.h): labels, points, or
- *             the boxes that its original finds. Batch norm goes by the batch and its running
- *             statistics move, as in any training.
- *   outputs   what the original says, by the loss of that (culm_loss_original). Needs no answers, and
- *             batch norm goes by its running statistics, which move by no more than rounding.
+ *   answers   those that are wanted for a sample, by the loss for their kind (loss.h): labels, points, or
+ *             the boxes that the original finds. Batch norm uses the statistics of the batch, and its
+ *             running ones move, as in any training.
+ *   outputs   what the original says, by culm_loss_original. It needs no answers, and batch norm uses
+ *             its running statistics, which change by no more than rounding.
  *
  * What the original says of a sample does not change, and where there is room (`answers`) it is asked for
  * once. Weights may be averaged while they are trained: the mean of the last steps is better than any of
@@ -37,8 +37,8 @@ struct culm_joint_config {
     enum culm_joint_aim aim;
     int64_t batch;  /* samples of a step, of all models together, as they come */
     double average; /* share of itself that the mean of weights keeps in a step; 0: there is none */
-    bool
-        relative; /* the rate is a share of a tensor's size: its root mean square at the beginning */
+    /* The rate is a share of a tensor's size: its root mean square at the beginning. */
+    bool relative;
     uint64_t seed;
 };
 
@@ -47,7 +47,8 @@ struct culm_joint_samples {
     void *ctx;
     int64_t count; /* at least 1 */
     /* Fills ret_image[height, width, channels], as the model's input wants it, and, with ANSWERS, what
-     * should be answered, which stays valid until `batch` more calls: a batch is asked for first. */
+     * should be answered, which stays valid for `batch` more calls: a whole batch is fetched before any
+     * of it is used. */
     enum culm_status (*get)(void *ctx, int64_t sample, float *ret_image,
                             struct culm_wanted *ret_wanted, struct culm_error *error);
 };
@@ -61,11 +62,12 @@ struct culm_joint_answers {
 
 struct culm_joint_part {
     struct culm_vision_model *model; /* borrowed */
-    float *const *value; /* by parameter of its graph: the caller's, 64-byte aligned, as long as
-                                    the parameter */
+    /* By parameter of its graph: the caller's, 64-byte aligned, as long as the parameter. */
+    float *const *value;
     const float *const *original; /* likewise, never written; NULL with ANSWERS */
-    const bool *frozen; /* by parameter; NULL: none. A tensor is if any part says so; a part that
-                                    says so itself computes no gradient of it */
+    /* By parameter; NULL: none. A tensor is frozen if any part says so; that part computes no gradient
+     * of it. */
+    const bool *frozen;
     struct culm_joint_samples samples;
     int64_t each; /* samples of this model in every step, whatever the others; 0: of `batch` */
     int64_t room; /* OUTPUTS: bytes that `answers` may take */
@@ -80,7 +82,7 @@ enum culm_status culm_joint_new(const struct culm_joint_config *config,
                                 struct culm_error *error);
 void culm_joint_free(struct culm_joint *joint); /* NULL is fine; the tensors stay as they are */
 
-/* Of every model all samples once. */
+/* How many batches show every sample of every model once. */
 int64_t culm_joint_epoch_batches(const struct culm_joint *joint);
 /* Factor of a model's loss; 1 at first. */
 void culm_joint_weight(struct culm_joint *joint, int32_t part, double weight);
@@ -96,9 +98,9 @@ enum culm_status culm_joint_run(struct culm_joint *joint, int64_t batches, doubl
  * they are now. */
 void culm_joint_go_on(struct culm_joint *joint, const struct culm_joint *from);
 /* What the optimizer knows of the tensor at this address is forgotten, and its size is what it is now: its
- * numbers were set anew. Fine for one that is not there. */
+ * numbers were set anew. Where no tensor is at that address nothing happens. */
 void culm_joint_forget(struct culm_joint *joint, const float *value);
-/* The tensors and their means change places; nothing before the first step. */
+/* The tensors and their means change places; before the first step nothing happens. */
 void culm_joint_exchange(struct culm_joint *joint);
 
 #endif

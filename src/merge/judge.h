@@ -12,9 +12,11 @@
 struct culm_merge_frames {
     float *image; /* [count,h,w,c], as the model reads it */
     int64_t count;
-    int32_t width, height;           /* of the frames before they were stretched */
-    const int32_t *label;            /* [count]; NULL: the original's answers are what is wanted, */
-    const struct culm_answer *right; /* [count] but where these are there: boxes, points */
+    int32_t width, height; /* of the frames before they were stretched */
+    /* What is right, [count] each: classes; boxes or points. Where both are NULL, that is what the
+     * original answers. */
+    const int32_t *label;
+    const struct culm_answer *right;
 };
 
 struct culm_judge {
@@ -31,19 +33,19 @@ enum culm_status culm_judge_init(struct culm_judge *judge, struct culm_merge_mod
                                  struct culm_error *error);
 void culm_judge_release(struct culm_judge *judge); /* fine on a zeroed struct */
 
-/* What these numbers (by parameter of the model's graph) answer: fills in ret_answer[frames->count],
- * each zeroed or used before. */
+/* What the model answers with these numbers, given by parameter of its graph. Fills in
+ * ret_answer[frames->count], which are zeroed or hold earlier answers. */
 enum culm_status culm_judge_answer(struct culm_judge *judge, float *const *value,
                                    const struct culm_merge_frames *frames,
                                    struct culm_answer *ret_answer, struct culm_error *error);
-/* The accuracy of the model as it is now; `wanted` is what the original answers. Where frames have
- * labels or right answers they count instead. */
+/* The accuracy of the model with these numbers; `wanted` is what the original answers. Where the frames
+ * have labels or right answers, those count instead. */
 enum culm_status culm_judge_now(struct culm_judge *judge, float *const *value,
                                 const struct culm_merge_frames *frames,
                                 const struct culm_answer *wanted, double *ret_accuracy,
                                 struct culm_error *error);
-/* A detector's accuracy on frames for each of by[count]: if that were added to the
- * objectness of all boxes. */
+/* The accuracy that a detector would have on the frames if by[i] were added to the objectness of all
+ * boxes, for each of by[count]. */
 enum culm_status culm_judge_surer(struct culm_judge *judge, float *const *value,
                                   const struct culm_merge_frames *frames,
                                   const struct culm_answer *wanted, const float *by, int32_t count,

@@ -1,8 +1,9 @@
 /*
  * How far a model's outputs are from what is wanted, and the gradient of that.
  *
- * Each is of one sample. Gradients are stored, not added. Sums are in float64 and in a fixed order, so
- * the bits are the same everywhere, but for those of culm_loss_original, which are this libm's. Thread: the device's.
+ * Each function takes one sample. Gradients are stored, not added. Sums are in float64 and in a fixed
+ * order, so the bits are the same everywhere, except for culm_loss_original, whose bits depend on libm.
+ * Thread: the device's.
  */
 #ifndef CULM_MERGE_LOSS_H
 #define CULM_MERGE_LOSS_H
@@ -45,10 +46,11 @@ double culm_loss_label(struct culm_device *device, int32_t classes, int32_t labe
 double culm_loss_points(int64_t count, const float *wanted, const float *numbers, double scale,
                         float *ret_gradient);
 /* How far output `output` of a model, got[count] of one sample, is from saying what the original says in
- * want[count]. Detectors: cross-entropy with the original's probabilities, of an object in each place;
- * of the place within its cell and of the classes weighted by that probability; and so squared, sizes.
- * Classes: cross-entropy with the original's probabilities. Points: 100 times squared error. All less
- * the least that they can be: 0 where nothing differs. */
+ * want[count]. Detectors: in each place the cross-entropy with the original's probability of an object;
+ * and, weighted by that probability, the cross-entropies of the place within the cell and of the
+ * classes, and the squared error of the size. Classes: cross-entropy with the original's probabilities.
+ * Points: 100 times squared error. From each the least that it can be is taken off, so that it is 0
+ * where nothing differs. */
 double culm_loss_original(const struct culm_vision_model *model, int32_t output, int64_t count,
                           const float *want, const float *got, double scale, float *work,
                           float *ret_gradient);

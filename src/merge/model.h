@@ -16,12 +16,12 @@ struct culm_merge_model {
     struct culm_vision_layers layers;
     int32_t param_count;
     float **original; /* [param_count][elements] */
-    float **aligned;  /* the same network with its channels in another order (align.h); at first the
-                         original */
-    float **value;    /* [param_count][elements]: now */
+    /* The same network with its channels in another order (align.h); at first the original. */
+    float **aligned;
+    float **value; /* [param_count][elements]: now */
 };
 
-/* The caller releases it, also after a failure. `look`: graph and layers alone. */
+/* The caller releases it, even after a failure. `look` fills in graph and layers alone. */
 enum culm_status culm_merge_model_look(struct culm_merge_model *model,
                                        struct culm_vision_model *vision, struct culm_error *error);
 enum culm_status culm_merge_model_init(struct culm_merge_model *model,
@@ -38,8 +38,8 @@ void culm_merge_model_revert(struct culm_merge_model *model);
 float *culm_merge_model_save(const struct culm_merge_model *model);
 void culm_merge_model_restore(struct culm_merge_model *model, const float *saved);
 
-/* Which members of which instances are shared now. An instance is active while two or more are. Beyond that, layers may be
- * tied, whatever instances they are in: several of one model, some whose stride and padding differ. */
+/* Which members of which instances are shared now. An instance is active while two or more of its members are in. Beyond
+ * that, layers may be tied, whatever instances they belong to: several of one model, or some whose stride and padding differ. */
 struct culm_share {
     struct culm_match match;
     bool **in;    /* [match.count][members] */
@@ -61,8 +61,8 @@ enum culm_status culm_share_divide(struct culm_share *share, const int32_t *grou
                                    struct culm_error *error);
 
 void culm_share_set(struct culm_share *share, int32_t instance, bool shared); /* all members */
-void culm_share_leave(struct culm_share *share,
-                      int32_t model); /* every instance, and whatever is tied */
+/* The model leaves every instance, and none of its layers is tied any more. */
+void culm_share_leave(struct culm_share *share, int32_t model);
 /* One layer: into the instance that it could share, and out of whatever it shares. */
 void culm_share_enter(struct culm_share *share, struct culm_member layer);
 void culm_share_exit(struct culm_share *share, struct culm_member layer);
@@ -71,8 +71,8 @@ void culm_share_exit(struct culm_share *share, struct culm_member layer);
 void culm_share_tie(struct culm_share *share, struct culm_member layer, struct culm_member other);
 void culm_share_untie(struct culm_share *share); /* everything */
 /* Which members are in and what is tied, as one text, which begins with 0 or 1 for each member; the caller frees
- * it. NULL: out of memory. `put` takes such a text back, `put_others` for the models that are not in
- * inside[models] alone; nothing may be tied across. */
+ * it. NULL: out of memory. culm_share_put restores what such a text says; culm_share_put_others does so only for
+ * models that are not in inside[models], and no layer of these may be tied to one of the others. */
 char *culm_share_text(const struct culm_share *share);
 void culm_share_put(struct culm_share *share, const char *text);
 void culm_share_put_others(struct culm_share *share, const bool *inside, const char *text);
@@ -91,7 +91,7 @@ bool culm_share_with(const struct culm_share *share, struct culm_member layer);
 bool culm_share_any(const struct culm_share *share, int32_t model);
 int64_t culm_share_saved(const struct culm_share *share); /* bytes */
 /* Where the numbers of each parameter of a model are, for models that are trained together: those of a
- * shared layer in its first member. The caller frees the list. NULL: out of memory. */
+ * shared layer are in its first member. The caller frees the list. NULL: out of memory. */
 float **culm_share_addresses(const struct culm_share *share, struct culm_merge_model *const *models,
                              int32_t model);
 /* Copies the weights and biases of the first member to the others that are in. */

@@ -55,10 +55,10 @@ struct culm_pace_model {
     double seen_at;  /* epochs trained by then */
     double fraction; /* of an epoch that may close its gap */
     double weight;   /* of its loss */
-    double
-        slow_from; /* epochs at the look before the first of those, one after another, from which it
-                         would not get there; -1: none */
-    int32_t slow;  /* how many */
+    /* Of its latest looks, those in a row by which it would not get there: how many; and the epochs
+     * trained at the look before the first of them, -1: there is none. */
+    int32_t slow;
+    double slow_from;
     bool met, given_up, looked_at;
 };
 
@@ -73,8 +73,8 @@ struct culm_pace {
 };
 
 void culm_pace_begin(struct culm_pace *pace, const struct culm_pace_config *config);
-/* The model to look at next; -1: this look is over, since all were looked at but those given up, or
- * since it cannot become better than what is kept. */
+/* The model to look at next; -1: this look is over, because all models were looked at but those given
+ * up, or because it cannot become better than what is kept. */
 int32_t culm_pace_next(const struct culm_pace *pace);
 void culm_pace_saw(struct culm_pace *pace, int32_t model, double accuracy);
 /* Ends a look: weights, fractions, who is given up, how it goes on. True when the set that is there

@@ -58,8 +58,8 @@ struct culm_package_query {
 
 struct culm_package_round {
     int64_t number;
-    char digest
-        [CULM_SHA256_HEX]; /* of its file: a package that is made anew may have the number again */
+    /* Of its file: a package that is made anew may have the number again. */
+    char digest[CULM_SHA256_HEX];
     struct culm_package_query *query;
     int32_t query_count, query_capacity;
     struct culm_package_tensor *tensor; /* each once */

@@ -48,11 +48,11 @@ struct culm_search_ops {
     /* Steps of training, for whoever watches. */
     void (*step)(void *ctx, int64_t step, int64_t steps, double loss);
     bool (*stop)(void *ctx); /* CULM_ERR_STOPPED then */
-    /* Share of the time that there is; from 1 on no new attempt begins. */
+    /* Share of the available time that is gone; from 1 on no new attempt begins. */
     double (*spent)(void *ctx);
     /* What a search needs to go on in another process: keeps these bytes, durably, in place of those
      * before; gives back what was kept last, NULL for nothing, which the caller frees. Both may be NULL:
-     * then a search always begins at the beginning, and comes to the same. */
+     * then a search always starts over, and comes to the same result. */
     enum culm_status (*keep)(void *ctx, const void *data, size_t len, struct culm_error *error);
     enum culm_status (*recall)(void *ctx, void **ret_data, size_t *ret_len,
                                struct culm_error *error);
@@ -72,7 +72,7 @@ struct culm_search {
     void *ctx;
     int32_t round; /* of the last that shipped; 0: none */
     int32_t tried; /* attempts since then */
-    double until;  /* share of the time; behind it nothing begins. 0: the whole */
+    double until;  /* share of the time after which nothing begins; 0: all of it */
 };
 
 /* At the end models and share are what shipped last: the originals, and nothing, if nothing did. */

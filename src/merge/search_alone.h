@@ -9,7 +9,7 @@
 #include "merge/search.h"
 
 /* frozen: by parameter, what may not move; of layers that become private it is cleared. *ret_met: whether it met its targets
- * at a check; the model, and what its queries say now, are those of the best of these. Otherwise it is anything. */
+ * at a check; then the model, and `now` of its queries, are as at the best of these checks, and else they are undefined. */
 enum culm_status search_train_alone(struct culm_search *s, int32_t model, bool *frozen,
                                     bool *ret_met, struct culm_error *error);
 /* Whether a model's queries are checked by so few frames that these say little: then it is trained in any case. */

@@ -1,9 +1,9 @@
 /*
- * Models that have to do with each other. Inside of search.h; not for others.
+ * Models that have much in common. Inside of search.h; not for others.
  *
  * Two models belong together if what they have in common is most of what either could share at all. A
- * layer that strangers happen to have alike is not worth that one waits for the other: each group is
- * searched for itself, and no layer is shared between groups. Thread: any.
+ * layer that two others happen to have in common is not worth making one wait for the other: each group
+ * is searched for itself, and no layer is shared between groups. Thread: any.
  */
 #ifndef CULM_MERGE_SEARCH_GROUPS_H
 #define CULM_MERGE_SEARCH_GROUPS_H
@@ -12,8 +12,8 @@
 
 struct search_groups {
     int32_t *of;    /* [models]: its group, or -1: it shares with none, or may not */
-    int64_t *bytes; /* [groups]: that it could save */
-    int32_t count;  /* that which could save most is 0 */
+    int64_t *bytes; /* [groups]: that it could save; the most first */
+    int32_t count;
 };
 
 /* Divides the instances of the share among groups, and leaves models out that may not be merged. The

@@ -1,6 +1,6 @@
 /*
- * Frames for walks through models (fit.h, align.h): evenly spaced, as many as memory holds of all models at
- * once, the same pictures once. And these walks. Inside of search.h; not for others.
+ * Walks through models (fit.h, align.h), and the frames for them: evenly spaced, as many as memory holds for all models
+ * at once. Models that read the same pictures have the same frames. Inside of search.h; not for others.
  */
 #ifndef CULM_MERGE_SEARCH_WALKS_H
 #define CULM_MERGE_SEARCH_WALKS_H
@@ -9,7 +9,7 @@
 
 struct search_walks {
     struct culm_fit_frames *frames; /* [models] */
-    bool *own;                      /* [models] */
+    bool *own;                      /* [models]: its frames were copied */
 };
 
 /* Release them also after a failure. */
@@ -17,15 +17,15 @@ enum culm_status search_walks_take(const struct culm_search *s, struct search_wa
                                    struct culm_error *error);
 void search_walks_release(const struct culm_search *s, struct search_walks *walks);
 
-/* All models' channels (align.h). */
+/* Aligns the channels of all models (align.h). */
 enum culm_status search_align(const struct culm_search *s, struct culm_error *error);
-/* All models that share something, without training (fit.h); the others get their own numbers. */
+/* Fits all models that share something, without training (fit.h); the others get their own numbers. */
 enum culm_status search_fit(const struct culm_search *s, bool copy, double *ret_harm,
                             struct culm_error *error);
-/* One model, but for what is held[parameters]. */
+/* Fits one model, except for held[parameters], which stay. */
 enum culm_status search_fit_alone(const struct culm_search *s, int32_t model, const bool *held,
                                   struct culm_error *error);
-/* The same, in place of model number `model`, of one of its structure. */
+/* The same of `as`, a model of the same structure, in place of model number `model`. */
 enum culm_status search_fit_as(const struct culm_search *s, int32_t model,
                                struct culm_merge_model *as, const bool *held,
                                struct culm_error *error);

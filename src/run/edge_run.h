@@ -176,8 +176,8 @@ struct edge_feed {
     pthread_t thread;
     int stop;           /* atomic */
     uint64_t period_ns; /* that is planned with */
-    uint64_t
-        seen_ns; /* from frame to frame as they come, where that is not ours to say; 0; atomic */
+    /* From frame to frame as they come, where that is not ours to say; 0: not known. Atomic. */
+    uint64_t seen_ns;
     size_t frame_bytes;
     struct edge_input input[CULM_EDGE_QUERIES_MAX];
     int32_t inputs;
