@@ -278,8 +278,22 @@ static enum culm_status sync_parent(struct culm_fs *fs, const char *path,
     return status == CULM_OK ? culm_file_sync(fs, parent, error) : status;
 }
 
+/* Who names a device as an output does not want it gone, with a file in its place. */
+static enum culm_status can_replace(const char *path, struct culm_error *error) {
+    struct stat there;
+    return stat(path, &there) != 0 || S_ISREG(there.st_mode) || S_ISDIR(there.st_mode)
+               ? CULM_OK
+               : culm_error_set(error, CULM_ERR_CONFIG,
+                                "'%s' is not a plain file, and is left as it is; name another",
+                                path);
+}
+
 enum culm_status culm_file_rename(struct culm_fs *fs, const char *from, const char *to,
                                   struct culm_error *error) {
+    enum culm_status status = can_replace(to, error);
+    if (status != CULM_OK) {
+        return status;
+    }
     if (ops_of(fs)->rename(fs, from, to) != 0) {
         return culm_error_errno(error, errno, "rename '%s' to '%s'", from, to);
     }
@@ -290,7 +304,10 @@ enum culm_status culm_file_replace(struct culm_fs *fs, const char *path, const v
                                    size_t len, struct culm_error *error) {
     char temporary[CULM_PATH_MAX];
     struct culm_file file;
-    enum culm_status status = culm_path_format(temporary, error, "%s.tmp", path);
+    enum culm_status status = can_replace(path, error);
+    if (status == CULM_OK) {
+        status = culm_path_format(temporary, error, "%s.tmp", path);
+    }
     if (status != CULM_OK) {
         return status;
     }

@@ -62,7 +62,7 @@ enum culm_status culm_file_append(struct culm_file *file, const void *data, size
 enum culm_status culm_file_finish(struct culm_file *file, struct culm_error *error);
 void culm_file_abandon(struct culm_file *file); /* closes and removes it */
 
-/* Renames and syncs the directory of `to`. When it fails, either name may be there. */
+/* Renames and syncs the directory of `to`, no device or pipe. When it fails, either may be there. */
 enum culm_status culm_file_rename(struct culm_fs *fs, const char *from, const char *to,
                                   struct culm_error *error);
 /* Replaces `path` so that a reader, or a crash, finds the old or the new content whole: writes

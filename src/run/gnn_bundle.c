@@ -154,7 +154,7 @@ enum culm_status culm_gnn_bundle_write(const char *out, struct culm_gnn_bundle *
                                        struct culm_error *error) {
     struct culm_gnn_bundle bundle = {0};
     struct loaded *loaded = malloc(sizeof *loaded);
-    char path[PATH_MAX];
+    char path[PATH_MAX] = "";
     int code = 0;
     struct stat stat_out;
     if (!loaded) {
@@ -178,8 +178,11 @@ enum culm_status culm_gnn_bundle_write(const char *out, struct culm_gnn_bundle *
             culm_error_set(error, CULM_ERR_IO, "write '%.300s': %.200s", out, zip_strerror(zip));
         zip_discard(zip);
     }
-    if (status == CULM_OK && (stat(path, &stat_out) || rename(path, out))) {
-        status = culm_error_errno(error, errno, "write '%.400s'", out);
+    if (status == CULM_OK) {
+        status = stat(path, &stat_out) ? culm_error_errno(error, errno, "write '%.400s'", out)
+                                       : culm_file_rename(NULL, path, out, error);
+    }
+    if (status != CULM_OK) {
         (void)unlink(path);
     }
     free(loaded);

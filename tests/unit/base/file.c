@@ -181,6 +181,30 @@ static void test_directories_of_the_dead(void **state) {
     assert_true(cut > 0); /* some died after the last mkdir */
 }
 
+/* A device or a pipe that is named as an output stays what it is, and nothing is left beside it. */
+static void test_no_file(void **state) {
+    (void)state;
+    struct culm_error error = {0};
+    struct culm_names names;
+    struct stat there;
+    char dir[64], path[CULM_PATH_MAX], link[CULM_PATH_MAX];
+    temp_dir_make(dir);
+    snprintf(path, sizeof path, "%s/pipe", dir);
+    snprintf(link, sizeof link, "%s/link", dir);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(symlink("pipe", link), 0);
+    assert_int_equal(culm_file_replace(NULL, path, "x", 1, &error), CULM_ERR_CONFIG);
+    assert_non_null(strstr(error.text, "/pipe' is not a plain file"));
+    assert_int_equal(culm_file_replace(NULL, link, "x", 1, &error), CULM_ERR_CONFIG);
+    assert_int_equal(culm_file_rename(NULL, "nothing", path, &error), CULM_ERR_CONFIG);
+    assert_int_equal(stat(path, &there), 0);
+    assert_true(S_ISFIFO(there.st_mode));
+    assert_int_equal(culm_dir_list(dir, &names, NULL), CULM_OK);
+    assert_int_equal(names.count, 2);
+    culm_names_release(&names);
+    temp_dir_drop(dir);
+}
+
 static void test_long_path(void **state) {
     (void)state;
     char text[CULM_PATH_MAX + 8], path[CULM_PATH_MAX];
@@ -196,7 +220,7 @@ int main(void) {
         cmocka_unit_test(test_sha256_vectors),          cmocka_unit_test(test_read_and_replace),
         cmocka_unit_test(test_replace_is_whole),        cmocka_unit_test(test_directories),
         cmocka_unit_test(test_relative_paths),          cmocka_unit_test(test_long_path),
-        cmocka_unit_test(test_directories_of_the_dead),
+        cmocka_unit_test(test_directories_of_the_dead), cmocka_unit_test(test_no_file),
     };
     return cmocka_run_group_tests_name("base/file", tests, NULL, NULL);
 }
