@@ -6,7 +6,8 @@
  * round. What is tried, checked and shipped is told to `ops`, which also says when to stop.
  *
  * `culm`: channels aligned (align.h); each group of models that belong together for itself (search_groups.h).
- * Models take over the layers of one of them (search_adopt.c), first without training, then with it (search_alone.c). Where
+ * Models take over the layers of one of them (search_adopt.c), which is another where nobody can build on the first as it is: first
+ * without training, then with it (search_alone.c). Where
  * that leaves more than a little: everything at once, without training; if that is too much, the layers
  * that lose least for their bytes (fit.h), as many as go; then training of everything, block by block
  * (search_blocks.h) and jointly (search_train.c), in which layers of models that would not meet their targets leave; of

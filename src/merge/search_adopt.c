@@ -1,7 +1,8 @@
 /*
  * Layers taken over: one model keeps all its numbers, and the others, each for itself, build on them.
  *
- * The model that says most comes first. Every other takes over the weights of the layers that it has in
+ * The model that says most comes first or, where nobody could build on it without training, that with which the others keep
+ * most. Every other takes over the weights of the layers that it has in
  * common with those before it, and the batch norms behind these, so that it computes what they compute;
  * residual branches that they do not have are silent. What is its own, its heads above all, is solved for
  * (fit.h), from what it reads now to what its original makes. Where that does not meet its targets, it is
@@ -15,14 +16,18 @@
 
 #include "graph/ops.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define FIRSTS 4 /* models of a group, at most, that are tried as the first */
 
 struct adopting {
     struct culm_search *s;
     const bool *own;
     int32_t *rank;
     struct search_state *shipped;
+    double *kept; /* untrained: bytes that were taken over, times the share of the target */
     int32_t model;
     bool *held, *frozen; /* [parameters] of the model: taken over; that may not move */
 };
@@ -177,6 +182,16 @@ static enum culm_status build_on(struct adopting *a, struct culm_error *error) {
     return search_fit_alone(a->s, a->model, a->held, error);
 }
 
+/* Bytes of the layers that it shares. */
+static int64_t shared(const struct adopting *a) {
+    const struct culm_merge_model *own = a->s->models[a->model];
+    int64_t bytes = 0;
+    for (int32_t l = 0; l < own->layers.count; l++) {
+        bytes += culm_share_of(a->s->share, a->model, l) >= 0 ? own->layers.layer[l].bytes : 0;
+    }
+    return bytes;
+}
+
 /* --- one model after the other --- */
 
 /* Whoever comes later may take over those of its layers that nobody has yet. */
@@ -231,7 +246,9 @@ static enum culm_status try_model(struct adopting *a, bool trains, struct culm_e
     if (trains) {
         status = search_train_alone(s, a->model, a->frozen, &met, error);
     } else if (!(status = search_check_model(s, a->model, error))) {
-        met = !search_hardly_checked(s, a->model) && search_ratio(s, a->model) >= 1;
+        const double ratio = search_ratio(s, a->model);
+        met = !search_hardly_checked(s, a->model) && ratio >= 1;
+        *a->kept += (double)shared(a) * fmin(ratio, 1);
     }
     if (status == CULM_OK && met) {
         settle(a, a->model);
@@ -273,29 +290,93 @@ static void begin(struct adopting *a, bool again) {
     }
 }
 
+/* --- who else could be first --- */
+
+/* The others of its group, one after another, without training, on top of `first`. */
+static enum culm_status follow(struct adopting *a, int32_t first, struct culm_error *error) {
+    enum culm_status status = CULM_OK;
+    settle(a, first);
+    *a->kept = 0;
+    for (int32_t k = next_of(a, false, -1); k >= 0 && status == CULM_OK && !search_late(a->s);
+         k = next_of(a, false, k)) {
+        status = one_model(a, k, false, error);
+    }
+    return status;
+}
+
+static void forget_ranks(const struct adopting *a) {
+    for (int32_t k = 0; k < a->s->count; k++) {
+        a->rank[k] = a->own[k] ? 0 : a->rank[k];
+    }
+}
+
+/* Whether checks say which of its models others do best on. */
+static bool is_well_checked(const struct adopting *a) {
+    bool well = true;
+    for (int32_t k = 0; k < a->s->count; k++) {
+        well = well && (!a->own[k] || !search_hardly_checked(a->s, k));
+    }
+    return well;
+}
+
+/* Nobody could do with what the first one has as it is: of some more, that with which the others keep most is the first
+ * from now on. It ends with one with which something ships. */
+static enum culm_status choose_first(struct adopting *a, int32_t first, struct culm_error *error) {
+    const size_t bytes = (size_t)a->s->count * sizeof *a->rank;
+    int32_t *best = malloc(bytes + 1), tried = 1;
+    double most = *a->kept;
+    enum culm_status status = best ? CULM_OK : search_no_memory(error);
+    if (best) {
+        memcpy(best, a->rank, bytes);
+        forget_ranks(a);
+    }
+    for (int32_t k = next_of(a, false, first); status == CULM_OK && k >= 0 && tried < FIRSTS &&
+                                               a->shipped->bytes == 0 && !search_late(a->s);
+         tried++) {
+        begin(a, false);
+        status = follow(a, k, error);
+        const bool whole = !search_late(a->s);
+        if (status == CULM_OK && (a->shipped->bytes > 0 || (whole && *a->kept > most))) {
+            memcpy(best, a->rank, bytes);
+            most = *a->kept;
+        }
+        forget_ranks(a);
+        k = next_of(a, false, k);
+    }
+    if (best) {
+        memcpy(a->rank, best, bytes);
+    }
+    free(best);
+    return status;
+}
+
 enum culm_status search_adopt(struct culm_search *s, int32_t *rank, bool trains,
                               struct search_state *shipped, struct culm_error *error) {
-    struct adopting a = {.s = s, .own = shipped->own, .rank = rank, .shipped = shipped};
+    double kept = 0;
+    struct adopting a = {
+        .s = s, .own = shipped->own, .rank = rank, .shipped = shipped, .kept = &kept};
     enum culm_status status = CULM_OK;
     begin(&a, false);
-    int32_t k = -1;
-    for (bool first = true; status == CULM_OK && !search_late(s); first = false) {
-        k = next_of(&a, trains, k);
-        if (k < 0) {
-            break;
-        }
-        if (first && !trains) {
-            settle(&a, k);
-        } else {
-            status = one_model(&a, k, trains, error);
-        }
+    int32_t k = next_of(&a, trains, -1);
+    if (k < 0 || search_late(s)) {
+        return CULM_OK;
+    }
+    if (!trains) {
+        status = follow(&a, k, error);
+        const bool others = shipped->bytes == 0 && is_well_checked(&a);
+        return status == CULM_OK && others ? choose_first(&a, k, error) : status;
+    }
+    for (; k >= 0 && status == CULM_OK && !search_late(s); k = next_of(&a, trains, k)) {
+        status = one_model(&a, k, trains, error);
     }
     return status;
 }
 
 enum culm_status search_adopt_again(struct culm_search *s, int32_t *rank,
                                     struct search_state *shipped, struct culm_error *error) {
-    struct adopting a = {.s = s, .own = shipped->own, .rank = rank, .shipped = shipped};
+    double kept = 0;
+    struct adopting a = {
+        .s = s, .own = shipped->own, .rank = rank, .shipped = shipped, .kept = &kept};
     enum culm_status status = CULM_OK;
     begin(&a, true);
     const int32_t first = next_of(&a, false, -1);
