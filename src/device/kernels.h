@@ -371,7 +371,10 @@ struct culm_cross_entropy_args {
  *
  * With `kept` (one head; no `entry`) values, or ones, are multiplied by kept_scale (not 0). A term is left out
  * where bit i % 32 of kept[i / 32] is not set, i being kept_at[e], or e where that is absent, or where its
- * value is 0; and a sum begins with 0. One more word of `kept` may be read than bits are in. */
+ * value is 0; and a sum begins with 0. One more word of `kept` may be read than bits are in.
+ *
+ * Instead there may be `kept_words` (one head; no value): bits of all elements, none where there is no
+ * entry; bit i of kept_words[w n + r] is that of column 64 w + i. Columns of a row rise, and `rows` is known. */
 struct culm_spmm_args {
     struct culm_out y;     /* rows ldy apart */
     struct culm_in x;      /* rows ldx apart */
@@ -387,6 +390,10 @@ struct culm_spmm_args {
     const uint32_t *kept;    /* what is left by dropout; may be absent */
     const uint32_t *kept_at; /* [E]; may be absent */
     float kept_scale;
+    const uint64_t *kept_words; /* [(rows + 63) / 64,n]; may be absent */
+    /* With these, a value: of the row [n], or of the row of x [rows]; not 0. NULL: 1. */
+    const float *kept_weight;
+    bool weight_of_x;
 };
 
 /* value[e,h] = the dot product of a[r] and b[column[e]] over the f / heads columns of head h: in 16
@@ -432,19 +439,21 @@ struct culm_edge_sum_args {
 };
 
 /* Bit e % 32 of kept[e / 32] says whether dropout keeps entry e, which is element column[e] of sample r: as
- * if the row were dense. `turned`, which may be absent with all that follows it, has the same by columns:
- * bit k is that of entry[k], the element of row[k] in its column. All words that have a bit of an
- * entry are written. */
+ * if the row were dense. All words that have a bit of an entry are written.
+ *
+ * With `there`, bits of all elements take their place: bit i of there[w n + r] says whether row r has an
+ * entry in column 64 w + i, of kept_words[w n + r] whether dropout keeps it too. turned_words, which may
+ * be absent, has the same by columns: bit i of turned_words[w columns + c] is that of row 64 w + i. */
 struct culm_sparse_dropout_args {
     uint32_t *kept; /* [E] bits */
     const uint64_t *start;
     const uint32_t *column; /* those of a row rise */
     int64_t n;
-    uint32_t *turned;             /* [E] bits */
-    const uint64_t *column_start; /* [columns+1] */
-    const uint32_t *row, *entry;  /* [E]; rows of a column rise */
-    int64_t columns;
     const struct culm_dropout *dropout; /* p above 0; samples = n */
+    const uint64_t *there;              /* [(columns + 63) / 64,n]; may be absent */
+    uint64_t *kept_words;               /* as large */
+    uint64_t *turned_words;             /* [(n + 63) / 64,columns] */
+    int64_t columns;
 };
 /* y[e,h] = dropout of x[e,h], keyed by what the edge connects: the id of row r, which is the id of
  * sample r, and column_id[column[e]]. Element h has half h % 2 of word h / 2 % 4 of

@@ -15,6 +15,7 @@
 #define MAGIC 0x31676e6e67 /* "gnng1" */
 #define COLUMNS_AT_ONCE 64 /* of dense features that are gathered */
 #define COLUMNS_LEAST 8    /* however little memory there is */
+#define EVEN_LEAST 1e-20f  /* values of rows */
 
 struct head {
     uint64_t magic;
@@ -358,6 +359,32 @@ enum culm_status gnn_unpack(struct culm_gnn_numeric *x, struct culm_gnn_task *ta
     return sparse_is_sound(&h, input->sparse.start, input->sparse.column) ? CULM_OK : damaged(task);
 }
 
+/* Whether all entries of a row have one value, and none that dropout's scale could make 0. */
+static bool is_even(const struct culm_sparse_rows *s) {
+    bool even = true;
+    for (int64_t r = 0; r < s->n && s->value && even; r++) {
+        for (uint64_t e = s->start[r]; e < s->start[r + 1] && even; e++) {
+            even = s->value[e] == s->value[s->start[r]] && fabsf(s->value[e]) > EVEN_LEAST;
+        }
+    }
+    return even;
+}
+
+/* A bit for each element that is there, and the values of rows. */
+static void mark_elements(struct culm_sparse_rows *s, uint64_t *there, float *weight) {
+    memset(there, 0, culm_sparse_words(s->n, s->columns) * sizeof *there);
+    for (int64_t r = 0; r < s->n; r++) {
+        for (uint64_t e = s->start[r]; e < s->start[r + 1]; e++) {
+            there[s->column[e] / 64 * s->n + r] |= UINT64_C(1) << s->column[e] % 64;
+        }
+        if (weight) {
+            weight[r] = s->start[r] < s->start[r + 1] ? s->value[s->start[r]] : 1;
+        }
+    }
+    s->there = there;
+    s->weight = weight;
+}
+
 /* Labels of what trains; sparse features by columns. */
 static enum culm_status complete(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
                                  struct gnn_input *input) {
@@ -368,9 +395,13 @@ static enum culm_status complete(struct culm_gnn_numeric *x, struct culm_gnn_tas
     size_t entry = next(&at, entries * sizeof(uint32_t));
     size_t row = next(&at, entries * sizeof(uint32_t));
     size_t value = next(&at, s->value ? entries * sizeof(float) : 0);
-    size_t kept = next(&at, culm_sparse_kept_words(entries) * sizeof(uint32_t));
-    bool turns = culm_sparse_worth_turning(input->n, s->columns, entries);
-    size_t turned = next(&at, turns ? culm_sparse_kept_words(entries) * sizeof(uint32_t) : 0);
+    bool words = culm_sparse_worth_words(input->n, s->columns, entries) && is_even(s);
+    size_t kept = next(&at, words ? 0 : culm_sparse_kept_words(entries) * sizeof(uint32_t));
+    size_t by_rows = culm_sparse_words(input->n, s->columns) * sizeof(uint64_t);
+    size_t there = next(&at, words ? by_rows : 0), kept_words = next(&at, words ? by_rows : 0);
+    size_t by_columns = culm_sparse_words(s->columns, input->n) * sizeof(uint64_t);
+    size_t turned_words = next(&at, words ? by_columns : 0);
+    size_t weight = next(&at, words && s->value ? (size_t)input->n * sizeof(float) : 0);
     if (entries > UINT32_MAX) {
         return culm_error_set(&task->job.error, CULM_ERR_CONFIG,
                               "interval %d has %zu features that are not 0, and may have %u: use "
@@ -412,8 +443,12 @@ static enum culm_status complete(struct culm_gnn_numeric *x, struct culm_gnn_tas
     s->row = (const uint32_t *)(own + row);
     s->entry = (const uint32_t *)(own + entry);
     s->column_value = s->value ? (const float *)(own + value) : NULL;
-    s->kept = (uint32_t *)(own + kept);
-    s->turned = turns ? (uint32_t *)(own + turned) : NULL;
+    s->kept = words ? NULL : (uint32_t *)(own + kept);
+    if (words) {
+        mark_elements(s, (uint64_t *)(own + there), s->value ? (float *)(own + weight) : NULL);
+        s->kept_words = (uint64_t *)(own + kept_words);
+        s->turned_words = (uint64_t *)(own + turned_words);
+    }
     s->holds = &input->holds;
     return CULM_OK;
 }

@@ -6,6 +6,9 @@
  * k = column_start[c] .. column_start[c + 1] - 1: row[k], rising, in which it is entry[k]. The columns
  * of a row rise too.
  *
+ * Of a matrix that has many of its elements, and in a row one value, dropout is bits of elements instead
+ * (device/kernels.h): `there` says which elements there are.
+ *
  * All arrays are the caller's. Thread: one run at a time where there is dropout, which writes
  * `kept`; else any.
  */
@@ -16,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What `kept` holds, so that backward need not draw again what forward drew. */
+/* What `kept` or `kept_words` hold, so that backward need not draw again what forward drew. */
 struct culm_sparse_dropped {
     bool there;
     uint64_t key; /* of the dropout */
@@ -29,18 +32,26 @@ struct culm_sparse_rows {
     const float *value;           /* NULL: ones */
     const uint64_t *column_start; /* [columns+1]; NULL: backward is not run */
     const uint32_t *row;
-    const uint32_t *entry;             /* NULL: no dropout */
-    const float *column_value;         /* value[entry[k]]; NULL: ones */
-    uint32_t *kept;                    /* culm_sparse_kept_words; NULL: no dropout */
-    uint32_t *turned;                  /* as many, by columns; NULL: `entry` leads to `kept` */
+    const uint32_t *entry;     /* NULL: no dropout */
+    const float *column_value; /* value[entry[k]]; NULL: ones */
+    uint32_t *kept;            /* culm_sparse_kept_words; NULL: no dropout */
+    const uint64_t *there;     /* culm_sparse_words by rows; NULL: `kept` is used */
+    uint64_t *kept_words;      /* as many; and by columns */
+    uint64_t *turned_words;
+    const float *weight;               /* [n]: the value of all entries of a row; NULL: 1 */
     struct culm_sparse_dropped *holds; /* while the rows' ids stay; NULL: drawn each time */
 };
 
 /* A bit for each entry, and a word more, which kernels may read. */
 static inline size_t culm_sparse_kept_words(size_t entries) { return entries / 32 + 2; }
 
-/* Whether so many elements are there that `turned` is worth having. */
-static inline bool culm_sparse_worth_turning(int64_t n, int64_t columns, size_t entries) {
+/* Bits of all elements of n rows, in words of 64 columns; by columns: of these, in words of 64 rows. */
+static inline size_t culm_sparse_words(int64_t n, int64_t columns) {
+    return (size_t)((columns + 63) / 64) * (size_t)n;
+}
+
+/* Whether so many elements are there that bits of all are worth having. */
+static inline bool culm_sparse_worth_words(int64_t n, int64_t columns, size_t entries) {
     return (double)entries >= 0.2 * (double)n * (double)columns;
 }
 

@@ -6,8 +6,17 @@
 #include <math.h>
 
 /* What dropout makes of a one. */
-static double left(const struct culm_ref_kept *kept, uint64_t e) {
+static double left(const struct culm_ref_kept *kept, const struct culm_ref_rows *rows, int64_t row,
+                   uint64_t e) {
     uint64_t bit = kept->at ? kept->at[e] : e;
+    if (kept->words) {
+        uint32_t column = rows->column[e];
+        double weight =
+            kept->weight ? (double)kept->weight[kept->weight_of_x ? (int64_t)column : row] : 1;
+        return kept->words[column / 64 * rows->n + row] >> column % 64 & 1
+                   ? weight * (double)kept->scale
+                   : 0;
+    }
     return kept->bits[bit / 32] >> (bit % 32) & 1 ? (double)kept->scale : 0;
 }
 
@@ -22,7 +31,7 @@ void culm_ref_spmm(float *y, int64_t ldy, const float *x, int64_t ldx,
             for (uint64_t e = rows->start[r]; e < rows->start[r + 1]; e++) {
                 uint64_t at = (entry ? entry[e] : e) * (uint64_t)heads + (uint64_t)head;
                 double by = value ? (double)value[at] : 1;
-                by = kept ? by * left(kept, e) : by;
+                by = kept ? by * left(kept, rows, r, e) : by;
                 sum += kept && by == 0 ? 0 : by * (double)x[rows->column[e] * ldx + i];
             }
             sum = scale ? (double)scale[r] * sum : sum;
@@ -110,6 +119,25 @@ void culm_ref_edge_sum(float *y, const float *x, const uint64_t *start, const ui
                 sum += (double)x[entry[e] * (uint64_t)heads + (uint64_t)h];
             }
             y[r * heads + h] = (float)sum;
+        }
+    }
+}
+
+void culm_ref_sparse_dropout_words(uint64_t *kept, uint64_t *turned, const uint64_t *there,
+                                   int64_t n, int64_t columns, const struct culm_dropout *dropout) {
+    for (int64_t i = 0; turned && i < (n + 63) / 64 * columns; i++) {
+        turned[i] = 0;
+    }
+    for (int64_t r = 0; r < n; r++) {
+        for (int64_t c = 0; c < columns; c++) {
+            uint64_t *word = &kept[c / 64 * n + r];
+            *word = c % 64 ? *word : there[c / 64 * n + r];
+            if (culm_dropout_drops(dropout, r, c)) {
+                *word &= ~(UINT64_C(1) << c % 64);
+            }
+            if (turned && *word >> c % 64 & 1) {
+                turned[r / 64 * columns + c] |= UINT64_C(1) << r % 64;
+            }
         }
     }
 }

@@ -14,10 +14,14 @@ struct culm_ref_rows {
     const uint32_t *column;
 };
 
-/* What dropout leaves: kept, kept_at and kept_scale of spmm; `at` may be NULL. */
+/* What dropout leaves: kept, kept_at and kept_scale of spmm, or kept_words and what goes with them; `at`,
+ * `words` and `weight` may be NULL. */
 struct culm_ref_kept {
     const uint32_t *bits, *at;
     float scale;
+    const uint64_t *words;
+    const float *weight;
+    bool weight_of_x;
 };
 
 /* y[n,f]; value, entry, scale and kept may be NULL. */
@@ -38,6 +42,8 @@ void culm_ref_edge_sum(float *y, const float *x, const uint64_t *start, const ui
                        int64_t n, int64_t heads, bool add);
 void culm_ref_sparse_dropout(uint32_t *kept, const struct culm_ref_rows *rows,
                              const struct culm_dropout *dropout);
+void culm_ref_sparse_dropout_words(uint64_t *kept, uint64_t *turned, const uint64_t *there,
+                                   int64_t n, int64_t columns, const struct culm_dropout *dropout);
 void culm_ref_edge_dropout(float *y, const float *x, const struct culm_ref_rows *rows,
                            const uint32_t *column_id, int64_t heads,
                            const struct culm_dropout *dropout);

@@ -20,14 +20,20 @@ static inline uint64_t chunk_work(const struct chunks *s, int64_t row) {
     return s->start[row] - s->start[0] + CHUNK_ROW * (uint64_t)row;
 }
 
-static inline struct chunks chunks_of(const struct culm_cpu *cpu, const uint64_t *start,
-                                      int64_t n) {
+/* So many a thread, or fewer. */
+static inline struct chunks chunks_each(const struct culm_cpu *cpu, const uint64_t *start,
+                                        int64_t n, int each) {
     struct chunks s = {.start = start, .n = n};
     uint64_t work = chunk_work(&s, n), least = CHUNK_LEAST;
-    uint64_t share = work / (uint64_t)(cpu->threads * 32);
+    uint64_t share = work / (uint64_t)(cpu->threads * each);
     s.work = cpu->threads == 1 ? work + 1 : share > least ? share : least;
     s.count = (int64_t)((work + s.work - 1) / s.work);
     return s;
+}
+
+static inline struct chunks chunks_of(const struct culm_cpu *cpu, const uint64_t *start,
+                                      int64_t n) {
+    return chunks_each(cpu, start, n, 32);
 }
 
 /* The first row of chunk i; n for i = count. */

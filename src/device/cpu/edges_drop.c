@@ -3,8 +3,7 @@
  *
  * A draw gives the bits of eight elements to each of 16 lanes. Where entries are few, each takes a lane
  * of its own, whatever rows they are in. Where a row has many of the 128 elements of a group
- * (drop.h), one draw serves the whole group. Where bits are wanted by columns too and most groups are
- * worth it, all elements are drawn into a table, which is turned as well; entries are looked up in both.
+ * (drop.h), one draw serves the whole group. Where bits of all elements are wanted, every group is drawn.
  */
 #include "device/cpu/drop.h"
 #include "device/cpu/edges.h"
@@ -15,7 +14,7 @@
 #define GROUPS_MOST 64 /* of a row that is drawn by groups */
 #define GROUP_WORDS (DROP_GROUP / 32)
 #define WORTH 24 /* entries to a group, from which on it is drawn whole */
-#define BAND 32  /* rows of a table that are drawn at a time */
+#define BAND 64  /* rows whose bits are turned together */
 
 struct edge_drop {
     const struct culm_sparse_dropout_args *sparse;
@@ -24,10 +23,6 @@ struct edge_drop {
     struct chunks chunks;
     uint32_t threshold;
     float scale;
-    /* Bits of all elements, by rows and by columns; rows `pitch` words apart, columns turned_pitch.
-     * NULL: entries are drawn as they come. */
-    uint32_t *table, *turned_table;
-    int64_t pitch, turned_pitch, groups;
 };
 
 static struct edge_drop edge_drop_of(const struct culm_cpu *cpu, const uint64_t *start, int64_t n,
@@ -214,10 +209,6 @@ static void sparse_dropout_tile(void *context, int64_t tile, int thread) {
             row++;
         }
         uint64_t to = a->start[row + 1] < end ? a->start[row + 1] : end;
-        if (s->table) {
-            append_from(s->table + row * s->pitch, 0, a->column, to, &w);
-            continue;
-        }
         if (by_groups(a->column, w.at, to, &group, &groups)) {
             draw_groups(s, row, group, groups, to, &w);
             continue;
@@ -234,89 +225,60 @@ static void sparse_dropout_tile(void *context, int64_t tile, int thread) {
     finish(&w, begin);
 }
 
-/* ---- the same by columns ---- */
+/* ---- the same of all elements ---- */
 
-/* Rows of the table, and what they are turned: a word of each column. */
-static void draw_table_tile(void *context, int64_t tile, int thread) {
+/* The lowest bit of each lane, which goes. */
+SIMD uint64_t take_bit(uvec *x) {
+    uint64_t bits = bits_of_mask(uless(uset(0), uand(*x, uset(1))));
+    *x = ushift_right(*x, 1);
+    return bits;
+}
+
+/* Bits of 32 columns, a word a row, as words of these columns. */
+SIMD void turn_word(const uint32_t word[BAND], int64_t columns, uint64_t *turned) {
+    uvec x[BAND / LANES];
+    memcpy(x, word, sizeof x);
+    for (int64_t b = 0; b < columns; b++) {
+        uint64_t bits = take_bit(&x[0]) | take_bit(&x[1]) << 16;
+        turned[b] = bits | take_bit(&x[2]) << 32 | take_bit(&x[3]) << 48;
+    }
+}
+
+/* A band of rows, and what they are turned: a word of each column. */
+static void draw_words_tile(void *context, int64_t tile, int thread) {
     const struct edge_drop *s = context;
-    int64_t first = tile * BAND, rows = at_most(BAND, s->sparse->n - first);
+    const struct culm_sparse_dropout_args *a = s->sparse;
+    const int64_t first = tile * BAND, rows = at_most(BAND, a->n - first);
     uint32_t word[GROUP_WORDS][BAND] = {{0}};
     (void)thread;
-    for (int64_t g = 0; g < s->groups; g++) {
+    for (int64_t column = 0; column < a->columns; column += DROP_GROUP) {
         for (int64_t r = 0; r < rows; r++) {
-            uint32_t *own = s->table + (first + r) * s->pitch + g * GROUP_WORDS;
-            draw_group(s, culm_dropout_sample(s->dropout, first + r), (uint64_t)g, own);
-            for (int i = 0; i < GROUP_WORDS; i++) {
-                word[i][r] = own[i];
+            uint64_t group = (uint64_t)(column / DROP_GROUP);
+            uint32_t drawn[GROUP_WORDS];
+            draw_group(s, culm_dropout_sample(s->dropout, first + r), group, drawn);
+            for (int64_t i = 0; i < GROUP_WORDS && column + i * 32 < a->columns; i += 2) {
+                int64_t at = (column + i * 32) / 64 * a->n + first + r;
+                uint64_t bits = a->there[at] & (drawn[i] | (uint64_t)drawn[i + 1] << 32);
+                a->kept_words[at] = bits;
+                word[i][r] = (uint32_t)bits;
+                word[i + 1][r] = (uint32_t)(bits >> 32);
             }
         }
-        uint32_t *turned = s->turned_table + g * DROP_GROUP * s->turned_pitch + tile;
-        for (int i = 0; i < GROUP_WORDS; i++) {
-            uvec low, high;
-            memcpy(&low, word[i], sizeof low);
-            memcpy(&high, word[i] + LANES, sizeof high);
-            for (int b = 0; b < 32; b++, turned += s->turned_pitch) {
-                uint32_t first_half = bits_of_mask(uless(uset(0), uand(low, uset(1))));
-                uint32_t second_half = bits_of_mask(uless(uset(0), uand(high, uset(1))));
-                *turned = first_half | second_half << 16;
-                low = ushift_right(low, 1);
-                high = ushift_right(high, 1);
-            }
+        for (int64_t i = 0; i < GROUP_WORDS && a->turned_words; i++) {
+            int64_t from = column + i * 32;
+            turn_word(word[i], at_most(32, a->columns - from),
+                      a->turned_words + tile * a->columns + from);
         }
-    }
-}
-
-/* Bits of entries in the order of columns: from the turned table, or from the others. */
-static void turn_tile(void *context, int64_t tile, int thread) {
-    const struct edge_drop *s = context;
-    const struct culm_sparse_dropout_args *a = s->sparse;
-    int64_t column;
-    uint64_t end;
-    struct writer w = tile_writer(s, tile, a->turned, &column, &end);
-    uint64_t begin = w.at;
-    (void)thread;
-    while (w.at < end) {
-        while (a->column_start[column + 1] <= w.at) {
-            column++;
-        }
-        uint64_t to = a->column_start[column + 1] < end ? a->column_start[column + 1] : end;
-        if (s->table) {
-            append_from(s->turned_table + column * s->turned_pitch, 0, a->row, to, &w);
-        }
-        while (w.at < to) {
-            uint32_t e = a->entry[w.at];
-            append(&w, a->kept[e / 32] >> e % 32 & 1, 1);
-        }
-    }
-    finish(&w, begin);
-}
-
-/* Room for the tables, where they are worth it. */
-static void make_tables(struct edge_drop *s, struct culm_cpu *cpu) {
-    const struct culm_sparse_dropout_args *a = s->sparse;
-    s->groups = ceil_div(a->columns, DROP_GROUP);
-    s->pitch = s->groups * GROUP_WORDS;
-    s->turned_pitch = ceil_div(a->n, BAND);
-    int64_t words = a->n * s->pitch + LANES;
-    int64_t all = words + s->groups * DROP_GROUP * s->turned_pitch + LANES;
-    if (all <= SHARED_FLOATS &&
-        a->start[a->n] - a->start[0] >= WORTH * (uint64_t)(a->n * s->groups)) {
-        s->table = (uint32_t *)cpu_shared(cpu);
-        s->turned_table = s->table + words;
-        culm_cpu_run(cpu, s->turned_pitch, draw_table_tile, s);
     }
 }
 
 void ISA_NAME(sparse_dropout)(struct culm_cpu *cpu, const struct culm_sparse_dropout_args *args) {
     struct edge_drop s = edge_drop_of(cpu, args->start, args->n, args->dropout);
     s.sparse = args;
-    if (args->turned) {
-        make_tables(&s, cpu);
-    }
-    culm_cpu_run(cpu, s.chunks.count, sparse_dropout_tile, &s);
-    if (args->turned) {
-        s.chunks = chunks_of(cpu, args->column_start, args->columns);
-        culm_cpu_run(cpu, s.chunks.count, turn_tile, &s);
+    if (args->there) {
+        culm_cpu_run(cpu, ceil_div(args->n, BAND), draw_words_tile, &s);
+    } else {
+        culm_cpu_run(cpu, s.chunks.count, sparse_dropout_tile, &s);
     }
 }
 

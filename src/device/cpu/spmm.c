@@ -177,6 +177,10 @@ static void run_strip(const struct spmm_strip *t, int64_t from, int64_t to, floa
         ISA_NAME(spmm_some_rows)(t, from, to, memory);
         return;
     }
+    if (t->s->a->kept_words) {
+        ISA_NAME(spmm_word_rows)(t, from, to, memory);
+        return;
+    }
     functions[t->s->a->x.dtype == CULM_BF16][values_of(t->s)][t->vectors - 1](t, from, to);
 }
 
@@ -347,7 +351,7 @@ static void pack_tile(void *context, int64_t tile, int thread) {
 static int64_t packed_vectors(const struct spmm *s, uint64_t entries) {
     int64_t row = s->a->f * (int64_t)s->element, pitch = s->a->ldx * (int64_t)s->element;
     int64_t whole = s->vectors * LANES * (int64_t)s->element;
-    if (s->rows == 0 || s->a->kept || s->rows * pitch <= NEAR_BYTES ||
+    if (s->rows == 0 || s->a->kept || s->a->kept_words || s->rows * pitch <= NEAR_BYTES ||
         entries < (uint64_t)s->rows * PACK_LEAST) {
         return 0;
     }
@@ -363,7 +367,11 @@ void ISA_NAME(spmm)(struct culm_cpu *cpu, const struct culm_spmm_args *args) {
     s.chunks = chunks_of(cpu, args->start, args->n);
     s.rows = args->rows;
     int64_t rows = args->rows ? args->rows : args->n;
-    int64_t packed = packed_vectors(&s, args->start[args->n] - args->start[0]);
+    uint64_t entries = args->start[args->n] - args->start[0];
+    if (args->kept_words) { /* rows are gone through together */
+        s.chunks = chunks_each(cpu, args->start, args->n, 8);
+    }
+    int64_t packed = packed_vectors(&s, entries);
     if (packed) {
         s.packed = (char *)cpu_shared(cpu);
         s.packed_pitch = (size_t)(packed * LANES) * s.element;

@@ -44,6 +44,8 @@ struct spmm_strip {
  * own. */
 void ISA_NAME(spmm_some_rows)(const struct spmm_strip *t, int64_t from, int64_t to, float *memory);
 
+void ISA_NAME(spmm_word_rows)(const struct spmm_strip *t, int64_t from, int64_t to, float *memory);
+
 /* Columns of vector i of a row of x, which begins `at`; the last vector has `last`. */
 SIMD vec strip_load(const char *at, int i, int vectors, int64_t last, enum culm_dtype type) {
     if (type == CULM_BF16) {

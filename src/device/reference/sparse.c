@@ -29,10 +29,15 @@ KERNEL(spmm) {
     for (int64_t i = 0; i < a->n * a->f; i++) {
         y[i] = culm_reference_load(culm_in_of(a->y), i / a->f * a->ldy + i % a->f);
     }
-    const struct culm_ref_kept kept = {a->kept, a->kept_at, a->kept_scale};
+    const struct culm_ref_kept kept = {.bits = a->kept,
+                                       .at = a->kept_at,
+                                       .scale = a->kept_scale,
+                                       .words = a->kept_words,
+                                       .weight = a->kept_weight,
+                                       .weight_of_x = a->weight_of_x};
     culm_ref_spmm(y, a->f, culm_reference_get(r, a->x, table_size(&rows, a->f, a->ldx)), a->ldx,
                   &rows, a->value, a->entry, a->scale, a->f, a->heads ? a->heads : 1, a->add,
-                  a->kept ? &kept : NULL);
+                  a->kept || a->kept_words ? &kept : NULL);
     for (int64_t i = 0; i < a->n * a->f; i++) {
         culm_reference_store(a->y, i / a->f * a->ldy + i % a->f, y[i]);
     }
@@ -67,11 +72,11 @@ KERNEL(edge_sum) {
 KERNEL(sparse_dropout) {
     struct culm_ref_rows rows = rows_of(a->n, a->start, a->column);
     (void)r;
-    culm_ref_sparse_dropout(a->kept, &rows, a->dropout);
-    for (uint64_t k = 0; a->turned && k < a->column_start[a->columns]; k++) {
-        uint32_t e = a->entry[k], bit = 1u << k % 32;
-        a->turned[k / 32] &= ~bit;
-        a->turned[k / 32] |= a->kept[e / 32] >> e % 32 & 1 ? bit : 0;
+    if (a->there) {
+        culm_ref_sparse_dropout_words(a->kept_words, a->turned_words, a->there, a->n, a->columns,
+                                      a->dropout);
+    } else {
+        culm_ref_sparse_dropout(a->kept, &rows, a->dropout);
     }
 }
 

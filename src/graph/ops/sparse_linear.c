@@ -51,24 +51,24 @@ static const struct culm_sparse_rows *rows_of(const struct culm_operands *o) {
     return x;
 }
 
-/* Which entries of x are left by dropout; NULL: all. */
-static const uint32_t *kept_of(const struct culm_operands *o, const struct culm_sparse_rows *x) {
+/* Finds out which entries of x are left by dropout; false: all. */
+static bool drop(const struct culm_operands *o, const struct culm_sparse_rows *x) {
     struct culm_dropout dropout = o->dropout;
     if (dropout.p <= 0) {
-        return NULL;
+        return false;
     }
-    assert(x->kept);
+    assert(x->kept || x->there);
     if (x->holds && x->holds->there && x->holds->key == dropout.key) {
-        return x->kept;
+        return true;
     }
     dropout.samples = x->n;
     CULM_RUN(o->device, sparse_dropout, .kept = x->kept, .start = x->start, .column = x->column,
-             .n = x->n, .dropout = &dropout, .turned = x->turned, .column_start = x->column_start,
-             .row = x->row, .entry = x->entry, .columns = x->columns);
+             .n = x->n, .dropout = &dropout, .there = x->there, .kept_words = x->kept_words,
+             .turned_words = x->turned_words, .columns = x->columns);
     if (x->holds) {
         *x->holds = (struct culm_sparse_dropped){true, dropout.key};
     }
-    return x->kept;
+    return true;
 }
 
 static float scale_of(const struct culm_operands *o) { return (float)(1.0 / (1.0 - o->dropout.p)); }
@@ -90,9 +90,12 @@ static void execute(const struct culm_operands *o) {
         turn(o, o->output[1], w, out, x->columns);
         w = o->output[1];
     }
+    bool some = drop(o, x), words = some && x->there;
     CULM_RUN(o->device, spmm, .y = typed_output(o, 0), .x = culm_in_f32(w), .start = x->start,
-             .column = x->column, .value = x->value, .n = x->n, .f = out, .ldx = out, .ldy = out,
-             .rows = x->columns, .kept = kept_of(o, x), .kept_scale = scale_of(o));
+             .column = x->column, .value = words ? NULL : x->value, .n = x->n, .f = out, .ldx = out,
+             .ldy = out, .rows = x->columns, .kept = some && !words ? x->kept : NULL,
+             .kept_scale = scale_of(o), .kept_words = words ? x->kept_words : NULL,
+             .kept_weight = x->weight);
 }
 
 const struct culm_op culm_op_sparse_linear = {.name = "sparse_linear",
@@ -111,13 +114,14 @@ static void execute_grad(const struct culm_operands *o) {
     bool transposed = o->node->attributes.transposed;
     int64_t out = operand_shape(o, 1)->dim[1];
     float *dw = transposed ? o->output[0] : o->use[0];
-    const uint32_t *kept = kept_of(o, x);
-    bool turned = kept && x->turned;
+    bool some = drop(o, x), words = some && x->there;
     CULM_RUN(o->device, spmm, .y = culm_out_f32(dw), .x = typed_input(o, 1),
-             .start = x->column_start, .column = x->row, .value = x->column_value, .n = x->columns,
-             .f = out, .ldx = out, .ldy = out, .rows = x->n, .add = !transposed && !o->first,
-             .kept = turned ? x->turned : kept, .kept_at = turned ? NULL : x->entry,
-             .kept_scale = scale_of(o));
+             .start = x->column_start, .column = x->row, .value = words ? NULL : x->column_value,
+             .n = x->columns, .f = out, .ldx = out, .ldy = out, .rows = x->n,
+             .add = !transposed && !o->first, .kept = some && !words ? x->kept : NULL,
+             .kept_at = x->entry, .kept_scale = scale_of(o),
+             .kept_words = words ? x->turned_words : NULL, .kept_weight = x->weight,
+             .weight_of_x = true);
     if (!transposed) {
         return;
     }

@@ -159,12 +159,20 @@ int main(int argc, char **argv) {
     }
     printf("seed %llu\n", (unsigned long long)seed);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_spmm),         cmocka_unit_test(test_spmm_heads),
-        cmocka_unit_test(test_spmm_large),   cmocka_unit_test(test_sddmm),
-        cmocka_unit_test(test_edge_softmax), cmocka_unit_test(test_edge_softmax_slope),
-        cmocka_unit_test(test_edge_sum),     cmocka_unit_test(test_sparse_dropout),
-        cmocka_unit_test(test_edge_dropout), cmocka_unit_test(test_attend),
-        cmocka_unit_test(test_argmax),       cmocka_unit_test(test_heads),
+        cmocka_unit_test(test_spmm),
+        cmocka_unit_test(test_spmm_heads),
+        cmocka_unit_test(test_spmm_large),
+        cmocka_unit_test(test_spmm_words),
+        cmocka_unit_test(test_sddmm),
+        cmocka_unit_test(test_edge_softmax),
+        cmocka_unit_test(test_edge_softmax_slope),
+        cmocka_unit_test(test_edge_sum),
+        cmocka_unit_test(test_sparse_dropout),
+        cmocka_unit_test(test_sparse_dropout_words),
+        cmocka_unit_test(test_edge_dropout),
+        cmocka_unit_test(test_attend),
+        cmocka_unit_test(test_argmax),
+        cmocka_unit_test(test_heads),
         cmocka_unit_test(test_hidden),
     };
     return cmocka_run_group_tests_name("device/sparse", tests, make_matrix, free_matrix);

@@ -67,12 +67,14 @@ void expect(const float *want, const float *got, int64_t count, int device, doub
 void test_spmm(void **state);
 void test_spmm_heads(void **state);
 void test_spmm_large(void **state);
+void test_spmm_words(void **state);
 void test_edge_sum(void **state);
 /* sparse_edges.c */
 void test_sddmm(void **state);
 void test_edge_softmax(void **state);
 void test_edge_softmax_slope(void **state);
 void test_sparse_dropout(void **state);
+void test_sparse_dropout_words(void **state);
 void test_edge_dropout(void **state);
 void test_attend(void **state);
 void test_argmax(void **state);

@@ -182,6 +182,82 @@ void test_spmm_large(void **state) {
     check_spmm_large(79, 79); /* as many vectors as only some processors have in a strip */
 }
 
+/* --- of what dropout leaves, as bits of all elements --- */
+
+enum { MANY = 24, WIDE = 8600 };
+
+struct elements {
+    uint64_t start[MANY + 1], kept[(WIDE + 63) / 64 * MANY];
+    uint32_t column[MANY * WIDE];
+    bool left[MANY * WIDE]; /* of entries */
+};
+
+/* Rows without entries, and of one, two and three blocks. */
+static void make_elements(struct elements *x) {
+    static const int64_t step[] = {0, 1, 8599, 2, 130, 3, 64, 1};
+    x->start[0] = 0;
+    for (int64_t r = 0; r < MANY; r++) {
+        uint64_t e = x->start[r];
+        for (int64_t c = r; c < WIDE && step[r % 8]; c += step[r % 8]) {
+            x->column[e] = (uint32_t)c;
+            x->left[e] = culm_rng_below(&stream, 3) > 0;
+            x->kept[c / 64 * MANY + r] |= (uint64_t)x->left[e++] << c % 64;
+        }
+        x->start[r + 1] = e;
+    }
+}
+
+static float sum_of_element(const struct elements *x, const float *table, const float *weight,
+                            bool of_x, int64_t row, int64_t f, int64_t i) {
+    float sum = 0;
+    for (uint64_t from = x->start[row]; from < x->start[row + 1]; from += CULM_SPMM_BLOCK) {
+        float part = 0;
+        for (uint64_t e = from; e < x->start[row + 1] && e < from + CULM_SPMM_BLOCK; e++) {
+            int64_t c = x->column[e];
+            float v = (weight ? weight[of_x ? c : row] : 1) * KEPT_SCALE;
+            part = x->left[e] ? fmaf(v, table[c * f + i], part) : part;
+        }
+        sum = from == x->start[row] ? part : sum + part;
+    }
+    return sum;
+}
+
+static void check_words(const struct elements *x, int64_t f, enum culm_dtype type, int weights) {
+    char what[64];
+    snprintf(what, sizeof what, "spmm of words, f %lld, %s, weights %d", (long long)f,
+             culm_dtype_name(type), weights);
+    struct array table = array_of(WIDE * f, type), weight = array_of(WIDE, CULM_F32);
+    struct array want = array_of(MANY * f, CULM_F32), got = array_of(MANY * f, CULM_F32);
+    for (int64_t i = 0; i < MANY * f; i++) {
+        want.f32[i] = sum_of_element(x, table.f32, weights ? weight.f32 : NULL, weights == 2, i / f,
+                                     f, i % f);
+    }
+    for (int d = 0; d < device_count; d++) {
+        CULM_RUN(devices[d].device, spmm, .y = culm_out_f32(got.f32), .x = {data_of(&table), type},
+                 .start = x->start, .column = x->column, .n = MANY, .f = f, .ldx = f, .ldy = f,
+                 .rows = WIDE, .kept_scale = KEPT_SCALE, .kept_words = x->kept,
+                 .kept_weight = weights ? weight.f32 : NULL, .weight_of_x = weights == 2);
+        expect(want.f32, got.f32, MANY * f, d, is_reference(d) ? 1e-4 : 0, what);
+    }
+    array_free(&table);
+    array_free(&weight);
+    array_free(&want);
+    array_free(&got);
+}
+
+void test_spmm_words(void **state) {
+    static const int64_t widths[] = {1, 16, 41, 64, 130};
+    struct elements *x = calloc(1, sizeof *x);
+    (void)state;
+    assert_non_null(x);
+    stream = seed;
+    make_elements(x);
+    for (int i = 0; i < 15; i++) {
+        check_words(x, widths[i % 5], i % 2 ? CULM_BF16 : CULM_F32, i / 5);
+    }
+    free(x);
+}
+
 /* --- sums by entry --- */
 
 void test_edge_sum(void **state) {

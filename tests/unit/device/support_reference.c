@@ -60,8 +60,9 @@ static void sparse_product(const struct culm_operands *o, float *y, const float 
     const struct culm_sparse_rows *x = o->input[0];
     const struct culm_ref_rows rows = {x->n, x->start, x->column};
     const struct culm_ref_rows columns = {x->columns, x->column_start, x->row};
-    const struct culm_ref_kept kept = {x->kept, of_columns ? x->entry : NULL,
-                                       (float)(1 / (1 - o->dropout.p))};
+    const struct culm_ref_kept kept = {.bits = x->kept,
+                                       .at = of_columns ? x->entry : NULL,
+                                       .scale = (float)(1 / (1 - o->dropout.p))};
     if (o->dropout.p > 0) {
         culm_ref_sparse_dropout(x->kept, &rows, &o->dropout);
     }

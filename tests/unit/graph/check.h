@@ -27,6 +27,7 @@ void test_sequence_shape_errors(void **state);
 /* sparse.c */
 void test_sparse_linear(void **state);
 void test_sparse_linear_bits(void **state);
+void test_sparse_linear_words(void **state);
 void test_sparse_linear_adds(void **state);
 void test_rows_of_layers(void **state);
 void test_sparse_refusals(void **state);

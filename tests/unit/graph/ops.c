@@ -320,6 +320,7 @@ int main(void) {
         cmocka_unit_test(test_sequence_shape_errors),
         cmocka_unit_test(test_sparse_linear),
         cmocka_unit_test(test_sparse_linear_bits),
+        cmocka_unit_test(test_sparse_linear_words),
         cmocka_unit_test(test_sparse_linear_adds),
         cmocka_unit_test(test_rows_of_layers),
         cmocka_unit_test(test_sparse_refusals),

@@ -99,6 +99,34 @@ void test_sparse_linear_bits(void **state) {
     result_release(&plain[1]);
 }
 
+/* Bits of elements are another way to say what dropout leaves, also of rows that have one value each. */
+void test_sparse_linear_words(void **state) {
+    static const uint64_t there[] = {1 << 1 | 1 << 2 | 1 << 4, 0, 1 << 2 | 1 << 4, 1 << 0};
+    static const float even[] = {2, 2, 2, -3, -3, 0.5f}, weight[] = {2, 7, -3, 0.5f};
+    static const float even_column[] = {0.5f, 2, 2, -3, 2, -3};
+    uint64_t kept_words[BATCH], turned_words[COLUMNS];
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        struct net net;
+        struct result want, got;
+        struct culm_sparse_rows rows = rows_of(true);
+        rows.value = i & 1 ? even : NULL;
+        rows.column_value = i & 1 ? even_column : NULL;
+        build(&net, &rows, i & 2, 0.4, false);
+        run_plainly(net.graph, &net.data, &want);
+        rows.kept = NULL;
+        rows.there = there;
+        rows.kept_words = kept_words;
+        rows.turned_words = turned_words;
+        rows.weight = i & 1 ? weight : NULL;
+        run_plainly(net.graph, &net.data, &got);
+        result_expect_equal(&want, &got, net.graph, "sparse_linear by words");
+        result_release(&want);
+        result_release(&got);
+        net_release(&net);
+    }
+}
+
 /* The second share is added, in both layouts. */
 void test_sparse_linear_adds(void **state) {
     (void)state;
