@@ -154,23 +154,26 @@ void ISA_NAME(direct_rows_tile)(const struct product *p, const float *packed, in
     }
 }
 
-/* Rows and panels of C that are one tile of work. */
+/* What of C is one tile of work: some of the longer side, as evenly as threads can share it. */
 struct job {
     const struct product *p;
-    int64_t groups; /* of MR rows, in a tile */
+    int64_t rows, columns; /* of a tile; whole groups of MR, whole panels */
+    int64_t across;        /* tiles beside each other */
 };
 
 static void columns_tile(void *context, int64_t tile, int thread) {
     const struct job *job = context;
     const struct product *p = job->p;
-    const int64_t first = tile * job->groups * MR, end = at_most(p->m, first + job->groups * MR);
+    const int64_t first = tile / job->across * job->rows, end = at_most(p->m, first + job->rows);
+    const int64_t from = tile % job->across * job->columns;
+    const int64_t to = at_most(p->n, from + job->columns);
     struct call f = {.lda = p->a.ld, .ldb = p->b.ld, .ldc = p->c.ld};
     (void)thread;
     for (int64_t k0 = 0; k0 < p->k; k0 += KC) {
         f.k = at_most(KC, p->k - k0);
         f.how = k0 > 0 || p->add ? ADD : STORE;
-        for (int64_t column = 0; column < p->n; column += NR) {
-            f.columns = at_most(NR, p->n - column);
+        for (int64_t column = from; column < to; column += NR) {
+            f.columns = at_most(NR, to - column);
             f.b = (const float *)p->b.data + k0 * f.ldb + column;
             int64_t row = first;
             for (size_t m = 0; row < end; m++) {
@@ -185,6 +188,12 @@ static void columns_tile(void *context, int64_t tile, int thread) {
 }
 
 void ISA_NAME(direct_columns_run)(struct culm_cpu *cpu, const struct product *p) {
-    struct job job = {p, ceil_div(ceil_div(p->m, MR), cpu->threads)};
-    culm_cpu_run(cpu, ceil_div(p->m, job.groups * MR), columns_tile, &job);
+    struct job job = {p, p->m, p->n, 1};
+    if (panels_of(p) > ceil_div(p->m, MR)) {
+        job.columns = ceil_div(panels_of(p), cpu->threads) * NR;
+        job.across = ceil_div(p->n, job.columns);
+    } else {
+        job.rows = ceil_div(ceil_div(p->m, MR), cpu->threads) * MR;
+    }
+    culm_cpu_run(cpu, ceil_div(p->m, job.rows) * job.across, columns_tile, &job);
 }
