@@ -46,8 +46,8 @@ struct culm_share {
     int32_t **of; /* [models][layers]: the instance of a layer, whether shared or not; -1: none */
     int32_t models;
     int32_t *layers; /* [models]: how many */
-    int32_t *
-        *tie; /* [models][layers]: those with one number, from 1, share one tensor; 0: not tied */
+    /* [models][layers]: those with one number, from 1, share one tensor; 0: not tied. */
+    int32_t **tie;
     int64_t **bytes; /* [models][layers] */
 };
 /* Takes the match over, also after a failure; nothing is shared. */

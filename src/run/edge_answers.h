@@ -19,17 +19,17 @@ struct culm_edge_taken {  /* of a feed */
     int64_t first, count; /* frames of the file */
     int64_t frames;       /* of the whole feed; -1: more than are counted */
     int32_t width;        /* of a frame */
-    double
-        rate; /* frames a second, as recorded; 0: pictures that do not follow one another in time */
+    /* Frames a second, as recorded; 0: pictures that do not follow one another in time. */
+    double rate;
 };
 
 struct culm_edge_answers {
     struct culm_edge_taken taken[CULM_EDGE_FEEDS_MAX];
-    struct culm_answer
-        *answer[CULM_EDGE_QUERIES_MAX];    /* [count of the feed]; NULL: no model is there */
+    /* [count of the feed]; NULL: no model is there. */
+    struct culm_answer *answer[CULM_EDGE_QUERIES_MAX];
     int32_t *label[CULM_EDGE_QUERIES_MAX]; /* [count]; NULL: none */
-    struct culm_right
-        right[CULM_EDGE_QUERIES_MAX]; /* of all frames, where answers are boxes or points */
+    /* Of all frames, where answers are boxes or points. */
+    struct culm_right right[CULM_EDGE_QUERIES_MAX];
 };
 
 /* Of the originals, on `most` frames of each feed at most; where a model or its weights are not

@@ -182,8 +182,8 @@ struct edge_feed {
     struct edge_input input[CULM_EDGE_QUERIES_MAX];
     int32_t inputs;
     char *slots_at; /* addresses of all slots' pixels, a whole number of pages each */
-    struct culm_blob
-        *slot[CULM_EDGE_FRAME_SLOTS]; /* struct edge_frame; free when nobody else has it */
+    /* struct edge_frame; free when nobody else has it. */
+    struct culm_blob *slot[CULM_EDGE_FRAME_SLOTS];
     bool held[CULM_EDGE_FRAME_SLOTS]; /* its pixels are in memory */
     int32_t slots;                    /* of these are used */
     pthread_mutex_t slots_lock;       /* of slot, held and slots */
@@ -271,8 +271,8 @@ struct culm_edge_running {
     struct edge_feed feed[CULM_EDGE_FEEDS_MAX];
     int32_t feed_count;
     struct culm_edge_store store;
-    struct culm_edge_places
-        unit; /* addresses of the store's that some layout lists, not only to plan */
+    /* Addresses of the store's units that some layout lists, not only to plan. */
+    struct culm_edge_places unit;
     struct edge_tensor *tensor; /* [store.source_count] */
     int32_t tensor_count, tensor_capacity;
     pthread_mutex_t lock; /* of the store and what goes with it: the I/O thread reads it */
@@ -312,8 +312,8 @@ struct culm_edge_running {
     uint64_t line_free_ns; /* when the line at that rate is free again; I/O thread */
     char *part;            /* CULM_EDGE_PART bytes, whole pages; of whoever reads */
     struct edge_spool spool;
-    struct culm_edge_loads
-        loads[2];    /* what they took; [1]: in the run, of what had been read before */
+    /* What they took; [1]: in the run, of what had been read before. */
+    struct culm_edge_loads loads[2];
     bool read_again; /* the last one was of that */
     struct culm_alone *alone;
     struct culm_edge_scheduler *scheduler;
