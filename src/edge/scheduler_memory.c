@@ -34,8 +34,24 @@ static int32_t owner_of(const struct culm_edge_scheduler *scheduler, int32_t ten
     return users ? __builtin_ctzll(users) : 0;
 }
 
+/* Nothing is told to go that was not told to come: of a query that has not all of its tensors yet, what it
+ * has is told before some of that goes. */
+static void say_loads_of(struct culm_edge_scheduler *scheduler, int32_t tensor) {
+    const uint64_t users = scheduler->residency.users[tensor];
+    for (int32_t q = 0; q < scheduler->layout->query_count; q++) {
+        struct query_state *state = &scheduler->query[q];
+        if (state->load_bytes && (!users || users >> q & 1)) {
+            culm_edge_say_moved(scheduler, "load", q, state->load_bytes);
+            state->load_bytes = 0;
+        }
+    }
+}
+
 void culm_edge_evict(struct culm_edge_scheduler *scheduler, int32_t count) {
     size_t bytes[CULM_EDGE_QUERIES_MAX] = {0};
+    for (int32_t v = 0; v < count; v++) {
+        say_loads_of(scheduler, scheduler->victim[v]);
+    }
     for (int32_t v = 0; v < count; v++) {
         int32_t tensor = scheduler->victim[v];
         bytes[owner_of(scheduler, tensor)] += scheduler->layout->tensor_bytes[tensor];

@@ -32,6 +32,7 @@ struct judge {
     struct culm_edge_history_result *result;
     bool there[CULM_EDGE_HISTORY_TENSORS], loading[CULM_EDGE_HISTORY_TENSORS];
     size_t activations;
+    json_int_t told; /* bytes of tensors that events say are there */
     bool runs, log;
     int32_t runs_query;
     struct culm_edge_batch before; /* the last that went well; count 0: none in this layout */
@@ -384,8 +385,16 @@ static void befall(struct judge *judge, const struct planned *fault) {
 
 /* --- a run -------------------------------------------------------------------------------------------- */
 
+/* Nothing is told to go that was not told to come. */
 static void on_event(void *context, json_t *event) {
-    const struct judge *judge = context;
+    struct judge *judge = context;
+    const char *kind = json_string_value(json_object_get(event, "event"));
+    const json_int_t bytes = json_integer_value(json_object_get(event, "bytes"));
+    judge->told += strcmp(kind, "load") == 0 ? bytes : strcmp(kind, "evict") == 0 ? -bytes : 0;
+    if (judge->told < 0) {
+        complain(judge, "%lld bytes more are told to have gone than to have come",
+                 (long long)-judge->told);
+    }
     if (judge->log) {
         char *text = json_dumps(event, JSON_COMPACT);
         printf("%10.3f  %s\n", (double)culm_edge_virtual_now(judge->virtual) / 1e6, text);
@@ -468,7 +477,7 @@ static void play(struct judge *judge, const struct culm_edge_plan *plan) {
         .exec = &judge->exec,
         .context = judge,
         .cost = cost,
-        .event = judge->log ? on_event : NULL};
+        .event = on_event};
     judge->virtual = culm_edge_virtual_new(&options);
     if (!judge->virtual) {
         complain(judge, "out of memory");
