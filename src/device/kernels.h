@@ -504,17 +504,20 @@ struct culm_attend_backward_args {
  * heads of c / H columns, then <t, b>. Column i of row r is kept where bit i % 32 of word
  * r ceil(c / 32) + i / 32 of `kept` is 1. */
 struct culm_heads_forward_args {
-    float *y;
-    const float *t, *a, *b; /* a, b: [c] */
+    struct culm_out y;
+    struct culm_in t;
+    const float *a, *b; /* [c] */
     int64_t n, c, heads;
     const struct culm_dropout *dropout; /* p above 0; samples = n; absent: none, and no `kept` */
     uint32_t *kept;
 };
 /* The gradients: dt[n,c]; da[c] and db[c] = or += sums over rows. */
 struct culm_heads_backward_args {
-    float *dt, *da, *db;
-    const float *dy, *t, *a, *b; /* dy: [n,c+2H] */
-    const uint32_t *kept;        /* absent: all */
+    struct culm_out dt;
+    float *da, *db;
+    struct culm_in dy, t; /* dy: [n,c+2H] */
+    const float *a, *b;
+    const uint32_t *kept; /* absent: all */
     int64_t n, c, heads;
     double p; /* of the dropout */
     bool first;
@@ -524,8 +527,8 @@ struct culm_heads_backward_args {
  * absent, is the function's result where culm_function_keeps_output, else its operand; `kept` as
  * above. */
 struct culm_hidden_forward_args {
-    float *y, *saved;
-    const float *x;
+    struct culm_out y, saved;
+    struct culm_in x;
     const float *bias; /* may be absent */
     int64_t n, c, ldx;
     enum culm_function function;
@@ -535,8 +538,9 @@ struct culm_hidden_forward_args {
 };
 /* dx[n,ldx], zeros behind c columns; dbias[c], which may be absent, = or += the sum over rows. */
 struct culm_hidden_backward_args {
-    float *dx, *dbias;
-    const float *dy, *saved;
+    struct culm_out dx;
+    float *dbias;
+    struct culm_in dy, saved;
     const uint32_t *kept;
     int64_t n, c, ldx;
     enum culm_function function;

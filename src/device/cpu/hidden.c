@@ -58,6 +58,14 @@ SIMD void add_piece(float *total, float *piece, int64_t count) {
     }
 }
 
+/* An array whose type the compiler knows, where that is common. */
+SIMD struct culm_in in_as(struct culm_in x, bool f32) {
+    return (struct culm_in){x.data, f32 ? CULM_F32 : x.dtype};
+}
+SIMD struct culm_out out_as(struct culm_out y, bool f32) {
+    return (struct culm_out){y.data, f32 ? CULM_F32 : y.dtype};
+}
+
 /* ---- bias, function, dropout ---- */
 
 struct hidden {
@@ -70,21 +78,23 @@ struct hidden {
 };
 
 SIMD void hidden_rows(const struct hidden *s, int64_t first, int64_t end,
-                      enum culm_function function) {
+                      enum culm_function function, bool f32) {
     const struct culm_hidden_forward_args *a = s->forward;
+    struct culm_in x = in_as(a->x, f32);
+    struct culm_out y = out_as(a->y, f32), saved = out_as(a->saved, f32);
     vec alpha = vset((float)a->alpha), scale = vset(scale_of(a->dropout));
     bool result = culm_function_keeps_output(function, a->alpha);
     for (int64_t row = first; row < end; row++) {
         const uint16_t *kept = a->dropout ? kept_row(a->kept, row, a->c) : NULL;
         for (int64_t i = 0; i < a->c; i += LANES) {
             int64_t n = a->c - i, at = row * a->c + i;
-            vec v = load_part(a->x + row * a->ldx + i, n);
+            vec v = tload_part(x, row * a->ldx + i, n);
             v = a->bias ? vadd(v, load_part(a->bias + i, n)) : v;
             vec f = vfunction(function, v, alpha);
-            if (a->saved) {
-                store_part(a->saved + at, result ? f : v, n);
+            if (saved.data) {
+                tstore_part(saved, at, result ? f : v, n);
             }
-            store_part(a->y + at, drop_slot_of(kept, i / LANES, scale, f), n);
+            tstore_part(y, at, drop_slot_of(kept, i / LANES, scale, f), n);
         }
     }
 }
@@ -97,12 +107,13 @@ static void hidden_forward_tile(void *context, int64_t tile, int thread) {
     if (a->dropout) {
         drop_rows(a->dropout, first, end, a->c, kept_row(a->kept, first, a->c));
     }
-    if (SPECIAL && a->function == CULM_FUNCTION_RELU) {
-        hidden_rows(s, first, end, CULM_FUNCTION_RELU);
-    } else if (SPECIAL && a->function == CULM_FUNCTION_ELU) {
-        hidden_rows(s, first, end, CULM_FUNCTION_ELU);
+    bool f32 = a->x.dtype == CULM_F32 && a->y.dtype == CULM_F32 && a->saved.dtype == CULM_F32;
+    if (SPECIAL && f32 && a->function == CULM_FUNCTION_RELU) {
+        hidden_rows(s, first, end, CULM_FUNCTION_RELU, true);
+    } else if (SPECIAL && f32 && a->function == CULM_FUNCTION_ELU) {
+        hidden_rows(s, first, end, CULM_FUNCTION_ELU, true);
     } else {
-        hidden_rows(s, first, end, a->function);
+        hidden_rows(s, first, end, a->function, false);
     }
 }
 
@@ -113,8 +124,10 @@ void ISA_NAME(hidden_forward)(struct culm_cpu *cpu, const struct culm_hidden_for
 }
 
 SIMD void hidden_back(const struct hidden *s, int64_t first, int64_t end,
-                      enum culm_function function, float *sum, float *partial) {
+                      enum culm_function function, bool f32, float *sum, float *partial) {
     const struct culm_hidden_backward_args *a = s->backward;
+    struct culm_in dy = in_as(a->dy, f32), saved = in_as(a->saved, f32);
+    struct culm_out dx = out_as(a->dx, f32);
     vec alpha = vset((float)a->alpha), scale = vset((float)(1.0 / (1.0 - a->p)));
     float *piece = sum, *total = partial;
     for (int64_t i = 0; i < s->width && a->dbias; i += LANES) {
@@ -126,16 +139,16 @@ SIMD void hidden_back(const struct hidden *s, int64_t first, int64_t end,
             const uint16_t *kept = a->kept ? kept_row((uint32_t *)a->kept, row, a->c) : NULL;
             for (int64_t i = 0; i < a->c; i += LANES) {
                 int64_t n = a->c - i, at = row * a->c + i;
-                vec d = drop_slot_of(kept, i / LANES, scale, load_part(a->dy + at, n));
-                d = vfunction_backward(function, d, load_part(a->saved + at, n), alpha);
-                store_part(a->dx + row * a->ldx + i, d, n);
+                vec d = drop_slot_of(kept, i / LANES, scale, tload_part(dy, at, n));
+                d = vfunction_backward(function, d, tload_part(saved, at, n), alpha);
+                tstore_part(dx, row * a->ldx + i, d, n);
                 if (a->dbias) {
                     d = n < LANES ? vselect(vfirst(n), d, vzero()) : d;
                     vstore(piece + i, vadd(vload(piece + i), d));
                 }
             }
             for (int64_t i = a->c; i < a->ldx; i += LANES) {
-                store_part(a->dx + row * a->ldx + i, vzero(), a->ldx - i);
+                tstore_part(dx, row * a->ldx + i, vzero(), a->ldx - i);
             }
         }
         if (a->dbias) {
@@ -149,12 +162,13 @@ static void hidden_backward_tile(void *context, int64_t tile, int thread) {
     const struct culm_hidden_backward_args *a = s->backward;
     int64_t first = tile * s->blocks.terms, end = at_most(a->n, first + s->blocks.terms);
     float *sum = cpu_private(s->cpu, thread), *partial = cpu_shared(s->cpu) + tile * s->width;
-    if (SPECIAL && a->function == CULM_FUNCTION_RELU) {
-        hidden_back(s, first, end, CULM_FUNCTION_RELU, sum, partial);
-    } else if (SPECIAL && a->function == CULM_FUNCTION_ELU) {
-        hidden_back(s, first, end, CULM_FUNCTION_ELU, sum, partial);
+    bool f32 = a->dy.dtype == CULM_F32 && a->saved.dtype == CULM_F32 && a->dx.dtype == CULM_F32;
+    if (SPECIAL && f32 && a->function == CULM_FUNCTION_RELU) {
+        hidden_back(s, first, end, CULM_FUNCTION_RELU, true, sum, partial);
+    } else if (SPECIAL && f32 && a->function == CULM_FUNCTION_ELU) {
+        hidden_back(s, first, end, CULM_FUNCTION_ELU, true, sum, partial);
     } else {
-        hidden_back(s, first, end, a->function, sum, partial);
+        hidden_back(s, first, end, a->function, false, sum, partial);
     }
 }
 
@@ -182,35 +196,43 @@ struct heads {
     uint32_t *lane; /* [vectors][LANES]: each lane's head, counted from that */
 };
 
-/* <t, a> of each head of a row. */
-SIMD void scores_of(const float *t, const float *a, int64_t heads, int64_t width, float *score) {
+/* <t, a> of each head, of the row at t[at]. */
+SIMD void scores_of(struct culm_in t, int64_t at, const float *a, int64_t heads, int64_t width,
+                    float *score) {
     if (width == 8) {
-        dots_of_8(culm_in_f32(t), culm_in_f32(a), 0, 0, heads, score);
+        dots_of_8(t, culm_in_f32(a), at, 0, heads, score);
         return;
     }
-    for (int64_t h = 0; h < heads; h++, t += width, a += width) {
-        vec sum = vmul(load_part(t, width), load_part(a, width));
+    for (int64_t h = 0; h < heads; h++, at += width, a += width) {
+        vec sum = vmul(tload_part(t, at, width), load_part(a, width));
         for (int64_t i = LANES; i < width; i += LANES) {
-            vec part = vmul(load_part(t + i, width - i), load_part(a + i, width - i));
+            vec part = vmul(tload_part(t, at + i, width - i), load_part(a + i, width - i));
             sum = vadd(sum, part);
         }
         score[h] = vsum(sum);
     }
 }
 
-SIMD void heads_rows(const struct heads *s, int64_t first, int64_t end, int64_t width) {
+SIMD void heads_rows(const struct heads *s, int64_t first, int64_t end, int64_t width, bool f32) {
     const struct culm_heads_forward_args *a = s->forward;
+    struct culm_in t = in_as(a->t, f32);
+    struct culm_out y = out_as(a->y, f32);
     vec scale = vset(scale_of(a->dropout));
+    float narrow[2 * CULM_EDGE_HEADS_MAX];
     for (int64_t row = first; row < end; row++) {
-        const float *t = a->t + row * a->c;
-        float *y = a->y + row * (a->c + 2 * a->heads), *score = y + a->c;
+        int64_t from = row * a->c, to = row * (a->c + 2 * a->heads);
         const uint16_t *kept = a->dropout ? kept_row(a->kept, row, a->c) : NULL;
         for (int64_t i = 0; i < a->c; i += LANES) {
-            vec v = load_part(t + i, a->c - i);
-            store_part(y + i, drop_slot_of(kept, i / LANES, scale, v), a->c - i);
+            vec v = tload_part(t, from + i, a->c - i);
+            tstore_part(y, to + i, drop_slot_of(kept, i / LANES, scale, v), a->c - i);
         }
-        scores_of(t, a->a, a->heads, width, score);
-        scores_of(t, a->b, a->heads, width, score + a->heads);
+        float *score = f32 ? (float *)y.data + to + a->c : narrow;
+        scores_of(t, from, a->a, a->heads, width, score);
+        scores_of(t, from, a->b, a->heads, width, score + a->heads);
+        for (int64_t i = 0; i < 2 * a->heads && !f32; i += LANES) {
+            int64_t n = 2 * a->heads - i;
+            tstore_part(y, to + a->c + i, load_part(narrow + i, n), n);
+        }
     }
 }
 
@@ -222,10 +244,13 @@ static void heads_forward_tile(void *context, int64_t tile, int thread) {
     if (a->dropout) {
         drop_rows(a->dropout, first, end, a->c, kept_row(a->kept, first, a->c));
     }
-    if (SPECIAL && s->width == 8) {
-        heads_rows(s, first, end, 8);
+    bool f32 = SPECIAL && a->t.dtype == CULM_F32 && a->y.dtype == CULM_F32;
+    if (f32 && s->width == 8) {
+        heads_rows(s, first, end, 8, true);
+    } else if (f32) {
+        heads_rows(s, first, end, s->width, true);
     } else {
-        heads_rows(s, first, end, s->width);
+        heads_rows(s, first, end, s->width, false);
     }
 }
 
@@ -242,20 +267,27 @@ static void clear(float *piece, float *total, int64_t count) {
     memset(total, 0, (size_t)count * sizeof *total);
 }
 
-static void heads_backward_tile(void *context, int64_t tile, int thread) {
-    const struct heads *s = context;
+/* The heads' numbers of f32, in the room if they are of another type. */
+SIMD const float *numbers(struct culm_in x, int64_t at, int64_t count, float *room) {
+    for (int64_t i = 0; i < count && x.dtype != CULM_F32; i += LANES) {
+        store_part(room + i, tload_part(x, at + i, count - i), count - i);
+    }
+    return x.dtype == CULM_F32 ? (const float *)x.data + at : room;
+}
+
+SIMD void heads_back(const struct heads *s, int64_t tile, float *piece, bool f32) {
     const struct culm_heads_backward_args *a = s->backward;
-    float *piece = cpu_private(s->cpu, thread);
+    struct culm_in dy = in_as(a->dy, f32), t = in_as(a->t, f32);
+    struct culm_out dt = out_as(a->dt, f32);
     int64_t from = tile * s->blocks.terms, end = at_most(a->n, from + s->blocks.terms);
     int64_t whole = s->apart / 2;
-    float *total = s->partial + tile * s->apart;
+    float *total = s->partial + tile * s->apart, room[2 * CULM_EDGE_HEADS_MAX];
     vec scale = vset((float)(1.0 / (1.0 - a->p)));
     clear(piece, total, s->apart);
     for (int64_t first = from; first < end; first += COLUMN_PIECE) {
         for (int64_t row = first; row < at_most(end, first + COLUMN_PIECE); row++) {
-            const float *dy = a->dy + row * (a->c + 2 * a->heads), *t = a->t + row * a->c;
-            const float *da = dy + a->c, *db = da + a->heads;
-            float *dt = a->dt + row * a->c;
+            int64_t by = row * (a->c + 2 * a->heads), at = row * a->c;
+            const float *da = numbers(dy, by + a->c, 2 * a->heads, room), *db = da + a->heads;
             const uint16_t *kept = a->kept ? kept_row((uint32_t *)a->kept, row, a->c) : NULL;
             for (int64_t i = 0, v = 0; i < a->c; i += LANES, v++) {
                 int64_t n = a->c - i, h = s->head[v], some = a->heads - h;
@@ -263,17 +295,28 @@ static void heads_backward_tile(void *context, int64_t tile, int thread) {
                 memcpy(&lane, s->lane + v * LANES, sizeof lane);
                 vec by_a = look_up(load_part(da + h, some), da + h, lane);
                 vec by_b = look_up(load_part(db + h, some), db + h, lane);
-                vec x = load_part(t + i, n);
-                vec d = drop_slot_of(kept, i / LANES, scale, load_part(dy + i, n));
+                vec x = tload_part(t, at + i, n);
+                vec d = drop_slot_of(kept, i / LANES, scale, tload_part(dy, by + i, n));
                 d = vadd(d, vmul(by_b, load_part(a->b + i, n)));
                 d = vadd(d, vmul(by_a, load_part(a->a + i, n)));
-                store_part(dt + i, d, n);
+                tstore_part(dt, at + i, d, n);
                 float *sum_a = piece + i, *sum_b = sum_a + whole;
                 vstore(sum_a, vadd(vload(sum_a), vmul(by_a, x)));
                 vstore(sum_b, vadd(vload(sum_b), vmul(by_b, x)));
             }
         }
         add_piece(total, piece, s->apart);
+    }
+}
+
+static void heads_backward_tile(void *context, int64_t tile, int thread) {
+    const struct heads *s = context;
+    const struct culm_heads_backward_args *a = s->backward;
+    float *piece = cpu_private(s->cpu, thread);
+    if (SPECIAL && a->dy.dtype == CULM_F32 && a->t.dtype == CULM_F32 && a->dt.dtype == CULM_F32) {
+        heads_back(s, tile, piece, true);
+    } else {
+        heads_back(s, tile, piece, false);
     }
 }
 

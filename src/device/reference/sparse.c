@@ -192,10 +192,9 @@ static void keep(uint32_t *kept, const struct culm_dropout *dropout, int64_t n, 
 }
 
 KERNEL(heads_forward) {
-    (void)r;
     int64_t width = a->c / a->heads, row = a->c + 2 * a->heads;
-    const float *all = a->t;
-    float *made = a->y;
+    const float *all = culm_reference_get(r, a->t, a->n * a->c);
+    float *made = culm_reference_put(r, a->y, a->n * row);
     keep(a->kept, a->dropout, a->n, a->c);
     for (int64_t i = 0; i < a->n; i++) {
         const float *t = all + i * a->c;
@@ -217,11 +216,10 @@ KERNEL(heads_forward) {
 }
 
 KERNEL(heads_backward) {
-    (void)r;
     int64_t width = a->c / a->heads, row = a->c + 2 * a->heads;
-    const float *t = a->t;
-    const float *all = a->dy;
-    float *dt = a->dt;
+    const float *t = culm_reference_get(r, a->t, a->n * a->c);
+    const float *all = culm_reference_get(r, a->dy, a->n * row);
+    float *dt = culm_reference_put(r, a->dt, a->n * a->c);
     for (int64_t k = 0; k < a->c; k++) {
         double da = a->first ? 0 : (double)a->da[k], db = a->first ? 0 : (double)a->db[k];
         for (int64_t i = 0; i < a->n; i++) {
@@ -239,11 +237,10 @@ KERNEL(heads_backward) {
 }
 
 KERNEL(hidden_forward) {
-    (void)r;
     bool result = culm_function_keeps_output(a->function, a->alpha);
-    const float *all = a->x;
-    float *made = a->y;
-    float *saved = a->saved;
+    const float *all = culm_reference_get(r, a->x, (a->n - 1) * a->ldx + a->c);
+    float *made = culm_reference_put(r, a->y, a->n * a->c);
+    float *saved = culm_reference_put(r, a->saved, a->n * a->c);
     keep(a->kept, a->dropout, a->n, a->c);
     for (int64_t i = 0; i < a->n * a->c; i++) {
         int64_t row = i / a->c, k = i % a->c;
@@ -259,10 +256,9 @@ KERNEL(hidden_forward) {
 }
 
 KERNEL(hidden_backward) {
-    (void)r;
-    const float *dy = a->dy;
-    const float *saved = a->saved;
-    float *made = a->dx;
+    const float *dy = culm_reference_get(r, a->dy, a->n * a->c);
+    const float *saved = culm_reference_get(r, a->saved, a->n * a->c);
+    float *made = culm_reference_put(r, a->dx, a->n * a->ldx);
     for (int64_t k = 0; k < a->ldx; k++) {
         double sum = a->first || !a->dbias || k >= a->c ? 0 : (double)a->dbias[k];
         for (int64_t i = 0; i < a->n; i++) {

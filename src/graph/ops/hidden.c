@@ -45,7 +45,7 @@ static enum culm_status heads_infer(struct culm_graph *graph, struct culm_node_d
     if (a->dim[1] > CULM_EDGE_HEADS_MAX) {
         return culm_shape_error(graph, node, 0, 1, "there are too many heads", error);
     }
-    culm_output_set(graph, node, 0, CULM_F32,
+    culm_output_set(graph, node, 0, typed_dtype(graph, node, 0),
                     &(struct culm_shape){2, {t.dim[0], t.dim[1] + 2 * a->dim[1]}});
     set_kept(graph, node, 1, t.dim[0], t.dim[1]);
     return check_dropout(node, error);
@@ -63,9 +63,9 @@ static void heads_gradient(struct culm_gradients *g, const struct culm_node_desc
 
 static void heads(const struct culm_operands *o) {
     const struct culm_shape *t = operand_shape(o, 0);
-    CULM_RUN(o->device, heads_forward, .y = o->output[0], .t = o->input[0], .a = o->input[1],
-             .b = o->input[2], .n = t->dim[0], .c = t->dim[1], .heads = operand_shape(o, 1)->dim[1],
-             .dropout = dropout_of(o), .kept = o->output[1]);
+    CULM_RUN(o->device, heads_forward, .y = typed_output(o, 0), .t = typed_input(o, 0),
+             .a = o->input[1], .b = o->input[2], .n = t->dim[0], .c = t->dim[1],
+             .heads = operand_shape(o, 1)->dim[1], .dropout = dropout_of(o), .kept = o->output[1]);
 }
 
 const struct culm_op culm_op_heads = {.name = "heads",
@@ -79,8 +79,8 @@ const struct culm_op culm_op_heads = {.name = "heads",
 /* (t, a, b, dy, kept or nothing) -> dt; accumulates into a and b */
 static void heads_grad(const struct culm_operands *o) {
     const struct culm_shape *t = operand_shape(o, 0);
-    CULM_RUN(o->device, heads_backward, .dt = o->output[0], .da = o->use[0], .db = o->use[1],
-             .dy = o->input[3], .t = o->input[0], .a = o->input[1], .b = o->input[2],
+    CULM_RUN(o->device, heads_backward, .dt = typed_output(o, 0), .da = o->use[0], .db = o->use[1],
+             .dy = typed_input(o, 3), .t = typed_input(o, 0), .a = o->input[1], .b = o->input[2],
              .kept = o->input[4], .n = t->dim[0], .c = t->dim[1],
              .heads = operand_shape(o, 1)->dim[1], .p = o->dropout.p, .first = o->first);
 }
@@ -108,9 +108,9 @@ static enum culm_status hidden_infer(struct culm_graph *graph, struct culm_node_
         return input_error(node, "the function takes more than one value", error);
     }
     const struct culm_shape y = {2, {x.dim[0], a->length}};
-    culm_output_set(graph, node, 0, CULM_F32, &y);
+    culm_output_set(graph, node, 0, typed_dtype(graph, node, 0), &y);
     if (!a->inference) {
-        culm_output_set(graph, node, 1, CULM_F32, &y);
+        culm_output_set(graph, node, 1, typed_dtype(graph, node, 0), &y);
     }
     set_kept(graph, node, 2, x.dim[0], a->length);
     return check_dropout(node, error);
@@ -128,8 +128,9 @@ static void hidden_gradient(struct culm_gradients *g, const struct culm_node_des
 
 static void hidden(const struct culm_operands *o) {
     const struct culm_shape *x = operand_shape(o, 0);
-    CULM_RUN(o->device, hidden_forward, .y = o->output[0], .saved = o->output[1], .x = o->input[0],
-             .bias = o->input[1], .n = x->dim[0], .c = o->node->attributes.length, .ldx = x->dim[1],
+    CULM_RUN(o->device, hidden_forward, .y = typed_output(o, 0), .saved = typed_output(o, 1),
+             .x = typed_input(o, 0), .bias = o->input[1], .n = x->dim[0],
+             .c = o->node->attributes.length, .ldx = x->dim[1],
              .function = o->node->attributes.function, .alpha = o->node->attributes.alpha,
              .dropout = dropout_of(o), .kept = o->output[2]);
 }
@@ -145,9 +146,9 @@ const struct culm_op culm_op_hidden = {.name = "hidden",
 /* (dy, what was saved, kept or nothing) -> dx; accumulates into the bias */
 static void hidden_grad(const struct culm_operands *o) {
     const struct culm_shape *x = typed_shape(o, o->node->output[0]);
-    CULM_RUN(o->device, hidden_backward, .dx = o->output[0], .dbias = o->use[0], .dy = o->input[0],
-             .saved = o->input[1], .kept = o->input[2], .n = x->dim[0],
-             .c = o->node->attributes.length, .ldx = x->dim[1],
+    CULM_RUN(o->device, hidden_backward, .dx = typed_output(o, 0), .dbias = o->use[0],
+             .dy = typed_input(o, 0), .saved = typed_input(o, 1), .kept = o->input[2],
+             .n = x->dim[0], .c = o->node->attributes.length, .ldx = x->dim[1],
              .function = o->node->attributes.function, .alpha = o->node->attributes.alpha,
              .p = o->dropout.p, .first = o->first);
 }

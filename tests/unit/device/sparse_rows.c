@@ -38,17 +38,17 @@ static void check_heads(int64_t n, int64_t heads, int64_t width, double p) {
         got[i] = array_of(size[i], CULM_F32);
     }
     for (int d = 0; d < device_count; d++) {
-        CULM_RUN(devices[d].device, heads_forward, .y = got[0].f32, .t = t.f32, .a = a.f32,
-                 .b = b.f32, .n = n, .c = c, .heads = heads, .dropout = p > 0 ? &dropout : NULL,
-                 .kept = p > 0 ? kept : NULL);
+        CULM_RUN(devices[d].device, heads_forward, .y = culm_out_f32(got[0].f32),
+                 .t = culm_in_f32(t.f32), .a = a.f32, .b = b.f32, .n = n, .c = c, .heads = heads,
+                 .dropout = p > 0 ? &dropout : NULL, .kept = p > 0 ? kept : NULL);
         if (p > 0) {
             expect_kept(kept, &dropout, c);
         }
         for (int first = 1; first >= 0; first--) { /* stored, then added */
-            CULM_RUN(devices[d].device, heads_backward, .dt = got[1].f32, .da = got[2].f32,
-                     .db = got[3].f32, .dy = dy.f32, .t = t.f32, .a = a.f32, .b = b.f32,
-                     .kept = p > 0 ? kept : NULL, .n = n, .c = c, .heads = heads, .p = p,
-                     .first = first);
+            CULM_RUN(devices[d].device, heads_backward, .dt = culm_out_f32(got[1].f32),
+                     .da = got[2].f32, .db = got[3].f32, .dy = culm_in_f32(dy.f32),
+                     .t = culm_in_f32(t.f32), .a = a.f32, .b = b.f32, .kept = p > 0 ? kept : NULL,
+                     .n = n, .c = c, .heads = heads, .p = p, .first = first);
         }
         for (int i = 0; i < 4; i++) {
             if (d == 0) {
@@ -97,19 +97,19 @@ static void check_hidden(int64_t n, int64_t c, int64_t ld, enum culm_function fu
     }
     for (int d = 0; d < device_count; d++) {
         for (int saves = 0; saves < 2; saves++) {
-            CULM_RUN(devices[d].device, hidden_forward, .y = got[0].f32,
-                     .saved = saves ? got[1].f32 : NULL, .x = x.f32, .bias = bias ? add.f32 : NULL,
-                     .n = n, .c = c, .ldx = ld, .function = function, .alpha = 1,
-                     .dropout = p > 0 ? &dropout : NULL, .kept = p > 0 ? kept : NULL);
+            CULM_RUN(devices[d].device, hidden_forward, .y = culm_out_f32(got[0].f32),
+                     .saved = culm_out_f32(saves ? got[1].f32 : NULL), .x = culm_in_f32(x.f32),
+                     .bias = bias ? add.f32 : NULL, .n = n, .c = c, .ldx = ld, .function = function,
+                     .alpha = 1, .dropout = p > 0 ? &dropout : NULL, .kept = p > 0 ? kept : NULL);
         }
         if (p > 0) {
             expect_kept(kept, &dropout, c);
         }
         for (int first = 1; first >= 0; first--) {
-            CULM_RUN(devices[d].device, hidden_backward, .dx = got[2].f32,
-                     .dbias = bias ? got[3].f32 : NULL, .dy = dy.f32, .saved = got[1].f32,
-                     .kept = p > 0 ? kept : NULL, .n = n, .c = c, .ldx = ld, .function = function,
-                     .alpha = 1, .p = p, .first = first);
+            CULM_RUN(devices[d].device, hidden_backward, .dx = culm_out_f32(got[2].f32),
+                     .dbias = bias ? got[3].f32 : NULL, .dy = culm_in_f32(dy.f32),
+                     .saved = culm_in_f32(got[1].f32), .kept = p > 0 ? kept : NULL, .n = n, .c = c,
+                     .ldx = ld, .function = function, .alpha = 1, .p = p, .first = first);
         }
         for (int i = 0; i < 4; i++) {
             if (d == 0) {
