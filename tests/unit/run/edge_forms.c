@@ -1,6 +1,6 @@
 /* Which queries are looked at on their own weights: whoever adds fewest bytes first, whatever uses a tensor, and however often. */
-#include "base/rng.h"
 #include "run/edge_forms.h"
+#include "base/rng.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
