@@ -176,7 +176,7 @@ static const struct culm_config_row rows[] = {
                      "file of what machines cost; [] is the one that comes with Culm"),
     CULM_CONFIG_ENUM("order", T, order, "auto", order_names, 0,
                      "order of products and gathers: `auto`, the cheaper one in each layer by "
-                     "counted cost; `published`, that of Dorylus, where no sum is kept"),
+                     "counted cost; `published`, that of Dorylus, where nothing is kept"),
     CULM_CONFIG_SECTION("optimizer", T, optimizer, &optimizer_table),
     CULM_CONFIG_SECTION("stop", T, stop, &stop_table),
     CULM_CONFIG_ENUM("precision", T, precision, "f32", culm_precision_names, 0,

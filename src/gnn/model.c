@@ -219,7 +219,7 @@ void culm_gnn_model_layout(const struct culm_gnn_model *m, struct culm_gnn_layou
         struct culm_gnn_step *step = &layout->step[i];
         step->remote = multiplies(m, step->stage);
         step->kept =
-            step->kind == CULM_GNN_BACKWARD &&
+            step->kind == CULM_GNN_BACKWARD && culm_gnn_plan_keeps(&m->plan) &&
             culm_stage_info(m->stage[CULM_GNN_FOR_TRAINING][step->stage])->activation_bytes > 0;
         /* What attention keeps lies behind all rows; sparse features are read by columns. */
         bool whole = has_heads(m) || (step->stage == 0 && m->plan.sparse);

@@ -98,7 +98,7 @@ void *gnn_keep(struct culm_gnn_numeric *x, const struct culm_gnn_task *task,
                int32_t pieces) {
     struct gnn_kept *kept = &input->kept[info->index];
     size_t bytes = info->activation_bytes * (size_t)pieces;
-    if (bytes == 0 || pieces > PIECES_MOST) {
+    if (bytes == 0 || pieces > PIECES_MOST || !culm_gnn_plan_keeps(&x->o.model->plan)) {
         return NULL;
     }
     const struct culm_blob *rows = kept->rows[task->block];

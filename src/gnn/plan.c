@@ -8,6 +8,10 @@ int64_t culm_gnn_plan_in(const struct culm_gnn_plan *plan, const struct culm_gnn
     return layer == 0 ? plan->columns : culm_gnn_plan_out(plan, config, layer - 1);
 }
 
+bool culm_gnn_plan_keeps(const struct culm_gnn_plan *plan) {
+    return plan->multiply_first[0] || plan->aggregated;
+}
+
 int64_t culm_gnn_plan_out(const struct culm_gnn_plan *plan, const struct culm_gnn_config *config,
                           int32_t layer) {
     bool gat = config->model.arch == CULM_GNN_GAT, last = layer + 1 == plan->layers;

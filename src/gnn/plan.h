@@ -46,6 +46,8 @@ enum culm_status culm_gnn_plan_make(const struct culm_gnn_config *config,
 enum culm_status culm_gnn_plan_predict(const struct culm_gnn_config *config,
                                        const struct culm_graph_data *graph, int64_t classes,
                                        struct culm_gnn_plan *ret_plan, struct culm_error *error);
+/* Whoever computes something that it needs again may keep it. In Dorylus's own order nobody does. */
+bool culm_gnn_plan_keeps(const struct culm_gnn_plan *plan);
 /* Features that layer `layer` takes, and makes: of all heads. */
 int64_t culm_gnn_plan_in(const struct culm_gnn_plan *plan, const struct culm_gnn_config *config,
                          int32_t layer);
