@@ -37,7 +37,7 @@ JPEGS, JPEGS_EACH = "images/cifar10-jpeg-test.tar.gz", 100  # of each class
 def events(package):
     try:
         with open(os.path.join(package, "events.jsonl"), encoding="utf-8") as file:
-            return [json.loads(line) for line in file if line.endswith("\n")]
+            return [json.loads(line) for line in file.read().split("\n")[:-1]]
     except FileNotFoundError:
         return []
 
