@@ -122,8 +122,8 @@ static struct worker *keeper_of(const struct culm_gnn_server *server, int32_t in
     return worker && !worker->leaving ? worker : NULL;
 }
 
-/* NULL: nobody just now. While the one that has kept something is busy, another gets the step only when it
- * would be idle else: everyone busy, the step waits for the former. */
+/* NULL: nobody just now. Whoever has kept something gets the step as soon as there is room. Until then another
+ * gets it only if it would otherwise be idle; if everyone is busy, the step waits for its keeper. */
 static struct worker *choose(const struct culm_gnn_server *server, int32_t interval) {
     struct worker *best = keeper_of(server, interval);
     int32_t most = -1, at = 0, first = first_of(server);

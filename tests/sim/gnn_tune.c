@@ -150,6 +150,9 @@ static bool run(const struct profile *profile, int32_t workers, enum culm_gnn_tu
     ret_world->cast.pace = (struct culm_gnn_pace){.epochs = workers < 0 ? TUNED : SWEPT};
     bool well = culm_gnn_symbolic_layout(7, INTERVALS, 2, &ret_world->cast.layout, NULL) == CULM_OK;
     ret_world->cast.layout.block_unit = 0; /* a task sleeps once, not for each part of its rows */
+    for (int32_t s = 0; s < ret_world->cast.layout.steps; s++) {
+        ret_world->cast.layout.step[s].kept = false; /* and as long whoever does it */
+    }
     well = well && play(ret_world, workers, goal);
     culm_gnn_layout_release(&ret_world->cast.layout);
     return well;
