@@ -45,14 +45,18 @@ static enum culm_status measure_agreement(struct culm_merging *m, size_t q,
                           &to->agreed[q], error);
 }
 
-/* Whether its numbers are all its original's. Others may share them, and it loses nothing by that. */
-static bool is_original(const struct culm_merge_model *model) {
+static bool has_numbers(const struct culm_merge_model *model, float *const *of) {
     bool same = true;
     for (int32_t p = 0; p < model->param_count && same; p++) {
-        same = memcmp(model->value[p], model->original[p],
-                      4 * (size_t)culm_merge_param_elements(model, p)) == 0;
+        same = memcmp(model->value[p], of[p], 4 * (size_t)culm_merge_param_elements(model, p)) == 0;
     }
     return same;
+}
+
+/* Whether its numbers are all its original's, and others that share them take nothing from it. `reordered`: also where they are those
+ * of its channels in another order. */
+static bool is_original(const struct culm_merge_model *model, bool reordered) {
+    return has_numbers(model, model->original) || (reordered && has_numbers(model, model->aligned));
 }
 
 /* Which models miss a target on what was held out go back to their own numbers. */
@@ -71,7 +75,7 @@ static enum culm_status keep_promise(struct culm_merging *m, struct culm_merging
         bool ok = !nothing && to->merged[q] >= config->target * to->original[q];
         if (!ok && (!nothing || culm_share_any(&m->share, m->in.model_of[q])) &&
             m->workload.merge.method != CULM_MERGE_MAX) {
-            const bool own = is_original(m->models[m->in.model_of[q]]);
+            const bool own = is_original(m->models[m->in.model_of[q]], nothing);
             const char *then = own ? "it ships with its own weights" : "it ships unmerged";
             char text[256];
             if (nothing) {

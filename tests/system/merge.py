@@ -111,22 +111,24 @@ def empty_promise(bench):
 cases.add("what cannot be promised ships unmerged", empty_promise)
 
 
-def nothing_of_the_giver(bench):
+def nothing_of_the_giver(bench, last):
     """The model whose layers others took is never right at the end of the feed: it keeps its own weights in any case, so the others go on
-    sharing them, and the end of merging counts that as show does."""
+    sharing them, and the end of merging counts that as show does. The last on its feed has its channels in the order of the first's."""
     path = workload(bench, steps=0)  # nor are layers of it tied
     bench.config(model(3, [1, 1]), "c.yaml")
     with open(path, encoding="utf-8") as file:
         text = json.load(file)
     text["queries"].append({"name": "c", "model": "c.yaml", "feed": "camera", "target": 0.2})
+    if last:  # the smallest is
+        bench.config(model(1, [1, 2]), "a.yaml")
     path = bench.config(text, "three.yaml")
     ended = merge(bench, path, "first")
-    with open(bench.path("first", "rounds", f"{ended.one('done')['round']}.json"), encoding="utf-8") as file:
-        now = json.load(file)["queries"]
-    took = [query["query"] for query in now if any("original" in part for part in query["parameters"].values())]
-    gave = [query["query"] for query in now if query["query"] not in took]
+    adopts = [event["round"] for event in ended.all("try") if event["way"] == "adopt"]
+    took = sorted({event["query"] for event in ended.all("check") if event["round"] in adopts})  # who takes over nothing is not checked
+    gave = [query["name"] for query in text["queries"] if query["name"] not in took]
     check(len(took) == 2 and len(gave) == 1, f"{took} took over layers, {gave} kept theirs")
-    which = "abc".index(gave[0])
+    which = [query["name"] for query in text["queries"]].index(gave[0])
+    equal(which == 2, last, f"whether {gave[0]}, which kept its layers, is the last query")
     said = [json.loads(line) for line in bench.run("predict", f"{gave[0]}.yaml", "images", "--json").out.splitlines()]
     classes = [answer["classes"][0]["class"] for answer in said]
     held = int(48 * 0.7)
@@ -143,7 +145,8 @@ def nothing_of_the_giver(bench):
     check(shown["queries"][which]["shared_bytes"] > 0, "nobody has the layers of the one that gave them any more")
 
 
-cases.add("the model that others build on is never right at the end", nothing_of_the_giver)
+for where in ("first", "last"):
+    cases.add(f"the model that others build on, {where} on its feed, is never right at the end", nothing_of_the_giver, where == "last")
 
 
 def a_query_is_a_model(bench):
