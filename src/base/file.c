@@ -278,10 +278,19 @@ static enum culm_status sync_parent(struct culm_fs *fs, const char *path,
     return status == CULM_OK ? culm_file_sync(fs, parent, error) : status;
 }
 
-/* Who names a device as an output does not want it gone, with a file in its place. */
-static enum culm_status can_replace(const char *path, struct culm_error *error) {
+/* A link such as /dev/stdout, or what it leads to in /proc: a name for what a process has open. */
+static bool is_name_of_open(const char *path) {
+    char to[32];
+    const ssize_t len = readlink(path, to, sizeof to);
+    const bool device =
+        strncmp(path, "/dev/", 5) == 0 && !strchr(path + 5, '/'); /* not in /dev/shm */
+    return len > 0 && (device || (len > 6 && memcmp(to, "/proc/", 6) == 0));
+}
+
+enum culm_status culm_file_may_replace(const char *path, struct culm_error *error) {
     struct stat there;
-    return stat(path, &there) != 0 || S_ISREG(there.st_mode) || S_ISDIR(there.st_mode)
+    const bool file = stat(path, &there) != 0 || S_ISREG(there.st_mode) || S_ISDIR(there.st_mode);
+    return file && !is_name_of_open(path)
                ? CULM_OK
                : culm_error_set(error, CULM_ERR_CONFIG,
                                 "'%s' is not a plain file, and is left as it is; name another",
@@ -290,7 +299,7 @@ static enum culm_status can_replace(const char *path, struct culm_error *error) 
 
 enum culm_status culm_file_rename(struct culm_fs *fs, const char *from, const char *to,
                                   struct culm_error *error) {
-    enum culm_status status = can_replace(to, error);
+    enum culm_status status = culm_file_may_replace(to, error);
     if (status != CULM_OK) {
         return status;
     }
@@ -304,7 +313,7 @@ enum culm_status culm_file_replace(struct culm_fs *fs, const char *path, const v
                                    size_t len, struct culm_error *error) {
     char temporary[CULM_PATH_MAX];
     struct culm_file file;
-    enum culm_status status = can_replace(path, error);
+    enum culm_status status = culm_file_may_replace(path, error);
     if (status == CULM_OK) {
         status = culm_path_format(temporary, error, "%s.tmp", path);
     }

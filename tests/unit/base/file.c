@@ -6,6 +6,7 @@
 #include "sample.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -205,6 +206,33 @@ static void test_no_file(void **state) {
     temp_dir_drop(dir);
 }
 
+/* So does a link to what a process has open, as /dev/stdout is one, though a file is behind it. */
+static void test_name_of_open(void **state) {
+    (void)state;
+    struct culm_error error = {0};
+    struct stat there;
+    char dir[64], path[CULM_PATH_MAX], link[CULM_PATH_MAX], to[64];
+    temp_dir_make(dir);
+    snprintf(path, sizeof path, "%s/file", dir);
+    snprintf(link, sizeof link, "%s/link", dir);
+    const int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    snprintf(to, sizeof to, "/proc/self/fd/%d", fd);
+    assert_int_equal(symlink(to, link), 0);
+    assert_int_equal(culm_file_may_replace(path, &error), CULM_OK);
+    assert_int_equal(culm_file_may_replace(link, &error), CULM_ERR_CONFIG);
+    assert_non_null(strstr(error.text, "/link' is not a plain file"));
+    assert_int_equal(culm_file_replace(NULL, link, "x", 1, &error), CULM_ERR_CONFIG);
+    assert_int_equal(culm_file_rename(NULL, "nothing", link, &error), CULM_ERR_CONFIG);
+    assert_int_equal(lstat(link, &there), 0);
+    assert_true(S_ISLNK(there.st_mode));
+    assert_int_equal(unlink(link), 0);
+    assert_int_equal(symlink("file", link), 0); /* one of the user's own */
+    assert_int_equal(culm_file_replace(NULL, link, "x", 1, &error), CULM_OK);
+    close(fd);
+    temp_dir_drop(dir);
+}
+
 static void test_long_path(void **state) {
     (void)state;
     char text[CULM_PATH_MAX + 8], path[CULM_PATH_MAX];
@@ -217,10 +245,15 @@ static void test_long_path(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sha256_vectors),          cmocka_unit_test(test_read_and_replace),
-        cmocka_unit_test(test_replace_is_whole),        cmocka_unit_test(test_directories),
-        cmocka_unit_test(test_relative_paths),          cmocka_unit_test(test_long_path),
-        cmocka_unit_test(test_directories_of_the_dead), cmocka_unit_test(test_no_file),
+        cmocka_unit_test(test_sha256_vectors),
+        cmocka_unit_test(test_read_and_replace),
+        cmocka_unit_test(test_replace_is_whole),
+        cmocka_unit_test(test_directories),
+        cmocka_unit_test(test_relative_paths),
+        cmocka_unit_test(test_long_path),
+        cmocka_unit_test(test_directories_of_the_dead),
+        cmocka_unit_test(test_no_file),
+        cmocka_unit_test(test_name_of_open),
     };
     return cmocka_run_group_tests_name("base/file", tests, NULL, NULL);
 }
