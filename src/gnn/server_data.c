@@ -57,7 +57,12 @@ static bool covers(const struct ghost *ghost, const struct ghost *other) {
     return culm_gnn_set_empty(&more);
 }
 
-/* Takes it over. One that brings nothing new is let go of, or those that it has all of. */
+static void see_view(struct ghost *ghost, const struct ghost *other) {
+    ghost->key.view = ghost->key.view > other->key.view ? ghost->key.view : other->key.view;
+}
+
+/* Takes it over. One that brings nothing new is let go of, or those that it has all of. Whichever stays was
+ * sent under the later of the two views: links are not in step, so what comes later may be of an earlier. */
 static void keep(struct culm_gnn_server *server, struct ghost *ghost) {
     struct ghost **list = ghosts_of(server, ghost->key.gather, ghost->key.interval);
     bool constant = is_constant(server, ghost->key.gather);
@@ -65,11 +70,12 @@ static void keep(struct culm_gnn_server *server, struct ghost *ghost) {
         struct ghost *other = *at;
         bool alike = constant || other->key.epoch == ghost->key.epoch;
         if (alike && covers(other, ghost)) {
-            other->key.view = other->key.view > ghost->key.view ? other->key.view : ghost->key.view;
+            see_view(other, ghost);
             free_list(&ghost);
             return;
         }
         if (alike && covers(ghost, other)) {
+            see_view(ghost, other);
             let_go(at);
         } else {
             at = &other->next;

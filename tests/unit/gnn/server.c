@@ -322,6 +322,27 @@ static void test_constants_ahead(void **state) {
     end(&f);
 }
 
+/* On another link more of them comes later, though it was sent earlier: it takes their place, and stays as
+ * long as they would have. */
+static void test_constants_overtaken(void **state) {
+    (void)state;
+    static const int32_t home[] = {SERVER, OTHER, SERVER}, without[] = {OTHER, OTHER, OTHER};
+    struct fixture f;
+    begin_with(&f, home, INTERVALS, true);
+    int64_t none = used(&f);
+    constant_rows(&f, THIRD, 1, f.view + 2);
+    int64_t one = used(&f);
+    constant_rows(&f, OTHER, 1 | 4, f.view);
+    assert_int_equal(used(&f), one);
+    tell_owners(&f, without);
+    assert_int_equal(used(&f), one);
+    tell_owners(&f, home);
+    assert_int_equal(used(&f), one);
+    tell_owners(&f, without);
+    assert_int_equal(used(&f), none);
+    end(&f);
+}
+
 /* And whoever sends sends again what was let go of there. */
 static void test_constants_again(void **state) {
     (void)state;
@@ -456,15 +477,11 @@ static void test_the_same_is_busy(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_late_gradient),
-        cmocka_unit_test(test_lost_between_pushes),
-        cmocka_unit_test(test_rows_alone),
-        cmocka_unit_test(test_constants),
-        cmocka_unit_test(test_constants_ahead),
-        cmocka_unit_test(test_constants_again),
-        cmocka_unit_test(test_goes_back_to_the_same),
-        cmocka_unit_test(test_the_same_is_gone),
-        cmocka_unit_test(test_the_same_is_busy),
+        cmocka_unit_test(test_late_gradient),    cmocka_unit_test(test_lost_between_pushes),
+        cmocka_unit_test(test_rows_alone),       cmocka_unit_test(test_constants),
+        cmocka_unit_test(test_constants_ahead),  cmocka_unit_test(test_constants_overtaken),
+        cmocka_unit_test(test_constants_again),  cmocka_unit_test(test_goes_back_to_the_same),
+        cmocka_unit_test(test_the_same_is_gone), cmocka_unit_test(test_the_same_is_busy),
     };
     return cmocka_run_group_tests_name("gnn/server", tests, NULL, NULL);
 }
