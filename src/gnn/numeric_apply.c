@@ -360,6 +360,7 @@ enum culm_status gnn_apply(struct culm_gnn_numeric *x, struct culm_gnn_task *tas
         task->totals = (struct culm_gnn_totals){0};
     }
     const struct culm_gnn_step *step = &x->o.layout->step[task->step];
+    gnn_kept_old(x, task->epoch);
     if (status == CULM_OK && step->kind == CULM_GNN_BACKWARD) {
         gnn_kept_meet(task, input, step->stage);
     }

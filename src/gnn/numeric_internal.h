@@ -190,6 +190,9 @@ void *gnn_keep(struct culm_gnn_numeric *x, const struct culm_gnn_task *task,
                struct gnn_input *input, const struct culm_stage_info *info, int32_t piece,
                int32_t pieces);
 void gnn_keep_made(struct gnn_input *input, int32_t stage, int32_t piece);
+/* Lets go of what is kept of epochs that no step of `epoch` goes with: its weights, and an owner's rows, are
+ * not counted, and nobody else has them for longer. */
+void gnn_kept_old(struct culm_gnn_numeric *x, int64_t epoch);
 /* Before a task backward begins: whether it has the rows that forward had. */
 void gnn_kept_meet(struct culm_gnn_task *task, struct gnn_input *input, int32_t stage);
 /* Where that is; NULL: forward is computed again. It is read once. */

@@ -44,6 +44,15 @@ static struct gnn_kept *oldest(struct culm_gnn_numeric *x, int64_t epoch) {
     return found;
 }
 
+void gnn_kept_old(struct culm_gnn_numeric *x, int64_t epoch) {
+    const struct culm_gnn_config *config = x->o.config;
+    int64_t first = epoch - (config->mode == CULM_GNN_ASYNC ? config->staleness : 0);
+    struct gnn_kept *old;
+    while (x->kept.bytes > 0 && (old = oldest(x, first))) {
+        forget(x, old);
+    }
+}
+
 /* Counts so many bytes more, of `kept`, if there is room for them. */
 static bool count(struct culm_gnn_numeric *x, struct gnn_kept *kept, int64_t epoch, size_t bytes) {
     struct gnn_kept *old;
@@ -58,7 +67,7 @@ static bool count(struct culm_gnn_numeric *x, struct gnn_kept *kept, int64_t epo
     return true;
 }
 
-/* The rows of the task are those that is kept of, from now on. */
+/* From now on, what is kept belongs to the task's rows. */
 static bool keep_rows(struct culm_gnn_numeric *x, struct gnn_kept *kept,
                       const struct culm_gnn_task *task) {
     struct culm_blob **rows = &kept->rows[task->block];

@@ -322,6 +322,25 @@ static void test_published(void **state) {
 
 /* --- what is not found --- */
 
+/* What nobody has read of an epoch that is over holds no memory, nor that epoch's weights. */
+static void test_old(void **state) {
+    (void)state;
+    struct run r;
+    make(&r, "");
+    size_t first = 0;
+    for (int64_t epoch = 1; epoch <= 4; epoch++) {
+        int32_t interval = (int32_t)(epoch % K);
+        struct given given = some(&r, r.middle, interval, 1);
+        given.epoch = epoch;
+        forward(&r, r.worker, r.middle, &given, true);
+        forget(&given);
+        size_t bytes = culm_gnn_numeric_kept(r.worker).bytes;
+        first = epoch == 1 ? bytes : first;
+        assert_true(bytes > first / 2 && bytes < first + first / 2);
+    }
+    drop(&r);
+}
+
 static void test_of_others(void **state) {
     (void)state;
     struct run r;
@@ -332,9 +351,10 @@ static void test_of_others(void **state) {
         for (int owns = 0; owns < 2; owns++) {
             struct culm_gnn_exec *exec = owns ? r.owner : r.worker;
             struct given given = some(&r, steps[s], 0, 1);
+            given.epoch = 2;
             struct given other = given;
             forward(&r, exec, steps[s], &given, !owns && s > 0);
-            other.epoch = 2;
+            other.epoch = 1;
             assert_found(&r, exec, steps[s], &other, !owns, 0);
             other = given;
             other.weights = r.other_weights;
@@ -456,10 +476,11 @@ static void test_bound(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_owner),      cmocka_unit_test(test_worker),
-        cmocka_unit_test(test_published),  cmocka_unit_test(test_of_others),
-        cmocka_unit_test(test_other_rows), cmocka_unit_test(test_forward_again),
-        cmocka_unit_test(test_bound),      cmocka_unit_test(test_rows_count),
+        cmocka_unit_test(test_owner),         cmocka_unit_test(test_worker),
+        cmocka_unit_test(test_published),     cmocka_unit_test(test_old),
+        cmocka_unit_test(test_of_others),     cmocka_unit_test(test_other_rows),
+        cmocka_unit_test(test_forward_again), cmocka_unit_test(test_bound),
+        cmocka_unit_test(test_rows_count),
     };
     return cmocka_run_group_tests_name("gnn/kept", tests, NULL, NULL);
 }
