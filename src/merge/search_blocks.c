@@ -15,9 +15,10 @@ struct blocks {
     struct culm_search *s;
     int32_t *instance; /* [instances]: those that are shared, in their order */
     int32_t instances;
-    int32_t *begin,
-        *end; /* [models]: the block is from behind `begin` to `end`; -1: the model's beginning. Where they are
-                             equal the model has none */
+    /* [models]: the block is from behind `begin` (-1: the model's beginning) to `end`; where they are equal the
+     * model has none */
+    int32_t *begin;
+    int32_t *end;
     struct search_samples *samples; /* [models] */
     struct culm_stem *stem;         /* [models] */
     float ***value;                 /* [models][parameters] */

@@ -95,7 +95,8 @@ static bool look(struct culm_buf *out, const char *dir, const char *path, const 
                  bool first) {
     char log[CULM_PATH_MAX];
     struct edge_run run = {.dir = dir, .round = -1};
-    bool shown = is_edge(path) && culm_path_format(log, NULL, "%s/events.jsonl", path) == CULM_OK &&
+    bool shown = culm_path_format(log, NULL, "%s/events.jsonl", path) == CULM_OK &&
+                 culm_file_is_regular(log) && is_edge(path) &&
                  culm_events_read(log, each, &run, NULL) == CULM_OK && run.round >= 0;
     if (shown) {
         culm_buf_printf(out, "%s",
