@@ -318,6 +318,18 @@ static char *round_text(const struct culm_package_round *round, struct culm_erro
     return text;
 }
 
+bool culm_package_holds(struct culm_fs *fs, const char *dir,
+                        const struct culm_package_round *round) {
+    struct culm_error ignored = {0};
+    char path[CULM_PATH_MAX], *text = round_text(round, &ignored);
+    const bool there = text &&
+                       culm_path_format(path, &ignored, "%s/rounds/%" PRId64 ".json", dir,
+                                        round->number) == CULM_OK &&
+                       holds(fs, path, text, strlen(text));
+    free(text);
+    return there;
+}
+
 /* What `current` says; "" when it is not there. */
 static enum culm_status now_current(struct culm_fs *fs, const char *path, char ret_line[256],
                                     struct culm_error *error) {

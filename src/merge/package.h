@@ -141,5 +141,8 @@ enum culm_status culm_package_put(struct culm_fs *fs, const char *dir,
 enum culm_status culm_package_publish(struct culm_fs *fs, const char *dir,
                                       const struct culm_package_round *round,
                                       struct culm_error *error);
+/* Whether this very round is there under its number. */
+bool culm_package_holds(struct culm_fs *fs, const char *dir,
+                        const struct culm_package_round *round);
 
 #endif

@@ -98,7 +98,7 @@ enum culm_status culm_merging_new(const struct culm_merging_options *options,
         return culm_merging_no_memory(error);
     }
     m->options = *options;
-    m->have = -1;
+    m->have = m->counts = -1;
     m->began_ns = culm_clock_ns();
     status = culm_workload_load(options->workload, options->sets, options->set_count, &m->workload,
                                 error);
@@ -182,7 +182,6 @@ enum culm_status culm_merging_go(struct culm_merging *m, struct culm_error *erro
                                                .spent = on_spent,
                                                .keep = culm_merging_keep,
                                                .recall = culm_merging_recall};
-    struct culm_merging_published originals;
     enum culm_status status = culm_merging_claim(m, error);
     if (status == CULM_OK) {
         culm_merging_event(m, "start",
@@ -194,9 +193,8 @@ enum culm_status culm_merging_go(struct culm_merging *m, struct culm_error *erro
     }
     bool prepared = status == CULM_OK;
     status = prepared ? culm_merging_begin(m, error) : status;
-    m->shipped = m->after;
     if (status == CULM_OK && m->after == 0) {
-        status = culm_merging_publish(m, 0, NULL, &originals, error);
+        status = culm_merging_begin_rounds(m, error);
     }
     if (status == CULM_OK) {
         struct culm_search search = {.models = m->models,
@@ -211,13 +209,13 @@ enum culm_status culm_merging_go(struct culm_merging *m, struct culm_error *erro
                                      .ops = &ops,
                                      .ctx = m};
         status = culm_search(&search, error);
-        m->shipped = m->after + search.round; /* which another process may have shipped */
     }
     if (status == CULM_OK && !(status = culm_merging_finish(m, error))) {
         status = culm_merge_kept_forget(m->options.dir, error);
     }
     if (status == CULM_ERR_STOPPED) {
-        culm_merging_event(m, "stopped", json_pack("{s:I}", "round", (json_int_t)m->shipped));
+        culm_merging_event(
+            m, "stopped", json_pack("{s:I}", "round", (json_int_t)(m->counts > 0 ? m->counts : 0)));
     } else if (status != CULM_OK) {
         culm_merging_event(m, "error", json_pack("{s:o}", "message", culm_json_text(error->text)));
         if (!prepared && m->claimed && !m->options.resume) {

@@ -58,8 +58,8 @@ void culm_merging_tell_attempt(void *ctx, int32_t round, int32_t group,
     struct culm_merging *m = ctx;
     culm_merging_event(m, "try",
                        json_pack("{s:I, s:i, s:o, s:I, s:s}", "round",
-                                 (json_int_t)(m->after + round), "group", group, "queries",
-                                 culm_merging_sharing(m, search->share), "bytes",
+                                 (json_int_t)culm_merging_number(m, round), "group", group,
+                                 "queries", culm_merging_sharing(m, search->share), "bytes",
                                  (json_int_t)culm_share_saved(search->share), "way", way));
 }
 
@@ -67,8 +67,9 @@ void culm_merging_tell_check(void *ctx, int32_t round, const struct culm_search_
                              bool ok) {
     struct culm_merging *m = ctx;
     culm_merging_event(m, "check",
-                       json_pack("{s:I, s:s, s:f, s:b}", "round", (json_int_t)(m->after + round),
-                                 "query", query->name, "accuracy", query->now, "ok", ok));
+                       json_pack("{s:I, s:s, s:f, s:b}", "round",
+                                 (json_int_t)culm_merging_number(m, round), "query", query->name,
+                                 "accuracy", query->now, "ok", ok));
 }
 
 void culm_merging_tell_step(void *ctx, int64_t step, int64_t steps, double loss) {

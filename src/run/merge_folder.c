@@ -83,15 +83,19 @@ static enum culm_status same_models(const struct culm_merging *m,
 /* Finds the round that counts, and from which on rounds are of these frames. */
 static enum culm_status find_rounds(struct culm_merging *m, struct culm_error *error) {
     struct culm_package_round round;
+    struct culm_package_sums sums;
     struct culm_error none = {0};
     enum culm_status status = CULM_OK;
     if (!m->options.resume) {
         return CULM_OK;
     }
     if (culm_package_open(m->options.dir, &round, &none) == CULM_OK) {
-        m->have = round.number;
+        m->have = m->counts = round.number;
         m->have_measured = round.query_count > 0 && round.query[0].merged >= 0;
-        status = same_models(m, &round, error);
+        if (!(status = same_models(m, &round, error)) &&
+            !(status = culm_package_sum(&round, &sums, error))) {
+            m->have_saves = sums.total_bytes - sums.distinct_bytes;
+        }
         culm_package_round_release(&round);
     }
     if (status != CULM_OK) {

@@ -27,10 +27,12 @@ struct culm_merging {
     struct culm_answer **wanted;     /* [queries][frames that are checked] */
     bool *may;                       /* [models] */
     int64_t have;                    /* the round of the package that a resumed run found; -1 */
+    int64_t have_saves;              /* bytes */
     bool have_measured;              /* that round is the last one of a run that ended */
     bool other_frames;               /* than those that the package was merged by so far */
     int64_t after;                   /* the round from which on rounds are of these frames */
-    int64_t shipped;                 /* the last round */
+    int64_t counts;                  /* the round of the package that counts; -1: none yet */
+    bool apart; /* the search has come to other rounds than those that it found: with other time */
     volatile sig_atomic_t stopped;
 };
 
@@ -62,16 +64,23 @@ void culm_merging_tell_step(void *ctx, int64_t step, int64_t steps, double loss)
 
 /* merge_rounds.c */
 
-struct culm_merging_published {
-    uint64_t written;              /* bytes */
-    struct culm_package_sums sums; /* of the round: what is told of it */
-};
-/* Everything as it is now. `measured`: with what was measured at the end; NULL: not yet. A resumed run
- * leaves rounds alone that it finds. */
-enum culm_status culm_merging_publish(struct culm_merging *m, int64_t number,
-                                      const struct culm_merging_measured *measured,
-                                      struct culm_merging_published *ret_published,
+/* Everything as it is now, as a round that the caller releases, also after a failure. `measured`: with what was measured at the
+ * end; NULL: not yet. */
+enum culm_status culm_merging_round(const struct culm_merging *m, int64_t number,
+                                    const struct culm_merging_measured *measured,
+                                    struct culm_package_round *round, struct culm_error *error);
+/* Writes the tensors of such a round, but for those that are there as they should be. ret_bytes: what was written. */
+enum culm_status culm_merging_put(const struct culm_merging *m,
+                                  const struct culm_package_round *round, uint64_t *ret_bytes,
+                                  struct culm_error *error);
+/* The same, and it is the round that counts from then on. */
+enum culm_status culm_merging_publish(struct culm_merging *m,
+                                      const struct culm_package_round *round, uint64_t *ret_bytes,
                                       struct culm_error *error);
+/* Round 0, the originals, which a resumed run finds. */
+enum culm_status culm_merging_begin_rounds(struct culm_merging *m, struct culm_error *error);
+/* The number in the package of the search's next round. */
+int64_t culm_merging_number(const struct culm_merging *m, int32_t round);
 /* Of culm_search_ops. */
 enum culm_status culm_merging_ship(void *ctx, int32_t round, struct culm_error *error);
 enum culm_status culm_merging_keep(void *ctx, const void *data, size_t len,

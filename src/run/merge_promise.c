@@ -1,6 +1,7 @@
 /* The end of a merge: what was promised, on frames that it has not seen. */
 #include "run/merge_internal.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,6 +109,53 @@ static enum culm_status keep_promise(struct culm_merging *m, struct culm_merging
     return status;
 }
 
+/* The package is as good as it was, or better, when a resumed run found it: that stays, and is what is told. */
+static enum culm_status stay(struct culm_merging *m, struct culm_merging_measured *to,
+                             struct culm_package_sums *sums, struct culm_error *error) {
+    struct culm_package_round round;
+    char text[256];
+    enum culm_status status = culm_package_open_round(m->options.dir, m->have, &round, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    snprintf(text, sizeof text,
+             "round %" PRId64 " stays: it saves %" PRId64
+             " bytes, and what was found this time no more, %" PRId64,
+             m->have, m->have_saves, sums->total_bytes - sums->distinct_bytes);
+    culm_merging_warn(m, text);
+    for (size_t q = 0; q < m->workload.query_count; q++) {
+        const int32_t there = culm_package_query_find(&round, m->workload.queries[q].name);
+        to->original[q] = round.query[there].original;
+        to->merged[q] = round.query[there].merged;
+        to->agreed[q] = round.query[there].agreement;
+    }
+    status = culm_package_sum(&round, sums, error);
+    culm_package_round_release(&round);
+    return status;
+}
+
+/* The last round, with what was measured; a finished package that was resumed may have it, or a better one. */
+static enum culm_status ship_last(struct culm_merging *m, struct culm_merging_measured *to,
+                                  struct culm_package_sums *ret_sums, struct culm_error *error) {
+    const bool finished = m->have_measured && m->counts == m->have && m->have > m->after;
+    const int64_t next = (m->counts > m->after ? m->counts : m->after) + 1;
+    struct culm_package_round made;
+    uint64_t bytes;
+    enum culm_status status = culm_merging_round(m, finished ? m->have : next, to, &made, error);
+    if (status == CULM_OK && !(status = culm_package_sum(&made, ret_sums, error))) {
+        if (finished && culm_package_holds(NULL, m->options.dir, &made)) {
+            status = culm_merging_put(m, &made, &bytes, error);
+        } else if (finished && ret_sums->total_bytes - ret_sums->distinct_bytes <= m->have_saves) {
+            status = stay(m, to, ret_sums, error);
+        } else {
+            made.number = next;
+            status = culm_merging_publish(m, &made, &bytes, error);
+        }
+    }
+    culm_package_round_release(&made);
+    return status;
+}
+
 enum culm_status culm_merging_finish(struct culm_merging *m, struct culm_error *error) {
     size_t count = m->workload.query_count;
     struct culm_merging_measured to = {.original = calloc(count + 1, sizeof *to.original),
@@ -117,16 +165,9 @@ enum culm_status culm_merging_finish(struct culm_merging *m, struct culm_error *
     enum culm_status status = to.original && to.merged && to.agreed && to.wanted
                                   ? keep_promise(m, &to, error)
                                   : culm_merging_no_memory(error);
-    struct culm_merging_published made;
-    int64_t number = m->shipped + 1;
-    if (number <= m->have && !m->have_measured) { /* fewer rounds than before it was stopped */
-        number = m->have + 1;
-    }
-    if (status == CULM_OK) {
-        status = culm_merging_publish(m, number, &to, &made, error);
-    }
-    if (status == CULM_OK) {
-        const int64_t total = made.sums.total_bytes, saved = total - made.sums.distinct_bytes;
+    struct culm_package_sums sums;
+    if (status == CULM_OK && !(status = ship_last(m, &to, &sums, error))) {
+        const int64_t total = sums.total_bytes, saved = total - sums.distinct_bytes;
         json_t *queries = json_array();
         for (size_t q = 0; q < count; q++) {
             json_array_append_new(queries,
@@ -140,7 +181,7 @@ enum culm_status culm_merging_finish(struct culm_merging *m, struct culm_error *
             json_pack("{s:I, s:I, s:f, s:I, s:I, s:f, s:o}", "bytes", (json_int_t)total,
                       "distinct_bytes", (json_int_t)(total - saved), "saved",
                       total > 0 ? (double)saved / (double)total : 0.0, "possible_bytes",
-                      (json_int_t)m->share.match.saved_bytes, "round", (json_int_t)m->shipped,
+                      (json_int_t)m->share.match.saved_bytes, "round", (json_int_t)m->counts,
                       "cpu_s", culm_merging_cpu_s(), "queries", queries));
     }
     for (size_t q = 0; q < count && to.wanted; q++) {

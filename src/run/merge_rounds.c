@@ -24,22 +24,16 @@ static int32_t layer_of(const struct culm_merge_model *model, int32_t param) {
     return -1;
 }
 
-static enum culm_status put_param(struct culm_merging *m, struct culm_package_round *round,
+static enum culm_status add_param(const struct culm_merging *m, struct culm_package_round *round,
                                   struct culm_package_query *query, int32_t k, int32_t param,
-                                  uint64_t *written, struct culm_error *error) {
+                                  struct culm_error *error) {
     const struct culm_merge_model *model = m->models[k];
     struct culm_package_tensor now = tensor_of(model, param), was = now;
-    uint64_t bytes[2];
     enum culm_status status;
     if ((status = culm_package_digest(&now, model->value[param], error)) ||
-        (status = culm_package_digest(&was, model->original[param], error)) ||
-        (status = culm_package_put(NULL, m->options.dir, &was, model->original[param], &bytes[0],
-                                   error)) ||
-        (status =
-             culm_package_put(NULL, m->options.dir, &now, model->value[param], &bytes[1], error))) {
+        (status = culm_package_digest(&was, model->original[param], error))) {
         return status;
     }
-    *written += bytes[0] + bytes[1];
     int32_t tensor = culm_package_add_tensor(round, &now);
     int32_t original = tensor < 0 ? -1 : culm_package_add_tensor(round, &was);
     return original < 0 ? culm_merging_no_memory(error)
@@ -47,21 +41,18 @@ static enum culm_status put_param(struct culm_merging *m, struct culm_package_ro
                                                  original, layer_of(model, param), error);
 }
 
-enum culm_status culm_merging_publish(struct culm_merging *m, int64_t number,
-                                      const struct culm_merging_measured *measured,
-                                      struct culm_merging_published *ret_published,
-                                      struct culm_error *error) {
-    struct culm_package_round round = {.number = number};
+enum culm_status culm_merging_round(const struct culm_merging *m, int64_t number,
+                                    const struct culm_merging_measured *measured,
+                                    struct culm_package_round *round, struct culm_error *error) {
     enum culm_status status = CULM_OK;
-    *ret_published = (struct culm_merging_published){0};
+    *round = (struct culm_package_round){.number = number};
     for (size_t q = 0; q < m->workload.query_count && status == CULM_OK; q++) {
         const struct culm_query_config *config = &m->workload.queries[q];
         int32_t k = m->in.model_of[q];
         struct culm_package_query *query = culm_package_add_query(
-            &round, config->name, config->model, config->weights, m->in.identity[k]);
+            round, config->name, config->model, config->weights, m->in.identity[k]);
         if (!query) {
-            status = culm_merging_no_memory(error);
-            break;
+            return culm_merging_no_memory(error);
         }
         query->target = config->target;
         query->names = config->names ? strdup(config->names) : NULL;
@@ -72,32 +63,98 @@ enum culm_status culm_merging_publish(struct culm_merging *m, int64_t number,
         query->merged = measured ? measured->merged[q] : -1;
         query->agreement = measured ? measured->agreed[q] : -1;
         for (int32_t p = 0; p < m->models[k]->param_count && status == CULM_OK; p++) {
-            status = put_param(m, &round, query, k, p, &ret_published->written, error);
+            status = add_param(m, round, query, k, p, error);
         }
     }
-    if (status == CULM_OK && number > m->have) {
-        status = culm_package_publish(NULL, m->options.dir, &round, error);
-    }
-    if (status == CULM_OK) {
-        status = culm_package_sum(&round, &ret_published->sums, error);
-    }
-    m->shipped = number;
-    culm_package_round_release(&round);
     return status;
+}
+
+enum culm_status culm_merging_put(const struct culm_merging *m,
+                                  const struct culm_package_round *round, uint64_t *ret_bytes,
+                                  struct culm_error *error) {
+    enum culm_status status = CULM_OK;
+    uint64_t sum = 0, bytes = 0;
+    for (int32_t q = 0; q < round->query_count; q++) {
+        const struct culm_package_query *query = &round->query[q];
+        const struct culm_merge_model *model = m->models[m->in.model_of[q]];
+        for (int32_t p = 0; p < query->param_count; p++) {
+            const struct culm_package_param *param = &query->param[p];
+            if ((status = culm_package_put(NULL, m->options.dir, &round->tensor[param->original],
+                                           model->original[p], &bytes, error))) {
+                return status;
+            }
+            sum += bytes;
+            if ((status = culm_package_put(NULL, m->options.dir, &round->tensor[param->tensor],
+                                           model->value[p], &bytes, error))) {
+                return status;
+            }
+            sum += bytes;
+        }
+    }
+    *ret_bytes = sum;
+    return CULM_OK;
+}
+
+enum culm_status culm_merging_publish(struct culm_merging *m,
+                                      const struct culm_package_round *round, uint64_t *ret_bytes,
+                                      struct culm_error *error) {
+    enum culm_status status = culm_merging_put(m, round, ret_bytes, error);
+    if (status == CULM_OK && !(status = culm_package_publish(NULL, m->options.dir, round, error))) {
+        m->counts = round->number;
+    }
+    return status;
+}
+
+enum culm_status culm_merging_begin_rounds(struct culm_merging *m, struct culm_error *error) {
+    struct culm_package_round originals;
+    uint64_t bytes;
+    enum culm_status status = culm_merging_round(m, 0, NULL, &originals, error);
+    if (status == CULM_OK && m->have < 0) {
+        status = culm_merging_publish(m, &originals, &bytes, error);
+    } else if (status == CULM_OK) {
+        status = culm_merging_put(m, &originals, &bytes, error);
+    }
+    culm_package_round_release(&originals);
+    return status;
+}
+
+/* --- what ships --- */
+
+int64_t culm_merging_number(const struct culm_merging *m, int32_t round) {
+    return m->apart ? m->counts + 1 : m->after + round;
+}
+
+/* Whether what is made now stays away: the round that a resumed run found, and which counts, saves as much. */
+static bool saves_no_more(const struct culm_merging *m, const struct culm_package_sums *sums) {
+    return m->apart && m->counts == m->have &&
+           sums->total_bytes - sums->distinct_bytes <= m->have_saves;
 }
 
 enum culm_status culm_merging_ship(void *ctx, int32_t round, struct culm_error *error) {
     struct culm_merging *m = ctx;
-    struct culm_merging_published made;
-    enum culm_status status = culm_merging_publish(m, m->after + round, NULL, &made, error);
-    if (status == CULM_OK) {
-        culm_merging_event(
-            m, "merged",
-            json_pack("{s:I, s:o, s:I, s:I, s:f}", "round", (json_int_t)(m->after + round),
-                      "queries", culm_merging_sharing(m, &m->share), "saved_bytes",
-                      (json_int_t)(made.sums.total_bytes - made.sums.distinct_bytes),
-                      "changed_bytes", (json_int_t)made.written, "cpu_s", culm_merging_cpu_s()));
+    struct culm_package_round made;
+    struct culm_package_sums sums;
+    uint64_t bytes = 0;
+    enum culm_status status =
+        culm_merging_round(m, culm_merging_number(m, round), NULL, &made, error);
+    status = status ? status : culm_package_sum(&made, &sums, error);
+    const bool found = made.number <= m->have;
+    const bool same = status == CULM_OK && found && culm_package_holds(NULL, m->options.dir, &made);
+    if (found && !same) {
+        m->apart = true;
+        made.number = culm_merging_number(m, round);
     }
+    if (status == CULM_OK && !saves_no_more(m, &sums) &&
+        !(status = same ? culm_merging_put(m, &made, &bytes, error)
+                        : culm_merging_publish(m, &made, &bytes, error))) {
+        culm_merging_event(m, "merged",
+                           json_pack("{s:I, s:o, s:I, s:I, s:f}", "round", (json_int_t)made.number,
+                                     "queries", culm_merging_sharing(m, &m->share), "saved_bytes",
+                                     (json_int_t)(sums.total_bytes - sums.distinct_bytes),
+                                     "changed_bytes", (json_int_t)bytes, "cpu_s",
+                                     culm_merging_cpu_s()));
+    }
+    culm_package_round_release(&made);
     return status;
 }
 

@@ -345,6 +345,62 @@ def late(bench):
 cases.add("resumed with no time left, it ends with a round that was measured", late)
 
 
+def current(bench, package):
+    with open(bench.path(package, "current"), encoding="utf-8") as file:
+        return int(file.read().split()[0])
+
+
+def saves(bench, package, number):
+    with open(bench.path(package, "rounds", f"{number}.json"), encoding="utf-8") as file:
+        now = json.load(file)
+    return now["total_bytes"] - now["distinct_bytes"]
+
+
+def told_at_the_end(ended):
+    return {key: value for key, value in ended.one("done").items() if key not in ("t_ms", "cpu_s")}
+
+
+def finished(bench, method):
+    """A finished package, resumed: with the same time the same is told again; with less, that it stays as it is."""
+    path = workload(bench, method=method, lr=0.003, minutes=1000)
+    first = merge(bench, path, "package")
+    before = files(bench.path("package"))
+    check(first.one("done")["saved"] > 0, "nothing was merged")
+    again = merge(bench, path, "package", "--resume")
+    equal([event["round"] for event in again.all("merged")], [event["round"] for event in first.all("merged")], "rounds told again")
+    equal(again.all("warning"), [], "warnings")
+    late = merge(bench, path, "package", "--resume", "--set", "merge.minutes=0.000001")
+    equal(late.all("merged"), [], "rounds that do not count")
+    check(any(f"round {current(bench, 'package')} stays" in event["message"] for event in late.all("warning")), f"warnings: {late.all('warning')}")
+    for ended in (again, late):
+        equal(told_at_the_end(ended), told_at_the_end(first), "what is told at the end")
+    equal(files(bench.path("package")), before, "the package")
+
+
+for way in ("culm", "gemel-fixed"):
+    cases.add(f"{way}: finished, resumed with as much time and with less", finished, way)
+
+
+def more_time(bench, method):
+    """A package that was finished with nothing merged, resumed with more time: what it finds are further rounds, each told as it is."""
+    path = workload(bench, method=method, lr=0.003, minutes=0.000001)
+    first = merge(bench, path, "package")
+    equal((first.all("merged"), first.one("done")["saved"]), ([], 0), "what is merged without time")
+    ended = merge(bench, path, "package", "--resume", "--set", "merge.minutes=1000")
+    told = [event["round"] for event in ended.all("merged")]
+    check(told, "nothing was merged")
+    equal(told, list(range(first.one("done")["round"] + 1, current(bench, "package"))), "rounds told")
+    equal([saves(bench, "package", number) for number in told], [event["saved_bytes"] for event in ended.all("merged")], "bytes saved by each")
+    known = set(told) | {1, told[-1] + 1}  # the first attempts may come to the round that is there
+    check(all(event["round"] in known for event in ended.all("try")), f"attempts: {ended.all('try')}")
+    done = ended.one("done")
+    equal((done["round"], done["bytes"] - done["distinct_bytes"]), (current(bench, "package"), saves(bench, "package", done["round"])), "the end")
+
+
+for way in ("culm", "gemel-fixed"):
+    cases.add(f"{way}: finished, resumed with more time", more_time, way)
+
+
 def little_time(bench):
     """The limit on processor time is over before the first attempt: nothing is tried, and what is said at the end is true."""
     ended = merge(bench, workload(bench, method="gemel", cpu_minutes=0.000001), "package")

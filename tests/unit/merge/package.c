@@ -106,6 +106,12 @@ static void test_rounds(void **state) {
     assert_int_equal(culm_package_shared_bytes(&round, 0), 24);
     assert_true(round.query[0].weights == NULL && round.query[0].merged == 0.97);
     assert_string_equal(round.query[1].weights, "b");
+    assert_true(culm_package_holds(NULL, dir, &round));
+    round.query[0].merged = 0.96; /* something else under that number */
+    assert_false(culm_package_holds(NULL, dir, &round));
+    round.query[0].merged = 0.97;
+    round.number = 2; /* which is not there */
+    assert_false(culm_package_holds(NULL, dir, &round));
     culm_package_round_release(&round);
     assert_int_equal(culm_package_open_round(dir, 0, &round, &error), CULM_OK);
     assert_int_equal(culm_package_shared_bytes(&round, 0), 0);
