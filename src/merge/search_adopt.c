@@ -20,7 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRSTS 4 /* models of a group, at most, that are tried as the first */
+#define FIRSTS 4         /* models of a group, at most, that are tried as the first */
+#define OTHERS_PART 0.25 /* of the time that its group has left, for all but the first of these */
 
 struct adopting {
     struct culm_search *s;
@@ -320,11 +321,13 @@ static bool is_well_checked(const struct adopting *a) {
 }
 
 /* Nobody could do with what the first one has as it is: of some more, that with which the others keep most is the first
- * from now on. It ends with one with which something ships. */
+ * from now on. It ends with one with which something ships, and does not take the time that training needs. */
 static enum culm_status choose_first(struct adopting *a, int32_t first, struct culm_error *error) {
     const size_t bytes = (size_t)a->s->count * sizeof *a->rank;
     int32_t *best = malloc(bytes + 1), tried = 1;
     double most = *a->kept;
+    const double until = a->s->until, spent = a->s->ops->spent(a->s->ctx);
+    a->s->until = spent + OTHERS_PART * (search_until(a->s) - spent);
     enum culm_status status = best ? CULM_OK : search_no_memory(error);
     if (best) {
         memcpy(best, a->rank, bytes);
@@ -346,6 +349,7 @@ static enum culm_status choose_first(struct adopting *a, int32_t first, struct c
     if (best) {
         memcpy(a->rank, best, bytes);
     }
+    a->s->until = until;
     free(best);
     return status;
 }

@@ -68,9 +68,11 @@ void search_revert_alone(const struct culm_search *s) {
 
 bool search_stopped(const struct culm_search *s) { return s->ops->stop(s->ctx); }
 
-bool search_late(const struct culm_search *s) {
-    return s->ops->spent(s->ctx) >= (s->until > 0 && s->until < 1 ? s->until : 1);
+double search_until(const struct culm_search *s) {
+    return s->until > 0 && s->until < 1 ? s->until : 1;
 }
+
+bool search_late(const struct culm_search *s) { return s->ops->spent(s->ctx) >= search_until(s); }
 
 enum culm_status search_stop(struct culm_error *error) {
     return culm_error_set(error, CULM_ERR_STOPPED, "stopped; --resume goes on");

@@ -45,7 +45,8 @@ double search_enough(const struct culm_search_query *query);
 enum culm_status search_check(struct culm_search *s, double *ret_least, struct culm_error *error);
 /* The same of one model's queries, whether it shares or not. */
 enum culm_status search_check_model(struct culm_search *s, int32_t model, struct culm_error *error);
-/* Whether no new attempt begins. */
+/* The share of the time after which nothing begins; whether that is over. */
+double search_until(const struct culm_search *s);
 bool search_late(const struct culm_search *s);
 /* Ships everything as it is; of a group, the whole is left behind. */
 enum culm_status search_ship(struct culm_search *s, struct search_state *shipped,

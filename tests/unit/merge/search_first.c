@@ -26,7 +26,8 @@ static void make_poor(struct net *net, int k) {
 }
 
 /* What was tried first, and how well it did. */
-static int tries, checks;
+static int tries, checks, untrained;  /* attempts before the first step of training */
+static double each;                   /* share of the time that an attempt takes */
 static int32_t pairs[MODELS][MODELS]; /* of what was trained: attempts with both */
 static bool shares[TRIES + 1][MODELS];
 static double accuracy[TRIES];
@@ -63,6 +64,31 @@ static void search(struct world *w, double target, int64_t steps) {
     w->search.ops = &heard;
     w->config.steps = steps;
     assert_int_equal(culm_search(&w->search, NULL), CULM_OK);
+}
+
+static void hear_step(void *ctx, int64_t step, int64_t steps, double loss) {
+    on_step(ctx, step, steps, loss);
+    untrained = untrained ? untrained : tries - 1;
+}
+
+static double hear_spent(void *ctx) { return on_spent(ctx) + each * tries; }
+
+static bool hear_stop(void *ctx) { return on_stop(ctx) || untrained > 0; }
+
+/* Nobody meets its target. Ends with the first step of training. `checked`: frames of the last model that are. */
+static void search_untrained(struct world *w, int64_t checked) {
+    struct culm_search_ops heard = ops;
+    heard.attempt = hear_attempt;
+    heard.check = hear_check;
+    heard.step = hear_step;
+    heard.spent = hear_spent;
+    heard.stop = hear_stop;
+    tries = checks = untrained = 0;
+    world_init(w, CULM_MERGE_CULM, 1.01, 1);
+    w->search.ops = &heard;
+    w->config.steps = 40;
+    w->query[MODELS - 1].check.count = checked;
+    assert_int_equal(culm_search(&w->search, NULL), CULM_ERR_STOPPED);
 }
 
 static bool keeps(const struct world *w, int32_t k) {
@@ -110,6 +136,36 @@ static void test_best_is_first(void **state) {
     world_release(&w);
 }
 
+/* Where time ends for others while the third is tried, what is trained is on top of the better of the first two. */
+static void test_others_have_a_part_of_the_time(void **state) {
+    (void)state;
+    struct world w;
+    each = 0.08;
+    search_untrained(&w, SAMPLES);
+    assert_int_equal(untrained, 5);
+    assert_true(accuracy[2] + accuracy[3] > accuracy[0] + accuracy[1]); /* on top of the second */
+    assert_true(shares[untrained][1]);
+    world_release(&w);
+    each = 0.05; /* enough for all */
+    search_untrained(&w, SAMPLES);
+    assert_int_equal(untrained, TRIES);
+    world_release(&w);
+}
+
+/* Checks of few frames do not tell who is best: the first one it is. */
+static void test_few_frames(void **state) {
+    (void)state;
+    struct world w;
+    each = 0;
+    search_untrained(&w, 29);
+    assert_int_equal(untrained, MODELS - 1);
+    assert_true(shares[0][0] && shares[1][0] && shares[untrained][0]);
+    world_release(&w);
+    search_untrained(&w, 30);
+    assert_int_equal(untrained, TRIES);
+    world_release(&w);
+}
+
 static void test_stopped_anywhere(void **state) {
     (void)state;
     assert_in_range(world_stop_anywhere(CULM_MERGE_CULM, 0.95, false, 40), 3, 20);
@@ -119,6 +175,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_who_is_of_no_use_builds_on_another),
         cmocka_unit_test(test_best_is_first),
+        cmocka_unit_test(test_others_have_a_part_of_the_time),
+        cmocka_unit_test(test_few_frames),
         cmocka_unit_test(test_stopped_anywhere),
     };
     return cmocka_run_group_tests_name("merge/search_first", tests, NULL, NULL);
