@@ -6,6 +6,7 @@ import math
 import os
 import re
 import signal
+import stat
 import struct
 
 from harness import Cases, changed, check, check_memory, check_whole, equal, fault, hold, make_text, read_events, tiny_config, wait_until
@@ -466,8 +467,23 @@ def bench_step(bench):
         check(f"{option}: '{wrong}'" in ended.err and f"allowed: {allowed}" in ended.err, f"message {ended.err!r}")
 
 
+def no_place(bench):
+    """An output that is no place for a file is refused before anything is looked at, written or computed: there is no such run, and what is
+    written beside the output would have too long a name."""
+    pipe = bench.path("place", "p" * 250)
+    os.mkdir(bench.path("place"))
+    os.mkfifo(pipe)
+    for words in (("report", "missing", "--html"), ("gnn", "predict", "missing", "--out"), ("gnn", "bundle", "--out")):
+        ended = bench.run(*words, pipe)
+        equal((ended.code, ended.out, ended.err.count("\n")), (3, "", 1), f"exit code, output and lines of {words}")
+        check("is not a plain file" in ended.err, f"{words}: {ended.err!r}")
+        equal(sorted(os.listdir(bench.path("place"))), [os.path.basename(pipe)], f"what there is after {words}")
+        check(stat.S_ISFIFO(os.stat(pipe).st_mode), f"{words} took the pipe's place")
+
+
 for name, function in (("dry run", dry_run), ("--out defaults to runs/<config name>", default_out), ("--set wins", set_wins),
                        ("output for people", for_people), ("ckpt diff", diff), ("help and version", helps),
-                       ("model list and show", models), ("bench step", bench_step)):
+                       ("model list and show", models), ("bench step", bench_step),
+                       ("no place for an output", no_place)):
     cases.add(name, function)
 cases.run()
