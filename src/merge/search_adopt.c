@@ -1,13 +1,13 @@
 /*
  * Layers taken over: one model keeps all its numbers, and the others, each for itself, build on them.
  *
- * The model that says most comes first or, where nobody could build on it without training, that with which the others keep
- * most. Every other takes over the weights of the layers that it has in
- * common with those before it, and the batch norms behind these, so that it computes what they compute;
- * residual branches that they do not have are silent. What is its own, its heads above all, is solved for
- * (fit.h), from what it reads now to what its original makes. Where that does not meet its targets, it is
- * trained, alone (search_alone.h). Models to which the first is of no use do the same among themselves. So
- * no model waits for another, and none loses anything by those that come after it.
+ * The first is the model with the most outputs. If none of the others meets its targets on top of it without training, a few
+ * more models are tried as the first, and the one on which the others keep most of their accuracy takes its place. Every other
+ * takes over the weights of the layers that it has in common with those before it, and the batch norms behind these, so that it
+ * computes what they compute; residual branches that they do not have are silent. What is its own, its heads above all, is solved
+ * for (fit.h), from what it reads now to what its original makes. Where that does not meet its targets, it is trained, alone
+ * (search_alone.h). Models that could not build on the first do the same among themselves. So no model waits for another, and
+ * none loses anything by those that come after it.
  */
 #include "merge/residual.h"
 #include "merge/search_alone.h"

@@ -1,5 +1,5 @@
 /* Labels of a feed whose frames cannot be counted: more lines than there may be are refused. It is linked with a right.c
- * that stops at 1,000 in place of ten millions. */
+ * that stops at 1,000 in place of ten million. */
 #include "run/right.h"
 
 #include <setjmp.h>
