@@ -2,51 +2,72 @@
 #include "report/page_runs.h"
 
 #include "base/file.h"
+#include "base/grow.h"
 #include "base/sha256.h"
 #include "report/chart.h"
 #include "report/merge.h"
+#include "report/sink.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { RUNS_MAX = 50 };
 #define ROUND_BYTES_MAX ((size_t)256 << 20)
+#define END_BYTES                                                                                  \
+    ((size_t)256                                                                                   \
+     << 10) /* of a log, at its beginning and at its end: `start` and `done` are shorter */
+
+/* Rounds that runs name, each digested once. */
+struct rounds {
+    const char *dir; /* of the package */
+    struct round {
+        int64_t number;
+        char digest[CULM_SHA256_HEX]; /* "": there is none */
+    } * round;
+    int32_t count, capacity;
+};
 
 /* What a run's events say. */
 struct edge_run {
-    const char *dir; /* of the package */
-    int64_t round;   /* of it, that the run had last; -1: it had none of its rounds */
-    json_t *done;    /* NULL: it has not ended */
+    int64_t round; /* of the package, that the run had last; -1: it had none of its rounds */
+    json_t *done;  /* NULL: it has not ended */
 };
 
-/* Whether the package's round has that digest. */
-static bool is_round(const char *dir, int64_t round, const char *digest) {
-    char path[CULM_PATH_MAX], own[CULM_SHA256_HEX], *text = NULL;
+static const char *digest_of(struct rounds *rounds, int64_t number) {
+    char path[CULM_PATH_MAX], *text = NULL;
     size_t len;
-    bool same = culm_path_format(path, NULL, "%s/rounds/%" PRId64 ".json", dir, round) == CULM_OK &&
-                culm_file_read(NULL, path, ROUND_BYTES_MAX, &text, &len, NULL) == CULM_OK &&
-                culm_sha256_of(text, len, own) == CULM_OK && strcmp(own, digest) == 0;
+    for (int32_t i = 0; i < rounds->count; i++) {
+        if (rounds->round[i].number == number) {
+            return rounds->round[i].digest;
+        }
+    }
+    if (!CULM_GROW(rounds->round, rounds->capacity, rounds->count + 1)) {
+        return "";
+    }
+    struct round *round = &rounds->round[rounds->count++];
+    *round = (struct round){.number = number};
+    if (culm_path_format(path, NULL, "%s/rounds/%" PRId64 ".json", rounds->dir, number) !=
+            CULM_OK ||
+        !culm_file_is_regular(path) ||
+        culm_file_read(NULL, path, ROUND_BYTES_MAX, &text, &len, NULL) != CULM_OK ||
+        culm_sha256_of(text, len, round->digest) != CULM_OK) {
+        round->digest[0] = '\0';
+    }
     free(text);
-    return same;
+    return round->digest;
 }
 
-static enum culm_status each(void *context, const json_t *event, struct culm_error *error) {
-    struct edge_run *run = context;
-    const char *kind = culm_event_text(event, "event", "");
+/* The package's round that an event names; -1: none. */
+static int64_t round_of(struct rounds *rounds, const json_t *event) {
     const json_t *package = json_object_get(event, "package");
     const char *digest = culm_event_text(package, "digest", "");
     const int64_t round = culm_event_int(event, "round", -1);
-    (void)error;
-    if (json_is_object(package) && round >= 0 && is_round(run->dir, round, digest)) {
-        run->round = round;
-    }
-    if (strcmp(kind, "start") == 0 || strcmp(kind, "done") == 0) {
-        json_decref(run->done);
-        run->done = *kind == 'd' ? json_deep_copy(event) : NULL;
-    }
-    return CULM_OK;
+    return *digest && round >= 0 && strcmp(digest_of(rounds, round), digest) == 0 ? round : -1;
 }
 
 static void cell(struct culm_buf *out, const char *text) {
@@ -84,51 +105,122 @@ static void write_run(struct culm_buf *out, const char *name, const struct edge_
                     culm_event_real(run->done, "limit_bytes", 0) / 1e6);
 }
 
-/* Those of other jobs are known by their first events. */
-static bool is_edge(const char *dir) {
-    const struct culm_summary_job *const jobs[] = {&culm_summary_edge, NULL};
-    const struct culm_summary_job *job;
-    return culm_summary_job_of(dir, jobs, &job, NULL) == CULM_OK;
+/* --- logs: a run's first event says what it is, the last what came of it; what is between may be long --- */
+
+/* What stands at `from`, up to `room` bytes of it; -1: it cannot be read. */
+static ssize_t read_at(int fd, char *to, size_t room, off_t from) {
+    size_t done = 0;
+    ssize_t got = 1;
+    while (done < room && (got = pread(fd, to + done, room - done, from + (off_t)done)) > 0) {
+        done += (size_t)got;
+    }
+    return got < 0 ? -1 : (ssize_t)done;
 }
 
-static bool look(struct culm_buf *out, const char *dir, const char *path, const char *name,
-                 bool first) {
-    char log[CULM_PATH_MAX];
-    struct edge_run run = {.dir = dir, .round = -1};
-    bool shown = culm_path_format(log, NULL, "%s/events.jsonl", path) == CULM_OK &&
-                 culm_file_is_regular(log) && is_edge(path) &&
-                 culm_events_read(log, each, &run, NULL) == CULM_OK && run.round >= 0;
-    if (shown) {
-        culm_buf_printf(out, "%s",
-                        first ? "<h2>Runs at the edge</h2>\n<table>\n<tr><th>run</th><th "
-                                "class=\"n\">round</th><th class=\"n\">frames</th><th "
-                                "class=\"n\">in time</th><th class=\"n\">accuracy</th><th "
-                                "class=\"n\">memory</th></tr>\n"
-                              : "");
-        write_run(out, name, &run);
+/* NULL: it is no event, or not of that kind. */
+static json_t *event_of(const char *line, size_t len, const char *kind) {
+    json_t *event = json_loadb(line, len, JSON_REJECT_DUPLICATES, NULL);
+    if (strcmp(culm_event_text(event, "event", ""), kind) != 0) {
+        json_decref(event);
+        event = NULL;
     }
-    json_decref(run.done);
+    return event;
+}
+
+/* Lines from the last one back, until one says which round it had: that is the last, if it has ended. */
+static void read_back(struct edge_run *run, struct rounds *rounds, const char *text, size_t len) {
+    while (len > 0 && !json_object_get(run->done, "package")) {
+        const char *before = len > 1 ? memrchr(text, '\n', len - 1) : NULL;
+        const char *line = before ? before + 1 : text;
+        size_t bytes = len - (size_t)(line - text);
+        json_t *event = NULL;
+        if (!run->done && memmem(line, bytes, "\"done\"", 6)) {
+            run->done = event = json_incref(event_of(line, bytes, "done"));
+        }
+        if (!event && memmem(line, bytes, "\"round\"", 7)) {
+            event = event_of(line, bytes, "round");
+        }
+        int64_t round = event ? round_of(rounds, event) : -1;
+        json_decref(event);
+        if (round >= 0) {
+            run->round = round;
+            return;
+        }
+        len = (size_t)(line - text);
+    }
+}
+
+/* Whether it is the log of a run at the edge. */
+static bool read_log(struct edge_run *run, struct rounds *rounds, int fd, off_t size, char *text) {
+    ssize_t len = read_at(fd, text, END_BYTES, 0);
+    const char *end = len > 0 ? memchr(text, '\n', (size_t)len) : NULL;
+    json_t *start = end ? event_of(text, (size_t)(end - text), "start") : NULL;
+    bool edge = strcmp(culm_event_text(start, "job", ""), culm_summary_edge.name) == 0;
+    int64_t began = edge ? round_of(rounds, start) : -1;
+    json_decref(start);
+    if (!edge) {
+        return false;
+    }
+    off_t from = size > (off_t)END_BYTES ? size - (off_t)END_BYTES : 0;
+    len = from > 0 ? read_at(fd, text, END_BYTES, from) : len;
+    if (len > 0) {
+        read_back(run, rounds, text, (size_t)len);
+    }
+    run->round = run->round >= 0 ? run->round : began;
+    return true;
+}
+
+/* Whether what stands there is the log of such a run, which had a round of the package. What is no plain
+ * file, a pipe, say, is left alone: nobody may ever write to it. */
+static bool look(struct edge_run *run, struct rounds *rounds, const char *path, char *text) {
+    char log[CULM_PATH_MAX];
+    struct stat of;
+    if (culm_path_format(log, NULL, "%s/events.jsonl", path) != CULM_OK) {
+        return false;
+    }
+    int fd = open(log, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    bool shown = fd >= 0 && fstat(fd, &of) == 0 && S_ISREG(of.st_mode) &&
+                 read_log(run, rounds, fd, of.st_size, text) && run->round >= 0;
+    if (fd >= 0) {
+        close(fd);
+    }
     return shown;
 }
 
 void culm_page_runs_write(struct culm_buf *out, const char *dir) {
     char own[PATH_MAX], path[CULM_PATH_MAX];
     struct culm_names names = {0};
+    struct rounds rounds = {.dir = dir};
     int shown = 0;
     char *slash = realpath(dir, own) ? strrchr(own, '/') : NULL;
-    if (!slash || slash == own) {
+    char *text = slash && slash != own ? malloc(END_BYTES) : NULL;
+    if (!text) {
         return;
     }
     *slash = '\0';
     if (culm_dir_list(own, &names, NULL) != CULM_OK) {
+        free(text);
         return;
     }
-    for (size_t i = 0; i < names.count && shown < RUNS_MAX; i++) {
+    for (size_t i = 0; i < names.count && shown <= RUNS_MAX; i++) {
+        struct edge_run run = {.round = -1};
         if (culm_path_format(path, NULL, "%s/%s", own, names.name[i]) == CULM_OK &&
-            culm_file_is_directory(path)) {
-            shown += look(out, dir, path, names.name[i], shown == 0);
+            culm_file_is_directory(path) && look(&run, &rounds, path, text)) {
+            culm_buf_printf(out, "%s",
+                            shown == 0 ? "<h2>Runs at the edge</h2>\n<table>\n<tr><th>run</th><th "
+                                         "class=\"n\">round</th><th class=\"n\">frames</th><th "
+                                         "class=\"n\">in time</th><th class=\"n\">accuracy</th><th "
+                                         "class=\"n\">memory</th></tr>\n"
+                                       : "");
+            if (shown++ < RUNS_MAX) {
+                write_run(out, names.name[i], &run);
+            }
         }
+        json_decref(run.done);
     }
     culm_buf_printf(out, "%s", shown ? "</table>\n" : "");
+    culm_buf_printf(out, "%s", shown > RUNS_MAX ? "<p>and more</p>\n" : "");
     culm_names_release(&names);
+    free(rounds.round);
+    free(text);
 }

@@ -72,6 +72,9 @@ static void on_event(void *ctx, json_t *event) {
     if (kind && strcmp(kind, "done") == 0) {
         culm_edge_running_drop_text(run); /* nothing follows `done` */
         add_accuracy(run, event);
+        json_object_set_new(event, "round",
+                            run->round < 0 ? json_null() : json_integer(run->round));
+        json_object_set_new(event, "package", culm_edge_running_package(run));
     }
     const json_t *feed = json_object_get(event, "feed"); /* the scheduler knows numbers alone */
     if (json_is_integer(feed) && json_integer_value(feed) < run->feed_count) {

@@ -39,7 +39,7 @@ def shared_bits(bench):
     a, b = two_models(bench)
     publish(bench.path("package"), 1, shared(a, b, {"conv1.weight", "conv2.weight"}))
     path = workload(bench, [("one", "a"), ("two", "b")], edge="originals: never, memory: all, drift: {every_s: 0}")
-    events, _ = run_until_answered(bench, path, "--package", bench.path("package"))
+    events, done = run_until_answered(bench, path, "--package", bench.path("package"))
     loaded = sum(event["bytes"] for event in events if event["event"] == "load")
     private = sum(event["bytes"] for event in events if event["event"] == "query")
     check(loaded <= private - len(a["conv1.weight"][1]) - len(a["conv2.weight"][1]), f"{loaded} bytes loaded of {private}")
@@ -48,6 +48,7 @@ def shared_bits(bench):
     with open(bench.path("package", "rounds", f"{said['round']}.json"), "rb") as file:
         digest = hashlib.sha256(file.read()).hexdigest()
     equal(start["package"], {"bytes": said["total_bytes"], "distinct_bytes": said["distinct_bytes"], "digest": digest}, "what the package saves")
+    equal((done["round"], done["package"]), (start["round"], start["package"]), "the round at the end")
     saved = 1 - said["distinct_bytes"] / said["total_bytes"]
     check(saved > 0.1, f"{saved} saved")
     equal(bench.run("report", bench.path("out"), "--html", bench.path("page.html")).code, 0, "exit code of report")

@@ -8,6 +8,7 @@
 #include "report/page.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 /* Writes a text with ' for ". */
 static void write_text(const char *path, const char *text) {
@@ -182,6 +183,10 @@ static void runs_of_a_package(void **state) {
             "{'event':'start','job':'edge','round':null,'package':null}\n");
     make_in("of training", "events.jsonl", "{'event':'start','job':'gnn'}\n");
     make_in("torn", "events.jsonl", "{'event':\n{}\n");
+    make_in("of a pipe", "file", "");
+    snprintf(dir, sizeof dir, "%s/of a pipe/events.jsonl",
+             folder); /* which nobody ever writes to */
+    assert_int_equal(mkfifo(dir, 0600), 0);
     make_in("nothing", "file", "");
     snprintf(dir, sizeof dir, "%s/package", folder);
     culm_buf_init(&out, CULM_PAGE_BYTES_MAX);
@@ -201,6 +206,90 @@ static void runs_of_a_package(void **state) {
     text = culm_buf_take_text(&out);
     assert_null(strstr(text, "Runs at the edge"));
     free(text);
+}
+
+/* Only the ends of a long log are read: how the run began, and how it ended or, while it is at work, which round it
+ * took up last. */
+static void long_logs(void **state) {
+    static const char round[] = "what a round holds", blank[] = "{'event':'frame','query':'a'}\n";
+    const struct {
+        const char *name, *between, *end;
+        bool shown, done;
+    } of[] = {
+        {"ended", "", "'event':'done','round':3,'package':{'digest':'%s'},'queries':[]", true,
+         true},
+        {"ended as of old", "",
+         "'event':'round','round':3,'package':{'digest':'%s'}}\n{'event':'done'", true, true},
+        {"ended on another", "",
+         "'event':'round','round':3,'package':{'digest':'%s'}}\n{'event':'done','package':null",
+         false, true},
+        {"at work", "", "'event':'round','round':3,'package':{'digest':'%s'}", true, false},
+        {"wrong between", "}\n", "'event':'round','round':3,'package':{'digest':'%s'}", true,
+         false},
+        {"of another", "", "'event':'round','round':3,'package':{'digest':'0'}", false, false},
+        {"nothing more", "", "'event':'frame'", false, false}};
+    char digest[CULM_SHA256_HEX], line[512], dir[512], cells[128];
+    struct culm_error error = {0};
+    struct culm_buf out;
+    (void)state;
+    assert_int_equal(culm_sha256_of(round, strlen(round), digest), CULM_OK);
+    make_in("long", "file", "");
+    make_in("long/package", "events.jsonl", "{'event':'start','job':'merge','t_ms':0}\n");
+    make_in("long/package/rounds", "3.json", round);
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        struct culm_buf log;
+        culm_buf_init(&log, 16 << 20);
+        culm_buf_printf(&log, "{'event':'start','job':'edge','round':null,'package':null}\n");
+        for (int n = 0; n < 40000; n++) {
+            culm_buf_printf(&log, "%s", n == 20000 ? of[i].between : blank);
+        }
+        snprintf(line, sizeof line, of[i].end, digest);
+        culm_buf_printf(&log, "{%s}\n{'event':", line); /* a torn line, even */
+        char *text = culm_buf_take_text(&log);
+        snprintf(dir, sizeof dir, "long/%s", of[i].name);
+        make_in(dir, "events.jsonl", text);
+        free(text);
+    }
+    snprintf(dir, sizeof dir, "%s/long/package", folder);
+    culm_buf_init(&out, CULM_PAGE_BYTES_MAX);
+    assert_int_equal(culm_page_write(dir, &out, &error), CULM_OK);
+    char *text = culm_buf_take_text(&out);
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        snprintf(cells, sizeof cells, "<td>%s</td><td class=\"n\">3</td>%s", of[i].name,
+                 of[i].done ? "<td class=\"n\">0</td>" : "<td colspan=\"4\">not finished</td>");
+        assert_int_equal(times(text, cells), of[i].shown);
+    }
+    assert_int_equal(times(text, "<tr><td>"), 4);
+    free(text);
+}
+
+/* A table has an end, and says that there are more. */
+static void many_runs(void **state) {
+    static const char round[] = "what a round holds";
+    char digest[CULM_SHA256_HEX], events[512], dir[512];
+    struct culm_error error = {0};
+    (void)state;
+    assert_int_equal(culm_sha256_of(round, strlen(round), digest), CULM_OK);
+    make_in("many", "file", "");
+    make_in("many/package", "events.jsonl", "{'event':'start','job':'merge','t_ms':0}\n");
+    make_in("many/package/rounds", "3.json", round);
+    snprintf(events, sizeof events,
+             "{'event':'start','job':'edge','round':3,'package':{'digest':'%s'}}\n", digest);
+    for (int run = 0; run < 51; run++) {
+        struct culm_buf out;
+        snprintf(dir, sizeof dir, "many/%02d", run);
+        make_in(dir, "events.jsonl", events);
+        if (run < 49) {
+            continue;
+        }
+        snprintf(dir, sizeof dir, "%s/many/package", folder);
+        culm_buf_init(&out, CULM_PAGE_BYTES_MAX);
+        assert_int_equal(culm_page_write(dir, &out, &error), CULM_OK);
+        char *text = culm_buf_take_text(&out);
+        assert_int_equal(times(text, "\"4\">not finished"), 50);
+        assert_int_equal(times(text, "and more"), run == 50);
+        free(text);
+    }
 }
 
 static void base64_of_any_length(void **state) {
@@ -301,6 +390,8 @@ int main(void) {
         cmocka_unit_test(one_round),
         cmocka_unit_test(an_edge_box),
         cmocka_unit_test(runs_of_a_package),
+        cmocka_unit_test(long_logs),
+        cmocka_unit_test(many_runs),
         cmocka_unit_test(base64_of_any_length),
         cmocka_unit_test(text_stays_text),
         cmocka_unit_test(bytes_that_are_no_text),
