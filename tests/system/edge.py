@@ -408,6 +408,7 @@ def arena(bench):
         still.append(abs(size - told_of[-1]["resident_bytes"]) <= 4096)
         os.kill(process.pid, signal.SIGCONT)
         sizes = [size for size, _ in seen]
+        check(len(seen) <= 600, f"of {len(seen)} looks {sum(still)} were as the event before says; {min(sizes)} to {max(sizes)} bytes, {len(told_of)} events")
         return len(seen) >= 60 and max(sizes) - min(sizes) > 400000 and len(told_of) >= 12 and sum(still) >= 15
     # Of what is on its way the events say nothing yet: how often a look meets a moment without is a matter of the machine, that some do is not.
     until(process, "looks at its memory, some of it given back, and some when nothing is on its way", enough)
