@@ -368,6 +368,7 @@ enum culm_status culm_edge_run(const struct culm_edge_command *command, struct c
     run->part = aligned_alloc(1 << 16, CULM_EDGE_PART); /* on pages of any machine */
     pthread_mutex_init(&run->lock, NULL);
     pthread_mutex_init(&run->originals_lock, NULL);
+    pthread_mutex_init(&run->models_lock, NULL);
     enum culm_status status =
         run->headers && run->part
             ? culm_edge_catalog_open(command->workload, &options, &catalog, error)
@@ -387,6 +388,7 @@ enum culm_status culm_edge_run(const struct culm_edge_command *command, struct c
     }
     culm_edge_catalog_release(&catalog);
     culm_rundir_release(&run->dir);
+    pthread_mutex_destroy(&run->models_lock);
     pthread_mutex_destroy(&run->originals_lock);
     pthread_mutex_destroy(&run->lock);
     free(run);

@@ -234,12 +234,21 @@ struct edge_labels_read {
     struct culm_error error;
 };
 
-/* Reads the workload again, on a thread of its own. */
+/* Own tensors of a query, which may have to be written again. */
+struct edge_own {
+    const struct culm_edge_entry *entry;
+    int32_t *source; /* [parts of the entry]; -1: the package has it; owned */
+};
+
+/* Reads the workload again, on a thread of its own, or looks after own tensors alone. */
 struct edge_reader {
     bool reads; /* loop thread, as all but what the thread is given */
     pthread_t thread;
-    int stop, done; /* atomic */
-    const struct culm_edge_command *command;
+    int stop, done;                          /* atomic */
+    const struct culm_edge_command *command; /* NULL: the workload is not read */
+    struct culm_edge_running *run;           /* for culm_edge_running_mend */
+    struct edge_own own[CULM_EDGE_QUERIES_MAX];
+    int32_t own_count;
     struct {
         const struct culm_feed_config *config;
         int64_t frames;
@@ -285,6 +294,7 @@ struct culm_edge_running {
     uint64_t reached_ns[CULM_EDGE_CUTS_MAX]; /* when it came to the others */
     bool changed;                            /* something asks for a new layout */
     bool again;                              /* the workload is to be read again */
+    bool mend;                               /* own tensors are to be looked at */
     struct edge_reader reader;
     uint64_t round_ns; /* a round is not looked at before */
     uint64_t timed_ns; /* when run times were compared last */
@@ -297,6 +307,7 @@ struct culm_edge_running {
     bool uncalibrated;              /* it was asked to stop before it knew how long models take */
     const char *package;            /* NULL: none */
     pthread_mutex_t originals_lock; /* while a tensor is written there */
+    pthread_mutex_t models_lock;    /* while a model of a query that is there is asked for more */
     char originals[CULM_PATH_MAX];  /* a package of what the given one does not have */
     int64_t round;                  /* of the package; -1: none */
     int64_t layer_bytes, layer_distinct; /* of its models' layers; what is left of them when each
@@ -334,9 +345,9 @@ void culm_edge_running_trim(void);
  * at a time. */
 enum culm_status culm_edge_running_read(struct culm_edge_running *run, int32_t unit,
                                         struct culm_error *error);
-/* Whether the file of a source is what it was when it was last read; of one that was not read yet,
- * whether it is as long as it should be. The store is locked. */
-bool culm_edge_running_intact(const struct culm_edge_running *run, int32_t source);
+/* Whether the file of a source is the one that was last read and found right. The store is not locked;
+ * any thread. */
+bool culm_edge_running_intact(struct culm_edge_running *run, int32_t source);
 /* Units of many small tensors in the layout that counts are put in one piece, before anything runs:
  * one by one, none stays. */
 enum culm_status culm_edge_running_gather(struct culm_edge_running *run, struct culm_error *error);
@@ -441,6 +452,10 @@ void culm_edge_running_given(struct culm_edge_running *run, int32_t query, int64
 enum culm_status culm_edge_write_own(const struct culm_edge_entry *entry, const char *dir,
                                      pthread_mutex_t *lock, struct culm_package_tensor **ret_tensor,
                                      struct culm_error *error);
+/* On any thread, the store not locked: of a query's own tensors those are written again whose files are
+ * gone or were changed; where that fails, loads say what is wrong. stop: as of culm_edge_running_stopped. */
+void culm_edge_running_mend(struct culm_edge_running *run, const struct edge_own *own,
+                            const int *stop);
 
 /* edge_run_queries.c */
 /* On any thread: the model's programs, to be taken by the query that is opened next with this

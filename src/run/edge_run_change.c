@@ -189,6 +189,7 @@ void culm_edge_running_round(struct culm_edge_running *run) {
     run->round_ns = now + AGAIN_NS; /* what is wrong is not told all the time */
     if (culm_edge_running_try(run, culm_edge_running_sources, NULL, &error) == CULM_OK) {
         run->round_ns = 0;
+        run->mend = true;
         culm_edge_running_publish(run, json_pack("{s:s, s:I, s:o}", "event", "round", "round",
                                                  (json_int_t)run->round, "package",
                                                  culm_edge_running_package(run)));

@@ -176,15 +176,17 @@ static enum culm_status describe(const struct culm_edge_running *run, int32_t nu
                                     tensor->of.digest, source->path, error);
 }
 
-bool culm_edge_running_intact(const struct culm_edge_running *run, int32_t number) {
+bool culm_edge_running_intact(struct culm_edge_running *run, int32_t number) {
     struct reading source;
     struct edge_stamp stamp;
     struct culm_error error;
-    int fd = describe(run, number, &source, &error) == CULM_OK
+    pthread_mutex_lock(&run->lock);
+    enum culm_status status = describe(run, number, &source, &error);
+    pthread_mutex_unlock(&run->lock);
+    int fd = status == CULM_OK && source.verified
                  ? open(source.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
                  : -1;
-    bool intact = fd >= 0 && stamp_of(fd, &stamp) && stamp.size == source.bytes &&
-                  (!source.verified || same_stamp(&stamp, &source.stamp));
+    bool intact = fd >= 0 && stamp_of(fd, &stamp) && same_stamp(&stamp, &source.stamp);
     if (fd >= 0) {
         close(fd);
     }

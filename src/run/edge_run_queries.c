@@ -19,12 +19,20 @@ static int32_t part_of(const struct culm_edge_entry *entry, const char *name) {
     return -1;
 }
 
+/* models: held while the model is asked; NULL: nobody else has it. */
 static enum culm_status make_program(struct culm_edge_entry *entry, int32_t batch,
-                                     struct edge_program *program, struct culm_error *error) {
+                                     pthread_mutex_t *models, struct edge_program *program,
+                                     struct culm_error *error) {
     const struct culm_stage_options how = {.forward_only = true};
     struct culm_graph *plain = NULL;
+    if (models) {
+        pthread_mutex_lock(models);
+    }
     enum culm_status status =
         culm_vision_model_graph(entry->model, batch, CULM_VISION_INFER, &plain, error);
+    if (models) {
+        pthread_mutex_unlock(models);
+    }
     status = status ? status : culm_graph_fuse(plain, &program->graph, error);
     culm_graph_free(plain);
     if (status != CULM_OK ||
@@ -80,7 +88,7 @@ enum culm_status culm_edge_ready_make(const struct culm_edge_catalog *first,
     *ready = (struct edge_ready){.entry = entry};
     culm_edge_catalog_sizes(first, &sizes);
     for (int32_t b = 0; b < sizes.batches && status == CULM_OK; b++) {
-        status = make_program(entry, sizes.batch[b], &ready->program[b], &error);
+        status = make_program(entry, sizes.batch[b], NULL, &ready->program[b], &error);
     }
     if (status != CULM_OK) {
         culm_edge_ready_release(ready);
@@ -157,7 +165,9 @@ static enum culm_status open_programs(struct culm_edge_running *run, struct edge
         uint64_t run_ns = 0;
         size_t bytes;
         query->size[b] = sizes.batch[b];
-        status = ready ? CULM_OK : make_program(entry, sizes.batch[b], &query->program[b], error);
+        status = ready ? CULM_OK
+                       : make_program(entry, sizes.batch[b], &run->models_lock, &query->program[b],
+                                      error);
         if (times.sizes && times.run_ms[0] > 0) {
             culm_edge_times_of(&times, sizes.batch[b], &run_ns, &bytes);
         }

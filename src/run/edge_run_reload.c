@@ -2,8 +2,9 @@
  * The workload, read again in mid-run: queries and feeds that came are begun, those that went end.
  *
  * A thread reads the text, opens its models, compiles those that are new and writes their tensors,
- * and counts the frames of feeds whose labels are wanted, which may mean to decode a whole clip, and
- * reads these labels. Then the loop takes it up, whole or not at all.
+ * looks after those that were written before, counts the frames of feeds whose labels are wanted, which
+ * may mean to decode a whole clip, and reads these labels. Then the loop takes it up, whole or not at
+ * all. With a new round of the package the thread looks after the run's own tensors alone.
  */
 #include "run/edge_run.h"
 
@@ -269,6 +270,19 @@ static void release_labels(struct edge_reader *reader, size_t queries) {
     reader->labels = NULL;
 }
 
+static void mend(struct edge_reader *reader) {
+    for (int32_t i = 0; i < reader->own_count; i++) {
+        culm_edge_running_mend(reader->run, &reader->own[i], &reader->stop);
+    }
+}
+
+static void *mend_alone(void *arg) {
+    struct edge_reader *reader = arg;
+    mend(reader);
+    __atomic_store_n(&reader->done, 1, __ATOMIC_RELEASE);
+    return NULL;
+}
+
 static void *read_workload(void *arg) {
     struct edge_reader *reader = arg;
     const struct culm_edge_stop stop = {.asked = culm_edge_running_stopped, .ctx = &reader->stop};
@@ -280,6 +294,7 @@ static void *read_workload(void *arg) {
     if (reader->status == CULM_OK) {
         make_ready(reader);
     }
+    mend(reader);
     culm_edge_running_give_way(19); /* to count may take long; ffmpeg has it from this thread */
     const struct culm_workload *workload = &reader->catalog->workload;
     for (size_t f = 0; reader->status == CULM_OK && f < workload->feed_count; f++) {
@@ -323,10 +338,51 @@ static void tell(struct culm_edge_running *run, const struct culm_error *error) 
     culm_edge_running_publish(run, event);
 }
 
+/* False: there is no memory. */
+static bool note_own(struct culm_edge_running *run) {
+    struct edge_reader *reader = &run->reader;
+    for (int32_t q = 0; q < run->query_count; q++) {
+        const struct edge_query *query = &run->query[q];
+        if (query->gone || query->original_of >= 0 || !query->own_tensors) {
+            continue;
+        }
+        struct edge_own *own = &reader->own[reader->own_count];
+        *own = (struct edge_own){query->entry,
+                                 calloc((size_t)query->entry->part_count + 1, sizeof *own->source)};
+        if (!own->source) {
+            return false;
+        }
+        reader->own_count++;
+        for (int32_t p = 0; p < query->entry->part_count; p++) {
+            int32_t source = query->merged[p];
+            own->source[p] = run->store.source[source].place == 1 ? source : -1;
+        }
+    }
+    return true;
+}
+
+static void release_own(struct edge_reader *reader) {
+    while (reader->own_count > 0) {
+        free(reader->own[--reader->own_count].source);
+    }
+}
+
+/* It is tried again with the next round. */
+static void begin_mending(struct culm_edge_running *run) {
+    struct edge_reader *reader = &run->reader;
+    *reader = (struct edge_reader){.run = run};
+    reader->reads = note_own(run) && reader->own_count > 0 &&
+                    pthread_create(&reader->thread, NULL, mend_alone, reader) == 0;
+    if (!reader->reads) {
+        release_own(reader);
+    }
+}
+
 static void begin_reading(struct culm_edge_running *run) {
     struct edge_reader *reader = &run->reader;
     struct culm_error error;
     *reader = (struct edge_reader){.command = run->command,
+                                   .run = run,
                                    .first = run->catalog[0],
                                    .package = run->package,
                                    .originals = run->originals,
@@ -338,9 +394,10 @@ static void begin_reading(struct culm_edge_running *run) {
             reader->running[reader->running_count++] = run->query[q].entry;
         }
     }
-    reader->reads =
-        reader->catalog && pthread_create(&reader->thread, NULL, read_workload, reader) == 0;
+    reader->reads = reader->catalog && note_own(run) &&
+                    pthread_create(&reader->thread, NULL, read_workload, reader) == 0;
     if (!reader->reads) {
+        release_own(reader);
         free(reader->catalog);
         reader->catalog = NULL;
         culm_error_set(&error, CULM_ERR_MEMORY, "out of memory for a workload");
@@ -353,6 +410,10 @@ static void take_up(struct culm_edge_running *run) {
     struct edge_reader *reader = &run->reader;
     pthread_join(reader->thread, NULL);
     reader->reads = false;
+    release_own(reader);
+    if (!reader->command) {
+        return;
+    }
     struct culm_error error = reader->error;
     enum culm_status status = reader->status;
     run->catalog[run->catalogs++] = reader->catalog;
@@ -381,14 +442,17 @@ void culm_edge_running_reload(struct culm_edge_running *run) {
         take_up(run);
     }
     if (run->again && !reader->reads) {
-        run->again = false;
+        run->again = run->mend = false;
         begin_reading(run);
+    } else if (run->mend && !reader->reads) {
+        run->mend = false;
+        begin_mending(run);
     }
 }
 
 void culm_edge_running_drop_text(struct culm_edge_running *run) {
     struct culm_error error;
-    if ((run->reader.reads || run->again) && !run->stops) {
+    if (((run->reader.reads && run->reader.command) || run->again) && !run->stops) {
         culm_error_set(&error, CULM_ERR_CLOSED, "all feeds ended before it was taken up");
         tell(run, &error);
     }
@@ -400,9 +464,12 @@ void culm_edge_running_stop_reading(struct culm_edge_running *run) {
         __atomic_store_n(&reader->stop, 1, __ATOMIC_RELEASE);
         pthread_join(reader->thread, NULL);
         reader->reads = false;
+        release_own(reader);
         release_ready(reader);
-        release_labels(reader, reader->catalog->workload.query_count);
-        culm_edge_catalog_release(reader->catalog);
-        free(reader->catalog);
+        if (reader->catalog) {
+            release_labels(reader, reader->catalog->workload.query_count);
+            culm_edge_catalog_release(reader->catalog);
+            free(reader->catalog);
+        }
     }
 }

@@ -55,17 +55,24 @@ static enum culm_status from_package(struct culm_edge_running *run, struct edge_
     return CULM_OK;
 }
 
+/* models: held while the model is asked; NULL: nobody else has it. */
 static enum culm_status write_one(const struct culm_edge_entry *entry, int32_t p, const char *dir,
-                                  struct culm_package_tensor *ret_tensor,
+                                  pthread_mutex_t *models, struct culm_package_tensor *ret_tensor,
                                   struct culm_error *error) {
     const struct culm_param *param = &entry->graph->param[p];
     struct culm_package_tensor tensor = {.rank = param->shape.rank,
                                          .count = culm_elements(&param->shape)};
     memcpy(tensor.shape, param->shape.dim, (size_t)tensor.rank * sizeof *tensor.shape);
     float *data = malloc(entry->part[p].bytes + 64);
+    if (models) {
+        pthread_mutex_lock(models);
+    }
     enum culm_status status =
         data ? culm_vision_model_weights(entry->model, param, data, error)
              : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a tensor");
+    if (models) {
+        pthread_mutex_unlock(models);
+    }
     status = status ? status : culm_package_digest(&tensor, data, error);
     status = status ? status : culm_package_put(NULL, dir, &tensor, data, NULL, error);
     free(data);
@@ -82,7 +89,7 @@ enum culm_status culm_edge_write_own(const struct culm_edge_entry *entry, const 
     for (int32_t p = -1; p < entry->part_count && status == CULM_OK; p++) {
         pthread_mutex_lock(lock); /* nobody else writes one meanwhile */
         status = p < 0 ? culm_package_make(NULL, dir, error)
-                       : write_one(entry, p, dir, &tensor[p], error);
+                       : write_one(entry, p, dir, NULL, &tensor[p], error);
         pthread_mutex_unlock(lock);
     }
     if (status != CULM_OK) {
@@ -114,7 +121,8 @@ static enum culm_status from_model(struct culm_edge_running *run, struct edge_qu
     for (int32_t p = 0; p < entry->part_count && status == CULM_OK; p++) {
         struct culm_package_tensor tensor = {0};
         pthread_mutex_lock(&run->originals_lock);
-        status = there ? CULM_OK : write_one(entry, p, run->originals, &tensor, error);
+        status = there ? CULM_OK
+                       : write_one(entry, p, run->originals, &run->models_lock, &tensor, error);
         pthread_mutex_unlock(&run->originals_lock);
         status = status ? status
                         : add_source(run, there ? &there[p] : &tensor, entry->part[p].turned, 1,
@@ -124,20 +132,21 @@ static enum culm_status from_model(struct culm_edge_running *run, struct edge_qu
     return status;
 }
 
-/* A file that is gone, or was changed, is written again; where that fails, loads say what is wrong. */
-static void mend_own(struct culm_edge_running *run, const struct edge_query *query) {
-    struct culm_edge_entry *entry = query->entry;
-    for (int32_t p = 0; p < entry->part_count; p++) {
+void culm_edge_running_mend(struct culm_edge_running *run, const struct edge_own *own,
+                            const int *stop) {
+    for (int32_t p = 0; p < own->entry->part_count && !culm_edge_running_stopped(stop); p++) {
         struct culm_package_tensor tensor;
         struct culm_error ignored;
-        if (run->store.source[query->merged[p]].place == 0 ||
-            culm_edge_running_intact(run, query->merged[p])) {
+        if (own->source[p] < 0 || culm_edge_running_intact(run, own->source[p])) {
             continue;
         }
         pthread_mutex_lock(&run->originals_lock);
         (void)(culm_package_make(NULL, run->originals, &ignored) ||
-               write_one(entry, p, run->originals, &tensor, &ignored));
+               write_one(own->entry, p, run->originals, &run->models_lock, &tensor, &ignored));
         pthread_mutex_unlock(&run->originals_lock);
+        pthread_mutex_lock(&run->lock);
+        run->tensor[own->source[p]].verified = false; /* it is another file now */
+        pthread_mutex_unlock(&run->lock);
     }
 }
 
@@ -175,8 +184,6 @@ enum culm_status culm_edge_running_sources(struct culm_edge_running *run,
         } else if (!query->own_tensors) { /* to digest all of a model takes long, and frames wait */
             status = from_model(run, query, error);
             query->own_tensors = status == CULM_OK;
-        } else {
-            mend_own(run, query);
         }
     }
     culm_package_round_release(&round);

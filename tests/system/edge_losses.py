@@ -259,6 +259,52 @@ def own_tensor_removed(bench):
     same_as_predict(bench, process.out, "two", "b")
 
 
+def own_tensor_by_round(bench):
+    """A tensor of a query that the package does not have is written again with the package's next round, too."""
+    a, b = two_models(bench)
+    publish(bench.path("package"), 1, {"one": shared(a, b, set())["one"]})
+    path = workload(bench, [("one", "a"), ("two", "b")], edge="memory: all, drift: {every_s: 0}")
+    process = begin(bench, path, "--package", bench.path("package"))
+    tensor = os.path.join(process.out, "originals", "tensors", digest_of(*b["conv2.weight"]))
+    until(process, "answers", lambda: fresh(process.out, "one") and fresh(process.out, "two"))
+    for number, change in ((2, os.remove), (3, lambda tensor: os.truncate(tensor, 5000))):
+        change(tensor)
+        publish(bench.path("package"), number, {"one": shared(a, b, set())["one"]})
+        until(process, "the tensor", lambda: os.path.exists(tensor) and os.path.getsize(tensor) == len(b["conv2.weight"][1]))
+        check(told(process.out, "round", round=number), "the tensor was there before the round")
+    end(bench, process)
+
+
+def slow_disk(bench):
+    """Its own tensors are written again beside the run: answers go on however long the disk takes, and the text is taken up when it is done."""
+    a, _ = two_models(bench)
+    path = workload(bench, [("one", "a"), ("two", "b")], edge="memory: all")
+    process = begin(bench, path)
+    first, second = (os.path.join(process.out, "originals", "tensors", digest_of(*a[name])) for name in ("conv0.weight", "conv1.weight"))
+    until(process, "answers", lambda: fresh(process.out, "one") and fresh(process.out, "two"))
+    os.remove(first)
+    os.remove(second)
+    os.mkfifo(second + ".tmp")  # whoever opens it to write waits until there is a reader
+    try:
+        os.kill(process.pid, signal.SIGHUP)
+        until(process, "the first one", lambda: os.path.exists(first))
+        marks = len(fresh(process.out, "one")), len(fresh(process.out, "two"))
+        until(process, "answers", lambda: len(fresh(process.out, "one")) > marks[0] + 9 and len(fresh(process.out, "two")) > marks[1] + 9)
+        check(not told(process.out, "workload"), "it was taken up although a tensor was not written yet")
+    finally:
+        with open(second + ".tmp", "rb") as file:
+            while file.read(65536):
+                pass
+    until(process, "a word on the workload", lambda: told(process.out, "workload"))
+    check(not os.path.exists(second), "a pipe took a tensor's place")
+    if os.path.exists(second + ".tmp"):
+        os.remove(second + ".tmp")
+    tell(process)  # and once more, as the pipe was no file
+    with open(second, "rb") as file:
+        equal(file.read(), a["conv1.weight"][1], "the second one")
+    end(bench, process)
+
+
 def disk_full(bench):
     """A disk that is full from the beginning, or in mid-run: one line that says so, and exit code 4."""
     two_models(bench)
@@ -300,5 +346,7 @@ cases.add("a live feed: the newest frames; it stalls, the other goes on", live_f
 cases.add("a damaged tensor", damaged)
 cases.add("a tensor is cut, removed and changed in mid-run", tensor_changes)
 cases.add("the run's own tensors are removed, cut and changed in mid-run", own_tensor_removed)
+cases.add("the run's own tensors are removed and cut, and a new round comes", own_tensor_by_round)
+cases.add("the disk takes its time while own tensors are written again", slow_disk)
 cases.add("the disk is full", disk_full)
 cases.run()
