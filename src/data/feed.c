@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define DEPTH_MAX 8
@@ -239,10 +240,18 @@ static bool is_elsewhere(const char *file) {
     return colon && access(file, F_OK) != 0;
 }
 
-enum culm_status culm_feed_find(const char *name, const char *file, struct culm_error *error) {
-    return access(file, R_OK) == 0 || is_elsewhere(file)
-               ? CULM_OK
-               : culm_error_set(error, CULM_ERR_CONFIG, "feed '%s': cannot read '%s'", name, file);
+enum culm_status culm_feed_find(const char *name, const char *file, bool loop,
+                                struct culm_error *error) {
+    struct stat about;
+    if (access(file, R_OK) != 0 && !is_elsewhere(file)) {
+        return culm_error_set(error, CULM_ERR_CONFIG, "feed '%s': cannot read '%s'", name, file);
+    }
+    return loop && stat(file, &about) == 0 && S_ISFIFO(about.st_mode)
+               ? culm_error_set(error, CULM_ERR_CONFIG,
+                                "feed '%s': '%s' is a pipe, which cannot begin again at its end; "
+                                "leave out 'loop'",
+                                name, file)
+               : CULM_OK;
 }
 
 static enum culm_status open_feed(struct culm_feed *feed, const char *labels,
@@ -253,7 +262,7 @@ static enum culm_status open_feed(struct culm_feed *feed, const char *labels,
         status = open_pictures(feed, error);
     } else if (is_idx(feed->file)) {
         status = open_idx(feed, error);
-    } else if (!(status = culm_feed_find(feed->name, feed->file, error))) {
+    } else if (!(status = culm_feed_find(feed->name, feed->file, feed->loop, error))) {
         feed->kind = CULM_FEED_FFMPEG;
         status = start(feed, error);
     }

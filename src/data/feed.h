@@ -45,8 +45,10 @@ struct culm_feed_frame {
 
 struct culm_feed;
 
-/* Whether the file is there to be read, as far as that can be told without opening it: CULM_ERR_CONFIG. */
-enum culm_status culm_feed_find(const char *name, const char *file, struct culm_error *error);
+/* Whether the file is there to be read, and can begin again if it is to, as far as that can be told without
+ * opening it: CULM_ERR_CONFIG. */
+enum culm_status culm_feed_find(const char *name, const char *file, bool loop,
+                                struct culm_error *error);
 /* The options are copied. CULM_ERR_CONFIG when the file is not there, or has no picture, or labels of
  * another number; CULM_ERR_MACHINE when ffmpeg is needed and not installed; what ffmpeg says of the
  * file comes with the first frame. */

@@ -124,8 +124,9 @@ static enum culm_status take_workload(struct culm_edge_running *run, struct culm
         }
         feed_stays[feed[f]] = true;
         take_count(run, feed[f], (int32_t)f);
-        status =
-            run->feed_count > before ? culm_feed_find(config->name, config->file, error) : status;
+        status = run->feed_count > before
+                     ? culm_feed_find(config->name, config->file, config->loop, error)
+                     : status;
         if (status != CULM_OK) {
             return status;
         }

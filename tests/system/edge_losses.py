@@ -169,6 +169,29 @@ def live_feed(bench):
     camera.ended.set()
 
 
+def looped_pipe(bench):
+    """A pipe has no beginning to go back to: that it is to loop is refused, on SIGHUP too; beside another feed it is told of, and the other goes on."""
+    two_models(bench)
+    camera = bench.path("camera.y4m")
+    os.mkfifo(camera)
+    path = workload(bench, [("one", "a")], feed="camera.y4m")
+    ended = bench.run("edge", "run", path, "--out", bench.path("alone"))
+    check(ended.code == 3 and len(ended.err.splitlines()) == 1 and "is a pipe" in ended.err and "'loop'" in ended.err, f"{ended.code}: {ended.err}")
+    path, out = workload(bench, [("one", "a")]), bench.path("out")
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    both = text.replace("queries:\n", f"  live: {{file: {camera}, fps: 2, loop: true}}\nqueries:\n"
+                                      f"  - {{name: two, model: {bench.path('b')}.cfg, feed: live, deadline_ms: 400}}\n")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(both)
+    process = begin(bench, path)
+    until(process, "a word on the pipe", lambda: any("is a pipe" in event.get("error", "") for event in events_of(out) if event["event"] == "feed"))
+    until(process, "answers of the other query", lambda: len(fresh(out, "one")) > 5)
+    refused = tell(process)
+    check("is a pipe" in refused.get("error", ""), f"the text again: {refused}")
+    end(bench, process)
+
+
 def damaged(bench):
     """A tensor that is not what its name says is not run on."""
     a, b = two_models(bench)
@@ -343,6 +366,7 @@ cases.add("a feed cannot be opened, the other goes on", feed_missing)
 cases.add("ffmpeg is killed, the other feed goes on", ffmpeg_killed)
 cases.add("a clip comes as it was recorded", as_recorded)
 cases.add("a live feed: the newest frames; it stalls, the other goes on", live_feed)
+cases.add("a pipe that is to loop", looped_pipe)
 cases.add("a damaged tensor", damaged)
 cases.add("a tensor is cut, removed and changed in mid-run", tensor_changes)
 cases.add("the run's own tensors are removed, cut and changed in mid-run", own_tensor_removed)

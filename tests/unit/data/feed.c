@@ -367,6 +367,23 @@ static void test_folder(void **state) {
     assert_non_null(strstr(error.text, "has no .png or .jpg"));
 }
 
+/* A pipe has no beginning to go back to: at its end a feed that loops would wait for another writer. */
+static void test_pipe_that_loops(void **state) {
+    char path[4096];
+    struct culm_error error = {0};
+    struct culm_feed *feed = NULL;
+    (void)state;
+    be_ffmpeg("exit 0");
+    snprintf(path, sizeof path, "%s/pipe", folder);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    const struct culm_feed_options options = {.name = "hall", .file = path, .loop = true};
+    assert_int_equal(culm_feed_open(&options, &feed, &error), CULM_ERR_CONFIG);
+    assert_non_null(strstr(error.text, "feed 'hall'"));
+    assert_non_null(strstr(error.text, "is a pipe"));
+    feed = open_feed("pipe", false);
+    culm_feed_close(feed);
+}
+
 int main(void) {
     snprintf(real_path, sizeof real_path, "%s", getenv("PATH") ? getenv("PATH") : "/usr/bin:/bin");
     const struct CMUnitTest tests[] = {
@@ -379,6 +396,7 @@ int main(void) {
         cmocka_unit_test(test_ffmpeg),
         cmocka_unit_test(test_idx),
         cmocka_unit_test(test_folder),
+        cmocka_unit_test(test_pipe_that_loops),
     };
     return cmocka_run_group_tests(tests, make_folder, drop_folder);
 }
