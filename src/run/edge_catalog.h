@@ -33,8 +33,8 @@ struct culm_edge_entry { /* a query of the workload */
     char model_name[64];             /* as profiles have it */
     char identity[CULM_SHA256_HEX];  /* equal where two queries use the same files */
     struct culm_vision_model *model; /* NULL: the profile says all that is asked for */
-    bool bare;                       /* the model was opened without weights, */
-    struct culm_error why;           /* since that was wrong with them */
+    bool bare;                       /* the model was opened without weights */
+    struct culm_error why;           /* if it is bare: what is wrong with its weights */
     struct culm_graph *graph;        /* of one picture; NULL likewise */
     struct culm_stage *stage;        /* the same, for inference; NULL likewise */
     struct culm_vision_layers layers;
