@@ -4,13 +4,26 @@
  *
  *     rows      op(A) = A, few columns: MR rows at a time by each packed panel of B
  *     columns   op(A) = A^T, few rows and columns (a weight's gradient): KC terms at a time of both, which
- *               stay in the cache for all of C
+ *               stay in the cache for some columns of C, all of it if they are few
+ *
+ * Both read much memory once. They ask for what they read next evenly while they compute: whoever asks for
+ * it at once, or when it is due, waits.
  */
 #include "device/cpu/gemm_direct.h"
 #include "device/cpu/tile.h"
 
-#define FETCH_ROWS 32  /* of both operands: asked for this much before they are read */
-#define SAME_SETS 1024 /* floats from a line of memory to the next in the same set */
+#define FETCH_ROWS 32          /* of both operands: asked for this much before they are read */
+#define SAME_SETS 1024         /* floats from a line of memory to the next in the same set */
+#define FETCH_GROUPS 2         /* of rows: as far ahead A is asked for where C is made by rows */
+#define PASS_PANELS (320 / NR) /* of B: KC terms of so many, and the next, stay in the cache */
+
+/* What is read later, in lines of memory: kernels ask for `step` bytes of it with each term, so that
+ * it comes from afar while they compute. */
+struct later {
+    const char *at, *end; /* of a row; */
+    int64_t gap, row;     /* bytes to the next row, and of a row */
+    int64_t step;
+};
 
 /* What a call of a kernel knows. */
 struct call {
@@ -18,13 +31,34 @@ struct call {
     float *c;
     int64_t lda, ldb, ldc, k, columns;
     enum how how;
+    struct later later[2];
 };
+
+/* `rows` rows of `columns` floats, asked for in no more than `terms` terms if they can be. */
+static struct later later_rows(const float *from, int64_t rows, int64_t columns, int64_t ld,
+                               int64_t terms) {
+    struct later later = {.at = (const char *)from, .row = columns * (int64_t)sizeof *from};
+    later.gap = ld * (int64_t)sizeof *from - later.row;
+    later.end = later.at + later.row;
+    later.step = at_most(64, ceil_div(rows * (later.row + 64), at_least(1, terms)));
+    return later;
+}
+
+SIMD void later_fetch(struct later *later) {
+    __builtin_prefetch(later->at, 0, 2);
+    later->at += later->step;
+    if (later->at >= later->end) {
+        later->at = later->end + later->gap;
+        later->end = later->at + later->row;
+    }
+}
 
 /* acc[mr][nv] = the chain over k terms. Rows: row r, term i at a[r lda + i], B in packed panels.
  * Columns: row r, term i at a[r + i lda], column j at b[j + i ldb]. Bases three rows apart: the
  * processor adds once and twice a distance for nothing. */
 SIMD void direct_chain(vec acc[MR][NV], const int mr, const int nv, const bool columns,
-                       const struct call *f) {
+                       struct call *f) {
+    struct later a_later = f->later[0], b_later = f->later[1];
     const int64_t row = columns ? 1 : f->lda, term = columns ? f->lda : 1;
     const int64_t ldb = columns ? f->ldb : NR, last = f->columns - (nv - 1) * LANES;
     const float *base[(MR + 2) / 3], *b = f->b;
@@ -42,7 +76,9 @@ SIMD void direct_chain(vec acc[MR][NV], const int mr, const int nv, const bool c
 #pragma GCC unroll 4
     for (int64_t i = 0; i < end; i += term) {
         vec bv[NV];
+        later_fetch(&a_later);
         if (columns) {
+            later_fetch(&b_later);
             __builtin_prefetch(f->a + i + FETCH_ROWS * term);
             __builtin_prefetch(b + FETCH_ROWS * ldb);
         }
@@ -60,16 +96,18 @@ SIMD void direct_chain(vec acc[MR][NV], const int mr, const int nv, const bool c
         }
         b += ldb;
     }
+    f->later[0] = a_later;
+    f->later[1] = b_later;
 }
 
-typedef void kernel(const struct call *f);
+typedef void kernel(struct call *f);
 #define KERNELS(mr, nv)                                                                            \
-    static void rows_##mr##_##nv(const struct call *f) {                                           \
+    static void rows_##mr##_##nv(struct call *f) {                                                 \
         vec acc[MR][NV];                                                                           \
         direct_chain(acc, mr, nv, false, f);                                                       \
         finish(acc, mr, f->c, f->ldc, f->columns, f->how, f->bias);                                \
     }                                                                                              \
-    static void columns_##mr##_##nv(const struct call *f) {                                        \
+    static void columns_##mr##_##nv(struct call *f) {                                              \
         vec acc[MR][NV];                                                                           \
         direct_chain(acc, mr, nv, true, f);                                                        \
         finish(acc, mr, f->c, f->ldc, f->columns, f->how, f->bias);                                \
@@ -133,9 +171,7 @@ void ISA_NAME(direct_rows_tile)(const struct product *p, const float *packed, in
     float *c = (float *)p->c.out.data + row * f.ldc;
     for (size_t m = 0; row < end; m++) {
         for (const int mr = kernels[m].mr; end - row >= mr; row += mr) {
-            for (int64_t line = 0; line < mr * f.lda; line += LANES) {
-                __builtin_prefetch(a + 2 * mr * f.lda + line);
-            }
+            f.later[0] = later_rows(a + FETCH_GROUPS * mr * f.lda, mr, p->k, f.lda, p->k * panels);
             for (int64_t panel = 0; panel < panels; panel++) {
                 f.columns = at_most(NR, p->n - panel * NR);
                 f.c = c + panel * NR;
@@ -161,29 +197,44 @@ struct job {
     int64_t across;        /* tiles beside each other */
 };
 
+/* These rows and columns of C. What of the operands is read at the next KC terms is asked for at these. */
+static void columns_pass(const struct product *p, int64_t first, int64_t end, int64_t from,
+                         int64_t to) {
+    const int64_t calls = ceil_div(end - first, MR) * ceil_div(to - from, NR);
+    struct call f = {.lda = p->a.ld, .ldb = p->b.ld, .ldc = p->c.ld};
+    for (int64_t k0 = 0; k0 < p->k; k0 += KC) {
+        const float *a = (const float *)p->a.data + k0 * f.lda;
+        const float *b = (const float *)p->b.data + k0 * f.ldb;
+        f.k = at_most(KC, p->k - k0);
+        f.how = k0 > 0 || p->add ? ADD : STORE;
+        f.later[0] = later_rows(a + KC * f.lda + first, KC, end - first, f.lda, calls * f.k);
+        f.later[1] = later_rows(b + KC * f.ldb + from, KC, to - from, f.ldb, calls * f.k);
+        for (int64_t column = from; column < to; column += NR) {
+            f.columns = at_most(NR, to - column);
+            f.b = b + column;
+            int64_t row = first;
+            for (size_t m = 0; row < end; m++) {
+                for (; end - row >= kernels[m].mr; row += kernels[m].mr) {
+                    f.a = a + row;
+                    f.c = (float *)p->c.out.data + row * f.ldc + column;
+                    kernels[m].columns[f.columns > LANES ? NV - 1 : 0](&f);
+                }
+            }
+        }
+    }
+}
+
 static void columns_tile(void *context, int64_t tile, int thread) {
     const struct job *job = context;
     const struct product *p = job->p;
     const int64_t first = tile / job->across * job->rows, end = at_most(p->m, first + job->rows);
     const int64_t from = tile % job->across * job->columns;
     const int64_t to = at_most(p->n, from + job->columns);
-    struct call f = {.lda = p->a.ld, .ldb = p->b.ld, .ldc = p->c.ld};
     (void)thread;
-    for (int64_t k0 = 0; k0 < p->k; k0 += KC) {
-        f.k = at_most(KC, p->k - k0);
-        f.how = k0 > 0 || p->add ? ADD : STORE;
-        for (int64_t column = from; column < to; column += NR) {
-            f.columns = at_most(NR, to - column);
-            f.b = (const float *)p->b.data + k0 * f.ldb + column;
-            int64_t row = first;
-            for (size_t m = 0; row < end; m++) {
-                for (; end - row >= kernels[m].mr; row += kernels[m].mr) {
-                    f.a = (const float *)p->a.data + k0 * f.lda + row;
-                    f.c = (float *)p->c.out.data + row * f.ldc + column;
-                    kernels[m].columns[f.columns > LANES ? NV - 1 : 0](&f);
-                }
-            }
-        }
+    int64_t passes = ceil_div(ceil_div(to - from, NR), PASS_PANELS);
+    int64_t each = ceil_div(ceil_div(to - from, NR), passes) * NR;
+    for (int64_t column = from; column < to; column += each) {
+        columns_pass(p, first, end, column, at_most(to, column + each));
     }
 }
 

@@ -6,7 +6,7 @@
 
 #define KC 256           /* terms of a chain */
 #define DIRECT_PANELS 8  /* with more, A is used so often that it is packed */
-#define DIRECT_TILES 100 /* of C */
+#define DIRECT_TILES 200 /* of C */
 
 /* Whether an f32 product is done so. */
 bool ISA_NAME(direct_rows)(const struct product *p);
