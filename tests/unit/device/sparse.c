@@ -163,6 +163,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_spmm_heads),
         cmocka_unit_test(test_spmm_large),
         cmocka_unit_test(test_spmm_words),
+        cmocka_unit_test(test_spmm_words_batches),
         cmocka_unit_test(test_sddmm),
         cmocka_unit_test(test_edge_softmax),
         cmocka_unit_test(test_edge_softmax_slope),

@@ -68,6 +68,7 @@ void test_spmm(void **state);
 void test_spmm_heads(void **state);
 void test_spmm_large(void **state);
 void test_spmm_words(void **state);
+void test_spmm_words_batches(void **state);
 void test_edge_sum(void **state);
 /* sparse_edges.c */
 void test_sddmm(void **state);

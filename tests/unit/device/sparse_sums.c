@@ -184,27 +184,59 @@ void test_spmm_large(void **state) {
 
 /* --- of what dropout leaves, as bits of all elements --- */
 
-enum { MANY = 24, WIDE = 8600 };
+enum { WIDE = 8600, BATCH = 2048 /* ITEMS of spmm_words.c: rows, or blocks of long ones */ };
 
 struct elements {
-    uint64_t start[MANY + 1], kept[(WIDE + 63) / 64 * MANY];
-    uint32_t column[MANY * WIDE];
-    bool left[MANY * WIDE]; /* of entries */
+    int64_t n;
+    uint64_t *start, *kept; /* [n+1], [words of WIDE,n] */
+    uint32_t *column;
+    bool *left; /* of entries */
 };
 
-/* Rows without entries, and of one, two and three blocks. */
-static void make_elements(struct elements *x) {
+typedef int64_t step_fn(int64_t row, int64_t items); /* between a row's columns; 0: it has none */
+
+static int64_t steps_of_all_kinds(int64_t row, int64_t items) {
     static const int64_t step[] = {0, 1, 8599, 2, 130, 3, 64, 1};
-    x->start[0] = 0;
-    for (int64_t r = 0; r < MANY; r++) {
+    (void)items;
+    return step[row % 8];
+}
+
+/* Rows of some entries, but for two rows of three blocks: one has two of them in the first batch, and the
+ * other has one in the second. */
+static int64_t steps_of_batches(int64_t row, int64_t items) {
+    bool is_long = items == BATCH - 2 || items == 2 * BATCH - 1;
+    return is_long ? 1 : row % 8 == 0 ? 0 : 2000 + row % 3;
+}
+
+static void make_elements(struct elements *x, int64_t n, size_t entries, step_fn *step_of) {
+    int64_t items = 0;
+    *x = (struct elements){
+        .n = n,
+        .start = calloc((size_t)n + 1, sizeof *x->start),
+        .kept = calloc((size_t)((WIDE + 63) / 64 * n), sizeof *x->kept),
+        .column = calloc(entries, sizeof *x->column),
+        .left = calloc(entries, sizeof *x->left),
+    };
+    assert_true(x->start && x->kept && x->column && x->left);
+    for (int64_t r = 0; r < n; r++) {
         uint64_t e = x->start[r];
-        for (int64_t c = r; c < WIDE && step[r % 8]; c += step[r % 8]) {
+        int64_t step = step_of(r, items);
+        for (int64_t c = r % 24; c < WIDE && step; c += step) {
+            assert_true(e < entries);
             x->column[e] = (uint32_t)c;
             x->left[e] = culm_rng_below(&stream, 3) > 0;
-            x->kept[c / 64 * MANY + r] |= (uint64_t)x->left[e++] << c % 64;
+            x->kept[c / 64 * n + r] |= (uint64_t)x->left[e++] << c % 64;
         }
         x->start[r + 1] = e;
+        items += (int64_t)(e - x->start[r] + CULM_SPMM_BLOCK - 1) / CULM_SPMM_BLOCK;
     }
+}
+
+static void elements_free(struct elements *x) {
+    free(x->start);
+    free(x->kept);
+    free(x->column);
+    free(x->left);
 }
 
 static float sum_of_element(const struct elements *x, const float *table, const float *weight,
@@ -222,40 +254,64 @@ static float sum_of_element(const struct elements *x, const float *table, const 
     return sum;
 }
 
-static void check_words(const struct elements *x, int64_t f, enum culm_dtype type, int weights) {
-    char what[64];
-    snprintf(what, sizeof what, "spmm of words, f %lld, %s, weights %d", (long long)f,
-             culm_dtype_name(type), weights);
+/* What is added to y is scaled by rows. */
+static void check_words(const struct elements *x, int64_t f, enum culm_dtype type, int weights,
+                        bool add) {
+    char what[80];
+    snprintf(what, sizeof what, "spmm of words, %lld rows, f %lld, %s, weights %d, add %d",
+             (long long)x->n, (long long)f, culm_dtype_name(type), weights, add);
     struct array table = array_of(WIDE * f, type), weight = array_of(WIDE, CULM_F32);
-    struct array want = array_of(MANY * f, CULM_F32), got = array_of(MANY * f, CULM_F32);
-    for (int64_t i = 0; i < MANY * f; i++) {
-        want.f32[i] = sum_of_element(x, table.f32, weights ? weight.f32 : NULL, weights == 2, i / f,
-                                     f, i % f);
+    struct array scale = array_of(x->n, CULM_F32), before = array_of(x->n * f, CULM_F32);
+    struct array want = array_of(x->n * f, CULM_F32), got = array_of(x->n * f, CULM_F32);
+    for (int64_t i = 0; i < x->n * f; i++) {
+        float sum = sum_of_element(x, table.f32, weights ? weight.f32 : NULL, weights == 2, i / f,
+                                   f, i % f);
+        float scaled = sum * scale.f32[i / f];
+        bool any = x->start[i / f] < x->start[i / f + 1];
+        want.f32[i] = !add ? sum : any ? before.f32[i] + scaled : before.f32[i];
     }
     for (int d = 0; d < device_count; d++) {
+        memcpy(got.f32, before.f32, bytes_of(&before));
         CULM_RUN(devices[d].device, spmm, .y = culm_out_f32(got.f32), .x = {data_of(&table), type},
-                 .start = x->start, .column = x->column, .n = MANY, .f = f, .ldx = f, .ldy = f,
-                 .rows = WIDE, .kept_scale = KEPT_SCALE, .kept_words = x->kept,
+                 .start = x->start, .column = x->column, .n = x->n, .f = f, .ldx = f, .ldy = f,
+                 .scale = add ? scale.f32 : NULL, .add = add, .rows = WIDE,
+                 .kept_scale = KEPT_SCALE, .kept_words = x->kept,
                  .kept_weight = weights ? weight.f32 : NULL, .weight_of_x = weights == 2);
-        expect(want.f32, got.f32, MANY * f, d, is_reference(d) ? 1e-4 : 0, what);
+        expect(want.f32, got.f32, x->n * f, d, is_reference(d) ? 1e-4 : 0, what);
     }
     array_free(&table);
     array_free(&weight);
+    array_free(&scale);
+    array_free(&before);
     array_free(&want);
     array_free(&got);
 }
 
 void test_spmm_words(void **state) {
+    enum { MANY = 24 };
     static const int64_t widths[] = {1, 16, 41, 64, 130};
-    struct elements *x = calloc(1, sizeof *x);
+    struct elements x;
     (void)state;
-    assert_non_null(x);
     stream = seed;
-    make_elements(x);
-    for (int i = 0; i < 15; i++) {
-        check_words(x, widths[i % 5], i % 2 ? CULM_BF16 : CULM_F32, i / 5);
+    make_elements(&x, MANY, (size_t)MANY * WIDE, steps_of_all_kinds);
+    for (int i = 0; i < 30; i++) {
+        check_words(&x, widths[i % 5], i % 2 ? CULM_BF16 : CULM_F32, i / 5 % 3, i >= 15);
     }
-    free(x);
+    elements_free(&x);
+}
+
+/* More rows than are gone through together: three batches, where one thread has all rows. */
+void test_spmm_words_batches(void **state) {
+    enum { TALL = 4800 };
+    static const int64_t widths[] = {1, 41, 130};
+    struct elements x;
+    (void)state;
+    stream = seed;
+    make_elements(&x, TALL, (size_t)TALL * 5 + 2 * WIDE, steps_of_batches);
+    for (int i = 0; i < 6; i++) {
+        check_words(&x, widths[i % 3], i % 2 ? CULM_BF16 : CULM_F32, i % 3, i >= 3);
+    }
+    elements_free(&x);
 }
 
 /* --- sums by entry --- */
