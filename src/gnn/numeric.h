@@ -57,7 +57,8 @@ enum culm_status culm_gnn_numeric_new(const struct culm_gnn_numeric_options *opt
 void culm_gnn_numeric_free(struct culm_gnn_exec *exec); /* NULL is fine */
 
 /* CULM_ERR_CONFIG when graph.memory_mb is too little for what a server has to hold at once: the constant
- * input of its largest interval, and a part of the rows that this is made of. */
+ * input of its largest interval, and a part of the rows that this is made of; or all sparse features, with all
+ * that is made of them. */
 enum culm_status culm_gnn_numeric_fits(const struct culm_gnn_config *config,
                                        const struct culm_gnn_model *model,
                                        const struct culm_gnn_structure *structure,

@@ -54,6 +54,33 @@ static struct places places_of(const struct head *h) {
     return p;
 }
 
+/* What an owner or a worker makes of it for itself. Of sparse features: by columns, and what dropout
+ * leaves, as bits of entries or, in words, of all elements. */
+struct own_places {
+    size_t train_label, column_start, entry, row, value, kept, there, kept_words, turned_words,
+        weight, bytes;
+};
+
+static struct own_places own_places_of(int64_t n, int64_t columns, size_t entries, bool value,
+                                       bool words) {
+    size_t at = 0;
+    size_t by_rows = words ? culm_sparse_words(n, columns) * sizeof(uint64_t) : 0;
+    size_t by_columns = words ? culm_sparse_words(columns, n) * sizeof(uint64_t) : 0;
+    struct own_places p;
+    p.train_label = next(&at, (size_t)n * sizeof(int32_t));
+    p.column_start = next(&at, ((size_t)columns + 2) * sizeof(uint64_t));
+    p.entry = next(&at, entries * sizeof(uint32_t));
+    p.row = next(&at, entries * sizeof(uint32_t));
+    p.value = next(&at, value ? entries * sizeof(float) : 0);
+    p.kept = next(&at, words ? 0 : culm_sparse_kept_words(entries) * sizeof(uint32_t));
+    p.there = next(&at, by_rows);
+    p.kept_words = next(&at, by_rows);
+    p.turned_words = next(&at, by_columns);
+    p.weight = next(&at, words && value ? (size_t)n * sizeof(float) : 0);
+    p.bytes = at;
+    return p;
+}
+
 /* --- from the graph --- */
 
 /* Degrees count edges that come in, and the loop if there is one. */
@@ -250,6 +277,21 @@ size_t gnn_input_bytes(const struct culm_gnn_plan *plan, const struct culm_gnn_s
     return p.bytes;
 }
 
+/* What all intervals take: packed, and what is made of that. */
+static size_t sparse_bytes(const struct culm_gnn_config *config, const struct culm_gnn_model *model,
+                           const struct culm_gnn_structure *structure,
+                           const struct culm_graph_data *graph) {
+    bool value = graph->value || config->graph.features != CULM_GNN_FEATURES_AS_IS;
+    size_t bytes = 0, front;
+    for (int32_t i = 0; i < structure->intervals; i++) {
+        const struct head head = head_of(&model->plan, structure, graph, i);
+        bool words = culm_sparse_worth_words(head.n, head.columns, head.entries); /* at most */
+        bytes += gnn_input_bytes(&model->plan, structure, graph, i, &front);
+        bytes += own_places_of(head.n, head.columns, head.entries, value, words).bytes;
+    }
+    return bytes;
+}
+
 enum culm_status culm_gnn_numeric_fits(const struct culm_gnn_config *config,
                                        const struct culm_gnn_model *model,
                                        const struct culm_gnn_structure *structure,
@@ -260,14 +302,12 @@ enum culm_status culm_gnn_numeric_fits(const struct culm_gnn_config *config,
         return CULM_OK;
     }
     if (model->plan.sparse) {
-        size_t each =
-            5 * sizeof(uint32_t) + 1; /* by rows and by columns, and what dropout leaves */
-        size_t all = graph->entries * each + (size_t)graph->vertices * sizeof(uint64_t);
+        size_t all = sparse_bytes(config, model, structure, graph);
         return all <= limit
                    ? CULM_OK
                    : culm_error_set(error, CULM_ERR_CONFIG,
                                     "graph.memory_mb: sparse features stay in memory, and these "
-                                    "take %zu MB; allow as much, or leave it out",
+                                    "take up to %zu MB; allow as much, or leave it out",
                                     (all >> 20) + 1);
     }
     for (int32_t i = 0; i < structure->intervals; i++) {
@@ -389,31 +429,21 @@ static void mark_elements(struct culm_sparse_rows *s, uint64_t *there, float *we
 static enum culm_status complete(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
                                  struct gnn_input *input) {
     struct culm_sparse_rows *s = &input->sparse;
-    size_t entries = s->start ? s->start[s->n] : 0, at = 0;
-    size_t label = next(&at, (size_t)input->n * sizeof(int32_t));
-    size_t start = next(&at, ((size_t)s->columns + 2) * sizeof(uint64_t));
-    size_t entry = next(&at, entries * sizeof(uint32_t));
-    size_t row = next(&at, entries * sizeof(uint32_t));
-    size_t value = next(&at, s->value ? entries * sizeof(float) : 0);
+    size_t entries = s->start ? s->start[s->n] : 0;
     bool words = culm_sparse_worth_words(input->n, s->columns, entries) && is_even(s);
-    size_t kept = next(&at, words ? 0 : culm_sparse_kept_words(entries) * sizeof(uint32_t));
-    size_t by_rows = culm_sparse_words(input->n, s->columns) * sizeof(uint64_t);
-    size_t there = next(&at, words ? by_rows : 0), kept_words = next(&at, words ? by_rows : 0);
-    size_t by_columns = culm_sparse_words(s->columns, input->n) * sizeof(uint64_t);
-    size_t turned_words = next(&at, words ? by_columns : 0);
-    size_t weight = next(&at, words && s->value ? (size_t)input->n * sizeof(float) : 0);
+    const struct own_places p = own_places_of(input->n, s->columns, entries, s->value, words);
     if (entries > UINT32_MAX) {
         return culm_error_set(&task->job.error, CULM_ERR_CONFIG,
                               "interval %d has %zu features that are not 0, and may have %u: use "
                               "more intervals",
                               task->interval, entries, UINT32_MAX);
     }
-    enum culm_status status = gnn_blob(x, at, &input->own, &task->job.error);
+    enum culm_status status = gnn_blob(x, p.bytes, &input->own, &task->job.error);
     if (status != CULM_OK) {
         return status;
     }
     char *own = input->own->data;
-    input->train_label = (int32_t *)(own + label);
+    input->train_label = (int32_t *)(own + p.train_label);
     for (int64_t r = 0; r < input->n; r++) {
         input->train_label[r] = input->use[r] == CULM_GRAPH_TRAIN ? input->label[r] : -1;
     }
@@ -421,7 +451,7 @@ static enum culm_status complete(struct culm_gnn_numeric *x, struct culm_gnn_tas
         return CULM_OK;
     }
     /* Counted one place further on, so that filling leaves where each column begins. */
-    uint64_t *column_start = (uint64_t *)(own + start);
+    uint64_t *column_start = (uint64_t *)(own + p.column_start);
     memset(column_start, 0, ((size_t)s->columns + 2) * sizeof *column_start);
     for (size_t e = 0; e < entries; e++) {
         column_start[s->column[e] + 2]++;
@@ -432,22 +462,22 @@ static enum culm_status complete(struct culm_gnn_numeric *x, struct culm_gnn_tas
     for (int64_t r = 0; r < s->n; r++) {
         for (uint64_t e = s->start[r]; e < s->start[r + 1]; e++) {
             uint64_t k = column_start[s->column[e] + 1]++;
-            ((uint32_t *)(own + row))[k] = (uint32_t)r;
-            ((uint32_t *)(own + entry))[k] = (uint32_t)e;
+            ((uint32_t *)(own + p.row))[k] = (uint32_t)r;
+            ((uint32_t *)(own + p.entry))[k] = (uint32_t)e;
             if (s->value) {
-                ((float *)(own + value))[k] = s->value[e];
+                ((float *)(own + p.value))[k] = s->value[e];
             }
         }
     }
     s->column_start = column_start;
-    s->row = (const uint32_t *)(own + row);
-    s->entry = (const uint32_t *)(own + entry);
-    s->column_value = s->value ? (const float *)(own + value) : NULL;
-    s->kept = words ? NULL : (uint32_t *)(own + kept);
+    s->row = (const uint32_t *)(own + p.row);
+    s->entry = (const uint32_t *)(own + p.entry);
+    s->column_value = s->value ? (const float *)(own + p.value) : NULL;
+    s->kept = words ? NULL : (uint32_t *)(own + p.kept);
     if (words) {
-        mark_elements(s, (uint64_t *)(own + there), s->value ? (float *)(own + weight) : NULL);
-        s->kept_words = (uint64_t *)(own + kept_words);
-        s->turned_words = (uint64_t *)(own + turned_words);
+        mark_elements(s, (uint64_t *)(own + p.there), s->value ? (float *)(own + p.weight) : NULL);
+        s->kept_words = (uint64_t *)(own + p.kept_words);
+        s->turned_words = (uint64_t *)(own + p.turned_words);
     }
     s->holds = &input->holds;
     return CULM_OK;

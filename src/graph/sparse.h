@@ -52,7 +52,7 @@ static inline size_t culm_sparse_words(int64_t n, int64_t columns) {
 
 /* Whether so many elements are there that bits of all are worth having. */
 static inline bool culm_sparse_worth_words(int64_t n, int64_t columns, size_t entries) {
-    return (double)entries >= 0.2 * (double)n * (double)columns;
+    return entries > 0 && (double)entries >= 0.2 * (double)n * (double)columns;
 }
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "gnn/solo.h"
 
+#include "data/graph_write.h"
 #include "store/checkpoint.h"
 
 #include <setjmp.h>
@@ -59,12 +60,12 @@ static struct culm_gnn_task must(struct culm_gnn_exec *exec, struct culm_gnn_tas
     return task;
 }
 
-static void make(struct run *r, const char *graph, const char *more) {
+static void make_of(struct run *r, const char *place, const char *graph, const char *more) {
     char text[1024];
     struct culm_error error = {0};
     struct culm_gnn_plan plan;
-    snprintf(text, sizeof text, "graph: {path: %s/%s}\nepochs: 3\nintervals: %d\n%s",
-             getenv("CULM_GOLDEN"), graph, K, more);
+    snprintf(text, sizeof text, "graph: {path: %s/%s}\nepochs: 3\nintervals: %d\n%s", place, graph,
+             K, more);
     memset(r, 0, sizeof *r);
     if (culm_gnn_config_parse(text, strlen(text), "test", NULL, 0, &r->config, &error) ||
         culm_gnn_setup_open(&r->config, NULL, &r->setup, &error)) {
@@ -83,6 +84,10 @@ static void make(struct run *r, const char *graph, const char *more) {
     for (int h = 0; h < 3; h++) {
         r->holder[h] = exec_of(r, r->without);
     }
+}
+
+static void make(struct run *r, const char *graph, const char *more) {
+    make_of(r, getenv("CULM_GOLDEN"), graph, more);
 }
 
 static void drop(struct run *r) {
@@ -354,6 +359,92 @@ static void test_bf16(void **state) {
     shared("directed", "precision: bf16\nmodel: {arch: sage, layers: 3}\n");
 }
 
+/* --- memory --- */
+
+/* A ring whose vertices have a quarter of all features: kept as bits of all elements if a vertex has
+ * one value. */
+static void write_many(const char *name, bool even) {
+    enum { V = 1580, COLUMNS = 1000, EACH = COLUMNS / 4 };
+    char path[256];
+    struct culm_graph_data g = {.vertices = V,
+                                .edges = V,
+                                .edges_listed = -1,
+                                .classes = 2,
+                                .columns = COLUMNS,
+                                .splits = 1,
+                                .feature_kind = CULM_GRAPH_SPARSE,
+                                .ones = even,
+                                .entries = V * EACH};
+    g.edge = calloc(2 * V, sizeof *g.edge);
+    g.label = calloc(V, sizeof *g.label);
+    g.split = calloc(V, sizeof *g.split);
+    g.start = calloc(V + 1, sizeof *g.start);
+    g.column = calloc(g.entries, sizeof *g.column);
+    g.value = even ? NULL : calloc(g.entries, sizeof *g.value);
+    assert_true(g.edge && g.label && g.split && g.start && g.column && (even || g.value));
+    g.edge[1] = 1;
+    g.edge[3] = V - 1;
+    for (uint32_t v = 0; v < V; v++) {
+        if (v > 1) {
+            g.edge[2 * v] = v - 1;
+            g.edge[2 * v + 1] = v;
+        }
+        g.label[v] = (int32_t)v % 2;
+        g.split[v] = (uint8_t)(CULM_GRAPH_TRAIN + v % 3);
+        g.start[v + 1] = (uint64_t)(v + 1) * EACH;
+        for (uint32_t c = 0; c < EACH; c++) {
+            g.column[v * EACH + c] = c * 4 + v % 4;
+            if (g.value) {
+                g.value[v * EACH + c] = (float)(1 + c % 3);
+            }
+        }
+    }
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    struct culm_error error = {0};
+    if (culm_graph_data_write(NULL, &g, path, &error)) {
+        fail_msg("%s", error.text);
+    }
+    free(g.edge);
+    free(g.label);
+    free(g.split);
+    free(g.start);
+    free(g.column);
+    free(g.value);
+}
+
+/* The least graph.memory_mb that is said to do holds what a server has of all intervals, and of rows
+ * with one value each it is the least that does. */
+static void check_fits(const char *name, bool even) {
+    struct run r;
+    struct culm_blob_pool_stats stats;
+    write_many(name, even);
+    make_of(&r, folder, name, "");
+    for (int32_t i = 0; i < K; i++) {
+        must(r.server[0], (struct culm_gnn_task){.kind = CULM_GNN_TASK_OWN, .interval = i});
+    }
+    culm_blob_pool_stats(r.pool, &stats);
+    int64_t mb = 1;
+    for (;; mb++) {
+        struct culm_error error = {0};
+        r.config.graph.memory_mb = mb;
+        if (culm_gnn_numeric_fits(&r.config, r.setup->model, r.setup->structure, r.setup->graph,
+                                  &error) == CULM_OK) {
+            break;
+        }
+        assert_non_null(strstr(error.text, "graph.memory_mb: sparse features stay in memory"));
+        assert_true(mb < 100);
+    }
+    assert_true(stats.used_bytes <= (size_t)mb << 20);
+    assert_true(!even || stats.used_bytes > (size_t)(mb - 1) << 20);
+    drop(&r);
+}
+
+static void test_fits(void **state) {
+    (void)state;
+    check_fits("even", true);
+    check_fits("uneven", false);
+}
+
 /* --- damage --- */
 
 static void test_damaged_input(void **state) {
@@ -432,7 +523,7 @@ int main(void) {
         cmocka_unit_test(test_directed),      cmocka_unit_test(test_attention),
         cmocka_unit_test(test_means),         cmocka_unit_test(test_bf16),
         cmocka_unit_test(test_damaged_input), cmocka_unit_test(test_damaged_state),
-        cmocka_unit_test(test_not_here),
+        cmocka_unit_test(test_not_here),      cmocka_unit_test(test_fits),
     };
     return cmocka_run_group_tests_name("gnn/numeric", tests, make_folder, drop_folder);
 }

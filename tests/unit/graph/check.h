@@ -30,6 +30,7 @@ void test_sparse_linear_bits(void **state);
 void test_sparse_linear_words(void **state);
 void test_sparse_linear_adds(void **state);
 void test_rows_of_layers(void **state);
+void test_sparse_worth_words(void **state);
 void test_sparse_refusals(void **state);
 void test_row_refusals(void **state);
 void test_sample_ids(void **state);

@@ -323,6 +323,7 @@ int main(void) {
         cmocka_unit_test(test_sparse_linear_words),
         cmocka_unit_test(test_sparse_linear_adds),
         cmocka_unit_test(test_rows_of_layers),
+        cmocka_unit_test(test_sparse_worth_words),
         cmocka_unit_test(test_sparse_refusals),
         cmocka_unit_test(test_row_refusals),
         cmocka_unit_test(test_sample_ids),

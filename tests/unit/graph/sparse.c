@@ -127,6 +127,14 @@ void test_sparse_linear_words(void **state) {
     }
 }
 
+/* A fifth of all elements; never where there is none, such as of dense rows. */
+void test_sparse_worth_words(void **state) {
+    (void)state;
+    assert_true(culm_sparse_worth_words(5, 10, 10) && culm_sparse_worth_words(5, 10, 50));
+    assert_false(culm_sparse_worth_words(5, 10, 9) || culm_sparse_worth_words(5, 10, 0));
+    assert_false(culm_sparse_worth_words(5, 0, 0) || culm_sparse_worth_words(0, 10, 0));
+}
+
 /* The second share is added, in both layouts. */
 void test_sparse_linear_adds(void **state) {
     (void)state;
