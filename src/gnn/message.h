@@ -118,7 +118,7 @@ struct culm_gnn_work {
     int64_t ghost_bytes;  /* of its rows, to other servers */
     int64_t worker_bytes; /* of rows, to and from workers */
     /* How often its server looked at what waits, and how much did: for itself to gather, and for
-     * workers to take. Only where there are workers. */
+     * workers, none of whom has room for it. Only where there are workers. */
     int64_t looks, gathers_waiting, applies_waiting;
 };
 

@@ -180,6 +180,8 @@ void culm_gnn_server_took(struct culm_gnn_server *server, const struct turn *tur
 /* Sends a worker the present step of an interval, whose constant input is here if it needs that. */
 void culm_gnn_server_give(struct culm_gnn_server *server, struct worker *worker, int32_t interval);
 bool culm_gnn_server_someone_works(const struct culm_gnn_server *server);
+/* How many steps more its workers take now. */
+int32_t culm_gnn_server_room(const struct culm_gnn_server *server);
 
 /* server_queue.c: what waits. */
 /* A gather of the turn is about to begin. */

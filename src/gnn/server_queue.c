@@ -30,6 +30,7 @@ void culm_gnn_server_look(struct culm_gnn_server *server, int32_t interval, stru
     if (!server->workers || ++server->gathers_begun * LOOKS_AN_EPOCH < layout->intervals) {
         return;
     }
+    int64_t applies = 0, room = culm_gnn_server_room(server);
     server->gathers_begun = 0;
     turn->work.looks++;
     for (int32_t i = interval % stride; i < layout->intervals; i += stride) {
@@ -46,7 +47,9 @@ void culm_gnn_server_look(struct culm_gnn_server *server, int32_t interval, stru
         if (gather >= 0) {
             turn->work.gathers_waiting += stride * can_gather(server, other, i, gather);
         } else {
-            turn->work.applies_waiting += stride * step->remote;
+            applies += stride * step->remote;
         }
     }
+    /* What some worker has room for does not wait for want of workers, but for the one that went forward. */
+    turn->work.applies_waiting += applies > room ? applies - room : 0;
 }

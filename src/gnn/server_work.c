@@ -46,6 +46,14 @@ void culm_gnn_server_worker_ready(struct culm_gnn_server *server, int32_t node,
     worker->room++;
 }
 
+int32_t culm_gnn_server_room(const struct culm_gnn_server *server) {
+    int32_t room = 0;
+    for (const struct worker *worker = server->workers; worker; worker = worker->next) {
+        room += worker->leaving ? 0 : worker->room;
+    }
+    return room;
+}
+
 /* It gets no more, and what it was given before comes behind the answer. */
 void culm_gnn_server_worker_leaving(struct culm_gnn_server *server, int32_t node) {
     struct worker *worker = find(server, node);

@@ -120,10 +120,7 @@ static void end(struct fixture *f) {
     culm_buf_release(&f->buf);
 }
 
-/* The task that the server has begun comes to its end. `mark`: of what it makes. Its kind. */
-static enum culm_gnn_task_kind run_next(struct fixture *f, int mark) {
-    struct culm_gnn_task *task = fake_world_run(&f->fake);
-    assert_non_null(task);
+static enum culm_gnn_task_kind finish(struct fixture *f, struct culm_gnn_task *task, int mark) {
     enum culm_gnn_task_kind kind = task->kind;
     if (kind != CULM_GNN_TASK_OWN) {
         task->output = blob(f, 2 * ROW_BYTES, mark);
@@ -133,6 +130,13 @@ static enum culm_gnn_task_kind run_next(struct fixture *f, int mark) {
     }
     culm_gnn_server_actor.job_done(f->server, &task->job);
     return kind;
+}
+
+/* The task that the server has begun comes to its end. `mark`: of what it makes. Its kind. */
+static enum culm_gnn_task_kind run_next(struct fixture *f, int mark) {
+    struct culm_gnn_task *task = fake_world_run(&f->fake);
+    assert_non_null(task);
+    return finish(f, task, mark);
 }
 
 /* The same of one that must be of that kind. */
@@ -475,13 +479,70 @@ static void test_the_same_is_busy(void **state) {
     end(&f);
 }
 
+/* What is next of all intervals is to go back: whoever is told does so. How many steps waited for a worker. */
+static int64_t waited(struct fixture *f) {
+    static const int32_t workers[] = {WORKER, OTHER};
+    bool back[BUSY] = {false};
+    struct culm_gnn_task *task;
+    int64_t waited = 0, done = 0;
+    for (int32_t i = 0; i < BUSY; i++) {
+        while (run_next(f, 5) != CULM_GNN_TASK_GATHER) {
+        }
+    }
+    for (int32_t round = 0; round < BUSY; round++) { /* what waits is given out meanwhile */
+        for (int32_t at = 0; at < 2 * BUSY; at++) {
+            int32_t i = at / 2, worker = workers[at % 2];
+            if (!back[i] && told(f, worker, i, BACKWARD)) {
+                back[i] = true;
+                share_of(f, worker, i, BACKWARD, 7);
+                rows_of(f, worker, i, BACKWARD, 7);
+            }
+        }
+        while ((task = fake_world_run(&f->fake))) {
+            finish(f, task, 8);
+        }
+    }
+    for (int32_t i = 0; i < f->fake.sent_count; i++) {
+        const struct fake_sent *sent = &f->fake.sent[i];
+        struct culm_gnn_done message;
+        if (sent->to == CULM_LEADER && sent->type == CULM_GNN_MSG_DONE) {
+            assert_int_equal(
+                culm_gnn_done_decode(sent->meta, sent->meta_bytes, &f->layout, &message), CULM_OK);
+            waited += message.work.applies_waiting;
+            done++;
+        }
+    }
+    assert_int_equal(done, BUSY);
+    return waited;
+}
+
+/* Whoever says how many workers there should be is told what no worker has room for. A step that waits for
+ * the one that went forward, though another has room, does not want for workers. */
+static void test_waits(void **state) {
+    (void)state;
+    struct fixture f;
+    come_to_backward(&f, BUSY); /* the fourth waits for OTHER when the last one is gathered */
+    assert_int_equal(waited(&f), 0);
+    end(&f);
+    come_to_backward(&f, BUSY);
+    deliver(&f, WORKER, CULM_GNN_MSG_LEAVING, NULL); /* the third waits, then the fourth too */
+    assert_int_equal(waited(&f), 1 + 2);
+    end(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_late_gradient),    cmocka_unit_test(test_lost_between_pushes),
-        cmocka_unit_test(test_rows_alone),       cmocka_unit_test(test_constants),
-        cmocka_unit_test(test_constants_ahead),  cmocka_unit_test(test_constants_overtaken),
-        cmocka_unit_test(test_constants_again),  cmocka_unit_test(test_goes_back_to_the_same),
-        cmocka_unit_test(test_the_same_is_gone), cmocka_unit_test(test_the_same_is_busy),
+        cmocka_unit_test(test_late_gradient),
+        cmocka_unit_test(test_lost_between_pushes),
+        cmocka_unit_test(test_rows_alone),
+        cmocka_unit_test(test_constants),
+        cmocka_unit_test(test_constants_ahead),
+        cmocka_unit_test(test_constants_overtaken),
+        cmocka_unit_test(test_constants_again),
+        cmocka_unit_test(test_goes_back_to_the_same),
+        cmocka_unit_test(test_the_same_is_gone),
+        cmocka_unit_test(test_the_same_is_busy),
+        cmocka_unit_test(test_waits),
     };
     return cmocka_run_group_tests_name("gnn/server", tests, NULL, NULL);
 }
