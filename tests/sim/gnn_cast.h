@@ -25,7 +25,8 @@ struct gnn_cast {
     struct culm_gnn_server_options server;
     struct culm_gnn_worker_options worker;
     uint32_t role[CAST_NODES];
-    struct culm_gnn_exec *exec[CAST_NODES]; /* NULL: not there */
+    int32_t went[CULM_GNN_INTERVALS_MAX][CULM_GNN_STAGES_MAX]; /* forward last: a node */
+    struct culm_gnn_exec *exec[CAST_NODES];                    /* NULL: not there */
 };
 
 static inline struct culm_gnn_node_options gnn_cast_node(struct gnn_cast *cast, int32_t id,
@@ -44,6 +45,18 @@ static inline struct culm_gnn_node_options gnn_cast_node(struct gnn_cast *cast, 
                                           .id = id,
                                           .beat_ms = cast->beat_ms,
                                           .pace = cast->pace};
+}
+
+/* To be asked of each step, by the node that does it: whether it goes back through a stage that this node went
+ * forward through, and so has kept half of the work. */
+static inline bool gnn_cast_kept(struct gnn_cast *cast, int32_t node,
+                                 const struct culm_gnn_task *task) {
+    const struct culm_gnn_step *step = &cast->layout.step[task->step];
+    int32_t *went = &cast->went[task->interval][step->stage];
+    if (step->kind == CULM_GNN_FORWARD) {
+        *went = node;
+    }
+    return step->kind == CULM_GNN_BACKWARD && *went == node;
 }
 
 static inline void *gnn_cast_server(void *context, int32_t id, struct culm_world *world,

@@ -19,33 +19,36 @@
 
 struct run {
     struct gnn_cast cast; /* first member */
-    /* What is asked for. */
+    /* --- what is asked for --- */
     int32_t count[CULM_GNN_ROLES], intervals, stages;
-    bool once;
-    int64_t lose_in; /* an epoch in which a server is killed; 0: none is */
+    bool once; /* no task is given out twice */
+    /* an epoch in which a server is killed, and the phase; 0: none is */
+    int64_t lose_in;
     uint32_t lose_at;
-    int32_t slow_in;           /* one task of workers in so many is SLOW times as long; 0: none */
-    uint64_t apply_ns, own_ns; /* of a worker's task, and of a server's */
-    int64_t rows;              /* of an interval; 0: few */
-    bool whole;                /* no task begins before all of its rows are there */
-    bool
-        halves; /* going back is half the work for the worker that went forward, who has kept that */
+    /* one task of workers in so many takes SLOW times as long; 0: none */
+    int32_t slow_in;
+    /* what a worker's task takes, and a server's */
+    uint64_t apply_ns, own_ns;
+    int64_t rows; /* of an interval; 0: few */
+    bool whole;   /* no task begins before all of its rows are there */
+    /* going back is half the work for whoever went forward and has kept that */
+    bool halves;
     bool anyone;           /* servers do not know that */
     uint64_t bytes_per_ms; /* of a link; 0: any */
-    /* What comes of it. */
+    /* --- what comes of it --- */
     double epoch_ms;
     int64_t retried, tasks, old_rows;
-    int64_t begun,
-        steps; /* tasks of epochs, whoever does them and whether or not they count; steps of these */
-    int64_t lost,
-        redone; /* nodes; steps that were done again, as the leader tells; -1: it has not */
-    int64_t back,
-        found; /* tasks of workers that go back, and of those, for whom it is half the work */
+    /* tasks of epochs, whoever does them and whether or not they count; steps of these */
+    int64_t begun, steps;
+    int64_t lost; /* nodes */
+    /* steps that were done again, as the leader tells; -1: it has not */
+    int64_t redone;
+    /* tasks of workers that go back; those of them for which half was kept */
+    int64_t back, found;
     char state[80];
-    /* Meanwhile. */
+    /* --- meanwhile --- */
     struct culm_sim *sim;
     int32_t home[CULM_GNN_INTERVALS_MAX];
-    int32_t went[CULM_GNN_INTERVALS_MAX][CULM_GNN_STAGES_MAX]; /* the node that went forward */
     uint64_t dice;
     double began_ms, ended_ms;
 };
@@ -54,16 +57,11 @@ enum { SLOW = 5 };
 
 /* The task is half the work for this node. */
 static bool is_half(struct run *run, int32_t node, const struct culm_gnn_task *task) {
-    const struct culm_gnn_step *step = &run->cast.layout.step[task->step];
-    int32_t *went = &run->went[task->interval][step->stage];
-    if (step->kind == CULM_GNN_FORWARD) {
-        *went = node;
-    } else if (run->halves && step->kind == CULM_GNN_BACKWARD) {
-        run->back++;
-        run->found += *went == node;
-        return *went == node;
-    }
-    return false;
+    bool back = run->cast.layout.step[task->step].kind == CULM_GNN_BACKWARD;
+    bool kept = run->halves && gnn_cast_kept(&run->cast, node, task);
+    run->back += run->halves && back;
+    run->found += kept;
+    return kept;
 }
 
 static uint64_t cost(void *context, int32_t node, const struct culm_job *job) {

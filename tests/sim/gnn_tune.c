@@ -1,7 +1,8 @@
 /*
  * `workers: auto` in the simulated world: tasks sleep as a profile says, and the number of workers that
  * is found costs at most five per cent more than the best of a sweep over all numbers, of every goal.
- * Workers come and go meanwhile, and the state stays that of one server.
+ * Workers come and go meanwhile, and the state stays that of one server. All this once where a step takes
+ * as long whoever does it, and once where a step back is half the work for whoever went forward.
  */
 #include "base/rng.h"
 #include "gnn_cast.h"
@@ -36,6 +37,7 @@ static const struct profile profiles[] = {
 struct world {
     struct gnn_cast cast; /* first member */
     const struct profile *profile;
+    bool keeps; /* a step back is half the work for whoever went forward */
     struct culm_sim *sim;
     int32_t workers; /* there now */
     double epoch_ms[EPOCHS_MAX];
@@ -52,7 +54,7 @@ static void end_worker(void *context, int32_t id, void *actor) {
 }
 
 static uint64_t cost(void *context, int32_t node, const struct culm_job *job) {
-    const struct world *w = context;
+    struct world *w = context;
     const struct culm_gnn_task *task = (const struct culm_gnn_task *)job;
     double ms = 0.05;
     if (task->kind == CULM_GNN_TASK_GATHER) {
@@ -61,6 +63,7 @@ static uint64_t cost(void *context, int32_t node, const struct culm_job *job) {
         ms = node >= 0 && w->cast.role[node] == CULM_GNN_WORKER
                  ? w->profile->apply_ms + w->profile->crowd_ms * (w->workers - 1)
                  : w->profile->here_ms;
+        ms /= w->keeps && gnn_cast_kept(&w->cast, node, task) ? 2 : 1;
     }
     return (uint64_t)(ms * (double)MS);
 }
@@ -144,14 +147,16 @@ static bool play(struct world *w, int32_t workers, enum culm_gnn_tune goal) {
     return well && w->epochs == w->cast.pace.epochs && w->lost == 0;
 }
 
-static bool run(const struct profile *profile, int32_t workers, enum culm_gnn_tune goal,
+static bool run(const struct profile *profile, bool keeps, int32_t workers, enum culm_gnn_tune goal,
                 struct world *ret_world) {
-    *ret_world = (struct world){.profile = profile, .cast = {.seed = 7, .beat_ms = 500}};
+    *ret_world =
+        (struct world){.profile = profile, .keeps = keeps, .cast = {.seed = 7, .beat_ms = 500}};
     ret_world->cast.pace = (struct culm_gnn_pace){.epochs = workers < 0 ? TUNED : SWEPT};
     bool well = culm_gnn_symbolic_layout(7, INTERVALS, 2, &ret_world->cast.layout, NULL) == CULM_OK;
     ret_world->cast.layout.block_unit = 0; /* a task sleeps once, not for each part of its rows */
     for (int32_t s = 0; s < ret_world->cast.layout.steps; s++) {
-        ret_world->cast.layout.step[s].kept = false; /* and as long whoever does it */
+        struct culm_gnn_step *step = &ret_world->cast.layout.step[s];
+        step->kept = keeps && step->kind == CULM_GNN_BACKWARD;
     }
     well = well && play(ret_world, workers, goal);
     culm_gnn_layout_release(&ret_world->cast.layout);
@@ -168,8 +173,11 @@ static double seconds_of(const struct world *w) {
     return sum / (double)(w->epochs - from);
 }
 
-/* Prints a line; false: too far from the best. */
-static bool compare(const struct profile *profile, enum culm_gnn_tune goal, const double *swept) {
+/* Prints a line; false: too far from the best. With `keeps`, whoever goes forward in one epoch does so in
+ * the next, so a schedule that has come about by chance stays: of 8 workers an epoch may take 620 or 637 ms. A
+ * number is judged by the better one of its two runs then, and this one takes little longer than the other. */
+static bool compare(const struct profile *profile, bool keeps, enum culm_gnn_tune goal,
+                    const double *swept) {
     static const char *const goals[] = {"time", "dollars", "value"};
     static struct world w;
     const struct culm_gnn_tune_options tune = {.goal = goal,
@@ -181,11 +189,18 @@ static bool compare(const struct profile *profile, enum culm_gnn_tune goal, cons
             best = n;
         }
     }
-    bool well = run(profile, -1, goal, &w);
+    bool well = run(profile, keeps, -1, goal, &w);
     double least = culm_gnn_tune_cost(&tune, best, swept[best]);
     double found = culm_gnn_tune_cost(&tune, w.last, seconds_of(&w)) / least;
-    printf("# %s, %s: %d workers of %d decisions, %.3f of the best, which are %d; %d were let go\n",
-           profile->name, goals[goal], w.last, w.tunes, found, best, w.released);
+    printf(
+        "# %s%s, %s: %d workers of %d decisions, %.3f of the best, which are %d; %d were let go\n",
+        profile->name, keeps ? ", kept" : "", goals[goal], w.last, w.tunes, found, best,
+        w.released);
+    if (keeps) {
+        double other = culm_gnn_tune_cost(&tune, w.last, swept[w.last]) / least;
+        well = well && seconds_of(&w) <= 1.05 * swept[w.last];
+        found = other < found ? other : found;
+    }
     return well && found <= 1.05 && w.tunes > 1;
 }
 
@@ -193,16 +208,18 @@ int main(void) {
     static struct world w;
     bool good = true;
     char state[80] = "";
-    for (size_t p = 0; p < sizeof profiles / sizeof *profiles; p++) {
+    for (size_t c = 0; c < 2 * sizeof profiles / sizeof *profiles; c++) {
+        const struct profile *profile = &profiles[c / 2];
+        bool keeps = c % 2;
         double swept[INTERVALS + 1];
         for (int32_t n = 0; n <= INTERVALS; n++) {
-            good = run(&profiles[p], n, 0, &w) && good;
+            good = run(profile, keeps, n, 0, &w) && good;
             swept[n] = seconds_of(&w);
             good = good && (!state[0] || strcmp(state, w.state) == 0);
             memcpy(state, w.state, sizeof state);
         }
         for (int goal = 0; goal < 3; goal++) {
-            good = compare(&profiles[p], (enum culm_gnn_tune)goal, swept) && good;
+            good = compare(profile, keeps, (enum culm_gnn_tune)goal, swept) && good;
         }
     }
     printf("1..1\n%s 1 - the number of workers that is found is as good as the best of a sweep\n",
