@@ -18,17 +18,18 @@
 
 enum { RUNS_MAX = 50 };
 #define ROUND_BYTES_MAX ((size_t)256 << 20)
-#define END_BYTES                                                                                  \
-    ((size_t)256                                                                                   \
-     << 10) /* of a log, at its beginning and at its end: `start` and `done` are shorter */
+/* Of a log, at its beginning and at its end: `start` and `done` are shorter. */
+#define END_BYTES ((size_t)256 << 10)
+
+struct round {
+    int64_t number;
+    char digest[CULM_SHA256_HEX]; /* "": there is none */
+};
 
 /* Rounds that runs name, each digested once. */
 struct rounds {
     const char *dir; /* of the package */
-    struct round {
-        int64_t number;
-        char digest[CULM_SHA256_HEX]; /* "": there is none */
-    } * round;
+    struct round *round;
     int32_t count, capacity;
 };
 
