@@ -330,7 +330,8 @@ static enum culm_status go(struct culm_edge_running *run, struct culm_error *err
     culm_edge_running_stop_reading(run);
     culm_edge_running_pictures(run);
     status = status ? status : culm_edge_running_any_frame(run, error);
-    return status || run->uncalibrated ? status : write_profile(run, error);
+    status = status || run->uncalibrated ? status : write_profile(run, error);
+    return status ? status : culm_edge_running_any_feed(run, error);
 }
 
 void culm_edge_running_trim(void) {

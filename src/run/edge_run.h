@@ -190,7 +190,9 @@ struct edge_feed {
     pthread_mutex_t lock;
     char said[CULM_ERROR_MAX]; /* under the lock; to be told, "": nothing */
     bool failed, ended; /* before `ended`, not at its end; loop thread: it was told that it ended */
-    struct culm_error fruitless; /* why it ended without a frame, once its thread has been joined */
+    /* Once its thread has been joined: why it failed, and whether it gave a frame before. */
+    struct culm_error why;
+    bool any;
 };
 
 /* Layouts to choose from [edge_forms.h], as `culm edge plan` has them; and the same with originals
@@ -394,6 +396,9 @@ void culm_edge_running_hear(struct culm_edge_running *run);
  * has said why. */
 enum culm_status culm_edge_running_any_frame(const struct culm_edge_running *run,
                                              struct culm_error *error);
+/* Likewise: if the run has ended since each feed that it had last failed, be it after many frames. */
+enum culm_status culm_edge_running_any_feed(const struct culm_edge_running *run,
+                                            struct culm_error *error);
 
 /* edge_run_change.c */
 /* A new round of the package is taken up whole or not at all. */

@@ -24,12 +24,10 @@ static void say(struct edge_feed *feed, const char *text) {
 }
 
 /* The last word. */
-static void fail(struct edge_feed *feed, const struct culm_error *error, bool fruitless) {
+static void fail(struct edge_feed *feed, const struct culm_error *error) {
     say(feed, error->text);
     feed->failed = true;
-    if (fruitless) {
-        feed->fruitless = *error;
-    }
+    feed->why = *error;
 }
 
 static bool stops(struct edge_feed *feed) { return __atomic_load_n(&feed->stop, __ATOMIC_ACQUIRE); }
@@ -123,7 +121,7 @@ static void read_frames(struct edge_feed *feed, struct culm_feed *source) {
     struct pace pace = {0};
     uint64_t begin = 0;
     int64_t count = 0;
-    bool live = culm_feed_is_live(source), any = false;
+    bool live = culm_feed_is_live(source);
     while (!stops(feed)) {
         enum culm_status status = culm_feed_next(source, LOOK_MS, &frame, &error);
         if (status == CULM_ERR_AGAIN) {
@@ -135,11 +133,11 @@ static void read_frames(struct edge_feed *feed, struct culm_feed *source) {
         }
         if (status != CULM_OK) {
             if (status != CULM_ERR_CLOSED) {
-                fail(feed, &error, !any);
+                fail(feed, &error);
             }
             return;
         }
-        any = true;
+        feed->any = true;
         uint64_t now = culm_clock_ns();
         if (live && !take_live(feed, &pace, now)) {
             continue;
@@ -172,7 +170,7 @@ static void *feed_main(void *arg) {
         read_frames(feed, source);
         culm_feed_close(source);
     } else {
-        fail(feed, &error, true);
+        fail(feed, &error);
     }
     (void)culm_alone_lost(feed->run->alone, feed->number);
     return NULL;
@@ -262,12 +260,26 @@ enum culm_status culm_edge_running_any_frame(const struct culm_edge_running *run
     const struct culm_error *first = NULL;
     for (int32_t f = 0; f < run->feed_count; f++) {
         const struct edge_feed *feed = &run->feed[f];
-        if (feed->started && feed->fruitless.status == CULM_OK) {
+        if (feed->started && (feed->any || !feed->failed)) {
             return CULM_OK;
         }
-        first = first || !feed->started ? first : &feed->fruitless;
+        first = first || !feed->started ? first : &feed->why;
     }
     return first ? culm_error_set(error, first->status, "no frame came: %s", first->text) : CULM_OK;
+}
+
+enum culm_status culm_edge_running_any_feed(const struct culm_edge_running *run,
+                                            struct culm_error *error) {
+    const struct culm_error *first = NULL;
+    for (int32_t f = 0; f < run->feed_count && !run->stops; f++) {
+        const struct edge_feed *feed = &run->feed[f];
+        if (feed->started && !feed->gone && !feed->failed) {
+            return CULM_OK;
+        }
+        first = first || !feed->started || feed->gone ? first : &feed->why;
+    }
+    return first ? culm_error_set(error, first->status, "no feed is left: %s", first->text)
+                 : CULM_OK;
 }
 
 void culm_edge_running_hear(struct culm_edge_running *run) {

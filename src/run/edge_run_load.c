@@ -141,16 +141,30 @@ static enum culm_status read_and_verify(const struct culm_edge_running *run, str
     return status;
 }
 
+/* A pipe might never be opened, or never end. -1: it is not there, or, with errno 0, no plain file. */
+static int open_plain(const char *path, int flags) {
+    struct stat about;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags);
+    if (fd >= 0 && (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode))) {
+        close(fd);
+        errno = 0;
+        fd = -1;
+    }
+    return fd;
+}
+
 /* Past the cache if `direct`: then room is a whole number of pages. */
 static enum culm_status read_source(const struct culm_edge_running *run, struct reading *source,
                                     char *at, size_t room, bool direct, struct culm_error *error) {
-    int fd = direct ? open(source->path, O_RDONLY | O_CLOEXEC | O_DIRECT) : -1;
+    int fd = direct ? open_plain(source->path, O_DIRECT) : -1;
     bool past = fd >= 0;
     if (fd < 0) {
-        fd = open(source->path, O_RDONLY | O_CLOEXEC);
+        fd = open_plain(source->path, 0);
     }
     if (fd < 0) {
-        return culm_error_errno(error, errno, "open '%s'", source->path);
+        return errno ? culm_error_errno(error, errno, "open '%s'", source->path)
+                     : culm_error_set(error, CULM_ERR_FORMAT, "'%s' is not a plain file",
+                                      source->path);
     }
     enum culm_status status =
         read_and_verify(run, source, fd, at, past ? room : source->bytes, error);
@@ -183,9 +197,7 @@ bool culm_edge_running_intact(struct culm_edge_running *run, int32_t number) {
     pthread_mutex_lock(&run->lock);
     enum culm_status status = describe(run, number, &source, &error);
     pthread_mutex_unlock(&run->lock);
-    int fd = status == CULM_OK && source.verified
-                 ? open(source.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
-                 : -1;
+    int fd = status == CULM_OK && source.verified ? open_plain(source.path, 0) : -1;
     bool intact = fd >= 0 && stamp_of(fd, &stamp) && same_stamp(&stamp, &source.stamp);
     if (fd >= 0) {
         close(fd);

@@ -309,6 +309,7 @@ enum culm_status culm_edge_running_outs(struct culm_edge_running *run, struct cu
             continue;
         }
         status = culm_path_format(path, error, "%s/%s.jsonl", run->out, query->entry->config->name);
+        status = status ? status : culm_file_may_replace(path, error); /* nobody may read a pipe */
         /* One that comes again goes on where it left off. */
         if (status == CULM_OK && !(query->out = fopen(path, run->scheduler ? "ae" : "we"))) {
             status = culm_error_set(error, CULM_ERR_IO, "cannot write '%s'", path);

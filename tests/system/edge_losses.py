@@ -205,7 +205,7 @@ def damaged(bench):
 
 
 def tensor_changes(bench):
-    """A tensor's file that is cut, removed, or changed in mid-run is not run on, and that is said; the other query goes on; once it is whole again
+    """A tensor's file that is cut, removed, a pipe, or changed in mid-run is not run on, and that is said; the other query goes on; once it is whole again
     so does its own."""
     a, b = two_models(bench)
     publish(bench.path("package"), 0, shared(a, b, set()))
@@ -220,14 +220,16 @@ def tensor_changes(bench):
 
     def failures():
         return [event for event in events_of(process.out) if event["event"] == "load_failed"]
-    for what, says in (("cut", "cut short"), ("removed", "open "), ("changed", "not what its name says")):
+    for what, says in (("cut", "cut short"), ("removed", "open "), ("a pipe", "not a plain file"), ("changed", "not what its name says")):
         marks = loads("two"), len(fresh(process.out, "two"))
         until(process, "loads and answers", lambda marks=marks: loads("two") > marks[0] + 1 and len(fresh(process.out, "two")) > marks[1] + 1)
         before = len(failures())
         if what == "cut":
             os.truncate(tensor, 5000)
-        elif what == "removed":
+        elif what in ("removed", "a pipe"):
             os.remove(tensor)
+            if what == "a pipe":
+                os.mkfifo(tensor)
         else:
             with open(tensor, "r+b") as file:  # in its place, of the same length
                 file.seek(2000)
@@ -328,6 +330,35 @@ def slow_disk(bench):
     end(bench, process)
 
 
+def cut_feed(bench):
+    """The only feed's file is cut in mid-run: what was answered is there, and one line says why nothing more is."""
+    two_models(bench)
+    shutil.rmtree(bench.path("pictures"))
+    with open(bench.path("pictures"), "wb") as file:
+        file.write(struct.pack(">BBBBIII", 0, 0, 8, 3, 200, 28, 28) + random.Random(6).randbytes(200 * 28 * 28))
+    process = begin(bench, workload(bench, [("one", "a")]))
+    until(process, "answers", lambda: len(fresh(process.out, "one")) > 3)
+    os.truncate(bench.path("pictures"), 5000)
+    ended = bench.end(process)
+    check(ended.code == 4 and len(ended.err.splitlines()) == 1 and "no feed is left" in ended.err, f"{ended.code}: {ended.err}")
+    done = events_of(process.out)[-1]
+    equal(done["event"], "done", "the last event")
+    equal(done["queries"][0]["frames"], len(lines(os.path.join(process.out, "one.jsonl"))), "answers")
+    check("profile.json" in os.listdir(process.out), "no profile")
+
+
+def pipe_for_answers(bench):
+    """A pipe in the place of a query's answers, which nobody reads, is refused."""
+    two_models(bench)
+    os.makedirs(bench.path("out"))
+    path = workload(bench, [("one", "a"), ("two", "b")])
+    equal(bench.run("edge", "run", path, "--for", "0.5", "--out", bench.path("out")).code, 0, "exit code")
+    os.remove(bench.path("out", "two.jsonl"))
+    os.mkfifo(bench.path("out", "two.jsonl"))
+    ended = bench.run("edge", "run", path, "--for", "0.5", "--out", bench.path("out"))
+    check(ended.code == 3 and len(ended.err.splitlines()) == 1 and "two.jsonl' is not a plain file" in ended.err, f"{ended.code}: {ended.err}")
+
+
 def disk_full(bench):
     """A disk that is full from the beginning, or in mid-run: one line that says so, and exit code 4."""
     two_models(bench)
@@ -372,5 +403,7 @@ cases.add("a tensor is cut, removed and changed in mid-run", tensor_changes)
 cases.add("the run's own tensors are removed, cut and changed in mid-run", own_tensor_removed)
 cases.add("the run's own tensors are removed and cut, and a new round comes", own_tensor_by_round)
 cases.add("the disk takes its time while own tensors are written again", slow_disk)
+cases.add("the only feed is cut in mid-run", cut_feed)
+cases.add("a pipe in the place of answers", pipe_for_answers)
 cases.add("the disk is full", disk_full)
 cases.run()
