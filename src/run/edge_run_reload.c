@@ -379,6 +379,21 @@ static void begin_mending(struct culm_edge_running *run) {
     }
 }
 
+static bool same_edge(const struct culm_edge_config *a, const struct culm_edge_config *b) {
+    return a->memory_share == b->memory_share && a->memory_bytes == b->memory_bytes &&
+           a->load_mb_per_s == b->load_mb_per_s &&
+           memcmp(a->batch, b->batch, sizeof a->batch) == 0 && a->threads == b->threads &&
+           a->order == b->order && a->originals == b->originals &&
+           a->drift.every_s == b->drift.every_s && a->drift.frames == b->drift.frames;
+}
+
+static void warn_of_edge(struct culm_edge_running *run) {
+    culm_edge_running_publish(
+        run, json_pack("{s:s, s:s}", "event", "warning", "message",
+                       "what the workload has under 'edge' now counts when the run is started "
+                       "again; until then it is as it began"));
+}
+
 static void begin_reading(struct culm_edge_running *run) {
     struct edge_reader *reader = &run->reader;
     struct culm_error error;
@@ -420,6 +435,9 @@ static void take_up(struct culm_edge_running *run) {
     run->catalog[run->catalogs++] = reader->catalog;
     reader->catalog = NULL;
     status = status ? status : culm_edge_running_try(run, take_workload, NULL, &error);
+    bool other_edge =
+        status == CULM_OK && !same_edge(&run->catalog[0]->workload.edge,
+                                        &run->catalog[run->catalogs - 1]->workload.edge);
     release_ready(reader); /* of what was refused, too */
     release_labels(reader, run->catalog[run->catalogs - 1]->workload.query_count);
     drop_unused(run);
@@ -432,6 +450,9 @@ static void take_up(struct culm_edge_running *run) {
         }
     }
     tell(run, status ? &error : NULL);
+    if (other_edge) {
+        warn_of_edge(run);
+    }
 }
 
 void culm_edge_running_reload(struct culm_edge_running *run) {

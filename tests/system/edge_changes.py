@@ -254,6 +254,27 @@ def wait_text(bench):
     return f'while [ -e {bench.path("wait")} ]; do sleep 0.05; done'
 
 
+def other_limit(bench):
+    """What stands under `edge` is as the run began with: another limit in the text changes nothing, and that is said, each time."""
+    two_models(bench)
+    path = workload(bench, [("one", "a"), ("two", "b")], edge="memory: all")
+    process = begin(bench, path)
+    until(process, "answers", lambda: fresh(process.out, "one") and fresh(process.out, "two"))
+
+    def warnings():
+        return [event["message"] for event in events_of(process.out) if event["event"] == "warning" and "'edge'" in event["message"]]
+    tell(process)
+    workload(bench, [("one", "a"), ("two", "b")], edge="memory: min")
+    for count in 1, 2:
+        check("error" not in tell(process), "it was refused")
+        until(process, "a word on the limit", lambda count=count: len(warnings()) == count)
+    workload(bench, [("one", "a"), ("two", "b")], edge="memory: all")
+    tell(process)
+    events, done = end(bench, process)
+    equal(len(warnings()), 2, "words on the limit")
+    equal(done["limit_bytes"], next(event for event in events if event["event"] == "start")["limit_bytes"], "the limit")
+
+
 def labels_counted(bench):
     """Labels that come on SIGHUP: the frames of a clip are counted beside the run, which goes on meanwhile; labels of another number are refused."""
     env, _, write = with_clip(bench, wait_text(bench))
@@ -486,6 +507,7 @@ cases.add("a query that rounds leave out, and have again", left_out)
 cases.add("small tensors of many rounds", many_rounds)
 cases.add("killed while a round is delivered: the old one or the new", killed_in_delivery)
 cases.add("queries and feeds come and go on SIGHUP", reload)
+cases.add("another limit on SIGHUP is told of", other_limit)
 cases.add("labels that come on SIGHUP are counted", labels_counted)
 cases.add("labels of boxes that come on SIGHUP are read beside the run", labels_of_boxes)
 cases.add("SIGTERM while frames are counted", stopped_at_once)
