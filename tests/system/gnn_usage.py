@@ -283,8 +283,11 @@ def calls_to(address):
 
 
 def advertised(bench):
-    """Launcher and server listen everywhere, and are called where they say."""
-    config = changed({**CONFIG, **ENDLESS}, servers=1)
+    """Launcher and server listen everywhere, and are called where they say.
+
+    Of two servers either may call the other; a worker calls, and is never called.
+    """
+    config = changed({**CONFIG, **ENDLESS}, servers=1, workers=1)
     launcher, server = "127.77.0.1", "127.77.0.2"
     going = graphs.going(bench, config, "run", "--listen", "0.0.0.0:0", "--insecure", "--advertise", f"{launcher}:0")
     address = going.address()
