@@ -115,11 +115,13 @@ static void make_surer(const struct culm_judge *judge, int64_t sample, float by)
 enum culm_status culm_judge_surer(struct culm_judge *judge, float *const *value,
                                   const struct culm_merge_frames *frames,
                                   const struct culm_answer *wanted, const float *by, int32_t count,
-                                  double *ret_accuracy, struct culm_error *error) {
+                                  double *ret_accuracy, int64_t *ret_told,
+                                  struct culm_error *error) {
     struct culm_accuracy **accuracy = calloc((size_t)count + 1, sizeof(struct culm_accuracy *));
     const int64_t batch = judge->runner.batch;
     bool ok = accuracy != NULL;
     enum culm_status status = CULM_OK;
+    memset(ret_told, 0, (size_t)count * sizeof *ret_told);
     for (int32_t s = 0; s < count && ok; s++) {
         ok = (accuracy[s] = culm_accuracy_new(judge->model->vision->kind)) != NULL;
     }
@@ -134,6 +136,7 @@ enum culm_status culm_judge_surer(struct culm_judge *judge, float *const *value,
             status = read(judge, frames, i % batch, &judge->answer, error);
             ok = status != CULM_OK ||
                  culm_accuracy_add(accuracy[s], &judge->answer, &wanted[i], frames->width);
+            ret_told[s] += judge->answer.box_count;
         }
     }
     for (int32_t s = 0; s < count && accuracy; s++) {

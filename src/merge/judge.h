@@ -44,11 +44,12 @@ enum culm_status culm_judge_now(struct culm_judge *judge, float *const *value,
                                 const struct culm_merge_frames *frames,
                                 const struct culm_answer *wanted, double *ret_accuracy,
                                 struct culm_error *error);
-/* The accuracy that a detector would have on the frames if by[i] were added to the objectness of all
- * boxes, for each of by[count]. */
+/* The accuracy that a detector would have on the frames, and the number of boxes that it would tell of on all
+ * of them, if by[i] were added to the objectness of all boxes, for each of by[count]. */
 enum culm_status culm_judge_surer(struct culm_judge *judge, float *const *value,
                                   const struct culm_merge_frames *frames,
                                   const struct culm_answer *wanted, const float *by, int32_t count,
-                                  double *ret_accuracy, struct culm_error *error);
+                                  double *ret_accuracy, int64_t *ret_told,
+                                  struct culm_error *error);
 
 #endif

@@ -143,16 +143,36 @@ static void make_surer(const struct culm_search *s, int32_t model, float by) {
     }
 }
 
+/* How many boxes a query may tell of for each one of its original when its heads are made surer. */
+#define TOLD_MOST 1.25
+
+static int64_t boxes_of_original(const struct culm_search_query *query) {
+    int64_t boxes = 0;
+    for (int64_t i = 0; i < query->check.count; i++) {
+        boxes += query->wanted[i].box_count;
+    }
+    return boxes;
+}
+
+/* Does it tell of few enough boxes? Average precision hardly minds wrong ones that rank behind those that are right. */
+static bool few_enough(int64_t told, int64_t told_as_is, int64_t original) {
+    return told <= told_as_is || (double)told <= TOLD_MOST * (double)original;
+}
+
 /* Judges the queries of a detector with its heads as sure as is best: a box that is just above what is told
- * is soon lost. The least change that leaves something to spare, else the best. */
+ * is soon lost. The least change that leaves something to spare, else the best; none that makes a query
+ * tell of too many boxes. */
 static enum culm_status check_surer(struct culm_search *s, int32_t model,
                                     struct culm_error *error) {
     double *accuracy = calloc((size_t)s->query_count * SURER + 1, sizeof *accuracy);
     double most = -1, least[SURER], spare[SURER];
+    int64_t told[SURER];
+    bool few[SURER];
     int32_t best = 0;
     enum culm_status status = accuracy ? CULM_OK : search_no_memory(error);
     for (int32_t i = 0; i < SURER; i++) {
         least[i] = spare[i] = HUGE_VAL;
+        few[i] = true;
     }
     for (int32_t q = 0; q < s->query_count && status == CULM_OK; q++) {
         const struct culm_search_query *query = &s->query[q];
@@ -161,14 +181,15 @@ static enum culm_status check_surer(struct culm_search *s, int32_t model,
             continue;
         }
         status = culm_judge_surer(query->judge, s->models[model]->value, &query->check,
-                                  query->wanted, surer, SURER, of, error);
-        for (int32_t i = 0; i < SURER; i++) {
+                                  query->wanted, surer, SURER, of, told, error);
+        for (int32_t i = 0; i < SURER && status == CULM_OK; i++) {
+            few[i] = few[i] && few_enough(told[i], told[0], boxes_of_original(query));
             least[i] = fmin(least[i], of[i] / least_of(s, query));
             spare[i] = fmin(spare[i], of[i] / search_enough(query));
         }
     }
     for (int32_t i = 0; i < SURER && most < HUGE_VAL; i++) {
-        if (spare[i] >= 1 || least[i] > most) {
+        if (few[i] && (spare[i] >= 1 || least[i] > most)) {
             best = i;
             most = spare[i] >= 1 ? HUGE_VAL : least[i];
         }

@@ -1,6 +1,6 @@
 /*
  * Two small detectors that share their first layer and have heads of their own: what made one of them unsure
- * is made up for when it is checked, by `culm` alone, and no further than it needs.
+ * is made up for when it is checked, by `culm` alone, no further than it needs, and not by boxes that are wrong.
  */
 #include "merge/search_parts.h"
 
@@ -195,6 +195,50 @@ static void test_what_is_unsure_becomes_sure(void **state) {
     }
 }
 
+static int64_t boxes_of(const struct culm_answer *answer) {
+    int64_t boxes = 0;
+    for (int i = 0; i < FRAMES; i++) {
+        boxes += answer[i].box_count;
+    }
+    return boxes;
+}
+
+static int64_t told_by(struct world *w, int32_t k) {
+    struct culm_answer answer[FRAMES] = {0};
+    assert_int_equal(
+        culm_judge_answer(&w->judge[k], w->model[k].value, &w->query[k].check, answer, NULL),
+        CULM_OK);
+    int64_t boxes = boxes_of(answer);
+    for (int i = 0; i < FRAMES; i++) {
+        culm_answer_release(&answer[i]);
+    }
+    return boxes;
+}
+
+/* An original that tells of few boxes: being surer would find more of them, among many that are wrong. */
+static void test_wrong_boxes_are_not_told(void **state) {
+    (void)state;
+    struct world w;
+    double least, as_it_is;
+    world_init(&w, CULM_MERGE_CULM);
+    for (int i = 0; i < FRAMES; i++) {
+        struct culm_answer *wanted = &w.wanted[0][i];
+        wanted->box_count = (wanted->box_count + 2) / 3;
+    }
+    *sureness(&w, 0) -= 2;
+    const int64_t wanted = boxes_of(w.wanted[0]), told = told_by(&w, 0);
+    assert_int_equal(culm_judge_now(&w.judge[0], w.model[0].value, &w.query[0].check, w.wanted[0],
+                                    &as_it_is, NULL),
+                     CULM_OK);
+    assert_int_equal(search_check(&w.search, &least, NULL), CULM_OK);
+    printf("# %lld boxes of the original, %lld as it was, %lld now; accuracy %.3f, then %.3f\n",
+           (long long)wanted, (long long)told, (long long)told_by(&w, 0), as_it_is, w.query[0].now);
+    assert_true(told < wanted); /* else nothing could be told of in addition */
+    assert_true(told_by(&w, 0) > told && w.query[0].now > as_it_is);
+    assert_true(4 * told_by(&w, 0) <= 5 * wanted);
+    world_release(&w);
+}
+
 /* Where frames have labels there is nothing to be sure of. */
 static void test_labels_are_not_answers(void **state) {
     (void)state;
@@ -213,6 +257,7 @@ int main(void) {
     printf("# seed %llu (CULM_TEST_SEED)\n", (unsigned long long)seed_of_frames());
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_unsure_becomes_sure),
+        cmocka_unit_test(test_wrong_boxes_are_not_told),
         cmocka_unit_test(test_labels_are_not_answers),
     };
     return cmocka_run_group_tests_name("merge/surer", tests, NULL, NULL);
