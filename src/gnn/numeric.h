@@ -65,6 +65,10 @@ enum culm_status culm_gnn_numeric_fits(const struct culm_gnn_config *config,
                                        const struct culm_graph_data *graph,
                                        struct culm_error *error);
 
+/* options.kept_most for a node; `works`: for a worker. A worker that is a function of AWS Lambda has at most an
+ * eighth of lambda.memory_mb, where that is given; half of it is for constant input. */
+size_t culm_gnn_kept_most(const struct culm_gnn_config *config, bool works);
+
 /* Of what stages forward leave for backward (numeric_kept.c). */
 struct culm_gnn_kept_counts {
     int64_t read; /* pieces that backward has found, since the executor was made */

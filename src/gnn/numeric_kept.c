@@ -166,6 +166,12 @@ void gnn_kept_drop(struct culm_gnn_numeric *x, struct gnn_input *input) {
     }
 }
 
+size_t culm_gnn_kept_most(const struct culm_gnn_config *config, bool works) {
+    size_t eighth = (size_t)config->lambda.memory_mb << 17;
+    bool function = works && config->engine == CULM_GNN_LAMBDA;
+    return function && eighth > 0 && eighth < CULM_GNN_KEPT_MOST ? eighth : CULM_GNN_KEPT_MOST;
+}
+
 struct culm_gnn_kept_counts culm_gnn_numeric_kept(const struct culm_gnn_exec *exec) {
     return ((const struct culm_gnn_numeric *)exec)->kept;
 }

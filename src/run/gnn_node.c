@@ -293,13 +293,6 @@ static enum culm_status make_actor(struct node *n, struct culm_error *error) {
     return n->actor ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
 }
 
-/* Half of a function's memory is for constants (make_actor), and an eighth for this. */
-static size_t kept_most(const struct node *n) {
-    size_t eighth = (size_t)n->gear->config.lambda.memory_mb << 17;
-    bool function = n->role == CULM_GNN_WORKER && n->gear->config.engine == CULM_GNN_LAMBDA;
-    return function && eighth > 0 && eighth < CULM_GNN_KEPT_MOST ? eighth : CULM_GNN_KEPT_MOST;
-}
-
 static enum culm_status open_gear(struct node *n, const void *data, size_t len,
                                   struct culm_error *error) {
     enum culm_status status = culm_gnn_brief_read(data, len, &n->gear->brief, error);
@@ -333,7 +326,7 @@ static enum culm_status open_gear(struct node *n, const void *data, size_t len,
         .device = n->gear->device,
         .inputs = n->gear->inputs_json,
         .pins = n->gear->inputs.pins,
-        .kept_most = kept_most(n),
+        .kept_most = culm_gnn_kept_most(&n->gear->config, n->role == CULM_GNN_WORKER),
     };
     return culm_gnn_numeric_new(&numeric, &n->gear->exec, error);
 }

@@ -474,13 +474,34 @@ static void test_bound(void **state) {
     drop(&r);
 }
 
+/* A function of 128 MB has 64 for constant input, and 16 for this. */
+static void test_in_functions(void **state) {
+    (void)state;
+    static const struct {
+        enum culm_gnn_engine engine;
+        int64_t memory_mb;
+        bool works;
+        size_t most_mb;
+    } cases[] = {
+        {CULM_GNN_LAMBDA, 128, true, 16},  {CULM_GNN_LAMBDA, 504, true, 63},
+        {CULM_GNN_LAMBDA, 512, true, 64},  {CULM_GNN_LAMBDA, 10240, true, 64},
+        {CULM_GNN_LAMBDA, 0, true, 64},    {CULM_GNN_LAMBDA, 128, false, 64},
+        {CULM_GNN_GEARMAN, 128, true, 64},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct culm_gnn_config config = {.engine = cases[i].engine,
+                                               .lambda = {.memory_mb = cases[i].memory_mb}};
+        assert_int_equal(culm_gnn_kept_most(&config, cases[i].works), cases[i].most_mb << 20);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_owner),         cmocka_unit_test(test_worker),
         cmocka_unit_test(test_published),     cmocka_unit_test(test_old),
         cmocka_unit_test(test_of_others),     cmocka_unit_test(test_other_rows),
         cmocka_unit_test(test_forward_again), cmocka_unit_test(test_bound),
-        cmocka_unit_test(test_rows_count),
+        cmocka_unit_test(test_rows_count),    cmocka_unit_test(test_in_functions),
     };
     return cmocka_run_group_tests_name("gnn/kept", tests, NULL, NULL);
 }
