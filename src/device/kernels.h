@@ -373,8 +373,9 @@ struct culm_cross_entropy_args {
  * where bit i % 32 of kept[i / 32] is not set, i being kept_at[e], or e where that is absent, or where its
  * value is 0; and a sum begins with 0. One more word of `kept` may be read than bits are in.
  *
- * Instead there may be `kept_words` (one head; no value): bits of all elements, none where there is no
- * entry; bit i of kept_words[w n + r] is that of column 64 w + i. Columns of a row rise, and `rows` is known. */
+ * `kept_words` says the same of matrices with many entries (one head; no `value`, no `kept`): it has one bit
+ * for every element [r, c], which is bit c % 64 of kept_words[c / 64 n + r]. A bit is set where there is an
+ * entry that dropout keeps. The columns of a row rise, and `rows` must be known. */
 struct culm_spmm_args {
     struct culm_out y;     /* rows ldy apart */
     struct culm_in x;      /* rows ldx apart */

@@ -58,8 +58,8 @@ struct culm_gnn_optimizer_config {
 };
 
 struct culm_gnn_stop_config {
-    double accuracy;  /* 0: whatever it is */
-    int64_t patience; /* 0: endless */
+    double accuracy;  /* on validation vertices, that ends the run; 0: none does */
+    int64_t patience; /* evaluations without a better one, that end it; 0: no number does */
 };
 
 struct culm_gnn_eval_config {

@@ -61,8 +61,9 @@ static void see_view(struct ghost *ghost, const struct ghost *other) {
     ghost->key.view = ghost->key.view > other->key.view ? ghost->key.view : other->key.view;
 }
 
-/* Takes it over. One that brings nothing new is let go of, or those that it has all of. Whichever stays was
- * sent under the later of the two views: links are not in step, so what comes later may be of an earlier. */
+/* Takes `ghost` over. If one that is here covers all of its readers, the new one is freed; else it takes the
+ * place of those whose readers it covers. What stays counts as sent under the later of both views, as messages
+ * on different links may overtake each other: what comes last need not be what was sent last. */
 static void keep(struct culm_gnn_server *server, struct ghost *ghost) {
     struct ghost **list = ghosts_of(server, ghost->key.gather, ghost->key.interval);
     bool constant = is_constant(server, ghost->key.gather);

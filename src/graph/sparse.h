@@ -6,8 +6,9 @@
  * k = column_start[c] .. column_start[c + 1] - 1: row[k], rising, in which it is entry[k]. The columns
  * of a row rise too.
  *
- * Of a matrix that has many of its elements, and in a row one value, dropout is bits of elements instead
- * (device/kernels.h): `there` says which elements there are.
+ * What dropout keeps is a bit for each entry (`kept`). Where many of all elements are entries, and all values of
+ * a row are equal, it is a bit for each element instead (`kept_words`, as in device/kernels.h), and `there` has
+ * a bit for each element that is an entry.
  *
  * All arrays are the caller's. Thread: one run at a time where there is dropout, which writes
  * `kept`; else any.

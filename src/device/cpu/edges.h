@@ -20,7 +20,7 @@ static inline uint64_t chunk_work(const struct chunks *s, int64_t row) {
     return s->start[row] - s->start[0] + CHUNK_ROW * (uint64_t)row;
 }
 
-/* So many a thread, or fewer. */
+/* `each` chunks for each thread, or fewer where they would be smaller than CHUNK_LEAST. One thread has one chunk. */
 static inline struct chunks chunks_each(const struct culm_cpu *cpu, const uint64_t *start,
                                         int64_t n, int each) {
     struct chunks s = {.start = start, .n = n};

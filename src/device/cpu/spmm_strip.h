@@ -40,10 +40,10 @@ struct spmm_strip {
     uvec lane[STRIP];     /* each lane's head; of many, counted from that */
 };
 
-/* Rows [from, to) of a strip of which some terms are left out: spmm_some.c. `memory` is the thread's
- * own. */
+/* Rows [from, to) of a strip where dropout leaves out some terms. `memory` is the thread's own. What dropout
+ * keeps is given as bits of entries (`kept`, spmm_some.c), or as bits of all elements (`kept_words`,
+ * spmm_words.c). */
 void ISA_NAME(spmm_some_rows)(const struct spmm_strip *t, int64_t from, int64_t to, float *memory);
-
 void ISA_NAME(spmm_word_rows)(const struct spmm_strip *t, int64_t from, int64_t to, float *memory);
 
 /* Columns of vector i of a row of x, which begins `at`; the last vector has `last`. */
