@@ -34,6 +34,9 @@ static enum culm_status wrong_type(const struct culm_config_mark *mark,
     if (node->kind == CULM_YAML_SCALAR && culm_yaml_is_null(node)) {
         return culm_config_fail(&here, error, "has no value; allowed: %s", range);
     }
+    if (node->kind == CULM_YAML_SCALAR && !*node->text) {
+        return culm_config_fail(&here, error, "is empty; allowed: %s", range);
+    }
     return culm_config_fail(&here, error, "%s is not %s; allowed: %s",
                             culm_yaml_describe(node, found, sizeof found),
                             culm_config_row_noun(row), range);

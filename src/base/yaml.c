@@ -240,7 +240,10 @@ enum culm_status culm_yaml_parse(const char *text, size_t len, const char *name,
         return out_of_memory(&b);
     }
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
-    yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
+    if (len < 3 ||
+        memcmp(text, "\xef\xbb\xbf", 3) != 0) { /* else the mark says so, and is passed over */
+        yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
+    }
 
     enum culm_status status = CULM_OK;
     bool done = false;

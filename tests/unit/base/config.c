@@ -145,7 +145,7 @@ static void wrong_types(void **state) {
     refused("part:\n  paths: [a, {b: c}]\n",
             "f:2: part.paths: a map is not a path; allowed: a path or a list of paths");
     refused("part:\n  paths: ''\n",
-            "f:2: part.paths: text '' is not a path; allowed: a path or a list of paths");
+            "f:2: part.paths: is empty; allowed: a path or a list of paths");
     refused("[1, 2]\n", "f:1: a list is not a configuration; write 'key: value' lines");
     refused("hello\n", "f:1: 'hello' is not a configuration; write 'key: value' lines");
     refused_set("size=abc", "--set: size: 'abc' is not a whole number; allowed: -1 to 10");

@@ -220,6 +220,8 @@ static void messages_say_which_section(void **state) {
     refused(ONE "    name: [a, b]\n", NULL, "f:3: models[0].name: is a list of 2; allowed: a name");
     refused(ONE "    name: {a: b}\n", NULL,
             "f:3: models[0].name: a map is not a text; allowed: a name");
+    refused(ONE "  - source: {path: ''}\n", NULL,
+            "f:3: models[1].source.path: is empty; allowed: a path");
     refused(ONE "    sizes: [1, 2, 3, 4]\n", NULL,
             "f:3: models[0].sizes: is a list of 4; allowed: up to three numbers");
     refused(ONE "    sizes: [1, 10]\n", NULL,

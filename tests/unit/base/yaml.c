@@ -107,6 +107,22 @@ static void what_is_not_a_configuration_is_refused(void **state) {
                   "f:2: not text: control characters are not allowed at byte 5; write it as UTF-8");
 }
 
+/* Some editors put a mark at the beginning of each text in UTF-8. */
+static void a_mark_at_the_beginning_is_passed_over(void **state) {
+    (void)state;
+    struct culm_yaml *root = parse("\xef\xbb\xbf"
+                                   "a: 1\nb: 2\n");
+    assert_string_equal(root->items[0]->key, "a");
+    assert_string_equal(root->items[1]->text, "2");
+    culm_yaml_free(root);
+    refused("\xef\xbb\xbf"
+            "a: 1\nb: \xff\n",
+            "f:2: not text: invalid leading UTF-8 octet at byte 11; write it as UTF-8");
+    refused("\xff\xfe"
+            "a\n",
+            "f:1: not text: invalid leading UTF-8 octet at byte 0; write it as UTF-8");
+}
+
 static void descriptions_stay_on_one_line(void **state) {
     (void)state;
     char buffer[96];
@@ -133,6 +149,7 @@ int main(void) {
         cmocka_unit_test(empty_documents_are_empty_maps),
         cmocka_unit_test(what_could_explode_is_refused),
         cmocka_unit_test(what_is_not_a_configuration_is_refused),
+        cmocka_unit_test(a_mark_at_the_beginning_is_passed_over),
         cmocka_unit_test(descriptions_stay_on_one_line),
     };
     return cmocka_run_group_tests_name("base/yaml", tests, NULL, NULL);
