@@ -1,4 +1,9 @@
-/* Matching channels. See align.h. */
+/* Permutes channels. See align.h.
+ *
+ * For each model: find which values have to keep their channels in a common order (struct ties);
+ * record what each layer puts out on the frames (struct trail); for each such order, match the
+ * channels with those of earlier models by correlation, and permute all weights that produce or
+ * read them. */
 #include "merge/align.h"
 
 #include "base/grow.h"
@@ -9,28 +14,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SAMPLES 2048 /* places of a value that channels are compared at */
+#define SAMPLES 2048 /* positions of a value at which channels are compared */
 
 static enum culm_status no_memory(struct culm_error *error) {
     return culm_error_set(error, CULM_ERR_MEMORY, "merging: out of memory");
 }
 
-/* --- values whose channels keep one order --- */
+/* --- values that share an order of channels --- */
 
-/* Some channels of a value, side by side, in the order of a group: that of the value in which they begin. */
+/* Consecutive channels of a value. A group is named by the value in which its channels begin. */
 struct segment {
-    int32_t group; /* value; its root says which */
+    int32_t group; /* a value; use its root */
     int64_t count;
 };
 
-/* The channels of a value are one segment, or those that were concatenated one behind the other. */
+/* For each value, the segments that its channels consist of: one, or several behind a
+ * concatenation. */
 struct ties {
     const struct culm_graph *graph;
     struct segment *segment;
     int32_t segments, capacity;
-    int32_t *first, *count; /* [values]: its segments */
+    int32_t *first, *count; /* [values]: range of segments */
     int32_t *up;            /* [values]: union-find of groups */
-    bool *blocked;          /* [values], of the root */
+    bool *blocked;          /* [values]: at a root, whether the group has to keep its order */
     bool failed;            /* out of memory */
 };
 
@@ -61,14 +67,14 @@ static void append(struct ties *t, int32_t value, struct segment segment) {
     t->count[value]++;
 }
 
-/* A value whose channels have an order of their own. */
+/* Gives a value channels of its own. */
 static void begin(struct ties *t, int32_t value) {
     t->first[value] = t->segments;
     t->count[value] = 0;
     append(t, value, (struct segment){value, channels(t->graph, value)});
 }
 
-/* A value has the channels of another one. */
+/* The channels of `value` are those of `from`. */
 static void derive(struct ties *t, int32_t value, int32_t from) {
     if (channels(t->graph, value) != channels(t->graph, from)) {
         block(t, from);
@@ -79,7 +85,8 @@ static void derive(struct ties *t, int32_t value, int32_t from) {
     t->count[value] = t->count[from];
 }
 
-/* Two values have their channels in one order: segment by segment, or not at all. */
+/* Makes two values keep their channels in one order, segment by segment; blocks both if their
+ * segments differ. */
 static void tie(struct ties *t, int32_t a, int32_t b) {
     if (a < 0 || b < 0) {
         return;
@@ -100,7 +107,7 @@ static void tie(struct ties *t, int32_t a, int32_t b) {
     }
 }
 
-/* Behind each other, where it is channels that are joined. */
+/* Whether a node concatenates along the channels. */
 static bool joins_channels(const struct culm_graph *graph, const struct culm_node_desc *node) {
     return node->op == &culm_op_concat &&
            node->attributes.axis == graph->value[node->output[0]].shape.rank - 1;
@@ -158,7 +165,7 @@ static void tie_node(struct ties *t, const struct culm_node_desc *node) {
         }
     } else if (node->op == &culm_op_reshape && graph->value[out].shape.rank == 2 &&
                channels(graph, out) == channels(graph, node->input[0])) {
-        derive(t, out, node->input[0]); /* what was pooled to one place */
+        derive(t, out, node->input[0]); /* what was pooled to one position */
     } else if (node->op != &culm_op_linear) {
         for (int32_t i = 0; i < node->op->inputs; i++) {
             block(t, node->input[i]);
@@ -203,8 +210,8 @@ static enum culm_status find_ties(const struct culm_graph *graph, struct ties *t
     return t->failed ? no_memory(error) : CULM_OK;
 }
 
-/* Whether the channels of a value from *offset on are of a group; *segment, which begins with -1, and *offset go
- * on to the next that are. False: there are no more. */
+/* Iterates over the segments of a value that belong to a group. *segment starts as -1 and becomes
+ * the segment's index, *offset its first channel. False: there are no more. */
 static bool next_segment(const struct ties *t, int32_t value, int32_t group, int32_t *segment,
                          int64_t *offset) {
     for (int32_t i = 0, at = t->first[value]; i < t->count[value]; i++) {
@@ -222,7 +229,7 @@ static bool next_segment(const struct ties *t, int32_t value, int32_t group, int
 
 /* --- moving channels --- */
 
-/* Rows of `row` numbers change places: new row i is old row order[i]. */
+/* Permutes rows of `row` numbers: new row i is old row order[i]. */
 static void move_rows(float *data, int64_t rows, int64_t row, const int32_t *order, float *work) {
     memcpy(work, data, (size_t)(rows * row) * sizeof *data);
     for (int64_t i = 0; i < rows; i++) {
@@ -230,7 +237,7 @@ static void move_rows(float *data, int64_t rows, int64_t row, const int32_t *ord
     }
 }
 
-/* The same of `count` of the second dimension of [outer, columns, inner], from `first` on. */
+/* Permutes columns [first, first + count) of [outer, columns, inner]. */
 static void move_columns(float *data, int64_t outer, int64_t columns, int64_t inner, int64_t first,
                          int64_t count, const int32_t *order, float *work) {
     for (int64_t o = 0; o < outer; o++) {
@@ -238,7 +245,7 @@ static void move_columns(float *data, int64_t outer, int64_t columns, int64_t in
     }
 }
 
-/* Channels of a group move. */
+/* The permutation of the channels of one group. */
 struct moving {
     struct culm_merge_model *model;
     const struct ties *ties;
@@ -252,7 +259,7 @@ static float *weight_of(const struct moving *m, const struct culm_node_desc *nod
     return m->model->aligned[m->model->graph->value[node->input[input]].param];
 }
 
-/* What makes the channels from `first` on: a layer or a batch norm. */
+/* Permutes the output channels, from `first` on, of a node that produces them. */
 static void move_makers(const struct moving *m, const struct culm_node_desc *node, int64_t first) {
     const struct culm_graph *graph = m->model->graph;
     if (node->op == &culm_op_batchnorm) {
@@ -277,7 +284,7 @@ static void move_makers(const struct moving *m, const struct culm_node_desc *nod
     }
 }
 
-/* What a layer reads them with. */
+/* Permutes the input channels, from `first` on, of a layer that reads them. */
 static void move_readers(const struct moving *m, const struct culm_node_desc *node, int64_t first) {
     const struct culm_shape *w = culm_input_shape(m->model->graph, node, 1);
     const bool conv = node->op == &culm_op_conv;
@@ -305,7 +312,8 @@ static void move_node(const struct moving *m, const struct culm_node_desc *node)
 
 /* --- comparing --- */
 
-/* What a layer makes, at some places: [samples, channels], each channel with mean 0 and length 1. */
+/* A layer's output at some positions: [samples, channels], each channel shifted and scaled to mean
+ * 0 and length 1, so that products are correlations. */
 struct trail {
     float *at;
     int64_t samples, rows;
@@ -343,7 +351,7 @@ static enum culm_status keep(struct culm_steps *steps, int32_t value, struct tra
     return CULM_OK;
 }
 
-/* The trails of all layers of a model, as its original is aligned now. */
+/* Records the trails of all layers of a model, as it is aligned so far. */
 static enum culm_status walk(const struct culm_merge_model *model,
                              const struct culm_fit_frames *frames, struct culm_device *device,
                              struct trail *trail, struct culm_error *error) {
@@ -376,7 +384,7 @@ static int by_likeness(const void *x, const void *y) {
     return a->a != b->a ? (a->a > b->a) - (a->a < b->a) : (a->b > b->b) - (a->b < b->b);
 }
 
-/* The likest two first, then the likest two of the others: order[a] = b. */
+/* Greedily pairs the most similar channels: order[a] = b. */
 static enum culm_status match_channels(const float *likeness, int64_t c, int32_t *order,
                                        struct culm_error *error) {
     struct pair *pair = malloc((size_t)(c * c) * sizeof *pair);
@@ -402,7 +410,7 @@ static enum culm_status match_channels(const float *likeness, int64_t c, int32_t
     return status;
 }
 
-/* --- one model after the other --- */
+/* --- one model after another --- */
 
 struct aligning {
     struct culm_merge_model *const *models;
@@ -415,7 +423,7 @@ struct aligning {
     struct culm_error *error;
 };
 
-/* The layer of an earlier model, with the same frames, that this one shares an instance with. */
+/* A layer of an earlier model that has the same frames and is in the same instance; NULL: none. */
 static const struct culm_member *earlier(const struct aligning *al, int32_t model, int32_t layer) {
     int32_t i = al->share->of[model][layer];
     for (int32_t m = 0; i >= 0 && m < al->share->match.instance[i].count; m++) {
@@ -430,7 +438,8 @@ static const struct culm_member *earlier(const struct aligning *al, int32_t mode
     return NULL;
 }
 
-/* Adds up, over the layers that make values of a group, how alike channels are. False: nothing to compare. */
+/* Adds up the similarity of channels over the layers that produce values of a group. False: there
+ * is nothing to compare. */
 static bool compare(const struct aligning *al, int32_t k, const struct ties *t, int32_t group,
                     float *likeness, float *work) {
     const struct culm_merge_model *model = al->models[k];
@@ -531,7 +540,7 @@ enum culm_status culm_align(struct culm_merge_model *const *models, int32_t coun
                    4 * (size_t)culm_merge_param_elements(models[k], p));
         }
         if (!(status = walk_model(&al, k)) && !(status = align_model(&al, k))) {
-            status = walk_model(&al, k); /* later models compare with it as it is now */
+            status = walk_model(&al, k); /* later models are compared with the aligned one */
         }
     }
     for (int32_t k = 0; k < count && al.trail; k++) {

@@ -1,4 +1,4 @@
-/* The walk. See fit.h. */
+/* Merging without training. See fit.h. */
 #include "merge/fit.h"
 
 #include "graph/ops.h"
@@ -8,21 +8,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A model on its way. */
+/* A model being walked. */
 struct walker {
     struct culm_merge_model *model;
     struct culm_steps original, merged;
-    bool ahead;        /* the original has executed the operator that `merged` is at */
-    int32_t waits;     /* instance; -1: none */
-    int32_t layer;     /* of the operator that it is at */
-    int32_t *layer_of; /* [nodes]: -1: none */
-    const bool *held;  /* [parameters]: stay as they are; NULL: none */
+    bool ahead;        /* the original has already executed the operator that `merged` is at */
+    int32_t waits;     /* the instance it waits for; -1: none */
+    int32_t layer;     /* the layer at the current operator; -1: none */
+    int32_t *layer_of; /* [nodes]; -1: not a layer */
+    const bool *held;  /* [parameters]: keep their values; NULL: none */
 };
 
 struct walk {
     struct walker *walker;
     int32_t count;
-    const struct culm_share *share; /* NULL: one model alone */
+    const struct culm_share *share; /* NULL: a single model */
     const struct culm_fit_options *options;
     struct culm_device *device;
     bool *solved; /* [instances] */
@@ -36,13 +36,13 @@ static enum culm_status no_memory(struct culm_error *error) {
 
 /* --- batch norms --- */
 
-/* Of each channel: arrays beside each other. */
+/* Statistics by channel. */
 struct channels {
-    double *mean, *variance;     /* of what comes in now */
-    double *wanted, *covariance; /* of what the original made, before its function */
+    double *mean, *variance;     /* of what the norm reads now */
+    double *wanted, *covariance; /* mean of what the original's reads, and covariance with it */
 };
 
-/* x and was are [rows, c]; sums in the order of rows. */
+/* x and was are [rows, c]; summed in the order of rows. */
 static void measure(const struct channels *of, const float *restrict x, const float *restrict was,
                     int64_t rows, int64_t c) {
     double *restrict mean = of->mean, *restrict wanted = of->wanted;
@@ -70,7 +70,8 @@ static void measure(const struct channels *of, const float *restrict x, const fl
     }
 }
 
-/* Fits the scale and shift of one batch norm: x is what it reads now, was what the original read. */
+/* Fits one batch norm. x: what it reads now; was: what the original's reads. A norm is linear, so
+ * what the original's puts out follows from `was` and its own parameters. */
 static enum culm_status fit_norm(struct walker *w, const struct culm_node_desc *node,
                                  struct culm_error *error) {
     const struct culm_graph *graph = w->merged.graph;
@@ -106,7 +107,7 @@ static enum culm_status fit_norm(struct walker *w, const struct culm_node_desc *
 
 /* --- heads --- */
 
-/* Of the map that this operator makes; NULL: it makes none. */
+/* The head whose map this operator produces; NULL: none. */
 static const struct culm_yolo_head *head_of(const struct walker *w,
                                             const struct culm_node_desc *node) {
     const struct culm_vision_model *vision = w->model->vision;
@@ -118,8 +119,8 @@ static const struct culm_yolo_head *head_of(const struct walker *w,
     return NULL;
 }
 
-/* Least squares draw what is rare towards what is common, and what a head says is sure becomes unsure:
- * moves the bias of a private one until as many boxes are likely as the original says. */
+/* Least squares pull what is rare towards what is common, which makes a head less confident. Shifts
+ * the bias of a private head until as many boxes are likely as in the original. */
 static enum culm_status fit_head(const struct walker *w, const struct culm_node_desc *node,
                                  const struct culm_yolo_head *head, struct culm_error *error) {
     const struct culm_vision_layer *layer = &w->model->layers.layer[w->layer];
@@ -160,7 +161,7 @@ static struct culm_solve_owner owner_of(const struct walker *w) {
     };
 }
 
-/* Solves for the owners' weights, which go to all of them. */
+/* Solves for the owners' common weights, and stores them in the first owner. */
 static enum culm_status solve(struct walk *walk, struct walker *const *owners, int32_t count,
                               double ridge) {
     struct culm_solve_options options = walk->options->solve;
@@ -180,8 +181,8 @@ static enum culm_status solve(struct walk *walk, struct walker *const *owners, i
     return status;
 }
 
-/* The batch norm behind a layer that takes another's weights takes its numbers, too: then a model that
- * begins with such layers begins as the other does, to the last bit. */
+/* A layer that takes another's weights also takes the batch norm behind it, so that a model whose
+ * first layers are taken over computes exactly what the other one does. */
 static void copy_norms(const struct walk *walk, struct culm_merge_model *const *models,
                        int32_t instance) {
     const struct culm_instance *of = &walk->share->match.instance[instance];
@@ -202,7 +203,8 @@ static void copy_norms(const struct walk *walk, struct culm_merge_model *const *
 
 static bool held(const struct walker *w, int32_t param) { return w->held && w->held[param]; }
 
-/* Whether the batch norm that it is at was copied, or is what is copied, or stays as it is. */
+/* Whether the batch norm at hand is not to be fitted: it is held, was copied, or is the one that is
+ * copied. */
 static bool norm_copied(const struct walk *walk, const struct walker *w, int32_t self) {
     if (held(w, culm_merge_norm_param(w->model->graph, w->merged.cursor, 0))) {
         return true;
@@ -219,7 +221,7 @@ static bool norm_copied(const struct walk *walk, const struct walker *w, int32_t
     return false;
 }
 
-/* An instance whose models have come, or that nobody waits for any longer. */
+/* Solves for an instance, for those of its models that wait for it. */
 static enum culm_status solve_instance(struct walk *walk, int32_t instance) {
     struct walker **owners = calloc((size_t)walk->count, sizeof *owners);
     struct culm_merge_model **models = calloc((size_t)walk->count, sizeof *models);
@@ -235,7 +237,7 @@ static enum culm_status solve_instance(struct walk *walk, int32_t instance) {
         status = solve(walk, owners, count, walk->options->solve.ridge);
     }
     if (status == CULM_OK) {
-        /* The first owner that came may not be the first member. */
+        /* The first owner to arrive need not be the first member. */
         const struct culm_member *first = culm_share_first(walk->share, instance);
         const struct culm_vision_layer *to = &models[first->model]->layers.layer[first->layer];
         const struct culm_vision_layer *from = &owners[0]->model->layers.layer[owners[0]->layer];
@@ -261,8 +263,8 @@ static enum culm_status solve_instance(struct walk *walk, int32_t instance) {
     return status;
 }
 
-/* What a layer makes now, x, against what it made, y: the share of the variance that a scale and a shift for each
- * channel would not make up for, in the mean of the channels. */
+/* How much of y is lost in x: the share of y's variance that remains after the best scale and shift
+ * of each channel, averaged over channels. */
 static double lost(const float *x, const float *y, int64_t rows, int64_t c) {
     int64_t step = rows > 2048 ? rows / 2048 : 1;
     double harm = 0;
@@ -291,14 +293,14 @@ static double harm_of(const struct walker *w, const struct culm_node_desc *node)
                 culm_last_dim(shape));
 }
 
-/* Goes on until the model waits for others, or has ended. */
+/* Executes operators until the model has to wait for others or ends. */
 static enum culm_status advance(struct walk *walk, struct walker *w, int32_t self) {
     enum culm_status status = CULM_OK;
     while (w->waits < 0 && w->merged.cursor < w->merged.count && status == CULM_OK) {
         const struct culm_node_desc *node = node_of(w);
         w->layer = w->layer_of[w->merged.cursor];
         if (node->op == &culm_op_batchnorm && !norm_copied(walk, w, self)) {
-            /* of what both read, before it may be gone */
+            /* before executing: what both read may be gone afterwards */
             status = fit_norm(w, node, walk->error);
         }
         if (!w->ahead && status == CULM_OK) {
@@ -330,8 +332,8 @@ static enum culm_status advance(struct walk *walk, struct walker *w, int32_t sel
     return status;
 }
 
-/* The instance to be solved for next: one that all of its models wait at, else the first that any does;
- * -1: all have ended. */
+/* The instance to solve for next: one that all its models wait for, else the first that any model
+ * waits for. -1: all models have ended. */
 static int32_t next_instance(const struct walk *walk) {
     int32_t any = -1;
     for (int32_t i = 0; i < walk->share->match.count; i++) {
@@ -355,7 +357,7 @@ static bool shares(const struct walk *walk, int32_t model) {
     return any;
 }
 
-/* Models that share nothing have nothing to do. */
+/* Models that share nothing are not walked. */
 static enum culm_status start(struct walk *walk, struct culm_merge_model *const *models,
                               const struct culm_fit_frames *frames) {
     enum culm_status status = CULM_OK;
@@ -459,7 +461,8 @@ static void exchange(float *own, float *other, int64_t count) {
     }
 }
 
-/* The operator that was executed last is executed again with other numbers, and then with its own. */
+/* Executes the last operator again, first with the trial's weights and then with the model's own,
+ * which restores its output. */
 static enum culm_status try_layer(struct culm_steps *steps, struct culm_merge_model *model,
                                   struct culm_fit_trial *trial, const float *was,
                                   struct culm_error *error) {

@@ -1,12 +1,14 @@
 /*
- * Merging without training: one walk through all models at once, layer by layer.
+ * Merging without training: all models are walked at once, layer by layer.
  *
- * Each model runs twice on the same frames, operator by operator: as the original, which says what is
- * wanted, and as it is becoming. Where the layers of a shared instance have been reached in all of its
- * models, their weights are solved for together (solve.h); a private layer is solved for alone, so it
- * makes up for what changed before it. Then each private batch norm is fitted, channel by channel: it
- * takes the mean and variance that it now meets, and the scale and shift that come nearest to what the
- * original's made. Thread: the device's.
+ * Each model runs twice on the same frames, operator by operator: as the original, which gives the
+ * target, and as the model it is becoming. Once every model of a shared instance has reached its
+ * layer, one set of weights is solved for all of them (solve.h). A private layer is solved for
+ * alone and so compensates for what changed before it. A private batch norm then takes the mean and
+ * variance of what it now reads, and, channel by channel, the scale and shift that best reproduce
+ * the original's output.
+ *
+ * Thread: the device's.
  */
 #ifndef CULM_MERGE_FIT_H
 #define CULM_MERGE_FIT_H
@@ -15,9 +17,9 @@
 
 struct culm_fit_options {
     struct culm_solve_options solve;
-    double private_ridge; /* of layers that are not shared; below 0: they stay as they are */
-    bool copy;            /* shared layers, and the batch norms behind them, take the first model's
-                             numbers instead */
+    double private_ridge; /* for layers that are not shared; negative: leave them as they are */
+    bool copy;            /* do not solve: copy the first model's weights, and its batch norms
+                             behind them, to the other models */
 };
 
 struct culm_fit_frames {
@@ -25,28 +27,34 @@ struct culm_fit_frames {
     int64_t count;
 };
 
-/* Begins with the aligned originals and changes the numbers of all models; frames[count], of each. Where
- * models would wait for one another for ever, those that have reached a layer are solved for without the
- * others. ret_harm[instances] (may be NULL): for the active ones, what share of what the original's layer
- * made is lost, 0 to 1, in the model that lost most. CULM_ERR_MEMORY. */
+/* Starts from the aligned originals and sets the current values of every model that shares
+ * something. frames[count]: one entry a model.
+ *
+ * Models that have their shared layers in different orders could wait for each other forever; then
+ * those that have reached a layer are solved for without the others.
+ *
+ * ret_harm[instances] (may be NULL): for each active instance, the share of the variance of the
+ * original layer's output that is lost, 0 to 1, in the model that loses most. CULM_ERR_MEMORY. */
 enum culm_status culm_fit(struct culm_merge_model *const *models, int32_t count,
                           const struct culm_share *share, const struct culm_fit_frames *frames,
                           const struct culm_fit_options *options, struct culm_device *device,
                           double *ret_harm, struct culm_error *error);
 
-/* The same of one model that shares with none, whose held[parameters] keep the numbers that they have now. */
+/* The same for a single model that shares with no other. held[parameters]: those that keep their
+ * current values. */
 enum culm_status culm_fit_alone(struct culm_merge_model *model,
                                 const struct culm_fit_frames *frames, const bool *held,
                                 const struct culm_fit_options *options, struct culm_device *device,
                                 struct culm_error *error);
 
-/* A layer of a model with the numbers of another one, of its shape. */
+/* A trial: one layer with the weights of another layer of the same shape. */
 struct culm_fit_trial {
     int32_t layer;
     const float *weight, *bias; /* NULL: none */
-    double harm;                /* set: as ret_harm of culm_fit */
+    double harm;                /* output: as ret_harm of culm_fit */
 };
-/* What each trial alone would do to what the model makes now. Its numbers stay as they are. */
+/* Measures what each trial, on its own, would do to the layer's output in the model as it is now.
+ * The model's values are left unchanged. */
 enum culm_status culm_fit_try(struct culm_merge_model *model, const struct culm_fit_frames *frames,
                               struct culm_fit_trial *trials, int32_t count,
                               struct culm_device *device, struct culm_error *error);

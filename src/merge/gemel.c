@@ -1,4 +1,4 @@
-/* Which layers are tried together next. See gemel.h. */
+/* Which layers to try next. See gemel.h. */
 #include "merge/gemel.h"
 
 #include <inttypes.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define MODELS_MAX 64
-#define MANY_MODELS 4 /* of which half are left out when all fail */
+#define MANY_MODELS 4 /* from this many on, half of the models are left out if all fail */
 
 static uint64_t bit(int32_t model) { return (uint64_t)1 << model; }
 static int32_t size_of(uint64_t set) { return __builtin_popcountll(set); }
@@ -23,7 +23,7 @@ static uint64_t models_of(const struct culm_instance *instance) {
 
 /* --- the next group --- */
 
-/* Where the group that holds position `at` ends. */
+/* The end of the group that position `at` is in. */
 static int32_t group_end(const struct culm_gemel *gemel, int32_t at) {
     for (int32_t g = 0; g < gemel->groups->count; g++) {
         const struct culm_match_group *group = &gemel->groups->group[g];
@@ -34,7 +34,7 @@ static int32_t group_end(const struct culm_gemel *gemel, int32_t at) {
     return gemel->groups->instances;
 }
 
-/* What the next group would save, whatever is confirmed. */
+/* What the next group would save, ignoring what is confirmed. */
 static int64_t next_promises(const struct culm_gemel *gemel) {
     int64_t bytes = 0;
     if (gemel->next < gemel->groups->instances) {
@@ -64,7 +64,7 @@ static void move_on(struct culm_gemel *gemel) {
     }
 }
 
-/* --- beginning and asking --- */
+/* --- starting and asking --- */
 
 enum culm_status culm_gemel_begin(struct culm_gemel *gemel, const struct culm_match *match,
                                   const struct culm_match_groups *groups, bool fixed,
@@ -104,7 +104,7 @@ uint64_t culm_gemel_shared(const struct culm_gemel *gemel, int32_t instance) {
     return set;
 }
 
-/* Adds to `set` whoever shares a layer with one of `from`. */
+/* `from`, and all models that share a layer with one of them. */
 static uint64_t sharers(const struct culm_gemel *gemel, uint64_t from) {
     uint64_t set = from;
     for (int32_t i = 0; i < gemel->match->count; i++) {
@@ -114,8 +114,8 @@ static uint64_t sharers(const struct culm_gemel *gemel, uint64_t from) {
     return set;
 }
 
-/* The published loop goes one step: who shares with those that only came along is not trained with
- * them. */
+/* The published loop stops after one step: a model that shares only with models that were
+ * themselves added is not trained with them. */
 uint64_t culm_gemel_pool(const struct culm_gemel *gemel) {
     uint64_t set = 0;
     for (int32_t t = 0; t < gemel->trial_count; t++) {
@@ -160,7 +160,7 @@ int64_t culm_gemel_saved(const struct culm_gemel *gemel) {
     return bytes;
 }
 
-/* --- what an attempt leads to --- */
+/* --- results --- */
 
 static void confirm(struct culm_gemel *gemel, uint64_t met) {
     for (int32_t t = 0; t < gemel->trial_count && size_of(met) > 1; t++) {
@@ -171,7 +171,7 @@ static void confirm(struct culm_gemel *gemel, uint64_t met) {
     }
 }
 
-/* What is on trial for those that failed takes the trial's place; returns how much. */
+/* Narrows the trial to the models that failed; returns how many items are left. */
 static int32_t keep_failures(struct culm_gemel *gemel, uint64_t met) {
     int32_t count = 0;
     for (int32_t t = 0; t < gemel->trial_count; t++) {
@@ -184,7 +184,7 @@ static int32_t keep_failures(struct culm_gemel *gemel, uint64_t met) {
     return count;
 }
 
-/* The half of the models that came nearest; 0: there are not enough of them. */
+/* The half of the models nearest to their targets; 0: too few models. */
 static uint64_t nearer_half(const struct culm_gemel *gemel, const int32_t *nearest,
                             int32_t nearest_count) {
     uint64_t all = 0, half = 0;
@@ -250,7 +250,8 @@ enum culm_status culm_gemel_write(const struct culm_gemel *gemel, struct culm_bu
     return out->failed ? culm_error_set(error, CULM_ERR_MEMORY, "merge: out of memory") : CULM_OK;
 }
 
-/* The next line as numbers; base 16 from the second on where `hex`. False: it is none. */
+/* Parses the next line as `count` numbers: decimal, but hexadecimal from index `hex_from` on.
+ * False: the line is not that. */
 static bool numbers(const char **text, const char *end, int32_t count, int hex_from,
                     uint64_t *ret) {
     const char *line = *text, *stop = memchr(line, '\n', (size_t)(end - line));
@@ -283,7 +284,7 @@ static enum culm_status altered(struct culm_error *error) {
                           "was altered; merge into another folder");
 }
 
-/* Masks may name those models alone that the instance has. */
+/* Masks may only name models that have a layer in the instance. */
 static bool read_items(struct culm_gemel *gemel, const char *text, const char *end) {
     uint64_t number[5];
     for (int32_t i = 0; i < gemel->match->count; i++) {
@@ -305,7 +306,7 @@ static bool read_items(struct culm_gemel *gemel, const char *text, const char *e
 
 enum culm_status culm_gemel_read(struct culm_gemel *gemel, const char *text, size_t len,
                                  struct culm_error *error) {
-    const size_t prefix = sizeof FORMAT; /* with a space for the NUL */
+    const size_t prefix = sizeof FORMAT; /* counts the space in place of the NUL */
     const char *at = text + prefix, *end = text + len;
     uint64_t number[5];
     const uint64_t instances = (uint64_t)gemel->groups->instances;

@@ -1,11 +1,11 @@
-/* Layers that nobody reads. See idle.h. */
+/* Idle layers: a backward pass over what the outputs need. See idle.h. */
 #include "merge/idle.h"
 
 #include "graph/ops.h"
 
 #include <stdlib.h>
 
-/* Whether a batch norm makes the same of anything. */
+/* Whether a batch norm's scale is all zeros, so that its output does not depend on its input. */
 static bool is_silent(const struct culm_merge_model *model, int32_t node) {
     const int32_t scale = culm_merge_norm_param(model->graph, node, 0);
     const int64_t count = culm_merge_param_elements(model, scale);
@@ -22,7 +22,7 @@ static void need(bool *needed, int32_t value) {
     }
 }
 
-/* What a node needs, if anything that it makes is. */
+/* If any output of the node is needed, marks the inputs that it needs. */
 static void pass_on(const struct culm_merge_model *model, int32_t i, bool *needed) {
     const struct culm_node_desc *node = &model->graph->node[i];
     bool wanted = false;

@@ -1,15 +1,18 @@
 /*
- * Layers that a model has and does without: whatever they make is gone before anything reads it.
+ * Idle layers: those that have no influence on what the model answers.
  *
- * That is so where a batch norm behind them has only zeros as its scale, such as the one at the end of a silent residual
- * branch. The model answers the same whatever numbers such a layer has. Thread: any.
+ * Behind an idle layer is a batch norm whose scale is all zeros, such as the one that ends a
+ * silenced residual branch, so the output of the layer is multiplied by zero. The layer may take
+ * any weights at all.
+ *
+ * Thread: any.
  */
 #ifndef CULM_MERGE_IDLE_H
 #define CULM_MERGE_IDLE_H
 
 #include "merge/model.h"
 
-/* By the numbers that the model has now, into ret_idle[layers]. */
+/* By the model's current values. ret_idle[layers]. CULM_ERR_MEMORY. */
 enum culm_status culm_merge_idle(const struct culm_merge_model *model, bool *ret_idle,
                                  struct culm_error *error);
 

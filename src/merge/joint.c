@@ -1,4 +1,4 @@
-/* Models trained together: tensors by their addresses, batches, steps. See joint.h. */
+/* Joint training: tensors by address, batches, optimizer steps. See joint.h. */
 #include "merge/joint.h"
 
 #include "base/rng.h"
@@ -9,17 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What parameters at one address are. */
+/* What all parameters at one address are. */
 struct tensor {
     struct culm_optimizer_tensor step;
-    float *grad, *mean; /* mean: of the last steps; NULL: none */
-    double size;        /* its rate is that of all times this */
+    float *grad, *mean; /* mean: over the last steps; NULL: none */
+    double size;        /* factor of the learning rate */
     bool frozen;
-    int32_t given; /* gradients in this step */
+    int32_t given; /* gradients received in this step */
 };
 
-/* Sizes below which no tensor is taken to be: of weights, and of what has no decay (biases, norms), which may
- * well begin with zeros. */
+/* Lower bounds on a tensor's size: for weights, and for tensors without weight decay (biases,
+ * norms), which often start as zeros. */
 #define SMALL_WEIGHTS 1e-3
 #define SMALL_OTHERS 0.1
 
@@ -28,9 +28,9 @@ struct slot {
     int64_t sample;
 };
 
-/* The samples of a model that takes as many in every step. */
+/* The order of samples of a model with a fixed number in every step. */
 struct turn {
-    int64_t *order; /* [samples]: of this epoch; NULL: it takes them from the common order */
+    int64_t *order; /* [samples], of this epoch; NULL: it draws from the common order */
     int64_t epoch, at;
 };
 
@@ -42,13 +42,13 @@ struct culm_joint {
     struct joint_room room;
     struct tensor *tensor;
     int32_t tensors;
-    int32_t **tensor_of;        /* [parts][parameters of its graph]; -1: nothing uses it */
-    struct slot *order;         /* of this epoch */
+    int32_t **tensor_of;        /* [parts][parameters of the graph]; -1: not used */
+    struct slot *order;         /* of this epoch, over all models that draw from it */
     int64_t samples, epoch, at; /* at: samples taken in this epoch */
     struct turn *turn;          /* [parts] */
     int64_t steps;
     double lr;
-    int64_t *chosen; /* [samples of one model in a step] */
+    int64_t *chosen; /* [samples]: those of one model in this step */
 };
 
 static enum culm_status no_memory(struct culm_error *error) {
@@ -57,7 +57,7 @@ static enum culm_status no_memory(struct culm_error *error) {
 
 /* --- tensors --- */
 
-/* The tensor at that address, added if it is new; -1: lengths differ. */
+/* The tensor at that address, added if it is new. -1: the lengths differ. */
 static int32_t tensor_at(struct culm_joint *joint, float *value, int64_t count) {
     for (int32_t i = 0; i < joint->tensors; i++) {
         if (joint->tensor[i].step.part[0] == value) {
@@ -77,9 +77,10 @@ static enum culm_status find_tensors(struct culm_joint *joint, const struct culm
         const struct culm_param_info *param = &info->params[p];
         int32_t t = tensor_at(joint, from->value[param->global_index], param->count);
         if (t < 0) {
-            return culm_error_set(error, CULM_ERR_CONFIG,
-                                  "'%s': parameter '%s' is as long as no other at its address",
-                                  part->model->name, param->name);
+            return culm_error_set(
+                error, CULM_ERR_CONFIG,
+                "'%s': parameter '%s' differs in length from another at its address",
+                part->model->name, param->name);
         }
         struct tensor *tensor = &joint->tensor[t];
         joint->tensor_of[index][param->global_index] = t;
@@ -134,7 +135,7 @@ static enum culm_status take_memory(struct culm_joint *joint, struct culm_error 
     return made ? CULM_OK : no_memory(error);
 }
 
-/* --- making and freeing --- */
+/* --- creating and freeing --- */
 
 static enum culm_status add_parts(struct culm_joint *joint, const struct culm_joint_part *from,
                                   struct culm_error *error) {
@@ -277,7 +278,7 @@ static void copy_if(float *to, const float *from, int64_t count) {
     }
 }
 
-/* Its numbers are what there is to know. */
+/* Starts afresh from the tensor's present values. */
 static void forget(const struct culm_joint *joint, struct tensor *tensor) {
     for (int32_t v = 1; v <= 2; v++) {
         if (tensor->step.part[v]) {
@@ -302,7 +303,7 @@ static void remember(struct tensor *tensor, const struct tensor *known) {
     copy_if(tensor->step.part[2], known->step.part[2], tensor->step.count);
 }
 
-/* The part of the same model, or -1. */
+/* The part that trains the same model; -1: none. */
 static int32_t part_like(const struct culm_joint *joint, const struct joint_part *part) {
     int32_t i = joint->parts - 1;
     while (i >= 0 && joint->part[i].model != part->model) {
@@ -359,8 +360,8 @@ static void shuffle(struct culm_joint *joint) {
     joint->at = 0;
 }
 
-/* The next `count` samples of a model that takes as many in every step; the end of an epoch is followed
- * by the beginning of the next. */
+/* The next `count` samples of a model with a fixed number in every step. Goes on into the next
+ * epoch when one ends. */
 static void choose(struct culm_joint *joint, int32_t part, int64_t count) {
     struct turn *turn = &joint->turn[part];
     const int64_t all = joint->part[part].samples.count;
@@ -399,7 +400,8 @@ static void add_gradient(void *ctx, int32_t param, const float *gradient) {
     }
 }
 
-/* In the first steps the mean is that of all of them so far. */
+/* Early on the mean reaches back less far: over about a ninth of the steps so far, so that it does
+ * not cling to the first values. */
 static void average(const struct culm_joint *joint, struct tensor *tensor) {
     const double early = (double)joint->steps / (double)(joint->steps + 9);
     const double keep = early < joint->config.average ? early : joint->config.average;
@@ -412,7 +414,8 @@ static void average(const struct culm_joint *joint, struct tensor *tensor) {
     }
 }
 
-/* A tensor that no sample of this step has used takes its step too, by its momentum and its decay. */
+/* A tensor that no sample of this step has used takes a step as well, for the sake of momentum and
+ * weight decay. */
 static void apply(struct culm_joint *joint) {
     const int64_t number = ++joint->steps;
     for (int32_t t = 0; t < joint->tensors; t++) {

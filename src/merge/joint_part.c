@@ -1,4 +1,4 @@
-/* One model among those that are trained together. See joint_part.h. */
+/* One model of a joint. See joint_part.h. */
 #include "merge/joint_part.h"
 
 #include <stdlib.h>
@@ -10,7 +10,8 @@ static enum culm_status no_memory(struct culm_error *error) {
 
 /* --- compiling --- */
 
-/* Not for a model that takes as many samples in every step. */
+/* Prepares runs with fewer samples than the stage is compiled for. Not needed for a model with a
+ * fixed number of samples. */
 static enum culm_status shapes_of_fewer(struct joint_part *part, struct culm_error *error) {
     part->rows = calloc((size_t)part->batch, sizeof(struct culm_stage_rows *));
     if (!part->rows) {
@@ -63,7 +64,7 @@ static enum culm_status take_memory(struct joint_part *part, const struct culm_j
     return made ? CULM_OK : no_memory(error);
 }
 
-/* Room for what the original says of every sample, if that is not too much. */
+/* Sets up the memory for the original's answers to all samples, if it fits into `room`. */
 static enum culm_status keep_answers(struct joint_part *part, const struct culm_joint_part *from,
                                      struct culm_error *error) {
     struct culm_joint_answers *answers = from->answers;
@@ -139,7 +140,7 @@ struct running {
     int64_t count;
     joint_gradient_fn *gradient;
     void *ctx;
-    double loss; /* of all samples, without the part's weight */
+    double loss; /* summed over samples, before the part's weight */
 };
 
 static struct culm_stage_run run_of(const struct running *r, bool original) {
@@ -160,7 +161,7 @@ static struct culm_stage_run run_of(const struct running *r, bool original) {
 
 static void forward(const struct running *r, bool original) {
     struct culm_stage_run run = run_of(r, original);
-    (void)culm_stage_forward(r->part->stage, r->device, &run); /* no stop flag: it ends */
+    (void)culm_stage_forward(r->part->stage, r->device, &run); /* no stop flag: cannot fail */
 }
 
 static void backward(const struct running *r) {
@@ -175,7 +176,7 @@ static void backward(const struct running *r) {
 
 /* --- losses --- */
 
-/* What is wanted of one output; its gradient is stored. */
+/* Adds the loss of one output over all samples, and stores its gradient. */
 static void output_loss(struct running *r, int32_t output) {
     struct joint_part *part = r->part;
     const struct culm_vision_model *model = part->model;
@@ -212,7 +213,7 @@ static void toward_answers(struct running *r) {
     backward(r);
 }
 
-/* Where output `o` of sample `i` is, among all that are made at `outputs`. */
+/* Output `o` of sample `i` in the stage's output buffer. */
 static float *output_at(const struct joint_part *part, void *outputs, int32_t o, int64_t i,
                         int64_t each) {
     return (float *)((char *)outputs + culm_stage_output_offset(part->stage, o)) + i * each;
@@ -222,7 +223,8 @@ static int64_t output_size(const struct joint_part *part, int32_t o) {
     return culm_elements(&part->graph->value[part->graph->output[o].value].shape) / part->batch;
 }
 
-/* What the original says of this batch; what is known already is only copied. */
+/* The original's outputs for this batch, into `said`: copied if all of them are known, else
+ * computed and remembered. */
 static void ask_original(const struct running *r) {
     struct joint_part *part = r->part;
     struct culm_joint_answers *answers = part->answers;

@@ -1,4 +1,4 @@
-/* Accuracy of a model on frames. */
+/* The accuracy of a model on frames. See judge.h. */
 #include "merge/judge.h"
 
 #include <stdlib.h>
@@ -25,13 +25,13 @@ void culm_judge_release(struct culm_judge *judge) {
 static void load(struct culm_judge *judge, float *const *value) {
     const struct culm_stage_info *info = culm_stage_info(judge->runner.stage);
     for (int32_t p = 0; p < info->param_count; p++) {
-        int32_t index = info->params[p].global_index; /* as in the model's graph */
+        int32_t index = info->params[p].global_index; /* the same index as in the model's graph */
         culm_graph_turn(&judge->runner.graph->param[index], value[index],
                         judge->runner.params + info->params[p].offset);
     }
 }
 
-/* The answers to frames [first, first + batch), as far as there are. */
+/* Runs frames [first, first + batch), or as many as are left. */
 static void run(struct culm_judge *judge, const struct culm_merge_frames *frames, int64_t first) {
     int64_t batch = judge->runner.batch, count = frames->count - first;
     const struct culm_shape *shape = &judge->runner.graph->field[0].shape;
@@ -97,7 +97,7 @@ enum culm_status culm_judge_now(struct culm_judge *judge, float *const *value,
                : status;
 }
 
-/* Moves the objectness of all boxes of a sample. */
+/* Adds to the objectness of all boxes of a sample. */
 static void make_surer(const struct culm_judge *judge, int64_t sample, float by) {
     const struct culm_vision_model *vision = judge->model->vision;
     for (int32_t h = 0; h < vision->head_count; h++) {

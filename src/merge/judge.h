@@ -1,5 +1,6 @@
 /*
- * How good a model is on some frames: by what the original answers there, or by labels.
+ * The accuracy of a model on some frames, by labels or by what its original answers.
+ *
  * Thread: the device's.
  */
 #ifndef CULM_MERGE_JUDGE_H
@@ -10,11 +11,11 @@
 #include "vision/runner.h"
 
 struct culm_merge_frames {
-    float *image; /* [count,h,w,c], as the model reads it */
+    float *image; /* [count,h,w,c], as the model's input expects it */
     int64_t count;
-    int32_t width, height; /* of the frames before they were stretched */
-    /* What is right, [count] each: classes; boxes or points. Where both are NULL, that is what the
-     * original answers. */
+    int32_t width, height; /* of the frames before they were resized */
+    /* The right answers, [count] each: classes, or boxes or points. Both NULL: the original's
+     * answers are right. */
     const int32_t *label;
     const struct culm_answer *right;
 };
@@ -27,25 +28,26 @@ struct culm_judge {
     float score;
 };
 
-/* `batch` frames at a time. Release it also after a failure. */
+/* Runs `batch` frames at a time. Release the judge even after a failure. */
 enum culm_status culm_judge_init(struct culm_judge *judge, struct culm_merge_model *model,
                                  int64_t batch, float score, struct culm_device *device,
                                  struct culm_error *error);
 void culm_judge_release(struct culm_judge *judge); /* fine on a zeroed struct */
 
-/* What the model answers with these numbers, given by parameter of its graph. Fills in
- * ret_answer[frames->count], which are zeroed or hold earlier answers. */
+/* The model's answers with the values value[parameters of its graph]. ret_answer[frames->count] has
+ * to be zeroed or hold earlier answers, whose memory is reused. */
 enum culm_status culm_judge_answer(struct culm_judge *judge, float *const *value,
                                    const struct culm_merge_frames *frames,
                                    struct culm_answer *ret_answer, struct culm_error *error);
-/* The accuracy of the model with these numbers; `wanted` is what the original answers. Where the frames
- * have labels or right answers, those count instead. */
+/* The accuracy of the model with these values, against the frames' labels or right answers if there
+ * are any, else against `wanted`, the original's answers. */
 enum culm_status culm_judge_now(struct culm_judge *judge, float *const *value,
                                 const struct culm_merge_frames *frames,
                                 const struct culm_answer *wanted, double *ret_accuracy,
                                 struct culm_error *error);
-/* The accuracy that a detector would have on the frames, and the number of boxes that it would tell of on all
- * of them, if by[i] were added to the objectness of all boxes, for each of by[count]. */
+/* For a detector: what the accuracy would be, and how many boxes it would report over all frames,
+ * if by[i] were added to the objectness of every box, for each of by[count]. The rest is as in
+ * culm_judge_now. */
 enum culm_status culm_judge_surer(struct culm_judge *judge, float *const *value,
                                   const struct culm_merge_frames *frames,
                                   const struct culm_answer *wanted, const float *by, int32_t count,

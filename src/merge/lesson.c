@@ -1,4 +1,4 @@
-/* What a model is trained on. See lesson.h. */
+/* Frames with answers, as training samples. See lesson.h. */
 #include "merge/lesson.h"
 
 #include "base/grow.h"

@@ -1,4 +1,4 @@
-/* Losses of one sample. See loss.h. */
+/* Losses of one sample, with gradients. See loss.h. */
 #include "merge/loss.h"
 
 #include "base/exact.h"
@@ -13,9 +13,9 @@ int64_t culm_loss_work(int64_t count) { return 4 * ((count + 15) & ~(int64_t)15)
 struct map {
     const struct culm_vision_model *model;
     const struct culm_yolo_head *head;
-    int64_t h, w, width; /* width: numbers of an anchor */
+    int64_t h, w, width; /* width: numbers an anchor */
     const float *t, *sigmoid, *exp;
-    float *taken; /* by cell and anchor: 1 where a box is to be found */
+    float *taken; /* by cell and anchor: 1 if a box is assigned to it */
     double scale;
     float *gradient;
     double loss;
@@ -33,7 +33,7 @@ static double iou(double x, double y, double width, double height,
     return both > 0 && all > 0 ? both / all : 0;
 }
 
-/* The cross-entropy of number `at` against `wanted` in [0, 1]. */
+/* Cross-entropy of sigmoid(t[at]) against `wanted`, in [0, 1]. */
 static void toward(struct map *map, int64_t at, double wanted, double factor) {
     double p = map->sigmoid[at];
     double yes = fmax(p, 1e-30), no = fmax(1 - p, 1e-30);
@@ -52,7 +52,7 @@ static int64_t numbers_of(const struct map *map, int64_t i, int64_t j, int32_t a
     return ((i * map->w + j) * map->head->anchors + anchor) * map->width;
 }
 
-/* Whether the estimate of a cell overlaps a wanted box well. */
+/* Whether a cell's own estimate overlaps a wanted box well. */
 static bool near_some_box(const struct map *map, int64_t i, int64_t j, int32_t anchor,
                           const struct culm_wanted_box *box, int32_t boxes) {
     int64_t at = numbers_of(map, i, j, anchor);
@@ -71,7 +71,7 @@ static bool near_some_box(const struct map *map, int64_t i, int64_t j, int32_t a
     return false;
 }
 
-/* The anchor of all heads whose shape is nearest to the box's; -1: of another head. */
+/* The anchor closest in shape to the box, over all heads; -1: it belongs to another head. */
 static int32_t anchor_of(const struct map *map, const struct culm_wanted_box *box) {
     const struct culm_wanted_box centred = {0, 0, box->width, box->height, 0};
     const struct culm_vision_input *input = &map->model->input;
@@ -95,7 +95,7 @@ static double clamped(double x, double from, double to) {
     return x < from ? from : x > to ? to : x;
 }
 
-/* Where in its cell a middle is, before sigmoid is stretched by s. */
+/* The sigmoid that puts a centre at this place in its cell: inverts the head's scale_xy. */
 static double place(double in_cell, double s) { return clamped((in_cell + (s - 1) / 2) / s, 0, 1); }
 
 static void find_box(struct map *map, const struct culm_wanted_box *box) {
@@ -174,7 +174,8 @@ double culm_loss_boxes(struct culm_device *device, const struct culm_vision_mode
 
 /* --- labels and points --- */
 
-/* A sample's numbers lie anywhere in an output, and kernels want them aligned. */
+/* Copies to `work` since kernels expect aligned memory, and a sample can lie anywhere in an
+ * output. */
 double culm_loss_label(struct culm_device *device, int32_t classes, int32_t label,
                        const float *logits, double scale, float *work, float *ret_gradient) {
     struct culm_loss loss;
@@ -200,7 +201,7 @@ double culm_loss_points(int64_t count, const float *wanted, const float *numbers
 
 static double probability(double x) { return 1 / (1 + exp(-x)); }
 
-/* -(p log q + (1 - p) log(1 - q)) of two logits, less its least. */
+/* -(p log q + (1 - p) log(1 - q)) for two logits, minus its minimum (q = p). */
 static double cross(float got, float want, double weight, double scale, float *gradient) {
     double p = probability(want), q = probability(got);
     *gradient = (float)(scale * weight * (q - p));
@@ -232,7 +233,7 @@ static double like_map(int32_t classes, int64_t count, const float *want, const 
     return loss;
 }
 
-/* The logarithms of the probabilities of logits[count]. */
+/* The log probabilities of logits[count]. */
 static void log_softmax(const float *x, int64_t count, float *ret_log) {
     double most = x[0], sum = 0;
     for (int64_t i = 1; i < count; i++) {

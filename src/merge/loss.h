@@ -1,8 +1,9 @@
 /*
- * How far a model's outputs are from what is wanted, and the gradient of that.
+ * Losses of one sample: how far a model's outputs are from what is wanted, and the gradient.
  *
- * Each function takes one sample. Gradients are stored, not added. Sums are in float64 and in a fixed
- * order, so the bits are the same everywhere, except for culm_loss_original, whose bits depend on libm.
+ * Gradients are stored, not accumulated. Sums are in float64 in a fixed order, so the bits are the
+ * same everywhere; only those of culm_loss_original depend on libm.
+ *
  * Thread: the device's.
  */
 #ifndef CULM_MERGE_LOSS_H
@@ -10,51 +11,58 @@
 
 #include "vision/model.h"
 
-/* A box that should be found: middle and size as shares of the picture. */
+/* A box that should be found. x, y: its centre; all four are fractions of the picture's size. */
 struct culm_wanted_box {
     float x, y, width, height;
     int32_t class_index;
 };
 
-/* What a sample should be answered with, by the kind of the model. */
+/* The right answer to a sample; which member counts follows from the kind of the model. */
 struct culm_wanted {
-    int32_t label;       /* CLASSES */
-    const float *points; /* POINTS: [2 points], as shares of the input's width and height */
+    int32_t label;       /* CLASSES; negative: unknown */
+    const float *points; /* POINTS: [2 points], fractions of the input's width and height */
     const struct culm_wanted_box *box;
     int32_t box_count; /* BOXES */
 };
 
-/* A cell's own estimate that overlaps a wanted box by more than this is no false alarm, even where
- * another cell is to find that box. */
+/* A cell whose own estimate overlaps a wanted box by more than this is not punished as a false
+ * alarm, even if another cell is responsible for that box. */
 #define CULM_YOLO_IGNORE 0.7
 
-/* The loss of map `head` of a detector, t[h,w,anchors (5 + classes)], as darknet has it for YOLOv3:
- * each box is to be found in the cell that holds its middle, by the anchor, among those of all heads,
- * whose shape is nearest to its own. There, with k = 2 - width height of the box: k times the
- * cross-entropy of the place in the cell, k / 2 times the squared error of t2 and t3, the cross-entropy
- * of being an object, and those of all classes, each yes or no. Everywhere else the cross-entropy of
- * being none, but for CULM_YOLO_IGNORE. ret_gradient, like t, is `scale` times the gradient; returned
- * is the loss without scale. Of two boxes for one anchor of a cell the first counts. */
+/* YOLOv3's loss, as darknet computes it, of map `head` of a detector, t[h,w,anchors (5 + classes)].
+ *
+ * A box is assigned to the cell that holds its centre and, among the anchors of all heads, to the
+ * one whose shape is closest to its own. There the loss is, with k = 2 - width height of the box: k
+ * times the cross-entropy of the position in the cell, k / 2 times the squared error of t2 and t3,
+ * the cross-entropy of the objectness, and that of every class separately. Everywhere else it is
+ * the cross-entropy of the objectness against 0, except as CULM_YOLO_IGNORE says. If two boxes get
+ * the same anchor of a cell, the first wins.
+ *
+ * ret_gradient, shaped like t: `scale` times the gradient. work: see culm_loss_work. Returns the
+ * loss, not scaled. */
 double culm_loss_boxes(struct culm_device *device, const struct culm_vision_model *model,
                        int32_t head, int64_t h, int64_t w, const struct culm_wanted_box *box,
                        int32_t boxes, const float *t, double scale, float *work,
                        float *ret_gradient);
-/* Cross-entropy of logits[classes]; a negative label is no loss. */
+/* Cross-entropy of logits[classes]; the loss of a negative label is 0. Otherwise as
+ * culm_loss_boxes. */
 double culm_loss_label(struct culm_device *device, int32_t classes, int32_t label,
                        const float *logits, double scale, float *work, float *ret_gradient);
-/* Squared error, summed over numbers[count]. */
+/* Sum of squared errors over numbers[count]. */
 double culm_loss_points(int64_t count, const float *wanted, const float *numbers, double scale,
                         float *ret_gradient);
-/* How far output `output` of a model, got[count] of one sample, is from saying what the original says in
- * want[count]. Detectors: in each place the cross-entropy with the original's probability of an object;
- * and, weighted by that probability, the cross-entropies of the place within the cell and of the
- * classes, and the squared error of the size. Classes: cross-entropy with the original's probabilities.
- * Points: 100 times squared error. From each the least that it can be is taken off, so that it is 0
- * where nothing differs. */
+/* How far output `output` of a model, got[count] for one sample, is from the original's,
+ * want[count].
+ *
+ * Detectors: the cross-entropy of the objectness against the original's probability of an object;
+ * and, weighted by that probability, the cross-entropies of the position in the cell and of the
+ * classes, and the squared error of the size. Classifiers: the cross-entropy against the original's
+ * probabilities. Points: 100 times the squared error. The smallest possible value is subtracted
+ * from each, so the loss is 0 where nothing differs. */
 double culm_loss_original(const struct culm_vision_model *model, int32_t output, int64_t count,
                           const float *want, const float *got, double scale, float *work,
                           float *ret_gradient);
-/* Floats of `work`, 64-byte aligned, for an output of `count` numbers a sample. */
+/* The floats that `work` needs, 64-byte aligned, for an output of `count` elements a sample. */
 int64_t culm_loss_work(int64_t count);
 
 #endif

@@ -1,4 +1,5 @@
-/* Instances and groups. Lists are short (some thousand layers), so searches are plain. */
+/* Instances and groups. See match.h. There are at most a few thousand layers, so searching is
+ * linear. */
 #include "merge/match.h"
 
 #include "base/grow.h"
@@ -29,7 +30,7 @@ static struct culm_instance *find(struct culm_match *match,
                                   enum culm_match_rule rule) {
     for (int32_t i = 0; i < match->count; i++) {
         struct culm_instance *instance = &match->instance[i];
-        /* Models come one after the other, so only the last member may be of this one. */
+        /* Models are visited one after the other, so only the last member can be this model's. */
         if ((rule == CULM_MATCH_INSIDE || instance->member[instance->count - 1].model != model) &&
             alike(&instance->signature, signature, rule)) {
             return instance;
@@ -38,7 +39,7 @@ static struct culm_instance *find(struct culm_match *match,
     return NULL;
 }
 
-/* Instances of one member go. */
+/* Drops instances with a single member, and adds up what the others save. */
 static void keep_shared(struct culm_match *match) {
     int32_t kept = 0;
     for (int32_t i = 0; i < match->count; i++) {
@@ -87,7 +88,7 @@ void culm_match_release(struct culm_match *match) {
     *match = (struct culm_match){0};
 }
 
-/* Appends the members of one group, if they are two or more. */
+/* Appends the members that are in group `which`, if there are at least two. */
 static bool divide_off(struct culm_match *to, const struct culm_instance *from,
                        const int32_t *group, int32_t which) {
     struct culm_instance part = {.signature = from->signature, .bytes = from->bytes};
@@ -153,7 +154,7 @@ static bool same_group(const struct culm_instance *a, const struct culm_instance
     return culm_vision_signature_fits(&a->signature, &b->signature) && same_models(a, b);
 }
 
-/* By memory, descending; what is equal keeps its order. */
+/* By size, largest first; stable. */
 static void sort_instances(const struct culm_match *match, int32_t *order) {
     for (int32_t i = 0; i < match->count; i++) {
         int32_t at = i;
@@ -164,8 +165,8 @@ static void sort_instances(const struct culm_match *match, int32_t *order) {
     }
 }
 
-/* The released code puts a run of one kind of layer away when another kind follows it, so the last run
- * is lost. */
+/* The released code stores a run of one kind of layer only when another kind follows, so it loses
+ * the last run. */
 static int32_t without_last_kind(const struct culm_match *match, const int32_t *order) {
     int32_t kept = match->count;
     while (kept > 0 &&
@@ -176,8 +177,8 @@ static int32_t without_last_kind(const struct culm_match *match, const int32_t *
     return kept;
 }
 
-/* Gathers order[from, to), a run of one kind, by models; appends the groups to `groups`, and their
- * instances to `gathered`. */
+/* Splits order[from, to), a run of one kind, into groups by models. Appends the groups to `groups`
+ * and their instances to `gathered`. */
 static void gather(const struct culm_match *match, const int32_t *order, int32_t from, int32_t to,
                    int32_t *gathered, bool *taken, struct culm_match_groups *groups) {
     for (int32_t i = from; i < to; i++) {
@@ -210,7 +211,7 @@ static void sort_groups(struct culm_match_groups *groups) {
     }
 }
 
-/* Writes `order` group by group; neighbours of one kind in the same models are one group. */
+/* Writes `order` group by group, joining neighbours of one kind in the same models. */
 static void flatten(const struct culm_match *match, const int32_t *gathered,
                     struct culm_match_groups *groups) {
     int32_t at = 0, kept = 0;

@@ -1,4 +1,4 @@
-/* Models that are being merged, and what they share. */
+/* Models being merged, and the record of what they share. See model.h. */
 #include "merge/model.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@ static enum culm_status no_memory(struct culm_error *error) {
     return culm_error_set(error, CULM_ERR_MEMORY, "merging: out of memory");
 }
 
-/* As kernels want it. */
+/* Aligned and padded as kernels expect. */
 static float *floats(int64_t count) {
     size_t bytes = (4 * (size_t)count + 63) / 64 * 64;
     return aligned_alloc(64, bytes ? bytes : 64);
@@ -116,7 +116,7 @@ static void free_members(bool **in, int32_t count) {
     free(in);
 }
 
-/* Of each instance nobody is in. NULL: out of memory. */
+/* Flags for every member of every instance, all false. NULL: out of memory. */
 static bool **nobody_in(const struct culm_match *match) {
     bool **in = calloc((size_t)match->count + 1, sizeof *in);
     for (int32_t i = 0; i < match->count && in; i++) {
@@ -129,7 +129,7 @@ static bool **nobody_in(const struct culm_match *match) {
     return in;
 }
 
-/* Whose instance which layer is. */
+/* Fills in `of`: the instance of each layer. */
 static void number_instances(struct culm_share *share) {
     for (int32_t i = 0; i < share->match.count; i++) {
         const struct culm_instance *instance = &share->match.instance[i];
@@ -233,7 +233,7 @@ void culm_share_leave(struct culm_share *share, int32_t model) {
 
 /* --- ties --- */
 
-/* Of a layer and of those that are tied with it. */
+/* Gives a new number to a layer and to everything it is tied with. */
 static void renumber(struct culm_share *share, struct culm_member layer, int32_t number) {
     const int32_t was = share->tie[layer.model][layer.layer];
     share->tie[layer.model][layer.layer] = number;
@@ -244,7 +244,7 @@ static void renumber(struct culm_share *share, struct culm_member layer, int32_t
     }
 }
 
-/* The same of those that share its instance, too. */
+/* The same for the layer and all that share its instance. */
 static void set_tie(struct culm_share *share, struct culm_member layer, int32_t number) {
     const int32_t i = culm_share_of(share, layer.model, layer.layer);
     renumber(share, layer, number);
@@ -342,7 +342,7 @@ bool culm_share_any(const struct culm_share *share, int32_t model) {
 
 /* --- as text --- */
 
-#define DIGITS 3 /* of the number of a tie, of six bits each */
+#define DIGITS 3 /* characters of a tie's number, six bits each */
 
 static int64_t member_count(const struct culm_share *share) {
     int64_t count = 0;
@@ -381,7 +381,8 @@ char *culm_share_text(const struct culm_share *share) {
     return text;
 }
 
-/* For models that are not in inside[models] (NULL: all); what is tied is numbered from `first` + 1. */
+/* Restores the models that are not in inside[models] (NULL: all); ties are numbered from `first` +
+ * 1. */
 static void put(struct culm_share *share, const bool *inside, int32_t first, const char *text) {
     for (int32_t i = 0; i < share->match.count; i++) {
         const struct culm_instance *instance = &share->match.instance[i];

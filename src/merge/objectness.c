@@ -1,11 +1,11 @@
-/* See objectness.h. */
+/* Shifting the objectness of a head. See objectness.h. */
 #include "merge/objectness.h"
 
 #include <stdlib.h>
 
-#define PLACE 4         /* of the objectness among a box's numbers */
-#define LIKELY -1.0986f /* logit of a quarter, below which boxes are not told as a rule */
-#define JUDGED_BY 8     /* boxes, at least */
+#define PLACE 4         /* index of the objectness among a box's numbers */
+#define LIKELY -1.0986f /* logit of 1/4; boxes below it are usually not reported */
+#define JUDGED_BY 8     /* boxes that have to be likely in `was` */
 #define MOST 2.0f
 
 static int falling(const void *a, const void *b) {

@@ -1,5 +1,6 @@
 /*
- * How sure a detector's head is that there is anything: what least squares take from it, given back.
+ * Corrects the objectness of a detector's head after least squares, which make it less confident.
+ *
  * Thread: any.
  */
 #ifndef CULM_MERGE_OBJECTNESS_H
@@ -8,10 +9,10 @@
 #include <stdint.h>
 
 /*
- * The logits to add to the objectness that `now` says, for as many boxes to be likely as `was` says: a
- * box is where its probability is at least a quarter. 0 where `was` says too few to judge by; never
- * more than 2 either way. Both are [boxes, each], the objectness the fifth number of each;
- * room[boxes] is overwritten.
+ * What to add to the objectness logits of `now` for as many boxes to be likely (probability at
+ * least 1/4) as in `was`. Returns 0 if too few are likely in `was` to tell, and never more than 2
+ * either way. now, was: [boxes, each], the objectness at index 4 of each box. room[boxes] is
+ * overwritten.
  */
 float culm_objectness_shift(const float *now, const float *was, int64_t boxes, int64_t each,
                             float *room);

@@ -1,4 +1,4 @@
-/* When joint training looks, and when it ends. See pace.h. */
+/* When joint training checks, and when it ends. See pace.h. */
 #include "merge/pace.h"
 
 #include "base/exact.h"
@@ -6,11 +6,11 @@
 #include <math.h>
 #include <string.h>
 
-#define FIRST_LIFT 0.1  /* of accuracy over target, where nothing was seen before */
-#define SLOW_LOOKS 2    /* after which a model is given up, */
-#define SLOW_EPOCHS 2.0 /* if they span so many epochs */
+#define FIRST_LIFT 0.1  /* assumed gain, as a share of the target, at a model's first look */
+#define SLOW_LOOKS 2    /* this many slow looks in a row, ... */
+#define SLOW_EPOCHS 2.0 /* ... spanning this many epochs, and a model is given up */
 #define WEIGHT_POWER 0.75
-#define ROUNDING 1e-6 /* of batches */
+#define ROUNDING 1e-6 /* tolerance, in batches */
 
 static uint64_t bit(int32_t model) { return (uint64_t)1 << model; }
 
@@ -44,7 +44,7 @@ static double epochs_of(const struct culm_pace *pace) {
 
 /* --- a look --- */
 
-/* Those that may still turn out to be there in this look. */
+/* The models that may still meet their targets in this look. */
 static uint64_t not_short(const struct culm_pace *pace) {
     uint64_t set = 0;
     for (int32_t i = 0; i < pace->config.models; i++) {
@@ -54,7 +54,7 @@ static uint64_t not_short(const struct culm_pace *pace) {
     return set;
 }
 
-/* Whoever is nearest to its target first; among equals, the first. */
+/* The model nearest to its target; the first of equals. */
 int32_t culm_pace_next(const struct culm_pace *pace) {
     if (pace->kept && worth_of(pace, not_short(pace)) <= pace->kept_worth) {
         return -1;
@@ -75,7 +75,7 @@ static double gap_of(const struct culm_pace *pace, int32_t i, double accuracy) {
     return gap > 0 ? gap : 0;
 }
 
-/* Whether at the speed since its last look it is short of its target when the epochs end. */
+/* Whether, at its rate since the last look, the model will miss its target when the epochs end. */
 static bool too_slow(const struct culm_pace *pace, int32_t i, double accuracy) {
     const struct culm_pace_model *model = &pace->model[i];
     double now = epochs_of(pace), past = now - model->seen_at;

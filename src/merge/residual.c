@@ -1,11 +1,11 @@
-/* Residual branches. See residual.h. */
+/* Recognizing residual branches. See residual.h. */
 #include "merge/residual.h"
 
 #include "graph/ops.h"
 
 #include <stdlib.h>
 
-/* What a value is when a batch norm makes zeros. */
+/* What becomes of a value if a batch norm puts out zeros. */
 enum being { AS_EVER, ZERO, OTHER };
 
 static bool keeps_zero(const struct culm_node_desc *node) {
@@ -20,8 +20,8 @@ static bool keeps_zero(const struct culm_node_desc *node) {
     }
 }
 
-/* What a node makes that reads `zeros` zeros and `others` other values. `ret_known`: whether it is of those
- * that functions are made of. */
+/* What a node that reads `zeros` zero inputs puts out. *ret_known: whether it is an operator that
+ * activations are spelled out with. */
 static enum being made_by(const struct culm_node_desc *node, int32_t zeros, bool *ret_known) {
     *ret_known = true;
     if (node->op == &culm_op_activation) {
@@ -34,7 +34,8 @@ static enum being made_by(const struct culm_node_desc *node, int32_t zeros, bool
     return zeros > 0 ? ZERO : OTHER;
 }
 
-/* The value to which zeros are added, where nothing else is done with them; else -1. */
+/* The other summand, if the zeros go through activations only and are then added to something; -1:
+ * they do not. */
 static int32_t went_past(const struct culm_graph *graph, int32_t norm, enum being *being) {
     int32_t past = -1;
     being[graph->node[norm].output[0]] = ZERO;
@@ -69,7 +70,7 @@ static int32_t went_past(const struct culm_graph *graph, int32_t norm, enum bein
     return past;
 }
 
-/* Whether a node reads a value, at whatever distance. needed[values]: false. */
+/* Whether a node depends on a value, directly or not. needed[values] has to be all false. */
 static bool comes_from(const struct culm_graph *graph, int32_t node, int32_t value, bool *needed) {
     needed[graph->node[node].output[0]] = true;
     for (int32_t i = node; i >= 0; i--) {

@@ -1,7 +1,9 @@
 /*
- * Least squares, group by group of channels: P is [samples, terms] of inputs, T [samples, outputs] of what
- * is wanted, A = P'P + ridge and B = P'T + ridge times the mean of the owners' weights, both summed over
- * owners; A is factored in float64.
+ * Least squares for one layer. See solve.h.
+ *
+ * For each group of channels, P is [samples, terms] of inputs and T is [samples, outputs] of
+ * targets. Solves A W = B with A = P'P + ridge and B = P'T + ridge times the mean of the owners'
+ * weights, both summed over owners, by a Cholesky factorization of A in float64.
  */
 #include "merge/solve.h"
 
@@ -12,15 +14,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The geometry that owners share, and what is theirs alone. */
+/* The shape of the weights, which all owners have in common. */
 struct shape {
-    int64_t groups, in, out; /* in, out: of one group */
-    int64_t kh, kw, terms;   /* in kh kw */
+    int64_t groups, in, out; /* channels of one group */
+    int64_t kh, kw, terms;   /* in * kh * kw */
     bool linear, transposed; /* linear: weights are [out, in], else [in, out] */
 };
 
 struct view {
-    int64_t n, h, w, c, oh, ow, o; /* linear: n rows, h = w = oh = ow = 1 */
+    int64_t n, h, w, c, oh, ow, o; /* a linear layer: n rows, h = w = oh = ow = 1 */
     int64_t stride[2], pad[2], dilation[2];
 };
 
@@ -73,14 +75,14 @@ static struct view view_of(const struct culm_solve_owner *owner) {
                          .dilation = {or_one(a->dilation[0]), or_one(a->dilation[1])}};
 }
 
-/* Which place of the output sample `i` of `count` is. */
+/* The output position of sample i of `count`, evenly spaced. */
 static int64_t place_of(const struct view *v, int64_t i, int64_t count) {
     int64_t all = v->n * v->oh * v->ow;
     return (int64_t)((double)i * (double)all / (double)count);
 }
 
-/* The inputs that make output place `at`, of `groups` groups, `stride` numbers apart: of each p[terms], as
- * [in, kh, kw]. */
+/* The inputs that contribute to output position `at`, for `groups` groups, whose rows are `stride`
+ * numbers apart: p[terms] each, as [in, kh, kw]. */
 static void gather(const struct shape *s, const struct view *v, const float *x, int64_t group,
                    int64_t groups, int64_t at, float *p, int64_t stride) {
     int64_t ox = at % v->ow, oy = at / v->ow % v->oh, n = at / v->ow / v->oh;
@@ -101,7 +103,7 @@ static void gather(const struct shape *s, const struct view *v, const float *x, 
     }
 }
 
-/* Column means are taken away; they go to ret_mean (may be NULL). */
+/* Subtracts the mean of each column; the means go to sum[width]. */
 static void center(float *rows, int64_t count, int64_t width, int64_t stride, double *sum) {
     memset(sum, 0, (size_t)width * sizeof *sum);
     for (int64_t i = 0; i < count; i++) {
@@ -119,13 +121,14 @@ static void center(float *rows, int64_t count, int64_t width, int64_t stride, do
     }
 }
 
-/* Groups that are solved for together, so that what lies side by side is read at once: at most so many,
- * of so many terms in all. */
+/* Groups solved together, so that what lies side by side in memory is read at once: limits on their
+ * number and on their terms in all. */
 #define GROUPS_MAX 16
 #define TERMS_MAX 256
 
-/* One group being solved. `terms` includes a column of ones, the last, for a bias. p and t are those of one
- * owner, and the first of as many as there are groups, one behind the other. */
+/* The system of one group. `terms` includes the bias's column of ones, which is last, if there is a
+ * bias. p and t hold one owner's samples; those of all groups solved together lie one behind the
+ * other, and these are the first. */
 struct system {
     int64_t terms, outputs;
     double *a, *b;     /* [terms, terms], [terms, outputs]: sums */
@@ -142,7 +145,7 @@ static double weight_of(const struct shape *s, const struct culm_solve_owner *ow
                                        : owner->weight[o * s->terms + term];
 }
 
-/* P and T of some groups; returns how many samples they have. */
+/* Fills P and T of several groups with an owner's samples; returns how many there are. */
 static int64_t collect(struct system *sys, const struct shape *s,
                        const struct culm_solve_owner *owner, int64_t group, int64_t groups,
                        int64_t samples, bool bias) {
@@ -164,7 +167,7 @@ static int64_t collect(struct system *sys, const struct shape *s,
     return count;
 }
 
-/* Adds an owner, whose P and T have `count` samples. */
+/* Adds the `count` samples of an owner in P and T to the sums. */
 static void add_owner(struct system *sys, const struct shape *s,
                       const struct culm_solve_owner *owner, int64_t group, int64_t count,
                       struct culm_device *device) {
@@ -174,7 +177,7 @@ static void add_owner(struct system *sys, const struct shape *s,
     if (owner->norm) {
         center(sys->p, count, s->terms, terms, sys->mean);
     }
-    /* The spread of what is wanted, channel by channel. */
+    /* The deviation of the target, by channel. */
     center(sys->t, count, outputs, outputs, sys->mean);
     for (int64_t o = 0; o < outputs; o++) {
         double sum = 0;
@@ -222,7 +225,7 @@ static void add_owner(struct system *sys, const struct shape *s,
     sys->importance += own;
 }
 
-/* A = L L' in place, lower; false: not positive. */
+/* Cholesky: A = L L' in place, lower triangle. False: A is not positive definite. */
 static bool factor(double *a, int64_t n) {
     for (int64_t j = 0; j < n; j++) {
         double *row = a + j * n;
@@ -246,7 +249,7 @@ static bool factor(double *a, int64_t n) {
     return true;
 }
 
-/* L L' X = B in place: B is [n, columns]. */
+/* Solves L L' X = B in place; B is [n, columns]. */
 static void substitute(const double *l, int64_t n, double *b, int64_t columns) {
     for (int64_t i = 0; i < n; i++) {
         for (int64_t k = 0; k < i; k++) {
@@ -272,7 +275,8 @@ static void substitute(const double *l, int64_t n, double *b, int64_t columns) {
     }
 }
 
-/* What the sums say, into the weights; the mean of the owners' own where that is nothing. */
+/* Solves, and stores the weights; falls back to the mean of the owners' own if A cannot be
+ * factored. */
 static void finish(struct system *sys, const struct shape *s, int64_t group, double ridge,
                    float *ret_weight, float *ret_bias) {
     int64_t terms = sys->terms, outputs = sys->outputs;
@@ -310,7 +314,7 @@ static void finish(struct system *sys, const struct shape *s, int64_t group, dou
     }
 }
 
-/* Sums of `groups` groups, which begin with nothing, out of those of all. */
+/* Splits `all` into the systems of `groups` groups and clears their sums. */
 static void clear(const struct system *all, int64_t groups, int64_t samples,
                   struct system *ret_sys) {
     const int64_t squares = all->terms * all->terms, products = all->terms * all->outputs;
@@ -371,7 +375,7 @@ enum culm_status culm_solve(const struct culm_solve_owner *owners, int32_t count
             finish(&sys[g], &s, group + g, options->ridge, ret_weight, ret_bias);
         }
     }
-    if (status == CULM_OK && ret_bias && norm) { /* the batch norms take it away again */
+    if (status == CULM_OK && ret_bias && norm) { /* the norms subtract it again: any will do */
         memcpy(ret_bias, owners[0].bias, (size_t)(s.groups * s.out) * sizeof *ret_bias);
     }
     free(all.a);

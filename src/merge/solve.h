@@ -1,12 +1,13 @@
 /*
- * A layer's weights by least squares: what maps the inputs of all its owners, as they are now, to what
- * the originals made of theirs.
+ * Solves for one layer's weights by least squares: those that map what all its owners read now to
+ * what their originals put out.
  *
- * Where a batch norm stands behind an owner's layer, scale and mean of each channel are free: what is
- * wanted there is the original's output with mean 0 and variance 1. Elsewhere the weights and the bias
- * make the output itself. Weights are drawn towards the mean of the owners' own (`ridge`), which decides
- * where the samples do not. Sums are in a fixed order: the same bits on any number of threads.
- * Thread: the device's.
+ * If a batch norm follows an owner's layer, the scale and mean of each channel are free, so the
+ * target is the original's output normalized to mean 0 and variance 1. Otherwise it is the output
+ * itself, and the bias is solved for as well. `ridge` pulls the weights towards the mean of the
+ * owners' own, which decides where the samples do not.
+ *
+ * Sums have a fixed order: the same bits on any number of threads. Thread: the device's.
  */
 #ifndef CULM_MERGE_SOLVE_H
 #define CULM_MERGE_SOLVE_H
@@ -14,21 +15,21 @@
 #include "merge/steps.h"
 
 struct culm_solve_owner {
-    const struct culm_graph *graph;    /* of all frames */
+    const struct culm_graph *graph;    /* for all frames at once */
     const struct culm_node_desc *node; /* conv or linear */
-    const float *x;                    /* what the layer reads now */
-    const float *y;                    /* what the original made */
+    const float *x;                    /* what the layer reads now, the node's input */
+    const float *y;                    /* what the original's layer put out */
     const float *weight, *bias;        /* the original's; bias NULL: none */
-    bool norm;                         /* a batch norm alone reads what the layer makes */
+    bool norm;                         /* a batch norm is the only reader of the layer's output */
     double importance;                 /* > 0 */
 };
 
 struct culm_solve_options {
-    int64_t samples; /* places of the output that are looked at, of each owner, at most */
-    double ridge;    /* share of the inputs' mean square that is added to it */
+    int64_t samples; /* output positions to sample of each owner, at most */
+    double ridge;    /* added to the diagonal, as a share of the mean square of the inputs */
 };
 
-/* Fills in weights and bias (NULL: none) in the layout of the first owner. CULM_ERR_MEMORY. */
+/* Writes weights and bias (NULL: none) in the layout of the first owner's. CULM_ERR_MEMORY. */
 enum culm_status culm_solve(const struct culm_solve_owner *owners, int32_t count,
                             const struct culm_solve_options *options, struct culm_device *device,
                             float *ret_weight, float *ret_bias, struct culm_error *error);

@@ -1,4 +1,4 @@
-/* A model that ends early. See stem.h. */
+/* The first part of a model as a model of its own. See stem.h. */
 #include "merge/stem.h"
 
 #include <stdio.h>
@@ -36,7 +36,7 @@ void culm_stem_init(struct culm_stem *stem, struct culm_vision_model *of, int32_
     *stem =
         (struct culm_stem){.vision = {.ops = &ops,
                                       .input = of->input,
-                                      .kind = CULM_ANSWER_POINTS}, /* whose loss is squared error */
+                                      .kind = CULM_ANSWER_POINTS}, /* for the loss: squared error */
                            .of = of,
                            .node = node};
     snprintf(stem->vision.name, sizeof stem->vision.name, "%s", of->name);

@@ -1,4 +1,4 @@
-/* A model run operator by operator. */
+/* A model run operator by operator. See steps.h. */
 #include "merge/steps.h"
 
 #include <stdlib.h>
