@@ -1,4 +1,4 @@
-/* The order of attempts. See search.h. */
+/* The order of attempts, for each method. See search.h. */
 #include "merge/search.h"
 
 #include "merge/search_blocks.h"
@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PROBES 4      /* attempts at the largest share that needs no training */
-#define LITTLE 0.03   /* of what a group could save: not worth another attempt */
-#define BLOCKS_PART 8 /* of the steps of an attempt, one part is for training block by block */
+#define PROBES 4      /* attempts at finding how many layers need no training */
+#define LITTLE 0.03   /* share of what a group could save that is not worth an attempt */
+#define BLOCKS_PART 8 /* one in so many steps of an attempt trains block by block */
 
 static void revert(const struct culm_search *s) {
     for (int32_t k = 0; k < s->count; k++) {
@@ -28,7 +28,7 @@ static void share_nothing(const struct culm_search *s) {
     culm_share_untie(s->share);
 }
 
-/* But for models that may not be merged. */
+/* Shares the first `count` instances of `order`; models that may not be merged stay out. */
 static void share_first(const struct culm_search *s, const int32_t *order, int32_t count) {
     share_nothing(s);
     for (int32_t i = 0; i < count; i++) {
@@ -43,14 +43,14 @@ static void share_first(const struct culm_search *s, const int32_t *order, int32
 
 /* --- without training --- */
 
-/* What an instance saves for what it loses; the latter squared, since little things lost leave answers as
- * they are. */
+/* What an instance saves relative to what it loses. The loss is squared since small losses leave
+ * the answers as they are. */
 static double worth(const struct culm_search *s, const double *harm, int32_t i) {
     const struct culm_instance *instance = &s->share->match.instance[i];
     return (double)instance->bytes * (instance->count - 1) / (harm[i] * harm[i] + 1e-6);
 }
 
-/* Those that are shared now. Returns how many. */
+/* Sorts the instances that are shared now, best first; returns how many there are. */
 static int32_t sort_by_worth(const struct culm_search *s, const double *harm, int32_t *order) {
     int32_t count = 0;
     for (int32_t i = 0; i < s->share->match.count; i++) {
@@ -67,12 +67,12 @@ static int32_t sort_by_worth(const struct culm_search *s, const double *harm, in
     return count;
 }
 
-/* The largest share that meets all targets untrained, of `order`; what does ships at once. *ret_met: how many of
- * `order` they were. */
+/* Searches for the longest prefix of `order` that meets all targets untrained, shipping on the way.
+ * *ret_met: its length. */
 static enum culm_status probe_shares(struct culm_search *s, const int32_t *order, int32_t count,
                                      struct search_state *shipped, int32_t *ret_met,
                                      struct culm_error *error) {
-    int32_t low = 0, high = count; /* high was too many */
+    int32_t low = 0, high = count; /* too many */
     enum culm_status status = CULM_OK;
     for (int32_t probe = 0; probe < PROBES && high - low > 1 && status == CULM_OK; probe++) {
         int32_t middle = (low + high) / 2;
@@ -93,7 +93,8 @@ static enum culm_status probe_shares(struct culm_search *s, const int32_t *order
     return status;
 }
 
-/* What is shared is trained block by block, after it was checked as it is fitted. It stays as it was unless that is better. */
+/* Checks what is shared as it was fitted, then trains it block by block; undoes that unless it is
+ * better. */
 static enum culm_status train_blocks(struct culm_search *s, int64_t steps,
                                      struct search_state *shipped, struct culm_error *error) {
     struct search_state fitted = {.own = shipped->own};
@@ -112,8 +113,8 @@ static enum culm_status train_blocks(struct culm_search *s, int64_t steps,
     return status;
 }
 
-/* Everything is trained, fitted as it is now. While that gets nowhere near, as many layers less of `order` as
- * leave half of what is between that and `met`, which needs no training. */
+/* Trains everything that is shared, as it is fitted now. If that comes nowhere near, tries again
+ * with fewer layers of `order`: halfway to the `met` layers that need no training. */
 static enum culm_status train_shares(struct culm_search *s, const double *harm,
                                      const int32_t *order, int32_t count, int32_t met,
                                      struct search_state *shipped, struct culm_error *error) {
@@ -145,7 +146,7 @@ static enum culm_status train_shares(struct culm_search *s, const double *harm,
     return status;
 }
 
-/* All models of a group at once: everything that they have in common, then as much as goes. */
+/* All models of a group at once: first everything they have in common, then as much as works. */
 static enum culm_status share_jointly(struct culm_search *s, struct search_state *shipped,
                                       struct culm_error *error) {
     int32_t count = 0, met = 0;
@@ -182,7 +183,7 @@ struct grouped {
     struct search_groups groups;
     struct search_state *state; /* [groups] */
     bool *own;                  /* [groups][models] */
-    int32_t *rank;              /* [models]: as search_adopt has it */
+    int32_t *rank;              /* [models]: see search_adopt */
 };
 
 typedef enum culm_status stage_fn(struct culm_search *s, int32_t *rank, struct search_state *state,
@@ -204,8 +205,8 @@ static enum culm_status jointly(struct culm_search *s, int32_t *rank, struct sea
     return share_jointly(s, state, error);
 }
 
-/* A stage of all groups that leave more than a little of what they could save. Time is divided by what is still to be
- * saved; what one leaves is for those after it. */
+/* Runs a stage for every group that still misses more than a little of what it could save. The time
+ * left is divided in proportion to that; what a group does not use is left to those after it. */
 static enum culm_status for_each_group(const struct grouped *g, stage_fn *stage,
                                        struct culm_error *error) {
     struct culm_search *s = g->s;
@@ -230,7 +231,7 @@ static enum culm_status for_each_group(const struct grouped *g, stage_fn *stage,
     return status;
 }
 
-/* Of all groups, however late it is. */
+/* For all groups, however little time is left. */
 static enum culm_status tie_idle(const struct grouped *g, struct culm_error *error) {
     enum culm_status status = CULM_OK;
     for (int32_t i = 0; i < g->groups.count && status == CULM_OK; i++) {
@@ -250,7 +251,7 @@ static enum culm_status begin_groups(struct grouped *g, struct search_state *shi
     if (status != CULM_OK || !g->state || !g->own || !g->rank) {
         return status ? status : search_no_memory(error);
     }
-    status = search_save(s, shipped, error); /* instances are others now */
+    status = search_save(s, shipped, error); /* the groups have changed the instances */
     for (int32_t i = 0; i < g->groups.count && status == CULM_OK; i++) {
         bool *own = g->own + (size_t)i * models;
         for (int32_t k = 0; k < s->count; k++) {
@@ -304,8 +305,8 @@ static enum culm_status by_max(struct culm_search *s, struct search_state *shipp
     return status == CULM_OK ? search_ship(s, shipped, error) : status;
 }
 
-/* Shares the first `depth` layers among models that have all of these alike; each instance among the
- * models that are like its first one. */
+/* Shares the first `depth` layers of models that begin with the same ones. Each instance is shared
+ * by the models that begin like its first one. */
 static void share_stem(struct culm_search *s, int32_t depth) {
     share_nothing(s);
     for (int32_t i = 0; i < s->share->match.count; i++) {
@@ -326,7 +327,7 @@ static void share_stem(struct culm_search *s, int32_t depth) {
 static enum culm_status by_stem(struct culm_search *s, struct search_state *shipped,
                                 struct culm_error *error) {
     int32_t depth = 0;
-    int64_t tried = 0; /* bytes that the last attempt saved */
+    int64_t tried = 0; /* bytes saved by the last attempt */
     enum culm_status status = CULM_OK;
     for (int32_t i = 0; i < s->share->match.count; i++) {
         int32_t layer = s->share->match.instance[i].member[0].layer;
@@ -336,7 +337,7 @@ static enum culm_status by_stem(struct culm_search *s, struct search_state *ship
         double least;
         share_stem(s, depth);
         if (culm_share_saved(s->share) == tried || search_late(s)) {
-            continue; /* nothing, or the same as before: models end earlier, or differ there */
+            continue; /* saves nothing, or the same as the last attempt */
         }
         tried = culm_share_saved(s->share);
         search_attempt(s, "stem");

@@ -1,23 +1,30 @@
 /*
- * What is to be shared: attempts, checks, and what ships.
+ * The search for what to share: attempts, checks, and what ships.
  *
- * Models are merged for queries. An attempt shares some layers, makes their weights, and checks every
- * query on frames that are neither fitted to nor held out. What meets all targets ships at once, as a
- * round. What is tried, checked and shipped is told to `ops`, which also says when to stop.
+ * An attempt shares some layers, finds weights for them, and checks every query on frames that are
+ * neither fitted to nor held out. A result that meets its targets ships at once, as a round.
+ * Attempts, checks and rounds are reported through `ops`, which also says when to stop.
  *
- * `culm`: channels aligned (align.h); each group of models that belong together for itself (search_groups.h).
- * Models take over the layers of one of them (search_adopt.c), which is another where nobody can build on the first as it is: first
- * without training, then with it (search_alone.c). Where
- * that leaves more than a little: everything at once, without training; if that is too much, the layers
- * that lose least for their bytes (fit.h), as many as go; then training of everything, block by block
- * (search_blocks.h) and jointly (search_train.c), in which layers of models that would not meet their targets leave; of
- * less, where that comes nowhere near. Detectors are checked as sure of their boxes as is best. At each check, what
- * meets its targets ships without the models that do not, if that saves more than what shipped before. Layers that are
- * idle in a model that took over another's share with any, and in the end those of one model with each other
- * (search_ties.h).
- * `stem`: the longest common prefix, with the first model's weights and batch norms, frozen; its half
- * while queries miss their targets. `max`: every instance, with the first model's weights, whatever
- * becomes of accuracy. `none`: nothing.
+ * `culm`, for each group of models that belong together (search_groups.h), on aligned channels
+ * (align.h):
+ *   1. One model keeps its weights, and the others build on its layers (search_adopt.c), first
+ *      without training, then with it (search_alone.h). If none can build on the model chosen
+ *      first, others are tried in its place.
+ *   2. If that leaves more than 3 % of what the group could save: all layers are shared jointly,
+ *      fitted by least squares (fit.h). If that loses too much, only the layers that lose least
+ *      for the bytes they save, as many as meet the targets. Then everything is trained, block by
+ *      block (search_blocks.h) and as a whole (search_train.c); models that would miss their
+ *      targets stop sharing some layers, and the next attempt shares fewer.
+ *   3. Layers that do nothing in a model that builds on another are given the weights of any
+ *      other layer, and in the end layers of the same model are tied (search_ties.h).
+ * The objectness of detectors is adjusted before each check. At every check the models that meet
+ * their targets ship without those that do not, if that saves more than what shipped before.
+ *
+ * `stem`: the longest common prefix, with the first model's weights and batch norms; half as long
+ * for as long as targets are missed. `max`: every instance, with the first model's weights,
+ * whatever the accuracy; it ships even if targets are missed. `none`: nothing. `gemel`,
+ * `gemel-fixed`: see search_gemel.h.
+ *
  * Thread: the device's.
  */
 #ifndef CULM_MERGE_SEARCH_H
@@ -30,30 +37,32 @@
 struct culm_search_query {
     const char *name;
     int32_t model;
-    struct culm_judge *judge; /* of the model, with the query's score; borrowed */
+    struct culm_judge *judge; /* of `model`, with the query's score; borrowed */
     struct culm_merge_frames check;
-    const struct culm_answer *wanted; /* [check.count] */
-    double original, target;          /* accuracy of the original there; share of it */
-    double now;                       /* of the last check */
+    const struct culm_answer *wanted; /* [check.count]: what the original answers */
+    double original, target;          /* the original's accuracy on `check`; share to keep */
+    double now;                       /* accuracy at the last check */
 };
 
 struct culm_search;
 
 struct culm_search_ops {
-    /* An attempt begins: `group` counts from 0 in its round; those of GEMEL, from 0 in the search. */
+    /* An attempt begins. `group` counts the attempts of a round from 0; for GEMEL, those of the
+     * search. */
     void (*attempt)(void *ctx, int32_t round, int32_t group, const struct culm_search *search,
                     const char *way);
     void (*check)(void *ctx, int32_t round, const struct culm_search_query *query, bool ok);
-    /* Everything meets its target: makes it durable. */
+    /* Makes the models as they are now durable, as round `round`. */
     enum culm_status (*ship)(void *ctx, int32_t round, struct culm_error *error);
-    /* Steps of training, for whoever watches. */
+    /* Reports a step of training. */
     void (*step)(void *ctx, int64_t step, int64_t steps, double loss);
-    bool (*stop)(void *ctx); /* CULM_ERR_STOPPED then */
-    /* Share of the available time that is gone; from 1 on no new attempt begins. */
+    bool (*stop)(void *ctx); /* true: the search ends with CULM_ERR_STOPPED */
+    /* The share of the available time that is used up; from 1 on no new attempt begins. */
     double (*spent)(void *ctx);
-    /* What a search needs to go on in another process: keeps these bytes, durably, in place of those
-     * before; gives back what was kept last, NULL for nothing, which the caller frees. Both may be NULL:
-     * then a search always starts over, and comes to the same result. */
+    /* For a search that goes on in another process. `keep` durably stores these bytes in place of
+     * the previous ones; `recall` returns those stored last, or NULL if there are none, for the
+     * caller to free. Both may be NULL: then a search always starts over, and arrives at the same
+     * result. */
     enum culm_status (*keep)(void *ctx, const void *data, size_t len, struct culm_error *error);
     enum culm_status (*recall)(void *ctx, void **ret_data, size_t *ret_len,
                                struct culm_error *error);
@@ -63,20 +72,22 @@ struct culm_search {
     struct culm_merge_model **models;
     int32_t count;
     struct culm_share *share;
-    const struct culm_merge_frames *frames; /* [count] to fit to */
+    const struct culm_merge_frames *frames; /* [count]: to fit to */
     struct culm_search_query *query;
     int32_t query_count;
-    const bool *may; /* [count] models that may be merged */
+    const bool *may; /* [count]: whether the model may be merged */
     const struct culm_merge_config *config;
     struct culm_device *device;
     const struct culm_search_ops *ops;
     void *ctx;
-    int32_t round; /* of the last that shipped; 0: none */
+    int32_t round; /* the last that shipped; 0: none */
     int32_t tried; /* attempts since then */
-    double until;  /* share of the time after which nothing begins; 0: all of it */
+    double until;  /* share of the time after which no attempt begins; 0: all of it */
 };
 
-/* At the end models and share are what shipped last: the originals, and nothing, if nothing did. */
+/* Runs the search of config->method. Afterwards models and share are as shipped last; if nothing
+ * shipped, the originals, sharing nothing. CULM_ERR_STOPPED if ops->stop said so; errors of
+ * `ops`. */
 enum culm_status culm_search(struct culm_search *search, struct culm_error *error);
 
 #endif

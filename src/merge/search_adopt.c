@@ -1,13 +1,19 @@
 /*
- * Layers taken over: one model keeps all its numbers, and the others, each for itself, build on them.
+ * Building on another model's layers: one model of a group keeps all its weights, and each of the
+ * others builds on them, independently of the rest.
  *
- * The first is the model with the most outputs. If none of the others meets its targets on top of it without training, a few
- * more models are tried as the first, and the one on which the others keep most of their accuracy takes its place. Every other
- * takes over the weights of the layers that it has in common with those before it, and the batch norms behind these, so that it
- * computes what they compute; residual branches that they do not have are silent. What is its own, its heads above all, is solved
- * for (fit.h), from what it reads now to what its original makes. Where that does not meet its targets, it is trained, alone
- * (search_alone.h). Models that could not build on the first do the same among themselves. So no model waits for another, and
- * none loses anything by those that come after it.
+ * The first model is the one with the most outputs. If none of the others meets its targets on top
+ * of it without training, a few more are tried as the first, and the one on which the others keep
+ * most of their accuracy is chosen.
+ *
+ * Each of the others takes over the weights of the layers it has in common with the models settled
+ * before it, together with the batch norms behind them, so that it computes what they compute;
+ * residual branches that they lack are silenced. What is its own, above all its heads, is solved
+ * for (fit.h): from what it reads now to what its original puts out. If that misses its targets,
+ * the model is trained on its own (search_alone.h). Models that could not build on the first do the
+ * same among themselves.
+ *
+ * So no model waits for another, and none loses accuracy by those that come later.
  */
 #include "merge/residual.h"
 #include "merge/search_alone.h"
@@ -20,22 +26,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRSTS 4         /* models of a group, at most, that are tried as the first */
-#define OTHERS_PART 0.25 /* of the time that its group has left, for all but the first of these */
+#define FIRSTS 4         /* models of a group that are tried as the first, at most */
+#define OTHERS_PART 0.25 /* of the time left to the group, for all but the first of these */
 
 struct adopting {
     struct culm_search *s;
     const bool *own;
     int32_t *rank;
     struct search_state *shipped;
-    double *kept; /* untrained: bytes that were taken over, times the share of the target */
+    double *kept; /* untrained: sum of the bytes taken over times the share of the target met */
     int32_t model;
-    bool *held, *frozen; /* [parameters] of the model: taken over; that may not move */
+    bool *held, *frozen; /* [parameters]: taken over; must not move in training */
 };
 
 /* --- who is first --- */
 
-/* How much a model says in one place. */
+/* The outputs of a model in one place, such as the channels of all its heads. */
 static int64_t says(const struct culm_merge_model *model) {
     int64_t sum = 0;
     for (int32_t o = 0; o < model->graph->output_count; o++) {
@@ -44,7 +50,7 @@ static int64_t says(const struct culm_merge_model *model) {
     return sum;
 }
 
-/* Bytes of the layers that others of its group have, too. */
+/* The bytes of the layers that others in the group have, too. */
 static int64_t could_share(const struct adopting *a, int32_t model) {
     int64_t bytes = 0;
     for (int32_t l = 0; l < a->s->models[model]->layers.count; l++) {
@@ -53,7 +59,7 @@ static int64_t could_share(const struct adopting *a, int32_t model) {
     return bytes;
 }
 
-/* The same as a share of all its bytes. */
+/* The same, as a share of the model's bytes. */
 static double common(const struct adopting *a, int32_t model) {
     int64_t all = 0;
     for (int32_t l = 0; l < a->s->models[model]->layers.count; l++) {
@@ -62,8 +68,8 @@ static double common(const struct adopting *a, int32_t model) {
     return all > 0 ? (double)could_share(a, model) / (double)all : 0;
 }
 
-/* Whether model x comes before y: it says more; more of it is common; it is smaller, so that the other may do what
- * it does. */
+/* Whether x is to be settled before y: more outputs; more in common; fewer layers, so that the
+ * other can do what it does. */
 static bool before(const struct adopting *a, int32_t x, int32_t y) {
     const int64_t sx = says(a->s->models[x]), sy = says(a->s->models[y]);
     const double cx = common(a, x), cy = common(a, y);
@@ -71,13 +77,14 @@ static bool before(const struct adopting *a, int32_t x, int32_t y) {
     return sx != sy ? sx > sy : cx != cy ? cx > cy : lx != ly ? lx < ly : x < y;
 }
 
-/* Which of two is tried first: with training, what may save most. */
+/* Whether x is tried before y: with training, the one that may save more. */
 static bool precedes(const struct adopting *a, bool trains, int32_t x, int32_t y) {
     const int64_t bx = trains ? could_share(a, x) : 0, by = trains ? could_share(a, y) : 0;
     return bx != by ? bx > by : before(a, x, y);
 }
 
-/* The first of those that have no rank and come behind `last` (-1: none); -1: there is none. */
+/* The next model of the group that is not settled, in order of precedence, after `last` (-1: from
+ * the start). -1: none. */
 static int32_t next_of(const struct adopting *a, bool trains, int32_t last) {
     int32_t next = -1;
     for (int32_t k = 0; k < a->s->count; k++) {
@@ -91,7 +98,8 @@ static int32_t next_of(const struct adopting *a, bool trains, int32_t last) {
 
 /* --- taking over --- */
 
-/* Whose numbers an instance has: of those that are in, the model that came first; NULL: nobody is in. */
+/* The member whose weights an instance has: of those in, the one settled first. NULL: none is
+ * in. */
 static const struct culm_member *holder(const struct adopting *a, int32_t i) {
     const struct culm_instance *instance = &a->s->share->match.instance[i];
     const struct culm_member *first = NULL;
@@ -130,7 +138,7 @@ static void take_layer(struct adopting *a, int32_t l, const struct culm_member *
     }
 }
 
-/* What a branch that was not taken over adds to what goes past it is nothing. */
+/* Silences the residual branches that were not taken over: they add zero. */
 static void silence(struct adopting *a) {
     struct culm_merge_model *own = a->s->models[a->model];
     for (int32_t l = 0; l < own->layers.count; l++) {
@@ -152,7 +160,7 @@ static void silence(struct adopting *a) {
     }
 }
 
-/* What a model says is its own, however others say theirs. */
+/* Whether a layer makes an output. A model's output layers are always its own. */
 static bool makes_output(const struct culm_merge_model *model, int32_t l) {
     bool makes = false;
     for (int32_t o = 0; o < model->graph->output_count; o++) {
@@ -162,7 +170,7 @@ static bool makes_output(const struct culm_merge_model *model, int32_t l) {
     return makes;
 }
 
-/* Shares whatever others have settled, without training. */
+/* Takes over all layers that settled models offer, and fits the rest without training. */
 static enum culm_status build_on(struct adopting *a, struct culm_error *error) {
     struct culm_merge_model *own = a->s->models[a->model];
     memset(a->held, 0, (size_t)own->param_count);
@@ -183,7 +191,7 @@ static enum culm_status build_on(struct adopting *a, struct culm_error *error) {
     return search_fit_alone(a->s, a->model, a->held, error);
 }
 
-/* Bytes of the layers that it shares. */
+/* The bytes of the layers that the model shares. */
 static int64_t shared(const struct adopting *a) {
     const struct culm_merge_model *own = a->s->models[a->model];
     int64_t bytes = 0;
@@ -193,9 +201,9 @@ static int64_t shared(const struct adopting *a) {
     return bytes;
 }
 
-/* --- one model after the other --- */
+/* --- one model after another --- */
 
-/* Whoever comes later may take over those of its layers that nobody has yet. */
+/* Offers to later models the layers that no settled model offers yet. */
 static void offer_layers(const struct adopting *a, int32_t model) {
     for (int32_t l = 0; l < a->s->models[model]->layers.count; l++) {
         const int32_t i = a->s->share->of[model][l];
@@ -205,7 +213,7 @@ static void offer_layers(const struct adopting *a, int32_t model) {
     }
 }
 
-/* It keeps the numbers that it has now. */
+/* Settles a model: it keeps its present weights. */
 static void settle(struct adopting *a, int32_t model) {
     int32_t last = 0;
     for (int32_t k = 0; k < a->s->count; k++) {
@@ -221,7 +229,7 @@ static void align_back(struct culm_merge_model *model) {
     }
 }
 
-/* Its own numbers, and nothing shared with others. */
+/* Gives a model its own weights back; it shares nothing. */
 static void decline(struct adopting *a, int32_t model) {
     for (int32_t q = 0; q < a->s->query_count; q++) {
         if (a->s->query[q].model == model) {
@@ -238,7 +246,7 @@ static enum culm_status try_model(struct adopting *a, bool trains, struct culm_e
     if (status != CULM_OK) {
         return status;
     }
-    if (!search_shares(s, a->model)) { /* nobody before it has anything that it could take */
+    if (!search_shares(s, a->model)) { /* no settled model has anything in common with it */
         decline(a, a->model);
         settle(a, a->model);
         return CULM_OK;
@@ -273,8 +281,8 @@ static enum culm_status one_model(const struct adopting *from, int32_t model, bo
     return status;
 }
 
-/* Where the group is: what shipped, or the originals. `again`: of those that keep their numbers and share nothing, no layers are offered, so
- * that others may share among themselves. */
+/* Restores what the group shipped, or the originals, and offers the layers of settled models.
+ * `again`: only of those that share something, so that the others can share among themselves. */
 static void begin(struct adopting *a, bool again) {
     search_restore(a->s, a->shipped);
     for (int32_t k = 0; k < a->s->count; k++) {
@@ -293,7 +301,7 @@ static void begin(struct adopting *a, bool again) {
 
 /* --- who else could be first --- */
 
-/* The others of its group, one after another, without training, on top of `first`. */
+/* Tries the other models of the group, untrained, on top of `first`. Sets *a->kept. */
 static enum culm_status follow(struct adopting *a, int32_t first, struct culm_error *error) {
     enum culm_status status = CULM_OK;
     settle(a, first);
@@ -311,7 +319,7 @@ static void forget_ranks(const struct adopting *a) {
     }
 }
 
-/* Whether checks say which of its models others do best on. */
+/* Whether checks are reliable enough to compare models as the first. */
 static bool is_well_checked(const struct adopting *a) {
     bool well = true;
     for (int32_t k = 0; k < a->s->count; k++) {
@@ -320,8 +328,9 @@ static bool is_well_checked(const struct adopting *a) {
     return well;
 }
 
-/* Nobody could do with what the first one has as it is: of some more, that with which the others keep most is the first
- * from now on. It ends with one with which something ships, and does not take the time that training needs. */
+/* Nothing shipped on top of `first`. Tries a few more models in its place and settles the one on
+ * which the others keep most. Ends with the first on which something ships, and leaves time for
+ * training. */
 static enum culm_status choose_first(struct adopting *a, int32_t first, struct culm_error *error) {
     const size_t bytes = (size_t)a->s->count * sizeof *a->rank;
     int32_t *best = malloc(bytes + 1), tried = 1;

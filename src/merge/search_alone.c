@@ -1,4 +1,4 @@
-/* A model trained alone, on top of what it took over. See search_alone.h. */
+/* Training one model on top of what it took over. See search_alone.h. */
 #include "merge/search_alone.h"
 
 #include "merge/search_course.h"
@@ -8,32 +8,32 @@
 #include <stdlib.h>
 
 #define EVERY 25 /* steps between checks */
-#define FAR 0.7 /* share of a target, below which neither more steps nor more private layers help */
+#define FAR 0.7  /* share of a target below which neither more steps nor more private layers help */
 #define FEW_CHECKED 30 /* frames */
 #define STEPS 2000     /* of a model, at most */
-#define AFTER 3        /* checks in which a model that meets its targets may become better */
-#define ROOM ((int64_t)1 << 29) /* bytes of what the original said */
+#define AFTER 3        /* further checks in which a model that meets its targets may improve */
+#define ROOM ((int64_t)1 << 29) /* bytes for the original's outputs */
 
-/* Training goes by stretches. In each the rate falls to a twentieth of what it was at first: the last half of a point of
- * accuracy comes when it is small. A model that still misses its target then makes a part of the bytes that it shares
- * private, and has another stretch. */
+/* Training goes in stretches. In each the learning rate falls to a twentieth of its start, since
+ * the last half point of accuracy comes at a small rate. If the model still misses a target, a part
+ * of the bytes it shares becomes private, and another stretch follows. */
 #define STRETCHES 3
 static const struct {
     double steps, rate,
-        leaves; /* shares: of all steps, of the first rate, of the bytes before it begins */
+        leaves; /* shares: of all steps; of the initial rate; of the bytes given up first */
 } stretch[STRETCHES] = {{0.5, 1, 0}, {0.25, 0.5, 0.2}, {0.25, 0.5, 0.4}};
 
 struct alone {
     struct culm_search *s;
     int32_t model;
-    bool *frozen;     /* [parameters] of the model */
-    float *best;      /* its numbers when it had most to spare */
-    double *best_now; /* [queries]: what its checks said then */
-    double ratio;     /* then */
-    double rate;      /* of the first stretch, at its begin */
+    bool *frozen;     /* [parameters] */
+    float *best;      /* its values at the best check */
+    double *best_now; /* [queries]: accuracy at that check */
+    double ratio;     /* at that check */
+    double rate;      /* the learning rate at the start of the first stretch */
     struct culm_joint_answers answers;
     struct search_samples samples;
-    int64_t taken; /* steps */
+    int64_t taken; /* steps so far */
 };
 
 static enum culm_status join(struct alone *a, struct culm_joint **ret_joint,
@@ -83,7 +83,7 @@ bool search_hardly_checked(const struct culm_search *s, int32_t model) {
     return s->config->steps > 0 && least < FEW_CHECKED;
 }
 
-/* Whether all of its queries have something to spare. */
+/* Whether all queries of the model have something to spare. */
 static bool spares(const struct alone *a) {
     bool spare = !search_hardly_checked(a->s, a->model);
     for (int32_t q = 0; q < a->s->query_count; q++) {
@@ -93,7 +93,7 @@ static bool spares(const struct alone *a) {
     return spare;
 }
 
-/* Steps that are taken when a stretch ends. */
+/* The number of steps taken by the end of a stretch. */
 static int64_t end_of(const struct alone *a, int32_t which) {
     const int64_t steps = a->s->config->steps < STEPS ? a->s->config->steps : STEPS;
     double share = 0;
@@ -103,7 +103,7 @@ static int64_t end_of(const struct alone *a, int32_t which) {
     return (int64_t)(share * (double)steps);
 }
 
-/* The next steps of a stretch, up to a check. */
+/* Trains up to the next check of a stretch, and checks. */
 static enum culm_status learn(struct alone *a, struct culm_joint *joint, int32_t which,
                               struct culm_error *error) {
     struct culm_search *s = a->s;
@@ -127,7 +127,8 @@ static enum culm_status learn(struct alone *a, struct culm_joint *joint, int32_t
     return status;
 }
 
-/* Depthwise layers come first, which do much for their bytes; then those with the fewest bytes. */
+/* Grouped convolutions first, which do much for their bytes, then the layers with the fewest
+ * bytes. */
 static bool smaller(void *ctx, int32_t layer, int32_t other) {
     const struct alone *a = ctx;
     const struct culm_vision_layers *layers = &a->s->models[a->model]->layers;
@@ -145,7 +146,8 @@ static void left(void *ctx, int32_t layer) {
     }
 }
 
-/* This part of the bytes that it took over becomes private as it is. False: it shares nothing more. */
+/* Makes a share of the bytes that the model took over private, with their present weights. False:
+ * it would share nothing. */
 static bool let_go(struct alone *a, double part) {
     const struct culm_merge_model *own = a->s->models[a->model];
     const struct search_leaving leaving = {a, smaller, left};
@@ -157,7 +159,7 @@ static bool let_go(struct alone *a, double part) {
            search_shares(a->s, a->model);
 }
 
-/* Some of what it took over becomes private, and training goes on where it was. False: nothing is left. */
+/* Makes some layers private and continues the training. *ret_left: whether any are still shared. */
 static enum culm_status give_up_some(struct alone *a, double part, struct culm_joint **joint,
                                      bool *ret_left, struct culm_error *error) {
     struct culm_search *s = a->s;
@@ -178,12 +180,13 @@ static enum culm_status give_up_some(struct alone *a, double part, struct culm_j
 /* How a stretch of training ended. */
 enum ended { MET, MISSED, GIVEN_UP };
 
-/* Whether more steps are in vain: a model that is far from its target after a third of the first stretch, or later. */
+/* Whether more steps are pointless: the model is far from its target after a third of the first
+ * stretch or later. */
 static bool far_away(const struct alone *a) {
     return 3 * a->taken >= end_of(a, 0) && search_ratio(a->s, a->model) < FAR;
 }
 
-/* Trains what may move until there is something to spare, or the stretch ends. */
+/* Trains until the model has something to spare or the stretch ends. */
 static enum culm_status train_stretch(struct alone *a, struct culm_joint *joint, int32_t which,
                                       enum ended *ret_ended, struct culm_error *error) {
     const int64_t until = end_of(a, which);
@@ -198,7 +201,7 @@ static enum culm_status train_stretch(struct alone *a, struct culm_joint *joint,
         goes = a->taken < until && !(met && spares(a)) && met <= AFTER && !far_away(a) &&
                !search_late(a->s);
         if (goes) {
-            culm_joint_exchange(joint); /* on with the weights, not with their mean */
+            culm_joint_exchange(joint); /* train the weights on, not their mean */
         }
     }
     *ret_ended = met ? MET : far_away(a) || search_late(a->s) ? GIVEN_UP : MISSED;

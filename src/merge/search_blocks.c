@@ -1,4 +1,4 @@
-/* Block by block. See search_blocks.h. */
+/* Training block by block. See search_blocks.h. */
 #include "merge/search_blocks.h"
 
 #include "merge/joint.h"
@@ -13,10 +13,10 @@
 
 struct blocks {
     struct culm_search *s;
-    int32_t *instance; /* [instances]: those that are shared, in their order */
+    int32_t *instance; /* [instances]: those that are shared, in order */
     int32_t instances;
-    /* [models]: the block is from behind `begin` (-1: the model's beginning) to `end`; where they are equal the
-     * model has none */
+    /* [models]: the nodes of the block, from begin + 1 (-1 + 1: the model's first) to end; none if
+     * they are equal. */
     int32_t *begin;
     int32_t *end;
     struct search_samples *samples; /* [models] */
@@ -71,12 +71,13 @@ static enum culm_status prepare(struct blocks *b, struct culm_error *error) {
     return CULM_OK;
 }
 
-/* The last node of a layer: its batch norm's, if it has one. */
+/* The last node of a layer: its batch norm, if it has one. */
 static int32_t node_behind(const struct culm_vision_layer *layer) {
     return layer->norm > layer->node ? layer->norm : layer->node;
 }
 
-/* Where a model's block with these instances ends; where the last one did, if it has none of them behind that. */
+/* The last node of a model's layers in instances [from, until); the end of its last block if none
+ * is behind that. */
 static int32_t end_of(const struct blocks *b, int32_t k, int32_t from, int32_t until) {
     int32_t end = b->end[k];
     for (int32_t l = 0; l < b->s->models[k]->layers.count; l++) {
@@ -91,7 +92,7 @@ static int32_t end_of(const struct blocks *b, int32_t k, int32_t from, int32_t u
     return end;
 }
 
-/* Whether all that have a layer's tensor have it in their block. */
+/* Whether all layers that share the layer's tensor are inside their models' blocks. */
 static bool all_train(const struct blocks *b, struct culm_member layer) {
     const struct culm_search *s = b->s;
     const int32_t i = culm_share_of(s->share, layer.model, layer.layer);
@@ -105,7 +106,7 @@ static bool all_train(const struct blocks *b, struct culm_member layer) {
     return all;
 }
 
-/* What is outside of the block stays, and so does what another model has outside of its own. */
+/* Freezes what is outside of the block, and what is outside of another model's block. */
 static void freeze(const struct blocks *b, int32_t k, bool *frozen) {
     const struct culm_merge_model *model = b->s->models[k];
     memset(frozen, 1, (size_t)model->param_count);
@@ -141,14 +142,14 @@ static int64_t features(const struct culm_merge_model *model, int32_t node) {
     return culm_elements(&model->graph->value[model->graph->node[node].output[0]].shape);
 }
 
-/* Of each model that has something in the block, what it makes up to its end. ret_model[parts]. */
+/* Sets up the block of instances [from, until): for each model that has a part in it, the model up
+ * to the block's end. ret_model[parts]. */
 static enum culm_status join(struct blocks *b, int32_t from, int32_t until,
                              struct culm_joint_part *part, int32_t *ret_model, int32_t *ret_parts,
                              struct culm_error *error) {
     struct culm_search *s = b->s;
     *ret_parts = 0;
-    for (int32_t k = 0; k < s->count;
-         k++) { /* all of them first: what is frozen is asked of every one */
+    for (int32_t k = 0; k < s->count; k++) { /* all models first: freeze() looks at every one */
         const int32_t end = end_of(b, k, from, until);
         b->begin[k] = b->end[k];
         b->end[k] = end;

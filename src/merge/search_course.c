@@ -1,17 +1,17 @@
-/* Rates, and layers that leave. See search_course.h. */
+/* The learning rate, and giving up layers. See search_course.h. */
 #include "merge/search_course.h"
 
 #include "merge/search_parts.h"
 
-#define WARM_UP 20 /* steps after which the rate is the full one */
-#define FALLS 0.95 /* share of the rate, by the end */
+#define WARM_UP 20 /* steps until the full rate */
+#define FALLS 0.95 /* share of the rate that is gone at the end */
 
 double search_course_rate(double first, int64_t taken, double done) {
     const double warm = taken < WARM_UP ? (double)(taken + 1) / WARM_UP : 1;
     return first * warm * (1 - FALLS * done);
 }
 
-/* -1: it shares none. */
+/* The layer to give up next; -1: the model shares none. */
 static int32_t first_to_leave(const struct culm_search *s, int32_t model,
                               const struct search_leaving *leaving) {
     int32_t first = -1;

@@ -1,25 +1,31 @@
 /*
- * What training alone (search_alone.h) and training jointly (search_train.c) have in common: how the rate goes, and how a
- * model that does not meet its targets lets layers go. Inside of search.h; not for others.
+ * What training one model (search_alone.h) and training several jointly (search_train.c) have in
+ * common: the schedule of the learning rate, and how a model that misses its targets gives up
+ * layers.
+ *
+ * Private to search.h.
  */
 #ifndef CULM_MERGE_SEARCH_COURSE_H
 #define CULM_MERGE_SEARCH_COURSE_H
 
 #include "merge/search.h"
 
-/* The rate of a step: it grows over the first steps of all, `taken` so far, and falls to a twentieth of `first` while `done`
- * goes from 0 to 1. */
+/* The learning rate of a step: rises during the first steps of all (`taken`: steps so far) and
+ * falls to a twentieth of `first` while `done` goes from 0 to 1. */
 double search_course_rate(double first, int64_t taken, double done);
 
 struct search_leaving {
     void *ctx;
-    /* Whether a layer of the model leaves before another; of those of which neither does, the first of the model. */
+    /* Whether `layer` should be given up before `other`; if neither should, the model's first
+     * goes. */
     bool (*before)(void *ctx, int32_t layer, int32_t other);
-    /* It has left: it may be that its instance is shared by nobody now. */
+    /* The layer has been given up. Its instance may have only one member left, which is then not
+     * shared any more. */
     void (*left)(void *ctx, int32_t layer);
 };
 
-/* Of the layers that a model shares one after another leaves, until so many bytes have. False: that is all of them. */
+/* Gives up layers of a model one after another until `bytes` of them are gone. False: the model
+ * shared fewer bytes, and shares nothing now. */
 bool search_course_let_go(const struct culm_search *s, int32_t model, double bytes,
                           const struct search_leaving *leaving);
 

@@ -19,19 +19,19 @@
 struct work {
     struct culm_search *s;
     struct culm_match match; /* of the models that may be merged */
-    int32_t *instance_of;    /* [match.count]: in the search's match */
+    int32_t *instance_of;    /* [match.count]: index in the search's match */
     struct culm_match_groups groups;
     struct culm_gemel gemel;
     struct culm_lesson *lesson; /* [models] */
-    float **kept;               /* [models]: numbers that each was last kept with */
-    float **tried;              /* [models]: of the set that this attempt keeps; NULL: none */
-    /* Of an attempt: */
+    float **kept;               /* [models]: values as last kept */
+    float **tried;              /* [models]: values of the set that is kept; NULL: none */
+    /* The current attempt: */
     uint64_t pool;
-    int32_t model_of[MODELS_MAX]; /* by part */
+    int32_t model_of[MODELS_MAX]; /* [parts] */
     int32_t parts;
     float ***value; /* [parts][parameters] */
     struct culm_joint *joint;
-    uint64_t sound; /* what is kept: models, as a mask */
+    uint64_t sound; /* the models that are kept, as a mask */
 };
 
 static uint64_t bit(int32_t model) { return (uint64_t)1 << model; }
@@ -71,7 +71,7 @@ static enum culm_status find_match(struct work *w, struct culm_error *error) {
     return CULM_OK;
 }
 
-/* Instance i is shared by `models`. */
+/* Makes `models` share instance i. */
 static void share(const struct work *w, int32_t i, uint64_t models) {
     int32_t own = w->instance_of[i];
     const struct culm_instance *instance = &w->s->share->match.instance[own];
@@ -130,7 +130,7 @@ static void end_attempt(struct work *w) {
     }
 }
 
-/* The numbers of the first owner become those of all. */
+/* Copies the weights of the first member of each instance to all others. */
 static void copy_shared(const struct work *w) {
     for (int32_t i = 0; i < w->match.count; i++) {
         if (culm_share_count(w->s->share, w->instance_of[i]) > 1) {
@@ -185,7 +185,7 @@ static enum culm_status begin_attempt(struct work *w, struct culm_error *error) 
 
 /* --- looks --- */
 
-/* The least of accuracy over what is asked for, of a model's queries. */
+/* *ret_share: the smallest share of its target that a query of the model reaches. */
 static enum culm_status look_at(struct work *w, int32_t model, bool tell, double *ret_share,
                                 struct culm_error *error) {
     struct culm_search *s = w->s;
@@ -226,7 +226,7 @@ static int64_t worth(void *ctx, uint64_t parts) {
     return culm_gemel_worth(&w->gemel, models_in(w, parts));
 }
 
-/* Whether two models have the same numbers in the layers that an instance has of them. */
+/* Whether two members of an instance have equal weights. */
 static bool alike(const struct work *w, const struct culm_member *a, const struct culm_member *b) {
     const struct culm_merge_model *one = w->s->models[a->model], *other = w->s->models[b->model];
     const struct culm_vision_layer *from = &one->layers.layer[a->layer];
@@ -238,7 +238,7 @@ static bool alike(const struct work *w, const struct culm_member *a, const struc
            (!bias || memcmp(one->value[from->bias], other->value[to->bias], bias) == 0);
 }
 
-/* Of the models that are to share an instance, the most that have the same numbers. */
+/* The largest subset of `models` that have equal weights in an instance. */
 static uint64_t most_alike(const struct work *w, int32_t i, uint64_t models) {
     const struct culm_instance *instance = &w->match.instance[i];
     uint64_t best = 0;
@@ -268,7 +268,7 @@ static void copy_layer(const struct work *w, const struct culm_member *from,
     }
 }
 
-/* The numbers that the first of `from` has of an instance become those of `to`. */
+/* Copies the instance's weights in the first model of `from` to all models of `to`. */
 static void spread(const struct work *w, int32_t i, uint64_t to, uint64_t from) {
     const struct culm_instance *instance = &w->match.instance[i];
     int32_t first = 0;
@@ -282,8 +282,8 @@ static void spread(const struct work *w, int32_t i, uint64_t to, uint64_t from) 
     }
 }
 
-/* Models and share as they would be shipped if `set` alone succeeded: what they are now, and everybody
- * else as last kept, but for what is confirmed. */
+/* Sets up what would ship if only `set` succeeded: models in `set` as they are now, all others as
+ * last kept, except for the confirmed layers that they share with `set`. */
 static void put_set(struct work *w, float *const *now, uint64_t set) {
     struct culm_search *s = w->s;
     for (int32_t k = 0; k < s->count; k++) {
@@ -301,8 +301,8 @@ static void put_set(struct work *w, float *const *now, uint64_t set) {
     }
 }
 
-/* Of `met`, those whose fellows can do with the new numbers of what is confirmed; the state is theirs
- * then. */
+/* Reduces `met` to the models that may be kept, given that those they share confirmed layers with
+ * have to cope with the new weights (culm_gemel_sound). Leaves models and share as put_set. */
 static enum culm_status find_sound(struct work *w, float *const *now, uint64_t met,
                                    uint64_t *ret_sound, struct culm_error *error) {
     uint64_t set = met;
@@ -328,7 +328,8 @@ static enum culm_status find_sound(struct work *w, float *const *now, uint64_t m
     return CULM_OK;
 }
 
-/* What is there is better than before: keeps it, and ships it at once. The models go on as they were. */
+/* A better set than before has met its targets: keeps it and ships it at once. The models then go
+ * on training from where they were. */
 static enum culm_status keep(struct work *w, uint64_t parts, struct culm_error *error) {
     struct culm_search *s = w->s;
     float **now = calloc((size_t)s->count + 1, sizeof *now);
@@ -399,7 +400,7 @@ static enum culm_status train(struct work *w, struct culm_pace *pace, struct cul
     return status;
 }
 
-/* Parts that are nearest to their targets first. */
+/* The parts, nearest to their targets first. */
 static void sort_parts(const struct work *w, const struct culm_pace *pace, int32_t *ret_model) {
     int32_t order[MODELS_MAX];
     for (int32_t i = 0; i < w->parts; i++) {
@@ -464,7 +465,7 @@ static size_t floats_of(const struct culm_merge_model *model) {
     return all;
 }
 
-/* What has been tried so far, and what every model was last kept as. */
+/* Stores what has been tried so far and the values every model was last kept with. */
 static enum culm_status save(const struct work *w, struct culm_error *error) {
     const struct culm_search *s = w->s;
     struct culm_buf out, text;
@@ -491,7 +492,7 @@ static enum culm_status save(const struct work *w, struct culm_error *error) {
     return status;
 }
 
-/* False: it is of another search, and nothing has changed but what every model was kept as. */
+/* False: the state belongs to another search; only w->kept may have changed. */
 static bool read_state(struct work *w, const void *data, size_t len) {
     struct culm_reader in = culm_reader_of(data, len);
     char format[sizeof STATE];
@@ -527,7 +528,7 @@ static enum culm_status load(struct work *w, struct culm_error *error) {
         culm_merge_model_revert(s->models[k]);
     }
     if (status == CULM_OK && data && !read_state(w, data, len)) {
-        for (int32_t k = 0; k < s->count && status == CULM_OK; k++) { /* from the beginning */
+        for (int32_t k = 0; k < s->count && status == CULM_OK; k++) { /* start over */
             free(w->kept[k]);
             w->kept[k] = culm_merge_model_save(s->models[k]);
             status = w->kept[k] ? CULM_OK : no_memory(error);
@@ -539,8 +540,8 @@ static enum culm_status load(struct work *w, struct culm_error *error) {
 
 /* --- all of it --- */
 
-/* Models and share as they are shipped. As published, who shares a confirmed layer may have been left
- * behind with older numbers of it. */
+/* Leaves models and share as shipped. In the published version a model that shares a confirmed
+ * layer may have been left behind with older weights; it does not share, then. */
 static void finish(struct work *w) {
     struct culm_search *s = w->s;
     for (int32_t k = 0; k < s->count; k++) {

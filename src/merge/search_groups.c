@@ -1,4 +1,4 @@
-/* See search_groups.h. */
+/* Groups of models, by union-find. See search_groups.h. */
 #include "merge/search_groups.h"
 
 #include "merge/search_parts.h"
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST 0.6 /* of what the model that can share less could share */
+#define MOST 0.6 /* of what the model with less to share could share */
 
 static int32_t root(const int32_t *up, int32_t model) {
     while (up[model] != model) {
@@ -15,7 +15,8 @@ static int32_t root(const int32_t *up, int32_t model) {
     return model;
 }
 
-/* Bytes that every two models have in common, [models][models]; a model and itself: that it could share. */
+/* common[models][models]: the bytes that two models have in common; on the diagonal, what the model
+ * could share at all. */
 static void count_common(const struct culm_search *s, int64_t *common) {
     for (int32_t i = 0; i < s->share->match.count; i++) {
         const struct culm_instance *instance = &s->share->match.instance[i];
@@ -28,7 +29,7 @@ static void count_common(const struct culm_search *s, int64_t *common) {
     }
 }
 
-/* up[model] becomes the first of its group. */
+/* Joins models that belong together; the root of a group is its first model. */
 static void join(const struct culm_search *s, const int64_t *common, int32_t *up) {
     for (int32_t a = 0; a < s->count; a++) {
         up[a] = a;
@@ -54,9 +55,9 @@ static void count_bytes(const struct culm_search *s, struct search_groups *group
     }
 }
 
-/* Numbers groups that can save anything, that which can save most first. */
+/* Numbers the groups that can save anything, largest first. */
 static bool number(const struct culm_search *s, struct search_groups *groups) {
-    int32_t *first = groups->of; /* [models]: of its group */
+    int32_t *first = groups->of; /* [models]: the first model of its group */
     int32_t *rank = calloc((size_t)s->count + 1, sizeof *rank);
     if (!rank) {
         return false;

@@ -1,11 +1,11 @@
-/* States, checks, and what ships. See search_parts.h. */
+/* States, checks and shipping. See search_parts.h. */
 #include "merge/search_parts.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SPARE 0.5  /* of what may be lost: when there is enough to spare */
+#define SPARE 0.5  /* share of what may be lost */
 #define MARGIN 0.5 /* standard errors */
 
 enum culm_status search_no_memory(struct culm_error *error) {
@@ -78,7 +78,7 @@ enum culm_status search_stop(struct culm_error *error) {
     return culm_error_set(error, CULM_ERR_STOPPED, "stopped; --resume goes on");
 }
 
-/* The least that a query's accuracy may be. */
+/* The least accuracy that a query may have, with the margin. */
 static double least_of(const struct culm_search *s, const struct culm_search_query *query) {
     const double t = query->target, may_go = fmax(1 - t, 0);
     const double error = sqrt(fmax(t, 0) * may_go / (double)(query->check.count + 1));
@@ -101,13 +101,13 @@ double search_ratio(const struct culm_search *s, int32_t model) {
     return least;
 }
 
-/* --- how sure detectors are --- */
+/* --- objectness of detectors --- */
 
-/* What may be added to the objectness of all boxes, the least first. */
+/* What may be added to the objectness of all boxes, smallest change first. */
 static const float surer[] = {0, 0.25F, -0.25F, 0.5F, -0.5F, 0.75F, 1, 1.5F, 2};
 #define SURER ((int32_t)(sizeof surer / sizeof surer[0]))
 
-/* The layer that makes the map of a head, if it is the model's own and has a bias; else NULL. */
+/* The layer that produces a head's map; NULL if it is shared or has no bias. */
 static const struct culm_vision_layer *own_head(const struct culm_search *s, int32_t model,
                                                 int32_t head) {
     const struct culm_merge_model *own = s->models[model];
@@ -143,7 +143,7 @@ static void make_surer(const struct culm_search *s, int32_t model, float by) {
     }
 }
 
-/* How many boxes a query may tell of for each one of its original when its heads are made surer. */
+/* How many boxes a query may report for each one of its original after an adjustment. */
 #define TOLD_MOST 1.25
 
 static int64_t boxes_of_original(const struct culm_search_query *query) {
@@ -154,14 +154,15 @@ static int64_t boxes_of_original(const struct culm_search_query *query) {
     return boxes;
 }
 
-/* Does it tell of few enough boxes? Average precision hardly minds wrong ones that rank behind those that are right. */
+/* Average precision hardly punishes wrong boxes that rank below the right ones, so their number has
+ * to be limited separately. */
 static bool few_enough(int64_t told, int64_t told_as_is, int64_t original) {
     return told <= told_as_is || (double)told <= TOLD_MOST * (double)original;
 }
 
-/* Judges the queries of a detector with its heads as sure as is best: a box that is just above what is told
- * is soon lost. The least change that leaves something to spare, else the best; none that makes a query
- * tell of too many boxes. */
+/* Adjusts the objectness of a detector's heads, and with it checks its queries: boxes just above
+ * the score threshold are easily lost. Takes the smallest change that leaves something to spare,
+ * else the one with the best accuracy; never one that makes a query report too many boxes. */
 static enum culm_status check_surer(struct culm_search *s, int32_t model,
                                     struct culm_error *error) {
     double *accuracy = calloc((size_t)s->query_count * SURER + 1, sizeof *accuracy);
@@ -208,7 +209,7 @@ double search_enough(const struct culm_search_query *query) {
     return (query->target + SPARE * (1 - query->target)) * query->original;
 }
 
-/* A model whose heads become as sure as is best has been judged by that. */
+/* A model that check_surer has adjusted has its accuracy already. */
 static enum culm_status check_query(struct culm_search *s, struct culm_search_query *query,
                                     struct culm_error *error) {
     if (search_stopped(s)) {
@@ -254,7 +255,7 @@ enum culm_status search_check_model(struct culm_search *s, int32_t model,
 
 /* --- what ships --- */
 
-/* Models and instances of other groups become what they are in the whole. */
+/* Puts in the models and instances of other groups as they are in the whole. */
 static void put_others(const struct culm_search *s, const struct search_state *group) {
     for (int32_t k = 0; k < s->count; k++) {
         if (!group->own[k]) {

@@ -1,4 +1,4 @@
-/* Frames as they are, and moved. See search_samples.h. */
+/* Frames as samples: as they are, and shifted. See search_samples.h. */
 #include "merge/search_samples.h"
 
 #include "base/rng.h"
@@ -6,12 +6,12 @@
 #include <math.h>
 #include <string.h>
 
-#define RATE 2e-2    /* of a tensor's size */
-#define AVERAGE 0.98 /* of the mean of weights, kept in a step */
-#define PIXELS 25088 /* of a step, of each model */
+#define RATE 2e-2    /* relative to a tensor's size */
+#define AVERAGE 0.98 /* decay of the mean of the weights, a step */
+#define PIXELS 25088 /* a step, of each model */
 #define EACH_MIN 4   /* samples */
 #define EACH_MAX 64
-#define SMALL 4096 /* pixels of a picture that has many variants */
+#define SMALL 4096 /* pixels of a picture, up to which it gets more variants */
 
 struct search_samples search_samples_of(const struct culm_search *s, int32_t model) {
     const int64_t *dim = s->models[model]->graph->field[0].shape.dim;

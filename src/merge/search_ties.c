@@ -1,14 +1,14 @@
-/* Ties, attempt by attempt. See search_ties.h. */
+/* Attempts to tie layers. See search_ties.h. */
 #include "merge/search_ties.h"
 
 #include "merge/search_ties_parts.h"
 
 #include <stdlib.h>
 
-#define PROBES 2 /* attempts in a row that come to nothing */
-#define PART 8   /* of what there is, so much less is tried at first */
+#define PROBES 2 /* failed attempts in a row before it ends */
+#define PART 8   /* the first attempt ties one candidate in so many */
 
-/* Whether the model has one of these layers. */
+/* Whether a model has the tensor of one of these candidates. */
 static bool is_hit(const struct search_ties *t, int32_t model,
                    const struct search_tie_candidate *candidate, int32_t count) {
     bool hit = false;
@@ -22,7 +22,7 @@ static bool is_hit(const struct search_ties *t, int32_t model,
     return hit;
 }
 
-/* The first so many candidates at once; what goes ships. */
+/* Ties the first `count` candidates at once; ships if that meets the targets. */
 static enum culm_status attempt(const struct search_ties *t,
                                 const struct search_tie_candidate *candidate, int32_t count,
                                 bool *ret_met, struct culm_error *error) {
@@ -51,7 +51,7 @@ static enum culm_status attempt(const struct search_ties *t,
     return status == CULM_OK && *ret_met ? search_ship(s, t->shipped, error) : status;
 }
 
-/* What queries say where everything is as it shipped; no number changes. */
+/* Sets the accuracy of all queries as shipped, without changing any value. */
 static enum culm_status look(const struct search_ties *t, struct culm_error *error) {
     struct culm_search *s = t->s;
     enum culm_status status = CULM_OK;
@@ -65,8 +65,8 @@ static enum culm_status look(const struct search_ties *t, struct culm_error *err
     return status;
 }
 
-/* Attempts, from an eighth of what there is: what goes ships, and others are found beyond it. After one that does not go the
- * next is at half as many. now[queries]: room. */
+/* Attempts, starting with an eighth of the candidates. After a success, looks for more; after a
+ * failure, tries half as many. now[queries]: scratch memory. */
 static enum culm_status go(const struct search_ties *t, struct search_tie_candidate *candidate,
                            double *now, struct culm_error *error) {
     struct culm_search *s = t->s;
@@ -102,7 +102,7 @@ static enum culm_status go(const struct search_ties *t, struct search_tie_candid
     return status;
 }
 
-/* Models that share a tensor are tied together, others for themselves. */
+/* Finds the kin: models connected by shared tensors are tied together, others on their own. */
 static enum culm_status find_kin(struct search_ties *t, struct culm_error *error) {
     const struct culm_search *s = t->s;
     t->kin = calloc((size_t)s->count + 1, sizeof *t->kin);
@@ -119,7 +119,7 @@ static enum culm_status find_kin(struct search_ties *t, struct culm_error *error
     return t->kin ? CULM_OK : search_no_memory(error);
 }
 
-/* One after the other; what time one leaves is for those after it. */
+/* One kin after another; the time that one does not use is left to those after it. */
 static enum culm_status each_kin(struct search_ties *t, struct search_tie_candidate *candidate,
                                  double *now, struct culm_error *error) {
     struct culm_search *s = t->s;

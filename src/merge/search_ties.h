@@ -1,21 +1,26 @@
 /*
- * Layers that share whatever model they are in and whatever their stride and padding: of one model, too.
+ * Tied layers: layers that share a tensor whatever models they are in, even the same one, and
+ * whatever their stride, padding and dilation.
  *
- * What is left of a model that took over another's layers may hold some that it does without (idle.h): these have the
- * numbers of any other of their kind, which costs nothing. Others are tied to the layer of their kind that does most
- * nearly what they do, those that lose least for their bytes; all batch norms of the models that have one of them
- * are fitted to what they made before, and what is private is trained, a little. Inside of search.h; not for others.
+ * A model that builds on another's layers may be left with idle layers (idle.h). They take the
+ * weights of any other layer of their shape, which costs nothing. Other layers are tied to the one
+ * that best does what they do, those first that lose least for the bytes they save; then all batch
+ * norms of the models concerned are fitted to what they put out before, and what is private is
+ * trained a little.
+ *
+ * Private to search.h.
  */
 #ifndef CULM_MERGE_SEARCH_TIES_H
 #define CULM_MERGE_SEARCH_TIES_H
 
 #include "merge/search_parts.h"
 
-/* Those that the models of a group do without; `shipped` is its state. */
+/* Ties the idle layers of one group; `shipped` is the group's state. */
 enum culm_status search_tie_idle(struct culm_search *s, struct search_state *shipped,
                                  struct culm_error *error);
-/* The others, of all models. What a model says must stay above its target by half of what may be lost: one that
- * misses it in the end keeps nothing of what it shared before, either. */
+/* Ties other layers, of all models; `shipped` is the whole. Every query has to stay above its
+ * target by half of what it may lose: a model that misses its target in the end would lose what it
+ * shared before as well. */
 enum culm_status search_tie(struct culm_search *s, struct search_state *shipped,
                             struct culm_error *error);
 

@@ -1,4 +1,4 @@
-/* Which layers could have the numbers of which others, and what that would cost. See search_ties_parts.h. */
+/* Which layers could take which weights, and what that would lose. See search_ties_parts.h. */
 #include "merge/search_ties_parts.h"
 
 #include "merge/search_walks.h"
@@ -6,19 +6,21 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define LITTLE 0.05 /* harm that batch norms alone make up for */
-#define FEWER 4     /* of the frames of a walk, one part is enough to try layers on */
+#define LITTLE 0.05 /* loss that batch norms make up for without training */
+#define FEWER 4     /* one in so many of a walk's frames is enough for trials */
 
 static double worth(const struct search_tie_candidate *c) {
     return (double)c->bytes / (c->harm * c->harm + 1e-6);
 }
 
-/* Layers that give answers stay what they are, and so do those without a batch norm, which nothing could make up for. */
+/* Only layers with a batch norm behind them, which can make up for a change, and not idle ones.
+ * Output layers have none. */
 static bool may_tie(const struct search_ties *t, struct culm_member layer) {
     return search_ties_layer(t, layer)->norm >= 0 && !t->idle[layer.model][layer.layer];
 }
 
-/* Tries every other tensor of its kind for each that a model holds. */
+/* Tries, for each tensor that a model holds, every other one of its shape; the best becomes its
+ * candidate. */
 static enum culm_status try_model(const struct search_ties *t, int32_t model,
                                   const struct culm_fit_frames *frames,
                                   struct search_tie_candidate *candidate, int32_t *count,
@@ -67,8 +69,9 @@ static enum culm_status try_model(const struct search_ties *t, int32_t model,
     return status;
 }
 
-/* By what they are worth, without those that lose more than `most`, and those that would take the numbers of one that is
- * itself to be tied. Returns how many. */
+/* Sorts candidates, best first. Drops those that lose more than `most`, and those that take the
+ * weights of a layer that is itself to be tied, or whose layer others take weights from. Returns
+ * how many are left. */
 static int32_t sort(struct search_tie_candidate *candidate, int32_t count, double most) {
     int32_t kept = 0;
     for (int32_t i = 0; i < count; i++) {

@@ -1,9 +1,9 @@
-/* Layers that are idle get the numbers of another of their kind. See search_ties.h. */
+/* Idle layers take the weights of other layers. See search_ties.h. */
 #include "merge/search_ties.h"
 
 #include "merge/search_ties_parts.h"
 
-/* Whether all that share a tensor do without it. */
+/* Whether all layers that share a tensor are idle. */
 static bool all_idle(const struct search_ties *t, struct culm_member holder) {
     bool all = true;
     for (int32_t k = 0; k < t->s->count; k++) {
@@ -17,7 +17,7 @@ static bool all_idle(const struct search_ties *t, struct culm_member holder) {
     return all;
 }
 
-/* The tensor that a layer that is idle takes: the first that somebody uses, else the first of its kind. */
+/* The tensor that an idle layer takes: the first that is not idle, else the first of its shape. */
 static struct culm_member donor_of_idle(const struct search_ties *t, struct culm_member idle) {
     struct culm_member other = SEARCH_TIES_NOWHERE, any = SEARCH_TIES_NOWHERE;
     while (search_ties_next(t, &other)) {
@@ -32,7 +32,7 @@ static struct culm_member donor_of_idle(const struct search_ties *t, struct culm
     return any;
 }
 
-/* Returns how many tensors are gone. */
+/* Returns how many tensors that saves. */
 static int32_t tie_all_idle(const struct search_ties *t) {
     int32_t tied = 0;
     struct culm_member at = SEARCH_TIES_NOWHERE;

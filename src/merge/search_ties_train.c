@@ -1,4 +1,4 @@
-/* Models whose layers were tied are fitted, and trained a little. See search_ties_parts.h. */
+/* Fits and trains models whose layers were tied. See search_ties_parts.h. */
 #include "merge/search_ties_parts.h"
 
 #include "merge/joint.h"
@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STEPS 50                /* of training in an attempt, at most */
-#define OF_STEPS 0.025          /* and of those that the workload gives */
+#define STEPS 50                /* in an attempt, at most */
+#define OF_STEPS 0.025          /* share of the workload's steps, at most */
 #define EVERY 25                /* steps between checks */
-#define MISSING 3               /* weight of the loss of a model that has nothing to spare */
-#define ROOM ((int64_t)1 << 29) /* bytes of what originals said, of all models */
+#define MISSING 3               /* factor of the loss of a model with nothing to spare */
+#define ROOM ((int64_t)1 << 29) /* bytes for the originals' outputs, over all models */
 
 /* --- batch norms --- */
 
@@ -56,14 +56,14 @@ enum culm_status search_ties_fit_norms(const struct search_ties *t, int32_t mode
 
 /* --- training --- */
 
-/* The models that have one of the layers that were tied, with one address for each tensor. */
+/* The models concerned, trained with one address for each tensor. */
 struct training {
     const struct search_ties *t;
     const bool *hit;                    /* [models] */
     struct search_samples *samples;     /* [models] */
     struct culm_joint_answers *answers; /* [models] */
     float ***value;                     /* [models][parameters] */
-    bool **frozen; /* [models][parameters]: what models have that were not hit */
+    bool **frozen; /* [models][parameters]: tensors that other models have, too */
     struct culm_joint *joint;
     double rate;
 };
@@ -82,7 +82,7 @@ static void end_training(struct training *g) {
     free(g->frozen);
 }
 
-/* Whether a model that was not hit has the layer's tensor. */
+/* Whether a model that is not concerned has the layer's tensor. */
 static bool is_elsewhere(const struct training *g, struct culm_member layer) {
     const struct culm_search *s = g->t->s;
     const struct culm_member holder = culm_share_holder(s->share, layer);
@@ -177,7 +177,7 @@ enum culm_status search_ties_check(const struct search_ties *t, const bool *hit,
     return status;
 }
 
-/* Those that have nothing to spare weigh more from now on. */
+/* Raises the weight of models that have nothing to spare. */
 static void weigh(const struct training *g) {
     int32_t part = 0;
     for (int32_t k = 0; k < g->t->s->count; k++) {
@@ -203,7 +203,8 @@ static enum culm_status learn(struct training *g, int64_t from, int64_t until, i
     return status;
 }
 
-/* Whether so many more checks are in vain: `least` is what the last one found, `before` the one before it. */
+/* Whether `checks` more checks would not get there at the present rate. least, before: the smallest
+ * ratios at the last check and the one before. */
 static bool hopeless(double least, double before, int64_t checks) {
     return least < 1 && 1 - least > (least - before) * (double)checks;
 }

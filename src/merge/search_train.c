@@ -1,12 +1,14 @@
 /*
- * Joint training of what is shared, towards what the originals say.
+ * Joint training of what is shared, towards what the originals put out.
  *
- * Every step takes samples of every model, as many of each as its pictures are small. What is checked
- * is the mean of the weights of the last steps, which is better than any of them and as good as what a
- * smaller rate would come to later. What meets its targets ships at once, without the models that do
- * not; training goes on for these, and for something to spare. A model that is near and would not get there in the
- * steps that are left, by how it came nearer so far, lets layers go: those that save least for what they
- * lost. The others go on as if nothing had happened. Where one is not near, the attempt ends.
+ * Every step takes samples of every model, more of those with small pictures. What is checked is
+ * the mean of the weights over the last steps, which is better than any of them and as good as what
+ * a smaller rate would reach later. Models that meet their targets ship at once, without those that
+ * do not; training goes on for these, and until there is something to spare.
+ *
+ * A model that is near its target but, by its progress so far, would not reach it in the remaining
+ * steps gives up layers: those that save least for what they lose. The others carry on undisturbed.
+ * If a model is not even near, the attempt ends.
  */
 #include "merge/joint.h"
 #include "merge/search_course.h"
@@ -16,31 +18,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NEAR 0.85               /* share of a target, from which on it is layers that leave */
+#define NEAR 0.85               /* share of a target from which on giving up layers may help */
 #define CHECKS 8                /* at least */
-#define MISSING 3               /* weight of the loss of a model that misses its target */
-#define HISTORY 3               /* checks by which it is judged how a model comes nearer */
-#define ROOM ((int64_t)1 << 30) /* bytes of what originals said, of all models */
+#define MISSING 3               /* factor of the loss of a model that misses its target */
+#define HISTORY 3               /* checks from which progress is judged */
+#define ROOM ((int64_t)1 << 30) /* bytes for the originals' outputs, over all models */
 
 /* --- models with one address for each shared tensor --- */
 
 struct training {
     struct culm_search *s;
-    const double *harm; /* [instances] */
+    const double *harm; /* [instances]: from culm_fit */
     int64_t steps;
     struct search_samples *samples;     /* [models] */
     struct culm_joint_answers *answers; /* [models] */
     struct culm_joint *joint;
-    struct culm_joint_part *part; /* of the models that share something */
+    struct culm_joint_part *part; /* [parts]: the models that share something */
     int32_t *model_of;            /* [parts] */
     float ***value;               /* [parts][parameters] */
     int32_t parts;
     double rate;
-    int64_t taken;      /* steps so far: of these the first are small */
-    const float **anew; /* tensors that were set anew */
+    int64_t taken;      /* steps so far, for the warm-up */
+    const float **anew; /* tensors that were reset to their originals */
     int32_t anew_count;
-    double (*seen)[HISTORY]; /* [models]: ratios, the last first */
-    int32_t looks;           /* of this joint */
+    double (*seen)[HISTORY]; /* [models]: ratios at the last checks, latest first */
+    int32_t looks;           /* checks since layers were last given up */
 };
 
 static void part_ways(struct training *t) {
@@ -147,7 +149,7 @@ static enum culm_status learn(struct training *t, int64_t step, int64_t count,
 
 /* --- who gets there --- */
 
-/* What misses its target comes first. */
+/* Raises the weight of models that miss their targets. */
 static void weigh(struct training *t) {
     for (int32_t i = 0; i < t->parts; i++) {
         const bool misses = search_ratio(t->s, t->model_of[i]) < 1;
@@ -163,7 +165,8 @@ static void note(struct training *t) {
     t->looks++;
 }
 
-/* Whether a model that misses its target would not meet it within half of the checks that are left. */
+/* Whether a model that misses its target would, at its present rate, not reach it within half of
+ * the checks that are left. */
 static bool hopeless(const struct training *t, int32_t model, int64_t left) {
     const double *seen = t->seen[model];
     if (!search_shares(t->s, model) || seen[0] >= 1 || t->looks < HISTORY) {
@@ -184,7 +187,7 @@ static void take_back(struct training *t, struct culm_merge_model *model, int32_
     t->anew[t->anew_count++] = model->value[param];
 }
 
-/* A layer that shares with no other has its original's numbers again, and its batch norm too. */
+/* Resets a layer that is not shared any more to its original, along with its batch norm. */
 static void take_back_layer(struct training *t, const struct culm_member *member) {
     struct culm_merge_model *model = t->s->models[member->model];
     const struct culm_vision_layer *layer = &model->layers.layer[member->layer];
@@ -197,7 +200,7 @@ static void take_back_layer(struct training *t, const struct culm_member *member
     }
 }
 
-/* A model whose layers leave, those that are worth least first. */
+/* A model that gives up layers, those that are worth least first. */
 struct leaver {
     struct training *t;
     int32_t model;
@@ -222,7 +225,7 @@ static void left(void *ctx, int32_t layer) {
     }
 }
 
-/* A tenth of a model's layers. */
+/* Gives up a tenth of the bytes that the model could share. */
 static void let_go(struct training *t, int32_t model) {
     const struct culm_merge_model *own = t->s->models[model];
     struct leaver leaver = {t, model};
@@ -234,7 +237,7 @@ static void let_go(struct training *t, int32_t model) {
     search_course_let_go(t->s, model, (double)bytes / 10, &leaving);
 }
 
-/* Whether models that would not meet their targets let layers go, or one of them is not even near. */
+/* What the last check showed: some models should give up layers; one is not even near. */
 struct leaving {
     bool some, far;
 };
@@ -249,7 +252,7 @@ static struct leaving look(const struct training *t, int64_t left) {
     return found;
 }
 
-/* Training goes on with what is still shared, where it was. */
+/* Continues the training with what is still shared. */
 static enum culm_status give_up_some(struct training *t, int64_t step, int64_t left,
                                      struct culm_error *error) {
     struct culm_search *s = t->s;
@@ -262,7 +265,7 @@ static enum culm_status give_up_some(struct training *t, int64_t step, int64_t l
             let_go(t, k);
         }
     }
-    t->looks = 1; /* what comes of it shows in the looks to come */
+    t->looks = 1; /* judge by checks from now on */
     search_revert_alone(s);
     if (culm_share_saved(s->share) == 0) {
         return CULM_OK;
@@ -283,7 +286,7 @@ static enum culm_status give_up_some(struct training *t, int64_t step, int64_t l
 
 /* --- the whole --- */
 
-/* Whether everything has something to spare. */
+/* Whether all queries have something to spare. */
 static bool spares(const struct culm_search *s) {
     bool spare = true;
     for (int32_t q = 0; q < s->query_count; q++) {

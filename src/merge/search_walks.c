@@ -1,4 +1,4 @@
-/* Frames for walks, and what is made of them without training. See search_walks.h. */
+/* Frames for walks, and fitting without training. See search_walks.h. */
 #include "merge/search_walks.h"
 
 #include "merge/align.h"
@@ -7,15 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIT_FRAMES 32    /* of 320 x 320 that a walk through all models keeps in memory */
-#define ALONE 2          /* times as many, where one model walks */
+#define FIT_FRAMES 32    /* of 320 x 320, kept in memory for a walk through all models */
+#define ALONE 2          /* times as many if only one model is walked */
 #define FIT_MOST 256     /* however small they are */
-#define FIT_SAMPLES 8192 /* places of an output that a layer is solved with */
+#define FIT_SAMPLES 8192 /* output positions to solve a layer with */
 #define RIDGE 0.3
-#define PRIVATE_RIDGE 0.05 /* of layers that are not shared: they are to make up for the others */
+#define PRIVATE_RIDGE 0.05 /* private layers have to make up for the others */
 
-/* Evenly spaced frames, as many as a walk keeps. The caller frees the image unless it is the frames'
- * own. */
+/* At most `most` frames, evenly spaced. The caller frees the image unless it is the frames' own. */
 static enum culm_status some_frames(const struct culm_merge_model *model,
                                     const struct culm_merge_frames *frames, int64_t most,
                                     struct culm_fit_frames *ret_frames, struct culm_error *error) {
@@ -43,7 +42,7 @@ static int64_t frames_that_fit(const struct culm_merge_model *model) {
     return count > FIT_MOST ? FIT_MOST : count < 1 ? 1 : count;
 }
 
-/* Queries with labels of their own have the same pictures at another place. */
+/* Queries with labels of their own have the same pictures at another address. */
 static bool same_frames(const struct culm_search *s, int32_t a, int32_t b) {
     const struct culm_merge_frames *x = &s->frames[a], *y = &s->frames[b];
     const struct culm_shape *shape[] = {&s->models[a]->graph->field[0].shape,
@@ -107,7 +106,7 @@ enum culm_status search_fit(const struct culm_search *s, bool copy, double *ret_
         status = culm_fit(s->models, s->count, s->share, walks.frames, &options, s->device,
                           ret_harm, error);
     }
-    search_revert_alone(s); /* nothing has to be made up for */
+    search_revert_alone(s); /* these have nothing to make up for */
     search_walks_release(s, &walks);
     return status;
 }
