@@ -1,6 +1,6 @@
 /*
- * Sections as a graph. A cut may come before every convolution. Mish, which no kernel knows, is spelled
- * out: x tanh(log(1 + e^x)).
+ * From sections to a graph. See net.h. A block begins at every convolution. Mish, which no kernel
+ * has, is built from other operators: x tanh(log(1 + e^x)).
  */
 #include "darknet/net.h"
 
@@ -66,7 +66,7 @@ static int32_t param(struct builder *b, const struct culm_darknet_section *s, co
                      : culm_graph_param(b->graph, name, &shape, init, 0, false);
 }
 
-/* With the function, where the kernel has it. */
+/* Includes the activation if the batch norm kernel has it. */
 static int32_t batch_norm(struct builder *b, const struct culm_darknet_section *s, int32_t x) {
     bool relu = s->function == CULM_DARKNET_RELU, relu6 = s->function == CULM_DARKNET_RELU6;
     bool leaky = s->function == CULM_DARKNET_LEAKY;

@@ -1,4 +1,4 @@
-/* A darknet configuration and its weights as a model of pictures. See darknet.h. */
+/* A darknet model. See darknet.h. */
 #include "darknet/darknet.h"
 
 #include "base/file.h"
@@ -11,7 +11,7 @@
 struct darknet_model {
     struct culm_vision_model model; /* first */
     struct culm_darknet_net net;
-    struct culm_darknet_weights weights; /* fd -1: structure alone */
+    struct culm_darknet_weights weights; /* fd -1: structure only */
     char path[CULM_PATH_MAX];
 };
 
@@ -50,7 +50,7 @@ static const struct culm_vision_model_ops ops = {
 
 /* --- names --- */
 
-/* PATH without folder, and its length without ".cfg". */
+/* The file name of a path, and its length without ".cfg". */
 static const char *stem_of(const char *path, size_t *ret_len) {
     const char *slash = strrchr(path, '/'), *stem = slash ? slash + 1 : path;
     size_t len = strlen(stem);
@@ -58,7 +58,8 @@ static const char *stem_of(const char *path, size_t *ret_len) {
     return stem;
 }
 
-/* Names beside the configuration; none is fine, and so are some of another number of classes. */
+/* Looks for names beside the configuration. It is fine if there are none, or if they are for
+ * another number of classes. */
 static enum culm_status find_names(struct culm_vision_model *model, const char *path,
                                    struct culm_error *error) {
     size_t len;
@@ -74,7 +75,7 @@ static enum culm_status find_names(struct culm_vision_model *model, const char *
             status = culm_vision_names_read(model, file, error);
             return status == CULM_ERR_CONFIG ? CULM_OK : status;
         }
-        if (part == stem) { /* then the parts behind dashes, from the last one on */
+        if (part == stem) { /* then the parts between dashes, last one first */
             part = end;
         } else {
             end = part - 1;

@@ -1,4 +1,4 @@
-/* From text to sections with sizes. See net.h. */
+/* Parsing: from text to sections with sizes. See net.h. */
 #include "darknet/net.h"
 
 #include "base/grow.h"
@@ -28,7 +28,7 @@ struct key {
     int32_t line;
 };
 
-/* A section of the text while it is read. */
+/* The section being read. */
 struct parser {
     const char *name; /* of the file */
     struct culm_darknet_net *net;
@@ -63,7 +63,7 @@ static const struct key *find(const struct parser *p, const char *name) {
     return NULL;
 }
 
-/* `other` where the key is not given. */
+/* `other`: the default. */
 static enum culm_status whole(struct parser *p, const char *name, int64_t other, int64_t least,
                               int64_t most, int64_t *ret_value) {
     const struct key *key = find(p, name);
@@ -83,7 +83,7 @@ static enum culm_status whole(struct parser *p, const char *name, int64_t other,
     return CULM_OK;
 }
 
-/* Numbers with commas between them; *ret_count is how many, at most `most`. */
+/* A list of numbers separated by commas, at most `most`. */
 static enum culm_status numbers(struct parser *p, const struct key *key, int32_t most,
                                 double *ret_values, int32_t *ret_count) {
     const char *at = key->value;
@@ -121,7 +121,7 @@ static enum culm_status function(struct parser *p, const char *other,
                   word);
 }
 
-/* Keys that change what is computed, unless they have this value. */
+/* Refuses a key that would change the computation, unless it has this value. */
 static enum culm_status only(struct parser *p, const char *name, const char *value) {
     const struct key *key = find(p, name);
     return !key || strcmp(key->value, value) == 0
@@ -133,7 +133,7 @@ static enum culm_status only(struct parser *p, const char *name, const char *val
 
 /* --- sections --- */
 
-/* The section that a relative or absolute number means. */
+/* The section that an absolute or relative (negative) number refers to. */
 static enum culm_status source_of(struct parser *p, const struct key *key, double value,
                                   int32_t *ret_from) {
     int32_t here = p->net->count;
@@ -164,7 +164,7 @@ static enum culm_status sources(struct parser *p, const char *name, int32_t most
     return status;
 }
 
-/* How many pixels a window finds; 0: none. */
+/* The number of positions of a window; 0: it does not fit. */
 static int64_t windows(int64_t in, int64_t before, int64_t after, int64_t reach, int64_t stride) {
     return in + before + after < reach ? 0 : (in + before + after - reach) / stride + 1;
 }
@@ -178,7 +178,8 @@ static enum culm_status window(struct parser *p, struct culm_darknet_section *s,
                         "the window of [%s] is larger than its padded input", p->section);
 }
 
-/* Counts the numbers in the weights; everything is below 2^20, taps below 2^12. */
+/* Adds up the numbers in the weights. No overflow: channels are at most 2^20, and sizes below
+ * 2^6. */
 static enum culm_status count_numbers(struct parser *p, struct culm_darknet_section *s,
                                       int64_t in) {
     int64_t all = s->c * (in / s->groups) * s->size; /* below 2^46 */
@@ -444,7 +445,7 @@ static enum culm_status read_net(struct parser *p) {
     return CULM_OK;
 }
 
-/* The section that was read up to here. */
+/* Evaluates the section that ends here. */
 static enum culm_status end_section(struct parser *p) {
     struct culm_darknet_net *net = p->net;
     if (!p->section[0]) {
@@ -487,7 +488,7 @@ static enum culm_status end_section(struct parser *p) {
 
 /* --- lines --- */
 
-/* Takes blanks out, and what follows a '#'. */
+/* Removes blanks, and everything after a '#'. */
 static void squeeze(char *line) {
     char *to = line;
     for (char *from = line; *from && *from != '#'; from++) {

@@ -1,15 +1,15 @@
 /*
- * The network that a darknet configuration describes: sections with their sizes, worked out from front
- * to back. Nothing here is larger than what was checked, so that builders and readers only follow it.
+ * The network that a darknet configuration describes: a list of sections with all sizes worked out,
+ * from front to back. Everything in it has been checked, so builders and readers need not.
  *
- *     [net] width height channels, then sections, of which the first has number 0.
+ *     [net] width height channels, then the sections, numbered from 0.
  *
- * `pad=1` of a convolution means size / 2; `padding` of a maxpool is size - 1 in all unless it is said,
- * the smaller half in front. A negative `from` or `layers` counts back from its section. Keys of
- * training are not read; keys that would change what the network computes in a way that is not known
- * are refused by name.
+ * For a convolution `pad=1` means a padding of size / 2. For a maxpool `padding` is the total, size
+ * - 1 by default, with the smaller half in front. A negative `from` or `layers` counts back from
+ * its own section. Keys that matter in training only are ignored; keys that would change the
+ * computation in a way not supported are refused by name.
  *
- * Internal to darknet, and for its fuzz target. Thread: constant after parsing.
+ * Private to src/darknet and its fuzz target. Thread: constant after parsing.
  */
 #ifndef CULM_DARKNET_NET_H
 #define CULM_DARKNET_NET_H
@@ -29,7 +29,7 @@ enum culm_darknet_kind {
     CULM_DARKNET_UPSAMPLE,
     CULM_DARKNET_ROUTE,
     CULM_DARKNET_SHORTCUT,
-    CULM_DARKNET_SCALE, /* scale_channels: section `from`, times this input by channel */
+    CULM_DARKNET_SCALE, /* scale_channels: section `from` times this input, by channel */
     CULM_DARKNET_DROPOUT,
     CULM_DARKNET_YOLO,
 };
@@ -48,15 +48,15 @@ enum culm_darknet_function {
 struct culm_darknet_section {
     enum culm_darknet_kind kind;
     int32_t line;    /* of the file, from 1 */
-    int64_t h, w, c; /* of what it makes */
+    int64_t h, w, c; /* of the output */
     enum culm_darknet_function function;
     int64_t size, stride, pad, pad_end, dilation; /* conv, maxpool; stride: upsample too */
-    int64_t groups;                               /* conv; route: of which `group` is taken */
+    int64_t groups;                               /* conv; route: takes group `group` of so many */
     int64_t group;
     bool batch_norm;
-    int32_t conv;  /* number among convolutions */
-    int64_t first; /* conv: where its numbers begin in the weights */
-    int32_t from[CULM_DARKNET_ROUTE_MAX], from_count; /* route, shortcut, scale: section numbers */
+    int32_t conv;  /* number of the convolution, from 0 */
+    int64_t first; /* conv: index of its first number in the weights */
+    int32_t from[CULM_DARKNET_ROUTE_MAX], from_count; /* route, shortcut, scale: sections */
     struct culm_yolo_head head;                       /* yolo */
 };
 
@@ -67,40 +67,42 @@ struct culm_darknet_net {
     int64_t numbers; /* of all convolutions */
 };
 
-/* `name` stands in messages: "darknet 'NAME': line 12: ...". CULM_ERR_FORMAT for a text that makes no
- * network, CULM_ERR_UNSUPPORTED for a section or a setting that is not known. */
+/* `name` is used in messages: "darknet 'NAME': line 12: ...". CULM_ERR_FORMAT: the text does not
+ * describe a network; CULM_ERR_UNSUPPORTED: an unknown section or setting. The caller releases the
+ * net; on failure there is nothing to release. */
 enum culm_status culm_darknet_parse(const char *text, size_t len, const char *name,
                                     struct culm_darknet_net *ret_net, struct culm_error *error);
 void culm_darknet_net_release(struct culm_darknet_net *net); /* fine on a zeroed struct */
 
-/* The channels that a section reads: those of the one before it. */
+/* The channels of a section's input: the output of the section before it. */
 static inline int64_t culm_darknet_channels_before(const struct culm_darknet_net *net, int32_t i) {
     return i > 0 ? net->section[i - 1].c : net->channels;
 }
 
-/* Its graph, for `batch` pictures: parameters convI.weight, convI.bias, and with batch norm convI.scale,
- * convI.mean, convI.variance (convI.bias is then the batch norm's); outputs head0, head1, .. */
+/* Builds the graph for `batch` pictures. Parameters: convI.weight, convI.bias, and with batch norm
+ * convI.scale, convI.mean and convI.variance (convI.bias is then the batch norm's). Outputs: head0,
+ * head1, ... */
 enum culm_status culm_darknet_build(const struct culm_darknet_net *net, int64_t batch,
                                     struct culm_graph **ret_graph, struct culm_error *error);
 
-/* --- numbers --- */
+/* --- weights --- */
 
-/* A file of weights, open: three i32 (major, minor, revision), images seen (i64, before version 0.2
- * i32), then for each convolution, f32: bias, with batch norm scale, mean and variance, and the weights
- * [O,I/groups,kh,kw]. All little-endian. */
+/* An open weights file, all little-endian: three i32 (major, minor, revision); the number of images
+ * seen (i64; before version 0.2 i32); then for each convolution, as f32: bias; with batch norm
+ * scale, mean and variance; the weights [O,I/groups,kh,kw]. */
 struct culm_darknet_weights {
     int fd;
-    uint64_t begin; /* of the numbers, in bytes */
+    uint64_t begin; /* offset of the first number, in bytes */
     char *path;
 };
-/* The size must be what the network says, to the byte: else CULM_ERR_FORMAT. */
+/* CULM_ERR_FORMAT unless the file has exactly the size that the network needs. */
 enum culm_status culm_darknet_weights_open(const char *path, const struct culm_darknet_net *net,
                                            struct culm_darknet_weights *ret_weights,
                                            struct culm_error *error);
 void culm_darknet_weights_close(struct culm_darknet_weights *weights);
-/* Reads the parameter called `name`, of `count` numbers. CULM_ERR_FORMAT when one is not finite, or a
- * variance is so far below zero that nothing can be divided by its root; CULM_ERR_NOT_FOUND: the
- * network has none of that name and size. */
+/* Reads the parameter `name`, of `count` numbers. CULM_ERR_FORMAT: a number is not finite, or a
+ * variance is too far below zero to take the root of. CULM_ERR_NOT_FOUND: the network has no
+ * parameter of this name and size. */
 enum culm_status culm_darknet_weights_read(const struct culm_darknet_weights *weights,
                                            const struct culm_darknet_net *net, const char *name,
                                            int64_t count, float *ret_data,

@@ -1,4 +1,4 @@
-/* A file of weights. See net.h. */
+/* Weights files. See net.h. */
 #include "darknet/net.h"
 
 #include "base/buf.h"
@@ -106,7 +106,7 @@ void culm_darknet_weights_close(struct culm_darknet_weights *weights) {
 
 /* --- parameters --- */
 
-/* Where the parameter `what` of a convolution begins among its numbers, and how many it has. */
+/* Where a convolution's parameter begins among all numbers, and how many it has. */
 static bool place(const struct culm_darknet_net *net, int32_t i, const char *what,
                   int64_t *ret_first, int64_t *ret_count) {
     static const char *const vectors[] = {"bias", "scale", "mean", "variance"};

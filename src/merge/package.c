@@ -1,4 +1,4 @@
-/* A round in memory: adding, finding, counting; and writing it. */
+/* Rounds in memory, their sizes, and writing packages. See package.h. */
 #include "merge/package.h"
 
 #include "base/grow.h"
@@ -197,7 +197,7 @@ enum culm_status culm_package_make(struct culm_fs *fs, const char *dir, struct c
     return status == CULM_OK ? culm_dir_make(fs, path, error) : status;
 }
 
-/* Whether the file holds these bytes; what cannot be read does not. */
+/* Whether a file holds exactly these bytes; false if it cannot be read. */
 static bool holds(struct culm_fs *fs, const char *path, const void *data, size_t bytes) {
     struct culm_error ignored = {0};
     char *text = NULL;
@@ -330,7 +330,7 @@ bool culm_package_holds(struct culm_fs *fs, const char *dir,
     return there;
 }
 
-/* What `current` says; "" when it is not there. */
+/* Reads `current`; "" if it is not there. */
 static enum culm_status now_current(struct culm_fs *fs, const char *path, char ret_line[256],
                                     struct culm_error *error) {
     char *text = NULL;
@@ -368,7 +368,7 @@ enum culm_status culm_package_publish(struct culm_fs *fs, const char *dir,
                            "else",
                            dir, round->number);
     }
-    /* A tensor that was there already may be of a writer that died before its name was durable. */
+    /* Syncs the folder: a tensor found in it may be from a writer that died before that. */
     char tensors[CULM_PATH_MAX];
     if (status == CULM_OK && !counts &&
         !(status = culm_path_format(tensors, error, "%s/tensors", dir))) {

@@ -1,4 +1,4 @@
-/* Reading packages. Everything in them is somebody else's: see package.h for what is checked when. */
+/* Reading packages, which are untrusted: see package.h for what is checked when. */
 #include "merge/package.h"
 
 #include "base/grow.h"
@@ -47,7 +47,7 @@ static bool is_param_name(const char *text) {
 struct parsing {
     const char *name;
     struct culm_package_round *round;
-    int32_t *slot; /* hash of digests: index + 1, or 0; of slots */
+    int32_t *slot; /* hash table of digests: index + 1, or 0; its size */
     size_t slots;
     struct culm_error *error;
 };
@@ -59,7 +59,7 @@ static size_t hash(const char *digest) {
     return (size_t)strtoull(head, NULL, 16);
 }
 
-/* The tensor of that digest; -1 there is none. */
+/* The tensor with that digest; -1: none. */
 static int32_t find_tensor(const struct parsing *p, const char *digest) {
     for (size_t at = hash(digest) % p->slots; p->slot[at]; at = (at + 1) % p->slots) {
         if (strcmp(p->round->tensor[p->slot[at] - 1].digest, digest) == 0) {
@@ -173,7 +173,7 @@ static enum culm_status parse_query(struct parsing *p, json_t *json) {
     if (!read_share(json, "target", 0, &query->target) ||
         !read_share(json, "original", -1, &query->original) ||
         !read_share(json, "merged", -1, &query->merged) ||
-        (json_object_get(json, "agreement") && /* older ones have none */
+        (json_object_get(json, "agreement") && /* older packages have none */
          !read_share(json, "agreement", -1, &query->agreement))) {
         return bad(p->name, p->error, "a query's target or accuracy is no share");
     }
@@ -216,7 +216,7 @@ static enum culm_status parse_root(struct parsing *p, json_t *root) {
     return status;
 }
 
-/* What the round says that it comes to is counted again. */
+/* Compares the sizes that a round states with the actual ones. */
 static enum culm_status compare_sums(const struct parsing *p, json_t *root) {
     struct culm_package_sums sums;
     enum culm_status status = culm_package_sum(p->round, &sums, p->error);
@@ -265,7 +265,7 @@ enum culm_status culm_package_tensor_path(const char *dir, const char *digest,
     return culm_path_format(ret_path, error, "%s/tensors/%s", dir, digest);
 }
 
-/* Which round counts, and the digest of its file. */
+/* The number of the current round, and the digest of its file. */
 static enum culm_status read_current(const char *dir, int64_t *ret_number,
                                      char ret_digest[CULM_SHA256_HEX], struct culm_error *error) {
     char path[CULM_PATH_MAX], *text = NULL, *end;
@@ -319,7 +319,7 @@ static enum culm_status compare_sizes(const char *dir, const struct culm_package
     return CULM_OK;
 }
 
-/* digest NULL: whatever the file holds. */
+/* digest NULL: do not compare. */
 static enum culm_status read_round(const char *dir, int64_t number, const char *digest,
                                    struct culm_package_round *ret_round, struct culm_error *error) {
     char path[CULM_PATH_MAX], name[CULM_PATH_MAX + 64], found[CULM_SHA256_HEX], *text = NULL;

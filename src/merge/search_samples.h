@@ -20,8 +20,7 @@ int64_t search_samples_each(const struct search_samples *samples);
 struct culm_joint_samples search_samples_give(struct search_samples *samples); /* borrowed */
 
 #define SEARCH_SAMPLES_FULL                                                                        \
-    32 /* samples a step at the full rate; with fewer it falls with the
-                                  square root */
+    32 /* samples a step at the full rate; with fewer it falls with the square root */
 
 /* The configuration for training towards the originals' outputs with `each` samples of every model
  * a step, at most SEARCH_SAMPLES_FULL. The initial learning rate is its optimizer.lr. */

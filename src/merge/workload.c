@@ -1,6 +1,6 @@
 /*
- * The keys of a workload, and the checks between them. Nothing else in the program knows a key's name,
- * default or range.
+ * The keys of a workload, and the checks that involve several of them. No other file knows a key's
+ * name, default or range.
  */
 #include "merge/workload.h"
 
@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* CULM_CONFIG_RESUMABLE have: limits of time, threads, all that is the edge's, and where frames come from, with
- * which merging begins further rounds. */
+/* Keys with CULM_CONFIG_RESUMABLE may change on --resume: time limits, threads, everything about
+ * the edge, and where frames come from, which starts new rounds. */
 
 /* --- feeds --- */
 
-#define FPS_LEAST 1e-6 /* a frame in eleven days */
+#define FPS_LEAST 1e-6 /* at least a frame every eleven days */
 
 #define F struct culm_feed_config
 static enum culm_status finish_feed(void *object, const struct culm_config_place *place,

@@ -1,5 +1,6 @@
 /*
- * A workload: which models answer what about which feeds, how they are merged and how they are run.
+ * The configuration of a workload: which models answer for which feeds, how they are merged, and
+ * how they are run.
  *
  *     feeds:
  *       hall: {file: hall.mp4, fps: 10, loop: true, crop: []}
@@ -8,9 +9,11 @@
  *     merge: {method: culm, steps: 2000, held_out: 0.3, seed: 1}
  *     edge: {memory: 50%, batch: [1, 2, 4], threads: 1}
  *
- * Plain data with every default filled in and every value checked, but for files: nothing is opened.
- * Messages are those of configuration tables, `FILE:LINE: key: what is wrong; what is allowed`.
- * Texts are owned by the struct. Thread: constant after loading.
+ * Plain data, with all defaults filled in and all values checked; no file that it names is opened.
+ * Errors are those of configuration tables: `FILE:LINE: key: what is wrong; what is allowed`. The
+ * struct owns its texts.
+ *
+ * Thread: constant after loading.
  */
 #ifndef CULM_MERGE_WORKLOAD_H
 #define CULM_MERGE_WORKLOAD_H
@@ -19,48 +22,48 @@
 
 struct culm_feed_config {
     char *name;
-    char *file;      /* what ffmpeg opens; a folder of pictures; IDX images with labels */
+    char *file;      /* what ffmpeg opens, a folder of pictures, or IDX images */
     double fps;      /* frames a second; 0: as the file says */
-    bool loop;       /* begin again at the end */
-    int64_t crop[4]; /* x, y, width, height in pixels of the source; width 0: all of it */
+    bool loop;       /* start over at the end */
+    int64_t crop[4]; /* x, y, width, height in pixels of the source; width 0: the whole picture */
 };
 
 struct culm_query_config {
     char *name;
     char *model;
     char *weights; /* NULL: the model's own */
-    char *names;   /* of classes, a line each; NULL: those that the model brings */
+    char *names;   /* file with the names of classes, one a line; NULL: the model's own */
     char *feed;    /* NULL: none */
-    char *labels;  /* of the feed's frames; NULL: the original's own answers */
-    double target; /* share of the original's accuracy */
+    char *labels;  /* for the feed's frames; NULL: the original's answers are right */
+    double target; /* share of the original's accuracy to keep */
     double deadline_ms;
-    double score; /* boxes below it are none */
+    double score; /* boxes below it are not reported */
     char **normalize;
     size_t normalize_count;
-    /* What `normalize` says; `normalized` false: as the model says. */
+    /* `normalize`, parsed; `normalized` false: as the model says */
     bool normalized;
     float mean[3], deviation[3]; /* value = (x / 255 - mean) / deviation */
-    int32_t feed_index;          /* in feeds; -1: none */
+    int32_t feed_index;          /* index in feeds; -1: none */
 };
 
 enum culm_merge_method {
     CULM_MERGE_CULM,
     CULM_MERGE_GEMEL,       /* as published */
-    CULM_MERGE_GEMEL_FIXED, /* without its defects */
-    CULM_MERGE_STEM,        /* longest common prefix, the first model's weights */
-    CULM_MERGE_MAX,         /* every equal layer, whatever becomes of accuracy */
+    CULM_MERGE_GEMEL_FIXED, /* with its defects repaired */
+    CULM_MERGE_STEM,        /* longest common prefix, with the first model's weights */
+    CULM_MERGE_MAX,         /* every equal layer, whatever the accuracy */
     CULM_MERGE_NONE
 };
 extern const char *const culm_merge_method_names[];
 
 struct culm_merge_config {
     enum culm_merge_method method;
-    int64_t steps;  /* of a model alone, and of a joint attempt, at most; 0: nothing is trained */
-    double minutes; /* after which no new attempt begins; 0: any number */
-    double cpu_minutes; /* the same, of processor time of the process */
-    double held_out;    /* last part of each feed, which merging never sees */
-    int64_t frames;     /* of each feed, that merging fits to; 0: all that it may see */
-    double lr;          /* of gemel's joint training */
+    int64_t steps;  /* of training, for a model on its own and for each joint attempt; 0: none */
+    double minutes; /* after which no attempt begins; 0: no limit */
+    double cpu_minutes; /* the same in processor time */
+    double held_out;    /* share of each feed, at its end, that merging never sees */
+    int64_t frames;     /* of each feed to fit to; 0: as many as fit into memory */
+    double lr;          /* learning rate of gemel */
     int64_t threads;
     uint64_t seed;
 };
@@ -79,12 +82,12 @@ struct culm_drift_config {
 
 struct culm_edge_config {
     char *memory;
-    /* What `memory` says: a number of bytes, or, if that is 0, this share of the way from the least that
-     * runs the largest model (0) to all models at once (1). */
+    /* `memory`, parsed: bytes; or, if these are 0, the share of the way from what the largest model
+     * needs (0) to what all models need (1). */
     double memory_share;
     uint64_t memory_bytes;
-    double load_mb_per_s;                 /* 0: as fast as files are read */
-    int64_t batch[CULM_EDGE_BATCHES_MAX]; /* rising; 0 behind the last */
+    double load_mb_per_s;                 /* 0: as fast as files can be read */
+    int64_t batch[CULM_EDGE_BATCHES_MAX]; /* ascending; 0 after the last */
     int64_t threads;
     enum culm_edge_order order;
     enum culm_edge_originals originals;
@@ -101,8 +104,8 @@ struct culm_workload {
 };
 extern const struct culm_config_table culm_workload_table;
 
-/* Whether each query, of two workloads with the same queries, is merged by frames of the same file, with the
- * same labels. */
+/* Of two workloads with the same queries: whether every query has frames from the same file and the
+ * same labels in both. */
 bool culm_workload_same_frames(const struct culm_workload *a, const struct culm_workload *b);
 /* As culm_config_load and culm_config_parse. */
 enum culm_status culm_workload_load(const char *path, const char *const *sets, size_t set_count,
@@ -110,13 +113,14 @@ enum culm_status culm_workload_load(const char *path, const char *const *sets, s
 enum culm_status culm_workload_parse(const char *text, size_t len, const char *name,
                                      const char *const *sets, size_t set_count,
                                      struct culm_workload *ret_workload, struct culm_error *error);
-/* Every key, as a text or a table in Markdown. NULL: out of memory; the caller frees it. */
+/* A reference of all keys, as plain text or as a Markdown table. NULL: out of memory; the caller
+ * frees it. */
 char *culm_workload_reference(bool markdown);
 void culm_workload_release(struct culm_workload *workload);
 
-/* The query of that name, or -1. */
+/* The index of the query; -1: none. */
 int32_t culm_workload_find(const struct culm_workload *workload, const char *query);
-/* CULM_ERR_CONFIG, with `name` (the file) in front, for a query that has no feed. */
+/* CULM_ERR_CONFIG, with `name` (the file) in front, if a query has no feed. */
 enum culm_status culm_workload_need_feeds(const struct culm_workload *workload, const char *name,
                                           struct culm_error *error);
 

@@ -1,4 +1,4 @@
-/* How far answers agree with what they should have been. See boxes.h. */
+/* The accuracy of answers. See boxes.h. */
 #include "vision/boxes.h"
 
 #include "base/grow.h"
@@ -8,10 +8,10 @@
 #include <string.h>
 
 #define OVERLAP 0.5
-#define NEAR 0.05 /* of the width */
+#define NEAR 0.05 /* of the frame's width */
 
-/* A box that was answered: whether it is right is settled frame by frame, since better boxes of
- * the same frame come first in either order. */
+/* A box that was answered. Whether it is right is decided when its frame is added: only boxes of
+ * the same frame compete for a wanted box. */
 struct hit {
     float score;
     int32_t class_index;
@@ -26,7 +26,7 @@ struct culm_accuracy {
     size_t hits, hit_capacity;
     int64_t *wanted_of; /* by class */
     int32_t classes, class_capacity;
-    bool *taken; /* wanted boxes of one frame */
+    bool *taken; /* flags for the wanted boxes of the current frame */
     size_t taken_capacity;
 };
 
@@ -55,7 +55,7 @@ void culm_accuracy_clear(struct culm_accuracy *accuracy) {
 
 /* --- one frame --- */
 
-/* Room for a class. */
+/* Makes room for a class. */
 static bool know_class(struct culm_accuracy *a, int32_t index) {
     if (index < a->classes) {
         return true;
@@ -69,7 +69,7 @@ static bool know_class(struct culm_accuracy *a, int32_t index) {
     return true;
 }
 
-/* The wanted box that it overlaps most, of those that are not taken; -1: none by enough. */
+/* The free wanted box of its class that the box overlaps most; -1: none by enough. */
 static int32_t match(const struct culm_accuracy *a, const struct culm_box *box,
                      const struct culm_answer *wanted) {
     double best = OVERLAP;

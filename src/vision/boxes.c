@@ -1,4 +1,4 @@
-/* From the numbers of a network to boxes, classes and points. See boxes.h. */
+/* From a network's outputs to boxes, classes and points. See boxes.h. */
 #include "vision/boxes.h"
 
 #include "base/grow.h"
@@ -25,7 +25,7 @@ double culm_box_overlap(const struct culm_box *a, const struct culm_box *b) {
     return all > 0 ? both / all : 0;
 }
 
-/* A box with its place in the order of the heads. */
+/* A box, and its position in the order of the heads. */
 struct ranked {
     struct culm_box box;
     int32_t at;
@@ -53,7 +53,7 @@ static int box_worse(const void *a, const void *b) {
     return (x->x > y->x) - (x->x < y->x);
 }
 
-/* Of boxes that are sorted. */
+/* The boxes are sorted already. */
 static int32_t suppress(struct culm_box *box, int32_t count, float most) {
     int32_t kept = 0;
     for (int32_t i = 0; i < count; i++) {
@@ -84,7 +84,7 @@ struct reading {
     const struct culm_vision_model *model;
     double width, height; /* of the frame */
     float score;
-    float least; /* what the sigmoids' operands must reach for the score */
+    float least; /* logits below this cannot reach the score */
     struct ranked *found;
     int32_t count, capacity;
 };
@@ -175,7 +175,7 @@ static int less_likely(const void *a, const void *b) {
     return (x->class_index > y->class_index) - (x->class_index < y->class_index);
 }
 
-/* Softmax. The order is that of the logits: scores are rounded. */
+/* Softmax. Sorted by logits, since rounded scores can be equal. */
 static enum culm_status read_classes(const float *logits, int64_t count, struct culm_answer *answer,
                                      struct culm_error *error) {
     double largest = -INFINITY, sum = 0;

@@ -1,8 +1,9 @@
 /*
- * Answers of models of pictures: boxes, classes, points; and how far two answers agree.
+ * What models of pictures answer: boxes, classes or points; and how accurate answers are.
  *
- * Coordinates are in pixels of the frame, from the top left corner, and may lie outside of it.
- * Thread: any; a list belongs to one thread at a time.
+ * Coordinates are in pixels of the frame, from its top left corner, and may lie outside of it.
+ *
+ * Thread: any; an answer belongs to one thread at a time.
  */
 #ifndef CULM_VISION_BOXES_H
 #define CULM_VISION_BOXES_H
@@ -12,7 +13,7 @@
 struct culm_box {
     int32_t class_index;
     float score;               /* 0 to 1 */
-    float x, y, width, height; /* x, y: the top left corner */
+    float x, y, width, height; /* x, y: top left corner */
 };
 struct culm_point {
     float x, y;
@@ -22,66 +23,65 @@ struct culm_class_score {
     float score; /* 0 to 1 */
 };
 
-#define CULM_VISION_SCORE 0.25F   /* the least of a box that is shown, unless another is said */
-#define CULM_VISION_OVERLAP 0.45F /* of boxes of a class above which only the better one stays */
+#define CULM_VISION_SCORE 0.25F   /* default threshold: boxes below it are not reported */
+#define CULM_VISION_OVERLAP 0.45F /* boxes that overlap a better one of their class by more go */
 #define CULM_VISION_BOXES_MAX 4096
 
-/* What a model says of one frame. The memory is kept from frame to frame. */
+/* What a model says about one frame. Its memory is reused from frame to frame. */
 struct culm_answer {
     enum culm_answer_kind kind;
-    struct culm_box *box; /* BOXES: best first; of equal scores, in the order of the heads */
+    struct culm_box *box; /* BOXES: best first, ties in the order of the heads */
     int32_t box_count, box_capacity;
-    struct culm_class_score
-        *classes; /* CLASSES: all, best first; of equal scores, the lower class */
+    struct culm_class_score *classes; /* CLASSES: all of them, best first, ties by class */
     int32_t class_count, class_capacity;
     struct culm_point *point; /* POINTS */
     int32_t point_count, point_capacity;
 };
 void culm_answer_release(struct culm_answer *answer); /* fine on a zeroed struct */
 
-/* Reads what the network gave: output[i] is output i of the model's graph, of one picture; `shape` its
- * shapes, [h,w,c] or [c]. Boxes below `score` are left out and overlapping ones suppressed; of more
- * than CULM_VISION_BOXES_MAX the best stay. Numbers that are not finite give no box. */
+/* Turns the outputs of a network for one picture into an answer: output[i] is output i of the
+ * model's graph, shape[i] its shape, [h,w,c] or [c]. Drops boxes below `score` and those that
+ * overlap a better one; keeps the best CULM_VISION_BOXES_MAX. Numbers that are not finite give no
+ * box. CULM_ERR_CONFIG: a map does not fit its head; CULM_ERR_MEMORY. */
 enum culm_status culm_answer_read(const struct culm_vision_model *model, const float *const *output,
                                   const struct culm_shape *shape, int32_t frame_width,
                                   int32_t frame_height, float score, struct culm_answer *answer,
                                   struct culm_error *error);
 
-/* What two boxes have in common over what they cover together; 0 where one has no area. */
+/* Intersection over union; 0 if either box is empty. */
 double culm_box_overlap(const struct culm_box *a, const struct culm_box *b);
-/* Sorts the boxes, best first, and drops those that overlap a better one of their class by more than
- * `most`. Returns how many stay. */
+/* Sorts boxes, best first, and drops those that overlap a better one of the same class by more than
+ * `most`. Returns how many are left. */
 int32_t culm_box_suppress(struct culm_box *box, int32_t count, float most);
 
-/* --- how good answers are --- */
+/* --- accuracy --- */
 
 /*
- * Collects answers and what they should have been, frame by frame, and tells the accuracy: a share from
- * 0 to 1.
+ * Collects answers together with the right ones, frame by frame, and computes the accuracy, 0 to 1.
  *
- * BOXES: average precision at an overlap of 0.5. All boxes of all frames are taken from the best to the
- * worst; one is right if it overlaps a wanted box of its class and frame, that no better one has taken,
- * by at least 0.5. The accuracy is the area under precision over recall, where precision is the best at
- * that recall or beyond. `each_class` gives the mean of that over the classes that are wanted at least
- * once, instead of over all boxes at once.
- * CLASSES: the share of frames whose best class is the wanted one.
- * POINTS: the share of points that lie within 5 % of the frame's width of where they should.
+ * BOXES: average precision at an overlap of 0.5. All boxes of all frames are taken from best to
+ * worst; a box is right if it overlaps, by at least 0.5, a wanted box of its class and frame that
+ * no better box has taken. The accuracy is the area under the precision-recall curve, with the best
+ * precision at that recall or beyond. With `each_class` it is the mean over the classes that are
+ * wanted at least once, instead of over all boxes together. CLASSES: the share of frames whose best
+ * class is the right one. POINTS: the share of points within 5 % of the frame's width of their
+ * place.
  *
- * Nothing wanted and nothing answered is 1; nothing wanted, and something answered, 0.
+ * If nothing is wanted the accuracy is 1 if nothing is answered, and 0 otherwise.
  */
 struct culm_accuracy;
 /* NULL: out of memory. */
 struct culm_accuracy *culm_accuracy_new(enum culm_answer_kind kind);
 void culm_accuracy_free(struct culm_accuracy *accuracy); /* NULL is fine */
 void culm_accuracy_clear(struct culm_accuracy *accuracy);
-/* One frame. False: out of memory. */
+/* Adds one frame. False: out of memory. */
 bool culm_accuracy_add(struct culm_accuracy *accuracy, const struct culm_answer *answer,
                        const struct culm_answer *wanted, int32_t frame_width);
-/* The same for a class that a label says. */
+/* The same for a frame whose right class is given as a label. */
 bool culm_accuracy_add_label(struct culm_accuracy *accuracy, const struct culm_answer *answer,
                              int32_t label);
 int64_t culm_accuracy_frames(const struct culm_accuracy *accuracy);
-/* How many boxes, classes or points were wanted: 0 means that nothing can be said. */
+/* How many boxes, classes or points were wanted; with 0 the accuracy means nothing. */
 int64_t culm_accuracy_wanted(const struct culm_accuracy *accuracy);
 double culm_accuracy_value(const struct culm_accuracy *accuracy, bool each_class);
 

@@ -1,4 +1,4 @@
-/* Boxes and points drawn into pictures, with a small font of our own. See picture.h. */
+/* Draws boxes and points, with a small built-in font. See picture.h. */
 #include "vision/picture.h"
 
 #include <ctype.h>
@@ -12,7 +12,7 @@ struct canvas {
     uint8_t colour[3];
 };
 
-/* A hue of its own for each class, far from those of its neighbours. */
+/* A colour for each class, distinct from those of neighbouring classes. */
 static void choose(struct canvas *canvas, int32_t class_index) {
     static const uint8_t colours[][3] = {{230, 60, 60},  {60, 180, 75},  {255, 200, 25},
                                          {65, 100, 225}, {245, 130, 50}, {150, 60, 180},
@@ -42,7 +42,8 @@ static void fill(const struct canvas *canvas, int64_t x, int64_t y, int64_t widt
 #define GLYPH_WIDTH 5
 #define GLYPH_HEIGHT 7
 
-/* Columns from the left, the lowest bit on top: digits, then letters, then what else stands in names. */
+/* Columns from left to right, lowest bit at the top: digits, letters, then a few other
+ * characters. */
 static const uint8_t digits[10][GLYPH_WIDTH] = {
     {0x3E, 0x51, 0x49, 0x45, 0x3E}, {0x00, 0x42, 0x7F, 0x40, 0x00}, {0x42, 0x61, 0x51, 0x49, 0x46},
     {0x21, 0x41, 0x45, 0x4B, 0x31}, {0x18, 0x14, 0x12, 0x7F, 0x10}, {0x27, 0x45, 0x45, 0x45, 0x39},
@@ -71,7 +72,7 @@ static const uint8_t *glyph(char c) {
                                   : blank;
 }
 
-/* Dark on a ground of the canvas's colour; the lower left corner of the ground is at (x, y). */
+/* Dark text on a ground in the canvas's colour, whose lower left corner is (x, y). */
 static void write_text(const struct canvas *canvas, int64_t x, int64_t y, const char *text) {
     struct canvas dark = *canvas;
     memset(dark.colour, 0, sizeof dark.colour);
@@ -97,7 +98,7 @@ void culm_vision_draw(uint8_t *data, int32_t width, int32_t height,
                       int32_t count) {
     struct canvas canvas = {.data = data, .width = width, .height = height};
     int64_t line = 1 + (width < height ? width : height) / 240;
-    for (int32_t i = count - 1; i >= 0; i--) { /* the best on top */
+    for (int32_t i = count - 1; i >= 0; i--) { /* so that the best one is on top */
         int64_t x = llroundf(box[i].x), y = llroundf(box[i].y);
         int64_t w = llroundf(box[i].x + box[i].width) - x;
         int64_t h = llroundf(box[i].y + box[i].height) - y;

@@ -1,4 +1,4 @@
-/* The structure of a model: its layers with weights, and which of them are alike. See model.h. */
+/* The layers of a model and their signatures. See model.h. */
 #include "vision/model.h"
 
 #include "base/grow.h"
@@ -12,7 +12,7 @@ static int32_t param_of(const struct culm_graph *graph, int32_t value) {
                                                                       : -1;
 }
 
-/* The batch norm that reads `value`, if nothing else does. */
+/* The batch norm that reads `value`, if nothing else reads it. */
 static int32_t norm_behind(const struct culm_graph *graph, int32_t node, int32_t value) {
     int32_t norm = -1, readers = 0;
     for (int32_t i = node + 1; i < graph->node_count; i++) {

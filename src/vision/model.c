@@ -1,4 +1,4 @@
-/* Models of pictures: what all kinds have in common. See model.h. */
+/* What all models of pictures have in common. See model.h. */
 #include "vision/model.h"
 
 #include "base/file.h"

@@ -1,14 +1,14 @@
 /*
- * A model of pictures, whatever file it comes from: what goes in, what comes out, its graphs, and its
- * numbers. Whoever reads files (darknet/darknet.h; run/vision_open.h for all kinds) fills one in; who
- * uses it does not know which.
+ * A model of pictures, independent of the file format it comes from: its input, how to read its
+ * outputs, its graphs and its weights. Readers of files fill one in (darknet/darknet.h;
+ * run/vision_open.h for all kinds); users cannot tell which.
  *
- * A graph has one field, "image" f32 [B,H,W,C], and no loss; its outputs are maps of detector heads
- * [B,h,w,anchors (5 + classes)], logits [B,classes], or coordinates [B,2 points]. Parameters have the
- * names that the file's format gives them. Batch norm is a node with parameters of its own, gamma, beta
- * and running mean and variance, and is never folded into a convolution's weights.
+ * A graph has one field, "image" f32 [B,H,W,C], and no loss. Its outputs are maps of detector heads
+ * [B,h,w,anchors (5 + classes)], logits [B,classes], or coordinates [B,2 points]. Parameters have
+ * the names that the file format gives them. A batch norm is a node with parameters of its own
+ * (gamma, beta, running mean and variance), never folded into a convolution.
  *
- * Thread: constant but for `graph` and `weights`, which one thread at a time may call.
+ * Thread: constant except for `graph` and `weights`, which one thread at a time may call.
  */
 #ifndef CULM_VISION_MODEL_H
 #define CULM_VISION_MODEL_H
@@ -20,7 +20,8 @@
 #define CULM_VISION_ANCHORS_MAX 16
 #define CULM_VISION_CLASSES_MAX 65536
 
-/* A picture is stretched to width x height; a pixel x becomes (x / 255 - mean) / deviation. */
+/* A picture is stretched to width x height; a pixel value x becomes (x / 255 - mean) /
+ * deviation. */
 struct culm_vision_input {
     int32_t width, height, channels; /* channels: 1 (grey) or 3 (RGB) */
     float mean[3], deviation[3];
@@ -29,22 +30,23 @@ struct culm_vision_input {
 enum culm_answer_kind {
     CULM_ANSWER_BOXES,   /* outputs are heads */
     CULM_ANSWER_CLASSES, /* output 0: logits */
-    CULM_ANSWER_POINTS,  /* output 0: x, y, x, y, .. as shares of the input's width and height */
+    CULM_ANSWER_POINTS,  /* output 0: x, y, x, y, ... as fractions of the input's size */
 };
 extern const char *const culm_answer_names[]; /* "boxes", "classes", "points", NULL */
 
-/* How to read a map. Cell (i, j) of h x w, anchor a, whose numbers t begin at a (5 + classes):
- * x = (sigmoid(t0) s - (s - 1) / 2 + j) / w, y alike, width = exp(t2) anchor / the input's width. */
+/* How to read a map. In cell (i, j) of h x w, the numbers t of anchor a begin at a (5 + classes): x
+ * = (sigmoid(t0) s - (s - 1) / 2 + j) / w, y likewise, width = exp(t2) anchor / the input's width,
+ * height likewise, then t4 for an object and one number a class. */
 struct culm_yolo_head {
-    int32_t output; /* of the graph */
+    int32_t output; /* index among the graph's outputs */
     int32_t anchors, classes;
     float anchor[CULM_VISION_ANCHORS_MAX][2]; /* width, height in pixels of the input */
     float scale_xy;                           /* s */
 };
 
 enum culm_vision_purpose {
-    CULM_VISION_INFER, /* batch norm by its running statistics */
-    CULM_VISION_LEARN, /* batch norm by those of the batch, which it also gives to learn from */
+    CULM_VISION_INFER, /* batch norm uses its running statistics */
+    CULM_VISION_LEARN, /* batch norm uses those of the batch and updates the running ones */
 };
 
 struct culm_vision_model;
@@ -58,62 +60,64 @@ struct culm_vision_model_ops {
     void (*free)(struct culm_vision_model *model);
 };
 
-/* Whoever implements one puts this first in a structure of its own. */
+/* An implementation puts this first in a struct of its own. */
 struct culm_vision_model {
     const struct culm_vision_model_ops *ops;
-    char name[64]; /* of the file, without folder and ending */
+    char name[64]; /* of the file, without folder and extension */
     struct culm_vision_input input;
     enum culm_answer_kind kind;
-    int32_t classes;   /* POINTS: how many points */
-    char **class_name; /* [classes]; NULL: they have none */
+    int32_t classes;   /* POINTS: the number of points */
+    char **class_name; /* [classes]; NULL: no names */
     int32_t head_count;
     struct culm_yolo_head head[CULM_VISION_HEADS_MAX];
 };
 
-/* For micro-batches of `batch` pictures on the default device. The caller frees it with
+/* A graph for micro-batches of `batch` pictures, on the default device. The caller frees it with
  * culm_graph_free. */
 enum culm_status culm_vision_model_graph(struct culm_vision_model *model, int64_t batch,
                                          enum culm_vision_purpose purpose,
                                          struct culm_graph **ret_graph, struct culm_error *error);
-/* The model's own numbers of a parameter of its graph: fills ret_data[elements], in the layout that
- * the graph has it in. CULM_ERR_CONFIG where the model was opened for its structure alone. */
+/* Reads a parameter of the model's graph into ret_data[elements], in the layout of the graph.
+ * CULM_ERR_CONFIG if the model was opened for its structure only. */
 enum culm_status culm_vision_model_weights(struct culm_vision_model *model,
                                            const struct culm_param *param, float *ret_data,
                                            struct culm_error *error);
 void culm_vision_model_free(struct culm_vision_model *model); /* NULL is fine */
 
-/* The name of a class: what the model was given, else "class 3" in `text`, which is returned then. */
+/* The name of a class; if there is none, "class 3", which is written to `text`. */
 const char *culm_vision_class_name(const struct culm_vision_model *model, int32_t index,
                                    char text[24]);
-/* One name a line from a file; a last empty line does not count. CULM_ERR_CONFIG unless there are as
- * many as classes. */
+/* Reads the names of classes, one a line; an empty last line is ignored. CULM_ERR_CONFIG: the file
+ * is missing, has more or fewer lines than there are classes, or the model answers with points. */
 enum culm_status culm_vision_names_read(struct culm_vision_model *model, const char *path,
                                         struct culm_error *error);
 
 /* --- structure --- */
 
-/* A convolution or a linear layer as others compare it: everything but its place and its numbers. */
+/* A convolution or linear layer as far as others are compared with it: all but its place and
+ * weights. */
 struct culm_vision_signature {
-    bool linear;     /* kernel, stride, pad, dilation 0, groups 1 */
-    bool bias;       /* of its own; a batch norm behind it does not count */
+    bool linear;     /* then kernel, stride, pad and dilation are 0, and groups 1 */
+    bool bias;       /* the layer's own, not a following batch norm's */
     int64_t in, out; /* channels or features */
     int64_t kernel[2], stride[2], dilation[2]; /* height, width */
     int64_t pad[4];                            /* top, left, bottom, right */
     int64_t groups;
 };
 struct culm_vision_layer {
-    int32_t node;         /* of the graph */
-    int32_t weight, bias; /* parameters of the graph; bias -1: none */
-    int32_t norm;         /* the batch norm that alone reads what it makes: a node; -1: none */
+    int32_t node;         /* index in the graph */
+    int32_t weight, bias; /* indices in the graph; bias -1: none */
+    int32_t norm;         /* a batch norm that is the only reader of the output: a node; -1: none */
     struct culm_vision_signature signature;
-    int64_t bytes; /* of weights and bias, 4 a number */
+    int64_t bytes; /* of weights and bias, 4 bytes a number */
 };
 struct culm_vision_layers {
-    struct culm_vision_layer *layer; /* in the order of the graph */
+    struct culm_vision_layer *layer; /* in graph order */
     int32_t count;
 };
 
-/* A parameter that several nodes use is a layer where it is used first. */
+/* The layers of a graph. A parameter that several nodes use counts once, where it is used first.
+ * The caller releases them; CULM_ERR_MEMORY. */
 enum culm_status culm_vision_layers_of(const struct culm_graph *graph,
                                        struct culm_vision_layers *ret_layers,
                                        struct culm_error *error);
@@ -121,11 +125,11 @@ void culm_vision_layers_release(struct culm_vision_layers *layers); /* fine on a
 
 bool culm_vision_signature_equal(const struct culm_vision_signature *a,
                                  const struct culm_vision_signature *b);
-/* The same with stride, padding and dilation left out: the weights have the same shape and use. */
+/* Equal except for stride, padding and dilation: the weights have the same shape. */
 bool culm_vision_signature_fits(const struct culm_vision_signature *a,
                                 const struct culm_vision_signature *b);
 #define CULM_VISION_SIGNATURE_TEXT 160
-/* One line, for people and as a key; returns `text`. */
+/* One line, for people and as a key. Returns `text`. */
 const char *culm_vision_signature_text(const struct culm_vision_signature *signature,
                                        char text[CULM_VISION_SIGNATURE_TEXT]);
 

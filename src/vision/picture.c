@@ -1,16 +1,17 @@
-/* From frames to the inputs of networks. See picture.h. */
+/* From frames to a network's input. See picture.h. */
 #include "vision/picture.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define POINT 11 /* bits of a weight after the point */
+#define POINT 11 /* fractional bits of a weight */
 #define ONE (1 << POINT)
 
-/* Where output o of a line lies: between inputs low and low + 1 (or at low alone), with shares of
- * both. Weights and the cuts of products below are those of the libraries that such networks are tried
- * with: a rounding of our own would move scores by a hundredth. */
+/* Where output pixel o of a line lies: between inputs low and low + 1 (or at low alone), with a
+ * weight for each. The weights, and the shifts of the products below, are those of the libraries
+ * that such networks are usually run with: rounding in another way would change scores by a
+ * hundredth. */
 struct tap {
     int32_t low, step; /* step: 0 at the borders */
     int32_t first, second;
@@ -29,7 +30,7 @@ static struct tap tap_of(int32_t o, int32_t out, int32_t in) {
                         (int32_t)rintf(share * ONE)};
 }
 
-/* One row of the picture. `tap` of its columns. */
+/* One row of the picture; tap[width] for its columns. */
 static void stretch_row(const struct culm_frame *frame, const struct tap *tap, int32_t width,
                         struct tap down, uint8_t *ret_data) {
     const int32_t channels = frame->channels;
@@ -40,7 +41,7 @@ static void stretch_row(const struct culm_frame *frame, const struct tap *tap, i
         const uint8_t *b = bottom + (size_t)tap[x].low * (size_t)channels;
         const int32_t next = tap[x].step * channels, left = tap[x].first, right = tap[x].second;
         for (int32_t c = 0; c < channels; c++) {
-            int32_t above = (a[c] * left + a[c + next] * right) >> 4; /* below 255 2^7 */
+            int32_t above = (a[c] * left + a[c + next] * right) >> 4; /* less than 255 * 2^7 */
             int32_t below = (b[c] * left + b[c + next] * right) >> 4;
             int32_t sum = (above * down.first >> 16) + (below * down.second >> 16);
             *ret_data++ = (uint8_t)((sum + 2) >> 2);
@@ -48,7 +49,7 @@ static void stretch_row(const struct culm_frame *frame, const struct tap *tap, i
     }
 }
 
-/* Rows [0, height) in turn, each handed on. Columns go in parts, so that nothing is allocated. */
+/* Passes on all rows, in strips of PART columns so that nothing has to be allocated. */
 #define PART 512
 
 typedef void row_fn(void *ctx, int32_t y, int32_t x, int32_t count, const uint8_t *pixels);
@@ -57,7 +58,7 @@ static void stretch(const struct culm_frame *frame, int32_t width, int32_t heigh
                     void *ctx) {
     struct tap tap[PART];
     uint8_t pixels[3 * PART];
-    if (width == frame->width && height == frame->height) { /* each pixel would be itself */
+    if (width == frame->width && height == frame->height) { /* the same size */
         for (int32_t y = 0; y < height; y++) {
             row(ctx, y, 0, width, frame->data + (size_t)y * frame->stride);
         }

@@ -1,4 +1,4 @@
-/* A model of pictures in one process. See runner.h. */
+/* Running a model of pictures. See runner.h. */
 #include "vision/runner.h"
 
 #include "base/clock.h"
@@ -96,7 +96,7 @@ static struct culm_stage_run run_of(const struct culm_vision_runner *runner,
 void culm_vision_runner_run(struct culm_vision_runner *runner) {
     const void *fields[] = {runner->image};
     struct culm_stage_run run = run_of(runner, fields);
-    (void)culm_stage_forward(runner->stage, runner->device, &run); /* without a stop flag it ends */
+    (void)culm_stage_forward(runner->stage, runner->device, &run); /* no stop flag: cannot fail */
 }
 
 void culm_vision_runner_clock(struct culm_vision_runner *runner, uint64_t *ret_ns) {
@@ -108,7 +108,7 @@ void culm_vision_runner_clock(struct culm_vision_runner *runner, uint64_t *ret_n
         ret_ns[run.cursor] = culm_clock_ns() - begin;
         culm_stage_execute(runner->stage, runner->device, &run, run.cursor++);
     }
-    (void)culm_stage_forward(runner->stage, runner->device, &run); /* what is copied out */
+    (void)culm_stage_forward(runner->stage, runner->device, &run); /* copies the outputs */
     ret_ns[count] = culm_clock_ns() - begin;
 }
 
