@@ -25,7 +25,7 @@ static const struct culm_option options[] = {
                 "the package to write (default: runs/<workload name>)"),
     CULM_OPTION("resume", FLAG, NULL, struct values, resume, "goes on with the package in DIR"),
     CULM_OPTION("check", FLAG, NULL, struct values, check,
-                "show: reads every tensor of the package and compares it with its name"),
+                "show: reads every tensor of the package and verifies its digest"),
     CULM_OPTION("json", FLAG, NULL, struct values, json,
                 "prints the events as JSON lines; show: one JSON object"),
 };

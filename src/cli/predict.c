@@ -22,7 +22,7 @@ static const struct culm_option options[] = {
     CULM_OPTION("names", TEXT, "FILE", struct values, names,
                 "names of the classes, one a line (default: those beside the model)"),
     CULM_OPTION("weights", TEXT, "FILE", struct values, weights,
-                "the model's numbers (default: its own; of FILE.cfg FILE.weights)"),
+                "the model's weights (default: its own; for FILE.cfg, FILE.weights)"),
     CULM_OPTION("normalize", TEXT, "HOW", struct values, normalize,
                 "none, imagenet, or three means and three deviations with commas between them: "
                 "(x / 255 - mean) / deviation (default: what the model says, else none)"),
@@ -31,7 +31,7 @@ static const struct culm_option options[] = {
                 "(default: all)"),
     CULM_OPTION("score", REAL, "S", struct values, score,
                 "leaves out boxes whose score is below S (default: 0.25)"),
-    CULM_OPTION("top", INT, "N", struct values, top, "how many classes to tell (default: 5)"),
+    CULM_OPTION("top", INT, "N", struct values, top, "how many classes to print (default: 5)"),
     CULM_OPTION("draw", TEXT, "DIR", struct values, draw,
                 "writes each frame with its boxes or points to DIR as a PNG file"),
     CULM_OPTION("threads", INT, "N", struct values, threads, "compute threads (default: 2)",
@@ -100,7 +100,7 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
         v->frames ? culm_predict_frames(v->frames, &how.first, &how.end, error) : CULM_OK;
     (void)ret_code;
     if (status == CULM_OK && v->score > 1) {
-        status = culm_error_set(error, CULM_ERR_ARGUMENT, "--score: at most 1 is possible");
+        status = culm_error_set(error, CULM_ERR_ARGUMENT, "--score: must be at most 1");
     }
     return status == CULM_OK ? culm_predict(arguments->items[0], arguments->items + 1,
                                             arguments->count - 1, &how, tell, values, error)

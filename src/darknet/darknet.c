@@ -32,7 +32,7 @@ static enum culm_status weights(struct culm_vision_model *model, const struct cu
                                 float *ret_data, struct culm_error *error) {
     const struct darknet_model *own = of(model);
     if (own->weights.fd < 0) {
-        return culm_error_set(error, CULM_ERR_CONFIG, "darknet '%s': it was opened without weights",
+        return culm_error_set(error, CULM_ERR_CONFIG, "darknet '%s': opened without weights",
                               own->path);
     }
     return culm_darknet_weights_read(&own->weights, &own->net, param->name,

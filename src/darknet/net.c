@@ -75,9 +75,10 @@ static enum culm_status whole(struct parser *p, const char *name, int64_t other,
     errno = 0;
     long long value = strtoll(key->value, &end, 10);
     if (end == key->value || *end || errno || value < least || value > most) {
-        return refuse(p, CULM_ERR_FORMAT, key->line,
-                      "'%.40s=%.40s' is not possible; a whole number from %lld to %lld is needed",
-                      key->name, key->value, (long long)least, (long long)most);
+        return refuse(
+            p, CULM_ERR_FORMAT, key->line,
+            "'%.40s=%.40s' is not possible; it has to be a whole number from %lld to %lld",
+            key->name, key->value, (long long)least, (long long)most);
     }
     *ret_value = value;
     return CULM_OK;
@@ -116,8 +117,8 @@ static enum culm_status function(struct parser *p, const char *other,
         }
     }
     return refuse(p, CULM_ERR_UNSUPPORTED, key ? key->line : p->line,
-                  "activation '%.40s' is not known; linear, relu, leaky, relu6, logistic, swish, "
-                  "tanh and mish are",
+                  "activation '%.40s' is not supported; linear, relu, leaky, relu6, logistic, "
+                  "swish, tanh and mish are",
                   word);
 }
 
@@ -126,9 +127,8 @@ static enum culm_status only(struct parser *p, const char *name, const char *val
     const struct key *key = find(p, name);
     return !key || strcmp(key->value, value) == 0
                ? CULM_OK
-               : refuse(p, CULM_ERR_UNSUPPORTED, key->line,
-                        "'%s=%.40s' of [%s] is not known to this program", name, key->value,
-                        p->section);
+               : refuse(p, CULM_ERR_UNSUPPORTED, key->line, "'%s=%.40s' in [%s] is not supported",
+                        name, key->value, p->section);
 }
 
 /* --- sections --- */
@@ -140,7 +140,7 @@ static enum culm_status source_of(struct parser *p, const struct key *key, doubl
     double from = value < 0 ? here + value : value;
     if (from != floor(from) || from < 0 || from >= here) {
         return refuse(p, CULM_ERR_FORMAT, key->line,
-                      "'%s' names section %g of %d that come before this one", key->name, value,
+                      "'%s' names section %g, but only %d come before this one", key->name, value,
                       (int)here);
     }
     *ret_from = (int32_t)from;
@@ -186,12 +186,12 @@ static enum culm_status count_numbers(struct parser *p, struct culm_darknet_sect
     struct culm_darknet_net *net = p->net;
     s->first = net->numbers;
     if (all > CULM_DARKNET_NUMBERS_MAX / s->size) {
-        return refuse(p, CULM_ERR_FORMAT, p->line, "the weights of this layer are too many");
+        return refuse(p, CULM_ERR_FORMAT, p->line, "this layer has too many weights");
     }
     net->numbers += all * s->size + s->c * (s->batch_norm ? 4 : 1);
     return net->numbers <= CULM_DARKNET_NUMBERS_MAX
                ? CULM_OK
-               : refuse(p, CULM_ERR_FORMAT, p->line, "the weights up to here are too many");
+               : refuse(p, CULM_ERR_FORMAT, p->line, "the layers up to here have too many weights");
 }
 
 static enum culm_status conv(struct parser *p, struct culm_darknet_section *s) {
@@ -217,12 +217,13 @@ static enum culm_status conv(struct parser *p, struct culm_darknet_section *s) {
         return status;
     }
     if (x != s->stride || y != s->stride) {
-        return refuse(p, CULM_ERR_UNSUPPORTED, p->line, "one stride in both directions is needed");
+        return refuse(p, CULM_ERR_UNSUPPORTED, p->line,
+                      "stride_x and stride_y have to be equal to stride");
     }
     if (in % s->groups || s->c % s->groups) {
         return refuse(p, CULM_ERR_FORMAT, p->line,
-                      "%lld channels in and %lld filters do not fit %lld groups", (long long)in,
-                      (long long)s->c, (long long)s->groups);
+                      "%lld input channels and %lld filters cannot be divided into %lld groups",
+                      (long long)in, (long long)s->c, (long long)s->groups);
     }
     s->pad = padded ? s->size / 2 : s->pad;
     s->pad_end = s->pad;
@@ -245,7 +246,8 @@ static enum culm_status maxpool(struct parser *p, struct culm_darknet_section *s
         return status;
     }
     if (x != s->stride || y != s->stride) {
-        return refuse(p, CULM_ERR_UNSUPPORTED, p->line, "one stride in both directions is needed");
+        return refuse(p, CULM_ERR_UNSUPPORTED, p->line,
+                      "stride_x and stride_y have to be equal to stride");
     }
     s->pad = padding / 2;
     s->pad_end = padding - s->pad;
@@ -284,13 +286,14 @@ static enum culm_status route(struct parser *p, struct culm_darknet_section *s) 
                           (int)s->from[i]);
         }
         if (part->c % s->groups) {
-            return refuse(p, CULM_ERR_FORMAT, p->line, "%lld channels do not fit %lld groups",
-                          (long long)part->c, (long long)s->groups);
+            return refuse(p, CULM_ERR_FORMAT, p->line,
+                          "%lld channels cannot be divided into %lld groups", (long long)part->c,
+                          (long long)s->groups);
         }
         s->c += part->c / s->groups;
     }
     return s->c <= MOST_CHANNELS ? CULM_OK
-                                 : refuse(p, CULM_ERR_FORMAT, p->line, "the channels are too many");
+                                 : refuse(p, CULM_ERR_FORMAT, p->line, "too many channels");
 }
 
 static enum culm_status shortcut(struct parser *p, struct culm_darknet_section *s) {
@@ -397,7 +400,7 @@ static enum culm_status yolo(struct parser *p, struct culm_darknet_section *s) {
         if (p->net->section[i].kind == CULM_DARKNET_YOLO &&
             p->net->section[i].head.classes != head->classes) {
             return refuse(p, CULM_ERR_UNSUPPORTED, p->line,
-                          "[yolo] sections tell different numbers of classes apart");
+                          "[yolo] sections differ in their number of classes");
         }
     }
     return CULM_OK;
@@ -439,8 +442,7 @@ static enum culm_status read_net(struct parser *p) {
     }
     if (!net->width || !net->height || (net->channels != 1 && net->channels != 3)) {
         return refuse(p, CULM_ERR_FORMAT, p->line,
-                      "[%s] must say width, height and channels, of which 1 or 3 are possible",
-                      p->section);
+                      "[%s] has to give width, height, and 1 or 3 channels", p->section);
     }
     return CULM_OK;
 }
@@ -455,7 +457,7 @@ static enum culm_status end_section(struct parser *p) {
         return strcmp(p->section, "net") == 0 || strcmp(p->section, "network") == 0
                    ? read_net(p)
                    : refuse(p, CULM_ERR_FORMAT, p->line,
-                            "it begins with [%s]; a darknet configuration begins with [net]",
+                            "the first section is [%s]; a darknet configuration begins with [net]",
                             p->section);
     }
     if (net->count == CULM_DARKNET_SECTIONS_MAX) {
@@ -481,8 +483,8 @@ static enum culm_status end_section(struct parser *p) {
         }
     }
     return refuse(p, CULM_ERR_UNSUPPORTED, p->line,
-                  "section [%s] is not known; convolutional, maxpool, avgpool, upsample, route, "
-                  "shortcut, scale_channels, dropout and yolo are",
+                  "section [%s] is not supported; convolutional, maxpool, avgpool, upsample, "
+                  "route, shortcut, scale_channels, dropout and yolo are",
                   p->section);
 }
 
@@ -530,7 +532,8 @@ static enum culm_status read_line(struct parser *p, char *line, int32_t number) 
         return CULM_OK;
     }
     if (!printable(line)) {
-        return refuse(p, CULM_ERR_FORMAT, number, "this is no text; is it a configuration?");
+        return refuse(p, CULM_ERR_FORMAT, number,
+                      "this is not text; is it a darknet configuration?");
     }
     if (line[0] == '[') {
         return begin_section(p, line, number);
@@ -561,7 +564,8 @@ static enum culm_status read_lines(struct parser *p, char *text, size_t len) {
         *stop = '\0';
         number++;
         if (memchr(line, '\0', (size_t)(stop - line))) {
-            return refuse(p, CULM_ERR_FORMAT, number, "this is no text; is it a configuration?");
+            return refuse(p, CULM_ERR_FORMAT, number,
+                          "this is not text; is it a darknet configuration?");
         }
         enum culm_status status = read_line(p, line, number);
         if (status != CULM_OK) {
@@ -593,8 +597,9 @@ enum culm_status culm_darknet_parse(const char *text, size_t len, const char *na
                            "darknet '%s': no [net] section; is it a darknet configuration?", name);
     }
     if (status == CULM_OK && net.heads == 0) {
-        status = culm_error_set(error, CULM_ERR_UNSUPPORTED,
-                                "darknet '%s': no [yolo] section; only detectors are known", name);
+        status =
+            culm_error_set(error, CULM_ERR_UNSUPPORTED,
+                           "darknet '%s': no [yolo] section; only detectors are supported", name);
     }
     if (status != CULM_OK) {
         culm_darknet_net_release(&net);

@@ -26,7 +26,7 @@ static enum culm_status read_at(const struct culm_darknet_weights *weights, uint
             return culm_error_errno(error, errno, "read '%s'", weights->path);
         }
         if (got == 0) {
-            return culm_error_set(error, CULM_ERR_IO, "read '%s': it became shorter meanwhile",
+            return culm_error_set(error, CULM_ERR_IO, "read '%s': the file was truncated meanwhile",
                                   weights->path);
         }
         done += (size_t)got;
@@ -39,7 +39,7 @@ static enum culm_status check(struct culm_darknet_weights *weights, uint64_t byt
     uint8_t head[HEADER_OLD];
     if (bytes < HEADER_OLD) {
         return culm_error_set(error, CULM_ERR_FORMAT,
-                              "weights '%s': it ends inside of its header; get it again",
+                              "weights '%s': truncated inside its header; download it again",
                               weights->path);
     }
     enum culm_status status = read_at(weights, 0, head, sizeof head, error);
@@ -49,20 +49,19 @@ static enum culm_status check(struct culm_darknet_weights *weights, uint64_t byt
     struct culm_reader reader = culm_reader_of(head, sizeof head);
     int64_t major = culm_read_i32(&reader), minor = culm_read_i32(&reader);
     if (major < 0 || minor < 0 || major > 1000 || minor > 1000) {
-        return culm_error_set(error, CULM_ERR_FORMAT,
-                              "weights '%s': it does not begin as a darknet file; is it another "
-                              "kind?",
-                              weights->path);
+        return culm_error_set(
+            error, CULM_ERR_FORMAT,
+            "weights '%s': it does not begin like a darknet file; is it of another kind?",
+            weights->path);
     }
     weights->begin = major * 10 + minor >= 2 ? HEADER_NEW : HEADER_OLD;
     uint64_t needed = weights->begin + 4 * (uint64_t)numbers;
     if (bytes != needed) {
-        return culm_error_set(error, CULM_ERR_FORMAT,
-                              "weights '%s': it has %llu bytes, and the configuration asks for "
-                              "%llu; %s",
-                              weights->path, (unsigned long long)bytes, (unsigned long long)needed,
-                              bytes < needed ? "is it cut short, or of another model?"
-                                             : "is it of another model?");
+        return culm_error_set(
+            error, CULM_ERR_FORMAT,
+            "weights '%s': it has %llu bytes, but the configuration needs %llu; %s", weights->path,
+            (unsigned long long)bytes, (unsigned long long)needed,
+            bytes < needed ? "is it truncated, or for another model?" : "is it for another model?");
     }
     return CULM_OK;
 }
@@ -83,8 +82,7 @@ enum culm_status culm_darknet_weights_open(const char *path, const struct culm_d
     } else if (!weights.path) {
         status = culm_error_set(error, CULM_ERR_MEMORY, "weights '%s': out of memory", path);
     } else if (fstat(weights.fd, &about) != 0 || !S_ISREG(about.st_mode)) {
-        status =
-            culm_error_set(error, CULM_ERR_CONFIG, "weights '%s': this is no plain file", path);
+        status = culm_error_set(error, CULM_ERR_CONFIG, "weights '%s': not a regular file", path);
     } else {
         status = check(&weights, (uint64_t)about.st_size, net->numbers, error);
     }
@@ -146,7 +144,7 @@ enum culm_status culm_darknet_weights_read(const struct culm_darknet_weights *we
     int64_t first, have;
     if (!find(net, name, &first, &have) || have != count) {
         return culm_error_set(error, CULM_ERR_NOT_FOUND,
-                              "weights '%s': '%s' of %lld numbers is no parameter of the model",
+                              "weights '%s': the model has no parameter '%s' of %lld numbers",
                               weights->path, name, (long long)count);
     }
     enum culm_status status =
@@ -161,11 +159,10 @@ enum culm_status culm_darknet_weights_read(const struct culm_darknet_weights *we
         memcpy(&ret_data[i], &bits, 4);
 #endif
         if (!isfinite(ret_data[i]) || (variance && ret_data[i] < -1e-6F)) {
-            status =
-                culm_error_set(error, CULM_ERR_FORMAT,
-                               "weights '%s': '%s' has %g at %lld; the file is damaged, or not "
-                               "of this model",
-                               weights->path, name, (double)ret_data[i], (long long)i);
+            status = culm_error_set(error, CULM_ERR_FORMAT,
+                                    "weights '%s': '%s' has %g at index %lld; the file is damaged, "
+                                    "or for another model",
+                                    weights->path, name, (double)ret_data[i], (long long)i);
         }
     }
     return status;

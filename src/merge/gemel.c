@@ -280,7 +280,7 @@ static bool numbers(const char **text, const char *end, int32_t count, int hex_f
 
 static enum culm_status altered(struct culm_error *error) {
     return culm_error_set(error, CULM_ERR_FORMAT,
-                          "merge: what was written down of the search is of another workload, or "
+                          "merge: the saved state of the search belongs to another workload, or "
                           "was altered; merge into another folder");
 }
 

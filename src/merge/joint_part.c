@@ -101,7 +101,7 @@ enum culm_status joint_part_init(struct joint_part *part, const struct culm_join
         culm_vision_model_graph(from->model, part->batch,
                                 asks ? CULM_VISION_INFER : CULM_VISION_LEARN, &part->graph, error);
     if (status == CULM_OK && (part->graph->field_count != 1 || culm_graph_has_loss(part->graph))) {
-        status = culm_error_set(error, CULM_ERR_UNSUPPORTED, "'%s': it is no model of pictures",
+        status = culm_error_set(error, CULM_ERR_UNSUPPORTED, "'%s': not a model of pictures",
                                 from->model->name);
     }
     if (status != CULM_OK ||

@@ -75,7 +75,7 @@ static enum culm_status parse_tensor(struct parsing *p, const char *digest, json
         return bad(p->name, p->error, "a tensor's name is not a digest");
     }
     if (!json_is_array(shape) || json_array_size(shape) > CULM_PACKAGE_RANK_MAX) {
-        return bad(p->name, p->error, "a tensor's shape is no list of at most 8 numbers");
+        return bad(p->name, p->error, "a tensor's shape is not a list of at most 8 numbers");
     }
     memcpy(tensor.digest, digest, CULM_SHA256_HEX);
     tensor.rank = (int32_t)json_array_size(shape);
@@ -163,7 +163,7 @@ static enum culm_status parse_query(struct parsing *p, json_t *json) {
         return bad(p->name, p->error, "a query is not {query, model, identity, parameters, ..}");
     }
     if (culm_package_query_find(p->round, name) >= 0) {
-        return bad(p->name, p->error, "a query is there twice");
+        return bad(p->name, p->error, "a query is listed twice");
     }
     struct culm_package_query *query =
         culm_package_add_query(p->round, name, model, weights, identity);
@@ -226,7 +226,7 @@ static enum culm_status compare_sums(const struct parsing *p, json_t *root) {
         (!json_is_integer(total) || json_integer_value(total) != sums.total_bytes ||
          !json_is_integer(distinct) || json_integer_value(distinct) != sums.distinct_bytes)) {
         status = culm_error_set(p->error, CULM_ERR_FORMAT,
-                                "%s: its sums are not those of its tensors, %" PRId64
+                                "%s: its sums do not match its tensors, which have %" PRId64
                                 " bytes of layers and %" PRId64 " distinct",
                                 p->name, sums.total_bytes, sums.distinct_bytes);
     }
@@ -337,7 +337,7 @@ static enum culm_status read_round(const char *dir, int64_t number, const char *
         culm_error_set(error, status, "SHA-256 failed");
     }
     if (status == CULM_OK && digest && strcmp(found, digest) != 0) {
-        status = bad(name, error, "not what 'current' says; copy the package again");
+        status = bad(name, error, "it does not match 'current'; copy the package again");
     }
     if (status == CULM_OK) {
         status = culm_package_parse(text, len, name, ret_round, error);
@@ -367,8 +367,7 @@ enum culm_status culm_package_open(const char *dir, struct culm_package_round *r
     enum culm_status status = read_current(dir, &number, digest, error);
     if (status == CULM_ERR_NOT_FOUND) {
         return culm_error_set(error, CULM_ERR_NOT_FOUND,
-                              "package '%s': no round was finished in it ('current' is not there)",
-                              dir);
+                              "package '%s': no finished round ('current' is missing)", dir);
     }
     return status == CULM_OK ? read_round(dir, number, digest, ret_round, error) : status;
 }
@@ -403,11 +402,10 @@ enum culm_status culm_package_read(const char *dir, const struct culm_package_te
     }
     free(data);
     if (status == CULM_OK && (len != bytes || strcmp(found.digest, tensor->digest) != 0)) {
-        status =
-            culm_error_set(error, CULM_ERR_FORMAT,
-                           "package '%s': tensor %s does not hold what its name says; copy the "
-                           "package again",
-                           dir, tensor->digest);
+        status = culm_error_set(
+            error, CULM_ERR_FORMAT,
+            "package '%s': tensor %s does not match its digest; copy the package again", dir,
+            tensor->digest);
     }
     return status;
 }

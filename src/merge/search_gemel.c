@@ -196,7 +196,7 @@ static enum culm_status look_at(struct work *w, int32_t model, bool tell, double
             continue;
         }
         if (s->ops->stop(s->ctx)) {
-            return culm_error_set(error, CULM_ERR_STOPPED, "stopped; --resume goes on");
+            return culm_error_set(error, CULM_ERR_STOPPED, "stopped; continue with --resume");
         }
         enum culm_status status = culm_judge_now(query->judge, s->models[model]->value,
                                                  &query->check, query->wanted, &query->now, error);
@@ -391,7 +391,7 @@ static enum culm_status train(struct work *w, struct culm_pace *pace, struct cul
     }
     for (int64_t b = 0; b < batches && status == CULM_OK && isfinite(loss); b++) {
         if (s->ops->stop(s->ctx)) {
-            return culm_error_set(error, CULM_ERR_STOPPED, "stopped; --resume goes on");
+            return culm_error_set(error, CULM_ERR_STOPPED, "stopped; continue with --resume");
         }
         status = culm_joint_run(w->joint, 1, &loss, error);
         s->ops->step(s->ctx, pace->trained + b + 1, all, loss);

@@ -75,7 +75,7 @@ double search_until(const struct culm_search *s) {
 bool search_late(const struct culm_search *s) { return s->ops->spent(s->ctx) >= search_until(s); }
 
 enum culm_status search_stop(struct culm_error *error) {
-    return culm_error_set(error, CULM_ERR_STOPPED, "stopped; --resume goes on");
+    return culm_error_set(error, CULM_ERR_STOPPED, "stopped; continue with --resume");
 }
 
 /* The least accuracy that a query may have, with the margin. */

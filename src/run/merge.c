@@ -84,8 +84,9 @@ static enum culm_status prepare(struct culm_merging *m, struct culm_error *error
         return status;
     }
     for (size_t q = 0; q < m->workload.query_count && status == CULM_OK; q++) {
-        status = m->stopped ? culm_error_set(error, CULM_ERR_STOPPED, "stopped; --resume goes on")
-                            : prepare_query(m, q, error);
+        status = m->stopped
+                     ? culm_error_set(error, CULM_ERR_STOPPED, "stopped; continue with --resume")
+                     : prepare_query(m, q, error);
     }
     return status;
 }

@@ -23,8 +23,7 @@ enum culm_status culm_merging_same_workload(struct culm_merging *m, struct culm_
     if (culm_config_differ(&culm_workload_table, &before, &m->workload, CULM_CONFIG_RESUMABLE,
                            &d)) {
         status = culm_error_set(error, CULM_ERR_CONFIG,
-                                "'%s' was begun with %s: %s, and --resume goes on with the same, "
-                                "not with %s",
+                                "'%s' was started with %s: %s; --resume needs the same, not %s",
                                 m->options.dir, d.key, d.a, d.b);
     }
     m->other_frames = !culm_workload_same_frames(&before, &m->workload);
@@ -43,9 +42,8 @@ static enum culm_status read_after(struct culm_merging *m, struct culm_error *er
     if (status == CULM_OK) {
         m->after = strtoll(text, &end, 10);
         if (end == text || strcmp(end, "\n") != 0 || m->after < 0 || m->after > INT32_MAX / 2) {
-            status =
-                culm_error_set(error, CULM_ERR_FORMAT,
-                               "'%s': not the number of a round; copy the package again", path);
+            status = culm_error_set(error, CULM_ERR_FORMAT,
+                                    "'%s': not a round number; copy the package again", path);
         }
     }
     free(text);
@@ -72,8 +70,8 @@ static enum culm_status same_models(const struct culm_merging *m,
         int32_t there = culm_package_query_find(round, query->name);
         if (there < 0 || strcmp(round->query[there].identity, m->in.identity[m->in.model_of[q]])) {
             return culm_error_set(error, CULM_ERR_CONFIG,
-                                  "query '%s': '%s' has other weights than when '%s' was begun; "
-                                  "put them back, or choose another --out",
+                                  "query '%s': the weights of '%s' have changed since '%s' was "
+                                  "started; put them back, or choose another --out",
                                   query->name, query->model, m->options.dir);
         }
     }

@@ -166,7 +166,7 @@ static enum culm_status open_feed(const struct culm_merge_inputs *in,
 
 static enum culm_status next_unless(const volatile sig_atomic_t *stop, struct culm_feed *feed,
                                     struct culm_feed_frame *frame, struct culm_error *error) {
-    return *stop ? culm_error_set(error, CULM_ERR_STOPPED, "stopped; --resume goes on")
+    return *stop ? culm_error_set(error, CULM_ERR_STOPPED, "stopped; continue with --resume")
                  : culm_feed_next_whole(feed, frame, error);
 }
 
@@ -185,11 +185,11 @@ static enum culm_status count_frames(const struct culm_merge_inputs *in,
         status = status == CULM_ERR_CLOSED ? CULM_OK : status;
         if (status == CULM_OK && culm_feed_labels(feed) >= 0 &&
             culm_feed_labels(feed) != *ret_count) {
-            status = culm_error_set(error, CULM_ERR_CONFIG,
-                                    "feed '%s': labels '%s' has %lld, and the feed %lld frames; "
-                                    "give one label for each",
-                                    in->workload->feeds[set->feed].name, set->labels,
-                                    (long long)culm_feed_labels(feed), (long long)*ret_count);
+            status = culm_error_set(
+                error, CULM_ERR_CONFIG,
+                "feed '%s': labels '%s' has %lld labels for %lld frames; give one for each",
+                in->workload->feeds[set->feed].name, set->labels, (long long)culm_feed_labels(feed),
+                (long long)*ret_count);
         }
     }
     culm_feed_close(feed);
@@ -279,7 +279,7 @@ static enum culm_status read_set(const struct culm_merge_inputs *in, struct culm
     culm_right_release(&right);
     culm_feed_close(feed);
     return status == CULM_ERR_CLOSED
-               ? culm_error_set(error, CULM_ERR_CHANGED, "feed '%s': it became shorter meanwhile",
+               ? culm_error_set(error, CULM_ERR_CHANGED, "feed '%s': it got shorter meanwhile",
                                 in->workload->feeds[set->feed].name)
                : status;
 }
@@ -294,7 +294,7 @@ static enum culm_status check_labels(const struct culm_merge_inputs *in, size_t 
         for (int64_t i = 0; i < set->part[part].count; i++) {
             if (set->label[part][i] >= vision->classes) {
                 return culm_error_set(error, CULM_ERR_CONFIG,
-                                      "query '%s': labels '%s' have a class %d, and '%s' has %d "
+                                      "query '%s': labels '%s' name a class %d, but '%s' has %d "
                                       "classes, counted from 0",
                                       query->name, query->labels, set->label[part][i], query->model,
                                       vision->classes);

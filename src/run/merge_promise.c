@@ -120,7 +120,7 @@ static enum culm_status stay(struct culm_merging *m, struct culm_merging_measure
     }
     snprintf(text, sizeof text,
              "round %" PRId64 " stays: it saves %" PRId64
-             " bytes, and what was found this time no more, %" PRId64,
+             " bytes, and this time no more was found: %" PRId64,
              m->have, m->have_saves, sums->total_bytes - sums->distinct_bytes);
     culm_merging_warn(m, text);
     for (size_t q = 0; q < m->workload.query_count; q++) {

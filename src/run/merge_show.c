@@ -183,11 +183,11 @@ enum culm_status culm_merge_show(const char *what, const char *const *sets, size
     bool package = culm_file_is_directory(what);
     if (package && set_count) {
         return culm_error_set(error, CULM_ERR_ARGUMENT,
-                              "--set changes a workload, and '%s' is a package", what);
+                              "--set changes a workload, but '%s' is a package", what);
     }
     if (!package && check) {
-        return culm_error_set(error, CULM_ERR_ARGUMENT, "--check reads a package, and '%s' is none",
-                              what);
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "--check reads a package, but '%s' is not one", what);
     }
     return package ? show_package(what, check, ret_json, error)
                    : show_workload(what, sets, set_count, ret_json, error);

@@ -137,10 +137,10 @@ static enum culm_status find(const char *what, const struct culm_subject_options
                               what);
     }
     if (ends_with(what, ".safetensors")) {
-        return culm_error_set(error, CULM_ERR_CONFIG,
-                              "'%s' has weights and no model; name the model, and this file as its "
-                              "weights",
-                              what);
+        return culm_error_set(
+            error, CULM_ERR_CONFIG,
+            "'%s' has weights but no model; name the model, and give this file as its weights",
+            what);
     }
     return culm_train_config_load(what, options->sets, options->set_count, &subject->config, error);
 }

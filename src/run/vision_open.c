@@ -95,8 +95,7 @@ static enum culm_status weights(struct culm_vision_model *model, const struct cu
                                 float *ret_data, struct culm_error *error) {
     struct network_model *own = of(model);
     if (own->structure) {
-        return culm_error_set(error, CULM_ERR_CONFIG, "'%s': it was opened without weights",
-                              model->name);
+        return culm_error_set(error, CULM_ERR_CONFIG, "'%s': opened without weights", model->name);
     }
     const struct culm_shape *shape = &param->written;
     enum culm_status status = open_weights(own, error);
@@ -147,8 +146,8 @@ static enum culm_status find_heads(struct culm_vision_model *model, const char *
     enum culm_status status = culm_path_format(path, error, "%.*s.cfg", (int)len - 5, what);
     if (status == CULM_OK && !culm_file_is_regular(path)) {
         return culm_error_set(error, CULM_ERR_CONFIG,
-                              "'%s': it gives maps; put the darknet configuration that says how to "
-                              "read them beside it, as '%s'",
+                              "'%s': it puts out maps; put the darknet configuration that "
+                              "describes them beside it, as '%s'",
                               what, path);
     }
     if (status != CULM_OK ||
@@ -167,11 +166,10 @@ static enum culm_status find_heads(struct culm_vision_model *model, const char *
 
 static enum culm_status not_of_pictures(const struct culm_vision_model *model,
                                         struct culm_error *error) {
-    return culm_error_set(
-        error, CULM_ERR_CONFIG,
-        "'%s': it is no model of pictures, which reads one image and answers with "
-        "one row of numbers, or with maps",
-        model->name);
+    return culm_error_set(error, CULM_ERR_CONFIG,
+                          "'%s': not a model of pictures, which reads one image and answers with "
+                          "one row of numbers or with maps",
+                          model->name);
 }
 
 /* Every head has a map with as many channels as it needs. */
@@ -211,10 +209,9 @@ static enum culm_status describe(struct culm_vision_model *model, const char *wh
     if (maps) {
         status = find_heads(model, what, names, error);
         if (status == CULM_OK && !heads_fit(model, made)) {
-            status = culm_error_set(error, CULM_ERR_CONFIG,
-                                    "'%s': its maps are not those of the darknet configuration "
-                                    "beside it",
-                                    model->name);
+            status = culm_error_set(
+                error, CULM_ERR_CONFIG,
+                "'%s': its maps do not match the darknet configuration beside it", model->name);
         }
     } else {
         int64_t count = culm_elements(out);

@@ -33,15 +33,14 @@ static enum culm_status weights(struct culm_vision_model *model, const struct cu
     const struct culm_package_query *query = &own->round.query[own->query];
     int32_t index = culm_package_param_find(query, param->name);
     if (own->structure) {
-        return culm_error_set(error, CULM_ERR_CONFIG, "'%s': it was opened without weights",
-                              model->name);
+        return culm_error_set(error, CULM_ERR_CONFIG, "'%s': opened without weights", model->name);
     }
     const struct culm_package_tensor *tensor =
         index < 0 ? NULL : &own->round.tensor[query->param[index].tensor];
     if (!tensor || tensor->count != culm_elements(&param->shape)) {
         return culm_error_set(error, CULM_ERR_FORMAT,
-                              "package '%s': query '%s' has no '%s' of the size that '%s' has; the "
-                              "model's file is not the one that was merged",
+                              "package '%s': query '%s' has no '%s' of the size that '%s' needs; "
+                              "the model's file is not the one that was merged",
                               own->dir, query->name, param->name, query->model);
     }
     return culm_package_read(own->dir, tensor, ret_data, error);
@@ -106,16 +105,17 @@ enum culm_status culm_vision_open_package(const char *what,
                                           struct culm_vision_model **ret_model,
                                           struct culm_error *error) {
     if (options->depth > DEPTH_MAX) {
-        return culm_error_set(error, CULM_ERR_FORMAT,
-                              "'%s': its model is that of a package, and so on, more than %d deep",
-                              what, DEPTH_MAX);
+        return culm_error_set(
+            error, CULM_ERR_FORMAT,
+            "'%s': a package whose model is in a package, and so on, more than %d deep", what,
+            DEPTH_MAX);
     }
     struct package_model *own = calloc(1, sizeof *own);
     const char *name = NULL;
     if (!own || !split(what, own->dir, &name)) {
         free(own);
         return culm_error_set(error, own ? CULM_ERR_CONFIG : CULM_ERR_MEMORY,
-                              "'%s': no package, or out of memory", what);
+                              "'%s': not a package, or out of memory", what);
     }
     own->model.ops = &ops;
     own->structure = options->structure;

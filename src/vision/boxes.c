@@ -146,7 +146,7 @@ static enum culm_status read_boxes(const struct culm_vision_model *model,
         const struct culm_shape *map = &shape[head->output];
         if (map->rank != 3 || map->dim[2] != (int64_t)head->anchors * (5 + head->classes)) {
             return culm_error_set(
-                error, CULM_ERR_CONFIG, "'%s': output %d is no map of %d anchors and %d classes",
+                error, CULM_ERR_CONFIG, "'%s': output %d is not a map of %d anchors and %d classes",
                 model->name, (int)head->output, (int)head->anchors, (int)head->classes);
         }
         made = read_head(r, head, output[head->output], map);

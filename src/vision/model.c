@@ -80,8 +80,8 @@ static enum culm_status take_names(char *text, size_t len, const char *path, int
     }
     return count == classes ? CULM_OK
                             : culm_error_set(error, CULM_ERR_CONFIG,
-                                             "names '%s': it has %d lines, and the model tells %d "
-                                             "classes apart; give it the file that goes with it",
+                                             "names '%s': %d lines for a model of %d classes; give "
+                                             "the file that belongs to the model",
                                              path, count, classes);
 }
 
@@ -91,7 +91,7 @@ enum culm_status culm_vision_names_read(struct culm_vision_model *model, const c
     size_t len = 0;
     if (model->kind == CULM_ANSWER_POINTS) {
         return culm_error_set(error, CULM_ERR_CONFIG,
-                              "names '%s': the model gives points and has no classes", path);
+                              "names '%s': the model answers with points and has no classes", path);
     }
     enum culm_status status = culm_file_read(NULL, path, NAMES_BYTES_MAX, &text, &len, error);
     if (status != CULM_OK) {

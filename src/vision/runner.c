@@ -50,10 +50,10 @@ enum culm_status culm_vision_runner_init(struct culm_vision_runner *runner,
         return status;
     }
     if (runner->graph->field_count != 1 || runner->graph->output_count == 0) {
-        return culm_error_set(error, CULM_ERR_UNSUPPORTED,
-                              "'%s': it is no model of pictures: it reads more than an image, or "
-                              "gives nothing",
-                              model->name);
+        return culm_error_set(
+            error, CULM_ERR_UNSUPPORTED,
+            "'%s': not a model of pictures: it reads more than an image, or has no output",
+            model->name);
     }
     const struct culm_stage_info *info = culm_stage_info(runner->stage);
     runner->image = take(runner, (size_t)culm_elements(&runner->graph->field[0].shape) * 4);

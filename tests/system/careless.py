@@ -85,7 +85,7 @@ def other_model(bench):
     equal(bench.run("merge", path, "--out", bench.path("package")).code, 0, "exit code")
     before = tree(bench.path("package"))
     bench.config(model(3, [1, 2]), "b.yaml")
-    one_line(bench, 3, "query 'b': 'b.yaml' has other weights", "merge", path, "--out", bench.path("package"), "--resume")
+    one_line(bench, 3, "query 'b': the weights of 'b.yaml' have changed", "merge", path, "--out", bench.path("package"), "--resume")
     equal(tree(bench.path("package")), before, "the package")
 
 

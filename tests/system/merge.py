@@ -433,11 +433,11 @@ def refused(bench):
         check(ended.err.count("\n") == 1 and what in ended.err, f"'{ended.err}' does not say '{what}' in one line")
 
     one_line(3, "package", "merge", path, "--out", bench.path("package"))
-    one_line(3, "was begun with", "merge", path, "--out", bench.path("package"), "--resume")
+    one_line(3, "was started with", "merge", path, "--out", bench.path("package"), "--resume")
     one_line(3, "queries[0].feed", "merge", path, "--set", "queries[0].feed=[]", "--out", bench.path("x"))
     one_line(3, "no-such.cfg", "merge", path, "--set", "queries[0].model=no-such.cfg", "--out", bench.path("x"))
     one_line(3, "images-2", "merge", path, "--set", "feeds.camera.file=images-2", "--out", bench.path("y"))
-    for where, label, cause in (("labels", 3, None), ("labels-2", 4, "have a class 4, and 'a.yaml' has 4 classes")):
+    for where, label, cause in (("labels", 3, None), ("labels-2", 4, "name a class 4, but 'a.yaml' has 4 classes")):
         with open(bench.path(where), "wb") as file:
             file.write(struct.pack(">BBBBI", 0, 0, 8, 1, 48) + bytes([label] * 48))
         words = ("merge", path, "--set", f"queries[0].labels={where}", "--set", "merge.method=none", "--out", bench.path(f"of-{where}"))
@@ -449,7 +449,7 @@ def refused(bench):
         clip = bench.path("clip.gif")
         subprocess.run(["ffmpeg", "-loglevel", "error", "-f", "lavfi", "-i", "testsrc=size=16x16:rate=10:duration=2", clip], check=True)
         words = ("merge", path, "--set", f"feeds.camera.file={clip}", "--set", "queries[0].labels=labels", "--out", bench.path("clip"))
-        one_line(3, "'labels' has 48, and the feed 20 frames", *words)
+        one_line(3, "'labels' has 48 labels for 20 frames", *words)
     else:
         bench.note("labels of a clip need ffmpeg")
     one_line(3, "package:QUERY", "predict", "package", "images")
@@ -460,7 +460,7 @@ def refused(bench):
         byte = file.read(1)
         file.seek(0)
         file.write(bytes([byte[0] ^ 1]))
-    one_line(3, "does not hold what its name says", "merge", "show", bench.path("package"), "--check")
+    one_line(3, "does not match its digest", "merge", "show", bench.path("package"), "--check")
     words = ("merge", path, "--set", "merge.method=max", "--out", bench.path("package"), "--resume")
     equal(bench.run(*words).code, 0, "exit code")
     equal(bench.run("merge", "show", bench.path("package"), "--check").code, 0, "the package after it was resumed")

@@ -505,12 +505,12 @@ static void test_refused(void **state) {
         {"hello", "line 1: 'hello' is neither [section] nor key=value", CULM_ERR_FORMAT},
         {"width=3\n", "neither [section]", CULM_ERR_FORMAT},
         {"[net\n", "a section is written as [name]", CULM_ERR_FORMAT},
-        {"[convolutional]\n", "it begins with [convolutional]", CULM_ERR_FORMAT},
-        {"[net]\nwidth=8\n", "must say width, height and channels", CULM_ERR_FORMAT},
+        {"[convolutional]\n", "the first section is [convolutional]", CULM_ERR_FORMAT},
+        {"[net]\nwidth=8\n", "has to give width, height", CULM_ERR_FORMAT},
         {"[net]\nwidth=8\nheight=8\nchannels=2\n", "1 or 3", CULM_ERR_FORMAT},
         {"[net]\nwidth=99999\nheight=8\nchannels=3\n", "line 2: 'width=99999'", CULM_ERR_FORMAT},
         {HEAD, "no [yolo] section", CULM_ERR_UNSUPPORTED},
-        {HEAD CONV "[region]\n" YOLO, "line 9: section [region] is not known",
+        {HEAD CONV "[region]\n" YOLO, "line 9: section [region] is not supported",
          CULM_ERR_UNSUPPORTED},
         {HEAD "[convolutional]\nfilters=x\n", "'filters=x'", CULM_ERR_FORMAT},
         {HEAD "[convolutional]\nfilters=-7\n", "'filters=-7'", CULM_ERR_FORMAT},
@@ -520,20 +520,22 @@ static void test_refused(void **state) {
          CULM_ERR_FORMAT},
         {HEAD "[convolutional]\nfilters=7\nsize=9\n", "larger than its padded input",
          CULM_ERR_FORMAT},
-        {HEAD "[convolutional]\nfilters=8\ngroups=2\n", "do not fit 2 groups", CULM_ERR_FORMAT},
+        {HEAD "[convolutional]\nfilters=8\ngroups=2\n", "cannot be divided into 2 groups",
+         CULM_ERR_FORMAT},
         {HEAD "[convolutional]\nfilters=7\nactivation=gauss\n", "activation 'gauss'",
          CULM_ERR_UNSUPPORTED},
-        {HEAD "[convolutional]\nfilters=7\nxnor=1\n", "'xnor=1' of [convolutional]",
+        {HEAD "[convolutional]\nfilters=7\nxnor=1\n", "'xnor=1' in [convolutional]",
          CULM_ERR_UNSUPPORTED},
         {HEAD "[convolutional]\nfilters=1048576\nactivation=linear\n[convolutional]\n"
               "filters=1048576\nsize=3\npad=1\nactivation=linear\n",
-         "are too many", CULM_ERR_FORMAT},
-        {HEAD CONV "[route]\nlayers=5\n", "'layers' names section 5 of 1", CULM_ERR_FORMAT},
-        {HEAD CONV "[route]\nlayers=-2\n", "names section -2 of 1", CULM_ERR_FORMAT},
+         "too many weights", CULM_ERR_FORMAT},
+        {HEAD CONV "[route]\nlayers=5\n", "'layers' names section 5, but only 1", CULM_ERR_FORMAT},
+        {HEAD CONV "[route]\nlayers=-2\n", "names section -2, but only 1", CULM_ERR_FORMAT},
         {HEAD CONV "[route]\nlayers=\n", "names no section", CULM_ERR_FORMAT},
         {HEAD CONV "[route]\n", "has no 'layers'", CULM_ERR_FORMAT},
         {HEAD CONV "[route]\nlayers=0,x\n", "is not a list of numbers", CULM_ERR_FORMAT},
-        {HEAD CONV "[route]\nlayers=0\ngroups=2\n", "do not fit 2 groups", CULM_ERR_FORMAT},
+        {HEAD CONV "[route]\nlayers=0\ngroups=2\n", "cannot be divided into 2 groups",
+         CULM_ERR_FORMAT},
         {HEAD CONV "[maxpool]\nsize=2\nstride=2\n[route]\nlayers=-1,0\n", "different sizes",
          CULM_ERR_FORMAT},
         {HEAD CONV "[convolutional]\nfilters=3\nactivation=linear\n[shortcut]\nfrom=-2\n",
@@ -550,7 +552,7 @@ static void test_refused(void **state) {
         {HEAD CONV "[yolo]\nanchors=1,2\nclasses=2\nnew_coords=1\n", "'new_coords=1'",
          CULM_ERR_UNSUPPORTED},
         {HEAD "[yolo]\nanchors=1,2\nclasses=2\n", "reads 3 channels", CULM_ERR_FORMAT},
-        {"[net]\nwidth=\001\n", "line 2: this is no text", CULM_ERR_FORMAT},
+        {"[net]\nwidth=\001\n", "line 2: this is not text", CULM_ERR_FORMAT},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct culm_darknet_net net = {0};
@@ -588,21 +590,21 @@ static void test_weights_refused(void **state) {
     refused(&options, CULM_ERR_CONFIG, "other.weights");
     size_t bytes = put_weights("other.weights", 2, numbers.count - 1);
     char text[128];
-    snprintf(text, sizeof text, "it has %zu bytes, and the configuration asks for %zu; is it cut",
+    snprintf(text, sizeof text, "it has %zu bytes, but the configuration needs %zu; is it trunc",
              bytes, bytes + 4);
     refused(&options, CULM_ERR_FORMAT, text);
     put_weights("other.weights", 2, numbers.count + 1);
-    refused(&options, CULM_ERR_FORMAT, "is it of another model?");
+    refused(&options, CULM_ERR_FORMAT, "is it for another model?");
     put("other.weights", "short", 5);
-    refused(&options, CULM_ERR_FORMAT, "ends inside of its header");
+    refused(&options, CULM_ERR_FORMAT, "truncated inside its header");
     put("other.weights", "something else altogether", 25);
-    refused(&options, CULM_ERR_FORMAT, "does not begin as a darknet file");
+    refused(&options, CULM_ERR_FORMAT, "does not begin like a darknet file");
     snprintf(path, sizeof path, "%s", folder);
-    refused(&options, CULM_ERR_CONFIG, "this is no plain file");
+    refused(&options, CULM_ERR_CONFIG, "not a regular file");
     snprintf(path, sizeof path, "%s/one.names", folder);
     put("one.names", "cat\n", 4);
     options = (struct culm_darknet_options){.names = path};
-    refused(&options, CULM_ERR_CONFIG, "it has 1 lines, and the model tells 2 classes apart");
+    refused(&options, CULM_ERR_CONFIG, "1 lines for a model of 2 classes");
     culm_vision_model_free(open_model(NULL)); /* those that were not asked for do not count */
 }
 

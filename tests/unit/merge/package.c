@@ -207,7 +207,7 @@ static void test_altered_files(void **state) {
     assert_int_equal(culm_file_read(NULL, path, 100, &data, &len, &error), CULM_OK);
     data[7] ^= 1;
     overwrite(path, data, len);
-    refused(dir, "does not hold what its name says");
+    refused(dir, "does not match its digest");
     overwrite(path, data, len - 4);
     refused(dir, "has 20 bytes instead of 24");
     assert_int_equal(culm_file_remove(NULL, path, &error), CULM_OK);
@@ -221,7 +221,7 @@ static void test_altered_files(void **state) {
     assert_int_equal(culm_file_read(NULL, path, 1 << 20, &data, &len, &error), CULM_OK);
     data[len - 3] ^= 1;
     overwrite(path, data, len);
-    refused(dir, "not what 'current' says");
+    refused(dir, "does not match 'current'");
     free(data);
     snprintf(path, sizeof path, "%s/current", dir);
     overwrite(path, "0\n", 2);
@@ -262,9 +262,9 @@ static void test_lying_rounds(void **state) {
     bad(HEAD "\"tensors\":{\"" D1 "\":[1000000000000,1000000000000]},\"queries\":[]}",
         "p: a tensor's shape is empty or too large");
     bad(HEAD TENSORS "\"queries\":[]}",
-        "p: its sums are not those of its tensors, 0 bytes of layers and 0 distinct");
+        "p: its sums do not match its tensors, which have 0 bytes of layers and 0 distinct");
     bad(HEAD TENSORS "\"queries\":[" QUERY(PARAM) "," QUERY(PARAM) "]}",
-        "p: a query is there twice");
+        "p: a query is listed twice");
     bad(HEAD "\"tensors\":{},\"queries\":[" QUERY(PARAM) "]}",
         "p: a parameter names a tensor that 'tensors' does not have");
     bad(HEAD TENSORS "\"queries\":[" QUERY("") "]}",

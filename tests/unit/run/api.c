@@ -142,7 +142,7 @@ static void numbers_and_names_that_cannot_be(void **state) {
     assert_int_equal(culm_config_read("steps: 1", SIZE_MAX, "x", &config, &error), CULM_ERR_CONFIG);
     assert_int_equal(rename("text", "w.safetensors"), 0);
     assert_int_equal(culm_model_open("w.safetensors", NULL, &model, &error), CULM_ERR_CONFIG);
-    assert_non_null(strstr(error.text, "has weights and no model"));
+    assert_non_null(strstr(error.text, "has weights but no model"));
     assert_int_equal(rename("w.safetensors", "text"), 0);
     assert_null(model);
     culm_config_free(config);

@@ -302,7 +302,7 @@ static void test_classifier(void **state) {
     options.normalize = NULL;
     assert_int_equal(predict(inside("text.yaml"), inside("squares.png"), &options, &error),
                      CULM_ERR_CONFIG);
-    assert_non_null(strstr(error.text, "no model of pictures"));
+    assert_non_null(strstr(error.text, "not a model of pictures"));
     struct culm_infer_bench bench;
     const struct culm_infer_options how = {.batch = 2, .threads = 1, .iters = 3, .layers = true};
     ok(culm_bench_infer(inside("net-two.cfg"), &how, &bench, &error), &error);
