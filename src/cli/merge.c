@@ -1,5 +1,5 @@
 /*
- * `culm merge`: models of a workload, merged into a package; and what they share.
+ * `culm merge`: merges the models of a workload into a package, and shows what they share.
  */
 #include "report/merge.h"
 #include "base/file.h"
@@ -51,7 +51,7 @@ const struct culm_usage culm_usage_merge = {
         "feeds. show DIR tells what the models of a package share, and how well they answer.\n",
 };
 
-static struct culm_merging *running; /* for the handler */
+static struct culm_merging *running; /* for the signal handler */
 
 static void on_signal(int number) {
     (void)number;

@@ -1,5 +1,5 @@
 /*
- * `culm predict MODEL FILE...`: boxes, classes or points of pictures and clips.
+ * `culm predict MODEL FILE...`: boxes, classes or points in pictures and clips.
  */
 #include "cli/command.h"
 #include "cli/options.h"

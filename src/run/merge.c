@@ -1,9 +1,9 @@
 /*
- * `culm merge`: the models of a workload, merged into a package. See merge_commands.h.
+ * `culm merge`: merges the models of a workload into a package. See merge_commands.h.
  *
- * Round 0 is the originals. Each share that met all targets on the frames that are checked is a round of
- * its own, at once. At the end every query is measured on the frames that were held out; whose model
- * misses there goes back to its own weights, and the last round says so.
+ * Round 0 is the originals. Whatever meets all its targets on the frames that are checked becomes a
+ * round of its own, at once. At the end every query is measured on the frames that were held out;
+ * models that miss a target there get their own weights back, and the last round records it.
  */
 #include "run/merge_internal.h"
 

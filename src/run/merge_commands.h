@@ -1,44 +1,46 @@
 /*
- * What `culm merge` needs of src/run. As commands.h: nothing here prints.
+ * What `culm merge` needs from src/run. As with commands.h, nothing here prints.
  */
 #ifndef CULM_RUN_MERGE_COMMANDS_H
 #define CULM_RUN_MERGE_COMMANDS_H
 
 #include "report/sink.h"
 
-/* --- merge -------------------------------------------------------------------------------------- */
+/* --- merge --- */
 
 struct culm_merging;
 
-struct culm_merging_options { /* borrowed until _free */
+struct culm_merging_options { /* borrowed until culm_merging_free */
     const char *workload;
     const char *const *sets; /* "key.sub=value" */
     size_t set_count;
-    const char *dir; /* the package */
+    const char *dir; /* the package's folder */
     bool resume;
     void (*warning)(void *ctx, const char *text);
     void *ctx;
 };
 
-/* Finds everything that can be wrong before anything is written, but for what a feed says when it is
- * read. */
+/* Checks everything that can be wrong before anything is written, except for what only shows when a
+ * feed is read. */
 enum culm_status culm_merging_new(const struct culm_merging_options *options,
                                   struct culm_merging **ret_merging, struct culm_error *error);
 void culm_merging_free(struct culm_merging *merging); /* NULL is fine */
-/* Where events go besides DIR/events.jsonl; borrowed until _free; NULL: nowhere. */
+/* Sends events to `sink` as well as to DIR/events.jsonl. Borrowed until culm_merging_free; NULL:
+ * none. */
 void culm_merging_watch(struct culm_merging *merging, struct culm_sink *sink);
-/* CULM_ERR_STOPPED when it was stopped and can be resumed. Once. */
+/* Runs the merge; to be called once. CULM_ERR_STOPPED: it was stopped, and can be resumed. */
 enum culm_status culm_merging_go(struct culm_merging *merging, struct culm_error *error);
-/* From a signal's handler too. */
+/* Stops it soon. May be called from a signal handler. */
 void culm_merging_stop(struct culm_merging *merging);
 
-/* --- merge show --------------------------------------------------------------------------------- */
+/* --- merge show --- */
 
-/* Every key of a workload: culm_workload_reference. */
+/* A reference of all keys of a workload: culm_workload_reference. */
 char *culm_merge_reference(bool markdown);
 
-/* Of a workload what sharing every equal layer could save, without weights and feeds; of a package what
- * is shared. *ret_json is the caller's. `check`: every tensor of the package is read. */
+/* Of a workload: what sharing every equal layer could save, found without weights and feeds. Of a
+ * package: what is shared. *ret_json is the caller's. `check`: read and verify every tensor of the
+ * package. */
 enum culm_status culm_merge_show(const char *what, const char *const *sets, size_t set_count,
                                  bool check, json_t **ret_json, struct culm_error *error);
 

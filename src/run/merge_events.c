@@ -1,4 +1,4 @@
-/* What a merge says. */
+/* The events of a merge. */
 #include "run/merge_internal.h"
 
 #include "base/clock.h"
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <time.h>
 
-/* A sink that fails (a full disk, a reader that went away) is told of once; merging goes on. */
+/* A sink that fails (a full disk, a reader that has gone) is reported once; merging goes on. */
 static void to_sink(struct culm_merging *m, struct culm_sink *sink, const json_t *all) {
     struct culm_error error = {0};
     if (sink && culm_sink_event(sink, all, &error) != CULM_OK && !m->sink_failed) {

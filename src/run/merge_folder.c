@@ -1,4 +1,4 @@
-/* The folder of a merge: begun, taken up again, taken back. */
+/* The folder of a merge: starting it, resuming it, and taking it back. */
 #include "run/merge_internal.h"
 
 #include "run/merge_kept.h"
@@ -31,7 +31,8 @@ enum culm_status culm_merging_same_workload(struct culm_merging *m, struct culm_
     return status;
 }
 
-/* Where rounds by other frames began: DIR/after, which is not there while there were no others. */
+/* DIR/after says behind which round rounds are by the present frames; absent if these never
+ * changed. */
 static enum culm_status read_after(struct culm_merging *m, struct culm_error *error) {
     char path[CULM_PATH_MAX], *text = NULL, *end = NULL;
     size_t len;
@@ -50,7 +51,8 @@ static enum culm_status read_after(struct culm_merging *m, struct culm_error *er
     return status == CULM_ERR_NOT_FOUND ? CULM_OK : status;
 }
 
-/* Other frames: rounds go on from the one that counts, and nothing is left of the search by the others. */
+/* For new frames: rounds continue from the current one, and the state of the old search is
+ * dropped. */
 static enum culm_status write_after(struct culm_merging *m, struct culm_error *error) {
     char path[CULM_PATH_MAX], text[32];
     int len = snprintf(text, sizeof text, "%" PRId64 "\n", m->after);
@@ -61,7 +63,7 @@ static enum culm_status write_after(struct culm_merging *m, struct culm_error *e
     return status == CULM_OK ? culm_merge_kept_forget(m->options.dir, error) : status;
 }
 
-/* A model whose file has changed since is another one: its numbers are not those of the package. */
+/* A model whose file has changed is another model: its weights are not the package's originals. */
 static enum culm_status same_models(const struct culm_merging *m,
                                     const struct culm_package_round *round,
                                     struct culm_error *error) {
@@ -78,7 +80,7 @@ static enum culm_status same_models(const struct culm_merging *m,
     return CULM_OK;
 }
 
-/* Finds the round that counts, and from which on rounds are of these frames. */
+/* Finds the current round, and behind which one rounds are by the present frames. */
 static enum culm_status find_rounds(struct culm_merging *m, struct culm_error *error) {
     struct culm_package_round round;
     struct culm_package_sums sums;
@@ -131,7 +133,7 @@ enum culm_status culm_merging_claim(struct culm_merging *m, struct culm_error *e
     return status;
 }
 
-/* config.yaml last: till then the frames are other ones. */
+/* config.yaml comes last: until it is written, the package still belongs to the old frames. */
 enum culm_status culm_merging_begin(struct culm_merging *m, struct culm_error *error) {
     enum culm_status status = CULM_OK;
     if (m->options.resume && m->other_frames) {

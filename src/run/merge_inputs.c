@@ -1,4 +1,4 @@
-/* Models and frames of a workload. */
+/* Models and frames of a workload. See merge_inputs.h. */
 #include "run/merge_inputs.h"
 
 #include "base/words.h"
@@ -12,12 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FLOATS_MAX ((int64_t)64 << 20) /* of frames to fit to, of each feed */
-#define PIECES 10    /* at most, of what merging may see, each of them fitted to and checked */
-#define PIECE_MIN 50 /* frames of one */
+#define FLOATS_MAX ((int64_t)64 << 20) /* of frames to fit to, a feed */
+#define PIECES 10    /* limit on the pieces that the frames which merging may see are cut into */
+#define PIECE_MIN 50 /* frames a piece, at least */
 #define CHECK_MAX 150
 #define HELD_MAX 300
-#define CLASSES_MAX 4000 /* frames of a small input: cheap, and each is but one answer */
+#define CLASSES_MAX 4000 /* frames of a small input, of which each gives a single answer */
 
 static enum culm_status no_memory(struct culm_error *error) {
     return culm_error_set(error, CULM_ERR_MEMORY, "merging: out of memory");
@@ -34,7 +34,7 @@ static bool same_model(const struct culm_query_config *a, const struct culm_quer
            memcmp(a->deviation, b->deviation, sizeof a->deviation) == 0;
 }
 
-/* What makes two models the same whatever files they are in: names, shapes and numbers. */
+/* Identifies a model by its names, shapes and weights, whatever files they come from. */
 static enum culm_status identify(const struct culm_merge_model *model,
                                  char ret_hex[CULM_SHA256_HEX], struct culm_error *error) {
     struct culm_sha256 hash;
@@ -119,9 +119,8 @@ static bool same_input(const struct culm_vision_input *a, const struct culm_visi
            memcmp(a->deviation, b->deviation, sizeof a->deviation) == 0;
 }
 
-/* What a feed is divided into. The frames that merging may see are pieces one after another, each of which begins with
- * what is fitted to and ends with what is checked: so both are of the same hours, and what is seldom seen is not all in
- * one of them. Of each part `count` frames are taken, evenly. */
+/* How a feed is divided (see merge_inputs.h). Of each part's `total` frames `count` are taken,
+ * evenly spaced. */
 struct division {
     int64_t seen, piece;
     int64_t total[CULM_MERGE_PARTS], count[CULM_MERGE_PARTS];
@@ -170,7 +169,7 @@ static enum culm_status next_unless(const volatile sig_atomic_t *stop, struct cu
                  : culm_feed_next_whole(feed, frame, error);
 }
 
-/* How many frames the feed has: what does not say so is read through. */
+/* The number of frames in a feed; reads it through if it does not know. */
 static enum culm_status count_frames(const struct culm_merge_inputs *in,
                                      const struct culm_merge_set *set,
                                      const volatile sig_atomic_t *stop, int64_t *ret_count,
@@ -245,7 +244,7 @@ static enum culm_status take_frame(struct culm_merge_set *set, const struct culm
 static enum culm_status read_set(const struct culm_merge_inputs *in, struct culm_merge_set *set,
                                  const volatile sig_atomic_t *stop, struct culm_error *error) {
     struct division d;
-    int64_t met[CULM_MERGE_PARTS] = {0}; /* frames of each part so far */
+    int64_t met[CULM_MERGE_PARTS] = {0}; /* frames of each part seen so far */
     struct culm_feed *feed = NULL;
     struct culm_feed_frame frame;
     struct culm_right right = {0};
@@ -269,7 +268,7 @@ static enum culm_status read_set(const struct culm_merge_inputs *in, struct culm
         if (taken < d.count[part] && met[part] == taken * d.total[part] / d.count[part] &&
             status == CULM_OK) {
             status = take_frame(set, &frame, part, in->workload->feeds[set->feed].name, error);
-            if (status == CULM_OK && set->right[part]) { /* it is the set's now */
+            if (status == CULM_OK && set->right[part]) { /* moved to the set */
                 set->right[part][taken] = right.answer[i];
                 right.answer[i] = (struct culm_answer){0};
             }
@@ -284,7 +283,7 @@ static enum culm_status read_set(const struct culm_merge_inputs *in, struct culm
                : status;
 }
 
-/* Labels name classes of the model; sets of one input may be those of models with more. */
+/* Checks that labels are classes of the model; a set can be shared by models with more classes. */
 static enum culm_status check_labels(const struct culm_merge_inputs *in, size_t q,
                                      struct culm_error *error) {
     const struct culm_query_config *query = &in->workload->queries[q];
@@ -304,7 +303,7 @@ static enum culm_status check_labels(const struct culm_merge_inputs *in, size_t 
     return CULM_OK;
 }
 
-/* Whether the query is the first of its model with its frames. */
+/* Whether a query is the first of its model with these frames. */
 static bool brings_frames(const struct culm_merge_inputs *in, size_t q, int32_t model) {
     bool first = in->model_of[q] == model;
     for (size_t before = 0; before < q && first; before++) {
@@ -313,7 +312,7 @@ static bool brings_frames(const struct culm_merge_inputs *in, size_t q, int32_t 
     return first;
 }
 
-/* The frames of all queries of a model; those of one are used as they are. */
+/* The frames of all queries of a model; not copied if they are a single set. */
 static enum culm_status gather_fit(struct culm_merge_inputs *in, int32_t model,
                                    struct culm_error *error) {
     struct culm_merge_frames *fit = &in->fit[model];
@@ -338,7 +337,7 @@ static enum culm_status gather_fit(struct culm_merge_inputs *in, int32_t model,
     for (size_t q = 0; q < in->workload->query_count && fit->image; q++) {
         if (brings_frames(in, q, model)) {
             const struct culm_merge_frames *part = &in->set[in->set_of[q]].part[CULM_MERGE_FIT];
-            fit->width = part->width; /* answers are found and learnt in one unit: any will do */
+            fit->width = part->width; /* answers use the same unit throughout: any size will do */
             fit->height = part->height;
             memcpy(fit->image + (size_t)fit->count * one, part->image,
                    4 * one * (size_t)part->count);

@@ -1,4 +1,4 @@
-/* What a search keeps in a package. See merge_kept.h. */
+/* DIR/search. See merge_kept.h. */
 #include "run/merge_kept.h"
 
 #include "base/buf.h"
@@ -15,7 +15,7 @@ static enum culm_status path_of(const char *dir, char ret_path[CULM_PATH_MAX],
     return culm_path_format(ret_path, error, "%s/search", dir);
 }
 
-/* Of what was kept, and of the models that it is about. */
+/* The digest over the models and the data. */
 static enum culm_status digest_of(const struct culm_merge_inputs *in, const void *data, size_t len,
                                   char ret_hex[CULM_SHA256_HEX], struct culm_error *error) {
     struct culm_sha256 hash;

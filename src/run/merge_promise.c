@@ -1,4 +1,4 @@
-/* The end of a merge: what was promised, on frames that it has not seen. */
+/* The end of a merge: checks the targets on frames that merging has not seen. */
 #include "run/merge_internal.h"
 
 #include <inttypes.h>
@@ -31,14 +31,14 @@ static enum culm_status measure(struct culm_merging *m, size_t q, struct culm_me
                : status;
 }
 
-/* What the edge compares with where nobody tells it what is right. */
+/* What the edge compares with, since it has no labels. */
 static enum culm_status measure_agreement(struct culm_merging *m, size_t q,
                                           struct culm_merging_measured *to,
                                           struct culm_error *error) {
     struct culm_merge_frames held = m->in.set[m->in.set_of[q]].part[CULM_MERGE_HELD];
     to->agreed[q] = to->merged[q];
     if (!held.label && !held.right) {
-        return CULM_OK; /* it is the same */
+        return CULM_OK; /* the same as the accuracy */
     }
     held.label = NULL;
     held.right = NULL;
@@ -54,13 +54,13 @@ static bool has_numbers(const struct culm_merge_model *model, float *const *of) 
     return same;
 }
 
-/* Whether its numbers are all its original's, and others that share them take nothing from it. `reordered`: also where they are those
- * of its channels in another order. */
+/* Whether a model has its original's values, so that others which share them take nothing from it.
+ * `reordered`: even if its channels are permuted. */
 static bool is_original(const struct culm_merge_model *model, bool reordered) {
     return has_numbers(model, model->original) || (reordered && has_numbers(model, model->aligned));
 }
 
-/* Which models miss a target on what was held out go back to their own numbers. */
+/* Gives models that miss a target on held-out frames their own weights back, except with `max`. */
 static enum culm_status keep_promise(struct culm_merging *m, struct culm_merging_measured *to,
                                      struct culm_error *error) {
     enum culm_status status = CULM_OK;
@@ -109,7 +109,7 @@ static enum culm_status keep_promise(struct culm_merging *m, struct culm_merging
     return status;
 }
 
-/* The package is as good as it was, or better, when a resumed run found it: that stays, and is what is told. */
+/* The round that a resumed run found saves as much or more: keeps it, and reports it instead. */
 static enum culm_status stay(struct culm_merging *m, struct culm_merging_measured *to,
                              struct culm_package_sums *sums, struct culm_error *error) {
     struct culm_package_round round;
@@ -134,7 +134,8 @@ static enum culm_status stay(struct culm_merging *m, struct culm_merging_measure
     return status;
 }
 
-/* The last round, with what was measured; a finished package that was resumed may have it, or a better one. */
+/* Ships the last round, with the measurements. A finished package that was resumed may have it
+ * already, or a better one. */
 static enum culm_status ship_last(struct culm_merging *m, struct culm_merging_measured *to,
                                   struct culm_package_sums *ret_sums, struct culm_error *error) {
     const bool finished = m->have_measured && m->counts == m->have && m->have > m->after;

@@ -1,4 +1,5 @@
-/* The rounds of a package, as a merge ships them, and what a resumed one goes on with. */
+/* The rounds of a package as a merge ships them, and the state that a resumed run continues
+ * with. */
 #include "run/merge_internal.h"
 
 #include "run/merge_kept.h"
@@ -124,7 +125,8 @@ int64_t culm_merging_number(const struct culm_merging *m, int32_t round) {
     return m->apart ? m->counts + 1 : m->after + round;
 }
 
-/* Whether what is made now stays away: the round that a resumed run found, and which counts, saves as much. */
+/* Whether the new round is to be dropped: the one that a resumed run found is current and saves as
+ * much. */
 static bool saves_no_more(const struct culm_merging *m, const struct culm_package_sums *sums) {
     return m->apart && m->counts == m->have &&
            sums->total_bytes - sums->distinct_bytes <= m->have_saves;
@@ -158,7 +160,7 @@ enum culm_status culm_merging_ship(void *ctx, int32_t round, struct culm_error *
     return status;
 }
 
-/* --- what a resumed run goes on with --- */
+/* --- state for a resumed run --- */
 
 enum culm_status culm_merging_keep(void *ctx, const void *data, size_t len,
                                    struct culm_error *error) {

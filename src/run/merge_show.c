@@ -1,4 +1,4 @@
-/* What models could share, and what those of a package do. See merge_commands.h. */
+/* What models could share, and what those of a package do share. See merge_commands.h. */
 #include "run/merge_commands.h"
 
 #include "base/json.h"
@@ -15,7 +15,7 @@ static enum culm_status no_memory(struct culm_error *error) {
 
 /* --- a workload --- */
 
-/* The name of a layer is that of its weights, without what all of them end in. */
+/* A layer is named after its weights, without ".weight". */
 static json_t *layer_name(const char *weight) {
     char name[128];
     size_t len = strlen(weight), end = strlen(".weight");
@@ -26,7 +26,7 @@ static json_t *layer_name(const char *weight) {
     return culm_json_text(name);
 }
 
-/* The first query of a model. */
+/* The first query that uses a model. */
 static const char *query_of(const struct culm_merge_inputs *in, int32_t model) {
     size_t q = 0;
     while (in->model_of[q] != model) {
@@ -101,7 +101,7 @@ static enum culm_status show_workload(const char *path, const char *const *sets,
 
 /* --- a package --- */
 
-/* Weights that several queries have, with their biases where these are shared alike. */
+/* A layer's weights that several queries share, with its bias if that is shared, too. */
 static json_t *shared_json(const struct culm_package_round *round, int32_t tensor) {
     json_t *queries = json_array(), *layers = json_array();
     int64_t bytes = 4 * round->tensor[tensor].count;

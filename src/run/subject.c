@@ -1,4 +1,4 @@
-/* What is named as a model; see subject.h. */
+/* Opening what is named as a model. See subject.h. */
 #include "run/subject.h"
 
 #include "run/commands.h"
@@ -25,7 +25,7 @@ static enum culm_source_kind kind_of(enum culm_arch arch) {
     }
 }
 
-/* A configuration that only names a model: `key`, of `model`, is `value`. */
+/* A configuration that only names a model: sets `key` of `model` to `value`. */
 static enum culm_status config_of(const char *key, const char *value, enum culm_source_kind kind,
                                   struct culm_train_config *ret_config, struct culm_error *error) {
     struct culm_buf text;
@@ -60,7 +60,7 @@ static enum culm_status find_weights(const char *dir, struct culm_subject *subje
                                 dir);
 }
 
-/* The configuration of a checkpoint, and the files that the run had read. */
+/* Takes the configuration from a checkpoint, and the files that the run had read. */
 static enum culm_status open_checkpoint(const char *dir, const struct culm_subject_options *options,
                                         struct culm_subject *subject, struct culm_error *error) {
     struct culm_checkpoint *checkpoint = NULL;
@@ -101,7 +101,7 @@ static enum culm_status open_run(const char *dir, const struct culm_subject_opti
     return status == CULM_OK && search ? find_weights(dir, subject, error) : status;
 }
 
-/* A folder that is called like a model is a run if it has a configuration. */
+/* A folder whose name is also that of a published model is a run only if it has a config.yaml. */
 static bool is_run(const char *what, const struct culm_subject_options *options, bool named) {
     char path[CULM_PATH_MAX];
     return (options->kinds & CULM_SUBJECT_RUN) && culm_file_is_directory(what) &&
@@ -145,7 +145,7 @@ static enum culm_status find(const char *what, const struct culm_subject_options
     return culm_train_config_load(what, options->sets, options->set_count, &subject->config, error);
 }
 
-/* `options->weights` instead of those that were found. */
+/* Uses `weights`, if given, instead of those that were found. */
 static enum culm_status finish(struct culm_subject *subject, const char *weights,
                                struct culm_error *error) {
     subject->batch = subject->config.batch.micro;

@@ -1,4 +1,4 @@
-/* What a model of pictures is, and it as an ONNX file. See vision_commands.h. */
+/* Describes models of pictures, and exports them. See vision_commands.h. */
 #include "graph/stage.h"
 #include "model/model.h"
 #include "onnx/onnx.h"

@@ -1,4 +1,4 @@
-/* Models of pictures from all that may be named as one. See vision_open.h. */
+/* Opening models of pictures of any kind. See vision_open.h. */
 #include "run/vision_open.h"
 
 #include "base/file.h"
@@ -56,7 +56,7 @@ enum culm_status culm_vision_normalize_parse(const char *text,
 struct network_model {
     struct culm_vision_model model; /* first */
     struct culm_subject subject;
-    struct culm_safetensors *file; /* of the subject's weights, once they are asked for */
+    struct culm_safetensors *file; /* with the subject's weights, opened on first use */
     struct culm_checkpoint *checkpoint;
     bool structure;
 };
@@ -125,7 +125,7 @@ static void free_model(struct culm_vision_model *model) {
 static const struct culm_vision_model_ops ops = {
     .size = sizeof ops, .graph = graph, .weights = weights, .free = free_model};
 
-/* "cifar10-resnet20" of "../cifar10-resnet20.onnx". */
+/* The model's name: "cifar10-resnet20" for "../cifar10-resnet20.onnx". */
 static void name_of(const char *what, char ret_name[64]) {
     const char *slash = strrchr(what, '/');
     const char *stem = slash && slash[1] ? slash + 1 : what;
@@ -135,8 +135,8 @@ static void name_of(const char *what, char ret_name[64]) {
     snprintf(ret_name, 64, "%.*s", (int)(len < 63 ? len : 63), stem);
 }
 
-/* The heads of a detector, which a file of another kind does not describe: those of the darknet
- * configuration of the same name beside it. */
+/* The heads of a detector, which a file of another kind does not describe: takes them from the
+ * darknet configuration of the same name beside it. */
 static enum culm_status find_heads(struct culm_vision_model *model, const char *what,
                                    const char *names, struct culm_error *error) {
     char path[CULM_PATH_MAX];
@@ -157,7 +157,7 @@ static enum culm_status find_heads(struct culm_vision_model *model, const char *
     model->kind = CULM_ANSWER_BOXES;
     model->classes = darknet->classes;
     model->class_name = darknet->class_name;
-    darknet->class_name = NULL; /* they are the model's now */
+    darknet->class_name = NULL; /* now the model's */
     model->head_count = darknet->head_count;
     memcpy(model->head, darknet->head, sizeof model->head);
     culm_vision_model_free(darknet);
@@ -172,7 +172,7 @@ static enum culm_status not_of_pictures(const struct culm_vision_model *model,
                           model->name);
 }
 
-/* Every head has a map with as many channels as it needs. */
+/* Whether every head has a map with as many channels as it needs. */
 static bool heads_fit(const struct culm_vision_model *model, const struct culm_graph *graph) {
     bool fit = graph->output_count >= model->head_count;
     for (int32_t i = 0; i < model->head_count && fit; i++) {
@@ -183,7 +183,7 @@ static bool heads_fit(const struct culm_vision_model *model, const struct culm_g
     return fit;
 }
 
-/* What goes in and comes out, as the graph has it. */
+/* Works out inputs and outputs from the graph. */
 static enum culm_status describe(struct culm_vision_model *model, const char *what,
                                  const char *names, struct culm_error *error) {
     struct culm_graph *made = NULL;
@@ -265,7 +265,7 @@ static enum culm_status open_network(const char *what,
 struct onnx_model {
     struct culm_vision_model model; /* first */
     struct culm_onnx_graph *file;
-    struct culm_onnx_model *numbers; /* of the graph that was made last */
+    struct culm_onnx_model *numbers; /* for the graph that was built last */
 };
 
 static enum culm_status onnx_graph(struct culm_vision_model *model, int64_t batch,
@@ -282,7 +282,7 @@ static enum culm_status onnx_graph(struct culm_vision_model *model, int64_t batc
     return status;
 }
 
-/* What the file lacks starts as anywhere else. */
+/* A parameter that the file lacks is initialized as for training. */
 static enum culm_status onnx_weights(struct culm_vision_model *model,
                                      const struct culm_param *param, float *ret_data,
                                      struct culm_error *error) {
@@ -329,7 +329,7 @@ static enum culm_status open_onnx(const char *what, const struct culm_vision_ope
 
 /* --- all of them --- */
 
-/* Where it really is, as far as it is there; of PACKAGE:QUERY the package. */
+/* The real path, as far as it exists; for PACKAGE:QUERY that of the package, and the query. */
 static void real_place(const char *what, char ret_path[PATH_MAX]) {
     const char *colon = strrchr(what, ':');
     char folder[PATH_MAX], place[PATH_MAX];
@@ -352,7 +352,7 @@ void culm_vision_files(const char *what, const char *weights,
     size_t len = strlen(what);
     if (!weights && len > 4 && strcmp(what + len - 4, ".cfg") == 0) {
         snprintf(beside, sizeof beside, "%.*s.weights", (int)(len - 4), what);
-        weights = beside; /* those of the name that was given, not of where a link leads */
+        weights = beside; /* beside the name that was given, not beside what a link leads to */
     }
     real_place(what, model);
     if (weights) {

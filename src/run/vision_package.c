@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEPTH_MAX 8 /* packages of models of packages */
+#define DEPTH_MAX 8 /* packages whose models are in packages */
 
 struct package_model {
     struct culm_vision_model model; /* first */
@@ -56,7 +56,7 @@ static void free_model(struct culm_vision_model *model) {
 static const struct culm_vision_model_ops ops = {
     .size = sizeof ops, .graph = graph, .weights = weights, .free = free_model};
 
-/* The folder in front of the last ':'; false: there is none. */
+/* Splits at the last ':'. False: there is no folder in front of it. */
 static bool split(const char *what, char ret_dir[CULM_PATH_MAX], const char **ret_query) {
     const char *colon = strrchr(what, ':');
     if (!colon || culm_path_format(ret_dir, NULL, "%.*s", (int)(colon - what), what) != CULM_OK) {
@@ -95,7 +95,7 @@ static enum culm_status open_inner(struct package_model *own,
         how.normalize = &normalize;
     }
     enum culm_status status = culm_vision_open(query->model, &how, &own->inner, error);
-    return status == CULM_OK || options->depth > 0 /* one name in front is enough */
+    return status == CULM_OK || options->depth > 0 /* only the outermost package is named */
                ? status
                : culm_error_prefix(error, "package '%s', query '%s'", own->dir, query->name);
 }
@@ -139,7 +139,7 @@ enum culm_status culm_vision_open_package(const char *what,
         return status;
     }
     const struct culm_vision_model_ops *mine = own->model.ops;
-    own->model = *own->inner; /* with the names of classes, which are its own from here on */
+    own->model = *own->inner; /* takes over the names of classes */
     own->model.ops = mine;
     own->inner->class_name = NULL;
     *ret_model = &own->model;
