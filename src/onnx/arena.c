@@ -1,8 +1,8 @@
 /*
- * Chunks of one size; what is large gets a chunk of its own.
+ * Arenas: chunks of one size; a large allocation gets a chunk of its own. See arena.h.
  *
- * Under AddressSanitizer a chunk is poisoned but for what has been handed out, and a red zone lies
- * behind each piece: a step past its end is seen, however small the piece.
+ * Under AddressSanitizer everything in a chunk that has not been handed out is poisoned, with a red
+ * zone behind each allocation, so that even a small access past the end is seen.
  */
 #include "onnx/arena.h"
 

@@ -1,9 +1,11 @@
 /*
- * Memory that is given back all at once: names, nodes and small tensors of one ONNX graph.
+ * Memory that is freed all at once: names, nodes and small tensors of one ONNX graph.
  *
- * Zeroed, 64-byte aligned from 64 bytes on, else 16. A limit bounds the total, so that a small file
- * cannot ask for much; past it, or out of memory, NULL. AddressSanitizer sees a step out of any
- * piece. Thread: one.
+ * Allocations are zeroed and aligned to 64 bytes from a size of 64 bytes on, else to 16. A limit
+ * bounds their sum, so that a small file cannot ask for much; beyond it, or out of memory, they
+ * return NULL. AddressSanitizer notices accesses past the end of any allocation.
+ *
+ * Thread: one.
  */
 #ifndef CULM_ONNX_ARENA_H
 #define CULM_ONNX_ARENA_H
@@ -14,7 +16,7 @@ struct culm_onnx_chunk;
 
 struct culm_onnx_arena {
     struct culm_onnx_chunk *chunk;
-    uint64_t bytes, bytes_max; /* asked for so far; the limit */
+    uint64_t bytes, bytes_max; /* allocated so far; the limit */
 };
 
 void culm_onnx_arena_init(struct culm_onnx_arena *arena, uint64_t bytes_max);

@@ -1,9 +1,9 @@
 /*
- * Where a graph may be cut.
+ * Where a graph may be cut. See build.h.
  *
- * Between two nodes some values cross: made before, used behind. Borders of blocks are where only
- * one does, and there is work (FLOPs) between any two of them; of the places between two pieces of
- * work the one with the fewest bytes crossing is taken, the last of equal ones.
+ * Values cross a border if they are made before it and used behind it. Borders of blocks are where
+ * only one value crosses, with work (FLOPs) between any two of them. Among the candidates between
+ * two pieces of work, the one with the fewest bytes crossing is taken; of equal ones the last.
  */
 #include "onnx/build.h"
 
@@ -16,7 +16,7 @@ struct crossing {
     double bytes;
 };
 
-/* crossing[i]: of the border before node i. */
+/* crossing[i]: what crosses in front of node i. */
 static bool count(const struct culm_graph *graph, struct crossing *crossing) {
     int32_t *last = malloc(((size_t)graph->value_count + 1) * sizeof *last);
     if (!last) {
@@ -53,7 +53,7 @@ enum culm_status culm_onnx_blocks(struct culm_graph *graph, struct culm_error *e
     }
     int32_t best = -1, block = 0;
     bool work = false; /* since the last border */
-    int32_t left = 0;  /* pieces of work from here on */
+    int32_t left = 0;  /* nodes with work from here on */
     for (int32_t i = 0; i < graph->node_count; i++) {
         const struct culm_node_desc *node = &graph->node[i];
         left += node->op->flops && node->op->flops(graph, node) > 0;
@@ -65,7 +65,7 @@ enum culm_status culm_onnx_blocks(struct culm_graph *graph, struct culm_error *e
             (best < 0 || crossing[i].bytes <= crossing[best].bytes)) {
             best = i;
         }
-        if (works && best >= 0) { /* a border before this piece of work */
+        if (works && best >= 0) { /* puts a border in front of this piece of work */
             block++;
             for (int32_t k = best; k < i; k++) {
                 graph->node[k].block = block;

@@ -1,4 +1,4 @@
-/* The frame of the builder, and those operators that are ours already. */
+/* The builder, and the operators that are ours already. See build.h. */
 #include "onnx/rows.h"
 
 #include "base/grow.h"
@@ -21,14 +21,14 @@ enum culm_status culm_onnx_unsupported(struct culm_onnx_build *build,
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    if (build->status == CULM_OK) { /* the first is the reason for those that follow */
+    if (build->status == CULM_OK) { /* keeps the first error, which causes the others */
         culm_onnx_node_error(build->file, node, CULM_ERR_UNSUPPORTED, build->error, "%s", text);
         build->status = CULM_ERR_UNSUPPORTED;
     }
     return build->status;
 }
 
-/* The first error of the graph, said of a node. */
+/* The first error of the graph, attributed to a node. */
 static enum culm_status graph_error(struct culm_onnx_build *build,
                                     const struct culm_onnx_node *node) {
     struct culm_error error = {0};
@@ -79,7 +79,7 @@ int32_t culm_onnx_permute(struct culm_onnx_build *build, int32_t value, int64_t 
         const int64_t order[4] = {a, b, c, d};
         struct culm_shape to = {.rank = 4};
         int64_t last = -1;
-        bool still = true; /* only dimensions of 1 change their places */
+        bool still = true; /* only dimensions of 1 move */
         for (int i = 0; i < 4; i++) {
             to.dim[i] = from->dim[order[i]];
             still &= to.dim[i] == 1 || order[i] > last;
@@ -155,7 +155,7 @@ int64_t culm_onnx_image_axis(int64_t axis) {
     return axis >= 0 && axis < 4 ? to[axis] : axis;
 }
 
-/* All numbers are the same: exporters merge such tensors, whatever they belong to. */
+/* Whether all numbers are equal: exporters merge such tensors, whatever they belong to. */
 static bool is_uniform(const struct culm_onnx_tensor *data) {
     size_t size = culm_onnx_type_bytes(data->type);
     const uint8_t *bytes = data->data;
@@ -239,7 +239,7 @@ bool culm_onnx_is_fixed(const struct culm_onnx_build *build, const struct culm_o
     return v && v->data && v->constant;
 }
 
-/* What an operator has made must be what the file says. */
+/* The result of an operator must have the shape that the file says. */
 static enum culm_status check_shape(struct culm_onnx_build *build,
                                     const struct culm_onnx_node *node, bool image, int32_t value) {
     struct culm_shape wanted;
@@ -311,7 +311,7 @@ enum culm_status culm_onnx_build_lookup(struct culm_onnx_build *b,
     return culm_onnx_put(b, node, false, "lookup", inputs, 2, NULL);
 }
 
-/* x + row 0 of a table, for all rows alike: positions of samples of one row each. */
+/* x + row 0 of a table in every row: positions, with samples of one row each. */
 static enum culm_status row(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
     const struct culm_onnx_value *w = culm_onnx_value_of(b, node, 1);
     const struct culm_shape table = {2, {w->dim[0], w->dim[1]}};
@@ -326,7 +326,7 @@ static enum culm_status row(struct culm_onnx_build *b, const struct culm_onnx_no
     return culm_onnx_keep(b, node, false, culm_onnx_reshape_to(b, y, &shape));
 }
 
-/* Row 0 of a table for every sample: a position of zeros, which are made of x. */
+/* Row 0 of a table for every sample: looks up position 0, with a zero that is made from x. */
 static enum culm_status token(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
     const struct culm_onnx_value *w = culm_onnx_value_of(b, node, 0);
     const struct culm_shape table = {2, {1, w->dim[w->rank - 1]}};
@@ -338,7 +338,7 @@ static enum culm_status token(struct culm_onnx_build *b, const struct culm_onnx_
     return culm_onnx_put(b, node, false, "positions", inputs, 2, NULL);
 }
 
-/* x times one number a sample, which is dropout of ones. */
+/* x times one number a sample: what dropout makes of ones. */
 static enum culm_status drop_sample(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
     const struct culm_attributes times = {.function = CULM_FUNCTION_MUL}, one = {.shift = 1};
     struct culm_attributes mean = {.function = CULM_FUNCTION_MEAN};
@@ -363,7 +363,7 @@ enum culm_status culm_onnx_build_positions(struct culm_onnx_build *b,
 enum culm_status culm_onnx_build_layernorm(struct culm_onnx_build *b,
                                            const struct culm_onnx_node *node) {
     const struct culm_shape row = vector(culm_onnx_value_of(b, node, 1)->dim[0]);
-    /* without a bias it has zeros, and statistics of momentum 0 (the node's) stay as they are */
+    /* without a bias it gets zeros; statistics have momentum 0 (the node's) and never move */
     const int32_t inputs[] = {
         culm_onnx_plain(b, node, 0),
         culm_onnx_weight(b, node, 1, &row, culm_onnx_is_fixed(b, node, 1)),
@@ -403,7 +403,7 @@ enum culm_status culm_onnx_build_batchnorm(struct culm_onnx_build *b,
     return culm_onnx_put(b, node, image, "batchnorm", inputs, 6, &node->culm);
 }
 
-/* Element by element: whatever form the input has. */
+/* Element by element: takes the input in either form. */
 enum culm_status culm_onnx_build_pointwise(struct culm_onnx_build *b,
                                            const struct culm_onnx_node *node) {
     bool image = false;
@@ -436,7 +436,7 @@ enum culm_status culm_onnx_build_reshape(struct culm_onnx_build *b,
     }
     if (made && made->plain < 0 && made->image >= 0 && b->graph->error.status == CULM_OK) {
         const struct culm_shape *x = &b->graph->value[made->image].shape;
-        if (x->dim[1] * x->dim[2] == 1 || x->dim[3] == 1) { /* either order is the same */
+        if (x->dim[1] * x->dim[2] == 1 || x->dim[3] == 1) { /* the order makes no difference */
             return culm_onnx_keep(b, node, false, culm_onnx_reshape_to(b, made->image, &shape));
         }
     }
@@ -444,7 +444,7 @@ enum culm_status culm_onnx_build_reshape(struct culm_onnx_build *b,
     return culm_onnx_keep(b, node, false, culm_onnx_reshape_to(b, x, &shape));
 }
 
-/* Parts of one dimension change places, in whichever form the image is. */
+/* Exchanges parts of one dimension, in whichever form the image is. */
 static enum culm_status shuffle(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
     bool image = false;
     int32_t x = culm_onnx_either(b, node, 0, &image);
@@ -468,7 +468,7 @@ static enum culm_status shuffle(struct culm_onnx_build *b, const struct culm_onn
 enum culm_status culm_onnx_build_gather_rows(struct culm_onnx_build *b,
                                              const struct culm_onnx_node *node) {
     const struct culm_shape shape = {2, {b->options->batch, node->culm.length}};
-    bool own = node->inputs < 2; /* of import itself, not of the file */
+    bool own = node->inputs < 2; /* positions are a field of import's own, not of the file */
     const int32_t inputs[] = {culm_onnx_plain(b, node, 0),
                               own ? culm_graph_field(b->graph, "positions", CULM_I32, &shape)
                                   : culm_onnx_plain(b, node, 1)};
@@ -491,7 +491,7 @@ enum culm_status culm_onnx_build_slice(struct culm_onnx_build *b,
     return culm_onnx_put(b, node, image, "slice", &x, 1, &attributes);
 }
 
-/* What passes make that stands for several operators of ours. */
+/* Nodes made by passes that take several operators of ours. */
 static const struct {
     const char *op;
     culm_onnx_builder *build;
@@ -513,7 +513,7 @@ static culm_onnx_builder *builder_of(const struct culm_onnx_node *node) {
 
 static enum culm_status build_one(struct culm_onnx_build *build,
                                   const struct culm_onnx_node *node) {
-    for (int32_t i = 0; i < node->inputs; i++) { /* samples stay samples */
+    for (int32_t i = 0; i < node->inputs; i++) { /* what depends on samples stays per sample */
         int32_t input = culm_onnx_input(build->file, node, i);
         if (input >= 0 && build->made[input].batched) {
             for (int32_t k = 0; k < node->outputs; k++) {
@@ -527,7 +527,7 @@ static enum culm_status build_one(struct culm_onnx_build *build,
     return builder_of(node)(build, node);
 }
 
-/* Whether a node computes whole numbers: masks and indices, which passes have taken care of. */
+/* Whether a node computes integers: masks and indices, which passes have dealt with. */
 static bool is_arithmetic(const struct culm_onnx_build *build, const struct culm_onnx_node *node) {
     int type = node->output[0] < 0 ? 0 : build->file->value[node->output[0]].type;
     return type != CULM_ONNX_UNKNOWN && !culm_onnx_is_real(type);
@@ -542,7 +542,7 @@ enum culm_status culm_onnx_build(struct culm_onnx_build *build) {
         return culm_error_set(build->error, CULM_ERR_MEMORY, "onnx '%s': out of memory",
                               file->path);
     }
-    for (int32_t i = 0; i < file->value_count; i++) { /* as it calls what it has folded */
+    for (int32_t i = 0; i < file->value_count; i++) { /* the optimizer's names for what it folded */
         const struct culm_onnx_value *v = &file->value[i];
         build->merged |= v->kind == CULM_ONNX_INITIALIZER && strncmp(v->name, "val_", 4) == 0;
     }

@@ -1,12 +1,12 @@
 /*
- * From the ONNX graph to ours: one operator after the other.
+ * Builds our graph from an ONNX graph, one operator after the other.
  *
- * A value [N,C,H,W] of the file may be kept as it is, or as an image [N,H,W,C], or as both; each
- * operator asks for what it needs, so an image is turned only where something other than a network
- * of images sees it. Where the file's batch differs from ours, the first dimension of whatever
- * depends on an input is scaled.
+ * A value [N,C,H,W] of the file can be present as it is ("plain"), as an image [N,H,W,C], or as
+ * both. Each operator asks for the form it needs, so values are transposed only where image
+ * operators meet others. If the file's batch differs from ours, the first dimension of everything
+ * that depends on an input is scaled.
  *
- * Thread: one.
+ * Private to src/onnx. Thread: one.
  */
 #ifndef CULM_ONNX_BUILD_H
 #define CULM_ONNX_BUILD_H
@@ -15,16 +15,16 @@
 #include "onnx/onnx.h"
 #include "onnx/pass.h"
 
-/* What stands for a value of the file. */
+/* What a value of the file has become. */
 struct culm_onnx_made {
-    int32_t plain, image; /* values of the graph; -1: not in this form */
+    int32_t plain, image; /* values of our graph; -1: not in this form */
     bool batched;         /* its first dimension counts samples */
-    bool other_rows;      /* only gathered rows are left: the second dimension differs */
+    bool other_rows;      /* the second dimension differs, since only gathered rows are left */
 };
 
 struct culm_onnx_name {
     char name[96];
-    int32_t value; /* of the file; -1: zeros */
+    int32_t value; /* in the file; -1: zeros */
 };
 
 struct culm_onnx_build {
@@ -33,59 +33,62 @@ struct culm_onnx_build {
     const struct culm_onnx_options *options;
     struct culm_onnx_notes *notes;
     struct culm_error *error;
-    enum culm_status status;     /* of the first thing that is not possible */
-    struct culm_onnx_made *made; /* one for each value of the file */
+    enum culm_status status;     /* of the first error */
+    struct culm_onnx_made *made; /* [values of the file] */
     int64_t file_batch;
-    struct culm_onnx_name *name; /* of parameters, in the graph's order */
+    struct culm_onnx_name *name; /* names of parameters, in the order of our graph */
     int32_t name_count, name_capacity;
-    int32_t *param; /* of each value of the file: a parameter's value in the graph, or -1 */
-    bool merged;    /* the exporter's optimizer has been at work: equal tensors are one */
-    int32_t untied; /* equal constants that were one tensor */
+    int32_t *param; /* [values of the file]: the parameter's value in our graph; -1: none */
+    bool merged;    /* an exporter has merged equal tensors */
+    int32_t untied; /* number of equal tensors that were merged and are separate again */
 };
 
-/* Builds all; the graph's blocks are not set yet. */
+/* Builds everything but the graph's blocks. */
 enum culm_status culm_onnx_build(struct culm_onnx_build *build);
-/* Fields of the samples that stand for inputs of the file. */
+/* Creates the fields of samples for the inputs of the file. */
 enum culm_status culm_onnx_build_inputs(struct culm_onnx_build *build);
-/* A pass for models of masked words: before what predicts them, only the rows that count are
- * gathered, `masked` of them (0: 15 %). False: out of memory. */
+/* A pass for models of masked words: in front of what predicts them, gathers only the rows that
+ * count, `masked` a sample (0: 15 %). False: out of memory. */
 bool culm_onnx_gather_rows(struct culm_onnx_graph *file, int64_t masked);
-/* Losses, or the output. */
+/* Adds the losses, or the outputs. */
 enum culm_status culm_onnx_build_losses(struct culm_onnx_build *build);
-/* One operator of ONNX that is none of ours. */
+/* Builds one of ONNX's own operators. */
 enum culm_status culm_onnx_build_node(struct culm_onnx_build *build,
                                       const struct culm_onnx_node *node);
-/* Sets the block of every node: where few values cross. */
+/* Sets the block of every node, with borders where few values cross. */
 enum culm_status culm_onnx_blocks(struct culm_graph *graph, struct culm_error *error);
 
 enum culm_status culm_onnx_unsupported(struct culm_onnx_build *build,
                                        const struct culm_onnx_node *node, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Input i in one of the two forms; -1 after an error. Images have four dimensions. */
+/* Input i of a node in one of the two forms; -1 after an error. An image must have four
+ * dimensions. */
 int32_t culm_onnx_plain(struct culm_onnx_build *build, const struct culm_onnx_node *node,
                         int32_t i);
 int32_t culm_onnx_image(struct culm_onnx_build *build, const struct culm_onnx_node *node,
                         int32_t i);
-/* In whatever form there is; *ret_image says which. */
+/* In the form that is present, images first; *ret_image says which. */
 int32_t culm_onnx_either(struct culm_onnx_build *build, const struct culm_onnx_node *node,
                          int32_t i, bool *ret_image);
-/* Input i as a parameter, of this shape (with as many elements); statistic: a running mean. */
+/* Input i as a parameter of the given shape, which must have as many elements. `statistic`: a
+ * running mean or variance. */
 int32_t culm_onnx_weight(struct culm_onnx_build *build, const struct culm_onnx_node *node,
                          int32_t i, const struct culm_shape *shape, bool statistic);
-/* Applies an operator of ours and keeps its value as output 0 of the node. */
+/* Applies one of our operators and keeps the result as output 0 of the node. */
 enum culm_status culm_onnx_put(struct culm_onnx_build *build, const struct culm_onnx_node *node,
                                bool image, const char *op, const int32_t *inputs, int32_t count,
                                const struct culm_attributes *attributes);
-/* Zeros in the place of a parameter that the file lacks, beside that of input i; not trained. */
+/* Zeros for a parameter that the file lacks, named after input i; not trained. */
 int32_t culm_onnx_zeros(struct culm_onnx_build *build, const struct culm_onnx_node *node, int32_t i,
                         const struct culm_shape *shape);
-/* Whether input i is a constant of the file, not a weight: written into the graph, not trained. */
+/* Whether input i is a constant rather than a weight: part of the graph, not trained. */
 bool culm_onnx_is_fixed(const struct culm_onnx_build *build, const struct culm_onnx_node *node,
                         int32_t i);
-/* The same for a value that is there already. */
+/* Keeps an existing value as output 0 of the node. */
 enum culm_status culm_onnx_keep(struct culm_onnx_build *build, const struct culm_onnx_node *node,
                                 bool image, int32_t value);
-/* The shape that a value of the file has here, of at most four dimensions. */
+/* The shape that a value of the file has in our graph. False: it has none of at most four
+ * dimensions. */
 bool culm_onnx_shape_here(const struct culm_onnx_build *build, int32_t value,
                           struct culm_shape *ret_shape);
 int32_t culm_onnx_reshape_to(struct culm_onnx_build *build, int32_t value,
@@ -94,7 +97,7 @@ int32_t culm_onnx_permute(struct culm_onnx_build *build, int32_t value, int64_t 
                           int64_t c, int64_t d);
 const struct culm_onnx_value *culm_onnx_value_of(const struct culm_onnx_build *build,
                                                  const struct culm_onnx_node *node, int32_t i);
-/* An axis of [N,C,H,W] in [N,H,W,C]. */
+/* Where axis `axis` of [N,C,H,W] is in [N,H,W,C]. */
 int64_t culm_onnx_image_axis(int64_t axis);
 
 #endif

@@ -1,4 +1,4 @@
-/* Where a graph begins and ends: fields of the samples, losses. */
+/* Where a graph begins and ends: fields of the samples, losses and outputs. See build.h. */
 #include "onnx/build.h"
 
 #include "onnx/ops.h"
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* How an input is used: by attention as a mask, or by how manieth table. */
+/* How an input is used: as a mask of attention; as indices into a table. */
 static void find_uses(const struct culm_onnx_build *b, int32_t input, bool *ret_mask,
                       bool *ret_ids) {
     const struct culm_onnx_graph *file = b->file;
@@ -97,7 +97,7 @@ enum culm_status culm_onnx_build_inputs(struct culm_onnx_build *b) {
     return culm_graph_check(b->graph, b->error);
 }
 
-/* The first output of the file of that many dimensions that is made of activations; -1: none. */
+/* The first output of this rank that is computed from activations; -1: none. */
 static int32_t output_of(const struct culm_onnx_graph *file, int rank) {
     for (int32_t i = 0; i < file->output_count; i++) {
         int32_t value = culm_onnx_at(file, file->output[i]);
@@ -128,7 +128,7 @@ bool culm_onnx_gather_rows(struct culm_onnx_graph *file, int64_t masked) {
     if (value < 0 || !sees_both_sides(file)) {
         return true;
     }
-    for (;;) { /* up, as long as each row is for itself and nobody else needs it */
+    for (;;) { /* goes up as long as rows are independent and nobody else uses them */
         const struct culm_onnx_node *node = culm_onnx_maker(file, value);
         bool by_row = culm_onnx_is_ours(node, "linear") || culm_onnx_is_ours(node, "activation") ||
                       culm_onnx_is_ours(node, "layernorm");
@@ -140,7 +140,7 @@ bool culm_onnx_gather_rows(struct culm_onnx_graph *file, int64_t masked) {
     }
     struct culm_onnx_value v = file->value[value];
     if (culm_onnx_is_ours(culm_onnx_maker(file, value), "gather_rows")) {
-        return true; /* the file does it itself, as those that export writes */
+        return true; /* the file gathers rows itself, as files from export do */
     }
     if (first < 0 || v.rank != 3 || !culm_onnx_maker(file, value)) {
         return true;
@@ -167,7 +167,8 @@ static enum culm_status loss(struct culm_onnx_build *b, int32_t logits, const ch
     return culm_graph_check(b->graph, b->error);
 }
 
-/* Maps, such as the heads of a detector: all outputs, under their names. False: there are others. */
+/* Outputs that are maps, such as the heads of a detector: all of them, under their names. False:
+ * some output is not a map. */
 static bool maps(struct culm_onnx_build *b) {
     const struct culm_onnx_graph *file = b->file;
     for (int pass = 0; pass < 2; pass++) {

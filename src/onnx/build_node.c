@@ -1,4 +1,5 @@
-/* ONNX's own operators that no pass has made ours: networks of images, arithmetic, reductions. */
+/* ONNX's own operators that no pass has replaced: networks of images, arithmetic, reductions. See
+ * build.h. */
 #include "onnx/build.h"
 
 #include "onnx/ops.h"
@@ -7,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Numbers of an attribute, `otherwise` for those that are not given; false: too many. */
+/* The numbers of an attribute, `otherwise` for those not given. False: there are too many. */
 static bool list(const struct culm_onnx_node *node, const char *name, int count, int64_t otherwise,
                  int64_t *ret) {
     const struct culm_onnx_attribute *a = culm_onnx_list(node, name);
@@ -68,7 +69,7 @@ static enum culm_status conv(struct culm_onnx_build *b, const struct culm_onnx_n
     return culm_onnx_put(b, node, true, "conv", inputs, 3, &attributes);
 }
 
-/* Conv with a bias that is a constant of zeros, as one exporter writes it, has none. */
+/* A Conv whose bias is a constant of zeros, as one exporter writes it, has none. */
 static bool zero_bias(const struct culm_onnx_build *b, const struct culm_onnx_node *node) {
     const struct culm_onnx_value *v = culm_onnx_value_of(b, node, 2);
     for (int64_t i = 0; v && v->constant && v->data && i < v->data->elements; i++) {
@@ -112,7 +113,7 @@ static enum culm_status global_pool(struct culm_onnx_build *b, const struct culm
                : culm_onnx_put(b, node, true, "adaptive_avgpool", &x, 1, &to_one);
 }
 
-/* Sum, mean or largest over some dimensions. */
+/* Sum, mean or maximum over some dimensions. */
 static enum culm_status reduce(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
     const struct culm_onnx_value *x = culm_onnx_value_of(b, node, 0);
     const struct culm_onnx_value *list_value = culm_onnx_value_of(b, node, 1);
@@ -123,7 +124,7 @@ static enum culm_status reduce(struct culm_onnx_build *b, const struct culm_onnx
     if (x->rank > CULM_MAX_RANK || x->rank < 1) {
         return culm_onnx_unsupported(b, node, "an input of %d dimensions", x->rank);
     }
-    for (int64_t i = 0; i < count; i++) { /* the shape was inferred: they are in range */
+    for (int64_t i = 0; i < count; i++) { /* in range, since the shape was inferred */
         int64_t axis = t ? culm_onnx_get_int(t, i) : a ? a->ints[i] : i;
         axes |= (int64_t)1 << (axis < 0 ? axis + x->rank : axis);
     }
@@ -200,7 +201,7 @@ static enum culm_status transpose(struct culm_onnx_build *b, const struct culm_o
     return culm_onnx_put(b, node, false, "permute", &x, 1, &attributes);
 }
 
-/* Joins up to 8 at a time until one is left; uses `parts` up. */
+/* Concatenates up to 8 at a time until one is left; overwrites `parts`. */
 static int32_t join(struct culm_onnx_build *b, int32_t *parts, int32_t count,
                     const struct culm_attributes *attributes) {
     while (count > 1) {
@@ -280,7 +281,7 @@ static enum culm_status with_number(struct culm_onnx_build *b, const struct culm
                        : culm_onnx_put(b, node, image, "affine", &x, 1, &times);
 }
 
-/* A weight as second operand: without leading ones; over channels in either form. */
+/* A weight as second operand: leading ones dropped; over channels in either form. */
 static int32_t spread_weight(struct culm_onnx_build *b, const struct culm_onnx_node *node,
                              int32_t i, int rank, bool *ret_image) {
     const struct culm_onnx_value *v = culm_onnx_value_of(b, node, i);
@@ -303,7 +304,7 @@ static int32_t spread_weight(struct culm_onnx_build *b, const struct culm_onnx_n
     return culm_onnx_weight(b, node, i, &shape, culm_onnx_is_fixed(b, node, i));
 }
 
-/* a op b, where b is spread over a; if it is the other way round they change places. */
+/* a op b, with b broadcast to a; swaps them if it is the other way round. */
 static enum culm_status binary(struct culm_onnx_build *b, const struct culm_onnx_node *node,
                                enum culm_function function) {
     double number;
@@ -371,8 +372,7 @@ static enum culm_status power(struct culm_onnx_build *b, const struct culm_onnx_
     return culm_onnx_put(b, node, image, "binary", twice, 2, &times);
 }
 
-/* relu6(x * 6 alpha + 6 beta) / 6 is what clips at 0 and 1; of the Swish kind it is a factor of x.
- */
+/* relu6(x * 6 alpha + 6 beta) / 6 clips at 0 and 1; for HardSwish it multiplies x. */
 static enum culm_status hard(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
     bool swish = culm_onnx_is(node, "HardSwish"), image = false;
     double alpha = swish ? 1.0 / 6 : culm_onnx_float(node, "alpha", 0.2);
@@ -402,7 +402,7 @@ static enum culm_status pad(struct culm_onnx_build *b, const struct culm_onnx_no
         culm_onnx_input(b->file, node, 3) >= 0) {
         return culm_onnx_unsupported(b, node, "not a constant around an image");
     }
-    for (int i = 0; i < 8; i++) { /* the shape was inferred: there are eight */
+    for (int i = 0; i < 8; i++) { /* eight, since the shape was inferred */
         pads[i] = amounts && amounts->data ? culm_onnx_get_int(amounts->data, i) : old->ints[i];
     }
     if (pads[0] || pads[4] || pads[1] < 0 || pads[5] < 0) {
@@ -420,7 +420,7 @@ static enum culm_status pad(struct culm_onnx_build *b, const struct culm_onnx_no
     return culm_onnx_keep(b, node, true, culm_layer_widen(b->graph, v, pads[1], pads[5], fill));
 }
 
-/* Numbers of an input, or of an attribute of older files; `otherwise` where neither is there. */
+/* The numbers of an input or, in older files, of an attribute; `otherwise` if there are neither. */
 static int64_t number_of(const struct culm_onnx_build *b, const struct culm_onnx_node *node,
                          int32_t input, const char *name, int64_t i, int64_t otherwise) {
     const struct culm_onnx_value *v = culm_onnx_value_of(b, node, input);
@@ -430,8 +430,8 @@ static int64_t number_of(const struct culm_onnx_build *b, const struct culm_onnx
                                    : otherwise;
 }
 
-/* Slice with steps, which simplify.c leaves: of pixels alone. The shape was inferred: the numbers are
- * known, and go together. */
+/* Slice with steps, which simplify.c leaves: of pixels only. The numbers are known and consistent,
+ * since the shape was inferred. */
 static enum culm_status slice(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
     const struct culm_onnx_value *x = culm_onnx_value_of(b, node, 0), *y;
     const struct culm_onnx_value *starts = culm_onnx_value_of(b, node, 1);
@@ -536,8 +536,8 @@ static const struct {
     {"Resize", resize},
 };
 
-/* False, and the build has failed, where a table does not have the constant rows asked for: the
- * positions of a context that is longer than it. */
+/* False, after failing the build: a table has fewer rows than the constant indices ask for.
+ * Positions do if the context is longer than their table. */
 static bool rows_exist(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
     int32_t table = culm_onnx_is(node, "Gather") ? culm_onnx_input(b->file, node, 0) : -1;
     int32_t index = table < 0 ? -1 : culm_onnx_input(b->file, node, 1);

@@ -1,9 +1,8 @@
 /*
- * Writing ONNX: nodes first, into memory; then the file, with the weights in passing.
+ * Writing ONNX: the nodes first, into memory; then the file, streaming the weights.
  *
- * A message says how long it is before it begins, so all but the weights is made beforehand. A
- * message may have 2 GB at most: with more, the weights go to a file of their own, PATH.data beside
- * it.
+ * A message starts with its length, so everything but the weights is made in advance. A message can
+ * have 2 GB at most; with more, the weights go into a file of their own beside it, PATH.data.
  */
 #include "onnx/rows.h"
 
@@ -72,7 +71,7 @@ static void put_attribute(struct culm_onnx_export *e, const struct culm_onnx_giv
 const char *culm_onnx_emit(struct culm_onnx_export *e, const char *op, const char *const *inputs,
                            int32_t count, const struct culm_onnx_given *given, int32_t given_count,
                            int32_t outputs) {
-    struct culm_buf all = e->nodes; /* the node's own message first, in a buffer of its own */
+    struct culm_buf all = e->nodes; /* the message of the node first, in a buffer of its own */
     culm_buf_init(&e->nodes, 1 << 20);
     const char *first = new_name(e, "t", e->names);
     for (int32_t i = 0; i < count; i++) {
@@ -119,7 +118,7 @@ const char *culm_onnx_transpose(struct culm_onnx_export *e, const char *x, const
     return culm_onnx_emit(e, "Transpose", &x, 1, &given, 1, 1);
 }
 
-/* TensorProto, without its numbers, of which `bytes` follow as raw data. */
+/* A TensorProto up to its numbers; `bytes` of raw data follow. */
 static void put_tensor_head(struct culm_buf *buf, const char *name, int type, int rank,
                             const int64_t *dim, uint64_t bytes) {
     for (int i = 0; i < rank; i++) {
@@ -226,7 +225,7 @@ void culm_onnx_out(struct culm_onnx_export *e, const struct culm_node_desc *node
     *(image ? &form->image : &form->plain) = name;
 }
 
-/* ValueInfo of an input or output; dimension 0 is free. */
+/* The ValueInfo of an input or output; dimension 0 is free. */
 static void put_end(struct culm_buf *buf, uint32_t number, const char *name, int type,
                     const struct culm_shape *shape) {
     struct culm_buf dims, tensor, kind, end;
@@ -258,7 +257,7 @@ static void put_end(struct culm_buf *buf, uint32_t number, const char *name, int
     culm_buf_release(&end);
 }
 
-/* Names of parameters and fields; images among the fields are [N,C,H,W]. */
+/* Names parameters and fields; images among the fields are [N,C,H,W]. */
 static void name_inputs(struct culm_onnx_export *e) {
     for (int32_t i = 0; i < e->graph->param_count; i++) {
         e->form[e->graph->param[i].value].plain = e->graph->param[i].name;
@@ -271,8 +270,8 @@ static void name_inputs(struct culm_onnx_export *e) {
     }
 }
 
-/* The logits: an Identity gives them a name of their own. Classes of one row a sample, as BERT's
- * next sentence [B,1,2], are [B,classes] as everywhere else. Maps keep their name, `own`. */
+/* Names an output, with an Identity: logits and logits_2; maps keep their name, `own`. Classes of
+ * one row a sample, such as BERT's next sentence [B,1,2], become [B,classes]. */
 static void put_output(struct culm_onnx_export *e, struct culm_buf *ends,
                        const struct culm_node_desc *node, int32_t value, const char *own,
                        int32_t *count) {
@@ -348,7 +347,7 @@ static void put_nodes(struct culm_onnx_export *e, struct culm_buf *ends) {
     }
 }
 
-/* The message of one weight up to its numbers, or all of it when they lie in another file. */
+/* The message of a weight up to its numbers; all of it if these are in another file. */
 static void put_weight(struct culm_buf *buf, const struct culm_param *param, uint64_t bytes,
                        const char *location, uint64_t offset) {
     struct culm_buf one;
@@ -406,7 +405,7 @@ static uint64_t weight_bytes(const struct culm_param *param) {
     return (uint64_t)culm_elements(&param->shape) * sizeof(float);
 }
 
-/* All weights in the graph's order: head and numbers, or numbers alone (`heads` false). */
+/* All weights in the graph's order: head and numbers, or numbers only (`heads` false). */
 static void write_weights(struct culm_onnx_export *e, culm_onnx_source *source, void *arg,
                           struct output *out, bool heads) {
     struct culm_buf head;
@@ -490,7 +489,7 @@ static enum culm_status write_file(struct culm_onnx_export *e, struct culm_buf *
         &head, 7, e->nodes.len + 6 + e->constants.len + heads + (location ? 0 : total) + ends->len);
     write_buf(&out, &head);
     write_buf(&out, &e->nodes);
-    culm_wire_put_text(&head, 2, "culm"); /* the graph's name: 6 bytes */
+    culm_wire_put_text(&head, 2, "culm"); /* the name of the graph: 6 bytes */
     write_buf(&out, &head);
     write_buf(&out, &e->constants);
     if (location) {

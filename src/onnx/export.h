@@ -1,10 +1,10 @@
 /*
- * Inside export: export.c writes the file, export_ops.c the operators, export_net.c those of images
- * and attention.
+ * Private to export: export.c writes the file, export_ops.c the operators, and export_net.c those
+ * of images and attention.
  *
- * A value of ours is an ONNX value under one of two names: as it is ("plain"), or, for images, in
- * the order [N,C,H,W]. Whichever is asked for and is not there is made by a Transpose. The first
- * dimension is free in the file, so no node may name it as a number.
+ * A value of ours is an ONNX value under one of two names: as it is ("plain") or, for images, as
+ * [N,C,H,W]. If the form that is asked for is not there yet, a Transpose makes it. The first
+ * dimension is free in the file, so no node may state it as a number.
  */
 #ifndef CULM_ONNX_EXPORT_H
 #define CULM_ONNX_EXPORT_H
@@ -26,15 +26,16 @@ struct culm_onnx_export {
     struct culm_onnx_arena arena;
     struct culm_buf nodes, constants;
     struct culm_onnx_forms *form; /* of each value of the graph */
-    bool *param, *field;          /* used */
-    int32_t names;                /* given so far */
-    const char *causal;           /* the triangle, once made */
+    bool *param, *field;          /* whether each is used */
+    int32_t names;                /* counter for new names */
+    const char *causal;           /* the causal mask, once there is one */
     int64_t causal_length;
     enum culm_status status;
     struct culm_error *error;
 };
 
-/* An attribute: ints when count is not 0, a string when there is text, a float when `real`. */
+/* An attribute: integers if count is not 0, a string if there is a text, a float if `real` is
+ * set. */
 struct culm_onnx_given {
     const char *name;
     int64_t i;
@@ -49,8 +50,8 @@ struct culm_onnx_given {
 #define CULM_ONNX_INTS(name_, ints_, count_)                                                       \
     ((struct culm_onnx_given){.name = (name_), .ints = (ints_), .count = (count_)})
 
-/* A new node; returns the name of its first output (a new one), "" after an error. inputs[i] NULL:
- * absent. */
+/* Adds a node; returns the name of its first output, which is new, or "" after an error. inputs[i]
+ * NULL: absent. */
 const char *culm_onnx_emit(struct culm_onnx_export *e, const char *op, const char *const *inputs,
                            int32_t count, const struct culm_onnx_given *given, int32_t given_count,
                            int32_t outputs);
@@ -61,19 +62,19 @@ const char *culm_onnx_emit_3(struct culm_onnx_export *e, const char *op, const c
                              const char *y, const char *z);
 const char *culm_onnx_transpose(struct culm_onnx_export *e, const char *x, const int64_t *perm,
                                 int32_t rank);
-/* A name one past another: the node's output after it. */
+/* The name `by` names after another: a further output of the same node. */
 const char *culm_onnx_next_name(struct culm_onnx_export *e, const char *name, int32_t by);
 const char *culm_onnx_ints_constant(struct culm_onnx_export *e, const int64_t *ints, int64_t count);
 const char *culm_onnx_real_constant(struct culm_onnx_export *e, double number);
 const char *culm_onnx_reals_constant(struct culm_onnx_export *e, const float *reals, int64_t count);
 const char *culm_onnx_true_constant(struct culm_onnx_export *e);
-const char *culm_onnx_whole_constant(struct culm_onnx_export *e, int64_t number); /* no dimension */
+const char *culm_onnx_whole_constant(struct culm_onnx_export *e, int64_t number); /* a scalar */
 
-/* Input i of a node in one of its forms; parameters and fields are plain. */
+/* Input i of a node in one of its forms; parameters and fields are always plain. */
 const char *culm_onnx_in(struct culm_onnx_export *e, const struct culm_node_desc *node, int32_t i);
 const char *culm_onnx_in_image(struct culm_onnx_export *e, const struct culm_node_desc *node,
                                int32_t i);
-/* In the form there is, images first; *ret_image says which. */
+/* In the form that exists, images first; *ret_image says which. */
 const char *culm_onnx_in_either(struct culm_onnx_export *e, const struct culm_node_desc *node,
                                 int32_t i, bool *ret_image);
 void culm_onnx_out(struct culm_onnx_export *e, const struct culm_node_desc *node, bool image,
@@ -83,7 +84,7 @@ const struct culm_shape *culm_onnx_shape(const struct culm_onnx_export *e,
 void culm_onnx_cannot(struct culm_onnx_export *e, const struct culm_node_desc *node,
                       const char *what);
 
-/* function(x) */
+/* Applies an activation to x. */
 const char *culm_onnx_function(struct culm_onnx_export *e, const struct culm_node_desc *node,
                                const char *x, enum culm_function function);
 

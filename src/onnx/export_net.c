@@ -1,4 +1,4 @@
-/* Operators of ours in ONNX's words: images and attention. */
+/* Writing our operators for images and attention as ONNX. See export.h. */
 #include "onnx/rows.h"
 
 #include <float.h>
@@ -38,7 +38,7 @@ void culm_onnx_write_avgpool(struct culm_onnx_export *e, const struct culm_node_
     pool(e, node, false);
 }
 
-/* Equal windows, or the whole. */
+/* Pooling with equal windows, or over the whole image. */
 void culm_onnx_write_adaptive_avgpool(struct culm_onnx_export *e,
                                       const struct culm_node_desc *node) {
     const struct culm_shape *x = culm_onnx_shape(e, node, 0);
@@ -86,7 +86,7 @@ void culm_onnx_write_pad(struct culm_onnx_export *e, const struct culm_node_desc
                                    culm_onnx_real_constant(e, node->attributes.value)));
 }
 
-/* By factors, since the number of samples is free; these must give the size exactly. */
+/* Resizes by factors, since the number of samples is free; these must give the exact size. */
 void culm_onnx_write_resize(struct culm_onnx_export *e, const struct culm_node_desc *node) {
     const struct culm_attributes *a = &node->attributes;
     const struct culm_shape *x = culm_onnx_shape(e, node, 0);
@@ -120,7 +120,7 @@ static const char *heads(struct culm_onnx_export *e, const char *x, int64_t coun
     return culm_onnx_transpose(e, x, perm, 4);
 }
 
-/* [T,T], true where the key is not behind the query. */
+/* The causal mask [T,T]: true where the key is not behind the query. */
 static const char *triangle(struct culm_onnx_export *e, int64_t length) {
     if (!e->causal || e->causal_length != length) {
         const int64_t zero = 0, one = 1;

@@ -1,4 +1,4 @@
-/* Operators of ours in ONNX's words: element by element, tables, products, shapes. */
+/* Writing our other operators as ONNX: pointwise, tables, products, shapes. See export.h. */
 #include "onnx/rows.h"
 
 #include <math.h>
@@ -56,7 +56,7 @@ static const char *dropped(struct culm_onnx_export *e, const struct culm_node_de
                             culm_onnx_true_constant(e));
 }
 
-/* Both inputs in one form: images if both are. */
+/* Both inputs in the same form: images if both are. */
 static bool two(struct culm_onnx_export *e, const struct culm_node_desc *node,
                 const char **ret_inputs) {
     bool first, second;
@@ -107,7 +107,7 @@ void culm_onnx_write_add(struct culm_onnx_export *e, const struct culm_node_desc
     culm_onnx_out(e, node, image, culm_onnx_emit_2(e, "Add", in[0], in[1]));
 }
 
-/* The shape that the file has a parameter in. */
+/* The shape that a parameter has in the file. */
 static const struct culm_shape *written(const struct culm_onnx_export *e,
                                         const struct culm_node_desc *node, int32_t i) {
     const struct culm_value *value = &e->graph->value[node->input[i]];
@@ -145,7 +145,7 @@ void culm_onnx_write_linear(struct culm_onnx_export *e, const struct culm_node_d
     culm_onnx_out(e, node, false, y);
 }
 
-/* Input i, a table, without the rows behind those that input 0 needs. */
+/* Input i, a table, cut to the rows that input 0 needs. */
 static const char *first_rows(struct culm_onnx_export *e, const struct culm_node_desc *node,
                               int32_t i) {
     const struct culm_shape *table = written(e, node, i);
@@ -165,7 +165,7 @@ void culm_onnx_write_positions(struct culm_onnx_export *e, const struct culm_nod
     culm_onnx_out(e, node, false, culm_onnx_emit_2(e, "Add", culm_onnx_in(e, node, 0), rows));
 }
 
-/* The rows of table 1 that input 0 names. */
+/* The rows of table 1 that input 0 selects. */
 static const char *gathered(struct culm_onnx_export *e, const struct culm_node_desc *node) {
     return culm_onnx_emit_2(e, "Gather", culm_onnx_in(e, node, 1), culm_onnx_in(e, node, 0));
 }
@@ -235,7 +235,7 @@ void culm_onnx_write_reduce(struct culm_onnx_export *e, const struct culm_node_d
     }
     const struct culm_onnx_given given = CULM_ONNX_INTS("axes", axes, count);
     const char *inputs[] = {culm_onnx_in(e, node, 0), NULL};
-    if (sums) { /* the one that has its axes as an input by now */
+    if (sums) { /* the opset from which axes are an input */
         inputs[1] = culm_onnx_ints_constant(e, axes, count);
     }
     culm_onnx_out(
@@ -244,7 +244,7 @@ void culm_onnx_write_reduce(struct culm_onnx_export *e, const struct culm_node_d
              : culm_onnx_emit(e, means ? "ReduceMean" : "ReduceMax", inputs, 1, &given, 1, 1));
 }
 
-/* The first dimension is not named: kept, or what is left. */
+/* Leaves the first dimension open: kept, or inferred. */
 void culm_onnx_write_reshape(struct culm_onnx_export *e, const struct culm_node_desc *node) {
     const struct culm_shape *x = culm_onnx_shape(e, node, 0);
     const struct culm_shape *y = &e->graph->value[node->output[0]].shape;
@@ -262,7 +262,7 @@ void culm_onnx_write_permute(struct culm_onnx_export *e, const struct culm_node_
     bool image, to_first = dims[1] == 3 && dims[2] == 1 && dims[3] == 2;
     int rank = culm_onnx_shape(e, node, 0)->rank;
     const char *x = culm_onnx_in_either(e, node, 0, &image);
-    if (rank == 4 && image && to_first && dims[0] == 0) { /* it is there in that order */
+    if (rank == 4 && image && to_first && dims[0] == 0) { /* the plain form is already there */
         culm_onnx_out(e, node, false, x);
         return;
     }

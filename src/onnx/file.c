@@ -1,8 +1,8 @@
 /*
- * Reading ONNX: the model and its graph, the bytes of the file and of its side files.
+ * Reading ONNX: the model, its graph, the file and its side files. See read.h.
  *
- * The fields of a message may come in any order, so the graph is gone over three times: inputs and
- * initializers, nodes, outputs.
+ * The fields of a message can come in any order, so the graph is gone over three times: for inputs
+ * and initializers, for nodes, and for outputs.
  */
 #include "onnx/read.h"
 
@@ -175,7 +175,7 @@ static enum culm_status read_dim(struct culm_onnx_graph *graph,
         }
     }
     struct culm_onnx_value *v = &graph->value[value];
-    v->dim[rank] = dim > 0 ? dim : -1; /* old exporters write 0 for a free one */
+    v->dim[rank] = dim > 0 ? dim : -1; /* old exporters write 0 for a free dimension */
     v->dim_name[rank] = dim > 0 ? NULL : name ? name : "";
     v->rank = rank + 1;
     return status;
@@ -369,7 +369,7 @@ static enum culm_status read_model(struct culm_onnx_graph *graph, struct culm_er
             message = field;
         }
     }
-    if (graph->ir_version == 0) { /* whatever else is wrong */
+    if (graph->ir_version == 0) { /* even if something else is wrong */
         return culm_onnx_bad(graph, wire.at, error, "this is not an ONNX model");
     }
     if (status != CULM_OK) {
@@ -392,7 +392,8 @@ static enum culm_status read_model(struct culm_onnx_graph *graph, struct culm_er
     return status;
 }
 
-/* Into memory of its own: a file that is cut or written to while it is mapped ends the process. */
+/* Reads a file into memory. It is not mapped, since a file that is truncated while mapped would end
+ * the process. */
 static enum culm_status load_file(const char *path, struct culm_pins *pins,
                                   struct culm_onnx_map *ret_map, struct culm_error *error) {
     struct stat info;

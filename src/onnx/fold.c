@@ -1,4 +1,4 @@
-/* Shapes and constants, node by node; and probing. */
+/* Shapes and constants, node by node; and probing. See fold.h. */
 #include "onnx/fold.h"
 
 #include "onnx/ops.h"
@@ -17,7 +17,7 @@ static struct budget budget_of(const struct culm_onnx_sizes *sizes) {
         .total_max = sizes->total_bytes_max ? sizes->total_bytes_max : (uint64_t)256 << 30};
 }
 
-/* Memory for the numbers of an output, in one piece with its description. */
+/* Allocates the numbers of an output together with their description. */
 static enum culm_status tensor_for(const struct culm_onnx_call *call, struct budget *budget,
                                    struct culm_onnx_tensor **ret_tensor) {
     const struct culm_onnx_operand *out = &call->out[0];
@@ -47,7 +47,7 @@ static enum culm_status tensor_for(const struct culm_onnx_call *call, struct bud
     return CULM_OK;
 }
 
-/* SequenceAt of SplitToSequence in equal parts is a slice. */
+/* SequenceAt of a SplitToSequence into equal parts is a slice. */
 static bool sequence_item(struct culm_onnx_graph *graph, struct culm_onnx_node *node) {
     struct culm_onnx_node *list = culm_onnx_maker(graph, culm_onnx_input(graph, node, 0));
     int32_t index = culm_onnx_input(graph, node, 1);
@@ -87,7 +87,7 @@ static bool sequence_item(struct culm_onnx_graph *graph, struct culm_onnx_node *
     return true;
 }
 
-/* Ours that passes put among shape arithmetic. */
+/* Our operators that passes put into shape arithmetic. */
 static bool infer_ours(struct culm_onnx_call *call) {
     const struct culm_onnx_value *y = &call->graph->value[call->node->output[0]];
     if (strcmp(call->node->op, "slice") == 0) {
@@ -128,7 +128,7 @@ static bool call_infer(struct culm_onnx_call *call, const struct culm_onnx_op *o
         }
     }
     for (int32_t i = 0; i < call->inputs; i++) {
-        if (call->in[i].there && call->in[i].rank < 0) { /* and so are the outputs */
+        if (call->in[i].there && call->in[i].rank < 0) { /* then the outputs are constant, too */
             call->out[0].type = call->in[0].type;
             return true;
         }
@@ -151,7 +151,7 @@ static bool all_known(const struct culm_onnx_call *call, const struct culm_onnx_
     return true;
 }
 
-/* Shapes of a node's outputs, and their numbers when all are known. */
+/* Infers the shapes of a node's outputs, and computes their numbers if all inputs are known. */
 static enum culm_status run(struct culm_onnx_call *call, struct budget *budget) {
     const struct culm_onnx_node *node = call->node;
     const struct culm_onnx_op *op = NULL;
@@ -165,7 +165,7 @@ static enum culm_status run(struct culm_onnx_call *call, struct budget *budget) 
         call->out[i] = (struct culm_onnx_operand){.there = true, .rank = -1};
     }
     if (!op) {
-        return CULM_OK; /* not known: an error if it is needed in the end */
+        return CULM_OK; /* unknown: an error only if it is needed in the end */
     }
     if (!call_infer(call, op)) {
         return CULM_ERR_FORMAT;
@@ -182,7 +182,7 @@ static enum culm_status run(struct culm_onnx_call *call, struct budget *budget) 
     return status;
 }
 
-/* Operands for one call after the other. */
+/* Operands, reused from call to call. */
 struct operands {
     struct culm_onnx_operand *operand;
     int32_t capacity;
@@ -244,7 +244,7 @@ static enum culm_status set_inputs(struct culm_onnx_graph *graph,
     return CULM_OK;
 }
 
-/* Whether a gradient that comes to the outputs goes on to input i. */
+/* Whether a gradient at the outputs goes on to input i. */
 static bool passes_gradient(const struct culm_onnx_node *node, int32_t i) {
     static const char *const none[] = {
         "Equal", "Greater", "GreaterOrEqual", "Less",           "LessOrEqual", "Not",  "And",
@@ -265,8 +265,8 @@ static bool passes_gradient(const struct culm_onnx_node *node, int32_t i) {
     return i > 0 || strcmp(node->op, "Where") != 0;
 }
 
-/* Which initializers are constants: whole numbers, single floats, and floats that no gradient
- * reaches, such as the triangle that a mask is compared with. The rest is what training changes. */
+/* Decides which initializers are constants: integers, single floats, and floats that no gradient
+ * reaches, such as the triangle that a mask is compared with. Training changes the others. */
 static bool set_constants(struct culm_onnx_graph *graph) {
     bool *reached = calloc((size_t)graph->value_count + 1, 1);
     if (!reached) {
@@ -313,7 +313,7 @@ static void keep(struct culm_onnx_graph *graph, const struct culm_onnx_node *nod
     }
 }
 
-/* After a node has folded: what only it still needed is given back. */
+/* After a node has folded: frees what only it still needed. */
 static void give_back(struct culm_onnx_graph *graph, const struct culm_onnx_node *node,
                       struct budget *budget) {
     for (int32_t k = 0; k < node->inputs; k++) {
@@ -342,7 +342,7 @@ enum culm_status culm_onnx_fold(struct culm_onnx_graph *graph, const struct culm
         if (node->dead) {
             continue;
         }
-        if (node->output[0] < 0) { /* passes and builders need not look */
+        if (node->output[0] < 0) { /* passes and builders need not look at it */
             status = culm_onnx_node_error(graph, node, CULM_ERR_UNSUPPORTED, error,
                                           "has no first output");
             break;
@@ -381,7 +381,7 @@ enum culm_status culm_onnx_fold(struct culm_onnx_graph *graph, const struct culm
     return status;
 }
 
-/* Marks the nodes that `value` comes from. */
+/* Marks the nodes that `value` depends on. */
 static bool *ancestors(const struct culm_onnx_graph *graph, int32_t value) {
     bool *wanted = calloc((size_t)graph->value_count + 1, 1);
     value = culm_onnx_at(graph, value);
@@ -426,7 +426,7 @@ int32_t culm_onnx_sources(const struct culm_onnx_graph *graph, int32_t value, in
     return wanted ? count : -1;
 }
 
-/* Runs a node on what is known of its inputs, and keeps what comes of it. */
+/* Runs a node on what is known of its inputs, and keeps the results. */
 static enum culm_status probe_node(const struct culm_onnx_graph *graph,
                                    const struct culm_onnx_node *node, struct operands *operands,
                                    struct culm_onnx_operand *env, struct budget *budget,
@@ -484,7 +484,7 @@ enum culm_status culm_onnx_probe(const struct culm_onnx_graph *graph, int32_t va
                                 graph->value[value].name);
     }
     for (int32_t i = 0; i < graph->value_count && env; i++) {
-        /* what was made here; not guesses, nor what the graph has */
+        /* frees what was computed here, but not guesses and the graph's own data */
         bool made = env[i].data && !graph->value[i].data && graph->value[i].kind == CULM_ONNX_MADE;
         if (made && i == value && status == CULM_OK) {
             *ret_data = (struct culm_onnx_tensor *)(uintptr_t)env[i].data;

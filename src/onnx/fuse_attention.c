@@ -1,10 +1,11 @@
 /*
- * Attention written out: softmax(scale q k^T + mask) v, by heads.
+ * Recognizes attention that is written out: softmax(scale q k^T + mask) v, by heads.
  *
- * It begins at the product with v and goes up through what exporters put there: dropout, softmax,
- * masks added or chosen by Where, factors anywhere. Where the heads come from is a question of
- * views (view.h), what a mask means one of trying (mask.h). q, k and v may be thirds of one value,
- * which then is used whole. Attention of opset 23 is the same with the parts named.
+ * It starts at the product with v and goes up through whatever exporters put there: dropout,
+ * softmax, masks that are added or chosen by Where, and factors anywhere. Where the heads come from
+ * is found out with views (view.h), and what a mask means by trying (mask.h). q, k and v may be
+ * thirds of one value, which is then used as a whole. ONNX's own Attention (opset 23) is the same
+ * with its parts named.
  */
 #include "onnx/mask.h"
 #include "onnx/pass.h"
@@ -30,15 +31,14 @@ static bool last_axis(const struct culm_onnx_graph *graph, const struct culm_onn
     return axis == -1 || axis == rank - 1;
 }
 
-/* Takes a mask into account; false: not one, or of another input than before. */
+/* Takes a mask into account. False: not a mask, or of another input than the mask before. */
 static bool add_mask(const struct culm_onnx_graph *graph, int32_t mask,
                      enum culm_onnx_mask_kind kind, int32_t scores, struct attention *a) {
     const struct culm_onnx_value *s = &graph->value[scores];
     struct culm_onnx_mask found;
-    /* of [B*H,T,T] the batch cannot be told from the heads: only what is the same for all will do
-     */
+    /* with [B*H,T,T] the batch cannot be told from the heads: the mask must be the same for all */
     int64_t batch = s->rank == 4 ? s->dim[0] : 1;
-    /* one exporter (opset 23) adds what is true and false as it is */
+    /* one exporter (opset 23) adds booleans as they are */
     if (kind == CULM_ONNX_MASK_ADDED && mask >= 0 && graph->value[mask].type == CULM_ONNX_BOOL) {
         kind = CULM_ONNX_MASK_SHOWS;
     }
@@ -54,7 +54,7 @@ static bool add_mask(const struct culm_onnx_graph *graph, int32_t mask,
     return true;
 }
 
-/* From the input of the softmax up to the product q k^T. */
+/* Goes up from the input of the softmax to the product q k^T. */
 static bool scores(const struct culm_onnx_graph *graph, int32_t value, struct attention *a) {
     for (int depth = 0; depth < 8 && value >= 0; depth++) {
         const struct culm_onnx_node *node = culm_onnx_maker(graph, value);
@@ -80,7 +80,7 @@ static bool scores(const struct culm_onnx_graph *graph, int32_t value, struct at
             a->scale *= number;
             value = y;
         } else if (culm_onnx_is(node, "Add")) {
-            /* the one that a product of activations leads to is not the mask */
+            /* the one that leads to a product of activations is not the mask */
             if (culm_onnx_same_shape(graph, x, value) &&
                 add_mask(graph, y, CULM_ONNX_MASK_ADDED, value, a)) {
                 value = x;
@@ -105,7 +105,7 @@ static bool scores(const struct culm_onnx_graph *graph, int32_t value, struct at
     return false;
 }
 
-/* Where [B,T,C], or [B*T,C], is taken apart into heads. */
+/* Where [B,T,C] or [B*T,C] is split into heads. */
 struct heads {
     int64_t batch, length, heads, width;
     int64_t offset; /* into C */
@@ -154,7 +154,7 @@ static bool heads_of(const struct culm_onnx_graph *graph, const struct culm_onnx
     return true;
 }
 
-/* The value [B,T,H*D] that the heads are taken from. */
+/* The value [B,T,H*D] that the heads come from. */
 static int32_t operand(struct culm_onnx_graph *graph, int32_t before,
                        const struct culm_onnx_view *view, const struct heads *h) {
     int32_t x = view->source;
@@ -172,8 +172,8 @@ static int32_t operand(struct culm_onnx_graph *graph, int32_t before,
     return x;
 }
 
-/* Puts attention in front of node `index`, which then only moves its heads back to where they were
- * expected; the transposes that follow undo that. */
+/* Inserts attention in front of node `index`, which from then on only moves the heads back to where
+ * they were expected; the transposes behind it undo that. */
 static bool put(struct culm_onnx_graph *graph, int32_t index, const struct attention *a) {
     struct heads q, k, v;
     if (!heads_of(graph, &a->q, false, &q) || !heads_of(graph, &a->k, a->k_flipped, &k) ||
@@ -222,7 +222,7 @@ static bool put(struct culm_onnx_graph *graph, int32_t index, const struct atten
            culm_onnx_become(graph, index, "reshape", &turned, 1);
 }
 
-/* P v, where P is softmax(..), perhaps dropped out. */
+/* P v, with P = softmax(..), perhaps with dropout. */
 static bool spelled(struct culm_onnx_graph *graph, int32_t index) {
     const struct culm_onnx_node *node = &graph->node[index];
     struct attention a = {.scale = 1, .mask = -1};
@@ -241,7 +241,7 @@ static bool spelled(struct culm_onnx_graph *graph, int32_t index) {
     return a.v.scale != 1 || put(graph, index, &a);
 }
 
-/* Attention of opset 23. */
+/* ONNX's Attention, opset 23. */
 static bool named(struct culm_onnx_graph *graph, int32_t index) {
     const struct culm_onnx_node *node = &graph->node[index];
     struct attention a = {.mask = -1, .causal = culm_onnx_int(node, "is_causal", 0) != 0};

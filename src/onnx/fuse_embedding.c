@@ -1,9 +1,9 @@
 /*
- * Tables: rows picked by whole numbers that the samples give, and rows of positions added to them.
+ * Recognizes tables: rows selected by integers of the samples, and rows of positions added to them.
  *
- * Positions are a table's rows 0 to T-1, picked by constant numbers, or a slice of the table, or
- * (after an exporter's own folding) a table of just so many rows. Where all numbers are zeros, as
- * token types are by default, it is row 0 that is added everywhere.
+ * Positions are rows 0 to T-1 of a table, selected by constants, or as a slice of the table, or
+ * (after an exporter has folded it) as a table of exactly that many rows. If all indices are zero,
+ * as token types are by default, row 0 is added everywhere.
  */
 #include "onnx/ops.h"
 #include "onnx/pass.h"
@@ -19,7 +19,7 @@ static bool lookup(struct culm_onnx_graph *graph, int32_t index) {
     return culm_onnx_become(graph, index, "lookup", inputs, 2);
 }
 
-/* x[b, index[b, k]]: rows that each sample picks. */
+/* x[b, index[b, k]]: rows that each sample selects. */
 static bool rows_of_samples(struct culm_onnx_graph *graph, int32_t index) {
     const struct culm_onnx_node *node = &graph->node[index];
     int32_t x = culm_onnx_input(graph, node, 0), which = culm_onnx_input(graph, node, 1);
@@ -43,7 +43,7 @@ static bool rows_of_samples(struct culm_onnx_graph *graph, int32_t index) {
     return true;
 }
 
-/* 0, 1, 2, ... in each of the rows of `length`. */
+/* Whether the numbers are 0, 1, 2, ... in each row of `length`. */
 static bool counts_up(const struct culm_onnx_tensor *data, int64_t length) {
     for (int64_t i = 0; data && data->data && i < data->elements; i++) {
         if (culm_onnx_get_int(data, i) != i % length) {
@@ -53,7 +53,7 @@ static bool counts_up(const struct culm_onnx_tensor *data, int64_t length) {
     return data && data->data && data->elements >= length && data->elements % length == 0;
 }
 
-/* The table whose first rows this value is; -1: none. */
+/* The table that this value is the first rows of; -1: none. */
 static int32_t table_of(const struct culm_onnx_graph *graph, int32_t value, int64_t rows,
                         int64_t width) {
     for (int depth = 0; depth < 4; depth++) {
@@ -84,7 +84,7 @@ static int32_t table_of(const struct culm_onnx_graph *graph, int32_t value, int6
     return -1;
 }
 
-/* The table of which every row of this value is row 0; -1: none. */
+/* The table whose row 0 is every row of this value; -1: none. */
 static int32_t first_row_of(const struct culm_onnx_graph *graph, int32_t value) {
     const struct culm_onnx_node *node = culm_onnx_maker(graph, value);
     int32_t table = -1, ids = -1;
@@ -128,7 +128,7 @@ static bool positions(struct culm_onnx_graph *graph, int32_t index) {
     return true;
 }
 
-/* A weight [1,1,C] that is repeated for every sample, to be joined with what the samples have. */
+/* A weight [1,1,C] repeated for every sample, to be concatenated with what samples have. */
 static bool token(struct culm_onnx_graph *graph, int32_t index) {
     const struct culm_onnx_node *node = &graph->node[index];
     int32_t table = -1, x = -1;

@@ -1,8 +1,8 @@
 /*
- * Products with a weight: MatMul or Gemm, the weight perhaps transposed before, a bias perhaps
- * added after. A reshape that only regroups the rows before it moves behind it, where it mostly
- * meets its counterpart and goes away; so does a transpose that leaves the last dimension where it
- * is.
+ * Recognizes products with a weight: MatMul or Gemm, with the weight perhaps transposed before, and
+ * a bias perhaps added after. A reshape in front that only regroups rows moves behind the product,
+ * where it mostly meets its inverse and disappears; so does a transpose that leaves the last
+ * dimension in place.
  */
 #include "onnx/pass.h"
 
@@ -34,7 +34,7 @@ static bool is_bias(const struct culm_onnx_graph *graph, int32_t value, int64_t 
            v->data->elements == out;
 }
 
-/* Makes node `index` the product. */
+/* Turns node `index` into the product. */
 static bool put(struct culm_onnx_graph *graph, int32_t index, const struct linear *linear) {
     const struct culm_onnx_node *before = culm_onnx_maker(graph, linear->x);
     const struct culm_onnx_value *x = &graph->value[linear->x];
@@ -78,7 +78,7 @@ static bool matmul(struct culm_onnx_graph *graph, int32_t index) {
 }
 
 static bool gemm(struct culm_onnx_graph *graph, int32_t index, void *context) {
-    int32_t *without_bias = context; /* products whose bias is gone */
+    int32_t *without_bias = context; /* products that lack a bias */
     const struct culm_onnx_node *node = &graph->node[index];
     struct linear linear = {.x = culm_onnx_input(graph, node, 0),
                             .b = culm_onnx_input(graph, node, 2)};
@@ -101,7 +101,7 @@ static bool gemm(struct culm_onnx_graph *graph, int32_t index, void *context) {
     return put(graph, index, &linear);
 }
 
-/* One that was made before, with a reshape in front that has come to be since. */
+/* A product made earlier, in front of which a reshape has turned up since. */
 static bool again(struct culm_onnx_graph *graph, int32_t index) {
     const struct culm_onnx_node *node = &graph->node[index];
     struct linear linear = {.x = culm_onnx_input(graph, node, 0),
@@ -116,7 +116,7 @@ static bool again(struct culm_onnx_graph *graph, int32_t index) {
     return put(graph, index, &linear);
 }
 
-/* linear(x, w) + b, perhaps with a reshape or transpose between. */
+/* linear(x, w) + b, perhaps with a reshape or transpose in between. */
 static bool add_bias(struct culm_onnx_graph *graph, int32_t index) {
     const struct culm_onnx_node *node = &graph->node[index];
     for (int i = 0; i < 2; i++) {

@@ -11,7 +11,7 @@
 
 #include <math.h>
 
-/* Of a commutative node: the input that is made by `op`, and the other one. */
+/* Of a commutative node: the input that is computed by `op`, and the other one. */
 static const struct culm_onnx_node *one_of(const struct culm_onnx_graph *graph,
                                            const struct culm_onnx_node *node, const char *op,
                                            int32_t *ret_other) {
@@ -26,7 +26,7 @@ static const struct culm_onnx_node *one_of(const struct culm_onnx_graph *graph,
     return NULL;
 }
 
-/* A mean over the last dimension alone. */
+/* A mean over the last dimension only. */
 static bool is_mean(const struct culm_onnx_graph *graph, const struct culm_onnx_node *node) {
     int32_t x = culm_onnx_is(node, "ReduceMean") ? culm_onnx_input(graph, node, 0) : -1;
     int32_t y = x >= 0 ? node->output[0] : -1;
@@ -52,7 +52,7 @@ static bool is_square(const struct culm_onnx_graph *graph, int32_t value, int32_
            culm_onnx_input(graph, node, 1) == d;
 }
 
-/* x and eps of x normalised; -1: this is something else. */
+/* The x and eps of a normalized x; -1: it is something else. */
 static int32_t normalised(const struct culm_onnx_graph *graph, int32_t value, double *ret_eps) {
     const struct culm_onnx_node *div = culm_onnx_maker(graph, value);
     int32_t d = div ? culm_onnx_input(graph, div, 0) : -1, below = -1;
@@ -159,7 +159,7 @@ static bool is_relu6(const struct culm_onnx_node *node) {
     return culm_onnx_is_ours(node, "activation") && node->culm.function == CULM_FUNCTION_RELU6;
 }
 
-/* batchnorm(x) + residual, then relu or relu6: all in one, where nobody else needs the parts. */
+/* batchnorm(x) + residual, then relu or relu6: fused if nobody else uses the parts. */
 static bool onto_batchnorm(struct culm_onnx_graph *graph, int32_t index) {
     const struct culm_onnx_node *node = &graph->node[index];
     bool add = culm_onnx_is(node, "Add");

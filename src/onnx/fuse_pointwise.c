@@ -16,7 +16,7 @@
 
 #define FACTORS_MAX 8
 
-/* A product taken apart: numbers times values. */
+/* A product taken apart into numbers and values. */
 struct product {
     double number;
     int32_t factor[FACTORS_MAX];
@@ -58,7 +58,7 @@ static struct product product_of(const struct culm_onnx_graph *graph, int32_t va
 
 static bool near(double a, double b) { return fabs(a - b) <= 2e-4 * fabs(b); }
 
-/* a + b of which one is the number: the other, or -1. */
+/* a + b with one of them this number: returns the other; -1: it is not that. */
 static int32_t plus_number(const struct culm_onnx_graph *graph, int32_t value, double number) {
     const struct culm_onnx_node *node = culm_onnx_maker(graph, value);
     for (int i = 0; i < 2 && culm_onnx_is(node, "Add"); i++) {
@@ -176,7 +176,7 @@ static bool fuse_residual(struct culm_onnx_graph *graph, int32_t index) {
     return true;
 }
 
-/* x * (random < p) / p: dropout, of elements or of whole samples. */
+/* x * (random < p) / p: dropout of elements, or of whole samples. */
 static bool fuse_bernoulli(struct culm_onnx_graph *graph, int32_t index, bool inference) {
     const struct culm_onnx_node *node = &graph->node[index];
     for (int i = 0; i < 2; i++) {

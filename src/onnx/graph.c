@@ -1,4 +1,4 @@
-/* Values, names, attributes: what the reader and the passes share. */
+/* Values, names and attributes, for the reader and the passes. See graph.h. */
 #include "onnx/graph.h"
 
 #include "base/grow.h"
@@ -39,7 +39,7 @@ static uint32_t hash(const char *text, size_t len) {
     return h ^ h >> 15;
 }
 
-/* The place of a name in the table: its own, or the free one where it belongs. */
+/* The slot of a name in the hash table: its own, or the free one where it belongs. */
 static uint32_t place(const struct culm_onnx_graph *graph, const char *text, size_t len) {
     uint32_t mask = graph->names_size - 1, at = hash(text, len) & mask;
     while (graph->names[at] >= 0) {
@@ -84,7 +84,7 @@ int32_t culm_onnx_value_new(struct culm_onnx_graph *graph, const char *name) {
     graph->value[graph->value_count] =
         (struct culm_onnx_value){.name = name, .rank = -1, .node = -1, .same_as = -1};
     uint32_t at = place(graph, name, strlen(name));
-    if (graph->names[at] < 0) { /* of equal names the first is the one that is found */
+    if (graph->names[at] < 0) { /* of equal names the first one is found */
         graph->names[at] = graph->value_count;
     }
     return graph->value_count++;
@@ -183,7 +183,8 @@ static bool copy_ends(int32_t **items, size_t count, struct culm_onnx_arena *are
     return copy != NULL;
 }
 
-/* Inputs and outputs of nodes are changed in place; attributes and tensors never are. */
+/* Inputs and outputs of nodes change in place, so they are copied; attributes and tensors never
+ * do. */
 static bool copy_nodes(const struct culm_onnx_graph *graph, struct culm_onnx_graph *copy) {
     size_t count = (size_t)graph->node_count;
     copy->node = malloc((count + 1) * sizeof *copy->node);

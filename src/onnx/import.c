@@ -1,4 +1,4 @@
-/* Import, from file to graph; and the weights behind it. */
+/* Import: from a file to a graph, and the weights for it. See onnx.h. */
 #include "onnx/build.h"
 #include "onnx/fold.h"
 #include "onnx/ops.h"
@@ -32,7 +32,8 @@ static enum culm_status check_options(const struct culm_onnx_graph *file,
     return CULM_OK;
 }
 
-/* A transpose that the exporter has computed of a table that is also looked up: the two are one. */
+/* A transposed copy of a table that is also looked up, which the exporter has computed: the two
+ * become one again. */
 static void tie_transposes(struct culm_onnx_graph *file) {
     for (int32_t i = 0; i < file->node_count; i++) {
         struct culm_onnx_node *node = &file->node[i];
@@ -75,7 +76,7 @@ static enum culm_status build(struct culm_onnx_model *model, struct culm_graph *
     if (status == CULM_OK) {
         status = culm_onnx_blocks(graph, error);
     }
-    if (status == CULM_ERR_INTERNAL) { /* the file asks for a graph that cannot be */
+    if (status == CULM_ERR_INTERNAL) { /* the file describes an impossible graph */
         culm_error_prefix(error, "onnx '%s'", model->file->path);
         status = CULM_ERR_UNSUPPORTED;
         if (error) {

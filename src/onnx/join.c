@@ -1,11 +1,12 @@
 /*
- * Joins that grow: where a network joins a, b, then a, b, c, then a, b, c, d, as DenseNet does,
- * each Concat takes the one before it and what is new. The values are the same; fewer of them cross
- * any place of the graph, and the gradient of a comes from one piece instead of from all.
+ * Shortens growing concatenations. A network like DenseNet concatenates a, b, then a, b, c, then a,
+ * b, c, d; here each Concat takes the previous one and what is new. The values are the same, but
+ * fewer of them cross any place of the graph, and the gradient of a comes in one piece instead of
+ * from all of them.
  */
 #include "onnx/pass.h"
 
-#define BACK 8 /* Concats looked at: the one that a longer one continues is near */
+#define BACK 8 /* Concats to look back at: the one to continue is near */
 
 static int64_t axis_of(const struct culm_onnx_graph *graph, const struct culm_onnx_node *node) {
     int64_t axis = culm_onnx_int(node, "axis", 0);
@@ -27,7 +28,7 @@ static bool continues(const struct culm_onnx_graph *graph, const struct culm_onn
     return true;
 }
 
-/* The last ones first, so that those before them still say all that they join. */
+/* The last ones first, so that earlier ones still list all their inputs. */
 void culm_onnx_shorten_joins(struct culm_onnx_graph *graph) {
     for (int32_t i = graph->node_count - 1; i >= 0; i--) {
         struct culm_onnx_node *node = &graph->node[i];

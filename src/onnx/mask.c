@@ -1,4 +1,4 @@
-/* Masks: three trials and a comparison. */
+/* Masks: three trials, each compared with the rules. See mask.h. */
 #include "onnx/mask.h"
 
 #include "onnx/fold.h"
@@ -12,8 +12,8 @@ struct shape {
     int64_t batch, queries, keys;
 };
 
-/* Whether each key is shown, one byte for each of [batch, queries, keys]; NULL: not a mask, or
- * heads have masks of their own. */
+/* Whether each key is shown, a byte each for [batch, queries, keys]. NULL: not a mask, or different
+ * between heads. */
 static uint8_t *shown(const struct culm_onnx_tensor *data, enum culm_onnx_mask_kind kind,
                       const struct shape *shape) {
     struct culm_onnx_operand x = {.rank = data->rank};
@@ -36,7 +36,7 @@ static uint8_t *shown(const struct culm_onnx_tensor *data, enum culm_onnx_mask_k
         double number = culm_onnx_get_real(data, at);
         show[i] = kind == CULM_ONNX_MASK_SHOWS ? number != 0 : number == 0;
         if (kind == CULM_ONNX_MASK_ADDED && number != 0 &&
-            !(number <= -1000)) { /* it says more than a mask */
+            !(number <= -1000)) { /* more than a mask: it weighs keys */
             free(show);
             return NULL;
         }
@@ -60,7 +60,7 @@ static bool follows(const uint8_t *show, const struct shape *shape, bool causal,
     return true;
 }
 
-/* Computes the mask for an input that is `key`. */
+/* Computes the mask for the values `key` of an input. */
 static uint8_t *trial(const struct culm_onnx_graph *graph, int32_t value,
                       enum culm_onnx_mask_kind kind, const struct shape *shape, int32_t input,
                       const uint8_t *key) {
@@ -118,7 +118,7 @@ bool culm_onnx_mask_of(const struct culm_onnx_graph *graph, int32_t value,
     for (int round = 0; round < 3 && fine; round++) {
         for (int64_t i = 0; i < batch * keys; i++) {
             state = state * 1664525u + 1013904223u;
-            /* the first key stays: a query that sees none is treated specially by some */
+            /* the first key stays: some masks treat a query specially that sees none */
             key[i] = round == 0 || i % keys == 0 || state >> 30 != 0;
         }
         uint8_t *show = trial(graph, value, kind, &shape, input, key);

@@ -1,4 +1,4 @@
-/* Numbers of ONNX tensors, one at a time, whatever their type. */
+/* Single elements of tensors, whatever their type. See ops.h. */
 #include "onnx/ops.h"
 
 #include <math.h>
@@ -70,7 +70,7 @@ double culm_onnx_get_real(const struct culm_onnx_tensor *tensor, int64_t i) {
     }
 }
 
-/* Towards zero; what does not fit becomes the nearest that does. */
+/* Towards zero; out of range becomes the nearest possible number. */
 static int64_t whole(double value) {
     return isnan(value)       ? 0
            : value >= 9.2e18  ? INT64_MAX

@@ -1,4 +1,4 @@
-/* What the rows of the operator tables share. */
+/* What the tables of operators have in common. See ops.h. */
 #include "onnx/ops.h"
 
 #include <stdio.h>

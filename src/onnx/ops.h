@@ -1,11 +1,11 @@
 /*
- * What ONNX operators do to shapes, and, for those that occur in shape arithmetic and masks, to
- * numbers: one row each.
+ * What ONNX operators do to shapes and, if they occur in shape arithmetic and masks, to numbers:
+ * one row each.
  *
- * `infer` sets type and shape of the outputs from those of the inputs; where an output's shape
- * depends on numbers (a Reshape's target) they are looked at if they are known, else the rank stays
- * -1. `evaluate` computes the outputs of known inputs; it is plain, for numbers by the thousand.
- * Its outputs are zeroed and have the inferred shapes.
+ * `infer` sets type and shape of the outputs from the inputs. If an output's shape depends on
+ * numbers, such as a Reshape's target, they are used if known; otherwise the rank stays -1.
+ * `evaluate` computes the outputs from known inputs; it is simple code, meant for thousands of
+ * numbers. Its outputs are zeroed and have the inferred shapes.
  *
  * Thread: one a call.
  */
@@ -16,9 +16,9 @@
 
 struct culm_onnx_operand {
     bool there;
-    int type, rank; /* rank -1: not known */
+    int type, rank; /* rank -1: unknown */
     int64_t dim[CULM_ONNX_RANK_MAX];
-    const struct culm_onnx_tensor *data; /* NULL: not known */
+    const struct culm_onnx_tensor *data; /* NULL: unknown */
 };
 
 struct culm_onnx_call {
@@ -33,39 +33,40 @@ struct culm_onnx_call {
 struct culm_onnx_op {
     const char *name;
     int32_t inputs_min;
-    bool (*infer)(struct culm_onnx_call *call);    /* false: culm_onnx_refuse has said why */
-    void (*evaluate)(struct culm_onnx_call *call); /* NULL: not here */
+    bool (*infer)(struct culm_onnx_call *call);    /* false: culm_onnx_refuse was called */
+    void (*evaluate)(struct culm_onnx_call *call); /* NULL: cannot be evaluated */
 };
 
 const struct culm_onnx_op *culm_onnx_op_find(const char *name); /* NULL: none */
-/* The tables, each ended by a row without a name. */
+/* The tables; a row without a name ends each. */
 extern const struct culm_onnx_op culm_onnx_ops_shape[], culm_onnx_ops_gather[];
 extern const struct culm_onnx_op culm_onnx_ops_math[], culm_onnx_ops_net[];
 
 bool culm_onnx_refuse(struct culm_onnx_call *call, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* Sets an output; false when it is over-large. */
+/* Sets type and shape of an output. False: it would be too large. */
 bool culm_onnx_set(struct culm_onnx_call *call, int32_t output, int type, int rank,
                    const int64_t *dim);
 int64_t culm_onnx_count(const struct culm_onnx_operand *operand);
-/* -1 is the last of `rank`; false (and a reason) when out of range. */
+/* Resolves an axis, of which -1 is the last. False, after culm_onnx_refuse: out of range. */
 bool culm_onnx_axis(struct culm_onnx_call *call, int64_t axis, int rank, int *ret_axis);
-/* Whole numbers of a known input, or of an attribute where older opsets have them; *ret_count -1:
- * absent or not known. */
+/* The integers of a known input or, in older opsets, of an attribute. *ret_count -1: absent or
+ * unknown. */
 bool culm_onnx_ints(struct culm_onnx_call *call, int32_t input, const char *attribute,
                     int64_t ret_ints[CULM_ONNX_RANK_MAX], int *ret_count);
-/* A set of axes as bits; none given: 0. *ret_known false: depends on numbers that are not known. */
+/* A set of axes as bits; 0 if none are given. *ret_known false: it depends on unknown numbers. */
 bool culm_onnx_axes(struct culm_onnx_call *call, int32_t input, const char *attribute, int rank,
                     uint32_t *ret_axes, bool *ret_known);
-/* The shape that both are spread over. */
+/* Broadcasts a shape with that of another operand, in place. False, after culm_onnx_refuse: they do
+ * not fit. */
 bool culm_onnx_spread(struct culm_onnx_call *call, int *rank, int64_t *dim,
                       const struct culm_onnx_operand *other);
-/* Strides in elements of an operand spread over out[0]: 0 where it is repeated. */
+/* The strides, in elements, of an operand broadcast to `rank`: 0 where it is repeated. */
 void culm_onnx_strides(const struct culm_onnx_operand *operand, int rank, int64_t *ret_stride);
-/* Steps through a shape: false after the last. */
+/* Advances an index through a shape; false after the last one. */
 bool culm_onnx_step(int rank, const int64_t *dim, int64_t *index);
 
-/* Single numbers; the type converts. */
+/* Single elements, converted to and from the tensor's type. */
 int64_t culm_onnx_get_int(const struct culm_onnx_tensor *tensor, int64_t i);
 double culm_onnx_get_real(const struct culm_onnx_tensor *tensor, int64_t i);
 void culm_onnx_put_int(const struct culm_onnx_tensor *tensor, int64_t i, int64_t value);

@@ -1,4 +1,4 @@
-/* Operators that pick numbers by index. An index outside picks zero. */
+/* Operators that select numbers by index. An index out of range selects zero. */
 #include "onnx/ops.h"
 
 static void natural_strides(const struct culm_onnx_operand *x, int64_t *stride) {
@@ -51,7 +51,7 @@ static void gather_value(struct culm_onnx_call *call) {
     }
 }
 
-/* GatherND: the last dimension of the indices counts dimensions of x, behind those of the batch. */
+/* GatherND: the indices' last dimension counts dimensions of x, after the batch dimensions. */
 static bool gather_nd(struct culm_onnx_call *call) {
     const struct culm_onnx_operand *x = &call->in[0], *index = &call->in[1];
     int64_t dim[2 * CULM_ONNX_RANK_MAX], batch = culm_onnx_int(call->node, "batch_dims", 0);

@@ -1,4 +1,4 @@
-/* Operators that compute: element by element, along dimensions, and sequences of numbers. */
+/* Operators that compute: element by element, along dimensions; and sequences of numbers. */
 #include "onnx/ops.h"
 
 #include "base/exact.h"
@@ -18,7 +18,7 @@ static bool truth(struct culm_onnx_call *call) {
     return culm_onnx_set(call, 0, CULM_ONNX_BOOL, call->in[0].rank, call->in[0].dim);
 }
 
-/* All inputs spread over each other; the result has the type of the last. */
+/* Broadcasts all inputs; the result has the type of the last. */
 static bool spread(struct culm_onnx_call *call) {
     int64_t dim[CULM_ONNX_RANK_MAX];
     int rank = call->in[0].rank;
@@ -169,7 +169,7 @@ static double real_of(enum math math, double a, double b) {
     return 0;
 }
 
-/* Whole numbers wrap; a division by zero gives 0. */
+/* Integers wrap around; division by zero gives 0. */
 static int64_t whole_of(enum math math, bool python, int64_t a, int64_t b) {
     uint64_t x = (uint64_t)a, y = (uint64_t)b;
     int64_t rest;
@@ -221,7 +221,7 @@ static void spread_value(struct culm_onnx_call *call) {
                 at_a += index[d] * of_a[d];
                 at_b += index[d] * of_b[d];
             }
-            if (k > 1) { /* Min, Max of several: what there is so far */
+            if (k > 1) { /* Min and Max of several: the result so far */
                 a = out->data;
                 at_a = i;
             }
@@ -371,7 +371,7 @@ static bool triangle(struct culm_onnx_call *call) {
     return call->in[0].rank >= 2 ? alike(call) : culm_onnx_refuse(call, "needs a matrix");
 }
 
-/* ReduceX: which dimensions go. */
+/* ReduceX: which dimensions disappear. */
 static bool reduced(struct culm_onnx_call *call, uint32_t *axes, bool *known) {
     int rank = call->in[0].rank;
     if (!culm_onnx_axes(call, 1, "axes", rank, axes, known)) {

@@ -1,4 +1,4 @@
-/* Operators of networks: shapes alone. */
+/* Operators of networks: shapes only. */
 #include "onnx/ops.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@ static bool alike(struct culm_onnx_call *call) {
     return culm_onnx_set(call, 0, call->in[0].type, call->in[0].rank, call->in[0].dim);
 }
 
-/* Dropout: nothing here uses the mask, even if it is asked for. */
+/* Dropout. Nothing here uses the mask, even if the file asks for it. */
 static bool dropout(struct culm_onnx_call *call) {
     return alike(call) && culm_onnx_set(call, 1, CULM_ONNX_BOOL, call->in[0].rank, call->in[0].dim);
 }
@@ -161,7 +161,7 @@ static bool layernorm(struct culm_onnx_call *call) {
 static bool pad(struct culm_onnx_call *call) {
     const struct culm_onnx_operand *x = &call->in[0];
     const struct culm_onnx_tensor *t = call->inputs > 1 ? call->in[1].data : NULL;
-    /* as build_node.c takes them: the attribute of old where there is no input */
+    /* as build_node.c takes them: from an input or, in older files, from the attribute */
     const struct culm_onnx_attribute *a =
         call->inputs > 1 && call->in[1].there ? NULL : culm_onnx_list(call->node, "pads");
     int64_t dim[CULM_ONNX_RANK_MAX];

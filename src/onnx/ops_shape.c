@@ -1,4 +1,4 @@
-/* Operators that make, move or pick numbers without changing them. */
+/* Operators that make, move or select numbers without changing them. */
 #include "onnx/ops.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@ static void copy(struct culm_onnx_call *call) {
     }
 }
 
-/* Constant: one of several attributes. */
+/* Constant, given by one of several attributes. */
 static bool constant(struct culm_onnx_call *call) {
     const struct culm_onnx_node *node = call->node;
     const struct culm_onnx_attribute *a = node->attributes == 1 ? node->attribute : NULL;
@@ -330,7 +330,7 @@ struct slice {
     int64_t dim[CULM_ONNX_RANK_MAX];
 };
 
-/* False after a refusal; *ret_known false: depends on numbers that are not known. */
+/* False after a refusal. *ret_known false: it depends on unknown numbers. */
 static bool slice_of(struct culm_onnx_call *call, struct slice *slice, bool *ret_known) {
     const struct culm_onnx_operand *x = &call->in[0];
     int64_t starts[CULM_ONNX_RANK_MAX], ends[CULM_ONNX_RANK_MAX], axes[CULM_ONNX_RANK_MAX],

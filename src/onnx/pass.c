@@ -1,4 +1,4 @@
-/* What the passes share, and their order. */
+/* What the passes have in common, and the order in which they run. See pass.h. */
 #include "onnx/pass.h"
 
 #include "base/grow.h"
@@ -22,8 +22,8 @@ void culm_onnx_note(struct culm_onnx_notes *notes, const char *format, ...) {
 enum culm_status culm_onnx_passes(struct culm_onnx_graph *graph, bool inference,
                                   struct culm_onnx_notes *notes, struct culm_error *error) {
     bool fine = true;
-    /* Each round finds what the one before has uncovered: products behind a reshape, transposes
-     * that meet their counterparts. */
+    /* Each round can use what the one before has uncovered: products behind a reshape, transposes
+     * that meet their inverse. */
     for (int round = 0; round < 3 && fine; round++) {
         fine = culm_onnx_simplify(graph, inference) && culm_onnx_fuse_pointwise(graph, inference) &&
                culm_onnx_fuse_norm(graph, inference) && culm_onnx_fuse_linear(graph, notes) &&
@@ -96,7 +96,7 @@ bool culm_onnx_order(const struct culm_onnx_graph *graph, const struct culm_onnx
     }
     const struct culm_onnx_attribute *a = culm_onnx_list(node, "perm");
     int rank = graph->value[culm_onnx_input(graph, node, 0)].rank;
-    for (int i = 0; i < rank; i++) { /* its shape was inferred: perm is right */
+    for (int i = 0; i < rank; i++) { /* perm is valid, since the shape was inferred */
         ret_perm[i] = a ? (int)(a->ints[i] < 0 ? a->ints[i] + rank : a->ints[i]) : rank - 1 - i;
     }
     return true;

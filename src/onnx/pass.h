@@ -1,12 +1,13 @@
 /*
- * Passes over an ONNX graph with known shapes: simplify.c takes away what does nothing, the others
- * put one of our operators (domain "culm", named as in graph/ops.h) where exporters spell it out.
+ * Passes over an ONNX graph with known shapes. simplify.c removes what does nothing; the others put
+ * one of our operators (domain "culm", named as in graph/ops.h) in the place of what exporters
+ * spell out.
  *
- * A pass looks from a node to what its inputs are made of, and either turns the node into another
- * one that gives the same value, or makes its value a second name of another. What nobody uses any
- * more dies by itself. Nodes may be inserted; they take effect in order after culm_onnx_sort.
+ * A pass looks from a node to how its inputs are produced, and either turns the node into another
+ * one with the same value, or makes its value an alias of another. Nodes that are no longer used
+ * die by themselves. New nodes may be inserted; culm_onnx_sort moves them into place.
  *
- * Inside, images still have the order [N,C,H,W]: build.c turns them.
+ * Images still have the order [N,C,H,W] here; build.c transposes them.
  *
  *     culm.lookup      ids, table             culm.reshape   x (to the shape of its output)
  *     culm.positions   x, table               culm.slice     x
@@ -19,7 +20,7 @@
  *     culm.shuffle     x (its dimension `axis`, [groups, each], becomes [each, groups])
  *     culm.token       table (its row 0 for every sample), x (for the number of samples)
  *
- * Thread: one.
+ * Private to src/onnx. Thread: one.
  */
 #ifndef CULM_ONNX_PASS_H
 #define CULM_ONNX_PASS_H
@@ -29,7 +30,7 @@
 #define CULM_ONNX_NOTES_MAX 16
 #define CULM_ONNX_NOTE_MAX 256
 
-/* What the user ought to know about his file. */
+/* What users should know about their file. */
 struct culm_onnx_notes {
     char text[CULM_ONNX_NOTES_MAX][CULM_ONNX_NOTE_MAX];
     int32_t count;
@@ -37,12 +38,12 @@ struct culm_onnx_notes {
 void culm_onnx_note(struct culm_onnx_notes *notes, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* All of them, in an order that works. `inference`: without dropout, batch norm by its running
+/* Runs all passes, in the right order. `inference`: drops dropout, and batch norm uses its running
  * statistics. */
 enum culm_status culm_onnx_passes(struct culm_onnx_graph *graph, bool inference,
                                   struct culm_onnx_notes *notes, struct culm_error *error);
 
-/* One each; false: out of memory. */
+/* Single passes; false: out of memory. */
 bool culm_onnx_simplify(struct culm_onnx_graph *graph, bool inference);
 bool culm_onnx_fuse_linear(struct culm_onnx_graph *graph, struct culm_onnx_notes *notes);
 bool culm_onnx_fuse_pointwise(struct culm_onnx_graph *graph, bool inference);
@@ -53,45 +54,47 @@ bool culm_onnx_fuse_embedding(struct culm_onnx_graph *graph);
 bool culm_onnx_fuse_shuffles(struct culm_onnx_graph *graph);
 void culm_onnx_shorten_joins(struct culm_onnx_graph *graph);
 
-/* An operator of ONNX; one of ours. A NULL node is none. */
+/* Whether a node is this operator of ONNX, or of ours. NULL is neither. */
 bool culm_onnx_is(const struct culm_onnx_node *node, const char *op);
 bool culm_onnx_is_ours(const struct culm_onnx_node *node, const char *op);
 int32_t culm_onnx_index(const struct culm_onnx_graph *graph, const struct culm_onnx_node *node);
-/* A known single number. */
+/* Whether a value is a single known number. */
 bool culm_onnx_scalar(const struct culm_onnx_graph *graph, int32_t value, double *ret_number);
 bool culm_onnx_scalar_is(const struct culm_onnx_graph *graph, int32_t value, double number);
-/* Floats with a dimension that lie in the file: what a parameter can be. */
+/* Whether a value can be a parameter: floats with a dimension, stored in the file. */
 bool culm_onnx_is_weight(const struct culm_onnx_graph *graph, int32_t value);
 bool culm_onnx_same_shape(const struct culm_onnx_graph *graph, int32_t a, int32_t b);
 /* Whether all inputs of a node have known shapes. */
 bool culm_onnx_shaped(const struct culm_onnx_graph *graph, const struct culm_onnx_node *node);
-/* perm of a Transpose; false: not one, or of more than 8 dimensions. */
+/* The perm of a Transpose. False: not a Transpose, or more than 8 dimensions. */
 bool culm_onnx_order(const struct culm_onnx_graph *graph, const struct culm_onnx_node *node,
                      int ret_perm[CULM_ONNX_RANK_MAX]);
 
-/* `value` is another name of `by` from here on. */
+/* Makes `value` an alias of `by`. */
 void culm_onnx_alias(struct culm_onnx_graph *graph, int32_t value, int32_t by);
-/* Turns node `index` into one of ours with these inputs (-1: absent), its attributes zero. */
+/* Turns node `index` into one of our operators with these inputs (-1: absent) and zero
+ * attributes. */
 bool culm_onnx_become(struct culm_onnx_graph *graph, int32_t index, const char *op,
                       const int32_t *inputs, int32_t count);
 bool culm_onnx_become_transpose(struct culm_onnx_graph *graph, int32_t index, int32_t input,
                                 int rank, const int *perm);
-/* A new node of ours just before node `before`, whose value has this shape; -1: out of memory. The
- * value's node can be changed until the next insertion. */
+/* Inserts a node of ours, whose value has this shape, in front of node `before`; returns the value,
+ * or -1 if out of memory. The node can be changed until the next insertion. */
 int32_t culm_onnx_insert(struct culm_onnx_graph *graph, int32_t before, const char *op,
                          const int32_t *inputs, int32_t count,
                          const struct culm_attributes *attributes, int rank, const int64_t *dim);
-/* Puts inserted nodes into their places, and counts uses anew. */
+/* Moves inserted nodes into place and recounts uses. */
 bool culm_onnx_sort(struct culm_onnx_graph *graph);
 
-/* What a pass makes of nodes with this operator, by one of two functions; false: out of memory. */
+/* A rule: what a pass does with nodes of an operator, by one of two functions; false: out of
+ * memory. */
 struct culm_onnx_rule {
-    const char *op; /* of ONNX, or ours with "culm." before it; NULL: past the last rule */
+    const char *op; /* ONNX's, or ours with "culm." in front; NULL: end of rules */
     bool (*apply)(struct culm_onnx_graph *graph, int32_t index);
     bool (*apply_with)(struct culm_onnx_graph *graph, int32_t index, void *context);
 };
-/* Applies the first rule that fits to every living node whose inputs and output have known shapes, then
- * sorts. Nodes that are inserted meanwhile are not looked at. False: out of memory. */
+/* Applies the first rule that fits to every living node whose inputs and output have known shapes,
+ * then sorts. Nodes inserted meanwhile are not visited. False: out of memory. */
 bool culm_onnx_for_each(struct culm_onnx_graph *graph, const struct culm_onnx_rule *rules,
                         void *context);
 

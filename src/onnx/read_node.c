@@ -1,9 +1,9 @@
 /*
- * Reading ONNX: nodes, attributes, tensors.
+ * Reading ONNX: nodes, attributes, tensors. See read.h.
  *
- * A tensor's numbers are raw bytes, packed fields or single fields; raw and packed ones of fixed
- * size are borrowed, the rest (varints) is decoded into the arena. In either case there are exactly
- * as many as the shape says.
+ * The numbers of a tensor are raw bytes, packed fields or single fields. Raw bytes and packed
+ * numbers of fixed size are borrowed; the others (varints) are decoded into the arena. In any case
+ * there must be exactly as many as the shape says.
  */
 #include "onnx/read.h"
 
@@ -42,7 +42,7 @@ enum {
     ATTRIBUTE_KIND = 20
 };
 
-/* More inputs, outputs or attributes than a node can have that means anything. */
+/* More inputs, outputs or attributes than any sensible node has. */
 #define NODE_PARTS_MAX (1u << 20)
 
 static const struct culm_onnx_form node_form = {"a node",
@@ -84,14 +84,14 @@ static const struct culm_onnx_form tensor_form = {
 static const struct culm_onnx_form entry_form = {"an entry of external data",
                                                  {[1] = CULM_ONNX_BYTES, [2] = CULM_ONNX_BYTES}};
 
-/* How the numbers of a tensor lie in its message. */
+/* How the numbers of a tensor are stored in its message. */
 struct numbers {
     struct culm_wire_field raw, external[8];
     bool outside;
     int externals;
-    uint32_t field;  /* the number of the typed fields seen; 0: none */
-    uint64_t single; /* how many of them stand alone */
-    uint64_t runs;   /* and how many are packed runs */
+    uint32_t field;  /* number of the typed field; 0: none */
+    uint64_t single; /* single numbers in it */
+    uint64_t runs;   /* packed runs in it */
     struct culm_wire_field run;
 };
 
@@ -159,10 +159,10 @@ static enum culm_status outside(struct culm_onnx_graph *graph, struct culm_onnx_
 }
 
 static void store(uint8_t *to, int type, uint64_t value) {
-    memcpy(to, &value, culm_onnx_type_bytes(type)); /* the low bytes come first */
+    memcpy(to, &value, culm_onnx_type_bytes(type)); /* low bytes first */
 }
 
-/* Typed fields: gone over again, now that type and shape are known, and each field's form. */
+/* Reads the typed field again, now that type, shape and layout are known. */
 static enum culm_status decode(struct culm_onnx_graph *graph, struct culm_onnx_tensor *tensor,
                                const struct culm_wire_field *message, uint32_t number,
                                struct culm_error *error) {
@@ -171,7 +171,7 @@ static enum culm_status decode(struct culm_onnx_graph *graph, struct culm_onnx_t
     size_t size = culm_onnx_type_bytes(tensor->type);
     size_t fixed = number == TENSOR_FLOAT ? 4 : number == TENSOR_DOUBLE ? 8 : 0;
     int64_t count = 0;
-    if ((uint64_t)tensor->elements > message->len) { /* each takes a byte at least */
+    if ((uint64_t)tensor->elements > message->len) { /* each number takes at least one byte */
         return bad_tensor(graph, message->data, tensor, error, "has fewer numbers than its shape");
     }
     uint8_t *data = culm_onnx_alloc(&graph->arena, (uint64_t)tensor->elements, size);
@@ -214,7 +214,7 @@ static enum culm_status decode(struct culm_onnx_graph *graph, struct culm_onnx_t
     return CULM_OK;
 }
 
-/* The typed field in which numbers of a type stand. */
+/* The typed field for the numbers of a type. */
 static uint32_t field_of(int type) {
     switch (type) {
     case CULM_ONNX_FLOAT: return TENSOR_FLOAT;
@@ -235,14 +235,14 @@ static enum culm_status place_numbers(struct culm_onnx_graph *graph,
         tensor->elements = tensor->dim[i] ? tensor->elements : 0;
     }
     if (size == 0) {
-        return CULM_OK; /* a string or a type of eight bits: refused where it is used */
+        return CULM_OK; /* strings or 8-bit types: refused where they are used */
     }
     if (__builtin_mul_overflow((uint64_t)tensor->elements, size, &tensor->bytes) ||
         tensor->bytes > INT64_MAX) {
         return bad_tensor(graph, message->data, tensor, error, "is too large");
     }
     if (tensor->elements == 0) {
-        tensor->data = ""; /* any place that is none */
+        tensor->data = ""; /* any value that is not an attribute's */
         return CULM_OK;
     }
     if (numbers->outside) {
@@ -324,7 +324,7 @@ enum culm_status culm_onnx_read_tensor(struct culm_onnx_graph *graph,
     return status;
 }
 
-/* Numbers of a repeated field, of one kind. */
+/* The numbers of a repeated field, of one kind. */
 struct list {
     void *data; /* int64_t or float */
     uint64_t count, max;
@@ -337,7 +337,7 @@ static enum culm_status add_numbers(struct culm_onnx_graph *graph,
                                     struct culm_error *error) {
     struct culm_wire run = culm_wire_inside(field);
     bool packed = field->kind == CULM_WIRE_BYTES;
-    if (!list->data) { /* a float takes four bytes of the message, an integer one at least */
+    if (!list->data) { /* a float takes four bytes of the message, an integer at least one */
         list->max = list->real ? message->len / 4 : message->len;
         list->data =
             culm_onnx_alloc(&graph->arena, list->max, list->real ? sizeof(float) : sizeof(int64_t));
@@ -374,7 +374,7 @@ static enum culm_status add_numbers(struct culm_onnx_graph *graph,
                : culm_onnx_bad(graph, message->data, error, "an attribute is too long");
 }
 
-/* A printable copy: what cannot be printed becomes '?', so that no two operators read it alike. */
+/* A printable copy: other characters become '?', so that two operators cannot look the same. */
 static char *copy_string(struct culm_onnx_graph *graph, const struct culm_wire_field *field) {
     char *text = culm_onnx_copy_text(&graph->arena, field->data, field->len);
     for (size_t i = 0; text && i < field->len; i++) {
@@ -383,7 +383,7 @@ static char *copy_string(struct culm_onnx_graph *graph, const struct culm_wire_f
     return text;
 }
 
-/* What an attribute is by the field that its value stands in; -1: that field is no value. */
+/* An attribute's kind, by the field that its value is in; -1: that field is not a value. */
 static int kind_of(uint32_t field) {
     switch (field) {
     case ATTRIBUTE_F: return CULM_ONNX_ATTRIBUTE_FLOAT;
@@ -400,8 +400,8 @@ static int kind_of(uint32_t field) {
     }
 }
 
-/* The attribute of which only the kind was written: the empty list, the empty text, and zero, which
- * some writers leave out. */
+/* An attribute with a kind but no value: the empty list, the empty text or zero, which some writers
+ * omit. */
 static void stand_in(struct culm_onnx_attribute *attribute, int said) {
     switch (said) {
     case CULM_ONNX_ATTRIBUTE_STRING: attribute->s = ""; /* fall through */
@@ -464,7 +464,7 @@ static enum culm_status read_attribute(struct culm_onnx_graph *graph,
     return status;
 }
 
-/* Room for as many inputs, outputs and attributes as the message has. */
+/* Allocates as many inputs, outputs and attributes as the message has. */
 static enum culm_status make_room(struct culm_onnx_graph *graph,
                                   const struct culm_wire_field *message,
                                   struct culm_onnx_node *node, struct culm_error *error) {
@@ -530,7 +530,7 @@ enum culm_status culm_onnx_read_node(struct culm_onnx_graph *graph,
         node.name = graph->value[node.output[0]].name;
     }
     if (status == CULM_OK && strcmp(node.domain, CULM_ONNX_OURS) == 0) {
-        /* what passes make is believed: that inputs are there and weights have their shapes */
+        /* nodes of ours are trusted to have their inputs, and weights of the right shape */
         status = culm_onnx_node_error(graph, &node, CULM_ERR_FORMAT, error,
                                       "this domain is of import itself and not for files");
     }

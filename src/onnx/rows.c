@@ -1,4 +1,4 @@
-/* The rows; see rows.h. */
+/* The table of rows. See rows.h. */
 #include "onnx/rows.h"
 
 /* clang-format off */
@@ -14,7 +14,7 @@ static const struct culm_onnx_row rows[] = {
     {&culm_op_binary,               culm_onnx_write_binary,            NULL},
     {&culm_op_concat,               culm_onnx_write_concat,            NULL},
     {&culm_op_conv,                 culm_onnx_write_conv,              NULL},
-    {&culm_op_cross_entropy,        NULL,                              NULL}, /* what it is taken of is an output */
+    {&culm_op_cross_entropy,        NULL,                              NULL}, /* losses: left out */
     {&culm_op_dropout,              culm_onnx_write_dropout,           culm_onnx_build_pointwise},
     {&culm_op_embedding,            culm_onnx_write_embedding,         NULL},
     {&culm_op_gather_rows,          culm_onnx_write_gather_rows,       culm_onnx_build_gather_rows},
@@ -36,7 +36,7 @@ static const struct culm_onnx_row rows[] = {
     {&culm_op_slice,                culm_onnx_write_slice,             culm_onnx_build_slice},
     {&culm_op_softmax,              culm_onnx_write_softmax,           NULL},
     {&culm_op_sparse_linear,        NULL,                              NULL},
-    {&culm_op_squared_error,        NULL,                              NULL}, /* what it is taken of is an output */
+    {&culm_op_squared_error,        NULL,                              NULL}, /* losses: left out */
     {0},
 };
 /* clang-format on */

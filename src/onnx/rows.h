@@ -1,7 +1,9 @@
 /*
- * What ONNX has for our operators: a row for each that a model may have (gradients have none), which
- * a test compares with the table of the operators. An operator that is to be exported, or that passes
- * put in the place of what exporters spell out, gets its functions in that row and nowhere else.
+ * How our operators are written to and built from ONNX: one row for each operator that a model can
+ * have (gradients have none). A test compares the rows with the table of operators. To export an
+ * operator, or to let passes create it, put its functions into its row and nowhere else.
+ *
+ * Private to src/onnx.
  */
 #ifndef CULM_ONNX_ROWS_H
 #define CULM_ONNX_ROWS_H
@@ -9,20 +11,20 @@
 #include "onnx/build.h"
 #include "onnx/export.h"
 
-/* Writes a node; culm_onnx_cannot where ONNX has no match for it. */
+/* Writes a node; calls culm_onnx_cannot if ONNX has no equivalent. */
 typedef void culm_onnx_writer(struct culm_onnx_export *e, const struct culm_node_desc *node);
-/* Builds what a node stands for. */
+/* Builds the operator that a node of domain CULM_ONNX_OURS stands for. */
 typedef enum culm_status culm_onnx_builder(struct culm_onnx_build *build,
                                            const struct culm_onnx_node *node);
 
 struct culm_onnx_row {
     const struct culm_op *op;
-    culm_onnx_writer *write;  /* NULL: it cannot be exported */
-    culm_onnx_builder *build; /* of domain CULM_ONNX_OURS; NULL: passes make no such node */
+    culm_onnx_writer *write;  /* NULL: cannot be exported */
+    culm_onnx_builder *build; /* NULL: passes create no such node */
 };
 
 const struct culm_onnx_row *culm_onnx_row_of(const struct culm_op *op); /* NULL: none */
-const struct culm_onnx_row *culm_onnx_rows(void); /* ended by one without op */
+const struct culm_onnx_row *culm_onnx_rows(void); /* a row without op ends them */
 
 /* export_ops.c */
 culm_onnx_writer culm_onnx_write_activation, culm_onnx_write_dropout, culm_onnx_write_affine,

@@ -1,7 +1,7 @@
 /*
- * Channels that change places: [N,C,H,W] seen as [N,g,C/g,H,W], groups and their channels
- * exchanged, and seen as [N,C,H,W] again, perhaps with its dimensions in another order. Import has
- * at most four dimensions; this needs no more.
+ * Recognizes channel shuffles: [N,C,H,W] reshaped to [N,g,C/g,H,W], groups and their channels
+ * exchanged, and reshaped to [N,C,H,W] again, perhaps with its dimensions in another order. Our
+ * graphs have at most four dimensions, and this operator needs no more.
  */
 #include "onnx/pass.h"
 #include "onnx/view.h"
@@ -9,7 +9,7 @@
 struct shuffle {
     int axis; /* of the source: [groups, each] there, [each, groups] here */
     int64_t groups;
-    int perm[4]; /* of the source's dimensions, after that */
+    int perm[4]; /* of the source's dimensions afterwards */
 };
 
 static bool shuffle_of(const struct culm_onnx_graph *graph, const struct culm_onnx_view *view,
@@ -37,7 +37,7 @@ static bool shuffle_of(const struct culm_onnx_graph *graph, const struct culm_on
         }
         used[from] = true;
     }
-    for (int i = 0, next = 0; i < 4; i++) { /* dimensions of 1 are in whatever order */
+    for (int i = 0, next = 0; i < 4; i++) { /* dimensions of 1 have no order */
         while (next < 4 && used[next]) {
             next++;
         }

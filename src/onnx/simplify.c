@@ -1,7 +1,7 @@
 /*
- * Takes away what does nothing, and says in one way what has several: Reshape, Flatten, Squeeze and
- * Unsqueeze are all reshapes, Split, Slice and Gather of one index are slices, Dropout is ours or
- * is gone.
+ * Removes what does nothing, and gives a single form to what can be written in several: Reshape,
+ * Flatten, Squeeze and Unsqueeze become reshapes; Split, Slice and Gather of one index become
+ * slices; Dropout becomes ours or disappears.
  */
 #include "onnx/ops.h"
 #include "onnx/pass.h"
@@ -16,7 +16,7 @@ static bool is_reshape(const struct culm_onnx_node *node) {
            culm_onnx_is_ours(node, "reshape");
 }
 
-/* Of the same elements in another shape; reshapes in a row are one. */
+/* The same elements in another shape; reshapes in a row become one. */
 static bool reshape(struct culm_onnx_graph *graph, int32_t index) {
     const struct culm_onnx_node *node = &graph->node[index];
     int32_t x = culm_onnx_input(graph, node, 0), y = node->output[0];
@@ -31,7 +31,7 @@ static bool reshape(struct culm_onnx_graph *graph, int32_t index) {
     return culm_onnx_become(graph, index, "reshape", &x, 1);
 }
 
-/* Transposes in a row are one; one that only moves dimensions of 1 is a reshape. */
+/* Transposes in a row become one; one that only moves dimensions of 1 becomes a reshape. */
 static bool transpose(struct culm_onnx_graph *graph, int32_t index) {
     const struct culm_onnx_node *node = &graph->node[index];
     int32_t x = culm_onnx_input(graph, node, 0), y = node->output[0];
@@ -66,7 +66,7 @@ static bool transpose(struct culm_onnx_graph *graph, int32_t index) {
     return !still || culm_onnx_become(graph, index, "reshape", &x, 1);
 }
 
-/* The atoms of a view in the order in which they lie in the source; false: they are too many. */
+/* The atoms of a view, in the order in which they are in the source. False: too many. */
 static bool lay_out(const struct culm_onnx_view *view, struct culm_onnx_atom *ret_all,
                     struct culm_onnx_atom *ret_sorted, int *ret_count) {
     int count = 0;
@@ -78,7 +78,7 @@ static bool lay_out(const struct culm_onnx_view *view, struct culm_onnx_atom *re
             ret_all[count++] = view->dim[i].atom[k];
         }
     }
-    for (int i = 0; i < count; i++) { /* by insertion */
+    for (int i = 0; i < count; i++) { /* insertion sort */
         int at = i;
         for (; at > 0 && (ret_sorted[at - 1].source_dim > ret_all[i].source_dim ||
                           (ret_sorted[at - 1].source_dim == ret_all[i].source_dim &&
@@ -92,8 +92,8 @@ static bool lay_out(const struct culm_onnx_view *view, struct culm_onnx_atom *re
     return true;
 }
 
-/* Puts up to three nodes for node `index`: a reshape to `apart`, NULL: none; a transpose; and a
- * reshape to what the node makes from `ordered`, NULL: none. */
+/* Replaces node `index` by up to three: a reshape to `apart` (NULL: none), a transpose, and a
+ * reshape from `ordered` (NULL: none) to the node's shape. */
 static bool turn(struct culm_onnx_graph *graph, int32_t index, int32_t x, int count,
                  const int64_t *apart, const int *perm, const int64_t *ordered) {
     if (apart) {
@@ -111,8 +111,8 @@ static bool turn(struct culm_onnx_graph *graph, int32_t index, int32_t x, int co
            culm_onnx_become(graph, index, "reshape", &turned, 1);
 }
 
-/* Reshapes and transposes in a row, as few as will do: the dimensions of the source taken apart,
- * put into order, joined. */
+/* Reshapes and transposes in a row, by as few as possible: split the source's dimensions, reorder,
+ * join. */
 static bool shorten(struct culm_onnx_graph *graph, int32_t index) {
     struct culm_onnx_view view;
     int32_t y = graph->node[index].output[0];
@@ -148,25 +148,25 @@ static bool shorten(struct culm_onnx_graph *graph, int32_t index) {
     const struct culm_onnx_value *target = &graph->value[y];
     bool join =
         target->rank != count || memcmp(target->dim, ordered, (size_t)count * sizeof *ordered) != 0;
-    /* between [N,C,H,W] and rows of channels: in terms of the transposes that images do without */
+    /* from [N,C,H,W] to rows of channels or back: as a transpose, which images do without */
     bool rows = count == 4 && perm[0] == 0 &&
                 ((perm[1] == 2 && perm[2] == 3 && !take_apart) || (perm[1] == 3 && !join));
     const struct culm_onnx_node *node = &graph->node[index];
-    bool settled = culm_onnx_is_ours(node, "reshape") == join; /* it ends with what it should */
+    bool settled = culm_onnx_is_ours(node, "reshape") == join; /* the result has the right shape */
     if (1 + take_apart + join > steps || (1 + take_apart + join == steps && (!rows || settled))) {
         return true;
     }
     return turn(graph, index, x, count, take_apart ? apart : NULL, perm, join ? ordered : NULL);
 }
 
-/* Drops in training unless the file says otherwise: of attention's dropout PyTorch's exporters
- * leave out the training mode, whose absence ONNX takes for no. */
+/* Drops in training unless the file says otherwise. For attention's dropout PyTorch's exporters
+ * omit the training mode, and ONNX takes its absence for no. */
 static bool dropout(struct culm_onnx_graph *graph, int32_t index, bool inference) {
     const struct culm_onnx_node *node = &graph->node[index];
     int32_t x = culm_onnx_input(graph, node, 0), y = node->output[0];
     double ratio = culm_onnx_float(node, "ratio", 0.5), training = 1;
     if (node->outputs > 1 && node->output[1] >= 0 && graph->value[node->output[1]].uses > 0) {
-        return true; /* the mask is used: build.c will say so */
+        return true; /* the mask is used: build.c will refuse it */
     }
     culm_onnx_scalar(graph, culm_onnx_input(graph, node, 1), &ratio);
     culm_onnx_scalar(graph, culm_onnx_input(graph, node, 2), &training);
@@ -184,7 +184,7 @@ static bool dropout(struct culm_onnx_graph *graph, int32_t index, bool inference
     return true;
 }
 
-/* x[start : start + length] of one axis; the whole of it is x. */
+/* x[start : start + length] along one axis; x itself if that is everything. */
 static bool slice_to(struct culm_onnx_graph *graph, int32_t index, int32_t x, int axis,
                      int64_t start) {
     int32_t y = graph->node[index].output[0];
@@ -243,7 +243,7 @@ static bool slice(struct culm_onnx_graph *graph, int32_t index) {
         }
         start = start < 0 ? start + dim : start;
         start = start < 0 ? 0 : start;
-        if (start + length > dim) { /* nothing is left of it */
+        if (start + length > dim) { /* nothing would be left */
             return true;
         }
         if (--changed == 0) {
@@ -269,7 +269,7 @@ static bool split(struct culm_onnx_graph *graph, int32_t index) {
     for (int32_t k = 0; k < graph->node[index].outputs; k++) {
         int32_t y = graph->node[index].output[k];
         if (y < 0 || graph->value[y].rank != rank) {
-            return true; /* not known, or nameless: then the sizes of those behind are not either */
+            return true; /* unknown or unused, so the parts behind it are at unknown offsets */
         }
         int64_t length = graph->value[y].dim[axis];
         struct culm_attributes part = {.axis = axis, .start = start, .length = length};
@@ -297,7 +297,7 @@ static bool counts_up(const struct culm_onnx_tensor *numbers) {
     return true;
 }
 
-/* Gather of one known index is a slice without its dimension, of all in their order a reshape. */
+/* Gather of one known index is a slice without its dimension; of all, in order, a reshape. */
 static bool gather(struct culm_onnx_graph *graph, int32_t index) {
     const struct culm_onnx_node *node = &graph->node[index];
     int32_t x = culm_onnx_input(graph, node, 0), y = node->output[0];
@@ -325,7 +325,7 @@ static bool gather(struct culm_onnx_graph *graph, int32_t index) {
     return x >= 0 && culm_onnx_become(graph, index, "reshape", &x, 1);
 }
 
-/* x + 0, x * 1 and the like, and the exporters' guard Where(IsNaN(p), 0, p). */
+/* x + 0, x * 1 and the like; and a guard of exporters, Where(IsNaN(p), 0, p). */
 static void neutral(struct culm_onnx_graph *graph, const struct culm_onnx_node *node) {
     int32_t a = culm_onnx_input(graph, node, 0), b = culm_onnx_input(graph, node, 1);
     int32_t y = node->output[0];
@@ -387,7 +387,7 @@ static bool one(struct culm_onnx_graph *graph, int32_t index, bool inference) {
 }
 
 bool culm_onnx_simplify(struct culm_onnx_graph *graph, bool inference) {
-    int32_t count = graph->node_count; /* nodes that are inserted are as they should be */
+    int32_t count = graph->node_count; /* inserted nodes need no further look */
     for (int32_t i = 0; i < count; i++) {
         graph->node[i].order = (int64_t)i * 2;
     }

@@ -1,4 +1,4 @@
-/* Views: the way up to the source, then its dimensions taken apart on the way down. */
+/* Views: up to the source, and down again taking its dimensions apart. See view.h. */
 #include "onnx/view.h"
 
 #include "onnx/pass.h"
@@ -13,7 +13,7 @@ static bool push(struct culm_onnx_view_dim *dim, struct culm_onnx_atom atom) {
     }
     struct culm_onnx_atom *last = dim->count ? &dim->atom[dim->count - 1] : NULL;
     if (last && last->source_dim == atom.source_dim && last->stride == atom.stride * atom.size) {
-        last->size *= atom.size; /* they are one run */
+        last->size *= atom.size; /* they form one run */
         last->stride = atom.stride;
         return true;
     }
@@ -40,7 +40,7 @@ static bool regroup(struct culm_onnx_view *view, const struct culm_onnx_value *t
                 return false;
             }
             struct culm_onnx_atom *atom = &all.atom[at], major = *atom;
-            if (atom->size < 1) { /* nothing to regroup */
+            if (atom->size < 1) { /* no regrouping needed */
                 return false;
             }
             if (need >= atom->size) {
@@ -100,7 +100,7 @@ static bool step_down(const struct culm_onnx_graph *graph, const struct culm_onn
     return true;
 }
 
-/* The input that a node is a view of; -1: it computes something. */
+/* The input that a node only views; -1: the node computes something. */
 static int32_t step_up(const struct culm_onnx_graph *graph, const struct culm_onnx_node *node,
                        int through) {
     double number;
@@ -133,7 +133,7 @@ int culm_onnx_view_of(const struct culm_onnx_graph *graph, int32_t value, int th
         steps[count] = node;
         value = up;
     }
-    for (int first = count;; first--) { /* where a step cannot be followed, it is the source */
+    for (int first = count;; first--) { /* drops the topmost step until the rest can be followed */
         struct culm_onnx_view view = {.source = value, .scale = 1};
         const struct culm_onnx_value *v = &graph->value[value];
         bool fine = true;

@@ -1,4 +1,4 @@
-/* Protocol buffers on the wire. */
+/* The wire format of protocol buffers. See wire.h. */
 #include "onnx/wire.h"
 
 #include <string.h>

@@ -1,13 +1,13 @@
 /*
- * The wire format of protocol buffers, as far as ONNX files need it: a cursor over borrowed bytes
- * that yields one field after the other, and a writer into a growable buffer.
+ * The wire format of protocol buffers, as far as ONNX needs it: a cursor over borrowed bytes that
+ * yields field after field, and a writer into a growable buffer.
  *
- * A field is a number and one of four kinds: a varint, 4 or 8 bytes, or a run of bytes (a string, a
- * message, packed numbers). Nothing is copied and nothing recursed into, so a file of any size
- * costs no memory. A read past the end, a field number of 0 or a group sets `failed`, and `at` says
- * where; check it once when culm_wire_next has returned false.
+ * A field is a number and one of four kinds: a varint, 4 bytes, 8 bytes, or a run of bytes (a
+ * string, a message, packed numbers). Nothing is copied and there is no recursion, so reading costs
+ * no memory. A read past the end, field number 0 or a group sets `failed`, and `at` is where; check
+ * it once, after culm_wire_next has returned false.
  *
- * Thread: none of its own.
+ * Thread: any; a cursor belongs to one thread at a time.
  */
 #ifndef CULM_ONNX_WIRE_H
 #define CULM_ONNX_WIRE_H
@@ -35,9 +35,9 @@ struct culm_wire_field {
 };
 
 struct culm_wire culm_wire_of(const void *data, size_t len);
-/* False at the end, and after a failure. */
+/* The next field. False at the end, or after a failure. */
 bool culm_wire_next(struct culm_wire *wire, struct culm_wire_field *ret_field);
-/* One varint of a packed run; 0 after a failure. */
+/* The next varint of a packed run; 0 after a failure. */
 uint64_t culm_wire_varint(struct culm_wire *wire);
 /* The message inside a BYTES field. */
 struct culm_wire culm_wire_inside(const struct culm_wire_field *field);
@@ -47,7 +47,7 @@ void culm_wire_put_varint(struct culm_buf *buf, uint32_t number, uint64_t value)
 void culm_wire_put_float(struct culm_buf *buf, uint32_t number, float value);
 void culm_wire_put_bytes(struct culm_buf *buf, uint32_t number, const void *data, size_t len);
 void culm_wire_put_text(struct culm_buf *buf, uint32_t number, const char *text);
-/* The head of a BYTES field whose `len` bytes the caller appends himself. */
+/* The head of a BYTES field; the caller appends its `len` bytes. */
 void culm_wire_put_head(struct culm_buf *buf, uint32_t number, uint64_t len);
 
 #endif
