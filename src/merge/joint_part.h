@@ -18,8 +18,7 @@ struct joint_part {
     struct culm_vision_model *model;
     struct culm_graph *graph;
     struct culm_stage *stage;
-    struct culm_stage_rows **rows;   /* [batch]: at index n, the stage for n samples, 1 <= n <
-                                        batch */
+    struct culm_stage_rows **rows;   /* [batch]: the stage for n samples at index n, from 1 on */
     const float **param, **original; /* [parameters of the stage]: addresses */
     void *output, *said, *d_output;  /* said: the original's outputs; NULL with
                                         CULM_JOINT_ANSWERS */

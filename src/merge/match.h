@@ -28,8 +28,7 @@ struct culm_instance {
 };
 
 struct culm_match {
-    struct culm_instance *instance; /* in the order of their first members; at least two members
-                                       each */
+    struct culm_instance *instance; /* in order of their first members; two or more members each */
     int32_t count, capacity;
     int64_t total_bytes; /* of every layer of every model */
     int64_t saved_bytes; /* what is saved if each instance is stored once */

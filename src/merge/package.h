@@ -39,8 +39,7 @@ struct culm_package_param {
     char name[CULM_PACKAGE_NAME_SIZE]; /* in the model's graph */
     int32_t tensor;                    /* the tensor it has now: index in the round */
     int32_t original;                  /* the tensor it had originally */
-    int32_t layer; /* index of the model's layer whose weights or bias it is (vision/model.h); -1:
-                      none */
+    int32_t layer; /* the layer whose weights or bias it is (vision/model.h); -1: none */
 };
 
 struct culm_package_query {

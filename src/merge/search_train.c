@@ -38,7 +38,7 @@ struct training {
     float ***value;               /* [parts][parameters] */
     int32_t parts;
     double rate;
-    int64_t taken;      /* steps so far, for the warm-up */
+    int64_t taken;      /* steps so far */
     const float **anew; /* tensors that were reset to their originals */
     int32_t anew_count;
     double (*seen)[HISTORY]; /* [models]: ratios at the last checks, latest first */

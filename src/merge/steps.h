@@ -12,8 +12,7 @@
 
 struct culm_steps {
     struct culm_device *device; /* borrowed */
-    struct culm_graph *graph;   /* for all frames at once; nodes and values are numbered as in the
-                                   model's own */
+    struct culm_graph *graph;   /* for all frames; nodes and values numbered as in the model's */
     struct culm_stage *stage;
     const float **param; /* [parameters of the stage] */
     const void *field[1];

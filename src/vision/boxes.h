@@ -63,9 +63,11 @@ int32_t culm_box_suppress(struct culm_box *box, int32_t count, float most);
  * worst; a box is right if it overlaps, by at least 0.5, a wanted box of its class and frame that
  * no better box has taken. The accuracy is the area under the precision-recall curve, with the best
  * precision at that recall or beyond. With `each_class` it is the mean over the classes that are
- * wanted at least once, instead of over all boxes together. CLASSES: the share of frames whose best
- * class is the right one. POINTS: the share of points within 5 % of the frame's width of their
- * place.
+ * wanted at least once, instead of over all boxes together.
+ *
+ * CLASSES: the share of frames whose best class is the right one.
+ *
+ * POINTS: the share of points within 5 % of the frame's width of their place.
  *
  * If nothing is wanted the accuracy is 1 if nothing is answered, and 0 otherwise.
  */
