@@ -1,10 +1,10 @@
 /*
- * The arena: one run of addresses in which everything that the limit counts lies: frames,
- * activations, tensors. Addresses are given out once and for all; memory is there where it has been
- * asked for, and is given back page by page, so what the kernel says is resident in the arena is
- * what was asked for.
+ * The arena: one contiguous range of addresses that holds everything the memory limit counts:
+ * frames, activations, tensors. An address, once given out, is never moved. Memory is committed
+ * only where it has been asked for and returned to the system page by page, so the resident size
+ * of the arena, as the kernel reports it, is exactly what is in use.
  *
- * Thread: `place` on one; `hold` and `give_back` on any, for ranges that nobody else uses.
+ * Thread: `place` on one thread; `hold` and `give_back` on any, for ranges that nobody else uses.
  */
 #ifndef CULM_EDGE_ARENA_H
 #define CULM_EDGE_ARENA_H
@@ -13,35 +13,34 @@
 
 struct culm_edge_arena {
     char *base;
-    size_t size, placed; /* bytes of addresses; given out */
+    size_t size, placed; /* bytes of address space; how many of them are given out */
     size_t page;
 };
 
-/* Addresses for `bytes`; nothing is resident. CULM_ERR_MEMORY. */
+/* Reserves address space for `bytes`; nothing is resident yet. CULM_ERR_MEMORY. */
 enum culm_status culm_edge_arena_init(struct culm_edge_arena *arena, size_t bytes,
                                       struct culm_error *error);
 void culm_edge_arena_release(struct culm_edge_arena *arena); /* fine on a zeroed struct */
-/* Addresses for so many bytes, from a page on. NULL: there are none left. */
+/* Gives out addresses for `bytes`, starting at a page. NULL: not enough are left. */
 char *culm_edge_arena_place(struct culm_edge_arena *arena, size_t bytes);
-/* Whole pages of what was placed. Makes them resident, zeroed where they were not: CULM_ERR_MEMORY.
- */
+/* Makes a placed range of whole pages resident; pages that were not are zeroed. CULM_ERR_MEMORY. */
 enum culm_status culm_edge_arena_hold(struct culm_edge_arena *arena, char *at, size_t bytes,
                                       struct culm_error *error);
-/* Gives their memory back to the system; to touch them after that is a segmentation fault. */
+/* Returns the pages to the system; an access to them afterwards is a segmentation fault. */
 void culm_edge_arena_give_back(struct culm_edge_arena *arena, char *at, size_t bytes);
 
-/* Where numbered things lie. Each is placed when it is first wanted; one that never is takes no
- * addresses. Zero the struct first. */
+/* Addresses of numbered things. Each is placed when it is first wanted; one that never is takes up
+ * no addresses. Zero the struct first. */
 struct culm_edge_places {
-    char **at;               /* [count]; NULL: not placed */
-    int32_t count, capacity; /* numbers */
+    char **at; /* [count]; NULL: not placed */
+    int32_t count, capacity;
 };
 
-/* Always the same addresses for the same number. CULM_ERR_MEMORY. */
+/* Makes sure that at[number] is placed; a number keeps its address. CULM_ERR_MEMORY. */
 enum culm_status culm_edge_places_want(struct culm_edge_places *places,
                                        struct culm_edge_arena *arena, int32_t number, size_t bytes,
                                        struct culm_error *error);
-/* Addresses that have been given out since the arena had so many are free again. */
+/* Takes back what was given out since arena->placed was `placed`. */
 void culm_edge_places_forget(struct culm_edge_places *places, struct culm_edge_arena *arena,
                              size_t placed);
 void culm_edge_places_release(struct culm_edge_places *places);

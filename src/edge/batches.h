@@ -1,17 +1,18 @@
 /*
- * How many frames a visit of each query takes: the largest least share.
+ * How many frames a visit to each query should take, for the fairest shares of answered frames.
  *
  * In a round of C ns every query is visited once. A visit that takes k frames costs its run time,
- * or what loading the next query's tensors takes beside it if that is longer. Of the C / period
- * frames that come in a round it can answer k, and only those that are not yet too old to be
+ * or the time to load the next query's tensors beside it, whichever is longer. Of the C / period
+ * frames that arrive in a round it can answer k, and of those only the ones that can still be
  * answered in time:
  *
  *     share = min(1, k period / C, (deadline - run) / C)
  *
- * Wanted is the choice of k whose sorted shares are lexicographically the largest (max-min). For a
- * given C the queries are independent but for their sum, and adding the same share to two lists does
- * not change which of them is larger, so dynamic programming over the queries and over time is
- * exact; all C are tried. Time is counted in ticks, rounded up.
+ * We look for the k of every query for which the ascending list of shares is lexicographically the
+ * largest (max-min fairness). For a given C the queries constrain each other only by the sum of
+ * their costs, and inserting the same share into two sorted lists does not change which of them is
+ * larger, so dynamic programming over queries and time is exact. Every C is tried. Time is counted
+ * in ticks, rounded up.
  *
  * Thread: any.
  */
@@ -23,9 +24,9 @@
 #define CULM_EDGE_CHOICES_MAX 8
 
 struct culm_edge_choice {
-    int32_t frames;     /* of a visit */
-    uint64_t cost_ns;   /* what it adds to a round */
-    uint64_t window_ns; /* how old a frame may be when the visit begins; 0: never in time */
+    int32_t frames;     /* k: frames of a visit */
+    uint64_t cost_ns;   /* what the visit adds to a round */
+    uint64_t window_ns; /* how old a frame may be when the visit begins; 0: it is always too late */
 };
 
 struct culm_edge_choices {
@@ -34,22 +35,22 @@ struct culm_edge_choices {
     struct culm_edge_choice choice[CULM_EDGE_CHOICES_MAX];
 };
 
-/* Chooses one of each. `ticks`: in how many of them time is counted; 0: in as many as is quick
- * [culm_edge_ticks]. ret_chosen[count]. ret_least: the least share; may be NULL. CULM_ERR_MEMORY.
- */
+/* Picks one choice for each of `count` queries: ret_chosen[count]. `ticks`: into how many the
+ * longest possible round is divided; 0: as many as are quick. ret_least, which may be NULL: the
+ * smallest share. CULM_ERR_MEMORY. */
 enum culm_status culm_edge_batches(const struct culm_edge_choices *choices, int32_t count,
                                    int32_t ticks, int32_t *ret_chosen, double *ret_least);
 
-/* In how many ticks time can be counted with no more than so much work, at least one for each of
- * `count`; and the work that so many ticks take. In the units of culm_edge_cycle_work. */
+/* How many ticks cost about `most_work`, but at least one for each of `count` queries; and the work
+ * that so many ticks cost. In the units of culm_edge_cycle_work. */
 int32_t culm_edge_ticks(int32_t count, int64_t most_work);
 int64_t culm_edge_batches_work(int32_t count, int32_t ticks);
 
-/* The share of one choice in a round of `round_ns`. */
+/* The share of frames answered with one choice in a round of `round_ns`. */
 double culm_edge_share(const struct culm_edge_choices *choices, int32_t chosen, double round_ns);
-/* The length of a tick when there are so many of them. */
+/* How long a tick is when the longest possible round has `ticks` of them. */
 uint64_t culm_edge_tick_ns(const struct culm_edge_choices *choices, int32_t count, int32_t ticks);
-/* Sorts both and compares: -1, 0, 1. */
+/* Compares copies of both lists, sorted, lexicographically: -1, 0 or 1. */
 int culm_edge_shares_compare(const double *one, const double *other, int32_t count);
 
 #endif

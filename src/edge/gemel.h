@@ -1,14 +1,14 @@
 /*
- * The scheduler that was released with GEMEL (NSDI 2023), in virtual time, as a yardstick: it does
- * what that program does, weak points included.
+ * The scheduler that was released with GEMEL (NSDI 2023), in virtual time, as a baseline: it does
+ * what that program does, weaknesses included.
  *
- * Models are visited in the order in which they are given. What is missing of one is worked out in
- * pairs: as if only the one resident model that has most in common with it were there. It is loaded
- * whole, and for it whole models go, the most recently used first. Loading overlaps the batch
- * before where there is room for both. A visit takes the newest frames, as many as the model's
- * batch; if none of them can be in time it waits until one can. Batches of 1, 2 and 4 are chosen by
- * trying all combinations, or, with more than six models, one model after the other, for the
- * largest least share. All feeds begin together.
+ * Models are visited in the order given. What a model lacks is worked out pairwise, as if the one
+ * resident model that has most in common with it were the only one there. Models are loaded and
+ * evicted whole, the most recently used first. Loading overlaps the batch before it if there is
+ * room for both. A visit takes the newest frames, as many as the model's batch size; if none of
+ * them can be answered in time, it waits until one can. Batch sizes of 1, 2 and 4 are chosen for
+ * the largest smallest share: from all combinations with up to six models, else for one model after
+ * the other. All feeds begin at the same time.
  *
  * Thread: any.
  */
@@ -18,14 +18,15 @@
 #include "edge/layout.h"
 
 struct culm_edge_gemel {
-    int32_t batch[CULM_EDGE_QUERIES_MAX]; /* index of the query's sizes */
-    int64_t processed[CULM_EDGE_QUERIES_MAX];
-    int64_t swaps;
-    double load_share; /* of the time, not hidden behind batches */
+    int32_t batch[CULM_EDGE_QUERIES_MAX];     /* as an index of the query's batch sizes */
+    int64_t processed[CULM_EDGE_QUERIES_MAX]; /* frames answered in time */
+    int64_t swaps;                            /* loads of a model */
+    double load_share;                        /* of the time: loading that no batch hides */
 };
 
-/* `frames` of each query, whose feeds have not gone. answered[query_count * frames], zeroed: set
- * for each frame of each query that is answered in time; may be NULL. CULM_ERR_MEMORY */
+/* Plays `frames` frames of each query; no query and no feed may have gone. answered[query_count *
+ * frames], zeroed by the caller, is set to 1 for each frame of each query that is answered in time;
+ * it may be NULL. CULM_ERR_MEMORY. */
 enum culm_status culm_edge_gemel(const struct culm_edge_layout *layout, int64_t frames,
                                  struct culm_edge_gemel *ret_result, uint8_t *answered);
 

@@ -1,9 +1,9 @@
 /*
- * The same queries sharing less: some tensors that several use become each one's own, of the same
- * bytes.
+ * The same queries, sharing less: of some tensors that several queries share, each query gets a
+ * copy of its own.
  *
- * A plan says nothing of tensors, so a plan that was found where less is shared can be tried where
- * more is.
+ * A plan does not mention tensors, so a plan found for a layout that shares less can also be tried
+ * for one that shares more.
  *
  * Thread: any.
  */
@@ -19,14 +19,14 @@ struct culm_edge_less {
     int32_t *list;
 };
 
-/* Of what `layout` saves by sharing, `share` (0 to 1) at most stays saved: by its largest tensors.
- * No beginnings are shared. It borrows the feeds of `layout`. Release it after a failure too.
- * CULM_ERR_MEMORY */
+/* Keeps at most `share` (0 to 1) of the bytes that `layout` saves by sharing, preferring its
+ * largest tensors. Prefixes are not shared at all. Borrows the feeds of `layout`. Must be released
+ * after a failure too. CULM_ERR_MEMORY. */
 enum culm_status culm_edge_less_init(struct culm_edge_less *less,
                                      const struct culm_edge_layout *layout, double share);
 void culm_edge_less_release(struct culm_edge_less *less); /* fine on a zeroed one */
 
-/* Whether two queries use the same tensor. CULM_ERR_MEMORY */
+/* Whether any tensor is used by more than one query. CULM_ERR_MEMORY. */
 enum culm_status culm_edge_shares_any(const struct culm_edge_layout *layout, bool *ret_any);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * How long loads take, judging by those so far: so much each, and so much a byte.
+ * How long loads take, estimated from those so far: a fixed time for each load and a time per byte.
  *
  * Thread: the caller's.
  */
@@ -9,15 +9,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What loads took, as sums. */
+/* Sums over the loads so far, from which a line is fitted. */
 struct culm_edge_loads {
     int64_t count;
     double bytes, ms, bytes_bytes, bytes_ms;
 };
 void culm_edge_loads_add(struct culm_edge_loads *loads, size_t bytes, uint64_t took_ns);
-/* What a load takes however small it is, and how fast its bytes come beside that, by least squares,
- * so that all together take as long as they did. There is at least one. 0 MB/s: bytes take no time.
- */
+/* Fits the time that any load takes, however small, and the rate at which its bytes come in
+ * addition, by least squares and such that the total time matches what was measured. Needs at
+ * least one load. 0 MB/s: bytes take no time. */
 void culm_edge_loads_fit(const struct culm_edge_loads *loads, double *ret_ms, double *ret_mb_per_s);
 
 #endif

@@ -1,4 +1,4 @@
-/* Shared by the files of the scheduler; nobody else includes it. */
+/* State and functions shared by the files of the scheduler alone. */
 #ifndef CULM_EDGE_SCHEDULER_INTERNAL_H
 #define CULM_EDGE_SCHEDULER_INTERNAL_H
 
@@ -7,33 +7,33 @@
 
 #define CULM_EDGE_SLOTS_MAX (CULM_EDGE_VISIT_MAX + 1)
 
-/* A frame that is there. */
+/* A frame that is held in memory. */
 struct waiting_frame {
     int64_t number;
     uint64_t at_ns;
     struct culm_blob *blob;
-    uint64_t pending; /* bit: query that has yet to see it */
-    uint64_t in_run;  /* bit: query that a batch is run for */
+    uint64_t pending; /* a bit for each query that has yet to look at it */
+    uint64_t in_run;  /* a bit for each query in whose batch it is */
 };
 
 struct feed_state {
     struct waiting_frame slot[CULM_EDGE_SLOTS_MAX]; /* [count] oldest first */
     int32_t count;
-    int64_t seen; /* frames that came */
+    int64_t seen; /* frames that have arrived */
     uint64_t last_ns;
     bool there, ended;
 };
 
 struct query_state {
     struct culm_edge_totals totals;
-    uint64_t answered_ns; /* last, in time; or when it came */
-    uint64_t looked_ns;   /* where it samples: at_ns of the first frame of the last burst, */
-    int32_t burst_left;   /* and how many it will still look at */
-    uint64_t retry_ns;    /* nothing is loaded for it before */
-    int32_t failures;     /* to load, one after the other */
-    int32_t passed_over;  /* since its last visit, and it lost frames by it */
-    int64_t dropped_then; /* totals.dropped when it was passed over last */
-    size_t load_bytes;    /* brought in and not yet told */
+    uint64_t answered_ns; /* when it last answered in time; before that, when it was added */
+    uint64_t looked_ns;   /* if it samples: at_ns of the first frame of the last burst, */
+    int32_t burst_left;   /* and how many frames of that burst are still to come */
+    uint64_t retry_ns;    /* nothing is loaded for it before that */
+    int32_t failures;     /* loads that failed in a row */
+    int32_t passed_over;  /* how often it lost frames that way since its last visit */
+    int64_t dropped_then; /* totals.dropped when it was last visited or passed over */
+    size_t load_bytes;    /* loaded, but not yet published */
 };
 
 struct culm_edge_scheduler {
@@ -50,16 +50,17 @@ struct culm_edge_scheduler {
     struct culm_edge_batch batch;
     bool loading, running;
     uint64_t run_end_ns, load_end_ns; /* as expected */
-    size_t kept_bytes; /* of the activations, from their beginning: as the last batch left them */
-    int32_t cursor;    /* of the order: whose turn is next */
-    int32_t target;    /* who is visited next, and loaded for; -1: nobody */
-    bool waits;        /* the target waits for a frame that is not there yet */
-    uint64_t wait_ns;  /* until when it has to be begun */
-    int32_t visiting, left; /* frames that this visit may still take; -1 */
-    uint64_t idle_since_ns; /* nothing runs and a frame lacks only tensors, since then; 0: not so */
+    size_t kept_bytes; /* how much of the activations' start is still as the last batch left it */
+    int32_t cursor;    /* the place in the order whose turn is next */
+    int32_t target;    /* the query to visit next, for which tensors are loaded; -1: none */
+    bool waits;        /* the target waits for a frame that has not arrived yet */
+    uint64_t wait_ns;  /* when its visit must begin at the latest */
+    int32_t visiting, left; /* the visit in progress, -1: none; frames that it may still take */
+    /* Since when nothing runs although a frame lacks nothing but tensors; 0: that is not so. */
+    uint64_t idle_since_ns;
     uint64_t begin_ns;
     bool stopping, ended;
-    /* What comes once nothing runs and nothing is being loaded; next NULL: nothing. */
+    /* The layout to switch to once nothing runs and nothing is being loaded; next NULL: none. */
     const struct culm_edge_layout *next;
     struct culm_edge_plan next_plan;
     struct culm_edge_residency next_residency;
@@ -68,40 +69,44 @@ struct culm_edge_scheduler {
 
 /* scheduler_choice.c */
 
-/* When the next burst of one that samples may begin. */
+/* When the next burst of a query that samples may begin. */
 uint64_t culm_edge_burst_ns(const struct culm_edge_scheduler *scheduler,
                             const struct culm_edge_query *of, const struct query_state *state);
-/* When it can be ready: tensors there, nothing running. */
+/* When the query could start: all its tensors loaded, and nothing running. */
 uint64_t culm_edge_ready_ns(const struct culm_edge_scheduler *scheduler, int32_t query,
                             uint64_t now_ns);
-/* Frames that could be answered in time, one at a time, by a batch begun at `at_ns`. */
+/* How many waiting frames a batch of one begun at `at_ns` could answer in time. */
 int32_t culm_edge_in_time(const struct culm_edge_scheduler *scheduler, int32_t query,
                           uint64_t at_ns);
 /* Sets target, waits and wait_ns. */
 void culm_edge_choose_target(struct culm_edge_scheduler *scheduler, uint64_t now_ns);
-/* Who goes on from what the batch before has made, where that saves most, though its turn is
- * another one; -1: nobody, or the visit in progress or the target would lose a frame by it. */
+/* The query, whether or not it is its turn, that saves most by continuing from what the last batch
+ * has computed; -1: there is none that would not cost the visit in progress or the target a frame.
+ */
 int32_t culm_edge_choose_kin(const struct culm_edge_scheduler *scheduler, uint64_t now_ns);
-/* Who may run now, while the target cannot; -1: nobody. */
+/* A query that may run now, while the target cannot yet; -1: none. */
 int32_t culm_edge_choose_filler(const struct culm_edge_scheduler *scheduler, uint64_t now_ns);
-/* Fills batch.query, count, look, shared_prefix, expected_ns; returns which size, or -1: nothing
- * would be in time. `most`: frames. The batch before is still in `batch`. */
+/* Composes a batch of at most `most` frames: sets exec, query, count, look, shared_prefix and
+ * expected_ns of ret_batch. Returns the index of its size, or -1: no frame would be in time.
+ * scheduler->batch must still be the previous batch. */
 int32_t culm_edge_choose_batch(const struct culm_edge_scheduler *scheduler, int32_t query,
                                int32_t most, uint64_t now_ns, struct culm_edge_batch *ret_batch);
-/* Of the activations, what the query could begin with if it ran next; 0: it begins with frames. */
+/* How many bytes at the start of the activations the query could continue from if it ran next; 0:
+ * it would begin with the frames. */
 size_t culm_edge_kept_for(const struct culm_edge_scheduler *scheduler, int32_t query,
                           uint64_t now_ns);
-/* Visits until each query's next one; 0: it runs, or is visited next. */
+/* ret_turn[CULM_EDGE_QUERIES_MAX]: how many visits come before each query's next one, counted from
+ * the target if there is one; CULM_EDGE_QUERIES_MAX if the query is not in the plan. */
 void culm_edge_turns(const struct culm_edge_scheduler *scheduler, int32_t *ret_turn);
 bool culm_edge_all_there(const struct culm_edge_scheduler *scheduler, int32_t query);
 
 /* scheduler_events.c */
 
 void culm_edge_publish(struct culm_edge_scheduler *scheduler, json_t *take_event);
-/* "load" or "evict" of so many bytes. */
+/* event: "load" or "evict". */
 void culm_edge_say_moved(struct culm_edge_scheduler *scheduler, const char *event, int32_t query,
                          size_t bytes);
-/* why: it was dropped; NULL: it was answered. */
+/* why: why the frame was dropped; NULL: it was answered at done_ns. */
 void culm_edge_say_frame(struct culm_edge_scheduler *scheduler, int32_t query,
                          const struct culm_edge_look *look, uint64_t done_ns, const char *why);
 void culm_edge_say_done(struct culm_edge_scheduler *scheduler, uint64_t now_ns);
@@ -112,30 +117,33 @@ void culm_edge_hear_frame(struct culm_edge_scheduler *scheduler, int32_t from,
                           const struct culm_message *message);
 void culm_edge_drop(struct culm_edge_scheduler *scheduler, int32_t query,
                     const struct culm_edge_look *look, const char *why);
-/* Whether some frames are too old now; returns when the next will be. */
+/* Drops the frames that can no longer be answered in time. Returns when the next one will be too
+ * old; CULM_NEVER: there is none. */
 uint64_t culm_edge_drop_too_old(struct culm_edge_scheduler *scheduler, uint64_t now_ns);
-/* Frames that nobody has yet to look at go. */
+/* Frees the frames that no query has yet to look at. */
 void culm_edge_forget_seen(struct feed_state *feed);
-/* Frames of the batch are being looked at, or no longer. */
+/* Marks the frames of scheduler->batch as in use, or as no longer in use. */
 void culm_edge_mark_run(struct culm_edge_scheduler *scheduler, bool begins);
-/* After another layout was taken: nobody wants the answers of those who are gone. */
+/* After a switch of layouts: discards frames that only queries or feeds now gone would have used.
+ */
 void culm_edge_forget_gone(struct culm_edge_scheduler *scheduler);
 
 /* scheduler_memory.c */
 
 size_t culm_edge_bytes_now(const struct culm_edge_scheduler *scheduler);
-/* Notes the most that there was. */
+/* Updates the maximum of memory in use. */
 void culm_edge_count_bytes(struct culm_edge_scheduler *scheduler);
-/* For tensors, beside frames and these activations. */
+/* What the limit leaves for tensors beside the frames and `activations` bytes. */
 size_t culm_edge_room_beside(const struct culm_edge_scheduler *scheduler, size_t activations);
 void culm_edge_set_activations(struct culm_edge_scheduler *scheduler, size_t bytes);
-/* The first `count` of victim[]. */
+/* Evicts the first `count` tensors of victim[]. */
 void culm_edge_evict(struct culm_edge_scheduler *scheduler, int32_t count);
-/* At most so many bytes of tensors stay. `pinned`: bits of queries whose tensors must; `before`:
- * only those go whose turn is later. False: not now. */
+/* Evicts until at most `most_bytes` of tensors are left. pinned: a bit for each query whose tensors
+ * must stay; before: as in culm_edge_residency_victims. False: not possible now, nothing evicted.
+ */
 bool culm_edge_make_room(struct culm_edge_scheduler *scheduler, size_t most_bytes, uint64_t pinned,
                          int32_t before);
-/* Brings in the next tensor that the target lacks, if there is room. */
+/* Begins to load the next tensor that the target lacks, if room can be made. */
 void culm_edge_try_load(struct culm_edge_scheduler *scheduler, uint64_t now_ns);
 void culm_edge_load_done(struct culm_edge_scheduler *scheduler);
 
