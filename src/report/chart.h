@@ -1,10 +1,12 @@
 /*
- * Line charts as SVG: what a report of one file shows of a run. No script, no font of its own, and the
- * same text for the same numbers.
+ * Line charts as SVG, for the one-file report of a run. They need no script and no font, and the
+ * same numbers give the same bytes.
  *
- * A chart shows at most CULM_CHART_SERIES series. Of a series with more points than there are columns of
- * pixels, the least and the greatest of each column are drawn, so that no peak is lost. Points that are
- * not finite are left out. Thread: none of its own.
+ * A chart shows at most CULM_CHART_SERIES series. Where a series has several points in one column
+ * of pixels, the smallest and the largest of them are drawn, so that no peak is lost. Points that
+ * are not finite are left out.
+ *
+ * Thread: any.
  */
 #ifndef CULM_REPORT_CHART_H
 #define CULM_REPORT_CHART_H
@@ -14,11 +16,11 @@
 #define CULM_CHART_SERIES 8
 
 struct culm_chart_point {
-    double x, y; /* x does not fall */
+    double x, y; /* x does not decrease from point to point */
 };
 
 struct culm_chart_series {
-    char *name; /* owned by whoever made it */
+    char *name; /* owned by whoever made the series */
     struct culm_chart_point *point;
     size_t count, capacity;
 };
@@ -26,17 +28,18 @@ struct culm_chart_series {
 struct culm_chart {
     const char *title, *x_label, *y_label;
     const struct culm_chart_series *series;
-    size_t series_count; /* those past CULM_CHART_SERIES are not drawn, and the chart says so */
-    bool steps;          /* a value holds until the next */
-    bool from_zero;      /* the scale begins at 0 */
-    double limit;        /* a line across; 0: none */
+    size_t series_count; /* those past CULM_CHART_SERIES are not drawn, which the legend says */
+    bool steps;          /* draw steps: a value holds until the next one */
+    bool from_zero;      /* the y axis includes 0 */
+    double limit;        /* a horizontal line at this value; 0: none */
     const char *limit_name;
 };
 
-/* Appends <figure>..</figure>; nothing when there is no point at all. */
+/* Appends <figure>..</figure>, or nothing if no point can be drawn. */
 void culm_chart_write(struct culm_buf *out, const struct culm_chart *chart);
 
-/* Text for HTML: < > & " ' are written as entities, and what is no UTF-8 or no character as U+FFFD. */
+/* Appends text escaped for HTML: < > & " ' as entities; U+FFFD for bytes that are not UTF-8 and for
+ * characters that HTML may not hold. */
 void culm_html_text(struct culm_buf *out, const char *text);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Training on a graph, as people see it: what its events show on a terminal and add to a summary, and
- * the lines of the summary. See training.h, which is another job's.
+ * How people see training on a graph: what each of its events shows on a terminal and adds to a
+ * summary, and the lines of that summary. training.h has the same for another job.
  */
 #ifndef CULM_REPORT_GNN_H
 #define CULM_REPORT_GNN_H

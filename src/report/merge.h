@@ -1,6 +1,7 @@
 /*
- * Merging, and running what was merged, as people see them: what events show on a terminal and add to a
- * summary, and the lines of the summary. See training.h, which is another job's.
+ * How people see merging, and runs at the edge of what was merged: what each event shows on a
+ * terminal (of merging alone) and adds to a summary, and the lines of that summary. training.h has
+ * the same for another job.
  */
 #ifndef CULM_REPORT_MERGE_H
 #define CULM_REPORT_MERGE_H

@@ -2,8 +2,9 @@
  * Sinks: where events go.
  *
  * An event is a JSON object: "event" (its kind) first, then "t_ms", "view" and its own members.
- * Events are the record of truth; a sink sees nothing else, so whatever a sink shows can be shown
- * again from events.jsonl. A sink ignores what it does not know and members of a wrong type.
+ * Events are the record of truth. A sink sees nothing else, so whatever it shows can be shown again
+ * from events.jsonl. A sink ignores kinds and members that it does not know, and members of the
+ * wrong type.
  *
  * Thread: one at a time.
  */
@@ -40,22 +41,24 @@ static inline void culm_sink_free(struct culm_sink *sink) {
 struct culm_sink *culm_sink_tee_new(void); /* NULL: out of memory */
 enum culm_status culm_sink_tee_add(struct culm_sink *tee, struct culm_sink *take_sink);
 
-/* JSON lines. Each event is one write() of one line, so readers never see half of one and a killed
- * writer leaves at most one torn line, the last. The file is only ever appended to; a torn last
- * line of an earlier writer is ended first. */
+/* Writes JSON lines. Each event is a single write() of one line, so readers never see half an
+ * event, and a writer that is killed leaves at most one torn line, its last. The file is only ever
+ * appended to; if an earlier writer left a torn line, that is terminated first. */
 enum culm_status culm_sink_jsonl_open(const char *path, struct culm_sink **ret_sink,
                                       struct culm_error *error);
-/* The same to an open descriptor, such as standard output; not closed. */
+/* The same to an open descriptor, such as standard output, which is not closed. */
 struct culm_sink *culm_sink_jsonl_fd(int fd); /* NULL: out of memory */
 
-/* Calls `each` for every event of an events.jsonl, in order; stops at the first failure. A torn
- * last line is left out. CULM_ERR_FORMAT, with the line, for any other line that is no event. */
+/* Calls `each` for every event of an events.jsonl, in order; stops at the first failure. Skips a
+ * torn line, which is the last one of the file or followed by the `start` of a resumed run.
+ * CULM_ERR_FORMAT, with its number, for any other line that is not an event; CULM_ERR_NOT_FOUND if
+ * there is no such file. */
 enum culm_status culm_events_read(const char *path,
                                   enum culm_status (*each)(void *context, const json_t *event,
                                                            struct culm_error *error),
                                   void *context, struct culm_error *error);
 
-/* --- reading members, with a fallback for what is missing or of another type --------------------
+/* --- reading members, with a fallback for those that are missing or of another type -------------
  */
 
 const char *culm_event_text(const json_t *object, const char *key, const char *fallback);

@@ -1,29 +1,32 @@
 /*
- * The terminal: what a person watches while training runs.
+ * The terminal: what a person watches while a job runs.
  *
- * What happens (workers join and go, recoveries, checkpoints) scrolls by as lines, one sentence each.
- * To a terminal, the current step and a map of who does what stay below them and are
- * redrawn in place; to anything else (a file, a pipe), they are plain lines: a step line at most
- * once a second, the map whenever it changes. Thread: one at a time.
+ * What happens (workers that join and leave, recoveries, checkpoints) scrolls by, one line each. On
+ * a terminal, the current step and a map of who does what stay below these lines and are redrawn
+ * in place. To anything else (a file, a pipe) they are written as ordinary lines: the step at most
+ * once a second, the map whenever it changes.
+ *
+ * Thread: one at a time.
  */
 #ifndef CULM_REPORT_TERMINAL_H
 #define CULM_REPORT_TERMINAL_H
 
 #include "report/sink.h"
 
-/* What each event of a job shows (terminal_rows.h): a table of the job's own (training.h). */
+/* What each kind of event shows (terminal_rows.h). Every job has its own table (training.h). */
 struct culm_terminal_row;
 
 struct culm_terminal_options {
     const struct culm_terminal_row *rows; /* borrowed */
     int fd;                               /* not closed */
-    bool live;                            /* redraw in place with ANSI sequences */
+    bool live;                            /* redraw in place, with ANSI sequences */
     bool color;                           /* only with live */
-    int columns;                          /* lines that are redrawn are cut to this width */
+    int columns;                          /* the width to which redrawn lines are cut */
     int64_t steps;                        /* of the whole run; 0: not known */
 };
 
-/* What suits `fd`: live and with its width when it is a terminal; NO_COLOR and TERM=dumb count. */
+/* The options that suit `fd`: live and with its width if it is a terminal. Heeds NO_COLOR and
+ * TERM=dumb. */
 struct culm_terminal_options
 culm_terminal_options_of(int fd, const struct culm_terminal_row *borrow_rows, int64_t steps);
 /* NULL: out of memory. */

@@ -1,4 +1,4 @@
-/* For the tables of jobs: a row for each kind of event that is shown, and what rows write with. */
+/* For the tables of jobs: a row for each kind of event that is shown, and the means to write it. */
 #ifndef CULM_REPORT_TERMINAL_ROWS_H
 #define CULM_REPORT_TERMINAL_ROWS_H
 
@@ -11,13 +11,13 @@
 struct culm_terminal {
     struct culm_sink sink;
     struct culm_terminal_options options;
-    struct culm_buf out;  /* what this event writes */
-    struct culm_buf map;  /* lines of the block below the step */
-    char rate_of[16];     /* what rates count, per second; the job's own */
+    struct culm_buf out;  /* what the current event writes */
+    struct culm_buf map;  /* the lines of the block but the last, which is step_line */
+    char rate_of[16];     /* what rates count, per second; for the job to use */
     char step_line[160];  /* "" before the first step */
-    bool step_shown;      /* plain: step_line is in the log */
+    bool step_shown;      /* not live: step_line is already in the log */
     double step_shown_ms; /* t_ms of the last step line in the log */
-    int drawn;            /* lines of the block on the screen */
+    int drawn;            /* how many lines of the block are on the screen */
 };
 
 enum {
@@ -27,8 +27,8 @@ enum {
     CULM_TERMINAL_YELLOW = 33
 };
 
-/* What one kind of event shows: a line in a colour, whose text `line` writes to t->out; or whatever
- * `lines` makes of it. Every job has rows for "warning" and "error" without writing them down. */
+/* What one kind of event shows: a line in a colour, whose text `line` writes to t->out, or whatever
+ * `lines` does. Rows for "warning" and "error" are built in. */
 struct culm_terminal_row {
     const char *event; /* NULL: past the last row */
     int color;
@@ -36,22 +36,24 @@ struct culm_terminal_row {
     void (*lines)(struct culm_terminal *t, const json_t *event);
 };
 
-/* One line of the log: its time and colour, then what the caller writes to t->out, then its end. */
+/* A line of the log: begin writes the time and sets the colour, the caller writes the text to
+ * t->out, and end ends the line. */
 void culm_terminal_begin(struct culm_terminal *t, const json_t *event, int color);
 void culm_terminal_end(struct culm_terminal *t);
-/* Writes text from outside: kept on its line, whatever is in it. */
+/* Writes text that is not our own; control characters in it become '?'. */
 void culm_terminal_text(struct culm_terminal *t, const char *text);
-/* The same of a member of the event; `otherwise` when it has none. */
+/* Writes a member of the event that way, or `otherwise` if the event lacks it. */
 void culm_terminal_member(struct culm_terminal *t, const json_t *event, const char *member,
                           const char *otherwise);
-/* What a word of an event means, by rows that {NULL, NULL} ends; the word itself when it is in none. */
+/* Looks a word of an event up in rows ended by {NULL, NULL}; returns the word itself if none has
+ * it. */
 const char *culm_terminal_meaning(const char *const (*rows)[2], const char *word);
-/* The same of the cause of a loss, whatever the job. */
+/* The same for the cause of a loss; these are common to all jobs. */
 const char *culm_terminal_cause(const char *cause);
-/* The row has written t->step_line: below all lines, or, on what is no terminal, into the log: the
- * first one, the last one, and at most one a second between. */
+/* To be called when a row has written t->step_line. If not live, it writes the line to the log: the
+ * first, the last, and at most one a second in between. */
 void culm_terminal_step(struct culm_terminal *t, const json_t *event, bool last);
-/* No more come: the last one is in the log. */
+/* No more steps follow: makes sure that the last one is in the log. */
 void culm_terminal_steps_end(struct culm_terminal *t, const json_t *event);
 
 #endif

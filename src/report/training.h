@@ -1,7 +1,7 @@
 /*
- * Training, as people see it: what its events show on a terminal and add to a summary, and the lines
- * of the summary. What shows and adds (terminal.c, summary.c) knows none of it; another job has
- * tables of its own.
+ * How people see training: what each of its events shows on a terminal and adds to a summary, and
+ * the lines of that summary. terminal.c and summary.c know nothing of training but these tables;
+ * every other job has tables of its own.
  */
 #ifndef CULM_REPORT_TRAINING_H
 #define CULM_REPORT_TRAINING_H
