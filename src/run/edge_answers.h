@@ -1,9 +1,12 @@
 /*
- * What the models of a workload answer on frames of their feeds, and how good it is to answer only
- * some of the frames: the others get the latest answer there is.
+ * What the models of a workload answer on frames of their feeds, and how accurate a stream is in
+ * which only some frames are answered in time and the others get the latest answer before them.
  *
- * Taken are the last frames of a feed, `merge.held_out` of it, which merging never sees. What is
- * right there is what labels say, or else what the original answers. Thread: one.
+ * Frames are taken from the end of a feed that merging never sees (`merge.held_out`). Of a feed
+ * that has too many frames to count (run/feeds.h) they are taken from its beginning. What is right
+ * is what labels say or, without labels, what the original answers.
+ *
+ * Thread: one.
  */
 #ifndef CULM_RUN_EDGE_ANSWERS_H
 #define CULM_RUN_EDGE_ANSWERS_H
@@ -12,33 +15,34 @@
 #include "run/right.h"
 #include "vision/boxes.h"
 
-/* Frames of a feed at most, of those that were held out. */
+/* By default, the most frames to take of a feed. */
 #define CULM_EDGE_ANSWERS_FRAMES 600
 
-struct culm_edge_taken {  /* of a feed */
-    int64_t first, count; /* frames of the file */
-    int64_t frames;       /* of the whole feed; -1: more than are counted */
+struct culm_edge_taken {  /* the frames taken of one feed */
+    int64_t first, count; /* in the file; count 0: no model asked for any */
+    int64_t frames;       /* of the whole feed; -1: too many to count */
     int32_t width;        /* of a frame */
-    /* Frames a second, as recorded; 0: pictures that do not follow one another in time. */
+    /* Frames a second of the recording; 0: pictures that do not follow one another in time. */
     double rate;
 };
 
 struct culm_edge_answers {
     struct culm_edge_taken taken[CULM_EDGE_FEEDS_MAX];
-    /* [count of the feed]; NULL: no model is there. */
+    /* [count of the feed]; NULL: the query has no model, or none of these weights. */
     struct culm_answer *answer[CULM_EDGE_QUERIES_MAX];
-    int32_t *label[CULM_EDGE_QUERIES_MAX]; /* [count]; NULL: none */
-    /* Of all frames, where answers are boxes or points. */
+    int32_t *label[CULM_EDGE_QUERIES_MAX]; /* [count of the feed]; NULL: none */
+    /* Labels of all frames of the feed, where answers are boxes or points. */
     struct culm_right right[CULM_EDGE_QUERIES_MAX];
 };
 
-/* Of the originals, on `most` frames of each feed at most; where a model or its weights are not
- * there, the query has none. Release it also after a failure. */
+/* Runs the originals on at most `most` frames of each feed, and reads their labels. A query whose
+ * model or weights are missing gets no answers. Must be released after a failure too. */
 enum culm_status culm_edge_answers_read(const struct culm_edge_catalog *catalog, int64_t most,
                                         struct culm_edge_answers *answers,
                                         struct culm_error *error);
-/* Of the models of a package, on the same frames; no labels. A query that it does not have, or has
- * as it was, is answered by the original: NULL. */
+/* Runs the models of the package `dir` on the same frames; reads no labels. A query that the
+ * package lacks or has left unchanged gets no answers: those of the original are to be used. Must
+ * be released after a failure too. */
 enum culm_status culm_edge_answers_packed(const struct culm_edge_catalog *catalog, const char *dir,
                                           const struct culm_edge_answers *originals,
                                           struct culm_edge_answers *answers,
@@ -46,10 +50,10 @@ enum culm_status culm_edge_answers_packed(const struct culm_edge_catalog *catalo
 void culm_edge_answers_release(const struct culm_edge_catalog *catalog,
                                struct culm_edge_answers *answers); /* fine on a zeroed struct */
 
-/* The accuracy of a query's stream of `frames` at `fps`, of which those that are marked in
- * answered[frames] are answered by `given` (NULL: the originals) and the others with the latest
- * answer before them. The taken frames come over and over. CULM_ERR_NOT_FOUND, error untouched:
- * nothing can be said. */
+/* The accuracy of a query on a stream of `frames` frames at `fps`, which shows the taken frames
+ * over and over. Frames marked in answered[frames] get the answers of `given` (NULL: the
+ * originals), the others the latest answer before them. CULM_ERR_NOT_FOUND, with `error` untouched:
+ * there is nothing to compare with. CULM_ERR_MEMORY. */
 enum culm_status culm_edge_answers_accuracy(const struct culm_edge_catalog *catalog,
                                             const struct culm_edge_answers *originals,
                                             const struct culm_edge_answers *given, int32_t query,

@@ -1,11 +1,12 @@
 /*
- * Forms of queries: on what they were merged into, or on their own weights.
+ * Forms of queries: each runs either merged, on the weights that merging made for it, or plain, on
+ * its own original weights.
  *
- * Either is right by what merging promised, query by query, so any set of queries may run on their
- * own weights while the others are merged. Of these sets a few are looked at: all, none, and some
- * between, in which whoever adds fewest bytes by it has its own. Earlier rounds of a package are
- * not among them: what the last one says of a query was measured last, and may be that it must not
- * be merged.
+ * Merging keeps its promise of accuracy for each query separately, so any set of queries may run
+ * plain while the others run merged. A few of these sets are considered: all, none, and some in
+ * between that favour the queries whose own weights add the fewest bytes. Earlier rounds of a
+ * package are not considered: what the last round says of a query was measured last, and may be
+ * that the query must not be merged.
  *
  * Thread: the caller's.
  */
@@ -16,28 +17,28 @@
 
 #define CULM_EDGE_FORMS_MAX 5
 
-/* Of one query: the source of each of its parameters when it is merged, and of its own weights. */
+/* The sources of one query's parameters: merged, and its own. */
 struct culm_edge_form {
     const int32_t *merged, *original; /* [count] */
-    int32_t count;                    /* 0: it is not there */
+    int32_t count;                    /* 0: the query does not count */
 };
-/* Whether it makes a difference. */
+/* Whether the two forms of the query differ at all. */
 bool culm_edge_form_differs(const struct culm_edge_form *form);
-/* Which queries have their own weights, as bits: first all that differ, last none; where no query
- * differs, or where edge.originals is `never`, none alone. Returns how many sets; -1: out of
- * memory. */
+/* The sets to consider, with a bit for each query that runs plain: first all queries whose forms
+ * differ, last the empty set; only the empty set if no query's forms differ or edge.originals is
+ * `never`. Returns how many sets there are; -1: out of memory. */
 int32_t culm_edge_form_sets(const struct culm_edge_catalog *catalog,
                             const struct culm_edge_store *store, const struct culm_edge_form *form,
                             int32_t queries, uint64_t ret_plain[CULM_EDGE_FORMS_MAX]);
 
-/* The layouts of a catalog for one way of sharing, one for each set. */
+/* The layouts of a catalog for one way of sharing, one for each of these sets. */
 struct culm_edge_forms {
     struct culm_edge_store store;
     struct culm_edge_laid *laid[CULM_EDGE_FORMS_MAX];
     uint64_t plain[CULM_EDGE_FORMS_MAX];
     int32_t count;
 };
-/* As culm_edge_catalog_lay. Release it after a failure too. */
+/* As culm_edge_catalog_lay. Must be released after a failure too. */
 enum culm_status culm_edge_forms_lay(const struct culm_edge_catalog *catalog,
                                      enum culm_edge_sharing sharing,
                                      const struct culm_package_round *round,
@@ -45,8 +46,8 @@ enum culm_status culm_edge_forms_lay(const struct culm_edge_catalog *catalog,
 void culm_edge_forms_release(struct culm_edge_forms *forms); /* fine on a zeroed struct */
 /* The layout in which every query is merged. */
 struct culm_edge_laid *culm_edge_forms_merged(const struct culm_edge_forms *forms);
-/* What queries have in common at their beginning is run once; then as culm_edge_choose, of layouts
- * whose limit is set. frames: as of culm_edge_plan_options. */
+/* Lets queries share their beginnings in each of the layouts, whose limits must be set, and chooses
+ * one as culm_edge_choose does. frames: see culm_edge_plan_options. */
 enum culm_status culm_edge_forms_choose(const struct culm_edge_catalog *catalog,
                                         struct culm_edge_forms *forms, int64_t frames,
                                         int32_t *ret_chosen, struct culm_edge_plan *ret_plan,

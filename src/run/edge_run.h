@@ -1,10 +1,13 @@
 /*
- * `culm edge run`, from inside: what its files share. Nobody else includes it.
+ * The inside of `culm edge run`: what its files share. Nobody else includes this.
  *
- * The scheduler decides on the loop's thread. Feeds are threads that read frames, pace them and
- * stretch them into the arena. Tensors are read into the arena on the I/O thread; models run on the
- * compute thread, on parameters at the addresses where they lie. Queries, feeds, sources and units
- * keep their numbers until the end; one that has gone is marked.
+ * The scheduler makes its decisions on the loop thread. Each feed has a thread that reads frames,
+ * paces them and stretches them into the arena. The I/O thread reads tensors into the arena, and
+ * the compute thread runs models on the parameters where they lie. Other threads plan, and read the
+ * workload again. Queries, feeds, sources and units keep their numbers until the run ends; one that
+ * has gone is marked.
+ *
+ * Thread: the loop's, unless a function or a member says otherwise.
  */
 #ifndef CULM_RUN_EDGE_RUN_H
 #define CULM_RUN_EDGE_RUN_H
@@ -29,23 +32,24 @@
 #include <pthread.h>
 #include <stdio.h>
 
-/* Of a tensor that is run on in another order than it is read in. */
+/* A tensor whose numbers have another order in memory than in its file is read in pieces of this
+ * size. */
 #define CULM_EDGE_PART ((size_t)1 << 18)
-#define CULM_EDGE_TOP 5 /* classes of an answer that are written, as culm predict does */
+#define CULM_EDGE_TOP 5 /* how many classes of an answer are written; as culm predict does */
 #define CULM_EDGE_FRAME_SLOTS (CULM_EDGE_VISIT_MAX + 3)
 
-/* One batch size of a model, ready to run. */
+/* A model compiled for one batch size, ready to run. */
 struct edge_program {
     struct culm_graph *graph;
     struct culm_stage *stage;
-    int32_t *part;       /* [stage parameters] which of the entry's parts */
-    const float **param; /* [stage parameters] addresses, set before a run */
-    /* What crosses each cut of the query's trunk; of the layout that counts. */
+    int32_t *part;       /* [stage parameters] which part of the entry each one is */
+    const float **param; /* [stage parameters] addresses, set before each run */
+    /* The values that cross each cut of the query's trunk, in the layout in force. */
     int32_t crossing[CULM_EDGE_CUTS_MAX][CULM_EDGE_CROSSING_MAX];
-    size_t image_bytes, activation_bytes, scratch_bytes, output_bytes; /* each rounded to 64 */
+    size_t image_bytes, activation_bytes, scratch_bytes, output_bytes; /* each rounded up to 64 */
 };
 
-/* Answers to the last frames, for comparison. */
+/* A ring of answers to the latest frames, to be compared with others. */
 #define CULM_EDGE_RING 32
 struct edge_ring {
     int64_t frame[CULM_EDGE_RING]; /* number + 1; 0: none */
@@ -53,14 +57,15 @@ struct edge_ring {
     int32_t width[CULM_EDGE_RING];
 };
 
-/* An answer that is drawn when the run has ended. */
+/* An answer that is drawn on its frame when the run has ended. */
 #define CULM_EDGE_PICTURES 3
 struct edge_picture {
-    int64_t source; /* frame of the file */
+    int64_t source; /* the frame's number in the file */
     struct culm_answer answer;
 };
 
-/* Labels of a query to come, of any thread; as struct edge_query has them. */
+/* Labels read for a query that may not be there yet, on any thread; the members are those of struct
+ * edge_query. */
 struct edge_labels {
     bool by_folder;
     uint8_t *label;
@@ -68,26 +73,29 @@ struct edge_labels {
     struct culm_right right;
 };
 
-/* A query of the workload, or the original model of one that was merged, which looks at samples. */
+/* A query of the workload; or a hidden query, which runs the original model of a merged query on
+ * samples to watch it for drift. */
 struct edge_query {
     struct culm_edge_entry *entry; /* in one of the catalogs */
     int32_t feed;
     bool gone;
-    double deadline_ms, score, target; /* as the newest text that was taken up has them */
-    float score_now;                   /* of the layout that counts; compute thread */
+    double deadline_ms, score, target; /* from the workload that was taken up last */
+    float score_now;                   /* score, as of the layout in force; compute thread */
     int32_t sizes, size[CULM_EDGE_SIZES_MAX];
     struct edge_program program[CULM_EDGE_SIZES_MAX];
-    double took_ms[CULM_EDGE_SIZES_MAX]; /* measured while running, smoothed; 0: not yet */
-    double ran_ms[CULM_EDGE_SIZES_MAX];  /* all together, */
-    int64_t ran[CULM_EDGE_SIZES_MAX];    /* of so many batches */
-    /* The share of it until each cut was reached, likewise. */
+    double took_ms[CULM_EDGE_SIZES_MAX]; /* of a batch in this run, smoothed; 0: none yet */
+    double ran_ms[CULM_EDGE_SIZES_MAX];  /* the total of all batches, */
+    int64_t ran[CULM_EDGE_SIZES_MAX];    /* and how many they were */
+    /* The share of a batch's time until each cut was reached; smoothed, 0: none yet. */
     double took_share[CULM_EDGE_CUTS_MAX][CULM_EDGE_SIZES_MAX];
-    struct culm_edge_trunk trunk; /* of the layout that counts */
-    int32_t *source;              /* [entry->part_count], of the newest layout; owned */
-    const float **at, **next_at;  /* [entry->part_count] addresses; of the layout to come */
-    struct culm_answer answer[CULM_EDGE_VISIT_MAX]; /* of the batch that runs */
-    /* Queries that run the same numbers on the same feed, in the layout that counts; bits. What one
-     * computes is an answer for all of them: what the last batch of one of them said here. */
+    struct culm_edge_trunk trunk; /* in the layout in force */
+    int32_t *source;              /* [entry->part_count] in the newest layout; owned */
+    /* [entry->part_count] addresses of its parts: in the layout in force, and in the next one. */
+    const float **at, **next_at;
+    struct culm_answer answer[CULM_EDGE_VISIT_MAX]; /* of the batch that runs, or ran last */
+    /* Twins are queries that run the same numbers on the same feed, in the layout in force: a bit
+     * for each. What one computes answers all of them; `ahead` is what the last batch of a twin
+     * means for this query. */
     uint64_t twins;
     struct culm_answer ahead[CULM_EDGE_VISIT_MAX];
     int64_t ahead_frame[CULM_EDGE_VISIT_MAX];
@@ -95,70 +103,73 @@ struct edge_query {
     struct culm_answer latest;
     int64_t latest_frame; /* -1: none yet */
     FILE *out;
-    /* Of all answers, late ones by what stood instead: on labels, or on the original's answers to
-     * samples; NULL: nothing to compare. */
+    /* Of all frames, with the older answer that stood in for a dropped one: on labels, or else on
+     * the original's answers to samples. NULL: nothing has been compared. */
     struct culm_accuracy *accuracy;
-    bool by_folder; /* labels are numbers of folders */
-    uint8_t *label; /* [label_count] of the feed's frames, by source; NULL: none; owned */
+    bool by_folder; /* the label of a frame is the number of its folder */
+    uint8_t *label; /* [label_count] by a frame's number in the file; owned; NULL: none */
     int64_t label_count;
-    struct culm_right right; /* of boxes and points, by source */
-    /* [entry->part_count] sources of its own weights, and of those that the package has for it;
+    struct culm_right right; /* labels where answers are boxes or points, by the same number */
+    /* [entry->part_count] the sources of its own weights, and those that the package has for it;
      * owned */
     int32_t *original, *merged;
-    bool own_tensors;            /* both are of these, which have been written */
-    bool plain;                  /* it has its own weights, as that was chosen */
-    int32_t original_of, shadow; /* whose original it is; who is its original; -1 */
-    bool reverted;               /* to its own weights, until there is a new round */
-    /* What it said; what was answered, which may be older. NULL where nothing is compared. */
+    bool own_tensors;            /* both are its own tensors, which this run has written */
+    bool plain;                  /* the choice of forms gave it its own weights */
+    int32_t original_of, shadow; /* the query whose original it is; its own original; -1: none */
+    bool reverted;               /* drift took it back to its own weights until the next round */
+    /* What the model said of recent frames; what they were answered with, which may be an older
+     * answer. NULL where nothing is compared. */
     struct edge_ring *ring, *given;
-    struct culm_accuracy *drift;   /* of samples so far: right by labels, else by the original, */
-    struct culm_accuracy *own;     /* and what the original is right in, by labels */
-    struct culm_edge_drift checks; /* that are told from chance */
-    double promised;               /* share of the original's answers */
-    double own_accuracy, merged_accuracy; /* that merging measured last; negative: it has not */
-    int samples;        /* file + 1 of frames that merging may begin again with; 0: none */
-    int64_t sampled;    /* frames in it */
-    uint64_t sample_ns; /* when the next is kept, once it has gone back */
+    struct culm_accuracy *drift;   /* of the check under way: by labels, else by the original */
+    struct culm_accuracy *own;     /* of the original by labels, on the same frames */
+    struct culm_edge_drift checks; /* the checks pooled so far */
+    double promised;               /* the share of the original's answers that it must give */
+    double own_accuracy, merged_accuracy; /* as merging last measured; negative: it has not */
+    int samples;        /* file + 1 of frames with which merging may resume; 0: none */
+    int64_t sampled;    /* how many frames are in it */
+    uint64_t sample_ns; /* once reverted: when the next frame may be kept */
     int32_t pictures;
     struct edge_picture picture[CULM_EDGE_PICTURES];
 };
 
-/* What tells a file from what it was, or from another in its place. */
+/* Tells whether a file has changed or been replaced by another. */
 struct edge_stamp {
     uint64_t device, inode, size;
     int64_t modified_ns, changed_ns;
 };
 
-/* A source as a package has it. */
+/* A source as it lies in a package. */
 struct edge_tensor {
     struct culm_package_tensor of;
-    bool turned; /* in memory it is as culm_graph_turn makes it */
-    /* Its digest was compared when its file was that one; of whoever reads. */
+    bool turned; /* in memory it has the order that culm_graph_turn makes */
+    /* The digest was right when the file had this stamp. Guarded by the run's lock. */
     bool verified;
     struct edge_stamp stamp;
 };
 
-/* What the last batch left at the front of the activations' memory. */
+/* What the last batch left at the front of the activations' memory, for another query to continue
+ * from. */
 struct edge_kept {
-    int32_t cuts, size, count; /* cuts 0: nothing */
+    int32_t cuts, size, count; /* cuts 0: nothing; size: an index; count: frames */
     uint64_t id[CULM_EDGE_CUTS_MAX];
-    size_t end[CULM_EDGE_CUTS_MAX]; /* of what crosses it */
+    size_t end[CULM_EDGE_CUTS_MAX]; /* where what crosses the cut ends */
     int64_t frame[CULM_EDGE_VISIT_MAX];
 };
 
-/* What goes along with a frame's pixels. */
+/* A frame: its pixels, and what else has to be known of it. */
 struct edge_frame {
-    int64_t source;                /* in the file */
-    int32_t width, height, folder; /* its number; -1: none */
-    uint8_t *pixels;               /* of each input size of its feed, one after the other */
+    int64_t source;                /* its number in the file */
+    int32_t width, height, folder; /* as recorded; folder: the number of its folder, -1: none */
+    uint8_t *pixels;               /* stretched to each input size of its feed, one by one */
 };
 
-/* A file that has no name: units of many small tensors, each in one piece. Of whoever reads. */
+/* An unnamed file that holds units of many small tensors, each in one piece. Only the thread that
+ * reads units uses it. */
 struct edge_spool {
-    int file;  /* + 1; 0: none yet */
-    off_t *at; /* [count] where the unit is; -1: not there */
+    int file;  /* descriptor + 1; 0: none yet */
+    off_t *at; /* [count] where each unit begins; -1: it is not there */
     int32_t count, capacity;
-    bool failed; /* nothing more is written to it */
+    bool failed; /* a write has failed: nothing more is written */
 };
 
 struct edge_input {
@@ -171,43 +182,47 @@ struct edge_feed {
     struct culm_feed_config *config;
     int32_t number;
     bool gone, started, joined;
-    bool counted;   /* frames is what its file has, or -1: that cannot be told */
-    int64_t frames; /* only of use where labels are read */
+    bool counted;   /* `frames` is valid */
+    int64_t frames; /* in the file; -1: that cannot be told. Needed to read labels only */
     pthread_t thread;
     int stop;           /* atomic */
-    uint64_t period_ns; /* that is planned with */
-    /* From frame to frame as they come, where that is not ours to say; 0: not known. Atomic. */
+    uint64_t period_ns; /* the period that plans assume */
+    /* The measured period of a live feed, which sets its own pace; 0: not known. Atomic. */
     uint64_t seen_ns;
     size_t frame_bytes;
     struct edge_input input[CULM_EDGE_QUERIES_MAX];
     int32_t inputs;
-    char *slots_at; /* addresses of all slots' pixels, a whole number of pages each */
-    /* struct edge_frame; free when nobody else has it. */
+    char *slots_at; /* addresses for the pixels of all slots, whole pages for each */
+    /* Each holds a struct edge_frame. A slot is free when nobody else has a reference. */
     struct culm_blob *slot[CULM_EDGE_FRAME_SLOTS];
     bool held[CULM_EDGE_FRAME_SLOTS]; /* its pixels are in memory */
-    int32_t slots;                    /* of these are used */
-    pthread_mutex_t slots_lock;       /* of slot, held and slots */
+    int32_t slots;                    /* how many slots are in use */
+    pthread_mutex_t slots_lock;       /* guards slot, held and slots */
     pthread_mutex_t lock;
-    char said[CULM_ERROR_MAX]; /* under the lock; to be told, "": nothing */
-    bool failed, ended; /* before `ended`, not at its end; loop thread: it was told that it ended */
-    /* Once its thread has been joined: why it failed, and whether it gave a frame before. */
+    char said[CULM_ERROR_MAX]; /* a message to publish, "": none; guarded by lock */
+    /* failed: it ended with an error, set before `ended`. ended: its end was published; loop thread
+     * only. */
+    bool failed, ended;
+    /* Valid once its thread was joined: why it failed; whether it has ever given a frame. */
     struct culm_error why;
     bool any;
 };
 
-/* Layouts to choose from [edge_forms.h], as `culm edge plan` has them; and the same with originals
- * that look at samples, for the plan. Without addresses; owned. */
+/* Layouts to choose from [edge_forms.h], the same ones as for `culm edge plan`; and each of them
+ * with the originals that look at samples added, from which the plan is then made. They have no
+ * addresses. Owned. */
 struct edge_choices {
     struct culm_edge_laid *laid[CULM_EDGE_FORMS_MAX], *sampled[CULM_EDGE_FORMS_MAX];
     uint64_t plain[CULM_EDGE_FORMS_MAX];
     int32_t count;
 };
 
-/* Thinks of what is to be run, and of a better plan, on a thread of its own while the one that was
- * made quickly is run. */
+/* Works out which forms to run and a better plan, on a thread of its own, while the run goes on by
+ * a plan that was made quickly. The loop thread owns all of it but what the planning thread was
+ * given. */
 struct edge_planner {
-    bool wanted; /* for the layout that counts; loop thread, as all but what the thread is given */
-    bool thinks;
+    bool wanted; /* the layout in force has a quick plan */
+    bool thinks; /* the thread is there */
     pthread_t thread;
     int stop, done; /* atomic */
     const struct culm_edge_catalog *catalog;
@@ -218,54 +233,56 @@ struct edge_planner {
     struct culm_error error;
 };
 
-/* Programs of a model that is new, made before anything of it is taken up. */
+/* What is prepared for a new model before it is taken up. */
 struct edge_ready {
     const struct culm_edge_entry *entry;
     struct edge_program program[CULM_EDGE_SIZES_MAX];
-    bool taken;
-    /* [parts of the entry] its own tensors, which are written where the run keeps those; NULL: they
-     * are not */
+    bool taken; /* the programs */
+    /* [parts of the entry] its own tensors, once written to the run's `originals`; NULL: they are
+     * not */
     struct culm_package_tensor *tensor;
 };
 
-/* Labels of a query, read before anything of it is taken up. */
+/* Labels of a query, read before it is taken up. */
 struct edge_labels_read {
-    const struct culm_edge_entry *entry; /* NULL: they were not, or have been taken */
+    const struct culm_edge_entry *entry; /* NULL: none were read, or they have been taken */
     struct edge_labels labels;
     enum culm_status status;
     struct culm_error error;
 };
 
-/* Own tensors of a query, which may have to be written again. */
+/* The tensors that a run wrote for a query, which may have to be written again. */
 struct edge_own {
     const struct culm_edge_entry *entry;
     int32_t *source; /* [parts of the entry]; -1: the package has it; owned */
 };
 
-/* Reads the workload again, on a thread of its own, or looks after own tensors alone. */
+/* Reads the workload again on a thread of its own, and rewrites own tensors that were damaged; or
+ * does the latter alone. The loop thread owns all of it but what the reading thread has been given.
+ */
 struct edge_reader {
-    bool reads; /* loop thread, as all but what the thread is given */
+    bool reads; /* the thread is there */
     pthread_t thread;
     int stop, done;                          /* atomic */
-    const struct culm_edge_command *command; /* NULL: the workload is not read */
+    const struct culm_edge_command *command; /* NULL: only look after own tensors */
     struct culm_edge_running *run;           /* for culm_edge_running_mend */
     struct edge_own own[CULM_EDGE_QUERIES_MAX];
     int32_t own_count;
     struct {
         const struct culm_feed_config *config;
         int64_t frames;
-    } known[CULM_EDGE_FEEDS_MAX]; /* of feeds that are there */
+    } known[CULM_EDGE_FEEDS_MAX]; /* how many frames the present feeds have */
     int32_t known_count;
-    const struct culm_edge_entry *running[CULM_EDGE_QUERIES_MAX]; /* of queries that are there */
+    const struct culm_edge_entry *running[CULM_EDGE_QUERIES_MAX]; /* the present queries */
     int32_t running_count;
-    const struct culm_edge_catalog *first; /* of the run: which sizes are run */
-    const char *package, *originals;       /* of the run; NULL: no package */
-    pthread_mutex_t *lock;                 /* while a tensor is written */
-    struct culm_edge_catalog *catalog;
-    struct edge_ready *ready; /* [ready_count] of its models that are new */
+    const struct culm_edge_catalog *first; /* the run's first one, which fixes the batch sizes */
+    const char *package, *originals;       /* the run's; package NULL: none */
+    pthread_mutex_t *lock;                 /* held while a tensor is written */
+    struct culm_edge_catalog *catalog;     /* the workload as it was read */
+    struct edge_ready *ready;              /* [ready_count] for the models in it that are new */
     int32_t ready_count;
-    struct edge_labels_read *labels;   /* [queries of the catalog]; NULL: none was read */
-    bool counted[CULM_EDGE_FEEDS_MAX]; /* of its feeds, and then */
+    struct edge_labels_read *labels;   /* [queries of the catalog]; NULL: none were read */
+    bool counted[CULM_EDGE_FEEDS_MAX]; /* by feed of the catalog: frames is valid */
     int64_t frames[CULM_EDGE_FEEDS_MAX];
     enum culm_status status;
     struct culm_error error;
@@ -274,7 +291,7 @@ struct edge_reader {
 struct culm_edge_running {
     struct culm_edge_exec exec; /* first */
     const struct culm_edge_command *command;
-    /* [0]: as it began; then of each reload that some query or feed is from. */
+    /* [0]: the workload at the start; then one for each reload from which a query or feed came. */
     struct culm_edge_catalog *catalog[CULM_EDGE_QUERIES_MAX + CULM_EDGE_FEEDS_MAX + 2];
     int32_t catalogs;
     struct edge_query query[CULM_EDGE_QUERIES_MAX];
@@ -282,199 +299,211 @@ struct culm_edge_running {
     struct edge_feed feed[CULM_EDGE_FEEDS_MAX];
     int32_t feed_count;
     struct culm_edge_store store;
-    /* Addresses of the store's units that some layout lists, not only to plan. */
+    /* Addresses of units; only of those in layouts that are run, not merely planned with. */
     struct culm_edge_places unit;
     struct edge_tensor *tensor; /* [store.source_count] */
     int32_t tensor_count, tensor_capacity;
-    pthread_mutex_t lock; /* of the store and what goes with it: the I/O thread reads it */
+    pthread_mutex_t lock; /* guards store, unit and tensor, which the I/O thread reads */
     struct culm_edge_arena arena;
-    char *activations_at, *next_activations_at;     /* the next: of the layout to come */
-    size_t activations_room, next_activations_room; /* of addresses */
-    size_t activations_held, activations_wanted; /* in memory; what whoever runs next brings in */
+    char *activations_at, *next_activations_at;     /* in the layout in force; in the next one */
+    size_t activations_room, next_activations_room; /* addresses there */
+    size_t activations_held, activations_wanted;    /* in memory; needed by the next batch */
     struct edge_kept kept;
-    int32_t from; /* of the batch that was run last: cuts behind it; -1: a twin had answered */
-    uint64_t reached_ns[CULM_EDGE_CUTS_MAX]; /* when it came to the others */
-    bool changed;                            /* something asks for a new layout */
+    /* How many cuts the last batch skipped; -1: all of it, since a twin had answered for it. */
+    int32_t from;
+    uint64_t reached_ns[CULM_EDGE_CUTS_MAX]; /* when it reached the cuts after that */
+    bool changed;                            /* a new layout is needed */
     bool again;                              /* the workload is to be read again */
-    bool mend;                               /* own tensors are to be looked at */
+    bool mend;                               /* own tensors are to be checked */
     struct edge_reader reader;
-    uint64_t round_ns; /* a round is not looked at before */
-    uint64_t timed_ns; /* when run times were compared last */
+    uint64_t round_ns; /* no new round is looked for before that */
+    uint64_t timed_ns; /* when run times were last compared */
     struct culm_device *device;
-    struct culm_blob_pool *headers;
-    struct culm_prediction_room room; /* of the line that is being written */
+    struct culm_blob_pool *headers;   /* of struct edge_frame */
+    struct culm_prediction_room room; /* for the line that is being written */
     char out[CULM_PATH_MAX];
-    struct culm_rundir dir;         /* that, held */
-    bool stops;                     /* atomic: no load is waited for any more */
-    bool uncalibrated;              /* it was asked to stop before it knew how long models take */
+    struct culm_rundir dir;         /* `out`, claimed */
+    bool stops;                     /* atomic: the run ends, and loads no longer wait */
+    bool uncalibrated;              /* asked to stop before all models had been timed */
     const char *package;            /* NULL: none */
-    pthread_mutex_t originals_lock; /* while a tensor is written there */
-    pthread_mutex_t models_lock;    /* while a model of a query that is there is asked for more */
-    char originals[CULM_PATH_MAX];  /* a package of what the given one does not have */
+    pthread_mutex_t originals_lock; /* held while a tensor is written to `originals` */
+    pthread_mutex_t models_lock;    /* held while a running query's model is asked for something */
+    char originals[CULM_PATH_MAX];  /* a package of the tensors that the given one lacks */
     int64_t round;                  /* of the package; -1: none */
-    int64_t layer_bytes, layer_distinct; /* of its models' layers; what is left of them when each
-                                            tensor counts once */
+    /* Bytes of the layers of the package's models; and with each tensor counted once. */
+    int64_t layer_bytes, layer_distinct;
     char round_digest[CULM_SHA256_HEX];
-    struct culm_edge_laid *laid, *next; /* that counts; that is to come */
+    struct culm_edge_laid *laid, *next; /* the layout in force; the next one, NULL: none */
     struct culm_edge_plan plan, next_plan;
-    uint64_t plain;              /* queries that get their own weights, by what was chosen last */
-    bool next_is_quick;          /* the plan to come was made while frames waited */
-    struct edge_planner planner; /* of a better one */
+    uint64_t plain;              /* a bit for each query that was last chosen to run plain */
+    bool next_is_quick;          /* next_plan was made in haste, while frames waited */
+    struct edge_planner planner; /* works out a better one */
     size_t limit_bytes;
-    double rate_mb_per_s;  /* of loads; 0: as fast as files are read */
-    uint64_t line_free_ns; /* when the line at that rate is free again; I/O thread */
-    char *part;            /* CULM_EDGE_PART bytes, whole pages; of whoever reads */
+    double rate_mb_per_s;  /* at which tensors load; 0: as fast as files can be read */
+    uint64_t line_free_ns; /* when the last load would be over at that rate; I/O thread */
+    char *part;            /* CULM_EDGE_PART bytes, page-aligned; for the reading thread */
     struct edge_spool spool;
-    /* What they took; [1]: in the run, of what had been read before. */
+    /* What loads took; [1]: those in the run of what had been read before. */
     struct culm_edge_loads loads[2];
-    bool read_again; /* the last one was of that */
+    bool read_again; /* the last load belongs to [1] */
     struct culm_alone *alone;
     struct culm_edge_scheduler *scheduler;
     struct culm_sink *sink;
     int ended_feeds;
-    struct culm_error failed; /* the first that writing met */
+    struct culm_error failed; /* the first error in writing results */
 };
 
 /* edge_run.c */
-/* What the package saves, for events: bytes of layers of its models, and of these each tensor once,
- * and which round that is; null: there is none. */
+/* What the package saves, for events: the bytes of its models' layers, the same with each tensor
+ * counted once, and the digest of the round; a JSON null if there is no package. */
 json_t *culm_edge_running_package(const struct culm_edge_running *run);
-/* What models were read with goes back to the system: an edge box has little. */
+/* Returns free heap memory to the system; reading models leaves much of it, and an edge box has
+ * little. */
 void culm_edge_running_trim(void);
 
 /* edge_run_load.c */
-/* Reads a unit to its address, at the rate, and notes whether it had been read before. One thread
- * at a time. */
+/* Reads a unit to its address, no faster than the rate, and sets run->read_again. One thread at a
+ * time. */
 enum culm_status culm_edge_running_read(struct culm_edge_running *run, int32_t unit,
                                         struct culm_error *error);
-/* Whether the file of a source is the one that was last read and found right. The store is not locked;
- * any thread. */
+/* Whether the file of a source is still the one whose digest was found right. Any thread; the
+ * caller must not hold run->lock. */
 bool culm_edge_running_intact(struct culm_edge_running *run, int32_t source);
-/* Units of many small tensors in the layout that counts are put in one piece, before anything runs:
- * one by one, none stays. */
+/* Copies each unit of several small tensors in the layout in force to the spool, so that it can be
+ * read in one piece. To be called before anything runs; evicts each unit again. */
 enum culm_status culm_edge_running_gather(struct culm_edge_running *run, struct culm_error *error);
-/* What loads take: as measured, else as the profile says. 0 MB/s: as fast as can be. */
+/* How long loads take: as edge.load_mb_per_s says, else as measured, else as the profile says. 0
+ * MB/s: bytes take no time. */
 void culm_edge_running_loading(const struct culm_edge_running *run, double *ret_ms,
                                double *ret_mb_per_s);
 
 /* edge_run_exec.c */
 extern const struct culm_edge_exec_ops culm_edge_running_ops;
-/* Runs the query on what lies in the activations' memory as its images, or from cut `from` - 1 on,
- * on what was kept there. ret_ns[cuts]: when each later cut was reached, from the beginning on. */
+/* Runs a batch of the query: with `from` 0 on the images in the activations' memory, else from cut
+ * `from` - 1 on, with what is kept in front of them. ret_ns[cuts]: for each cut from `from` on, how
+ * long it took to reach it. Compute thread. */
 void culm_edge_running_compute(struct culm_edge_running *run, struct edge_query *query,
                                int32_t size, int32_t from, uint64_t *ret_ns);
-/* What is right on a frame, by the labels of the query; -1: it has none there. */
+/* The label of a frame for the query; -1: it has none. */
 int32_t culm_edge_running_label(const struct edge_query *query, const struct edge_frame *frame);
-/* Where answers are boxes or points; NULL: nothing is known of the frame. */
+/* The same where answers are boxes or points; NULL: it has none. */
 const struct culm_answer *culm_edge_running_right(const struct edge_query *query,
                                                   const struct edge_frame *frame);
-/* A frame as the query's model reads it. */
+/* A frame at the input size of the query's model; borrows the pixels. */
 struct culm_frame culm_edge_running_pixels(const struct culm_edge_running *run,
                                            const struct edge_query *query,
                                            const struct edge_frame *frame);
-/* Activations come into memory, as many as the scheduler wants: before a program runs, on its
- * thread, so that the loop need not wait for the pages. */
+/* Makes as much activation memory resident as the scheduler has asked for. Called on the compute
+ * thread before a batch, so that the loop does not have to wait for the pages. CULM_ERR_MEMORY. */
 enum culm_status culm_edge_running_hold(struct culm_edge_running *run, struct culm_error *error);
 
 /* edge_run_pictures.c */
-/* The query's latest answer, of that frame of its file, is kept if one is wanted. */
+/* Keeps the query's latest answer, which is for that frame of the file, if a picture of it is
+ * wanted. */
 void culm_edge_running_keep(struct edge_query *query, int64_t source);
-/* Draws those that were kept, as DIR/pictures/QUERY-FRAME.png. After the feeds have been stopped.
+/* Draws what was kept, as DIR/pictures/QUERY-FRAME.png. To be called once the feeds have stopped.
  */
 void culm_edge_running_pictures(struct culm_edge_running *run);
 
 /* edge_run_feed.c */
-/* Feeds that have none yet get their threads; none in a run that was asked to stop before it began:
- * the loop hears frames before signals. */
+/* Starts the threads of feeds that have none yet. Starts none if the run was asked to stop before
+ * it began, since the loop would handle frames before the signal. CULM_ERR_MEMORY. */
 enum culm_status culm_edge_running_feeds(struct culm_edge_running *run, struct culm_error *error);
 void culm_edge_running_stop_feeds(struct culm_edge_running *run);
-/* As many slots as the plan says have memory. Loop thread. */
+/* Gives every feed memory for as many slots as the plan says. */
 enum culm_status culm_edge_running_slots(struct culm_edge_running *run, struct culm_error *error);
-/* Tells what feeds have to say. Loop thread. */
+/* Publishes what feeds have to say. */
 void culm_edge_running_hear(struct culm_edge_running *run);
-/* When feeds have been stopped: the error of the first one, if none has ever given a frame and each
- * has said why. */
+/* To be called once the feeds have stopped: fails with the error of the first feed if every feed
+ * failed without giving a single frame. */
 enum culm_status culm_edge_running_any_frame(const struct culm_edge_running *run,
                                              struct culm_error *error);
-/* Likewise: if the run has ended since each feed that it had last failed, be it after many frames. */
+/* Likewise: fails if the run ended because every feed that was left has failed, even if that was
+ * after many frames. */
 enum culm_status culm_edge_running_any_feed(const struct culm_edge_running *run,
                                             struct culm_error *error);
 
 /* edge_run_change.c */
-/* A new round of the package is taken up whole or not at all. */
+/* Takes up the package's new round as a whole, or publishes why not. */
 void culm_edge_running_round(struct culm_edge_running *run);
-/* What has changed by itself: drift, run times, how fast feeds are. */
+/* Makes a new layout if queries were reverted, or run times or feed rates have changed. */
 void culm_edge_running_settle(struct culm_edge_running *run);
-/* `change` with the store locked; then a layout of what it has made, with that plan if there is
- * one. On failure all is as it was. */
+/* Calls `change`, which may be NULL, with run->lock held, then makes a layout of the result and
+ * hands it to the scheduler, with `plan` or, if that is NULL, a quickly made one. On failure
+ * everything is as it was before. */
 enum culm_status culm_edge_running_try(struct culm_edge_running *run,
                                        enum culm_status (*change)(struct culm_edge_running *run,
                                                                   struct culm_error *error),
                                        const struct culm_edge_plan *plan, struct culm_error *error);
 
 /* edge_run_reload.c */
-/* Has the workload read if that is wanted, and takes up what was read, whole or not at all, unless
- * a layout is to come. */
+/* Begins to read the workload if run->again asks for it, and takes up, as a whole or not at all,
+ * what has been read. Does nothing while another layout is pending. */
 void culm_edge_running_reload(struct culm_edge_running *run);
-/* When all feeds have ended: tells of a text that comes too late. */
+/* To be called when the run ends: publishes that a workload being read came too late. */
 void culm_edge_running_drop_text(struct culm_edge_running *run);
 void culm_edge_running_stop_reading(struct culm_edge_running *run);
 
 /* edge_run_planner.c */
-/* To ask a culm_edge_stop: whether the program was asked to stop; whether the int at `stop` is set.
- */
+/* For a struct culm_edge_stop: whether the process was asked to stop; whether the int at `stop` is
+ * set. Any thread. */
 bool culm_edge_running_signalled(const void *ctx);
 bool culm_edge_running_stopped(const void *stop);
-/* This thread, and what it starts, has the processor when models do not want it. */
+/* Lowers the priority of the calling thread, and of what it starts, below that of models. */
 void culm_edge_running_give_way(int nice);
-/* What to run, and by which plan; only while nothing runs. The former is noted in run->plain. */
+/* Chooses which queries run plain, which it sets in run->plain, and a plan. To be called only while
+ * nothing runs. */
 enum culm_status culm_edge_running_choose(struct culm_edge_running *run,
                                           struct culm_edge_plan *ret_plan,
                                           struct culm_error *error);
-/* Has a better plan thought out where one was made quickly, and takes it up when it is there. */
+/* Starts to work out a better plan if the present one was made quickly, and takes the better one up
+ * when it is ready. */
 void culm_edge_running_replan(struct culm_edge_running *run);
 void culm_edge_running_stop_planner(struct culm_edge_running *run);
-/* An event of the plan that counts. */
+/* Publishes the plan in force. */
 void culm_edge_running_tell_plan(struct culm_edge_running *run);
 /* edge_run_drift.c */
-/* Queries that were merged have their originals beside them, as the round and drift want it. */
+/* Adds, updates or marks as gone the hidden originals, so that exactly the queries that run merged
+ * have one. */
 enum culm_status culm_edge_running_shadows(struct culm_edge_running *run, struct culm_error *error);
-/* What its checks have seen so far does not count any more. */
+/* Discards what the checks of a query have seen so far. */
 void culm_edge_running_forget_checks(struct edge_query *query);
-/* A frame's fresh answer, of a query or of an original. */
+/* Takes in the answer that a query, or an original, has just computed for a frame. */
 void culm_edge_running_compare(struct culm_edge_running *run, int32_t query, int64_t frame,
                                const struct edge_frame *of, const struct culm_answer *answer);
-/* A frame that a query, or an original, has answered: it is kept if merging may want it. */
+/* Keeps a frame that a query, or an original, has answered if merging may want it. */
 void culm_edge_running_sample(struct culm_edge_running *run, int32_t query,
                               const struct edge_frame *frame);
-/* What a query's frame was answered with, be it fresh or not. */
+/* Takes in what a query's frame was answered with, whether fresh or older. */
 void culm_edge_running_given(struct culm_edge_running *run, int32_t query, int64_t frame,
                              int32_t width, const struct culm_answer *answer);
 
 /* edge_run_sources.c */
-/* On any thread: the model's own tensors are written to `dir`, a package; ret_tensor[part_count],
- * the caller's to free. */
+/* Writes the model's own tensors to the package `dir`. lock: held while each is written.
+ * *ret_tensor: [part_count], for the caller to free. Any thread. */
 enum culm_status culm_edge_write_own(const struct culm_edge_entry *entry, const char *dir,
                                      pthread_mutex_t *lock, struct culm_package_tensor **ret_tensor,
                                      struct culm_error *error);
-/* On any thread, the store not locked: of a query's own tensors those are written again whose files are
- * gone or were changed; where that fails, loads say what is wrong. stop: as of culm_edge_running_stopped. */
+/* Writes those of a query's own tensors again whose files are gone or have changed. If that fails,
+ * the next load says why. stop: as for culm_edge_running_stopped. Any thread; the caller must not
+ * hold run->lock. */
 void culm_edge_running_mend(struct culm_edge_running *run, const struct edge_own *own,
                             const int *stop);
 
 /* edge_run_queries.c */
-/* On any thread: the model's programs, to be taken by the query that is opened next with this
- * entry. */
+/* Compiles a model's programs, for the next query that is opened with this entry to take. Any
+ * thread. */
 enum culm_status culm_edge_ready_make(const struct culm_edge_catalog *first,
                                       struct culm_edge_entry *entry, struct edge_ready *ready);
 void culm_edge_ready_release(struct edge_ready *ready); /* fine on a zeroed one */
-/* On any thread: the labels that the query's configuration names, of a feed with so many frames; -1:
- * that is not known. */
+/* Reads the labels that the query's configuration names, for a feed of `frames` frames; -1: their
+ * number is not known. Any thread. */
 enum culm_status culm_edge_labels_read(const struct culm_edge_entry *entry, const char *feed,
                                        int64_t frames, struct edge_labels *labels,
                                        struct culm_error *error);
 void culm_edge_labels_release(struct edge_labels *labels); /* fine on a zeroed one */
-/* `of`: whose original it is to be; -1: a query of the workload, whose answers are written. */
+/* Adds a query. of: the query whose original it is to be; -1: none, it is a query of the workload,
+ * and its answers are written. */
 enum culm_status culm_edge_running_open(struct culm_edge_running *run,
                                         struct culm_edge_entry *entry, int32_t of, int32_t feed,
                                         int32_t *ret_query, struct culm_error *error);
@@ -482,52 +511,55 @@ void culm_edge_running_open_feed(struct culm_edge_running *run, struct culm_feed
                                  int32_t feed);
 void culm_edge_running_add_input(struct edge_feed *feed, const struct culm_vision_input *input);
 void culm_edge_running_round_frame(struct edge_feed *feed);
-/* Queries and feeds of the catalog are taken up; others go. */
+/* At the start of a run: opens all queries and feeds of the catalog. */
 enum culm_status culm_edge_running_take(struct culm_edge_running *run,
                                         struct culm_edge_catalog *catalog,
                                         struct culm_error *error);
-/* How many frames a file has; -1: that cannot be told, or not without losing some, or it is asked
- * to stop. What is wrong with it is told when its frames are wanted. To count those of a clip takes
- * long. Any thread. */
+/* How many frames a feed's file has; -1: that cannot be told, or not without consuming frames, or
+ * it was asked to stop. Errors are left to be reported when frames are wanted. Takes long for a
+ * clip. Any thread. */
 int64_t culm_edge_running_frames(const struct culm_feed_config *config,
                                  const struct culm_edge_stop *stop);
-/* Opens what the answers of new queries are written to. */
+/* Opens the files to which the answers of new queries are written. */
 enum culm_status culm_edge_running_outs(struct culm_edge_running *run, struct culm_error *error);
 void culm_edge_running_release_query(struct edge_query *query);
 
 /* edge_run_sources.c */
-/* Sources of every query from the package's round that counts, or its own tensors. */
+/* Sets the sources of every query, from the package's newest round or else its own tensors, which
+ * it writes if need be; then as culm_edge_running_wear. */
 enum culm_status culm_edge_running_sources(struct culm_edge_running *run, struct culm_error *error);
-/* Queries have their own weights, or those of the package, as chosen and as drift wants it. */
+/* Puts every query on its own weights or on those of the package, as was chosen and as drift
+ * demands, and updates the originals to match. */
 enum culm_status culm_edge_running_wear(struct culm_edge_running *run, struct culm_error *error);
-/* The same once `run->plain` was chosen. */
+/* The same after run->plain has been chosen anew. */
 enum culm_status culm_edge_running_take_forms(struct culm_edge_running *run,
                                               struct culm_error *error);
-/* With the store locked, and no layout to come. Release them after a failure too. */
+/* Makes the layouts to choose from. The caller holds run->lock, or no other thread runs, and no
+ * layout is pending. Must be released after a failure too. */
 enum culm_status culm_edge_running_choices(struct culm_edge_running *run,
                                            struct edge_choices *choices, struct culm_error *error);
 void culm_edge_running_release_choices(struct edge_choices *choices);
 
 /* edge_run_layout.c */
-/* A layout of it all. Once there is an arena, also addresses for all that it may put there:
- * CULM_ERR_MEMORY when there are none left, and what counts goes on. */
+/* Makes a layout of all queries and feeds. Once there is an arena, also gives addresses to
+ * everything in it. CULM_ERR_MEMORY, also if none are left; the layout in force is not affected. */
 enum culm_status culm_edge_running_lay(struct culm_edge_running *run,
                                        struct culm_edge_laid **ret_laid, struct culm_error *error);
-/* The same to plan with: without addresses. */
+/* The same without addresses, for planning. */
 enum culm_status culm_edge_running_lay_to_plan(struct culm_edge_running *run,
                                                struct culm_edge_laid **ret_laid,
                                                struct culm_error *error);
-/* The addresses and scores of what was laid last count from now on. Nothing runs. */
+/* Puts the addresses, scores and cuts of run->laid in force. Nothing may be running. */
 void culm_edge_running_count(struct culm_edge_running *run);
-/* The most that any query's activations take, with what is kept between batches. */
+/* The largest activations of any query, including what is kept between batches. */
 size_t culm_edge_running_activations(const struct culm_edge_laid *laid);
-/* Notes what shares of a run were measured, or else are thought, until each cut is reached. */
+/* Sets in `times` the shares of a run until each cut that this run has measured for the size. */
 void culm_edge_running_shares(const struct edge_query *query, struct culm_edge_times *times,
                               int32_t size);
 void culm_edge_running_release(struct culm_edge_running *run);
 
 /* edge_run_calibrate.c */
-/* Loads each model and runs it, where no profile says how long that takes. */
+/* Loads and times each model whose run times are not known. */
 enum culm_status culm_edge_running_calibrate(struct culm_edge_running *run,
                                              struct culm_error *error);
 

@@ -1,10 +1,10 @@
 /*
- * The tensors of queries as the scheduler counts them.
+ * The tensors of queries, grouped into the units that the scheduler loads and evicts.
  *
- * A *source* is one run of numbers: a parameter of some model, or several of them that are the
- * same. A *unit* is what is loaded and evicted at once: a large source alone, or all small ones
- * that have the same users. Sources and units are only ever added, so their numbers hold from
- * layout to layout.
+ * A *source* is the data of one parameter, or of several parameters that are equal. A *unit* is
+ * what is loaded and evicted as a whole: one large source, or all small sources that the same
+ * queries use. To the scheduler a unit is one tensor. Sources and units are only ever added, so
+ * their numbers stay valid from layout to layout.
  *
  * Thread: the caller's.
  */
@@ -19,12 +19,12 @@
 static inline size_t culm_edge_round64(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 struct culm_edge_source {
-    char key[CULM_SHA256_HEX + 96]; /* sources with one key are the same */
+    char key[CULM_SHA256_HEX + 96]; /* together with bytes, identifies the data */
     size_t bytes;
-    int32_t place;  /* the caller's own: where it is read from */
-    int32_t unit;   /* of the newest layout; -1: none */
-    size_t offset;  /* in the unit; 64-byte aligned */
-    uint64_t users; /* of the newest layout */
+    int32_t place;  /* where it is read from; for the caller to interpret */
+    int32_t unit;   /* in the newest layout; -1: none */
+    size_t offset;  /* within the unit; 64-byte aligned */
+    uint64_t users; /* in the newest layout: a bit for each query */
 };
 
 struct culm_edge_unit {
@@ -41,17 +41,18 @@ struct culm_edge_store {
 };
 
 void culm_edge_store_release(struct culm_edge_store *store); /* fine on a zeroed struct */
-/* Its number, added if the key is new; -1: out of memory. */
+/* The number of a source, which is added if it is new; -1: out of memory. */
 int32_t culm_edge_store_source(struct culm_edge_store *store, const char *key, size_t bytes,
                                int32_t place);
 
-/* Of one query: which source each of its parameters is. */
+/* The source of each parameter of one query. */
 struct culm_edge_needs {
     const int32_t *source; /* [count] */
-    int32_t count;         /* 0: it is not there */
+    int32_t count;         /* 0: the query needs nothing */
 };
-/* A layout's tensors, of `queries` queries: units, and each query's list. ret_bytes[unit_count] and
- * ret_list[q] are the caller's to free. CULM_ERR_MEMORY. */
+/* Forms the units of a layout with `queries` queries. (*ret_bytes)[unit_count]: the size of each
+ * unit; ret_list[q][ret_count[q]]: the units of query q, ascending. The caller frees *ret_bytes and
+ * every ret_list[q]. CULM_ERR_MEMORY. */
 enum culm_status culm_edge_store_units(struct culm_edge_store *store,
                                        const struct culm_edge_needs *needs, int32_t queries,
                                        size_t **ret_bytes, int32_t **ret_list, int32_t *ret_count,
