@@ -1,6 +1,6 @@
 /*
- * Addresses are reserved without rights, so they cost nothing, whatever the system thinks of
- * promising more memory than there is. See arena.h.
+ * The arena; see arena.h. Addresses are reserved without access rights, so that they cost nothing
+ * even where the system does not let programs overcommit memory.
  */
 #include "edge/arena.h"
 
@@ -22,7 +22,7 @@ enum culm_status culm_edge_arena_init(struct culm_edge_arena *arena, size_t byte
         return culm_error_errno(error, errno, "reserve addresses for %zu MB", bytes / 1000000);
     }
     arena->base = base;
-    /* Pages of the usual size alone: what is resident is what was asked for. */
+    /* A huge page would make more resident than was asked for. */
     (void)madvise(base, arena->size, MADV_NOHUGEPAGE);
     return CULM_OK;
 }
@@ -60,7 +60,7 @@ enum culm_status culm_edge_arena_hold(struct culm_edge_arena *arena, char *at, s
 #endif
     for (size_t i = 0; i < bytes; i += arena->page) {
         volatile char *touched = at + i;
-        *touched = *touched; /* a write brings it in, and changes nothing */
+        *touched = *touched; /* makes the page resident without changing it */
     }
     return CULM_OK;
 }

@@ -1,4 +1,4 @@
-/* Frames of a visit. See batches.h. */
+/* How many frames a visit takes. See batches.h. */
 #include "edge/batches.h"
 
 #include <stdlib.h>
@@ -51,7 +51,7 @@ static int32_t ticks_of(uint64_t cost_ns, uint64_t tick_ns) {
     return (int32_t)((cost_ns + tick_ns - 1) / tick_ns);
 }
 
-/* The best sorted shares of the first queries that take exactly so many ticks. */
+/* The best sorted shares of the first few queries if together they take exactly so many ticks. */
 struct cell {
     bool there;
     double share[CULM_EDGE_QUERIES_MAX];
@@ -66,7 +66,7 @@ static void insert(double *shares, int32_t count, double share) {
     shares[count] = share;
 }
 
-/* Rounds of `round` ticks. The best is left in now[0 .. round]; returns which cell, or -1. */
+/* The best choices for a round of `round` ticks: now[] at the index that is returned; -1: none. */
 static int32_t try_round(const struct culm_edge_choices *choices, int32_t count, uint64_t tick_ns,
                          int32_t round, struct cell *now, struct cell *next) {
     for (int32_t c = 0; c <= round; c++) {
@@ -137,7 +137,7 @@ enum culm_status culm_edge_batches(const struct culm_edge_choices *choices, int3
                                    int32_t ticks, int32_t *ret_chosen, double *ret_least) {
     ticks = ticks > 0 ? ticks : quick_ticks(count);
     uint64_t tick_ns = culm_edge_tick_ns(choices, count, ticks);
-    /* Each cost is rounded up once. */
+    /* The longest round, with each cost rounded up once. */
     int32_t most = ticks + count + 1;
     struct cell *now = calloc((size_t)most + 1, sizeof *now),
                 *next = calloc((size_t)most + 1, sizeof *next);

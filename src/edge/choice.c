@@ -1,10 +1,11 @@
-/* A choice of layouts. See choice.h. */
+/* Choosing among layouts. See choice.h. */
 #include "edge/choice.h"
 
 #include "edge/less.h"
 #include "edge/trial.h"
 
-/* Nothing is ever loaded twice, and no other layout would compute less. */
+/* Whether no later layout need be looked at: this one fits into memory as a whole, so nothing is
+ * ever loaded twice, and no later one has more common beginnings that would save computation. */
 static bool is_enough(const struct culm_edge_layout *const *layout, int32_t count, int32_t at) {
     size_t least, most;
     bool enough = true;
@@ -18,7 +19,7 @@ static bool is_enough(const struct culm_edge_layout *const *layout, int32_t coun
     return enough && most <= layout[at]->limit_bytes;
 }
 
-/* A layout that was looked at; found: it has a plan. */
+/* A layout that was looked at; found: a plan was found for it. */
 struct tried {
     struct culm_edge_plan plan;
     struct culm_edge_trial trial;
@@ -46,7 +47,7 @@ static bool better(const struct tried *one, const struct tried *other, bool quic
                                    : culm_edge_trial_better(&one->trial, &other->trial));
 }
 
-/* With the plans that are worked out, and the best that was found for one before. */
+/* Looks at every layout with the plans worked out for it and the best plan of earlier layouts. */
 static enum culm_status look_at_all(const struct culm_edge_layout *const *layout, int32_t count,
                                     struct culm_edge_plan_options how, int32_t *ret_chosen,
                                     struct tried *best, struct culm_error *error) {
@@ -79,11 +80,11 @@ static enum culm_status look_at_all(const struct culm_edge_layout *const *layout
 
 /* --- with plans near the best ones --- */
 
-#define LESS 3            /* ways of sharing less */
-#define STARTS (LESS + 4) /* plans to begin with */
+#define LESS 3            /* ways of sharing less: nothing, one third, two thirds */
+#define STARTS (LESS + 4) /* the most plans to begin with */
 #define LESS_TRIES(tries) ((tries) / 4)
 
-/* Plans to begin with, from other layouts of the same queries. */
+/* Plans of other layouts of the same queries, to begin a search with. */
 struct starts {
     struct culm_edge_plan plan[STARTS];
     int32_t count;
@@ -95,7 +96,7 @@ static void begin_with(struct starts *starts, const struct tried *tried) {
     }
 }
 
-/* By plans near the best one. */
+/* Looks at a layout, with a search among plans near the best one. */
 static enum culm_status look_near(const struct culm_edge_layout *layout,
                                   struct culm_edge_plan_options how, const struct starts *starts,
                                   struct tried *ret_tried, struct culm_error *error) {
@@ -109,8 +110,8 @@ static enum culm_status look_near(const struct culm_edge_layout *layout,
     return status;
 }
 
-/* Plans of the layout as if it shared less; nothing at all only where that has not been looked at.
- */
+/* Adds the best plans that the layout would have if it shared less. nothing: also if it shared
+ * nothing at all, which has been looked at already for later layouts. */
 static enum culm_status share_less(const struct culm_edge_layout *layout, bool nothing,
                                    struct culm_edge_plan_options how, struct starts *starts,
                                    struct culm_error *error) {
@@ -133,7 +134,7 @@ static enum culm_status share_less(const struct culm_edge_layout *layout, bool n
     return status;
 }
 
-/* By what is to decide in the end. */
+/* Replaces the trial by the one that decides in the end, if that is another one. */
 static enum culm_status weigh(const struct culm_edge_layout *layout,
                               const struct culm_edge_plan_options *how, struct tried *tried,
                               struct culm_error *error) {
@@ -144,7 +145,7 @@ static enum culm_status weigh(const struct culm_edge_layout *layout,
     return status ? culm_error_set(error, status, "out of memory for a plan") : CULM_OK;
 }
 
-/* A layout that is looked at once more, from other beginnings. */
+/* Looks at a layout once more, beginning with the plans that it would have if it shared less. */
 static enum culm_status look_again(const struct culm_edge_layout *layout, bool nothing,
                                    const struct culm_edge_plan_options *how, struct starts *starts,
                                    struct tried *ret_tried, struct culm_error *error) {
@@ -160,8 +161,8 @@ static enum culm_status look_again(const struct culm_edge_layout *layout, bool n
     return status ? status : look_near(layout, *how, starts, ret_tried, error);
 }
 
-/* What takes long is done for the first of them, as if it were alone; for the best; and for the one
- * in which most is shared: there is most to find. */
+/* The long search, for three of the layouts: the first, as if it were alone; the best one so far;
+ * and the last one, which shares the most, so that there is the most to find. */
 static enum culm_status look_longer(const struct culm_edge_layout *const *layout, int32_t count,
                                     const struct culm_edge_plan_options *how, int32_t *chosen,
                                     struct tried *best, struct culm_error *error) {
@@ -189,7 +190,7 @@ static enum culm_status look_longer(const struct culm_edge_layout *const *layout
     if (status == CULM_OK && last > 0 && !enough) {
         status = look_again(layout[last], false, how, &starts, &found[LAST_AGAIN], error);
     }
-    if (culm_edge_asked_to_stop(how->stop)) { /* there was no time to look at what led to it */
+    if (culm_edge_asked_to_stop(how->stop)) { /* a search cut short may have found less than this */
         found[WITHOUT] = *best;
     }
     best->found = false;

@@ -4,9 +4,9 @@
 #include <math.h>
 #include <stddef.h>
 
-/* At least `least` of `count`: terms of the distribution as shares of the largest one, from there
- * on up and down, so that no power is too small for a number and no function of the C library has a
- * say. */
+/* The probability of at least `least` of `count`. Terms of the distribution are computed relative
+ * to the largest one, from there upwards and downwards, so that nothing underflows and the result
+ * does not depend on functions of the C library. */
 static double tail(int64_t count, int64_t least, double each) {
     double all = 1, upper, term = 1;
     if (least <= 0 || each >= 1) {

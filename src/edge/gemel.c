@@ -1,4 +1,4 @@
-/* GEMEL's released scheduler, from its description. See gemel.h. */
+/* The scheduler that was released with GEMEL, written after its description. See gemel.h. */
 #include "edge/gemel.h"
 
 #include "edge/batches.h"
@@ -8,14 +8,14 @@
 
 #define MS 1000000ull
 #define SIZES 3          /* batches of 1, 2, 4 */
-#define ALL_UP_TO 6      /* models whose batches are tried in all combinations */
-#define TRIED_FRAMES 300 /* with which combinations are compared */
+#define ALL_UP_TO 6      /* up to this many models, all combinations of batches are tried */
+#define TRIED_FRAMES 300 /* frames over which combinations are compared */
 
 struct box {
     const struct culm_edge_layout *layout;
-    size_t *lacks; /* [n n] bytes of i that j does not have */
+    size_t *lacks; /* [n, n] bytes of model i that model j does not have */
     size_t own[CULM_EDGE_QUERIES_MAX];
-    size_t room; /* of models: the limit less frames */
+    size_t room; /* for models and activations: the limit less the frames */
 };
 
 static size_t lacking(const struct culm_edge_layout *layout, int32_t i, int32_t j) {
@@ -34,8 +34,8 @@ static size_t lacking(const struct culm_edge_layout *layout, int32_t i, int32_t 
 }
 
 struct state {
-    int32_t resident[CULM_EDGE_QUERIES_MAX]; /* in the order of use, the latest last */
-    size_t added[CULM_EDGE_QUERIES_MAX];     /* by model: what it is counted with */
+    int32_t resident[CULM_EDGE_QUERIES_MAX]; /* in the order of use, the most recent last */
+    size_t added[CULM_EDGE_QUERIES_MAX];     /* by model: the bytes it counts for in `used` */
     int32_t count;
     size_t used;
 };
@@ -64,7 +64,7 @@ static void use(struct state *state, int32_t model, size_t added) {
     state->count = kept + 1;
 }
 
-/* Bytes to load for a model beside what is there now. */
+/* Bytes to load for a model, given what is resident now. */
 static size_t to_load(const struct box *box, const struct state *state, int32_t model) {
     size_t bytes = box->own[model];
     for (int32_t i = 0; i < state->count; i++) {
@@ -78,10 +78,10 @@ static void play(const struct box *box, int64_t frames, struct culm_edge_gemel *
                  uint8_t *answered) {
     const struct culm_edge_layout *layout = box->layout;
     struct state state = {0};
-    int64_t newest[CULM_EDGE_QUERIES_MAX]; /* seen or dropped up to here */
+    int64_t newest[CULM_EDGE_QUERIES_MAX]; /* the last frame that was answered or dropped */
     bool over[CULM_EDGE_QUERIES_MAX] = {0};
     uint64_t now = 0, waited = 0, run_before = 0;
-    size_t running = 0; /* bytes of the batch before, with its model */
+    size_t running = 0; /* bytes of the previous batch and its model */
     int32_t left = layout->query_count;
     memset(newest, -1, sizeof newest);
     memset(result->processed, 0, sizeof result->processed);
@@ -96,7 +96,7 @@ static void play(const struct box *box, int64_t frames, struct culm_edge_gemel *
         size_t needs = query->activation_bytes[b];
         while (state.count > 0 && state.used + to_load(box, &state, i) + needs > box->room) {
             int32_t last = state.resident[state.count - 1];
-            if (last == i && state.count > 1) { /* it is used now: the one before it goes */
+            if (last == i && state.count > 1) { /* it is about to run: evict the next one */
                 last = state.resident[state.count - 2];
                 state.resident[state.count - 2] = i;
             } else if (last == i) {
@@ -134,7 +134,7 @@ static void play(const struct box *box, int64_t frames, struct culm_edge_gemel *
                 break;
             }
             if (there == frames - 1 || query->run_ns[b] > query->deadline_ns) {
-                over[i] = true; /* none will come that it could answer */
+                over[i] = true; /* no frame is left that it could answer */
                 left--;
                 break;
             }

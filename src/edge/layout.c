@@ -1,4 +1,4 @@
-/* Sums over a layout. See layout.h. */
+/* Checks of a layout, and sums over it. See layout.h. */
 #include "edge/layout.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Tensors that are not shared any more. See less.h. */
+/* Layouts that share less. See less.h. */
 #include "edge/less.h"
 
 #include <stdlib.h>
@@ -43,7 +43,7 @@ static int largest_first(const void *a, const void *b) {
                : (one->tensor > other->tensor) - (one->tensor < other->tensor);
 }
 
-/* Sets users[t] to 1 where a tensor is shared no more. */
+/* Decides which tensors are no longer shared, and sets users[t] to 1 for these. */
 static enum culm_status thin_out(const struct culm_edge_layout *layout, double share,
                                  int32_t *users) {
     struct sized *shared = calloc((size_t)layout->tensor_count + 1, sizeof *shared);
@@ -77,7 +77,7 @@ static int ascending(const void *a, const void *b) {
     return *(const int32_t *)a - *(const int32_t *)b;
 }
 
-/* The first to use a tensor keeps it; each other gets one of its own, behind all that there are. */
+/* The first user of a tensor keeps it; every other one gets its own, appended at the end. */
 static void part(struct culm_edge_less *less, const struct culm_edge_layout *layout,
                  const int32_t *users, bool *taken) {
     int32_t *list = less->list;

@@ -1,4 +1,4 @@
-/* What loads took. See loads.h. */
+/* A line through the times of loads. See loads.h. */
 #include "edge/loads.h"
 
 void culm_edge_loads_add(struct culm_edge_loads *loads, size_t bytes, uint64_t took_ns) {

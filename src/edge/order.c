@@ -1,4 +1,4 @@
-/* Which query after which. See order.h. */
+/* The search for an order. See order.h. */
 #include "edge/order.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@ struct search {
     int32_t count;
     int32_t order[CULM_EDGE_QUERIES_MAX], best[CULM_EDGE_QUERIES_MAX];
     int64_t best_bytes; /* -1: none yet */
-    uint64_t best_ns;   /* that prefixes save in a round of it */
+    uint64_t best_ns;   /* what shared prefixes save in a round of it */
     bool kin;           /* some queries have a prefix in common */
     int64_t work, most_work;
     bool failed;
@@ -25,8 +25,8 @@ static int64_t bytes_of(struct search *search, const int32_t *order) {
     return bytes;
 }
 
-/* What is saved in a round by those that begin with what the one before has just made. The first
- * one comes after a round, so to other frames. */
+/* The time saved in a round by queries that continue from what the one before them has computed.
+ * The first query of a round does not: the last one of the round before had other frames. */
 static uint64_t shared_ns(const struct search *search, const int32_t *order) {
     uint64_t ns = 0;
     for (int32_t i = 1; i < search->count; i++) {
@@ -56,7 +56,7 @@ static void swap(int32_t *one, int32_t *other) {
     *other = value;
 }
 
-/* All orders of what is at `at` and behind, in ascending order. */
+/* Tries all orders of what is at `at` and behind it, in lexicographical order. */
 static void try_all(struct search *search, int32_t at) {
     if (at >= search->count - 1) {
         consider(search, search->order);

@@ -1,4 +1,4 @@
-/* A plan: worked out, then played through. See plan.h. */
+/* Making a plan: it is worked out, then played through. See plan.h. */
 #include "edge/plan.h"
 
 #include "base/rng.h"
@@ -36,7 +36,7 @@ uint64_t culm_edge_visit_ns(const struct culm_edge_query *query, int32_t frames,
     return ns;
 }
 
-/* The largest batch within `visit` frames that there is memory for; -1: not even one frame. */
+/* The largest batch size of at most `visit` frames that there is memory for; -1: not even one. */
 static int32_t batch_within(const struct culm_edge_layout *layout, int32_t q, int32_t visit) {
     const struct culm_edge_query *query = &layout->query[q];
     size_t taken = culm_edge_query_bytes(layout, q) + culm_edge_frames_bytes(layout, visit + 1);
@@ -80,10 +80,10 @@ static struct culm_edge_choices choices_of(const struct culm_edge_layout *layout
     return choices;
 }
 
-/* What is spent on a plan. */
+/* The work done for a plan so far, and what it has found that can be reused. */
 struct effort {
     int64_t work, most; /* most 0: no bound */
-    int32_t count;      /* of an order that was found for longer visits; 0: none yet */
+    int32_t count;      /* queries in the order that was found for longer visits; 0: none yet */
     int32_t order[CULM_EDGE_QUERIES_MAX];
 };
 
@@ -91,7 +91,8 @@ static bool can_afford(const struct effort *effort, int64_t work) {
     return !effort->most || effort->work + work <= effort->most;
 }
 
-/* In a hurry the order is looked for once: it hardly depends on how long visits are. */
+/* With bounded work the order is searched for only once: it hardly depends on how long visits are.
+ */
 static enum culm_status find_order(const struct culm_edge_layout *layout,
                                    const struct culm_edge_plan_options *options,
                                    const size_t *activations, size_t frames, struct effort *effort,
@@ -120,14 +121,14 @@ static int32_t ticks_for(const struct effort *effort, int32_t count) {
     return effort->most ? culm_edge_ticks(count, effort->most / 4) : 0;
 }
 
-/* What it takes to work out one plan more, once there is an order. */
+/* The work of working out one more plan, once there is an order. */
 static int64_t next_work(const struct culm_edge_layout *layout, const struct effort *effort) {
     int32_t count = effort->count ? effort->count : layout->query_count;
     return CULM_EDGE_EVICTIONS * culm_edge_cycle_work(layout, count) +
            culm_edge_batches_work(count, ticks_for(effort, count));
 }
 
-/* The plan as it is worked out for visits of at most `visit` frames. */
+/* Works out the plan for visits of at most `visit` frames. */
 static enum culm_status work_out(const struct culm_edge_layout *layout,
                                  const struct culm_edge_plan_options *options, int32_t visit,
                                  struct effort *effort, struct culm_edge_plan *ret_plan) {
@@ -163,7 +164,7 @@ static enum culm_status work_out(const struct culm_edge_layout *layout,
                     : culm_edge_batches(choices, plan.count, ticks_for(effort, plan.count), chosen,
                                         &plan.least_share);
     for (int32_t i = 0; status == CULM_OK && i < plan.count; i++) {
-        bool samples = layout->query[plan.order[i]].every_ns > 0; /* its share is not what counts */
+        bool samples = layout->query[plan.order[i]].every_ns > 0; /* its share does not matter */
         plan.visit[plan.order[i]] =
             options->visit || samples ? visit : choices[i].choice[chosen[i]].frames;
     }
@@ -173,7 +174,7 @@ static enum culm_status work_out(const struct culm_edge_layout *layout,
 
 /* --- playing through --- */
 
-/* The best plan so far, and how it did in a short trial and in a long one. */
+/* The best plan so far, and how well it did in a short trial and in a long one. */
 struct best {
     struct culm_edge_plan plan;
     struct culm_edge_trial brief, lasting;
@@ -182,14 +183,14 @@ struct best {
     struct effort *effort;
 };
 
-/* Nothing more is tried. */
+/* Whether to try nothing more. */
 static bool is_over(const struct best *best) {
     return best->found && ((best->played && culm_edge_trial_whole(&best->lasting)) ||
                            culm_edge_asked_to_stop(best->stop));
 }
 
-/* A short trial says quickly what is no better; a few rounds that happen to go well say little, so
- * what seems better has to be it in a long trial, too. */
+/* Keeps the plan if it is the best so far. A short trial quickly rules out what is no better. But a
+ * few rounds may go well by chance, so a plan that seems better must prove it in a long trial. */
 static enum culm_status consider(const struct culm_edge_layout *layout,
                                  const struct culm_edge_plan *plan, struct best *best) {
     struct culm_edge_trial brief, lasting;
@@ -211,7 +212,7 @@ static enum culm_status consider(const struct culm_edge_layout *layout,
     return status;
 }
 
-/* Longer and shorter visits of single queries, as long as that helps. */
+/* Tries visits twice and half as long for each query. */
 static enum culm_status improve(const struct culm_edge_layout *layout, struct best *best) {
     enum culm_status status = CULM_OK;
     for (int32_t i = 0; i < best->plan.count && status == CULM_OK && !is_over(best); i++) {
@@ -230,7 +231,7 @@ static enum culm_status improve(const struct culm_edge_layout *layout, struct be
     return status;
 }
 
-/* Two queries change places, or one is moved. */
+/* Swaps two queries, or moves one. */
 static void reorder(struct culm_edge_plan *plan, uint64_t *random) {
     uint64_t count = (uint64_t)plan->count;
     int32_t from = (int32_t)culm_rng_below(random, count);
@@ -246,7 +247,7 @@ static void reorder(struct culm_edge_plan *plan, uint64_t *random) {
     plan->order[to] = query;
 }
 
-/* One thing is changed. False: it cannot be. */
+/* Changes one thing at random. False: the result is not a valid plan. */
 static bool change(const struct culm_edge_layout *layout, struct culm_edge_plan *plan, bool given,
                    uint64_t *random) {
     int32_t query = plan->order[culm_rng_below(random, (uint64_t)plan->count)];
@@ -261,7 +262,7 @@ static bool change(const struct culm_edge_layout *layout, struct culm_edge_plan 
     }
 }
 
-/* What a round of the order loads. */
+/* The bytes that a round of the plan loads. */
 static int64_t round_bytes(const struct culm_edge_layout *layout,
                            const struct culm_edge_plan *plan) {
     size_t activations[CULM_EDGE_QUERIES_MAX] = {0};
@@ -281,7 +282,7 @@ static enum culm_status try_near(const struct culm_edge_layout *layout,
     for (int32_t i = 0; i < options->tries && status == CULM_OK && !is_over(best); i++) {
         struct culm_edge_plan plan = best->plan;
         bool changed = change(layout, &plan, options->given_order, &random);
-        if (changed && culm_rng_below(&random, 2)) { /* now and then two things at once */
+        if (changed && culm_rng_below(&random, 2)) { /* every other time, two things at once */
             changed = change(layout, &plan, options->given_order, &random);
         }
         status = changed ? consider(layout, &plan, best) : CULM_OK;
@@ -290,7 +291,7 @@ static enum culm_status try_near(const struct culm_edge_layout *layout,
     return status == CULM_OK && best->plan.round_bytes < 0 ? CULM_ERR_MEMORY : status;
 }
 
-/* A plan of another layout, which may have other queries, and more room. */
+/* Whether a plan of another layout, which may have other queries and more room, can be run here. */
 static bool can_be_run(const struct culm_edge_layout *layout, const struct culm_edge_plan *plan) {
     int32_t there = 0;
     bool can = fits(layout, plan->slots - 1);
@@ -314,7 +315,7 @@ bool culm_edge_plan_same(const struct culm_edge_plan *one, const struct culm_edg
     return same;
 }
 
-/* By what is expected of it, without playing it through. */
+/* Keeps the plan if its expected share is the best so far, without playing it through. */
 static void expect(const struct culm_edge_plan *plan, struct best *best) {
     if (!best->found || plan->least_share > best->plan.least_share) {
         best->plan = *plan;
@@ -322,7 +323,7 @@ static void expect(const struct culm_edge_plan *plan, struct best *best) {
     }
 }
 
-/* With each of the ways in which it can be run. */
+/* Considers each of the ways in which a plan can be run. */
 static enum culm_status consider_ways(const struct culm_edge_layout *layout,
                                       const struct culm_edge_plan *worked_out, struct best *best) {
     enum culm_status status = CULM_OK;
@@ -335,8 +336,8 @@ static enum culm_status consider_ways(const struct culm_edge_layout *layout,
     return status;
 }
 
-/* What can be afforded of playing plans that are worked out: first the one that is expected to be
- * best. */
+/* Plays as many of the plans that were worked out as the effort allows, beginning with the one
+ * expected to be the best. */
 static enum culm_status play(const struct culm_edge_layout *layout,
                              const struct culm_edge_plan *worked_out, int32_t count,
                              struct best *best) {
@@ -352,9 +353,9 @@ static enum culm_status play(const struct culm_edge_layout *layout,
     return status;
 }
 
-#define VISITS 5 /* that are tried at most */
+#define VISITS 5 /* the most lengths of visits that are tried */
 
-/* Plans as they are worked out, for visits of ever fewer frames. */
+/* Works out plans for visits of fewer and fewer frames, and considers each. */
 static enum culm_status try_worked_out(const struct culm_edge_layout *layout,
                                        const struct culm_edge_plan_options *options,
                                        struct best *best) {

@@ -53,13 +53,13 @@ struct culm_edge_profile_model *culm_edge_profile_add(struct culm_edge_profile *
     return &profile->model[profile->model_count++];
 }
 
-/* Between two sizes, or beyond them, along a line. */
+/* Interpolates between two points, or extrapolates beyond them; never below 0. */
 static double along(double at, double x0, double y0, double x1, double y1) {
     double value = x1 == x0 ? y0 : y0 + (y1 - y0) * (at - x0) / (x1 - x0);
     return value > 0 ? value : 0;
 }
 
-/* One of a profile's numbers for a batch. */
+/* A number of a profile that is given by batch size, for a size that may not be among these. */
 static double number_of(const struct culm_edge_times *times, const double *number, int32_t batch) {
     int32_t i = 0, last = times->sizes - 1;
     while (i < last && times->batch[i] < batch) {
@@ -179,7 +179,7 @@ static enum culm_status parse_times(const struct parse *parse, const char *model
     return CULM_OK;
 }
 
-/* Behind parse_times: of sizes that it has. */
+/* To be called after parse_times, since it refers to the sizes read there. */
 static enum culm_status parse_prefixes(const struct parse *parse, const char *model, json_t *json,
                                        struct culm_edge_times *times) {
     const char *key, *size;

@@ -1,4 +1,4 @@
-/* What is in memory. See residency.h. */
+/* What is in memory, and what to evict. See residency.h. */
 #include "edge/residency.h"
 
 #include <stdlib.h>
@@ -97,8 +97,9 @@ static int32_t next_turn(uint64_t users, const int32_t *turn) {
     return soonest;
 }
 
-/* How little it is missed if it was used last by the one whose turn comes last: in a round, who
- * came longest ago comes next. */
+/* A rank by how long ago a tensor was last used, higher if longer ago. Since queries are visited in
+ * a fixed cycle, the query whose next turn is the furthest away is the one that was visited most
+ * recently. A tensor's last use is thus that of its user with the latest turn. */
 static int32_t last_turn(uint64_t users, const int32_t *turn) {
     int32_t latest = -1;
     for (; users; users &= users - 1) {
@@ -120,7 +121,7 @@ int32_t culm_edge_residency_victims(struct culm_edge_residency *residency, size_
     for (int32_t b = 0; b <= CULM_EDGE_QUERIES_MAX; b++) {
         residency->bucket[b] = -1;
     }
-    for (int32_t i = 0; i < tensors; i++) { /* what comes last is first in its list */
+    for (int32_t i = 0; i < tensors; i++) { /* pushes to the front: the last one is evicted first */
         int32_t tensor = eviction == CULM_EDGE_LEAST_RECENT   ? tensors - 1 - i
                          : eviction == CULM_EDGE_BELADY_SMALL ? residency->by_size[i]
                                                               : residency->by_size[tensors - 1 - i];
@@ -149,10 +150,10 @@ int32_t culm_edge_residency_victims(struct culm_edge_residency *residency, size_
     if (left > most_bytes) {
         return -1;
     }
-    /* The last ones may have made it needless that some of the others go. */
+    /* The tensors chosen last may have made it unnecessary to evict some of the others. */
     for (int32_t v = count - 1; v >= 0 && eviction != CULM_EDGE_LEAST_RECENT; v--) {
         if (bytes[ret_tensor[v]] <= most_bytes - left &&
-            residency->users[ret_tensor[v]]) { /* else it goes in any case */
+            residency->users[ret_tensor[v]]) { /* what nobody uses goes in any case */
             left += bytes[ret_tensor[v]];
             memmove(ret_tensor + v, ret_tensor + v + 1, (size_t)(--count - v) * sizeof *ret_tensor);
         }
@@ -160,7 +161,7 @@ int32_t culm_edge_residency_victims(struct culm_edge_residency *residency, size_
     return count;
 }
 
-/* --- an order, gone through again and again --- */
+/* --- rounds of an order --- */
 
 static size_t visit(struct culm_edge_residency *residency, const int32_t *order, int32_t count,
                     int32_t at, size_t most_bytes, enum culm_edge_eviction eviction,
@@ -186,7 +187,7 @@ static size_t visit(struct culm_edge_residency *residency, const int32_t *order,
     return missing;
 }
 
-#define ROUNDS 8 /* the second half counts; the first fills the memory */
+#define ROUNDS 8 /* the first half fills the memory; the second half is counted */
 
 int64_t culm_edge_cycle_work(const struct culm_edge_layout *layout, int32_t count) {
     return (int64_t)ROUNDS * count * (layout->tensor_count + 16);

@@ -1,5 +1,5 @@
-/* The scheduler: batches, layouts that follow one another, and the actor. See scheduler.h; choices
- * are made in scheduler_choice.c, frames and memory have files of their own. */
+/* The scheduler: running batches, switching layouts, and the actor. See scheduler.h.
+ * scheduler_choice.c makes the choices; frames, memory and events have files of their own. */
 #include "edge/scheduler_internal.h"
 
 #include <stdlib.h>
@@ -51,7 +51,7 @@ static bool has_visit_to(const struct culm_edge_scheduler *scheduler, int32_t qu
     return query < scheduler->layout->query_count && !culm_edge_query_of(scheduler, query)->gone;
 }
 
-/* Whether a frame could be answered now, were it not for tensors that have to come. */
+/* Whether a frame could be answered now if its query's tensors were loaded. */
 static bool lacks_tensors(const struct culm_edge_scheduler *scheduler, uint64_t now_ns) {
     for (int32_t i = 0; i < scheduler->plan.count; i++) {
         int32_t query = scheduler->plan.order[i];
@@ -64,7 +64,8 @@ static bool lacks_tensors(const struct culm_edge_scheduler *scheduler, uint64_t 
     return false;
 }
 
-/* Nothing runs from now on. */
+/* Accounts for the time since idle_since_ns, and starts anew if nothing runs for lack of tensors.
+ */
 static void count_idle(struct culm_edge_scheduler *scheduler, uint64_t now_ns, bool lacks) {
     if (scheduler->idle_since_ns) {
         scheduler->totals.waited_ns += now_ns - scheduler->idle_since_ns;
@@ -72,7 +73,7 @@ static void count_idle(struct culm_edge_scheduler *scheduler, uint64_t now_ns, b
     scheduler->idle_since_ns = lacks ? now_ns : 0;
 }
 
-/* False: nothing would be in time, or there is no room. */
+/* Starts a batch. False: no frame would be in time, or there is no room. */
 static bool start(struct culm_edge_scheduler *scheduler, int32_t query, int32_t most,
                   uint64_t now_ns, bool may_evict) {
     struct culm_edge_batch batch;
@@ -136,7 +137,7 @@ static void batch_done(struct culm_edge_scheduler *scheduler) {
     }
 }
 
-/* Its turn has come: those between the last one and it have been passed over. */
+/* It is the query's turn; the queries between the last turn and this one are passed over. */
 static void begin_visit(struct culm_edge_scheduler *scheduler, int32_t query) {
     const struct culm_edge_plan *plan = &scheduler->plan;
     for (int32_t i = 0; i < plan->count; i++) {
@@ -183,14 +184,14 @@ static void try_run(struct culm_edge_scheduler *scheduler, uint64_t now_ns) {
         scheduler->visiting = -1;
     }
     count_idle(scheduler, now_ns, lacks_tensors(scheduler, now_ns));
-    culm_edge_try_load(scheduler, now_ns); /* while nothing runs there is most room */
+    culm_edge_try_load(scheduler, now_ns); /* before a filler runs, since there is most room now */
     int32_t filler = culm_edge_choose_filler(scheduler, now_ns);
     if (filler >= 0) {
         start(scheduler, filler, 1, now_ns, false);
     }
 }
 
-/* --- the whole --- */
+/* --- the life of the scheduler --- */
 
 static bool all_over(const struct culm_edge_scheduler *scheduler) {
     bool any = false;
@@ -286,7 +287,7 @@ enum culm_status culm_edge_scheduler_update(struct culm_edge_scheduler *schedule
     return CULM_OK;
 }
 
-/* Nothing runs and nothing is being loaded. */
+/* Switches to the next layout. Nothing runs and nothing is being loaded. */
 static void take_next(struct culm_edge_scheduler *scheduler) {
     int32_t queries = scheduler->layout->query_count;
     culm_edge_residency_go_on(&scheduler->residency, &scheduler->next_residency);
@@ -301,7 +302,7 @@ static void take_next(struct culm_edge_scheduler *scheduler) {
         uint64_t now = culm_edge_now_ns(scheduler), every = scheduler->layout->query[q].every_ns;
         uint64_t first = now + scheduler->layout->query[q].after_ns;
         state->answered_ns = q >= queries ? now : state->answered_ns;
-        if (every && !state->looked_ns) { /* one that samples from now on, in its turn */
+        if (every && !state->looked_ns) { /* it begins to sample: its first burst is at `first` */
             state->looked_ns = first > every ? first - every : 1;
         }
         state->passed_over = 0;
@@ -313,7 +314,7 @@ static void take_next(struct culm_edge_scheduler *scheduler) {
     culm_edge_forget_gone(scheduler);
     scheduler->frame_bytes = culm_edge_frames_bytes(scheduler->layout, scheduler->plan.slots);
     culm_edge_set_activations(scheduler, 0);
-    /* What nobody uses goes at once, and more if frames now take its place. */
+    /* What nobody uses any more goes at once, and more if frames now take more memory. */
     int32_t count = 0;
     for (int32_t t = 0; t < scheduler->layout->tensor_count; t++) {
         if (scheduler->residency.state[t] == CULM_EDGE_RESIDENT && !scheduler->residency.users[t]) {
@@ -346,7 +347,7 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
 
 static void on_lost(void *actor, int32_t node) {
     struct culm_edge_scheduler *scheduler = actor;
-    if (node >= 0 && node < CULM_EDGE_FEEDS_MAX) { /* also of a layout that is still to come */
+    if (node >= 0 && node < CULM_EDGE_FEEDS_MAX) { /* it may be a feed of the next layout */
         scheduler->feed[node].ended = true;
         culm_edge_publish(scheduler,
                           json_pack("{s:s, s:i, s:b}", "event", "feed", "feed", node, "ended", 1));

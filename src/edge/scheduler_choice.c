@@ -1,14 +1,15 @@
 /*
- * What runs next, and for whom tensors are brought in. Nothing is done here: scheduler.c does it.
+ * The scheduler's choices: what runs next, and for which query tensors are loaded. This file only
+ * chooses; scheduler.c acts.
  *
- * All times are forecasts: a load and a batch take what the layout says. What comes of an error in
- * them is told when it is over.
+ * All times are forecasts: loads and batches are assumed to take what the layout says. If a batch
+ * takes longer, scheduler.c finds out when it ends, and counts its frames as dropped.
  */
 #include "edge/scheduler_internal.h"
 
 #include <string.h>
 
-#define LIVE_PERIODS 3 /* a feed that has been silent for longer is not waited for */
+#define LIVE_PERIODS 3 /* a feed that has been silent for more periods is not waited for */
 
 static const struct culm_edge_query *query_of(const struct culm_edge_scheduler *scheduler,
                                               int32_t query) {
@@ -62,7 +63,7 @@ uint64_t culm_edge_burst_ns(const struct culm_edge_scheduler *scheduler,
     return state->looked_ns ? state->looked_ns + of->every_ns : scheduler->begin_ns + of->after_ns;
 }
 
-/* When the feed's next frame should come; CULM_NEVER: it is not to be counted on. */
+/* When the query's next frame should arrive; CULM_NEVER: none is to be expected. */
 static uint64_t next_frame_ns(const struct culm_edge_scheduler *scheduler, int32_t query,
                               uint64_t now_ns) {
     const struct culm_edge_query *of = query_of(scheduler, query);
@@ -81,7 +82,8 @@ static uint64_t next_frame_ns(const struct culm_edge_scheduler *scheduler, int32
     return next > now_ns ? next : now_ns;
 }
 
-/* When the first frame should come that it could answer if it is ready at `ready`; CULM_NEVER. */
+/* When the first frame should arrive that the query can answer if it is ready at `ready`;
+ * CULM_NEVER: none is to be expected. */
 static uint64_t next_to_answer_ns(const struct culm_edge_scheduler *scheduler, int32_t query,
                                   uint64_t now_ns, uint64_t ready) {
     const struct culm_edge_query *of = query_of(scheduler, query);
@@ -90,7 +92,7 @@ static uint64_t next_to_answer_ns(const struct culm_edge_scheduler *scheduler, i
     if (next == CULM_NEVER || of->run_ns[0] > of->deadline_ns) {
         return CULM_NEVER;
     }
-    if (end > next + of->deadline_ns) { /* its tensors will take longer than that */
+    if (end > next + of->deadline_ns) { /* its tensors take too long for the very next one */
         next += (end - next - of->deadline_ns + period - 1) / period * period;
     }
     return next;
@@ -116,9 +118,9 @@ void culm_edge_turns(const struct culm_edge_scheduler *scheduler, int32_t *ret_t
     }
 }
 
-/* Whether the frames of the batch before, all of them, are what this query could look at now, and
- * the first part of its model is what was run on them, in a batch of the same size, and is still
- * there. */
+/* The prefix, as an index of the query's list, from which it could continue at `at_ns`; -1: none.
+ * For that the previous batch must have computed the prefix in a batch of the same size, the result
+ * must still be there, and the query must be able to answer all frames of that batch in time. */
 static int32_t prefix_shared(const struct culm_edge_scheduler *scheduler, int32_t query,
                              uint64_t at_ns) {
     const struct culm_edge_batch *before = &scheduler->batch;
@@ -164,7 +166,7 @@ void culm_edge_choose_target(struct culm_edge_scheduler *scheduler, uint64_t now
     if (scheduler->target >= 0 && may_load(scheduler, scheduler->target, now_ns) &&
         culm_edge_in_time(scheduler, scheduler->target,
                           culm_edge_ready_ns(scheduler, scheduler->target, now_ns)) > 0) {
-        return; /* what was begun for it is not thrown away */
+        return; /* what has been loaded for it is not wasted */
     }
     scheduler->target = -1;
     int32_t soonest = -1;
@@ -185,7 +187,7 @@ void culm_edge_choose_target(struct culm_edge_scheduler *scheduler, uint64_t now
         if (next == CULM_NEVER) {
             continue;
         }
-        /* The next burst of one that samples is far away: nobody waits for that. */
+        /* The next burst of a query that samples may be far away, so it is not waited for. */
         bool soon = !of->every_ns || state->burst_left > 0;
         if (state->passed_over >= plan->passes && soon) {
             scheduler->target = query;
@@ -200,13 +202,13 @@ void culm_edge_choose_target(struct culm_edge_scheduler *scheduler, uint64_t now
             scheduler->wait_ns = next + of->deadline_ns - of->run_ns[0];
         }
     }
-    if (soonest >= 0) { /* nothing to do: whoever comes next is prepared for */
+    if (soonest >= 0) { /* there is nothing else to do: prepare for the frame that is next */
         scheduler->target = soonest;
         scheduler->waits = true;
     }
 }
 
-/* Whether one can run while all that the other lacks comes in beside it. */
+/* Whether one query can run while everything the other lacks is loaded beside it. */
 static bool fit_together(const struct culm_edge_scheduler *scheduler, int32_t runs, int32_t comes) {
     const struct culm_edge_query *one = query_of(scheduler, runs),
                                  *other = query_of(scheduler, comes);
@@ -241,7 +243,7 @@ int32_t culm_edge_choose_filler(const struct culm_edge_scheduler *scheduler, uin
             return query;
         }
         if (!culm_edge_all_there(scheduler, target) && !fit_together(scheduler, query, target)) {
-            continue; /* else the target would wait for room for ever */
+            continue; /* else fillers could keep the target waiting for room forever */
         }
         uint64_t ready = culm_edge_ready_ns(scheduler, target, now_ns);
         if (end <= ready || (scheduler->waits && end <= scheduler->wait_ns) ||
@@ -253,14 +255,14 @@ int32_t culm_edge_choose_filler(const struct culm_edge_scheduler *scheduler, uin
     return -1;
 }
 
-/* Whether frames that would be in time at `from` would not be any more at `to`. */
+/* Whether the query could answer fewer frames in time if it began at `to`, not at `from`. */
 static bool loses(const struct culm_edge_scheduler *scheduler, int32_t query, uint64_t from,
                   uint64_t to) {
     return to > from &&
            culm_edge_in_time(scheduler, query, to) < culm_edge_in_time(scheduler, query, from);
 }
 
-/* Frames that a visit answers which goes on at `at_ns` and takes so many at most. */
+/* How many frames a visit would answer that goes on at `at_ns` and may take `most` more. */
 static int32_t visit_answers(const struct culm_edge_scheduler *scheduler, int32_t query,
                              int32_t most, uint64_t at_ns) {
     const struct feed_state *feed = &scheduler->feed[query_of(scheduler, query)->feed];
@@ -270,7 +272,7 @@ static int32_t visit_answers(const struct culm_edge_scheduler *scheduler, int32_
         answers += batch.count;
         at_ns += batch.expected_ns;
         most = 0;
-        for (int32_t i = 0; i < feed->count; i++) { /* those before have been taken, or left out */
+        for (int32_t i = 0; i < feed->count; i++) { /* earlier ones were taken or left out */
             most += (feed->slot[i].pending >> query & 1) &&
                     feed->slot[i].number > batch.look[batch.count - 1].frame;
         }
@@ -278,7 +280,7 @@ static int32_t visit_answers(const struct culm_edge_scheduler *scheduler, int32_
     return answers;
 }
 
-/* Whether the visit in progress would answer fewer frames. */
+/* Whether the visit in progress would answer fewer frames if it went on at `to`, not at `from`. */
 static bool visit_loses(const struct culm_edge_scheduler *scheduler, uint64_t from, uint64_t to) {
     int32_t visiting = scheduler->visiting, left = scheduler->left;
     return visiting >= 0 && left > 0 && culm_edge_all_there(scheduler, visiting) &&
@@ -345,14 +347,14 @@ int32_t culm_edge_choose_batch(const struct culm_edge_scheduler *scheduler, int3
         *ret_batch = chosen;
         return size;
     }
-    /* The newest that are in time, the newest first. */
+    /* The newest frames that are in time, the newest first. */
     for (int32_t i = feed->count - 1; i >= 0 && count < most; i--) {
         if ((feed->slot[i].pending >> query & 1) &&
             culm_edge_due_ns(scheduler, query, &feed->slot[i]) >= now_ns + of->run_ns[0]) {
             fits[count++] = i;
         }
     }
-    /* The batch that answers most frames in a time; of these the smallest. */
+    /* The batch size that answers the most frames per time; among equals the smallest. */
     size_t room = scheduler->layout->limit_bytes - scheduler->frame_bytes;
     size_t own = culm_edge_query_bytes(scheduler->layout, query);
     for (int32_t b = 0; b < of->batches; b++) {

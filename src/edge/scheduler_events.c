@@ -1,4 +1,4 @@
-/* What the scheduler says. */
+/* The events that the scheduler publishes. */
 #include "edge/scheduler_internal.h"
 
 #include "base/json.h"
@@ -24,7 +24,7 @@ void culm_edge_say_moved(struct culm_edge_scheduler *scheduler, const char *even
     }
 }
 
-/* In the time of events, which begins when it starts. */
+/* Milliseconds since the scheduler started, as events have them. */
 static double since(const struct culm_edge_scheduler *scheduler, uint64_t ns) {
     return floor(((double)ns - (double)scheduler->begin_ns) / 1e3 + 0.5) /
            1e3; /* to a microsecond */

@@ -1,4 +1,4 @@
-/* The scheduler: frames that come, wait, and are dropped. */
+/* The scheduler: how frames arrive, wait and are dropped. */
 #include "edge/scheduler_internal.h"
 
 #include "base/buf.h"
@@ -46,7 +46,7 @@ static void drop_for_all(struct culm_edge_scheduler *scheduler, struct waiting_f
     }
 }
 
-/* Room for one more. False: all that is there is being looked at. */
+/* Makes room for one more frame by dropping the oldest. False: all of them are in batches. */
 static bool make_slot(struct culm_edge_scheduler *scheduler, struct feed_state *feed,
                       int32_t slots) {
     while (feed->count >= slots) {
@@ -63,7 +63,7 @@ static bool make_slot(struct culm_edge_scheduler *scheduler, struct feed_state *
     return true;
 }
 
-/* Whether one that samples looks at the frame of this moment. */
+/* Whether a query that samples looks at a frame that arrived at `at_ns`. */
 static bool samples(const struct culm_edge_scheduler *scheduler, const struct culm_edge_query *of,
                     struct query_state *state, uint64_t at_ns) {
     if (state->burst_left == 0) {

@@ -1,10 +1,10 @@
-/* The scheduler: tensors that are loaded and evicted, and the memory of activations. */
+/* The scheduler: loading and evicting tensors, and the memory of activations. */
 #include "edge/scheduler_internal.h"
 
 #include "base/json.h"
 
-#define RETRY_NS 10000000ull /* after a load that failed; each time twice as long */
-#define RETRY_DOUBLINGS 7
+#define RETRY_NS 10000000ull /* the pause after a failed load, which doubles each time, */
+#define RETRY_DOUBLINGS 7    /* up to so many times */
 
 size_t culm_edge_bytes_now(const struct culm_edge_scheduler *scheduler) {
     return scheduler->residency.bytes + scheduler->activation_bytes + scheduler->frame_bytes;
@@ -28,14 +28,14 @@ void culm_edge_set_activations(struct culm_edge_scheduler *scheduler, size_t byt
     }
 }
 
-/* Whose a tensor was, for events: the first of its users. */
+/* The query that events name for a tensor: the first of its users. */
 static int32_t owner_of(const struct culm_edge_scheduler *scheduler, int32_t tensor) {
     uint64_t users = scheduler->residency.users[tensor];
     return users ? __builtin_ctzll(users) : 0;
 }
 
-/* Nothing is told to go that was not told to come: of a query that has not all of its tensors yet, what it
- * has is told before some of that goes. */
+/* Publishes the loads of queries that do not have all of their tensors yet before such a tensor is
+ * evicted, so that no event `evict` is about bytes that no `load` was about. */
 static void say_loads_of(struct culm_edge_scheduler *scheduler, int32_t tensor) {
     const uint64_t users = scheduler->residency.users[tensor];
     for (int32_t q = 0; q < scheduler->layout->query_count; q++) {
@@ -107,7 +107,7 @@ void culm_edge_try_load(struct culm_edge_scheduler *scheduler, uint64_t now_ns) 
         room = culm_edge_room_beside(scheduler, scheduler->activation_bytes);
     }
     if (room < bytes) {
-        return; /* when the batch has ended there is */
+        return; /* there is room once the batch has ended */
     }
     int32_t before = 0;
     if (scheduler->running && scheduler->plan.patient) {
@@ -163,7 +163,7 @@ void culm_edge_load_done(struct culm_edge_scheduler *scheduler) {
         culm_edge_say_moved(scheduler, "load", load->query, state->load_bytes);
         state->load_bytes = 0;
     }
-    if (!scheduler->residency.users[load->tensor]) { /* its last user went while it came */
+    if (!scheduler->residency.users[load->tensor]) { /* its last user went in the meantime */
         scheduler->victim[0] = load->tensor;
         culm_edge_evict(scheduler, 1);
     }

@@ -1,26 +1,25 @@
-/* Plans played through. See trial.h. */
+/* Playing plans through. See trial.h. */
 #include "edge/trial.h"
 
 #include "edge/virtual.h"
 
 #include <stdlib.h>
 
-#define FRAMES 60 /* of the slowest feed, and */
-#define NS_MIN 2000000000ull
-#define NS_MAX 12000000000ull
-#define WORK 3000000.0 /* frames times queries that are played through at most */
-#define FRAME_WORK 500 /* of a frame, times queries */
-#define LASTING 5
-#define SAME_SHARE 0.01 /* shares that round to the same of these steps are the same, */
-#define SAME_MEAN 0.001 /* and so are means */
+#define FRAMES 60             /* a short trial lasts for so many frames of the slowest query, */
+#define NS_MIN 2000000000ull  /* but at least so long */
+#define NS_MAX 12000000000ull /* and at most so long, */
+#define WORK 3000000.0        /* and frames x (queries + 1) x 40 is at most this */
+#define FRAME_WORK 500        /* the work of a frame is this x (queries + 1) */
+#define LASTING 5             /* a long trial lasts so many times as long */
+#define SAME_SHARE 0.01       /* shares that round to the same step count as equal, */
+#define SAME_MEAN 0.001       /* and so do means */
 
 static int ascending(const void *a, const void *b) {
     double one = *(const double *)a, other = *(const double *)b;
     return (one > other) - (one < other);
 }
 
-/* How long it takes to see what becomes of a plan; and how many frames come in each of that, for
- * all. */
+/* How long a short trial lasts; and how many frames arrive per ns, for all queries together. */
 static uint64_t span_of(const struct culm_edge_layout *layout, const struct culm_edge_plan *plan,
                         double *ret_frames_per_ns) {
     uint64_t slowest = 0;
@@ -56,7 +55,7 @@ static enum culm_status play(const struct culm_edge_virtual_options *options,
     struct culm_edge_trial trial = {0};
     for (int32_t i = 0; status == CULM_OK && i < plan->count; i++) {
         const struct culm_edge_totals *of = &totals[plan->order[i]];
-        if (!layout->query[plan->order[i]].every_ns) { /* samples are not what counts */
+        if (!layout->query[plan->order[i]].every_ns) { /* samples do not matter */
             double share = of->frames ? (double)of->processed / (double)of->frames : 1;
             trial.share[trial.count++] = share;
             trial.mean += share;
@@ -87,7 +86,7 @@ enum culm_status culm_edge_trial_of_frames(const struct culm_edge_layout *layout
     return play(&options, ret_trial);
 }
 
-/* Which of the steps a share is nearest to: on the last one are all frames, or nearly all. */
+/* The step nearest to a share. */
 static int64_t step_of(double share, double step) { return (int64_t)(share / step + 0.5); }
 
 bool culm_edge_trial_better(const struct culm_edge_trial *one,

@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BEGIN_NS 1000000000ull /* not 0, which means "never yet" in places */
+#define BEGIN_NS 1000000000ull /* not 0, which in places means "never so far" */
 #define TIMERS 16
 
 struct source {
-    uint64_t next_ns; /* CULM_NEVER: it has ended, or has not begun */
+    uint64_t next_ns; /* CULM_NEVER: it has ended, or not begun */
     int64_t number, left;
     bool begun;
 };
@@ -24,7 +24,7 @@ struct culm_edge_virtual {
     struct culm_edge_scheduler *scheduler;
     uint64_t now_ns, stop_ns;
     uint64_t timer_ns[TIMERS];
-    struct culm_job *job[2]; /* that run, and that load */
+    struct culm_job *job[2]; /* [false]: that runs; [true]: that loads; NULL: none */
     uint64_t job_ns[2];
     struct source source[CULM_EDGE_FEEDS_MAX];
     bool left;
@@ -142,7 +142,7 @@ struct culm_edge_virtual *culm_edge_virtual_new(const struct culm_edge_virtual_o
         virtual->source[f].next_ns = CULM_NEVER;
     }
     for (int32_t f = 0; f < options->layout->feed_count; f++) {
-        /* Feeds begin apart from one another, by the golden ratio of their periods. */
+        /* Feeds begin out of step with one another, spread by the golden ratio of their periods. */
         uint64_t period = options->layout->feed[f].period_ns;
         uint64_t apart = (uint64_t)((double)period * 0.6180339887) * (uint64_t)f % period;
         if (!options->layout->feed[f].gone) {
@@ -180,7 +180,7 @@ void culm_edge_virtual_feed_from(struct culm_edge_virtual *virtual, int32_t feed
 void culm_edge_virtual_feed_end(struct culm_edge_virtual *virtual, int32_t feed) {
     if (virtual->source[feed].begun) {
         virtual->source[feed].left = 0;
-        virtual->source[feed].next_ns = virtual->now_ns; /* its end */
+        virtual->source[feed].next_ns = virtual->now_ns; /* when it ends */
     }
 }
 
@@ -261,7 +261,7 @@ bool culm_edge_virtual_step(struct culm_edge_virtual *virtual) {
     if (kind == 0) {
         struct culm_job *job = virtual->job[which];
         virtual->job[which] = NULL;
-        job->status = job->execute(job); /* returns what `cost` has made of it */
+        job->status = job->execute(job); /* `cost` may have set job->status for it to return */
         culm_edge_scheduler_actor.job_done(virtual->scheduler, job);
     } else if (kind == 1) {
         virtual->timer_ns[which] = CULM_NEVER;
