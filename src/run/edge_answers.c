@@ -1,4 +1,4 @@
-/* Answers of a workload's models on frames of its feeds. See edge_answers.h. */
+/* What a workload's models answer on frames of its feeds. See edge_answers.h. */
 #include "run/edge_answers.h"
 
 #include "base/file.h"
@@ -73,7 +73,7 @@ static enum culm_status answer(const struct culm_edge_catalog *catalog, struct a
                             ret_answer, error);
 }
 
-/* The taken frames of a feed, each put to every model of it. */
+/* Runs every model asked on each of the taken frames of a feed. */
 static enum culm_status ask(const struct culm_edge_catalog *catalog, int32_t f, struct asked *asked,
                             int32_t count, struct culm_edge_answers *answers,
                             struct culm_error *error) {
@@ -96,7 +96,7 @@ static enum culm_status ask(const struct culm_edge_catalog *catalog, int32_t f, 
                : status;
 }
 
-/* Puts the frames to model[query], as far as these are there. */
+/* Runs model[query] on the taken frames, for every query that has one. */
 static enum culm_status ask_all(const struct culm_edge_catalog *catalog,
                                 struct culm_vision_model *const *model,
                                 struct culm_edge_answers *answers, struct culm_error *error) {

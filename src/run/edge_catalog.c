@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MEASURED 5 /* runs of each size, of which the median counts */
+#define MEASURED 5 /* timed runs of each batch size; the median counts */
 
 /* --- models --- */
 
@@ -24,7 +24,7 @@ static void name_of(const char *model, char ret_name[64]) {
              begin);
 }
 
-/* The files that it is made of, by where they are. */
+/* Identifies a model by the paths of the files it is made of. */
 static void identify(const struct culm_query_config *config, char ret_hex[CULM_SHA256_HEX]) {
     char text[CULM_VISION_FILES_TEXT];
     culm_vision_files(config->model, config->weights, text);
@@ -33,7 +33,7 @@ static void identify(const struct culm_query_config *config, char ret_hex[CULM_S
     }
 }
 
-/* The k-th layer of a signature in one model could be the k-th in every other. */
+/* The k-th layer with some signature in one model could be the k-th such layer of any other. */
 static void call_alike(struct culm_edge_entry *entry) {
     for (int32_t p = 0; p < entry->part_count; p++) {
         struct culm_edge_part *part = &entry->part[p];
@@ -214,9 +214,9 @@ static int32_t sizes_of(const struct culm_edge_config *config, int32_t *ret_size
     return count;
 }
 
-/* The runs of one size: the median of what they took, and when each operator was reached. The
- * latter are shares alone: where operators are run one by one no chains of them are, and the whole
- * takes longer. */
+/* Times runs of one batch size: the median of the whole, and when each operator was reached. The
+ * latter are only used as shares, since clocking each operator keeps operators from running in
+ * chains, so that the whole takes longer. */
 static enum culm_status time_runs(struct culm_edge_entry *entry, int32_t b,
                                   struct culm_vision_runner *runner, struct culm_error *error) {
     int32_t count = culm_stage_info(runner->stage)->forward_ops;
@@ -277,7 +277,7 @@ static enum culm_status measure(struct culm_edge_entry *entry, struct culm_devic
     return CULM_OK;
 }
 
-/* The same files take as long. */
+/* Takes over the times of an entry with the same files. */
 static enum culm_status times_from(struct culm_edge_entry *entry,
                                    const struct culm_edge_entry *other, struct culm_error *error) {
     entry->times = other->times;
@@ -360,7 +360,7 @@ static bool same_input(const struct culm_vision_model *a, const struct culm_visi
            a->input.channels == b->input.channels;
 }
 
-/* Bytes of a frame at every size that a query of its feed reads. */
+/* The bytes of a frame of the feed, at every input size that a query reads. */
 static size_t frame_bytes(const struct culm_edge_catalog *catalog, int32_t feed) {
     size_t bytes = 0;
     for (size_t q = 0; q < catalog->workload.query_count; q++) {
@@ -379,7 +379,7 @@ void culm_edge_catalog_sizes(const struct culm_edge_catalog *catalog,
     query->batches = sizes_of(&catalog->workload.edge, query->batch);
 }
 
-/* Of sizes that are known, what the model alone takes. */
+/* Fills in time and memory for the query's batch sizes, without anything kept between batches. */
 static void fill_batches(const struct culm_edge_entry *entry, struct culm_edge_query *query) {
     for (int32_t b = 0; b < query->batches; b++) {
         size_t bytes;
@@ -441,7 +441,7 @@ enum culm_status culm_edge_catalog_lay_needs(const struct culm_edge_catalog *cat
     return CULM_OK;
 }
 
-/* Which source a part is: its file's, unless it is shared. */
+/* The key of a part's source when nothing but files is shared. */
 static void key_of(const struct culm_edge_entry *entry, const struct culm_edge_part *part,
                    char *ret_key, size_t size) {
     snprintf(ret_key, size, "%s/%s", entry->identity, part->name);
@@ -456,7 +456,7 @@ static void key_of_equal(const struct culm_edge_entry *entry, const struct culm_
     }
 }
 
-/* Parts that are alike, in models of different files. */
+/* Parts with the same `alike` in models of different files. */
 struct alike {
     const char *name;
     size_t bytes;
@@ -477,7 +477,8 @@ static int by_worth(const void *a, const void *b) {
     return one != other ? (one < other) - (one > other) : by_name(a, b);
 }
 
-/* Everything that is like something else, by name, each once. */
+/* Collects the parts that could be shared, each `alike` once, sorted by it. ret_bytes: those of all
+ * these parts. Returns how many there are. */
 static int32_t collect_alike(const struct culm_edge_catalog *catalog, struct alike *alike,
                              double *ret_bytes) {
     int32_t parts = 0, count = 0;

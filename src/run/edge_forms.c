@@ -1,4 +1,4 @@
-/* Merged or not, query by query. See edge_forms.h. */
+/* Which queries run merged and which plain. See edge_forms.h. */
 #include "run/edge_forms.h"
 
 #include "edge/choice.h"
@@ -18,7 +18,8 @@ static void count_users(const struct culm_edge_form *form, const int32_t *list, 
     }
 }
 
-/* What nobody uses but this list, each source once, however often it stands there. */
+/* The bytes of sources that nobody uses but this list, each counted once. users[] is unchanged when
+ * it returns. */
 static int64_t bytes_alone(const struct culm_edge_store *store, const struct culm_edge_form *form,
                            const int32_t *list, int32_t *users) {
     int64_t bytes = 0;
@@ -29,8 +30,8 @@ static int64_t bytes_alone(const struct culm_edge_store *store, const struct cul
     return bytes;
 }
 
-/* How many bytes more there are when a query that was merged gets its own weights. users[sources]:
- * of those that there are now; as before when it returns. */
+/* How many bytes it adds to run a merged query plain. users[sources]: how often each source is used
+ * now; unchanged when it returns. */
 static int64_t added_bytes(const struct culm_edge_store *store, const struct culm_edge_form *form,
                            int32_t *users) {
     count_users(form, form->merged, -1, users);
@@ -40,7 +41,8 @@ static int64_t added_bytes(const struct culm_edge_store *store, const struct cul
     return bytes;
 }
 
-/* From none to all: whoever adds fewest bytes is next. Returns how many sets. */
+/* Sets from none to all queries: each adds the query that adds the fewest bytes. Returns how many
+ * there are. */
 static int32_t one_by_one(const struct culm_edge_store *store, const struct culm_edge_form *form,
                           int32_t queries, int32_t *users,
                           uint64_t ret_plain[CULM_EDGE_QUERIES_MAX + 1]) {
@@ -87,7 +89,7 @@ int32_t culm_edge_form_sets(const struct culm_edge_catalog *catalog,
     int32_t all = one_by_one(store, form, queries, users, plain);
     free(users);
     int32_t count = all < CULM_EDGE_FORMS_MAX ? all : CULM_EDGE_FORMS_MAX;
-    for (int32_t i = 0; i < count; i++) { /* evenly */
+    for (int32_t i = 0; i < count; i++) { /* evenly spaced, from all to none */
         ret_plain[i] = plain[count > 1 ? (all - 1) * (count - 1 - i) / (count - 1) : 0];
     }
     return count;

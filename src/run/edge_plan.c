@@ -1,5 +1,5 @@
 /*
- * `culm edge plan` and `culm edge bench`: workloads in virtual time.
+ * `culm edge plan` and `culm edge bench`: what would become of a workload, in virtual time.
  */
 #include "run/edge_commands.h"
 
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PLAN_S 60 /* unless --for says otherwise */
+#define PLAN_S 60 /* how long a plan is played, unless --for says otherwise */
 #define GRID_FRAMES 3000
 #define PACKAGES_MAX 16
 #define MODES_MAX (PACKAGES_MAX + 3)
@@ -58,7 +58,7 @@ static json_t *numbers(const struct culm_edge_laid *laid, const struct culm_edge
     return list;
 }
 
-/* Those that have their own weights though the package has others for them. */
+/* The names of some queries, by their bits. */
 static json_t *names_of(const struct culm_edge_laid *laid, uint64_t queries) {
     json_t *names = json_array();
     for (int32_t q = 0; q < laid->layout.query_count; q++) {
@@ -115,7 +115,8 @@ static enum culm_status tell_plan(const struct culm_edge_command *command,
     return CULM_OK;
 }
 
-/* What the workload says, though a level is never less than this layout needs. */
+/* Sets the limit that the workload asks for, but for a level (not bytes) at least what the layout
+ * needs. */
 static void set_limit(const struct culm_edge_catalog *catalog, const struct culm_edge_laid *plain,
                       struct culm_edge_forms *forms) {
     for (int32_t i = 0; i < forms->count; i++) {
@@ -156,7 +157,7 @@ struct mode {
     char name[64];
     struct culm_edge_forms forms;
     bool load_free;
-    struct culm_edge_answers answers; /* of its models, where they are not the originals */
+    struct culm_edge_answers answers; /* of its merged models; else those of the originals count */
 };
 
 struct grid {
@@ -166,18 +167,18 @@ struct grid {
     struct mode mode[MODES_MAX];
     int32_t modes;
     int64_t frames;
-    uint8_t *answered; /* [queries, frames] of one cell */
+    uint8_t *answered; /* [queries, frames] in the present cell: 1 if answered in time */
 };
 
 struct cell {
     const char *memory;
-    double share; /* of the way from the least to all */
+    double share; /* 0: the least memory possible; 1: enough for everything */
     double deadline_ms, fps;
 };
 
-/* How it went in one cell under one scheduler. */
+/* How well one cell went under one scheduler. */
 struct score {
-    double share[CULM_EDGE_QUERIES_MAX], accuracy[CULM_EDGE_QUERIES_MAX]; /* negative: not known */
+    double share[CULM_EDGE_QUERIES_MAX], accuracy[CULM_EDGE_QUERIES_MAX]; /* -1: not known */
     double mean, least, fairness, mean_accuracy;
 };
 
@@ -188,8 +189,8 @@ static void mark(void *context, int32_t query, int64_t frame, bool in_time) {
     }
 }
 
-/* From what is marked; queries in `plain` were answered by the originals. Fairness is Jain's index
- * of the shares: 1 where all are the same, 1 / n where one query has everything. */
+/* Scores the frames marked in grid->answered. Queries in `plain` were answered by their originals.
+ * Fairness is Jain's index of the shares: 1 if all are equal, 1 / n if one query has everything. */
 static enum culm_status judge(const struct grid *grid, const struct mode *mode, double fps,
                               uint64_t plain, struct score *ret_score, struct culm_error *error) {
     struct score score = {.least = 1};
@@ -260,7 +261,8 @@ static void tell(const struct grid *grid, const struct mode *mode, const struct 
     grid->command->tell(grid->command->ctx, object);
 }
 
-/* The scheduler that was released, which knows whole models alone, as they were merged. */
+/* Plays the cell with the scheduler released with GEMEL. It knows only whole models, and always
+ * runs what was merged. */
 static enum culm_status play_released(struct grid *grid, struct mode *mode, double fps,
                                       struct culm_edge_gemel *ret_released, struct score *ret_score,
                                       struct culm_error *error) {
@@ -305,7 +307,7 @@ static enum culm_status play_cell(struct grid *grid, struct mode *mode, const st
     return status;
 }
 
-/* A layout of the mode as the cell has it. */
+/* Sets a layout of the mode to the cell's deadline, frame rate and limit. */
 static void set_cell(const struct mode *mode, const struct cell *cell, size_t limit,
                      struct culm_edge_laid *laid) {
     size_t least_bytes, most_bytes;
@@ -341,7 +343,8 @@ static enum culm_status add_mode(struct grid *grid, const char *name, size_t len
                : culm_edge_forms_lay(&grid->catalog, sharing, NULL, &mode->forms, error);
 }
 
-/* DIR, NAME=DIR or NAME=SHARE%: of the layers' bytes so much is shared, whichever way. */
+/* Adds a mode for DIR, NAME=DIR or NAME=SHARE%, which stands in for a package that would save that
+ * share of the bytes of all layers. */
 static enum culm_status add_package(struct grid *grid, const char *text, struct culm_error *error) {
     const char *equals = strchr(text, '='), *slash = strrchr(text, '/');
     const char *dir = equals ? equals + 1 : text;

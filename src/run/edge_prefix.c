@@ -1,4 +1,4 @@
-/* Common beginnings. See edge_prefix.h. */
+/* Finding and using common beginnings of models. See edge_prefix.h. */
 #include "run/edge_prefix.h"
 
 #include "base/rng.h"
@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CUT_ID (1ull << 63) /* of cuts, not of twins */
-#define WORTH 0.05          /* of some model: less work is not worth keeping what crosses */
+#define CUT_ID (1ull << 63) /* set in the ids of cuts, so that they never equal those of twins */
+#define WORTH 0.05          /* below this share of a model's work a cut is not worth keeping */
 
 static size_t value_bytes(const struct culm_graph *graph, int32_t value) {
     return (size_t)culm_elements(&graph->value[value].shape) *
@@ -17,7 +17,7 @@ static size_t value_bytes(const struct culm_graph *graph, int32_t value) {
 
 /* --- what crosses --- */
 
-/* Whose memory it is. */
+/* The value whose memory this value uses. */
 static int32_t root_of(const struct culm_graph *graph, int32_t value) {
     while (graph->value[value].same_as >= 0) {
         value = graph->value[value].same_as;
@@ -25,7 +25,8 @@ static int32_t root_of(const struct culm_graph *graph, int32_t value) {
     return value;
 }
 
-/* ret_last[values]: the last operator that reads the memory of each root; -1: none. */
+/* ret_last[values]: the last operator that reads the memory of each root; `operators` for outputs;
+ * -1: none. */
 static void last_readers(const struct culm_graph *graph, int32_t operators, int32_t *ret_last) {
     for (int32_t v = 0; v < graph->value_count; v++) {
         ret_last[v] = -1;
@@ -97,12 +98,11 @@ void culm_edge_crossing_take(const struct culm_stage *stage, const struct culm_s
 
 /* --- what is equal --- */
 
-/* One query's model: for each cut, behind operator k - 1, what was computed until there and what
- * crosses. */
+/* One query's model as a line of places between operators; place k is before operator k. */
 struct line {
-    uint64_t *id;  /* [operators]; [0] and what is no cut: 0 */
-    double *work;  /* [operators] share of the whole */
-    int32_t *last; /* as of last_readers */
+    uint64_t *id;  /* [count] a hash of what was computed up to there and crosses; 0: no cut */
+    double *work;  /* [count] the share of the model's work up to there */
+    int32_t *last; /* as from last_readers */
     int32_t count; /* operators */
 };
 
@@ -111,7 +111,7 @@ static uint64_t mix_shape(uint64_t hash, const struct culm_shape *shape) {
     return culm_rng_mix_bytes(hash, shape->dim, (size_t)shape->rank * sizeof *shape->dim);
 }
 
-/* `maker`: of each value, 1 + the operator times CULM_NODE_OUTPUTS_MAX + the output; 0: none. */
+/* maker[values]: 1 + operator * CULM_NODE_OUTPUTS_MAX + output of what computes it; 0: nothing. */
 static uint64_t mix_node(uint64_t hash, const struct culm_edge_beginning *of,
                          const struct culm_graph *graph, const struct culm_node_desc *node,
                          const int32_t *maker) {
@@ -186,7 +186,8 @@ static enum culm_status draw_line(const struct culm_edge_beginning *of, struct l
     return CULM_OK;
 }
 
-/* Who else comes to the same there; bits. Twins of each other do not count for each other. */
+/* The other queries, as bits, that have computed the same when they come to place `at`; twins of
+ * query q do not count. ret_work: the largest share of a model's work up to there. */
 static uint64_t with(const struct culm_edge_beginning *of, const struct line *line, int32_t count,
                      int32_t q, int32_t at, double *ret_work) {
     uint64_t others = 0;
@@ -201,9 +202,9 @@ static uint64_t with(const struct culm_edge_beginning *of, const struct line *li
     return others;
 }
 
-/* The last cut for each set of queries that come to the same. Their shorter cuts are the same, too,
- * since what they compute between them is; the id of each has those before it in it all the same,
- * as their places follow from these. */
+/* Chooses, for each set of queries that have computed the same, the last place where that is so.
+ * Queries that agree there agree at all earlier places as well. The id of a cut includes those of
+ * the cuts before it all the same, since its place in memory depends on them. */
 static void choose_cuts(const struct culm_edge_beginning *of, const struct line *line,
                         int32_t count, int32_t q, struct culm_edge_trunk *ret_trunk) {
     const struct culm_graph *graph = culm_stage_program(of[q].stage);
@@ -263,7 +264,7 @@ size_t culm_edge_kept_bytes(const struct culm_edge_trunk *trunk, int32_t cuts, i
 
 /* --- layouts --- */
 
-/* What a query keeps costs it no batch. */
+/* Whether there is room for what a query keeps without it losing a batch size. */
 static bool has_room(const struct culm_edge_layout *layout, int32_t q,
                      const struct culm_edge_query *query, const struct culm_edge_trunk *trunk) {
     size_t taken =
@@ -278,7 +279,7 @@ static bool has_room(const struct culm_edge_layout *layout, int32_t q,
     return true;
 }
 
-/* How much of a batch's time it takes to come to the cut. */
+/* The share of a batch's time that it takes to reach the cut: as measured, else by its work. */
 static double share_of(const struct culm_edge_beginning *of, const struct culm_edge_cut *cut,
                        int32_t b, int32_t batch) {
     double share = of->reached && of->reached[b]
@@ -300,7 +301,7 @@ static void put_prefixes(const struct culm_edge_beginning *of, const struct culm
             prefix->keep_bytes[b] = culm_edge_kept_bytes(trunk, i + 1, query->batch[b]);
         }
     }
-    if (of->twin) { /* all of the model but what makes answers of its outputs */
+    if (of->twin) { /* a twin skips the whole model and only decodes answers, some 5 % */
         struct culm_edge_prefix *prefix = &query->prefix[query->prefixes++];
         *prefix = (struct culm_edge_prefix){.id = of->twin};
         for (int32_t b = 0; b < query->batches; b++) {

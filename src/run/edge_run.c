@@ -1,5 +1,5 @@
 /*
- * `culm edge run`: puts the parts together, runs, and takes up what changes meanwhile.
+ * `culm edge run`: puts the parts together, runs, and lets changes be taken up in the meantime.
  */
 #include "run/edge_run.h"
 
@@ -21,7 +21,8 @@ void culm_edge_running_publish(struct culm_edge_running *run, json_t *take_event
     world->ops->publish(world, take_event);
 }
 
-/* A query that went and came again, or whose feed began anew, is told of once. */
+/* Adds up the counts of a query that went and came back, or whose feed began anew, so that it is
+ * listed once. */
 static void join_queries(json_t *queries) {
     static const char *const count[] = {"frames", "processed", "dropped", "late", "shared"};
     for (size_t i = json_array_size(queries); i-- > 0;) {
@@ -44,7 +45,7 @@ static void join_queries(json_t *queries) {
     }
 }
 
-/* What only the runner knows is added to the last event. */
+/* Adds to the event `done` what the scheduler does not know. */
 static void add_accuracy(struct culm_edge_running *run, json_t *event) {
     size_t i;
     join_queries(json_object_get(event, "queries"));
@@ -67,7 +68,7 @@ static void on_event(void *ctx, json_t *event) {
     struct culm_error error;
     const char *kind = json_string_value(json_object_get(event, "event"));
     if (kind && strcmp(kind, "feed") == 0 && json_object_get(event, "ended")) {
-        culm_edge_running_hear(run); /* why, first: nothing may follow */
+        culm_edge_running_hear(run); /* publish why first, since nothing may follow this event */
     }
     if (kind && strcmp(kind, "done") == 0) {
         culm_edge_running_drop_text(run); /* nothing follows `done` */
@@ -76,7 +77,7 @@ static void on_event(void *ctx, json_t *event) {
                             run->round < 0 ? json_null() : json_integer(run->round));
         json_object_set_new(event, "package", culm_edge_running_package(run));
     }
-    const json_t *feed = json_object_get(event, "feed"); /* the scheduler knows numbers alone */
+    const json_t *feed = json_object_get(event, "feed"); /* the scheduler has only its number */
     if (json_is_integer(feed) && json_integer_value(feed) < run->feed_count) {
         struct edge_feed *of = &run->feed[json_integer_value(feed)];
         const char *name = of->config->name;
@@ -105,7 +106,7 @@ static void on_tick(void *ctx) {
     struct culm_edge_running *run = ctx;
     culm_edge_running_hear(run);
     struct culm_error error;
-    /* Slots that were in use when there came to be fewer. */
+    /* Gives back slots that were still in use when their number shrank. */
     if (culm_edge_running_slots(run, &error) != CULM_OK && run->failed.status == CULM_OK) {
         run->failed = error;
     }
@@ -124,7 +125,8 @@ static void on_tick(void *ctx) {
 
 /* --- before it begins --- */
 
-/* Of what has no room at all the line says so. */
+/* Sets the limit that the workload asks for. A level, which is not in bytes, is never less than the
+ * layout needs; for bytes the check that follows says if they are too few. */
 static enum culm_status set_limit(struct culm_edge_running *run, struct culm_edge_catalog *catalog,
                                   struct culm_error *error) {
     struct culm_edge_store store = {0};
@@ -151,7 +153,7 @@ static enum culm_status make_arena(struct culm_edge_running *run, struct culm_er
         bytes += CULM_EDGE_FRAME_SLOTS * run->feed[f].frame_bytes;
     }
     for (int32_t u = 0; u < run->store.unit_count; u++) {
-        bytes += 8 * run->store.unit[u].bytes; /* and those of later rounds */
+        bytes += 8 * run->store.unit[u].bytes; /* room for those of later rounds */
     }
     return culm_edge_arena_init(&run->arena, bytes, error);
 }
@@ -170,7 +172,7 @@ static void tell_start(struct culm_edge_running *run, const struct culm_edge_tot
     snprintf(to, sizeof to, "%p", (void *)(run->arena.base + run->arena.size));
     for (int32_t q = 0; q < run->query_count; q++) {
         if (run->query[q].original_of >= 0) {
-            continue; /* it only looks at samples */
+            continue; /* an original, which only looks at samples */
         }
         json_array_append_new(
             queries,
@@ -218,7 +220,7 @@ static enum culm_status write_profile(struct culm_edge_running *run, struct culm
             status = culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a profile");
             break;
         }
-        struct culm_edge_times known = model->times; /* of another query with this model */
+        struct culm_edge_times known = model->times; /* from another query with this model */
         if (!model->times.sizes) {
             model->times = query->entry->times;
         }
@@ -234,7 +236,7 @@ static enum culm_status write_profile(struct culm_edge_running *run, struct culm
     return status;
 }
 
-/* With what models take, queries are on the weights that are to be run. */
+/* Now that run times are known: chooses the forms of queries and a plan, and makes the layout. */
 static enum culm_status lay_chosen(struct culm_edge_running *run, struct culm_error *error) {
     struct culm_edge_laid *laid = NULL;
     enum culm_status status = culm_edge_running_choose(run, &run->plan, error);
@@ -282,7 +284,7 @@ static enum culm_status prepare(struct culm_edge_running *run, struct culm_edge_
     return culm_edge_running_slots(run, error);
 }
 
-/* 0: without end. */
+/* In ms; 0: without end. */
 static uint64_t time_of(double seconds) {
     double ms = seconds * 1e3;
     return ms <= 0 ? 0 : ms < 1 ? 1 : ms > FOR_MS_MAX ? (uint64_t)FOR_MS_MAX : (uint64_t)ms;
@@ -366,7 +368,7 @@ enum culm_status culm_edge_run(const struct culm_edge_command *command, struct c
     run->dir.lock_fd = -1;
     run->package = command->package_count ? command->packages[0] : NULL;
     run->headers = culm_blob_pool_new(0);
-    run->part = aligned_alloc(1 << 16, CULM_EDGE_PART); /* on pages of any machine */
+    run->part = aligned_alloc(1 << 16, CULM_EDGE_PART); /* page-aligned on any machine */
     pthread_mutex_init(&run->lock, NULL);
     pthread_mutex_init(&run->originals_lock, NULL);
     pthread_mutex_init(&run->models_lock, NULL);

@@ -1,5 +1,5 @@
 /*
- * How long models take that no profile knows: each is loaded and run before anything else is.
+ * Calibration: loads and times each model that no profile knows, before anything else runs.
  */
 #include "run/edge_run.h"
 
@@ -35,12 +35,12 @@ static enum culm_status calibrate_query(struct culm_edge_running *run, int32_t q
             continue;
         }
         if (culm_alone_asked_to_stop()) {
-            times->run_ms[b] = 1; /* whoever calls sees why */
+            times->run_ms[b] = 1; /* not measured: the caller sees that the run is to stop */
             continue;
         }
         run->exec.ops->activations(&run->exec, of->activation_bytes[b]);
         status = culm_edge_running_hold(run, error);
-        for (int i = -1; i < CALIBRATED && status == CULM_OK; i++) { /* the first does not count */
+        for (int i = -1; i < CALIBRATED && status == CULM_OK; i++) { /* -1 is a warm-up */
             uint64_t begin = culm_clock_ns();
             culm_edge_running_compute(run, query, b, 0, reached_ns);
             double ns = (double)(culm_clock_ns() - begin);
@@ -59,7 +59,7 @@ static enum culm_status calibrate_query(struct culm_edge_running *run, int32_t q
     for (int32_t i = 0; i < held; i++) {
         run->exec.ops->evict(&run->exec, of->tensor[i]);
     }
-    /* Sizes that do not fit are never run: as long as they would take, frame by frame. */
+    /* Sizes that do not fit are never run, so any time will do: that of running frame by frame. */
     for (int32_t b = 1; b < query->sizes; b++) {
         if (times->run_ms[b] <= 0) {
             times->run_ms[b] = times->run_ms[0] * query->size[b];
@@ -84,7 +84,7 @@ enum culm_status culm_edge_running_calibrate(struct culm_edge_running *run,
             known |= b == query->sizes - 1 && query->entry->times.run_ms[b] > 0;
         }
         for (int32_t b = 0; b < query->sizes && run->uncalibrated && !known; b++) {
-            query->entry->times.run_ms[b] = 1; /* for a layout of which nothing is run */
+            query->entry->times.run_ms[b] = 1; /* any number will do: nothing will be run */
         }
         status = known || run->uncalibrated ? CULM_OK : calibrate_query(run, q, error);
         run->uncalibrated |= culm_alone_asked_to_stop();

@@ -1,10 +1,10 @@
 /*
- * What changes in mid-run: rounds of the package, the workload (edge_run_reload.c), run times, and
- * models that went back to their own weights (edge_run_drift.c).
+ * What changes while a run goes on: rounds of the package, the workload (edge_run_reload.c), run
+ * times, and models that go back to their own weights (edge_run_drift.c).
  *
- * All of it ends in a new layout, which the scheduler takes up when nothing runs. Queries and feeds
- * are only added or marked as gone. If something is wrong, everything stays as it was and an event
- * says why.
+ * Every change leads to a new layout, which the scheduler takes up once nothing runs. Queries and
+ * feeds are only ever added or marked as gone. If anything goes wrong, everything stays as it was
+ * and an event says why.
  */
 #include "run/edge_run.h"
 
@@ -14,14 +14,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TIMES_NS 5000000000ull /* how often run times are compared with what was expected */
-#define AGAIN_NS 5000000000ull /* from a round that was refused until it is tried again */
-#define TIMES_OFF 0.15         /* how far they may be apart */
+#define TIMES_NS 5000000000ull /* how often run times are compared with what was expected, */
+#define AGAIN_NS 5000000000ull /* how long after a refused round it is tried again */
+#define TIMES_OFF 0.15         /* and by how much they may differ */
 
 /* --- layouts --- */
 
-/* Lays, plans unless there is a plan, and hands over. The store is locked by the caller, and no
- * layout is to come. */
+/* Makes a layout, and a plan unless one is given, and hands both to the scheduler. The caller holds
+ * run->lock, and no other layout is pending. */
 static enum culm_status relay(struct culm_edge_running *run, const struct culm_edge_plan *made,
                               struct culm_error *error) {
     struct culm_edge_laid *laid = NULL;
@@ -34,10 +34,10 @@ static enum culm_status relay(struct culm_edge_running *run, const struct culm_e
     if (status == CULM_OK) {
         run->next = laid;
         run->next_plan = plan;
-        run->next_is_quick = !made; /* frames wait: what takes longer is thought out beside */
+        run->next_is_quick = !made; /* frames wait; the planner's thread looks for a better one */
         status = culm_edge_scheduler_update(run->scheduler, &laid->layout, &plan, error);
         if (status == CULM_OK) {
-            return CULM_OK; /* and it may count by now */
+            return CULM_OK; /* and it may already be in force, with run->next NULL again */
         }
         run->next = NULL;
     }
@@ -45,7 +45,7 @@ static enum culm_status relay(struct culm_edge_running *run, const struct culm_e
     return status;
 }
 
-/* What is put back when something is wrong. */
+/* What is put back if a change fails. */
 struct before {
     int32_t query_count, feed_count;
     bool query_gone[CULM_EDGE_QUERIES_MAX], feed_gone[CULM_EDGE_FEEDS_MAX];
@@ -103,7 +103,7 @@ static bool remember(const struct culm_edge_running *run, struct before *before)
     return ok;
 }
 
-/* Queries and feeds that came are as if they had not, down to their addresses. */
+/* Undoes a change; queries and feeds that it added go without a trace, down to their addresses. */
 static void put_back(struct culm_edge_running *run, struct before *before) {
     while (run->query_count > before->query_count) {
         culm_edge_running_release_query(&run->query[--run->query_count]);
@@ -140,7 +140,7 @@ static void put_back(struct culm_edge_running *run, struct before *before) {
     for (int32_t f = 0; f < run->feed_count; f++) {
         run->feed[f].gone = before->feed_gone[f];
     }
-    run->round = before->round; /* what was refused is tried again later */
+    run->round = before->round; /* so that a round that was refused is tried again later */
     run->layer_bytes = before->layer_bytes;
     run->layer_distinct = before->layer_distinct;
     memcpy(run->round_digest, before->round_digest, sizeof run->round_digest);
@@ -170,7 +170,7 @@ enum culm_status culm_edge_running_try(struct culm_edge_running *run,
     }
     for (int32_t q = 0; q < run->query_count && strcmp(run->round_digest, before.round_digest) != 0;
          q++) {
-        culm_edge_running_forget_checks(&run->query[q]); /* they were of the round before */
+        culm_edge_running_forget_checks(&run->query[q]); /* they were about the previous round */
     }
     pthread_mutex_unlock(&run->lock);
     forget(&before);
@@ -186,7 +186,7 @@ void culm_edge_running_round(struct culm_edge_running *run) {
     if (now < run->round_ns) {
         return;
     }
-    run->round_ns = now + AGAIN_NS; /* what is wrong is not told all the time */
+    run->round_ns = now + AGAIN_NS; /* so that what is wrong is not published all the time */
     if (culm_edge_running_try(run, culm_edge_running_sources, NULL, &error) == CULM_OK) {
         run->round_ns = 0;
         run->mend = true;
@@ -200,9 +200,9 @@ void culm_edge_running_round(struct culm_edge_running *run) {
                                         (json_int_t)before, "error", culm_json_text(error.text)));
 }
 
-/* --- by itself --- */
+/* --- run times and feed rates --- */
 
-/* Models that take longer, or less, than was thought. */
+/* Whether models take longer, or less long, than was assumed; corrects the assumption. */
 static bool times_differ(struct culm_edge_running *run) {
     bool differ = false;
     for (int32_t q = 0; q < run->query_count; q++) {
@@ -210,7 +210,7 @@ static bool times_differ(struct culm_edge_running *run) {
         for (int32_t b = 0; b < query->sizes && !query->gone; b++) {
             double took = query->took_ms[b], *thought = &query->entry->times.run_ms[b];
             if (query->original_of < 0 && b == 0 && *thought >= query->deadline_ms) {
-                *thought = 0.9 * query->deadline_ms; /* one more try */
+                *thought = 0.9 * query->deadline_ms; /* else it would never be run, nor measured */
                 query->took_ms[b] = 0;
                 differ = true;
             } else if (query->original_of < 0 && took > 0 &&
@@ -224,7 +224,7 @@ static bool times_differ(struct culm_edge_running *run) {
     return differ;
 }
 
-/* Feeds that are faster or slower than was thought. */
+/* Whether feeds are faster or slower than was assumed; corrects the assumption. */
 static bool feeds_differ(struct culm_edge_running *run) {
     bool differ = false;
     for (int32_t f = 0; f < run->feed_count; f++) {
@@ -240,7 +240,8 @@ static bool feeds_differ(struct culm_edge_running *run) {
     return differ;
 }
 
-/* There was no going back: their checks go on, and say so again. */
+/* Reverting has failed: clears the mark of queries that are still merged, so that their checks go
+ * on and ask for it again. */
 static void revert_again(struct culm_edge_running *run) {
     for (int32_t q = 0; q < run->query_count; q++) {
         struct edge_query *query = &run->query[q];

@@ -1,12 +1,12 @@
 /*
- * Drift: models that no longer do what was promised when they were merged.
+ * Drift: merged models that no longer keep the promise made when they were merged.
  *
- * A merged query has its original beside it, which looks at samples. Both answers to a frame meet
- * in rings, in whichever order they come. Where a label says what is right on it, a check counts
- * how often the query is, and the original; else how often the query says what the original does.
- * One that is below what was promised by more than chance [edge/drift.h] goes back to its own
- * weights. From the first of these checks on samples of its frames are kept,
- * DIR/drift/QUERY-ROUND.idx, and merging can go on with these.
+ * A merged query has its original beside it as a hidden query, which looks at samples. The answers
+ * of both to a frame meet in rings, in whichever order they come. Where labels say what is right, a
+ * check counts how often the query and the original are right; elsewhere, how often the query says
+ * what the original says. A query that falls short of its promise by more than chance
+ * [edge/drift.h] goes back to its own weights. Once it is watched, frames are kept as
+ * DIR/drift/QUERY-ROUND.idx, and merging can resume with these.
  */
 #include "run/edge_run.h"
 
@@ -20,7 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SAMPLES 256 /* frames that are kept of a query, at most */
+#define SAMPLES 256 /* the most frames that are kept of a query */
 
 /* --- originals --- */
 
@@ -33,7 +33,7 @@ enum culm_status culm_edge_running_shadows(struct culm_edge_running *run,
         struct edge_query *query = &run->query[q];
         size_t bytes = (size_t)query->entry->part_count * sizeof *query->source;
         if (query->original_of >= 0) {
-            query->gone = true; /* unless its query wants it, below */
+            query->gone = true; /* unless its query still wants it: see below */
             continue;
         }
         bool merged = drift->every_s > 0 && drift->frames > 0 && !query->gone &&
@@ -41,7 +41,7 @@ enum culm_status culm_edge_running_shadows(struct culm_edge_running *run,
         if (merged && query->shadow < 0 && run->query_count < CULM_EDGE_QUERIES_MAX) {
             status =
                 culm_edge_running_open(run, query->entry, q, query->feed, &query->shadow, error);
-            if (status == CULM_OK) { /* likewise */
+            if (status == CULM_OK) { /* gone for now, likewise */
                 run->query[query->shadow].gone = true;
                 memcpy(run->query[query->shadow].source, query->original, bytes);
                 memcpy(run->query[query->shadow].original, query->original, bytes);
@@ -94,7 +94,7 @@ static bool copy_answer(struct culm_answer *to, const struct culm_answer *from) 
     return true;
 }
 
-/* What was answered, against what the original says of the same frame. */
+/* Compares what a frame was answered with to what the original says of it, if both are known. */
 static void count_given(struct edge_query *query, const struct edge_query *original,
                         int64_t frame) {
     size_t at = (size_t)(frame % CULM_EDGE_RING);
@@ -122,7 +122,7 @@ void culm_edge_running_given(struct culm_edge_running *run, int32_t number, int6
     count_given(query, &run->query[query->shadow], frame);
 }
 
-/* --- frames that merging may begin again with --- */
+/* --- frames with which merging may resume --- */
 
 static enum culm_status samples_path(const struct culm_edge_running *run,
                                      const struct edge_query *query, char path[CULM_PATH_MAX],
@@ -131,7 +131,7 @@ static enum culm_status samples_path(const struct culm_edge_running *run,
                             query->entry->config->name, (long long)run->round);
 }
 
-/* None of those that were there. */
+/* Closes the file of samples. removed: also removes it. */
 static void end_samples(struct culm_edge_running *run, struct edge_query *query, bool removed) {
     char path[CULM_PATH_MAX];
     if (query->samples) {
@@ -163,7 +163,8 @@ static void begin_samples(struct culm_edge_running *run, struct edge_query *quer
     }
 }
 
-/* IDX: first the pixels, then the head, which says how many frames there are. */
+/* Appends a frame to the IDX file. The header, which counts frames, is written after the pixels, so
+ * that it never counts one that is not there. */
 static bool append(const struct edge_query *query, const struct culm_frame *pixels) {
     uint8_t head[20] = {0, 0, 8, pixels->channels == 1 ? 3 : 4};
     uint32_t dim[] = {(uint32_t)query->sampled + 1, (uint32_t)pixels->height,
@@ -184,7 +185,8 @@ void culm_edge_running_sample(struct culm_edge_running *run, int32_t number,
     const struct edge_query *one = &run->query[number];
     struct edge_query *query =
         one->original_of >= 0 ? &run->query[one->original_of] : &run->query[number];
-    /* Until it goes back, what the original sees; then as many of its own. */
+    /* Until the query is reverted, the frames that the original looks at; then as many of its own.
+     */
     bool wanted = query->reverted ? one == query : one != query && query->checks.checks > 0;
     uint64_t now = culm_clock_ns();
     if (!query->samples || !wanted || query->sampled == SAMPLES || now < query->sample_ns) {
@@ -195,7 +197,7 @@ void culm_edge_running_sample(struct culm_edge_running *run, int32_t number,
     }
     const struct culm_frame pixels = culm_edge_running_pixels(run, query, frame);
     if (!append(query, &pixels)) {
-        end_samples(run, query, false); /* a full disk, say: there are as many as there are */
+        end_samples(run, query, false); /* a full disk, say: those that were written must do */
         return;
     }
     query->sampled++;
@@ -213,13 +215,13 @@ void culm_edge_running_forget_checks(struct edge_query *query) {
     }
 }
 
-/* As many samples as a check takes are there. */
+/* There are as many samples as a check takes: judges them. */
 static void check_drift(struct culm_edge_running *run, struct edge_query *query, int64_t frame) {
     static const char *const action_name[] = {"none", "watched", "reverted"};
     int64_t frames = culm_accuracy_frames(query->drift);
     bool labels = query->own && culm_accuracy_frames(query->own) > 0;
     if (culm_accuracy_wanted(query->drift) == 0) {
-        culm_accuracy_clear(query->drift); /* the original saw nothing: nothing can be said */
+        culm_accuracy_clear(query->drift); /* nothing was to be seen, so nothing can be said */
         if (query->own) {
             culm_accuracy_clear(query->own);
         }
@@ -255,8 +257,8 @@ static void check_drift(struct culm_edge_running *run, struct edge_query *query,
     }
 }
 
-/* What both have said of a frame. False: out of memory, or there is no label where others have one.
- */
+/* Counts what both have said of a frame. False: out of memory, or the frame has no label although
+ * the query has labels. */
 static bool add_sample(struct edge_query *query, const struct culm_answer *said,
                        const struct culm_answer *original, const struct edge_frame *frame) {
     bool labels = query->label || query->by_folder || query->right.answer;
@@ -295,7 +297,7 @@ void culm_edge_running_compare(struct culm_edge_running *run, int32_t number, in
     }
     if (!query->ring || !original->ring || query->ring->frame[at] != frame + 1 ||
         original->ring->frame[at] != frame + 1) {
-        return; /* the other has not seen it, or not yet */
+        return; /* the other has not answered it, or not yet */
     }
     if (add_sample(query, &query->ring->answer[at], &original->ring->answer[at], of) &&
         culm_accuracy_frames(query->drift) >= run->catalog[0]->workload.edge.drift.frames) {

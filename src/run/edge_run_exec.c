@@ -1,6 +1,6 @@
 /*
- * What the scheduler has done: tensors read into the arena (edge_run_load.c), models run there,
- * answers written.
+ * Carries out what the scheduler decides: reads tensors into the arena (edge_run_load.c), runs
+ * models on them, and writes answers.
  */
 #include "run/edge_run.h"
 
@@ -29,9 +29,11 @@ static void loaded(struct culm_edge_exec *exec, const struct culm_edge_load *loa
 
 /* --- batches --- */
 
-#define MOST_LEFT_OUT 0.99 /* of a run, else what the rest took says nothing about the whole */
+/* The most that a batch is assumed to have skipped: with less left, it would say too little about
+ * the time of a whole run. */
+#define MOST_LEFT_OUT 0.99
 
-/* Behind what is kept. */
+/* Where a batch's images begin: behind what is kept between batches. */
 static char *image_of(const struct culm_edge_running *run, const struct edge_query *query,
                       int32_t size) {
     return run->activations_at +
@@ -123,7 +125,7 @@ static void fill(struct culm_edge_running *run, const struct edge_query *query,
     }
 }
 
-/* What `of` has computed, as an answer of `query`, which may be its twin. */
+/* Decodes what `of` has computed as answers of `query`, which is itself or a twin. */
 static enum culm_status decode(struct culm_edge_running *run, const struct edge_query *of,
                                const struct edge_query *query, const struct culm_edge_batch *batch,
                                int32_t size, struct culm_answer *answer, struct culm_error *error) {
@@ -150,7 +152,7 @@ static enum culm_status decode(struct culm_edge_running *run, const struct edge_
     return status;
 }
 
-/* Whether a twin has answered these frames. */
+/* Whether a twin has already answered these frames; takes its answers if so. */
 static bool answered_ahead(struct edge_query *query, const struct culm_edge_batch *batch) {
     bool all = batch->shared_prefix >= 0 && batch->count == query->ahead_count;
     for (int32_t k = 0; k < batch->count && all; k++) {
@@ -159,7 +161,7 @@ static bool answered_ahead(struct edge_query *query, const struct culm_edge_batc
     for (int32_t k = 0; k < batch->count && all; k++) {
         struct culm_answer old = query->answer[k];
         query->answer[k] = query->ahead[k];
-        query->ahead[k] = old; /* its memory is used again */
+        query->ahead[k] = old; /* to reuse its memory */
     }
     query->ahead_count = 0;
     return all;
@@ -181,7 +183,7 @@ static enum culm_status answer_for_twins(struct culm_edge_running *run,
     return status;
 }
 
-/* How many cuts are behind the query if it goes on from what the batch before has left. */
+/* How many cuts the query can skip by continuing from what the previous batch has left. */
 static int32_t cuts_behind(const struct culm_edge_running *run, const struct edge_query *query,
                            const struct culm_edge_batch *batch, int32_t size) {
     const struct edge_kept *kept = &run->kept;
@@ -250,14 +252,14 @@ static void smooth(double *value, double now) {
     *value = *value > 0 ? *value * 0.9 + now * 0.1 : now;
 }
 
-/* Of one that went on from a cut, what it left out is added as it is thought to be. */
+/* Notes how long a batch took. If it began at a cut, the time of a whole run is estimated. */
 static void ran(struct culm_edge_exec *exec, const struct culm_edge_batch *batch, uint64_t ns) {
     struct culm_edge_running *run = self(exec);
     struct edge_query *query = &run->query[batch->query];
     int32_t size = size_of(query, batch);
     double ms = (double)ns / 1e6;
     if (run->from < 0) {
-        return; /* a twin had run it */
+        return; /* a twin had answered for it, so it took next to nothing */
     }
     if (run->from > 0) {
         const struct culm_edge_cut *cut = &query->trunk.cut[run->from - 1];
@@ -357,7 +359,7 @@ static void settled(struct culm_edge_exec *exec, int32_t number, const struct cu
         if (batch->look[k].frame == look->frame) {
             struct culm_answer old = query->latest;
             query->latest = query->answer[k];
-            query->answer[k] = old; /* its memory is used again */
+            query->answer[k] = old; /* to reuse its memory */
             query->latest_frame = look->frame;
         }
     }

@@ -1,6 +1,7 @@
 /*
- * Feeds: a thread each reads frames, waits until they are due, stretches them to every size that a
- * query reads, and posts them. A frame for which there is no slot is left out, as a camera would.
+ * Feeds: each has a thread that reads frames, waits until they are due, stretches them to every
+ * input size of its queries and posts them to the loop. A frame for which no slot is free is
+ * dropped, as a camera would do.
  */
 #include "run/edge_run.h"
 #include "run/feeds.h"
@@ -14,8 +15,8 @@
 #include <string.h>
 #include <time.h>
 
-#define LOOK_MS 50 /* how long a thread waits before it looks whether it is to stop */
-#define PACED 16   /* frames from whose coming it is told how fast a feed is */
+#define LOOK_MS 50 /* how long a thread waits before it checks whether it is to stop */
+#define PACED 16   /* the frame rate is measured over so many frames */
 
 static void say(struct edge_feed *feed, const char *text) {
     pthread_mutex_lock(&feed->lock);
@@ -23,7 +24,7 @@ static void say(struct edge_feed *feed, const char *text) {
     pthread_mutex_unlock(&feed->lock);
 }
 
-/* The last word. */
+/* Says why the feed ends. */
 static void fail(struct edge_feed *feed, const struct culm_error *error) {
     say(feed, error->text);
     feed->failed = true;
@@ -32,7 +33,7 @@ static void fail(struct edge_feed *feed, const struct culm_error *error) {
 
 static bool stops(struct edge_feed *feed) { return __atomic_load_n(&feed->stop, __ATOMIC_ACQUIRE); }
 
-/* False: it is to stop. */
+/* False: the feed is to stop. */
 static bool wait_until(struct edge_feed *feed, uint64_t at_ns) {
     uint64_t now = culm_clock_ns();
     while (now < at_ns && !stops(feed)) {
@@ -45,8 +46,8 @@ static bool wait_until(struct edge_feed *feed, uint64_t at_ns) {
     return !stops(feed);
 }
 
-/* A slot that nobody has, now referenced, so that its memory is not given back while it is filled;
- * NULL: there is none. */
+/* A free slot, with a reference so that its memory is not given back while it is being filled;
+ * NULL: none is free. */
 static struct culm_blob *free_slot(struct edge_feed *feed) {
     struct culm_blob *slot = NULL;
     pthread_mutex_lock(&feed->slots_lock);
@@ -71,7 +72,7 @@ static bool post(struct edge_feed *feed, const struct culm_feed_frame *frame) {
     to->source = frame->source;
     to->width = frame->width;
     to->height = frame->height;
-    to->folder = frame->label; /* the feed was given no other labels */
+    to->folder = frame->label; /* which it is, as the feed was opened without labels */
     for (int32_t i = 0; i < feed->inputs; i++) {
         const struct edge_input *input = &feed->input[i];
         culm_vision_stretch(&pixels, input->width, input->height, input->channels,
@@ -91,14 +92,15 @@ static bool post(struct edge_feed *feed, const struct culm_feed_frame *frame) {
     return ok;
 }
 
-/* Of a feed whose frames come when they come: those that come faster than `fps` are left out, as
- * they would wait, and get older and older. False: not this one. */
+/* The pace of a live feed. */
 struct pace {
-    uint64_t due_ns;       /* of the next frame */
-    uint64_t at_ns[PACED]; /* of the last ones */
-    int64_t count;         /* of frames that were taken */
+    uint64_t due_ns;       /* when the next frame is due */
+    uint64_t at_ns[PACED]; /* when the last ones came; a ring */
+    int64_t count;         /* frames taken */
 };
 
+/* Whether to take a frame of a live feed. Frames that come faster than `fps` are left out; they
+ * would queue up and get older and older. */
 static bool take_live(struct edge_feed *feed, struct pace *pace, uint64_t now) {
     double fps = feed->config->fps;
     uint64_t period = fps > 0 ? (uint64_t)(1e9 / fps) : 0;
@@ -144,7 +146,7 @@ static void read_frames(struct edge_feed *feed, struct culm_feed *source) {
         }
         uint64_t due = begin + (uint64_t)count * feed->period_ns;
         if (live || count == 0 ||
-            now > due + 10 * feed->period_ns) { /* it stalled: time goes on from here */
+            now > due + 10 * feed->period_ns) { /* it stalled: count time from here */
             begin = now - (uint64_t)count * feed->period_ns;
         } else if (!wait_until(feed, due)) {
             return;
@@ -176,7 +178,8 @@ static void *feed_main(void *arg) {
     return NULL;
 }
 
-/* Slots of one feed; under its slots_lock. */
+/* Sets the number of slots of one feed; with its slots_lock held. A slot that is in use keeps its
+ * memory until a later call. */
 static enum culm_status set_slots(struct culm_edge_running *run, struct edge_feed *feed,
                                   int32_t wanted, struct culm_error *error) {
     enum culm_status status = CULM_OK;

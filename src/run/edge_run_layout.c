@@ -1,5 +1,6 @@
 /*
- * Layouts of a run: what queries have in common, and where in the arena their tensors lie.
+ * Making the layouts of a run: which beginnings queries share, and where in the arena tensors,
+ * activations and frames lie.
  */
 #include "run/edge_run.h"
 
@@ -29,8 +30,8 @@ size_t culm_edge_running_activations(const struct culm_edge_laid *laid) {
     return most;
 }
 
-/* For activations, and frames of feeds that come. What has grown lies elsewhere once the layout
- * counts. */
+/* Gives addresses to activations, and to the frames of new feeds. Activations that have outgrown
+ * theirs get new ones once the layout is in force. */
 static enum culm_status place_others(struct culm_edge_running *run,
                                      const struct culm_edge_laid *laid, struct culm_error *error) {
     size_t most = culm_edge_running_activations(laid);
@@ -85,7 +86,7 @@ static uint64_t twins_of(const struct culm_edge_running *run, int32_t q) {
     return twins;
 }
 
-/* What queries have in common. Originals look at other frames, when they have time. */
+/* Lets queries share their beginnings; but not originals, which look at frames at other times. */
 static enum culm_status lay_prefixes(const struct culm_edge_running *run,
                                      struct culm_edge_laid *laid, struct culm_error *error) {
     struct culm_edge_beginning of[CULM_EDGE_QUERIES_MAX] = {0};
@@ -105,7 +106,7 @@ static enum culm_status lay_prefixes(const struct culm_edge_running *run,
     return culm_edge_prefixes_lay(of, &laid->layout, laid->query, laid->trunk, error);
 }
 
-/* An original has time, and need not see everything; they look one after the other. */
+/* An original only samples, with four times the deadline of its query; originals take turns. */
 static void lay_original(const struct culm_edge_running *run, const struct edge_query *original,
                          uint64_t number, uint64_t originals, struct culm_edge_query *to) {
     const struct culm_drift_config *drift = &run->catalog[0]->workload.edge.drift;
@@ -115,7 +116,7 @@ static void lay_original(const struct culm_edge_running *run, const struct edge_
     to->deadline_ns = (uint64_t)(4e6 * run->query[original->original_of].deadline_ms);
 }
 
-/* Of laid->list, each query has count[] units. */
+/* Fills in the queries; count[q]: how many units laid->list[q] has. */
 static void lay_queries(const struct culm_edge_running *run, const int32_t *count,
                         struct culm_edge_laid *laid) {
     uint64_t originals = 0, sampling = 0;
@@ -138,7 +139,7 @@ static void lay_queries(const struct culm_edge_running *run, const int32_t *coun
     }
 }
 
-/* Where all of it lies. */
+/* Gives addresses to everything in a layout. */
 static enum culm_status place(struct culm_edge_running *run, const struct culm_edge_laid *laid,
                               struct culm_error *error) {
     enum culm_status status = CULM_OK;
@@ -209,8 +210,9 @@ enum culm_status culm_edge_running_lay_to_plan(struct culm_edge_running *run,
     return lay(run, false, ret_laid, error);
 }
 
-/* What was measured until a cut holds for that cut alone. A cut that some batch's program does not
- * have, or not for want of memory, is none, nor are those behind it: the query begins before it. */
+/* Puts new cuts in force. The times measured until a cut are kept if the new trunk has that cut. A
+ * cut whose crossing values cannot be found in the program of every batch size is dropped, as are
+ * the cuts after it. */
 static void take_trunk(struct edge_query *query, const struct culm_edge_trunk *trunk) {
     double share[CULM_EDGE_CUTS_MAX][CULM_EDGE_SIZES_MAX] = {0};
     int32_t cuts = trunk->cuts;

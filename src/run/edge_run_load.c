@@ -1,13 +1,13 @@
 /*
- * Loads: tensors read into the arena.
+ * Loads: reading tensors into the arena.
  *
- * A file is read past the cache of the system where that is possible, so that a load is what it
- * costs; with a rate, a load takes as long as at that rate. A tensor's digest is compared when it
- * is first read, and again when its file has changed since.
+ * Where possible, files are read past the system's cache, so that every load costs what it really
+ * costs. If the workload sets a rate, a load takes as long as it would at that rate. A tensor's
+ * digest is checked when it is first read, and again when its file has changed since.
  *
- * A unit of many small tensors would be many files to open, which takes several times as long as
- * their bytes do: once read it is kept in one piece, as it lies in memory, in a file that has no
- * name.
+ * For a unit of many small tensors many files have to be opened, which takes several times as long
+ * as reading their bytes. So once read, the unit is kept in one piece, as it lies in memory, in an
+ * unnamed file: the spool.
  */
 #include "run/edge_run.h"
 
@@ -22,11 +22,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOOK_NS 100000000ull
-#define OVERSLEPT_NS 5000000ull
-#define MEASURED 32 /* loads that say more than a profile does */
+#define LOOK_NS 100000000ull    /* how long to sleep before checking whether to stop */
+#define OVERSLEPT_NS 5000000ull /* how much of its sleep a load may make up for in the next one */
+#define MEASURED 32 /* after so many loads, measured times count for more than given ones */
 
-/* Unless it is asked to stop, before it has begun or since. */
+/* Waits, unless the run is asked to stop. */
 static void wait_until(const struct culm_edge_running *run, uint64_t at_ns) {
     uint64_t now = culm_clock_ns();
     while (now < at_ns && !culm_alone_asked_to_stop() &&
@@ -45,8 +45,8 @@ struct reading {
     struct culm_package_tensor tensor;
     size_t bytes;
     bool turned, verified;
-    bool stamped;            /* now */
-    struct edge_stamp stamp; /* if verified, or stamped */
+    bool stamped;            /* stamp is the file's present one */
+    struct edge_stamp stamp; /* valid if verified or stamped */
     int32_t number;
 };
 
@@ -69,7 +69,7 @@ static bool same_stamp(const struct edge_stamp *a, const struct edge_stamp *b) {
            a->modified_ns == b->modified_ns && a->changed_ns == b->changed_ns;
 }
 
-/* At least `bytes` from `offset` on, and no more than `room`. */
+/* Reads at least `bytes` from `offset` on, and at most `room`. */
 static enum culm_status read_some(int fd, char *at, size_t offset, size_t bytes, size_t room,
                                   const char *path, struct culm_error *error) {
     size_t done = 0;
@@ -88,8 +88,8 @@ static enum culm_status read_some(int fd, char *at, size_t offset, size_t bytes,
     return CULM_OK;
 }
 
-/* To its place in one go; what is run on in another order goes there part by part, so that it takes
- * no memory beside its own. */
+/* Reads a source to its place, in one go. If its order in memory is another one, it is read in
+ * parts through a small buffer, so that it takes no memory beside its own. */
 static enum culm_status read_parts(const struct culm_edge_running *run,
                                    const struct reading *source, int fd, char *at, size_t room,
                                    struct culm_sha256 *hash, struct culm_error *error) {
@@ -121,7 +121,7 @@ static enum culm_status read_and_verify(const struct culm_edge_running *run, str
     struct edge_stamp stamp = {0};
     source->stamped = stamp_of(fd, &stamp);
     source->verified &= source->stamped && same_stamp(&stamp, &source->stamp);
-    source->stamp = stamp; /* before it is read: what changes meanwhile has another one */
+    source->stamp = stamp; /* taken before reading, so that a change during it shows next time */
     if (source->verified) {
         return read_parts(run, source, fd, at, room, NULL, error);
     }
@@ -141,7 +141,8 @@ static enum culm_status read_and_verify(const struct culm_edge_running *run, str
     return status;
 }
 
-/* A pipe might never be opened, or never end. -1: it is not there, or, with errno 0, no plain file. */
+/* Opens a file, but never a pipe, which might block or never end. -1: it cannot be opened or, with
+ * errno 0, is not a plain file. */
 static int open_plain(const char *path, int flags) {
     struct stat about;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags);
@@ -153,7 +154,7 @@ static int open_plain(const char *path, int flags) {
     return fd;
 }
 
-/* Past the cache if `direct`: then room is a whole number of pages. */
+/* Reads a source; past the cache if `direct`, which needs a `room` of whole pages. */
 static enum culm_status read_source(const struct culm_edge_running *run, struct reading *source,
                                     char *at, size_t room, bool direct, struct culm_error *error) {
     int fd = direct ? open_plain(source->path, O_DIRECT) : -1;
@@ -172,7 +173,7 @@ static enum culm_status read_source(const struct culm_edge_running *run, struct 
         (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
     }
     close(fd);
-    /* A file system may say only then that it does not do that. */
+    /* A file system that cannot read past the cache may say so only now. */
     return status == CULM_ERR_IO && past ? read_source(run, source, at, room, false, error)
                                          : status;
 }
@@ -205,7 +206,7 @@ bool culm_edge_running_intact(struct culm_edge_running *run, int32_t number) {
     return intact;
 }
 
-/* ret_again: all of them had been read before. */
+/* Reads the sources of a unit. ret_again: all of them had been read and verified before. */
 static enum culm_status read_sources(struct culm_edge_running *run,
                                      const struct culm_edge_unit *unit, char *at, bool *ret_again,
                                      struct culm_error *error) {
@@ -232,9 +233,10 @@ static enum culm_status read_sources(struct culm_edge_running *run,
     return status;
 }
 
-/* --- in one piece --- */
+/* --- the spool: units in one piece --- */
 
-/* A file system may say only when it is used that it does not go past the cache. */
+/* Turns O_DIRECT off, for a file system that refuses it only on reading or writing. False: it was
+ * off. */
 static bool use_cache(int fd) {
     int flags = fcntl(fd, F_GETFL);
     return flags >= 0 && (flags & O_DIRECT) && fcntl(fd, F_SETFL, flags & ~O_DIRECT) == 0;
@@ -257,7 +259,7 @@ static bool spool_io(int fd, char *at, size_t bytes, off_t offset, bool write) {
     return true;
 }
 
-/* Where the file system has no files without a name, of a name that nobody else has. */
+/* An unnamed file; where the file system has none, a file with a unique name, removed at once. */
 static int open_nameless(const char *folder) {
     char path[CULM_PATH_MAX];
     struct culm_error error;
@@ -272,13 +274,13 @@ static int open_nameless(const char *folder) {
 static bool open_spool(struct culm_edge_running *run) {
     int fd = open_nameless(run->out), flags = fd < 0 ? -1 : fcntl(fd, F_GETFL);
     if (flags >= 0) {
-        (void)fcntl(fd, F_SETFL, flags | O_DIRECT); /* or else through the cache */
+        (void)fcntl(fd, F_SETFL, flags | O_DIRECT); /* if that fails, it goes through the cache */
     }
     run->spool.file = fd + 1;
     return fd >= 0;
 }
 
-/* Whether a layout that counts, or is to, has the unit. */
+/* Whether the unit is in the layout in force or in the next one. */
 static bool is_listed(const struct culm_edge_running *run, int32_t number) {
     const struct culm_edge_laid *const laid[] = {run->laid, run->next};
     for (int i = 0; i < 2; i++) {
@@ -294,8 +296,8 @@ static bool is_listed(const struct culm_edge_running *run, int32_t number) {
     return false;
 }
 
-/* Units of earlier layouts go: their space is used again, and what there is of it at the end of the
- * file is given back. If they come again they are read again. */
+/* Drops units of earlier layouts from the spool. Their space is reused, and the file is cut short
+ * after the last unit left. Should they come again, they are read from their own files again. */
 static void forget_unlisted(struct culm_edge_running *run) {
     off_t end = 0;
     for (int32_t u = 0; u < run->spool.count; u++) {
@@ -306,11 +308,11 @@ static void forget_unlisted(struct culm_edge_running *run) {
         end = run->spool.at[u] >= 0 && to > end ? to : end;
     }
     if (run->spool.file && ftruncate(run->spool.file - 1, end) != 0) {
-        return; /* it stays as long as it is */
+        return; /* the file just stays as long as it is */
     }
 }
 
-/* The first place where nothing is. */
+/* The first gap of so many bytes. */
 static off_t place_for(const struct culm_edge_running *run, size_t bytes) {
     const struct edge_spool *spool = &run->spool;
     off_t at = 0;
@@ -318,13 +320,13 @@ static off_t place_for(const struct culm_edge_running *run, size_t bytes) {
         off_t end = spool->at[u] + (off_t)run->store.unit[u].bytes;
         if (spool->at[u] >= 0 && spool->at[u] < at + (off_t)bytes && end > at) {
             at = end;
-            u = -1; /* from the beginning */
+            u = -1; /* start over */
         }
     }
     return at;
 }
 
-/* What the file has of layouts that count, or are to, and what it has in all. */
+/* How much the spool holds of the layout in force and the next one, and in all. */
 static void sum_kept(const struct culm_edge_running *run, size_t *ret_listed, size_t *ret_all) {
     *ret_listed = *ret_all = 0;
     for (int32_t u = 0; u < run->spool.count; u++) {
@@ -336,8 +338,8 @@ static void sum_kept(const struct culm_edge_running *run, size_t *ret_listed, si
     }
 }
 
-/* A place for a unit: what earlier layouts had is kept for as long as it is no more than what
- * counts. */
+/* Finds a place for a unit. Units of earlier layouts are kept as long as they take no more than the
+ * others, and dropped otherwise or if `lean`. */
 static off_t make_place(struct culm_edge_running *run, size_t bytes, bool lean) {
     size_t listed, all;
     pthread_mutex_lock(&run->lock);
@@ -350,8 +352,8 @@ static off_t make_place(struct culm_edge_running *run, size_t bytes, bool lean) 
     return at;
 }
 
-/* What was read of many files. Where that cannot be kept, on a full disk, say, it is read of them
- * again. */
+/* Keeps a unit that was read from several files in the spool. If that fails, on a full disk, say,
+ * the unit will be read from these files again. */
 static void keep(struct culm_edge_running *run, int32_t number, char *at, size_t bytes) {
     struct edge_spool *spool = &run->spool;
     if (spool->failed || !CULM_GROW(spool->at, spool->capacity, number + 1)) {
@@ -360,7 +362,7 @@ static void keep(struct culm_edge_running *run, int32_t number, char *at, size_t
     while (spool->count <= number) {
         spool->at[spool->count++] = -1;
     }
-    spool->at[number] = -1; /* it may have been there, and not been readable */
+    spool->at[number] = -1; /* it may be there already, but unreadable */
     for (int lean = 0; lean < 2 && spool->at[number] < 0; lean++) {
         off_t to = make_place(run, bytes, lean);
         if ((spool->file || open_spool(run)) && spool_io(spool->file - 1, at, bytes, to, true)) {
@@ -376,11 +378,12 @@ static bool is_kept(const struct culm_edge_running *run, int32_t number) {
 
 /* --- units --- */
 
-/* ret_again: it had been read before, from where it was read now. */
+/* Reads a unit to its address. ret_again: it had been read before from the same place, so that the
+ * time is that of a typical load. */
 static enum culm_status bring_in(struct culm_edge_running *run, int32_t number, size_t *ret_bytes,
                                  bool *ret_again, struct culm_error *error) {
     pthread_mutex_lock(&run->lock);
-    struct culm_edge_unit unit = run->store.unit[number]; /* its list stays where it is */
+    struct culm_edge_unit unit = run->store.unit[number]; /* its list of sources never moves */
     char *at = run->unit.at[number];
     pthread_mutex_unlock(&run->lock);
     enum culm_status status = culm_edge_arena_hold(&run->arena, at, unit.bytes, error);
@@ -407,7 +410,7 @@ enum culm_status culm_edge_running_read(struct culm_edge_running *run, int32_t n
     size_t bytes;
     enum culm_status status = bring_in(run, number, &bytes, &run->read_again, error);
     if (status == CULM_OK && run->rate_mb_per_s > 0) {
-        /* What one load overslept the next one makes good. */
+        /* If the last load overslept, this one makes up for it. */
         uint64_t from = run->line_free_ns + OVERSLEPT_NS > begin ? run->line_free_ns : begin;
         run->line_free_ns = from + (uint64_t)((double)bytes * 1e3 / run->rate_mb_per_s);
         wait_until(run, run->line_free_ns);

@@ -1,7 +1,8 @@
 /*
- * Some frames with what was answered, for the page of the run. While it goes on only answers are
- * kept; the frames are read from the file again when it has ended. What is no file, such as a
- * camera, has none. They are an extra: where one cannot be had, there is none.
+ * Pictures of a few frames with their answers drawn in, for the page of the run. While the run goes
+ * on, only answers are kept; when it has ended, the frames are read from the file again. A feed
+ * that is not a file, such as a camera, has no pictures. Pictures are an extra: one that cannot be
+ * made is left out.
  */
 #include "run/edge_run.h"
 
@@ -11,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Frames of the file that are read again at most, and from where on each picture is wanted. */
+/* How many frames of a file are read again at most; and from which frame on each picture may be. */
 enum { LAST = 600 };
 static const int64_t from[CULM_EDGE_PICTURES] = {0, 50, 300};
 
@@ -88,7 +89,7 @@ static void draw_feed(const struct culm_edge_running *run, int32_t number) {
     culm_feed_close(feed);
 }
 
-/* Those of a run before: QUERY-0123.png. What else is there is not ours. */
+/* Removes the pictures of an earlier run, QUERY-0123.png. Other files there are not ours. */
 static void remove_old(const struct culm_edge_running *run, const char *folder) {
     struct culm_names names = {0};
     if (culm_dir_list(folder, &names, NULL) != CULM_OK) {

@@ -1,6 +1,6 @@
 /*
- * Plans of a run: what is told of one, and the thread on which a better one is thought out where
- * one was made quickly; and what all threads beside the run share.
+ * Plans of a run: publishing them, and the thread that works out a better plan where one was made
+ * quickly. Also what all background threads share.
  */
 #include "run/edge_run.h"
 
@@ -13,10 +13,10 @@
 #include <unistd.h>
 #endif
 
-/* A better plan is wanted soon, and models that run even sooner. */
+/* A better plan is wanted soon, but not at the expense of models that run. */
 #define PLANNER_NICE 5
 
-/* --- threads beside the run --- */
+/* --- background threads --- */
 
 bool culm_edge_running_signalled(const void *ctx) {
     (void)ctx;
@@ -41,7 +41,7 @@ void culm_edge_running_tell_plan(struct culm_edge_running *run) {
     for (int32_t i = 0; i < plan->count; i++) {
         const struct edge_query *query = &run->query[plan->order[i]];
         const char *name = query->entry->config->name;
-        if (query->original_of < 0) { /* else it looks at samples */
+        if (query->original_of < 0) { /* not an original, which only looks at samples */
             json_array_append_new(order, culm_json_text(name));
             json_object_set_new(visit, name, json_integer(plan->visit[plan->order[i]]));
         }
@@ -114,7 +114,7 @@ void culm_edge_running_stop_planner(struct culm_edge_running *run) {
     }
 }
 
-/* Whether queries have other weights by it than they have now. */
+/* Whether some query would run on other weights than it does now. */
 static bool other_forms(const struct culm_edge_running *run, uint64_t plain) {
     for (int32_t q = 0; q < run->query_count; q++) {
         const struct edge_query *query = &run->query[q];
@@ -128,7 +128,7 @@ static bool other_forms(const struct culm_edge_running *run, uint64_t plain) {
     return false;
 }
 
-/* It is there; of a layout that has gone meanwhile, or is to go, nothing is wanted. */
+/* The planner is done: takes its plan up, unless the layout has changed since or is about to. */
 static void take_up(struct culm_edge_running *run) {
     struct edge_planner *planner = &run->planner;
     struct culm_edge_plan plan = planner->plan;
@@ -140,7 +140,7 @@ static void take_up(struct culm_edge_running *run) {
     if (good && !wanted && !run->next &&
         (other_forms(run, plain) || !culm_edge_plan_same(&plan, &run->plan))) {
         run->plain = plain;
-        /* What counts goes on if that fails. */
+        /* If this fails, the run goes on as it is. */
         (void)culm_edge_running_try(run, culm_edge_running_take_forms, &plan, &error);
     }
 }

@@ -1,5 +1,6 @@
 /*
- * Queries of a run: their programs, labels and files; feeds as queries read them.
+ * The queries of a run: their programs, labels and files of answers; and feeds, with the input
+ * sizes that queries need.
  */
 #include "run/edge_run.h"
 #include "run/feeds.h"
@@ -19,7 +20,7 @@ static int32_t part_of(const struct culm_edge_entry *entry, const char *name) {
     return -1;
 }
 
-/* models: held while the model is asked; NULL: nobody else has it. */
+/* models: held while the model is used; NULL: nobody else uses it. */
 static enum culm_status make_program(struct culm_edge_entry *entry, int32_t batch,
                                      pthread_mutex_t *models, struct edge_program *program,
                                      struct culm_error *error) {
@@ -102,7 +103,7 @@ void culm_edge_ready_release(struct edge_ready *ready) {
     *ready = (struct edge_ready){0};
 }
 
-/* Those that a thread has made of the model, if it has. */
+/* Takes the programs that the reading thread has compiled for the model. False: it has not. */
 static bool take_ready(struct culm_edge_running *run, struct edge_query *query) {
     for (int32_t i = 0; i < run->reader.ready_count; i++) {
         struct edge_ready *ready = &run->reader.ready[i];
@@ -151,7 +152,8 @@ void culm_edge_running_release_query(struct edge_query *query) {
     *query = (struct edge_query){0};
 }
 
-/* Times that a profile gave stay; activations are what the programs need. */
+/* Compiles the programs, or takes those that are ready. Run times from a profile are kept, while
+ * the memory of activations is what the programs need. */
 static enum culm_status open_programs(struct culm_edge_running *run, struct edge_query *query,
                                       struct culm_error *error) {
     struct culm_edge_entry *entry = query->entry;
@@ -224,7 +226,7 @@ static void give_labels(struct edge_query *query, const struct edge_labels *read
     query->right = read->right;
 }
 
-/* Those that a thread has read, if it has: what came of it is in ret_status. */
+/* Takes the labels that the reading thread has read, with its status. False: it has not. */
 static bool take_labels(struct culm_edge_running *run, struct edge_query *query,
                         enum culm_status *ret_status, struct culm_error *error) {
     const struct culm_edge_catalog *catalog = run->catalog[run->catalogs - 1];
@@ -241,8 +243,7 @@ static bool take_labels(struct culm_edge_running *run, struct edge_query *query,
     return false;
 }
 
-/* What its answers are compared with is the query's own: others on the feed may have other labels.
- */
+/* Reads the query's labels; they are its own, since other queries on the feed may have others. */
 static enum culm_status read_labels(struct culm_edge_running *run, struct edge_query *query,
                                     struct culm_error *error) {
     const char *labels = query->entry->config->labels;
@@ -251,7 +252,8 @@ static enum culm_status read_labels(struct culm_edge_running *run, struct edge_q
         return labels ? status : CULM_OK;
     }
     struct edge_feed *feed = &run->feed[query->feed];
-    /* To count the frames of a clip takes long: once; in mid-run it has been done. */
+    /* Counting the frames of a clip takes long, so it is done once; during a run the reading thread
+     * has done it. */
     if (!feed->counted && strcmp(labels, "folders") != 0) {
         const struct culm_edge_stop stop = {.asked = culm_edge_running_signalled};
         feed->frames = culm_edge_running_frames(feed->config, &stop);
@@ -309,8 +311,9 @@ enum culm_status culm_edge_running_outs(struct culm_edge_running *run, struct cu
             continue;
         }
         status = culm_path_format(path, error, "%s/%s.jsonl", run->out, query->entry->config->name);
-        status = status ? status : culm_file_may_replace(path, error); /* nobody may read a pipe */
-        /* One that comes again goes on where it left off. */
+        status =
+            status ? status : culm_file_may_replace(path, error); /* opening a pipe may block */
+        /* A query that comes back appends to what it has written before. */
         if (status == CULM_OK && !(query->out = fopen(path, run->scheduler ? "ae" : "we"))) {
             status = culm_error_set(error, CULM_ERR_IO, "cannot write '%s'", path);
         }

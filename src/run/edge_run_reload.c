@@ -1,10 +1,11 @@
 /*
- * The workload, read again in mid-run: queries and feeds that came are begun, those that went end.
+ * Reading the workload again during a run: new queries and feeds begin, and those no longer in it
+ * end.
  *
- * A thread reads the text, opens its models, compiles those that are new and writes their tensors,
- * looks after those that were written before, counts the frames of feeds whose labels are wanted, which
- * may mean to decode a whole clip, and reads these labels. Then the loop takes it up, whole or not at
- * all. With a new round of the package the thread looks after the run's own tensors alone.
+ * A thread reads the text, opens its models, compiles new ones and writes their tensors, rewrites
+ * damaged tensors that were written before, counts the frames of feeds for which there are labels
+ * (which may mean decoding a whole clip) and reads the labels. Then the loop takes everything up,
+ * or nothing. After a new round of the package, the thread only looks after the run's own tensors.
  */
 #include "run/edge_run.h"
 
@@ -32,11 +33,11 @@ static bool has_input(const struct edge_feed *feed, const struct culm_vision_inp
 }
 
 static bool is_broken(const struct edge_feed *feed) {
-    return feed->ended && feed->failed; /* in this order: the thread has written by then */
+    return feed->ended && feed->failed; /* in this order: once ended, its thread writes no more */
 }
 
-/* A feed that goes on, or has come to its end, if it gives what all its queries read; else a new
- * one. -1: no room. */
+/* Finds the present feed, running or at its end, for a feed of the catalog if it has all input
+ * sizes that the queries read; else adds one. -1: there are too many. */
 static int32_t feed_for(struct culm_edge_running *run, struct culm_edge_catalog *catalog,
                         int32_t number) {
     struct culm_feed_config *config = &catalog->workload.feeds[number];
@@ -79,7 +80,8 @@ static int32_t query_for(const struct culm_edge_running *run, const struct culm_
     return -1;
 }
 
-/* Nothing is known of how long it takes: as long as the slowest that is known, until it was run. */
+/* Guesses run times of a model that are not known, until it has run: those of the same files, or of
+ * the slowest model. */
 static void guess_times(const struct culm_edge_running *run, struct culm_edge_entry *entry) {
     for (int32_t b = 0; b < entry->times.sizes && entry->times.run_ms[b] <= 0; b++) {
         entry->times.run_ms[b] = 1;
@@ -91,15 +93,15 @@ static void guess_times(const struct culm_edge_running *run, struct culm_edge_en
                 entry->times.run_ms[b] = other->times.run_ms[b];
             }
         }
-        /* Whoever is thought too slow to try is never run, and so never known better. */
+        /* A model thought too slow for its deadline would never be run, nor ever be measured. */
         double most = entry->config->deadline_ms / 2;
         entry->times.run_ms[b] =
             b == 0 && entry->times.run_ms[b] > most ? most : entry->times.run_ms[b];
     }
 }
 
-/* What the thread has counted is the feed's, new or not: it may be that nobody had labels before.
- */
+/* Takes over the number of frames that the thread has counted; also for a feed that was there
+ * before, since it may be that only now a query has labels. */
 static void take_count(struct culm_edge_running *run, int32_t feed, int32_t number) {
     const struct edge_reader *reader = &run->reader;
     if (reader->counted[number]) {
@@ -141,7 +143,7 @@ static enum culm_status take_workload(struct culm_edge_running *run, struct culm
         } else {
             status = culm_edge_running_open(run, entry, -1, on, &query, error);
             if (status != CULM_OK) {
-                return status; /* there may be no such number */
+                return status; /* `query` may not be set */
             }
             guess_times(run, entry);
         }
@@ -158,7 +160,7 @@ static enum culm_status take_workload(struct culm_edge_running *run, struct culm
     return culm_edge_running_sources(run, error);
 }
 
-/* The newest catalog goes if no query and no feed is from it. */
+/* Frees the newest catalog if no query and no feed came from it. */
 static void drop_unused(struct culm_edge_running *run) {
     struct culm_edge_catalog *catalog = run->catalog[run->catalogs - 1];
     const struct culm_workload *workload = &catalog->workload;
@@ -182,7 +184,7 @@ static void drop_unused(struct culm_edge_running *run) {
 
 /* --- reading --- */
 
-/* Whether some query of a feed has labels of which there must be as many as it has frames. */
+/* Whether some query of the feed has labels, of which there must be one for each frame. */
 static bool wants_count(const struct culm_workload *workload, int32_t feed) {
     bool wants = false;
     for (size_t q = 0; q < workload->query_count; q++) {
@@ -193,7 +195,7 @@ static bool wants_count(const struct culm_workload *workload, int32_t feed) {
     return wants;
 }
 
-/* Those of a feed that goes on are known. */
+/* Whether the number of frames is known from a feed that goes on. */
 static bool is_known(const struct edge_reader *reader, const struct culm_feed_config *config,
                      int64_t *ret_frames) {
     for (int32_t f = 0; f < reader->known_count; f++) {
@@ -205,13 +207,13 @@ static bool is_known(const struct edge_reader *reader, const struct culm_feed_co
     return false;
 }
 
-/* Frames wait for what the loop does, so programs are made here, and tensors written; what fails is
- * tried, and told, there. */
+/* Compiles programs and writes tensors here, since frames would have to wait for the loop to do so.
+ * What fails here is tried again there, and reported. */
 static void make_ready(struct edge_reader *reader) {
     struct culm_edge_catalog *catalog = reader->catalog;
     struct culm_package_round round = {0};
     struct culm_error error;
-    int32_t each = reader->package ? 2 : 1; /* originals look for drift, too */
+    int32_t each = reader->package ? 2 : 1; /* one more for the original that watches for drift */
     bool package = reader->package && culm_package_open(reader->package, &round, &error) == CULM_OK;
     reader->ready = calloc(catalog->workload.query_count * 2 + 1, sizeof *reader->ready);
     for (size_t q = 0; q < catalog->workload.query_count && reader->ready; q++) {
@@ -245,8 +247,9 @@ static void release_ready(struct edge_reader *reader) {
     reader->ready_count = 0;
 }
 
-/* So are labels read here, which may be many. Whoever goes on keeps those that it has; which queries these
- * are is known when they are taken up, and what is wrong with labels of the others is told then. */
+/* Reads labels here as well, since there may be many. Queries that go on keep the ones they have;
+ * which these are is known only when the workload is taken up, and errors of the others are
+ * reported then. */
 static void read_labels(struct edge_reader *reader) {
     const struct culm_workload *workload = &reader->catalog->workload;
     reader->labels = calloc(workload->query_count + 1, sizeof *reader->labels);
@@ -296,7 +299,7 @@ static void *read_workload(void *arg) {
         make_ready(reader);
     }
     mend(reader);
-    culm_edge_running_give_way(19); /* to count may take long; ffmpeg has it from this thread */
+    culm_edge_running_give_way(19); /* counting may take long; ffmpeg inherits the priority */
     const struct culm_workload *workload = &reader->catalog->workload;
     for (size_t f = 0; reader->status == CULM_OK && f < workload->feed_count; f++) {
         const struct culm_feed_config *config = &workload->feeds[f];
@@ -312,8 +315,8 @@ static void *read_workload(void *arg) {
     return NULL;
 }
 
-/* Frames of feeds that are there and were counted. One that is broken begins anew, maybe with
- * another file. */
+/* Notes the number of frames of feeds that were counted. Not of broken ones, which begin anew,
+ * maybe with another file. */
 static void note_known(struct culm_edge_running *run) {
     struct edge_reader *reader = &run->reader;
     for (int32_t f = 0; f < run->feed_count; f++) {
@@ -339,7 +342,7 @@ static void tell(struct culm_edge_running *run, const struct culm_error *error) 
     culm_edge_running_publish(run, event);
 }
 
-/* False: there is no memory. */
+/* Notes the own tensors of queries, to be checked. False: out of memory. */
 static bool note_own(struct culm_edge_running *run) {
     struct edge_reader *reader = &run->reader;
     for (int32_t q = 0; q < run->query_count; q++) {
@@ -368,7 +371,7 @@ static void release_own(struct edge_reader *reader) {
     }
 }
 
-/* It is tried again with the next round. */
+/* Starts to check own tensors. Should that fail, it is tried again with the next round. */
 static void begin_mending(struct culm_edge_running *run) {
     struct edge_reader *reader = &run->reader;
     *reader = (struct edge_reader){.run = run};
@@ -421,7 +424,7 @@ static void begin_reading(struct culm_edge_running *run) {
     }
 }
 
-/* What was read is taken up, or refused. */
+/* The thread is done: what it has read is taken up, or refused. */
 static void take_up(struct culm_edge_running *run) {
     struct edge_reader *reader = &run->reader;
     pthread_join(reader->thread, NULL);
@@ -438,7 +441,7 @@ static void take_up(struct culm_edge_running *run) {
     bool other_edge =
         status == CULM_OK && !same_edge(&run->catalog[0]->workload.edge,
                                         &run->catalog[run->catalogs - 1]->workload.edge);
-    release_ready(reader); /* of what was refused, too */
+    release_ready(reader); /* which is left over if it was refused */
     release_labels(reader, run->catalog[run->catalogs - 1]->workload.query_count);
     drop_unused(run);
     culm_edge_running_trim();

@@ -1,6 +1,6 @@
 /*
- * Where the tensors of queries come from: files of a package, or of what a run writes of models
- * that no package has.
+ * Where the tensors of queries come from: the files of the package, or those that the run writes
+ * for models that the package does not have.
  */
 #include "run/edge_run.h"
 
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Who runs on the same numbers in the same order shares them. */
+/* Adds a source. Parameters with the same numbers in the same order share one. */
 static enum culm_status add_source(struct culm_edge_running *run,
                                    const struct culm_package_tensor *tensor, bool turned,
                                    int32_t place, int32_t *ret_source, struct culm_error *error) {
@@ -55,7 +55,7 @@ static enum culm_status from_package(struct culm_edge_running *run, struct edge_
     return CULM_OK;
 }
 
-/* models: held while the model is asked; NULL: nobody else has it. */
+/* Writes one parameter. models: held while the model is used; NULL: nobody else uses it. */
 static enum culm_status write_one(const struct culm_edge_entry *entry, int32_t p, const char *dir,
                                   pthread_mutex_t *models, struct culm_package_tensor *ret_tensor,
                                   struct culm_error *error) {
@@ -87,7 +87,7 @@ enum culm_status culm_edge_write_own(const struct culm_edge_entry *entry, const 
     enum culm_status status =
         tensor ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for tensors");
     for (int32_t p = -1; p < entry->part_count && status == CULM_OK; p++) {
-        pthread_mutex_lock(lock); /* nobody else writes one meanwhile */
+        pthread_mutex_lock(lock); /* so that no other thread writes there at the same time */
         status = p < 0 ? culm_package_make(NULL, dir, error)
                        : write_one(entry, p, dir, NULL, &tensor[p], error);
         pthread_mutex_unlock(lock);
@@ -100,7 +100,7 @@ enum culm_status culm_edge_write_own(const struct culm_edge_entry *entry, const 
     return CULM_OK;
 }
 
-/* Those that a thread has written, if it has. */
+/* The tensors that the reading thread has written for the model; NULL: it has not. */
 static const struct culm_package_tensor *written(const struct culm_edge_running *run,
                                                  const struct culm_edge_entry *entry) {
     for (int32_t i = 0; i < run->reader.ready_count; i++) {
@@ -111,7 +111,7 @@ static const struct culm_package_tensor *written(const struct culm_edge_running 
     return NULL;
 }
 
-/* Its own numbers, which are written where they can be read tensor by tensor. */
+/* Sets a query's sources to its own weights, written to files so that each can be read alone. */
 static enum culm_status from_model(struct culm_edge_running *run, struct edge_query *query,
                                    struct culm_error *error) {
     struct culm_edge_entry *entry = query->entry;
@@ -145,7 +145,8 @@ void culm_edge_running_mend(struct culm_edge_running *run, const struct edge_own
                write_one(own->entry, p, run->originals, &run->models_lock, &tensor, &ignored));
         pthread_mutex_unlock(&run->originals_lock);
         pthread_mutex_lock(&run->lock);
-        run->tensor[own->source[p]].verified = false; /* it is another file now */
+        run->tensor[own->source[p]].verified =
+            false; /* the file is not the one that was verified */
         pthread_mutex_unlock(&run->lock);
     }
 }
@@ -157,7 +158,7 @@ enum culm_status culm_edge_running_sources(struct culm_edge_running *run,
     enum culm_status status = CULM_OK;
     bool other = false;
     if (run->package && (status = culm_package_open(run->package, &round, error)) == CULM_OK &&
-        run->round < 0) { /* at the beginning: later ones may leave queries out */
+        run->round < 0) { /* only at the start: later rounds may leave queries out */
         status = culm_edge_catalog_goes_with(run->catalog[0], &round, run->package, error);
     }
     if (run->package && status == CULM_OK) {
@@ -173,7 +174,7 @@ enum culm_status culm_edge_running_sources(struct culm_edge_running *run,
         if (query->gone || query->original_of >= 0) {
             continue;
         }
-        if (other) { /* a new round is another chance */
+        if (other) { /* a new round gives reverted queries another chance */
             query->reverted = false;
         }
         int32_t of =
@@ -181,7 +182,7 @@ enum culm_status culm_edge_running_sources(struct culm_edge_running *run,
         if (of >= 0) {
             query->own_tensors = false;
             status = from_package(run, query, &round, of, error);
-        } else if (!query->own_tensors) { /* to digest all of a model takes long, and frames wait */
+        } else if (!query->own_tensors) { /* not again: that takes long, and frames are waiting */
             status = from_model(run, query, error);
             query->own_tensors = status == CULM_OK;
         }
@@ -209,8 +210,8 @@ static struct culm_edge_form form_of(const struct edge_query *query) {
                : (struct culm_edge_form){query->merged, query->original, query->entry->part_count};
 }
 
-/* One for which the package has nothing else is on its own weights, and stays on them when there is
- * something, until that is chosen. */
+/* A query whose forms do not differ counts as plain, so that it stays on its own weights when a new
+ * round brings merged ones, until these are chosen. */
 enum culm_status culm_edge_running_take_forms(struct culm_edge_running *run,
                                               struct culm_error *error) {
     bool wait = run->catalog[0]->workload.edge.originals == CULM_EDGE_ORIGINALS_AUTO;
@@ -223,7 +224,7 @@ enum culm_status culm_edge_running_take_forms(struct culm_edge_running *run,
     return culm_edge_running_wear(run, error);
 }
 
-/* Both layouts of what queries have now. */
+/* Adds the layouts of the present forms, with and without originals. Marks originals as gone. */
 static enum culm_status lay_both(struct culm_edge_running *run, struct edge_choices *choices,
                                  struct culm_error *error) {
     int32_t at = choices->count++;

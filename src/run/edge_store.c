@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LARGE 16384 /* bytes of a source that is a unit of its own */
+#define LARGE 16384 /* a source of at least so many bytes is a unit of its own */
 
 void culm_edge_store_release(struct culm_edge_store *store) {
     for (int32_t u = 0; u < store->unit_count; u++) {
@@ -34,7 +34,7 @@ int32_t culm_edge_store_source(struct culm_edge_store *store, const char *key, s
     return store->source_count++;
 }
 
-/* A unit of exactly these; -1: out of memory. */
+/* Finds or adds the unit of exactly these sources; -1: out of memory. */
 static int32_t unit_of(struct culm_edge_store *store, const int32_t *sources, int32_t count) {
     size_t size = (size_t)count * sizeof *sources, at = 0;
     int32_t unit = store->unit_count - 1;
