@@ -13,7 +13,7 @@ struct scale {
     double x0, x1, y0, y1;
 };
 
-/* How many bytes the character at `text` has, when it is UTF-8 that HTML may hold; else 0. */
+/* The length in bytes of the character at `text`; 0: it is not UTF-8, or HTML may not hold it. */
 static size_t character(const unsigned char *text) {
     if (text[0] < 0x80) {
         return text[0] >= 0x20 || text[0] == '\n' || text[0] == '\t';
@@ -62,7 +62,7 @@ static size_t shown(const struct culm_chart *chart) {
     return chart->series_count < CULM_CHART_SERIES ? chart->series_count : CULM_CHART_SERIES;
 }
 
-/* False: there is no point. */
+/* Finds the range of the axes. False: there is nothing to draw. */
 static bool measure(const struct culm_chart *chart, struct scale *ret) {
     struct scale s = {DBL_MAX, -DBL_MAX, DBL_MAX, -DBL_MAX};
     for (size_t i = 0; i < shown(chart); i++) {
@@ -84,7 +84,7 @@ static bool measure(const struct culm_chart *chart, struct scale *ret) {
         s.y1 = fmax(s.y1, chart->limit);
     }
     s.y0 = chart->from_zero ? fmin(s.y0, 0) : s.y0;
-    /* What hardly changes is drawn all the same; ends that are too far apart to subtract are not. */
+    /* A range of 0 is widened. If its ends are so far apart that it overflows, nothing is drawn. */
     s.x1 = fmax(s.x1, s.x0 + (s.x0 != 0 ? fabs(s.x0) * 1e-6 : 1));
     s.y1 = fmax(s.y1, s.y0 + (s.y0 != 0 ? fabs(s.y0) * 1e-6 : 1));
     *ret = s;
@@ -158,7 +158,8 @@ static void to(struct culm_buf *out, bool *first, bool steps, double x, double y
     *first = false;
 }
 
-/* Of the points of one column of pixels: the first, the least, the greatest and the last. */
+/* Draws a series. Of the points in one column of pixels it draws the first, the smallest, the
+ * largest and the last. */
 static void path(struct culm_buf *out, const struct culm_chart *chart,
                  const struct culm_chart_series *series, const struct scale *s) {
     bool first = true;

@@ -1,4 +1,4 @@
-/* The jobs whose runs can be looked at again. A new one is a row, and a table of its own beside. */
+/* The jobs whose runs can be reported on. A new job adds an entry here, and tables of its own. */
 #include "report/gnn.h"
 #include "report/merge.h"
 #include "report/training.h"

@@ -1,4 +1,4 @@
-/* The HTML of a page; see page.h. What it shows is collected by page_events.c. */
+/* Writes the HTML of a page; see page.h. page_events.c collects what it shows. */
 #include "report/page.h"
 
 #include "base/file.h"
@@ -41,7 +41,7 @@ static void cell(struct culm_buf *out, const char *tag, bool number, const char 
     culm_buf_printf(out, "</%s>", tag);
 }
 
-/* --- what the run came to --- */
+/* --- the summary --- */
 
 static void write_lines(struct culm_buf *out, const struct culm_summary *summary) {
     culm_buf_printf(out, "<table>\n");
@@ -235,7 +235,7 @@ static void write_pictures(struct culm_buf *out, const char *dir) {
     culm_names_release(&names);
 }
 
-/* --- all of it --- */
+/* --- the page --- */
 
 static void write_page(struct culm_buf *out, const char *dir, const struct culm_summary *summary,
                        const struct culm_page_events *events) {

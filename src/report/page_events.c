@@ -1,4 +1,4 @@
-/* Collects what a page shows; see page.h. */
+/* Collects what a page shows of events; see page_events.h. */
 #include "report/page_events.h"
 
 #include "base/file.h"
@@ -13,7 +13,7 @@ static enum culm_status no_memory(struct culm_error *error) {
     return culm_error_set(error, CULM_ERR_MEMORY, "report: out of memory");
 }
 
-/* The clock begins anew when a run is resumed. */
+/* The time of an event since the run began, over resumes, at each of which t_ms begins anew. */
 static double now_ms(struct culm_page_events *e, const json_t *event) {
     double t_ms = culm_event_real(event, "t_ms", e->t_ms);
     if (t_ms < e->t_ms && strcmp(culm_event_text(event, "event", ""), "start") == 0) {
@@ -25,7 +25,8 @@ static double now_ms(struct culm_page_events *e, const json_t *event) {
 
 /* --- charts --- */
 
-/* The series of that name, made if there is none. NULL: out of memory, or too many (then *ret_full). */
+/* The series of that name, added if it is new. NULL: out of memory or, with *ret_full set, too many
+ * series. */
 static struct culm_chart_series *series_of(struct culm_page_lines *lines, const char *name,
                                            bool *ret_full) {
     for (size_t i = 0; i < lines->count; i++) {
@@ -54,7 +55,7 @@ static enum culm_status add_point(struct culm_page_lines *lines, const char *nam
         return no_memory(error);
     }
     while (undoes && series->count && series->point[series->count - 1].x >= x) {
-        series->count--; /* a roll-back or a resume has undone it */
+        series->count--; /* undone by a roll-back or a resume */
     }
     series->point[series->count++] = (struct culm_chart_point){x, y};
     return CULM_OK;
@@ -79,7 +80,7 @@ static enum culm_status add_to_chart(struct culm_page_lines *lines,
     return status;
 }
 
-/* Points of 0 and 100 become their means, in stretches of so many seconds. */
+/* Replaces points of 0 and 100 by their means over stretches of `stretch` seconds. */
 static void gather(struct culm_chart_series *series, double stretch) {
     size_t kept = 0;
     for (size_t p = 0; p < series->count;) {
@@ -139,7 +140,7 @@ static enum culm_status each(void *context, const json_t *event, struct culm_err
     return status;
 }
 
-/* From 0 at the beginning, and as it was last to the end. */
+/* Lets a series begin with 0 at the start, and hold its last value until the end. */
 static enum culm_status hold(struct culm_chart_series *series, double end,
                              struct culm_error *error) {
     if (!CULM_GROW(series->point, series->capacity, series->count + 2)) {

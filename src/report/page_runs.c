@@ -1,4 +1,4 @@
-/* The runs of a package at the edge. See page_runs.h. */
+/* The table of a package's edge runs. See page_runs.h. */
 #include "report/page_runs.h"
 
 #include "base/file.h"
@@ -18,25 +18,25 @@
 
 enum { RUNS_MAX = 50 };
 #define ROUND_BYTES_MAX ((size_t)256 << 20)
-/* Of a log, at its beginning and at its end: `start` and `done` are shorter. */
+/* How much of a log is read at its beginning and at its end; `start` and `done` are shorter. */
 #define END_BYTES ((size_t)256 << 10)
 
 struct round {
     int64_t number;
-    char digest[CULM_SHA256_HEX]; /* "": there is none */
+    char digest[CULM_SHA256_HEX]; /* "": the package has no such round */
 };
 
-/* Rounds that runs name, each digested once. */
+/* The rounds that runs have named, so that each is digested only once. */
 struct rounds {
     const char *dir; /* of the package */
     struct round *round;
     int32_t count, capacity;
 };
 
-/* What a run's events say. */
+/* What the events of a run say. */
 struct edge_run {
-    int64_t round; /* of the package, that the run had last; -1: it had none of its rounds */
-    json_t *done;  /* NULL: it has not ended */
+    int64_t round; /* the last round of this package that it had; -1: none */
+    json_t *done;  /* NULL: the run has not finished */
 };
 
 static const char *digest_of(struct rounds *rounds, int64_t number) {
@@ -63,7 +63,7 @@ static const char *digest_of(struct rounds *rounds, int64_t number) {
     return round->digest;
 }
 
-/* The package's round that an event names; -1: none. */
+/* The round of this package that an event names; -1: none. */
 static int64_t round_of(struct rounds *rounds, const json_t *event) {
     const json_t *package = json_object_get(event, "package");
     const char *digest = culm_event_text(package, "digest", "");
@@ -106,9 +106,13 @@ static void write_run(struct culm_buf *out, const char *name, const struct edge_
                     culm_event_real(run->done, "limit_bytes", 0) / 1e6);
 }
 
-/* --- logs: a run's first event says what it is, the last what came of it; what is between may be long --- */
+/* --- logs ---
+ *
+ * The first event of a run says what it is and the last one what came of it. What is in between may
+ * be long, and is not read.
+ */
 
-/* What stands at `from`, up to `room` bytes of it; -1: it cannot be read. */
+/* Reads up to `room` bytes at `from`. Returns how many; -1: they cannot be read. */
 static ssize_t read_at(int fd, char *to, size_t room, off_t from) {
     size_t done = 0;
     ssize_t got = 1;
@@ -118,7 +122,7 @@ static ssize_t read_at(int fd, char *to, size_t room, off_t from) {
     return got < 0 ? -1 : (ssize_t)done;
 }
 
-/* NULL: it is no event, or not of that kind. */
+/* Parses a line. NULL: it is not an event of that kind. */
 static json_t *event_of(const char *line, size_t len, const char *kind) {
     json_t *event = json_loadb(line, len, JSON_REJECT_DUPLICATES, NULL);
     if (strcmp(culm_event_text(event, "event", ""), kind) != 0) {
@@ -128,7 +132,8 @@ static json_t *event_of(const char *line, size_t len, const char *kind) {
     return event;
 }
 
-/* Lines from the last one back, until one says which round it had: that is the last, if it has ended. */
+/* Goes back from the last line until one says which round the run had. If the run has finished,
+ * that is the last line. */
 static void read_back(struct edge_run *run, struct rounds *rounds, const char *text, size_t len) {
     while (len > 0 && !json_object_get(run->done, "package")) {
         const char *before = len > 1 ? memrchr(text, '\n', len - 1) : NULL;
@@ -151,7 +156,7 @@ static void read_back(struct edge_run *run, struct rounds *rounds, const char *t
     }
 }
 
-/* Whether it is the log of a run at the edge. */
+/* Reads a log. False: it is not that of an edge run. */
 static bool read_log(struct edge_run *run, struct rounds *rounds, int fd, off_t size, char *text) {
     ssize_t len = read_at(fd, text, END_BYTES, 0);
     const char *end = len > 0 ? memchr(text, '\n', (size_t)len) : NULL;
@@ -171,8 +176,8 @@ static bool read_log(struct edge_run *run, struct rounds *rounds, int fd, off_t 
     return true;
 }
 
-/* Whether what stands there is the log of such a run, which had a round of the package. What is no plain
- * file, a pipe, say, is left alone: nobody may ever write to it. */
+/* Whether `path` is the directory of an edge run that had a round of this package. A log that is
+ * not a plain file is left alone: reading a pipe could block forever. */
 static bool look(struct edge_run *run, struct rounds *rounds, const char *path, char *text) {
     char log[CULM_PATH_MAX];
     struct stat of;

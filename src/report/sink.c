@@ -1,4 +1,4 @@
-/* The tee, JSON lines out and in, and access to members. */
+/* The tee, writing and reading JSON lines, and access to members. See sink.h. */
 #include "report/sink.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A line longer than this is no event of ours: the largest, a view of 4096 nodes, is far below. */
+/* A longer line cannot be an event: the largest one, a view of 4096 nodes, is far shorter. */
 #define LINE_BYTES_MAX ((size_t)16 << 20)
 
 const char *culm_event_text(const json_t *object, const char *key, const char *fallback) {
@@ -179,7 +179,7 @@ enum culm_status culm_events_read(const char *path,
                             ? json_loadb(line, (size_t)len, JSON_REJECT_DUPLICATES, &problem)
                             : NULL;
         if (torn) {
-            /* A torn line is the last of its writer: what follows it begins a resumed run. */
+            /* A torn line is its writer's last, so only the start of a resumed run may follow. */
             const char *name = event ? culm_event_text(event, "event", "") : "";
             if (strcmp(name, "start")) {
                 status = culm_error_set(error, CULM_ERR_FORMAT, "%s:%zu: not an event", path, torn);

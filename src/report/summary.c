@@ -1,4 +1,5 @@
-/* Steps are a stack: a step that is not above the top undoes what it repeats. */
+/* The summary of a run; see summary.h. Steps are kept as a stack: a step that is not later than the
+ * top undoes the steps that it repeats. */
 #include "report/summary.h"
 
 #include "base/file.h"
@@ -21,7 +22,7 @@ static enum culm_status no_memory(struct culm_error *error) {
     return culm_error_set(error, CULM_ERR_MEMORY, "summary: out of memory");
 }
 
-/* --- what jobs add --- */
+/* --- adding events --- */
 
 void culm_summary_undo(struct culm_summary *s, int64_t step) {
     while (s->step_count && s->steps[s->step_count - 1].step > step) {
@@ -123,7 +124,7 @@ static enum culm_status look_at(void *context, const json_t *event, struct culm_
     (void)error;
     search->found = strcmp(culm_event_text(event, "event", ""), "start") == 0;
     snprintf(search->name, sizeof search->name, "%s", culm_event_text(event, "job", ""));
-    return search->found ? CULM_ERR_CLOSED : CULM_OK; /* that: enough */
+    return search->found ? CULM_ERR_CLOSED : CULM_OK; /* CLOSED: to stop reading */
 }
 
 enum culm_status culm_summary_job_of(const char *dir, const struct culm_summary_job *const *jobs,

@@ -50,7 +50,7 @@ static enum culm_status add_done(struct culm_summary *s, const json_t *event,
     return culm_summary_add_done(s, event, error);
 }
 
-/* Until now, and of the last one to the end. */
+/* Each event has the cost so far, so the last one has the cost of the run. */
 static enum culm_status add_cost(struct culm_summary *s, const json_t *event,
                                  struct culm_error *error) {
     (void)error;

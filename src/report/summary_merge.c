@@ -1,4 +1,5 @@
-/* What each event of `culm merge` and `culm edge run` adds to a summary, and its lines. See merge.h. */
+/* What each event of `culm merge` and `culm edge run` adds to a summary, and the lines of that. See
+ * merge.h. */
 #include "report/merge.h"
 #include "report/page.h"
 
@@ -80,7 +81,7 @@ const struct culm_summary_job culm_summary_merge = {"round", merge_rows, merge_l
 enum { FRAMES, PROCESSED, RESIDENT, LIMIT, LOADS, EVICTIONS, DRIFTS, ROUND, PACKED, PACKED_ONCE };
 enum { LOAD_SHARE };
 
-/* What the package saves whose round counts from now on. */
+/* Notes what the package saves with the round in force from now on. */
 static enum culm_status add_round(struct culm_summary *s, const json_t *event,
                                   struct culm_error *error) {
     const json_t *package = json_object_get(event, "package");

@@ -1,10 +1,10 @@
 /*
- * One event becomes lines for the log, a change of the block below it, or both; everything one
- * event causes leaves in one write.
+ * The terminal as a sink; see terminal.h. An event becomes lines of the log, a change of the block
+ * below it, or both; whatever one event causes is written at once.
  *
- * The block is erased by moving the cursor up as many lines as were drawn; its lines are cut to the
- * width, so that none wraps. It holds ASCII only. What it does not do: curses, scrolling back,
- * following a change of the width.
+ * The block is erased by moving the cursor up by as many lines as were drawn. Its lines are cut to
+ * the width so that none wraps, and must be ASCII, since bytes are counted as columns. There is no
+ * curses, no scrolling back, and no reaction to a change of the width.
  */
 #include "report/terminal_rows.h"
 
@@ -132,7 +132,8 @@ static enum culm_status flush(struct culm_terminal *t, struct culm_error *error)
     return status;
 }
 
-/* What every job may say. */
+/* --- events of every job --- */
+
 static void warning_line(struct culm_terminal *t, const json_t *event) {
     culm_buf_printf(&t->out, "warning: ");
     culm_terminal_member(t, event, "message", "?");
