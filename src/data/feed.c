@@ -1,4 +1,4 @@
-/* Feeds. See feed.h; ffmpeg's are in feed_ffmpeg.c. */
+/* Feeds. See feed.h; the ffmpeg process is in feed_ffmpeg.c. */
 #include "data/feed.h"
 
 #include "base/file.h"
@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define DEPTH_MAX 8
-#define PICTURE_BYTES_MAX (1u << 28) /* of a file */
+#define PICTURE_BYTES_MAX (1u << 28) /* the largest file of a picture */
 
 struct culm_feed {
     enum culm_feed_kind kind;
@@ -24,11 +24,11 @@ struct culm_feed {
     int32_t crop[4];
     int stall_ms;
     int64_t number, source;  /* of the next frame */
-    struct culm_error ended; /* status OK: it goes on */
+    struct culm_error ended; /* the final error; status OK: none so far */
     struct feed_child child;
     bool started;
-    struct culm_strings path; /* pictures */
-    int32_t *folder;          /* of each: the number of its folder; -1: none */
+    struct culm_strings path; /* of each picture */
+    int32_t *folder;          /* of each picture: the number of its folder; -1: none */
     struct culm_image image;
     struct culm_idx idx;
     uint8_t *pixels;
@@ -77,7 +77,7 @@ static bool is_picture(const char *name) {
 static enum culm_status add_picture(struct culm_feed *feed, const char *path, int32_t folder,
                                     struct culm_error *error) {
     int32_t count = feed->path.count;
-    if (!(count & (count - 1))) { /* a power of two: full */
+    if (!(count & (count - 1))) { /* 0 or a power of two: the array is full */
         int32_t *larger = realloc(feed->folder, (count ? 2 * (size_t)count : 1) * sizeof *larger);
         if (!larger) {
             return culm_error_set(error, CULM_ERR_MEMORY, "feed '%s': out of memory", feed->name);
@@ -91,7 +91,8 @@ static enum culm_status add_picture(struct culm_feed *feed, const char *path, in
     return CULM_OK;
 }
 
-/* `folder`: the number of the folder on top that this is, or is in; -1: this is the feed's own. */
+/* Adds the pictures in a folder. folder: the number of the top-level subfolder that it is, or is
+ * in; -1: it is the feed's folder itself. */
 static enum culm_status add_folder(struct culm_feed *feed, const char *dir, int32_t folder,
                                    int depth, struct culm_error *error) {
     struct culm_names names;
@@ -148,7 +149,7 @@ static enum culm_status picture(struct culm_feed *feed, struct culm_feed_frame *
         status = culm_image_decode(data, len, frame->file, 3, &feed->image, error);
     }
     free(data);
-    if (status == CULM_ERR_FORMAT) { /* the next call goes on with the next one */
+    if (status == CULM_ERR_FORMAT) { /* the next call is for the next picture */
         feed->source++;
         feed->number++;
     }
@@ -162,7 +163,8 @@ static enum culm_status picture(struct culm_feed *feed, struct culm_feed_frame *
 
 /* --- IDX --- */
 
-/* By its first bytes; what is compressed, by its name. */
+/* Whether a file is IDX, by its first bytes; a gzip file counts as such if its name
+ * ends in .gz. */
 static bool is_idx(const char *path) {
     uint8_t head[4] = {0};
     size_t len = strlen(path);
@@ -234,7 +236,7 @@ static enum culm_status ffmpeg(struct culm_feed *feed, int wait_ms, struct culm_
 
 /* --- feeds --- */
 
-/* What ffmpeg opens and is no file: "rtsp://..", "lavfi:..". */
+/* Whether it names something that ffmpeg opens but that is not a file: "rtsp://..", "lavfi:..". */
 static bool is_elsewhere(const char *file) {
     const char *colon = strchr(file, ':');
     return colon && access(file, F_OK) != 0;
@@ -359,7 +361,7 @@ static enum culm_status apply_crop(const struct culm_feed *feed, struct culm_fee
     return CULM_OK;
 }
 
-/* The end of what can be counted. */
+/* The end of a feed whose frames can be counted. */
 static enum culm_status at_end(struct culm_feed *feed, struct culm_error *error) {
     return culm_error_set(error, CULM_ERR_CLOSED, "feed '%s': it ended after %lld frames",
                           feed->name, (long long)feed->number);

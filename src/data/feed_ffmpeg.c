@@ -1,6 +1,6 @@
 /*
- * ffmpeg as a child process: one PPM picture after the other comes through its pipe. The format is a
- * few bytes of header and then raw RGB, so that sizes come along with the pixels.
+ * ffmpeg as a child process, which writes one PPM picture after another to a pipe. PPM is a few
+ * bytes of header and then raw RGB, so that the size comes along with the pixels.
  */
 #include "data/feed_internal.h"
 
@@ -25,13 +25,13 @@ extern char **environ;
 #define HEADER_MAX 64
 #define SIDE_MAX 65500
 #define BYTES_MAX (1u << 28)
-#define END_MS 5000 /* between the end of its output and its own */
-#define LOOK_MS 500 /* between two looks at it, at most */
+#define END_MS 5000 /* how long it may take to exit after the end of its output */
+#define LOOK_MS 500 /* the longest time between two looks at it */
 
 /* --- starting and stopping --- */
 
 static int spawn(const char *name, bool as_recorded, int out, int said, pid_t *ret_pid) {
-    /* The name of a file is one, also where it looks like a protocol or stdin. */
+    /* An existing file is meant as such even if its name looks like a protocol or like stdin. */
     bool file = (strchr(name, ':') || strcmp(name, "-") == 0) && access(name, F_OK) == 0;
     char input[CULM_PATH_MAX + 8];
     if (snprintf(input, sizeof input, "%s%s", file ? "file:" : "", name) >= (int)sizeof input) {
@@ -48,9 +48,9 @@ static int spawn(const char *name, bool as_recorded, int out, int said, pid_t *r
     posix_spawnattr_t attributes;
     sigset_t blocked, pipes;
     sigemptyset(&blocked);
-    sigaddset(&blocked, SIGHUP); /* for a terminal's whole group it may mean "read it again" */
+    sigaddset(&blocked, SIGHUP); /* meant for us ("read it again"), but sent to the whole group */
     sigemptyset(&pipes);
-    sigaddset(&pipes, SIGPIPE); /* it is how the child learns that nobody reads any more */
+    sigaddset(&pipes, SIGPIPE); /* by which the child learns that nobody reads any more */
     sigaddset(&pipes, SIGINT);
     sigaddset(&pipes, SIGTERM);
     int failed = posix_spawn_file_actions_init(&actions);
@@ -84,7 +84,7 @@ enum culm_status feed_child_start(struct feed_child *child, const char *name, co
         close(out[1]);
         return culm_error_errno(error, failed, "feed '%s': pipe", name);
     }
-    (void)fcntl(out[0], F_SETPIPE_SZ, PIPE_BYTES); /* only faster */
+    (void)fcntl(out[0], F_SETPIPE_SZ, PIPE_BYTES); /* only to be faster, so it may fail */
     (void)fcntl(out[0], F_SETFL, O_NONBLOCK);
     (void)fcntl(said[0], F_SETFL, O_NONBLOCK);
     pid_t pid = 0;
@@ -131,9 +131,9 @@ void feed_child_release(struct feed_child *child) {
     *child = (struct feed_child){0};
 }
 
-/* --- what it says --- */
+/* --- its messages and its end --- */
 
-/* Keeps the last line that is not empty. */
+/* Reads what it has written to standard error, and keeps the last line that is not empty. */
 static void listen_to(struct feed_child *child) {
     char part[512];
     ssize_t got;
@@ -153,7 +153,7 @@ static void listen_to(struct feed_child *child) {
     }
 }
 
-/* What becomes of a child that has nothing more to write. */
+/* Waits for a child that has closed its output to exit, and says as an error how it ended. */
 static enum culm_status ended(struct feed_child *child, const char *name, int64_t frames,
                               struct culm_error *error) {
     int how = 0, pidfd = (int)syscall(SYS_pidfd_open, child->pid, 0);
@@ -198,7 +198,8 @@ static enum culm_status ended(struct feed_child *child, const char *name, int64_
 
 /* --- pictures --- */
 
-/* "P6 WIDTH HEIGHT 255 ", with any white space. 0: it is not whole; -1: it is none. */
+/* Parses "P6 WIDTH HEIGHT 255 ", with any white space. 0: it is incomplete; -1: it is not a header.
+ */
 static int parse_header(struct feed_child *child) {
     char text[HEADER_MAX + 1];
     size_t len = child->len < HEADER_MAX ? child->len : HEADER_MAX;
@@ -220,7 +221,8 @@ static int parse_header(struct feed_child *child) {
     return 1;
 }
 
-/* Reads what is there, at most one picture. CULM_ERR_AGAIN: nothing; CULM_ERR_CLOSED: the end. */
+/* Reads what is there, but never beyond one picture. CULM_ERR_AGAIN: nothing is; CULM_ERR_CLOSED:
+ * the end. */
 static enum culm_status read_some(struct feed_child *child, const char *name,
                                   struct culm_error *error) {
     size_t wanted = child->wanted ? child->wanted : HEADER_MAX;
@@ -233,7 +235,7 @@ static enum culm_status read_some(struct feed_child *child, const char *name,
         child->buffer = larger;
         child->capacity = wanted;
     }
-    /* of a header byte by byte past its least: never more than it */
+    /* A header has at least 11 bytes; the rest of it is read byte by byte, so as not to read on. */
     size_t most = child->wanted ? wanted - child->len : (child->len < 11 ? 11 - child->len : 1);
     ssize_t got = read(child->out, child->buffer + child->len, most);
     if (got < 0) {
@@ -252,7 +254,7 @@ static enum culm_status read_some(struct feed_child *child, const char *name,
     return CULM_OK;
 }
 
-/* The time that is left, in ms, rounded up; -1: for good. */
+/* The time left until then in ms, rounded up; -1: forever. */
 static int left(uint64_t until_ns) {
     uint64_t now = culm_clock_ns();
     if (until_ns == UINT64_MAX) {
@@ -262,8 +264,8 @@ static int left(uint64_t until_ns) {
     return ms > 1000000 ? 1000000 : (int)ms;
 }
 
-/* Where nobody has looked for longer than looks are apart, this process was stopped or starved, and the
- * child may have been as well: that is not its silence. */
+/* If far more time has passed between two looks than should, this process was stopped or starved,
+ * and perhaps the child was as well: that time does not count as its silence. */
 static void look(struct feed_child *child) {
     uint64_t now = culm_clock_ns(), gap = now - child->looked_ns;
     if (gap > 2 * LOOK_MS * UINT64_C(1000000)) {
@@ -272,7 +274,7 @@ static void look(struct feed_child *child) {
     child->looked_ns = now;
 }
 
-/* Until when to wait for the next look, in ms. */
+/* How long to wait before the next look, in ms. */
 static int pause_of(uint64_t stalls, uint64_t until) {
     int ms = left(stalls < until ? stalls : until);
     return ms < LOOK_MS ? ms : LOOK_MS;
@@ -297,7 +299,7 @@ enum culm_status feed_child_read(struct feed_child *child, const char *name, int
         look(child);
         uint64_t stalls = child->heard_ns + (uint64_t)stall_ms * UINT64_C(1000000);
         if (left(stalls) == 0) {
-            child->heard_ns = culm_clock_ns(); /* said once in every such time */
+            child->heard_ns = culm_clock_ns(); /* so that it is reported once per such time */
             return culm_error_set(error, CULM_ERR_TIMEOUT,
                                   "feed '%s': it has stalled: nothing for %g s after %lld frames",
                                   name, stall_ms / 1000.0, (long long)frames);
@@ -311,7 +313,7 @@ enum culm_status feed_child_read(struct feed_child *child, const char *name, int
         if (poll(pipes, 2, pause_of(stalls, until)) > 0) {
             quiet = pipes[1].revents & POLLHUP && !(pipes[1].revents & POLLIN);
         }
-        if (quiet && !pipes[0].revents) { /* it closed what it says, and is at work */
+        if (quiet && !pipes[0].revents) { /* it closed standard error but still works */
             (void)poll(pipes, 1, pause_of(stalls, until));
         }
     }
