@@ -90,7 +90,7 @@ static void print_frames(const json_t *queries) {
     }
 }
 
-/* Which merged queries run on their own weights all the same. */
+/* Prints which merged queries run on their own weights all the same. */
 static void print_originals(const json_t *originals) {
     size_t i;
     json_t *item;
@@ -131,7 +131,7 @@ static void print_score(const json_t *score) {
            100 * number(score, "load_share"));
 }
 
-/* A row of the table, whose head comes before the first. */
+/* Prints a row of the table, preceded by the heading if it is the first. */
 static void print_cell(const json_t *cell) {
     static bool headed;
     if (!headed) {
@@ -149,7 +149,7 @@ static void print_cell(const json_t *cell) {
     printf("\n");
 }
 
-/* Events of a run in words: what begins, what goes wrong, what came of it. */
+/* Prints the events of a run that matter to a person: its start, what goes wrong, its outcome. */
 static void print_event(const json_t *event) {
     const char *kind = text(event, "event");
     size_t i;
@@ -184,24 +184,24 @@ static void print_event(const json_t *event) {
     }
 }
 
-/* --- live lines, where somebody watches ----------------------------------------------------------- */
+/* --- live lines, if somebody watches ---------------------------------------------------------- */
 
 #define LIVE_MAX 64
 #define LIVE_NS 500000000ull
 
 struct live {
-    char name[65]; /* as long as names are */
+    char name[65]; /* as long as names may be */
     int64_t done, dropped;
-    double late_ms; /* of the last answer, until it was due */
+    double late_ms; /* how long before it was due the last answer came; not how late it was */
 };
 
 struct telling {
     const struct values *values;
     void (*print)(const json_t *object);
-    bool watched;
-    bool goes_on, lost; /* whoever reads it or not; nobody does */
+    bool watched;       /* standard error is a terminal: show live lines */
+    bool goes_on, lost; /* go on if standard output fails; it has failed */
     struct live live[LIVE_MAX];
-    int32_t count, shown; /* lines; that are on the terminal */
+    int32_t count, shown; /* lines; how many are on the terminal */
     double resident, limit;
     uint64_t shown_ns;
 };
@@ -213,7 +213,7 @@ static void wipe(struct telling *telling) {
     }
 }
 
-/* One line a query: how many frames are answered in time, and the share of them. */
+/* Redraws one line for each query: the share of its frames answered in time, and how many. */
 static void show_live(struct telling *telling) {
     uint64_t now = culm_clock_ns();
     if (now < telling->shown_ns + LIVE_NS) {
@@ -255,7 +255,7 @@ static void follow(struct telling *telling, const json_t *event) {
             telling->live[i].late_ms = number(event, "due_ms") - number(event, "done_ms");
         }
     } else if (strcmp(kind, "query") != 0) {
-        wipe(telling); /* something is about to be said */
+        wipe(telling); /* make way for what may be printed now */
         return;
     }
     show_live(telling);

@@ -34,7 +34,7 @@ const struct culm_usage culm_usage_report = {
     .option_count = sizeof options / sizeof *options,
 };
 
-/* Whether it is in that folder, or in one in there. */
+/* Whether a file lies in a folder, or in a subfolder of it. */
 static bool is_within(const char *path, const char *dir) {
     char parent[CULM_PATH_MAX], above[PATH_MAX], below[PATH_MAX];
     if (culm_path_format(parent, NULL, "%s", path) != CULM_OK || !realpath(dir, above) ||
@@ -45,7 +45,7 @@ static bool is_within(const char *path, const char *dir) {
     return strncmp(above, below, len) == 0 && (below[len] == '\0' || below[len] == '/');
 }
 
-/* What lies there and is no page. */
+/* Whether there is a file that is not a page. */
 static bool is_other_file(const char *path) {
     char head[sizeof CULM_PAGE_HEAD - 1];
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -57,8 +57,8 @@ static bool is_other_file(const char *path) {
     return !page && faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* A page that is there already is replaced, whole or not at all; what a run has written is not. against: NULL is
- * fine. */
+/* Replaces a page that is there already, whole or not at all, but no file that a run has written.
+ * against: may be NULL. */
 static enum culm_status write_html(const char *dir, const char *against, const char *path,
                                    struct culm_error *error) {
     struct culm_buf page;
