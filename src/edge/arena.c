@@ -50,7 +50,7 @@ enum culm_status culm_edge_arena_hold(struct culm_edge_arena *arena, char *at, s
         return CULM_OK;
     }
     if (mprotect(at, bytes, PROT_READ | PROT_WRITE) != 0) {
-        enum culm_status status = culm_error_errno(error, errno, "%zu bytes of memory", bytes);
+        enum culm_status status = culm_error_errno(error, errno, "get %zu bytes of memory", bytes);
         return status == CULM_ERR_IO ? CULM_ERR_MEMORY : status;
     }
 #ifdef MADV_POPULATE_WRITE

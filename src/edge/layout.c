@@ -118,7 +118,7 @@ enum culm_status culm_edge_layout_check(const struct culm_edge_layout *layout,
         sound = layout->query[q].gone || query_is_sound(layout, &layout->query[q]);
     }
     if (!sound) {
-        return culm_error_set(error, CULM_ERR_ARGUMENT, "a layout of queries that is none");
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "the layout of queries contradicts itself");
     }
     size_t frames = culm_edge_frames_bytes(layout, CULM_EDGE_SLOTS_MIN);
     for (int32_t q = 0; q < layout->query_count; q++) {
@@ -129,13 +129,14 @@ enum culm_status culm_edge_layout_check(const struct culm_edge_layout *layout,
         size_t bytes = culm_edge_query_bytes(layout, q), total = 0;
         total = bytes + query->activation_bytes[0] + frames;
         if (total > layout->limit_bytes) {
-            return culm_error_set(error, CULM_ERR_CONFIG,
-                                  "query '%s' takes %.2f MB (%.2f of weights, %.2f to run it, %.2f "
-                                  "of frames) and the limit "
-                                  "is %.2f MB: set edge.memory to min, or to at least %.2f",
-                                  query->name, (double)total / 1e6, (double)bytes / 1e6,
-                                  (double)query->activation_bytes[0] / 1e6, (double)frames / 1e6,
-                                  (double)layout->limit_bytes / 1e6, (double)(total + 5000) / 1e6);
+            return culm_error_set(
+                error, CULM_ERR_CONFIG,
+                "query '%s' takes %.2f MB (weights %.2f, activations %.2f, frames "
+                "%.2f), but the limit is %.2f MB; set edge.memory to min, or to "
+                "at least %.2f",
+                query->name, (double)total / 1e6, (double)bytes / 1e6,
+                (double)query->activation_bytes[0] / 1e6, (double)frames / 1e6,
+                (double)layout->limit_bytes / 1e6, (double)(total + 5000) / 1e6);
         }
     }
     return CULM_OK;

@@ -161,7 +161,7 @@ static enum culm_status parse_times(const struct parse *parse, const char *model
         if (*end || size < 1 || size > CULM_EDGE_VISIT_MAX || !is_number(value, 1e-6, MS_MAX) ||
             (needs && !is_number(needs, 0, BYTES_MAX)) || at == CULM_EDGE_SIZES_MAX) {
             return wrong(parse,
-                         "model '%.100s': sizes of batches are 1 to 16, at most 8 of them, and "
+                         "model '%.100s': batch sizes must be 1 to 16, at most 8 of them, with "
                          "times above 0",
                          model);
         }
@@ -206,12 +206,11 @@ static enum culm_status parse_prefixes(const struct parse *parse, const char *mo
             }
         }
     }
-    return sound
-               ? CULM_OK
-               : wrong(parse,
-                       "model '%.100s': \"prefix_ms\" is {\"OPERATORS\": {\"1\": MS}}, at most 4, "
-                       "of sizes in run_ms",
-                       model);
+    return sound ? CULM_OK
+                 : wrong(parse,
+                         "model '%.100s': \"prefix_ms\" must be {\"OPERATORS\": {\"1\": MS}, ...}, "
+                         "at most 4 of them, for sizes in run_ms",
+                         model);
 }
 
 static enum culm_status parse_tensors(const struct parse *parse, json_t *json,
@@ -220,13 +219,14 @@ static enum culm_status parse_tensors(const struct parse *parse, json_t *json,
     json_t *value;
     int32_t capacity = 0;
     if (json && !json_is_object(json)) {
-        return wrong(parse, "model '%.100s': \"tensors\" is {\"NAME\": BYTES, ...}", model->name);
+        return wrong(parse, "model '%.100s': \"tensors\" must be {\"NAME\": BYTES, ...}",
+                     model->name);
     }
     json_object_foreach(json, key, value) {
         json_t *bytes = json_is_object(value) ? json_object_get(value, "bytes") : value;
         const char *said = json_string_value(json_object_get(value, "kind"));
         if (!is_number(bytes, 1, BYTES_MAX)) {
-            return wrong(parse, "model '%.100s': bytes of a tensor are 1 or more", model->name);
+            return wrong(parse, "model '%.100s': a tensor must have 1 byte or more", model->name);
         }
         if (!CULM_GROW(model->tensor, capacity, model->tensor_count + 1)) {
             return culm_error_set(parse->error, CULM_ERR_MEMORY, "out of memory for a profile");
@@ -254,7 +254,7 @@ static enum culm_status parse_profile(const struct parse *parse, json_t *json,
     if (load) {
         json_t *rate = json_object_get(load, "mb_per_s"), *ms = json_object_get(load, "ms");
         if ((rate && !is_number(rate, 0, 1e9)) || (ms && !is_number(ms, 0, MS_MAX))) {
-            return wrong(parse, "\"load\" is %s", "{\"mb_per_s\": RATE, \"ms\": MS}");
+            return wrong(parse, "\"load\" must be %s", "{\"mb_per_s\": RATE, \"ms\": MS}");
         }
         profile->mb_per_s = json_number_value(rate);
         profile->load_ms = json_number_value(ms);
@@ -288,7 +288,7 @@ enum culm_status culm_edge_profile_parse(const char *text, size_t len, const cha
                               why.text);
     }
     enum culm_status status = json_is_object(json) ? parse_profile(&parse, json, &profile)
-                                                   : wrong(&parse, "it is no %s", "JSON object");
+                                                   : wrong(&parse, "it is not %s", "a JSON object");
     json_decref(json);
     if (status == CULM_OK) {
         *ret_profile = profile;

@@ -269,7 +269,7 @@ enum culm_status culm_edge_scheduler_update(struct culm_edge_scheduler *schedule
     }
     if (!same) {
         return culm_error_set(error, CULM_ERR_ARGUMENT,
-                              "a new layout that does not go on from the old one");
+                              "the new layout does not continue the old one");
     }
     int32_t *victim = malloc(((size_t)layout->tensor_count + 1) * sizeof *victim);
     struct culm_edge_residency residency;

@@ -90,10 +90,10 @@ static enum culm_status ask(const struct culm_edge_catalog *catalog, int32_t f, 
         }
     }
     culm_feed_close(feed);
-    return status == CULM_ERR_CLOSED
-               ? culm_error_set(error, CULM_ERR_CHANGED, "feed '%s': it became shorter meanwhile",
-                                catalog->workload.feeds[f].name)
-               : status;
+    return status == CULM_ERR_CLOSED ? culm_error_set(error, CULM_ERR_CHANGED,
+                                                      "feed '%s': it has become shorter meanwhile",
+                                                      catalog->workload.feeds[f].name)
+                                     : status;
 }
 
 /* Runs model[query] on the taken frames, for every query that has one. */
@@ -144,7 +144,7 @@ static enum culm_status read_labels(const struct culm_edge_catalog *catalog, int
                                                 catalog->entry[q].model, &answers->right[q], error);
         return read == CULM_OK && answers->right[q].count < taken->first + taken->count
                    ? culm_error_set(error, CULM_ERR_CONFIG,
-                                    "feed '%s': labels '%s' has %lld lines, and the feed more "
+                                    "feed '%s': labels '%s' has %lld lines, but the feed has more "
                                     "frames; give one line for each",
                                     name, config->labels, (long long)answers->right[q].count)
                    : read;

@@ -169,7 +169,7 @@ enum culm_status culm_edge_catalog_open(const char *path,
     if (status == CULM_OK &&
         (count > CULM_EDGE_QUERIES_MAX || catalog->workload.feed_count > CULM_EDGE_FEEDS_MAX)) {
         status = culm_error_set(error, CULM_ERR_CONFIG,
-                                "'%s': %zu queries on %zu feeds, at most %d of each can be run",
+                                "'%s' has %zu queries and %zu feeds; at most %d of each can be run",
                                 path, count, catalog->workload.feed_count, CULM_EDGE_QUERIES_MAX);
     }
     if (status == CULM_OK) {

@@ -356,7 +356,7 @@ static enum culm_status add_package(struct grid *grid, const char *text, struct 
     if (equals && end > dir && strcmp(end, "%") == 0) {
         if (!(share >= 0 && share <= 100)) {
             return culm_error_set(error, CULM_ERR_ARGUMENT,
-                                  "--package '%.100s': shares are 0%% to 100%%", text);
+                                  "--package '%.100s': a share must be 0%% to 100%%", text);
         }
         status = culm_edge_catalog_share(&grid->catalog, share / 100, &saved, error);
         status = status ? status : add_mode(grid, name, len, CULM_EDGE_SHARE_EQUAL, error);
@@ -388,7 +388,8 @@ static enum culm_status open_grid(struct grid *grid, const struct culm_edge_comm
     grid->frames = command->frames > 0 ? command->frames : GRID_FRAMES;
     enum culm_status status = open_catalog(command, &grid->catalog, error);
     if (status == CULM_OK && command->package_count > PACKAGES_MAX) {
-        status = culm_error_set(error, CULM_ERR_ARGUMENT, "--package: at most %d", PACKAGES_MAX);
+        status =
+            culm_error_set(error, CULM_ERR_ARGUMENT, "--package: at most %d of them", PACKAGES_MAX);
     }
     if (status == CULM_OK) {
         grid->answered = malloc(grid->catalog.workload.query_count * (size_t)grid->frames + 1);

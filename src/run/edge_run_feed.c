@@ -238,7 +238,7 @@ enum culm_status culm_edge_running_feeds(struct culm_edge_running *run, struct c
         }
         pthread_mutex_init(&feed->lock, NULL);
         if (pthread_create(&feed->thread, NULL, feed_main, feed) != 0) {
-            return culm_error_set(error, CULM_ERR_MEMORY, "feed '%s': no thread for it",
+            return culm_error_set(error, CULM_ERR_MEMORY, "feed '%s': cannot start a thread for it",
                                   feed->config->name);
         }
         feed->started = true;

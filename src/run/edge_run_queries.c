@@ -42,7 +42,7 @@ static enum culm_status make_program(struct culm_edge_entry *entry, int32_t batc
     }
     const struct culm_stage_info *info = culm_stage_info(program->stage);
     if (program->graph->field_count != 1 || program->graph->output_count == 0) {
-        return culm_error_set(error, CULM_ERR_UNSUPPORTED, "'%s' is no model of pictures",
+        return culm_error_set(error, CULM_ERR_UNSUPPORTED, "'%s' is not a model of pictures",
                               entry->model->name);
     }
     size_t params = (size_t)info->param_count + 1;
@@ -54,7 +54,8 @@ static enum culm_status make_program(struct culm_edge_entry *entry, int32_t batc
     for (int32_t p = 0; p < info->param_count; p++) {
         program->part[p] = part_of(entry, program->graph->param[info->params[p].global_index].name);
         if (program->part[p] < 0) {
-            return culm_error_set(error, CULM_ERR_INTERNAL, "'%s' has other parameters in a batch",
+            return culm_error_set(error, CULM_ERR_INTERNAL,
+                                  "'%s' has other parameters when run in a batch",
                                   entry->model->name);
         }
     }
@@ -270,9 +271,10 @@ enum culm_status culm_edge_running_open(struct culm_edge_running *run,
                                         int32_t *ret_query, struct culm_error *error) {
     size_t bytes = ((size_t)entry->part_count + 1) * sizeof(int32_t);
     if (run->query_count == CULM_EDGE_QUERIES_MAX) {
-        return culm_error_set(error, CULM_ERR_CONFIG,
-                              "query '%s': more than %d queries since it began: start again",
-                              entry->config->name, CULM_EDGE_QUERIES_MAX);
+        return culm_error_set(
+            error, CULM_ERR_CONFIG,
+            "query '%s': more than %d queries since the run began; start it again",
+            entry->config->name, CULM_EDGE_QUERIES_MAX);
     }
     if (of < 0 && strcmp(entry->config->name, "events") == 0) {
         return culm_error_set(error, CULM_ERR_CONFIG,

@@ -121,7 +121,7 @@ static enum culm_status take_workload(struct culm_edge_running *run, struct culm
         feed[f] = feed_for(run, catalog, (int32_t)f);
         if (feed[f] < 0) {
             return culm_error_set(error, CULM_ERR_CONFIG,
-                                  "more than %d feeds since it began: start again",
+                                  "more than %d feeds since the run began; start it again",
                                   CULM_EDGE_FEEDS_MAX);
         }
         feed_stays[feed[f]] = true;
@@ -393,8 +393,8 @@ static bool same_edge(const struct culm_edge_config *a, const struct culm_edge_c
 static void warn_of_edge(struct culm_edge_running *run) {
     culm_edge_running_publish(
         run, json_pack("{s:s, s:s}", "event", "warning", "message",
-                       "what the workload has under 'edge' now counts when the run is started "
-                       "again; until then it is as it began"));
+                       "what the workload now has under 'edge' takes effect when the run is "
+                       "started again"));
 }
 
 static void begin_reading(struct culm_edge_running *run) {
