@@ -277,8 +277,8 @@ enum culm_status culm_page_write(const char *dir, struct culm_buf *out, struct c
         write_page(out, dir, &summary, &events);
         status = out->failed
                      ? culm_error_set(error, CULM_ERR_MEMORY,
-                                      "report of '%s': it would be larger than %zu bytes, or "
-                                      "memory is out",
+                                      "report of '%s': out of memory, or it would be larger than "
+                                      "%zu bytes",
                                       dir, out->max_bytes)
                      : CULM_OK;
     }

@@ -39,10 +39,10 @@ static void lost_line(struct culm_terminal *t, const json_t *event) {
 static void recovered_line(struct culm_terminal *t, const json_t *event) {
     bool peer = strcmp(culm_event_text(event, "source", ""), "peer") == 0;
     int64_t redone = culm_event_int(event, "redone_tasks", 0);
-    culm_buf_printf(&t->out, "what node %lld did is done by others after %.0f ms, from %s",
+    culm_buf_printf(&t->out, "others took over the work of node %lld after %.0f ms, from %s",
                     (long long)culm_event_int(event, "node", -1),
                     culm_event_real(event, "pause_ms", 0),
-                    peer ? "what others kept" : "a checkpoint");
+                    peer ? "what they had kept" : "a checkpoint");
     if (redone > 0) {
         culm_buf_printf(&t->out, "; %lld task%s done again", (long long)redone,
                         redone == 1 ? "" : "s");
@@ -79,7 +79,7 @@ static void fault_line(struct culm_terminal *t, const json_t *event) {
 }
 
 static void differs_line(struct culm_terminal *t, const json_t *event) {
-    culm_buf_printf(&t->out, "damage: those who keep the weights differ after epoch %lld",
+    culm_buf_printf(&t->out, "damage: the copies of the weights differ after epoch %lld",
                     (long long)culm_event_int(event, "epoch", 0));
 }
 

@@ -194,7 +194,7 @@ static void differs_line(struct culm_terminal *t, const json_t *event) {
 }
 
 static void stalled_line(struct culm_terminal *t, const json_t *event) {
-    culm_buf_printf(&t->out, "nothing moves at step %lld for %lld ms; workers were asked why",
+    culm_buf_printf(&t->out, "nothing has moved at step %lld for %lld ms; workers were asked why",
                     (long long)culm_event_int(event, "step", 0),
                     (long long)culm_event_int(event, "for_ms", 0));
 }
