@@ -190,8 +190,8 @@ static enum culm_status open_idx(struct culm_feed *feed, struct culm_error *erro
     if (idx->rank < 3 || (channels != 1 && channels != 3) || idx->item_bytes > PICTURE_BYTES_MAX ||
         idx->dim[1] > CULM_IMAGE_SIDE_MAX || idx->dim[2] > CULM_IMAGE_SIDE_MAX) {
         return culm_error_set(error, CULM_ERR_CONFIG,
-                              "feed '%s': '%s' has no images [count, height, width] or [count, "
-                              "height, width, 1 or 3]",
+                              "feed '%s': '%s' does not hold images; give an array [count, height, "
+                              "width] or [count, height, width, 1 or 3]",
                               feed->name, feed->file);
     }
     feed->pixels = malloc((size_t)idx->item_bytes);
@@ -295,7 +295,9 @@ enum culm_status culm_feed_open(const struct culm_feed_options *options,
         crop_is_possible(feed->crop)
             ? open_feed(feed, options->labels, error)
             : culm_error_set(error, CULM_ERR_CONFIG,
-                             "feed '%s': a crop is x, y, width and height in pixels", name);
+                             "feed '%s': a crop must be x, y, width and height in pixels, with the "
+                             "last two above 0",
+                             name);
     if (status != CULM_OK) {
         culm_feed_close(feed);
         return status;
