@@ -35,12 +35,11 @@ static const struct culm_option options[] = {
     CULM_OPTION("frames", INT, "N", struct values, frames,
                 "bench: frames of each stream (default: 3000)"),
     CULM_OPTION("answers", INT, "N", struct values, answers,
-                "bench: frames of each feed that the models answer, for the accuracy "
-                "(default: 600)"),
+                "bench: frames of each feed on which accuracy is measured (default: 600)"),
     CULM_OPTION("out", TEXT, "DIR", struct values, out,
-                "run: folder of answers, events and profile (default: runs/<workload name>-edge)"),
+                "run: folder for answers, events and profile (default: runs/<workload name>-edge)"),
     CULM_OPTION("json", FLAG, NULL, struct values, json,
-                "prints JSON: of plan one object, of bench one a cell, of run the events"),
+                "prints JSON: one object for plan, one per cell for bench, the events for run"),
 };
 
 const struct culm_usage culm_usage_edge = {
@@ -55,11 +54,10 @@ const struct culm_usage culm_usage_edge = {
     .details =
         "run answers the queries of the workload on its feeds; each line of DIR/QUERY.jsonl is "
         "one\n"
-        "frame's answer. A signal ends it with exit code 0; on SIGHUP it takes up queries and "
-        "feeds\n"
-        "that came to the workload or went, and a new round of the package as soon as it is "
-        "there.\n"
-        "plan tells in virtual time what would come of it. bench does so for memory min, 50 % and\n"
+        "frame's answer. A signal ends it with exit code 0. On SIGHUP it takes up changes of the\n"
+        "workload's queries and feeds; it takes up a new round of the package once that is there.\n"
+        "plan works out in virtual time what would come of it. bench does so for memory min, 50 % "
+        "and\n"
         "75 %, deadlines of 100, 200 and 400 ms, and 5, 10 and 30 frames a second: for the models "
         "as\n"
         "they are (none), each package, every equal layer shared (max), and loading that takes no\n"
@@ -99,7 +97,7 @@ static void print_originals(const json_t *originals) {
     }
     printf("originals  ");
     json_array_foreach(originals, i, item) { printf(" %s", json_string_value(item)); }
-    printf(" (no frame is lost by their own weights)\n");
+    printf(" (running on their own weights loses no frame)\n");
 }
 
 static void print_plan(const json_t *plan) {
@@ -109,7 +107,7 @@ static void print_plan(const json_t *plan) {
            number(plan, "resident_max_bytes") / 1e6, number(plan, "limit_bytes") / 1e6,
            number(plan, "least_bytes") / 1e6, number(plan, "most_bytes") / 1e6,
            number(plan, "distinct_bytes") / 1e6);
-    printf("loading     %.2f MB a round, %.0f %% of the time waited for\n",
+    printf("loading     %.2f MB a round; waiting for it %.0f %% of the time\n",
            number(plan, "round_bytes") / 1e6, 100 * number(plan, "load_share"));
     printf("order      ");
     json_array_foreach(json_object_get(plan, "order"), i, item) {
@@ -178,7 +176,7 @@ static void print_event(const json_t *event) {
                text(event, "action"), *frames ? "; frames to merge again with: " : "", frames);
     } else if (strcmp(kind, "done") == 0) {
         print_frames(json_object_get(event, "queries"));
-        printf("memory %.2f MB of %.2f; %.0f %% of the time waited for tensors\n",
+        printf("memory %.2f MB of %.2f; waiting for tensors %.0f %% of the time\n",
                number(event, "resident_max_bytes") / 1e6, number(event, "limit_bytes") / 1e6,
                100 * number(event, "load_share"));
     }
@@ -276,7 +274,8 @@ static void tell(void *ctx, json_t *take_object) {
     if (culm_cli_flush(&error) != CULM_OK && telling->goes_on) {
         clearerr(stdout);
         if (!telling->lost) {
-            fprintf(stderr, "culm edge: warning: %s; the run goes on, and its directory has all\n",
+            fprintf(stderr,
+                    "culm edge: warning: %s; the run goes on, and its directory has everything\n",
                     error.text);
         }
         telling->lost = true;
