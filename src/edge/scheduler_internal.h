@@ -31,7 +31,7 @@ struct query_state {
     int32_t burst_left;   /* and how many frames of that burst are still to come */
     uint64_t retry_ns;    /* nothing is loaded for it before that */
     int32_t failures;     /* loads that failed in a row */
-    int32_t passed_over;  /* how often it lost frames that way since its last visit */
+    int32_t passed_over;  /* how often that cost it frames since its last visit */
     int64_t dropped_then; /* totals.dropped when it was last visited or passed over */
     size_t load_bytes;    /* loaded, but not yet published */
 };
@@ -120,7 +120,7 @@ void culm_edge_drop(struct culm_edge_scheduler *scheduler, int32_t query,
 /* Drops the frames that can no longer be answered in time. Returns when the next one will be too
  * old; CULM_NEVER: there is none. */
 uint64_t culm_edge_drop_too_old(struct culm_edge_scheduler *scheduler, uint64_t now_ns);
-/* Frees the frames that no query has yet to look at. */
+/* Frees the frames that no query still waits for or uses. */
 void culm_edge_forget_seen(struct feed_state *feed);
 /* Marks the frames of scheduler->batch as in use, or as no longer in use. */
 void culm_edge_mark_run(struct culm_edge_scheduler *scheduler, bool begins);
