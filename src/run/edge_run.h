@@ -349,7 +349,6 @@ struct culm_edge_running {
     struct culm_alone *alone;
     struct culm_edge_scheduler *scheduler;
     struct culm_sink *sink;
-    int ended_feeds;
     struct culm_error failed; /* the first error in writing results */
 };
 

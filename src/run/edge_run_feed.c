@@ -152,7 +152,8 @@ static void read_frames(struct edge_feed *feed, struct culm_feed *source) {
             return;
         }
         if (!post(feed, &frame)) {
-            say(feed, "out of memory for a frame");
+            culm_error_set(&error, CULM_ERR_MEMORY, "out of memory for a frame");
+            fail(feed, &error);
             return;
         }
         count++;

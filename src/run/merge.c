@@ -56,7 +56,7 @@ static enum culm_status prepare_query(struct culm_merging *m, size_t q, struct c
                  m->workload.merge.method == CULM_MERGE_MAX ? "its accuracy says nothing"
                                                             : "it stays unmerged");
         culm_merging_warn(m, text);
-        m->may[k] = false;
+        m->may[k] = m->workload.merge.method == CULM_MERGE_MAX; /* it ignores accuracy */
     }
     return CULM_OK;
 }

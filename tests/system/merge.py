@@ -111,6 +111,22 @@ def empty_promise(bench):
 cases.add("what cannot be promised ships unmerged", empty_promise)
 
 
+def max_of_the_wrong(bench):
+    """A model that is never right by its labels: `max` ignores accuracy, so it shares everything all the same, and says what that means."""
+    path = workload(bench)
+    said = [json.loads(line) for line in bench.run("predict", "b.yaml", "images", "--json").out.splitlines()]
+    with open(bench.path("labels"), "wb") as file:
+        file.write(struct.pack(">BBBBI", 0, 0, 8, 1, 48) + bytes((answer["classes"][0]["class"] + 1) % 4 for answer in said))
+    ended = merge(bench, path, "package", "--set", "queries[1].labels=labels", "--set", "merge.method=max")
+    told = [event["message"] for event in ended.all("warning")]
+    check(any("'b'" in text and "its accuracy says nothing" in text for text in told), f"warnings: {told}")
+    done = ended.one("done")
+    equal(done["bytes"] - done["distinct_bytes"], done["possible_bytes"], "bytes saved, and all that could be")
+
+
+cases.add("max shares what a model has that is never right", max_of_the_wrong)
+
+
 def nothing_of_the_giver(bench, last):
     """The model whose layers others took is never right at the end of the feed: it keeps its own weights in any case, so the others go on
     sharing them, and the end of merging counts that as show does. The last on its feed has its channels in the order of the first's."""
