@@ -1,4 +1,4 @@
-/* What a run costs. See bill.h. */
+/* Adds up what a run costs; the names of roles. See bill.h, role.h. */
 #include "gnn/bill.h"
 
 #include <stddef.h>

@@ -2,7 +2,7 @@
  * The configuration of `culm gnn train`: plain data with every default filled in and every value
  * checked.
  *
- * Texts are owned by the struct. Everything else is in place. Thread: constant after loading.
+ * The struct owns its strings; everything else is stored in place. Thread: constant after loading.
  */
 #ifndef CULM_GNN_CONFIG_H
 #define CULM_GNN_CONFIG_H
@@ -39,11 +39,11 @@ struct culm_gnn_model_config {
     char *init; /* safetensors with initial weights; NULL: none */
 };
 
-/* Where workers run, `engine: lambda`. */
+/* `engine: lambda`. */
 struct culm_gnn_lambda_config {
     char *function, *region, *endpoint; /* NULL: not given */
-    int64_t memory_mb;                  /* 0: whatever it has */
-    int64_t concurrency;                /* 0: as many as there are workers */
+    int64_t memory_mb;                  /* that the function must have; 0: any amount */
+    int64_t concurrency;                /* invocations at once; 0: as many as workers */
 };
 
 /* `engine: gearman`. */
@@ -58,8 +58,8 @@ struct culm_gnn_optimizer_config {
 };
 
 struct culm_gnn_stop_config {
-    double accuracy;  /* on validation vertices, that ends the run; 0: none does */
-    int64_t patience; /* evaluations without a better one, that end it; 0: no number does */
+    double accuracy;  /* validation accuracy that ends training; 0: none */
+    int64_t patience; /* evaluations without a new best that end training; 0: none */
 };
 
 struct culm_gnn_eval_config {
@@ -73,21 +73,21 @@ struct culm_gnn_config {
     enum culm_gnn_mode mode;
     int64_t staleness, intervals, servers, parameter_servers;
     char *workers;        /* a number or "auto" */
-    int64_t worker_count; /* of auto: those to begin with */
+    int64_t worker_count; /* from `workers`; auto: the number to begin with */
     bool workers_auto;
-    int64_t max_workers; /* of auto; 0: as many as there are intervals */
+    int64_t max_workers; /* auto: upper limit; 0: see the key's description */
     enum culm_gnn_tune tune;
     enum culm_gnn_engine engine;
     struct culm_gnn_lambda_config lambda;
     struct culm_gnn_gearman_config gearman;
-    char *prices; /* a file of gnn/prices.h; NULL: the one that comes with the program */
+    char *prices; /* a file for gnn/prices.h; NULL: the built-in one */
     enum culm_gnn_order order;
     struct culm_gnn_optimizer_config optimizer;
     struct culm_gnn_stop_config stop;
     enum culm_precision precision;
-    int64_t threads; /* of each process */
+    int64_t threads; /* per process */
     uint64_t seed;
-    struct culm_checkpoint_config checkpoint; /* in epochs */
+    struct culm_checkpoint_config checkpoint; /* `every` counts epochs */
     struct culm_gnn_eval_config eval;
     struct culm_cluster_config cluster;
 };
@@ -97,7 +97,7 @@ struct culm_gnn_config {
  * untouched. */
 enum culm_status culm_gnn_config_load(const char *path, const char *const *sets, size_t set_count,
                                       struct culm_gnn_config *ret_config, struct culm_error *error);
-/* The same from text; `name` is the FILE of the messages. */
+/* The same from text; `name` stands for FILE in messages. */
 enum culm_status culm_gnn_config_parse(const char *text, size_t len, const char *name,
                                        const char *const *sets, size_t set_count,
                                        struct culm_gnn_config *ret_config,
@@ -107,9 +107,9 @@ void culm_gnn_config_release(struct culm_gnn_config *config);
 /* Writes every key as YAML that parses back to the same configuration. Caller frees. NULL: out of
  * memory. */
 char *culm_gnn_config_dump(const struct culm_gnn_config *config);
-/* What `--resume` may change, in words. Caller frees. NULL: out of memory. */
+/* A list, in words, of the keys that `--resume` may change. Caller frees. NULL: out of memory. */
 char *culm_gnn_config_resumable_keys(void);
-/* CULM_ERR_CONFIG, naming the key, when `now` changes anything else. */
+/* CULM_ERR_CONFIG, naming the key, if `now` changes a key that `--resume` may not change. */
 enum culm_status culm_gnn_config_resumable(const struct culm_gnn_config *before,
                                            const struct culm_gnn_config *now,
                                            struct culm_error *error);

@@ -1,4 +1,4 @@
-/* What all executors share. See exec.h. */
+/* Passes tasks on to their executor. See exec.h. */
 #include "gnn/exec.h"
 
 enum culm_status culm_gnn_task_execute(struct culm_job *job) {

@@ -1,17 +1,18 @@
 /*
- * A holder: keeps the weights and what the optimizer keeps of them, and steps when the whole gradient
- * of an epoch is there. A parameter server is one; where there is only one of these, a server is a
- * second, so that the state is never in one place alone.
+ * A holder: keeps the state (the weights and the optimizer's values), and updates it once the whole
+ * gradient of an epoch has arrived. Every parameter server is a holder. If there is only one, a
+ * server is a holder as well, so that the state is never in one place only.
  *
- *     VIEW: it loads, or is sent a copy ──▶ HOLDS version v
- *     GRADIENT, of every stage, from all intervals ──▶ STEP ──▶ HOLDS version v + 1
- *     COMMIT: the version before is forgotten; SAVE, if it is asked to
+ *     VIEW: loads the state, or is sent a copy ──▶ HOLDS version v
+ *     GRADIENT of every stage, over all intervals ──▶ STEP ──▶ HOLDS version v + 1
+ *     COMMIT: may go on to the next version; SAVE, if it is told to
  *
- * All holders get the same sums and step alike, so what they say of a version is compared by the
- * leader. A holder is at most one version ahead of the last commit, and keeps the weights of the
- * version before until then: an interval that is lost meanwhile is done again with them.
+ * All holders get the same sums and compute the same update; the leader compares their digests. A
+ * holder is at most one version ahead of the last commit. It also keeps the weights of earlier
+ * versions, as many as staleness asks for: the epoch of an interval whose server is lost is
+ * repeated with the same weights.
  *
- * It is part of an actor, which passes on what comes. Thread: the actor's.
+ * A holder is a part of an actor, which passes messages on to it. Thread: the actor's.
  */
 #ifndef CULM_GNN_HOLDER_H
 #define CULM_GNN_HOLDER_H
@@ -24,17 +25,17 @@ struct culm_gnn_holder;
 /* `self` is borrowed. NULL: out of memory. */
 struct culm_gnn_holder *culm_gnn_holder_new(struct culm_gnn_self *self);
 void culm_gnn_holder_free(struct culm_gnn_holder *holder); /* NULL is fine */
-/* self->view is new. */
+/* self->view has changed. */
 void culm_gnn_holder_view(struct culm_gnn_holder *holder);
 void culm_gnn_holder_commit(struct culm_gnn_holder *holder, const struct culm_gnn_commit *commit);
-/* GET, GRADIENT, STATE, WEIGHTS of another holder; others are left alone. */
+/* Handles GET, GRADIENT, STATE, and WEIGHTS from another holder; ignores other types. */
 void culm_gnn_holder_message(struct culm_gnn_holder *holder, int32_t from,
                              const struct culm_message *message);
-/* True when the job was one of its own. */
+/* True if the job was the holder's; then it has been dealt with. */
 bool culm_gnn_holder_job_done(struct culm_gnn_holder *holder, struct culm_job *job);
-/* The weights of that version, for the actor itself: a reference; NULL: not now. */
+/* A new reference to the weights of that version, for the actor itself; NULL: they are not here. */
 struct culm_blob *culm_gnn_holder_weights(const struct culm_gnn_holder *holder, int64_t version);
-/* What it holds: -1: nothing. */
+/* The version of its state; -1: none. */
 int64_t culm_gnn_holder_version(const struct culm_gnn_holder *holder);
 
 #endif

@@ -100,8 +100,8 @@ static void add_step(struct culm_gnn_layout *layout, struct culm_gnn_step step) 
     layout->step[layout->steps++] = step;
 }
 
-/* Forward through all stages; `last` and `other` are what its steps are. Returns the gather that the
- * last stage reads; -1: none. */
+/* Adds the steps of kind `other` of a forward pass, up to the last stage, whose step the caller
+ * adds. Returns the gather that the last stage reads; -1: none. */
 static int32_t add_forward(struct culm_gnn_layout *layout, int32_t stages, const size_t *row_bytes,
                            enum culm_gnn_step_kind other) {
     int32_t rows = -1;
@@ -122,7 +122,7 @@ void culm_gnn_layout_steps(struct culm_gnn_layout *layout, int32_t stages, const
     layout->stages = stages;
     memcpy(layout->gradient_bytes, gradient_bytes, (size_t)stages * sizeof *gradient_bytes);
     int32_t rows = add_forward(layout, stages, row_bytes, CULM_GNN_FORWARD);
-    /* Nobody asks for the gradient of rows that come out of a stage without weights. */
+    /* A first stage without weights needs no backward step: nothing depends on its gradient. */
     int32_t first = gradient_bytes[0] > 0 ? 0 : 1;
     int32_t makes = stages - 1 > first ? add_gather(layout, true, d_row_bytes[stages - 2]) : -1;
     add_step(layout, (struct culm_gnn_step){.kind = CULM_GNN_LOSS,
@@ -134,7 +134,8 @@ void culm_gnn_layout_steps(struct culm_gnn_layout *layout, int32_t stages, const
     for (int32_t s = stages - 2; s >= first; s--) {
         int32_t d_rows = makes;
         makes = s > first ? add_gather(layout, true, d_row_bytes[s - 1]) : -1;
-        /* The first stage was given what gather s - 1 made: gathers begin with those of forward. */
+        /* Gathers 0 .. stages - 2 are those of the forward pass, so stage s reads gather s - 1, and
+         * stage 0 reads -1, its constant input. */
         add_step(layout, (struct culm_gnn_step){.kind = CULM_GNN_BACKWARD,
                                                 .stage = s,
                                                 .rows = s - 1,

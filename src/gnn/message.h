@@ -1,13 +1,13 @@
 /*
- * Messages of the protocol of graph networks: their types, and a struct and an encoding into a
- * frame's meta bytes for each.
+ * Messages of the graph network protocol: their types, and for each a struct and its encoding into
+ * the meta bytes of a frame.
  *
- * Whatever has a payload is a pure function of what its meta bytes say: whoever sends it, the bytes
- * are the same, so the first that comes counts and repeats are dropped. `attempt` counts how often
- * the run went back to a checkpoint; what is of another attempt does not count.
+ * A payload is a pure function of what the meta bytes say: whoever sends it, the bytes are the
+ * same. So the first to arrive counts, and repeats are dropped. `attempt` counts how often the run
+ * went back to a checkpoint; messages of other attempts do not count.
  *
- * Decoders check every bound; a malformed message is CULM_ERR_FORMAT and has no effect. Thread: none
- * of their own.
+ * Decoders check every bound; a malformed message is CULM_ERR_FORMAT, and changes nothing but
+ * *ret_answer or *ret_view where that is said. Thread: any.
  */
 #ifndef CULM_GNN_MESSAGE_H
 #define CULM_GNN_MESSAGE_H
@@ -18,47 +18,46 @@
 #include "ledger/pulse.h"
 
 enum culm_gnn_message_type {
-    /* server to server */
-    CULM_GNN_MSG_SLICE = 0x100, /* rows that a gather there reads; culm_gnn_slice_key */
-    /* server to holder */
-    CULM_GNN_MSG_GRADIENT, /* a sum over intervals; culm_gnn_gradient_key */
-    /* server or worker to holder, and back */
+    /* Server to server. */
+    CULM_GNN_MSG_SLICE = 0x100, /* culm_gnn_slice_key; payload: rows that gathers there read */
+    /* Server to holder; where rows may be stale, also from the first holder to others. */
+    CULM_GNN_MSG_GRADIENT, /* culm_gnn_gradient_key; payload: a sum over intervals */
+    /* Server or worker to holder, and back. */
     CULM_GNN_MSG_GET,     /* culm_gnn_version: asks for the weights of that version */
-    CULM_GNN_MSG_WEIGHTS, /* culm_gnn_version */
-    /* holder to holder */
-    CULM_GNN_MSG_STATE, /* culm_gnn_held */
-    /* worker to server */
-    CULM_GNN_MSG_READY, /* "give me one task more"; of which intervals it has the constant input */
-    CULM_GNN_MSG_SHARE, /* culm_gnn_task_key: the gradient of a task */
-    CULM_GNN_MSG_ROWS,  /* culm_gnn_result: the task is done; rows, if it made any */
-    /* Without content. To a server: "give me no more tasks"; from it: "you will get none, and all that
-     * you sent is here". To the leader: "do not count on me". From the leader: "leave". */
+    CULM_GNN_MSG_WEIGHTS, /* culm_gnn_version; payload: the weights. Also ahead of a STATE */
+    /* Holder to holder. */
+    CULM_GNN_MSG_STATE, /* culm_gnn_held; payload: the whole state */
+    /* Worker to server. */
+    CULM_GNN_MSG_READY, /* asks for one more task; lists the constant inputs that it has */
+    CULM_GNN_MSG_SHARE, /* culm_gnn_task_key; payload: the gradient of a task */
+    CULM_GNN_MSG_ROWS,  /* culm_gnn_result: the task is done; payload: its rows, if it has any */
+    /* Empty. To a server: "give me no more tasks". From a server: "you will get none, and all that
+     * you have sent has arrived". To the leader: "do not count on me". From the leader: "leave". */
     CULM_GNN_MSG_LEAVING,
-    /* "I do not, or no longer, have the constant input of that task, and will not do it";
-     * culm_gnn_task_key */
+    /* culm_gnn_task_key: "I do not have the constant input of that task, and will not do it" */
     CULM_GNN_MSG_LACKS,
-    /* server to worker */
-    CULM_GNN_MSG_PART_CONSTANT, /* culm_gnn_task_key; before the task */
-    CULM_GNN_MSG_PART_ROWS,     /* culm_gnn_part; behind it, block by block */
-    CULM_GNN_MSG_PART_D_ROWS,   /* the same */
+    /* Server to worker. */
+    CULM_GNN_MSG_PART_CONSTANT, /* culm_gnn_task_key; payload: constant input; before the task */
+    CULM_GNN_MSG_PART_ROWS,     /* culm_gnn_part; payload: a block of rows; after the task */
+    CULM_GNN_MSG_PART_D_ROWS,   /* the same, of gradients */
     CULM_GNN_MSG_TASK,          /* culm_gnn_task_key */
-    /* leader to all */
+    /* Leader to all. */
     CULM_GNN_MSG_VIEW,   /* culm_gnn_view */
     CULM_GNN_MSG_COMMIT, /* culm_gnn_commit */
-    CULM_GNN_MSG_END,    /* without content: the run is over */
-    /* to the leader */
-    CULM_GNN_MSG_BEAT,      /* culm_heartbeat: a sign of life (ledger/pulse.h) */
-    CULM_GNN_MSG_DONE,      /* culm_gnn_done, of a server; scores, if it evaluated two classes */
-    CULM_GNN_MSG_HOLDS,     /* culm_gnn_held, of a holder */
-    CULM_GNN_MSG_SAVED,     /* culm_gnn_saved, of a holder */
-    CULM_GNN_MSG_FAILED,    /* culm_gnn_failed */
-    CULM_GNN_MSG_PEER_LOST, /* culm_gnn_peer */
-    CULM_GNN_MSG_COLD,      /* of a worker, first of all: whether it has no constant input */
+    CULM_GNN_MSG_END,    /* empty: the run is over */
+    /* To the leader. */
+    CULM_GNN_MSG_BEAT,      /* culm_heartbeat (ledger/pulse.h) */
+    CULM_GNN_MSG_DONE,      /* culm_gnn_done, from a server; payload: scores, if layout->scores */
+    CULM_GNN_MSG_HOLDS,     /* culm_gnn_held, from a holder */
+    CULM_GNN_MSG_SAVED,     /* culm_gnn_saved, from a holder */
+    CULM_GNN_MSG_FAILED,    /* culm_gnn_failed: the sender ends */
+    CULM_GNN_MSG_PEER_LOST, /* a node: it cannot be reached */
+    CULM_GNN_MSG_COLD,      /* a worker's first message: whether it has no constant inputs */
     CULM_GNN_MSG_TOOK,      /* culm_took */
     CULM_GNN_MSG_ANSWER,    /* culm_gnn_answer */
-    /* leader to all */
-    CULM_GNN_MSG_ASK,  /* culm_gnn_ask: nothing moves; what have you sent and got? */
-    CULM_GNN_MSG_GONE, /* culm_gnn_peer: a worker was put out, whether or not its link says so */
+    /* Leader to all. */
+    CULM_GNN_MSG_ASK,  /* culm_gnn_ask: nothing moves; how much have you sent and received? */
+    CULM_GNN_MSG_GONE, /* a node: a worker that was removed; its links may not show it */
 };
 
 #define CULM_GNN_META_MAX (64u << 10)
@@ -69,8 +68,8 @@ struct culm_gnn_slice_key {
     uint32_t attempt;
     int64_t epoch;
     int32_t gather, interval;
-    struct culm_gnn_set readers; /* whose rows these are, all together */
-    uint64_t view;               /* under which it was sent */
+    struct culm_gnn_set readers; /* the slice has the rows that any of these intervals reads */
+    uint64_t view;               /* the sender's view */
 };
 
 struct culm_gnn_gradient_key {
@@ -82,27 +81,27 @@ struct culm_gnn_gradient_key {
 struct culm_gnn_version {
     uint32_t attempt;
     int64_t version;
-    int64_t oldest; /* GET: the newest that is there will do, down to this; WEIGHTS: as `version` */
+    int64_t oldest; /* GET: an older version will do, but not below this; WEIGHTS: = version */
 };
 
-/* What a holder has, or sends. */
+/* The state that a holder has, or sends. */
 struct culm_gnn_held {
     uint32_t attempt;
     int64_t version;
     uint64_t digest; /* of the whole state */
-    uint64_t view;   /* under which it was said */
-    bool diverged;   /* the last step was not taken: its gradient is not finite */
+    uint64_t view;   /* the sender's view */
+    bool diverged;   /* the gradient was not finite, so the last update was skipped */
 };
 
 struct culm_gnn_task_key {
     uint32_t attempt;
-    int64_t epoch, version; /* of the weights that it uses */
+    int64_t epoch, version; /* version: of the weights to be used */
     int32_t interval, step;
 };
 
 struct culm_gnn_part {
     struct culm_gnn_task_key key;
-    int32_t block, blocks; /* from 0; of so many */
+    int32_t block, blocks; /* counted from 0; the number of blocks */
 };
 
 struct culm_gnn_result {
@@ -110,15 +109,15 @@ struct culm_gnn_result {
     struct culm_gnn_totals totals;
 };
 
-/* What an interval's epoch took, for people. */
+/* Statistics of one interval in one epoch, for events and for tuning. */
 struct culm_gnn_work {
-    int64_t tasks, retried; /* steps; those that were given to a worker again */
-    /* Read by gathers, those of evaluations left out; rows by how many epochs old they were. */
+    int64_t tasks, retried; /* steps done; steps that were given out again */
+    /* Floats that gathers read, evaluations not counted; rows by their age in epochs. */
     int64_t gathered_floats, rows_by_age[CULM_GNN_STALENESS_MAX + 1];
-    int64_t ghost_bytes;  /* of its rows, to other servers */
-    int64_t worker_bytes; /* of rows, to and from workers */
-    /* How often its server looked at what waits, and how much did: for itself to gather, and for
-     * workers, none of whom has room for it. Only where there are workers. */
+    int64_t ghost_bytes;  /* of its rows, sent to other servers */
+    int64_t worker_bytes; /* sent to and received from workers */
+    /* How often its server sampled its queues, and the sums over the samples: gathers that waited
+     * for the server, and steps that waited because no worker had room. Zero without workers. */
     int64_t looks, gathers_waiting, applies_waiting;
 };
 
@@ -126,11 +125,11 @@ struct culm_gnn_done {
     uint32_t attempt;
     int64_t epoch;
     int32_t interval;
-    bool trained; /* else it evaluated alone */
+    bool trained; /* false: it only evaluated */
     struct culm_gnn_totals totals;
     struct culm_gnn_work work;
-    /* The first time after it changed hands: steps of this epoch and of later ones that its owner before
-     * had done, as far as rows that came from there show. */
+    /* In the first DONE after the interval changed hands: steps that its previous owner had done in
+     * this epoch and later ones, as far as rows received from there tell. Else 0. */
     int64_t redone;
 };
 
@@ -149,8 +148,8 @@ struct culm_gnn_ask {
     uint64_t question;
 };
 
-/* How many messages one node and another have exchanged. Whatever one has sent the other has got, or
- * will get, unless the link between them swallows what it is given. */
+/* How many messages a node has exchanged with `node`. What one end has sent, the other has received
+ * or will receive, unless the link between them swallows frames. */
 struct culm_gnn_traffic {
     int32_t node;
     int64_t sent, got;
@@ -162,54 +161,55 @@ struct culm_gnn_answer {
     struct culm_gnn_traffic with[CULM_GNN_NODES_MAX];
 };
 
-/* One who has the state of the weights, or is to get it. */
+/* A node that has the state, or is to get it. */
 struct culm_gnn_view_holder {
     int32_t node;
-    int32_t from;   /* which other holder sends it a copy; -1: it has the state, or loads it */
-    uint64_t since; /* the view from which on it is one; what it had before does not count */
+    int32_t from;   /* the holder that sends it a copy; -1: it has the state, or loads it */
+    uint64_t since; /* the view that made it a holder; a state from before does not count */
 };
 
-/* Which part of an epoch is run. */
+/* What is done in an epoch. */
 struct culm_gnn_course {
-    int64_t epoch; /* from 1; it uses version epoch - 1 */
+    int64_t epoch; /* from 1; begins with version epoch - 1 of the weights */
     bool train, evaluate;
 };
 
-/* Who does what, from one moment on. */
+/* Who does what from now on. */
 struct culm_gnn_view {
     uint64_t number; /* from 1 */
     uint32_t attempt;
-    int64_t load_version;         /* which the attempt begins from */
-    char load[CULM_GNN_PATH_MAX]; /* a checkpoint of it; "": the seed */
+    int64_t load_version;         /* the version that the attempt begins with */
+    char load[CULM_GNN_PATH_MAX]; /* its checkpoint; "": initial weights */
     struct culm_gnn_course course;
-    int32_t saver; /* which holder saves version course.epoch - 1 as soon as it has it; -1: none */
+    int32_t saver; /* the holder that is to save version course.epoch - 1; -1: none */
     int32_t holder_count;
-    /* The first one is the only one that sums gradients, where rows may be old (pace.h). */
+    /* Where rows may be stale (pace.h), only the first one sums gradients. */
     struct culm_gnn_view_holder holder[CULM_GNN_HOLDERS_MAX];
     int32_t owner[CULM_GNN_INTERVALS_MAX]; /* [intervals] nodes; -1: nobody just now */
 };
 
-/* Epoch `epoch` counts; what comes next. */
+/* Epoch `epoch` is committed; `next` follows. */
 struct culm_gnn_commit {
     uint32_t attempt;
     int64_t epoch;
-    int32_t saver; /* which holder saves version `epoch`; -1: none */
+    int32_t saver; /* the holder that is to save version `epoch`; -1: none */
     struct culm_gnn_course next;
 };
 
 void culm_gnn_work_add(struct culm_gnn_work *sum, const struct culm_gnn_work *work);
 
+/* Whether the node owns an interval; whether it is a holder. */
 bool culm_gnn_view_serves(const struct culm_gnn_view *view, int32_t intervals, int32_t node);
 bool culm_gnn_view_holds(const struct culm_gnn_view *view, int32_t node);
 
-/* The sizes of sets and views are those of the run's intervals. */
+/* Sets and views are encoded with as many entries as the run has intervals. */
 void culm_gnn_slice_encode(const struct culm_gnn_slice_key *key, int32_t intervals,
                            struct culm_buf *buf);
 enum culm_status culm_gnn_slice_decode(const uint8_t *meta, size_t len,
                                        const struct culm_gnn_layout *layout,
                                        struct culm_gnn_slice_key *ret_key);
 void culm_gnn_gradient_encode(const struct culm_gnn_gradient_key *key, struct culm_buf *buf);
-/* `nodes`: of the tree over intervals. */
+/* `nodes`: the number of nodes of the tree over intervals. */
 enum culm_status culm_gnn_gradient_decode(const uint8_t *meta, size_t len,
                                           const struct culm_gnn_layout *layout, int32_t nodes,
                                           struct culm_gnn_gradient_key *ret_key);
@@ -223,7 +223,7 @@ void culm_gnn_task_key_encode(const struct culm_gnn_task_key *key, struct culm_b
 enum culm_status culm_gnn_task_key_decode(const uint8_t *meta, size_t len,
                                           const struct culm_gnn_layout *layout,
                                           struct culm_gnn_task_key *ret_key);
-/* READY: which intervals. */
+/* READY: the intervals whose constant input the worker has. */
 void culm_gnn_warm_encode(const struct culm_gnn_set *warm, int32_t intervals, struct culm_buf *buf);
 enum culm_status culm_gnn_warm_decode(const uint8_t *meta, size_t len,
                                       const struct culm_gnn_layout *layout,
@@ -253,12 +253,12 @@ enum culm_status culm_gnn_peer_decode(const uint8_t *meta, size_t len, int32_t *
 void culm_gnn_ask_encode(const struct culm_gnn_ask *ask, struct culm_buf *buf);
 enum culm_status culm_gnn_ask_decode(const uint8_t *meta, size_t len, struct culm_gnn_ask *ret_ask);
 void culm_gnn_answer_encode(const struct culm_gnn_answer *answer, struct culm_buf *buf);
-/* Of a malformed one ret_answer is left in any state. */
+/* On failure, *ret_answer is in an undefined state. */
 enum culm_status culm_gnn_answer_decode(const uint8_t *meta, size_t len,
                                         struct culm_gnn_answer *ret_answer);
 void culm_gnn_view_encode(const struct culm_gnn_view *view, int32_t intervals,
                           struct culm_buf *buf);
-/* Of a malformed one ret_view is left in any state. */
+/* On failure, *ret_view is in an undefined state. */
 enum culm_status culm_gnn_view_decode(const uint8_t *meta, size_t len,
                                       const struct culm_gnn_layout *layout,
                                       struct culm_gnn_view *ret_view);

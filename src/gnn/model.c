@@ -1,4 +1,4 @@
-/* The stages of a network, and where their weights are. See model.h. */
+/* Compiles a network into stages, and lays out their weights. See model.h. */
 #include "gnn/model.h"
 
 #include "gnn/network.h"
@@ -8,12 +8,13 @@
 
 /* --- the model --- */
 
-/* Rows of a piece: so few that what a stage makes of them stays in the caches. Kernels add up runs of
- * RUN_ROWS rows, one after the other (PROTOCOL 1), so pieces of whole runs add up to the same bits. */
+/* A piece has so few rows that a stage's values for them stay in the caches. Kernels sum over rows
+ * in runs of RUN_ROWS, one run after the other (PROTOCOL 1), so computing in pieces of whole runs
+ * gives the same bits. */
 #define RUN_ROWS 256
 #define PIECE_ROWS (8 * RUN_ROWS)
-#define BLOCK_ROWS 512 /* below that, calls would cost more than waiting for all rows */
-#define BLOCK_UNIT 16  /* rows that begin on a cache line, whatever their width */
+#define BLOCK_ROWS 512 /* smaller blocks cost more in calls than they save in waiting for rows */
+#define BLOCK_UNIT 16  /* so that blocks begin on a cache line, whatever the width of a row */
 
 static enum culm_status compile(struct culm_gnn_model *m, const struct culm_gnn_config *config,
                                 int64_t rows, int purpose, struct culm_graph **ret_graph,
@@ -37,8 +38,9 @@ static enum culm_status compile(struct culm_gnn_model *m, const struct culm_gnn_
     return status;
 }
 
-/* Rows of a stage go through it each for itself; only gradients of weights add up over rows, and those
- * of a linear layer do so in runs. The last stage has the loss, and scores of all rows at once. */
+/* Whether a stage may be computed in pieces with the same bits. Rows are computed independently of
+ * each other, except in the gradients of weights, which are sums over rows; only linear layers form
+ * these sums in runs. The last stage computes the loss and the scores, over all rows at once. */
 static bool in_pieces(const struct culm_gnn_model *m, int purpose, int32_t s) {
     const struct culm_graph *program = culm_stage_program(m->stage[purpose][s]);
     if (s + 1 == m->stages || m->border[s].heads > 0 || (s == 0 && m->plan.sparse)) {
@@ -53,8 +55,8 @@ static bool in_pieces(const struct culm_gnn_model *m, int purpose, int32_t s) {
     return true;
 }
 
-/* Stages of training are compiled for no more runs than a block has, since what they leave for backward takes
- * that much room. */
+/* Training stages are compiled for no more runs than a block has, because the activations kept for
+ * the backward pass take up the room that a stage was compiled for. */
 static int64_t piece_rows(const struct culm_gnn_model *m, int purpose) {
     const struct culm_gnn_layout layout = {.block_least = BLOCK_ROWS, .block_unit = BLOCK_UNIT};
     int64_t first;
@@ -64,7 +66,8 @@ static int64_t piece_rows(const struct culm_gnn_model *m, int purpose) {
     return purpose == CULM_GNN_FOR_TRAINING && runs < PIECE_ROWS ? runs : PIECE_ROWS;
 }
 
-/* Stages of all rows of an interval, and of pieces where there may be some. */
+/* Compiles the stages for all rows of an interval, or for pieces where intervals are large and the
+ * stage allows it. */
 static enum culm_status compile_for(struct culm_gnn_model *m, const struct culm_gnn_config *config,
                                     int purpose, struct culm_error *error) {
     struct culm_stage *piece[CULM_GNN_STAGES_MAX] = {NULL};
@@ -85,7 +88,7 @@ static enum culm_status compile_for(struct culm_gnn_model *m, const struct culm_
     return status;
 }
 
-/* Both graphs have the same parameters in the same places. */
+/* Lays out the parameters, and checks that both graphs have the same ones in the same places. */
 static enum culm_status place_params(struct culm_gnn_model *m, struct culm_error *error) {
     m->param = calloc((size_t)m->graph[0]->param_count + 1, sizeof *m->param);
     if (!m->param) {
@@ -137,7 +140,7 @@ enum culm_status culm_gnn_model_new(const struct culm_gnn_config *config,
         int64_t out = culm_gnn_plan_out(plan, config, l);
         widest = out > widest ? out : widest;
     }
-    /* of attention a row has a few floats a head beside its features */
+    /* With attention, a row has up to four more floats per head. */
     int64_t room = config->model.arch == CULM_GNN_GAT ? 4 * CULM_EDGE_HEADS_MAX : 0;
     if (widest > most->width - room) {
         return culm_error_set(error, CULM_ERR_CONFIG,
@@ -183,7 +186,7 @@ void culm_gnn_model_free(struct culm_gnn_model *m) {
 
 #define SCORED_MAX (1 << 20) /* vertices whose scores the leader is sent at each evaluation */
 
-/* A stage without a product is not worth the way to a worker. */
+/* Whether a stage has a matrix product. Sending one without to a worker does not pay off. */
 static bool multiplies(const struct culm_gnn_model *m, int32_t stage) {
     for (int32_t i = 0; i < m->param_count; i++) {
         if (m->param[i].stage == stage && m->param[i].info->rank > 1) {
@@ -221,9 +224,11 @@ void culm_gnn_model_layout(const struct culm_gnn_model *m, struct culm_gnn_layou
         step->kept =
             step->kind == CULM_GNN_BACKWARD && culm_gnn_plan_keeps(&m->plan) &&
             culm_stage_info(m->stage[CULM_GNN_FOR_TRAINING][step->stage])->activation_bytes > 0;
-        /* What attention keeps lies behind all rows; sparse features are read by columns. */
+        /* Attention appends an array after all rows, and sparse features are read by columns, so
+         * neither can be divided into blocks of rows. */
         bool whole = has_heads(m) || (step->stage == 0 && m->plan.sparse);
-        /* What has no rows to wait for goes in the blocks of the step that goes back through it. */
+        /* A forward step without rows to wait for streams all the same: what it keeps is read by
+         * the backward step, which streams. */
         step->streams = !whole && step->kind != CULM_GNN_SCORE &&
                         (step->rows >= 0 || step->d_rows >= 0 || step->kind == CULM_GNN_FORWARD);
     }

@@ -1,4 +1,4 @@
-/* Layers as operators on vertices. See network.h. */
+/* Builds layers from operators on vertices. See network.h. */
 #include "gnn/network.h"
 
 #include "model/layers.h"
@@ -12,7 +12,7 @@ struct builder {
     const struct culm_gnn_plan *plan;
     struct culm_graph *graph;
     bool training;
-    struct culm_gnn_border *border; /* of the stage that ends */
+    struct culm_gnn_border *border; /* [stages]; filled in as stages end */
 };
 
 bool culm_gnn_network_reads_features(const char *name) {
@@ -47,13 +47,13 @@ static int32_t bias_of(struct builder *b, int32_t layer, const char *what, int64
     return param(b, layer, what, (struct culm_shape){1, {width}}, start);
 }
 
-/* x W, and the bias if it is not for later. The dropout of sparse rows is their product's own
- * business, as their zeros are not there. */
+/* x W, plus the bias unless it is added after the gather. For sparse rows the product itself
+ * applies dropout, because they store no zeros. */
 static int32_t multiply(struct builder *b, int32_t layer, const char *what, int32_t x,
                         struct culm_start start, bool bias) {
     int64_t in = in_of(b, layer), out = out_of(b, layer);
     if (layer == 0 && b->plan->sparse) {
-        /* W as [in,out]: the product reads whole rows of it */
+        /* W is stored as [in,out], because the product reads whole rows of it */
         int32_t w = param(b, layer, what, (struct culm_shape){2, {in, out}}, start);
         const int32_t inputs[] = {x, w};
         const struct culm_attributes attributes = {.dropout =
@@ -63,7 +63,7 @@ static int32_t multiply(struct builder *b, int32_t layer, const char *what, int3
         }
         return culm_layer_apply(b->graph, "sparse_linear", inputs, 2, &attributes);
     }
-    /* parameters in the order of their uses */
+    /* parameters must be created in the order in which they are used */
     int32_t w = param(b, layer, what, (struct culm_shape){2, {out, in}}, start);
     const int32_t inputs[] = {x, w, bias ? bias_of(b, layer, "bias", out, CULM_START_ZEROS) : -1};
     const struct culm_attributes attributes = {.transposed = true};
@@ -76,7 +76,7 @@ static int32_t add_bias(struct builder *b, int32_t x, int32_t bias) {
     return culm_layer_apply(b->graph, "binary", inputs, 2, &attributes);
 }
 
-/* Columns of rows. */
+/* The columns [start, start + length) of all rows. */
 static int32_t columns(struct builder *b, int32_t x, int64_t start, int64_t length) {
     const struct culm_attributes attributes = {.axis = 1, .start = start, .length = length};
     return culm_layer_apply(b->graph, "slice", &x, 1, &attributes);
@@ -87,8 +87,8 @@ static int32_t beside(struct builder *b, const int32_t *parts, int32_t count) {
     return culm_layer_apply(b->graph, "concat", parts, count, &attributes);
 }
 
-/* The rows of `x` are gathered: what follows is the next stage. A stage makes what leaves it, if only
- * as a copy of a field. */
+/* Gathers the rows of `x`: ends a stage and begins the next. A stage's output must be a value that
+ * the stage computes, so a field is copied first. */
 static int32_t gather(struct builder *b, int32_t x, struct culm_gnn_border border) {
     if (x >= 0 && b->graph->value[x].kind == CULM_VALUE_FIELD) {
         const struct culm_attributes same = {.scale = 1};
@@ -102,9 +102,9 @@ static struct culm_gnn_border all_of(int64_t width) {
     return (struct culm_gnn_border){width, width, width, width, 0, 0};
 }
 
-/* The end of a layer, of the first `width` columns: its bias, unless -1, and but for the last layer its
- * activation and the dropout of the next. That is one operator, which counts as those that it stands
- * for. */
+/* Ends a layer, on the first `width` columns of `x`: adds the bias, unless it is -1, and in all
+ * layers but the last applies the activation and the next layer's dropout. The latter is one
+ * operator; `passed` counts the operators it replaces, so that dropout draws the same numbers. */
 static int32_t finish(struct builder *b, int32_t l, int32_t x, int64_t width, int32_t bias) {
     static const enum culm_function of[] = {
         [CULM_GNN_RELU] = CULM_FUNCTION_RELU,
@@ -128,7 +128,7 @@ static int32_t finish(struct builder *b, int32_t l, int32_t x, int64_t width, in
     return culm_layer_apply(b->graph, "hidden", inputs, 2, &attributes);
 }
 
-/* --- layers, from the dropout of their input to that of the next --- */
+/* --- layers: each begins after the dropout of its input and ends with the next one's --- */
 
 static int32_t convolution(struct builder *b, int32_t l, int32_t x) {
     bool bias = b->config->model.bias;
@@ -137,7 +137,7 @@ static int32_t convolution(struct builder *b, int32_t l, int32_t x) {
         if (l > 0 || !b->plan->aggregated) {
             x = gather(b, x, all_of(in_of(b, l)));
         }
-        if (l == 0 && b->training) { /* whether ÂX is kept or not */
+        if (l == 0 && b->training) { /* after the gather, whether ÂX is kept or not */
             x = culm_layer_dropout(b->graph, x, b->config->model.dropout);
         }
         return finish(b, l, multiply(b, l, "lin.weight", x, start, bias), out_of(b, l), -1);
@@ -161,7 +161,7 @@ static int32_t mean(struct builder *b, int32_t l, int32_t x) {
                   b->config->model.bias ? bias_of(b, l, "lin_l.bias", out, start) : -1);
 }
 
-/* What a score is made of: [1,heads,width]. */
+/* The vectors [1,heads,width] whose products with T are the attention scores. */
 static int32_t attends(struct builder *b, int32_t l, const char *what, int64_t heads,
                        int64_t width) {
     return param(b, l, what, (struct culm_shape){3, {1, heads, width}}, glorot(heads, width));
@@ -175,11 +175,12 @@ static int32_t attention(struct builder *b, int32_t l, int32_t x) {
     int32_t t = multiply(b, l, "lin.weight", x, glorot(in_of(b, l), all), false);
     int32_t source = attends(b, l, "att_src", heads, width);
     const int32_t inputs[] = {t, source, attends(b, l, "att_dst", heads, width)};
-    /* of what is gathered, not of what scores are made of: as its authors do */
+    /* Dropout applies to the rows that are gathered, but not to those that scores are computed
+     * from, as in the authors' code. */
     const struct culm_attributes attributes = {.dropout = b->training ? model->dropout : 0};
-    b->graph->passed += 8; /* as many operators make scores one by one, */
+    b->graph->passed += 8; /* "heads" replaces eight operators that would compute scores, */
     t = culm_layer_apply(b->graph, "heads", inputs, 3, &attributes);
-    b->graph->passed += attributes.dropout > 0; /* and one puts what came of dropout beside them */
+    b->graph->passed += attributes.dropout > 0; /* and one that would join them to the dropped T */
     x = gather(b, t,
                (struct culm_gnn_border){.width = all + 2 * heads,
                                         .sent = all + heads,
@@ -215,7 +216,7 @@ enum culm_status culm_gnn_network_build(const struct culm_gnn_config *config,
     for (int32_t l = 0; l < plan->layers; l++) {
         bool of_features =
             plan->sparse || (config->model.arch == CULM_GNN_GCN && !plan->multiply_first[0]);
-        if (training && l == 0 && !of_features) { /* of others, layers are finished with it */
+        if (training && l == 0 && !of_features) { /* finish() applies it for later layers */
             x = culm_layer_dropout(graph, x, config->model.dropout);
         }
         x = layer[config->model.arch](&b, l, x);

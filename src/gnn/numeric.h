@@ -1,23 +1,23 @@
 /*
- * The numeric executor: the tasks of exec.h on a real graph and a real model, on a CPU, with
+ * The numeric executor: runs the tasks of exec.h on a real graph and a real model, on a CPU, with
  * checkpoints in the run directory.
  *
- * What a process can do follows from what it is given: with a graph, all that servers do; without
- * one, it computes intervals that were packed for it, and holds weights. Every number is a pure
- * function of the configuration, the graph, its cut, and the task.
+ * What it can do depends on what it is given. With a graph, it can do all tasks of servers; without
+ * one, it computes intervals from packed inputs, and holds weights. Every number is a pure function
+ * of the configuration, the graph, its cut, and the task.
  *
- * A state is up to three vectors as long as the weights (model.h): weights, exp_avg, exp_avg_sq; SGD
- * has no last one. What EXPORT makes is these vectors. Constant input, and the state, are kept until
- * DROP, or until the executor is freed.
+ * The state of a holder is two or three vectors as long as the weights (model.h): weights, exp_avg
+ * and, unless the optimizer is SGD, exp_avg_sq. EXPORT puts out these vectors, one after the other.
+ * Constant inputs are kept until DROP, the state until the executor is freed.
  *
- * With graph.memory_mb the dense input of an interval that a server owns lies in a file that nobody else
- * sees (numeric_spill.c), and is in memory as long as there is room.
+ * With graph.memory_mb, dense inputs of the intervals of a server are kept in an anonymous file,
+ * and in memory as far as there is room (numeric_spill.c).
  *
- * Files: numeric.c state, sums and the rest; numeric_input.c what is kept of an interval;
- * numeric_kept.c what forward leaves for backward; numeric_gather.c gathers and slices;
- * numeric_attention.c those of attention; numeric_apply.c stages; numeric_store.c checkpoints.
+ * Files: numeric.c: state, sums and dispatch; numeric_input.c: inputs of intervals; numeric_kept.c:
+ * activations kept from forward to backward steps; numeric_gather.c: gathers and slices;
+ * numeric_attention.c: gathers of attention; numeric_apply.c: steps; numeric_store.c: checkpoints.
  *
- * Thread: see exec.h; the tasks for files (SAVE, FINISH) may run beside others.
+ * Thread: see exec.h; I/O tasks (SAVE, FINISH) may run beside others.
  */
 #ifndef CULM_GNN_NUMERIC_H
 #define CULM_GNN_NUMERIC_H
@@ -30,23 +30,24 @@
 #define CULM_GNN_KEPT_MOST ((size_t)64 << 20)
 
 struct culm_gnn_numeric_options {
-    const struct culm_gnn_config *config; /* borrowed, like everything here */
-    const char *config_text;              /* as checkpoints record it */
-    const char *signature;
-    const char *run_dir; /* NULL: no files */
+    const struct culm_gnn_config *config; /* borrowed, like all pointers here */
+    const char *config_text;              /* recorded in checkpoints */
+    const char *signature;                /* of the kernels; recorded in checkpoints */
+    const char *run_dir;                  /* NULL: none; SAVE needs one */
     const struct culm_gnn_model *model;
-    const struct culm_gnn_layout *layout;       /* with its steps */
-    const struct culm_gnn_structure *structure; /* NULL: it owns no intervals; nor a graph */
-    const struct culm_graph_data *graph;        /* labels, splits and features were read */
+    const struct culm_gnn_layout *layout; /* with steps filled in */
+    /* Both or neither. NULL: it cannot own intervals. Labels, splits and features must be open. */
+    const struct culm_gnn_structure *structure;
+    const struct culm_graph_data *graph;
     struct culm_blob_pool *pool;
-    struct culm_device *device; /* NULL: for FINISH alone */
-    struct json_t *inputs;      /* as checkpoints record them; NULL: not */
-    struct culm_pins *pins;     /* model.init is what was pinned; NULL: whatever it is */
-    size_t kept_most; /* bytes of what stages forward leave for backward; 0: CULM_GNN_KEPT_MOST */
+    struct culm_device *device; /* NULL: only FINISH will be run */
+    struct json_t *inputs;      /* pinned files, recorded in checkpoints; NULL: none */
+    struct culm_pins *pins;     /* model.init must match these; NULL: it is not checked */
+    size_t kept_most;           /* bytes of activations to keep; 0: CULM_GNN_KEPT_MOST */
 };
 
-/* model.init of a configuration that has one. CULM_ERR_CONFIG: it is not there; CULM_ERR_CHANGED; as
- * culm_safetensors_open. */
+/* Opens model.init, which the configuration must have. CULM_ERR_CONFIG: there is no such file;
+ * CULM_ERR_CHANGED: it is not the pinned one; otherwise as culm_safetensors_open. */
 struct culm_safetensors;
 enum culm_status culm_gnn_init_open(const struct culm_gnn_config *config, struct culm_pins *pins,
                                     struct culm_safetensors **ret_file, struct culm_error *error);
@@ -56,34 +57,34 @@ enum culm_status culm_gnn_numeric_new(const struct culm_gnn_numeric_options *opt
                                       struct culm_gnn_exec **ret_exec, struct culm_error *error);
 void culm_gnn_numeric_free(struct culm_gnn_exec *exec); /* NULL is fine */
 
-/* CULM_ERR_CONFIG when graph.memory_mb is too little for what a server has to hold at once: the constant
- * input of its largest interval, and a part of the rows that this is made of; or all sparse features, with all
- * that is made of them. */
+/* CULM_ERR_CONFIG if graph.memory_mb is too little for what a server must hold at once: the
+ * constant input of the largest interval, with a few columns of the rows that it is gathered from;
+ * or, if features are sparse, all of them with all that is made of them. */
 enum culm_status culm_gnn_numeric_fits(const struct culm_gnn_config *config,
                                        const struct culm_gnn_model *model,
                                        const struct culm_gnn_structure *structure,
                                        const struct culm_graph_data *graph,
                                        struct culm_error *error);
 
-/* options.kept_most for a node; `works`: for a worker. A worker that is a function of AWS Lambda has at most an
- * eighth of lambda.memory_mb, where that is given; half of it is for constant input. */
+/* The value of options.kept_most for a node; `works`: it is a worker. For a function of AWS Lambda,
+ * at most an eighth of lambda.memory_mb if that is given (half of it is for constant inputs). */
 size_t culm_gnn_kept_most(const struct culm_gnn_config *config, bool works);
 
-/* Of what stages forward leave for backward (numeric_kept.c). */
+/* Statistics of kept activations (numeric_kept.c). */
 struct culm_gnn_kept_counts {
-    int64_t read; /* pieces that backward has found, since the executor was made */
-    size_t bytes; /* that are kept now; owners' rows do not count */
+    int64_t read; /* pieces that backward steps have found, since the executor was made */
+    size_t bytes; /* kept now; rows that an owner has anyway are not counted */
 };
 struct culm_gnn_kept_counts culm_gnn_numeric_kept(const struct culm_gnn_exec *exec);
 
-/* SCORE gives the logits as its output too. */
+/* Makes SCORE put out the logits, in place of scores. */
 void culm_gnn_numeric_give_logits(struct culm_gnn_exec *exec, bool give);
-/* SHA-256 of the weights that it holds, as checkpoints have it (store/checkpoint.h). Not while a
- * task runs. CULM_ERR_INTERNAL when it holds none. */
+/* SHA-256 of the weights, as in checkpoints (store/checkpoint.h). Must not be called while a task
+ * runs. CULM_ERR_INTERNAL if there are no weights. */
 enum culm_status culm_gnn_numeric_hash(struct culm_gnn_exec *exec, char ret_weights[65],
                                        struct culm_error *error);
 
-/* The largest message of the run, for layout->payload_max: rows, packed inputs, a whole state. */
+/* The largest payload of the run, for layout->payload_max: rows, a packed input, or a state. */
 size_t culm_gnn_numeric_payload_max(const struct culm_gnn_model *model,
                                     const struct culm_gnn_layout *layout,
                                     const struct culm_gnn_structure *structure,

@@ -1,4 +1,4 @@
-/* The numeric executor's parts, shared by its files. Not for others. */
+/* Internals of the numeric executor, shared by numeric*.c only. See numeric.h. */
 #ifndef CULM_GNN_NUMERIC_INTERNAL_H
 #define CULM_GNN_NUMERIC_INTERNAL_H
 
@@ -7,74 +7,77 @@
 #include "graph/sparse.h"
 #include "model/step.h"
 
-/* Which rows of an interval a slice for some readers has. */
+/* The rows of an interval that make up the slice for `readers`. */
 struct gnn_slice {
     struct culm_gnn_set readers;
     int64_t count;
-    uint32_t *row;
+    uint32_t *row; /* [count] */
 };
 
-/* Where the rows that one interval reads of another are in a slice for some readers. */
+/* Where the rows that one interval reads of another stand in the other's slice for `readers`. */
 struct gnn_in_slice {
     struct culm_gnn_set readers;
     int64_t count; /* rows of the slice */
-    uint32_t *at;  /* NULL: not looked for yet */
+    uint32_t *at;  /* NULL: not computed yet */
 };
 
 #define GNN_SLICES_KEPT 64
 
-/* Room that grows. */
+/* A buffer that grows as needed. Its content is lost then. */
 struct gnn_room {
     void *data;
     size_t size_bytes;
 };
 
-/* What a stage forward left for backward, piece by piece: of this epoch, these weights and rows. */
+/* Activations of a stage, kept from the forward step to the backward step, in pieces. They belong
+ * to this epoch, these weights and these rows. */
 struct gnn_kept {
     struct culm_blob *weights;
     struct culm_blob *rows[CULM_GNN_BLOCKS_MAX + 1]; /* by task->block; NULL: constant input */
     int64_t epoch;
-    bool whole;             /* of all rows at once, not of blocks that came each by itself */
-    uint64_t there;         /* a bit for each piece */
-    struct culm_blob *room; /* NULL: nothing is kept */
-    size_t bytes;           /* that count for it */
+    bool whole;             /* computed by one task for all rows, not by one for each block */
+    uint64_t there;         /* a bit for each piece that is kept */
+    struct culm_blob *room; /* the activations; NULL: nothing is kept */
+    size_t bytes;           /* counted towards options.kept_most */
 };
 
-/* What is kept of an interval. */
+/* The input of an interval, and what is derived from it. */
 struct gnn_input {
-    struct culm_blob *packed; /* what PACK gives; the arrays up to `sparse` are in it */
-    int64_t n;
-    const uint32_t *id; /* original numbers */
-    const float *scale; /* gcn: D^-1/2; sage: 1 / neighbours, 0 of a vertex without any */
+    struct culm_blob *packed; /* the result of PACK; the arrays up to `sparse` are in it */
+    int64_t n;                /* rows; 0: the interval is not here */
+    const uint32_t *id;       /* [n] original numbers of vertices */
+    const float *scale;       /* [n] gcn: D^-1/2; sage: 1 / neighbours, or 0 if there are none */
     const int32_t *label;
-    const uint8_t *use;             /* enum culm_graph_use */
+    const uint8_t *use;             /* [n] enum culm_graph_use */
     const float *dense;             /* [n,columns]; NULL: sparse */
-    struct culm_sparse_rows sparse; /* by columns, and what is left by dropout, in `own` */
+    struct culm_sparse_rows sparse; /* its arrays by column and for dropout are in `own` */
     struct culm_sparse_dropped holds;
     struct culm_blob *own;
-    /* of dense features in a file: what comes before them, where all is, and when it was used last;
-     * `packed` and `dense` are NULL while it is not in memory */
+    /* Dense features in a file: a copy of what precedes them in `packed`, the size and place of all
+     * of it in the file, and the time of last use. `packed` and `dense` are NULL while they are not
+     * in memory. */
     struct culm_blob *front;
     size_t bytes;
     uint64_t file_at, used;
     bool in_file;
-    int32_t *train_label;                                 /* -1: does not train */
-    struct culm_stage_rows *rows[2][CULM_GNN_STAGES_MAX]; /* NULL: as compiled */
-    /* The same of a block, and of the last one; NULL: no step of the stage streams. */
+    int32_t *train_label; /* [n] -1: not a training vertex */
+    /* [purpose][stage] The shape of the last piece; NULL: as the stage was compiled. */
+    struct culm_stage_rows *rows[2][CULM_GNN_STAGES_MAX];
+    /* [purpose][stage][0: of a block; 1: of the last block] The same for steps that stream. */
     struct culm_stage_rows *block_rows[2][CULM_GNN_STAGES_MAX][2];
     struct gnn_kept kept[CULM_GNN_STAGES_MAX];
-    /* of an owner; [transposed], one of them of an undirected graph */
+    /* Only for owners; indexed by [transposed], and only [0] is used for an undirected graph. */
     struct culm_gnn_rows gather[2];
     uint32_t *table_id[2];      /* original numbers of the table's rows; NULL: not needed */
-    struct gnn_slice *slice[2]; /* [GNN_SLICES_KEPT] of its rows, for others */
+    struct gnn_slice *slice[2]; /* [GNN_SLICES_KEPT] of its own rows, for other intervals */
     int32_t next_slice[2];
-    struct gnn_in_slice *in_slice[2]; /* [intervals] of others' rows */
+    struct gnn_in_slice *in_slice[2]; /* [intervals] in slices of other intervals */
 };
 
-/* What a gather is to the model. */
+/* The role of a gather in the model. */
 struct gnn_flow {
-    int32_t border;      /* behind this stage */
-    bool back, evaluate; /* gradients; rows of an evaluation */
+    int32_t border;      /* the gather is at the border after this stage */
+    bool back, evaluate; /* backward: rows are gradients; part of an evaluation */
 };
 
 struct culm_gnn_numeric {
@@ -82,45 +85,48 @@ struct culm_gnn_numeric {
     struct gnn_flow flow[CULM_GNN_STEPS_MAX]; /* [gathers] */
     struct culm_gnn_numeric_options o;
     int64_t weights; /* floats */
-    int32_t parts;   /* of the state */
+    int32_t parts;   /* vectors of the state */
     struct culm_optimizer_config optimizer;
     float *state; /* [parts][weights]; NULL: not a holder */
     int64_t version;
     bool give_logits;
-    struct gnn_input *input; /* [intervals]; n 0: not here */
-    const void
-        *rows; /* what a gather reads, `pitch` numbers apart: in `table`, or where it was made */
+    struct gnn_input *input; /* [intervals] */
+    /* The rows that the running gather reads, `pitch` elements apart: in `table`, or in the blob of
+     * a single source that has them all. */
+    const void *rows;
     int64_t pitch;
     struct gnn_room table, activations, scratch, made, index;
-    int spill; /* a file; -1: none yet */
-    bool measured;
-    uint64_t clock;
-    size_t resident, largest; /* bytes of inputs in memory; of the largest that there is */
+    int spill;                /* descriptor of the file for inputs; -1: none yet */
+    bool measured;            /* `largest` has been computed */
+    uint64_t clock;           /* counts uses of inputs */
+    size_t resident, largest; /* bytes of file-backed inputs in memory; of the largest input */
     struct culm_gnn_kept_counts kept;
-    struct gnn_room score[2]; /* attention */
-    struct gnn_room wide[3];  /* rows of bf16 as f32 */
+    struct gnn_room score[2]; /* for attention scores */
+    struct gnn_room wide[3];  /* for bf16 rows as f32 */
 };
 
-/* Makes room for so many bytes; what was there is gone when it grows. */
+/* Makes the buffer at least so large. Its content is lost if it grows. CULM_ERR_MEMORY. */
 enum culm_status gnn_room(struct culm_gnn_numeric *x, struct gnn_room *room, size_t bytes,
                           struct culm_error *error);
 void gnn_room_drop(struct culm_gnn_numeric *x, struct gnn_room *room);
-/* A blob of the executor's pool. */
+/* A new blob from the executor's pool. */
 enum culm_status gnn_blob(struct culm_gnn_numeric *x, size_t bytes, struct culm_blob **ret_blob,
                           struct culm_error *error);
-/* The input of the task's interval. CULM_ERR_INTERNAL when it is not here. */
+/* The input of the task's interval. CULM_ERR_INTERNAL if it is not here. */
 enum culm_status gnn_input(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
                            struct gnn_input **ret_input);
+/* Returns CULM_ERR_INTERNAL: a blob has the wrong size. */
 enum culm_status gnn_wrong_rows(struct culm_gnn_task *task, const char *what, size_t have,
                                 size_t want);
 
-/* numeric.c: makes room for the state of a holder; zeroed when it is new. */
+/* numeric.c: allocates the state of a holder, zeroed, unless it is there. */
 enum culm_status gnn_state(struct culm_gnn_numeric *x, struct culm_error *error);
-/* Where, in floats, what a gather keeps beside its n rows begins. */
+/* Where, in elements, the array begins that a gather appends to its n rows (model.h). */
 static inline int64_t gnn_extra_at(const struct culm_gnn_border *border, int64_t n) {
     return (n * border->width + 15) & ~(int64_t)15;
 }
-/* Numbers of what a gather makes of n rows, and bytes. */
+/* The sizes, in elements and bytes, of what a gather makes for n rows; `keeps`: with the appended
+ * array. */
 static inline int64_t gnn_gathered_count(const struct culm_gnn_border *border, int64_t n,
                                          bool keeps) {
     return keeps && border->extra > 0 ? gnn_extra_at(border, n) + n * border->extra
@@ -132,7 +138,7 @@ static inline size_t gnn_gathered_bytes(const struct culm_gnn_model *model,
     return (size_t)gnn_gathered_count(border, n, keeps) * culm_dtype_bytes(model->rows);
 }
 
-/* Rows of the run's type. */
+/* The size of an element of rows, and rows as operands, in the run's type. */
 static inline size_t gnn_element(const struct culm_gnn_numeric *x) {
     return culm_dtype_bytes(x->o.model->rows);
 }
@@ -142,8 +148,8 @@ static inline struct culm_in gnn_in(const struct culm_gnn_numeric *x, const void
 static inline struct culm_out gnn_out(const struct culm_gnn_numeric *x, void *rows) {
     return (struct culm_out){rows, x->o.model->rows};
 }
-/* Numbers between the beginnings of two rows of a table, of rows of so many: rows begin on a cache line,
- * or divide one, where that makes the table at most a third larger. */
+/* The distance, in elements, between rows of a table whose rows have `row` elements. If it makes
+ * the table at most a third larger, rows are aligned to cache lines, or evenly divide one. */
 static inline int64_t gnn_table_pitch(const struct culm_gnn_numeric *x, int64_t row) {
     int64_t line = 64 / (int64_t)gnn_element(x), pitch = 1;
     while (pitch < row && pitch < line) {
@@ -152,10 +158,11 @@ static inline int64_t gnn_table_pitch(const struct culm_gnn_numeric *x, int64_t 
     pitch = (row + pitch - 1) / pitch * pitch;
     return 3 * (pitch - row) <= row ? pitch : row;
 }
-/* numeric.c: `count` numbers of rows as f32: themselves, or a copy in the room. */
+/* numeric.c: `count` elements of rows as f32: the rows themselves, or a copy in `room`. */
 enum culm_status gnn_widen(struct culm_gnn_numeric *x, struct gnn_room *room, const void *rows,
                            int64_t count, const float **ret_rows, struct culm_error *error);
-/* Where f32 rows are to be made that become these: there, or in the room; and makes them so. */
+/* gnn_make returns where to compute rows in f32: in `rows` itself, or in `room` if they are to be
+ * bf16; gnn_narrow then converts them into `rows`, if need be. */
 enum culm_status gnn_make(struct culm_gnn_numeric *x, struct gnn_room *room, void *rows,
                           int64_t count, float **ret_rows, struct culm_error *error);
 void gnn_narrow(struct culm_gnn_numeric *x, void *rows, const float *made, int64_t count);
@@ -164,38 +171,40 @@ void gnn_narrow(struct culm_gnn_numeric *x, void *rows, const float *made, int64
 enum culm_status gnn_own(struct culm_gnn_numeric *x, struct culm_gnn_task *task);
 enum culm_status gnn_take(struct culm_gnn_numeric *x, struct culm_gnn_task *task);
 void gnn_drop(struct culm_gnn_numeric *x, int32_t interval);
-/* Bytes of the packed input of an interval, and of what comes before its features. */
+/* The size of an interval's packed input; *ret_front: that of the part before dense features. */
 size_t gnn_input_bytes(const struct culm_gnn_plan *plan, const struct culm_gnn_structure *structure,
                        const struct culm_graph_data *graph, int32_t interval, size_t *ret_front);
-/* The arrays of what is packed, once it is in memory. */
+/* Sets the pointers into input->packed, once it is in memory. CULM_ERR_FORMAT: it is damaged. */
 enum culm_status gnn_unpack(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
                             struct gnn_input *input);
 
-/* numeric_spill.c: nothing of it happens without a limit */
+/* numeric_spill.c. Whether dense inputs go to a file; the other functions are then to be used. */
 bool gnn_limited(const struct culm_gnn_numeric *x);
-/* Room for the packed input of an interval, when others have been let go of. */
+/* A blob for the packed input of an interval. Drops other inputs from memory to make room. */
 enum culm_status gnn_spill_blob(struct culm_gnn_numeric *x, size_t bytes,
                                 struct culm_blob **ret_blob, struct culm_error *error);
-/* What was just packed, into the file. */
+/* Writes the input that was just packed to the file. */
 enum culm_status gnn_spill(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
                            struct gnn_input *input, size_t front);
-/* It is in memory, all of it. */
+/* Reads the input from the file unless it is in memory, or does not come from a file at all. */
 enum culm_status gnn_spill_load(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
                                 struct gnn_input *input);
 void gnn_spill_forget(struct culm_gnn_numeric *x, struct gnn_input *input);
 
-/* numeric_kept.c: where a stage forward leaves what backward needs of a piece; NULL: nowhere. It counts
- * once it was made. */
+/* numeric_kept.c. Where a forward step is to put the activations of a piece, so that they are kept;
+ * NULL: they will not be. gnn_keep_made: they have been computed. */
 void *gnn_keep(struct culm_gnn_numeric *x, const struct culm_gnn_task *task,
                struct gnn_input *input, const struct culm_stage_info *info, int32_t piece,
                int32_t pieces);
 void gnn_keep_made(struct gnn_input *input, int32_t stage, int32_t piece);
-/* Lets go of what is kept of epochs that no step of `epoch` goes with: its weights, and an owner's rows, are
- * not counted, and nobody else has them for longer. */
+/* Drops activations of epochs that no step can use any more once `epoch` has begun. This matters
+ * because they hold references to weights, and to an owner's rows, which are not counted. */
 void gnn_kept_old(struct culm_gnn_numeric *x, int64_t epoch);
-/* Before a task backward begins: whether it has the rows that forward had. */
+/* Called before a backward step: if its rows equal those of the forward step, they count as the
+ * same from now on. */
 void gnn_kept_meet(struct culm_gnn_task *task, struct gnn_input *input, int32_t stage);
-/* Where that is; NULL: forward is computed again. It is read once. */
+/* The kept activations of a piece; NULL: there are none, so forward has to be computed again.
+ * gnn_kept_read: they have been used, and may be dropped. */
 void *gnn_kept(struct culm_gnn_numeric *x, const struct culm_gnn_task *task,
                struct gnn_input *input, const struct culm_stage_info *info, int32_t piece);
 void gnn_kept_read(struct culm_gnn_numeric *x, struct gnn_input *input, int32_t stage,
@@ -205,13 +214,14 @@ void gnn_kept_drop(struct culm_gnn_numeric *x, struct gnn_input *input);
 /* numeric_gather.c */
 enum culm_status gnn_gather(struct culm_gnn_numeric *x, struct culm_gnn_task *task);
 enum culm_status gnn_slice(struct culm_gnn_numeric *x, struct culm_gnn_task *task);
-/* numeric_attention.c. The table has been filled; y is what the gather makes, `own` what the interval
- * itself gave to it. */
+/* numeric_attention.c. The table has been filled. `rows` receives the result of the gather; `own`
+ * has the rows that the interval itself has made for it. */
 enum culm_status gnn_attend(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
                             struct gnn_input *input, const void *own, void *rows);
 enum culm_status gnn_attend_back(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
                                  struct gnn_input *input, const void *own, void *rows);
-/* Rows of gradients for the gather, of the gradient of what the gather in front made. */
+/* Makes y, the rows of gradients that a backward gather reads, from d, the gradient of the result
+ * of the forward gather, and from that result. */
 void gnn_attention_rows(const struct culm_gnn_border *border, int64_t n, const float *d,
                         const float *gathered, float *y);
 /* numeric_apply.c */

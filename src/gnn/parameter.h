@@ -1,5 +1,5 @@
 /*
- * A parameter server: a holder (holder.h) and nothing else. Thread: the actor's.
+ * A parameter server: an actor that is a holder (holder.h) and nothing else. Thread: the actor's.
  */
 #ifndef CULM_GNN_PARAMETER_H
 #define CULM_GNN_PARAMETER_H

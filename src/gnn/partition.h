@@ -1,15 +1,16 @@
 /*
- * Cutting the vertices of a graph into intervals, and giving intervals to servers.
+ * Divides the vertices of a graph into intervals, and intervals among servers.
  *
- * The pieces are numbered so that neighbouring numbers share many edges, and vertices get new ids
- * that rise by (interval, old id). Who owns which interval comes afterwards, and changes neither:
- * so the order of every sum over neighbours is the same for any number of servers.
+ * Intervals are numbered so that neighbouring numbers share many edges, and vertices are renumbered
+ * in the order of (interval, old id). Both are independent of which server owns what, which is
+ * decided afterwards; so the order of every sum over neighbours is the same for any number of
+ * servers.
  *
  * METIS (Karypis and Kumar, "A fast and high quality multilevel scheme for partitioning irregular
- * graphs", 1998) balances vertices and edges, and takes some 90 bytes an edge. Streaming (linear
- * deterministic greedy: Stanton and Kliot, "Streaming graph partitioning for large distributed graphs",
- * 2012; a few passes) takes hardly any memory and cuts more edges. Both give the same result for the
- * same graph and seed, whatever the machine and its threads.
+ * graphs", 1998) balances vertices and edges, and takes some 90 bytes per edge. Streaming (linear
+ * deterministic greedy: Stanton and Kliot, "Streaming graph partitioning for large distributed
+ * graphs", 2012; in several passes) takes little memory, and usually cuts more edges. Each gives
+ * the same result for the same graph and seed, whatever the machine and its threads.
  *
  * Thread: any, but METIS serves one caller at a time.
  */
@@ -29,47 +30,47 @@ enum culm_partition_method {
 struct culm_partition_options {
     int64_t intervals; /* K */
     enum culm_partition_method method;
-    const char
-        *path; /* FILE: a number 0 .. K-1 per vertex, as lines of text or as .npy; the numbers
-                         are kept */
-    const uint32_t
-        *parts;    /* FILE: [V] the same numbers, of somebody else; NULL: they are in the file */
-    uint64_t seed; /* METIS */
-    bool directed; /* the graph is; its edges count in both directions */
+    /* FILE: a file with the interval, 0 .. K-1, of each vertex, as lines of text or as .npy. The
+     * numbers of intervals are kept. */
+    const char *path;
+    const uint32_t *parts; /* FILE: [V] the same numbers in memory; NULL: read `path` */
+    uint64_t seed;         /* METIS */
+    bool directed;         /* the graph is directed; the cut ignores directions */
 };
 
 /* V vertices in K intervals, none of them empty. */
 struct culm_partition {
     int64_t vertices, intervals;
-    uint32_t *interval;                /* [V] of each vertex by its old id */
+    uint32_t *interval;                /* [V] interval of each vertex, by old id */
     uint32_t *new_of_old;              /* [V] */
     int64_t *first;                    /* [K+1] new ids of interval k: first[k] .. first[k+1]-1 */
-    enum culm_partition_method method; /* what was done: never AUTO */
+    enum culm_partition_method method; /* the one that was used: never AUTO */
 };
 
-/* "metis" and "stream" by name, NULL for AUTO, else FILE: fills method and path, which it borrows. */
+/* Fills in method and path from the value of an option: "metis", "stream", NULL for AUTO, or else
+ * the path of a file. `text` is borrowed. */
 void culm_partition_method_of(const char *text, struct culm_partition_options *options);
 
-/* `neighbours` as culm_adjacency_of makes them, loops or not. CULM_ERR_CONFIG: more intervals than
- * vertices, or than CULM_GNN_INTERVALS_MAX; a file that does not fit (one line says where).
- * CULM_ERR_UNSUPPORTED: too large for METIS. */
+/* `neighbours` as from culm_adjacency_of, with or without loops. CULM_ERR_CONFIG: more intervals
+ * than vertices or than CULM_GNN_INTERVALS_MAX, or an interval of the file has no vertex.
+ * CULM_ERR_FORMAT: the file or `parts` does not fit. CULM_ERR_UNSUPPORTED: too large for METIS. */
 enum culm_status culm_partition_of(const struct culm_adjacency *neighbours,
                                    const struct culm_partition_options *options,
                                    struct culm_partition *ret_partition, struct culm_error *error);
 void culm_partition_release(struct culm_partition *partition); /* fine on a zeroed struct */
 
-/* Which intervals each of N servers owns: s those of ret_owned[s] .. ret_owned[s+1]-1, at least one.
+/* Divides intervals among servers: server s owns ret_owned[s] .. ret_owned[s+1]-1, at least one.
  * Loads (vertices and edges) are about equal, and few edges run between servers. ret_owned has
- * servers + 1 places. CULM_ERR_CONFIG: more servers than intervals. */
+ * servers + 1 elements. CULM_ERR_CONFIG: more servers than intervals. */
 enum culm_status culm_partition_share(const struct culm_adjacency *neighbours,
                                       const struct culm_partition *partition, int64_t servers,
                                       int64_t *ret_owned, struct culm_error *error);
 
 struct culm_partition_counts {
-    int64_t cut_edges; /* edges between servers; undirected: each once */
-    int64_t ghosts;    /* rows of others that servers need for a gather, over all servers */
-    double balance;    /* load of the largest over the mean; 1: even */
-    int64_t vertices_most, vertices_least, edges_most, edges_least; /* of servers */
+    int64_t cut_edges; /* edges between servers; an undirected edge counts once */
+    int64_t ghosts;    /* rows that servers need from others for a gather, over all servers */
+    double balance;    /* largest load of a server divided by the mean; 1: even */
+    int64_t vertices_most, vertices_least, edges_most, edges_least; /* per server */
 };
 /* `owned` as from culm_partition_share; NULL: each interval is a server of its own. */
 enum culm_status culm_partition_count(const struct culm_adjacency *neighbours, bool directed,

@@ -1,4 +1,4 @@
-/* Which side of its gather a layer's product is on. See plan.h. */
+/* Chooses whether layers multiply before or after they gather; plans as JSON. See plan.h. */
 #include "gnn/plan.h"
 
 #include <string.h>
@@ -27,7 +27,7 @@ static void choose_order(const struct culm_gnn_config *config, struct culm_gnn_p
         } else if (config->order == CULM_GNN_ORDER_PUBLISHED) {
             plan->multiply_first[l] = false;
         } else {
-            /* dense features are gathered once, whatever they cost then */
+            /* Layer 0: dense features are gathered only once, so their width does not matter. */
             plan->multiply_first[l] = l == 0 ? plan->sparse : out <= in;
         }
     }

@@ -1,18 +1,21 @@
 /*
- * The plan of a run: what follows from the configuration and the counts of a graph, so that every
- * process builds the same model, also those that never see the graph.
+ * The plan of a run: what follows from the configuration and from the counts of the graph. It is
+ * sent to processes that never see the graph, so that all build the same model.
  *
- * Order: a layer's product may come before its gather or behind it; the sums are those of the same
- * matrices. Rows are gathered where they are narrower. A first layer that gathers dense features
- * does so once, and never again (`aggregated`): then the constant input of an interval is its rows
- * of ÂX, otherwise its rows of X. Sparse features are multiplied first: ÂX has more entries than X
- * by about the mean degree, which costs more in every epoch than two gathers of narrow rows.
+ * Order of work: a layer may multiply rows by its weights before it gathers them or afterwards;
+ * mathematically the result is the same. `order: auto` gathers whichever rows are narrower. A first
+ * layer of dense features gathers once, before the first epoch (`aggregated`): the constant input
+ * of an interval is then its rows of ÂX, otherwise its rows of X. Sparse features are multiplied
+ * first, because ÂX has about mean-degree times as many entries as X, and multiplying those in
+ * every epoch would cost more than two gathers of narrow rows.
  *
- * GraphSAGE and attention multiply first: a vertex has a part of its own there, or scores.
+ * GraphSAGE and attention always multiply first: a row also has a part that only its own vertex
+ * reads (GraphSAGE), or attention scores computed from the product (attention).
  *
- * Dorylus's own order, to compare with, gathers first in every layer, X in every epoch; features are
- * dense then. Dropout of the first layer falls on what was gathered in either order: rows of X are the
- * same in every epoch, and servers send them to others once, as Dorylus does.
+ * `order: published` is Dorylus's order, for comparison: every layer gathers first, X is gathered
+ * in every epoch, and features are stored dense. In both orders a convolution applies the first
+ * layer's dropout to gathered dense features. So rows of X are the same in every epoch, and servers
+ * exchange them only once, as in Dorylus.
  *
  * Thread: constant once made.
  */
@@ -26,37 +29,40 @@
 #include <jansson.h>
 
 struct culm_gnn_plan {
-    int64_t vertices, edges; /* as stored */
+    int64_t vertices, edges; /* as stored: an undirected edge counts once */
     int64_t columns, classes;
-    int64_t train;    /* vertices that train */
-    int64_t rows_max; /* of an interval */
+    int64_t train;    /* training vertices */
+    int64_t rows_max; /* vertices of the largest interval */
     bool directed;
-    bool sparse; /* the constant input is */
+    bool sparse; /* the constant input is sparse */
     int32_t layers;
     bool multiply_first[CULM_GNN_STAGES_MAX]; /* [layers] */
     bool aggregated;                          /* the constant input is ÂX */
 };
 
-/* The graph's splits, and no other arrays, are read. CULM_ERR_CONFIG when the graph cannot train:
- * without features, labels, training vertices, or that split. */
+/* The plan for training. Of the graph's arrays only the splits are read. CULM_ERR_CONFIG if the
+ * graph cannot be trained on: it lacks features, classes, the configured split, or training
+ * vertices in it. */
 enum culm_status culm_gnn_plan_make(const struct culm_gnn_config *config,
                                     const struct culm_graph_data *graph, int64_t rows_max,
                                     struct culm_gnn_plan *ret_plan, struct culm_error *error);
-/* The same of a graph that nothing is learned on, with so many classes: it needs features alone. */
+/* The plan for predicting `classes` classes on a graph, which needs features only. CULM_ERR_CONFIG
+ * if it has none. rows_max is left at 1; the caller sets it. */
 enum culm_status culm_gnn_plan_predict(const struct culm_gnn_config *config,
                                        const struct culm_graph_data *graph, int64_t classes,
                                        struct culm_gnn_plan *ret_plan, struct culm_error *error);
-/* Whoever computes something that it needs again may keep it. In Dorylus's own order nobody does. */
+/* Whether activations of a forward step may be kept for the backward step. In Dorylus's order they
+ * never are. */
 bool culm_gnn_plan_keeps(const struct culm_gnn_plan *plan);
-/* Features that layer `layer` takes, and makes: of all heads. */
+/* The numbers of features that a layer takes in and puts out, over all heads. */
 int64_t culm_gnn_plan_in(const struct culm_gnn_plan *plan, const struct culm_gnn_config *config,
                          int32_t layer);
 int64_t culm_gnn_plan_out(const struct culm_gnn_plan *plan, const struct culm_gnn_config *config,
                           int32_t layer);
 
-/* NULL: out of memory. */
+/* The plan as JSON, the caller's to free with json_decref; NULL: out of memory. */
 json_t *culm_gnn_plan_json(const struct culm_gnn_plan *plan);
-/* CULM_ERR_FORMAT. */
+/* Reads back what culm_gnn_plan_json has written. CULM_ERR_FORMAT. */
 enum culm_status culm_gnn_plan_read(const json_t *json, struct culm_gnn_plan *ret_plan,
                                     struct culm_error *error);
 

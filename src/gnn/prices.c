@@ -1,4 +1,4 @@
-/* The keys of a price file. See prices.h. */
+/* The keys of a price file, and the rates that follow from it. See prices.h. */
 #include "gnn/prices.h"
 
 #include <math.h>

@@ -10,7 +10,7 @@ static int by_score(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Brings those of the part to the front; how many. -1: one of them has no number. */
+/* Moves the vertices of the part to the front, and returns their number. -1: a score is NaN. */
 static int64_t collect(struct culm_gnn_scored *scored, int64_t count, uint32_t part) {
     int64_t there = 0;
     for (int64_t i = 0; i < count; i++) {

@@ -1,4 +1,4 @@
-/* What a node of a run on a graph is there for. Thread: constant. */
+/* The roles of nodes in a run on a graph. Thread: any. */
 #ifndef CULM_GNN_ROLE_H
 #define CULM_GNN_ROLE_H
 
@@ -6,7 +6,7 @@
 
 enum culm_gnn_role { CULM_GNN_SERVER, CULM_GNN_PARAMETER, CULM_GNN_WORKER, CULM_GNN_ROLES };
 
-/* "server", "parameter", "worker"; NULL: there is no such role. */
+/* "server", "parameter" or "worker"; NULL if there is no such role. */
 const char *culm_gnn_role_name(uint32_t role);
 
 #endif

@@ -1,18 +1,20 @@
 /*
- * A server of graph networks: owns intervals, gathers for them, and does their steps itself or has
- * workers do them.
+ * A server of a graph network: owns intervals, gathers for them, and computes their steps or gives
+ * these to workers.
  *
- * In an epoch each of its intervals goes through the steps of the layout:
+ * In an epoch, each interval that it owns goes through the steps of the layout:
  *
- *     rows ─▶ step (here or at a worker) ─▶ made ─┬─▶ SLICE to the servers of those who read it
- *                                                 └─▶ gather, once all that it reads is here ─▶ rows
+ *     rows ─▶ step (here or on a worker) ─▶ made ─┬─▶ SLICE to servers whose intervals read it
+ *                                                 └─▶ gather, once all sources are here ─▶ rows
  *
- * A task that takes much longer than such tasks have taken is given to a second worker, or done here;
- * the first result counts. Of each stage's gradient it adds up what its own intervals make, as far as
- * the tree over intervals allows, and sends that to all holders. It keeps what it has made and gathered
- * until the epoch is committed:
- * when another server is lost, whoever gets its intervals does their epoch again, and everyone sends
- * the slices that it needs. Rows are pure functions of the epoch, so nobody notices the difference.
+ * A step that takes a worker much longer than usual is given to a second worker, or done here; the
+ * first result counts. The server adds up its intervals' gradients as far as the tree over
+ * intervals allows, and sends the sums to the holders.
+ *
+ * What it has made and gathered is kept until the epoch is committed. If another server is lost,
+ * the new owners of its intervals repeat the epoch for them, and all servers send them the slices
+ * they need. Rows are pure functions of their key, so the repetition gives the same bits (unless
+ * rows may be stale, pace.h).
  *
  * Thread: the actor's.
  */
@@ -25,9 +27,9 @@ struct culm_gnn_server;
 
 struct culm_gnn_server_options {
     struct culm_gnn_node_options node;
-    bool workers; /* some are to come: it waits a little for the first one */
-    bool once;    /* no task is given to a second worker because the first takes long */
-    bool lean;    /* it does not keep what it packed for workers, since memory is short */
+    bool workers; /* workers are expected: waits a little for the first one */
+    bool once;    /* never gives a slow task to a second worker */
+    bool lean;    /* memory is short: does not keep constant inputs that it packed for workers */
 };
 
 /* NULL: out of memory. */

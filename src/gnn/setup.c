@@ -1,4 +1,4 @@
-/* From the configuration to a model and a layout. See setup.h. */
+/* Makes a model and a layout from the configuration. See setup.h. */
 #include "gnn/setup.h"
 
 #include "base/file.h"
@@ -12,7 +12,7 @@ static enum culm_status no_memory(struct culm_error *error) {
     return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
 }
 
-/* `shares`: servers get their intervals too. */
+/* `shares`: also divides intervals among servers. */
 static enum culm_status cut(struct culm_gnn_setup *s, const struct culm_gnn_cut *made, bool shares,
                             struct culm_error *error) {
     bool given = made->path || made->interval_of;
@@ -64,7 +64,7 @@ static int64_t rows_max(const struct culm_gnn_structure *s) {
     return most;
 }
 
-/* What follows from the plan. */
+/* The part that follows from the plan alone. */
 static enum culm_status build(struct culm_gnn_setup *s, const struct culm_gnn_plan *plan,
                               struct culm_error *error) {
     enum culm_status status = culm_gnn_model_new(s->config, plan, &s->model, error);
@@ -77,7 +77,7 @@ static enum culm_status build(struct culm_gnn_setup *s, const struct culm_gnn_pl
     return status;
 }
 
-/* `config`: the setup's own, for one that predicts classes; NULL: for training. */
+/* `config`: the setup's configuration, to be changed if need be, for prediction; NULL: training. */
 static enum culm_status open_graph(struct culm_gnn_setup *s, struct culm_pins *pins,
                                    const struct culm_gnn_cut *made, struct culm_gnn_config *config,
                                    int64_t classes, struct culm_error *error) {
@@ -89,7 +89,7 @@ static enum culm_status open_graph(struct culm_gnn_setup *s, struct culm_pins *p
         culm_error_prefix(error, "graph.path");
         return status;
     }
-    /* What cannot train is refused before it is cut. */
+    /* Before the cut, which takes long. */
     status = config ? culm_gnn_plan_predict(config, s->graph, classes, &plan, error)
                     : culm_gnn_plan_make(s->config, s->graph, 1, &plan, error);
     if (config && config->intervals > s->graph->vertices) {

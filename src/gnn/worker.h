@@ -1,14 +1,16 @@
 /*
- * A worker of graph networks: calls all servers, is given tasks, and sends back what they make.
+ * A worker of a graph network: connects to all servers, gets tasks from them, and sends results
+ * back.
  *
- * It keeps nothing that cannot be had again: constant inputs of intervals that it was given, and the
- * weights of some versions. Rows come block by block, and it computes with the first ones while the
- * others are on their way. Nobody calls it; when it ends, its tasks are given to others. Of a task
- * that has a gradient it sends that first and the rows behind it: the rows say that it is done.
+ * It holds nothing that cannot be sent again: constant inputs of intervals, and some versions of
+ * the weights. Rows arrive block by block, and it computes with the first ones while the others are
+ * on their way. Nobody connects to it. If it dies, its tasks are given to others. A task's
+ * gradient, if it has one, is sent before its rows; the rows complete the task.
  *
- * It may be told to stay for a while only, or to leave. Then it goes in a way that leaves nothing to be
- * done again: it tells everyone; a server answers, and sends it nothing from then on; it does what it has,
- * and goes when the servers have said that all of that has come.
+ * A worker may be given a time limit, or be told to leave. It then leaves without causing any task
+ * to be repeated: it sends LEAVING to the leader and to all servers; these answer, and give it no
+ * more tasks. It finishes the tasks it has, sends LEAVING to the servers once more, and leaves when
+ * they have answered, which means that its results have arrived.
  *
  * Thread: the actor's.
  */
@@ -19,7 +21,7 @@
 
 struct culm_gnn_worker;
 
-/* Intervals whose constant input an executor has, and the size of each as it came. */
+/* The intervals whose constant input an executor has, and the size of each as received. */
 struct culm_gnn_constants {
     struct culm_gnn_set intervals;
     size_t bytes[CULM_GNN_INTERVALS_MAX];
@@ -27,14 +29,15 @@ struct culm_gnn_constants {
 
 struct culm_gnn_worker_options {
     struct culm_gnn_node_options node;
-    /* What the executor has. It is brought up to date, for the next worker on the same executor.
-     * Borrowed as long as the worker lives. NULL: the executor has nothing, and no worker comes next. */
+    /* What the executor has already. The worker keeps it up to date, for the next worker on the
+     * same executor. Borrowed for the lifetime of the worker. NULL: the executor is new, and no
+     * other worker will use it. */
     struct culm_gnn_constants *constants;
-    /* How much of constant inputs it keeps, as they came; beyond that, those go that were needed least
-     * recently. 0: it keeps all. */
+    /* How many bytes of constant inputs to keep, as received; beyond that, the least recently used
+     * are dropped. 0: no limit. */
     size_t keep_bytes;
-    /* stay_ms after its start it takes no new tasks, and leaves with exit code 0 when it has done those
-     * that it has; part_ms after that it leaves in any case. stay_ms 0: it stays. */
+    /* stay_ms after its start, the worker begins to leave as described above, with exit code 0;
+     * part_ms after that it leaves in any case (0: a default). stay_ms 0: it stays. */
     int64_t stay_ms, part_ms;
 };
 
