@@ -1,30 +1,32 @@
 /*
- * The agent of this machine: it starts processes as nodes and tells when they have ended, ends them,
- * does what a preemption trace says, and hears what they do to themselves on purpose (fault.h).
+ * The agent of this machine: starts processes as nodes, ends them, reports when they have ended,
+ * replays a preemption trace, and reads the records of faults that nodes inject into themselves
+ * (fault.h).
  *
- * It has no links and does not lead. Whoever lets nodes in asks whom it awaits and says what became
- * of them; what the one who leads has to know goes through `ops`; what that one wants comes through
- * the table of net/leader.h. So one who leads elsewhere can have agents on many machines.
+ * It has no links, and makes no decisions. The host, which admits nodes, asks the agent which nodes
+ * it awaits, and tells it what becomes of them. The agent reports to the leader through `ops`, and
+ * takes its orders through the table in net/leader.h. So a leader could have agents on several
+ * machines.
  *
- * Node ids count from 0 and are never used again. A node of which nothing was heard for
- * start_limit_ms, from its start until it has joined, is killed. One that cannot be started,
- * declines, or ends by itself before it has joined, is complained of with its last words; what
- * equals the complaint before, but for numbers, is not repeated.
+ * Node ids count from 0 and are never reused. A node that is silent for start_limit_ms before it
+ * has joined is killed. If a node cannot be started, declines, or ends before it has joined, the
+ * agent reports an error with the node's last words, unless it equals the previous one except for
+ * numbers.
  *
- * With a trace, nodes of one role come and go as it says, at time / time_scale from _begin, and the
- * table starts nobody else in that role; at most max_nodes processes of it live, further ones wait
- * their turn. A node that is removed is killed without warning, and then told of if it had joined.
+ * With a trace, nodes of one role come and go as the trace says, at time / time_scale after _begin,
+ * and the leader's table starts none in that role. At most max_nodes of their processes are alive;
+ * further ones wait for a free place. A node that the trace removes is killed without warning; if
+ * it had joined, `removed` is called.
  *
- * A newcomer, which somebody else started, can be enrolled as a node like the others. It has no
- * process here: it ends when its link does, which is told to the agent, and when it is to be ended the
- * agent says that it has, upon which its link is to be closed.
+ * A newcomer, which was started by somebody else, can be enrolled as a node. It has no process
+ * here. It ends when its link does, which the host reports; if it is to be ended, the agent calls
+ * `ended`, and the host closes the link.
  *
- * With an engine (engine.h), nodes of one role are started there: they come as newcomers do, under
- * names that say so, and are the nodes that the one who leads has asked for.
+ * With an engine (engine.h), nodes of one role are started by the engine. They arrive as newcomers,
+ * under names that the engine has given them, and become the nodes that the leader has asked for.
  *
- * Its thread must live as long as the nodes: they may ask the kernel to be killed when it ends.
- * Thread: one, the loop's, for all of this; `ops` are called from the loop, and `ended` never from
- * within a call.
+ * Thread: one, the loop's. It must live as long as the nodes, which may have asked the kernel to
+ * kill them when it ends. `ops` are called from the loop, and `ended` never from within a call.
  */
 #ifndef CULM_CLUSTER_AGENT_H
 #define CULM_CLUSTER_AGENT_H
@@ -36,57 +38,61 @@
 
 struct uv_loop_s;
 
-/* A node that is to be started. Borrowed for the length of the call. */
+/* A node that is to be started. Borrowed during the call. */
 struct culm_agent_start {
     int32_t node;
     uint32_t role;
-    int32_t index; /* among those that were started in its role, from 0; never used again either */
+    int32_t index; /* counts the starts in this role, from 0; never reused */
     const char *name, *address;
-    int fault_fd; /* open in the node */
+    int fault_fd; /* descriptor that is open in the node, for fault records */
 };
 
-/* What nodes were told to do to themselves; here only to count, to tell and to thaw. */
+/* A fault that a node was told to inject into itself. The agent only counts it, reports it, and
+ * thaws the node. */
 struct culm_agent_fault {
-    int32_t node;      /* -1: the one that role and index say */
-    const char *phase; /* as the event names it; borrowed */
+    int32_t node;      /* -1: the node given by role and index */
+    const char *phase; /* as named in the event; borrowed */
     enum culm_fault_how how;
-    int64_t for_ms; /* CULM_HOW_STOP: thawed so long after; 0: never */
+    int64_t for_ms; /* CULM_HOW_STOP: the node is thawed after that time; 0: never */
     uint32_t role;
-    int32_t index;         /* as of culm_agent_start */
-    const char *role_name; /* as the event names it; NULL: it does not */
+    int32_t index;         /* as in culm_agent_start */
+    const char *role_name; /* as named in the event; NULL: not in the event */
 };
 
 struct culm_local_agent;
 
 struct culm_local_agent_ops {
-    bool (*over)(void *ctx); /* nobody leads any more: nobody is started, and no start failed */
-    /* Its process has ended, or could not be started; or it is a newcomer, whose link has ended or is
-     * to be closed now. why: what it declined for; NULL: nothing. */
+    /* Whether the leader has left. Then nothing is started, and failed starts are not reported. */
+    bool (*over)(void *ctx);
+    /* The node's process has ended or could not be started; or it is a newcomer, whose link has
+     * ended or is to be closed now. why: the reason if it declined, or if an engine gave one; else
+     * NULL. */
     void (*ended)(void *ctx, int32_t node, const struct culm_error *why);
     void (*removed)(void *ctx, int32_t node);
     void (*fired)(void *ctx, const struct culm_agent_fault *fault, int32_t node, int64_t step);
-    void (*complain)(void *ctx, const struct culm_error *error); /* goes on */
-    void (*failed)(void *ctx, const struct culm_error *error);   /* cannot */
+    void (*complain)(void *ctx, const struct culm_error *error); /* an error; the run goes on */
+    void (*failed)(void *ctx, const struct culm_error *error);   /* the run cannot go on */
 };
 
 struct culm_local_agent_options { /* all borrowed until _free */
     struct uv_loop_s *loop;
-    const char *token;   /* a node reads it from its standard input, without an end of line */
-    const char *address; /* where nodes call */
-    /* The command line of a new node, ended by NULL; the vector and each string are malloc'd and the
-     * agent's to free. NULL: out of memory. */
+    const char *token;   /* given to nodes on their standard input, without an end of line */
+    const char *address; /* that nodes connect to */
+    /* The command line of a new node, terminated by NULL. The array and its strings are malloc'd,
+     * and the agent frees them. NULL: out of memory. */
     void (*command)(void *ctx, const struct culm_agent_start *start, char ***ret_argv);
     void *command_ctx;
-    const char *log_dir;            /* exists; what node K prints is appended to node-K.log */
+    const char *log_dir;            /* must exist; output of node K is appended to node-K.log */
     const struct culm_trace *trace; /* NULL: none */
-    uint32_t trace_role;            /* of the nodes that it names */
+    uint32_t trace_role;            /* role of the nodes in the trace */
     double time_scale;              /* of the trace; 0: 1 */
-    int32_t max_nodes;              /* processes of that role alive at once, by a trace; of all that
-                                       live, if a newcomer is to be let in; 0: any number */
+    /* Limit of processes that a trace has alive at once. Newcomers are not enrolled if so many
+     * nodes of any role are alive. 0: no limit. */
+    int32_t max_nodes;
     const struct culm_agent_fault *faults;
     size_t fault_count;
     int64_t start_limit_ms;     /* 0: 60000 */
-    struct culm_engine *engine; /* starts the nodes of engine_role; NULL: they are processes too */
+    struct culm_engine *engine; /* starts the nodes of engine_role; NULL: the agent does */
     uint32_t engine_role;
     const struct culm_local_agent_ops *ops;
     void *ctx;
@@ -95,52 +101,56 @@ struct culm_local_agent_options { /* all borrowed until _free */
 enum culm_status culm_local_agent_new(const struct culm_local_agent_options *options,
                                       struct culm_local_agent **ret_agent,
                                       struct culm_error *error);
-/* Is the fault for this node? */
+/* Whether the fault is meant for this node. */
 static inline bool culm_agent_fault_meets(const struct culm_agent_fault *fault, int32_t node,
                                           uint32_t role, int32_t index) {
     return fault->node >= 0 ? fault->node == node : fault->role == role && fault->index == index;
 }
 
-/* What the one who leads asks it for. */
+/* The table through which the leader gives its orders. */
 struct culm_agent *culm_local_agent_table(struct culm_local_agent *agent);
-/* The run begins: with its trace, and with an eye on those that start. */
+/* The run begins: starts the trace, the engine, and the watch over nodes that have not joined. */
 void culm_local_agent_begin(struct culm_local_agent *agent);
 
-/* --- what those who let nodes in ask and tell --- */
+/* --- for the host, which admits nodes --- */
 
-/* Is process `pid` (0: not known) the node that it proved to be, and has that not joined? If not,
- * says why in *ret_error. */
+/* Whether `node` is awaited and, unless `pid` is 0 (not known), is that process. If not, *ret_error
+ * says why. */
 bool culm_local_agent_awaits(struct culm_local_agent *agent, int32_t node, int64_t pid,
                              struct culm_error *ret_error);
-/* The newcomer of this name, process `pid` (0: not known), is a node from now on. CULM_ERR_CONFIG: there
- * are max_nodes already, or no ids are left. */
+/* Makes the newcomer of this name, process `pid` (0: not known), a node. CULM_ERR_CONFIG: there are
+ * max_nodes already, all ids have been used, or its name is that of an engine's start and none is
+ * awaited. */
 enum culm_status culm_local_agent_enroll(struct culm_local_agent *agent, uint32_t role, int64_t pid,
                                          const char *name, int32_t *ret_node,
                                          struct culm_error *error);
-/* The link of a node has ended; if it is a newcomer, so has the node. */
+/* The link of a node has ended; a newcomer ends with it. */
 void culm_local_agent_left(struct culm_local_agent *agent, int32_t node);
-void culm_local_agent_heard(struct culm_local_agent *agent, int32_t node); /* it prepares */
-/* It may take part. *ret_info, without a signature, lives as long as the agent. */
+/* The node has been let in and prepares, or has sent a sign of life meanwhile. */
+void culm_local_agent_heard(struct culm_local_agent *agent, int32_t node);
+/* The node takes part now. *ret_info has no signature; its strings live as long as the agent. */
 void culm_local_agent_joined(struct culm_local_agent *agent, int32_t node,
                              struct culm_node_info *ret_info);
 bool culm_local_agent_has_joined(const struct culm_local_agent *agent, int32_t node);
 uint32_t culm_local_agent_role(const struct culm_local_agent *agent, int32_t node);
-/* It will not: for a reason of its own, or (NULL) for one that was told already. */
+/* The node will not take part. why: the reason it gave; NULL: one that has been reported. */
 void culm_local_agent_declined(struct culm_local_agent *agent, int32_t node,
                                const struct culm_error *why);
 
 /* --- at any time --- */
 
-/* Tells, now, of the faults that nodes have said they fire. */
+/* Reads and reports pending fault records now. */
 void culm_local_agent_hear_faults(struct culm_local_agent *agent);
 int32_t culm_local_agent_fired(const struct culm_local_agent *agent, size_t fault); /* how often */
-/* Processes, and newcomers. */
+/* The number of living processes and newcomers, and of starts that an engine is asked for. */
 int32_t culm_local_agent_alive(const struct culm_local_agent *agent);
+/* Kills all nodes, or only those that have not joined. */
 void culm_local_agent_end_all(struct culm_local_agent *agent, bool joined_too);
-/* Complains of each that was killed and has not ended: it is not waited for any longer. */
+/* Reports each process that was killed but has not ended: it is left behind. */
 void culm_local_agent_leave_rest(struct culm_local_agent *agent);
-/* Ends its part in the loop; nothing is told any more. It is in use until the loop has run. */
+/* Closes its handles; nothing is reported from now on. The memory is in use until the loop has run
+ * once more. */
 void culm_local_agent_close(struct culm_local_agent *agent);
-void culm_local_agent_free(struct culm_local_agent *agent); /* closed; NULL is fine */
+void culm_local_agent_free(struct culm_local_agent *agent); /* after _close; NULL is fine */
 
 #endif

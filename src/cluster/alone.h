@@ -1,9 +1,12 @@
 /*
- * The real world of an actor that has no peers: a process with a loop, two job threads, and sources,
- * which are threads of whoever made it, and whose messages reach the actor as those of nodes.
+ * The real world of an actor without peers: a process with a loop and two job threads. Other
+ * threads of the process, called *sources*, post messages, which reach the actor like messages of
+ * nodes.
  *
- * SIGINT and SIGTERM, and the end of its time, ask it to stop; SIGHUP asks it to look again at what it
- * was made from. Thread: one, the loop's, but for culm_alone_post and culm_alone_lost.
+ * SIGINT, SIGTERM and the end of for_ms call `stop`; SIGHUP calls `again`, so that the caller can
+ * reread what the actor was made from.
+ *
+ * Thread: one, the loop's, except for culm_alone_post and culm_alone_lost.
  */
 #ifndef CULM_CLUSTER_ALONE_H
 #define CULM_CLUSTER_ALONE_H
@@ -14,34 +17,35 @@
 
 struct culm_alone;
 
-struct culm_alone_options { /* all called on the loop's thread; NULL: nothing is done */
-    void (*publish)(void *ctx, json_t *event); /* borrows the event, "t_ms" added behind "event" */
+struct culm_alone_options { /* functions are called on the loop's thread, and may be NULL */
+    void (*publish)(void *ctx, json_t *event); /* borrows the event; "t_ms" follows "event" */
     void (*stop)(void *ctx);
     void (*again)(void *ctx); /* SIGHUP */
     void (*tick)(void *ctx);  /* every tick_ms */
     void *ctx;
     uint64_t tick_ms; /* 0: never */
-    uint64_t for_ms;  /* stop is called after so long; 0: never */
+    uint64_t for_ms;  /* `stop` is called after that time; 0: never */
 };
 
-/* Before all else, in the thread that is to run the loop: the three signals wait, in the threads that it
- * starts too, and are heard when the loop runs. */
+/* Blocks the three signals, in this thread and in those that it starts, until the loop runs. To be
+ * called first of all, in the thread that will run the loop. */
 void culm_alone_defer_signals(void);
-/* Whether one that asks to stop waits. */
+/* Whether a SIGINT or SIGTERM is pending. */
 bool culm_alone_asked_to_stop(void);
 
 enum culm_status culm_alone_new(const struct culm_alone_options *options,
                                 struct culm_alone **ret_alone, struct culm_error *error);
 struct culm_world *culm_alone_world(struct culm_alone *alone);
-/* From any thread, in the order of the calls. meta is copied (CULM_ALONE_META_MAX bytes at most), the
- * payload referenced. False: out of memory. */
+/* Posts a message as if from node `from`; messages arrive in the order of the calls. meta, of at
+ * most CULM_ALONE_META_MAX bytes, is copied; the payload is referenced. False: out of memory. Any
+ * thread. */
 bool culm_alone_post(struct culm_alone *alone, int32_t from, const struct culm_message *message);
-/* From any thread: behind what it posted, that node is lost. */
+/* Reports node `from` as lost, after the messages posted so far. Any thread. */
 bool culm_alone_lost(struct culm_alone *alone, int32_t from);
-/* Until the actor leaves; returns its exit code. Once. */
+/* Runs until the actor leaves, and returns its exit code. May be called once. */
 int culm_alone_run(struct culm_alone *alone, const struct culm_actor_ops *ops, void *actor,
                    struct culm_error *ret_error);
-/* Sources have ended. NULL is fine. */
+/* Sources must have ended. NULL is fine. */
 void culm_alone_free(struct culm_alone *alone);
 
 #endif

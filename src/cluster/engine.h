@@ -1,31 +1,33 @@
 /*
- * An engine: starts nodes of one role somewhere else than as processes of this machine's agent, such as
- * in a service that runs functions or behind a queue of jobs. Without one, the agent (agent.h) starts
- * them itself: that is the engine `local`.
+ * An engine starts the nodes of one role elsewhere than as processes on the agent's machine, for
+ * instance as functions of a cloud service, or through a job queue. Without one, the agent
+ * (agent.h) starts them itself; users know that as `engine: local`.
  *
- * Wherever it runs, such a node is this program. It is told where to call, the run's token and its
- * name, which is culm_engine_node_name of the start that it is for; it dials out, proves that it knows
- * the token, and asks to come in as a newcomer (net/leader.h). Nothing else is sent through an engine.
+ * Such a node runs this same program. Through the engine it gets an address, the run's token, and a
+ * name, which is culm_engine_node_name of its start, and nothing else. It connects to the address,
+ * proves that it knows the token, and asks to join as a newcomer (net/leader.h).
  *
- *     agent:   start(7) ──▶ engine ··· somewhere: a process that calls as "lambda-7" ──▶ agent: node 7
- *     engine:  ended(7) ──▶ agent, when that process is known to have ended or never to come
+ *     agent:   start(7) ──▶ engine ··· elsewhere: a process joins as "lambda-7" ──▶ agent: node 7
+ *     engine:  ended(7) ──▶ agent, once that process is known to have ended, or not to come
  *
- * What the table promises to whoever implements it, and to the one who leads:
+ * The contract between engine, agent and leader:
  *
- * - Each start has a number, which is the id that its node gets, and is asked for once. All starts are
- *   alike: who comes is taken for the node of its own start if that is still awaited, else for any
- *   other that is. One that comes when nobody is awaited is turned away with one line. So a start that
- *   is delivered twice makes one node, and one that is handed on after a loss may make another.
- * - A node that has come lives as long as its connection. `end` means that it is no longer wanted, or
- *   gone; its connection is closed, upon which the process leaves (and is then free for the next start).
- * - A start that was not followed by a node, and was not ended, is awaited for ever: the engine says
- *   `ended` for it, in a time of its own. That an engine waits (for room, for a service that is
- *   throttled) is no end. `ended` of a node that has come, or of an ended one, changes nothing.
- * - A start that has ended without a node is told to the leader as any start that failed, with *why*
- *   as an event "error"; the leader asks for another, or does without.
+ * - Each start has a number, which is the id of the node it is for; it is requested once. Starts
+ *   are interchangeable: a process that arrives becomes the node of its own start if that is still
+ *   awaited, otherwise of any other awaited start. If none is awaited, it is refused. So a start
+ *   that is delivered twice makes one node only, and one that a job queue hands on after a loss may
+ *   make another node.
+ * - A node that has arrived lives as long as its connection. `end` means that it is no longer
+ *   wanted, or has gone. Its connection is closed, upon which the process leaves that run.
+ * - The agent waits without limit for a start that has neither led to a node nor been ended. It is
+ *   up to the engine to give up and report culm_engine_ended. While an engine only waits (for room,
+ *   or because a service throttles it), the start has not ended. culm_engine_ended has no effect on
+ *   a node that has arrived or has been ended.
+ * - A start that ends without a node is reported to the leader as a failed start, with the reason
+ *   as an event "error". The leader asks for another, or does without.
  *
- * Thread: `open`, `start`, `came`, `end` and `close` are called on the loop's thread, must not block
- * and must not report from within; reports may come from any thread.
+ * Thread: `open`, `start`, `came`, `end` and `close` are called on the loop's thread. They must
+ * neither block nor report. Reports may be made from any other thread, or later from the loop.
  */
 #ifndef CULM_CLUSTER_ENGINE_H
 #define CULM_CLUSTER_ENGINE_H
@@ -34,21 +36,22 @@
 
 #include <stdint.h>
 
-/* How an engine tells what becomes of starts: any thread, from `open` until `close` has returned. */
+/* For reports of an engine: any thread, from `open` until `close` has returned. */
 struct culm_engine_report;
-/* Start `number` has ended, or nothing will come of it; why->text "" or why NULL: as it should be. */
+/* Start `number` has ended, or will not lead to a node. why NULL or why->text "": no known reason.
+ */
 void culm_engine_ended(struct culm_engine_report *report, int32_t number,
                        const struct culm_error *why);
-/* Something that people should know, and that ends nothing: an event "error". What equals the one
- * before, but for numbers, is not repeated. */
+/* Reports an error that ends nothing, as an event "error", unless it equals the previous one except
+ * for numbers. */
 void culm_engine_complain(struct culm_engine_report *report, const struct culm_error *error);
 
-/* A node that is to be started. Borrowed for the length of the call. */
+/* A node that is to be started. Borrowed during the call. */
 struct culm_engine_start {
     int32_t number;
     uint32_t role;
-    const char *name;    /* by which the node asks to come in */
-    const char *address; /* where it calls: net/address.h */
+    const char *name;    /* under which the node asks to join */
+    const char *address; /* that it connects to; net/address.h */
     const char *token;
 };
 
@@ -56,18 +59,19 @@ struct culm_engine;
 
 struct culm_engine_ops {
     size_t size;      /* sizeof(struct culm_engine_ops), for versioning */
-    const char *name; /* "lambda"; letters alone */
-    /* The run begins. From here on it may report. */
+    const char *name; /* such as "lambda"; only letters */
+    /* The run begins. From now on the engine may report. */
     enum culm_status (*open)(struct culm_engine *engine, struct culm_engine_report *report,
                              struct culm_error *error);
     void (*start)(struct culm_engine *engine, const struct culm_engine_start *start);
-    /* The node of that start is there: it has proved who it is. NULL: never mind. */
+    /* The node of that start has arrived. May be NULL. */
     void (*came)(struct culm_engine *engine, int32_t number);
-    /* It is no longer wanted, or its connection has ended. Once for each start. */
+    /* The node is no longer wanted, or its connection has ended. Called at most once per start. */
     void (*end)(struct culm_engine *engine, int32_t number);
-    /* Nothing is reported any more, and no thread of it runs. Also if `open` failed or was not called. */
+    /* When it returns, the engine makes no more reports and has no threads. Also called if `open`
+     * failed. */
     void (*close)(struct culm_engine *engine);
-    void (*free)(struct culm_engine *engine); /* closed; NULL is not given */
+    void (*free)(struct culm_engine *engine); /* after close, or never opened; not NULL */
 };
 
 struct culm_engine { /* first member of an implementation */
@@ -81,10 +85,10 @@ static inline void culm_engine_free(struct culm_engine *engine) { /* NULL is fin
 }
 
 #define CULM_ENGINE_NAME_SIZE 48
-/* "lambda-7". */
+/* The name of a start's node, such as "lambda-7". */
 void culm_engine_node_name(const struct culm_engine *engine, int32_t number,
                            char ret_name[CULM_ENGINE_NAME_SIZE]);
-/* The number in such a name; -1: it is not one of this engine. */
+/* The number in such a name; -1: it is not a name of this engine. */
 int32_t culm_engine_number(const struct culm_engine *engine, const char *name);
 
 #endif

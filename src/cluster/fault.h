@@ -1,10 +1,12 @@
 /*
- * Faults inside a worker: which fault point fires one, and what it does.
+ * Faults inside a worker: at which fault point a fault fires, and what it does.
  *
- * Each fires at most once in the life of a process. Before it takes effect a record line
- * "INDEX STEP\n" goes into a pipe that the launcher reads: it alone counts what has fired, since
- * the worker may not live to tell. One that is `at_send` does not fire at its point, but is armed
- * there: the next send with a payload is cut in half (worker.c). Thread: any; flags are atomic.
+ * A fault fires at most once in the life of a process. Before it takes effect, a record
+ * "INDEX STEP\n" is written to a pipe that the launcher reads. Only the launcher counts faults,
+ * since the worker may not survive its own. A fault with `at_send` does not fire at its point but
+ * is armed there; it fires in the middle of the next send with a payload (worker.c).
+ *
+ * Thread: any; flags are atomic.
  */
 #ifndef CULM_CLUSTER_FAULT_H
 #define CULM_CLUSTER_FAULT_H
@@ -15,14 +17,13 @@ enum culm_fault_how {
     CULM_HOW_KILL, /* SIGKILL */
     CULM_HOW_STOP, /* SIGSTOP */
     CULM_HOW_EXIT,
-    CULM_HOW_STUCK, /* it lives on, and no task of it ever ends (worker.c) */
-    CULM_HOW_FLIP,  /* a bit of its memory, by whoever knows what lies there
-                      (culm_worker_options.flip) */
+    CULM_HOW_STUCK, /* the worker stays alive, but its tasks never end (worker.c) */
+    CULM_HOW_FLIP,  /* a bit in memory flips; culm_worker_options.flip does it */
 };
 #define CULM_HOW_COUNT (CULM_HOW_FLIP + 1)
 
 struct culm_worker_fault {
-    int32_t index;                 /* the launcher's number of it */
+    int32_t index;                 /* the launcher's number of the fault */
     struct culm_fault_point point; /* part -1: any */
     bool at_send;
     enum culm_fault_how how;
@@ -32,29 +33,30 @@ struct culm_faults {
     const struct culm_worker_fault *fault; /* borrowed */
     int *state;                            /* atomic; enum culm_fault_state */
     size_t count;
-    int record_fd; /* -1: records go nowhere */
+    int record_fd; /* -1: records are not written */
 };
 
 enum culm_status culm_faults_init(struct culm_faults *faults,
                                   const struct culm_worker_fault *borrow_fault, size_t count,
                                   int record_fd, struct culm_error *error);
 void culm_faults_release(struct culm_faults *faults);
-/* Which is to fire at `point` now: it is the caller's, who must fire it. NULL: none. */
+/* The fault that is to fire at `point`. It is returned only once, and the caller must fire it.
+ * NULL: none. */
 const struct culm_worker_fault *culm_faults_claim(struct culm_faults *faults,
                                                   const struct culm_fault_point *point);
-/* The same for one that was armed, at a send with a payload. */
+/* The same for a fault that is armed, at a send with a payload. */
 const struct culm_worker_fault *culm_faults_claim_send(struct culm_faults *faults);
-/* Writes the record, then does it to this process. Returns only when it was frozen and thawed, or
- * what is left to do is the caller's: a task that hangs, a bit to be flipped. */
+/* Writes the record, then kills, stops or exits this process. Returns if the process was stopped
+ * and continued, or if the rest is up to the caller (CULM_HOW_STUCK, CULM_HOW_FLIP). */
 void culm_faults_fire(const struct culm_faults *faults, const struct culm_worker_fault *fault);
 
 struct culm_fault_record {
     int32_t index;
     int64_t step;
 };
-/* Of one line without its end; false: not a record. */
+/* Parses a line without its end; false: it is not a record. */
 bool culm_fault_record_parse(const char *line, struct culm_fault_record *ret_record);
-/* As users write it: "kill", ...; NULL after the last. */
+/* The name of an enum culm_fault_how as users write it, such as "kill"; NULL after the last. */
 const char *culm_fault_how_name(size_t how);
 
 #endif

@@ -1,21 +1,22 @@
 /*
- * Who calls, and who answers: each side proves that it knows the run's token, which is never sent.
+ * The handshake of a connection: each side proves that it knows the run's token, which is never
+ * sent.
  *
  *     caller ── HELLO: who calls whom, nonce a ────────────────────────────▶ listener
  *     caller ◀─ CHALLENGE: nonce b, MAC(token; "listener", ids, a, b) ────── listener
  *     caller ── PROOF: introduction, MAC(token; "caller", ids, a, b, it) ──▶ listener
  *     caller ◀─ WELCOME, or REFUSED: why, and the end of the connection ──── listener
  *
- * A newcomer calls the leader as CULM_NEWCOMER, and WELCOME tells it which node it is; its proof is
- * of no use to come in as any other.
+ * A newcomer calls the leader as CULM_NEWCOMER, and WELCOME tells it its id; its proof cannot be
+ * used to get in as any other node.
  *
- * The caller says nothing but its id before the listener has proved itself, so whoever took over an
- * address that was a coordinator's or a peer's learns nothing from it. Ids, nonces and the whole
- * introduction are under the MAC: no proof can be used for another node, in another connection or
- * in the other direction. What comes after is not under a MAC: on one machine nobody sits between
- * the two ends; a network needs TLS around this.
+ * Until the listener has proved itself, the caller reveals nothing but ids and a nonce, so whoever
+ * has taken over the address of a coordinator or a peer learns nothing. The MAC covers ids, nonces
+ * and the whole introduction, so a proof is of no use for another node, on another connection, or
+ * in the other direction. Frames after the handshake have no MAC: on one machine nobody sits
+ * between the two ends; across a network this needs TLS around it.
  *
- * No I/O here; nonces are the caller's to give. Thread: none of its own. Internal to the room.
+ * No I/O; nonces are supplied by the user of this file. Thread: any. Internal to the room.
  */
 #ifndef CULM_CLUSTER_HANDSHAKE_H
 #define CULM_CLUSTER_HANDSHAKE_H
@@ -27,17 +28,16 @@
 
 struct culm_handshake {
     const char *token;        /* borrowed */
-    int32_t caller, listener; /* node ids; the listener may be CULM_LEADER, and the caller of that
-                                 CULM_NEWCOMER */
+    int32_t caller, listener; /* node ids; or CULM_NEWCOMER that calls CULM_LEADER */
     uint8_t caller_nonce[CULM_NONCE_BYTES], listener_nonce[CULM_NONCE_BYTES];
     bool greeted; /* both ids and nonces are known */
 };
 
-/* What a caller says of itself. */
+/* What a caller says about itself. */
 struct culm_introduction {
-    char address[CULM_ADDRESS_SIZE]; /* where it listens for its peers */
+    char address[CULM_ADDRESS_SIZE]; /* where it listens for peers; "": nowhere */
     char name[CULM_WIRE_TEXT_MAX];   /* for the coordinator */
-    uint32_t role;                   /* the one that a newcomer asks for; else 0 */
+    uint32_t role;                   /* that a newcomer asks for; else 0 */
 };
 
 /* --- the caller --- */
@@ -45,7 +45,7 @@ struct culm_introduction {
 void culm_handshake_call(struct culm_handshake *handshake, const char *borrow_token, int32_t caller,
                          int32_t listener, const uint8_t nonce[CULM_NONCE_BYTES]);
 void culm_handshake_hello(const struct culm_handshake *handshake, struct culm_buf *meta);
-/* CULM_ERR_FORMAT: no challenge; CULM_ERR_CONFIG: by one that does not know the token. */
+/* CULM_ERR_FORMAT: it is not a challenge; CULM_ERR_CONFIG: the listener does not know the token. */
 enum culm_status culm_handshake_challenged(struct culm_handshake *handshake,
                                            const struct culm_message *challenge,
                                            struct culm_error *error);
@@ -56,12 +56,12 @@ void culm_handshake_proof(const struct culm_handshake *handshake,
 
 void culm_handshake_listen(struct culm_handshake *handshake, const char *borrow_token,
                            int32_t listener, const uint8_t nonce[CULM_NONCE_BYTES]);
-/* CULM_ERR_FORMAT: no hello, or one for somebody else. */
+/* CULM_ERR_FORMAT: it is not a hello, or one for somebody else. */
 enum culm_status culm_handshake_greeted(struct culm_handshake *handshake,
                                         const struct culm_message *hello, struct culm_error *error);
 void culm_handshake_challenge(const struct culm_handshake *handshake, struct culm_buf *meta);
-/* CULM_ERR_FORMAT: no proof; CULM_ERR_CONFIG: by one that does not know the token. Afterwards
- * `caller` is who it says. */
+/* CULM_ERR_FORMAT: it is not a proof; CULM_ERR_CONFIG: the caller does not know the token. On
+ * success, handshake->caller is proved. */
 enum culm_status culm_handshake_proved(const struct culm_handshake *handshake,
                                        const struct culm_message *proof,
                                        struct culm_introduction *ret_introduction,

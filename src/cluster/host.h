@@ -1,18 +1,19 @@
 /*
- * The host: the launcher's process, where the one who leads and an agent live together. It is the
- * real world of that actor: it lets in workers that the agent (agent.h) awaits, carries what they
- * say, and adds the clock and the view to events.
+ * The host: the part of the launcher's process in which the leader and an agent run. It is the
+ * leader's real world: it admits the workers that the agent (agent.h) awaits, carries messages, and
+ * adds the time and the view to events.
  *
- * A worker joins in two steps: its hello is answered with the brief, all that it needs to know; it
- * prepares, and says that it is ready, with its signature, or why it cannot be.
+ * A worker joins in two steps. Its hello is answered with the brief, which has all that it needs to
+ * know. It then prepares, and reports that it is ready, with its signature, or why it cannot be.
  *
- * Of one worker the actor hears what net/leader.h says; all that the worker sent before its end
- * comes before it is lost. What the agent complains of is an "error" event. A worker is admitted as
- * the node that it proves to be (handshake.h), if it also is the process that was started as that
- * node, where the system tells (unix:). A newcomer is admitted if the actor admits any, and it.
+ * What the leader is told of a worker is described in net/leader.h; everything that a worker has
+ * sent arrives before it is reported as lost. Errors that the agent reports become events "error".
+ * A worker is admitted as the node that it proves to be (handshake.h) if, where the system can tell
+ * (unix:), it is the process that was started as that node. A newcomer is admitted if the leader
+ * admits newcomers, and this one.
  *
- * The host must be run on a thread that lives as long as the workers: they ask the kernel to be
- * killed when it ends. Thread: one, the loop's, for all of this.
+ * Thread: one, the loop's, except culm_host_news. It must live as long as the workers, which have
+ * asked the kernel to kill them when it ends.
  */
 #ifndef CULM_CLUSTER_HOST_H
 #define CULM_CLUSTER_HOST_H
@@ -21,26 +22,26 @@
 #include "cluster/agent.h"
 
 struct culm_host_options { /* all borrowed until _free */
-    /* Where; net/address.h; NULL: "unix:". Of a name, at the first number that can be had here. */
+    /* Address to listen at (net/address.h); NULL: "unix:". A name stands for the first of its
+     * addresses that this machine can listen at. */
     const char *listen;
-    /* Where nodes call, as text: a number, or a name that they look up; port 0: the one listened at.
-     * NULL: where it listens, which must not be 0.0.0.0 or [::] then. */
+    /* Address that nodes connect to: a number, or a name that they look up; port 0: the one that is
+     * listened at. NULL: the one listened at, which then must not be 0.0.0.0 or [::]. */
     const char *advertise;
     const char *token;     /* every worker must prove that it knows it */
-    const char *signature; /* that each must have; NULL: any */
-    /* What one in this role is told; the bytes are copied at once. NULL: nothing. Out of memory:
-     * false. */
+    const char *signature; /* that every worker must have; NULL: any */
+    /* Writes the brief for a worker in this role. NULL: there is none. False: out of memory. */
     bool (*brief)(void *ctx, uint32_t role, struct culm_buf *out);
     size_t payload_max;          /* bytes of the largest payload that may be received */
     struct culm_blob_pool *pool; /* for received payloads */
-    int64_t hello_limit_ms;      /* a connection that proves nothing is closed then; 0: 10000 */
-    int64_t alive_ms;            /* every worker hears something at least so often; 0: 1000 */
-    int stop_fd;                 /* an eventfd, EFD_SEMAPHORE and EFD_NONBLOCK; 0: nobody asks */
-    /* Borrows the event, "t_ms" and "view" added behind "event". */
+    int64_t hello_limit_ms;      /* time in which a connection must prove itself; 0: 10000 */
+    int64_t alive_ms;            /* every worker is sent something at least so often; 0: 1000 */
+    int stop_fd;                 /* eventfd with EFD_SEMAPHORE and EFD_NONBLOCK; 0: none */
+    /* Borrows the event; "t_ms" and "view" follow "event". */
     void (*publish)(void *ctx, json_t *event);
     void *ctx;
     int64_t start_ms; /* t_ms at the time of _new */
-    /* The agent's, as culm_local_agent_options has them; command is given `ctx`. */
+    /* For the agent, as in culm_local_agent_options; `command` is given `ctx`. */
     void (*command)(void *ctx, const struct culm_agent_start *start, char ***ret_argv);
     const char *log_dir;
     const struct culm_trace *trace;
@@ -59,21 +60,21 @@ struct culm_host;
 enum culm_status culm_host_new(const struct culm_host_options *options, struct culm_host **ret_host,
                                struct culm_error *error);
 struct culm_world *culm_host_world(struct culm_host *host);
-struct culm_agent *culm_host_agent(struct culm_host *host);  /* for the actor, which leads */
-const char *culm_host_address(const struct culm_host *host); /* where nodes call */
-/* Runs the actor until it leaves; then workers are told what was sent to them and that it is over,
- * and have 2 s to end before they are killed. Returns the actor's exit code when all are reaped, or
- * with an "error" event for each that 5 s later is not.
- * The first count of stop_fd asks the actor to stop; the second kills all, and 75 is returned. Once a
- * host. */
+struct culm_agent *culm_host_agent(struct culm_host *host);  /* for the leader */
+const char *culm_host_address(const struct culm_host *host); /* that nodes connect to */
+/* Runs the leader until it leaves. Workers are then sent what is queued and the end of the stream,
+ * and have 2 s to end before they are killed. Returns the leader's exit code when all have been
+ * reaped, or 5 s after the kill, with an event "error" for each that has not.
+ * The first count of stop_fd asks the leader to stop; the second kills all workers, and 75 is
+ * returned. May be called once. */
 int culm_host_run(struct culm_host *host, const struct culm_actor_ops *ops, void *actor,
                   struct culm_error *ret_error);
-/* Something that the brief would say by now: to all workers that are ready, and to those that become
- * so. At most CULM_HOST_NEWS_MAX bytes, copied. From any thread, from _new to _free; the order is kept.
- * CULM_ERR_MEMORY. */
+/* Sends an addition to the brief to all workers that are ready, and later to those that become
+ * ready, in the order of the calls. The bytes, at most CULM_HOST_NEWS_MAX, are copied.
+ * CULM_ERR_MEMORY; CULM_ERR_ARGUMENT: too long. Any thread, between _new and _free. */
 #define CULM_HOST_NEWS_MAX 2048
 enum culm_status culm_host_news(struct culm_host *host, const void *news, size_t len);
-/* How often fault `index` was fired; also after run. */
+/* How often fault `index` has fired; also after culm_host_run. */
 int32_t culm_host_fired(const struct culm_host *host, size_t index);
 void culm_host_free(struct culm_host *host); /* NULL is fine */
 

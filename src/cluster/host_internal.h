@@ -1,4 +1,4 @@
-/* Shared by the files of the host; nobody else includes it. See host.h. */
+/* Internals of the host, shared by host*.c only. See host.h. */
 #ifndef CULM_CLUSTER_HOST_INTERNAL_H
 #define CULM_CLUSTER_HOST_INTERNAL_H
 
@@ -20,7 +20,7 @@ struct culm_host {
     struct culm_real real; /* first */
     struct culm_host_options o;
     uint64_t birth_ns;
-    json_int_t view; /* of the actor's last event: the host's own events are in it */
+    json_int_t view; /* of the leader's last event; also put into the host's own events */
     int listen_fd;
     char address[CULM_ADDRESS_SIZE];
     struct culm_local_agent *agent;
@@ -30,11 +30,11 @@ struct culm_host {
     uv_poll_t stop;
     bool has_stop;
     int stops;
-    bool given_up;        /* what has not ended is left behind */
-    pthread_mutex_t lock; /* of what follows */
+    bool given_up;        /* processes that have not ended are left behind */
+    pthread_mutex_t lock; /* protects the news */
     struct culm_host_news **news;
     size_t news_count, news_capacity;
-    size_t news_told; /* those before were told to all who were ready; the loop's */
+    size_t news_told; /* so many have been sent to all ready workers; only used by the loop */
     uv_async_t more_news;
 };
 
@@ -46,17 +46,17 @@ static inline struct culm_host *culm_host_of(struct culm_world *world) {
 
 /* --- host.c --- */
 
-/* Takes the event, and gives it to the host's user with "t_ms" and "view" behind "event". */
+/* Takes the event, and passes it to options.publish with "t_ms" and "view" after "event". */
 void culm_host_publish(struct culm_host *host, json_t *take_event);
-/* An "error" event: something that the actor need not hear of. */
+/* Publishes an event "error", for errors that the leader need not know of. */
 void culm_host_complain(struct culm_host *host, const struct culm_error *error);
 
 /* --- host_news.c --- */
 
 enum culm_status culm_host_news_init(struct culm_host *host, struct culm_error *error);
-void culm_host_news_close(struct culm_host *host); /* after _init; the loop still is there */
+void culm_host_news_close(struct culm_host *host); /* before the loop is closed */
 void culm_host_news_free(struct culm_host *host);  /* fine without _init */
-/* All that others were told. */
+/* Sends a worker that has become ready the news that others have been sent. */
 void culm_host_news_catch_up(struct culm_host *host, int32_t node);
 
 /* --- host_agent.c --- */
@@ -65,7 +65,8 @@ enum culm_status culm_host_agent_new(struct culm_host *host, struct culm_error *
 
 /* --- host_link.c --- */
 
-/* The roster and the listener on the host's socket; nothing is accepted before the host runs. */
+/* Makes the roster, and a listener on the host's socket. Nothing is accepted before the host runs.
+ */
 enum culm_status culm_host_links_new(struct culm_host *host, struct culm_error *error);
 void culm_host_links_free(struct culm_host *host); /* also when _new failed */
 

@@ -1,11 +1,12 @@
 /*
- * Links: connections and whose they are, as the coordinator and a worker both keep them.
+ * Links: connections together with the node at the other end. The coordinator and workers both use
+ * them.
  *
- * A link that has come in is *unknown* until it has proved who it is (handshake.h): its frames are
- * short, it may last hello_ns, and there are at most unknown_max of them. The next one takes the
- * place of the oldest, so that no crowd of silent ones keeps out who has something to say: a
- * handshake takes less than a millisecond, and one whose place was taken calls again. Internal to
- * the room. Thread: the loop's.
+ * An incoming link is *unknown* until it has proved who it is (handshake.h). Until then its frames
+ * must be short, it is closed after hello_ns, and there are at most unknown_max such links. One
+ * more closes the oldest, so that a crowd of silent connections cannot keep others out: a handshake
+ * takes less than a millisecond, and a node whose link was closed connects again. Internal to the
+ * room. Thread: the loop's.
  */
 #ifndef CULM_CLUSTER_LINK_H
 #define CULM_CLUSTER_LINK_H
@@ -20,13 +21,13 @@ struct culm_link {
     struct culm_link_set *set;
     struct culm_conn *conn;
     struct culm_link *next, **slot;
-    struct culm_link *older, *newer; /* of one that is unknown, with since_ns */
-    uint64_t since_ns;
-    int kind;     /* the owner's; CULM_LINK_UNKNOWN */
-    int32_t node; /* of one that is known */
+    struct culm_link *older, *newer; /* neighbours in the list of unknown links */
+    uint64_t since_ns;               /* when it came in */
+    int kind;                        /* CULM_LINK_UNKNOWN, or a kind of the owner's */
+    int32_t node;                    /* at the other end; not valid for unknown links */
     struct culm_handshake handshake;
-    int64_t pid;  /* of one that came in; 0: not known */
-    bool refused; /* told so; it is to go */
+    int64_t pid;  /* of the other end, if it came in; 0: not known */
+    bool refused; /* has been sent REFUSED; it is about to be closed */
 };
 
 #define CULM_LINK_UNKNOWN 0
@@ -36,41 +37,43 @@ struct culm_link_set {
     struct culm_blob_pool *pool;
     size_t payload_max, scratch_bytes;
     const char *token; /* borrowed */
-    int32_t self;      /* who we are: a node, or CULM_LEADER */
+    int32_t self;      /* this end: a node, or CULM_LEADER */
     int32_t unknown_max, unknown_count;
-    struct culm_link *oldest, *newest; /* of those that are unknown */
+    struct culm_link *oldest, *newest; /* unknown links */
     uint64_t hello_ns;
     const struct culm_conn_ops *ops; /* their ctx is the link */
     void *owner;
-    struct culm_link *first;
+    struct culm_link *first; /* all links */
 };
 
-/* Takes the stream. Of any kind but an unknown one large frames are taken at once. NULL: no memory. */
+/* Takes ownership of the stream. Links of any kind but CULM_LINK_UNKNOWN accept large frames at
+ * once. NULL: out of memory. */
 struct culm_link *culm_link_new(struct culm_link_set *set, int kind, int32_t node,
                                 struct culm_stream *take_stream, bool connecting);
-/* One that came in, of process `pid` (0: not known). NULL: no memory; it is closed. */
+/* An incoming link, unknown yet, of process `pid` (0: not known). NULL: out of memory, or of random
+ * numbers; the stream has been closed. */
 struct culm_link *culm_link_accepted(struct culm_link_set *set, struct culm_stream *take_stream,
                                      int64_t pid);
-/* Opens a link and says hello. CULM_ERR_MEMORY, or as culm_socket_connect. */
+/* Opens a link and sends HELLO. CULM_ERR_MEMORY, or as culm_socket_connect. */
 enum culm_status culm_link_call(struct culm_link_set *set, int kind, int32_t node,
                                 const char *address, struct culm_link **ret_link,
                                 struct culm_error *error);
-/* The hello of an unknown one: answers with a challenge. */
+/* Handles the HELLO of an unknown link: answers with a CHALLENGE. */
 enum culm_status culm_link_greeted(struct culm_link *link, const struct culm_message *hello,
                                    struct culm_error *error);
-/* The answer to our hello: answers with a proof. */
+/* Handles the answer to our HELLO: answers a CHALLENGE with a PROOF. */
 enum culm_status culm_link_challenged(struct culm_link *link, const struct culm_message *challenge,
                                       const struct culm_introduction *introduction,
                                       struct culm_error *error);
-/* The unknown one has proved who it is. */
+/* An unknown link has proved who it is. */
 void culm_link_known(struct culm_link *link, int kind, int32_t node);
-/* Closes it; nothing comes of it any more. */
+/* Closes the link; its callbacks are not called any more. */
 void culm_link_free(struct culm_link *link);
-/* Closes the oldest unknown one; false: there is none. */
+/* Closes the oldest unknown link; false: there is none. */
 bool culm_link_evict(struct culm_link_set *set);
-/* Closes unknown ones that proved nothing in time. */
+/* Closes unknown links that have not proved themselves within hello_ns. */
 void culm_link_sweep(struct culm_link_set *set);
-/* A message of the worlds (wire.h), without a payload. */
+/* Sends a message of the worlds (wire.h), without a payload. */
 void culm_link_send(struct culm_link *link, uint16_t type, const void *meta, size_t meta_bytes);
 
 #endif

@@ -1,11 +1,12 @@
 /*
- * Signs of life of a worker that prepares: between WELCOME and READY its one thread makes the plan
- * and opens what the run reads, which may take longer than any fixed limit.
+ * Signs of life of a worker that prepares: between WELCOME and READY, its only thread makes the
+ * plan and opens the files of the run, which may take longer than any fixed limit.
  *
- * A thread of its own sends PREPARING four times a second while the preparing thread gets on: its
- * processor time has moved. One that is frozen, or waits for a disk that does not answer, falls
- * silent, and the coordinator's start_limit_ms ends it. Internal to the room. Thread: that of the
- * caller, which sends nothing on the socket between start and stop.
+ * A helper thread sends PREPARING four times a second as long as the preparing thread makes
+ * progress, that is, uses processor time. A worker that is frozen, or waits for a disk that does
+ * not answer, falls silent, and is ended by the coordinator's start_limit_ms. Internal to the room.
+ *
+ * Thread: the preparing one, which must not use the socket between start and stop.
  */
 #ifndef CULM_CLUSTER_PREPARING_H
 #define CULM_CLUSTER_PREPARING_H
@@ -14,10 +15,10 @@
 
 struct culm_preparing;
 
-/* Borrows the socket. */
+/* Borrows the socket until _stop. */
 enum culm_status culm_preparing_start(int fd, struct culm_preparing **ret_preparing,
                                       struct culm_error *error);
-/* Afterwards the socket is the caller's. NULL is fine. */
+/* Stops the helper thread. NULL is fine. */
 void culm_preparing_stop(struct culm_preparing *preparing);
 
 #endif

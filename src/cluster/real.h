@@ -1,8 +1,8 @@
 /*
- * What the worlds of a worker and of a coordinator have in common: a loop, sixteen timers, two job
- * threads, and the rule that nothing is told to an actor that has left. Internal to the room.
+ * The common part of the real worlds (worker.h, host.h, alone.h): a loop, sixteen timers, two job
+ * threads, and the rule that an actor that has left is not called any more. Internal to the room.
  *
- * `struct culm_real` is the first member of both; the functions below are slots of their world
+ * `struct culm_real` is the first member of each; the last functions below go into their world
  * tables. Thread: the loop's, except culm_real_now_ns.
  */
 #ifndef CULM_CLUSTER_REAL_H
@@ -33,12 +33,12 @@ struct culm_real {
 
 enum culm_status culm_real_init(struct culm_real *real, const struct culm_world_ops *ops,
                                 struct culm_error *error);
-/* Closes what init opened and frees what was closed before, then the loop. Every other handle must
- * have been closed, and the jobs stopped. */
+/* Closes the handles of _init and runs the loop until all handles are closed, then closes the loop.
+ * The caller must have closed its own handles and stopped the jobs. */
 void culm_real_release(struct culm_real *real);
-/* True while callbacks may be made. */
+/* Whether the actor may be called: it runs, and has not left. */
 bool culm_real_listens(const struct culm_real *real);
-/* As leave, for failures of the world itself. */
+/* Like leave, for failures of the world itself. */
 void culm_real_fail(struct culm_real *real, const struct culm_error *error);
 
 uint64_t culm_real_now_ns(struct culm_world *world);

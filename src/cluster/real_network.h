@@ -10,7 +10,7 @@
 
 struct culm_real_network_ops {
     void (*rang)(void *ctx); /* the alarm */
-    /* pid: of the one who calls; 0: not known. */
+    /* A connection has come in, from process `pid` (0: not known). */
     void (*accepted)(void *ctx, struct culm_stream *take_stream, int64_t pid);
     bool (*evict)(void *ctx); /* see net/listener.h */
 };
@@ -27,7 +27,7 @@ struct culm_real_network {
 
 void culm_real_network_init(struct culm_real_network *network, uv_loop_t *loop,
                             const struct culm_real_network_ops *ops, void *ctx);
-/* Borrows the socket until _close; `accepted` comes once the listener is started. */
+/* Borrows the socket until _close; `accepted` is called only once the listener is started. */
 enum culm_status culm_real_network_listen(struct culm_real_network *network, int borrow_fd,
                                           struct culm_error *error);
 /* The struct is in use until the loop has run once more. */

@@ -1,13 +1,13 @@
 /*
- * Preemption traces: who comes and goes when.
+ * Preemption traces: which workers come and go, and when.
  *
  *     # comment
  *     milliseconds,add,NAME
  *     milliseconds,remove,NAME
  *
- * Lines may come in any order; those of one instant keep theirs. In the order of time a name is
- * added only when it is not there and removed only when it is. A name is 1 to 63 of
- * [A-Za-z0-9._-]. Thread: none of their own.
+ * Lines may be in any order; entries of the same time keep the order of their lines. In the order
+ * of time, a name may be added only when it is absent and removed only when it is present. A name
+ * is 1 to 63 characters of [A-Za-z0-9._-]. Thread: any.
  */
 #ifndef CULM_CLUSTER_TRACE_H
 #define CULM_CLUSTER_TRACE_H
@@ -20,12 +20,12 @@
 struct culm_trace_entry {
     int64_t at_ms;
     bool add;
-    int64_t line; /* of the file, from 1 */
+    int64_t line; /* in the file, from 1 */
     char name[CULM_TRACE_NAME_MAX];
 };
 
 struct culm_trace {
-    struct culm_trace_entry *entry; /* by time */
+    struct culm_trace_entry *entry; /* [count] sorted by time */
     size_t count;
 };
 

@@ -1,25 +1,28 @@
 /*
  * The real world of a worker: a process of its own, joined to a coordinator.
  *
- * The process ends with its coordinator: when that connection ends, run returns 1; when the
- * coordinator is also the parent process and dies, the kernel kills the worker (so the launcher
- * must start workers from a thread that lives as long as it does). A job still running 1.5 s after
- * the end was decided is not waited for: run then leaves the process with _exit. A coordinator that
- * says nothing for orphan_ms, although its connection stands, is as good as gone.
+ * The process ends with its coordinator. If the connection to it ends, or it is silent for
+ * orphan_ms, culm_worker_run returns 1. If the coordinator is also the parent process and dies, the
+ * kernel kills the worker (so the launcher must start workers from a thread that lives as long as
+ * they do). A job that still runs 1.5 s after the end was decided is not waited for: the process
+ * ends with _exit.
  *
- * Data for a peer goes over a connection that this worker opens when it first sends something; what
- * the peer sends comes over a connection that the peer opens, unless one of the two only calls
- * (member.h). Each side proves itself first (handshake.h). An attempt that fails because something is
- * lacking (descriptors, room in the peer's queue, an answer) is repeated until dial_limit_ms have
- * passed; what is sent meanwhile waits. A fault fires after everything that was sent has left, except
- * what waits for a call from a peer that only calls. `lost` comes once for each peer, when either
- * connection ends or cannot be opened; afterwards nothing comes from that peer or goes to it. If the
- * coordinator sends something that is not a frame, or a received payload does not fit the pool, the
- * worker ends with an error, which it tells the coordinator.
+ * Peers: see member.h for when connections are opened and in which direction they carry data. Each
+ * side proves itself first (handshake.h). An attempt that fails for lack of something (descriptors,
+ * room in the peer's queue, an answer) is repeated for up to dial_limit_ms; messages wait
+ * meanwhile. `lost` is called once for each peer, when either connection ends or cannot be opened;
+ * nothing is received from that peer or sent to it afterwards.
  *
- * Ignores SIGINT in this process: a terminal sends it to all, and the coordinator decides. A newcomer
- * does not: whoever started it decides, and it does not end with its parent either. Thread: one, the
- * loop's, for all of this.
+ * A fault fires once everything sent before has left the process, except what is held for a peer
+ * that cannot be connected to. If the coordinator sends something that is not a frame, or memory
+ * for a received payload is out, the worker ends with an error; where it can, it reports that to
+ * the coordinator.
+ *
+ * The process ignores SIGINT: a terminal sends it to the whole group, and the coordinator decides
+ * what to do. A newcomer does not ignore it, since whoever started it decides; nor does it end with
+ * its parent.
+ *
+ * Thread: one, the loop's.
  */
 #ifndef CULM_CLUSTER_WORKER_H
 #define CULM_CLUSTER_WORKER_H
@@ -27,60 +30,64 @@
 #include "cluster/fault.h"
 
 struct culm_worker_options { /* all borrowed until culm_worker_free */
-    const char *address;     /* of the coordinator (net/address.h): a name is looked up */
+    const char *address;     /* of the coordinator (net/address.h); names are looked up */
     const char *token;
-    int32_t node;    /* CULM_NEWCOMER: it asks for an id, which culm_worker_node tells */
+    int32_t node;    /* CULM_NEWCOMER: the coordinator assigns an id; see culm_worker_node */
     uint32_t role;   /* that a newcomer asks for */
-    bool calls_only; /* it has no socket that listens: peers answer over the connections it opens */
-    /* Where it listens for peers; NULL: where its connection to the coordinator begins. */
+    bool calls_only; /* does not listen: peers send over the connections that it opens */
+    /* Address to listen at for peers; NULL: the local address of the coordinator's connection. */
     const char *listen;
-    /* Where peers call; a name is looked up here; port 0: the one listened at. NULL: where it listens;
-     * at 0.0.0.0 or [::], there where its connection to the coordinator begins. */
+    /* Address that peers connect to; a name is looked up here; port 0: the one listened at. NULL:
+     * the one listened at, or if that is 0.0.0.0 or [::], the local address of the coordinator's
+     * connection. */
     const char *advertise;
     const char *name;                       /* NULL: "" */
-    int fault_fd;                           /* where fault records go; -1: nowhere */
+    int fault_fd;                           /* for fault records; -1: they are not written */
     const struct culm_worker_fault *faults; /* of this worker only */
     size_t fault_count;
     void (*flip)(void *flip_ctx, const struct culm_fault_point *point); /* any thread; or NULL */
     void *flip_ctx;
-    /* What the coordinator would add to the brief by now (culm_host_news), once it is ready; the
-     * bytes are borrowed. NULL: it does not care. */
+    /* Additions to the brief (culm_host_news), once the worker is ready. The bytes are borrowed.
+     * May be NULL. */
     void (*news)(void *news_ctx, const void *news, size_t len);
     void *news_ctx;
-    int64_t hello_limit_ms; /* one that proves nothing is closed then; 0: 10000 */
+    int64_t hello_limit_ms; /* time in which a connection must prove itself; 0: 10000 */
 };
 
-/* What it can say of itself once it has prepared; borrowed until culm_worker_free. */
+/* What a worker knows once it has prepared. Borrowed until culm_worker_free. */
 struct culm_worker_ready {
-    const char *signature;       /* what must be the same in all workers; NULL: "" */
+    const char *signature;       /* must be the same in all workers; NULL: "" */
     struct culm_blob_pool *pool; /* for received payloads */
     size_t payload_max;          /* bytes of the largest payload that may be received */
-    int64_t dial_limit_ms;       /* a peer that cannot be reached for so long is lost; 0: 6000 */
-    int64_t orphan_ms;           /* the longest silence of the coordinator; 0: 60000 */
+    int64_t dial_limit_ms;       /* a peer that cannot be reached in this time is lost; 0: 6000 */
+    int64_t orphan_ms;           /* longest silence of the coordinator; 0: 60000 */
 };
 
 struct culm_worker;
 
-/* Calls until it is let in, at most 30 s; looking up a name takes as long as the system's resolver
- * does, and is not part of that. CULM_ERR_CLOSED: refused, nobody there, or one who does not know the
- * token; error->status is then CULM_ERR_CONFIG unless nobody was there. CULM_ERR_TIMEOUT. From here to culm_worker_ready the caller prepares, on this
- * thread, as long as it takes: the coordinator is told of it as long as it computes. */
+/* Tries to join for up to 30 s, not counting the time that the system's resolver takes.
+ * CULM_ERR_CLOSED: it was refused, nobody is there, or the other side does not know the token;
+ * error->status tells these apart: it is CULM_ERR_CONFIG unless nobody is there. CULM_ERR_TIMEOUT.
+ * The caller then prepares, on this thread, for as long as it takes; the coordinator is sent signs
+ * of life as long as the thread computes (preparing.h). */
 enum culm_status culm_worker_new(const struct culm_worker_options *options,
                                  struct culm_worker **ret_worker, struct culm_error *error);
-/* Which node it is; *ret_role (may be NULL): the role that a newcomer was given. */
+/* The worker's node id; *ret_role (may be NULL): its role. */
 int32_t culm_worker_node(const struct culm_worker *worker, uint32_t *ret_role);
-/* What the coordinator gave it to prepare from; lives until culm_worker_free. */
+/* The brief, to prepare from. Valid until culm_worker_free. NULL: there is none. */
 const void *culm_worker_brief(const struct culm_worker *worker, size_t *ret_len);
-/* Says that it is ready; it may run then. CULM_ERR_CLOSED: the coordinator is gone. */
+/* Reports that the worker is ready; culm_worker_run may follow. CULM_ERR_CLOSED: the coordinator is
+ * gone. */
 enum culm_status culm_worker_ready(struct culm_worker *worker,
                                    const struct culm_worker_ready *ready, struct culm_error *error);
-/* Or says, as far as that is possible, why it never will be. The caller frees it next. */
+/* In place of culm_worker_ready: reports, if possible, why the worker cannot take part. The caller
+ * then frees it. */
 void culm_worker_decline(struct culm_worker *worker, const struct culm_error *why);
 struct culm_world *culm_worker_world(struct culm_worker *worker);
-/* After culm_worker_ready. Runs the actor until it leaves (its exit code) or the world ends (1, or
- * 4 when memory is out); ret_error->text is "" when there is nothing to say. What was sent to the
- * coordinator before a leave has been received by it, if it reads within 1 s. Afterwards no job
- * runs. Once a worker. */
+/* After culm_worker_ready. Runs the actor until it leaves (returns its exit code) or the world ends
+ * (returns 1, or 4 if memory is out); ret_error->text is "" if there is no error. Messages sent to
+ * the coordinator before the actor left have arrived there if it reads them within 1 s. No job runs
+ * afterwards. May be called once. */
 int culm_worker_run(struct culm_worker *worker, const struct culm_actor_ops *ops, void *actor,
                     struct culm_error *ret_error);
 void culm_worker_free(struct culm_worker *worker); /* NULL is fine */

@@ -1,4 +1,4 @@
-/* Shared by the files of the worker's world; nobody else includes it. */
+/* Internals of a worker's world, shared by worker*.c only. See worker.h. */
 #ifndef CULM_CLUSTER_WORKER_INTERNAL_H
 #define CULM_CLUSTER_WORKER_INTERNAL_H
 
@@ -19,53 +19,54 @@ struct culm_worker {
     struct culm_worker_options o;
     struct culm_worker_ready ready;
     struct culm_blob_pool *brief_pool;
-    struct culm_blob *brief; /* NULL: nothing */
+    struct culm_blob *brief; /* NULL: there is none */
     struct culm_preparing *preparing;
     struct culm_faults faults;
-    struct culm_job hang; /* never ends; whatever is behind it never begins */
-    pthread_t thread;
-    int coordinator_fd, listen_fd;   /* -1: none, or a connection's already */
-    char address[CULM_ADDRESS_SIZE]; /* where peers call; "": nowhere */
+    struct culm_job hang; /* CULM_HOW_STUCK: a job that never ends, so that none after it begins */
+    pthread_t thread;     /* the loop's */
+    int coordinator_fd, listen_fd;   /* -1: none, or the loop has taken it over */
+    char address[CULM_ADDRESS_SIZE]; /* that peers connect to; "": none */
     struct culm_real_network network;
-    struct culm_member *member; /* NULL: it does not run yet */
+    struct culm_member *member; /* NULL: not running yet */
 };
 
 /* All of these are called on the loop thread. */
 
 /* --- worker.c --- */
 
-/* Ends the worker with an error of its own making: the actor is not told, run returns. */
+/* Ends the worker because of an error of its own. The actor is not told; culm_worker_run returns.
+ */
 void culm_worker_end(struct culm_worker *worker, enum culm_status status, const char *text);
 
 /* --- worker_join.c --- */
 
-/* Before there is a loop: calls the coordinator until it is let in, and has the brief. Blocks, at
- * most 30 s and what the system's resolver takes. Afterwards signs of life are sent until
- * culm_worker_say_ready. */
+/* Joins the coordinator and gets the brief, before the loop runs. Blocks for up to 30 s plus the
+ * time that the system's resolver takes. Signs of life are then sent until culm_worker_say_ready.
+ */
 enum culm_status culm_worker_join(struct culm_worker *worker, struct culm_error *error);
-/* Says READY (or why not: its status), over the socket that the loop takes over next. */
+/* Sends READY, or why the worker declines, before the loop takes the socket over. */
 enum culm_status culm_worker_say_ready(struct culm_worker *worker, const struct culm_ready *ready,
                                        struct culm_error *error);
 
 /* --- worker_listen.c --- */
 
-/* Before there is a loop, with a connection to the coordinator: listens for peers, unless it does or
- * only calls; worker->address is where they are to call. */
+/* Listens for peers and sets worker->address, unless it does so already or calls_only is set. There
+ * must be a connection to the coordinator; the loop does not run yet. */
 enum culm_status culm_worker_listen(struct culm_worker *worker, struct culm_error *error);
 void culm_worker_listen_stop(struct culm_worker *worker);
 
 /* --- worker_link.c --- */
 
 void culm_worker_network_init(struct culm_worker *worker);
-/* From here on the loop has the links: the coordinator's, and those of peers. If memory or
- * descriptors are out the worker ends. */
+/* Gives the loop the connection to the coordinator and the listener. If memory or descriptors are
+ * out, the worker ends. */
 void culm_worker_links_open(struct culm_worker *worker);
 void culm_worker_links_close(struct culm_worker *worker); /* also if they were never opened */
-/* Waits until a peer that is dialed is open or lost; never calls back. Not for the call of one that
- * only calls: the loop would have to run to accept it. */
+/* Waits until a peer that is being dialed is open or lost. Does not call back. Does not wait for a
+ * peer to connect, since the loop would have to run to accept it. */
 void culm_worker_peer_await(struct culm_worker *worker, int32_t node, uint64_t deadline_ns);
-/* All that was sent leaves this process, in at most 2 s, but what waits for the call of one that only
- * calls; never calls back. */
+/* Waits up to 2 s until everything sent has left this process, except what is held for peers that
+ * cannot be connected to. Does not call back. */
 void culm_worker_flush_all(struct culm_worker *worker);
 
 #endif
