@@ -1,10 +1,10 @@
-/* What the files of graph_data.h share. */
+/* Shared by graph_data.c and graph_arrays.c only. */
 #ifndef CULM_DATA_GRAPH_INTERNAL_H
 #define CULM_DATA_GRAPH_INTERNAL_H
 
 #include "data/graph_data.h"
 
-/* Reads the arrays of `parts` of a graph whose counts are those of graph.json; see graph_arrays.c. */
+/* Reads the arrays of `parts`. The counts of the graph must have been set from graph.json. */
 enum culm_status culm_graph_arrays_read(struct culm_graph_data *graph, const char *folder,
                                         unsigned parts, struct culm_pins *pins,
                                         struct culm_error *error);

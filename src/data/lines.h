@@ -1,8 +1,8 @@
 /*
- * A text file line by line, of any size, with numbers of lines for messages.
+ * Reads a text file of any size line by line, with line numbers for messages.
  *
- * The end of a line is \n or \r\n; the last one need not have it. A line may have 64 KiB and no NUL.
- * Thread: one at a time.
+ * Lines end with \n or \r\n; the last one need not. A line may have up to 64 KiB, and no NUL.
+ * Thread: any, one at a time.
  */
 #ifndef CULM_DATA_LINES_H
 #define CULM_DATA_LINES_H
@@ -11,11 +11,13 @@
 
 struct culm_lines;
 
-/* `what` in messages: "edges"; borrowed. CULM_ERR_CONFIG when the file is missing or empty. */
+/* `what` begins messages, such as "edges"; borrowed. CULM_ERR_CONFIG: the file is missing or empty.
+ */
 enum culm_status culm_lines_open(const char *what, const char *path, struct culm_lines **ret_lines,
                                  struct culm_error *error);
 void culm_lines_free(struct culm_lines *lines); /* NULL is fine */
-/* The next line without its end, until the next call; may be written to. NULL: there is none. */
+/* The next line, without its end; NULL: there are no more. It may be modified, and is valid until
+ * the next call. */
 enum culm_status culm_lines_next(struct culm_lines *lines, char **ret_line,
                                  struct culm_error *error);
 int64_t culm_lines_number(const struct culm_lines *lines); /* of the last line, from 1 */

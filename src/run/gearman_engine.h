@@ -1,10 +1,12 @@
 /*
- * The engine `gearman`: a job for each worker that is wanted, at a job server. Whoever runs `culm gnn
- * worker --gearman HOST:PORT` takes such jobs; one is the life of a worker: it calls the run's
- * launcher with the token that the job carries, and the job is done when it has left. The job of one
- * that is lost is handed on by the job server, and whoever gets it takes the place of any worker that
- * is awaited. A job server that goes away is asked again until it is back; workers that have come do
- * not need it.
+ * The engine `gearman` (cluster/engine.h): submits a job to a Gearman job server for each worker
+ * that is wanted. Processes started as `culm gnn worker --gearman HOST:PORT` take these jobs. A job
+ * is the life of one worker: it joins the run with the address and the token in the job, and the
+ * job is complete when it has left. If the process is lost, the job server hands the job on, and
+ * the process that gets it becomes any worker that is awaited. If the job server is lost, the
+ * engine keeps trying to reach it; workers that have joined do not need it.
+ *
+ * Thread: see cluster/engine.h.
  */
 #ifndef CULM_RUN_GEARMAN_ENGINE_H
 #define CULM_RUN_GEARMAN_ENGINE_H
@@ -12,7 +14,8 @@
 #include "cluster/engine.h"
 #include "gnn/config.h"
 
-/* CULM_ERR_CONFIG, CULM_ERR_MACHINE: no libgearman; CULM_ERR_IO: no job server answers. */
+/* CULM_ERR_CONFIG; CULM_ERR_MACHINE: libgearman is not installed; CULM_ERR_IO: the job server does
+ * not answer. */
 enum culm_status culm_gearman_engine_new(const struct culm_gnn_config *config,
                                          struct culm_engine **ret_engine, struct culm_error *error);
 

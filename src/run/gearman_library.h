@@ -1,6 +1,6 @@
 /*
- * libgearman, loaded when it is needed: whoever uses no Gearman needs no libgearman. Its functions are
- * called by their names without "gearman_".
+ * libgearman, loaded at run time, so that only those who use Gearman need it. The table has its
+ * functions under their names without "gearman_".
  *
  * Thread: any, after the first call.
  */
@@ -26,23 +26,24 @@ struct culm_gearman {
 #undef CULM_GEARMAN_ROW
 };
 
-/* NULL, CULM_ERR_MACHINE: it is not installed. */
+/* The table; the same at each call. NULL: libgearman is not installed (CULM_ERR_MACHINE). */
 const struct culm_gearman *culm_gearman_load(struct culm_error *error);
 
-/* What jobs are called at the job server; of the runs of all who use it. */
+/* The function under which jobs are submitted; the same for all runs that share a job server. */
 #define CULM_GEARMAN_FUNCTION "culm-gnn-worker"
-#define CULM_GEARMAN_FORMAT 1 /* of their JSON */
+#define CULM_GEARMAN_FORMAT 1 /* version of the JSON in jobs */
 #define CULM_GEARMAN_PORT 4730
 
 struct culm_gearman_server {
     char host[256];
     uint16_t port;
 };
-/* "HOST:PORT", "HOST" or "[ADDRESS]:PORT". CULM_ERR_CONFIG, beginning with `what`. */
+/* Parses "HOST:PORT", "HOST" or "[ADDRESS]:PORT". CULM_ERR_CONFIG; the message begins with `what`.
+ */
 enum culm_status culm_gearman_server_read(const char *text, const char *what,
                                           struct culm_gearman_server *ret_server,
                                           struct culm_error *error);
-/* Whether a job server answers there. CULM_ERR_IO, beginning with `what`. */
+/* Checks that a job server answers there. CULM_ERR_IO; the message begins with `what`. */
 enum culm_status culm_gearman_server_check(const struct culm_gearman *gearman,
                                            const struct culm_gearman_server *server,
                                            const char *what, struct culm_error *error);

@@ -1,18 +1,21 @@
 /*
- * A worker as a function of AWS Lambda: the process `bootstrap`, which is asked to work again and again.
+ * A worker as a function of AWS Lambda: the process `bootstrap`, which handles one invocation after
+ * the other.
  *
- *     invocation ─▶ event: where to call, token, name ─▶ a newcomer, which works until the run is over or
- *     the deadline is near ─▶ answer ─▶ (frozen for any time) ─▶ the next invocation
+ *     invocation ─▶ event: address, token, name ─▶ joins as a newcomer, and works until the run is
+ *     over or the deadline is near ─▶ answer ─▶ (frozen, for any time) ─▶ the next invocation
  *
- * What it knows of a run it keeps for the next invocation (gnn_node.h). An event is
+ * What it has learned of a run is kept for the next invocation (gnn_node.h). An event is
  *
- *     {"culm": 1, "role": "worker", "address": "tcp:HOST:PORT", "token": T, "name": N, "memory_mb": M}
+ *     {"culm": 1, "role": "worker", "address": "tcp:HOST:PORT", "token": T, "name": N,
+ *      "memory_mb": M}
  *
- * and an answer {"node": N, "came": true|false, "why": TEXT}. One that is turned away (it was delivered
- * twice, or the run is over) has done nothing wrong and answers so too; one that cannot call fails.
- * Errors go to standard error, which is the function's log.
+ * and an answer is {"node": N, "came": true|false, "why": TEXT}. If the worker is refused (the
+ * invocation was delivered twice, or the run is over), that is not an error, and the answer says
+ * "came": false. If it cannot connect, the invocation fails. Errors are also written to standard
+ * error, which is the function's log.
  *
- * Thread: one, for all of it.
+ * Thread: one.
  */
 #ifndef CULM_RUN_GNN_FUNCTION_H
 #define CULM_RUN_GNN_FUNCTION_H
@@ -23,11 +26,11 @@
 
 #define CULM_GNN_EVENT_FORMAT 1
 
-/* What an engine sends; NULL: out of memory. */
+/* The event that the engine sends; NULL: out of memory. */
 json_t *culm_gnn_function_event(const char *address, const char *token, const char *name,
                                 int64_t memory_mb);
 
-/* Until the service is gone; the exit code. */
+/* Runs until the service is gone; returns the exit code. */
 int culm_gnn_function_run(void);
 
 #endif

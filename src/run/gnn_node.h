@@ -1,6 +1,8 @@
 /*
  * The nodes of a run on a graph: participants (participant.h) in the roles server, parameter and
- * worker. They print nothing. Also what the launcher tells them, and must be the same in all.
+ * worker; and the brief that the launcher sends them. They print nothing.
+ *
+ * Thread: any for a brief; nodes run on the caller's.
  */
 #ifndef CULM_RUN_GNN_NODE_H
 #define CULM_RUN_GNN_NODE_H
@@ -15,11 +17,11 @@
 struct culm_gnn_brief {
     char *config_text; /* owned */
     struct culm_gnn_plan plan;
-    uint64_t payload_max; /* bytes of the largest message of the run */
-    char *inputs; /* owned; the graph's files as they were pinned, culm_inputs_json as text */
-    char cut_sha256[65]; /* of the cut that the launcher has; who cuts again must get the same */
-    /* [plan.vertices] that cut, for servers that cannot read its file; NULL: it is not told. Borrowed, but
-     * of brief_read. */
+    uint64_t payload_max; /* bytes of the largest payload of the run */
+    char *inputs;         /* owned; pins of the graph's files: the text of culm_inputs_json */
+    char cut_sha256[65]; /* of the launcher's cut; a server that cuts the graph must get the same */
+    /* [plan.vertices] The cut, for servers that cannot read its file; NULL: it is not sent.
+     * Borrowed for writing; after culm_gnn_brief_read, owned. */
     uint32_t *cut;
 };
 
@@ -30,44 +32,46 @@ enum culm_status culm_gnn_brief_read(const void *data, size_t len, struct culm_g
                                      struct culm_error *error);
 void culm_gnn_brief_release(struct culm_gnn_brief *brief); /* fine on a zeroed one */
 
-/* Where a run in `dir` keeps its cut (culm_gnn_setup_write_cut): *ret_path is `path`, or NULL as long as
- * there is none. */
+/* The path of the cut in run directory `dir` (culm_gnn_setup_write_cut). *ret_path is `path`, or
+ * NULL if there is no such file. */
 enum culm_status culm_gnn_cut_path(const char *dir, char path[CULM_PATH_MAX], const char **ret_path,
                                    struct culm_error *error);
 /* SHA-256 of interval_of[vertices]. */
 enum culm_status culm_gnn_cut_sha256(const struct culm_gnn_setup *setup, char ret_text[65]);
-/* The cut is that with which the run in `dir` was begun, as its plan.json says; runs of older versions say
- * nothing. CULM_ERR_CONFIG when it is not. */
+/* CULM_ERR_CONFIG if the cut is not the one that plan.json in run directory `dir` records. Older
+ * versions did not record one; any cut is accepted then. */
 enum culm_status culm_gnn_cut_compare(const char *dir, const char *sha256,
                                       struct culm_error *error);
-/* Everything of build and machine that can change bits. */
+/* Describes everything about the build and the machine that can change bits. Must be the same in
+ * all nodes. */
 void culm_gnn_signature(const struct culm_device *device, char ret_text[CULM_SIGNATURE_SIZE]);
 
-/* How epochs follow each other; the last twentieth takes nothing old. */
+/* The pace that follows from the configuration. */
 struct culm_gnn_pace culm_gnn_pace_of(const struct culm_gnn_config *config);
 
-/* What a worker leaves to the next one in its process: of no use to one that is told something else. */
+/* What a worker leaves for the next one in the same process: the model and the executor with its
+ * constant inputs. It is used if the next brief is equal, and otherwise dropped. */
 struct culm_gnn_gear;
 void culm_gnn_gear_free(struct culm_gnn_gear *gear); /* NULL is fine */
 
-/* How long a newcomer stays, and what came of it. */
+/* How long a newcomer stays, and how that ended. */
 struct culm_gnn_stay {
-    uint64_t until_ns;          /* of culm_clock_ns: then it begins to leave; 0: it stays */
-    int64_t part_ms;            /* as culm_gnn_worker_options has it */
-    struct culm_gnn_gear *gear; /* of the last one, then of this one; NULL: none. The caller's */
+    uint64_t until_ns;          /* by culm_clock_ns: when it begins to leave; 0: it stays */
+    int64_t part_ms;            /* as in culm_gnn_worker_options */
+    struct culm_gnn_gear *gear; /* in: from the last worker; out: for the next; NULL: none. Owned
+                                   by the caller */
     /* Set by the call. */
     bool came;    /* it was let in */
-    bool refused; /* it was not, or nobody is there */
-    int32_t node; /* -1: it did not come */
+    bool refused; /* it was refused, or nobody is there */
+    int32_t node; /* -1: it was not let in */
 };
 
-/* A node that somebody else starts works until it is told to end, or its launcher is gone, or it has
- * stayed as long as it was to (`stay`; NULL: no limit); the exit code. It has no run directory, so it
- * saves nothing. */
+/* Joins as a newcomer, and works until it is told to end, its launcher is gone, or `stay` is over
+ * (NULL: no limit). Returns the exit code. Has no run directory, and saves no checkpoints. */
 int culm_run_gnn_newcomer(const struct culm_participant_call *call, struct culm_gnn_stay *stay,
                           struct culm_error *ret_error);
-/* The same of one that the launcher starts: argv[0] is "node", argv[1] the role's name; what follows
- * is as participant.h says. */
+/* Runs a node that the launcher has started: argv[0] is "node", argv[1] the name of the role, and
+ * the rest is as described in participant.h. Returns the exit code. */
 int culm_run_gnn_node(int argc, char **argv, struct culm_participant_memory *ret_memory,
                       struct culm_error *ret_error);
 

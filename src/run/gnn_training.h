@@ -1,8 +1,9 @@
 /*
- * A training run on a graph as an object, for the command `gnn train`.
+ * A training run on a graph as an object, for the command `gnn train`; also nodes that are started
+ * by hand.
  *
- * Everything that can be wrong is found by _new, or before anything is written. It prints nothing.
- * Thread: one at a time, but for _stop.
+ * Mistakes in options and configuration are found by _new; other checks are made by _go before
+ * anything is written. It prints nothing. Thread: any, one at a time, except for _stop.
  */
 #ifndef CULM_RUN_GNN_TRAINING_H
 #define CULM_RUN_GNN_TRAINING_H
@@ -21,14 +22,13 @@ struct culm_gnn_training_options { /* borrowed until _free */
     const char *program; /* NULL: the culm program, found beside the library */
     const char *const *faults;
     size_t fault_count;
-    const char
-        *listen; /* "HOST:PORT" or as net/address.h has it; NULL: nobody joins from outside */
-    const char *advertise; /* where they call, if that is another address; NULL: it is not */
-    bool insecure;         /* it may be reached from other machines, in the clear */
-    const char *plan;      /* plan.json of another run, whose cut is taken; NULL: its own */
-    const char *trace;     /* by which workers come and go; NULL: as the configuration says */
+    const char *listen;    /* "HOST:PORT", or as in net/address.h; NULL: none may join */
+    const char *advertise; /* address that others connect to, if it is another; else NULL */
+    bool insecure;         /* `listen` may be reachable from other machines, unencrypted */
+    const char *plan;      /* plan.json of a run whose cut is to be used; NULL: makes a cut */
+    const char *trace;     /* file by which workers come and go; NULL: as configured */
     double time_scale;     /* of the trace; 0: 1 */
-    bool dry;              /* culm_gnn_training_plan alone: a run may be in `dir` */
+    bool dry;              /* only for culm_gnn_training_plan: `dir` may contain a run */
     void (*warning)(void *context, const char *text);
     void *context;
 };
@@ -39,44 +39,45 @@ enum culm_status culm_gnn_training_new(const struct culm_gnn_training_options *o
                                        struct culm_error *error);
 void culm_gnn_training_free(struct culm_gnn_training *training); /* NULL is fine */
 int64_t culm_gnn_training_epochs(const struct culm_gnn_training *training);
-/* Where events go; either may be NULL. Borrowed until _free. */
+/* The sinks that get events; either may be NULL. Borrowed until _free. */
 void culm_gnn_training_watch(struct culm_gnn_training *training, struct culm_sink *log,
                              struct culm_sink *screen);
-/* What a run would do, after all its checks; writes nothing. The caller's to free with json_decref. */
+/* Makes all checks of a run and returns its plan, which the caller frees with json_decref. Writes
+ * nothing. */
 enum culm_status culm_gnn_training_plan(const struct culm_gnn_training *training,
                                         struct json_t **ret_plan, struct culm_error *error);
-/* Trains to the end; the exit code of the command. Once. */
+/* Trains to the end; returns the exit code of the command. May be called once. */
 int culm_gnn_training_go(struct culm_gnn_training *training, struct culm_error *ret_error);
-/* The first time the run ends so that it can be resumed, the second time at once. From any thread,
- * and from a signal's handler. */
+/* The first call ends the run so that it can be resumed, the second ends it at once. May be called
+ * from any thread and from signal handlers. */
 void culm_gnn_training_stop(struct culm_gnn_training *training);
 /* After _go. */
 const struct culm_summary *culm_gnn_training_summary(const struct culm_gnn_training *training);
 bool culm_gnn_training_fired(const struct culm_gnn_training *training, size_t fault);
 
-/* What `--resume` may change, in words; and the reference of all keys: a Markdown table, or lines for a
- * terminal. The caller frees both. NULL: out of memory. */
+/* A list, in words, of the keys that `--resume` may change; and the reference of all keys, as a
+ * Markdown table or as lines for a terminal. The caller frees both. NULL: out of memory. */
 char *culm_gnn_training_resumable_keys(void);
 char *culm_gnn_training_reference(bool markdown);
 
-/* A server or a worker that somebody starts by hand, or on another machine. Borrowed for the call. */
+/* A server or a worker that is started by hand, or on another machine. Borrowed during the call. */
 struct culm_gnn_join_options {
-    const char *role;               /* "server", "worker" */
-    const char *address;            /* of the launcher: "HOST:PORT", or as net/address.h has it */
-    const char *token_file;         /* DIR/token of the run, or a copy */
-    const char *listen, *advertise; /* "HOST:PORT"; NULL: as culm_worker_options says */
-    bool insecure;                  /* `listen` may be reached from other machines */
+    const char *role;               /* "server" or "worker" */
+    const char *address;            /* of the launcher: "HOST:PORT", or as in net/address.h */
+    const char *token_file;         /* DIR/token of the run, or a copy of it */
+    const char *listen, *advertise; /* "HOST:PORT"; NULL: see culm_worker_options */
+    bool insecure;                  /* `listen` may be reachable from other machines */
 };
-/* Works until the run is over, or its launcher is gone; the exit code. */
+/* Works until the run is over, or its launcher is gone; returns the exit code. */
 int culm_gnn_join(const struct culm_gnn_join_options *options, struct culm_error *ret_error);
 
-/* A worker that takes jobs of a Gearman server ("HOST:PORT"), one after the other. Does not return
- * unless something is wrong from the beginning. */
+/* A worker that takes one job after the other from a Gearman job server ("HOST:PORT"). Returns only
+ * if it fails at the start. */
 enum culm_status culm_gnn_work_for(const char *server, struct culm_error *error);
 
-/* The hidden command `gnn function`: a worker as a function of AWS Lambda. Returns the exit code. */
+/* The hidden command `gnn function`: a function of AWS Lambda. Returns the exit code. */
 int culm_gnn_function_main(void);
-/* The hidden command: a node of a run, as the launcher starts it. Returns the exit code. */
+/* The hidden command by which the launcher starts a node. Returns the exit code. */
 int culm_gnn_node_main(int argc, char **argv);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * libcurl, loaded when it is first needed: a run that invokes no functions neither waits for it and the
- * thirty libraries that it needs, nor do its processes, and a function's package is without them.
+ * libcurl, loaded at run time when it is first needed. It depends on some thirty libraries; runs
+ * that invoke no functions do not wait for them to load, and they are not part of a function's
+ * package.
  */
 #ifndef CULM_RUN_LAMBDA_CURL_H
 #define CULM_RUN_LAMBDA_CURL_H
@@ -35,7 +36,7 @@ struct culm_curl {
 #undef ROW
 };
 
-/* The same each time. NULL: it is not there; one line. Thread: one at a time. */
+/* The table; the same at each call. NULL: libcurl is not installed. Thread: one at a time. */
 const struct culm_curl *culm_curl_load(struct culm_error *error);
 
 #endif

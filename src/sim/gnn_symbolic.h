@@ -1,13 +1,14 @@
 /*
- * The symbolic executor of graph networks: rows are digests, so that a history shows whether every
- * number came from what it should have come from.
+ * The symbolic executor of graph networks, for the simulator: rows are digests, so that the final
+ * state shows whether everything was computed from what it should have been computed from.
  *
- * A row is one word. What a step makes is a digest of all that it read, the version of the weights
- * among it; a sum is no sum but a digest of its tree, so its order shows. It refuses what the protocol
- * must never ask for: rows that are missing or too old, weights that are too old or too new, a step from
- * another version. A row says itself in which epoch it was made.
+ * A row is one word. The result of a step is a digest of everything that it has read, including the
+ * version of the weights. A sum is a digest of its tree, so that its order matters. The executor
+ * fails on requests that the protocol must never make: rows that are missing or too old, weights
+ * that are too old or too new, an update from another version. A row contains the epoch in which it
+ * was made.
  *
- * Thread: as an executor.
+ * Thread: see gnn/exec.h.
  */
 #ifndef CULM_SIM_GNN_SYMBOLIC_H
 #define CULM_SIM_GNN_SYMBOLIC_H
@@ -15,7 +16,7 @@
 #include "gnn/exec.h"
 #include "gnn/pace.h"
 
-/* A made-up graph and network: who reads whom follows from the seed. */
+/* An imaginary graph and network; which intervals read which is drawn from the seed. */
 enum culm_status culm_gnn_symbolic_layout(uint64_t seed, int32_t intervals, int32_t stages,
                                           struct culm_gnn_layout *ret_layout,
                                           struct culm_error *error);
@@ -24,9 +25,9 @@ struct culm_gnn_exec *culm_gnn_symbolic_new(const struct culm_gnn_layout *layout
                                             const struct culm_gnn_pace *pace, uint64_t seed,
                                             struct culm_blob_pool *pool);
 void culm_gnn_symbolic_free(struct culm_gnn_exec *exec);
-/* How many rows were read that were so many epochs old; [CULM_GNN_STALENESS_MAX + 1]. */
+/* Counts of the rows that were read, by their age in epochs; [CULM_GNN_STALENESS_MAX + 1]. */
 const int64_t *culm_gnn_symbolic_ages(const struct culm_gnn_exec *exec);
-/* Damages one bit of the state, which its digest then shows. */
+/* Flips a bit of the state, so that its digest changes. */
 void culm_gnn_symbolic_flip(struct culm_gnn_exec *exec);
 
 #endif
