@@ -1,4 +1,4 @@
-/* A holder of the weights. See holder.h. */
+/* A holder of the state: sums and updates, copies, checkpoints. See holder.h. */
 #include "gnn/holder.h"
 
 #include "base/grow.h"
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Who asked for weights that are not here yet. */
+/* A request for weights that are not here yet. */
 struct asked {
     int32_t node;
     struct culm_gnn_version what;
@@ -15,23 +15,24 @@ struct asked {
 struct culm_gnn_holder {
     struct culm_gnn_self *self;
     struct culm_fold_tree tree; /* over intervals */
-    uint32_t attempt;           /* of what is here */
+    uint32_t attempt;           /* of the state, or of weights that precede it */
     int64_t version;            /* of the state; -1: there is none */
     uint64_t digest;
-    bool diverged; /* that version is no other than the one before: there is no going on from it */
-    bool ready;    /* no task of it runs that changes it */
+    bool diverged; /* the update to `version` was skipped; the leader will end the run */
+    bool ready;    /* the state is complete, and its weights have been copied out */
     int64_t committed;
-    int32_t saver; /* commit of that asked this node to save it */
-    int64_t save_version;
-    uint64_t since; /* the view that made this node a holder */
+    int32_t saver;        /* not used */
+    int64_t save_version; /* to be saved; -1: none */
+    uint64_t since;       /* the view that made this node a holder */
     int32_t window;
     struct culm_blob *weights[CULM_GNN_STALENESS_MAX + 3]; /* [window] by version % window */
     int64_t weights_version[CULM_GNN_STALENESS_MAX + 3];   /* -1: none */
-    /* Of epoch version + 1. */
+    /* Gradients of epoch version + 1: parts of the sums, and the whole sums. */
     struct culm_slice *slice[CULM_GNN_STAGES_MAX]; /* [tree.count] */
     struct culm_blob *whole[CULM_GNN_STAGES_MAX];
     bool stepping;
-    /* GRADIENTs of the epoch after: senders may be told of a commit before this node is, or of a view. */
+    /* GRADIENTs of later epochs, views or attempts: senders may be told of these before this node
+     * is. */
     struct early {
         int32_t from;
         struct culm_gnn_gradient_key key;
@@ -40,15 +41,15 @@ struct culm_gnn_holder {
     int32_t early_count, early_capacity;
     struct asked *asked;
     int32_t asked_count, asked_capacity;
-    /* A copy that is on its way to here. */
+    /* A copy of the state that has arrived for this holder. */
     struct culm_gnn_held copy;
     struct culm_blob *copy_state;
-    /* Whom a copy was sent under this view. */
+    /* [view.holder_count] Which holders have been sent a copy under this view. */
     bool sent[CULM_GNN_HOLDERS_MAX];
-    uint64_t sent_view;
+    uint64_t sent_view; /* not used */
     struct culm_gnn_task task, export_task, save_task;
     bool busy, exporting, saving;
-    bool export_to_save; /* what is exported is for a file; else for other holders */
+    bool export_to_save; /* the running EXPORT is for a checkpoint; else for other holders */
     uint32_t export_attempt;
 };
 
@@ -118,7 +119,7 @@ void culm_gnn_holder_free(struct culm_gnn_holder *holder) {
     free(holder);
 }
 
-/* What it does is for the view as it is now. */
+/* Whether this node is a holder under the current view, and what it has counts there. */
 static bool current(const struct culm_gnn_holder *holder) {
     const struct culm_gnn_view *view = &holder->self->view;
     for (int32_t h = 0; h < view->holder_count; h++) {
@@ -160,7 +161,7 @@ static void send_weights(struct culm_gnn_holder *holder, int32_t to, int64_t ver
     culm_gnn_send(holder->self, to, CULM_GNN_MSG_WEIGHTS, blob);
 }
 
-/* The newest of those that were asked for. False: none of them is here. */
+/* Sends the newest weights that satisfy the request. False: there are none. */
 static bool give(struct culm_gnn_holder *holder, const struct asked *asked) {
     for (int64_t v = asked->what.version; v >= asked->what.oldest; v--) {
         struct culm_blob *blob =
@@ -174,7 +175,7 @@ static bool give(struct culm_gnn_holder *holder, const struct asked *asked) {
     return false;
 }
 
-/* Answers what can be; forgets what never will be. */
+/* Answers the requests that can be answered; drops those of earlier attempts. */
 static void answer(struct culm_gnn_holder *holder) {
     int32_t left = 0;
     for (int32_t i = 0; i < holder->asked_count; i++) {
@@ -196,7 +197,7 @@ static void hear_get(struct culm_gnn_holder *holder, int32_t from,
         const struct asked *other = &holder->asked[i];
         if (other->node == from && other->what.attempt == asked.what.attempt &&
             other->what.version == asked.what.version) {
-            return; /* it waits for them already */
+            return; /* it has asked for them before */
         }
     }
     if (!CULM_GROW(holder->asked, holder->asked_capacity, holder->asked_count + 1)) {
@@ -209,7 +210,8 @@ static void hear_get(struct culm_gnn_holder *holder, int32_t from,
 
 /* --- the step --- */
 
-/* Where rows may be old, one holder alone sums (server_data.c), and hands the whole to the others. */
+/* Where rows may be stale, only the first holder sums (see send_sum in server_data.c), and sends
+ * the whole gradients to the others. */
 static bool one_sums(const struct culm_gnn_holder *holder) {
     return holder->self->o.pace.staleness > 0;
 }
@@ -232,9 +234,9 @@ static void hand_on(struct culm_gnn_holder *holder, int32_t stage) {
     }
 }
 
-/* Where one holder sums for all: whether the sender is that holder, by the view that this node knows. A
- * sender that is not may know a newer view already; when this node comes to know it, it may have to forget a
- * version that it got from the holder before. */
+/* Where one holder sums for all: whether gradients from this sender count now. If the sender is not
+ * the first holder, it may be under a newer view, which this node has not been told of. Under that
+ * view this node may have to drop the version that it got from the previous first holder. */
 static bool counts(const struct culm_gnn_holder *holder, int32_t from) {
     const struct culm_gnn_view *view = &holder->self->view;
     return !one_sums(holder) || is_first(holder) ||
@@ -249,14 +251,14 @@ static void take_gradient(struct culm_gnn_holder *holder, const struct culm_gnn_
         }
         return;
     }
-    /* Slices of a sum that is whole may be in use. */
+    /* Once the sum is complete, a FOLD may be using the slices. */
     struct culm_slice *slice = holder->slice[key->stage];
     if (!holder->whole[key->stage] && !holder->stepping && !culm_fold_whole(&holder->tree, slice)) {
         culm_fold_add(&holder->tree, slice, key->tree_node, blob, 0);
     }
 }
 
-/* That epoch is committed. */
+/* Whether that epoch is committed. */
 static bool is_over(const struct culm_gnn_holder *holder, const struct culm_gnn_gradient_key *key) {
     return key->attempt == holder->self->view.attempt && key->epoch <= holder->committed;
 }
@@ -273,7 +275,7 @@ static void hear_gradient(struct culm_gnn_holder *holder, int32_t from,
     }
     bool now = key.attempt == holder->attempt && counts(holder, from);
     if (now && key.epoch <= holder->version) {
-        return; /* stepped by it already */
+        return; /* already part of the state */
     }
     if (now && key.epoch == holder->version + 1) {
         take_gradient(holder, &key, message->payload);
@@ -314,10 +316,10 @@ static void say_held(struct culm_gnn_holder *holder) {
     culm_gnn_send(holder->self, CULM_LEADER, CULM_GNN_MSG_HOLDS, NULL);
 }
 
-/* The next sum to be formed, or the step when all are there. */
+/* Forms the next sum, or updates the state if all sums are there. True: a task was started. */
 static bool step_on(struct culm_gnn_holder *holder) {
     const struct culm_gnn_layout *layout = holder->self->o.layout;
-    /* What has been asked to be saved is exported first; a version is not left before its commit. */
+    /* A version is not left before its commit, nor before it is exported if it is to be saved. */
     if (!holder->ready || holder->version > holder->committed || holder->save_version >= 0) {
         return false;
     }
@@ -395,7 +397,7 @@ static void exported(struct culm_gnn_holder *holder) {
                 continue;
             }
             holder->sent[h] = true;
-            /* The weights of versions before come first: who has the state answers for them. */
+            /* Earlier weights go first: once the receiver has the state, it is asked for them. */
             for (int32_t ago = holder->window - 1; ago > 0; ago--) {
                 struct culm_blob *before = culm_gnn_holder_weights(holder, task->version - ago);
                 if (before) {
@@ -406,7 +408,7 @@ static void exported(struct culm_gnn_holder *holder) {
             culm_gnn_held_encode(&held, culm_gnn_meta(self));
             culm_gnn_send(self, to->node, CULM_GNN_MSG_STATE, task->output);
             for (int32_t s = 0; one_sums(holder) && s < self->o.layout->stages; s++) {
-                if (holder->whole[s]) { /* was handed to others before */
+                if (holder->whole[s]) { /* the others have been sent it before */
                     hand_to(holder, to->node, s);
                 }
             }
@@ -422,14 +424,14 @@ static void saved(struct culm_gnn_holder *holder) {
     saved.path[sizeof saved.path - 1] = '\0';
     holder->saving = false;
     if (holder->save_version == saved.version) {
-        holder->save_version = -1; /* it was asked for twice */
+        holder->save_version = -1; /* a second request for the same version */
     }
     culm_blob_clear(&holder->save_task.input);
     culm_gnn_saved_encode(&saved, culm_gnn_meta(holder->self));
     culm_gnn_send(holder->self, CULM_LEADER, CULM_GNN_MSG_SAVED, NULL);
 }
 
-/* It may come before the view that makes this node a holder, or one anew. */
+/* A copy may arrive before the view that makes this node a holder, or makes it one again. */
 static void hear_state(struct culm_gnn_holder *holder, const struct culm_message *message) {
     struct culm_gnn_held held;
     if (culm_gnn_held_decode(message->meta, message->meta_bytes, &held) != CULM_OK ||
@@ -443,7 +445,8 @@ static void hear_state(struct culm_gnn_holder *holder, const struct culm_message
     holder->copy = held;
 }
 
-/* Of another holder, ahead of its state; of versions that are committed, so nobody has others. */
+/* Weights from another holder, ahead of a copy of its state. They are of committed versions, so
+ * they are the right ones in any case. */
 static void hear_weights(struct culm_gnn_holder *holder, const struct culm_message *message) {
     struct culm_gnn_version key;
     if (culm_gnn_version_decode(message->meta, message->meta_bytes, &key) == CULM_OK &&
@@ -455,7 +458,7 @@ static void hear_weights(struct culm_gnn_holder *holder, const struct culm_messa
     }
 }
 
-/* --- what is done next --- */
+/* --- what to do next --- */
 
 static bool begin_state(struct culm_gnn_holder *holder) {
     const struct culm_gnn_view *view = &holder->self->view;
@@ -501,7 +504,7 @@ static void go_on(struct culm_gnn_holder *holder) {
     (void)(export_on(holder) || step_on(holder));
 }
 
-/* The state is of another version now. */
+/* The state has a new version: copies out its weights. */
 static void arrived(struct culm_gnn_holder *holder, int64_t version, uint64_t digest,
                     bool diverged) {
     holder->version = version;
@@ -532,7 +535,7 @@ bool culm_gnn_holder_job_done(struct culm_gnn_holder *holder, struct culm_job *j
     }
     holder->busy = false;
     if (!current(holder)) {
-        release_task(task); /* of what is not so any more */
+        release_task(task); /* the result is not wanted any more */
         holder->version = -1;
         holder->stepping = false;
         clear_sums(holder);
@@ -570,13 +573,13 @@ bool culm_gnn_holder_job_done(struct culm_gnn_holder *holder, struct culm_job *j
     return true;
 }
 
-/* --- what comes --- */
+/* --- what is received --- */
 
 void culm_gnn_holder_view(struct culm_gnn_holder *holder) {
     const struct culm_gnn_view *view = &holder->self->view;
-    holder->save_version = -1; /* the view says anew what is to be saved */
+    holder->save_version = -1; /* the view says again what is to be saved */
     if (!current(holder)) {
-        if (!holder->busy) { /* else when its task is done */
+        if (!holder->busy) { /* else once the task is done */
             holder->version = -1;
             clear_sums(holder);
         }
@@ -593,7 +596,7 @@ void culm_gnn_holder_view(struct culm_gnn_holder *holder) {
         holder->save_version = view->course.epoch - 1;
     }
     memset(holder->sent, 0, sizeof holder->sent);
-    if (holder->ready) { /* else when it has its state */
+    if (holder->ready) { /* else once it has the state */
         replay_early(holder);
     }
     answer(holder);

@@ -1,4 +1,4 @@
-/* The leader: nodes that come, go, speak and fall silent. See leader.h. */
+/* The leader: nodes that join and leave, and messages. See leader.h. */
 #include "gnn/leader_internal.h"
 
 #include "base/grow.h"
@@ -9,10 +9,11 @@
 #include <string.h>
 
 #define MS 1000000ull
-#define START_ROUNDS_MAX 5    /* nodes that end before they join, one after the other */
-#define REST_NS 5000000000ull /* after so many of them, if the run can do without */
-#define REST_DOUBLINGS 7      /* at most, when they go on failing: 640 s */
-/* Of others than workers, for the same reason, with no epoch committed in between. */
+#define START_ROUNDS_MAX 5    /* failed starts in a row, after which there is a pause, or the end */
+#define REST_NS 5000000000ull /* the pause, if the run can do without the nodes */
+#define REST_DOUBLINGS 7      /* of the pause, at most, if starts go on failing: 640 s */
+/* Failures of servers and parameter servers with the same status, and no commit in between, after
+ * which the run ends. */
 #define FAILURES_MAX 3
 
 struct culm_gnn_leader *culm_gnn_leader_new(const struct culm_gnn_leader_options *options) {
@@ -72,7 +73,7 @@ void culm_gnn_leader_free(struct culm_gnn_leader *leader) {
     free(leader);
 }
 
-/* --- saying --- */
+/* --- sending --- */
 
 uint64_t culm_gnn_leader_now(const struct culm_gnn_leader *leader) {
     return leader->o.world->ops->now_ns(leader->o.world);
@@ -158,7 +159,7 @@ static void start_node(struct culm_gnn_leader *leader, uint32_t role) {
     leader->o.agent->ops->start(leader->o.agent, role);
 }
 
-/* Those that are on their way are counted. */
+/* Nodes that have been asked for, but have not joined yet, are counted. */
 void culm_gnn_leader_fill_up(struct culm_gnn_leader *leader) {
     uint64_t now = culm_gnn_leader_now(leader);
     for (uint32_t r = 0; r < CULM_GNN_ROLES && !leader->ended && !leader->finishing; r++) {
@@ -176,7 +177,7 @@ void culm_gnn_leader_fill_up(struct culm_gnn_leader *leader) {
     }
 }
 
-/* Nobody of that role is started for a while, which doubles with each further round of failures. */
+/* Pauses starts of that role, for a time that doubles with each further round of failures. */
 static void rest(struct culm_gnn_leader *leader, uint32_t role) {
     int32_t wanted = leader->o.settings.count[role];
     int32_t round = wanted > START_ROUNDS_MAX ? wanted : START_ROUNDS_MAX;
@@ -195,7 +196,8 @@ static void take_slot(struct culm_gnn_leader *leader, struct gnn_node *node) {
     }
 }
 
-/* In the order of their numbers, whoever came first: the same run has the same shape each time. */
+/* Sorts slots by node id, so that the order of arrival does not matter, and a run has the same
+ * shape each time. */
 static void order_slots(struct culm_gnn_leader *leader) {
     for (int r = 0; r < CULM_GNN_ROLES; r++) {
         int32_t *slot = leader->slot[r], count = leader->o.settings.count[r];
@@ -228,7 +230,7 @@ static bool all_there(const struct culm_gnn_leader *leader) {
     return true;
 }
 
-/* Of one on another machine it is not known. */
+/* The pid is not known if the node is on another machine. */
 static void add_pid(json_t *event, const struct gnn_node *node) {
     if (event && node->pid > 0) {
         json_object_set_new(event, "pid", json_integer((json_int_t)node->pid));
@@ -281,7 +283,7 @@ struct culm_buf *culm_gnn_leader_meta(struct culm_gnn_leader *leader) {
     return &leader->meta;
 }
 
-/* It is no longer counted on, nor paid for; one that stood by takes its place. */
+/* The node is no longer counted, nor billed. Its slot goes to a node on standby. */
 static void left(struct culm_gnn_leader *leader, struct gnn_node *node) {
     culm_gnn_bill_left(&leader->bill, node->role, (int64_t)node->joined_ns,
                        (int64_t)culm_gnn_leader_now(leader));
@@ -299,7 +301,7 @@ static void left(struct culm_gnn_leader *leader, struct gnn_node *node) {
     }
 }
 
-/* Of the others, views tell. A link of its may say nothing of its end. */
+/* Tells all that a worker is gone, which its links may not show. Views tell of other nodes. */
 static void tell_gone(struct culm_gnn_leader *leader, int32_t id, uint32_t role) {
     if (role == CULM_GNN_WORKER) {
         culm_gnn_peer_encode(id, culm_gnn_leader_meta(leader));
@@ -340,7 +342,7 @@ static void on_lost(void *actor, int32_t id) {
     struct culm_gnn_leader *leader = actor;
     struct gnn_node *node = leader->ended ? NULL : culm_gnn_leader_node(leader, id);
     if (node && node->leaving) {
-        node->alive = false; /* as it said */
+        node->alive = false; /* not a loss: it had announced that it would leave */
         free(node->answer);
         node->answer = NULL;
         tell_gone(leader, id, node->role);
@@ -349,7 +351,8 @@ static void on_lost(void *actor, int32_t id) {
     }
 }
 
-/* Of one that never joined; the others were lost before. */
+/* A process has ended. If its node had joined and is still there, the node is lost; if it never
+ * joined, its start has failed. */
 static void on_ended(void *actor, int32_t id, const struct culm_error *why) {
     struct culm_gnn_leader *leader = actor;
     if (leader->ended || leader->finishing) {
@@ -367,10 +370,11 @@ static void on_ended(void *actor, int32_t id, const struct culm_error *why) {
     }
     uint32_t role = leader->o.agent->ops->role(leader->o.agent, id);
     if (role >= CULM_GNN_ROLES) {
-        return; /* nobody has asked for it */
+        return; /* a newcomer, which was not asked for */
     }
     leader->starting[role] -= leader->starting[role] > 0;
-    /* Servers do what workers would; of others enough may be there. */
+    /* Whether the run can do without it: servers can do the work of workers; and there may be
+     * enough servers and holders for the moment. */
     bool without =
         role == CULM_GNN_WORKER || (leader->view.number > 0 && leader->view.owner[0] >= 0 &&
                                     culm_gnn_leader_saver(leader) >= 0);
@@ -387,7 +391,7 @@ static void on_ended(void *actor, int32_t id, const struct culm_error *why) {
     culm_gnn_leader_fill_up(leader);
 }
 
-/* Servers and workers may come from outside: they take a vacant place, or stand by. */
+/* Servers and workers may join from outside. They take a vacant slot, or stand by. */
 static bool on_admits(void *actor, const struct culm_node_info *info, uint32_t *role,
                       struct culm_error *ret_error) {
     const struct culm_gnn_leader *leader = actor;
@@ -428,7 +432,7 @@ static void on_stop(void *actor) {
     }
 }
 
-/* --- what nodes say --- */
+/* --- messages of nodes --- */
 
 static void hear_done(struct culm_gnn_leader *leader, int32_t from,
                       const struct culm_message *message) {
@@ -440,7 +444,7 @@ static void hear_done(struct culm_gnn_leader *leader, int32_t from,
         done.epoch >= view->course.epoch + leader->window || view->owner[done.interval] != from) {
         return;
     }
-    /* It may have begun to train in an epoch that, as it turned out, only evaluates. */
+    /* The server may have begun to train in an epoch that turned out to be an evaluation only. */
     if (done.trained != (done.epoch > view->course.epoch || view->course.train)) {
         return;
     }
@@ -492,8 +496,8 @@ static void hear_saved(struct culm_gnn_leader *leader, const struct gnn_node *no
     culm_gnn_leader_finish_if_done(leader);
 }
 
-/* Servers do what workers would, so it ends no run; it counts like a start that failed, as if it had
- * never joined. */
+/* A worker that fails does not end the run, since servers can do its work. It counts as a failed
+ * start, as if it had never joined. */
 static void worker_failed(struct culm_gnn_leader *leader, const struct gnn_node *node) {
     int32_t *failed = &leader->failed_rounds[CULM_GNN_WORKER];
     *failed = (node->failed_before > *failed ? node->failed_before : *failed) + 1;
@@ -516,7 +520,7 @@ static void hear_failed(struct culm_gnn_leader *leader, struct gnn_node *node,
         culm_gnn_leader_fail(leader, failed.status, "%s %d: %s", role, id, failed.why);
         return;
     }
-    if (works && failed.status != CULM_ERR_CLOSED) { /* one that lost a link is replaced at once */
+    if (works && failed.status != CULM_ERR_CLOSED) { /* CLOSED: lost a link; replaced at once */
         worker_failed(leader, node);
     }
     culm_gnn_leader_lose(leader, node, "failed", failed.why);
@@ -542,7 +546,8 @@ void culm_gnn_leader_let_go(struct culm_gnn_leader *leader, struct gnn_node *nod
     }
 }
 
-/* Somebody cannot reach it: who is reported is put out, unless who reports is a worker. */
+/* A server or a parameter server cannot reach another node, which is removed. (Workers do not
+ * report that, but fail themselves: look_for_gone in worker.c.) */
 static void hear_peer_lost(struct culm_gnn_leader *leader, const struct culm_message *message) {
     int32_t peer;
     if (culm_gnn_peer_decode(message->meta, message->meta_bytes, &peer) == CULM_OK) {

@@ -1,4 +1,4 @@
-/* The leader: epochs, from their beginning to their commit, and the end of the run. See leader.h. */
+/* The leader: epochs and their commits, and the end of the run. See leader.h. */
 #include "gnn/leader_internal.h"
 
 #include "base/grow.h"
@@ -40,7 +40,7 @@ static void add_split(json_t *event, const struct culm_gnn_leader *leader, const
     }
 }
 
-/* What all intervals say together, added up in their order. */
+/* The totals of all intervals, added up in order. */
 static struct culm_gnn_totals sum_totals(const struct culm_gnn_leader *leader) {
     struct culm_gnn_totals sum = {0};
     const struct culm_gnn_totals *totals = culm_gnn_leader_done(leader)->totals;
@@ -53,13 +53,13 @@ static struct culm_gnn_totals sum_totals(const struct culm_gnn_leader *leader) {
     return sum;
 }
 
-/* Under the ROC curve, of each part; -1: not known. */
+/* The area under the ROC curve of each part; -1: not known. */
 static void find_areas(const struct culm_gnn_leader *leader, double ret_area[CULM_GNN_SPLITS]) {
     const struct culm_gnn_layout *layout = leader->o.layout;
     struct culm_blob *const *scores = culm_gnn_leader_done(leader)->scores;
     int64_t count = layout->first[layout->intervals];
     struct culm_gnn_scored *all =
-        layout->scores ? malloc((size_t)count * sizeof *all + 1) : NULL; /* NULL: then none */
+        layout->scores ? malloc((size_t)count * sizeof *all + 1) : NULL; /* NULL: no areas */
     for (int32_t i = 0; all && i < layout->intervals; i++) {
         if (!scores[i]) {
             free(all);
@@ -83,7 +83,7 @@ static void add_areas(json_t *event, const double area[CULM_GNN_SPLITS]) {
     }
 }
 
-/* Whether an evaluation says that it is enough. */
+/* Decides by an evaluation whether training ends. */
 static void judge(struct culm_gnn_leader *leader, const struct culm_gnn_totals *totals) {
     const struct culm_gnn_settings *settings = &leader->o.settings;
     double rows = (double)leader->o.rows[CULM_GNN_VALID];
@@ -104,7 +104,7 @@ static void judge(struct culm_gnn_leader *leader, const struct culm_gnn_totals *
                      (settings->patience > 0 && leader->since_best >= settings->patience);
 }
 
-/* Rows by how many epochs old they were when they were gathered. */
+/* Counts of gathered rows by their age in epochs. */
 static json_t *ages_of(const struct culm_gnn_leader *leader, const struct culm_gnn_work *work) {
     json_t *ages = json_array();
     for (int age = 0; age <= leader->o.settings.pace.staleness; age++) {
@@ -113,7 +113,7 @@ static json_t *ages_of(const struct culm_gnn_leader *leader, const struct culm_g
     return ages;
 }
 
-/* Over the vertices that train. */
+/* The mean loss of training vertices. */
 static float loss_of(const struct culm_gnn_leader *leader, const struct culm_gnn_totals *totals) {
     return (float)(totals->loss / (double)leader->o.rows[CULM_GNN_TRAIN]);
 }
@@ -128,7 +128,7 @@ static void publish_epoch(struct culm_gnn_leader *leader) {
         find_areas(leader, leader->final_area);
     }
     if (!course->train) {
-        return; /* the evaluation of the end, which `done` tells */
+        return; /* the final evaluation, which is reported in `done` */
     }
     float loss = loss_of(leader, &totals);
     uint32_t bits;
@@ -158,7 +158,7 @@ static void publish_epoch(struct culm_gnn_leader *leader) {
     culm_gnn_leader_publish(leader, event);
 }
 
-/* All holders have the version that the epoch makes, and the same bits. */
+/* Whether all holders have this version. If their bits differ, deals with that. */
 static bool all_hold(struct culm_gnn_leader *leader, int64_t version) {
     const struct culm_gnn_view *view = &leader->view;
     uint64_t digest = 0;
@@ -216,8 +216,8 @@ void culm_gnn_leader_new_epoch(struct culm_gnn_leader *leader) {
     leader->epoch_ns = culm_gnn_leader_now(leader);
 }
 
-/* A run that diverged ends; what was saved before stays. A gradient may diverge before its loss: all
- * holders have the bits of the version that it was to make, and say that it made none. */
+/* Ends the run if it has diverged; earlier checkpoints remain. A gradient may become infinite or
+ * NaN before the loss does; holders then have skipped the update and say so. */
 static bool diverged(struct culm_gnn_leader *leader) {
     const struct culm_gnn_totals totals = sum_totals(leader);
     const struct culm_gnn_view *view = &leader->view;
@@ -308,7 +308,7 @@ void culm_gnn_leader_finish_if_done(struct culm_gnn_leader *leader) {
     leader->o.world->ops->io(leader->o.world, &leader->finish.job);
 }
 
-/* What it has cost until now; also for `done`. */
+/* Brings the bill up to date, for `done` too, and publishes it. */
 static void publish_cost(struct culm_gnn_leader *leader) {
     struct culm_gnn_bill *bill = &leader->bill;
     culm_gnn_bill_advance(bill, (int64_t)culm_gnn_leader_now(leader));

@@ -1,19 +1,20 @@
 /*
- * The leader: what a loss costs in time. See leader.h.
+ * The leader: measures how long it takes to recover from a loss (event `recovered`). See leader.h.
  *
- * A server is made up for when each of its intervals is done with an epoch at its new owner; a holder of
- * the weights, when all holders of the view have them. Workers are not: others do their tasks at once.
+ * The pause after the loss of a server ends when each of its intervals has been DONE by its new
+ * owner; that of a parameter server, when all holders of the view have the state. Workers have no
+ * pause: others do their tasks at once.
  *
- * What the lost server had done of epochs that were not committed is done again. How much that was is
- * known of epochs that it was done with, and of others by the rows that it had sent. What a roll-back
- * repeats is not counted: that tells itself.
+ * What a lost server had done of uncommitted epochs has to be repeated. How much that was is known
+ * for epochs that it had reported DONE, and for others from the rows that it had sent. What a
+ * roll-back repeats is not counted here; the event `rollback` tells how far it went.
  */
 #include "base/grow.h"
 #include "gnn/leader_internal.h"
 
 #define MS 1e6
 
-/* Its loss is made up for: the last one takes its place in the list. */
+/* Ends a pause; the last one takes its place in the list. */
 static void recovered(struct culm_gnn_leader *leader, int32_t index) {
     const struct gnn_pause pause = leader->pause[index];
     double ms = (double)(culm_gnn_leader_now(leader) - pause.since_ns) / MS;
@@ -24,7 +25,7 @@ static void recovered(struct culm_gnn_leader *leader, int32_t index) {
                           (int)pause.node, "role", culm_gnn_role_name(pause.role), "source", source,
                           "pause_ms", ms, "redone_tasks", (json_int_t)pause.redone));
     if (CULM_GROW(leader->paused_ms, leader->paused_capacity, leader->paused_count + 1)) {
-        leader->paused_ms[leader->paused_count++] = ms; /* else a statistic less */
+        leader->paused_ms[leader->paused_count++] = ms; /* else it is missing from statistics */
     }
 }
 
@@ -56,7 +57,8 @@ static int64_t steps_of(const struct culm_gnn_leader *leader, int64_t epoch) {
            (course.evaluate ? layout->steps - layout->train_steps : 0);
 }
 
-/* How many steps of the interval another owner is known to have done, in the epochs that this one does. */
+/* How many steps of the interval its previous owner is known to have done in this epoch and later
+ * ones. */
 static int64_t done_before(const struct culm_gnn_leader *leader, const struct culm_gnn_done *done) {
     int64_t steps = 0;
     for (int32_t w = 0; w < leader->window; w++) {
@@ -99,6 +101,6 @@ void culm_gnn_leader_pause_held(struct culm_gnn_leader *leader) {
 
 void culm_gnn_leader_pause_end(struct culm_gnn_leader *leader) {
     while (leader->pause_count > 0) {
-        recovered(leader, leader->pause_count - 1); /* nothing was left to do */
+        recovered(leader, leader->pause_count - 1); /* nothing is left to be done */
     }
 }

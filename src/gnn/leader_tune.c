@@ -1,4 +1,4 @@
-/* The leader: how many workers there are, where it is to find that out. See leader.h and tune.h. */
+/* The leader: adjusts the number of workers, with `workers: auto`. See leader.h and tune.h. */
 #include "gnn/leader_internal.h"
 
 static bool works(const struct gnn_node *node) {
@@ -28,7 +28,7 @@ void culm_gnn_leader_tune_begin(struct culm_gnn_leader *leader) {
     }
 }
 
-/* The youngest worker; NULL: there is none. */
+/* The worker that joined last; NULL: there is none. */
 static struct gnn_node *youngest(struct culm_gnn_leader *leader) {
     struct gnn_node *youngest = NULL;
     for (int32_t i = 0; i < leader->node_count; i++) {
@@ -40,8 +40,8 @@ static struct gnn_node *youngest(struct culm_gnn_leader *leader) {
     return youngest;
 }
 
-/* Lets go of those that are too many. They do what they have, and leave. One that was asked for when
- * there were to be more, and is still to come, goes when it has. */
+/* Tells surplus workers to leave; they finish their tasks first. A worker that was asked for
+ * earlier, and is not needed any more when it joins, is told at the next commit. */
 static void release(struct culm_gnn_leader *leader) {
     int32_t many = count_workers(leader) - leader->o.settings.count[CULM_GNN_WORKER];
     for (struct gnn_node *node; many > 0 && (node = youngest(leader)); many--) {
@@ -55,7 +55,7 @@ void culm_gnn_leader_tune(struct culm_gnn_leader *leader) {
     const struct culm_gnn_settings *settings = &leader->o.settings;
     const struct culm_gnn_course *course = &leader->view.course;
     const struct culm_gnn_work *work = &culm_gnn_leader_done(leader)->work;
-    /* Epochs that evaluate take longer: they are compared with each other, or left out. */
+    /* Epochs with an evaluation take longer. They are left out, unless all epochs have one. */
     if (!settings->tunes || !course->train || (course->evaluate && settings->pace.eval_every > 1)) {
         return;
     }

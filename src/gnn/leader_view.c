@@ -1,11 +1,11 @@
-/* The leader: who owns, and who holds. See leader.h. */
+/* The leader: views, that is, who owns intervals and who holds the state. See leader.h. */
 #include "gnn/leader_internal.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define ROLLBACKS_MAX 5 /* for holders that differ */
-#define COPIES 2        /* of the state, at least, if there are nodes enough */
+#define ROLLBACKS_MAX 5 /* after so many, holders that differ end the run */
+#define COPIES 2        /* least number of holders, if there are enough nodes */
 
 /* --- owners --- */
 
@@ -77,8 +77,8 @@ static void add_holder(struct culm_gnn_leader *leader, int32_t id) {
     }
 }
 
-/* Where rows may be old, the first holder decides which sums count. When that one is lost, the next
- * one is who has come furthest, and the others take over what it has. */
+/* Where rows may be stale, the first holder decides which sums count. If it is lost, the holder
+ * with the latest version becomes the first one, and the others get a copy of its state. */
 static void choose_first(struct culm_gnn_leader *leader) {
     struct culm_gnn_view *next = &leader->next;
     int32_t before = leader->view.holder_count ? leader->view.holder[0].node : -1, best = -1;
@@ -89,7 +89,7 @@ static void choose_first(struct culm_gnn_leader *leader) {
         const struct gnn_node *node = culm_gnn_leader_node(leader, next->holder[h].node);
         const struct gnn_node *other =
             best >= 0 ? culm_gnn_leader_node(leader, next->holder[best].node) : NULL;
-        if (node->id == before) { /* also one that still loads */
+        if (node->id == before) { /* even if it is still loading */
             best = h;
             break;
         }
@@ -106,12 +106,13 @@ static void choose_first(struct culm_gnn_leader *leader) {
     for (int32_t h = 1; h < next->holder_count && first.node != before; h++) {
         struct gnn_node *node = culm_gnn_leader_node(leader, next->holder[h].node);
         node->holds = false;
-        node->holder = false; /* it becomes one again, with this view */
+        node->holder = false; /* this view makes it a holder again */
         next->holder[h].since = leader->view.number + 1;
     }
 }
 
-/* Parameter servers; servers too, while there are fewer than two who have the state. */
+/* Parameter servers are holders. Servers are too, as long as fewer than COPIES nodes have the
+ * state: first those that have it, then others. */
 static void choose_holders(struct culm_gnn_leader *leader) {
     leader->next.holder_count = 0;
     for (int32_t s = 0; s < leader->o.settings.count[CULM_GNN_PARAMETER]; s++) {
@@ -139,7 +140,7 @@ static int32_t previous_source(const struct culm_gnn_leader *leader, int32_t id)
     return -1;
 }
 
-/* Who gets the state from whom. False: nobody has it any more. */
+/* Chooses from which holder others get a copy of the state. False: nobody has it any more. */
 static bool choose_sources(struct culm_gnn_leader *leader) {
     struct culm_gnn_view *next = &leader->next;
     int32_t source = -1;
@@ -148,7 +149,7 @@ static bool choose_sources(struct culm_gnn_leader *leader) {
             source = next->holder[h].node;
         }
     }
-    if (source < 0) { /* as it was loaded, it can be loaded again */
+    if (source < 0) { /* nothing is lost if the version that was loaded can be loaded again */
         return leader->version == next->load_version;
     }
     for (int32_t h = 0; h < next->holder_count; h++) {
@@ -225,10 +226,11 @@ static void roll_back(struct culm_gnn_leader *leader) {
                                               (json_int_t)leader->version));
 }
 
-/* A parameter server that has the state: a server may have come from elsewhere, without the run's
- * folder. The same one as long as it can: it saves one version after the other, and of two that save at
- * a time the one with the older version would take the newer one for what a roll-back left, and remove
- * it. -1: there is none just now. */
+/* The node that saves checkpoints: a parameter server that has the state, since a server may have
+ * joined from elsewhere, without access to the run directory. It stays the same one as long as
+ * possible. A single node saves one version after the other; but if two saved at the same time, the
+ * one with the older version would take the newer checkpoint for a leftover of a roll-back, and
+ * remove it. -1: there is none just now. */
 static int32_t find_saver(struct culm_gnn_leader *leader, const struct culm_gnn_view *view) {
     int32_t found = -1;
     for (int32_t h = 0; h < view->holder_count && (found < 0 || found != leader->saver); h++) {
@@ -245,7 +247,7 @@ int32_t culm_gnn_leader_saver(struct culm_gnn_leader *leader) {
     return find_saver(leader, &leader->view);
 }
 
-/* Who is to save the last version, if it has not been saved yet. */
+/* The node that is to save the final version; -1: none, or it has been saved. */
 static int32_t choose_saver(struct culm_gnn_leader *leader) {
     bool saved = leader->saved_version == leader->version && leader->saved_path[0];
     if (!culm_gnn_leader_is_over(leader) || leader->next.course.train || saved) {

@@ -1,12 +1,12 @@
 /*
- * The leader: who is silent, who does not get on, and what link swallows what it is given. See
- * leader.h.
+ * The leader: finds nodes that are silent or stuck, and links that swallow frames. See leader.h.
  *
- * A node that lives but does not finish a task is put out (ledger/patience.h). When no task runs
- * anywhere and nothing comes anywhere (ledger/stall.h), everyone is asked how many messages it has
- * sent to each other node, and how many it has got from each. What one has sent and the other has
- * not got by then was swallowed between them; the end of most such links is put out, or who does not
- * answer. If nobody can be blamed, a new view makes everyone say anew what it has.
+ * A node that is alive but does not finish a task is removed (ledger/patience.h). If no task runs
+ * anywhere and no messages arrive anywhere (ledger/stall.h), all nodes are asked how many messages
+ * they have sent to each other node and received from it. Messages that were sent but not received
+ * by then have been swallowed by the link. A node that does not answer is removed; otherwise the
+ * node at the end of most such links is. If no node can be blamed, a new view makes all nodes
+ * report again what they have.
  */
 #include "gnn/leader_internal.h"
 
@@ -14,11 +14,11 @@
 #include <stdlib.h>
 
 #define MS 1000000ull
-#define LISTED_MAX 64 /* in the event */
+#define LISTED_MAX 64 /* links listed in an event */
 
 /* --- tasks that hang --- */
 
-/* "a gather (1)". */
+/* Describes a task in words, such as "gather 1". */
 static void name_task(int32_t kind, int32_t part, char *ret_text, size_t size) {
     static const char *const what[CULM_GNN_TASK_FINISH] = {
         [CULM_GNN_TASK_OWN] = "getting ready for an interval",
@@ -65,7 +65,7 @@ void culm_gnn_leader_took(struct culm_gnn_leader *leader, const struct culm_mess
     }
 }
 
-/* Puts the node out if its task has taken too long; ends the run if nobody finishes it. */
+/* Removes the node if its task has taken too long. Ends the run if no node finishes such tasks. */
 static void check_task(struct culm_gnn_leader *leader, struct gnn_node *node) {
     const struct culm_heartbeat beat = node->beat;
     uint64_t began = node->task_began_ns;
@@ -94,7 +94,7 @@ static void check_task(struct culm_gnn_leader *leader, struct gnn_node *node) {
 
 /* --- links that swallow --- */
 
-/* Messages of `from` that have not come to `to`. */
+/* Messages that `from` has sent and `to` has not received. */
 struct gap {
     int32_t from, to;
     int64_t count;
@@ -103,7 +103,7 @@ struct gap {
 struct gaps {
     struct gap gap[LISTED_MAX];
     int32_t count;
-    int32_t named[CULM_GNN_NODES_MAX]; /* [node_count] how many of all name it */
+    int32_t named[CULM_GNN_NODES_MAX]; /* [node_count] number of gaps at the node, unlisted too */
 };
 
 static const struct culm_gnn_traffic *with(const struct culm_gnn_answer *answer, int32_t node) {
@@ -139,20 +139,21 @@ static void find_gaps(const struct culm_gnn_leader *leader, struct gaps *gaps) {
     }
 }
 
-/* Who goes, of two that are named as often: nobody has to take over from a worker; else the younger. */
+/* Which of two equally suspicious nodes is to be removed: rather a worker, from which nobody has to
+ * take over; otherwise the one that joined later. */
 static bool rather(const struct gnn_node *a, const struct gnn_node *b) {
     bool a_works = a->role == CULM_GNN_WORKER, b_works = b->role == CULM_GNN_WORKER;
     return a_works == b_works ? a->id > b->id : a_works;
 }
 
-/* NULL: nobody. */
+/* The node to be removed; NULL: none can be blamed. */
 static struct gnn_node *culprit(struct culm_gnn_leader *leader, const struct gaps *gaps) {
     struct gnn_node *out = NULL;
     int32_t most = 0;
     for (int32_t n = 0; n < leader->node_count; n++) {
         struct gnn_node *node = &leader->node[n];
         if (node->alive && !node->answer && (!out || rather(node, out))) {
-            out = node; /* it does not hear us */
+            out = node; /* it has not answered */
         }
     }
     for (int32_t n = 0; n < leader->node_count && !(out && !out->answer); n++) {
@@ -237,7 +238,7 @@ void culm_gnn_leader_forget_answers(struct culm_gnn_leader *leader) {
     }
 }
 
-/* A run that waits for nodes to come, or for its end, is not watched. */
+/* A run that waits for nodes to join, or for its end, is not watched for stalls. */
 static bool watched(struct culm_gnn_leader *leader) {
     const struct culm_gnn_view *view = &leader->view;
     bool waits = view->number == 0 || view->holder_count == 0 || leader->finishing;
@@ -283,8 +284,8 @@ void culm_gnn_leader_tick(struct culm_gnn_leader *leader) {
     }
     uint64_t now = culm_gnn_leader_now(leader);
     uint64_t limit = (uint64_t)leader->o.settings.suspect_ms * MS;
-    /* A leader that was frozen itself has heard nobody: all have a whole limit more. In half of one
-     * nobody could be missed. */
+    /* If this process was itself frozen for a while, it has heard nobody, so all nodes get a full
+     * limit again. Half a limit is not enough to miss a node. */
     bool slept = now - leader->watched_ns > limit / 2;
     for (int32_t i = 0; i < leader->node_count && !leader->ended; i++) {
         struct gnn_node *node = &leader->node[i];
@@ -296,7 +297,7 @@ void culm_gnn_leader_tick(struct culm_gnn_leader *leader) {
             check_task(leader, node);
         }
     }
-    culm_gnn_leader_fill_up(leader); /* a rest may be over */
+    culm_gnn_leader_fill_up(leader); /* a pause of starts may be over */
     if (!leader->ended) {
         watch_stall(leader, now, slept);
     }

@@ -7,8 +7,8 @@
 
 /* --- turns --- */
 
-/* What is run in an epoch: as the leader says of the one that is committed next, else as it will most
- * likely say. */
+/* What is done in an epoch. The leader has announced it for the current epoch; for later ones this
+ * is what it will announce, unless training ends earlier. */
 static struct culm_gnn_course course_of(const struct culm_gnn_server *server, int64_t epoch) {
     const struct culm_gnn_course *course = &server->self.view.course;
     const struct culm_gnn_pace *pace = &server->self.o.pace;
@@ -23,7 +23,7 @@ int32_t culm_gnn_server_first_step(const struct culm_gnn_server *server, int64_t
     return course_of(server, epoch).train ? 0 : server->self.o.layout->train_steps;
 }
 
-/* The interval goes on to that epoch. */
+/* Begins the interval's turn for that epoch. */
 static void begin_turn(struct culm_gnn_server *server, int32_t index, int64_t epoch) {
     struct interval *interval = &server->interval[index];
     struct turn *turn = &interval->turn[epoch % server->window];
@@ -43,7 +43,7 @@ static void forget_interval(struct culm_gnn_server *server, int32_t index) {
     server->interval[index].front = 0;
 }
 
-/* The step behind the last one. */
+/* One past the last step of the epoch. */
 static int32_t end_of(const struct culm_gnn_server *server, int64_t epoch) {
     const struct culm_gnn_layout *layout = server->self.o.layout;
     return course_of(server, epoch).evaluate ? layout->steps : layout->train_steps;
@@ -91,7 +91,8 @@ struct culm_gnn_source culm_gnn_server_newest(struct culm_gnn_server *server,
     return source;
 }
 
-/* Fills server->source with all that a gather reads. How many; -1: something is not here. */
+/* Fills server->source with everything that a gather reads. Returns the number of sources; -1: one
+ * is not here yet. */
 static int32_t find_sources(struct culm_gnn_server *server, const struct turn *turn, int32_t index,
                             int32_t gather) {
     const struct culm_gnn_layout *layout = server->self.o.layout;
@@ -110,7 +111,7 @@ static int32_t find_sources(struct culm_gnn_server *server, const struct turn *t
     return count;
 }
 
-/* Starts gather `gather` of an interval, if all that it reads is here. */
+/* Starts gather `gather` of an interval if all its sources are here. */
 static bool gather_next(struct culm_gnn_server *server, int32_t index, int32_t gather) {
     struct turn *turn = culm_gnn_front(server, index);
     int32_t count = find_sources(server, turn, index, gather);
@@ -147,7 +148,7 @@ static bool gather_next(struct culm_gnn_server *server, int32_t index, int32_t g
     return true;
 }
 
-/* A reference to the weights of that version; NULL: they are not here. */
+/* A new reference to the weights of that version; NULL: they are not here. */
 static struct culm_blob *weights_of(const struct culm_gnn_server *server, int64_t version) {
     int64_t at = version % server->window;
     if (server->weights[at] && server->have[at].version == version &&
@@ -157,7 +158,7 @@ static struct culm_blob *weights_of(const struct culm_gnn_server *server, int64_
     return culm_gnn_holder_weights(server->holder, version);
 }
 
-/* A holder that may have weights which this server, though it may be one too, does not; -1: none. */
+/* Another holder to ask for weights, as this server may be a holder itself; -1: none. */
 static int32_t other_holder(const struct culm_gnn_server *server) {
     const struct culm_gnn_view *view = &server->self.view;
     for (int32_t h = 0; h < view->holder_count; h++) {
@@ -181,8 +182,8 @@ static void ask_weights(struct culm_gnn_server *server, int64_t epoch, int64_t o
     culm_gnn_send(&server->self, holder, CULM_GNN_MSG_GET, NULL);
 }
 
-/* The weights for the whole of a turn: those of the epoch before if they are here, else older ones
- * that it may use; asks for them where there are none. */
+/* Chooses the weights for a whole turn: the newest that are here and may be used. If there are
+ * none, asks a holder for them. */
 static bool have_weights(struct culm_gnn_server *server, struct turn *turn) {
     int64_t oldest = culm_gnn_pace_version(&server->self.o.pace, turn->epoch);
     oldest = oldest > 0 ? oldest : 0;
@@ -212,7 +213,7 @@ void culm_gnn_server_apply(struct culm_gnn_server *server, int32_t index) {
     culm_gnn_server_start(server);
 }
 
-/* Lets an interval go on by one task. True: something has been started here. */
+/* Does the interval's next task. True: a task was started on this server. */
 static bool step_next(struct culm_gnn_server *server, int32_t index) {
     struct turn *turn = culm_gnn_front(server, index);
     const struct culm_gnn_step *step = &server->self.o.layout->step[turn->step];
@@ -247,7 +248,8 @@ bool culm_gnn_server_is_ready(const struct culm_gnn_server *server, int32_t inde
     return interval->here && !turn->out && turn->step < end_of(server, turn->epoch);
 }
 
-/* The interval that is furthest behind goes first; in step, no other goes at all. */
+/* Does the next task of the interval that is furthest behind and can go on. With in_step, intervals
+ * that are ahead wait. True: a task was started on this server. */
 static bool intervals_next(struct culm_gnn_server *server) {
     int32_t intervals = server->self.o.layout->intervals;
     int64_t least = INT64_MAX, behind;
@@ -273,7 +275,8 @@ static bool intervals_next(struct culm_gnn_server *server) {
     return false;
 }
 
-/* An interval that is done with its epoch goes on to the next, if that may begin before a commit. */
+/* Begins the next epoch for intervals that have finished theirs, if it may begin before a commit.
+ */
 static void next_turns(struct culm_gnn_server *server) {
     const struct culm_gnn_view *view = &server->self.view;
     for (int32_t i = 0; i < server->self.o.layout->intervals; i++) {
@@ -335,7 +338,7 @@ void culm_gnn_server_stepped(struct culm_gnn_server *server, struct turn *turn,
     const struct culm_gnn_step *step = &server->self.o.layout->step[turn->step];
     turn->out = turn->here = false;
     turn->worker = turn->second = -1;
-    culm_blob_clear(&turn->share); /* of a worker that was slower: not of the next step */
+    culm_blob_clear(&turn->share); /* a slower worker's; must not be taken for the next step's */
     if (step->makes >= 0) {
         turn->made[step->makes].blob = take_output;
     } else {
@@ -357,7 +360,7 @@ void culm_gnn_server_stepped(struct culm_gnn_server *server, struct turn *turn,
 
 /* --- jobs --- */
 
-/* The turn that the task was for; NULL: it has been forgotten since. */
+/* The turn that the task was for; NULL: it has been cleared meanwhile. */
 static struct turn *turn_of_task(const struct culm_gnn_server *server) {
     struct turn *turn = culm_gnn_turn(server, server->task.interval, server->task_epoch);
     bool current = turn && server->task_attempt == server->self.view.attempt &&
@@ -440,7 +443,7 @@ static void on_job_done(void *actor, struct culm_job *job) {
 
 /* --- views and commits --- */
 
-/* Everything begins anew from what is committed. */
+/* Starts everything again from the committed version. */
 static void begin_attempt(struct culm_gnn_server *server) {
     for (int32_t i = 0; i < server->self.o.layout->intervals; i++) {
         forget_interval(server, i);
@@ -453,7 +456,7 @@ static void begin_attempt(struct culm_gnn_server *server) {
     culm_gnn_server_recall_ghosts(server);
 }
 
-/* An interval that comes here begins with the epoch that is not committed yet. */
+/* Adapts to new owners. Intervals that come here begin with the current epoch. */
 static void change_hands(struct culm_gnn_server *server) {
     const struct culm_gnn_view *view = &server->self.view;
     for (int32_t i = 0; i < server->self.o.layout->intervals; i++) {
@@ -471,8 +474,8 @@ static void change_hands(struct culm_gnn_server *server) {
     }
 }
 
-/* What is committed, and too old for those that are under way, is let go of. What had begun of an
- * epoch that now is another one, as the end may come earlier than it seemed, begins anew. */
+/* Goes on to the current epoch: frees what is too old to be read any more. An epoch that was begun
+ * as one of training, but turns out to be the final evaluation, is begun again. */
 static void enter_epoch(struct culm_gnn_server *server) {
     const struct culm_gnn_course *course = &server->self.view.course;
     int64_t oldest = course->epoch - server->self.o.pace.staleness;
@@ -522,7 +525,7 @@ static void hear_commit(struct culm_gnn_server *server, const struct culm_messag
     }
 }
 
-/* Those that were asked for, or that come ahead of a copy of the state. */
+/* Weights that were asked for, or that precede a copy of the state. */
 static void hear_weights(struct culm_gnn_server *server, const struct culm_message *message) {
     struct culm_gnn_version key;
     if (culm_gnn_version_decode(message->meta, message->meta_bytes, &key) != CULM_OK ||
@@ -611,7 +614,7 @@ static void on_timer(void *actor, uint32_t timer) {
         culm_gnn_beat(&server->self);
     } else if (timer == CULM_GNN_TIMER_LATE) {
         go_on(server);
-    } else { /* no worker has come: the steps are done here, until one does */
+    } else { /* no worker has come so far: the steps are done here until one does */
         server->waits = false;
         go_on(server);
     }

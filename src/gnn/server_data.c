@@ -1,11 +1,11 @@
-/* A server: rows for other servers, sums for holders. See server.h. */
+/* A server: exchanges rows with other servers, and sends sums to holders. See server.h. */
 #include "base/grow.h"
 #include "gnn/server_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* --- rows that come --- */
+/* --- rows received --- */
 
 static struct ghost **ghosts_of(struct culm_gnn_server *server, int32_t gather, int32_t interval) {
     return &server->ghost[gather * server->self.o.layout->intervals + interval];
@@ -47,7 +47,7 @@ void culm_gnn_server_forget_ghosts(struct culm_gnn_server *server, int64_t oldes
     }
 }
 
-/* Rows of epochs before are read by nobody any more. */
+/* The oldest epoch whose rows may still be read. */
 static int64_t oldest_of(const struct culm_gnn_server *server) {
     return server->self.view.course.epoch - server->self.o.pace.staleness;
 }
@@ -61,9 +61,9 @@ static void see_view(struct ghost *ghost, const struct ghost *other) {
     ghost->key.view = ghost->key.view > other->key.view ? ghost->key.view : other->key.view;
 }
 
-/* Takes `ghost` over. If one that is here covers all of its readers, the new one is freed; else it takes the
- * place of those whose readers it covers. What stays counts as sent under the later of both views, as messages
- * on different links may overtake each other: what comes last need not be what was sent last. */
+/* Takes ownership of `ghost`. If an existing ghost of the same rows covers all its readers, it is
+ * freed; otherwise it replaces those whose readers it covers. The one that is kept counts as sent
+ * under the later of the two views, because messages on different links may overtake each other. */
 static void keep(struct culm_gnn_server *server, struct ghost *ghost) {
     struct ghost **list = ghosts_of(server, ghost->key.gather, ghost->key.interval);
     bool constant = is_constant(server, ghost->key.gather);
@@ -86,9 +86,10 @@ static void keep(struct culm_gnn_server *server, struct ghost *ghost) {
     *list = ghost;
 }
 
-/* Rows that never change would stay for good, also of intervals that this server has come to own, and for
- * ones that it no longer owns. What was sent under this view or a later one is not let go of: whoever
- * sends forgets likewise, view by view, whom it has sent what (culm_gnn_server_resend), and may be ahead. */
+/* Frees constant rows that are no longer needed: those of intervals that this server owns now, and
+ * those for intervals that it no longer owns. Rows sent under the current view or a later one are
+ * kept in any case. The sender forgets what it has sent by the same rule, view by view (see
+ * forget_sent), and may have entered a newer view already; it would not send them again. */
 static void forget_constants(struct culm_gnn_server *server) {
     const struct culm_gnn_layout *layout = server->self.o.layout;
     struct culm_gnn_set mine = {0};
@@ -130,7 +131,7 @@ void culm_gnn_server_hear_slice(struct culm_gnn_server *server,
     *ghost = (struct ghost){.key = key, .blob = culm_blob_ref(message->payload)};
     if (key.attempt == server->self.view.attempt) {
         keep(server, ghost);
-    } else { /* its sender was told of a view before this node is */
+    } else { /* its sender has entered a view that this node has not been told of yet */
         ghost->next = server->early;
         server->early = ghost;
     }
@@ -175,7 +176,7 @@ struct culm_gnn_source culm_gnn_server_rows(struct culm_gnn_server *server, int3
     return source;
 }
 
-/* Whether rows have come that the interval made for that gather in that epoch. */
+/* Whether rows have been received that the interval made for that gather in that epoch. */
 static bool has_come(struct culm_gnn_server *server, int32_t gather, int32_t interval,
                      int64_t epoch) {
     const struct ghost *ghost = *ghosts_of(server, gather, interval);
@@ -200,10 +201,10 @@ int64_t culm_gnn_server_done_before(struct culm_gnn_server *server, int32_t inte
     return steps;
 }
 
-/* --- rows that go --- */
+/* --- rows sent --- */
 
-/* Of rows that never change: what was sent for intervals that are no longer owned there, where it is
- * forgotten too. */
+/* Forgets what constant rows were sent to a node for intervals that it no longer owns. The node
+ * frees them by the same rule (forget_constants). */
 static void forget_sent(struct culm_gnn_server *server) {
     const struct culm_gnn_layout *layout = server->self.o.layout;
     for (int32_t i = 0; i < layout->intervals * layout->gathers; i++) {
@@ -250,7 +251,7 @@ void culm_gnn_server_resend(struct culm_gnn_server *server) {
     }
     forget_sent(server);
     forget_constants(server);
-    for (int32_t w = 0; w < server->window; w++) { /* a holder may have forgotten what it had */
+    for (int32_t w = 0; w < server->window; w++) { /* holders may have lost the sums they had */
         for (int32_t s = 0; s < layout->stages; s++) {
             for (int32_t n = 0; n < server->tree.count; n++) {
                 server->sums[w].sum[s][n].sent_count = 0;
@@ -264,7 +265,7 @@ void culm_gnn_server_resend(struct culm_gnn_server *server) {
         for (int32_t i = node->lo; i < node->hi && mine; i++) {
             mine = server->interval[i].mine;
         }
-        bool above = false; /* nodes come before those below them */
+        bool above = false; /* a parent comes before its children, so it would be in `cover` */
         for (int32_t c = 0; c < server->cover_count && mine && !above; c++) {
             above = culm_fold_tree_covers(&server->tree, server->cover[c], n);
         }
@@ -274,6 +275,7 @@ void culm_gnn_server_resend(struct culm_gnn_server *server) {
     }
 }
 
+/* The intervals of the peer that read these rows and have not been sent them. */
 static struct culm_gnn_set not_sent(const struct culm_gnn_server *server, int32_t gather,
                                     int32_t interval, const struct made *made,
                                     const struct peer *peer) {
@@ -289,7 +291,7 @@ static struct culm_gnn_set not_sent(const struct culm_gnn_server *server, int32_
     return want;
 }
 
-/* Starts the next slice of what this interval has made. False: all have been sent. */
+/* Starts the next SLICE of these rows. False: all slices have been sent. */
 static bool slice_next(struct culm_gnn_server *server, int32_t gather, int32_t interval,
                        struct turn *turn) {
     struct made *made = &turn->made[gather];
@@ -372,8 +374,8 @@ void culm_gnn_server_clear_sums(struct culm_gnn_server *server, int64_t oldest) 
     }
 }
 
-/* To those holders that do not have it yet; where rows may be old, whoever does an interval again
- * comes to other sums, so one holder decides which ones count. */
+/* Sends a sum to the holders that have not been sent it. Where rows may be stale, repeating an
+ * interval gives other sums, so only the first holder is sent any, and decides which ones count. */
 static void send_sum(struct culm_gnn_server *server, int64_t epoch, int32_t stage, int32_t node) {
     struct sum *sum = &server->sums[epoch % server->window].sum[stage][node];
     const struct culm_gnn_view *view = &server->self.view;
@@ -388,7 +390,7 @@ static void send_sum(struct culm_gnn_server *server, int64_t epoch, int32_t stag
         if (i < sum->sent_count) {
             continue;
         }
-        if (sum->sent_count == CULM_GNN_HOLDERS_MAX) { /* all of them long gone but the last */
+        if (sum->sent_count == CULM_GNN_HOLDERS_MAX) { /* the first in the list is long gone */
             memmove(sum->sent, sum->sent + 1, sizeof sum->sent - sizeof *sum->sent);
             sum->sent_count--;
         }
@@ -409,7 +411,8 @@ static void send_sum(struct culm_gnn_server *server, int64_t epoch, int32_t stag
     }
 }
 
-/* Forms the sum over one node of the tree. False: it is there, or its parts are not. */
+/* Forms the sum over a node of the tree. True: a FOLD was started. False: the node is a single
+ * interval, whose gradient is the sum, or parts are missing. */
 static bool form(struct culm_gnn_server *server, int64_t epoch, int32_t stage, int32_t node) {
     const struct culm_fold_node *range = &server->tree.node[node];
     struct sum *sum = &server->sums[epoch % server->window].sum[stage][node];
@@ -437,6 +440,7 @@ static bool form(struct culm_gnn_server *server, int64_t epoch, int32_t stage, i
     return true;
 }
 
+/* True: a FOLD was started. */
 static bool sum_epoch(struct culm_gnn_server *server, int64_t epoch) {
     const struct culm_gnn_layout *layout = server->self.o.layout;
     struct sums *sums = &server->sums[epoch % server->window];

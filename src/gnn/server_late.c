@@ -1,10 +1,10 @@
 /*
- * A server: tasks that take long. See server.h.
+ * A server: deals with tasks that take too long. See server.h.
  *
- * Near the end of a step workers have nothing to do but one, which everyone waits for. So when a task
- * has been out for FACTOR times the median of such tasks, and for LEAST_MS at least, somebody else does
- * it too: a worker that is idle and has the interval's constant input, or else this server, if nothing
- * else is to be done here. The first result counts. Whoever made it, it is the same.
+ * Near the end of a step, all may wait for a single slow worker. So if a task has been out for
+ * FACTOR times the median of such tasks, and for at least LEAST_MS, it is also given to another
+ * worker that is idle and has the interval's constant input. If there is none, the server does it,
+ * provided that it has nothing else to do. The first result counts; both are the same.
  */
 #include "base/grow.h"
 #include "gnn/server_internal.h"
@@ -13,8 +13,8 @@
 
 #define MS 1000000ull
 #define FACTOR 2
-#define LEAST_MS 50     /* below that, whatever else goes on on a machine is no slower worker */
-#define UNKNOWN_MS 5000 /* where no such task has come back yet */
+#define LEAST_MS 50     /* shorter delays say little: other processes may have caused them */
+#define UNKNOWN_MS 5000 /* as long as no such task has come back */
 
 static uint64_t now_of(const struct culm_gnn_server *server) {
     return server->self.o.world->ops->now_ns(server->self.o.world);
@@ -36,7 +36,7 @@ static uint64_t limit_ns(const struct culm_gnn_server *server, const struct turn
     return (uint64_t)((ms > LEAST_MS ? ms : LEAST_MS) * (double)MS);
 }
 
-/* An idle one that has not got the task, and needs no constant input for it; NULL: there is none. */
+/* An idle worker that does not have the task, but has the constant input; NULL: there is none. */
 static struct worker *idle(const struct culm_gnn_server *server, const struct turn *turn,
                            int32_t interval) {
     struct worker *worker = server->workers;

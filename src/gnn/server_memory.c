@@ -1,4 +1,4 @@
-/* A server: what it keeps, from its first memory to its last. See server.h. */
+/* A server: allocates and frees what it keeps. See server.h. */
 #include "gnn/server_internal.h"
 
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 /*
- * A server: what waits for it, and for workers. Whoever says how many workers there should be goes by
- * that (tune.h). To look costs about as much as to find one task, so it is done now and then.
+ * A server: samples how many tasks wait for it and for workers, from which the number of workers is
+ * tuned (tune.h). A sample costs about as much as finding one task, so only a few are taken.
  */
 #include "gnn/server_internal.h"
 
-#define LOOKS_AN_EPOCH 16 /* about, of each gather */
-#define LOOKED_AT 32      /* intervals, of those that there are */
+#define LOOKS_AN_EPOCH 16 /* samples per epoch and gather, about */
+#define LOOKED_AT 32      /* intervals looked at in a sample, at most */
 
 static bool is_gathered(const struct turn *turn, int32_t gather) {
     return gather < 0 || turn->gathered[gather];
@@ -50,6 +50,6 @@ void culm_gnn_server_look(struct culm_gnn_server *server, int32_t interval, stru
             applies += stride * step->remote;
         }
     }
-    /* What some worker has room for does not wait for want of workers, but for the one that went forward. */
+    /* If some worker has room, a step does not wait for lack of workers, but for its keeper. */
     turn->work.applies_waiting += applies > room ? applies - room : 0;
 }

@@ -1,4 +1,4 @@
-/* A server: steps that workers do. See server.h. */
+/* A server: gives steps to workers, and takes their results. See server.h. */
 #include "gnn/server_internal.h"
 
 #include "gnn/roc.h"
@@ -26,7 +26,7 @@ void culm_gnn_server_worker_ready(struct culm_gnn_server *server, int32_t node,
     }
     struct worker *worker = find(server, node);
     if (culm_gnn_is_gone(&server->self, node)) {
-        return; /* it was put out; what it said before comes late */
+        return; /* it has been removed; this message is late */
     }
     if (!worker) {
         worker = calloc(1, sizeof *worker);
@@ -34,7 +34,7 @@ void culm_gnn_server_worker_ready(struct culm_gnn_server *server, int32_t node,
             culm_gnn_fail(&server->self, CULM_ERR_MEMORY, "out of memory");
             return;
         }
-        struct worker **at = &server->workers; /* by rising number */
+        struct worker **at = &server->workers; /* ordered by node */
         while (*at && (*at)->node < node) {
             at = &(*at)->next;
         }
@@ -54,7 +54,8 @@ int32_t culm_gnn_server_room(const struct culm_gnn_server *server) {
     return room;
 }
 
-/* It gets no more, and what it was given before comes behind the answer. */
+/* It gets no more tasks. The answer follows everything that it has been sent, and says that all its
+ * results so far have arrived. */
 void culm_gnn_server_worker_leaving(struct culm_gnn_server *server, int32_t node) {
     struct worker *worker = find(server, node);
     if (worker) {
@@ -64,7 +65,8 @@ void culm_gnn_server_worker_leaving(struct culm_gnn_server *server, int32_t node
     culm_gnn_send(&server->self, node, CULM_GNN_MSG_LEAVING, NULL);
 }
 
-/* That worker will not bring its present step. True: nor does anybody else, so it is given out anew. */
+/* The worker will not do the turn's current step. True: nobody else does it, so that it has to be
+ * given out again. */
 static bool give_up(struct turn *turn, int32_t node) {
     if (turn->second == node) {
         turn->second = -1;
@@ -80,7 +82,7 @@ static bool give_up(struct turn *turn, int32_t node) {
     return false;
 }
 
-/* What it was doing is done by another. */
+/* Its tasks are given to others. */
 void culm_gnn_server_worker_lost(struct culm_gnn_server *server, int32_t node) {
     for (struct worker **at = &server->workers; *at; at = &(*at)->next) {
         if ((*at)->node == node) {
@@ -99,17 +101,18 @@ void culm_gnn_server_worker_lost(struct culm_gnn_server *server, int32_t node) {
     }
 }
 
-/* --- out --- */
+/* --- giving out --- */
 
-/* How well a worker suits: idle ones first, since a constant input is sent once and an idle worker
- * idles each time; of those who are alike, one that has the input already. */
+/* How suitable a worker is; -1: not at all. Idle workers are preferred even if they lack the
+ * constant input, since that is sent only once. Otherwise, one that has the input is. */
 static int32_t suits(const struct worker *worker, int32_t interval) {
     return worker->room <= 0 || worker->leaving
                ? -1
                : 2 * (worker->out == 0) + culm_gnn_set_has(&worker->warm, interval);
 }
 
-/* Where in the round of workers this server begins: others begin elsewhere. */
+/* The position in the list of workers at which this server begins, so that servers do not all
+ * choose the same ones. */
 static int32_t first_of(const struct culm_gnn_server *server) {
     int32_t before = 0, workers = 0;
     for (int32_t p = 0; p < server->peer_count; p++) {
@@ -121,8 +124,8 @@ static int32_t first_of(const struct culm_gnn_server *server) {
     return before * workers / (server->peer_count + 1);
 }
 
-/* The worker that may have kept what the present step needs of its stage's forward, and so has half of
- * its work; NULL: there is none. */
+/* The worker that may have kept the activations that the current step needs, which saves it the
+ * forward half of the work; NULL: there is none. */
 static struct worker *keeper_of(const struct culm_gnn_server *server, int32_t interval) {
     const struct turn *turn = culm_gnn_front(server, interval);
     const struct culm_gnn_step *step = &server->self.o.layout->step[turn->step];
@@ -130,8 +133,9 @@ static struct worker *keeper_of(const struct culm_gnn_server *server, int32_t in
     return worker && !worker->leaving ? worker : NULL;
 }
 
-/* NULL: nobody just now. Whoever has kept something gets the step as soon as there is room. Until then another
- * gets it only if it would otherwise be idle; if everyone is busy, the step waits for its keeper. */
+/* Chooses a worker for the interval's step; NULL: none just now. The step goes to its keeper if
+ * that has room. Otherwise it goes to another worker only if that one would be idle; if all are
+ * busy, it waits for its keeper. */
 static struct worker *choose(const struct culm_gnn_server *server, int32_t interval) {
     struct worker *best = keeper_of(server, interval);
     int32_t most = -1, at = 0, first = first_of(server);
@@ -161,7 +165,7 @@ static void send_keyed(struct culm_gnn_server *server, int32_t to, enum culm_gnn
     culm_gnn_send(&server->self, to, type, payload);
 }
 
-/* One block of the rows of an interval, all of which are as long. */
+/* Sends a block of an interval's rows, all of which have the same length. */
 static void send_block(struct culm_gnn_server *server, int32_t to, enum culm_gnn_message_type type,
                        const struct culm_gnn_part *part, struct culm_blob *rows) {
     const struct culm_gnn_layout *layout = server->self.o.layout;
@@ -205,7 +209,7 @@ void culm_gnn_server_give(struct culm_gnn_server *server, struct worker *worker,
         send_keyed(server, worker->node, CULM_GNN_MSG_PART_CONSTANT, &key, interval->constant);
         culm_gnn_set_add(&worker->warm, index);
         if (server->lean) {
-            culm_blob_clear(&interval->constant); /* the message has it; packed anew for another */
+            culm_blob_clear(&interval->constant); /* will be packed again for another worker */
         }
     }
     send_keyed(server, worker->node, CULM_GNN_MSG_TASK, &key, NULL);
@@ -227,9 +231,9 @@ void culm_gnn_server_give(struct culm_gnn_server *server, struct worker *worker,
     worker->out++;
 }
 
-/* --- back --- */
+/* --- taking results --- */
 
-/* The turn whose present step that is; NULL: it is done already, or no longer wanted. */
+/* The turn whose current step this is; NULL: it has been done, or is no longer wanted. */
 static struct turn *wanted(struct culm_gnn_server *server, const struct culm_gnn_task_key *key) {
     struct turn *turn = culm_gnn_front(server, key->interval);
     bool now = turn && key->attempt == server->self.view.attempt && key->epoch == turn->epoch &&
@@ -251,7 +255,7 @@ void culm_gnn_server_lacks(struct culm_gnn_server *server, int32_t from,
     worker->out--;
     culm_gnn_set_remove(&worker->warm, key.interval);
     if (turn) {
-        (void)give_up(turn, from); /* which has done nothing yet */
+        (void)give_up(turn, from); /* not counted as retried: it has not been begun */
     }
 }
 

@@ -1,4 +1,4 @@
-/* A worker. See worker.h. */
+/* A worker: orders, weights, constant inputs, and leaving. See worker.h. */
 #include "gnn/worker.h"
 
 #include "base/grow.h"
@@ -6,51 +6,51 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TASKS_A_SERVER 2 /* that it takes at once: the next one comes while it computes */
+#define TASKS_A_SERVER 2 /* asked of each server: one arrives while the other is computed */
 #define MS 1000000ull
-#define PART_MS 5000          /* at most, of one that is told to leave */
-#define GONE_NS 5000000000ull /* until the leader must have noticed a loss, too */
+#define PART_MS 5000          /* after being told to leave, leaves at the latest */
+#define GONE_NS 5000000000ull /* by then, the leader must have noticed a loss as well */
 
-/* A task, or what has come of it so far. */
+/* A task, as far as it has arrived. */
 struct order {
     int32_t server;
     struct culm_gnn_task_key key;
     struct culm_blob *constant;
     struct culm_blob *rows[CULM_GNN_BLOCKS_MAX], *d_rows[CULM_GNN_BLOCKS_MAX];
-    bool there;     /* TASK has come */
-    int32_t block;  /* the next one */
-    int32_t blocks; /* of so many; 0: no rows have come yet */
-    /* What the blocks before have made. */
+    bool there;     /* TASK has arrived */
+    int32_t block;  /* the next one to be computed */
+    int32_t blocks; /* number of blocks; 0: no rows have arrived yet */
+    /* The results of the blocks before. */
     struct culm_blob *output, *gradient;
     struct culm_gnn_totals totals;
-    bool gone; /* nobody waits for it any more */
+    bool gone; /* its server is lost */
     struct order *next;
 };
 
-/* A server that knows this worker. */
+/* A server that this worker has connected to. */
 struct called {
     int32_t node;
     bool owes; /* an answer to LEAVING */
 };
 
-/* On its way out: first it does what it has, then it waits until that has come. */
+/* To leave, it first finishes its tasks (DRAINS), then waits until the results have arrived. */
 enum stay { STAYS, DRAINS, PARTS };
 
 struct culm_gnn_worker {
     struct culm_gnn_self self; /* first member */
     struct culm_gnn_worker_options o;
-    struct culm_gnn_constants constants; /* where nobody else wants to know */
+    struct culm_gnn_constants constants; /* used if the options have none */
     struct called *called;
     int32_t called_count, called_capacity;
     enum stay stay;
-    struct order *orders; /* as they came */
-    int64_t *used;        /* [intervals] when its constant input was needed last, by `uses` */
+    struct order *orders; /* in order of arrival */
+    int64_t *used;        /* [intervals] value of `uses` when its constant input was used last */
     int64_t uses;
     int32_t window;
     struct culm_blob **weights;            /* [window] by version % window; NULL: none */
-    struct culm_gnn_version *have, *asked; /* [window] of what they are; what was asked for */
+    struct culm_gnn_version *have, *asked; /* [window] version of weights[i]; version asked for */
     struct culm_gnn_task task;
-    struct order *doing; /* off the list */
+    struct order *doing; /* the order of the running task; not in the list */
     bool busy;
 };
 
@@ -120,7 +120,7 @@ void culm_gnn_worker_free(struct culm_gnn_worker *worker) {
     free(worker);
 }
 
-/* --- calling servers --- */
+/* --- connecting to servers --- */
 
 static bool has_called(const struct culm_gnn_worker *worker, int32_t node) {
     for (int32_t i = 0; i < worker->called_count; i++) {
@@ -157,7 +157,7 @@ static bool same(const struct culm_gnn_task_key *a, const struct culm_gnn_task_k
            a->interval == b->interval && a->step == b->step;
 }
 
-/* The one of this key that has not come in whole; NULL: there is none. */
+/* The order of this key; NULL: there is none. */
 static struct order *find_order(const struct culm_gnn_worker *worker, int32_t server,
                                 const struct culm_gnn_task_key *key) {
     if (worker->doing && worker->doing->server == server && same(&worker->doing->key, key)) {
@@ -192,7 +192,7 @@ static struct order *order_of(struct culm_gnn_worker *worker, int32_t server,
     return order;
 }
 
-/* Its constant input has come, and is not taken yet. */
+/* Whether the interval's constant input has arrived but is not ready for use yet. */
 static bool is_coming(const struct culm_gnn_worker *worker, int32_t interval) {
     for (const struct order *order = worker->orders; order; order = order->next) {
         if (order->key.interval == interval && order->constant) {
@@ -224,7 +224,7 @@ static void hear_order(struct culm_gnn_worker *worker, int32_t from,
     if (task && !find_order(worker, from, &key) &&
         !culm_gnn_set_has(&worker->o.constants->intervals, key.interval) &&
         !is_coming(worker, key.interval)) {
-        lacks(worker, from, &key); /* what comes behind it finds no order */
+        lacks(worker, from, &key); /* its rows, which follow, find no order and are dropped */
         return;
     }
     struct order *order = order_of(worker, from, &key);
@@ -279,7 +279,7 @@ static bool someone_owes(const struct culm_gnn_worker *worker) {
     return false;
 }
 
-/* It has nothing to do. */
+/* There is nothing to do: goes on with leaving, if it is. */
 static void part(struct culm_gnn_worker *worker) {
     if (worker->stay == DRAINS && !worker->orders && !someone_owes(worker)) {
         worker->stay = PARTS;
@@ -299,7 +299,7 @@ static void hear_leaving(struct culm_gnn_worker *worker, int32_t from) {
 }
 
 static void time_to_leave(struct culm_gnn_worker *worker) {
-    if (worker->stay != STAYS) { /* a server is slow, or a task is long */
+    if (worker->stay != STAYS) { /* leaving takes too long: a slow server, or a long task */
         culm_gnn_leave(&worker->self);
         return;
     }
@@ -358,8 +358,8 @@ static bool is_needed(const struct culm_gnn_worker *worker, int32_t interval) {
     return worker->doing && worker->doing->key.interval == interval;
 }
 
-/* The interval to be forgotten, so that others find room: that for which nothing has been done for the
- * longest time, of those that no task here needs. -1: there is no need. */
+/* The interval whose constant input is to be dropped to make room: the least recently used one that
+ * no order needs. -1: there is room, or none can be dropped. */
 static int32_t too_many(const struct culm_gnn_worker *worker) {
     int32_t oldest = -1;
     size_t bytes = 0;
@@ -377,7 +377,8 @@ static int32_t too_many(const struct culm_gnn_worker *worker) {
 
 /* --- tasks --- */
 
-/* Whether its next block can be computed, or its constant input taken; asks for weights. */
+/* Whether the order's next block can be computed, or its constant input unpacked. Asks for weights
+ * that are missing. */
 static bool is_ready(struct culm_gnn_worker *worker, const struct order *order) {
     const struct culm_gnn_step *step = &worker->self.o.layout->step[order->key.step];
     if (order->constant) {
@@ -394,13 +395,14 @@ static bool is_ready(struct culm_gnn_worker *worker, const struct order *order) 
     return culm_gnn_set_has(&worker->o.constants->intervals, order->key.interval);
 }
 
-/* What can be done next, off the list: of the earliest epoch, since a later one may need weights that
- * come of it. NULL: nothing can be. */
+/* Takes the order to be done next off the list: of those that are ready, one of the earliest epoch,
+ * since later epochs may need weights that depend on it. NULL: none is ready. */
 static struct order *next_order(struct culm_gnn_worker *worker) {
     struct order **best = NULL;
     for (struct order **at = &worker->orders; *at;) {
         struct order *order = *at;
-        /* Nobody waits for it any more; but its constant input is sent only once. */
+        /* An order of an earlier attempt is dropped, unless it has a constant input: that is not
+         * sent again. */
         if (order->key.attempt < worker->self.view.attempt && !order->constant) {
             *at = order->next;
             free_order(order);
@@ -419,7 +421,7 @@ static struct order *next_order(struct culm_gnn_worker *worker) {
     return order;
 }
 
-/* What came first makes the interval ready for what came behind it: back in front. */
+/* Puts an order that is not finished back at the front of the list. */
 static void put_back(struct culm_gnn_worker *worker, struct order *order) {
     order->next = worker->orders;
     worker->orders = order;
@@ -486,7 +488,7 @@ static void send_result(struct culm_gnn_worker *worker) {
     culm_gnn_send(self, order->server, CULM_GNN_MSG_ROWS, task->output);
 }
 
-/* A block, and with the last one the task. */
+/* A block has been computed; the last one completes the task. */
 static void applied(struct culm_gnn_worker *worker) {
     struct culm_gnn_task *task = &worker->task;
     struct order *order = worker->doing;
@@ -538,9 +540,10 @@ static void on_job_done(void *actor, struct culm_job *job) {
     go_on(worker);
 }
 
-/* --- links that are no more --- */
+/* --- lost links --- */
 
-/* A node that everybody else can reach, and this worker cannot: another worker may. */
+/* If this worker cannot reach a node that the view still counts on, it fails: others seem to reach
+ * it, and so may another worker. */
 static void look_for_gone(struct culm_gnn_worker *worker) {
     int32_t at = 0, gone = culm_gnn_next_gone(&worker->self, &at);
     if (gone >= 0) {
@@ -555,11 +558,11 @@ static void watch_gone(struct culm_gnn_worker *worker) {
     }
 }
 
-/* --- what comes --- */
+/* --- what is received --- */
 
 static void enter_view(struct culm_gnn_worker *worker, const struct culm_message *message) {
     if (culm_gnn_enter(&worker->self, message)) {
-        /* Whoever was asked may be gone. */
+        /* The holders that were asked may be gone, so ask again. */
         memset(worker->asked, 0, (size_t)worker->window * sizeof *worker->asked);
         if (worker->stay == STAYS) {
             call_servers(worker);
@@ -588,7 +591,7 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
     } else if (message->type == CULM_GNN_MSG_LEAVING && worker->stay == STAYS) {
         time_to_leave(worker);
     } else if (leader) {
-        /* nothing else is its to say */
+        /* nothing else is accepted from the leader */
     } else if (message->type == CULM_GNN_MSG_PART_CONSTANT || message->type == CULM_GNN_MSG_TASK) {
         hear_order(worker, from, message);
     } else if (message->type == CULM_GNN_MSG_PART_ROWS ||
@@ -612,7 +615,7 @@ static void on_lost(void *actor, int32_t node) {
     if (worker->doing && worker->doing->server == node) {
         worker->doing->gone = true;
     }
-    hear_leaving(worker, node); /* it never will answer */
+    hear_leaving(worker, node); /* it will never answer */
     if (!worker->self.left) {
         culm_gnn_gone(&worker->self, node);
         watch_gone(worker);
