@@ -1,4 +1,4 @@
-/* The numeric executor: the state of a holder, sums, life. See numeric.h. */
+/* The numeric executor: sums, the state of a holder, dispatch of tasks. See numeric.h. */
 #include "gnn/numeric_internal.h"
 
 #include "base/control.h"
@@ -65,7 +65,7 @@ enum culm_status gnn_wrong_rows(struct culm_gnn_task *task, const char *what, si
                           task->interval, (long long)task->epoch, what, have, want);
 }
 
-/* --- rows of either type --- */
+/* --- rows in f32 or bf16 --- */
 
 enum culm_status gnn_make(struct culm_gnn_numeric *x, struct gnn_room *room, void *rows,
                           int64_t count, float **ret_rows, struct culm_error *error) {
@@ -149,7 +149,7 @@ enum culm_status gnn_state(struct culm_gnn_numeric *x, struct culm_error *error)
                                      state_bytes(x));
 }
 
-/* The state is at this version. */
+/* Checks that there is a state, and that it has this version; -1: any. */
 static enum culm_status holds(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
                               int64_t version) {
     if (x->state && (version < 0 || x->version == version)) {
@@ -169,7 +169,7 @@ static enum culm_status run_load(struct culm_gnn_numeric *x, struct culm_gnn_tas
     return status;
 }
 
-/* A whole gradient that has a number which is none would make such weights. */
+/* Whether all values of the gradient are finite. Others would spread to the weights. */
 static bool is_finite(const struct culm_gnn_numeric *x, const struct culm_gnn_task *task) {
     bool finite = true;
     for (int32_t s = 0; s < x->o.layout->stages && finite; s++) {

@@ -1,9 +1,11 @@
 /*
- * One step of one interval: a stage forward, backward, or both. See numeric.h.
+ * The numeric executor: computes a step of an interval, that is, runs a stage forward, backward, or
+ * both. See numeric.h.
  *
- * A step that streams is computed block by block, in their order (layout.h), all of them at once or one
- * at a time: gradients of weights and totals add up over blocks, so the bits are the same. What is made
- * of a block's rows on the way is large; so they go through a stage in pieces (model.h).
+ * A step that streams is always computed block by block (layout.h), whether a task covers one block
+ * or all of them. Gradients of weights and totals are summed over blocks in order, so the bits are
+ * the same either way. Since a stage's values for a whole block may exceed the caches, blocks go
+ * through stages in pieces (model.h).
  */
 #include "gnn/numeric_internal.h"
 
@@ -11,16 +13,17 @@
 
 #include <string.h>
 
-/* Rows of an interval, a block or a piece of one, and where they begin in what a task is given. */
+/* Rows that go through a stage together: a piece of a block. */
 struct block {
     int64_t first, count;
-    const struct culm_stage_rows *rows; /* NULL: as compiled */
-    const void *in, *d_in;              /* its rows and rows of gradients; NULL: none */
-    bool begins;                        /* sums begin with it */
-    int32_t piece, pieces;              /* which it is, and of how many */
+    const struct culm_stage_rows *rows; /* NULL: as many as the stage was compiled for */
+    const void *in, *d_in;              /* its rows, and rows of gradients; NULL: none */
+    bool begins;                        /* it is the first one of the interval: starts the sums */
+    int32_t piece, pieces;              /* its number, and how many there are */
 };
 
-/* What a gather does to each row before it is read: D^-1/2; backward of a mean, its share. */
+/* Scales rows that will be gathered: by D^-1/2 (gcn), or, backward through a mean, by one over the
+ * number of neighbours (sage). */
 static void scale_rows(struct culm_gnn_numeric *x, const struct gnn_input *input,
                        const struct block *block, float *rows, const struct culm_gnn_border *border,
                        bool back) {
@@ -48,7 +51,7 @@ static enum culm_status check_rows(struct culm_gnn_task *task, const struct culm
                : gnn_wrong_rows(task, what, rows ? rows->size_bytes : 0, want);
 }
 
-/* `n` rows are given. */
+/* Checks the sizes of what the task is given, for n rows. */
 static enum culm_status check(struct culm_gnn_numeric *x, struct culm_gnn_task *task, int64_t n) {
     const struct culm_gnn_model *m = x->o.model;
     const struct culm_gnn_step *step = &x->o.layout->step[task->step];
@@ -70,7 +73,7 @@ static enum culm_status check(struct culm_gnn_numeric *x, struct culm_gnn_task *
     return status;
 }
 
-/* Everything of a run but what it writes. */
+/* Fills in the inputs of a stage's run. */
 static enum culm_status prepare(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
                                 struct gnn_input *input, const struct block *block, int purpose,
                                 const void *field[CULM_GNN_FIELDS],
@@ -161,7 +164,7 @@ static enum culm_status forward(struct culm_gnn_numeric *x, struct culm_gnn_task
     return status;
 }
 
-/* The gradient of the stage's weights, and of its rows if they were gathered. */
+/* Computes the gradient of the stage's weights, and, if a gather reads it, that of its rows. */
 static enum culm_status backward(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
                                  struct gnn_input *input, const struct block *block) {
     const struct culm_gnn_model *m = x->o.model;
@@ -201,20 +204,20 @@ static enum culm_status backward(struct culm_gnn_numeric *x, struct culm_gnn_tas
     void *kept =
         step->kind == CULM_GNN_BACKWARD ? gnn_kept(x, task, input, info, block->piece) : NULL;
     run.activations = kept ? kept : run.activations;
-    /* What backward does not need of forward, or what was kept, is not computed again. */
+    /* Forward is computed again if backward needs its activations and they were not kept. */
     if (step->kind == CULM_GNN_LOSS || (info->activation_bytes > 0 && !kept)) {
         run.output = x->made.data;
         status = culm_stage_forward(stage, x->o.device, &run);
     }
     if (gradient_bytes > 0) {
         if (block->begins) {
-            /* also what lies between tensors, so that equal gradients are equal blobs */
+            /* padding between tensors too, so that equal gradients are equal blobs */
             memset(task->gradient->data, 0, gradient_bytes);
         }
         run.grads = task->gradient->data;
     }
     run.first = block->begins;
-    /* which nobody may want, or not as it is */
+    /* A scratch buffer if the gradient of rows is not wanted, or has to be converted. */
     run.d_input = task->output && !attention ? made : x->made.data;
     if (status == CULM_OK) {
         status = culm_stage_backward(stage, x->o.device, &run);
@@ -236,7 +239,7 @@ static enum culm_status backward(struct culm_gnn_numeric *x, struct culm_gnn_tas
     return status;
 }
 
-/* How much rather class 1 than class 0. */
+/* Makes scores, logit of class 1 minus logit of class 0. */
 static void score_rows(const struct gnn_input *input, const float *logits,
                        struct culm_gnn_scored *ret_scored) {
     for (int64_t r = 0; r < input->n; r++) {
@@ -305,7 +308,8 @@ static enum culm_status apply_block(struct culm_gnn_numeric *x, struct culm_gnn_
     return CULM_ERR_INTERNAL;
 }
 
-/* Block `b` of `blocks`, piece by piece. The rows that were given begin with row `given`. */
+/* Computes block `b` of `blocks`, piece by piece. The task's rows begin with row `given` of the
+ * interval. */
 static enum culm_status apply_pieces(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
                                      struct gnn_input *input, int32_t blocks, int32_t b,
                                      int64_t given) {

@@ -1,12 +1,16 @@
 /*
- * Gathers of attention, forward and backward. struct culm_gnn_border in model.h says what rows hold.
+ * The numeric executor: gathers with attention, forward and backward. struct culm_gnn_border in
+ * model.h describes the rows.
  *
- * Forward, of row i over its neighbours j: alpha = softmax of LeakyReLU(s_i + t_j); O = the sum of
- * alpha T_j, after dropout of alpha. Two more sums are kept, with the slope g of LeakyReLU in them:
- * O' of alpha g T_j and A of alpha g. With c = <dO, O>, which is the sum of alpha dalpha, the gradient of
- * s_i is the sum of alpha (dalpha - c) g = <dO, O'> - c A: a matter of row i alone. So backward gathers
- * once, over the edges backwards, what its neighbours i say: dO, s, the logarithm of the sum of
- * exponentials, c; and finds their alphas again from these.
+ * Forward, for row i over its neighbours j: alpha_ij is the softmax over j of LeakyReLU(s_i + t_j),
+ * and O_i is the sum of alpha_ij T_j, with dropout applied to alpha. Two more sums are kept for the
+ * backward pass, weighted also by the slope g of LeakyReLU: O' is the sum of alpha g T_j, and A the
+ * sum of alpha g.
+ *
+ * Backward: with c = <dO, O>, which equals the sum of alpha dalpha, the gradient of s_i is the sum
+ * of alpha (dalpha - c) g, which is <dO, O'> - c A. It depends on row i only. So a single gather,
+ * over the edges backwards, is enough: each j gathers from its readers i the values dO, s, lse (the
+ * logarithm of the sum of exponentials) and c, and recomputes alpha from them.
  */
 #include "gnn/numeric_internal.h"
 
@@ -46,7 +50,8 @@ static struct edges edges_of(const struct culm_gnn_numeric *x, const struct culm
     };
 }
 
-/* Columns of rows that are `stride` apart, into rows of f32 that are `apart`. */
+/* Copies columns at .. at + count - 1 of n rows, which are `stride` elements apart, as f32 into
+ * rows that are `apart` elements apart. */
 static void take_columns(const struct culm_gnn_numeric *x, float *to, int64_t apart,
                          const void *rows, int64_t n, int64_t stride, int64_t at, int64_t count) {
     const float *from = (const float *)rows + at;
@@ -95,12 +100,12 @@ enum culm_status gnn_attend(struct culm_gnn_numeric *x, struct culm_gnn_task *ta
              .dropout = e.dropout.p > 0 ? &e.dropout : NULL);
     for (int64_t r = 0; r < e.n; r++) {
         memset(y + r * border->width + e.all, 0, (size_t)(border->width - e.all) * sizeof *y);
-        if (beside) { /* O' A lse; s */
+        if (beside) { /* the kernel has written O', A and lse; s follows */
             memcpy(beside + r * border->extra + e.all + 2 * e.heads, s + r * e.heads,
                    (size_t)e.heads * sizeof *s);
         }
     }
-    if (beside) { /* what lies between is zeroed, so that equal results are equal blobs */
+    if (beside) { /* zero the padding, so that equal results are equal blobs */
         memset(y + e.n * border->width, 0, (size_t)(extra_at - e.n * border->width) * sizeof *y);
     }
     gnn_narrow(x, rows, y, count);
@@ -134,7 +139,7 @@ void gnn_attention_rows(const struct culm_gnn_border *border, int64_t n, const f
     }
 }
 
-/* The gather that gave the rows of which these are gradients. */
+/* The forward gather at this border. */
 static int32_t forward_of(const struct culm_gnn_numeric *x, int32_t border) {
     int32_t g = 0;
     while (x->flow[g].border != border || x->flow[g].back || x->flow[g].evaluate) {

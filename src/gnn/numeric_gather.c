@@ -1,4 +1,4 @@
-/* Gathers, from whole blocks of rows or from slices; and slices. See numeric.h. */
+/* The numeric executor: gathers, from whole intervals or from slices; and slices. See numeric.h. */
 #include "gnn/numeric_internal.h"
 
 #include <stdlib.h>
@@ -42,7 +42,7 @@ static enum culm_status rows_of_slice(struct culm_gnn_numeric *x, struct culm_gn
     return CULM_OK;
 }
 
-/* Where the rows that the task's interval reads are in the source, which is a slice. */
+/* Finds where in the source, which is a slice, the rows are that the task's interval reads. */
 static enum culm_status find_in_slice(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
                                       struct gnn_input *input, bool transposed,
                                       const struct culm_gnn_source *source,
@@ -75,12 +75,13 @@ static enum culm_status find_in_slice(struct culm_gnn_numeric *x, struct culm_gn
 
 /* --- gathers --- */
 
-/* The first `width` bytes of rows of `from`, which are `stride` apart, by number, `pitch` apart. */
+/* Copies the first `width` bytes of the rows row[count] from `from`, where rows are `stride` bytes
+ * apart, to `to`, where they are `pitch` bytes apart. */
 static void copy_rows(char *to, size_t pitch, const char *from, const uint32_t *row, int64_t count,
                       size_t width, size_t stride) {
     bool dense = width == stride && width == pitch;
     if (dense && count > 0 && row[count - 1] - row[0] + 1 == count) {
-        memcpy(to, from + row[0] * width, (size_t)count * width); /* they rise: all of a stretch */
+        memcpy(to, from + row[0] * width, (size_t)count * width); /* ascending without gaps */
         return;
     }
     for (int64_t r = 0; r < count; r++, to += pitch) {
@@ -88,7 +89,7 @@ static void copy_rows(char *to, size_t pitch, const char *from, const uint32_t *
     }
 }
 
-/* Floats of a row as it was made, and of those what others read. */
+/* The width of a row as it was made, and how much of it neighbours read. */
 static void widths(const struct culm_gnn_numeric *x, int32_t gather, int64_t *ret_width,
                    int64_t *ret_sent) {
     const struct gnn_flow *flow = &x->flow[gather];
@@ -153,7 +154,7 @@ static enum culm_status fill(struct culm_gnn_numeric *x, struct culm_gnn_task *t
     return CULM_OK;
 }
 
-/* The sum over neighbours, and beside it what passes by. */
+/* Sums over neighbours, and copies the part of rows that bypasses the gather. */
 static void add_up(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
                    const struct gnn_input *input, const char *own, char *y) {
     const struct culm_gnn_gather *gather = &x->o.layout->gather[task->gather];
@@ -174,7 +175,7 @@ static void add_up(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
     }
 }
 
-/* What the interval itself made, where it is needed. */
+/* The rows that the interval itself has made; NULL if no part of them bypasses the gather. */
 static enum culm_status own_rows(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
                                  const struct gnn_input *input, const void **ret_own) {
     size_t bytes = (size_t)input->n * x->o.layout->gather[task->gather].row_bytes;
@@ -192,7 +193,8 @@ static enum culm_status own_rows(struct culm_gnn_numeric *x, struct culm_gnn_tas
     return CULM_OK;
 }
 
-/* The source that has all rows of the table, in order and no worse apart; or NULL. */
+/* If a single source has all rows of the table, in order and well enough aligned, returns it, so
+ * that it can be read in place; else NULL. */
 static const struct culm_gnn_source *whole_table(const struct culm_gnn_numeric *x,
                                                  const struct culm_gnn_task *task,
                                                  int64_t table_rows, int64_t width, int64_t sent) {

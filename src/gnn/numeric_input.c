@@ -1,10 +1,10 @@
 /*
- * What is kept of an interval: its constant input, as owners make it from the graph and workers take
- * it from a packed copy, and how its rows are gathered.
+ * The numeric executor: inputs of intervals. Owners make them from the graph, and workers from a
+ * packed copy that they are sent.
  *
- * Packed: a head, then arrays one after the other, each aligned to 64 bytes: original numbers
- * u32[n], D^-1/2 f32[n], labels i32[n], uses u8[n]; then features f32[n,columns], or sparse: start
- * u64[n+1], column u32[entries], value f32[entries]. All else is made of it again.
+ * Packed input: struct head, then arrays, each aligned to 64 bytes: original numbers u32[n], scale
+ * f32[n], labels i32[n], uses u8[n]; then features f32[n,columns], or, if sparse, start u64[n+1],
+ * column u32[entries], value f32[entries]. Everything else is derived from it.
  */
 #include "gnn/numeric_internal.h"
 
@@ -13,9 +13,9 @@
 #include <string.h>
 
 #define MAGIC 0x31676e6e67 /* "gnng1" */
-#define COLUMNS_AT_ONCE 64 /* of dense features that are gathered */
-#define COLUMNS_LEAST 8    /* however little memory there is */
-#define EVEN_LEAST 1e-20f  /* values of rows */
+#define COLUMNS_AT_ONCE 64 /* of dense features, gathered together */
+#define COLUMNS_LEAST 8    /* the same, however little memory there is */
+#define EVEN_LEAST 1e-20f  /* smallest value of rows for the form in words; see is_even */
 
 struct head {
     uint64_t magic;
@@ -24,7 +24,7 @@ struct head {
     uint64_t sparse;
 };
 
-/* Where the arrays are; the last: how long it all is. */
+/* Offsets of the arrays, and the total size. */
 struct places {
     size_t id, scale, label, use, dense, start, column, value, bytes;
 };
@@ -54,8 +54,8 @@ static struct places places_of(const struct head *h) {
     return p;
 }
 
-/* What an owner or a worker makes of it for itself. Of sparse features: by columns, and what dropout
- * leaves, as bits of entries or, in words, of all elements. */
+/* Offsets of the arrays that are derived from the packed input. For sparse features these are the
+ * entries by column, and bit sets of what dropout leaves: of entries, or, in words, of elements. */
 struct own_places {
     size_t train_label, column_start, entry, row, value, kept, there, kept_words, turned_words,
         weight, bytes;
@@ -83,7 +83,7 @@ static struct own_places own_places_of(int64_t n, int64_t columns, size_t entrie
 
 /* --- from the graph --- */
 
-/* Degrees count edges that come in, and the loop if there is one. */
+/* Degrees count incoming edges, and the loop if there is one. */
 static float scale_of(const struct culm_gnn_numeric *x, int64_t vertex) {
     const uint64_t *start = x->o.structure->along[0].start;
     double degree = (double)(start[vertex + 1] - start[vertex]);
@@ -94,7 +94,7 @@ static float scale_of(const struct culm_gnn_numeric *x, int64_t vertex) {
     }
 }
 
-/* What the features of a vertex are divided by; `row`: dense ones. */
+/* What a vertex's features are divided by. `row`: dense features; NULL: sparse ones. */
 static double sum_of(const struct culm_gnn_numeric *x, uint32_t vertex, const float *row) {
     const struct culm_graph_data *g = x->o.graph;
     double sum = 0;
@@ -171,7 +171,8 @@ static enum culm_status pack_dense(const struct culm_gnn_numeric *x, const uint3
     return status;
 }
 
-/* As many as graph.memory_mb has room for beside the largest input. */
+/* The number of columns to gather together: as many as graph.memory_mb leaves room for beside the
+ * largest input. */
 static int64_t columns_at_once(const struct culm_gnn_numeric *x, int64_t rows) {
     if (!gnn_limited(x) || rows == 0) {
         return COLUMNS_AT_ONCE;
@@ -183,7 +184,7 @@ static int64_t columns_at_once(const struct culm_gnn_numeric *x, int64_t rows) {
     return fit > COLUMNS_AT_ONCE ? COLUMNS_AT_ONCE : fit < COLUMNS_LEAST ? COLUMNS_LEAST : fit;
 }
 
-/* Rows of ÂX: like any gather, some columns at a time, so that the table stays small. */
+/* Computes the interval's rows of ÂX, a few columns at a time, so that the table stays small. */
 static enum culm_status pack_gathered(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
                                       const struct gnn_input *input, const float *scale, float *y) {
     const struct culm_gnn_structure *s = x->o.structure;
@@ -235,7 +236,7 @@ static enum culm_status pack(struct culm_gnn_numeric *x, struct culm_gnn_task *t
     const struct culm_graph_data *g = x->o.graph;
     const struct head head = head_of(&x->o.model->plan, s, g, task->interval);
     const struct places p = places_of(&head);
-    /* a graph that nothing is learned on may have neither */
+    /* for prediction, a graph may have neither splits nor labels */
     const uint8_t *use = x->o.config->graph.split < g->splits
                              ? g->split + x->o.config->graph.split * g->vertices
                              : NULL;
@@ -246,7 +247,7 @@ static enum culm_status pack(struct culm_gnn_numeric *x, struct culm_gnn_task *t
         return status;
     }
     char *at = input->packed->data;
-    memset(at, 0, p.bytes); /* between arrays too: copies are equal */
+    memset(at, 0, p.bytes); /* padding too, so that copies are equal */
     memcpy(at, &head, sizeof head);
     uint32_t *id = (uint32_t *)(at + p.id);
     float *scale = (float *)(at + p.scale);
@@ -277,7 +278,7 @@ size_t gnn_input_bytes(const struct culm_gnn_plan *plan, const struct culm_gnn_s
     return p.bytes;
 }
 
-/* What all intervals take: packed, and what is made of that. */
+/* The size of all intervals' inputs together, packed and derived. */
 static size_t sparse_bytes(const struct culm_gnn_config *config, const struct culm_gnn_model *model,
                            const struct culm_gnn_structure *structure,
                            const struct culm_graph_data *graph) {
@@ -325,7 +326,7 @@ enum culm_status culm_gnn_numeric_fits(const struct culm_gnn_config *config,
                                           (most >> 20) + 1);
 }
 
-/* --- from what is packed --- */
+/* --- from a packed input --- */
 
 static enum culm_status damaged(struct culm_gnn_task *task) {
     return culm_error_set(&task->job.error, CULM_ERR_FORMAT,
@@ -352,7 +353,7 @@ static bool all_ones(const float *value, uint64_t entries) {
     return e == entries;
 }
 
-/* The arrays in the packed blob, looked at as something that others sent. */
+/* The packed input may come from another node, so everything in it is checked. */
 enum culm_status gnn_unpack(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
                             struct gnn_input *input) {
     const struct culm_gnn_plan *plan = &x->o.model->plan;
@@ -371,7 +372,7 @@ enum culm_status gnn_unpack(struct culm_gnn_numeric *x, struct culm_gnn_task *ta
     if (p.bytes != packed->size_bytes) {
         return damaged(task);
     }
-    const char *front = input->in_file ? input->front->data : at; /* which stays */
+    const char *front = input->in_file ? input->front->data : at; /* stays in memory */
     input->n = h.n;
     input->id = (const uint32_t *)(front + p.id);
     input->scale = (const float *)(front + p.scale);
@@ -399,7 +400,8 @@ enum culm_status gnn_unpack(struct culm_gnn_numeric *x, struct culm_gnn_task *ta
     return sparse_is_sound(&h, input->sparse.start, input->sparse.column) ? CULM_OK : damaged(task);
 }
 
-/* Whether all entries of a row have one value, and none that dropout's scale could make 0. */
+/* Whether in each row all entries have the same value, and none is so small that scaling for
+ * dropout could make it 0. */
 static bool is_even(const struct culm_sparse_rows *s) {
     bool even = true;
     for (int64_t r = 0; r < s->n && s->value && even; r++) {
@@ -410,7 +412,7 @@ static bool is_even(const struct culm_sparse_rows *s) {
     return even;
 }
 
-/* A bit for each element that is there, and the values of rows. */
+/* Sets a bit for each element that has an entry, and notes the value of each row. */
 static void mark_elements(struct culm_sparse_rows *s, uint64_t *there, float *weight) {
     memset(there, 0, culm_sparse_words(s->n, s->columns) * sizeof *there);
     for (int64_t r = 0; r < s->n; r++) {
@@ -425,7 +427,7 @@ static void mark_elements(struct culm_sparse_rows *s, uint64_t *there, float *we
     s->weight = weight;
 }
 
-/* Labels of what trains; sparse features by columns. */
+/* Derives the training labels, and sparse features by column. */
 static enum culm_status complete(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
                                  struct gnn_input *input) {
     struct culm_sparse_rows *s = &input->sparse;
@@ -450,7 +452,7 @@ static enum culm_status complete(struct culm_gnn_numeric *x, struct culm_gnn_tas
     if (!s->start) {
         return CULM_OK;
     }
-    /* Counted one place further on, so that filling leaves where each column begins. */
+    /* Counts are shifted by one place, so that filling turns them into the columns' beginnings. */
     uint64_t *column_start = (uint64_t *)(own + p.column_start);
     memset(column_start, 0, ((size_t)s->columns + 2) * sizeof *column_start);
     for (size_t e = 0; e < entries; e++) {
@@ -483,7 +485,7 @@ static enum culm_status complete(struct culm_gnn_numeric *x, struct culm_gnn_tas
     return CULM_OK;
 }
 
-/* Of the last piece of so many rows, if it has fewer than others. */
+/* Makes the shape of the last piece of `count` rows, if it is shorter than the others. */
 static enum culm_status shape_last(const struct culm_gnn_model *m, int purpose, int32_t stage,
                                    int64_t count, struct culm_stage_rows **ret_rows,
                                    struct culm_error *error) {

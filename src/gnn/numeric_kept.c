@@ -1,14 +1,16 @@
 /*
- * What a stage forward leaves for backward, kept from the one task to the other instead of computed
- * again. It is a cache: of the same weights, rows and epoch forward makes the same, so whoever finds
- * nothing here, or has been given the task in another process, computes forward anew and gets the same
- * bits. It is read once.
+ * The numeric executor: keeps a stage's activations from the forward step to the backward step.
  *
- * A worker is sent the rows of a stage once more for backward, in blobs of their own: so what came for
- * forward is kept as well, and compared. The constant input has no rows, and nothing to compare.
+ * This is only a cache. The forward pass is a pure function of weights, rows and epoch, so if a
+ * backward step finds nothing here, for instance because it runs in another process, it repeats the
+ * forward computation and gets the same bits. Activations are used once, then dropped.
  *
- * There is as much of it as has room in options.kept_most. What nobody has read makes room when an
- * epoch later than its own needs some, the oldest first; else what comes later is not kept.
+ * A worker is sent the stage's rows again for the backward step, in new blobs. So the rows of the
+ * forward step are kept too, and compared with the new ones. A stage on constant input has no rows
+ * to compare.
+ *
+ * The size is limited by options.kept_most. When a step needs room, unused activations of earlier
+ * epochs are dropped, oldest first; if that is not enough, its own are not kept.
  */
 #include "gnn/numeric_internal.h"
 
@@ -30,7 +32,7 @@ static bool is_of(const struct gnn_kept *kept, const struct culm_gnn_task *task)
     return kept->room && kept->weights == task->weights && kept->epoch == task->epoch;
 }
 
-/* The one with the earliest epoch before `epoch`; NULL: there is none. */
+/* The entry of the earliest epoch before `epoch`; NULL: there is none. */
 static struct gnn_kept *oldest(struct culm_gnn_numeric *x, int64_t epoch) {
     struct gnn_kept *found = NULL;
     for (int32_t i = 0; i < x->o.layout->intervals; i++) {
@@ -53,7 +55,7 @@ void gnn_kept_old(struct culm_gnn_numeric *x, int64_t epoch) {
     }
 }
 
-/* Counts so many bytes more, of `kept`, if there is room for them. */
+/* Reserves bytes for an entry, dropping entries of earlier epochs if need be. False: no room. */
 static bool count(struct culm_gnn_numeric *x, struct gnn_kept *kept, int64_t epoch, size_t bytes) {
     struct gnn_kept *old;
     while (bytes > x->o.kept_most - x->kept.bytes && (old = oldest(x, epoch))) {
@@ -67,11 +69,11 @@ static bool count(struct culm_gnn_numeric *x, struct gnn_kept *kept, int64_t epo
     return true;
 }
 
-/* From now on, what is kept belongs to the task's rows. */
+/* Notes the rows that the entry belongs to. False: no room. */
 static bool keep_rows(struct culm_gnn_numeric *x, struct gnn_kept *kept,
                       const struct culm_gnn_task *task) {
     struct culm_blob **rows = &kept->rows[task->block];
-    /* an owner has them anyway */
+    /* On an owner the rows are in memory anyway, so they are not counted. */
     size_t bytes = task->rows && !x->o.structure ? task->rows->size_bytes : 0;
     if (*rows != task->rows) {
         if (!count(x, kept, task->epoch, bytes)) {

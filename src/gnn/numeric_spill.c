@@ -1,11 +1,13 @@
 /*
- * Inputs of intervals that do not fit into memory together, under graph.memory_mb: each is written once,
- * when it was made, and read again when it is needed and no longer there. Who was not used for longest
- * goes first. All have a buffer of the size of the largest, so that what one left is another's.
+ * The numeric executor: keeps inputs of intervals in a file if they exceed graph.memory_mb. An
+ * input is written once, when it is made, and read again when it is needed and not in memory. The
+ * least recently used one is dropped from memory first. All buffers are as large as the largest
+ * input, so that each can be reused for any other.
  *
- * The file has no name: it is gone with the process, however that ends. (Where the file system knows no such
- * files it has one until it has been opened.) What numeric_input.c gathers an interval from is not counted here; it
- * is as large as the limit leaves room for beside one interval.
+ * The file has no name, so it disappears with the process, however that ends. (On file systems
+ * without O_TMPFILE it has a name until it has been opened.) The table that an input is gathered
+ * from is not counted here; numeric_input.c makes it only as large as the limit allows beside the
+ * largest input.
  */
 #include "gnn/numeric_internal.h"
 
@@ -38,7 +40,7 @@ static enum culm_status open_file(struct culm_gnn_numeric *x, struct culm_error 
     if (x->spill >= 0) {
         return CULM_OK;
     }
-    x->spill = mkostemp(path, O_CLOEXEC); /* a file system that knows no files without names */
+    x->spill = mkostemp(path, O_CLOEXEC); /* the file system has no O_TMPFILE */
     if (x->spill < 0) {
         return culm_error_errno(error, errno, "graph.memory_mb: make a file in '%s'", folder);
     }
@@ -110,7 +112,7 @@ enum culm_status gnn_spill(struct culm_gnn_numeric *x, struct culm_gnn_task *tas
     struct culm_error *error = &task->job.error;
     enum culm_status status = open_file(x, error);
     input->bytes = input->packed->size_bytes;
-    input->file_at = (uint64_t)task->interval * x->largest; /* again there when it is made again */
+    input->file_at = (uint64_t)task->interval * x->largest; /* the same place if made again */
     if (status == CULM_OK) {
         status = move(x, input->packed->data, input->bytes, input->file_at, true, error);
     }

@@ -1,4 +1,4 @@
-/* The numeric executor: versions from the seed or a checkpoint, and checkpoints from versions. */
+/* The numeric executor: loads the state from initial weights or a checkpoint, and saves it. */
 #include "gnn/numeric_internal.h"
 
 #include "model/model.h"
@@ -48,7 +48,7 @@ static enum culm_status read_file(struct culm_gnn_numeric *x, const struct files
     return CULM_OK;
 }
 
-/* One vector of a tensor, which files may have turned. */
+/* Reads one vector (part) of a tensor, transposing it if files have it as [out, in]. */
 static enum culm_status read_tensor(struct culm_gnn_numeric *x, const struct files *files,
                                     const struct culm_gnn_param *param, int32_t part,
                                     struct culm_error *error) {
@@ -66,8 +66,8 @@ static enum culm_status read_tensor(struct culm_gnn_numeric *x, const struct fil
     return status;
 }
 
-/* Of a version in the run directory it follows from these two, whatever others say; `said` counts where
- * there is no run directory. */
+/* The path of a version's checkpoint. In a run directory it follows from the version, and `said`,
+ * which comes from another process, is ignored. */
 static enum culm_status checkpoint_path(const struct culm_gnn_numeric *x, int64_t version,
                                         const char *said, char ret_path[CULM_PATH_MAX],
                                         struct culm_error *error) {
@@ -132,7 +132,7 @@ enum culm_status gnn_load(struct culm_gnn_numeric *x, struct culm_gnn_task *task
 struct tensors {
     struct culm_tensor_ref *ref;
     char (*name)[NAME_BYTES];
-    float **turned; /* copies as files have them; owned */
+    float **turned; /* transposed copies, as in files; owned */
     size_t count;
 };
 
@@ -248,7 +248,7 @@ enum culm_status gnn_save(struct culm_gnn_numeric *x, struct culm_gnn_task *task
     }
     if (status == CULM_OK) {
         snprintf(task->text, sizeof task->text, "%.*s", (int)sizeof task->text - 1, path);
-        /* What cannot be removed does not make the new one less whole. */
+        /* If old checkpoints cannot be removed, the new one is still good. */
         (void)culm_checkpoint_prune(NULL, x->o.run_dir, task->version, x->o.config->checkpoint.keep,
                                     NULL);
     }

@@ -1,4 +1,4 @@
-/* From parts of any kind to intervals: none is empty, and their numbers follow each other. */
+/* Turns parts of any origin into intervals: fills empty ones, orders and numbers them. */
 #include "gnn/partition_internal.h"
 
 #include "gnn/layout.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define METIS_BYTES_PER_END 45 /* of an edge, which has two; measured */
+#define METIS_BYTES_PER_END 45 /* memory per end of an edge, as measured; an edge has two */
 
 void culm_partition_release(struct culm_partition *partition) {
     free(partition->interval);
@@ -31,7 +31,7 @@ static enum culm_status no_memory(struct culm_error *error, int64_t vertices) {
                           (long long)vertices);
 }
 
-/* The union of two rows that rise; NULL for `to`: only counted. */
+/* Merges two sorted rows into their union, and returns its size. `to` NULL: only counts. */
 static uint64_t merge(const uint32_t *a, uint64_t m, const uint32_t *b, uint64_t n, uint32_t *to) {
     uint64_t i = 0, j = 0, count = 0;
     while (i < m || j < n) {
@@ -46,7 +46,7 @@ static uint64_t merge(const uint32_t *a, uint64_t m, const uint32_t *b, uint64_t
     return count;
 }
 
-/* Of a directed graph: both directions of each edge. */
+/* Makes a directed graph symmetric: each edge in both directions. */
 static enum culm_status symmetrize(const struct culm_adjacency *in, struct culm_adjacency *ret_both,
                                    struct culm_error *error) {
     struct culm_adjacency out = {0}, both = {.vertices = in->vertices};
@@ -77,7 +77,7 @@ static enum culm_status symmetrize(const struct culm_adjacency *in, struct culm_
     return CULM_OK;
 }
 
-/* Gives each empty part a vertex of the largest one; the last, whichever that is. */
+/* Gives each empty part the last vertex of the largest part. */
 static bool fill_empty(uint32_t *part, int64_t vertices, int64_t parts) {
     int64_t *count = calloc((size_t)parts, sizeof *count);
     if (!count) {
@@ -104,7 +104,7 @@ static bool fill_empty(uint32_t *part, int64_t vertices, int64_t parts) {
     return true;
 }
 
-/* Numbers parts anew, so that those beside each other share edges. */
+/* Renumbers parts so that neighbouring numbers share many edges. */
 static bool arrange(const struct culm_adjacency *neighbours, struct culm_partition *partition) {
     uint64_t *load = NULL, *between = culm_partition_quotient(neighbours, partition->interval,
                                                               partition->intervals, &load);
@@ -120,7 +120,7 @@ static bool arrange(const struct culm_adjacency *neighbours, struct culm_partiti
     return done;
 }
 
-/* New ids, which rise by (interval, old id). */
+/* Renumbers vertices in the order of (interval, old id). */
 static enum culm_status number(struct culm_partition *partition, struct culm_error *error) {
     partition->first = calloc((size_t)partition->intervals + 2, sizeof *partition->first);
     partition->new_of_old =
@@ -145,7 +145,7 @@ static enum culm_status number(struct culm_partition *partition, struct culm_err
     return CULM_OK;
 }
 
-/* What AUTO comes to, and METIS where intervals are too small for it. */
+/* Resolves AUTO, and replaces METIS by streaming if intervals are too small for it. */
 static enum culm_partition_method method_of(const struct culm_adjacency *neighbours,
                                             const struct culm_partition_options *options) {
     enum culm_partition_method method = options->method;

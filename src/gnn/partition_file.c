@@ -1,4 +1,4 @@
-/* Parts that somebody else has found: a number per vertex, as METIS's own program writes them. */
+/* Reads a partition from a file: a number per vertex, as METIS's own program writes it, or .npy. */
 #include "gnn/partition_internal.h"
 
 #include "data/files.h"
@@ -49,7 +49,7 @@ static enum culm_status read_npy(const char *path, const uint8_t *data, size_t l
     for (int64_t v = 0; v < vertices && status == CULM_OK; v++) {
         uint64_t part = 0;
         memcpy(&part, data + array.offset + (size_t)v * (size_t)array.width, (size_t)array.width);
-        status = take(path, v, part, parts, ret_part, error); /* below 0 is far too large */
+        status = take(path, v, part, parts, ret_part, error); /* a negative number is too large */
     }
     return status;
 }

@@ -1,4 +1,5 @@
-/* METIS. Its random numbers are seeded in each call; it uses no threads. */
+/* Partitions a graph with METIS, which seeds its random numbers in each call and uses no threads,
+ * so the result is reproducible. */
 #include "gnn/partition_internal.h"
 
 #include "base/pages.h"
@@ -13,7 +14,7 @@ static_assert(sizeof(idx_t) == 4 && sizeof(real_t) == 4, "METIS as Debian builds
 
 /* The same graph without loops, in METIS's integers. */
 struct metis_graph {
-    idx_t *start, *column, *weight; /* weight: of the vertex and its edges */
+    idx_t *start, *column, *weight; /* weight: 1 + number of edges, limited */
 };
 
 static void release(struct metis_graph *graph) {
@@ -24,7 +25,7 @@ static void release(struct metis_graph *graph) {
 
 static bool convert(const struct culm_adjacency *from, int64_t parts, struct metis_graph *to) {
     size_t vertices = (size_t)from->vertices;
-    /* A vertex that outweighs a part would leave none for the part beside it. */
+    /* A vertex heavier than a part would make METIS leave other parts empty. */
     idx_t most = 1 + (idx_t)((vertices + from->start[vertices]) / (size_t)parts);
     to->start = culm_pages_alloc((vertices + 1) * sizeof *to->start);
     to->column = culm_pages_alloc((size_t)from->start[vertices] * sizeof *to->column);
@@ -47,8 +48,9 @@ static bool convert(const struct culm_adjacency *from, int64_t parts, struct met
     return true;
 }
 
-/* METIS takes SIGTERM for itself while it works, to unwind out of errors that cannot happen here; one
- * from outside would have it jump. It waits until METIS has given the signal back. */
+/* While it works, METIS has a SIGTERM handler of its own, which it uses to jump out of internal
+ * errors. A SIGTERM from outside would trigger that, so it is blocked until METIS has restored the
+ * old handler. */
 static int call(struct metis_graph *graph, idx_t vertices, idx_t parts, idx_t *options,
                 idx_t *ret_part) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

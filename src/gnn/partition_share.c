@@ -1,10 +1,11 @@
 /*
- * Intervals in a line, and servers on stretches of it.
+ * Orders intervals in a line, and gives each server a stretch of it.
  *
- * The line is found on the quotient graph (a vertex per interval) by bisection: halves of about
- * equal load with few edges between, each cut in the same way, and turned so that what stands at a
- * border has its edges across it. Servers then take stretches: of all ways to cut the line whose
- * largest load is near the least possible, the one with the fewest edges between servers.
+ * The line is found on the quotient graph (one vertex per interval) by recursive bisection into
+ * halves of about equal load with few edges between them. Each pair of halves is placed so that
+ * edges lead to the adjacent part of the line. Servers then take stretches: of all ways to cut the
+ * line whose largest load is close to the least possible, the one with the fewest edges between
+ * servers.
  */
 #include "gnn/partition_internal.h"
 
@@ -35,14 +36,14 @@ uint64_t *culm_partition_quotient(const struct culm_adjacency *neighbours, const
 
 /* --- the line --- */
 
-#define SWAPS_MAX 128 /* of more intervals only single ones are moved */
+#define SWAPS_MAX 128 /* with more intervals, no pairs are swapped, only single ones moved */
 
 struct line {
     const uint64_t *between, *load;
     size_t count;
     uint32_t *at;  /* [count] the interval at each place */
-    uint8_t *side; /* [count] by interval: 0 or 1, of the stretch at hand */
-    int64_t *gain; /* [count] by interval: edges saved when it changes its side */
+    uint8_t *side; /* [count] by interval: half 0 or 1 of the current stretch */
+    int64_t *gain; /* [count] by interval: edges saved by moving it to the other half */
     uint32_t *kept;
 };
 
@@ -64,14 +65,15 @@ static void find_gains(struct line *line, size_t first, size_t end) {
     }
 }
 
-/* Side 0 grows from the interval with the fewest edges, by the one that has most edges into it. */
+/* Grows half 0 from the interval with the fewest edges, always adding the one with the most edges
+ * to it, until it has half of the load. */
 static void grow(struct line *line, size_t first, size_t end, uint64_t total) {
     uint32_t next = line->at[first];
     for (size_t i = first; i < end; i++) {
         line->side[line->at[i]] = 1;
         line->gain[line->at[i]] = 0;
     }
-    for (size_t i = first; i < end; i++) { /* gain: edges to all others, for the moment */
+    for (size_t i = first; i < end; i++) { /* here, gain is the number of edges to all others */
         for (size_t j = first; j < end; j++) {
             line->gain[line->at[i]] += i != j ? edges(line, line->at[i], line->at[j]) : 0;
         }
@@ -112,7 +114,8 @@ static void move(struct line *line, size_t first, size_t end, uint64_t weight[2]
     }
 }
 
-/* Moves or swaps what saves most, as long as sides stay within the largest load of each other. */
+/* Makes the move or swap that saves most edges and keeps the difference of loads within `slack`.
+ * False: there is none. */
 static bool improve(struct line *line, size_t first, size_t end, uint64_t weight[2],
                     uint64_t slack) {
     int64_t best = 0;
@@ -148,7 +151,7 @@ static bool improve(struct line *line, size_t first, size_t end, uint64_t weight
     return x != UINT32_MAX;
 }
 
-/* Edges of one side with the intervals at places [first, end). */
+/* The number of edges between half `side` of the places [from, to) and the places [first, end). */
 static int64_t pull(const struct line *line, size_t from, size_t to, int side, size_t first,
                     size_t end) {
     int64_t sum = 0;
@@ -177,7 +180,7 @@ static void bisect(struct line *line, size_t first, size_t end) {
     uint64_t slack = apart(weight[0], weight[1]) > most ? apart(weight[0], weight[1]) : most;
     find_gains(line, first, end);
     while (improve(line, first, end, weight, slack)) {
-        /* each saves an edge at least */
+        /* ends, because each call saves at least one edge */
     }
     int64_t ahead =
         pull(line, first, end, 0, 0, first) + pull(line, first, end, 1, end, line->count);
@@ -223,9 +226,9 @@ bool culm_partition_arrange(const uint64_t *between, const uint64_t *load, int64
     return room;
 }
 
-/* --- servers on it --- */
+/* --- servers --- */
 
-/* Whether `servers` stretches of at most `bound` can hold all, each with an interval. */
+/* Whether `servers` stretches with loads of at most `bound` can cover the line. */
 static bool can(const uint64_t *load, int64_t intervals, int64_t servers, uint64_t bound) {
     int64_t used = 1;
     uint64_t sum = 0;
@@ -242,7 +245,7 @@ static bool can(const uint64_t *load, int64_t intervals, int64_t servers, uint64
     return used <= servers;
 }
 
-/* The least possible load of the largest server. */
+/* The least possible value of the largest load of a server. */
 static uint64_t least_bound(const uint64_t *load, int64_t intervals, int64_t servers) {
     uint64_t low = 0, high = 0;
     for (int64_t k = 0; k < intervals; k++) {
@@ -259,7 +262,7 @@ static uint64_t least_bound(const uint64_t *load, int64_t intervals, int64_t ser
     return low;
 }
 
-/* between[i * K + j] becomes the sum of all [a, b] with a <= i and b <= j. */
+/* Makes prefix sums: between[i * K + j] becomes the sum of all [a, b] with a <= i and b <= j. */
 static void add_up(uint64_t *between, size_t k) {
     for (size_t i = 0; i < k; i++) {
         uint64_t row = 0;
@@ -277,8 +280,8 @@ static uint64_t inside(const uint64_t *sums, size_t k, size_t first, size_t end)
                : all - 2 * sums[(first - 1) * k + end - 1] + sums[(first - 1) * k + first - 1];
 }
 
-/* most[s][e]: edges inside of s stretches that hold the first e intervals, + 1; 0: it cannot be.
- * from[s][e]: where the last of them begins. */
+/* Dynamic programming. most[s][e]: 1 + the most edges that can be inside s stretches covering the
+ * first e intervals; 0: impossible. from[s][e]: where the last of these stretches begins. */
 static bool cut_line(const uint64_t *sums, const uint64_t *load, size_t k, size_t servers,
                      uint64_t bound, int64_t *ret_owned) {
     uint64_t *most = calloc((servers + 1) * (k + 1), sizeof *most);
@@ -346,7 +349,7 @@ enum culm_status culm_partition_count(const struct culm_adjacency *neighbours, b
     int64_t vertices = partition->vertices, total = 0, largest = 0;
     uint32_t *old_of_new = malloc((size_t)vertices * sizeof *old_of_new);
     uint32_t *needed_by =
-        calloc((size_t)vertices, sizeof *needed_by); /* server + 1, the last one */
+        calloc((size_t)vertices, sizeof *needed_by); /* 1 + the last server that needs it */
     if (!old_of_new || !needed_by) {
         free(old_of_new);
         free(needed_by);

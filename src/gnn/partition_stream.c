@@ -1,10 +1,10 @@
 /*
- * Linear deterministic greedy, streamed over the vertices a few times: a vertex goes to the part
- * that has most of its neighbours, weighed by the room that is left there. Later passes know where
- * all neighbours were put last, which saves much of what the first one cuts.
+ * Partitions a graph by linear deterministic greedy, in several passes over the vertices: a vertex
+ * goes to the part that has most of its neighbours, weighted by the room left there. From the
+ * second pass on, the places of all neighbours are known, so far fewer edges are cut.
  *
- * Of parts without a neighbour only the emptiest can win, so a pass looks at the neighbours alone:
- * O(edges + vertices log parts), with nothing but counters per part.
+ * Among parts without a neighbour only the emptiest one can win. So it is enough to look at the
+ * neighbours' parts and at that one, which takes O(edges + vertices log parts) per pass.
  */
 #include "gnn/partition_internal.h"
 
@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define PASSES 8
-#define SLACK 1.05 /* a part may have this much of the mean load */
+#define SLACK 1.05 /* a part's load may be the mean times this */
 #define NOWHERE UINT32_MAX
 
 struct stream {
@@ -21,11 +21,12 @@ struct stream {
     uint64_t *load; /* [parts] */
     double capacity;
     uint32_t parts;
-    /* Parts as a heap, the emptiest first, of equal ones the lower number. */
+    /* A heap of parts, the emptiest on top (ties: the lowest number), and each part's place in
+     * it. */
     uint32_t *heap, *place;
-    /* Of the vertex at hand. */
-    uint32_t *near; /* [parts] neighbours in each */
-    uint32_t *touched;
+    /* For the current vertex. */
+    uint32_t *near;    /* [parts] number of its neighbours in each */
+    uint32_t *touched; /* parts where that is not 0 */
 };
 
 static uint64_t load_of(const struct stream *s, int64_t v) {
@@ -64,7 +65,7 @@ static void change_load(struct stream *s, uint32_t part, uint64_t load) {
     }
 }
 
-/* Weighed: neighbours there times the share that is free. */
+/* The number of neighbours in the part times its free share; -1: there is no room. */
 static double score(const struct stream *s, uint32_t part, uint64_t load) {
     double left = 1 - (double)s->load[part] / s->capacity;
     return (double)s->load[part] + (double)load > s->capacity ? -1 : s->near[part] * left;

@@ -1,10 +1,10 @@
-/* All tasks in one process. See solo.h. */
+/* Runs all tasks in one process. See solo.h. */
 #include "gnn/solo.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Blobs of one gather, of each interval: what it reads, and what came of it. */
+/* The blobs of a gather, by interval: the rows it reads, and its results. */
 struct rows {
     struct culm_blob **made, **gathered;
 };
@@ -17,7 +17,7 @@ struct culm_gnn_solo {
     struct culm_fold_tree tree;
     struct culm_slice *slice; /* [stages][tree.count] */
     struct rows rows[CULM_GNN_STEPS_MAX];
-    bool keeps; /* what was made is read again, by the interval itself */
+    bool keeps; /* rows that were made are read again later, by their own interval */
     struct culm_blob *made[CULM_GNN_STEPS_MAX], *gathered[CULM_GNN_STEPS_MAX]; /* of one interval */
     struct culm_gnn_source *source;                                            /* [intervals] */
     struct culm_blob *weights, *whole[CULM_GNN_STAGES_MAX];
@@ -106,7 +106,7 @@ static void clear(struct culm_gnn_solo *s) {
     }
 }
 
-/* One step of every interval, and the gather that reads what it made. */
+/* Does one step of every interval, and the gather that follows it. */
 static enum culm_status take_step(struct culm_gnn_solo *s, int32_t index, int64_t epoch,
                                   struct culm_gnn_totals *totals, float *logits,
                                   struct culm_error *error) {

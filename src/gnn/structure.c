@@ -1,4 +1,4 @@
-/* New numbers, what an interval reads, and slices. See structure.h. */
+/* Renumbers vertices, and works out what intervals read, and slices. See structure.h. */
 #include "gnn/structure.h"
 
 #include <stdlib.h>
@@ -43,7 +43,7 @@ static enum culm_status number(struct culm_gnn_structure *s, const uint32_t *int
     return CULM_OK;
 }
 
-/* Edges are in memory twice at most: as they are, and as they become. */
+/* Makes `along`, with new numbers. Edges are never in memory more than twice. */
 static enum culm_status connect(struct culm_gnn_structure *s, struct culm_graph_data *graph,
                                 bool loops, struct culm_error *error) {
     struct culm_adjacency of = {0};
@@ -63,7 +63,7 @@ static enum culm_status connect(struct culm_gnn_structure *s, struct culm_graph_
 
 /* --- what is read --- */
 
-/* Which vertices the rows of an interval name, one bit each. */
+/* Sets a bit for each vertex that the interval reads. */
 static void mark(const struct culm_gnn_structure *s, const struct culm_adjacency *along,
                  int32_t interval, uint64_t *bit) {
     uint64_t end = along->start[s->first[interval + 1]];
@@ -72,7 +72,7 @@ static void mark(const struct culm_gnn_structure *s, const struct culm_adjacency
     }
 }
 
-/* Takes the bits as rows, interval by interval, and clears them. */
+/* Turns the bits into lists of rows by interval, and clears them. */
 static bool collect(const struct culm_gnn_structure *s, uint64_t *bit, struct culm_gnn_need *need) {
     int64_t words = (s->vertices + 63) / 64, count = 0;
     for (int64_t w = 0; w < words; w++) {
@@ -101,7 +101,7 @@ static bool collect(const struct culm_gnn_structure *s, uint64_t *bit, struct cu
     return true;
 }
 
-/* From vertices to places in the table of the interval. */
+/* Replaces the vertices in the interval's rows of `along` by their places in its table. */
 static void place(const struct culm_gnn_structure *s, struct culm_adjacency *along,
                   int32_t interval, const struct culm_gnn_need *need, uint32_t *place_of) {
     for (int32_t j = 0; j < s->intervals; j++) {

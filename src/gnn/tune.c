@@ -1,15 +1,15 @@
-/* How many workers there should be. See tune.h. */
+/* Finds the number of workers. See tune.h. */
 #include "gnn/tune.h"
 
 #include <string.h>
 
-#define DECISIONS_MAX 6 /* of the queue's rule */
-#define SETTLE 1        /* epochs after a change, which are partly of the number before */
-#define PATIENCE 20     /* epochs to wait for those who are to come */
-#define BETTER 0.995    /* of the best: less than that is noise */
-#define OTHER 1.3       /* how much longer or shorter epochs take when all has changed */
-#define ODD 3           /* such medians in a row, at first */
-#define WORTH 3         /* times as many epochs as a trial takes must be left for it */
+#define DECISIONS_MAX 6 /* of the queue's rule, before the search begins */
+#define SETTLE 1        /* epochs to ignore after a change: they began with the old number */
+#define PATIENCE 20     /* epochs to wait until the wanted number is there */
+#define BETTER 0.995    /* a cost must be below this share of the best, else it is noise */
+#define OTHER 1.3       /* factor by which a median must be off to count as odd */
+#define ODD 3           /* odd medians in a row that start a new search, at first */
+#define WORTH 3         /* a trial is made only if so many times its epochs are left */
 
 double culm_gnn_tune_cost(const struct culm_gnn_tune_options *options, int32_t workers,
                           double seconds) {
@@ -35,7 +35,7 @@ void culm_gnn_tune_init(struct culm_gnn_tuner *tuner, const struct culm_gnn_tune
     tuner->queue = tuner->best = -1;
 }
 
-/* True: it is another number. */
+/* True: the number has changed. */
 static bool change(struct culm_gnn_tuner *tuner, int32_t workers, const char *why) {
     if (workers == tuner->workers) {
         return false;
@@ -60,14 +60,14 @@ static double median(const double *value, int32_t count) {
     return (sorted[count / 2] + sorted[(count - 1) / 2]) / 2;
 }
 
-/* --- the goal --- */
+/* --- the search --- */
 
 static bool keep(struct culm_gnn_tuner *tuner, const char *why) {
     tuner->stage = CULM_GNN_TUNE_KEEP;
     return change(tuner, tuner->best, why);
 }
 
-/* A number of workers that has not been tried and lies a step from the best; -1: there is none. */
+/* A number of workers one step from the best that has not been tried; -1: there is none. */
 static int32_t untried(const struct culm_gnn_tuner *tuner) {
     for (int side = 0; side < 2; side++) {
         int32_t step = (side == 0) == tuner->more_first ? tuner->step : -tuner->step;
@@ -80,7 +80,7 @@ static int32_t untried(const struct culm_gnn_tuner *tuner) {
     return -1;
 }
 
-/* Goes on from what has been measured. */
+/* Chooses what to try next, or ends the search. True: the number has changed. */
 static bool search(struct culm_gnn_tuner *tuner, int64_t left) {
     int32_t next;
     while ((next = untried(tuner)) < 0 && tuner->step > 1) {
@@ -117,7 +117,7 @@ static bool judge(struct culm_gnn_tuner *tuner, int64_t left) {
 
 /* --- the queue --- */
 
-/* +1: there should be more workers, -1: fewer, 0: it is steady. */
+/* +1: there should be more workers; -1: fewer; 0: the queue is steady. */
 static int32_t trend(const struct culm_gnn_tuner *tuner) {
     double now = tuner->gathers, before = tuner->queue, free = tuner->applies;
     if (before < 0) {
@@ -144,7 +144,8 @@ static bool follow_queue(struct culm_gnn_tuner *tuner, int64_t left) {
 
 /* --- epochs --- */
 
-/* Whether all that was found no longer holds: then it is sought again from here. */
+/* Whether epochs have changed so much that the result no longer holds. If so, begins a new search
+ * from the current number. */
 static bool has_changed(struct culm_gnn_tuner *tuner, double seconds) {
     double known = tuner->measured[tuner->workers];
     bool other = seconds > OTHER * known || seconds * OTHER < known;
@@ -180,7 +181,7 @@ static bool decide(struct culm_gnn_tuner *tuner, int64_t left) {
 
 bool culm_gnn_tune_add(struct culm_gnn_tuner *tuner, const struct culm_gnn_tune_epoch *epoch) {
     if (epoch->workers != tuner->workers && tuner->waited < PATIENCE) {
-        tuner->waited++; /* some are still to come or to go */
+        tuner->waited++; /* workers are still joining or leaving */
         tuner->taken = 0;
         tuner->gathers = tuner->applies = 0;
         tuner->settling = SETTLE;
