@@ -162,9 +162,10 @@ static void print_config(const struct culm_gnn_config_about *c, bool json) {
     for (size_t l = 0; l < json_array_size(order); l++) {
         printf(" %s", json_string_value(json_array_get(order, l)));
     }
-    printf("\n  an epoch gathers %lld floats an edge, and sends %lld floats of a row to a server\n",
-           (long long)c->floats_per_edge, (long long)c->ghost_floats_per_vertex);
-    printf("  rows to and from workers: %lld bytes a vertex\n", (long long)c->bytes_per_vertex);
+    printf(
+        "\n  an epoch gathers %lld floats per edge, and sends %lld floats of a row to a server\n",
+        (long long)c->floats_per_edge, (long long)c->ghost_floats_per_vertex);
+    printf("  rows to and from workers: %lld bytes per vertex\n", (long long)c->bytes_per_vertex);
     printf("  %lld edges between %lld server%s, %lld ghost rows; about %.0f MB\n",
            (long long)c->cut_edges, (long long)c->servers, c->servers == 1 ? "" : "s",
            (long long)c->ghosts, (double)c->memory_bytes / 1e6);
@@ -203,7 +204,7 @@ static enum culm_status number_of(const char *option, const char *text, int64_t 
     long long value = text ? strtoll(text, &end, 10) : 0;
     if (text && (end == text || *end || value < least || value > most || errno)) {
         return culm_error_set(error, CULM_ERR_ARGUMENT,
-                              "--%s %.40s: write a whole number from %lld here", option, text,
+                              "--%s %.40s: must be a whole number, at least %lld", option, text,
                               (long long)least);
     }
     *ret_value = value;
@@ -273,7 +274,7 @@ static enum culm_status predict(const char *dir, const struct values *v, struct 
     int64_t vertices, classes;
     if (!v->out) {
         return culm_error_set(error, CULM_ERR_ARGUMENT,
-                              "say where to: culm gnn predict DIR --out LOGITS.npy");
+                              "name the file to write: culm gnn predict DIR --out LOGITS.npy");
     }
     enum culm_status status = culm_gnn_predict(dir, v->graph, v->out, &vertices, &classes, error);
     if (status == CULM_OK && v->json) {

@@ -32,7 +32,7 @@ static enum culm_status bundle(const struct culm_arguments *arguments, void *val
     (void)arguments;
     (void)ret_code;
     if (!v->out) {
-        return culm_error_set(error, CULM_ERR_ARGUMENT, "say where to: --out FILE.zip");
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "name the file to write: --out FILE.zip");
     }
     enum culm_status status = culm_gnn_bundle_write(v->out, &made, error);
     if (status != CULM_OK) {
@@ -45,7 +45,7 @@ static enum culm_status bundle(const struct culm_arguments *arguments, void *val
     } else {
         printf("%s: %lld files, %.1f MB, %.1f MB as a zip%s\n", v->out, (long long)made.files,
                (double)made.bytes / 1e6, (double)made.zip_bytes / 1e6,
-               made.too_large ? "; upload it by way of S3, for it is larger than 50 MB" : "");
+               made.too_large ? "; upload it through S3, since it is larger than 50 MB" : "");
     }
     return CULM_OK;
 }

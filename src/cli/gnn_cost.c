@@ -98,7 +98,7 @@ static enum culm_status show_published(const struct values *v, struct culm_error
         return CULM_OK;
     }
     json_decref(runs);
-    printf("%d of %d are what is printed, to the digit; prices of %s\n", equal,
+    printf("%d of %d agree with what is printed, to the digit; prices of %s\n", equal,
            CULM_GNN_PUBLISHED_ROWS, date);
     return CULM_OK;
 }

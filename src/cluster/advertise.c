@@ -12,11 +12,10 @@ enum culm_status culm_advertise(const char *advertise, const char *listening,
         return status;
     }
     if (culm_address_is_any(&told)) {
-        return culm_error_set(
-            error, CULM_ERR_CONFIG,
-            "'%.100s' is every address of this machine, and nowhere to call; name "
-            "the one to advertise",
-            advertise ? advertise : listening);
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "'%.100s' is every address of this machine, and not one to connect "
+                              "to; name the one to advertise",
+                              advertise ? advertise : listening);
     }
     if (culm_address_is_tcp(&told) != culm_address_is_tcp(&at)) {
         return culm_error_set(error, CULM_ERR_CONFIG,

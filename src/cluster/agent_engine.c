@@ -67,7 +67,7 @@ static void hear_end(struct culm_local_agent *agent, const struct told *told) {
     }
     struct culm_error why = told->why;
     if (!why.text[0]) {
-        culm_error_set(&why, CULM_ERR_CLOSED, "ended before it came");
+        culm_error_set(&why, CULM_ERR_CLOSED, "ended before it joined");
     }
     child->why = why;
     culm_agent_start_error(child, &why);

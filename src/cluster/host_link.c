@@ -64,7 +64,7 @@ static bool on_brief(void *ctx, int32_t node, struct culm_blob **ret_brief) {
     if (failed) {
         struct culm_error error;
         culm_error_set(&error, CULM_ERR_MEMORY,
-                       "what workers have to be told does not fit into memory, or exceeds %zu MB",
+                       "the brief for workers does not fit into memory, or exceeds %zu MB",
                        CULM_WIRE_BRIEF_MAX >> 20);
         culm_real_fail(&host->real, &error);
     }

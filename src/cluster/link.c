@@ -103,7 +103,7 @@ enum culm_status culm_link_call(struct culm_link_set *set, int kind, int32_t nod
     uint8_t nonce[CULM_NONCE_BYTES];
     enum culm_status status = network->ops->random(network, nonce, sizeof nonce);
     if (status != CULM_OK) {
-        return culm_error_set(error, status, "the system gives no random numbers");
+        return culm_error_set(error, status, "the system provides no random numbers");
     }
     status = network->ops->connect(network, address, &stream, error);
     if (status != CULM_OK) {

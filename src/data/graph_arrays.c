@@ -67,7 +67,7 @@ static enum culm_status check_type(struct reader *reader, const struct wanted *w
     if (!same) {
         shape_text(array->rank, array->dim, is, sizeof is);
         shape_text(wanted->rank, wanted->dim, should, sizeof should);
-        return bad(reader, "has shape %s; by graph.json it must be %s", is, should);
+        return bad(reader, "has shape %s; according to graph.json it must be %s", is, should);
     }
     return CULM_OK;
 }
@@ -275,7 +275,7 @@ static enum culm_status read_start(struct reader *reader, struct culm_graph_data
         }
     }
     if (start[graph->vertices] != graph->entries) {
-        return bad(reader, "ends with %llu; by graph.json there are %llu entries",
+        return bad(reader, "ends with %llu; according to graph.json there are %llu entries",
                    (unsigned long long)start[graph->vertices], (unsigned long long)graph->entries);
     }
     return CULM_OK;
@@ -310,7 +310,7 @@ static enum culm_status read_column(struct reader *reader, struct culm_graph_dat
                            graph->column[i], (long long)graph->columns);
             }
             if (i > graph->start[v] && graph->column[i] <= graph->column[i - 1]) {
-                return bad(reader, "entry %llu: columns of row %lld do not rise",
+                return bad(reader, "entry %llu: columns of row %lld are not in ascending order",
                            (unsigned long long)i, (long long)v);
             }
         }

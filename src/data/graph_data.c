@@ -43,11 +43,10 @@ enum culm_status culm_graph_data_row(const struct culm_graph_data *graph, int64_
         culm_files_read(graph->file, 0, graph->file_at + at, ret_row, bytes, error);
     for (int64_t c = 0; c < count && status == CULM_OK; c++) {
         if (!isfinite(ret_row[c])) {
-            status = culm_error_set(error, CULM_ERR_FORMAT,
-                                    "graph '%s': features must be finite numbers; that at [%lld, "
-                                    "%lld] is not any more",
-                                    graph->file->entry[0].path, (long long)vertex,
-                                    (long long)(first + c));
+            status = culm_error_set(
+                error, CULM_ERR_FORMAT,
+                "graph '%s': features must be finite numbers; the one at [%lld, %lld] no longer is",
+                graph->file->entry[0].path, (long long)vertex, (long long)(first + c));
         }
     }
     return status;
@@ -218,11 +217,10 @@ enum culm_status culm_graph_data_open(const char *path, unsigned parts, struct c
     }
     enum culm_status status = culm_path_format(name, error, "%s/graph.json", path);
     if (status == CULM_OK && !culm_file_is_regular(name)) {
-        status =
-            culm_error_set(error, CULM_ERR_CONFIG,
-                           "graph '%s': is not a folder with a graph.json; make one by 'culm gnn "
-                           "import' or 'culm gnn make'",
-                           path);
+        status = culm_error_set(error, CULM_ERR_CONFIG,
+                                "graph '%s': is not a folder with a graph.json; make one with "
+                                "'culm gnn import' or 'culm gnn make'",
+                                path);
     }
     if (status == CULM_OK) {
         status = culm_files_open("graph", names, 1, pins, &files, error);

@@ -80,7 +80,7 @@ static enum culm_status load(const struct archive *archive, const char *name,
     if (zip_stat_index(archive->zip, (zip_uint64_t)index, 0, &stat) != 0 ||
         (stat.valid & wanted) != wanted || stat.comp_size > archive->bytes ||
         stat.size / RATIO_MAX > stat.comp_size) {
-        return bad(archive, &array, "has a size that cannot be");
+        return bad(archive, &array, "has an impossible size");
     }
     enum culm_status status = unpack(archive, (zip_uint64_t)index, &array, stat.size);
     if (status == CULM_OK) {
@@ -184,7 +184,7 @@ static enum culm_status load_matrix(const struct archive *archive, const char *c
     if (!m.start.data || !m.shape.data || m.shape.about.count != 2 ||
         !whole(&m.shape, 0, 1, CULM_GRAPH_VERTICES_MAX, &m.rows) ||
         !whole(&m.shape, 1, 1, INT32_MAX, &m.columns)) {
-        return bad(archive, &m.indices, "comes without indptr or a good shape");
+        return bad(archive, &m.indices, "has no indptr, or no valid shape");
     }
     if (m.start.about.count != (uint64_t)m.rows + 1 ||
         (m.data.data && m.data.about.count != m.indices.about.count)) {
@@ -203,7 +203,7 @@ static enum culm_status load_matrix(const struct archive *archive, const char *c
     }
     for (uint64_t i = 0; i < m.indices.about.count; i++) {
         if (!whole(&m.indices, i, 0, m.columns - 1, &column)) {
-            return bad(archive, &m.indices, "has a column that is not there");
+            return bad(archive, &m.indices, "has a column that is out of range");
         }
     }
     *ret_matrix = m;
@@ -232,7 +232,7 @@ static enum culm_status take_pairs(const struct archive *archive, const struct a
     for (uint64_t i = 0; i < pairs->about.count; i++) {
         int64_t v;
         if (!whole(pairs, i, 0, vertices - 1, &v)) {
-            return bad(archive, pairs, "has a vertex that is not there");
+            return bad(archive, pairs, "has a vertex that is out of range");
         }
         graph->edge[i] = (uint32_t)v;
     }
@@ -276,7 +276,7 @@ static enum culm_status take_sparse(const struct archive *archive, const struct 
                                     struct culm_graph_data *graph) {
     size_t entries = (size_t)m->indices.about.count;
     if (m->rows != graph->vertices) {
-        return bad(archive, &m->shape, "has another number of rows than the graph has vertices");
+        return bad(archive, &m->shape, "does not have as many rows as the graph has vertices");
     }
     struct cell *row = malloc(entries * sizeof *row + 1);
     graph->feature_kind = CULM_GRAPH_SPARSE;
@@ -345,7 +345,7 @@ static enum culm_status take_dense(const struct archive *archive, const struct a
 static enum culm_status take_labels(const struct archive *archive, const struct array *labels,
                                     struct culm_graph_data *graph) {
     if (labels->about.rank != 1 || labels->about.count != (uint64_t)graph->vertices) {
-        return bad(archive, labels, "has another number of labels than the graph has vertices");
+        return bad(archive, labels, "does not have as many labels as the graph has vertices");
     }
     graph->label = malloc((size_t)graph->vertices * sizeof *graph->label);
     if (!graph->label) {

@@ -125,11 +125,11 @@ static enum culm_status make_edges(const struct maker *maker, struct culm_graph_
     }
     free(drawn.key);
     if (graph->edges < wanted) {
-        return culm_error_set(
-            error, CULM_ERR_CONFIG,
-            "%lld edges cannot be found among %lld vertices, %lld can; give fewer "
-            "edges or more vertices",
-            (long long)wanted, (long long)graph->vertices, (long long)graph->edges);
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "%lld edges cannot be found among %lld vertices, only %lld; give "
+                              "fewer edges or more vertices",
+                              (long long)wanted, (long long)graph->vertices,
+                              (long long)graph->edges);
     }
     return culm_graph_simplify(graph->edge, &graph->edges, graph->vertices, false, error);
 }
@@ -298,5 +298,5 @@ enum culm_status culm_graph_make_sbm(const struct culm_graph_make_options *optio
     struct maker maker = {.options = options, .draw = draw_block};
     return options->classes > 0
                ? make(&maker, name, ret_graph, error)
-               : culm_error_set(error, CULM_ERR_ARGUMENT, "blocks need classes, at least 1");
+               : culm_error_set(error, CULM_ERR_ARGUMENT, "blocks need at least 1 class");
 }

@@ -38,7 +38,7 @@ enum culm_status culm_graph_data_can_write(const char *path, struct culm_error *
     struct stat info;
     if (lstat(path, &info) == 0) {
         return culm_error_set(error, CULM_ERR_EXISTS,
-                              "graph '%s': is there already; remove it or give another name", path);
+                              "graph '%s': already exists; remove it or give another name", path);
     }
     return errno == ENOENT ? CULM_OK : culm_error_errno(error, errno, "graph '%s'", path);
 }

@@ -408,7 +408,7 @@ static bool on_admits(void *actor, const struct culm_node_info *info, uint32_t *
         return false;
     }
     if (alive >= CULM_GNN_NODES_MAX) {
-        culm_error_set(ret_error, CULM_ERR_CONFIG, "%d nodes are there, and there may be no more",
+        culm_error_set(ret_error, CULM_ERR_CONFIG, "the run has %d nodes, and may not have more",
                        alive);
         return false;
     }

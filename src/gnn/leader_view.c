@@ -304,8 +304,8 @@ void culm_gnn_leader_differ(struct culm_gnn_leader *leader, int64_t version) {
         leader, json_pack("{s:s, s:I}", "event", "differs", "epoch", (json_int_t)version));
     if (leader->rollbacks >= ROLLBACKS_MAX) {
         culm_gnn_leader_fail(leader, CULM_ERR_INTERNAL,
-                             "holders of the weights differ after epoch %lld, again and again: "
-                             "look for a machine with faulty memory",
+                             "holders of the weights differ after epoch %lld, as they have again "
+                             "and again; look for a machine with faulty memory",
                              (long long)version);
         return;
     }

@@ -78,17 +78,17 @@ static void check_task(struct culm_gnn_leader *leader, struct gnn_node *node) {
     }
     char task[64], why[160];
     name_task(beat.kind, beat.part, task, sizeof task);
-    snprintf(why, sizeof why, "%s has gone on for %lld ms and the limit was %lld", task,
+    snprintf(why, sizeof why, "%s has taken %lld ms; the limit was %lld ms", task,
              (long long)beat.task_ms, (long long)limit);
     const struct culm_patience_row *row = culm_patience_lost(
         &leader->patience, beat.kind, beat.part, beat.task_ms, began, culm_gnn_leader_now(leader));
     culm_gnn_leader_lose(leader, node, "stuck", why);
     if (row && row->tries >= CULM_PATIENCE_TRIES) {
-        culm_gnn_leader_fail(leader, CULM_ERR_TIMEOUT,
-                             "no node finishes %s: %d limits from %lld ms to %lld ms were too "
-                             "short; if it takes longer, raise cluster.stuck_ms, or make it "
-                             "smaller with intervals",
-                             task, row->tries, (long long)row->first_ms, (long long)limit);
+        culm_gnn_leader_fail(
+            leader, CULM_ERR_TIMEOUT,
+            "no node finishes %s: %d limits from %lld ms to %lld ms were too short; if it needs "
+            "longer, raise cluster.stuck_ms, or use more intervals",
+            task, row->tries, (long long)row->first_ms, (long long)limit);
     }
 }
 
@@ -194,14 +194,14 @@ static void judge(struct culm_gnn_leader *leader, uint64_t now) {
     if (leader->stall.vain > CULM_STALL_VAIN_MAX) {
         culm_gnn_leader_fail(leader, CULM_ERR_TIMEOUT,
                              "nothing has moved in epoch %lld for %lld ms, and no node can be "
-                             "blamed; please report it, with events.jsonl",
+                             "blamed; please report this, with events.jsonl",
                              (long long)leader->view.course.epoch, (long long)silent_ms);
     } else if (out) {
-        snprintf(why, sizeof why,
-                 heard ? "nothing moved for %lld ms, and what others sent to it, or it to others, "
-                         "did not arrive"
-                       : "nothing moved for %lld ms, and it did not answer",
-                 (long long)silent_ms);
+        snprintf(
+            why, sizeof why,
+            heard ? "nothing moved for %lld ms, and messages between it and others did not arrive"
+                  : "nothing moved for %lld ms, and it did not answer",
+            (long long)silent_ms);
         culm_gnn_leader_lose(leader, out, "stalled", why);
     } else {
         culm_gnn_leader_tell_again(leader);

@@ -131,7 +131,7 @@ enum culm_status culm_gnn_model_new(const struct culm_gnn_config *config,
     const struct culm_device_limits *most = &culm_device_default()->limits;
     if (plan->rows_max > most->rows) {
         return culm_error_set(error, CULM_ERR_CONFIG,
-                              "intervals: the largest has %lld vertices, at most %lld are "
+                              "intervals: the largest has %lld vertices, and at most %lld are "
                               "possible; use more intervals",
                               (long long)plan->rows_max, (long long)most->rows);
     }
@@ -144,8 +144,8 @@ enum culm_status culm_gnn_model_new(const struct culm_gnn_config *config,
     int64_t room = config->model.arch == CULM_GNN_GAT ? 4 * CULM_EDGE_HEADS_MAX : 0;
     if (widest > most->width - room) {
         return culm_error_set(error, CULM_ERR_CONFIG,
-                              "%lld features of a vertex, of all heads together, are not possible; "
-                              "at most %lld, but for sparse features of the graph",
+                              "a vertex would have %lld features, over all heads; at most %lld are "
+                              "possible, except for sparse features of the graph",
                               (long long)widest, (long long)(most->width - room));
     }
     struct culm_gnn_model *m = calloc(1, sizeof *m);

@@ -55,7 +55,7 @@ enum culm_status gnn_input(struct culm_gnn_numeric *x, struct culm_gnn_task *tas
     return (*ret_input)->n > 0
                ? CULM_OK
                : culm_error_set(&task->job.error, CULM_ERR_INTERNAL,
-                                "interval %d is asked for and not here", task->interval);
+                                "interval %d was requested, but is not here", task->interval);
 }
 
 enum culm_status gnn_wrong_rows(struct culm_gnn_task *task, const char *what, size_t have,
@@ -156,7 +156,7 @@ static enum culm_status holds(struct culm_gnn_numeric *x, struct culm_gnn_task *
         return CULM_OK;
     }
     return culm_error_set(&task->job.error, CULM_ERR_INTERNAL,
-                          "version %lld of the weights is asked for, here is %lld",
+                          "version %lld of the weights was requested, but version %lld is here",
                           (long long)version, (long long)(x->state ? x->version : -1));
 }
 

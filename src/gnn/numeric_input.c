@@ -308,7 +308,7 @@ enum culm_status culm_gnn_numeric_fits(const struct culm_gnn_config *config,
                    ? CULM_OK
                    : culm_error_set(error, CULM_ERR_CONFIG,
                                     "graph.memory_mb: sparse features stay in memory, and these "
-                                    "take up to %zu MB; allow as much, or leave it out",
+                                    "take up to %zu MB; allow that much, or leave the key out",
                                     (all >> 20) + 1);
     }
     for (int32_t i = 0; i < structure->intervals; i++) {
@@ -322,7 +322,7 @@ enum culm_status culm_gnn_numeric_fits(const struct culm_gnn_config *config,
     return most <= limit ? CULM_OK
                          : culm_error_set(error, CULM_ERR_CONFIG,
                                           "graph.memory_mb: the features of one interval take %zu "
-                                          "MB at once; allow as much, or use more intervals",
+                                          "MB at once; allow that much, or use more intervals",
                                           (most >> 20) + 1);
 }
 
@@ -435,10 +435,10 @@ static enum culm_status complete(struct culm_gnn_numeric *x, struct culm_gnn_tas
     bool words = culm_sparse_worth_words(input->n, s->columns, entries) && is_even(s);
     const struct own_places p = own_places_of(input->n, s->columns, entries, s->value, words);
     if (entries > UINT32_MAX) {
-        return culm_error_set(&task->job.error, CULM_ERR_CONFIG,
-                              "interval %d has %zu features that are not 0, and may have %u: use "
-                              "more intervals",
-                              task->interval, entries, UINT32_MAX);
+        return culm_error_set(
+            &task->job.error, CULM_ERR_CONFIG,
+            "interval %d has %zu nonzero features, and at most %u are possible; use more intervals",
+            task->interval, entries, UINT32_MAX);
     }
     enum culm_status status = gnn_blob(x, p.bytes, &input->own, &task->job.error);
     if (status != CULM_OK) {

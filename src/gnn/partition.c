@@ -134,7 +134,7 @@ static enum culm_status number(struct culm_partition *partition, struct culm_err
     for (int64_t k = 0; k < partition->intervals; k++) {
         if (partition->first[k + 2] == 0) {
             return culm_error_set(error, CULM_ERR_CONFIG,
-                                  "interval %lld of %lld has no vertex; give fewer intervals",
+                                  "interval %lld of %lld has no vertices; give fewer intervals",
                                   (long long)k, (long long)partition->intervals);
         }
         partition->first[k + 2] += partition->first[k + 1];

@@ -74,7 +74,7 @@ enum culm_status culm_gnn_plan_make(const struct culm_gnn_config *config,
     culm_graph_data_count(graph, config->graph.split, count);
     if (count[CULM_GRAPH_TRAIN] == 0) {
         return culm_error_set(error, CULM_ERR_CONFIG,
-                              "graph.split: no vertex of '%s' trains in split %lld", path,
+                              "graph.split: '%s' has no training vertices in split %lld", path,
                               (long long)config->graph.split);
     }
     enum culm_status status = culm_gnn_plan_predict(config, graph, graph->classes, ret_plan, error);

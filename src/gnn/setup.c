@@ -28,7 +28,7 @@ static enum culm_status cut(struct culm_gnn_setup *s, const struct culm_gnn_cut 
     struct culm_partition partition = {0};
     if (made->interval_of && made->vertices != s->graph->vertices) {
         return culm_error_set(error, CULM_ERR_CHANGED,
-                              "the graph has %lld vertices, and the run is of one with %lld",
+                              "the graph has %lld vertices, but that of the run has %lld",
                               (long long)s->graph->vertices, (long long)made->vertices);
     }
     s->interval_of = malloc(bytes);

@@ -23,10 +23,10 @@ static enum culm_status number(struct culm_gnn_structure *s, const uint32_t *int
     for (int64_t v = 0; v < s->vertices; v++) {
         if (interval_of[v] >= (uint32_t)s->intervals) {
             free(next);
-            return culm_error_set(error, CULM_ERR_ARGUMENT,
-                                  "vertex %lld is in interval %u, and there are %d; cut the graph "
-                                  "again",
-                                  (long long)v, interval_of[v], s->intervals);
+            return culm_error_set(
+                error, CULM_ERR_ARGUMENT,
+                "vertex %lld is in interval %u, but there are only %d; cut the graph again",
+                (long long)v, interval_of[v], s->intervals);
         }
         s->first[interval_of[v] + 1]++;
     }

@@ -75,7 +75,7 @@ static gearman_return_t on_complete(gearman_task_st *task) {
 static gearman_return_t on_fail(gearman_task_st *task) {
     struct culm_error why;
     culm_error_set(&why, CULM_ERR_CLOSED,
-                   "gearman: a worker cannot do such jobs; it says why, where it runs");
+                   "gearman: a worker cannot do such jobs; the worker's own output says why");
     answered(culm_gearman_load(NULL)->task_context(task), &why);
     return GEARMAN_SUCCESS;
 }
@@ -151,8 +151,8 @@ static void rest(struct gearman_engine *e, int64_t ms) {
 static void complain(struct gearman_engine *e) {
     struct culm_error error;
     culm_error_set(&error, CULM_ERR_CLOSED,
-                   "gearman.server: the job server at %s port %d has gone; workers that are there "
-                   "go on, and it is asked again",
+                   "gearman.server: the job server at %s port %d is gone; workers that have joined "
+                   "go on, and it is tried again",
                    e->server.host, e->server.port);
     if (!e->complained) {
         culm_engine_complain(e->report, &error);

@@ -108,8 +108,7 @@ enum culm_status culm_gearman_work(const char *server, struct culm_error *error)
         hang_up(&w);
         bool gone = culm_gearman_server_check(w.gearman, &w.server, "--gearman", NULL) != CULM_OK;
         if (gone && !told) {
-            fprintf(stderr,
-                    "culm gnn worker: the job server at %s port %d has gone; asking again\n",
+            fprintf(stderr, "culm gnn worker: the job server at %s port %d is gone; trying again\n",
                     w.server.host, w.server.port);
         }
         told = gone;

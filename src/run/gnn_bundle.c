@@ -144,7 +144,7 @@ static enum culm_status fill(zip_t *zip, const struct loaded *loaded,
     }
     if (status == CULM_OK && bundle->bytes > (int64_t)FILE_MAX) {
         return culm_error_set(error, CULM_ERR_UNSUPPORTED,
-                              "program and libraries have %lld MB, and a function may have 250",
+                              "program and libraries take %lld MB; a function may have 250 MB",
                               (long long)(bundle->bytes >> 20));
     }
     return status;

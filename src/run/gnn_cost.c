@@ -188,7 +188,7 @@ static enum culm_status price(const struct culm_gnn_prices *prices,
     double hour = culm_gnn_prices_hour(prices, ret_row->instance);
     if (hour < 0) {
         return culm_error_set(error, CULM_ERR_CONFIG,
-                              "the price file has no instance '%s', on which the paper's runs are",
+                              "the price file has no instance '%s', which runs of the paper use",
                               ret_row->instance);
     }
     ret_row->usd = ret_row->servers * hour * ret_row->seconds / 3600;

@@ -21,7 +21,7 @@ static enum culm_status make_gearman(const struct culm_gnn_config *config, const
     return listen ? culm_gearman_engine_new(config, ret_engine, error)
                   : culm_error_set(error, CULM_ERR_CONFIG,
                                    "engine: gearman needs --listen ADDR:PORT, an address of this "
-                                   "machine that workers can call");
+                                   "machine that workers can connect to");
 }
 
 static enum culm_status make_lambda(const struct culm_gnn_config *config, const char *listen,
@@ -29,7 +29,7 @@ static enum culm_status make_lambda(const struct culm_gnn_config *config, const 
     return listen ? culm_lambda_engine_new(config, ret_engine, error)
                   : culm_error_set(error, CULM_ERR_CONFIG,
                                    "engine: lambda needs --listen ADDR:PORT, an address of this "
-                                   "machine that functions can call");
+                                   "machine that functions can connect to");
 }
 
 static const make_engine engines[] = {

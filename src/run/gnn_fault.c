@@ -126,7 +126,7 @@ enum culm_status culm_gnn_fault_check(const struct culm_gnn_fault_spec *spec, co
     }
     if (!comes_to(spec->role, spec->point.phase, config)) {
         return culm_error_set(
-            error, CULM_ERR_CONFIG, "--fault '%.100s': a %s never comes to phase %s", text,
+            error, CULM_ERR_CONFIG, "--fault '%.100s': a %s never reaches phase %s", text,
             culm_gnn_role_name(spec->role), culm_gnn_phase_name(spec->point.phase));
     }
     return CULM_OK;

@@ -249,8 +249,7 @@ static enum culm_status make_knn(const struct culm_gnn_new *n, const char *name,
     }
     if (status == CULM_OK && n->edges > 0 && (!n->vertices || n->edges < n->vertices)) {
         status = culm_error_set(error, CULM_ERR_ARGUMENT,
-                                "--edges of knn are those that go out: give --vertices too, and a "
-                                "multiple of them");
+                                "knn: --edges needs --vertices, and must be a multiple of it");
     }
     int64_t nearest = n->edges > 0 ? n->edges / n->vertices : NEAREST;
     return status == CULM_OK

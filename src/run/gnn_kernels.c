@@ -127,10 +127,10 @@ enum culm_status culm_gnn_bench_kernel(const char *name, const char *graph_path,
         return culm_error_set(error, CULM_ERR_ARGUMENT, "no kernel is called '%.40s'", name);
     }
     if (kernel == SOFTMAX && options->bf16) {
-        return culm_error_set(error, CULM_ERR_ARGUMENT, "softmax over edges is f32 alone");
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "softmax over edges exists in f32 only");
     }
     if (options->width > culm_device_default()->limits.width) {
-        return culm_error_set(error, CULM_ERR_ARGUMENT, "rows are of at most %lld numbers",
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "a row may have at most %lld numbers",
                               (long long)culm_device_default()->limits.width);
     }
     enum culm_status status =

@@ -77,8 +77,8 @@ static enum culm_status planned_cut(const char *plan_path, char path[CULM_PATH_M
     }
     return status == CULM_OK && !*ret_path
                ? culm_error_set(error, CULM_ERR_CONFIG,
-                                "--plan '%s': '%s' is not beside it, the cut of the graph that it "
-                                "is of; name the plan.json in the folder of a run",
+                                "--plan '%s': the cut of its graph, '%s', is missing beside it; "
+                                "name the plan.json in the folder of a run",
                                 plan_path, path)
                : status;
 }
@@ -123,7 +123,7 @@ static enum culm_status compare_plan(const struct launch *l, struct culm_error *
     enum culm_status status =
         differs ? culm_error_set(error, CULM_ERR_CONFIG,
                                  "--plan '%s': its %s is not that of this graph and model; name "
-                                 "the plan of a run of the same ones, or leave it out",
+                                 "the plan of a run with the same ones, or leave it out",
                                  path, differs)
                 : CULM_OK;
     json_decref(own);

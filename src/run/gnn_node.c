@@ -171,7 +171,7 @@ enum culm_status culm_gnn_cut_compare(const char *dir, const char *sha256,
     if (before && strcmp(before, sha256) != 0) {
         status = culm_error_set(error, CULM_ERR_CONFIG,
                                 "'%s': the run was begun with another cut of the graph, which "
-                                "%.200s/cut.npy should have; put that back, or begin anew",
+                                "%.200s/cut.npy should have; restore that file, or start a new run",
                                 path, dir);
     }
     json_decref(plan);
@@ -247,7 +247,7 @@ static enum culm_status open_setup(struct node *n, struct culm_error *error) {
     }
     if (status == CULM_OK && strcmp(cut, n->gear->brief.cut_sha256) != 0) {
         return culm_error_set(error, CULM_ERR_CHANGED,
-                              "graph.path: '%s' is cut otherwise here than where the run was "
+                              "graph.path: '%s' is cut differently here than where the run was "
                               "started; it has changed, or METIS differs",
                               n->gear->config.graph.path);
     }

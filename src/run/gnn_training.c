@@ -118,9 +118,8 @@ static enum culm_status read_listen(const char *text, bool insecure,
                 strncmp(ret_text, "tcp:localhost:", 14) == 0;
     if (status == CULM_OK && !here && !insecure) {
         status = culm_error_set(error, CULM_ERR_CONFIG,
-                                "--listen %s can be reached from other machines, and nothing that "
-                                "is said there is encrypted; say --insecure if your network is "
-                                "closed",
+                                "--listen %s can be reached from other machines, and traffic is "
+                                "not encrypted; give --insecure if your network is private",
                                 text);
     }
     return status;
@@ -131,10 +130,10 @@ static enum culm_status read_advertise(const char *text, char ret_text[CULM_ADDR
     struct culm_address address;
     enum culm_status status = read_address("--advertise", text, ret_text, &address, error);
     if (status == CULM_OK && culm_address_is_any(&address)) {
-        status = culm_error_set(error, CULM_ERR_CONFIG,
-                                "--advertise %s is nowhere to call; name one address of this "
-                                "machine",
-                                text);
+        status = culm_error_set(
+            error, CULM_ERR_CONFIG,
+            "--advertise %s is not an address to connect to; name one address of this machine",
+            text);
     }
     return status;
 }
@@ -155,8 +154,8 @@ static enum culm_status take_listen(struct culm_gnn_training *t,
         t->launch.advertise = t->advertise;
     } else if (status == CULM_OK && culm_address_is_any(&address)) {
         status = culm_error_set(error, CULM_ERR_CONFIG,
-                                "--listen %s is every address of this machine; say which one "
-                                "others are to call with --advertise ADDR:PORT",
+                                "--listen %s is every address of this machine; name the one that "
+                                "others are to connect to with --advertise ADDR:PORT",
                                 options->listen);
     }
     t->launch.listen = t->listen;
@@ -172,13 +171,12 @@ static enum culm_status take_trace(struct culm_gnn_training *t,
     }
     if (t->config.engine != CULM_GNN_LOCAL) {
         return culm_error_set(error, CULM_ERR_CONFIG,
-                              "--preempt-trace starts workers on this machine, and the engine of "
-                              "the configuration does elsewhere; leave it out, or set engine to "
-                              "local");
+                              "--preempt-trace starts workers on this machine, but the configured "
+                              "engine starts them elsewhere; leave it out, or set engine to local");
     }
     if (t->config.worker_count == 0 && !t->config.workers_auto) {
         return culm_error_set(error, CULM_ERR_CONFIG,
-                              "--preempt-trace starts workers, and with workers: 0 there are none; "
+                              "--preempt-trace starts workers, but with workers: 0 there are none; "
                               "set workers to 1 or more");
     }
     t->launch.run.trace_path = options->trace;

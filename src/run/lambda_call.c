@@ -43,10 +43,9 @@ static enum culm_status take_function(const struct culm_gnn_lambda_config *confi
                                       size_t size, struct culm_error *error) {
     const char *function = config->function;
     if (!function) {
-        return culm_error_set(
-            error, CULM_ERR_CONFIG,
-            "engine: lambda needs lambda.function, the name of a function made of what "
-            "'culm gnn bundle' writes");
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "engine: lambda needs lambda.function, the name of a function made "
+                              "from the package of 'culm gnn bundle'");
     }
     size_t len = strspn(function, NAME_CHARS), more = 0;
     if (function[len] == ':') {

@@ -133,7 +133,7 @@ static void give_up(struct lambda_engine *lambda, struct call *call) {
     struct culm_error error;
     culm_error_set(
         &error, CULM_ERR_TIMEOUT,
-        "%s was invoked, and no worker has come in %llu s; can it call the run's address?",
+        "%s was invoked, but no worker has joined within %llu s; can it reach the run's address?",
         lambda->target.name, (unsigned long long)(COME_NS / SECOND));
     tell_end(lambda, call, &error);
 }

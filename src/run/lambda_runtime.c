@@ -68,7 +68,7 @@ static enum culm_status read_more(int fd, struct culm_buf *bytes, uint64_t deadl
 /* --- HTTP --- */
 
 static enum culm_status malformed(struct culm_error *error) {
-    return culm_error_set(error, CULM_ERR_FORMAT, "its answer is no HTTP");
+    return culm_error_set(error, CULM_ERR_FORMAT, "its answer is not HTTP");
 }
 
 /* The value of a header, without what surrounds it. False: there is none, or it is too long. */

@@ -538,8 +538,8 @@ cases.add("first weights that are touched in mid-run", first_weights, lambda pat
 cases.add("features above 64 MB that are touched in mid-run", touched_large)
 cases.add("first weights that are not there", refused, {"model__init": "/nowhere"}, [], 3, "/nowhere")
 cases.add("more servers than intervals", refused, {"servers": 9}, [], 3, "servers")
-cases.add("a fault that cannot be", refused, {}, fault("worker:0", 3, "gather"), 3, "never comes to phase gather")
-cases.add("a fault of edges where there is no attention", refused, {}, fault("server:1", 3, "edge"), 3, "never comes to phase edge")
+cases.add("a fault that cannot be", refused, {}, fault("worker:0", 3, "gather"), 3, "never reaches phase gather")
+cases.add("a fault of edges where there is no attention", refused, {}, fault("server:1", 3, "edge"), 3, "never reaches phase edge")
 cases.add("a graph that is not there", refused, {"graph__path": "/nowhere"}, [], 3, "/nowhere")
 
 cases.run()

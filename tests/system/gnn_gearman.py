@@ -81,7 +81,7 @@ def lost_idle(bench):
 def lost_server(bench):
     """The job server is killed: who is there works on; and restarted: who is wanted comes by it."""
     def gone():
-        return [event for event in run.told("error") if "has gone" in event["message"]]
+        return [event for event in run.told("error") if "is gone" in event["message"]]
 
     with Service(bench, workers=1) as service:
         run = start(bench, service)

@@ -127,7 +127,7 @@ static void test_whole_or_not(void **state) {
     char *path = folder_of(*state, "twice"), *parent = folder_of(*state, "full");
     write_graph(graph, path);
     assert_int_equal(culm_graph_data_write(NULL, graph, path, &error), CULM_ERR_EXISTS);
-    expect_message(&error, "is there already");
+    expect_message(&error, "already exists");
     graph->name[0] = (char)0xff; /* cannot be written as JSON: comes last */
     assert_int_equal(culm_dir_make(NULL, parent, &error), CULM_OK);
     char *inside;
@@ -208,7 +208,8 @@ static void test_wrong(void **state) {
         {"split.npy", -2, "\1", 1, NULL, NULL, "split 1 uses vertex 3, which has no label"},
         {"features_start.npy", 128, nine, 8, NULL, NULL, "begins with 9"},
         {"features_start.npy", 144, nine, 8, NULL, NULL, "row 2 ends at entry 3, before"},
-        {"features_start.npy", -8, huge, 8, NULL, NULL, "by graph.json there are 6 entries"},
+        {"features_start.npy", -8, huge, 8, NULL, NULL,
+         "according to graph.json there are 6 entries"},
         {"features_column.npy", 128, &column[0], 2, NULL, NULL, "entry 0 is column 7 of 7"},
         {"features_column.npy", 136, &column[1], 2, NULL, NULL, "columns of row 3 do not rise"},
         {"features_value.npy", 132, nan_value, 4, NULL, NULL, "entry 1 is NaN"},
@@ -218,10 +219,10 @@ static void test_wrong(void **state) {
         {"edges.npy", 21, ">", 1, NULL, NULL, "not little-endian"},
         {.from = "\"vertices\": 5",
          .to = "\"vertices\": 6",
-         .message = "has shape [5]; by graph.json it must be [6]"},
+         .message = "has shape [5]; according to graph.json it must be [6]"},
         {.from = "\"edges\": 5",
          .to = "\"edges\": 4",
-         .message = "has shape [5, 2]; by graph.json it must be [4, 2]"},
+         .message = "has shape [5, 2]; according to graph.json it must be [4, 2]"},
         {.from = "\"entries\": 6", .to = "\"entries\": 5", .message = "there are 5 entries"},
         {.from = "\"columns\": 7", .to = "\"columns\": 70000", .message = "they must be u4"},
         {.from = "\"splits\": 2", .to = "\"splits\": 1", .message = "must be [1, 5]"},

@@ -510,7 +510,7 @@ static void test_not_here(void **state) {
     make(&r, "dense", "");
     struct culm_gnn_task pack = {.kind = CULM_GNN_TASK_PACK, .interval = 3};
     assert_int_equal(run_task(r.server[0], &pack), CULM_ERR_INTERNAL);
-    assert_string_equal(pack.job.error.text, "interval 3 is asked for and not here");
+    assert_string_equal(pack.job.error.text, "interval 3 was requested, but is not here");
     must(r.server[0], (struct culm_gnn_task){.kind = CULM_GNN_TASK_OWN, .interval = 3});
     must(r.server[0], (struct culm_gnn_task){.kind = CULM_GNN_TASK_DROP, .interval = 3});
     assert_int_equal(run_task(r.server[0], &pack), CULM_ERR_INTERNAL);
