@@ -1,6 +1,6 @@
 /*
- * `culm gnn`: data graphs for graph networks. `show` and `partition` look at one, `import` and `make`
- * write one.
+ * `culm gnn`: dispatches its subcommands, and does those without files of their own. `show` and
+ * `partition` read a data graph, `import` and `make` write one.
  */
 #include "cli/command.h"
 #include "cli/options.h"
@@ -196,7 +196,7 @@ static void print_partition(const struct culm_gnn_partition *p, bool json) {
 
 /* --- the actions --- */
 
-/* A number from `least`; the option may also be something else elsewhere. */
+/* Parses an option that must be a number here, though other commands take other values for it. */
 static enum culm_status number_of(const char *option, const char *text, int64_t least, int64_t most,
                                   int64_t *ret_value, struct culm_error *error) {
     char *end;
@@ -350,7 +350,7 @@ static enum culm_status create(const struct culm_arguments *arguments, bool impo
 
 enum { SHOW = 1, PARTITION = 2, IMPORT = 4, MAKE = 8, EVAL = 16, PREDICT = 32 };
 
-/* An option that says nothing to a command is a slip. */
+/* Refuses options that the command does not use: they are mistakes. */
 static enum culm_status check_options(const struct values *v, unsigned action,
                                       struct culm_error *error) {
     const struct {

@@ -1,4 +1,4 @@
-/* `culm gnn bundle`: this program as the package of a function of AWS Lambda. */
+/* `culm gnn bundle`: packs this program for a function of AWS Lambda. */
 #include "base/json.h"
 #include "cli/command.h"
 #include "cli/options.h"

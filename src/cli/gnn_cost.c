@@ -1,4 +1,4 @@
-/* `culm gnn cost`: what a run has cost, or those that the paper on Dorylus tells of. */
+/* `culm gnn cost`: prints what a run has cost, or what runs of the paper on Dorylus did. */
 #include "cli/command.h"
 #include "cli/options.h"
 #include "run/gnn_commands.h"

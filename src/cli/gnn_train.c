@@ -1,6 +1,6 @@
 /*
- * `culm gnn train`: everything that can be wrong is found here, before a file is written or a process
- * started; then it is run. What it says on the way is printed here.
+ * `culm gnn train`: parses options, prints the plan (`--dry-run`) or the run's progress. The checks
+ * and the run are in run/gnn_training.h.
  */
 #include "base/file.h"
 #include "cli/command.h"

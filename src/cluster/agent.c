@@ -1,4 +1,4 @@
-/* The agent's life, what the one who leads asks of it, and what is told of its nodes. See agent.h. */
+/* The agent: construction and destruction, orders of the leader, news of nodes. See agent.h. */
 #include "cluster/agent_internal.h"
 
 #include <errno.h>
@@ -43,7 +43,7 @@ struct culm_agent *culm_local_agent_table(struct culm_local_agent *agent) {
     return &agent->table;
 }
 
-/* --- those who are let in --- */
+/* --- nodes that are let in --- */
 
 bool culm_local_agent_awaits(struct culm_local_agent *agent, int32_t node, int64_t pid,
                              struct culm_error *ret_error) {
@@ -52,7 +52,7 @@ bool culm_local_agent_awaits(struct culm_local_agent *agent, int32_t node, int64
         culm_error_set(ret_error, CULM_ERR_CONFIG, "node %d is not expected", node);
         return false;
     }
-    if (pid && pid != child->pid) { /* it knows the token, but was not started */
+    if (pid && pid != child->pid) { /* it knows the token, but is not the process we started */
         culm_error_set(ret_error, CULM_ERR_CONFIG, "node %d is process %lld, not %lld", node,
                        (long long)child->pid, (long long)pid);
         agent->o.ops->complain(agent->o.ctx, ret_error);
@@ -91,7 +91,7 @@ void culm_local_agent_declined(struct culm_local_agent *agent, int32_t node,
         child->why = *why;
         culm_agent_start_error(child, &error);
     }
-    child->ended = true; /* its exit says nothing more */
+    child->ended = true; /* so its exit is not reported again */
 }
 
 /* --- life --- */
@@ -121,7 +121,7 @@ static enum culm_status open_pipe(struct culm_local_agent *agent, struct culm_er
                   : CULM_OK;
 }
 
-/* From here on nothing fails, and there is something to close. */
+/* Cannot fail. From now on, handles have to be closed. */
 static void init_handles(struct culm_local_agent *agent) {
     uv_timer_t *timers[] = {&agent->sweep, &agent->defer, &agent->trace_timer};
     for (size_t i = 0; i < sizeof timers / sizeof timers[0]; i++) {

@@ -7,16 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Something that an engine has told, until the loop hears it. */
+/* A report of an engine, on its way to the loop. */
 struct told {
-    int32_t number; /* -1: a complaint */
+    int32_t number; /* of the start; -1: culm_engine_complain */
     struct culm_error why;
 };
 
 struct culm_engine_report {
     struct culm_local_agent *agent;
     uv_async_t more;
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock; /* protects what follows */
     struct told *told;
     size_t count, capacity;
 };
@@ -38,7 +38,7 @@ int32_t culm_engine_number(const struct culm_engine *engine, const char *name) {
     return count > 0 && count <= 9 && !digits[count] ? atoi(digits) : -1;
 }
 
-/* --- what engines tell --- */
+/* --- reports of engines --- */
 
 static void tell(struct culm_engine_report *report, int32_t number, const struct culm_error *why) {
     pthread_mutex_lock(&report->lock);
@@ -136,7 +136,7 @@ enum culm_status culm_agent_take_in(struct culm_local_agent *agent, uint32_t rol
         culm_agent_starts_elsewhere(agent, role) ? culm_engine_number(agent->o.engine, name) : -1;
     *ret_node = CULM_NEWCOMER;
     if (number < 0) {
-        return CULM_OK; /* nobody's start */
+        return CULM_OK; /* not one of the engine's nodes */
     }
     struct child *child = culm_agent_child(agent, number);
     for (int32_t i = 0; i < agent->child_count && !awaited(child); i++) {

@@ -1,4 +1,4 @@
-/* Fault records of nodes: read from their pipe, counted and told; and the thaw of those that froze. */
+/* Reads fault records of nodes from a pipe, counts and reports them; thaws nodes that froze. */
 #include "cluster/agent_internal.h"
 
 #include <signal.h>
@@ -62,7 +62,7 @@ void culm_agent_thaws_free(struct culm_local_agent *agent) {
 
 /* --- records --- */
 
-/* Whose fault it is; NULL: that one was never started, so that its record is nonsense. */
+/* The node that the fault is for; NULL: it was never started, so the record is nonsense. */
 static struct child *child_of(const struct culm_local_agent *agent,
                               const struct culm_agent_fault *fault) {
     for (int32_t node = 0; node < agent->child_count; node++) {
@@ -78,7 +78,7 @@ static void handle_record(struct culm_local_agent *agent, const char *line) {
     struct culm_fault_record record;
     if (!culm_fault_record_parse(line, &record) || record.index < 0 ||
         (size_t)record.index >= agent->o.fault_count) {
-        return; /* a node wrote nonsense into its pipe; nothing can be counted from it */
+        return; /* nonsense in the pipe; there is nothing to count */
     }
     const struct culm_agent_fault *fault = &agent->o.faults[record.index];
     struct child *child = child_of(agent, fault);

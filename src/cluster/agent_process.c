@@ -1,8 +1,8 @@
 /*
- * Processes of nodes: start, end, kill.
+ * Starts processes of nodes, kills them, and reports their ends.
  *
- * A start that fails is an end without a process; so is that of a newcomer. It is told by a timer of
- * no delay, since what leads to it must not call back.
+ * Nodes may end without a process: a start that fails, or a newcomer. Their end is reported by a
+ * timer without delay, because the functions that cause it must not call back.
  */
 #include "cluster/agent_internal.h"
 
@@ -36,8 +36,8 @@ static void ended(struct child *child) {
     culm_agent_trace_place(agent);
 }
 
-/* The last line of its log, without the end of line, anything but ASCII as '?'; "" when there is
- * none. */
+/* The last line of the node's log, with '?' for anything that is not printable ASCII; "" if there
+ * is none. */
 static void last_words(const struct child *child, char *ret_text, size_t size) {
     char path[PATH_MAX], bytes[512];
     ret_text[0] = '\0';
@@ -114,7 +114,7 @@ static void on_defer(uv_timer_t *timer) {
     }
 }
 
-/* Of one that has no process here: told from the loop. */
+/* Ends a node without a process; reported from the loop. */
 static void end_newcomer(struct child *child) {
     child->exited = true;
     child->agent->alive--;
@@ -176,7 +176,7 @@ void culm_agent_starts_sweep(struct culm_local_agent *agent, uint64_t now_ns) {
     for (int32_t i = 0; i < agent->child_count; i++) {
         struct child *child = agent->child[i];
         bool awaited =
-            !child->elsewhere || child->came; /* else the engine has a limit of its own */
+            !child->elsewhere || child->came; /* else the engine applies a limit of its own */
         child->heard_ns = still ? now_ns : child->heard_ns;
         if (awaited && !child->joined && !child->ended && !child->exited &&
             now_ns > child->heard_ns + limit_ns) {
@@ -249,15 +249,16 @@ enum culm_status culm_local_agent_enroll(struct culm_local_agent *agent, uint32_
     return CULM_OK;
 }
 
-/* A pipe that holds the token, and its end: nobody can read it out of an environment or a command
- * line, and what a node starts does not inherit it. */
+/* A pipe that contains the token and is closed at the other end. Unlike in an environment variable
+ * or on a command line, nobody else can read the token there, and children of the node do not
+ * inherit it. */
 static enum culm_status token_pipe(const char *token, int *ret_fd, struct culm_error *error) {
     int fd[2];
     ssize_t len = (ssize_t)strlen(token);
     if (pipe2(fd, O_CLOEXEC)) {
         return culm_error_errno(error, errno, "open a pipe");
     }
-    ssize_t put = write(fd[1], token, (size_t)len); /* fits: it is short, and the pipe empty */
+    ssize_t put = write(fd[1], token, (size_t)len); /* cannot block: short, and the pipe is empty */
     close(fd[1]);
     if (put != len) {
         close(fd[0]);
@@ -270,7 +271,8 @@ static enum culm_status token_pipe(const char *token, int *ret_fd, struct culm_e
 static enum culm_status spawn(struct child *child, char **argv, int token_fd, int log_fd,
                               struct culm_error *error) {
     struct culm_local_agent *agent = child->agent;
-    /* In a session of its own: a signal to the launcher's group is for the launcher. */
+    /* In a session of its own, so that a signal to the launcher's group reaches the launcher
+     * only. */
     const int fds[CULM_PROCESS_FDS] = {token_fd, log_fd, log_fd, agent->record_fd[1]};
     child->process.data = child;
     child->process.ended = on_exit_process;

@@ -1,4 +1,4 @@
-/* An actor without peers. See alone.h. */
+/* The world of an actor without peers. See alone.h. */
 #include "cluster/alone.h"
 
 #include "base/clock.h"
@@ -34,7 +34,7 @@ struct culm_alone {
 static struct culm_alone *self(struct culm_world *world) { return (struct culm_alone *)world; }
 
 static void nobody(struct culm_world *world, int32_t node, const struct culm_message *message) {
-    (void)world, (void)node, (void)message; /* sources do not listen */
+    (void)world, (void)node, (void)message; /* sources receive no messages */
 }
 
 static void no_fault(struct culm_world *world, const struct culm_fault_point *point) {
@@ -209,7 +209,7 @@ int culm_alone_run(struct culm_alone *alone, const struct culm_actor_ops *ops, v
     if (alone->o.for_ms) {
         uv_timer_start(&alone->end, on_end, alone->o.for_ms, 0);
     }
-    mask_signals(SIG_UNBLOCK); /* what was deferred is heard in the loop */
+    mask_signals(SIG_UNBLOCK); /* deferred signals are delivered to the loop now */
     ops->start(actor);
     if (!real->left) {
         uv_run(&real->loop, UV_RUN_DEFAULT);

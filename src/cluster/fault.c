@@ -1,4 +1,5 @@
-/* idle ─▶ (armed ─▶) fired: compare-and-swap, so that one of several threads wins. */
+/* A fault goes idle ─▶ (armed ─▶) fired, by compare-and-swap, so that only one thread fires it. See
+ * fault.h. */
 #include "cluster/fault.h"
 
 #include <inttypes.h>

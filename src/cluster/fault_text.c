@@ -1,4 +1,5 @@
-/* One field after the other; each error names the text, the field and what is allowed. */
+/* Parses fields one by one; errors name the text, the field and what is allowed. See
+ * fault_text.h. */
 #include "cluster/fault_text.h"
 
 #include <errno.h>

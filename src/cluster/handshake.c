@@ -1,4 +1,4 @@
-/* Encoders, decoders, and the bytes that are under the MACs. */
+/* Encoders and decoders of the handshake, and the input of its MACs. See handshake.h. */
 #include "cluster/handshake.h"
 
 #include <string.h>
@@ -96,7 +96,7 @@ void culm_handshake_listen(struct culm_handshake *handshake, const char *borrow_
     memcpy(handshake->listener_nonce, nonce, CULM_NONCE_BYTES);
 }
 
-/* Ids that may call this listener. */
+/* Whether this id may call this listener. */
 static bool may_call(int32_t caller, int32_t listener) {
     return (caller >= 0 && caller < CULM_WIRE_NODES_MAX) ||
            (caller == CULM_NEWCOMER && listener == CULM_LEADER);

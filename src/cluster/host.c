@@ -1,4 +1,5 @@
-/* The host, the coordinator's world: its table, its run from start to the last process reaped, its life. */
+/* The host: its world table, and its run from the start until all processes are reaped. See
+ * host.h. */
 #include "cluster/host_internal.h"
 
 #include "base/json.h"
@@ -11,8 +12,8 @@
 #include <unistd.h>
 
 #define END_MS 2000
-#define NUMBERS_MAX 8 /* of a name to listen at that are tried */
-#define REAP_MS 5000  /* from the kill to the end of a process that the system can end */
+#define NUMBERS_MAX 8 /* addresses of a name to listen at that are tried, at most */
+#define REAP_MS 5000  /* a process that has not ended so long after its kill is left behind */
 
 void culm_host_publish(struct culm_host *host, json_t *take_event) {
     double t_ms = (double)host->o.start_ms + (double)(culm_clock_ns() - host->birth_ns) / 1e6;
@@ -53,7 +54,7 @@ static void host_fault(struct culm_world *world, const struct culm_fault_point *
 
 static void host_publish(struct culm_world *world, json_t *take_event) {
     culm_local_agent_hear_faults(
-        culm_host_of(world)->agent); /* a fault is told before what comes of it */
+        culm_host_of(world)->agent); /* a fault is reported before its consequences */
     culm_host_publish(culm_host_of(world), take_event);
 }
 
@@ -82,7 +83,7 @@ static void on_stop(uv_poll_t *poll, int status, int events) {
     (void)status;
     (void)events;
     if (read(host->o.stop_fd, &one, sizeof one) != sizeof one) {
-        return; /* not yet, after all */
+        return; /* spurious: there is nothing to read */
     }
     if (++host->stops > 1) {
         culm_real_leave(&host->real.world, 75, NULL);
@@ -208,7 +209,7 @@ static enum culm_status watch_stops(struct culm_host *host, struct culm_error *e
                   : CULM_OK;
 }
 
-/* Of one whose loop was made, whatever else was. */
+/* Closes everything in the loop, which must have been made; other parts may be missing. */
 static void close_loop(struct culm_host *host) {
     (void)culm_jobs_stop(host->real.compute, CULM_NEVER);
     (void)culm_jobs_stop(host->real.io, CULM_NEVER);

@@ -1,4 +1,4 @@
-/* What the agent of this machine tells, for the actor that leads here, and as events. */
+/* The host: passes reports of the agent on, to the leader and as events. See host.h. */
 #include "cluster/host_internal.h"
 
 static bool on_over(void *ctx) {
@@ -6,7 +6,7 @@ static bool on_over(void *ctx) {
     return host->real.left;
 }
 
-/* All that it sent is told before its end. */
+/* Everything that the node has sent is delivered before its end. */
 static void on_ended(void *ctx, int32_t node, const struct culm_error *why) {
     struct culm_host *host = ctx;
     (void)culm_roster_end(host->roster, node);

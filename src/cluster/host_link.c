@@ -1,5 +1,6 @@
 /*
- * Links of the host: its roster (roster.h) over sockets. Whom it awaits is its agent's business.
+ * The host: its links, that is, a roster (roster.h) over sockets. The agent knows which nodes are
+ * awaited. See host.h.
  */
 #include "cluster/host_internal.h"
 
@@ -8,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* --- the roster asks and tells --- */
+/* --- callbacks of the roster --- */
 
 static bool on_check(void *ctx, const struct culm_caller *caller, struct culm_error *ret_error) {
     struct culm_host *host = ctx;
@@ -19,13 +20,13 @@ static bool on_check(void *ctx, const struct culm_caller *caller, struct culm_er
     return culm_local_agent_awaits(host->agent, caller->node, caller->pid, ret_error);
 }
 
-/* The one who leads says whether it may come, and as what; the agent, which node it is. */
+/* The leader decides whether a newcomer may join, and in which role; the agent gives it an id. */
 static bool on_enroll(void *ctx, const struct culm_caller *caller, int32_t *ret_node,
                       uint32_t *ret_role, struct culm_error *ret_error) {
     struct culm_host *host = ctx;
     char name[CULM_WIRE_TEXT_MAX];
     memcpy(name, caller->introduction->name, sizeof name);
-    for (char *at = name; *at; at++) { /* it is shown to people */
+    for (char *at = name; *at; at++) { /* it may be shown on a terminal */
         *at = *at < ' ' || *at > '~' ? '?' : *at;
     }
     const struct culm_node_info info = {
@@ -46,7 +47,7 @@ static bool on_enroll(void *ctx, const struct culm_caller *caller, int32_t *ret_
     return true;
 }
 
-/* As a blob, so that the queue need not copy it. */
+/* Makes the brief as a blob, so that it need not be copied when it is queued. */
 static bool on_brief(void *ctx, int32_t node, struct culm_blob **ret_brief) {
     struct culm_host *host = ctx;
     struct culm_blob *blob = NULL;
@@ -123,13 +124,13 @@ static void on_failed(void *ctx, int32_t node, const struct culm_ready *why) {
 
 static void on_eof(void *ctx, int32_t node, const struct culm_error *why) {
     struct culm_host *host = ctx;
-    culm_local_agent_hear_faults(host->agent); /* why it ended comes before that it did */
+    culm_local_agent_hear_faults(host->agent); /* a fault is reported before its consequences */
     if (why->status != CULM_ERR_CLOSED) {
         struct culm_error error = *why;
         culm_error_prefix(&error, "node %d", node);
         culm_host_complain(host, &error);
     }
-    if (culm_local_agent_has_joined(host->agent, node) && /* else the actor has not heard of it */
+    if (culm_local_agent_has_joined(host->agent, node) && /* else the leader does not know it */
         culm_real_listens(&host->real)) {
         host->real.actor_ops->lost(host->real.actor, node);
     }
@@ -148,7 +149,7 @@ static const struct culm_roster_ops roster_ops = {
     .eof = on_eof,
 };
 
-/* --- the network tells --- */
+/* --- callbacks of the network --- */
 
 static void on_rang(void *ctx) {
     struct culm_host *host = ctx;

@@ -1,11 +1,11 @@
-/* The host: what workers are told after the brief. See culm_host_news. */
+/* The host: sends additions to the brief. See culm_host_news. */
 #include "base/grow.h"
 #include "cluster/host_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Of the loop; others may add meanwhile, but nothing is taken away. */
+/* Called on the loop. Other threads may add news at any time, but none are ever removed. */
 static const struct culm_host_news *news_at(struct culm_host *host, size_t index) {
     const struct culm_host_news *news = NULL;
     pthread_mutex_lock(&host->lock);

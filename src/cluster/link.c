@@ -1,4 +1,4 @@
-/* One list of links, and in it one of those that are unknown, by age. See link.h. */
+/* A list of all links, and one of unknown links ordered by age. See link.h. */
 #include "cluster/link.h"
 
 #include "cluster/wire.h"

@@ -1,8 +1,9 @@
 /*
- * A worker's links: to the coordinator, out to peers, in from peers, and unknown ones. See member.h.
+ * A worker's links: to the coordinator, out to peers, in from peers, and unknown ones. See
+ * member.h.
  *
- * A peer that cannot be reached from within send is told of by an alarm of no delay, because a
- * world never calls back from an operation.
+ * If a peer turns out to be unreachable while something is sent to it, this is reported by an alarm
+ * without delay, because a world never calls back from within an operation.
  */
 #include "cluster/member.h"
 
@@ -17,37 +18,38 @@
 #define MS 1000000ull
 #define SWEEP_NS (100 * MS)
 #define UNKNOWN_MAX 256
-#define DIAL_NS (20 * MS)  /* how often those that are dialed are looked at */
-#define LOOK_NS (100 * MS) /* what passes between two looks counts as no more than that */
+#define DIAL_NS (20 * MS)  /* time between two looks at nodes that are being dialed */
+#define LOOK_NS (100 * MS) /* more time than that between two looks is not counted */
 #define PAUSE_NS (10 * MS)
 #define PAUSE_MAX_NS (500 * MS)
 
 enum kind { UNKNOWN = CULM_LINK_UNKNOWN, COORDINATOR, OUT, IN };
 
-/* One who is to be reached and is not. While this process, or its machine, stands still, nobody can be
- * reached, so that time is not taken off the limit. */
+/* The dialing of a node. Time during which this process or its machine stands still is not counted,
+ * since nobody can be reached then. */
 struct dial {
     bool on;
-    uint64_t left_ns, looked_ns; /* until it is given up; when that was found */
-    uint64_t again_ns, pause_ns;
+    uint64_t left_ns, looked_ns; /* time left until it is given up; when that was computed */
+    uint64_t again_ns, pause_ns; /* time of the next attempt; pause after a failed one */
 };
 
-/* A frame that waits until its peer has let us in. */
+/* A frame held until its peer has let us in. */
 struct held {
     struct held *next;
     struct culm_message message; /* owns the payload; its meta follows */
 };
 
 struct peer {
-    char *address; /* NULL: not known; "": it cannot be called */
+    char *address; /* NULL: not known; "": others cannot connect to it */
     struct culm_link *out, *in;
-    struct culm_link *way; /* by which what is sent leaves: `out`, once the peer said welcome, or
-                              `in` of one that only calls; NULL: not yet */
-    bool lost;             /* told, or about to be */
-    bool told;
+    /* The link over which frames are sent: `out` once the peer has sent WELCOME, or `in` if nobody
+     * can connect to the peer. NULL: not yet. */
+    struct culm_link *way;
+    bool lost; /* has been reported, or is about to be */
+    bool told; /* has been reported */
     struct dial dial;
     struct held *held, *held_last;
-    size_t held_bytes; /* without payloads */
+    size_t held_bytes; /* not counting payloads */
 };
 
 struct culm_member {
@@ -104,7 +106,7 @@ static void dial_stop(struct culm_member *member, struct dial *dial) {
     dial->on = false;
 }
 
-/* Whether it has been dialed for as long as it may be. */
+/* Whether the time limit is over. */
 static bool dial_is_over(const struct culm_member *member, struct dial *dial) {
     uint64_t passed = now(member) - dial->looked_ns;
     passed = passed < LOOK_NS ? passed : LOOK_NS;
@@ -113,14 +115,14 @@ static bool dial_is_over(const struct culm_member *member, struct dial *dial) {
     return dial->left_ns == 0;
 }
 
-/* False: another attempt is of no use. */
+/* Schedules the next attempt. False: it would be of no use. */
 static bool dial_again(struct culm_member *member, struct dial *dial, enum culm_status why) {
     dial->again_ns = now(member) + dial->pause_ns;
     dial->pause_ns = 2 * dial->pause_ns < PAUSE_MAX_NS ? 2 * dial->pause_ns : PAUSE_MAX_NS;
     return why == CULM_ERR_AGAIN || why == CULM_ERR_CLOSED || why == CULM_ERR_MEMORY;
 }
 
-/* Ends for a reason of its own, which the coordinator is told. */
+/* Ends because of an error of its own, and reports it to the coordinator. */
 static void fail(struct culm_member *member, const struct culm_error *why) {
     struct culm_ready said = {.status = why->status};
     struct culm_buf meta;
@@ -142,7 +144,7 @@ static void fail_text(struct culm_member *member, enum culm_status status, const
 
 /* --- peers --- */
 
-/* Some only call, and are answered over their own connection. */
+/* Whether nobody can connect to a node with this address; others send over its own connections. */
 static bool only_calls(const char *address) { return address && !address[0]; }
 
 /* NULL: out of memory, or an impossible id. */
@@ -197,7 +199,7 @@ static void drop_link(struct culm_member *member, struct culm_link *link) {
 
 static void peer_tell(struct culm_member *member, int32_t node) {
     struct peer *peer = &member->peer[node];
-    /* What it sent before its end is older than its end. */
+    /* Deliver what the peer has sent before reporting its end. */
     if (peer->in) {
         culm_conn_pump(peer->in->conn); /* may free the link */
         peer = &member->peer[node];
@@ -239,7 +241,7 @@ static void peer_failed(struct culm_member *member, struct peer *peer, enum culm
 static void peer_call(struct culm_member *member, int32_t node) {
     struct peer *peer = &member->peer[node];
     if (only_calls(peer->address)) {
-        return; /* its call is waited for */
+        return; /* it has to connect to us */
     }
     enum culm_status status =
         culm_link_call(&member->links, OUT, node, peer->address, &peer->out, NULL);
@@ -285,9 +287,10 @@ static void join_look(struct culm_member *member) {
     }
 }
 
-/* --- silence from above --- */
+/* --- silence of the coordinator --- */
 
-/* What has come while this process did not run is heard first. */
+/* Ends if the coordinator has been silent for too long. Reads pending frames first, because this
+ * process may have been frozen. */
 static void orphan_look(struct culm_member *member) {
     uint64_t limit = (uint64_t)member->o.orphan_ms * MS;
     if (!limit || !member->joined || member->ended || now(member) <= member->heard_ns + limit) {
@@ -306,7 +309,7 @@ static void orphan_look(struct culm_member *member) {
     }
 }
 
-/* False: nothing can be sent to it. Else it is open, or being dialed from now on. */
+/* Whether frames can be sent to the node. If it has no open link, it is dialed from now on. */
 static bool peer_dial(struct culm_member *member, int32_t node) {
     struct peer *peer = peer_of(member, node);
     if (!peer || !peer->address || peer->lost) {
@@ -372,7 +375,7 @@ static void read_book(struct culm_member *member, const struct culm_message *mes
             return;
         }
         if (only_calls(member->o.address) && !only_calls(entry.address)) {
-            (void)peer_dial(member, entry.node); /* it may be the one with something to say */
+            (void)peer_dial(member, entry.node); /* it may have something to send */
         }
     }
     if (reader.failed) {
@@ -388,7 +391,7 @@ static void read_refusal(const struct culm_message *message, struct culm_error *
     culm_error_set(ret_error, CULM_ERR_CLOSED, "refused: %s", text);
 }
 
-/* What the coordinator says to one that is not in yet. */
+/* An answer of the coordinator before this member is let in. */
 static void hear_answer(struct culm_member *member, struct culm_link *link,
                         const struct culm_message *message) {
     struct culm_welcome welcome;
@@ -418,7 +421,7 @@ static void hear_answer(struct culm_member *member, struct culm_link *link,
     end(member, &error);
 }
 
-/* What a peer says to the one who dials it. */
+/* An answer of a peer that is being dialed. */
 static void peer_answered(struct culm_member *member, struct culm_link *link,
                           const struct culm_message *message) {
     struct peer *peer = &member->peer[link->node];
@@ -433,7 +436,7 @@ static void peer_answered(struct culm_member *member, struct culm_link *link,
     }
 }
 
-/* False: not one of ours; the link is to be closed. */
+/* Handles a frame of an unknown link. False: the link is to be closed. */
 static bool admit(struct culm_member *member, struct culm_link *link,
                   const struct culm_message *message) {
     struct culm_introduction introduction;
@@ -446,7 +449,7 @@ static bool admit(struct culm_member *member, struct culm_link *link,
     int32_t node = link->handshake.caller;
     struct peer *peer = node == member->o.node ? NULL : peer_of(member, node);
     if (!peer || peer->in || peer->lost ||
-        !peer_at(peer, introduction.address)) { /* the book's entry may still be on its way */
+        !peer_at(peer, introduction.address)) { /* BOOK may not have arrived yet */
         return false;
     }
     peer->in = link;
@@ -475,7 +478,7 @@ static void on_message(void *ctx, struct culm_conn *conn, const struct culm_mess
     } else if (link->kind == OUT && !member->peer[link->node].way) {
         peer_answered(member, link, message);
     } else if (link->kind == OUT && !only_calls(member->o.address)) {
-        return; /* it calls us for that */
+        return; /* it has to send over a link of its own */
     } else if (link->kind == COORDINATOR && !member->joined) {
         hear_answer(member, link, message);
     } else if (message->type < CULM_WIRE_FIRST) {
@@ -574,7 +577,7 @@ void culm_member_send(struct culm_member *member, int32_t node,
 
 bool culm_member_evict(struct culm_member *member) { return culm_link_evict(&member->links); }
 
-/* --- a process that is to end at an exact byte --- */
+/* --- for a process that is to die at an exact byte --- */
 
 bool culm_member_reaches(struct culm_member *member, int32_t node) {
     return node == CULM_LEADER ? member->coordinator && member->joined

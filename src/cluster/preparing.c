@@ -1,4 +1,4 @@
-/* Signs of life while a worker prepares; see the header. */
+/* Signs of life while a worker prepares. See preparing.h. */
 #include "cluster/preparing.h"
 
 #include "cluster/wire.h"
@@ -49,7 +49,7 @@ static void *beat(void *arg) {
         uint64_t now = spent_ns(p);
         if (now != before && culm_socket_write(p->fd, frame, sizeof frame,
                                                culm_clock_ns() + WRITE_NS, NULL) != CULM_OK) {
-            break; /* what the worker says next fails as well, and says why */
+            break; /* the worker's next message will fail as well, and report the error */
         }
         before = now;
     }

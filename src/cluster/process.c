@@ -19,7 +19,7 @@ extern char **environ;
 static void reap(struct culm_process *process) {
     siginfo_t info = {0};
     int code = -1, number = 0;
-    /* Nothing is there when somebody else was quicker, or a debugger holds what is left of it. */
+    /* Fails if somebody else has reaped it, or a debugger holds it. */
     if (waitid((idtype_t)P_PIDFD, (id_t)process->fd, &info, WEXITED | WNOHANG) != 0) {
         info.si_code = 0;
     }
@@ -51,7 +51,8 @@ void culm_process_abandon(struct culm_process *process) {
     process->fd = -1;
 }
 
-/* Copies above all numbers that they are to get, so that no copy falls on one still wanted. */
+/* Duplicates the descriptors above the numbers they are to get, so that dup2 overwrites none that
+ * is still needed. */
 static int lift(const int fds[CULM_PROCESS_FDS], int ret_lifted[CULM_PROCESS_FDS]) {
     int failed = 0;
     for (int i = 0; i < CULM_PROCESS_FDS; i++) {
@@ -90,7 +91,7 @@ static int spawn(char **argv, const int fds[CULM_PROCESS_FDS], pid_t *ret_pid) {
     return failed;
 }
 
-/* A process that nobody can watch is not left running. */
+/* Kills and reaps a process that cannot be watched. */
 static void undo(pid_t pid) {
     kill(pid, SIGKILL);
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {
@@ -112,7 +113,7 @@ enum culm_status culm_process_start(struct culm_process *process, uv_loop_t *loo
     if (!failed) {
         process->fd = (int)syscall(SYS_pidfd_open, pid, 0);
         failed = process->fd < 0 ? errno : -uv_poll_init(loop, &process->poll, process->fd);
-        if (failed && failed != ESRCH) { /* that: it has ended, and somebody else has reaped it */
+        if (failed && failed != ESRCH) { /* ESRCH: it has ended, and somebody else has reaped it */
             undo(pid);
         }
         if (failed && process->fd >= 0) {

@@ -1,4 +1,4 @@
-/* Timers and jobs for an actor in a process of its own. */
+/* The common part of real worlds: timers and jobs. See real.h. */
 #include "cluster/real.h"
 
 #include "base/clock.h"
@@ -23,7 +23,7 @@ static void on_timer(uv_timer_t *uv_timer) {
     struct culm_real_timer *timer = (struct culm_real_timer *)uv_timer;
     struct culm_real *real = uv_timer->data;
     uint64_t now = culm_clock_ns();
-    if (now < timer->due_ns) { /* the loop's clock is cut to milliseconds */
+    if (now < timer->due_ns) { /* the loop's clock is truncated to milliseconds */
         start_timer(timer, now);
     } else if (culm_real_listens(real)) {
         real->actor_ops->timer(real->actor, (uint32_t)(timer - real->timer));
@@ -67,7 +67,7 @@ void culm_real_release(struct culm_real *real) {
     }
     culm_jobs_free(real->compute);
     culm_jobs_free(real->io);
-    while (uv_run(&real->loop, UV_RUN_DEFAULT)) { /* a stop asked while it did not run is spent */
+    while (uv_run(&real->loop, UV_RUN_DEFAULT)) { /* again, if a pending uv_stop ended it early */
     }
     int busy = uv_loop_close(&real->loop);
     assert(busy == 0 && "a handle was not closed");

@@ -1,4 +1,4 @@
-/* The coordinator's links: unknown ones, the proof that makes one a worker's, the address book. */
+/* The coordinator's links: admits workers, and keeps the address book. See roster.h. */
 #include "cluster/roster.h"
 
 #include "base/grow.h"
@@ -50,7 +50,7 @@ static void refuse(struct culm_link *link, const char *text) {
         culm_link_send(link, CULM_WIRE_REFUSED, meta.data, meta.len);
     }
     culm_buf_release(&meta);
-    culm_conn_finish(link->conn); /* it closes when it has read that */
+    culm_conn_finish(link->conn); /* the other side closes once it has read REFUSED */
     link->refused = true;
 }
 
@@ -84,6 +84,7 @@ static void welcome(struct culm_roster *roster, struct culm_link *link, uint32_t
     culm_blob_unref(brief);
 }
 
+/* The node has given a sign of life. */
 static void lives(struct culm_roster *roster, const struct culm_link *link) {
     if (roster->o.ops->preparing) {
         roster->o.ops->preparing(roster->o.ctx, link->node);
@@ -111,7 +112,8 @@ static void tell_addresses(struct culm_roster *roster, struct culm_link *link) {
     culm_buf_release(&meta);
 }
 
-/* Who may come in, as which node. False: *ret_error says why not. */
+/* Decides whether the caller may come in; a newcomer gets its id. False: *ret_error says why
+ * not. */
 static bool identify(struct culm_roster *roster, struct culm_caller *caller, uint32_t *ret_role,
                      struct culm_error *ret_error) {
     const struct culm_roster_ops *ops = roster->o.ops;
@@ -186,7 +188,7 @@ static void hear_preparing(struct culm_roster *roster, struct culm_link *link,
     }
 }
 
-/* --- what comes --- */
+/* --- what is received --- */
 
 static void hear_last_words(struct culm_roster *roster, const struct culm_link *link,
                             const struct culm_message *message) {
@@ -283,7 +285,7 @@ bool culm_roster_end(struct culm_roster *roster, int32_t node) {
         culm_conn_pump(link_of(roster, node)->conn);
     }
     struct culm_link *link = link_of(roster, node);
-    if (link) { /* what it had on the way, or its socket in a process of its own making, is late */
+    if (link) { /* frames still in flight, or a child process that has the socket, come too late */
         struct culm_error error;
         culm_error_set(&error, CULM_ERR_CLOSED, "its process has ended");
         drop_link(roster, link);

@@ -1,4 +1,4 @@
-/* Line by line into entries, a stable sort by time, then one pass by name and time for pairing. */
+/* Parses lines into entries, sorts these by time, and checks the pairing of names. See trace.h. */
 #include "cluster/trace.h"
 
 #include "base/file.h"
@@ -83,7 +83,7 @@ static int by_name(const void *a, const void *b) {
     return name ? name : by_time(*x, *y);
 }
 
-/* Of each name: add, remove, add, ... */
+/* Checks that each name is added, removed, added, and so on. */
 static enum culm_status check_pairs(const struct culm_trace *trace, struct place *place) {
     const struct culm_trace_entry **sorted = malloc((trace->count + 1) * sizeof(*sorted));
     if (!sorted) {

@@ -1,5 +1,5 @@
 /*
- * The worker's world: its table, its life, and when it ends by itself.
+ * A worker's world: its table, and its life from joining to leaving. See worker.h.
  */
 #include "cluster/worker_internal.h"
 
@@ -25,8 +25,8 @@ void culm_worker_end(struct culm_worker *worker, enum culm_status status, const 
 
 /* --- the table --- */
 
-/* Everything before this frame, and half of it, leaves; then the fault fires. One that only froze goes on
- * with the other half. */
+/* Writes out everything before this frame, and half of the frame; then the caller fires the fault.
+ * If the process survives that, the other half follows. */
 static void send_half(struct culm_worker *worker, struct culm_conn *conn,
                       const struct culm_message *message) {
     culm_worker_flush_all(worker);
@@ -185,7 +185,7 @@ void culm_worker_decline(struct culm_worker *worker, const struct culm_error *wh
 
 static void stop_jobs(struct culm_worker *worker) {
     uint64_t deadline = culm_clock_ns() + JOBS_NS;
-    (void)culm_jobs_stop(worker->real.compute, 0); /* both are asked before one is waited for */
+    (void)culm_jobs_stop(worker->real.compute, 0); /* ask both to stop before waiting for either */
     bool io = culm_jobs_stop(worker->real.io, deadline);
     if (!culm_jobs_stop(worker->real.compute, deadline) || !io) {
         _exit(worker->real.exit_code);

@@ -1,10 +1,10 @@
 /*
- * Joining: the handshake with the coordinator, before there is a loop.
+ * A worker's world: joins the coordinator, before the loop runs. See worker.h.
  *
- * Each attempt is a new connection. One that could not be made for lack of something, or ended
- * before it was answered (its place was taken by the next in a crowd), is made again until the
- * deadline; a refusal is final, and so is a coordinator that is not there. Then the worker prepares
- * from what it was told, and says that it is ready.
+ * Each attempt is a new connection. If it cannot be made for lack of resources, or ends before it
+ * is answered (a crowd may have pushed it out), another attempt follows, until the deadline. A
+ * refusal is final, and so is that nobody is there. The worker then prepares from the brief, and
+ * reports that it is ready.
  */
 #include "cluster/worker_internal.h"
 
@@ -19,8 +19,8 @@
 #define READY_NS (30 * SECOND)
 #define PAUSE_NS (SECOND / 100)
 #define PAUSE_MAX_NS (SECOND / 2)
-#define NUMBERS_MAX 8          /* of the coordinator's name that are tried */
-#define NUMBER_NS (5 * SECOND) /* for one that is not the last */
+#define NUMBERS_MAX 8          /* addresses of the coordinator's name that are tried, at most */
+#define NUMBER_NS (5 * SECOND) /* time limit for each of them but the last */
 
 static enum culm_status say(int fd, uint16_t type, const struct culm_buf *meta,
                             uint64_t deadline_ns, struct culm_error *error) {
@@ -36,7 +36,7 @@ static enum culm_status say(int fd, uint16_t type, const struct culm_buf *meta,
                              : status;
 }
 
-/* Reads the rest of a frame of which the header was read: it ends where the next begins. */
+/* Reads the rest of a frame whose header has been read, and nothing beyond it. */
 static enum culm_status hear_rest(int fd, struct culm_frame_reader *reader, uint64_t deadline_ns,
                                   const struct culm_message **ret_message,
                                   struct culm_error *error) {
@@ -58,7 +58,8 @@ static enum culm_status hear_rest(int fd, struct culm_frame_reader *reader, uint
     return status;
 }
 
-/* Reads exactly one frame, so that what follows it is left for the loop. It is the reader's. */
+/* Reads exactly one frame, so that what follows is left for the loop. The message belongs to the
+ * reader. */
 static enum culm_status hear(int fd, struct culm_frame_reader *reader, uint64_t deadline_ns,
                              const struct culm_message **ret_message, struct culm_error *error) {
     uint8_t header[CULM_FRAME_HEADER_BYTES];
@@ -128,8 +129,8 @@ static enum culm_status read_answer(struct culm_worker *worker, const struct cul
                           answer->type);
 }
 
-/* An attempt has failed: the next may lead there from another address of this machine, where the
- * listener has to be then. */
+/* Cleans up after a failed attempt. The listener is closed too: the next attempt may use another
+ * local address, at which the listener then has to be. */
 static void hang_up(struct culm_worker *worker) {
     if (worker->coordinator_fd >= 0) {
         close(worker->coordinator_fd);
@@ -156,13 +157,14 @@ static enum culm_status connect_to(struct culm_worker *worker, const struct culm
     return culm_socket_connect_status(cause);
 }
 
-/* What to make of a name of which no number could be reached: one where nobody listens ends it, one
- * that may be reached later keeps it going; else the one to be tried first says why. */
+/* If none of a name's addresses can be reached, the error with the most weight decides: that nobody
+ * listens is final; that it may work later leads to another attempt; otherwise the first one
+ * counts. */
 static int weight(enum culm_status why) {
     return why == CULM_ERR_NOT_FOUND ? 2 : why == CULM_ERR_AGAIN;
 }
 
-/* Each number that the name has is tried in turn. */
+/* Tries the addresses of the name in turn. */
 static enum culm_status reach(struct culm_worker *worker, uint64_t deadline_ns,
                               struct culm_error *error) {
     struct culm_address address, number[NUMBERS_MAX];
@@ -214,12 +216,12 @@ static enum culm_status shake_hands(struct culm_worker *worker, struct culm_fram
         (status = prove(worker, &handshake, deadline_ns, error))) {
         return status;
     }
-    reader->payload_max = CULM_WIRE_BRIEF_MAX; /* of one that has proved itself */
+    reader->payload_max = CULM_WIRE_BRIEF_MAX; /* now that the coordinator has proved itself */
     status = hear(worker->coordinator_fd, reader, deadline_ns, &message, error);
     return status == CULM_OK ? read_answer(worker, message, ret_pid, error) : status;
 }
 
-/* One connection. CULM_ERR_AGAIN, CULM_ERR_CLOSED: another one may have more luck. */
+/* Makes one attempt. CULM_ERR_AGAIN, CULM_ERR_CLOSED: another one may succeed. */
 static enum culm_status attempt(struct culm_worker *worker, uint64_t deadline_ns, int64_t *ret_pid,
                                 struct culm_error *error) {
     struct culm_frame_reader reader;
@@ -229,9 +231,10 @@ static enum culm_status attempt(struct culm_worker *worker, uint64_t deadline_ns
     return status;
 }
 
-/* The coordinator was alive when it answered; if it is our parent still, the kernel tells us of its
- * end from here on, and otherwise its connection does. A newcomer is nobody's child: a number from
- * another machine could be that of its parent here. */
+/* If the coordinator is our parent, asks the kernel to kill us when it dies; otherwise the end of
+ * the connection tells us. It was alive when it answered, so if it still is our parent afterwards,
+ * nothing was missed. Not for newcomers (coordinator_pid 0): the pid of a coordinator on another
+ * machine may happen to be that of their parent. */
 static enum culm_status die_with_parent(int64_t coordinator_pid, struct culm_error *error) {
     if (!coordinator_pid || getppid() != (pid_t)coordinator_pid) {
         return CULM_OK;

@@ -1,6 +1,6 @@
 /*
- * The links of a worker that is a process: its membership (member.h) over sockets, and what only a
- * process that is to die at an exact byte needs, to wait until all that it sent has left.
+ * A worker's world: its links, that is, a member (member.h) over sockets; and, for faults that kill
+ * the process at an exact byte, waiting until everything sent has left. See worker.h.
  */
 #include "cluster/worker_internal.h"
 
@@ -10,9 +10,9 @@
 #define FLUSH_NS (2 * SECOND)
 #define REST_NS (SECOND / 100)
 
-/* --- the member tells --- */
+/* --- callbacks of the member --- */
 
-static void on_joined(void *ctx, int64_t coordinator_pid) { /* it was before there was a loop */
+static void on_joined(void *ctx, int64_t coordinator_pid) { /* it joined before the loop ran */
     (void)ctx;
     (void)coordinator_pid;
 }
@@ -46,7 +46,7 @@ static void on_news(void *ctx, const void *news, size_t len) {
 static const struct culm_member_ops member_ops = {on_joined, on_message, on_lost, on_ended,
                                                   on_news};
 
-/* --- the network tells --- */
+/* --- callbacks of the network --- */
 
 static void on_rang(void *ctx) {
     struct culm_worker *worker = ctx;

@@ -1,11 +1,11 @@
-/* Where a worker listens for its peers, and what they are told of it. See worker.h. */
+/* A worker's world: the address it listens at, and the one it advertises. See worker.h. */
 #include "cluster/advertise.h"
 #include "cluster/worker_internal.h"
 
 #include <stdio.h>
 
-/* By which it reaches the coordinator: the address that leads there from where peers are, whatever
- * else this machine has. Any port, or name. */
+/* The local address of the connection to the coordinator, with any port (or name). Of all addresses
+ * of this machine, peers are most likely to reach it by this one. */
 static enum culm_status own_side(const struct culm_worker *worker,
                                  char ret_address[CULM_ADDRESS_SIZE], struct culm_error *error) {
     struct culm_address address;
@@ -22,7 +22,8 @@ static enum culm_status own_side(const struct culm_worker *worker,
     return CULM_OK;
 }
 
-/* As a number: peers call from their loops, which wait for no resolver. */
+/* Replaces a name by a numeric address, because peers connect from their loops, which must not wait
+ * for a resolver. */
 static enum culm_status to_number(char address[CULM_ADDRESS_SIZE], struct culm_error *error) {
     struct culm_address parsed, number;
     size_t count;

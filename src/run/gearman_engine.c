@@ -1,4 +1,4 @@
-/* The engine `gearman`: a thread that keeps jobs at a job server. See gearman_engine.h. */
+/* The engine `gearman`: a thread that submits jobs to a job server. See gearman_engine.h. */
 #include "run/gearman_engine.h"
 
 #include "run/gearman_library.h"
@@ -10,19 +10,19 @@
 #include <string.h>
 
 #define MS 1000000ull
-#define WAKE_MS 50   /* how long a new start may wait while others are out */
-#define AGAIN_MS 500 /* between two attempts to reach a job server that has gone */
+#define WAKE_MS 50   /* how long a new start may wait while the thread waits for answers */
+#define AGAIN_MS 500 /* between two attempts to reach a lost job server */
 
-/* A start, from its order until its job has been answered. */
+/* A start, until its job has been answered. */
 struct start {
     struct start *next;
     struct gearman_engine *engine;
     int32_t number;
     char *payload;
-    bool out;   /* the job server has it, or is being given it */
-    bool over;  /* its job has been answered */
-    bool came;  /* its worker is there, or was */
-    bool ended; /* it is no longer wanted */
+    bool out;   /* the job has been, or is being, submitted */
+    bool over;  /* the job has been answered */
+    bool came;  /* the worker has joined */
+    bool ended; /* the worker is no longer wanted */
 };
 
 struct gearman_engine {
@@ -30,10 +30,10 @@ struct gearman_engine {
     const struct culm_gearman *gearman;
     struct culm_gearman_server server;
     struct culm_engine_report *report;
-    gearman_client_st *client; /* the thread's; NULL: there is no job server just now */
+    gearman_client_st *client; /* only used by the thread; NULL: not connected */
     pthread_t thread;
     bool runs, complained;
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock; /* protects what follows */
     pthread_cond_t more;
     struct start *starts;
     bool closing;
@@ -43,7 +43,7 @@ static struct gearman_engine *of(struct culm_engine *engine) {
     return (struct gearman_engine *)engine;
 }
 
-/* --- answers: the library calls on the thread, without the lock --- */
+/* --- answers: called by the library on the thread, without the lock --- */
 
 static void answered(struct start *start, const struct culm_error *why) {
     struct gearman_engine *e = start->engine;
@@ -56,9 +56,10 @@ static void answered(struct start *start, const struct culm_error *why) {
     }
 }
 
-/* What it says is why the worker did not come, or nothing. */
+/* The job is complete. Its answer is an error of the worker, such as that it could not join, or
+ * empty. */
 static gearman_return_t on_complete(gearman_task_st *task) {
-    const struct culm_gearman *g = culm_gearman_load(NULL); /* it has been */
+    const struct culm_gearman *g = culm_gearman_load(NULL); /* has been loaded before */
     struct culm_error why = {0};
     size_t len = g->task_data_size(task);
     if (len > 0) {
@@ -66,7 +67,7 @@ static gearman_return_t on_complete(gearman_task_st *task) {
                        (const char *)g->task_data(task));
     }
     for (char *at = why.text; *at; at++) {
-        *at = *at < ' ' || *at > '~' ? '?' : *at; /* from outside */
+        *at = *at < ' ' || *at > '~' ? '?' : *at; /* the text comes from outside */
     }
     answered(g->task_context(task), &why);
     return GEARMAN_SUCCESS;
@@ -82,7 +83,7 @@ static gearman_return_t on_fail(gearman_task_st *task) {
 
 /* --- the thread --- */
 
-/* All jobs that it had go with the connection. */
+/* Closes the connection. All its jobs are lost, and will be submitted again. */
 static void hang_up(struct gearman_engine *e) {
     if (e->client) {
         e->gearman->client_free(e->client);
@@ -115,7 +116,7 @@ static bool wanted(const struct start *start) {
     return !start->over && !start->came && !start->ended;
 }
 
-/* Adds what is new, and forgets what is done with. Returns how many are out; call with the lock. */
+/* Adds new jobs, and removes finished ones. Returns how many are out. Call with the lock held. */
 static int32_t add_new(struct gearman_engine *e) {
     int32_t out = 0;
     for (struct start **at = &e->starts; *at;) {
@@ -138,7 +139,7 @@ static int32_t add_new(struct gearman_engine *e) {
     return out;
 }
 
-/* Waits for a new start, at most so long. Call with the lock. */
+/* Waits up to `ms` for a new start. Call with the lock held. */
 static void rest(struct gearman_engine *e, int64_t ms) {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
@@ -160,7 +161,7 @@ static void complain(struct gearman_engine *e) {
     e->complained = true;
 }
 
-/* Lets the library send and receive. False: the connection is gone. */
+/* Lets the library send and receive. False: the connection is lost. */
 static bool talk(struct gearman_engine *e) {
     gearman_return_t code = e->gearman->client_run_tasks(e->client);
     if (code == GEARMAN_IO_WAIT) {
@@ -224,7 +225,7 @@ static void engine_start(struct culm_engine *engine, const struct culm_engine_st
     *start = (struct start){.engine = e, .number = order->number, .payload = payload};
     pthread_mutex_lock(&e->lock);
     struct start **at = &e->starts;
-    while (*at) { /* in the order in which they were asked for */
+    while (*at) { /* append, to keep the order of starts */
         at = &(*at)->next;
     }
     *at = start;

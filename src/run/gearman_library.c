@@ -1,4 +1,4 @@
-/* Loads libgearman, and finds out whether a job server is there. See gearman_library.h. */
+/* Loads libgearman, and checks that a job server answers. See gearman_library.h. */
 #include "run/gearman_library.h"
 
 #include <dlfcn.h>

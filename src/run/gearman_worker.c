@@ -1,4 +1,4 @@
-/* A worker that gets its runs from a job server: one after the other, for ever. See gearman_worker.h. */
+/* A worker that takes one job after the other from a job server. See gearman_worker.h. */
 #include "run/gearman_worker.h"
 
 #include "net/address.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define AGAIN_MS 500 /* between two attempts to reach a job server that has gone */
+#define AGAIN_MS 500 /* between two attempts to reach a lost job server */
 
 struct worker {
     const struct culm_gearman *gearman;
@@ -18,7 +18,7 @@ struct worker {
     gearman_worker_st *connection; /* NULL: none */
 };
 
-/* What a job says; borrowed from its JSON. */
+/* The content of a job; strings are borrowed from its JSON. */
 struct job {
     const char *role, *address, *token, *name;
 };
@@ -41,7 +41,8 @@ static enum culm_status read_job(const void *data, size_t len, json_t **ret_json
     return CULM_OK;
 }
 
-/* False: whoever sent it cannot be helped by any worker. *ret_why: why it did not work to the end. */
+/* Does a job. False: the job is such that no worker could do it. *ret_why: why the worker did not
+ * work to the end. */
 static bool do_job(const void *data, size_t len, struct culm_error *ret_why) {
     struct job job;
     json_t *json;
@@ -70,7 +71,7 @@ static void hang_up(struct worker *w) {
     }
 }
 
-/* Does the next job. False: the job server has gone. */
+/* Takes and does the next job. False: the job server is lost. */
 static bool work(struct worker *w) {
     const struct culm_gearman *g = w->gearman;
     struct culm_error why = {0};
@@ -104,7 +105,8 @@ enum culm_status culm_gearman_work(const char *server, struct culm_error *error)
         if ((w.connection || call(&w)) && work(&w)) {
             continue;
         }
-        /* It may just have complained: of a job whose run has ended, for instance. */
+        /* An error need not mean that the job server is gone: it may have rejected the answer to a
+         * job whose run has ended. */
         hang_up(&w);
         bool gone = culm_gearman_server_check(w.gearman, &w.server, "--gearman", NULL) != CULM_OK;
         if (gone && !told) {

@@ -1,13 +1,14 @@
 /*
- * The package of a function: this program, its loader and the libraries that it has loaded, as a zip.
+ * Writes the package of a function of AWS Lambda: this program, its dynamic loader and the
+ * libraries that are loaded now, as a zip.
  *
- * A function may run on a system with another C library, and results depend on that of this one. So
- * `bootstrap`, which AWS Lambda starts, is a line of shell that starts the program through its own
- * loader, whatever LD_LIBRARY_PATH says. Libraries that are loaded later, when they are needed, are not
- * needed by a function.
+ * A function may run on a system with another C library, on which results depend. So `bootstrap`,
+ * which AWS Lambda starts, is a short shell script that starts the program through the packaged
+ * loader, whatever LD_LIBRARY_PATH is. Libraries that the program loads at run time (libcurl,
+ * libgearman) are not included, since a function does not need them.
  *
- * The same program and libraries give the same bytes: entries are in the order of their names, and have
- * one date.
+ * The same program and libraries give the same bytes: entries are sorted by name, and all have the
+ * same date.
  */
 #include "run/gnn_commands.h"
 
@@ -24,19 +25,19 @@
 #include <zip.h>
 
 #define LIBRARIES_MAX 64
-#define FILE_MAX ((size_t)250 << 20) /* all of it together may not be larger, says AWS */
-#define ZIP_MAX ((size_t)50 << 20)   /* nor the archive, to be uploaded at once */
-#define FIRST_OF_1980 33             /* the first day that a zip knows */
+#define FILE_MAX ((size_t)250 << 20) /* AWS's limit of all files together */
+#define ZIP_MAX ((size_t)50 << 20)   /* AWS's limit of an archive that is uploaded directly */
+#define FIRST_OF_1980 33             /* 1 January 1980, the earliest date in a zip */
 
 struct library {
     char path[PATH_MAX], entry[300];
 };
 
-/* What this process has loaded. */
+/* The files that this process has loaded. */
 struct loaded {
     struct library library[LIBRARIES_MAX];
     size_t count;
-    const char *loader; /* the entry of it, in `library`; NULL: none */
+    const char *loader; /* its entry in `library`; NULL: not found yet */
     bool overflow;
 };
 
@@ -45,7 +46,7 @@ static int on_object(struct dl_phdr_info *info, size_t size, void *ctx) {
     const char *slash = info->dlpi_name ? strrchr(info->dlpi_name, '/') : NULL;
     (void)size;
     if (!slash) {
-        return 0; /* the program, or what the kernel lends */
+        return 0; /* the program itself, or the kernel's vDSO */
     }
     if (loaded->count == LIBRARIES_MAX || strlen(slash + 1) > 255) {
         loaded->overflow = true;
@@ -81,7 +82,7 @@ static enum culm_status zip_failed(zip_t *zip, const char *entry, struct culm_er
     return culm_error_set(error, CULM_ERR_IO, "add '%.100s': %.200s", entry, zip_strerror(zip));
 }
 
-/* Takes the bytes, which are malloc'd. */
+/* Takes ownership of the bytes, which are malloc'd. */
 static enum culm_status add(zip_t *zip, const char *entry, char *take_bytes, size_t len,
                             struct culm_error *error) {
     zip_source_t *source = zip_source_buffer(zip, take_bytes, len, 1);

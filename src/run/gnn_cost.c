@@ -1,4 +1,4 @@
-/* What runs cost: those of a folder by their events, and those that the paper on Dorylus tells of. */
+/* Computes the cost of a run from its events, and of the runs in the paper on Dorylus. */
 #include "run/gnn_cost.h"
 
 #include "base/file.h"
@@ -16,10 +16,10 @@
 
 struct reading {
     const struct culm_gnn_prices *prices;
-    struct culm_gnn_bill bill; /* of the part that is being read */
-    struct culm_gnn_bill *sum; /* of those before it */
+    struct culm_gnn_bill bill; /* of the part of the run that is being read */
+    struct culm_gnn_bill *sum; /* of the parts before it */
     bool begun;
-    int64_t *since; /* [capacity] by node: when it joined; -1: it is not there */
+    int64_t *since; /* [capacity] by node: when it joined; -1: not there */
     int32_t capacity;
 };
 
@@ -31,7 +31,7 @@ static uint32_t role_of(const char *name) {
     return role;
 }
 
-/* The part that was read is one of those before. */
+/* Adds the part that has been read to the sum. */
 static void end_part(struct reading *r) {
     if (!r->begun) {
         return;
@@ -158,10 +158,10 @@ enum culm_status culm_gnn_cost_run(const char *dir, const char *prices_path,
     return status;
 }
 
-/* --- the paper's --- */
+/* --- runs of the paper --- */
 
-/* Thorpe et al., OSDI 2021, table 4: how long each took until the end, on which servers, and the
- * dollars as they are printed there. The variant with GPUs has as many servers, each p3.2xlarge. */
+/* Thorpe et al., OSDI 2021, table 4: how long each run took, on which servers, and the dollars as
+ * printed there. The variants with GPUs have as many servers, each a p3.2xlarge. */
 static const struct {
     const char *model, *graph, *instance;
     int servers;
@@ -177,7 +177,7 @@ static const struct {
 };
 #define GPU_INSTANCE "p3.2xlarge"
 
-/* In as many digits as are printed. */
+/* Rounds to as many digits as are printed. */
 static void round_like(double usd, const char *printed, char *ret_text, size_t size) {
     const char *point = strchr(printed, '.');
     snprintf(ret_text, size, "%.*f", point ? (int)strlen(point + 1) : 0, usd);

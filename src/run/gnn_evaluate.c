@@ -1,4 +1,4 @@
-/* What a graph network knows: accuracy on the parts of a split, and logits of every vertex. */
+/* Evaluates a graph network: accuracy on the parts of a split, and logits of every vertex. */
 #include "run/gnn_commands.h"
 
 #include "base/file.h"
@@ -31,7 +31,7 @@ static void release(struct opened *o) {
     free(o->logits);
 }
 
-/* A finished run's model is what its configuration would start from. */
+/* Makes the configuration start from the run's final model. */
 static enum culm_status start_from(struct opened *o, const char *dir, struct culm_error *error) {
     char path[CULM_PATH_MAX];
     enum culm_status status = culm_path_format(path, error, "%s/model.safetensors", dir);
@@ -62,7 +62,7 @@ static enum culm_status load(struct opened *o, const char *path, bool is_dir,
     return is_dir ? start_from(o, path, error) : CULM_OK;
 }
 
-/* The cut that a run was made with: sums go in its order. */
+/* The cut that the run was made with. It determines the order of sums, and so their bits. */
 struct own_cut {
     char path[CULM_PATH_MAX];
     struct culm_gnn_cut cut;
@@ -74,7 +74,7 @@ static enum culm_status find_cut(const char *dir, struct own_cut *ret_own,
     return culm_gnn_cut_path(dir, ret_own->path, &ret_own->cut.path, error);
 }
 
-/* Also where that is lost, and this machine has cut anew. */
+/* Checks the cut, even if its file is lost and the graph was cut again here. */
 static enum culm_status check_cut(const struct opened *o, const char *dir,
                                   struct culm_error *error) {
     char sha256[65];
@@ -156,7 +156,8 @@ enum culm_status culm_gnn_eval(const char *path, struct culm_gnn_evaluation *ret
 
 /* --- predict --- */
 
-/* How many classes the run told apart, of so many features; another graph need not know them. */
+/* The numbers of classes and features of the run's model; another graph may not have the
+ * classes. */
 static enum culm_status classes_of(const char *dir, int64_t *ret_classes, int64_t *ret_columns,
                                    struct culm_error *error) {
     char path[CULM_PATH_MAX];

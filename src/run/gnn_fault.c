@@ -1,4 +1,4 @@
-/* One row per field of a fault on a graph. See gnn_fault.h. */
+/* The fields of `--fault`, one row each, and the checks between them. See gnn_fault.h. */
 #include "run/gnn_fault.h"
 
 #include "cluster/fault_text.h"
@@ -9,12 +9,12 @@
 
 enum field { NODE, EPOCH, INTERVAL, PHASE, HOW, FOR_MS, FIELD_COUNT };
 
-/* Kinds of faults that make sense here: those before the first that does not. */
+/* Kinds of faults that make sense here: all before CULM_HOW_FLIP. */
 static const char *how_name(size_t index) {
     return index < CULM_HOW_FLIP ? culm_fault_how_name(index) : NULL;
 }
 
-/* "server:0" as role * 2^32 + index. */
+/* Parses "server:0" into role * 2^32 + index. */
 static bool read_node(const char *text, int64_t *ret_value) {
     for (uint32_t role = 0; role < CULM_GNN_ROLES; role++) {
         const char *name = culm_gnn_role_name(role);
@@ -83,7 +83,7 @@ enum culm_status culm_gnn_fault_parse(const char *text, struct culm_gnn_fault_sp
     return CULM_OK;
 }
 
-/* Which roles come to a phase. */
+/* Which roles reach a phase. */
 static bool comes_to(uint32_t role, uint32_t phase, const struct culm_gnn_config *config) {
     bool holds =
         role == CULM_GNN_PARAMETER || (role == CULM_GNN_SERVER && config->parameter_servers == 1);

@@ -11,8 +11,8 @@
 #include <time.h>
 
 #define NEXT_TRIES 3
-#define LEAST_MS 1000 /* of time left, for there to be any use in calling */
-/* Before the deadline it begins to leave: a tenth of its time, within these bounds. */
+#define LEAST_MS 1000 /* with less time left, joining is of no use */
+/* How long before the deadline it begins to leave: a tenth of its time, within these bounds. */
 #define MARGIN_LEAST_MS 500
 #define MARGIN_MOST_MS 10000
 
@@ -23,7 +23,7 @@ json_t *culm_gnn_function_event(const char *address, const char *token, const ch
                      (json_int_t)memory_mb);
 }
 
-/* What an event says; borrowed from its JSON. */
+/* The content of an event; strings are borrowed from its JSON. */
 struct order {
     const char *role, *address, *token, *name;
     json_int_t memory_mb;
@@ -73,7 +73,8 @@ static int64_t margin_of(int64_t ms) {
     return margin > MARGIN_MOST_MS ? MARGIN_MOST_MS : margin;
 }
 
-/* Works; an error is what the invocation fails with. *ret_why: of one that came or was turned away. */
+/* Joins and works. An error makes the invocation fail. *ret_why: text for the answer, if the worker
+ * was let in or refused. */
 static enum culm_status work(const struct culm_lambda_invocation *invocation,
                              const struct order *order, struct culm_gnn_stay *stay,
                              struct culm_error *ret_why, struct culm_error *error) {
@@ -142,7 +143,7 @@ static enum culm_status invoke(const struct culm_lambda_runtime *runtime,
     return told;
 }
 
-/* Nothing of it is kept; it shows that this machine can do what a worker needs. */
+/* Tries out what a worker needs on this machine, so that a problem shows at the start. */
 static enum culm_status check_machine(struct culm_error *error) {
     struct culm_device *device = NULL;
     enum culm_status status = culm_device_new(1, &device, error);

@@ -1,4 +1,4 @@
-/* Data graphs: looking at them, cutting them, importing and making them. */
+/* Data graphs: shows, partitions, imports and generates them. */
 #include "run/gnn_commands.h"
 
 #include "base/buf.h"
@@ -17,7 +17,7 @@
 const char *const culm_gnn_import_kinds[] = {"edges", "npz", NULL};
 const char *const culm_gnn_make_kinds[] = {"rmat", "sbm", "knn", NULL};
 
-#define NEAREST 8 /* of knn, unless edges are given */
+#define NEAREST 8 /* neighbours of an image in knn, unless --edges is given */
 
 /* --- looking --- */
 
@@ -154,7 +154,7 @@ enum culm_status culm_gnn_partition(const char *path,
                                     struct culm_error *error) {
     struct culm_graph_data *graph = NULL;
     struct culm_adjacency neighbours = {0};
-    if (options->servers > options->intervals) { /* before anything long */
+    if (options->servers > options->intervals) { /* checked before the long part */
         return culm_error_set(error, CULM_ERR_CONFIG,
                               "%lld servers for %lld intervals; give at most as many servers as "
                               "intervals",
@@ -249,7 +249,7 @@ static enum culm_status make_knn(const struct culm_gnn_new *n, const char *name,
     }
     if (status == CULM_OK && n->edges > 0 && (!n->vertices || n->edges < n->vertices)) {
         status = culm_error_set(error, CULM_ERR_ARGUMENT,
-                                "knn: --edges needs --vertices, and must be a multiple of it");
+                                "knn: --edges needs --vertices, and must not be smaller");
     }
     int64_t nearest = n->edges > 0 ? n->edges / n->vertices : NEAREST;
     return status == CULM_OK
@@ -258,7 +258,7 @@ static enum culm_status make_knn(const struct culm_gnn_new *n, const char *name,
                : status;
 }
 
-/* "60/20/20". */
+/* Parses percentages such as "60/20/20". */
 static enum culm_status read_split(const char *text, int ret_percent[3], struct culm_error *error) {
     int used = 0;
     if (sscanf(text, "%3d/%3d/%3d%n", &ret_percent[0], &ret_percent[1], &ret_percent[2], &used) ==

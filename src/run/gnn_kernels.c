@@ -1,4 +1,4 @@
-/* How long a kernel of graph networks takes on the edges of a graph. */
+/* Times a kernel of graph networks on the edges of a graph. */
 #include "run/gnn_commands.h"
 
 #include "base/clock.h"

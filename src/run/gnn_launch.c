@@ -1,4 +1,4 @@
-/* The part of a launch that is training on a graph, in the order of launcher.h. See gnn_launch.h. */
+/* Launches training on a graph, in the order of steps in launcher.h. See gnn_launch.h. */
 #include "run/gnn_launch.h"
 
 #include "gnn/numeric.h"
@@ -17,14 +17,14 @@
 #include <unistd.h>
 
 #define TUNE_SAMPLES 3         /* epochs by which a number of workers is judged */
-#define TUNE_S 0.5             /* and how long they take at least, unless they are many */
-#define CUT_TOLD_MAX (1 << 24) /* vertices of a cut that a brief has room for */
+#define TUNE_S 0.5             /* or more epochs, until they take that long; see tune.h */
+#define CUT_TOLD_MAX (1 << 24) /* vertices of the largest cut that is sent in a brief */
 
 struct launch {
     const struct culm_gnn_launch_options *o;
     struct culm_launcher *launcher;
     struct culm_gnn_setup *setup;
-    struct culm_gnn_brief brief; /* its text is the options' */
+    struct culm_gnn_brief brief; /* its config_text is borrowed from the options */
     struct culm_inputs inputs;   /* files of the graph and the first weights, pinned as they are
                                   * opened here */
     struct culm_train_launch_inputs_thread digests;
@@ -35,10 +35,10 @@ struct launch {
     struct culm_agent_fault *faults;
     struct culm_gnn_prices prices;
     struct culm_gnn_rates rates;
-    struct culm_gnn_bill spent; /* by a run that is resumed */
+    struct culm_gnn_bill spent; /* by earlier parts of a resumed run */
     struct culm_gnn_exec *exec;
     struct culm_gnn_leader *leader;
-    struct culm_engine *engine; /* of workers; NULL: they are processes of the launcher */
+    struct culm_engine *engine; /* starts workers; NULL: they are child processes */
 };
 
 static enum culm_status no_memory(struct culm_error *error) {
@@ -47,7 +47,7 @@ static enum culm_status no_memory(struct culm_error *error) {
 
 /* --- before anything is written --- */
 
-/* Which server each interval is to be of. */
+/* Fills in the home server of each interval. */
 static enum culm_status share_out(struct launch *l, struct culm_error *error) {
     l->home = calloc((size_t)l->setup->structure->intervals, sizeof *l->home);
     if (!l->home) {
@@ -61,7 +61,7 @@ static enum culm_status share_out(struct launch *l, struct culm_error *error) {
     return CULM_OK;
 }
 
-/* The cut of another run lies beside its plan. */
+/* Finds the cut of another run, which is beside its plan.json. */
 static enum culm_status planned_cut(const char *plan_path, char path[CULM_PATH_MAX],
                                     const char **ret_path, struct culm_error *error) {
     const char *slash = strrchr(plan_path, '/');
@@ -83,7 +83,7 @@ static enum culm_status planned_cut(const char *plan_path, char path[CULM_PATH_M
                : status;
 }
 
-/* A run that is resumed goes on with the cut that it was begun with. */
+/* A resumed run must have the cut that it was begun with. */
 static enum culm_status open_setup(struct launch *l, struct culm_error *error) {
     char path[CULM_PATH_MAX];
     struct culm_gnn_cut made = {0};
@@ -99,7 +99,8 @@ static enum culm_status open_setup(struct launch *l, struct culm_error *error) {
     return status == CULM_OK ? culm_gnn_cut_sha256(l->setup, l->brief.cut_sha256) : status;
 }
 
-/* The plan that is named is the one that this configuration comes to with its cut. */
+/* Checks that the plan given with --plan equals the one that this configuration leads to with the
+ * same cut. */
 static enum culm_status compare_plan(const struct launch *l, struct culm_error *error) {
     const char *path = l->o->plan_path;
     json_error_t problem;
@@ -119,7 +120,7 @@ static enum culm_status compare_plan(const struct launch *l, struct culm_error *
     json_object_foreach(own, key, value) {
         differs = json_equal(value, json_object_get(named, key)) ? differs : key;
     }
-    /* The key is a string of `own`. */
+    /* `key` points into `own`. */
     enum culm_status status =
         differs ? culm_error_set(error, CULM_ERR_CONFIG,
                                  "--plan '%s': its %s is not that of this graph and model; name "
@@ -131,7 +132,7 @@ static enum culm_status compare_plan(const struct launch *l, struct culm_error *
     return status;
 }
 
-/* Each tensor is there, as it has to be. */
+/* Checks that model.init has all tensors, with the right shapes. */
 static enum culm_status read_init(const struct culm_gnn_model *model,
                                   const struct culm_safetensors *file, struct culm_error *error) {
     int64_t most = 0;
@@ -154,7 +155,7 @@ static enum culm_status read_init(const struct culm_gnn_model *model,
     return status;
 }
 
-/* The first weights are what they are now, whoever loads them, and when. */
+/* Pins model.init, so that all holders load the same weights, at any time. */
 static enum culm_status pin_init(struct launch *l, struct culm_error *error) {
     struct culm_safetensors *file = NULL;
     if (!l->o->config->model.init) {
@@ -168,7 +169,7 @@ static enum culm_status pin_init(struct launch *l, struct culm_error *error) {
     return status;
 }
 
-/* Vertices that train, validate and test. */
+/* Counts the vertices that train, validate and test. */
 static enum culm_status count_rows(struct launch *l, struct culm_error *error) {
     const struct culm_gnn_config *config = l->o->config;
     const struct culm_graph_data *graph = l->setup->graph;
@@ -228,7 +229,7 @@ static json_t *plan_json(const struct launch *l) {
     return plan;
 }
 
-/* What the run there was begun with must be what this one goes on with. */
+/* Checks that the run in the directory was begun with what this one continues with. */
 static enum culm_status check_start(struct launch *l, struct culm_error *error) {
     struct culm_checkpoint *checkpoint = NULL;
     struct culm_gnn_config before;
@@ -284,10 +285,10 @@ static enum culm_status write_plan(const struct launch *l, struct culm_error *er
     return culm_launcher_write_plan(l->launcher, plan, error);
 }
 
-/* plan.json is for people, and for --resume. */
+/* plan.json is read by people, and by --resume. */
 static void found_digest(void *ctx) { (void)write_plan(ctx, NULL); }
 
-/* For nodes that start from now on, and for --resume. */
+/* Writes the cut, for nodes that start from now on, and for --resume. */
 static enum culm_status write_cut(const struct launch *l, struct culm_error *error) {
     char path[CULM_PATH_MAX];
     const char *there;
@@ -320,9 +321,10 @@ static const struct culm_launcher_role roles[CULM_GNN_ROLES] = {
     [CULM_GNN_WORKER] = {"worker", worker_words},
 };
 
-/* Servers that come from elsewhere are told the cut, unless that is too long; they cut for themselves then.
- * With the digests of large inputs that are known by now, but for workers: they read none, and are to be
- * told the same each time. */
+/* Writes the brief of a node in this role. Servers that join from elsewhere are sent the cut,
+ * unless it is too large; then they have to cut the graph themselves. All but workers are sent the
+ * digests of large inputs that are known so far. Workers read no inputs, and their brief must stay
+ * the same, so that they can keep their gear (gnn_node.h). */
 static bool write_brief(void *job, uint32_t role, struct culm_buf *out) {
     struct launch *l = job;
     json_t *inputs = role == CULM_GNN_WORKER ? json_object() : culm_inputs_json(&l->inputs);
@@ -342,7 +344,7 @@ static enum culm_status open_doors(struct launch *l, struct culm_error *error) {
         .signature = l->signature,
         .brief = write_brief,
         .payload_max = l->setup->layout.payload_max,
-        .alive_ms = third > 1 ? third : 1, /* no node takes us for gone */
+        .alive_ms = third > 1 ? third : 1, /* often enough for nodes not to give the launcher up */
         .max_nodes = CULM_GNN_NODES_MAX,
         .listen = l->o->listen,
         .advertise = l->o->advertise,
@@ -366,7 +368,7 @@ static enum culm_status make_exec(struct launch *l, struct culm_error *error) {
     return culm_gnn_numeric_new(&numeric, &l->exec, error);
 }
 
-/* How the number of workers is sought. */
+/* Options for finding the number of workers. */
 static struct culm_gnn_tune_options tuning_of(const struct launch *l) {
     const struct culm_gnn_config *config = l->o->config;
     int64_t most = config->max_workers > 0 ? config->max_workers : config->intervals;
@@ -423,7 +425,7 @@ static enum culm_status make_leader(struct launch *l, struct culm_error *error) 
 static void tell_start(const struct launch *l) {
     json_t *plan = culm_launcher_plan_event(plan_json(l));
     const struct culm_gnn_config *config = l->o->config;
-    /* With what is paid for. */
+    /* The event `start` also says what is billed. */
     json_t *more = json_pack("{s:I, s:I, s:I}", "servers", (json_int_t)config->servers,
                              "parameter_servers", (json_int_t)config->parameter_servers,
                              "worker_mb", (json_int_t)(l->rates.worker_gb * 1024 + 0.5));
@@ -466,7 +468,7 @@ static enum culm_status take_faults(struct launch *l, struct culm_error *error) 
     return CULM_OK;
 }
 
-/* Also after a failure to be released. */
+/* The launch is to be released even after a failure. */
 static enum culm_status init(struct launch *l, const struct culm_gnn_launch_options *options,
                              struct culm_launcher_result *result, struct culm_error *error) {
     *l = (struct launch){.o = options};
@@ -523,7 +525,7 @@ int culm_gnn_launch_run(const struct culm_gnn_launch_options *options,
         (status = make_exec(&l, ret_error)) || (status = make_leader(&l, ret_error))) {
         code = culm_status_exit_code(status);
     } else {
-        culm_gnn_setup_forget_graph(l.setup); /* nodes read it for themselves */
+        culm_gnn_setup_forget_graph(l.setup); /* nodes read it themselves */
         (void)malloc_trim(0);
         tell_start(&l);
         culm_train_launch_inputs_start(&l.digests, l.inputs.pins, l.launcher, found_digest, &l);

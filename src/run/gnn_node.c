@@ -1,4 +1,4 @@
-/* One node of a run on a graph. See gnn_node.h. */
+/* A node of a run on a graph, and briefs. See gnn_node.h. */
 #include "run/gnn_node.h"
 
 #include "base/clock.h"
@@ -16,9 +16,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What a node makes of its brief, and computes with. */
+/* What a node makes from its brief, and computes with. */
 struct culm_gnn_gear {
-    char brief_sha256[CULM_SHA256_HEX]; /* of the bytes that it was made of; "": of none yet */
+    char brief_sha256[CULM_SHA256_HEX]; /* of the brief that it was made from; "": not made yet */
     struct culm_gnn_brief brief;
     struct culm_inputs inputs;
     json_t *inputs_json; /* the same, for checkpoints */
@@ -29,23 +29,23 @@ struct culm_gnn_gear {
     struct culm_device *device;
     struct culm_blob_pool *pool;
     struct culm_gnn_exec *exec;
-    struct culm_gnn_constants constants; /* which `exec` has; of a worker */
+    struct culm_gnn_constants constants; /* of a worker: the constant inputs that `exec` has */
 };
 
 struct node {
     uint32_t role;
     struct culm_participant *process;
     struct culm_gnn_gear *gear;
-    struct culm_gnn_stay *stay;    /* of a newcomer; NULL: as long as the run */
-    struct culm_digest_news *news; /* of large inputs; NULL: they are not heard */
+    struct culm_gnn_stay *stay;    /* of a newcomer; NULL: until the run ends */
+    struct culm_digest_news *news; /* digests of large inputs; NULL: not listened to */
     void *actor;
 };
 
 /* --- the brief --- */
 
-#define CUT_BYTES 2 /* of a vertex */
+#define CUT_BYTES 2 /* per vertex, since the numbers of intervals are below 2^16 */
 
-/* An interval is below 2^16. */
+/* The cut as bytes, CUT_BYTES per vertex. */
 static void write_cut(const struct culm_gnn_brief *brief, struct culm_buf *out) {
     culm_buf_u8(out, brief->cut != NULL);
     for (int64_t v = 0; brief->cut && v < brief->plan.vertices; v++) {
@@ -80,7 +80,7 @@ static enum culm_status read_cut(struct culm_reader *in, size_t len, struct culm
     return CULM_OK;
 }
 
-/* The plan, and what can only be read by who knows it. */
+/* Reads the plan, and the cut, whose length follows from the plan. */
 static enum culm_status read_rest(struct culm_reader *in, size_t len, const char *plan,
                                   struct culm_gnn_brief *brief, struct culm_error *error) {
     json_t *json = json_loads(plan, 0, NULL);
@@ -213,8 +213,9 @@ void culm_gnn_gear_free(struct culm_gnn_gear *gear) {
     free(gear);
 }
 
-/* Holders read the first weights, and servers the graph, as the launcher did; servers find its cut in the
- * run directory, or were told it, or cut as that did. Workers read nothing. */
+/* Builds the setup. Servers read the graph; they get its cut from the run directory or from the
+ * brief, or else cut the graph as the launcher did. Holders read initial weights later, checked by
+ * the same pins. Workers read no files. */
 static enum culm_status open_setup(struct node *n, struct culm_error *error) {
     if (n->role == CULM_GNN_WORKER) {
         return culm_gnn_setup_plan(&n->gear->config, &n->gear->brief.plan, &n->gear->setup, error);
@@ -254,7 +255,7 @@ static enum culm_status open_setup(struct node *n, struct culm_error *error) {
     return status;
 }
 
-/* At least 1, as 0 would mean for ever. */
+/* At least 1, since 0 would mean no limit. */
 static int64_t left_ms(uint64_t until_ns) {
     uint64_t now = culm_clock_ns();
     return until_ns > now + 1000000 ? (int64_t)((until_ns - now) / 1000000) : 1;
@@ -331,7 +332,8 @@ static enum culm_status open_gear(struct node *n, const void *data, size_t len,
     return culm_gnn_numeric_new(&numeric, &n->gear->exec, error);
 }
 
-/* As it was left by a node that was told the same, or new. */
+/* Takes over the gear left by the previous node if the brief is the same; otherwise makes a new
+ * one. */
 static enum culm_status prepare(struct node *n, struct culm_error *error) {
     size_t len;
     char sha256[CULM_SHA256_HEX];
@@ -375,7 +377,7 @@ static enum culm_status read_fault(const char *text, struct culm_worker_fault *r
     return status;
 }
 
-/* A digest that was found since; one that is not heard is as one that was not found. */
+/* A digest that has become known since the brief. Losing one does no harm. */
 static void hear_news(void *context, const void *news, size_t len) {
     const struct node *n = context;
     if (n->news) {
@@ -406,20 +408,20 @@ static void free_actor(const struct node *n) {
     }
 }
 
-/* The exit code of one that could not join: it was refused, or nobody was there. */
+/* The exit code of a node that could not join: it was refused, or nobody was there. */
 static int code_of(enum culm_status joined, const struct culm_error *why) {
     return culm_status_exit_code(joined != CULM_ERR_CLOSED && joined != CULM_ERR_TIMEOUT ? joined
                                  : why && why->status == CULM_ERR_CONFIG ? CULM_ERR_CONFIG
                                                                          : CULM_ERR_IO);
 }
 
-/* It has joined, or could not: `joined` says. */
+/* Runs a node until it ends, and cleans up. joined: CULM_OK, or why it could not join. */
 static int work(struct node *n, enum culm_status joined, struct culm_participant_memory *ret_memory,
                 struct culm_error *ret_error) {
     enum culm_status status = joined == CULM_OK ? begin(n, ret_error) : joined;
     int code = joined == CULM_OK ? culm_status_exit_code(status) : code_of(joined, ret_error);
-    /* What a node ends by that lost its launcher says nothing of its gear; after other errors who knows
-     * what that is like. */
+    /* Whether the gear can be kept for the next node: if this one could not join, ended as it
+     * should, or lost its launcher. After other errors its state is uncertain. */
     bool whole = joined != CULM_OK;
     if (status == CULM_OK) {
         code = culm_participant_run(n->process, actors[n->role], n->actor, ret_error);

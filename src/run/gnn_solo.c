@@ -1,5 +1,6 @@
 /*
- * A graph network in one process: how long an epoch takes, and what a configuration comes to in counts.
+ * A graph network in one process: times epochs, and computes what an epoch of a configuration
+ * costs.
  */
 #include "run/gnn_commands.h"
 
@@ -16,7 +17,7 @@
 
 #define WARM_UP 2
 
-/* --- how long an epoch takes --- */
+/* --- times of epochs --- */
 
 static int by_size(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
@@ -82,16 +83,16 @@ enum culm_status culm_gnn_bench(const char *config_path, const char *dtype, int 
     return status;
 }
 
-/* --- what a configuration comes to --- */
+/* --- costs of a configuration --- */
 
-/* Floats of neighbours' rows that a gather reads. */
+/* Floats of a neighbour's row that a gather reads. */
 static int64_t sent_of(const struct culm_gnn_setup *setup, const struct culm_gnn_step *step) {
     bool back = step->kind == CULM_GNN_LOSS || step->kind == CULM_GNN_BACKWARD;
     const struct culm_gnn_border *border = &setup->model->border[step->stage - back];
     return back ? border->d_sent : border->sent;
 }
 
-/* Rows that one vertex sends to a worker and gets back in an epoch. */
+/* Bytes of a vertex's rows that are sent to a worker and back in an epoch. */
 static int64_t worker_bytes(const struct culm_gnn_setup *setup, const struct culm_gnn_step *step) {
     const struct culm_gnn_border *border = setup->model->border;
     const struct culm_gnn_layout *layout = &setup->layout;
@@ -110,7 +111,7 @@ static void count_rows(const struct culm_gnn_config *config, const struct culm_g
                        struct culm_gnn_config_about *about) {
     const struct culm_gnn_layout *layout = &setup->layout;
     const struct culm_gnn_plan *plan = &setup->model->plan;
-    int64_t rows = 0; /* bytes of all rows of a vertex, as they are made and gathered */
+    int64_t rows = 0; /* bytes of all rows of a vertex, made and gathered */
     for (int32_t i = 0; i < layout->train_steps; i++) {
         const struct culm_gnn_step *step = &layout->step[i];
         if (step->makes >= 0) {

@@ -61,8 +61,9 @@ static enum culm_status load_faults(struct culm_gnn_training *t,
     return status;
 }
 
-/* The run directory must be free, or hold a run that this configuration may go on with; once there is
- * a checkpoint, that is compared (gnn_launch.c), which nobody edits. */
+/* The run directory must be free, or hold a run that this configuration may continue. Compares with
+ * config.yaml only as long as there is no checkpoint; later, gnn_launch.c compares with the
+ * checkpoint, which nobody edits. */
 static enum culm_status check_dir(struct culm_gnn_training *t, bool resume,
                                   struct culm_error *error) {
     char path[CULM_PATH_MAX];
@@ -80,7 +81,7 @@ static enum culm_status check_dir(struct culm_gnn_training *t, bool resume,
     return status;
 }
 
-/* "HOST:PORT" is TCP. */
+/* Takes "HOST:PORT" for a TCP address. */
 static enum culm_status full_address(const char *text, char ret_text[CULM_ADDRESS_SIZE],
                                      struct culm_error *error) {
     bool whole = strncmp(text, "tcp:", 4) == 0 || strncmp(text, "unix:", 5) == 0;
@@ -108,7 +109,7 @@ static enum culm_status read_address(const char *option, const char *text,
     return status;
 }
 
-/* What is said there is not encrypted, so it stays on this machine unless somebody says otherwise. */
+/* Traffic is not encrypted, so an address that others can reach needs --insecure. */
 static enum culm_status read_listen(const char *text, bool insecure,
                                     char ret_text[CULM_ADDRESS_SIZE],
                                     struct culm_address *ret_address, struct culm_error *error) {
@@ -162,7 +163,7 @@ static enum culm_status take_listen(struct culm_gnn_training *t,
     return status;
 }
 
-/* A trace starts and ends workers as processes of this machine. */
+/* A trace starts and ends workers as processes on this machine, so it needs `engine: local`. */
 static enum culm_status take_trace(struct culm_gnn_training *t,
                                    const struct culm_gnn_training_options *options,
                                    struct culm_error *error) {

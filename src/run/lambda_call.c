@@ -18,7 +18,7 @@
 #define FIRST_PAUSE_MS 200u
 #define NAME_CHARS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
-/* --- where, and as whom --- */
+/* --- address and credentials --- */
 
 static const char *variable(const char *name) {
     const char *value = getenv(name);
@@ -38,7 +38,8 @@ static enum culm_status take_keys(struct culm_lambda_target *target, struct culm
                                          : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
 }
 
-/* "NAME" or "NAME:QUALIFIER": what is signed must need no escapes. */
+/* Accepts "NAME" or "NAME:QUALIFIER" with characters that need no escapes, since URLs are
+ * signed. */
 static enum culm_status take_function(const struct culm_gnn_lambda_config *config, char *ret_path,
                                       size_t size, struct culm_error *error) {
     const char *function = config->function;
@@ -63,7 +64,8 @@ static enum culm_status take_function(const struct culm_gnn_lambda_config *confi
     return CULM_OK;
 }
 
-/* Of "HOST[:PORT][/...]". A name that begins like an address is somebody's name. */
+/* Whether "HOST[:PORT][/...]" is this machine. A name that only begins like a loopback address
+ * (127.0.0.1.example.com) is not. */
 static bool is_loopback(const char *host) {
     char text[32];
     unsigned char address[4];
@@ -185,7 +187,7 @@ static size_t on_body(char *data, size_t one, size_t count, void *ctx) {
     return reply->body_bytes > CULM_LAMBDA_PAYLOAD_MAX + 4096 ? 0 : len;
 }
 
-/* "NAME: VALUE" of that name; NULL: it is another header. */
+/* The value in a line "NAME: VALUE"; NULL: it is another header. */
 static const char *value_of(const char *line, size_t len, const char *name, size_t *ret_len) {
     size_t name_len = strlen(name);
     if (len <= name_len || strncasecmp(line, name, name_len) != 0 || line[name_len] != ':') {
@@ -202,7 +204,7 @@ static const char *value_of(const char *line, size_t len, const char *name, size
     return value;
 }
 
-/* Others' words on a terminal: no control characters. */
+/* Replaces control characters in text from outside, which may be shown on a terminal. */
 static void make_plain(char *text) {
     for (; *text; text++) {
         *text = *text < ' ' || *text > '~' ? '?' : *text;
@@ -234,7 +236,7 @@ static CURL *request(const struct culm_lambda_target *target, bool dry, const ch
         return NULL;
     }
     *reply = (struct culm_lambda_reply){0};
-    bool open = strncmp(target->url, "http://", 7) == 0; /* this machine: no proxy may see it */
+    bool open = strncmp(target->url, "http://", 7) == 0; /* on this machine: bypass proxies */
     bool set =
         !curl->easy_setopt(easy, CURLOPT_URL, target->url) &&
         !curl->easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https") &&
@@ -269,9 +271,9 @@ CURL *culm_lambda_call(const struct culm_lambda_target *target, const char *payl
     return request(target, false, payload, payload_bytes, reply, private);
 }
 
-/* --- what it means --- */
+/* --- outcomes --- */
 
-/* What the service or the function says of itself, as text without control characters. */
+/* The error text of the service or the function, without control characters. */
 static void message_of(const struct culm_lambda_reply *reply, char *ret_text, size_t size) {
     json_t *json = json_loadb(reply->body,
                               reply->body_bytes < sizeof reply->body ? reply->body_bytes
@@ -282,8 +284,7 @@ static void message_of(const struct culm_lambda_reply *reply, char *ret_text, si
     for (size_t i = 0; i < sizeof keys / sizeof *keys && !said; i++) {
         said = json_string_value(json_object_get(json, keys[i]));
     }
-    if (said &&
-        strncmp(said, "RequestId: ", 11) == 0) { /* of no use to people, and never the same */
+    if (said && strncmp(said, "RequestId: ", 11) == 0) { /* useless, and different each time */
         const char *rest = strchr(said + 11, ' ');
         said = rest ? rest + 1 : said;
     }

@@ -1,4 +1,4 @@
-/* The engine `lambda`: a thread that keeps the invocations that are wanted going. See lambda_engine.h. */
+/* The engine `lambda`: a thread that makes the wanted invocations. See lambda_engine.h. */
 #include "run/lambda_engine.h"
 
 #include "base/clock.h"
@@ -13,23 +13,23 @@
 
 #define MS 1000000ull
 #define SECOND (1000 * MS)
-#define TRIES_MAX 8           /* of what failed, not of what was throttled */
-#define COME_NS (60 * SECOND) /* from the request until its worker has come */
-/* From the end of a worker until its place is given to another; one that has not come may come yet,
- * and keeps its place until it is answered. */
+#define TRIES_MAX 8           /* of failed requests; throttled ones are not counted */
+#define COME_NS (60 * SECOND) /* from a request until its worker must have joined */
+/* How long an invocation whose worker has ended still counts towards `concurrency`. If its worker
+ * has not joined, it may yet do so, and counts until the request is answered. */
 #define LINGER_NS (2 * SECOND)
 #define WAKE_MS 500
 
-/* A start, from its order until its request has been answered. */
+/* A start, until its request has been answered. */
 struct call {
     struct call *next;
     int32_t number;
     char *payload;
-    CURL *easy; /* NULL: it waits until `due_ns` */
+    CURL *easy; /* the request; NULL: not sent before `due_ns` */
     struct culm_lambda_reply reply;
-    uint64_t due_ns, sent_ns, ended_ns; /* ended_ns 0: it is wanted */
+    uint64_t due_ns, sent_ns, ended_ns; /* ended_ns 0: it is still wanted */
     uint32_t pauses, tries;
-    bool came, told; /* told: that it has ended */
+    bool came, told; /* its worker has joined; its end has been reported */
 };
 
 struct lambda_engine {
@@ -40,7 +40,7 @@ struct lambda_engine {
     CURLM *multi;
     pthread_t thread;
     bool runs;
-    pthread_mutex_t lock; /* of what follows; requests are the thread's */
+    pthread_mutex_t lock; /* protects what follows; only the thread uses `easy` */
     struct call *calls;
     uint64_t looked_ns;
     bool closing;
@@ -61,7 +61,7 @@ static void free_call(struct lambda_engine *lambda, struct call *call) {
 
 /* --- the thread --- */
 
-/* Once; of one whose worker has come the connection tells. */
+/* Reports the end of a start, once; not if its worker has joined, as its connection shows that. */
 static void tell_end(struct lambda_engine *lambda, struct call *call,
                      const struct culm_error *why) {
     if (!call->told && !call->came && !call->ended_ns) {
@@ -79,7 +79,7 @@ static void drop(struct lambda_engine *lambda, struct call *call) {
     free_call(lambda, call);
 }
 
-/* Sends it again after a pause. */
+/* Has the request sent again after a pause. */
 static void pause_call(struct lambda_engine *lambda, struct call *call) {
     uint64_t ms = culm_lambda_pause_ms(&call->reply, (uint64_t)call->number, call->pauses++);
     (void)lambda->target.curl->multi_remove_handle(lambda->multi, call->easy);
@@ -92,7 +92,7 @@ static void answered(struct lambda_engine *lambda, struct call *call, CURLcode c
     struct culm_error why = {0};
     enum culm_lambda_verdict verdict =
         culm_lambda_judge(&lambda->target, call->easy, code, &call->reply, &why);
-    bool over = call->came || call->ended_ns || call->told; /* nobody waits for it any more */
+    bool over = call->came || call->ended_ns || call->told; /* nobody waits for this start */
     if (!over && (verdict == CULM_LAMBDA_THROTTLED ||
                   (verdict == CULM_LAMBDA_AGAIN && ++call->tries < TRIES_MAX))) {
         culm_error_prefix(&why, "asks again");
@@ -138,7 +138,7 @@ static void give_up(struct lambda_engine *lambda, struct call *call) {
     tell_end(lambda, call, &error);
 }
 
-/* Sends what is due and has a place. Returns in how many ms to look again. */
+/* Sends the requests that are due, as `concurrency` allows. Returns the ms until the next look. */
 static int look(struct lambda_engine *lambda) {
     uint64_t now = culm_clock_ns(), wake = now + WAKE_MS * MS;
     int64_t out = 0;
@@ -157,7 +157,7 @@ static int look(struct lambda_engine *lambda) {
     }
     for (struct call *call = lambda->calls; call; call = call->next) {
         if (call->easy || call->told || call->came) {
-            continue; /* came: of an invocation that was delivered though its answer was lost */
+            continue; /* came: the request was delivered, though its answer was lost */
         }
         if (call->due_ns > now) {
             wake = call->due_ns < wake ? call->due_ns : wake;
@@ -219,7 +219,7 @@ static void lambda_start(struct culm_engine *engine, const struct culm_engine_st
     call->payload = payload;
     pthread_mutex_lock(&lambda->lock);
     struct call **at = &lambda->calls;
-    while (*at) { /* in the order in which they were asked for */
+    while (*at) { /* append, to keep the order of starts */
         at = &(*at)->next;
     }
     *at = call;

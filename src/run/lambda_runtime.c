@@ -17,12 +17,12 @@
 
 #define API "/2018-06-01/runtime"
 #define HEAD_MAX ((size_t)64 << 10)
-#define ANSWER_NS 10000000000ull /* for a request that is answered at once */
+#define ANSWER_NS 10000000000ull /* time limit of requests that should be answered at once */
 #define NEVER_NS UINT64_MAX
 
 struct reply {
-    struct culm_buf bytes; /* head and body as they came */
-    size_t body;           /* where it begins */
+    struct culm_buf bytes; /* head and body as received */
+    size_t body;           /* offset of the body */
     int code;
 };
 
@@ -45,7 +45,7 @@ static enum culm_status open_connection(const char *address, int *ret_fd,
     return CULM_OK;
 }
 
-/* More of what comes; *ret_end: nothing more does. */
+/* Receives more bytes; *ret_end: the stream has ended. */
 static enum culm_status read_more(int fd, struct culm_buf *bytes, uint64_t deadline_ns,
                                   bool *ret_end, struct culm_error *error) {
     uint8_t piece[16384];
@@ -71,7 +71,7 @@ static enum culm_status malformed(struct culm_error *error) {
     return culm_error_set(error, CULM_ERR_FORMAT, "its answer is not HTTP");
 }
 
-/* The value of a header, without what surrounds it. False: there is none, or it is too long. */
+/* The value of a header, without surrounding blanks. False: there is none, or it is too long. */
 static bool header(const struct reply *reply, const char *name, char *ret_value, size_t size) {
     const char *at = (const char *)reply->bytes.data, *end = at + reply->body;
     size_t name_len = strlen(name);
@@ -114,18 +114,19 @@ static enum culm_status read_head(int fd, struct reply *reply, uint64_t deadline
         }
     }
     reply->body = (size_t)(end - (const char *)reply->bytes.data) + 4;
-    char start[32] = ""; /* what came ends with no NUL */
+    char start[32] = ""; /* a copy, because received bytes do not end with a NUL */
     memcpy(start, reply->bytes.data,
            reply->bytes.len < sizeof start ? reply->bytes.len : sizeof start - 1);
     return sscanf(start, "HTTP/1.%*1[01] %3d", &reply->code) == 1 ? CULM_OK : malformed(error);
 }
 
-/* Takes the lengths out of a body in chunks, in place. False: it is not whole yet, or (*ret_bad) none. */
+/* Decodes a chunked body in place. False: it is not complete yet, or, if *ret_bad, it is
+ * malformed. */
 static bool join_chunks(struct reply *reply, bool *ret_bad) {
     uint8_t *data = reply->bytes.data;
     size_t from = reply->body, to = reply->body, end = reply->bytes.len;
     *ret_bad = false;
-    for (int pass = 0; pass < 2; pass++) { /* first looks whether it is whole */
+    for (int pass = 0; pass < 2; pass++) { /* the first pass only checks that it is complete */
         from = to = reply->body;
         for (;;) {
             const uint8_t *here = data + from;
@@ -200,7 +201,8 @@ static enum culm_status read_body(int fd, struct reply *reply, uint64_t deadline
 
 static void reply_release(struct reply *reply) { culm_buf_release(&reply->bytes); }
 
-/* The reply is to be released in any case. `body` NULL: a GET, which may take for ever. */
+/* Makes a request. The reply is to be released in any case. `body` NULL: a GET, which has no time
+ * limit. */
 static enum culm_status ask(const struct culm_lambda_runtime *runtime, const char *path,
                             const char *more_headers, const char *body, struct reply *ret_reply,
                             struct culm_error *error) {

@@ -11,7 +11,7 @@
 
 #define ROW_BYTES sizeof(uint64_t)
 
-/* What stands in a blob of weights, and in one of the whole state. */
+/* The content of a blob of weights, and of one of the whole state. */
 struct state {
     int64_t version;
     uint64_t digest;
@@ -60,8 +60,9 @@ enum culm_status culm_gnn_symbolic_layout(uint64_t seed, int32_t intervals, int3
         layout->step[s].kept = kind == CULM_GNN_BACKWARD && culm_rng_mix(seed, 14) % 2;
     }
     for (int32_t g = 0; g < layout->gathers; g++) {
-        layout->gather[g].edges = culm_rng_mix(seed, 12) % 2; /* as with attention: a phase more */
-        /* as in the published order: the first stage makes the same of an interval in every epoch */
+        layout->gather[g].edges =
+            culm_rng_mix(seed, 12) % 2; /* as with attention: one more phase */
+        /* as in Dorylus's order: the first stage makes the same rows in every epoch */
         layout->gather[g].constant =
             culm_rng_mix(seed, 13) % 3 == 0 && (g == 0 || g == layout->train_gathers);
     }
@@ -75,7 +76,8 @@ static int64_t rows_of(const struct culm_gnn_layout *layout, int32_t interval) {
     return layout->first[interval + 1] - layout->first[interval];
 }
 
-/* Whether a gather of `reader` reads row `row` of `interval`: at least the first of those it reads. */
+/* Whether a gather of `reader` reads row `row` of `interval`. It reads at least the first row of
+ * each interval that it reads. */
 static bool reads_row(const struct symbolic *s, bool transposed, int32_t reader, int32_t interval,
                       int64_t row) {
     if (!culm_gnn_set_has(&s->layout->reads[transposed][reader], interval)) {
@@ -130,7 +132,7 @@ static enum culm_status slice(struct symbolic *s, struct culm_gnn_task *task) {
     return CULM_OK;
 }
 
-/* Mixes in those rows of a source that the interval reads. False: the source is of another size. */
+/* Mixes in the rows of a source that the interval reads. False: the source has the wrong size. */
 static bool mix_source(struct symbolic *s, const struct culm_gnn_task *task,
                        const struct culm_gnn_source *source, uint64_t *digest) {
     bool transposed = s->layout->gather[task->gather].transposed;
@@ -191,7 +193,7 @@ static uint64_t digest_of(const struct culm_blob *blob, uint64_t digest) {
     return digest;
 }
 
-/* One row: what a stage makes of it. */
+/* What a stage makes of a row. */
 static uint64_t apply_row(const struct culm_gnn_task *task, const struct state *weights,
                           int64_t row, int64_t at) {
     uint64_t digest =
@@ -275,7 +277,7 @@ static void fold_copy(void *self, void *out, const void *a, size_t bytes) {
     memcpy(out, a, bytes);
 }
 
-/* Neither commutes nor associates. */
+/* Stands for addition; neither commutative nor associative, so the order shows. */
 static void fold_add(void *self, void *out, const void *a, const void *b, size_t bytes) {
     (void)self;
     (void)bytes;
