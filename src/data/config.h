@@ -1,8 +1,8 @@
 /*
- * What a configuration says of samples: the section `data`.
+ * The section `data` of a configuration.
  *
- * Texts are owned: culm_config_release of the table that holds the section. Thread: constant after
- * loading.
+ * The struct owns its strings; culm_config_release of the table that has the section frees them.
+ * Thread: constant after loading.
  */
 #ifndef CULM_DATA_CONFIG_H
 #define CULM_DATA_CONFIG_H
@@ -28,8 +28,8 @@ struct culm_data_config {
 };
 extern const struct culm_config_table culm_data_config_table;
 
-/* Fills in what the section says; the sizes that the model asks for, pins, split and seed are left
- * to the caller. The paths are borrowed. */
+/* Fills in the options of a source that follow from the section. The caller sets pins, split, seed,
+ * and the sizes that the model requires. Paths are borrowed. */
 void culm_data_config_source(const struct culm_data_config *config,
                              struct culm_source_options *options);
 

@@ -1,4 +1,4 @@
-/* Files that hold data; see the header. */
+/* Files with data. See files.h. */
 #include "data/files.h"
 
 #include <errno.h>

@@ -1,9 +1,9 @@
 /*
- * IDX files, in which MNIST and its relatives come: an array of bytes, plain or compressed by gzip.
+ * IDX files, the format of MNIST and its relatives: an array of bytes, optionally gzipped.
  *
  *     0 0  8 (bytes)  rank  dim[0] .. dim[rank - 1] (u32, big-endian)  elements
  *
- * A plain file is read when asked for; a compressed one is unpacked into memory when opened.
+ * A plain file is read on demand; a compressed one is unpacked into memory when it is opened.
  * Thread: constant after opening.
  */
 #ifndef CULM_DATA_IDX_H

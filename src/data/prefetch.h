@@ -1,18 +1,20 @@
 /*
- * Micro-batches of samples, decoded ahead of their use by a thread, and kept for a while after it.
+ * Micro-batches of samples, which a thread decodes ahead of their use, and which are kept for a
+ * while afterwards.
  *
- * A micro-batch is `batch` samples side by side, named by the position of its first in the global
- * stream. The caller says what it will ask for, and in which order; the thread fills up to `ahead`
- * micro-batches that nobody has asked for yet. What is asked for is handed out where it is, pinned
- * until it is put back. Whatever is not there, or lacks a field, is filled at once by whoever asks:
- * a wrong plan costs time, never bits, and an error of a file comes up when that file's sample is
- * asked for. There are ahead + keep micro-batches in all; the least recently used makes room.
+ * A micro-batch consists of `batch` consecutive samples, and is named by the position of the first
+ * one in the global stream. The caller plans what it will ask for, and in which order; the thread
+ * fills up to `ahead` micro-batches that have not been asked for yet. A micro-batch is handed out
+ * in place, and pinned until it is put back. If it is not there, or lacks a field, the thread that
+ * asks for it fills it at once. So a wrong plan costs time but never changes results, and an error
+ * in a file is reported when a sample of that file is asked for. There are ahead + keep
+ * micro-batches in all; the least recently used one makes room.
  *
  *     plan: 40 44 48 52 ..    thread ──fill──▶ [44] [48]       ahead 2
  *                             get(40) ───────▶ [40] [36] [32]  keep 3: backward asks again
  *
- * Memory is allocated when a micro-batch is first filled, then used again. Thread: get and put from
- * any; the rest from one at a time.
+ * Memory is allocated when a micro-batch is first filled, and then reused. Thread: any for get and
+ * put; other functions by one at a time.
  */
 #ifndef CULM_DATA_PREFETCH_H
 #define CULM_DATA_PREFETCH_H
@@ -49,16 +51,16 @@ struct culm_prefetch_stats {
 
 enum culm_status culm_prefetch_new(const struct culm_prefetch_options *options,
                                    struct culm_prefetch **ret_prefetch, struct culm_error *error);
-/* Waits for the sample that the thread is at. Nothing may be pinned any more. NULL is fine. */
+/* Waits until the thread has finished its current sample. Nothing may be pinned. NULL is fine. */
 void culm_prefetch_free(struct culm_prefetch *prefetch);
 
-/* What will be asked for, in this order, in place of what was said before. Only fails for memory,
- * and then there is no plan. */
+/* Replaces the plan: what will be asked for, in this order. Fails only for lack of memory; there is
+ * no plan then. */
 enum culm_status culm_prefetch_plan(struct culm_prefetch *prefetch,
                                     const struct culm_prefetch_want *wants, size_t count,
                                     struct culm_error *error);
-/* Pins a micro-batch with these fields. The errors of culm_source_fill; CULM_ERR_INTERNAL when all
- * are pinned. */
+/* Pins a micro-batch with these fields. Errors as of culm_source_fill; CULM_ERR_INTERNAL if all
+ * micro-batches are pinned. */
 enum culm_status culm_prefetch_get(struct culm_prefetch *prefetch, struct culm_prefetch_want want,
                                    struct culm_prefetch_batch *ret_batch, struct culm_error *error);
 void culm_prefetch_put(struct culm_prefetch *prefetch, const struct culm_prefetch_batch *batch);

@@ -8,13 +8,13 @@
  * samples, so a sample that is done again, by whatever worker, has the same bits. Evaluation passes
  * the index of the sample as position.
  *
- *     kind     fields of one sample
- *     text     tokens i32[context]  targets i32[context]                     source_text.c,
- * tokenizer.h tokens   tokens i32[context]  targets i32[context]                     stream.h
- *     images   image f32[H,W,C]  label i32[1]                                source_images.c
- *     pairs    source i32[S]  length i32[1]  tokens i32[T]  targets i32[T]   source_pairs.c
- *     masked   tokens i32[T]  types i32[T]  mask i32[T]  positions i32[K]  mlm_targets i32[K]
- *              nsp i32[1]                                                    source_masked.c
+ *     kind     fields of one sample                                         see
+ *     text     tokens i32[context]  targets i32[context]                    source_text.c
+ *     tokens   tokens i32[context]  targets i32[context]                    stream.h
+ *     images   image f32[H,W,C]  label i32[1]                               source_images.c
+ *     pairs    source i32[S]  length i32[1]  tokens i32[T]  targets i32[T]  source_pairs.c
+ *     masked   tokens i32[T]  types i32[T]  mask i32[T]  positions i32[K]
+ *              mlm_targets i32[K]  nsp i32[1]                               source_masked.c
  *
  * Errors are one line: which file, what is wrong, what to do. What a file's size or header says is
  * checked when the source is opened; an image is looked at when it is asked for. With pins, what is

@@ -102,8 +102,9 @@ static void images_free(struct culm_source *source) {
 
 /* --- the image of a sample, as it is stored --- */
 
-/* *ret_stamp is none that a file has when the file changed while it was read, and is left alone when
- * it was not opened. `pinned`: one that is not there any more is a change. */
+/* Reads a file, and its stamp into *ret_stamp. If the file changed while it was read, the stamp is
+ * one that no file has; if it could not be opened, *ret_stamp is left alone. `pinned`: a missing
+ * file counts as changed. */
 static enum culm_status read_file(struct culm_images_workspace *space, const char *path,
                                   bool pinned, size_t *ret_len, struct culm_stamp *ret_stamp,
                                   struct culm_error *error) {

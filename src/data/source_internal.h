@@ -1,8 +1,8 @@
 /*
- * Internal to data: what a kind of source is to source.c.
+ * Internal to data: the interface between source.c and the kinds of sources.
  *
- * A kind opens all of its samples; source.c takes the split off, and keeps the fields. Every kind
- * begins with a struct culm_source. Thread: as source.h.
+ * A kind opens all of its samples; source.c divides them by split, and keeps the fields. The struct
+ * of every kind begins with a struct culm_source. Thread: see source.h.
  */
 #ifndef CULM_DATA_SOURCE_INTERNAL_H
 #define CULM_DATA_SOURCE_INTERNAL_H
@@ -12,10 +12,10 @@
 #include "data/tokenizer.h"
 
 struct culm_source_ops {
-    /* `item` is checked, its sample counted over both splits. */
+    /* `item` has been checked; item.sample is counted over both splits. */
     enum culm_status (*fill)(const struct culm_source *source, struct culm_source_item item,
                              void *const *fields, struct culm_error *error);
-    void (*free)(struct culm_source *source); /* what open made, and the source itself */
+    void (*free)(struct culm_source *source); /* frees what open made, and the source itself */
 };
 
 struct culm_source {
@@ -23,25 +23,25 @@ struct culm_source {
     int64_t first, samples; /* of the split */
     struct culm_source_field field[CULM_SOURCE_FIELDS_MAX];
     int32_t field_count;
-    uint64_t key;                         /* of all that is random */
-    size_t resident_bytes, opening_bytes; /* source.h; 0: nothing to speak of */
+    uint64_t key;                         /* of all random numbers */
+    size_t resident_bytes, opening_bytes; /* see source.h; 0: negligible */
 };
 
-/* How many of `total` samples are for training: the others, the last ones, are held out. With a
- * share above 0 there is at least one of each; CULM_ERR_CONFIG when there are not two. */
+/* The number of samples for training, out of `total`; the remaining ones, at the end, are held out.
+ * With a share above 0 there is at least one of each; CULM_ERR_CONFIG if total is below 2 then. */
 enum culm_status culm_source_training(const struct culm_source_options *options, int64_t total,
                                       const char *what, int64_t *ret_training,
                                       struct culm_error *error);
-/* Sets the split of `total` samples, at least 1. */
+/* Sets first and samples of the options' split; `total` must be at least 1. */
 enum culm_status culm_source_set_samples(struct culm_source *source,
                                          const struct culm_source_options *options, int64_t total,
                                          const char *what, struct culm_error *error);
-/* A field of floats; of numbers below `below`. */
+/* Add a field of floats; one of integers below `below`. */
 void culm_source_add_image(struct culm_source *source, const char *name, int rank,
                            const int64_t *dim);
 void culm_source_add_numbers(struct culm_source *source, const char *name, int64_t count,
                              int64_t below);
-/* The tokenizer of the options, or NULL when they name none. */
+/* Opens the tokenizer that the options name; NULL if they name none. */
 enum culm_status culm_source_tokenizer(const struct culm_source_options *options,
                                        struct culm_tokenizer **ret_tokenizer,
                                        struct culm_error *error);

@@ -14,10 +14,10 @@
 #include <string.h>
 
 #define FREE CULM_CONFIG_RESUMABLE
-/* Every layer may begin with a gather and the last may end with one. */
+/* Each layer may begin with a gather, and the last one may end with another. */
 #define LAYERS_MAX (CULM_GNN_STAGES_MAX - 1)
 #define WIDTH_MAX 16384
-#define AUTO_A_SERVER 100 /* workers that Dorylus begins with, for each server */
+#define AUTO_A_SERVER 100 /* workers per server to begin with, as in Dorylus */
 
 /* --- graph --- */
 

@@ -1,4 +1,4 @@
-/* What all nodes of graph networks have in common. See self.h. */
+/* The common part of servers, parameter servers and workers. See self.h. */
 #include "gnn/self.h"
 
 #include "base/grow.h"
@@ -26,7 +26,8 @@ static uint64_t now_of(const struct culm_gnn_self *self) {
     return self->o.world->ops->now_ns(self->o.world);
 }
 
-/* NULL: out of memory, upon which it goes uncounted: at worst one that nobody can blame is put out. */
+/* The counters for a node; NULL: the leader, this node itself, or out of memory. Messages are not
+ * counted then; at worst, after a stall, the wrong node is removed. */
 static struct culm_gnn_traffic *traffic_with(struct culm_gnn_self *self, int32_t node) {
     if (node < 0 || node == self->o.id ||
         !CULM_GROW(self->traffic, self->traffic_capacity, node + 1)) {
@@ -107,7 +108,7 @@ static void prepare(struct culm_gnn_self *self, struct culm_gnn_task *task) {
     task->job = (struct culm_job){.execute = culm_gnn_task_execute};
 }
 
-/* What tells one task of a kind from another that may take longer. */
+/* Distinguishes tasks of the same kind that may take different times. */
 static int32_t part_of(const struct culm_gnn_task *task) {
     switch (task->kind) {
     case CULM_GNN_TASK_GATHER:
@@ -156,7 +157,7 @@ void culm_gnn_run_io(struct culm_gnn_self *self, struct culm_gnn_task *task) {
     self->o.world->ops->io(self->o.world, &task->job);
 }
 
-/* Of those that this node can still reach; the youngest first. */
+/* Answers ASK with the counters for nodes that this one can still reach; the latest nodes first. */
 static void answer(struct culm_gnn_self *self, const struct culm_message *message) {
     struct culm_gnn_ask ask;
     struct culm_gnn_answer *answer = malloc(sizeof *answer);
