@@ -141,16 +141,18 @@ static const struct {
 
 void culm_manual_program(FILE *out) {
     put_title("CULM", "1", out);
-    fputs(
-        ".SH NAME\nculm \\- neural network training on machines that get killed\n"
-        ".SH SYNOPSIS\n.SY culm\n.I COMMAND\n.RI [ ARGUMENT ]...\n.YS\n"
-        ".SH DESCRIPTION\n"
-        "Culm trains neural networks in worker processes, any of which may vanish at any moment.\n"
-        "Losing workers loses no work, no sample is skipped or counted twice, and the final "
-        "weights\n"
-        "and optimizer state are bit for bit those of a run in which nothing was lost.\n"
-        ".SH COMMANDS\n",
-        out);
+    fputs(".SH NAME\nculm \\- neural networks on unreliable or scarce hardware\n"
+          ".SH SYNOPSIS\n.SY culm\n.I COMMAND\n.RI [ ARGUMENT ]...\n.YS\n"
+          ".SH DESCRIPTION\n"
+          "Culm trains and serves neural networks on hardware that is cheap because it is\n"
+          "unreliable or scarce.\n"
+          "It trains models in worker processes, any of which may vanish at any moment;\n"
+          "merges vision models, so that many of them answer queries on live video in the\n"
+          "memory of few; and trains graph networks with graph servers and short-lived workers.\n"
+          "Losing processes loses no work, and the final weights are bit for bit those of a run\n"
+          "in which nothing was lost.\n"
+          ".SH COMMANDS\n",
+          out);
     for (const struct culm_command *row = culm_commands(); row->name; row++) {
         if (row->usage) {
             fprintf(out, ".TP\n.BR culm\\-%s (1)\n", row->name);
