@@ -91,7 +91,7 @@ static bool work(struct worker *w) {
 
 enum culm_status culm_gearman_work(const char *server, struct culm_error *error) {
     struct worker w = {0};
-    bool told = false;
+    bool told = false, failed = false;
     enum culm_status status = culm_gearman_server_read(server, "--gearman", &w.server, error);
     if (status != CULM_OK) {
         return status;
@@ -103,6 +103,7 @@ enum culm_status culm_gearman_work(const char *server, struct culm_error *error)
     status = culm_gearman_server_check(w.gearman, &w.server, "--gearman", error);
     while (status == CULM_OK) {
         if ((w.connection || call(&w)) && work(&w)) {
+            failed = false;
             continue;
         }
         /* An error need not mean that the job server is gone: it may have rejected the answer to a
@@ -114,7 +115,9 @@ enum culm_status culm_gearman_work(const char *server, struct culm_error *error)
                     w.server.host, w.server.port);
         }
         told = gone;
-        usleep(gone ? AGAIN_MS * 1000 : 0);
+        /* Once, at once; a server that answers and gives no jobs is not asked without a pause. */
+        usleep(gone || failed ? AGAIN_MS * 1000 : 0);
+        failed = true;
     }
     return status;
 }
