@@ -204,8 +204,8 @@ static enum culm_status number_of(const char *option, const char *text, int64_t 
     long long value = text ? strtoll(text, &end, 10) : 0;
     if (text && (end == text || *end || value < least || value > most || errno)) {
         return culm_error_set(error, CULM_ERR_ARGUMENT,
-                              "--%s %.40s: must be a whole number, at least %lld", option, text,
-                              (long long)least);
+                              "--%s %.40s: must be a whole number from %lld to %lld", option, text,
+                              (long long)least, (long long)most);
     }
     *ret_value = value;
     return CULM_OK;

@@ -21,7 +21,6 @@ struct culm_gnn_holder {
     bool diverged; /* the update to `version` was skipped; the leader will end the run */
     bool ready;    /* the state is complete, and its weights have been copied out */
     int64_t committed;
-    int32_t saver;        /* not used */
     int64_t save_version; /* to be saved; -1: none */
     uint64_t since;       /* the view that made this node a holder */
     int32_t window;
@@ -46,7 +45,6 @@ struct culm_gnn_holder {
     struct culm_blob *copy_state;
     /* [view.holder_count] Which holders have been sent a copy under this view. */
     bool sent[CULM_GNN_HOLDERS_MAX];
-    uint64_t sent_view; /* not used */
     struct culm_gnn_task task, export_task, save_task;
     bool busy, exporting, saving;
     bool export_to_save; /* the running EXPORT is for a checkpoint; else for other holders */
