@@ -211,7 +211,7 @@ static void test_wrong(void **state) {
         {"features_start.npy", -8, huge, 8, NULL, NULL,
          "according to graph.json there are 6 entries"},
         {"features_column.npy", 128, &column[0], 2, NULL, NULL, "entry 0 is column 7 of 7"},
-        {"features_column.npy", 136, &column[1], 2, NULL, NULL, "columns of row 3 do not rise"},
+        {"features_column.npy", 136, &column[1], 2, NULL, NULL, "columns of row 3 are not in ascending order"},
         {"features_value.npy", 132, nan_value, 4, NULL, NULL, "entry 1 is NaN"},
         {"features_value.npy", -4, infinite, 4, NULL, NULL, "entry 5 is infinity"},
         {"edges.npy", 0, "X", 1, NULL, NULL, "does not begin as a .npy file"},

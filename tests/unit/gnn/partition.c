@@ -239,7 +239,7 @@ static void test_files(void **state) {
         assert_memory_equal(partition.interval, expected, sizeof expected); /* as they stand */
         culm_partition_release(&partition);
     }
-    expect_refused(&neighbours, 3, text, "interval 2 of 3 has no vertex");
+    expect_refused(&neighbours, 3, text, "interval 2 of 3 has no vertices");
     expect_refused(&neighbours, 1, text,
                    "vertex 0 is in part 1; with 1 intervals parts are 0 to 0");
     EXPECT_TEXT(&neighbours, "1\n0\n1\n1\n", "has 4 numbers; the graph has 5 vertices");

@@ -193,7 +193,7 @@ static void test_no_cut(void **state) {
     assert_int_equal(culm_gnn_structure_new(&graph, interval_of, 2, true, &s, &error),
                      CULM_ERR_ARGUMENT);
     assert_string_equal(error.text,
-                        "vertex 9 is in interval 2, and there are 2; cut the graph again");
+                        "vertex 9 is in interval 2, but there are only 2; cut the graph again");
     assert_null(s);
     free(graph.edge);
 }
