@@ -335,6 +335,7 @@ void culm_gnn_leader_lose(struct culm_gnn_leader *leader, struct gnn_node *node,
     tell_gone(leader, id, role);
     if (leader->view.number && role != CULM_GNN_WORKER) {
         culm_gnn_leader_review(leader, false, "lost");
+        culm_gnn_leader_go_on(leader); /* all others may be done with the epoch */
     }
 }
 

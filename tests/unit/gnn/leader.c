@@ -250,6 +250,23 @@ static void test_one_saves(void **state) {
     end(&f);
 }
 
+/* All others are done with the epoch when one of the holders is put out: nobody says anything more, and it
+ * is committed. */
+static void test_lost_at_the_end(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f, 3, 0);
+    for (int32_t version = 0; version < 2; version++) {
+        holds(&f, 1, version);
+        holds(&f, 2, version);
+    }
+    done(&f, 1);
+    assert_int_equal(fake_world_events(&f.fake, "epoch"), 0);
+    lost(&f, 3); /* which never had any weights */
+    assert_int_equal(fake_world_events(&f.fake, "epoch"), 1);
+    end(&f);
+}
+
 /* A loss that is finite does not help a gradient that is not; and nothing is committed or saved of it. */
 static void test_diverged(void **state) {
     (void)state;
@@ -352,10 +369,11 @@ static void test_stands_still(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_never_join),
-        cmocka_unit_test(test_lost_link),     cmocka_unit_test(test_one_saves),
-        cmocka_unit_test(test_diverged),      cmocka_unit_test(test_stands_still),
-        cmocka_unit_test(test_recovered),     cmocka_unit_test(test_recovered_twice),
+        cmocka_unit_test(test_out_of_memory),   cmocka_unit_test(test_never_join),
+        cmocka_unit_test(test_lost_link),       cmocka_unit_test(test_one_saves),
+        cmocka_unit_test(test_diverged),        cmocka_unit_test(test_stands_still),
+        cmocka_unit_test(test_recovered),       cmocka_unit_test(test_recovered_twice),
+        cmocka_unit_test(test_lost_at_the_end),
     };
     return cmocka_run_group_tests_name("gnn/leader", tests, NULL, NULL);
 }
