@@ -14,9 +14,9 @@
  * numbers.
  *
  * With a trace, nodes of one role come and go as the trace says, at time / time_scale after _begin,
- * and the leader's table starts none in that role. At most max_nodes of their processes are alive;
- * further ones wait for a free place. A node that the trace removes is killed without warning; if
- * it had joined, `removed` is called.
+ * and the leader's table starts none in that role. At most max_nodes of their processes are alive
+ * (or trace_max, among max_nodes in all roles); further ones wait for a free place. A node that the
+ * trace removes is killed without warning; if it had joined, `removed` is called.
  *
  * A newcomer, which was started by somebody else, can be enrolled as a node. It has no process
  * here. It ends when its link does, which the host reports; if it is to be ended, the agent calls
@@ -89,6 +89,9 @@ struct culm_local_agent_options { /* all borrowed until _free */
     /* Limit of processes that a trace has alive at once. Newcomers are not enrolled if so many
      * nodes of any role are alive. 0: no limit. */
     int32_t max_nodes;
+    /* Where nodes of other roles count in max_nodes too: limit of the trace's processes. 0: there
+     * are no other roles. */
+    int32_t trace_max;
     const struct culm_agent_fault *faults;
     size_t fault_count;
     int64_t start_limit_ms;     /* 0: 60000 */

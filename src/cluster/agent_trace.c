@@ -8,9 +8,15 @@ static double scale_of(const struct culm_local_agent *agent) {
     return agent->o.time_scale > 0 ? agent->o.time_scale : 1;
 }
 
+static bool has_room(const struct culm_local_agent *agent) {
+    int32_t count = culm_agent_count(agent, agent->o.trace_role, true);
+    return agent->o.trace_max > 0 ? count < agent->o.trace_max && agent->alive < agent->o.max_nodes
+                                  : count < agent->o.max_nodes;
+}
+
 void culm_agent_trace_place(struct culm_local_agent *agent) {
     while (agent->o.trace && !agent->o.ops->over(agent->o.ctx) && agent->queue_count &&
-           culm_agent_count(agent, agent->o.trace_role, true) < agent->o.max_nodes) {
+           has_room(agent)) {
         const char *name = agent->queue[0];
         memmove(agent->queue, agent->queue + 1, --agent->queue_count * sizeof *agent->queue);
         culm_agent_start(agent, agent->o.trace_role, name);

@@ -47,7 +47,7 @@ struct culm_host_options { /* all borrowed until _free */
     const struct culm_trace *trace;
     uint32_t trace_role;
     double time_scale;
-    int32_t max_nodes;
+    int32_t max_nodes, trace_max;
     const struct culm_agent_fault *faults;
     size_t fault_count;
     int64_t start_limit_ms;

@@ -55,6 +55,7 @@ enum culm_status culm_host_agent_new(struct culm_host *host, struct culm_error *
         .trace_role = host->o.trace_role,
         .time_scale = host->o.time_scale,
         .max_nodes = host->o.max_nodes,
+        .trace_max = host->o.trace_max,
         .faults = host->o.faults,
         .fault_count = host->o.fault_count,
         .start_limit_ms = host->o.start_limit_ms,

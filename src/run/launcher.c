@@ -270,6 +270,7 @@ static enum culm_status open_host(struct culm_launcher *l, struct culm_error *er
         .trace_role = l->job.trace_role,
         .time_scale = l->o->time_scale,
         .max_nodes = l->doors.max_nodes,
+        .trace_max = l->doors.trace_max,
         .faults = l->faults,
         .fault_count = l->o->fault_count,
         .start_limit_ms = l->doors.start_limit_ms,

@@ -99,6 +99,7 @@ struct culm_launcher_doors {
     size_t pool_bytes; /* for received payloads; 0: 256 MB */
     int64_t alive_ms;  /* 0: 1000 */
     int32_t max_nodes; /* of a trace, or for newcomers */
+    int32_t trace_max; /* of a trace, beside other roles; 0: max_nodes */
     int64_t start_limit_ms;
     struct culm_engine *engine; /* starts the processes of engine_role; NULL: the launcher does */
     uint32_t engine_role;
