@@ -14,6 +14,10 @@
 #include <string.h>
 
 #define FREE CULM_CONFIG_RESUMABLE
+#define DAY_MS 86400000
+#define NODES_MAX_TEXT "1024"
+_Static_assert(CULM_GNN_NODES_MAX == 1024, "the default of cluster.max_nodes is its largest value");
+#define SUSPECT_BEATS 3 /* a suspect has missed two, and the third is late */
 /* Each layer may begin with a gather, and the last one may end with another. */
 #define LAYERS_MAX (CULM_GNN_STAGES_MAX - 1)
 #define WIDTH_MAX 16384
@@ -104,6 +108,65 @@ static const struct culm_config_row eval_rows[] = {
 };
 static const struct culm_config_table eval_table = {CULM_CONFIG_ROWS(eval_rows, E)};
 
+/* --- checkpoint, cluster --- */
+
+#define C struct culm_checkpoint_config
+static const struct culm_config_row checkpoint_rows[] = {
+    CULM_CONFIG_INT("every", C, every, "20", 0, 1000000000, FREE,
+                    "epochs between checkpoints; 0: only one, at the end"),
+    CULM_CONFIG_INT("keep", C, keep, "2", 1, 1000000, FREE,
+                    "number of checkpoints to keep; older ones are removed"),
+};
+static const struct culm_config_table checkpoint_table = {CULM_CONFIG_ROWS(checkpoint_rows, C)};
+
+/* The keys of `culm train`, so that one section serves both. */
+#define N struct culm_cluster_config
+static const struct culm_config_row cluster_rows[] = {
+    CULM_CONFIG_INT("heartbeat_ms", N, heartbeat_ms, "200", 1, DAY_MS, FREE,
+                    "milliseconds between two signs of life of a node"),
+    CULM_CONFIG_INT("suspect_ms", N, suspect_ms, "3000", 2, DAY_MS, FREE,
+                    "milliseconds of silence after which a node counts as lost and is killed; at "
+                    "least three times `cluster.heartbeat_ms`"),
+    CULM_CONFIG_INT("kill_suspect_ms", N, kill_suspect_ms, "10000", 0, DAY_MS, FREE,
+                    "not used: a node that counts as lost is killed at once, since a parameter "
+                    "server that woke up could remove newer checkpoints; accepted because `culm "
+                    "train` has it"),
+    CULM_CONFIG_INT("replace_ms", N, replace_ms, "500", -1, DAY_MS, FREE,
+                    "milliseconds until a lost node is replaced; -1: never, and the run goes on "
+                    "with the nodes that are left"),
+    CULM_CONFIG_INT("join_ms", N, join_ms, "10000", 1, DAY_MS, FREE,
+                    "not used: an epoch waits only for a parameter server that joins, and "
+                    "`cluster.stuck_ms` limits that; accepted because `culm train` has it"),
+    CULM_CONFIG_INT("wait_ms", N, wait_ms, "600000", 1, DAY_MS, FREE,
+                    "milliseconds that the run waits for servers and parameter servers without "
+                    "which it cannot go on"),
+    CULM_CONFIG_INT("stuck_ms", N, stuck_ms, "30000", 1, DAY_MS, FREE,
+                    "milliseconds that a node may live without finishing a task that is due; the "
+                    "limit grows with the time that such tasks take, and when it proved too short"),
+    CULM_CONFIG_INT("orphan_ms", N, orphan_ms, "60000", 10, DAY_MS, FREE,
+                    "milliseconds of silence of the launcher after which a node ends itself; at "
+                    "least `cluster.suspect_ms`"),
+    CULM_CONFIG_INT("max_nodes", N, max_nodes, NODES_MAX_TEXT, 1, CULM_GNN_NODES_MAX, FREE,
+                    "nodes at once, also with `--listen` and `--preempt-trace`; at least `servers` "
+                    "+ `parameter_servers` + `workers`"),
+};
+
+static enum culm_status finish_cluster(void *object, const struct culm_config_place *place,
+                                       struct culm_error *error) {
+    const struct culm_cluster_config *c = object;
+    if (c->suspect_ms < SUSPECT_BEATS * c->heartbeat_ms) {
+        return culm_config_refuse(place, CULM_CONFIG_KEYS("suspect_ms", "heartbeat_ms"), error,
+                                  "suspect_ms %lld would suspect nodes whose heartbeat is a little "
+                                  "late; allowed: from %d times heartbeat_ms, which is %lld",
+                                  (long long)c->suspect_ms, SUSPECT_BEATS,
+                                  (long long)c->heartbeat_ms);
+    }
+    return CULM_OK;
+}
+
+static const struct culm_config_table cluster_table = {CULM_CONFIG_ROWS(cluster_rows, N),
+                                                       .finish = finish_cluster};
+
 /* --- engines --- */
 
 #define L struct culm_gnn_lambda_config
@@ -183,9 +246,9 @@ static const struct culm_config_row rows[] = {
                      "number format of rows that are gathered and sent; weights and sums stay f32"),
     CULM_CONFIG_INT("threads", T, threads, "1", 1, 256, FREE, "compute threads of each process"),
     CULM_CONFIG_U64("seed", T, seed, "1", 0, "seed of the initial weights and of dropout"),
-    CULM_CONFIG_SECTION("checkpoint", T, checkpoint, &culm_checkpoint_config_table),
+    CULM_CONFIG_SECTION("checkpoint", T, checkpoint, &checkpoint_table),
     CULM_CONFIG_SECTION("eval", T, eval, &eval_table),
-    CULM_CONFIG_SECTION("cluster", T, cluster, &culm_cluster_config_table),
+    CULM_CONFIG_SECTION("cluster", T, cluster, &cluster_table),
 };
 
 static enum culm_status read_workers(T *c, const struct culm_config_place *place,
@@ -220,6 +283,25 @@ static enum culm_status check_order(const T *c, const struct culm_config_place *
     return CULM_OK;
 }
 
+/* All that are to be there may be; those that are sought have what the others leave. */
+static enum culm_status check_nodes(T *c, const struct culm_config_place *place,
+                                    struct culm_error *error) {
+    int64_t room = c->cluster.max_nodes - c->servers - c->parameter_servers;
+    if (c->workers_auto && c->worker_count > room) {
+        c->worker_count = room > 1 ? room : 1;
+    }
+    int64_t nodes = c->servers + c->parameter_servers + c->worker_count;
+    if (nodes > c->cluster.max_nodes) {
+        return culm_config_refuse(
+            place, CULM_CONFIG_KEYS("cluster.max_nodes", "servers", "parameter_servers", "workers"),
+            error,
+            "servers + parameter_servers + workers is %lld, max_nodes is %lld; allowed: "
+            "cluster.max_nodes from %lld",
+            (long long)nodes, (long long)c->cluster.max_nodes, (long long)nodes);
+    }
+    return CULM_OK;
+}
+
 static enum culm_status finish(void *object, const struct culm_config_place *place,
                                struct culm_error *error) {
     T *c = object;
@@ -236,6 +318,10 @@ static enum culm_status finish(void *object, const struct culm_config_place *pla
                                   "allowed: 1 to %lld",
                                   (long long)c->servers, (long long)c->intervals,
                                   (long long)c->intervals);
+    }
+    status = check_nodes(c, place, error);
+    if (status != CULM_OK) {
+        return status;
     }
     if ((c->stop.accuracy > 0 || c->stop.patience > 0) && c->eval.every == 0) {
         return culm_config_refuse(place, CULM_CONFIG_KEYS("stop.accuracy", "stop.patience"), error,

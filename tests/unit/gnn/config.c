@@ -43,6 +43,8 @@ static void test_defaults(void **state) {
     assert_true(c.optimizer.lr == 0.01 && c.optimizer.weight_decay == 0.0005);
     assert_int_equal(c.optimizer.decay_layers, CULM_GNN_DECAY_FIRST);
     assert_int_equal(c.eval.every, 1);
+    assert_int_equal(c.cluster.replace_ms, 500);
+    assert_int_equal(c.cluster.max_nodes, 1024);
     culm_gnn_config_release(&c);
 }
 
@@ -58,6 +60,10 @@ static void test_workers_to_begin_with(void **state) {
     culm_gnn_config_release(&c);
     good("graph: {path: cora}\nepochs: 3\nworkers: auto\nintervals: 400\nmax_workers: 7\n", &c);
     assert_int_equal(c.worker_count, 7);
+    culm_gnn_config_release(&c);
+    good("graph: {path: cora}\nepochs: 3\nworkers: auto\nservers: 2\ncluster: {max_nodes: 9}\n",
+         &c);
+    assert_int_equal(c.worker_count, 6);
     culm_gnn_config_release(&c);
 }
 
@@ -101,6 +107,15 @@ static void test_what_may_change(void **state) {
 static void test_what_is_wrong_is_refused(void **state) {
     (void)state;
 #define BASE "graph: {path: g}\nepochs: 1\n"
+    bad(BASE "workers: 3\ncluster: {max_nodes: 4}\n",
+        "g.yaml:4: cluster.max_nodes: servers + parameter_servers + workers is 5, "
+        "max_nodes is 4; allowed: cluster.max_nodes from 5");
+    bad(BASE "workers: auto\nservers: 3\ncluster: {max_nodes: 4}\n",
+        "g.yaml:5: cluster.max_nodes: servers + parameter_servers + workers is 5, "
+        "max_nodes is 4; allowed: cluster.max_nodes from 5");
+    bad(BASE "cluster: {suspect_ms: 500}\n",
+        "g.yaml:3: cluster.suspect_ms: suspect_ms 500 would suspect nodes whose heartbeat is a "
+        "little late; allowed: from 3 times heartbeat_ms, which is 200");
     bad("epochs: 1\n", "g.yaml:1: graph.path: is missing; required: a folder");
     bad(BASE "workers: many\n",
         "g.yaml:3: workers: 'many' is not a number of workers; allowed: 0 to 1024, auto");
