@@ -41,6 +41,8 @@ struct culm_gnn_leader *culm_gnn_leader_new(const struct culm_gnn_leader_options
         memset(leader->slot[r], -1, sizeof leader->slot[r]);
     }
     leader->saver = -1;
+    leader->armed_ns = CULM_NEVER;
+    memset(leader->wait_ns, -1, sizeof leader->wait_ns); /* CULM_NEVER */
     leader->saved_version = options->start_version;
     snprintf(leader->saved_path, sizeof leader->saved_path, "%s", options->start_path);
     leader->best = -1;
@@ -159,14 +161,15 @@ static void start_node(struct culm_gnn_leader *leader, uint32_t role) {
     leader->o.agent->ops->start(leader->o.agent, role);
 }
 
-/* Nodes that have been asked for, but have not joined yet, are counted. */
+/* Counts nodes that have been asked for but have not joined yet, and those whose replacement is not
+ * due yet. */
 void culm_gnn_leader_fill_up(struct culm_gnn_leader *leader) {
     uint64_t now = culm_gnn_leader_now(leader);
     for (uint32_t r = 0; r < CULM_GNN_ROLES && !leader->ended && !leader->finishing; r++) {
+        int32_t there = leader->starting[r] + culm_gnn_leader_vacant(leader, r);
         if (now < leader->rest_ns[r]) {
             continue;
         }
-        int32_t there = leader->starting[r];
         for (int32_t i = 0; i < leader->node_count; i++) {
             const struct gnn_node *node = &leader->node[i];
             there += node->alive && !node->leaving && node->role == r;
@@ -219,15 +222,11 @@ static void order_slots(struct culm_gnn_leader *leader) {
     }
 }
 
-static bool all_there(const struct culm_gnn_leader *leader) {
-    for (int r = 0; r <= CULM_GNN_PARAMETER; r++) {
-        for (int32_t s = 0; s < leader->o.settings.count[r]; s++) {
-            if (leader->slot[r][s] < 0) {
-                return false;
-            }
-        }
+static void begin_if_all_there(struct culm_gnn_leader *leader) {
+    if (culm_gnn_leader_all_there(leader)) {
+        order_slots(leader);
+        culm_gnn_leader_begin(leader);
     }
-    return true;
 }
 
 /* The pid is not known if the node is on another machine. */
@@ -265,10 +264,7 @@ static void on_joined(void *actor, int32_t id, const struct culm_node_info *info
     add_pid(event, node);
     culm_gnn_leader_publish(leader, event);
     if (leader->view.number == 0) {
-        if (all_there(leader)) {
-            order_slots(leader);
-            culm_gnn_leader_begin(leader);
-        }
+        begin_if_all_there(leader);
     } else if (info->role == CULM_GNN_WORKER) {
         culm_gnn_view_encode(&leader->view, leader->o.layout->intervals,
                              culm_gnn_leader_meta(leader));
@@ -276,6 +272,7 @@ static void on_joined(void *actor, int32_t id, const struct culm_node_info *info
     } else {
         culm_gnn_leader_review(leader, false, "joined");
     }
+    culm_gnn_leader_wait(leader);
 }
 
 struct culm_buf *culm_gnn_leader_meta(struct culm_gnn_leader *leader) {
@@ -318,8 +315,9 @@ void culm_gnn_leader_lose(struct culm_gnn_leader *leader, struct gnn_node *node,
     node->alive = false;
     free(node->answer);
     node->answer = NULL;
-    if (!node->leaving) {
+    if (!node->leaving) { /* else another was asked for when it began to */
         left(leader, node);
+        culm_gnn_leader_vacate(leader, role);
     }
     json_t *event = json_pack("{s:s, s:i, s:s, s:s, s:I}", "event", "lost", "node", (int)id, "role",
                               culm_gnn_role_name(role), "cause", cause, "epoch",
@@ -333,10 +331,13 @@ void culm_gnn_leader_lose(struct culm_gnn_leader *leader, struct gnn_node *node,
     leader->o.agent->ops->end(leader->o.agent, id);
     culm_gnn_leader_fill_up(leader);
     tell_gone(leader, id, role);
-    if (leader->view.number && role != CULM_GNN_WORKER) {
+    if (leader->view.number == 0) {
+        begin_if_all_there(leader);
+    } else if (role != CULM_GNN_WORKER) {
         culm_gnn_leader_review(leader, false, "lost");
         culm_gnn_leader_go_on(leader); /* all others may be done with the epoch */
     }
+    culm_gnn_leader_wait(leader);
 }
 
 static void on_lost(void *actor, int32_t id) {
@@ -381,6 +382,7 @@ static void on_ended(void *actor, int32_t id, const struct culm_error *why) {
                                     culm_gnn_leader_saver(leader) >= 0);
     if (++leader->failed_rounds[role] >= START_ROUNDS_MAX && without) {
         rest(leader, role);
+        culm_gnn_leader_wait(leader);
         return;
     }
     if (leader->failed_rounds[role] >= START_ROUNDS_MAX) {
@@ -390,15 +392,20 @@ static void on_ended(void *actor, int32_t id, const struct culm_error *why) {
         return;
     }
     culm_gnn_leader_fill_up(leader);
+    culm_gnn_leader_wait(leader);
 }
 
 /* Servers and workers may join from outside. They take a vacant slot, or stand by. */
 static bool on_admits(void *actor, const struct culm_node_info *info, uint32_t *role,
                       struct culm_error *ret_error) {
     const struct culm_gnn_leader *leader = actor;
-    int32_t alive = 0;
+    int32_t most = leader->o.settings.max_nodes, count = 0;
+    most = most > 0 ? most : CULM_GNN_NODES_MAX;
     for (int32_t i = 0; i < leader->node_count; i++) {
-        alive += leader->node[i].alive;
+        count += leader->node[i].alive && !leader->node[i].leaving;
+    }
+    for (uint32_t r = 0; r < CULM_GNN_ROLES; r++) { /* of its own role it takes the place */
+        count += r != info->role ? leader->vacant[r].count : 0;
     }
     if (leader->ended || leader->finishing) {
         culm_error_set(ret_error, CULM_ERR_CLOSED, "the run is about to end");
@@ -408,9 +415,9 @@ static bool on_admits(void *actor, const struct culm_node_info *info, uint32_t *
         culm_error_set(ret_error, CULM_ERR_CONFIG, "only servers and workers may join");
         return false;
     }
-    if (alive >= CULM_GNN_NODES_MAX) {
-        culm_error_set(ret_error, CULM_ERR_CONFIG, "the run has %d nodes, and may not have more",
-                       alive);
+    if (count >= most) {
+        culm_error_set(ret_error, CULM_ERR_CONFIG,
+                       "the run has %d nodes, and cluster.max_nodes is %d", count, most);
         return false;
     }
     *role = info->role;
@@ -431,6 +438,7 @@ static void on_stop(void *actor) {
     if (!leader->ended && leader->view.number == 0) {
         culm_gnn_leader_fail(leader, CULM_ERR_STOPPED, "stopped before the first epoch");
     }
+    culm_gnn_leader_wait(leader);
 }
 
 /* --- messages of nodes --- */
@@ -521,7 +529,7 @@ static void hear_failed(struct culm_gnn_leader *leader, struct gnn_node *node,
         culm_gnn_leader_fail(leader, failed.status, "%s %d: %s", role, id, failed.why);
         return;
     }
-    if (works && failed.status != CULM_ERR_CLOSED) { /* CLOSED: lost a link; replaced at once */
+    if (works && failed.status != CULM_ERR_CLOSED) { /* CLOSED: lost a link, and may work elsewhere */
         worker_failed(leader, node);
     }
     culm_gnn_leader_lose(leader, node, "failed", failed.why);
@@ -583,8 +591,11 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
 }
 
 static void on_timer(void *actor, uint32_t timer) {
-    (void)timer;
-    culm_gnn_leader_tick(actor);
+    if (timer == CULM_GNN_LEADER_DUE) {
+        culm_gnn_leader_due(actor);
+    } else {
+        culm_gnn_leader_tick(actor);
+    }
 }
 
 static void on_job_done(void *actor, struct culm_job *job) { culm_gnn_leader_job_done(actor, job); }
@@ -597,6 +608,7 @@ static void on_start(void *actor) {
     leader->bill.before_s = leader->o.spent_s;
     culm_gnn_leader_tune_begin(leader);
     culm_gnn_leader_fill_up(leader);
+    culm_gnn_leader_wait(leader);
     culm_gnn_leader_watch(leader);
 }
 

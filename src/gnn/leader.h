@@ -10,12 +10,13 @@
  * A lost server's intervals go to other servers at once, and to its replacement at the next commit.
  * A lost holder's replacement is sent a copy of the state. What was committed is never repeated,
  * unless all holders are lost at once: then the run goes back to the last checkpoint, or to the
- * initial weights.
+ * initial weights. The process of a lost node is killed at once, not after a while: a parameter
+ * server that woke up could still write the checkpoint that it was asked for, and remove newer ones.
  *
  * Events (all with t_ms; docs/formats.md describes them): joined{node,role}, worker{node,cold},
  * released{node,role}, lost{node,role,cause}, recovered{node,role,source,pause_ms,redone_tasks},
- * view{reason,owners,holders,epoch}, stalled{epoch,for_ms,links,put_out}, epoch{...},
- * checkpoint{epoch,path}, differs{epoch}, rollback{to_epoch}, tune{workers,why,epoch},
+ * waiting{role,need,have}, view{reason,owners,holders,epoch}, stalled{epoch,for_ms,links,put_out},
+ * epoch{...}, checkpoint{epoch,path}, differs{epoch}, rollback{to_epoch}, tune{workers,why,epoch},
  * cost{usd,value,...}, done{...}, error{code,message}.
  *
  * Thread: the actor's.
@@ -35,6 +36,10 @@ struct culm_gnn_settings {
     int64_t checkpoint_every; /* epochs; 0: only at the end */
     int64_t beat_ms;          /* between two heartbeats of a node */
     int64_t suspect_ms;       /* a node that is silent for longer is lost */
+    int64_t replace_ms;       /* from the loss of a node to its replacement; 0: at once; -1: never */
+    int64_t wait_ms;          /* for a node that the run cannot do without; 0: for ever */
+    int32_t max_nodes;        /* at once, including newcomers; 0: CULM_GNN_NODES_MAX */
+    bool newcomers;           /* servers and workers may join from elsewhere */
     int64_t stuck_ms;         /* time limit of tasks; grows with what they take (patience.h) */
     double stop_accuracy;     /* validation accuracy at which training ends; 0: none */
     bool tunes;               /* finds the number of workers by itself (tune.h) */

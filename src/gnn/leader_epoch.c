@@ -287,6 +287,7 @@ void culm_gnn_leader_go_on(struct culm_gnn_leader *leader) {
         return;
     }
     commit(leader);
+    culm_gnn_leader_wait(leader);
 }
 
 /* --- the end --- */

@@ -9,6 +9,8 @@
 
 #define CULM_GNN_SLOTS_MAX CULM_GNN_NODES_MAX /* per role */
 
+enum { CULM_GNN_LEADER_WATCH, CULM_GNN_LEADER_DUE }; /* timers */
+
 struct gnn_node {
     int32_t id, slot; /* slot -1: on standby */
     int64_t pid;      /* 0: not known */
@@ -33,6 +35,12 @@ struct gnn_pause {
     uint64_t since_ns, view;       /* when, and under which view, it was lost */
     struct culm_gnn_set intervals; /* that it owned, and that have not been DONE since */
     int64_t redone;                /* steps of its intervals that had to be repeated */
+};
+
+/* Lost nodes of a role that have not been replaced. */
+struct gnn_vacancies {
+    int32_t count, never;                /* to be replaced; never to be replaced */
+    uint64_t due_ns[CULM_GNN_NODES_MAX]; /* [count] when, the earliest first */
 };
 
 /* What intervals have reported of an epoch. */
@@ -68,6 +76,10 @@ struct culm_gnn_leader {
     uint64_t epoch_ns, watched_ns;      /* when the epoch began; when nodes were last checked */
     struct culm_patience patience;
     struct culm_stall stall;
+    struct gnn_vacancies vacant[CULM_GNN_ROLES];
+    bool waits[CULM_GNN_ROLES];       /* the run waits for the role, and `waiting` was published */
+    uint64_t wait_ns[CULM_GNN_ROLES]; /* until when */
+    uint64_t armed_ns;                /* when the timer is to fire */
     uint64_t rest_ns[CULM_GNN_ROLES]; /* no starts before this time */
     bool evaluated;                   /* no final evaluation is outstanding */
     bool enough, stopping, finishing, ended;
@@ -123,6 +135,17 @@ void culm_gnn_leader_answer(struct culm_gnn_leader *leader, struct gnn_node *nod
 void culm_gnn_leader_watch(struct culm_gnn_leader *leader); /* sets the timer for the next tick */
 void culm_gnn_leader_tick(struct culm_gnn_leader *leader);  /* checks all nodes */
 void culm_gnn_leader_forget_answers(struct culm_gnn_leader *leader);
+
+/* leader_wait.c: lost nodes that are to be replaced, and nodes that the run waits for */
+/* A node of the role was lost. */
+void culm_gnn_leader_vacate(struct culm_gnn_leader *leader, uint32_t role);
+/* Nodes of the role that were lost and are not to be replaced yet. */
+int32_t culm_gnn_leader_vacant(struct culm_gnn_leader *leader, uint32_t role);
+/* Whether the first view can be made. */
+bool culm_gnn_leader_all_there(const struct culm_gnn_leader *leader);
+/* After any change: publishes that the run waits, ends it if that is in vain, and sets the timer. */
+void culm_gnn_leader_wait(struct culm_gnn_leader *leader);
+void culm_gnn_leader_due(struct culm_gnn_leader *leader); /* the timer has fired */
 
 /* leader_tune.c: called when the run begins, and when an epoch is about to be committed */
 void culm_gnn_leader_tune_begin(struct culm_gnn_leader *leader);

@@ -275,7 +275,7 @@ static void watch_stall(struct culm_gnn_leader *leader, uint64_t now, bool slept
 void culm_gnn_leader_watch(struct culm_gnn_leader *leader) {
     uint64_t every = (uint64_t)leader->o.settings.suspect_ms * MS / 4;
     leader->watched_ns = culm_gnn_leader_now(leader);
-    leader->o.world->ops->timer(leader->o.world, 0, every > MS ? every : MS);
+    leader->o.world->ops->timer(leader->o.world, CULM_GNN_LEADER_WATCH, every > MS ? every : MS);
 }
 
 void culm_gnn_leader_tick(struct culm_gnn_leader *leader) {
@@ -298,6 +298,7 @@ void culm_gnn_leader_tick(struct culm_gnn_leader *leader) {
         }
     }
     culm_gnn_leader_fill_up(leader); /* a pause of starts may be over */
+    culm_gnn_leader_wait(leader);
     if (!leader->ended) {
         watch_stall(leader, now, slept);
     }

@@ -49,6 +49,14 @@ static void recovered_line(struct culm_terminal *t, const json_t *event) {
     }
 }
 
+static void waiting_line(struct culm_terminal *t, const json_t *event) {
+    bool parameter = strcmp(culm_event_text(event, "role", ""), "parameter") == 0;
+    culm_buf_printf(&t->out, "waiting for %sservers: %lld of %lld %s there",
+                    parameter ? "parameter " : "", (long long)culm_event_int(event, "have", 0),
+                    (long long)culm_event_int(event, "need", 0),
+                    culm_event_int(event, "need", 0) == 1 ? "is" : "are");
+}
+
 static void add_accuracy(char *text, size_t size, const json_t *event, const char *key) {
     size_t at = strlen(text);
     if (json_object_get(event, key)) {
@@ -122,6 +130,7 @@ static const struct culm_terminal_row rows[] = {
     {"joined", CULM_TERMINAL_PLAIN, .line = joined_line},
     {"lost", CULM_TERMINAL_RED, .line = lost_line},
     {"recovered", CULM_TERMINAL_GREEN, .line = recovered_line},
+    {"waiting", CULM_TERMINAL_YELLOW, .line = waiting_line},
     {"checkpoint", CULM_TERMINAL_PLAIN, .line = checkpoint_line},
     {"fault", CULM_TERMINAL_YELLOW, .line = fault_line},
     {"differs", CULM_TERMINAL_RED, .line = differs_line},

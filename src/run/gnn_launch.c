@@ -338,14 +338,21 @@ static bool write_brief(void *job, uint32_t role, struct culm_buf *out) {
     return written;
 }
 
+/* How many workers there may be beside the others. */
+static int64_t room_for_workers(const struct culm_gnn_config *config) {
+    return config->cluster.max_nodes - config->servers - config->parameter_servers;
+}
+
 static enum culm_status open_doors(struct launch *l, struct culm_error *error) {
-    int64_t third = l->o->config->cluster.suspect_ms / 3;
+    const struct culm_gnn_config *config = l->o->config;
+    int64_t third = config->cluster.suspect_ms / 3;
     const struct culm_launcher_doors doors = {
         .signature = l->signature,
         .brief = write_brief,
         .payload_max = l->setup->layout.payload_max,
         .alive_ms = third > 1 ? third : 1, /* often enough for nodes not to give the launcher up */
-        .max_nodes = CULM_GNN_NODES_MAX,
+        .max_nodes = (int32_t)config->cluster.max_nodes,
+        .trace_max = (int32_t)room_for_workers(config),
         .listen = l->o->listen,
         .advertise = l->o->advertise,
         .newcomers = l->o->listen != NULL,
@@ -376,7 +383,7 @@ static struct culm_gnn_tune_options tuning_of(const struct launch *l) {
     if (config->max_workers == 0 && config->engine == CULM_GNN_LOCAL && processors > 0) {
         most = most < processors ? most : processors;
     }
-    most = most < CULM_GNN_NODES_MAX ? most : CULM_GNN_NODES_MAX;
+    most = most < room_for_workers(config) ? most : room_for_workers(config);
     const double *hour = l->rates.usd_per_hour;
     return (struct culm_gnn_tune_options){
         .goal = config->tune,
@@ -403,6 +410,10 @@ static enum culm_status make_leader(struct launch *l, struct culm_error *error) 
                      .checkpoint_every = config->checkpoint.every,
                      .beat_ms = config->cluster.heartbeat_ms,
                      .suspect_ms = config->cluster.suspect_ms,
+                     .replace_ms = config->cluster.replace_ms,
+                     .wait_ms = config->cluster.wait_ms,
+                     .max_nodes = (int32_t)config->cluster.max_nodes,
+                     .newcomers = l->o->listen != NULL,
                      .stuck_ms = config->cluster.stuck_ms,
                      .stop_accuracy = config->stop.accuracy,
                      .patience = config->stop.patience,

@@ -1,7 +1,7 @@
 /*
  * Histories of graph networks in the simulated world, on the symbolic executor.
  *
- *     gnn_histories [--first SEED] [--count N] [--log]
+ *     gnn_histories [--first SEED] [--count N] [--replace MS] [--log]
  *
  * Each seed makes up a graph, a network and a shape (servers, parameter servers, workers), and what
  * befalls them: nodes are killed or frozen where they do a certain thing, or at any time, links are
@@ -9,6 +9,10 @@
  * themselves, and some starts take seconds. It must end, with the state that one server and one parameter
  * server come to when nothing befalls them; without a roll-back unless all holders were lost, and with
  * no blob left. What befell the runs is counted, and there are floors.
+ *
+ * Lost nodes are replaced at once. Every tenth history is played again with replacements that come later,
+ * and every tenth with none: it may then end with an error, but only when no server or no parameter server
+ * is left.
  */
 #include "base/rng.h"
 #include "gnn_cast.h"
@@ -23,6 +27,7 @@
 #define FLOORS_FROM 1000
 #define LEAVING_BELOW 24 /* ids of workers that leave by themselves, in some histories */
 #define NODES_EVER 1024
+#define WAIT_MS 60000
 #define COLD_NS (200 * MS) /* a start that takes longer than most epochs */
 
 /* Seeds that once showed a mistake; run with any large number of others. */
@@ -50,6 +55,7 @@ struct shape {
     int64_t checkpoint_every;
     bool tunes; /* the number of workers is sought */
     enum culm_gnn_tune goal;
+    int64_t replace_ms; /* -1: never */
 };
 
 /* What was seen in all histories. */
@@ -58,6 +64,7 @@ struct seen {
         released, tunes;
     int64_t stuck, stalled;  /* of those that were lost */
     int64_t cold, recovered; /* starts; losses */
+    int64_t too_few;         /* histories */
     int64_t ages[CULM_GNN_STALENESS_MAX + 1], ahead;
 };
 
@@ -74,6 +81,8 @@ struct history {
     int32_t home[CULM_GNN_INTERVALS_MAX];
     char state[80]; /* of `done` */
     int64_t epoch, lost, stuck, stalled, rollbacks, checkpoints, released, tunes, cold, recovered;
+    int64_t alive[CULM_GNN_ROLES];
+    bool too_few; /* it ended with an error, since nobody of a role was left */
     bool made_up[NODES_EVER];
     int64_t ages[CULM_GNN_STALENESS_MAX + 1];
     bool log;
@@ -119,9 +128,19 @@ static int64_t most_redone(const struct history *h) {
            culm_gnn_pace_window(&h->shape.pace);
 }
 
+static void count_nodes(struct history *h, const char *name, const json_t *event) {
+    const char *role = json_string_value(json_object_get(event, "role"));
+    for (uint32_t r = 0; r < CULM_GNN_ROLES && role; r++) {
+        if (strcmp(role, culm_gnn_role_name(r)) == 0) {
+            h->alive[r] += (strcmp(name, "joined") == 0) - (strcmp(name, "lost") == 0);
+        }
+    }
+}
+
 static void on_event(void *context, json_t *event) {
     struct history *h = context;
     const char *name = json_string_value(json_object_get(event, "event"));
+    count_nodes(h, name, event);
     if (h->log) {
         char *text = json_dumps(event, JSON_COMPACT);
         printf("# %s\n", text);
@@ -321,6 +340,8 @@ static void play(struct history *h, uint64_t seed, bool rough) {
                      .checkpoint_every = h->shape.checkpoint_every,
                      .beat_ms = 100,
                      .suspect_ms = 1000,
+                     .replace_ms = h->shape.replace_ms,
+                     .wait_ms = h->shape.replace_ms ? WAIT_MS : 0,
                      .stuck_ms = 300},
         .home = h->home,
         .rows = {10, 10, 10},
@@ -343,6 +364,9 @@ static void play(struct history *h, uint64_t seed, bool rough) {
     const char *error = NULL;
     if (!culm_sim_left(h->sim, &code, &error)) {
         wrong(h, "never ended");
+    } else if (code != 0 && h->shape.replace_ms < 0 &&
+               (h->alive[CULM_GNN_SERVER] == 0 || h->alive[CULM_GNN_PARAMETER] == 0)) {
+        h->too_few = true;
     } else if (code != 0) {
         wrong(h, error && error[0] ? error : "ended with an error");
     }
@@ -360,6 +384,7 @@ static void reference(const struct history *of, uint64_t seed, char ret_state[80
     h.shape.count[CULM_GNN_SERVER] = h.shape.count[CULM_GNN_PARAMETER] = 1;
     h.shape.count[CULM_GNN_WORKER] = 0;
     h.shape.tunes = false;
+    h.shape.replace_ms = 0;
     h.shape.pace = (struct culm_gnn_pace){.epochs = of->shape.pace.epochs};
     play(&h, seed, false);
     memcpy(ret_state, h.state, sizeof h.state);
@@ -381,6 +406,7 @@ static void count(const struct history *h, struct seen *seen) {
     seen->tunes += h->tunes;
     seen->cold += h->cold;
     seen->recovered += h->recovered;
+    seen->too_few += h->too_few;
     seen->rollbacks += h->rollbacks;
     seen->checkpoints += h->checkpoints;
     seen->ahead += h->shape.pace.ahead;
@@ -389,7 +415,7 @@ static void count(const struct history *h, struct seen *seen) {
     }
 }
 
-static bool run(uint64_t seed, bool log, struct seen *seen) {
+static bool run(uint64_t seed, int64_t replace_ms, bool log, struct seen *seen) {
     uint64_t dice = culm_rng_mix(seed, 3);
     struct history h = {.seed = seed, .log = log};
     int32_t intervals = 1 + (int32_t)culm_rng_below(&dice, 10);
@@ -399,6 +425,7 @@ static bool run(uint64_t seed, bool log, struct seen *seen) {
         return false;
     }
     shape_from(&dice, &h.cast.layout, &h.shape);
+    h.shape.replace_ms = replace_ms;
     for (int32_t i = 0; i < intervals; i++) {
         h.home[i] = i * h.shape.count[CULM_GNN_SERVER] / intervals;
     }
@@ -423,17 +450,19 @@ static bool run(uint64_t seed, bool log, struct seen *seen) {
     play(&h, seed, true);
     count(&h, seen);
     culm_gnn_layout_release(&h.cast.layout);
-    if (!h.wrong[0] && h.epoch != h.shape.pace.epochs) {
+    if (!h.wrong[0] && !h.too_few && h.epoch != h.shape.pace.epochs) {
         wrong(&h, "epochs are missing");
     }
     /* Where rows may be old, the state depends on which were; the executor saw that none was too old. */
-    if (!h.wrong[0] && h.shape.pace.staleness == 0 && strcmp(h.state, expected) != 0) {
+    if (!h.wrong[0] && !h.too_few && h.shape.pace.staleness == 0 &&
+        strcmp(h.state, expected) != 0) {
         wrong(&h, "another state than that of an undisturbed run");
     }
     if (h.wrong[0]) {
         printf("not ok - seed %llu: %s\n    (%s, expected %s)\n    replay: gnn_histories --first "
-               "%llu --count 1 --log\n",
-               (unsigned long long)seed, h.wrong, h.state, expected, (unsigned long long)seed);
+               "%llu --count 1 --replace %lld --log\n",
+               (unsigned long long)seed, h.wrong, h.state, expected, (unsigned long long)seed,
+               (long long)replace_ms);
     }
     return !h.wrong[0];
 }
@@ -479,6 +508,7 @@ static bool fired_enough(const struct seen *seen, int64_t histories) {
 
 int main(int argc, char **argv) {
     uint64_t first = 1, histories = 100;
+    int64_t replace_ms = 0;
     bool log = false;
     for (int i = 1; i < argc; i++) {
         log = log || strcmp(argv[i], "--log") == 0;
@@ -486,17 +516,31 @@ int main(int argc, char **argv) {
             first = strtoull(argv[++i], NULL, 10);
         } else if (i + 1 < argc && strcmp(argv[i], "--count") == 0) {
             histories = strtoull(argv[++i], NULL, 10);
+        } else if (i + 1 < argc && strcmp(argv[i], "--replace") == 0) {
+            replace_ms = strtoll(argv[++i], NULL, 10);
         }
     }
-    struct seen seen = {0};
+    struct seen seen = {0}, later = {0}, never = {0};
     int64_t failed = 0;
     for (size_t k = 0; histories >= FLOORS_FROM && k < sizeof kept / sizeof *kept; k++) {
-        failed += !run(kept[k], log, &seen);
+        failed += !run(kept[k], 0, log, &seen);
     }
     for (uint64_t seed = first; seed < first + histories; seed++) {
-        failed += !run(seed, log, &seen);
+        failed += !run(seed, replace_ms, log, &seen);
+        if (replace_ms == 0 && seed % 10 == 0) {
+            failed += !run(seed, 1 + (int64_t)(seed * 7 % 3000), log, &later);
+        } else if (replace_ms == 0 && seed % 10 == 5) {
+            failed += !run(seed, -1, log, &never);
+        }
     }
-    bool enough = histories < FLOORS_FROM || fired_enough(&seen, (int64_t)histories);
+    bool enough =
+        histories < FLOORS_FROM ||
+        (fired_enough(&seen, (int64_t)histories) && later.lost > (int64_t)histories / 40 &&
+         never.lost > (int64_t)histories / 40 && never.too_few > (int64_t)histories / 400);
+    printf("# replaced later: %lld nodes lost, %lld roll-backs; never: %lld lost, %lld "
+           "histories had too few\n",
+           (long long)later.lost, (long long)later.rollbacks, (long long)never.lost,
+           (long long)never.too_few);
     printf("# rows by age: %lld %lld %lld %lld; %lld histories ahead\n", (long long)seen.ages[0],
            (long long)seen.ages[1], (long long)seen.ages[2], (long long)seen.ages[3],
            (long long)seen.ahead);

@@ -22,9 +22,8 @@ static void fake_send(struct culm_world *world, int32_t to, const struct culm_me
 }
 
 static void fake_timer(struct culm_world *world, uint32_t timer, uint64_t delay_ns) {
-    (void)world;
-    (void)timer;
-    (void)delay_ns;
+    struct fake_world *fake = self(world);
+    fake->timer_ns[timer] = delay_ns == CULM_NEVER ? CULM_NEVER : fake->now_ns + delay_ns;
 }
 
 static void fake_run(struct culm_world *world, struct culm_job *job) {
@@ -99,6 +98,7 @@ void fake_world_init(struct fake_world *fake) {
     fake->world.ops = &fake_ops;
     fake->agent.ops = &fake_agent_ops;
     fake->now_ns = 1000000000;
+    memset(fake->timer_ns, 0xff, sizeof fake->timer_ns);
     fake->exit_code = -1;
 }
 

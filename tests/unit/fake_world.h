@@ -8,6 +8,7 @@
 
 #define FAKE_MAX 512
 #define FAKE_ROLES 3
+#define FAKE_TIMERS 16
 
 struct fake_sent {
     int32_t to;
@@ -21,6 +22,7 @@ struct fake_world {
     struct culm_world world; /* first member */
     struct culm_agent agent;
     uint64_t now_ns;
+    uint64_t timer_ns[FAKE_TIMERS]; /* when each is to fire; CULM_NEVER: it is not set */
     struct fake_sent sent[FAKE_MAX];
     int32_t sent_count;
     struct culm_job *run[FAKE_MAX], *io[FAKE_MAX]; /* asked for and not yet done, in order */
