@@ -291,6 +291,31 @@ def one_after_other(bench, roles, changes):
     graphs.check_losses(bench, going, config)
 
 
+def unreplaced(bench):
+    """Nobody comes in place of a server and a worker, and the bits stay."""
+    config = changed(CONFIG, cluster__replace_ms=-1)
+    faults = [("server:1", 3, "gather"), ("worker:0", 4, "apply")]
+    run = graphs.train(bench, config, "run", *faults_of(faults))
+    equal(sorted(event["role"] for event in run.all("lost")), ["server", "worker"], "who was lost")
+    came = [event["role"] for event in run.all("joined")]
+    equal((came.count("server"), came.count("parameter")), (2, 1), "servers and parameter servers that came")
+    check(came.count("worker") <= 4, f"{came.count('worker')} workers came")
+    graphs.check_whole(bench, run, config)
+
+
+def last_of_role(bench, role, what):
+    """It cannot go on without one: one line, within seconds, and a resume goes on to the same bits."""
+    config = changed(CONFIG, **{**ONE, "cluster__replace_ms": -1})
+    run = graphs.train(bench, config, "run", *fault(f"{role}:0", 6, "gather" if role == "server" else "update"), code=4)
+    equal(len(run.err.splitlines()), 1, f"lines of {run.err!r}")
+    for part in f"the last {what} was lost", "cluster.replace_ms is -1", "--resume", "checkpoints/":
+        check(part in run.err, f"{part!r} is not in {run.err!r}")
+    check(run.one("error")["t_ms"] - run.one("lost")["t_ms"] < 3000, "it took long to end")
+    equal(len(run.all("joined")), 2, "nodes that came")
+    resumed = graphs.train(bench, config, "run", "--resume")
+    equal(resumed.hashes(), graphs.reference(bench, config)[0], "weights_sha256 and state_sha256 after a resume")
+
+
 # --- ends -------------------------------------------------------------------------------------------------------------------
 
 
@@ -456,6 +481,45 @@ def not_let_in(bench):
     graphs.check_losses(bench, going, config)
 
 
+def awaited(bench, comes):
+    """The only server is lost and not replaced; but one may come from elsewhere, for a while."""
+    config = changed({**CONFIG, **ENDLESS}, servers=1, workers=0, cluster__replace_ms=-1, cluster__wait_ms=60000 if comes else 1000)
+    going = graphs.going(bench, config, "run", "--listen", "127.0.0.1:0")
+    going.more_epochs(1)
+    waits = len(going.told("waiting"))
+    going.kill("server", 0)
+    going.wait(lambda: len(going.told("waiting")) > waits, "an event that it waits")
+    told = going.told("waiting")[-1]
+    equal((told["role"], told["need"], told["have"]), ("server", 1, 0), "who is missing")
+    if not comes:
+        ended = going.end(4)
+        equal(len(ended.err.splitlines()), 1, f"lines of {ended.err!r}")
+        check("waited 1000 ms for servers and have only 0 of 1" in ended.err, ended.err)
+        return
+    other = bench.start("gnn", "server", "--join", going.address(), "--token-file", bench.path("run", "token"))
+    going.more_epochs()
+    going.stop()
+    equal(bench.end(other).code, 0, "exit code of the one that came")
+    graphs.check_losses(bench, going, config)
+
+
+def no_room(bench):
+    """One worker more than there may be is not let in, and the run does not notice."""
+    config = changed({**CONFIG, **ENDLESS}, workers=0, cluster__max_nodes=4)
+    going = graphs.going(bench, config, "run", "--listen", "127.0.0.1:0")
+    words = "gnn", "worker", "--join", going.address(), "--token-file", bench.path("run", "token")
+    going.more_epochs(1)
+    first = bench.start(*words)
+    going.wait(going.came, "a worker")
+    ended = bench.run(*words)
+    equal((ended.code, len(ended.err.splitlines())), (3, 1), f"exit code and lines of {ended.err!r}")
+    check("max_nodes is 4" in ended.err, ended.err)
+    going.more_epochs()
+    going.stop()
+    equal(bench.end(first).code, 0, "exit code of the one that came first")
+    graphs.check_losses(bench, going, config)
+
+
 # --- real graphs ------------------------------------------------------------------------------------------------------------
 
 
@@ -524,12 +588,18 @@ for node, at in ("server:1", "gather"), ("server:0", "load"), ("parameter:0", "u
 cases.add("a server, then the parameter server", one_after_other, ["server", "parameter"], {})
 cases.add("a worker and its replacement", one_after_other, ["worker", "worker"], {"workers": 1})
 cases.add("a server and its replacement", one_after_other, ["server", "server"], {})
+cases.add("a server and a worker that nobody replaces", unreplaced)
+cases.add("the last server, and nobody replaces it", last_of_role, "server", "server")
+cases.add("the last parameter server, and nobody replaces it", last_of_role, "parameter", "parameter server")
 cases.add("frozen for a moment", thawed)
 cases.add("a task that takes long", late)
 cases.add("stopped and resumed in another shape", stopped, signal.SIGTERM)
 cases.add("killed and resumed in another shape", stopped, signal.SIGKILL)
 cases.add("workers join from outside, and one is killed", joined, ["worker", "worker"], {"workers": 0}, True)
 cases.add("a server joins from outside, and stands by", joined, ["server"], {"servers": 2, "workers": 0}, False)
+cases.add("a server comes from outside in place of the last one", awaited, True)
+cases.add("nobody comes in place of the last server", awaited, False)
+cases.add("more from outside than there may be", no_room)
 cases.add("a wrong token", not_let_in)
 cases.add("beyond loopback in the clear", refused, {}, ["--listen", "0.0.0.0:0"], 3, "--insecure")
 cases.add("features that change in mid-run", edited)
@@ -538,6 +608,7 @@ cases.add("first weights that are touched in mid-run", first_weights, lambda pat
 cases.add("features above 64 MB that are touched in mid-run", touched_large)
 cases.add("first weights that are not there", refused, {"model__init": "/nowhere"}, [], 3, "/nowhere")
 cases.add("more servers than intervals", refused, {"servers": 9}, [], 3, "servers")
+cases.add("more nodes than there may be", refused, {"cluster__max_nodes": 6}, [], 3, "cluster.max_nodes")
 cases.add("a fault that cannot be", refused, {}, fault("worker:0", 3, "gather"), 3, "never reaches phase gather")
 cases.add("a fault of edges where there is no attention", refused, {}, fault("server:1", 3, "edge"), 3, "never reaches phase edge")
 cases.add("a graph that is not there", refused, {"graph__path": "/nowhere"}, [], 3, "/nowhere")

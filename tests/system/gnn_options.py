@@ -85,6 +85,22 @@ def traced(bench):
     graphs.check_losses(bench, going, config)
 
 
+def trace_waits(bench):
+    """A trace starts no more workers than there may be beside the others: the second comes when the first is gone."""
+    config = changed({**CONFIG, **ENDLESS}, workers=1, cluster__max_nodes=4)
+    trace = bench.path("trace.csv")
+    with open(trace, "w", encoding="ascii") as file:
+        file.write("0,add,a\n0,add,b\n60000,remove,a\n")
+    going = graphs.going(bench, config, "run", "--preempt-trace", trace, "--time-scale", "20")
+    going.wait(lambda: "b" in [event["name"] for event in going.came()], "the second worker")
+    gone = next((event["t_ms"] for event in going.told("lost") if event["role"] == "worker"), None)
+    check(gone is None or gone <= going.came()[-1]["t_ms"], "both were there at once")
+    check(going.came()[-1]["t_ms"] >= 3000, "the second came before the first went")
+    going.more_epochs()
+    going.stop()
+    graphs.check_losses(bench, going, config)
+
+
 def trace_refused(bench):
     trace = bench.path("trace.csv")
     with open(trace, "w", encoding="ascii") as file:
@@ -101,5 +117,6 @@ def trace_refused(bench):
 cases.add("a dry run", dry_run)
 cases.add("the plan of another run", plan_of_another)
 cases.add("workers come and go by a trace", traced)
+cases.add("a trace with more workers than there may be", trace_waits)
 cases.add("traces that are refused", trace_refused)
 cases.run()
