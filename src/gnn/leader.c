@@ -529,7 +529,8 @@ static void hear_failed(struct culm_gnn_leader *leader, struct gnn_node *node,
         culm_gnn_leader_fail(leader, failed.status, "%s %d: %s", role, id, failed.why);
         return;
     }
-    if (works && failed.status != CULM_ERR_CLOSED) { /* CLOSED: lost a link, and may work elsewhere */
+    if (works &&
+        failed.status != CULM_ERR_CLOSED) { /* CLOSED: lost a link, and may work elsewhere */
         worker_failed(leader, node);
     }
     culm_gnn_leader_lose(leader, node, "failed", failed.why);
