@@ -31,7 +31,8 @@ struct culm_gnn_holder {
     struct culm_blob *whole[CULM_GNN_STAGES_MAX];
     bool stepping;
     /* GRADIENTs of later epochs, views or attempts: senders may be told of these before this node
-     * is. */
+     * is. Also those for a copy of the state that is still to come, while a task goes on with the
+     * state that it replaces: what that one has summed or stepped will be dropped. */
     struct early {
         int32_t from;
         struct culm_gnn_gradient_key key;
@@ -271,7 +272,7 @@ static void hear_gradient(struct culm_gnn_holder *holder, int32_t from,
         key.attempt < holder->self->view.attempt || is_over(holder, &key)) {
         return;
     }
-    bool now = key.attempt == holder->attempt && counts(holder, from);
+    bool now = key.attempt == holder->attempt && current(holder) && counts(holder, from);
     if (now && key.epoch <= holder->version) {
         return; /* already part of the state */
     }
@@ -291,7 +292,8 @@ static void replay_early(struct culm_gnn_holder *holder) {
     int32_t left = 0;
     for (int32_t i = 0; i < holder->early_count; i++) {
         struct early *early = &holder->early[i];
-        bool now = early->key.attempt == holder->attempt && counts(holder, early->from);
+        bool now =
+            early->key.attempt == holder->attempt && current(holder) && counts(holder, early->from);
         if (now && early->key.epoch == holder->version + 1) {
             take_gradient(holder, &early->key, early->blob);
         }

@@ -34,6 +34,7 @@
 static const uint64_t kept[] = {
     1007,  /* a worker was put out, and its server's end of the link never said so */
     1625,  /* a sum came from a holder that had been told of a view earlier, and was forgotten */
+    8281,  /* gradients for a copy of the state were taken by the state that it replaced */
     17789, /* a worker waited for weights that came of a task behind that one */
 };
 
