@@ -367,7 +367,7 @@ void culm_gnn_leader_job_done(struct culm_gnn_leader *leader, struct culm_job *j
     culm_gnn_leader_send_all(leader, CULM_GNN_MSG_END);
     leader->ended = true;
     struct culm_error error;
-    culm_error_set(&error, CULM_ERR_STOPPED, "stopped after epoch %lld; --resume goes on",
+    culm_error_set(&error, CULM_ERR_STOPPED, "stopped after epoch %lld; continue with --resume",
                    (long long)leader->version);
     leader->o.world->ops->leave(leader->o.world,
                                 whole ? 0 : culm_status_exit_code(CULM_ERR_STOPPED),

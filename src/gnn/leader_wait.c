@@ -48,7 +48,8 @@ static int32_t there(const struct culm_gnn_leader *leader, uint32_t role) {
     return count;
 }
 
-/* How many it takes: all before the first view, but for those that nobody replaces; later one. */
+/* How many nodes of the role it takes: before the first view, all that have not been lost for good;
+ * later, one. */
 static int32_t needed(const struct culm_gnn_leader *leader, uint32_t role) {
     int32_t left = leader->o.settings.count[role] - leader->vacant[role].never;
     return leader->view.number == 0 && left > 1 ? left : 1;
@@ -68,13 +69,13 @@ static bool is_saved(const struct culm_gnn_leader *leader) {
     return leader->saved_version == leader->version && leader->saved_path[0];
 }
 
-/* Is there something left for the role to do, at any time until the end? */
+/* Whether the role has anything left to do before the run ends. */
 static bool has_to_do(const struct culm_gnn_leader *leader, uint32_t role) {
     bool over = leader->view.number > 0 && culm_gnn_leader_is_over(leader);
     return !over || (role == CULM_GNN_SERVER ? !leader->evaluated : !is_saved(leader));
 }
 
-/* Can the run not go on until one more comes? */
+/* Whether the run stands still until another node of the role joins. */
 static bool lacks(const struct culm_gnn_leader *leader, uint32_t role) {
     if (leader->view.number == 0) {
         return there(leader, role) < needed(leader, role);
@@ -83,7 +84,7 @@ static bool lacks(const struct culm_gnn_leader *leader, uint32_t role) {
     return now && has_to_do(leader, role) && there(leader, role) == 0;
 }
 
-/* Will nobody of the role be started any more? */
+/* Whether none of the role is left, and none will be started. */
 static bool forsaken(const struct culm_gnn_leader *leader, uint32_t role) {
     return there(leader, role) == 0 && leader->starting[role] == 0 && has_to_do(leader, role) &&
            leader->vacant[role].never >= leader->o.settings.count[role];
@@ -98,13 +99,13 @@ static const char *name_of(uint32_t role) {
 /* How a run that ends now is resumed. */
 static void say_resume(const struct culm_gnn_leader *leader, char *ret_text, size_t size) {
     if (leader->saved_path[0]) {
-        snprintf(ret_text, size, "--resume goes on from '%s'", leader->saved_path);
+        snprintf(ret_text, size, "--resume continues from '%s'", leader->saved_path);
     } else {
-        snprintf(ret_text, size, "there is no checkpoint yet, so --resume begins anew");
+        snprintf(ret_text, size, "there is no checkpoint yet, so --resume starts from the beginning");
     }
 }
 
-/* Ends the run if nobody can come who is needed. */
+/* Ends the run if a node that it needs cannot join any more. */
 static bool give_up(struct culm_gnn_leader *leader, uint32_t role) {
     char resume[CULM_GNN_PATH_MAX + 64];
     bool from_elsewhere = role == CULM_GNN_SERVER && leader->o.settings.newcomers;
