@@ -101,7 +101,8 @@ static void say_resume(const struct culm_gnn_leader *leader, char *ret_text, siz
     if (leader->saved_path[0]) {
         snprintf(ret_text, size, "--resume continues from '%s'", leader->saved_path);
     } else {
-        snprintf(ret_text, size, "there is no checkpoint yet, so --resume starts from the beginning");
+        snprintf(ret_text, size,
+                 "there is no checkpoint yet, so --resume starts from the beginning");
     }
 }
 
