@@ -297,6 +297,14 @@ enum culm_status culm_file_may_replace(const char *path, struct culm_error *erro
                                 path);
 }
 
+enum culm_status culm_file_may_write(const char *path, struct culm_error *error) {
+    struct stat there;
+    if (stat(path, &there) == 0 && S_ISDIR(there.st_mode)) {
+        return culm_error_set(error, CULM_ERR_CONFIG, "'%s' is a folder; name a file", path);
+    }
+    return culm_file_may_replace(path, error);
+}
+
 enum culm_status culm_file_rename(struct culm_fs *fs, const char *from, const char *to,
                                   struct culm_error *error) {
     enum culm_status status = culm_file_may_replace(to, error);

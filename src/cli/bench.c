@@ -16,6 +16,7 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 struct values {
     int64_t batch, context, threads, iters; /* batch, context: 0: not given */
@@ -177,7 +178,7 @@ static enum culm_status bench_gnn(const struct culm_arguments *arguments, const 
     if (v->width) {
         return culm_error_set(error, CULM_ERR_ARGUMENT, "--width is not for 'bench gnn epoch'");
     }
-    if (culm_gnn_is_graph(arguments->items[2])) {
+    if (access(arguments->items[2], F_OK) == 0 && culm_gnn_is_graph(arguments->items[2])) {
         return culm_error_set(error, CULM_ERR_ARGUMENT,
                               "'gnn epoch' takes a configuration; '%.200s' is a graph",
                               arguments->items[2]);

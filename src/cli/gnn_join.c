@@ -48,8 +48,8 @@ const struct culm_usage culm_usage_gnn_server = {
         "differently there. It may come and go at any time. Nothing that it says or hears is\n"
         "encrypted.\n"
         "\n"
-        "The exit code is 0 when the run is over, 2 for wrong usage, 3 when it was refused, and 4\n"
-        "when nobody listens there.\n",
+        "The exit code is 0 when the run is over, 1 when the run ended early or has put the node\n"
+        "out, 2 for wrong usage, 3 when it was refused, and 4 when nobody listens there.\n",
 };
 
 const struct culm_usage culm_usage_gnn_worker = {
@@ -64,8 +64,8 @@ const struct culm_usage culm_usage_gnn_worker = {
         "With --gearman, it takes jobs that runs with 'engine: gearman' have there, one after the\n"
         "other. A job has the address and the token of its run.\n"
         "\n"
-        "The exit code is 0 when the run is over, 2 for wrong usage, 3 when it was refused, and 4\n"
-        "when nobody listens there.\n",
+        "The exit code is 0 when the run is over, 1 when the run ended early or has put the node\n"
+        "out, 2 for wrong usage, 3 when it was refused, and 4 when nobody listens there.\n",
 };
 
 static enum culm_status join(const char *role, const struct values *v, int *ret_code,

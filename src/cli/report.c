@@ -86,7 +86,7 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
     const struct culm_summary_job *job, *other_job = NULL;
     struct culm_summary summary, other;
     char difference[256];
-    enum culm_status status = given->html ? culm_file_may_replace(given->html, error) : CULM_OK;
+    enum culm_status status = given->html ? culm_file_may_write(given->html, error) : CULM_OK;
     if (status == CULM_OK) {
         status = culm_summary_job_of(dir, culm_summary_jobs, &job, error);
     }

@@ -522,7 +522,7 @@ static void on_closed(void *ctx, struct culm_conn *conn, const struct culm_error
         fail(member, &error);
     } else if (kind == COORDINATOR) {
         error.status = CULM_ERR_CLOSED;
-        culm_error_prefix(&error, "the coordinator is gone");
+        culm_error_prefix(&error, "the coordinator is gone, or has put this node out");
         end(member, &error);
     } else {
         peer_tell(member, node);

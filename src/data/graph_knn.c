@@ -167,13 +167,17 @@ static enum culm_status read_images(const struct culm_idx *idx, struct knn *k,
     return status;
 }
 
-static enum culm_status read_labels(const char *path, struct culm_graph_data *graph,
+static enum culm_status read_labels(const char *path, int64_t images, struct culm_graph_data *graph,
                                     struct culm_error *error) {
     struct culm_idx idx = {0};
     enum culm_status status = culm_idx_open(path, NULL, &idx, error);
-    if (status == CULM_OK && (idx.rank != 1 || idx.dim[0] < graph->vertices)) {
-        status = culm_error_set(error, CULM_ERR_FORMAT, "labels '%s': %s; give those of the images",
-                                path, idx.rank != 1 ? "are images" : "are fewer than images");
+    if (status == CULM_OK && idx.rank != 1) {
+        status = culm_error_set(error, CULM_ERR_FORMAT,
+                                "labels '%s': are images; give the labels of the images", path);
+    } else if (status == CULM_OK && idx.dim[0] != images) {
+        status = culm_error_set(error, CULM_ERR_FORMAT,
+                                "labels '%s': are %lld for %lld images; give those of the images",
+                                path, (long long)idx.dim[0], (long long)images);
     }
     uint8_t *byte = malloc((size_t)graph->vertices);
     graph->label = malloc((size_t)graph->vertices * sizeof *graph->label);
@@ -224,7 +228,7 @@ enum culm_status culm_graph_make_knn(const char *images, const char *labels, int
         status = read_images(&idx, &k, graph, error);
     }
     if (status == CULM_OK && labels) {
-        status = read_labels(labels, graph, error);
+        status = read_labels(labels, idx.dim[0], graph, error);
     }
     if (status == CULM_OK) {
         status = search(&k, error);

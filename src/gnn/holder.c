@@ -380,7 +380,7 @@ static void exported(struct culm_gnn_holder *holder) {
     }
     if (holder->export_to_save) {
         if (holder->save_version == task->version) {
-            culm_gnn_point(self, CULM_GNN_PHASE_CHECKPOINT, task->version + 1, -1);
+            culm_gnn_point(self, CULM_GNN_PHASE_CHECKPOINT, task->version, -1);
             holder->saving = true;
             holder->save_task = (struct culm_gnn_task){.kind = CULM_GNN_TASK_SAVE,
                                                        .version = task->version,

@@ -436,7 +436,8 @@ static void on_stop(void *actor) {
     struct culm_gnn_leader *leader = actor;
     leader->stopping = true;
     if (!leader->ended && leader->view.number == 0) {
-        culm_gnn_leader_fail(leader, CULM_ERR_STOPPED, "stopped before the first epoch");
+        culm_gnn_leader_fail(leader, CULM_ERR_STOPPED,
+                             "stopped before the first epoch; continue with --resume");
     }
     culm_gnn_leader_wait(leader);
 }

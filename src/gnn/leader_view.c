@@ -213,7 +213,8 @@ static void restart_from(struct culm_gnn_leader *leader, struct culm_gnn_view *v
     culm_gnn_leader_new_epoch(leader);
 }
 
-static void roll_back(struct culm_gnn_leader *leader) {
+static void roll_back(struct culm_gnn_leader *leader, const char *reason) {
+    const int64_t from = leader->version;
     leader->rollbacks++;
     for (int32_t n = 0; n < leader->node_count; n++) {
         leader->node[n].holds = false;
@@ -222,8 +223,9 @@ static void roll_back(struct culm_gnn_leader *leader) {
     for (int32_t h = 0; h < leader->next.holder_count; h++) {
         leader->next.holder[h].from = -1;
     }
-    culm_gnn_leader_publish(leader, json_pack("{s:s, s:I}", "event", "rollback", "to_epoch",
-                                              (json_int_t)leader->version));
+    culm_gnn_leader_publish(leader, json_pack("{s:s, s:I, s:I, s:s}", "event", "rollback",
+                                              "from_epoch", (json_int_t)from, "to_epoch",
+                                              (json_int_t)leader->version, "reason", reason));
 }
 
 /* The node that saves checkpoints: a parameter server that has the state, since a server may have
@@ -272,7 +274,7 @@ void culm_gnn_leader_review(struct culm_gnn_leader *leader, bool boundary, const
     choose_holders(leader);
     choose_first(leader);
     if (leader->next.holder_count > 0 && !choose_sources(leader)) {
-        roll_back(leader);
+        roll_back(leader, "no copy of the weights is left");
         why = "roll-back";
     }
     leader->next.saver = choose_saver(leader);
@@ -310,7 +312,7 @@ void culm_gnn_leader_differ(struct culm_gnn_leader *leader, int64_t version) {
         return;
     }
     leader->next = leader->view;
-    roll_back(leader);
+    roll_back(leader, "holders of the weights differ");
     leader->next.number++;
     leader->view = leader->next;
     tell(leader, "roll-back");

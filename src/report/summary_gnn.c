@@ -2,9 +2,10 @@
 #include "report/gnn.h"
 #include "report/page.h"
 
+#include <math.h>
 #include <string.h>
 
-enum { LOST_SERVERS, LOST_PARAMETERS, LOST_WORKERS, EVALUATED };
+enum { LOST_SERVERS, LOST_PARAMETERS, LOST_WORKERS, ENDED };
 enum { VALID, TEST, TEST_AT_BEST, USD, VALUE };
 
 static enum culm_status add_epoch(struct culm_summary *s, const json_t *event,
@@ -43,10 +44,10 @@ static enum culm_status add_recovered(struct culm_summary *s, const json_t *even
 
 static enum culm_status add_done(struct culm_summary *s, const json_t *event,
                                  struct culm_error *error) {
-    s->own_counts[EVALUATED] = json_object_get(event, "test") != NULL;
-    s->own_figures[VALID] = culm_event_real(event, "valid", 0);
-    s->own_figures[TEST] = culm_event_real(event, "test", 0);
-    s->own_figures[TEST_AT_BEST] = culm_event_real(event, "test_at_best_valid", 0);
+    s->own_counts[ENDED] = 1;
+    s->own_figures[VALID] = culm_event_real(event, "valid", NAN);
+    s->own_figures[TEST] = culm_event_real(event, "test", NAN);
+    s->own_figures[TEST_AT_BEST] = culm_event_real(event, "test_at_best_valid", NAN);
     return culm_summary_add_done(s, event, error);
 }
 
@@ -94,12 +95,24 @@ static bool loss(const struct culm_summary *s, char *ret_text, size_t size) {
     return true;
 }
 
+/* Parts of the split that have no vertices are left out. */
 static bool accuracy(const struct culm_summary *s, char *ret_text, size_t size) {
-    snprintf(ret_text, size,
-             "validation %.2f %%, test %.2f %%; test at the best validation %.2f %%",
-             100 * s->own_figures[VALID], 100 * s->own_figures[TEST],
-             100 * s->own_figures[TEST_AT_BEST]);
-    return s->own_counts[EVALUATED] > 0;
+    static const struct {
+        int figure;
+        const char *name, *separator;
+    } parts[] = {{VALID, "validation", ""},
+                 {TEST, "test", ", "},
+                 {TEST_AT_BEST, "test at the best validation", "; "}};
+    size_t len = 0;
+    ret_text[0] = '\0';
+    for (size_t i = 0; i < sizeof parts / sizeof *parts && len < size; i++) {
+        const double share = s->own_figures[parts[i].figure];
+        if (s->own_counts[ENDED] && !isnan(share)) {
+            len += (size_t)snprintf(ret_text + len, size - len, "%s%s %.2f %%",
+                                    len > 0 ? parts[i].separator : "", parts[i].name, 100 * share);
+        }
+    }
+    return len > 0;
 }
 
 static bool speed(const struct culm_summary *s, char *ret_text, size_t size) {

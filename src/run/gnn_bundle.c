@@ -161,7 +161,7 @@ enum culm_status culm_gnn_bundle_write(const char *out, struct culm_gnn_bundle *
     if (!loaded) {
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
     }
-    enum culm_status status = culm_file_may_replace(out, error);
+    enum culm_status status = culm_file_may_write(out, error);
     if (status == CULM_OK) {
         status = look(loaded, error);
     }

@@ -113,7 +113,10 @@ static enum culm_status cut(const struct culm_graph_data *graph,
     int64_t servers = options->servers ? options->servers : options->intervals;
     int64_t *owned = NULL;
     culm_partition_method_of(options->method, &how);
-    enum culm_status status = culm_partition_of(neighbours, &how, &partition, error);
+    enum culm_status status = options->out ? culm_file_may_write(options->out, error) : CULM_OK;
+    if (status == CULM_OK) {
+        status = culm_partition_of(neighbours, &how, &partition, error);
+    }
     if (status == CULM_OK) {
         owned = malloc(((size_t)partition.intervals + 1) * sizeof *owned);
         status = owned ? culm_partition_share(neighbours, &partition, servers, owned, error)

@@ -3,6 +3,7 @@
 
 #include "gnn/numeric.h"
 #include "gnn/phase.h"
+#include "net/socket.h"
 #include "report/gnn.h"
 #include "run/gnn_cost.h"
 #include "run/gnn_engine.h"
@@ -132,6 +133,17 @@ static enum culm_status compare_plan(const struct launch *l, struct culm_error *
     return status;
 }
 
+/* An address where nobody can listen is told of before the run directory is written. */
+static enum culm_status try_address(const char *listen, struct culm_error *error) {
+    char address[CULM_ADDRESS_SIZE];
+    int fd;
+    enum culm_status status = listen ? culm_socket_listen(listen, &fd, address, error) : CULM_OK;
+    if (listen && status == CULM_OK) {
+        culm_socket_close_listener(fd);
+    }
+    return status;
+}
+
 /* Checks that model.init has all tensors, with the right shapes. */
 static enum culm_status read_init(const struct culm_gnn_model *model,
                                   const struct culm_safetensors *file, struct culm_error *error) {
@@ -201,6 +213,7 @@ static enum culm_status check(struct launch *l, struct culm_error *error) {
         (status = open_setup(l, error)) || (status = count_rows(l, error)) ||
         (status = pin_init(l, error)) || (status = share_out(l, error)) ||
         (status = culm_launcher_check(l->launcher, error)) ||
+        (status = try_address(l->o->listen, error)) ||
         (status = culm_device_new(1, &device, error))) {
         return status;
     }

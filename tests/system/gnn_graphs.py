@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import json
+import math
 import os
 import random
 import resource
@@ -308,6 +309,13 @@ def damage(bench):
         shutil.rmtree(folder)
 
 
+def zeros(bench, name, shape):
+    """An IDX file of zeros."""
+    with open(bench.path(name), "wb") as file:
+        file.write(struct.pack(f">BBBB{len(shape)}I", 0, 0, 8, len(shape), *shape) + bytes(math.prod(shape)))
+    return bench.path(name)
+
+
 def wrong_words(bench):
     done(bench, "make", "sbm", "--vertices", 40, "--edges", 90, "--out", bench.path("g"))
     graph, out = bench.path("g"), bench.path("new")
@@ -321,6 +329,8 @@ def wrong_words(bench):
             (INPUT, [*partition, 2, "--method", put(bench, "short", "0\n1\n")], "has 2 numbers; the graph has 40 vertices"),
             (INPUT, [*partition, 2, "--method", put(bench, "text", "0\nx\n")], "line 2 is not an integer"),
             (INPUT, [*partition, 2, "--method", bench.path("nothing")], "No such file"),
+            (INPUT, [*partition, 2, "--out", graph], "is a folder; name a file"),
+            (INPUT, ["make", "knn", zeros(bench, "pixels", [16, 2, 2]), zeros(bench, "digits", [19]), "--out", out], "are 19 for 16 images"),
             (USAGE, ["partition", graph], "--intervals"),
             (INPUT, ["show", bench.path("nothing")], "is not a folder with a graph.json"),
             (INPUT, ["show", graph, "--split", 1], "there is no split 1"),

@@ -55,7 +55,7 @@ def one(bench, nodes, phases, how, changes):
     if how == "stop":
         config = changed(config, cluster__suspect_ms=LONG_MS if len(nodes) > 1 else 800)
     # One at a time saves: the second parameter server the next checkpoint, when the first is gone.
-    faults = [(node, (5 if node == "parameter:1" else 3) if phase == "checkpoint" else epoch, phase, how)
+    faults = [(node, (4 if node == "parameter:1" else 2) if phase == "checkpoint" else epoch, phase, how)
               for node, phase in zip(nodes, phases)]
     run = None
     for number in range(TRIES):  # on a busy machine a worker may come too late for its epoch, or somebody else be the next to save

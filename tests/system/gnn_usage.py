@@ -6,6 +6,7 @@ import json
 import math
 import os
 import shutil
+import socket
 
 from gnn_harness import ENDLESS, ONE, Graphs, fault
 from harness import Cases, changed, check, equal, wait_until
@@ -137,6 +138,27 @@ def never_begun(bench, changes, words, code, *parts):
     """One line, and no file."""
     one_line(bench.run(*graphs.words_of(bench, changed(CONFIG, **changes), "run"), *words), code, *parts)
     check(not os.path.exists(bench.path("run")), "a run directory was made")
+
+
+def port_taken(bench):
+    """Where somebody listens already, nothing is written, so the same command with another port begins the run."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        never_begun(bench, {}, ["--listen", f"127.0.0.1:{taken.getsockname()[1]}"], 4, "in use")
+
+
+def nothing_validates(bench):
+    """A split without vertices that validate: nothing is said of these."""
+    graph = bench.path("graph")
+    shutil.copytree(graphs.make(bench), graph)
+    with open(os.path.join(graph, "split.npy"), "r+b") as file:
+        data = file.read()
+        start = data.index(b"\n") + 1
+        file.seek(start)
+        file.write(data[start:].replace(b"\2", b"\0"))
+    ended = bench.run("gnn", "train", bench.config(changed(CONFIG, epochs=2, graph={"path": graph}, **ONE), "c.yaml"), "--out", bench.path("run"))
+    equal(ended.code, 0, f"exit code; {ended.err}")
+    said = ended.out + ended.err
+    check("test " in said and "validation" not in said, f"what it said: {said}")
 
 
 def other_shape(bench):
@@ -424,6 +446,8 @@ cases.add("nothing to do", nothing_to_do)
 cases.add("what events tell", events)
 cases.add("listening everywhere without an address to call", never_begun, {}, ["--listen", "0.0.0.0:0", "--insecure"], 3, "--advertise")
 cases.add("advertising nowhere", never_begun, {}, ["--listen", "127.0.0.1:0", "--advertise", "0.0.0.0:1"], 3, "--advertise 0.0.0.0:1")
+cases.add("listening where somebody listens already", port_taken)
+cases.add("a split in which nothing validates", nothing_validates)
 cases.add("listening at no address", never_begun, {}, ["--listen", "here"], 2, "--listen", "here")
 cases.add("first weights of another shape", other_shape)
 cases.add("no vertices for validation", without_validation)
