@@ -93,6 +93,16 @@ static enum culm_status store(const struct culm_option *option, const char *text
         memcpy(at, &value, sizeof value);
         break;
     }
+    case CULM_OPTION_SHARE: {
+        char *end;
+        double value = strtod(text, &end);
+        if (end == text || *end || !(value >= 0 && value <= 1)) {
+            return culm_error_set(error, CULM_ERR_ARGUMENT,
+                                  "--%s: '%.60s' is not a number from 0 to 1", option->name, text);
+        }
+        memcpy(at, &value, sizeof value);
+        break;
+    }
     case CULM_OPTION_LIST: {
         struct culm_option_list *list = (struct culm_option_list *)(void *)at;
         const char **items = realloc(list->items, (list->count + 1) * sizeof *items);

@@ -15,12 +15,13 @@
 #include <stdio.h>
 
 enum culm_option_kind {
-    CULM_OPTION_FLAG, /* bool */
-    CULM_OPTION_TEXT, /* const char * */
-    CULM_OPTION_INT,  /* int64_t, 1 to `most` */
-    CULM_OPTION_REAL, /* double, above 0 */
-    CULM_OPTION_WORD, /* int-sized enum: the index in `words` */
-    CULM_OPTION_LIST, /* struct culm_option_list */
+    CULM_OPTION_FLAG,  /* bool */
+    CULM_OPTION_TEXT,  /* const char * */
+    CULM_OPTION_INT,   /* int64_t, 1 to `most` */
+    CULM_OPTION_REAL,  /* double, above 0 */
+    CULM_OPTION_SHARE, /* double, 0 to 1 */
+    CULM_OPTION_WORD,  /* int-sized enum: the index in `words` */
+    CULM_OPTION_LIST,  /* struct culm_option_list */
 };
 
 struct culm_option_list {

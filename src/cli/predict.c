@@ -29,7 +29,7 @@ static const struct culm_option options[] = {
     CULM_OPTION("frames", TEXT, "A:B", struct values, frames,
                 "frames A to B - 1 of each file, counted from 0; A: all from A on, A: one "
                 "(default: all)"),
-    CULM_OPTION("score", REAL, "S", struct values, score,
+    CULM_OPTION("score", SHARE, "S", struct values, score,
                 "leaves out boxes whose score is below S (default: 0.25)"),
     CULM_OPTION("top", INT, "N", struct values, top, "how many classes to print (default: 5)"),
     CULM_OPTION("draw", TEXT, "DIR", struct values, draw,
@@ -99,9 +99,6 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
     enum culm_status status =
         v->frames ? culm_predict_frames(v->frames, &how.first, &how.end, error) : CULM_OK;
     (void)ret_code;
-    if (status == CULM_OK && v->score > 1) {
-        status = culm_error_set(error, CULM_ERR_ARGUMENT, "--score: must be at most 1");
-    }
     return status == CULM_OK ? culm_predict(arguments->items[0], arguments->items + 1,
                                             arguments->count - 1, &how, tell, values, error)
                              : status;

@@ -57,18 +57,19 @@ static bool is_other_file(const char *path) {
     return !page && faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* Replaces a page that is there already, whole or not at all, but no file that a run has written.
- * against: may be NULL. */
+/* Replaces a page that is there already, whole or not at all, but no other file. against: may be
+ * NULL. */
 static enum culm_status write_html(const char *dir, const char *against, const char *path,
                                    struct culm_error *error) {
     struct culm_buf page;
     const char *of = is_within(path, dir)                  ? dir
                      : against && is_within(path, against) ? against
                                                            : NULL;
-    if (of && is_other_file(path)) {
+    if (is_other_file(path)) {
         return culm_error_set(error, CULM_ERR_CONFIG,
-                              "--html: '%s' is a file of the run in '%s'; give another one", path,
-                              of);
+                              "--html: '%s' is a file%s%s%s; give another one", path,
+                              of ? " of the run in '" : " that is there already and not a page",
+                              of ? of : "", of ? "'" : "");
     }
     culm_buf_init(&page, CULM_PAGE_BYTES_MAX);
     enum culm_status status = culm_page_write(dir, &page, error);

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#define MB 1048576.0 /* as edge.memory counts them */
+
 size_t culm_edge_query_bytes(const struct culm_edge_layout *layout, int32_t query) {
     size_t bytes = 0;
     for (int32_t i = 0; i < layout->query[query].tensor_count; i++) {
@@ -134,9 +136,9 @@ enum culm_status culm_edge_layout_check(const struct culm_edge_layout *layout,
                 "query '%s' takes %.2f MB (weights %.2f, activations %.2f, frames "
                 "%.2f), but the limit is %.2f MB; set edge.memory to min, or to "
                 "at least %.2f",
-                query->name, (double)total / 1e6, (double)bytes / 1e6,
-                (double)query->activation_bytes[0] / 1e6, (double)frames / 1e6,
-                (double)layout->limit_bytes / 1e6, (double)(total + 5000) / 1e6);
+                query->name, (double)total / MB, (double)bytes / MB,
+                (double)query->activation_bytes[0] / MB, (double)frames / MB,
+                (double)layout->limit_bytes / MB, (double)total / MB + 0.005);
         }
     }
     return CULM_OK;

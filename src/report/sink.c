@@ -83,13 +83,19 @@ struct jsonl {
     struct culm_sink sink;
     int fd;
     bool owns_fd;
+    char *path; /* NULL: not known */
 };
 
-static enum culm_status write_line(int fd, const char *line, size_t len, struct culm_error *error) {
+/* path: NULL where it is not known. */
+static enum culm_status write_line(int fd, const char *path, const char *line, size_t len,
+                                   struct culm_error *error) {
     while (len) {
         ssize_t written = write(fd, line, len);
         if (written < 0 && errno != EINTR) {
-            return culm_error_errno(error, errno, "write event");
+            const char *advice = errno == ENOSPC ? "; free some space there" : "";
+            return path ? culm_error_set(error, CULM_ERR_IO, "write '%s': %s%s", path,
+                                         strerror(errno), advice)
+                        : culm_error_errno(error, errno, "write event");
         }
         if (written > 0) {
             line += written;
@@ -108,7 +114,7 @@ static enum culm_status jsonl_event(struct culm_sink *sink, const json_t *event,
     }
     size_t len = strlen(text);
     text[len] = '\n'; /* in place of the NUL */
-    enum culm_status status = write_line(jsonl->fd, text, len + 1, error);
+    enum culm_status status = write_line(jsonl->fd, jsonl->path, text, len + 1, error);
     free(text);
     return status;
 }
@@ -118,6 +124,7 @@ static void jsonl_free(struct culm_sink *sink) {
     if (jsonl->owns_fd) {
         close(jsonl->fd);
     }
+    free(jsonl->path);
     free(jsonl);
 }
 
@@ -144,7 +151,7 @@ enum culm_status culm_sink_jsonl_open(const char *path, struct culm_sink **ret_s
     if (fstat(fd, &info) < 0 || (info.st_size > 0 && pread(fd, &last, 1, info.st_size - 1) != 1)) {
         status = culm_error_errno(error, errno, "read '%s'", path);
     } else if (last != '\n') {
-        status = write_line(fd, "\n", 1, error);
+        status = write_line(fd, path, "\n", 1, error);
     }
     struct culm_sink *sink = status == CULM_OK ? culm_sink_jsonl_fd(fd) : NULL;
     if (!sink) {
@@ -152,6 +159,7 @@ enum culm_status culm_sink_jsonl_open(const char *path, struct culm_sink **ret_s
         return status ? status : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
     }
     ((struct jsonl *)sink)->owns_fd = true;
+    ((struct jsonl *)sink)->path = strdup(path); /* without it, messages do not name the file */
     *ret_sink = sink;
     return CULM_OK;
 }

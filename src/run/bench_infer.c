@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 
 #define WARM_UP 3
+#define BATCH_MAX 4096 /* frames */
 
 static enum culm_status measure(struct culm_vision_runner *runner, int64_t iters,
                                 struct culm_infer_bench *bench, struct culm_error *error) {
@@ -144,6 +145,10 @@ enum culm_status culm_bench_infer(const char *what, const struct culm_infer_opti
     int64_t batch = options->batch ? options->batch : 1;
     *ret_bench = (struct culm_infer_bench){.batch = batch, .threads = options->threads};
     enum culm_status status;
+    if (batch > BATCH_MAX) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "--batch %lld: at most %d is possible",
+                              (long long)batch, BATCH_MAX);
+    }
     if (!(status = culm_vision_open(what, &how, &model, error)) &&
         !(status = culm_device_new(options->threads, &device, error)) &&
         !(status = culm_vision_runner_init(&runner, model, batch, device, error))) {

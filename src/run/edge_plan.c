@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define FOR_S_MAX 1e6
 #define PLAN_S 60 /* how long a plan is played, unless --for says otherwise */
 #define GRID_FRAMES 3000
 #define PACKAGES_MAX 16
@@ -78,6 +79,10 @@ static enum culm_status tell_plan(const struct culm_edge_command *command,
     size_t least_bytes, most_bytes;
     int32_t chosen;
     culm_edge_memory_range(&culm_edge_forms_merged(forms)->layout, &least_bytes, &most_bytes);
+    if (command->for_s > FOR_S_MAX) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "--for %g: at most %g seconds",
+                              command->for_s, FOR_S_MAX);
+    }
     enum culm_status status = culm_edge_forms_choose(catalog, forms, 0, &chosen, &plan, error);
     if (status != CULM_OK) {
         return status;

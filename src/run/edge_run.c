@@ -165,6 +165,19 @@ json_t *culm_edge_running_package(const struct culm_edge_running *run) {
                                       run->round_digest);
 }
 
+void culm_edge_running_tell_query(struct culm_edge_running *run, int32_t q) {
+    const struct culm_edge_laid *laid = run->next ? run->next : run->laid;
+    struct edge_query *query = &run->query[q];
+    const struct culm_query_config *config = query->entry->config;
+    const double accuracy = query->plain ? query->own_accuracy : query->merged_accuracy;
+    query->told = true;
+    culm_edge_running_publish(
+        run, json_pack("{s:s, s:o, s:o, s:I, s:o}", "event", "query", "query",
+                       culm_json_text(config->name), "model", culm_json_text(config->model),
+                       "bytes", (json_int_t)culm_edge_query_bytes(&laid->layout, q), "accuracy",
+                       accuracy < 0 ? json_null() : json_real(accuracy)));
+}
+
 static void tell_start(struct culm_edge_running *run, const struct culm_edge_totals *totals) {
     char from[32], to[32];
     json_t *queries = json_array();
@@ -191,18 +204,9 @@ static void tell_start(struct culm_edge_running *run, const struct culm_edge_tot
                   "round", run->round < 0 ? json_null() : json_integer(run->round), "package",
                   culm_edge_running_package(run), "expected", queries));
     for (int32_t q = 0; q < run->query_count; q++) {
-        const struct culm_edge_entry *entry = run->query[q].entry;
-        double accuracy =
-            run->query[q].plain ? run->query[q].own_accuracy : run->query[q].merged_accuracy;
-        if (run->query[q].original_of >= 0) {
-            continue;
+        if (run->query[q].original_of < 0) {
+            culm_edge_running_tell_query(run, q);
         }
-        culm_edge_running_publish(
-            run, json_pack("{s:s, s:o, s:o, s:I, s:o}", "event", "query", "query",
-                           culm_json_text(entry->config->name), "model",
-                           culm_json_text(entry->config->model), "bytes",
-                           (json_int_t)culm_edge_query_bytes(&run->laid->layout, q), "accuracy",
-                           accuracy < 0 ? json_null() : json_real(accuracy)));
     }
 }
 

@@ -114,6 +114,7 @@ struct edge_query {
      * owned */
     int32_t *original, *merged;
     bool own_tensors;            /* both are its own tensors, which this run has written */
+    bool told;                   /* an event `query` has been published since it came */
     bool plain;                  /* the choice of forms gave it its own weights */
     int32_t original_of, shadow; /* the query whose original it is; its own original; -1: none */
     bool reverted;               /* drift took it back to its own weights until the next round */
@@ -562,6 +563,8 @@ void culm_edge_running_release(struct culm_edge_running *run);
 enum culm_status culm_edge_running_calibrate(struct culm_edge_running *run,
                                              struct culm_error *error);
 
+/* Publishes `query` for a query that runs under the latest layout. */
+void culm_edge_running_tell_query(struct culm_edge_running *run, int32_t q);
 void culm_edge_running_publish(struct culm_edge_running *run, json_t *take_event);
 
 #endif

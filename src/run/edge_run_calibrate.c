@@ -71,6 +71,8 @@ static enum culm_status calibrate_query(struct culm_edge_running *run, int32_t q
 enum culm_status culm_edge_running_calibrate(struct culm_edge_running *run,
                                              struct culm_error *error) {
     enum culm_status status = CULM_OK;
+    const double rate_mb_per_s = run->rate_mb_per_s;
+    run->rate_mb_per_s = 0; /* run times are wanted; at a low rate, loading could take hours */
     run->uncalibrated = culm_alone_asked_to_stop();
     for (int32_t q = 0; q < run->query_count && status == CULM_OK; q++) {
         struct edge_query *query = &run->query[q];
@@ -89,5 +91,6 @@ enum culm_status culm_edge_running_calibrate(struct culm_edge_running *run,
         status = known || run->uncalibrated ? CULM_OK : calibrate_query(run, q, error);
         run->uncalibrated |= culm_alone_asked_to_stop();
     }
+    run->rate_mb_per_s = rate_mb_per_s;
     return status;
 }

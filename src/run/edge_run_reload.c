@@ -11,9 +11,13 @@
 
 #include "base/json.h"
 #include "base/words.h"
+#include "run/feeds.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+
+#define CROP_WAIT_MS 5000
 
 /* --- what is taken up --- */
 
@@ -287,6 +291,28 @@ static void *mend_alone(void *arg) {
     return NULL;
 }
 
+/* Whether a feed's crop fits into the first picture of its file. What cannot be read here, such as a
+ * stream, shows it when it has begun. */
+static enum culm_status try_crop(const struct culm_feed_config *config, struct culm_error *error) {
+    struct culm_feed_options options = culm_feed_options_of(config, NULL);
+    struct culm_feed *feed = NULL;
+    struct culm_feed_frame frame;
+    struct culm_error why;
+    enum culm_status status = CULM_OK;
+    struct stat file;
+    if (config->crop[2] == 0 || stat(config->file, &file) != 0 ||
+        !(S_ISREG(file.st_mode) || S_ISDIR(file.st_mode)) ||
+        culm_feed_open(&options, &feed, &why) != CULM_OK) {
+        return CULM_OK;
+    }
+    if (culm_feed_next(feed, CROP_WAIT_MS, &frame, &why) == CULM_ERR_CONFIG) {
+        *error = why;
+        status = CULM_ERR_CONFIG;
+    }
+    culm_feed_close(feed);
+    return status;
+}
+
 static void *read_workload(void *arg) {
     struct edge_reader *reader = arg;
     const struct culm_edge_stop stop = {.asked = culm_edge_running_stopped, .ctx = &reader->stop};
@@ -295,6 +321,9 @@ static void *read_workload(void *arg) {
                                                       .profile = reader->command->profile};
     reader->status = culm_edge_catalog_open(reader->command->workload, &options, reader->catalog,
                                             &reader->error);
+    for (size_t f = 0; reader->status == CULM_OK && f < reader->catalog->workload.feed_count; f++) {
+        reader->status = try_crop(&reader->catalog->workload.feeds[f], &reader->error);
+    }
     if (reader->status == CULM_OK) {
         make_ready(reader);
     }
@@ -340,6 +369,13 @@ static void tell(struct culm_edge_running *run, const struct culm_error *error) 
         json_object_set_new(event, "error", culm_json_text(error->text));
     }
     culm_edge_running_publish(run, event);
+    for (int32_t q = 0; q < run->query_count; q++) {
+        struct edge_query *query = &run->query[q];
+        query->told &= !query->gone;
+        if (!query->told && !query->gone && query->original_of < 0) {
+            culm_edge_running_tell_query(run, q);
+        }
+    }
 }
 
 /* Notes the own tensors of queries, to be checked. False: out of memory. */

@@ -230,8 +230,11 @@ static enum culm_status take_frame(struct culm_merge_set *set, const struct culm
                                        frame->channels};
     int64_t one = (int64_t)set->input.width * set->input.height * set->input.channels;
     if (set->labels && !set->right_for && frame->label < 0) {
-        return culm_error_set(error, CULM_ERR_CONFIG, "feed '%s': frame %lld has no label", feed,
-                              (long long)frame->number);
+        return culm_error_set(
+            error, CULM_ERR_CONFIG,
+            "feed '%s': frame %lld has no label; 'labels: folders' needs a folder "
+            "with a folder of pictures for each class",
+            feed, (long long)frame->number);
     }
     set->label[part][frames->count] = frame->label;
     culm_vision_fill(&set->input, &picture, frames->image + frames->count * one);

@@ -132,6 +132,8 @@ def options_of_others(bench):
                           ("--answers", ("edge", "plan", path, "--answers", "3")), ("--out", ("edge", "bench", path, "--out", "x")),
                           ("--for", ("edge", "bench", path, "--for", "3")), ("--package", ("edge", "plan", path, "--package", out, "--package", out))):
         one_line(bench, 2, option, *words)
+    one_line(bench, 2, "at most 1e+06 seconds", "edge", "plan", path, "--for", "1e30")
+    one_line(bench, 2, "from 0 to 1", "predict", "a.cfg", "x.png", "--score", "1.5")
 
 
 # --- edge -------------------------------------------------------------------------------------------------------------------
@@ -218,6 +220,11 @@ def page_over_record(bench):
     for page in (bench.path("run", "events.jsonl"), os.path.join("run", ".", "a.jsonl"), os.path.join("other", "profile.json")):
         one_line(bench, 3, "of the run", "report", "run", "--html", page)
         equal(tree(bench.path("run")) | {"events": events_of(bench, "run")}, before, "the run's files")
+    with open(bench.path("notes"), "w", encoding="utf-8") as file:
+        file.write("not to be lost\n")
+    one_line(bench, 3, "not a page", "report", "run", "--html", bench.path("notes"))
+    with open(bench.path("notes"), encoding="utf-8") as file:
+        equal(file.read(), "not to be lost\n", "a file of somebody else")
     for _ in range(2):
         equal(bench.run("report", "run", "--html", bench.path("run", "page.html")).code, 0, "exit code of a page in the run's folder")
 

@@ -538,7 +538,7 @@ def bad_input(bench):
     for name, text, says in [
             ("not json", "{", "line 1"), ("no models", '{"format": 1}', "models"),
             ("times", '{"format": 1, "models": {"a": {"run_ms": {"1": -1}}}}', "above 0"),
-            ("bytes", '{"format": 1, "models": {"a": {"run_ms": {"1": 1}, "tensors": {"t": 0}}}}', "1 or more")]:
+            ("bytes", '{"format": 1, "models": {"a": {"run_ms": {"1": 1}, "tensors": {"t": 0}}}}', "1 byte or more")]:
         with open(bench.path("profile.json"), "w", encoding="utf-8") as file:
             file.write(text)
         ended = bench.run("edge", "plan", path, "--profile", bench.path("profile.json"))

@@ -201,6 +201,9 @@ def reload(bench):
     ended = bench.end(process)
     equal(ended.code, 0, "exit code")
     equal(len(lines(os.path.join(out, "one.jsonl"))), gone, "answers of a query that has gone")
+    came = [event for event in read_events(os.path.join(out, "events.jsonl")) if event["event"] == "query"]
+    equal([event["query"] for event in came], ["one", "two", "two"], "queries that were told of; one on another feed is another one")
+    check(all(event["bytes"] > 0 for event in came), f"{came}")
 
 
 def with_clip(bench, when):
@@ -436,7 +439,9 @@ def refused(bench):
     process = begin(bench, path)
     until(process, "an answer", lambda: fresh(process.out, "one"))
     for turn in range(18):
-        if turn % 6:
+        if turn % 6 == 5:
+            workload(bench, [("one", "a")], crop=[0, 0, 9000, 9000])
+        elif turn % 6:
             with open(path, "w", encoding="utf-8") as file:
                 file.write("queries: [{name: x}]\n")
         else:

@@ -100,10 +100,10 @@ def make_pictures(folder, count, seed=3, blue=True):
                        + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 
 
-def workload(bench, queries, name="w.yaml", feed="pictures", fps=10, loop=True, edge="", score=0.05):
+def workload(bench, queries, name="w.yaml", feed="pictures", fps=10, loop=True, edge="", score=0.05, crop=()):
     path = bench.path(name)
     with open(path, "w", encoding="utf-8") as file:
-        file.write(f"feeds:\n  hall: {{file: {bench.path(feed)}, fps: {fps}, loop: {str(loop).lower()}}}\nqueries:\n")
+        file.write(f"feeds:\n  hall: {{file: {bench.path(feed)}, fps: {fps}, loop: {str(loop).lower()}, crop: {list(crop)}}}\nqueries:\n")
         for query, model in queries:
             file.write(f"  - {{name: {query}, model: {bench.path(model)}.cfg, feed: hall, deadline_ms: 400, score: {score}}}\n")
         file.write(f"edge: {{batch: [1, 2], {edge}}}\n" if edge else "edge: {batch: [1, 2]}\n")
