@@ -17,7 +17,6 @@
 #define DAY_MS 86400000
 #define NODES_MAX_TEXT "1024"
 _Static_assert(CULM_GNN_NODES_MAX == 1024, "the default of cluster.max_nodes is its largest value");
-#define SUSPECT_BEATS 3 /* a suspect has missed two, and the third is late */
 /* Each layer may begin with a gather, and the last one may end with another. */
 #define LAYERS_MAX (CULM_GNN_STAGES_MAX - 1)
 #define WIDTH_MAX 16384
@@ -153,15 +152,7 @@ static const struct culm_config_row cluster_rows[] = {
 
 static enum culm_status finish_cluster(void *object, const struct culm_config_place *place,
                                        struct culm_error *error) {
-    const struct culm_cluster_config *c = object;
-    if (c->suspect_ms < SUSPECT_BEATS * c->heartbeat_ms) {
-        return culm_config_refuse(place, CULM_CONFIG_KEYS("suspect_ms", "heartbeat_ms"), error,
-                                  "suspect_ms %lld would suspect nodes whose heartbeat is a little "
-                                  "late; allowed: from %d times heartbeat_ms, which is %lld",
-                                  (long long)c->suspect_ms, SUSPECT_BEATS,
-                                  (long long)c->heartbeat_ms);
-    }
-    return CULM_OK;
+    return culm_cluster_config_table.finish(object, place, error);
 }
 
 static const struct culm_config_table cluster_table = {CULM_CONFIG_ROWS(cluster_rows, N),

@@ -81,7 +81,7 @@ static enum culm_status finish_cluster(void *object, const struct culm_config_pl
     const struct culm_cluster_config *c = object;
     if (c->suspect_ms < SUSPECT_BEATS * c->heartbeat_ms) {
         return culm_config_refuse(place, CULM_CONFIG_KEYS("suspect_ms", "heartbeat_ms"), error,
-                                  "suspect_ms %lld would suspect workers whose heartbeat is a "
+                                  "suspect_ms %lld would suspect nodes whose heartbeat is a "
                                   "little late; allowed: from %d times heartbeat_ms, which is %lld",
                                   (long long)c->suspect_ms, SUSPECT_BEATS,
                                   (long long)c->heartbeat_ms);

@@ -178,7 +178,7 @@ static void checks_between_keys(void **state) {
             "c.yaml:4: cluster.max_nodes: 2 pipelines * 5 stages need 10 workers, max_nodes is "
             "8; allowed: cluster.max_nodes from 10");
     refused("cluster: {suspect_ms: 599}\n",
-            "c.yaml:3: cluster.suspect_ms: suspect_ms 599 would suspect workers whose heartbeat is "
+            "c.yaml:3: cluster.suspect_ms: suspect_ms 599 would suspect nodes whose heartbeat is "
             "a little late; allowed: from 3 times heartbeat_ms, which is 200");
     refused_set("batch.micro=5", "--set: batch.micro: global 32 is not a multiple of micro 5; "
                                  "allowed: micro that divides global");
