@@ -274,6 +274,8 @@ struct edge_reader {
         int64_t frames;
     } known[CULM_EDGE_FEEDS_MAX]; /* how many frames the present feeds have */
     int32_t known_count;
+    const struct culm_feed_config *going[CULM_EDGE_FEEDS_MAX]; /* feeds that run; borrowed */
+    int32_t going_count;
     const struct culm_edge_entry *running[CULM_EDGE_QUERIES_MAX]; /* the present queries */
     int32_t running_count;
     const struct culm_edge_catalog *first; /* the run's first one, which fixes the batch sizes */

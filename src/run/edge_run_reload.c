@@ -17,7 +17,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define CROP_WAIT_MS 5000
+#define CROP_WAIT_MS 5000 /* for a first picture */
+#define CROP_LOOK_MS 100  /* between looks at whether the run is to stop */
 
 /* --- what is taken up --- */
 
@@ -291,25 +292,38 @@ static void *mend_alone(void *arg) {
     return NULL;
 }
 
-/* Whether a feed's crop fits into the first picture of its file. What cannot be read here, such as a
+/* Whether the crop of a feed that is new fits into the first picture of its file. What cannot be read here, such as a
  * stream, shows it when it has begun. */
-static enum culm_status try_crop(const struct culm_feed_config *config, struct culm_error *error) {
+static enum culm_status try_crop(const struct edge_reader *reader,
+                                 const struct culm_feed_config *config, struct culm_error *error) {
     struct culm_feed_options options = culm_feed_options_of(config, NULL);
     struct culm_feed *feed = NULL;
     struct culm_feed_frame frame;
     struct culm_error why;
     enum culm_status status = CULM_OK;
     struct stat file;
+    for (int32_t g = 0; g < reader->going_count; g++) {
+        if (same_feed(reader->going[g], config)) {
+            return CULM_OK; /* it goes on, whatever its file has become */
+        }
+    }
     if (config->crop[2] == 0 || stat(config->file, &file) != 0 ||
         !(S_ISREG(file.st_mode) || S_ISDIR(file.st_mode)) ||
         culm_feed_open(&options, &feed, &why) != CULM_OK) {
         return CULM_OK;
     }
-    if (culm_feed_next(feed, CROP_WAIT_MS, &frame, &why) == CULM_ERR_CONFIG) {
-        *error = why;
-        status = CULM_ERR_CONFIG;
+    for (int waited_ms = 0; waited_ms < CROP_WAIT_MS && !culm_edge_running_stopped(&reader->stop);
+         waited_ms += CROP_LOOK_MS) {
+        status = culm_feed_next(feed, CROP_LOOK_MS, &frame, &why);
+        if (status != CULM_ERR_AGAIN) {
+            break;
+        }
     }
     culm_feed_close(feed);
+    if (status != CULM_ERR_CONFIG) {
+        return CULM_OK;
+    }
+    *error = why;
     return status;
 }
 
@@ -322,7 +336,7 @@ static void *read_workload(void *arg) {
     reader->status = culm_edge_catalog_open(reader->command->workload, &options, reader->catalog,
                                             &reader->error);
     for (size_t f = 0; reader->status == CULM_OK && f < reader->catalog->workload.feed_count; f++) {
-        reader->status = try_crop(&reader->catalog->workload.feeds[f], &reader->error);
+        reader->status = try_crop(reader, &reader->catalog->workload.feeds[f], &reader->error);
     }
     if (reader->status == CULM_OK) {
         make_ready(reader);
@@ -350,6 +364,9 @@ static void note_known(struct culm_edge_running *run) {
     struct edge_reader *reader = &run->reader;
     for (int32_t f = 0; f < run->feed_count; f++) {
         const struct edge_feed *feed = &run->feed[f];
+        if (!feed->gone && !is_broken(feed)) {
+            reader->going[reader->going_count++] = feed->config;
+        }
         if (!feed->gone && !is_broken(feed) && feed->counted && feed->frames >= 0) {
             reader->known[reader->known_count].config = feed->config;
             reader->known[reader->known_count++].frames = feed->frames;
