@@ -19,9 +19,12 @@
 
 #include <assert.h>
 
+/* Pixels by vectors of a tile: sums fill the registers, but for a row of weights and one number. */
 #if SIMD_WIDE
+#define PIXELS 8
 #define VECTORS 3
 #else
+#define PIXELS 6
 #define VECTORS 1
 #endif
 #define RUNS (CULM_CPU_CONV_TAPS)
@@ -38,7 +41,7 @@ struct reads {
 
 /* MR x NV elements from column `column` on; the last vector has `left` columns. */
 SIMD void tile(const struct infer *s, const struct reads *r, const int mr, const int nv,
-               int64_t pixel, int64_t column, int64_t left, const bool whole) {
+               int64_t pixel, int64_t column, int64_t left, const enum simd_lanes lanes) {
     const int64_t o = s->v->o, terms = r->terms;
     const float *w = s->a->w + column;
     vec sum[VECTORS][PIXELS];
@@ -58,8 +61,7 @@ SIMD void tile(const struct infer *s, const struct reads *r, const int mr, const
             vec weights[VECTORS];
 #pragma GCC unroll 4
             for (int n = 0; n < nv; n++) {
-                weights[n] =
-                    n + 1 < nv || whole ? vload(w + n * LANES) : vload_n(w + n * LANES, left);
+                weights[n] = vload_lanes(w + n * LANES, left, n + 1 < nv ? SIMD_ALL : lanes);
                 __builtin_prefetch(w + AHEAD * o + n * LANES);
             }
 #pragma GCC unroll 8
@@ -75,7 +77,8 @@ SIMD void tile(const struct infer *s, const struct reads *r, const int mr, const
     }
 #pragma GCC unroll 4
     for (int n = 0; n < nv; n++) {
-        emit_any(s, sum[n], mr, pixel * o, o, column + n * LANES, n + 1 < nv ? LANES : left);
+        emit_chosen(s, sum[n], mr, pixel * o, o, column + n * LANES, left,
+                    n + 1 < nv ? SIMD_ALL : lanes);
     }
 }
 
@@ -83,10 +86,11 @@ SIMD void tile(const struct infer *s, const struct reads *r, const int mr, const
     static __attribute__((noinline)) void tile_##mr##_##nv(const struct infer *s,                  \
                                                            const struct reads *r, int64_t pixel,   \
                                                            int64_t column, int64_t left) {         \
-        if (left >= LANES) {                                                                       \
-            tile(s, r, mr, nv, pixel, column, LANES, true);                                        \
-        } else {                                                                                   \
-            tile(s, r, mr, nv, pixel, column, left, false);                                        \
+        switch (simd_lanes(left)) {                                                                \
+        case SIMD_ALL: tile(s, r, mr, nv, pixel, column, left, SIMD_ALL); return;                  \
+        case SIMD_SOME: tile(s, r, mr, nv, pixel, column, left, SIMD_SOME); return;                \
+        case SIMD_HALF: tile(s, r, mr, nv, pixel, column, left, SIMD_HALF); return;                \
+        case SIMD_HALF_SOME: tile(s, r, mr, nv, pixel, column, left, SIMD_HALF_SOME);              \
         }                                                                                          \
     }
 TILE(1, 1)
@@ -100,6 +104,7 @@ TILE(4, 3)
 TILE(1, 2)
 TILE(1, 3)
 #else
+TILE(6, 1)
 TILE(4, 1)
 TILE(2, 1)
 #endif
@@ -116,6 +121,7 @@ static const struct tiles {
     {4, {tile_4_1, tile_4_2, tile_4_3}},
     {1, {tile_1_1, tile_1_2, tile_1_3}},
 #else
+    {6, {tile_6_1}},
     {4, {tile_4_1}},
     {2, {tile_2_1}},
     {1, {tile_1_1}},

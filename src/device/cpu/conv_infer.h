@@ -9,12 +9,6 @@
 #include "device/cpu/infer.h"
 #include "device/cpu/variant.h"
 
-#if SIMD_WIDE
-#define PIXELS 8
-#else
-#define PIXELS 4
-#endif
-
 struct infer {
     const struct culm_conv_infer_args *a;
     const struct culm_conv *v;
@@ -33,7 +27,7 @@ struct infer {
 #define FREE -1 /* any of them, by one way without a choice in it */
 
 SIMD void emit(const struct infer *s, const vec *sum, const int count, int64_t at, int64_t step,
-               int64_t column, int64_t left, const int function, const bool whole) {
+               int64_t column, int64_t left, const int function, const enum simd_lanes lanes) {
     const vec offset = vload(s->offset + column), scale = vload(s->scale + column);
     const vec shift = vload(s->shift + column), alpha = vset((float)s->a->alpha);
     const vec slope = vset(s->slope), cap = vset(s->cap);
@@ -45,7 +39,7 @@ SIMD void emit(const struct infer *s, const vec *sum, const int count, int64_t a
         vec y = vfma(vadd(sum[p], offset), scale, shift);
         if (residual) {
             const float *one = residual + p * step;
-            y = vadd(y, whole ? vload(one) : vload_n(one, left));
+            y = vadd(y, vload_lanes(one, left, lanes));
         }
         if (function == FREE) {
             y = vselect(vless(y, vzero()), vfma(y, slope, vzero()), y);
@@ -53,42 +47,29 @@ SIMD void emit(const struct infer *s, const vec *sum, const int count, int64_t a
         } else if (function != CULM_FUNCTION_NONE) {
             y = vrelu((enum culm_function)function, y, alpha);
         }
-        if (whole) {
-            vstore(to + p * step, y);
-        } else {
-            vstore_n(to + p * step, y, left);
-        }
+        vstore_lanes(to + p * step, y, left, lanes);
     }
 }
 
 /* The same for small code, where sums are short. */
 SIMD void emit_free(const struct infer *s, const vec *sum, const int count, int64_t at,
-                    int64_t step, int64_t column, int64_t left, const bool whole) {
-    emit(s, sum, count, at, step, column, left, FREE, whole);
+                    int64_t step, int64_t column, int64_t left, const enum simd_lanes lanes) {
+    emit(s, sum, count, at, step, column, left, FREE, lanes);
 }
 
 SIMD void emit_chosen(const struct infer *s, const vec *sum, const int count, int64_t at,
-                      int64_t step, int64_t column, int64_t left, const bool whole) {
+                      int64_t step, int64_t column, int64_t left, const enum simd_lanes lanes) {
     switch (s->a->function) {
     case CULM_FUNCTION_RELU:
-        emit(s, sum, count, at, step, column, left, CULM_FUNCTION_RELU, whole);
+        emit(s, sum, count, at, step, column, left, CULM_FUNCTION_RELU, lanes);
         return;
     case CULM_FUNCTION_LEAKY_RELU:
-        emit(s, sum, count, at, step, column, left, CULM_FUNCTION_LEAKY_RELU, whole);
+        emit(s, sum, count, at, step, column, left, CULM_FUNCTION_LEAKY_RELU, lanes);
         return;
     case CULM_FUNCTION_RELU6:
-        emit(s, sum, count, at, step, column, left, CULM_FUNCTION_RELU6, whole);
+        emit(s, sum, count, at, step, column, left, CULM_FUNCTION_RELU6, lanes);
         return;
-    default: emit(s, sum, count, at, step, column, left, CULM_FUNCTION_NONE, whole);
-    }
-}
-
-SIMD void emit_any(const struct infer *s, const vec *sum, const int count, int64_t at, int64_t step,
-                   int64_t column, int64_t left) {
-    if (left >= LANES) {
-        emit_chosen(s, sum, count, at, step, column, left, true);
-    } else {
-        emit_chosen(s, sum, count, at, step, column, left, false);
+    default: emit(s, sum, count, at, step, column, left, CULM_FUNCTION_NONE, lanes);
     }
 }
 

@@ -13,11 +13,18 @@
 
 #include <assert.h>
 
-#if SIMD_WIDE
-#define LINES 2
+/* Of the squares: pixels by lines by a step of channels, so that sums and a line of weights stay in
+ * registers. */
+#if SIMD_WIDE || SIMD_LOW
+#define PIXELS 8
 #else
-#define LINES 1
+#define PIXELS 4
 #endif
+#define LINES (SIMD_WIDE ? 2 : 1)
+#define ANY_PIXELS (SIMD_WIDE ? 8 : 4) /* of other filters */
+#define STEP (SIMD_LOW ? SIMD_LOW : LANES)
+#define STEP_ALL (SIMD_LOW ? SIMD_HALF : SIMD_ALL)
+#define STEP_SOME (SIMD_LOW ? SIMD_HALF_SOME : SIMD_SOME)
 #define SIZES 5                  /* filters with loops of their own are at most so high and wide */
 #define TALL (LINES - 1 + SIZES) /* lines of x that they read */
 
@@ -34,10 +41,10 @@ struct depth {
 /* `count` pixels of a line, one block of channels, taps [first, end) of each row of the kernel. */
 SIMD void depth_pixels(const struct infer *s, const float *const *row, const int64_t *filter,
                        int64_t rows, const int count, int64_t x, int64_t first, int64_t end,
-                       int64_t at, int64_t c, int64_t left, const bool whole) {
+                       int64_t at, int64_t c, int64_t left, const enum simd_lanes lanes) {
     const struct culm_conv *v = s->v;
     const int64_t channels = v->c, step = v->stride[1] * channels;
-    vec sum[2 * PIXELS];
+    vec sum[ANY_PIXELS];
 #pragma GCC unroll 16
     for (int p = 0; p < count; p++) {
         sum[p] = vzero();
@@ -46,34 +53,34 @@ SIMD void depth_pixels(const struct infer *s, const float *const *row, const int
         const float *from = row[i] + (x + first * v->dilation[1]) * channels + c;
         const float *w = s->a->w + (filter[i] + first) * channels + c;
         for (int64_t tap = first; tap < end; tap++) {
-            vec weights = whole ? vload(w) : vload_n(w, left);
+            vec weights = vload_lanes(w, left, lanes);
 #pragma GCC unroll 16
             for (int p = 0; p < count; p++) {
                 const float *one = from + p * step;
-                sum[p] = vfma(whole ? vload(one) : vload_n(one, left), weights, sum[p]);
+                sum[p] = vfma(vload_lanes(one, left, lanes), weights, sum[p]);
             }
             from += v->dilation[1] * channels;
             w += channels;
         }
     }
-    emit_any(s, sum, count, at, channels, c, left);
+    emit_chosen(s, sum, count, at, channels, c, left, lanes);
 }
 
 SIMD void depth_block(const struct infer *s, const float *const *row, const int64_t *filter,
                       int64_t rows, int64_t line, int64_t c, int64_t low, int64_t high,
-                      const bool whole) {
+                      const enum simd_lanes lanes) {
     const struct culm_conv *v = s->v;
-    int64_t left = whole ? LANES : v->c - c;
+    int64_t left = v->c - c;
     for (int64_t pixel = 0; pixel < v->ow;) {
         int64_t x = pixel * v->stride[1] - v->pad[1], at = (line * v->ow + pixel) * v->c;
-        if (pixel >= low && pixel + PIXELS <= high) {
-            depth_pixels(s, row, filter, rows, PIXELS, x, 0, v->kw, at, c, left, whole);
-            pixel += PIXELS;
+        if (pixel >= low && pixel + ANY_PIXELS <= high) {
+            depth_pixels(s, row, filter, rows, ANY_PIXELS, x, 0, v->kw, at, c, left, lanes);
+            pixel += ANY_PIXELS;
             continue;
         }
-        if (pixel >= low && pixel + PIXELS / 2 <= high) {
-            depth_pixels(s, row, filter, rows, PIXELS / 2, x, 0, v->kw, at, c, left, whole);
-            pixel += PIXELS / 2;
+        if (pixel >= low && pixel + ANY_PIXELS / 2 <= high) {
+            depth_pixels(s, row, filter, rows, ANY_PIXELS / 2, x, 0, v->kw, at, c, left, lanes);
+            pixel += ANY_PIXELS / 2;
             continue;
         }
         int64_t first = 0, end = v->kw;
@@ -83,7 +90,7 @@ SIMD void depth_block(const struct infer *s, const float *const *row, const int6
         while (end > first && x + (end - 1) * v->dilation[1] >= v->w) {
             end--;
         }
-        depth_pixels(s, row, filter, rows, 1, x, first, end, at, c, left, whole);
+        depth_pixels(s, row, filter, rows, 1, x, first, end, at, c, left, lanes);
         pixel++;
     }
 }
@@ -106,9 +113,9 @@ static void depth_line(void *context, int64_t line, int thread) {
     }
     for (int64_t c = 0; c < v->c; c += LANES) {
         if (v->c - c >= LANES) {
-            depth_block(s, row, filter, rows, line, c, d->low, d->high, true);
+            depth_block(s, row, filter, rows, line, c, d->low, d->high, SIMD_ALL);
         } else {
-            depth_block(s, row, filter, rows, line, c, d->low, d->high, false);
+            depth_block(s, row, filter, rows, line, c, d->low, d->high, SIMD_SOME);
         }
     }
 }
@@ -127,7 +134,7 @@ struct lines {
  * first pixel's first tap on are inside. */
 SIMD void square(const struct infer *s, const struct lines *l, int64_t pixel, int64_t c,
                  const int size, const int stride, const int count, const int pixels, int low,
-                 int high, const bool clipped, const bool whole) {
+                 int high, const bool clipped, const enum simd_lanes lanes) {
     const struct culm_conv *v = s->v;
     const int64_t channels = v->c, left = channels - c;
     const int64_t x = (pixel * stride - v->pad[1]) * channels + c;
@@ -152,7 +159,7 @@ SIMD void square(const struct infer *s, const struct lines *l, int64_t pixel, in
                 int ky = i - r * stride;
                 const float *weights = s->a->w + (ky * size + kx) * channels + c;
                 if (ky >= 0 && ky < size) {
-                    w[r][kx] = whole ? vload(weights) : vload_n(weights, left);
+                    w[r][kx] = vload_lanes(weights, left, lanes);
                 }
             }
 #pragma GCC unroll 32
@@ -160,7 +167,7 @@ SIMD void square(const struct infer *s, const struct lines *l, int64_t pixel, in
             if (clipped && (j < low || j >= high)) {
                 continue;
             }
-            vec one = whole ? vload(from) : vload_n(from, left);
+            vec one = vload_lanes(from, left, lanes);
 #pragma GCC unroll 8
             for (int p = 0; p < pixels; p++) {
                 int kx = j - p * stride;
@@ -178,13 +185,13 @@ SIMD void square(const struct infer *s, const struct lines *l, int64_t pixel, in
     for (int r = 0; r < count; r++) {
         int64_t at = (l->at + r * v->ow + pixel) * channels;
         if (!clipped || pixel + pixels <= v->ow) {
-            emit_free(s, sum[r], pixels, at, channels, c, left, whole);
+            emit_free(s, sum[r], pixels, at, channels, c, left, lanes);
             continue;
         }
 #pragma GCC unroll 8
         for (int p = 0; p < pixels - 1; p++) {
             if (pixel + p < v->ow) {
-                emit_free(s, sum[r] + p, 1, at + p * channels, channels, c, left, whole);
+                emit_free(s, sum[r] + p, 1, at + p * channels, channels, c, left, lanes);
             }
         }
     }
@@ -196,11 +203,11 @@ typedef void square_fn(const struct infer *s, const struct lines *l, int64_t pix
     static void square_##size##_##stride##_##count##_##pixels##_##clipped(                         \
         const struct infer *s, const struct lines *l, int64_t pixel, int low, int high) {          \
         int64_t c = l->begin;                                                                      \
-        for (; c + LANES <= l->end; c += LANES) {                                                  \
-            square(s, l, pixel, c, size, stride, count, pixels, low, high, clipped, true);         \
+        for (; c + STEP <= l->end; c += STEP) {                                                    \
+            square(s, l, pixel, c, size, stride, count, pixels, low, high, clipped, STEP_ALL);     \
         }                                                                                          \
         if (c < l->end) {                                                                          \
-            square(s, l, pixel, c, size, stride, count, pixels, low, high, clipped, false);        \
+            square(s, l, pixel, c, size, stride, count, pixels, low, high, clipped, STEP_SOME);    \
         }                                                                                          \
     }
 /* All pixels inside, some at a side, and fewer at a side. */
@@ -224,6 +231,13 @@ SQUARES(5, 2, 1, 8, 4)
 static square_fn *const squares[2][2][LINES][3] = {
     {{ROW(3, 1, 1, 8, 4), ROW(3, 1, 2, 8, 4)}, {ROW(3, 2, 1, 8, 4)}},
     {{ROW(5, 1, 1, 8, 4), ROW(5, 1, 2, 8, 4)}, {ROW(5, 2, 1, 8, 4)}}}; /* size, stride, lines */
+#elif SIMD_LOW
+SQUARES(3, 1, 1, 8, 4)
+SQUARES(3, 2, 1, 8, 4)
+SQUARES(5, 1, 1, 8, 4)
+SQUARES(5, 2, 1, 8, 4)
+static square_fn *const squares[2][2][LINES][3] = {{{ROW(3, 1, 1, 8, 4)}, {ROW(3, 2, 1, 8, 4)}},
+                                                   {{ROW(5, 1, 1, 8, 4)}, {ROW(5, 2, 1, 8, 4)}}};
 #else
 SQUARES(3, 1, 1, 4, 2)
 SQUARES(3, 2, 1, 4, 2)

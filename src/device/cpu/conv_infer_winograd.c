@@ -19,6 +19,7 @@
 
 #define PANEL (SIMD_WIDE ? 2 : 1) /* vectors of outputs */
 #define PANEL_WIDTH (PANEL * LANES)
+#define PIXELS (SIMD_WIDE ? 8 : 4)
 #define MOST_TILES 16 /* of a block */
 #define MOST_CHANNELS 512
 #define OWN_U 256 /* channels of which a panel's U fits beside V and M */
@@ -48,7 +49,7 @@ _Static_assert(PLACES *(MOST_TILES *MOST_CHANNELS + LANES) +
 
 /* U of one channel and the outputs from `column` on. */
 SIMD void filter(const struct infer *s, int64_t c, int64_t column, int64_t left, float *to,
-                 int64_t place, const bool whole) {
+                 int64_t place, const enum simd_lanes lanes) {
     const int64_t o = s->v->o, step = s->v->c * o;
     const float *from = s->a->w + c * o + column;
     vec part[6][6];
@@ -58,7 +59,7 @@ SIMD void filter(const struct infer *s, int64_t c, int64_t column, int64_t left,
 #pragma GCC unroll 3
         for (int i = 0; i < 3; i++) {
             const float *tap = from + (i * 3 + j) * step;
-            g[i] = whole ? vload(tap) : vload_n(tap, left);
+            g[i] = vload_lanes(tap, left, lanes);
         }
         winograd_column(WINOGRAD_FILTER, g, j, part);
     }
@@ -73,9 +74,9 @@ static void filters(const struct winograd *w, int64_t panel, int64_t c, int64_t 
             int64_t column = (panel * PANEL + n) * LANES, left = s->v->o - column;
             float *to = u + c * PANEL_WIDTH + n * LANES;
             if (left >= LANES) {
-                filter(s, c, column, left, to, w->u_place, true);
+                filter(s, c, column, left, to, w->u_place, SIMD_ALL);
             } else if (left > 0) {
-                filter(s, c, column, left, to, w->u_place, false);
+                filter(s, c, column, left, to, w->u_place, SIMD_SOME);
             }
         }
     }
@@ -201,7 +202,7 @@ static void multiply(const struct winograd *w, const float *v, const float *u, f
 
 /* Sixteen pixels of one vector of outputs. */
 SIMD void output(const struct winograd *w, const float *m, int64_t tile, int64_t column,
-                 const bool whole) {
+                 const enum simd_lanes lanes) {
     const struct culm_conv *v = w->s->v;
     int64_t x = tile % w->source.columns, line = tile / w->source.columns;
     int64_t y = line % w->source.lines * 4, image = line / w->source.lines;
@@ -219,13 +220,13 @@ SIMD void output(const struct winograd *w, const float *m, int64_t tile, int64_t
             break;
         }
         if (pixels == 4) {
-            emit_free(w->s, r, 4, to, v->o, column, left, whole);
+            emit_free(w->s, r, 4, to, v->o, column, left, lanes);
             continue;
         }
 #pragma GCC unroll 3
         for (int j = 0; j < 3; j++) {
             if (j < pixels) {
-                emit_free(w->s, r + j, 1, to + j * v->o, v->o, column, left, whole);
+                emit_free(w->s, r + j, 1, to + j * v->o, v->o, column, left, lanes);
             }
         }
     }
@@ -255,9 +256,9 @@ static void some_tiles(void *context, int64_t index, int thread) {
                 int64_t at = column + n * LANES;
                 const float *from = m + t * PANEL_WIDTH + n * LANES;
                 if (w->s->v->o - at >= LANES) {
-                    output(w, from, tile + t, at, true);
+                    output(w, from, tile + t, at, SIMD_ALL);
                 } else {
-                    output(w, from, tile + t, at, false);
+                    output(w, from, tile + t, at, SIMD_SOME);
                 }
             }
         }

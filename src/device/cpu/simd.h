@@ -126,10 +126,42 @@ SIMD vec vload_n(const float *p, int64_t n) {
     mask m = vfirst(n);
     return SIMD_BOTH(vec, _mm256_maskload_ps(p, m.a), _mm256_maskload_ps(p + 8, m.b));
 }
+/* The lower half. Compilers leave out whatever is done with the upper one, if only the lower is stored. */
+#define SIMD_LOW 8
+SIMD vec vload_low(const float *p) {
+    return SIMD_BOTH(vec, _mm256_loadu_ps(p), _mm256_setzero_ps());
+}
+SIMD vec vload_low_n(const float *p, int64_t n) {
+    return SIMD_BOTH(vec, _mm256_maskload_ps(p, vfirst(n).a), _mm256_setzero_ps());
+}
+/* The first n of 8 lanes. Not by a masked store, which takes AMD's processors as long as dozens of
+ * ordinary ones. */
+SIMD void store_first(float *p, __m256 x, int64_t n) {
+    __m128 part = _mm256_castps256_ps128(x);
+    if (n >= 8) {
+        _mm256_storeu_ps(p, x);
+        return;
+    }
+    if (n & 4) {
+        _mm_storeu_ps(p, part);
+        part = _mm256_extractf128_ps(x, 1);
+        p += 4;
+    }
+    if (n & 2) {
+        _mm_storel_pi((__m64 *)(void *)p, part);
+        part = _mm_movehl_ps(part, part);
+        p += 2;
+    }
+    if (n & 1) {
+        _mm_store_ss(p, part);
+    }
+}
+SIMD void vstore_low_n(float *p, vec x, int64_t n) { store_first(p, x.a, n); }
 SIMD void vstore_n(float *p, vec x, int64_t n) {
-    mask m = vfirst(n);
-    _mm256_maskstore_ps(p, m.a, x.a);
-    _mm256_maskstore_ps(p + 8, m.b, x.b);
+    store_first(p, x.a, n);
+    if (n > 8) {
+        store_first(p + 8, x.b, n - 8);
+    }
 }
 #define SIMD_BINARY(name, type, op)                                                                \
     SIMD type name(type x, type y) { return SIMD_BOTH(type, op(x.a, y.a), op(x.b, y.b)); }
@@ -284,6 +316,38 @@ SIMD void store_part(float *p, vec x, int64_t n) {
 }
 
 SIMD vec vzero(void) { return vset(0.0f); }
+
+/* Which lanes of a vector count: all; some, the first of them; the lower half; some of the lower half.
+ * Kernels are compiled for each. Where vectors are pairs, halves are half the work; elsewhere there are
+ * none. */
+enum simd_lanes { SIMD_ALL, SIMD_SOME, SIMD_HALF, SIMD_HALF_SOME };
+#ifndef SIMD_LOW
+#define SIMD_LOW 0
+SIMD vec vload_low(const float *p) { return vload(p); }
+SIMD vec vload_low_n(const float *p, int64_t n) { return vload_n(p, n); }
+SIMD void vstore_low_n(float *p, vec x, int64_t n) { vstore_n(p, x, n); }
+#endif
+SIMD enum simd_lanes simd_lanes(int64_t n) {
+    return n >= LANES                  ? SIMD_ALL
+           : !SIMD_LOW || n > SIMD_LOW ? SIMD_SOME
+           : n == SIMD_LOW             ? SIMD_HALF
+                                       : SIMD_HALF_SOME;
+}
+SIMD vec vload_lanes(const float *p, int64_t n, const enum simd_lanes lanes) {
+    return lanes == SIMD_ALL    ? vload(p)
+           : lanes == SIMD_SOME ? vload_n(p, n)
+           : lanes == SIMD_HALF ? vload_low(p)
+                                : vload_low_n(p, n);
+}
+SIMD void vstore_lanes(float *p, vec x, int64_t n, const enum simd_lanes lanes) {
+    if (lanes == SIMD_ALL) {
+        vstore(p, x);
+    } else if (lanes == SIMD_SOME) {
+        vstore_n(p, x, n);
+    } else {
+        vstore_low_n(p, x, lanes == SIMD_HALF ? SIMD_LOW : n);
+    }
+}
 
 /* The fold of all horizontal sums: lanes i and i + 8, then + 4, + 2, + 1. */
 #ifdef __AVX2__
