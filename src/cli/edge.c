@@ -164,8 +164,12 @@ static void print_event(const json_t *event) {
         }
         printf("\n");
     } else if (json_object_get(event, "error")) {
-        printf("%s %s: %s\n", kind, text(event, strcmp(kind, "feed") == 0 ? "feed" : "query"),
-               text(event, "error"));
+        const char *error = text(event, "error"), *query = text(event, "query");
+        if (strcmp(kind, "feed") == 0) {
+            printf("%s\n", error); /* it names the feed */
+        } else {
+            printf("%s%s%s: %s\n", kind, *query ? " " : "", query, error);
+        }
     } else if (strcmp(kind, "plan") == 0) {
         print_originals(json_object_get(event, "originals"));
     } else if (strcmp(kind, "round") == 0) {

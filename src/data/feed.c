@@ -327,6 +327,24 @@ int64_t culm_feed_labels(const struct culm_feed *feed) {
     return feed->labels ? feed->label_count : -1;
 }
 
+enum culm_status culm_feed_find_folders(const char *name, const char *file,
+                                        struct culm_error *error) {
+    const struct culm_feed_options options = {.name = name, .file = file};
+    struct culm_feed *feed = NULL;
+    bool labelled = culm_file_is_directory(file);
+    enum culm_status status = labelled ? culm_feed_open(&options, &feed, error) : CULM_OK;
+    for (int64_t i = 0; status == CULM_OK && labelled && i < culm_feed_count(feed); i++) {
+        labelled = feed->folder[i] >= 0;
+    }
+    culm_feed_close(feed);
+    return status || labelled
+               ? status
+               : culm_error_set(error, CULM_ERR_CONFIG,
+                                "feed '%s': 'labels: folders' needs a folder with a folder of "
+                                "pictures for each class, which '%s' is not",
+                                name, file);
+}
+
 bool culm_feed_is_live(const struct culm_feed *feed) {
     return feed->kind == CULM_FEED_FFMPEG &&
            (feed->as_recorded || !culm_file_is_regular(feed->file));

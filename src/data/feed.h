@@ -69,6 +69,10 @@ int64_t culm_feed_labels(const struct culm_feed *feed);
 enum culm_status culm_feed_read_labels(const char *name, const char *path, int64_t count,
                                        uint8_t **ret_labels, int64_t *ret_count,
                                        struct culm_error *error);
+/* Checks that each frame of the feed is a picture in a subfolder, the number of which is its label.
+ * CULM_ERR_CONFIG: it is not. */
+enum culm_status culm_feed_find_folders(const char *name, const char *file,
+                                        struct culm_error *error);
 /* The pipe to poll for the next frame; -1: no need to wait. It changes when a feed begins again. */
 int culm_feed_fd(const struct culm_feed *feed);
 

@@ -77,8 +77,8 @@ enum culm_status culm_package_open(const char *dir, struct culm_package_round *r
 enum culm_status culm_package_open_round(const char *dir, int64_t number,
                                          struct culm_package_round *ret_round,
                                          struct culm_error *error);
-/* Whether the current round is another one than this by now; cheap. False if that cannot be
- * read. */
+/* Whether the current round is another one than this by now; cheap. True if that cannot be read:
+ * culm_package_open says why. */
 bool culm_package_moved(const char *dir, int64_t number, const char *digest);
 void culm_package_round_release(struct culm_package_round *round); /* fine on a zeroed struct */
 

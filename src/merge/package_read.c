@@ -383,8 +383,8 @@ bool culm_package_moved(const char *dir, int64_t number, const char *digest) {
     struct culm_error ignored = {0};
     char digest_now[CULM_SHA256_HEX];
     int64_t now;
-    return read_current(dir, &now, digest_now, &ignored) == CULM_OK &&
-           (now != number || strcmp(digest_now, digest) != 0);
+    return read_current(dir, &now, digest_now, &ignored) != CULM_OK || now != number ||
+           strcmp(digest_now, digest) != 0;
 }
 
 enum culm_status culm_package_read(const char *dir, const struct culm_package_tensor *tensor,

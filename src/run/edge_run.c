@@ -354,7 +354,17 @@ static enum culm_status set_out(struct culm_edge_running *run, struct culm_error
                                   ? culm_path_format(run->out, error, "%s", run->command->out)
                                   : culm_path_format(run->out, error, "runs/%.*s-edge", len, name);
     status = status ? status : culm_path_format(run->originals, error, "%s/originals", run->out);
-    return status ? status : culm_rundir_claim_anew(run->out, &run->dir, error);
+    status = status ? status : culm_rundir_claim_anew(run->out, &run->dir, error);
+    run->own_originals = status == CULM_OK && !culm_file_is_directory(run->originals);
+    return status;
+}
+
+/* Leaves the directory as it was, for a run that has not begun. */
+static void take_back(struct culm_edge_running *run) {
+    if (run->own_originals) {
+        (void)culm_tree_remove(NULL, run->originals, NULL);
+    }
+    culm_rundir_take_back(&run->dir);
 }
 
 enum culm_status culm_edge_run(const struct culm_edge_command *command, struct culm_error *error) {
@@ -384,7 +394,9 @@ enum culm_status culm_edge_run(const struct culm_edge_command *command, struct c
         run->rate_mb_per_s = catalog.workload.edge.load_mb_per_s;
         status = set_out(run, error);
     }
-    status = status ? status : prepare(run, &catalog, error);
+    if (status == CULM_OK && (status = prepare(run, &catalog, error)) != CULM_OK && !run->sink) {
+        take_back(run);
+    }
     status = status ? status : go(run, error);
     culm_edge_scheduler_free(run->scheduler);
     culm_alone_free(run->alone);

@@ -332,6 +332,7 @@ struct culm_edge_running {
     pthread_mutex_t originals_lock; /* held while a tensor is written to `originals` */
     pthread_mutex_t models_lock;    /* held while a running query's model is asked for something */
     char originals[CULM_PATH_MAX];  /* a package of the tensors that the given one lacks */
+    bool own_originals;             /* it was not there when the run began */
     int64_t round;                  /* of the package; -1: none */
     /* Bytes of the layers of the package's models; and with each tensor counted once. */
     int64_t layer_bytes, layer_distinct;
@@ -500,9 +501,9 @@ enum culm_status culm_edge_ready_make(const struct culm_edge_catalog *first,
 void culm_edge_ready_release(struct edge_ready *ready); /* fine on a zeroed one */
 /* Reads the labels that the query's configuration names, for a feed of `frames` frames; -1: their
  * number is not known. Any thread. */
-enum culm_status culm_edge_labels_read(const struct culm_edge_entry *entry, const char *feed,
-                                       int64_t frames, struct edge_labels *labels,
-                                       struct culm_error *error);
+enum culm_status culm_edge_labels_read(const struct culm_edge_entry *entry,
+                                       const struct culm_feed_config *feed, int64_t frames,
+                                       struct edge_labels *labels, struct culm_error *error);
 void culm_edge_labels_release(struct edge_labels *labels); /* fine on a zeroed one */
 /* Adds a query. of: the query whose original it is to be; -1: none, it is a query of the workload,
  * and its answers are written. */

@@ -201,16 +201,16 @@ int64_t culm_edge_running_frames(const struct culm_feed_config *config,
     return count;
 }
 
-enum culm_status culm_edge_labels_read(const struct culm_edge_entry *entry, const char *feed,
-                                       int64_t frames, struct edge_labels *labels,
-                                       struct culm_error *error) {
+enum culm_status culm_edge_labels_read(const struct culm_edge_entry *entry,
+                                       const struct culm_feed_config *feed, int64_t frames,
+                                       struct edge_labels *labels, struct culm_error *error) {
     const char *path = entry->config->labels;
     if (culm_right_is_for(entry->model)) {
-        return culm_right_read(path, feed, frames, entry->model, &labels->right, error);
+        return culm_right_read(path, feed->name, frames, entry->model, &labels->right, error);
     }
     labels->by_folder = strcmp(path, "folders") == 0;
-    return labels->by_folder ? CULM_OK
-                             : culm_feed_read_labels(feed, path, frames, &labels->label,
+    return labels->by_folder ? culm_feed_find_folders(feed->name, feed->file, error)
+                             : culm_feed_read_labels(feed->name, path, frames, &labels->label,
                                                      &labels->label_count, error);
 }
 
@@ -261,7 +261,7 @@ static enum culm_status read_labels(struct culm_edge_running *run, struct edge_q
         feed->counted = true;
     }
     struct edge_labels read = {0};
-    status = culm_edge_labels_read(query->entry, feed->config->name, feed->frames, &read, error);
+    status = culm_edge_labels_read(query->entry, feed->config, feed->frames, &read, error);
     give_labels(query, &read);
     return status;
 }

@@ -264,7 +264,7 @@ static void read_labels(struct edge_reader *reader) {
         struct edge_labels_read *read = &reader->labels[q];
         if (entry->config->labels && !culm_edge_running_stopped(&reader->stop)) {
             read->entry = entry;
-            read->status = culm_edge_labels_read(entry, workload->feeds[f].name,
+            read->status = culm_edge_labels_read(entry, &workload->feeds[f],
                                                  reader->counted[f] ? reader->frames[f] : -1,
                                                  &read->labels, &read->error);
         }

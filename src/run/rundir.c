@@ -127,6 +127,7 @@ enum culm_status culm_rundir_claim_anew(const char *path, struct culm_rundir *re
                                         struct culm_error *error) {
     struct culm_rundir dir = {.lock_fd = -1};
     enum culm_status status = check_none(path, NAMES - 1, "", error);
+    dir.made = !culm_file_is_directory(path);
     if (status == CULM_OK && !(status = culm_dir_make(NULL, path, error))) {
         status = hold(path, &dir, error);
     }

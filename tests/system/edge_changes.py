@@ -32,6 +32,9 @@ def new_round(bench):
         file.write(f"2 {hashlib.sha256(b'[]').hexdigest()}\n")
     os.replace(bench.path("package", "current.tmp"), bench.path("package", "current"))
     wait_until(lambda: told(out, "round", kept=1), 120, "a word on the damaged round")
+    with open(bench.path("package", "current"), "w", encoding="utf-8") as file:
+        file.write("garbage\n")
+    wait_until(lambda: any("not a round and a digest" in event.get("error", "") for event in events_of(out)), 120, "a word on what says which round is current")
     os.kill(process.pid, signal.SIGTERM)
     check_done(bench.end(process), bench.path("out"))
 
@@ -48,6 +51,7 @@ def made_anew(bench):
     shutil.rmtree(package)
     mark = len(lines(os.path.join(process.out, "one.jsonl")))
     until(process, "lines while it is not there", lambda: len(lines(os.path.join(process.out, "one.jsonl"))) > mark + 3)
+    until(process, "a word on that", lambda: told(process.out, "round", kept=1))
     publish(package, 1, shared(a, b, names))
     until(process, "the round that has the number again", lambda: told(process.out, "round", round=1))
     alone = bench.run("predict", "mixed.cfg", bench.path("pictures"), "--score", "0.05", "--json", "--threads", "1")
@@ -60,7 +64,7 @@ def made_anew(bench):
     mark = len(fresh(process.out, "one"))
     until(process, "answers of the other query", lambda: len(fresh(process.out, "one")) > mark + 3)
     end(bench, process)
-    equal(len([event for event in events_of(process.out) if event["event"] == "round"]), 1, "rounds that were taken up")
+    equal(len([event for event in events_of(process.out) if event["event"] == "round" and "round" in event]), 1, "rounds that were taken up")
     same_as_predict(bench, process.out, "one", "a")
 
 
