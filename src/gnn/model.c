@@ -153,6 +153,7 @@ enum culm_status culm_gnn_model_new(const struct culm_gnn_config *config,
         return culm_error_set(error, CULM_ERR_MEMORY, "model: out of memory");
     }
     m->plan = *plan;
+    m->own_features = culm_gnn_plan_own(plan, config);
     m->rows = config->precision == CULM_PRECISION_BF16 ? CULM_BF16 : CULM_F32;
     enum culm_status status = compile_for(m, config, CULM_GNN_FOR_TRAINING, error);
     if (status == CULM_OK) {

@@ -29,12 +29,10 @@
 
 enum { CULM_GNN_FOR_TRAINING, CULM_GNN_FOR_EVALUATION };
 
-/* Fields of the compute graphs. */
-enum {
-    CULM_GNN_FIELD_FEATURES, /* f32[B,columns], or sparse */
-    CULM_GNN_FIELD_LABEL,    /* i32[B,1]; negative: not a training vertex. Only for training */
-    CULM_GNN_FIELDS
-};
+/* Fields of the compute graphs, in this order: features f32[B,columns], or sparse; the vertices' own
+ * features likewise, if the model has them; for training, labels i32[B,1], negative where a vertex is
+ * not one to train on. */
+enum { CULM_GNN_FIELDS = 3 };
 
 /* The rows between two stages. A row begins with the part that neighbours read (`sent`); the rest
  * is read by its own vertex only and bypasses the gather. A row that comes out of a gather has
@@ -67,6 +65,7 @@ struct culm_gnn_param {
 
 struct culm_gnn_model {
     struct culm_gnn_plan plan;
+    bool own_features;    /* the constant input has them beside what is gathered */
     enum culm_dtype rows; /* type of rows that are made, gathered and sent; all else is f32 */
     int32_t stages;
     /* Arrays [2] are indexed by CULM_GNN_FOR_TRAINING and CULM_GNN_FOR_EVALUATION. */

@@ -12,6 +12,7 @@ struct builder {
     const struct culm_gnn_plan *plan;
     struct culm_graph *graph;
     bool training;
+    int32_t own;                    /* the own features; -1: the model has none */
     struct culm_gnn_border *border; /* [stages]; filled in as stages end */
 };
 
@@ -47,10 +48,11 @@ static int32_t bias_of(struct builder *b, int32_t layer, const char *what, int64
     return param(b, layer, what, (struct culm_shape){1, {width}}, start);
 }
 
-/* x W, plus the bias unless it is added after the gather. For sparse rows the product itself
- * applies dropout, because they store no zeros. */
-static int32_t multiply(struct builder *b, int32_t layer, const char *what, int32_t x,
-                        struct culm_start start, bool bias) {
+/* x W, plus the bias of that name, unless it is NULL. For sparse rows the product itself applies
+ * dropout, because they store no zeros. */
+static int32_t multiply_and_add(struct builder *b, int32_t layer, const char *what, int32_t x,
+                                struct culm_start start, const char *bias,
+                                struct culm_start bias_start) {
     int64_t in = in_of(b, layer), out = out_of(b, layer);
     if (layer == 0 && b->plan->sparse) {
         /* W is stored as [in,out], because the product reads whole rows of it */
@@ -65,9 +67,14 @@ static int32_t multiply(struct builder *b, int32_t layer, const char *what, int3
     }
     /* parameters must be created in the order in which they are used */
     int32_t w = param(b, layer, what, (struct culm_shape){2, {out, in}}, start);
-    const int32_t inputs[] = {x, w, bias ? bias_of(b, layer, "bias", out, CULM_START_ZEROS) : -1};
+    const int32_t inputs[] = {x, w, bias ? bias_of(b, layer, bias, out, bias_start) : -1};
     const struct culm_attributes attributes = {.transposed = true};
     return culm_layer_apply(b->graph, "linear", inputs, 3, &attributes);
+}
+
+static int32_t multiply(struct builder *b, int32_t layer, const char *what, int32_t x,
+                        struct culm_start start) {
+    return multiply_and_add(b, layer, what, x, start, NULL, start);
 }
 
 static int32_t add_bias(struct builder *b, int32_t x, int32_t bias) {
@@ -140,9 +147,10 @@ static int32_t convolution(struct builder *b, int32_t l, int32_t x) {
         if (l == 0 && b->training) { /* after the gather, whether ÂX is kept or not */
             x = culm_layer_dropout(b->graph, x, b->config->model.dropout);
         }
-        return finish(b, l, multiply(b, l, "lin.weight", x, start, bias), out_of(b, l), -1);
+        x = multiply_and_add(b, l, "lin.weight", x, start, bias ? "bias" : NULL, CULM_START_ZEROS);
+        return finish(b, l, x, out_of(b, l), -1);
     }
-    x = gather(b, multiply(b, l, "lin.weight", x, start, false), all_of(out_of(b, l)));
+    x = gather(b, multiply(b, l, "lin.weight", x, start), all_of(out_of(b, l)));
     return finish(b, l, x, out_of(b, l),
                   bias ? bias_of(b, l, "bias", out_of(b, l), CULM_START_ZEROS) : -1);
 }
@@ -151,14 +159,32 @@ static int32_t mean(struct builder *b, int32_t l, int32_t x) {
     int64_t out = out_of(b, l);
     struct culm_start start = culm_start_torch(in_of(b, l));
     int32_t parts[2];
-    parts[0] = multiply(b, l, "lin_l.weight", x, start, false);
-    parts[1] = multiply(b, l, "lin_r.weight", x, start, false);
+    bool bias = b->config->model.bias;
+    if (!b->plan->multiply_first[l]) {
+        int64_t in = in_of(b, l);
+        parts[0] = x;
+        parts[1] = l == 0 ? b->own : x;
+        if (l > 0) {
+            x = gather(b, beside(b, parts, 2),
+                       (struct culm_gnn_border){2 * in, in, 2 * in, in, 0, 0});
+            parts[0] = columns(b, x, 0, in);
+            parts[1] = columns(b, x, in, in);
+        }
+        for (int i = 0; i < 2 && l == 0 && b->training; i++) { /* after the gather */
+            parts[i] = culm_layer_dropout(b->graph, parts[i], b->config->model.dropout);
+        }
+        parts[0] = multiply_and_add(b, l, "lin_l.weight", parts[0], start,
+                                    bias ? "lin_l.bias" : NULL, start);
+        parts[1] = multiply(b, l, "lin_r.weight", parts[1], start);
+        return finish(b, l, culm_layer_apply(b->graph, "add", parts, 2, NULL), out, -1);
+    }
+    parts[0] = multiply(b, l, "lin_l.weight", x, start);
+    parts[1] = multiply(b, l, "lin_r.weight", x, start);
     x = gather(b, beside(b, parts, 2), (struct culm_gnn_border){2 * out, out, 2 * out, out, 0, 0});
     parts[0] = columns(b, x, 0, out);
     parts[1] = columns(b, x, out, out);
     x = culm_layer_apply(b->graph, "add", parts, 2, NULL);
-    return finish(b, l, x, out,
-                  b->config->model.bias ? bias_of(b, l, "lin_l.bias", out, start) : -1);
+    return finish(b, l, x, out, bias ? bias_of(b, l, "lin_l.bias", out, start) : -1);
 }
 
 /* The vectors [1,heads,width] whose products with T are the attention scores. */
@@ -172,7 +198,7 @@ static int32_t attention(struct builder *b, int32_t l, int32_t x) {
     bool last = l + 1 == b->plan->layers;
     int64_t heads = last ? model->out_heads : model->heads, all = out_of(b, l);
     int64_t width = all / heads, n = b->plan->rows_max;
-    int32_t t = multiply(b, l, "lin.weight", x, glorot(in_of(b, l), all), false);
+    int32_t t = multiply(b, l, "lin.weight", x, glorot(in_of(b, l), all));
     int32_t source = attends(b, l, "att_src", heads, width);
     const int32_t inputs[] = {t, source, attends(b, l, "att_dst", heads, width)};
     /* Dropout applies to the rows that are gathered, but not to those that scores are computed
@@ -207,15 +233,17 @@ enum culm_status culm_gnn_network_build(const struct culm_gnn_config *config,
                                         struct culm_error *error) {
     static int32_t (*const layer[])(struct builder * b, int32_t l, int32_t x) = {
         [CULM_GNN_GCN] = convolution, [CULM_GNN_GAT] = attention, [CULM_GNN_SAGE] = mean};
-    struct builder b = {config, plan, graph, training, ret_border};
+    struct builder b = {config, plan, graph, training, -1, ret_border};
     const struct culm_shape features = {2, {plan->rows_max, plan->columns}};
     const struct culm_shape labels = {2, {plan->rows_max, 1}};
     int32_t x =
         culm_graph_field(graph, "features", plan->sparse ? CULM_SPARSE : CULM_F32, &features);
+    if (culm_gnn_plan_own(plan, config)) {
+        b.own = culm_graph_field(graph, "own_features", CULM_F32, &features);
+    }
     int32_t label = training ? culm_graph_field(graph, "label", CULM_I32, &labels) : -1;
     for (int32_t l = 0; l < plan->layers; l++) {
-        bool of_features =
-            plan->sparse || (config->model.arch == CULM_GNN_GCN && !plan->multiply_first[0]);
+        bool of_features = plan->sparse || !plan->multiply_first[0]; /* the layer applies it */
         if (training && l == 0 && !of_features) { /* finish() applies it for later layers */
             x = culm_layer_dropout(graph, x, config->model.dropout);
         }

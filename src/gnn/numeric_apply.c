@@ -99,9 +99,13 @@ static enum culm_status prepare(struct culm_gnn_numeric *x, struct culm_gnn_task
     if (status != CULM_OK) {
         return status;
     }
-    const float *dense = input->dense ? input->dense + block->first * m->plan.columns : NULL;
-    field[CULM_GNN_FIELD_FEATURES] = dense ? (const void *)dense : (const void *)&input->sparse;
-    field[CULM_GNN_FIELD_LABEL] = input->train_label + block->first;
+    int64_t at = block->first * m->plan.columns;
+    int fields = 0;
+    field[fields++] = input->dense ? (const void *)(input->dense + at) : &input->sparse;
+    if (m->own_features) {
+        field[fields++] = input->own_dense ? input->own_dense + at : NULL;
+    }
+    field[fields] = input->train_label + block->first;
     *ret_run = (struct culm_stage_run){
         .seed = x->o.config->seed,
         .iteration = (uint64_t)task->epoch,

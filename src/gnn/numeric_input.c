@@ -3,8 +3,9 @@
  * packed copy that they are sent.
  *
  * Packed input: struct head, then arrays, each aligned to 64 bytes: original numbers u32[n], scale
- * f32[n], labels i32[n], uses u8[n]; then features f32[n,columns], or, if sparse, start u64[n+1],
- * column u32[entries], value f32[entries]. Everything else is derived from it.
+ * f32[n], labels i32[n], uses u8[n]; then features f32[n,columns], and own features if the model has
+ * them, or, if sparse, start u64[n+1], column u32[entries], value f32[entries]. Everything else is
+ * derived from it.
  */
 #include "gnn/numeric_internal.h"
 
@@ -21,12 +22,12 @@ struct head {
     uint64_t magic;
     int64_t n, columns;
     uint64_t entries; /* sparse; dense: 0 */
-    uint64_t sparse;
+    uint64_t sparse, own;
 };
 
 /* Offsets of the arrays, and the total size. */
 struct places {
-    size_t id, scale, label, use, dense, start, column, value, bytes;
+    size_t id, scale, label, use, dense, own, start, column, value, bytes;
 };
 
 static size_t next(size_t *at, size_t bytes) {
@@ -48,7 +49,9 @@ static struct places places_of(const struct head *h) {
         p.column = next(&at, h->entries * sizeof(uint32_t));
         p.value = next(&at, h->entries * sizeof(float));
     } else {
-        p.dense = next(&at, n * (size_t)h->columns * sizeof(float));
+        size_t rows = n * (size_t)h->columns * sizeof(float);
+        p.dense = next(&at, rows);
+        p.own = next(&at, h->own ? rows : 0);
     }
     p.bytes = at;
     return p;
@@ -124,14 +127,16 @@ static uint64_t entries_of(const struct culm_gnn_structure *s, const struct culm
     return entries;
 }
 
-static struct head head_of(const struct culm_gnn_plan *plan, const struct culm_gnn_structure *s,
+static struct head head_of(const struct culm_gnn_model *model, const struct culm_gnn_structure *s,
                            const struct culm_graph_data *graph, int32_t interval) {
+    bool sparse = model->plan.sparse;
     return (struct head){
         .magic = MAGIC,
         .n = culm_gnn_structure_rows(s, interval),
         .columns = graph->columns,
-        .entries = plan->sparse ? entries_of(s, graph, interval) : 0,
-        .sparse = plan->sparse,
+        .entries = sparse ? entries_of(s, graph, interval) : 0,
+        .sparse = sparse,
+        .own = model->own_features,
     };
 }
 
@@ -184,13 +189,15 @@ static int64_t columns_at_once(const struct culm_gnn_numeric *x, int64_t rows) {
     return fit > COLUMNS_AT_ONCE ? COLUMNS_AT_ONCE : fit < COLUMNS_LEAST ? COLUMNS_LEAST : fit;
 }
 
-/* Computes the interval's rows of ÂX, a few columns at a time, so that the table stays small. */
+/* Computes the interval's rows of ÂX, or the means, a few columns at a time, so that the table stays
+ * small. */
 static enum culm_status pack_gathered(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
                                       const struct gnn_input *input, const float *scale, float *y) {
     const struct culm_gnn_structure *s = x->o.structure;
     const struct culm_graph_data *g = x->o.graph;
     const struct culm_gnn_need *need = culm_gnn_structure_need(s, false, task->interval);
     int64_t rows = need->start[s->intervals], at_once = columns_at_once(x, rows);
+    bool gcn = x->o.config->model.arch == CULM_GNN_GCN;
     size_t bytes = (size_t)(rows * at_once) * sizeof(float);
     enum culm_status status = gnn_room(x, &x->table, bytes, &task->job.error);
     double *sum = malloc(((size_t)rows + 1) * sizeof *sum);
@@ -215,7 +222,7 @@ static enum culm_status pack_gathered(struct culm_gnn_numeric *x, struct culm_gn
         for (int64_t t = 0; t < rows && status == CULM_OK; t++) {
             status = culm_graph_data_row(g, s->old_of_new[vertex[t]], from, width, row,
                                          &task->job.error);
-            float d = scale_of(x, vertex[t]);
+            float d = gcn ? scale_of(x, vertex[t]) : 1;
             for (int64_t c = 0; c < width; c++) {
                 table[t * width + c] = (float)((double)row[c] / sum[t]) * d;
             }
@@ -234,7 +241,7 @@ static enum culm_status pack(struct culm_gnn_numeric *x, struct culm_gnn_task *t
                              struct gnn_input *input) {
     const struct culm_gnn_structure *s = x->o.structure;
     const struct culm_graph_data *g = x->o.graph;
-    const struct head head = head_of(&x->o.model->plan, s, g, task->interval);
+    const struct head head = head_of(x->o.model, s, g, task->interval);
     const struct places p = places_of(&head);
     /* for prediction, a graph may have neither splits nor labels */
     const uint8_t *use = x->o.config->graph.split < g->splits
@@ -266,13 +273,17 @@ static enum culm_status pack(struct culm_gnn_numeric *x, struct culm_gnn_task *t
         status = pack_dense(x, id, head.n, (float *)(at + p.dense), &task->job.error);
     } else {
         status = pack_gathered(x, task, input, scale, (float *)(at + p.dense));
+        if (status == CULM_OK && head.own) {
+            status = pack_dense(x, id, head.n, (float *)(at + p.own), &task->job.error);
+        }
     }
     return status == CULM_OK && gnn_limited(x) ? gnn_spill(x, task, input, p.dense) : status;
 }
 
-size_t gnn_input_bytes(const struct culm_gnn_plan *plan, const struct culm_gnn_structure *structure,
+size_t gnn_input_bytes(const struct culm_gnn_model *model,
+                       const struct culm_gnn_structure *structure,
                        const struct culm_graph_data *graph, int32_t interval, size_t *ret_front) {
-    const struct head head = head_of(plan, structure, graph, interval);
+    const struct head head = head_of(model, structure, graph, interval);
     const struct places p = places_of(&head);
     *ret_front = p.dense;
     return p.bytes;
@@ -285,9 +296,9 @@ static size_t sparse_bytes(const struct culm_gnn_config *config, const struct cu
     bool value = graph->value || config->graph.features != CULM_GNN_FEATURES_AS_IS;
     size_t bytes = 0, front;
     for (int32_t i = 0; i < structure->intervals; i++) {
-        const struct head head = head_of(&model->plan, structure, graph, i);
+        const struct head head = head_of(model, structure, graph, i);
         bool words = culm_sparse_worth_words(head.n, head.columns, head.entries); /* at most */
-        bytes += gnn_input_bytes(&model->plan, structure, graph, i, &front);
+        bytes += gnn_input_bytes(model, structure, graph, i, &front);
         bytes += own_places_of(head.n, head.columns, head.entries, value, words).bytes;
     }
     return bytes;
@@ -313,7 +324,7 @@ enum culm_status culm_gnn_numeric_fits(const struct culm_gnn_config *config,
     }
     for (int32_t i = 0; i < structure->intervals; i++) {
         const struct culm_gnn_need *need = culm_gnn_structure_need(structure, false, i);
-        size_t bytes = gnn_input_bytes(&model->plan, structure, graph, i, &front);
+        size_t bytes = gnn_input_bytes(model, structure, graph, i, &front);
         if (model->plan.aggregated) {
             bytes += (size_t)need->start[structure->intervals] * COLUMNS_LEAST * sizeof(float);
         }
@@ -364,7 +375,8 @@ enum culm_status gnn_unpack(struct culm_gnn_numeric *x, struct culm_gnn_task *ta
     }
     memcpy(&h, packed->data, sizeof h);
     if (h.magic != MAGIC || h.n < 1 || h.n > plan->rows_max || h.columns != plan->columns ||
-        h.sparse != plan->sparse || h.entries > packed->size_bytes / sizeof(uint32_t)) {
+        h.sparse != plan->sparse || h.own != x->o.model->own_features ||
+        h.entries > packed->size_bytes / sizeof(uint32_t)) {
         return damaged(task);
     }
     const struct places p = places_of(&h);
@@ -387,6 +399,7 @@ enum culm_status gnn_unpack(struct culm_gnn_numeric *x, struct culm_gnn_task *ta
     }
     if (!h.sparse) {
         input->dense = (const float *)(at + p.dense);
+        input->own_dense = h.own ? (const float *)(at + p.own) : NULL;
         return CULM_OK;
     }
     input->sparse = (struct culm_sparse_rows){
@@ -626,7 +639,7 @@ size_t culm_gnn_numeric_payload_max(const struct culm_gnn_model *model,
         most = d_rows > most ? d_rows : most;
     }
     for (int32_t i = 0; i < layout->intervals; i++) {
-        const struct head head = head_of(&model->plan, structure, graph, i);
+        const struct head head = head_of(model, structure, graph, i);
         size_t bytes = places_of(&head).bytes;
         most = bytes > most ? bytes : most;
     }

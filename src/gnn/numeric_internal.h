@@ -50,11 +50,12 @@ struct gnn_input {
     const int32_t *label;
     const uint8_t *use;             /* [n] enum culm_graph_use */
     const float *dense;             /* [n,columns]; NULL: sparse */
+    const float *own_dense;         /* the same of own features, if the model has them */
     struct culm_sparse_rows sparse; /* its arrays by column and for dropout are in `own` */
     struct culm_sparse_dropped holds;
     struct culm_blob *own;
     /* Dense features in a file: a copy of what precedes them in `packed`, the size and place of all
-     * of it in the file, and the time of last use. `packed` and `dense` are NULL while they are not
+     * of it in the file, and the time of last use. `packed`, `dense` and `own_dense` are NULL while they are not
      * in memory. */
     struct culm_blob *front;
     size_t bytes;
@@ -172,7 +173,8 @@ enum culm_status gnn_own(struct culm_gnn_numeric *x, struct culm_gnn_task *task)
 enum culm_status gnn_take(struct culm_gnn_numeric *x, struct culm_gnn_task *task);
 void gnn_drop(struct culm_gnn_numeric *x, int32_t interval);
 /* The size of an interval's packed input; *ret_front: that of the part before dense features. */
-size_t gnn_input_bytes(const struct culm_gnn_plan *plan, const struct culm_gnn_structure *structure,
+size_t gnn_input_bytes(const struct culm_gnn_model *model,
+                       const struct culm_gnn_structure *structure,
                        const struct culm_graph_data *graph, int32_t interval, size_t *ret_front);
 /* Sets the pointers into input->packed, once it is in memory. CULM_ERR_FORMAT: it is damaged. */
 enum culm_status gnn_unpack(struct culm_gnn_numeric *x, struct culm_gnn_task *task,

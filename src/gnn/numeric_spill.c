@@ -50,7 +50,7 @@ static enum culm_status open_file(struct culm_gnn_numeric *x, struct culm_error 
 
 static void let_go(struct culm_gnn_numeric *x, struct gnn_input *input) {
     culm_blob_clear(&input->packed);
-    input->dense = NULL;
+    input->dense = input->own_dense = NULL;
     x->resident -= x->largest;
 }
 
@@ -75,7 +75,7 @@ enum culm_status gnn_spill_blob(struct culm_gnn_numeric *x, size_t bytes,
                                 struct culm_blob **ret_blob, struct culm_error *error) {
     size_t front;
     for (int32_t i = 0; i < x->o.layout->intervals && !x->measured; i++) {
-        size_t one = gnn_input_bytes(&x->o.model->plan, x->o.structure, x->o.graph, i, &front);
+        size_t one = gnn_input_bytes(x->o.model, x->o.structure, x->o.graph, i, &front);
         x->largest = one > x->largest ? one : x->largest;
     }
     x->measured = true;

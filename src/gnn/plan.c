@@ -19,16 +19,29 @@ int64_t culm_gnn_plan_out(const struct culm_gnn_plan *plan, const struct culm_gn
     return heads * (last ? plan->classes : config->model.width);
 }
 
+bool culm_gnn_plan_own(const struct culm_gnn_plan *plan, const struct culm_gnn_config *config) {
+    return plan->aggregated && config->model.arch == CULM_GNN_SAGE;
+}
+
+/* Whether gathering dense features once costs less than multiplying them first. For GraphSAGE there
+ * are then two arrays of features, of which the second one takes the time of gathering about two
+ * floats for each of its own (dropout, products). */
+static bool pays(const struct culm_gnn_config *config, const struct culm_gnn_plan *plan) {
+    int64_t neighbours = plan->edges * (plan->directed ? 1 : 2);
+    double gathered = (double)neighbours * (double)culm_gnn_plan_out(plan, config, 0);
+    return config->model.arch == CULM_GNN_GCN ||
+           gathered > 2 * (double)plan->vertices * (double)plan->columns;
+}
+
 static void choose_order(const struct culm_gnn_config *config, struct culm_gnn_plan *plan) {
     for (int32_t l = 0; l < plan->layers; l++) {
         int64_t in = culm_gnn_plan_in(plan, config, l), out = culm_gnn_plan_out(plan, config, l);
-        if (config->model.arch != CULM_GNN_GCN) {
+        if (config->model.arch == CULM_GNN_GAT) {
             plan->multiply_first[l] = true;
         } else if (config->order == CULM_GNN_ORDER_PUBLISHED) {
             plan->multiply_first[l] = false;
         } else {
-            /* Layer 0: dense features are gathered only once, so their width does not matter. */
-            plan->multiply_first[l] = l == 0 ? plan->sparse : out <= in;
+            plan->multiply_first[l] = l == 0 ? plan->sparse || !pays(config, plan) : out <= in;
         }
     }
     plan->aggregated = !plan->multiply_first[0] && config->order == CULM_GNN_ORDER_AUTO;

@@ -5,16 +5,17 @@
  * Order of work: a layer may multiply rows by its weights before it gathers them or afterwards;
  * mathematically the result is the same. `order: auto` gathers whichever rows are narrower. A first
  * layer of dense features gathers once, before the first epoch (`aggregated`): the constant input
- * of an interval is then its rows of ÂX, otherwise its rows of X. Sparse features are multiplied
- * first, because ÂX has about mean-degree times as many entries as X, and multiplying those in
- * every epoch would cost more than two gathers of narrow rows.
+ * of an interval is then its rows of ÂX (gcn), or of the means of neighbours and of X (sage);
+ * otherwise its rows of X. Sparse features are multiplied first, because ÂX has about mean-degree
+ * times as many entries as X, and multiplying those in every epoch would cost more than two gathers
+ * of narrow rows.
  *
- * GraphSAGE and attention always multiply first: a row also has a part that only its own vertex
- * reads (GraphSAGE), or attention scores computed from the product (attention).
+ * Attention always multiplies first: its scores are computed from the product, and gathering first
+ * would mean a sum for each head.
  *
  * `order: published` is Dorylus's order, for comparison: every layer gathers first, X is gathered
- * in every epoch, and features are stored dense. In both orders a convolution applies the first
- * layer's dropout to gathered dense features. So rows of X are the same in every epoch, and servers
+ * in every epoch, and features are stored dense. In both orders the first layer's dropout is applied
+ * to dense features once they are gathered. So rows of X are the same in every epoch, and servers
  * exchange them only once, as in Dorylus.
  *
  * Thread: constant once made.
@@ -37,7 +38,7 @@ struct culm_gnn_plan {
     bool sparse; /* the constant input is sparse */
     int32_t layers;
     bool multiply_first[CULM_GNN_STAGES_MAX]; /* [layers] */
-    bool aggregated;                          /* the constant input is ÂX */
+    bool aggregated;                          /* the constant input is gathered */
 };
 
 /* The plan for training. Of the graph's arrays only the splits are read. CULM_ERR_CONFIG if the
@@ -54,6 +55,8 @@ enum culm_status culm_gnn_plan_predict(const struct culm_gnn_config *config,
 /* Whether activations of a forward step may be kept for the backward step. In Dorylus's order they
  * never are. */
 bool culm_gnn_plan_keeps(const struct culm_gnn_plan *plan);
+/* Whether the constant input has the vertices' own features beside what is gathered. */
+bool culm_gnn_plan_own(const struct culm_gnn_plan *plan, const struct culm_gnn_config *config);
 /* The numbers of features that a layer takes in and puts out, over all heads. */
 int64_t culm_gnn_plan_in(const struct culm_gnn_plan *plan, const struct culm_gnn_config *config,
                          int32_t layer);

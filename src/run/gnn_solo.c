@@ -131,7 +131,8 @@ static void count_rows(const struct culm_gnn_config *config, const struct culm_g
     /* Features (sparse ones by rows and by columns), edges in both directions, rows, weights. */
     int64_t entries = setup->graph->feature_kind == CULM_GRAPH_SPARSE
                           ? (int64_t)setup->graph->entries * 24
-                          : plan->vertices * plan->columns * (int64_t)sizeof(float);
+                          : plan->vertices * plan->columns * (int64_t)sizeof(float) *
+                                (1 + setup->model->own_features);
     int64_t edges = (int64_t)setup->structure->along[0].start[plan->vertices];
     about->memory_bytes = entries + edges * 4 * (1 + setup->structure->directed) +
                           plan->vertices * rows + 3 * about->parameters * (int64_t)sizeof(float);

@@ -35,6 +35,8 @@ CASES = {
     "gat-2": ("sparse", "gat", 2, 6, "elu", True, "all"),
     "gat-2-directed": ("directed", "gat", 2, 8, "elu", True, "first"),
     "gat-4": ("dense", "gat", 4, 5, "elu", True, "all"),
+    "sage-3-narrow": ("dense", "sage", 3, 3, "relu", True, "all"),
+    "sage-2-wide": ("dense", "sage", 2, 16, "relu", True, "all"),
 }
 HEADS = {"gat-1": (1, 1), "gat-2": (3, 2), "gat-2-directed": (8, 1), "gat-4": (2, 3)}  # of hidden layers, of the last
 

@@ -568,6 +568,8 @@ cases.add("rows come block by block, gcn", streamed, "gcn", {"graph__features": 
 cases.add("rows come block by block, sage", streamed, "sage", {"graph__features": "rows"})
 cases.add("rows come block by block, of 16 bits", streamed, "gcn", {"precision": "bf16"})
 cases.add("rows come block by block, features beyond memory", streamed, "gcn", {}, {"graph__memory_mb": 3})
+# 7 neighbours and a width of 160: the first layer gathers once, and has its own features beside
+cases.add("rows come block by block, own features beyond memory", streamed, "sage", {"model__width": 160}, {"graph__memory_mb": 6})
 cases.add("it learns", learns)
 cases.add("another split of the graph", other_split)
 cases.add("directed, gcn", directed, "gcn")

@@ -21,7 +21,7 @@ struct fixture {
     struct culm_gnn_model *model;
     struct culm_device *device;
     uint32_t id[N];
-    float *features, *d_output, *params;
+    float *features, *own, *d_output, *params;
     /* of one way: [0] piece by piece, [1] all at once */
     float *output[2], *grads[2];
 };
@@ -67,6 +67,7 @@ static void make(struct fixture *f, const char *model, bool aggregated) {
     }
     int64_t width = f->model->border[0].width;
     f->features = numbers(&random, (int64_t)N * COLUMNS);
+    f->own = numbers(&random, (int64_t)N * COLUMNS);
     f->d_output = numbers(&random, N * width);
     f->params = numbers(&random, f->model->weights_at[1]);
     for (int way = 0; way < 2; way++) {
@@ -81,6 +82,7 @@ static void drop(struct fixture *f) {
         free(f->grads[way]);
     }
     free(f->features);
+    free(f->own);
     free(f->d_output);
     free(f->params);
     culm_device_free(f->device);
@@ -100,7 +102,8 @@ static void run(struct fixture *f, const struct culm_stage *stage, const struct 
         if (N - first < each) {
             assert_int_equal(culm_stage_rows_new(stage, graph, N - first, &rows, NULL), CULM_OK);
         }
-        const void *field[CULM_GNN_FIELDS] = {f->features + first * COLUMNS};
+        const void *field[CULM_GNN_FIELDS] = {f->features + first * COLUMNS,
+                                              f->own + first * COLUMNS};
         struct culm_stage_run run = {.seed = 3,
                                      .iteration = 2,
                                      .sample_id = f->id + first,
@@ -161,6 +164,8 @@ static void test_gathered_before(void **state) {
     (void)state;
     check("arch: gcn", true, CULM_GNN_FOR_TRAINING);
     check("arch: gcn", true, CULM_GNN_FOR_EVALUATION);
+    check("arch: sage", true, CULM_GNN_FOR_TRAINING);
+    check("arch: sage", true, CULM_GNN_FOR_EVALUATION);
 }
 
 static void test_multiplied_before(void **state) {

@@ -346,6 +346,9 @@ static void test_attention(void **state) {
 static void test_means(void **state) {
     (void)state;
     shared("sparse", "model: {arch: sage}\n");
+    shared("dense",
+           "model: {arch: sage, layers: 3, width: 3}\n"); /* the last layer gathers first */
+    shared("dense", "model: {arch: sage, width: 16}\n");  /* the first one, once */
     shared("directed", "model: {arch: sage, layers: 3}\n");
 }
 
@@ -357,6 +360,8 @@ static void test_bf16(void **state) {
     shared("directed", "precision: bf16\nmodel: {arch: gat, heads: 8, width: 8, layers: 3}\n");
     shared("sparse", "precision: bf16\nmodel: {arch: gat, heads: 3, width: 5, out_heads: 2}\n");
     shared("directed", "precision: bf16\nmodel: {arch: sage, layers: 3}\n");
+    shared("dense", "precision: bf16\nmodel: {arch: sage, layers: 3, width: 3}\n");
+    shared("dense", "precision: bf16\nmodel: {arch: sage, width: 16}\n");
 }
 
 /* --- memory --- */
