@@ -290,6 +290,7 @@ enum culm_status culm_edge_scheduler_update(struct culm_edge_scheduler *schedule
 /* Switches to the next layout. Nothing runs and nothing is being loaded. */
 static void take_next(struct culm_edge_scheduler *scheduler) {
     int32_t queries = scheduler->layout->query_count;
+    culm_edge_say_loads(scheduler); /* of tensors that these queries may not use any more */
     culm_edge_residency_go_on(&scheduler->residency, &scheduler->next_residency);
     free(scheduler->victim);
     scheduler->victim = scheduler->next_victim;

@@ -136,6 +136,8 @@ void culm_edge_count_bytes(struct culm_edge_scheduler *scheduler);
 /* What the limit leaves for tensors beside the frames and `activations` bytes. */
 size_t culm_edge_room_beside(const struct culm_edge_scheduler *scheduler, size_t activations);
 void culm_edge_set_activations(struct culm_edge_scheduler *scheduler, size_t bytes);
+/* Publishes the loads of all queries that do not have all of their tensors yet. */
+void culm_edge_say_loads(struct culm_edge_scheduler *scheduler);
 /* Evicts the first `count` tensors of victim[]. */
 void culm_edge_evict(struct culm_edge_scheduler *scheduler, int32_t count);
 /* Evicts until at most `most_bytes` of tensors are left. pinned: a bit for each query whose tensors

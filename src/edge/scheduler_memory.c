@@ -34,15 +34,27 @@ static int32_t owner_of(const struct culm_edge_scheduler *scheduler, int32_t ten
     return users ? __builtin_ctzll(users) : 0;
 }
 
+static void say_load(struct culm_edge_scheduler *scheduler, int32_t query) {
+    struct query_state *state = &scheduler->query[query];
+    if (state->load_bytes) {
+        culm_edge_say_moved(scheduler, "load", query, state->load_bytes);
+        state->load_bytes = 0;
+    }
+}
+
+void culm_edge_say_loads(struct culm_edge_scheduler *scheduler) {
+    for (int32_t q = 0; q < scheduler->layout->query_count; q++) {
+        say_load(scheduler, q);
+    }
+}
+
 /* Publishes the loads of queries that do not have all of their tensors yet before such a tensor is
  * evicted, so that no event `evict` is about bytes that no `load` was about. */
 static void say_loads_of(struct culm_edge_scheduler *scheduler, int32_t tensor) {
     const uint64_t users = scheduler->residency.users[tensor];
     for (int32_t q = 0; q < scheduler->layout->query_count; q++) {
-        struct query_state *state = &scheduler->query[q];
-        if (state->load_bytes && (!users || users >> q & 1)) {
-            culm_edge_say_moved(scheduler, "load", q, state->load_bytes);
-            state->load_bytes = 0;
+        if (!users || users >> q & 1) {
+            say_load(scheduler, q);
         }
     }
 }
@@ -160,8 +172,7 @@ void culm_edge_load_done(struct culm_edge_scheduler *scheduler) {
     scheduler->totals.loads++;
     if (culm_edge_all_there(scheduler, load->query) && state->load_bytes) {
         state->failures = 0;
-        culm_edge_say_moved(scheduler, "load", load->query, state->load_bytes);
-        state->load_bytes = 0;
+        say_load(scheduler, load->query);
     }
     if (!scheduler->residency.users[load->tensor]) { /* its last user went in the meantime */
         scheduler->victim[0] = load->tensor;

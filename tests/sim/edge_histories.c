@@ -207,7 +207,8 @@ int main(int argc, char **argv) {
             return 2;
         }
     }
-    static const uint64_t regressions[] = {76, 187, 473, 704, 3243, 7528};
+    static const uint64_t regressions[] = {76,   187,  473,   704,   3243,
+                                           7528, 8227, 14363, 14683, 18803};
     struct culm_edge_history_result sum = {0};
     struct order_totals orders = {0};
     int wrong = 0;
