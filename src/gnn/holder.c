@@ -417,11 +417,17 @@ static void exported(struct culm_gnn_holder *holder) {
     culm_blob_clear(&task->output);
 }
 
+/* A checkpoint was written, or could not be, which costs the run nothing but the checkpoint. */
 static void saved(struct culm_gnn_holder *holder) {
-    struct culm_gnn_saved saved = {.attempt = holder->attempt,
-                                   .version = holder->save_task.version};
-    memcpy(saved.path, holder->save_task.text, sizeof saved.path);
-    saved.path[sizeof saved.path - 1] = '\0';
+    const struct culm_job *job = &holder->save_task.job;
+    struct culm_gnn_saved saved = {
+        .attempt = holder->attempt, .version = holder->save_task.version, .status = job->status};
+    if (job->status == CULM_OK) {
+        memcpy(saved.path, holder->save_task.text, sizeof saved.path);
+        saved.path[sizeof saved.path - 1] = '\0';
+    } else {
+        snprintf(saved.why, sizeof saved.why, "%s", job->error.text);
+    }
     holder->saving = false;
     if (holder->save_version == saved.version) {
         holder->save_version = -1; /* a second request for the same version */
@@ -519,7 +525,7 @@ bool culm_gnn_holder_job_done(struct culm_gnn_holder *holder, struct culm_job *j
     if (task != &holder->task && task != &holder->export_task && task != &holder->save_task) {
         return false;
     }
-    if (job->status != CULM_OK) {
+    if (job->status != CULM_OK && task != &holder->save_task) {
         culm_gnn_fail(holder->self, job->status, "%s", job->error.text);
         return true;
     }

@@ -498,6 +498,18 @@ static void hear_saved(struct culm_gnn_leader *leader, const struct gnn_node *no
         (saved.version <= leader->saved_version && leader->saved_path[0])) {
         return;
     }
+    if (saved.status != CULM_OK) {
+        bool last = saved.version == leader->version && culm_gnn_leader_is_over(leader);
+        culm_gnn_leader_publish(leader,
+                                json_pack("{s:s, s:I, s:b, s:s, s:o}", "event", "checkpoint",
+                                          "epoch", (json_int_t)saved.version, "ok", 0, "path", "",
+                                          "message", culm_json_text(saved.why)));
+        if (last) {
+            culm_gnn_leader_fail(leader, saved.status,
+                                 "the last checkpoint could not be written: %s", saved.why);
+        }
+        return;
+    }
     leader->saved_version = saved.version;
     snprintf(leader->saved_path, sizeof leader->saved_path, "%s", saved.path);
     culm_gnn_leader_publish(leader,

@@ -336,7 +336,9 @@ enum culm_status culm_gnn_done_decode(const uint8_t *meta, size_t len,
 void culm_gnn_saved_encode(const struct culm_gnn_saved *saved, struct culm_buf *buf) {
     culm_buf_u32(buf, saved->attempt);
     culm_buf_u64(buf, (uint64_t)saved->version);
+    culm_buf_i32(buf, (int32_t)saved->status);
     culm_buf_string(buf, saved->path);
+    culm_buf_string(buf, saved->why);
 }
 
 enum culm_status culm_gnn_saved_decode(const uint8_t *meta, size_t len,
@@ -344,7 +346,9 @@ enum culm_status culm_gnn_saved_decode(const uint8_t *meta, size_t len,
     struct culm_reader in = culm_reader_of(meta, len);
     struct culm_gnn_saved saved = {.attempt = culm_read_u32(&in)};
     saved.version = read_count(&in);
+    saved.status = (enum culm_status)read_below(&in, CULM_OK, CULM_ERR_STOPPED + 1);
     culm_read_string(&in, saved.path, sizeof saved.path);
+    culm_read_string(&in, saved.why, sizeof saved.why);
     if (finished(&in) != CULM_OK) {
         return CULM_ERR_FORMAT;
     }

@@ -136,7 +136,9 @@ struct culm_gnn_done {
 struct culm_gnn_saved {
     uint32_t attempt;
     int64_t version;
+    enum culm_status status; /* not CULM_OK: it could not be written */
     char path[CULM_GNN_PATH_MAX];
+    char why[CULM_ERROR_MAX];
 };
 
 struct culm_gnn_failed {

@@ -62,7 +62,7 @@ struct shape {
 /* What was seen in all histories. */
 struct seen {
     int64_t fired[CULM_GNN_ROLES][CULM_GNN_PHASE_COUNT], kind[KINDS], lost, rollbacks, checkpoints,
-        released, tunes;
+        unsaved, released, tunes;
     int64_t stuck, stalled;  /* of those that were lost */
     int64_t cold, recovered; /* starts; losses */
     int64_t too_few;         /* histories */
@@ -81,7 +81,8 @@ struct history {
     int32_t slow; /* the jobs of this node take long; -1: nobody's */
     int32_t home[CULM_GNN_INTERVALS_MAX];
     char state[80]; /* of `done` */
-    int64_t epoch, lost, stuck, stalled, rollbacks, checkpoints, released, tunes, cold, recovered;
+    int64_t epoch, lost, stuck, stalled, rollbacks, checkpoints, unsaved, released, tunes, cold,
+        recovered;
     int64_t alive[CULM_GNN_ROLES];
     bool too_few; /* it ended with an error, since nobody of a role was left */
     bool made_up[NODES_EVER];
@@ -190,7 +191,11 @@ static void on_event(void *context, json_t *event) {
         }
     }
     h->released += strcmp(name, "released") == 0;
-    h->checkpoints += strcmp(name, "checkpoint") == 0;
+    if (strcmp(name, "checkpoint") == 0) {
+        bool ok = json_is_true(json_object_get(event, "ok"));
+        h->checkpoints += ok;
+        h->unsaved += !ok;
+    }
 }
 
 static void fire(struct history *h, struct fault *fault, int32_t node) {
@@ -410,6 +415,7 @@ static void count(const struct history *h, struct seen *seen) {
     seen->too_few += h->too_few;
     seen->rollbacks += h->rollbacks;
     seen->checkpoints += h->checkpoints;
+    seen->unsaved += h->unsaved;
     seen->ahead += h->shape.pace.ahead;
     for (int age = 0; age <= CULM_GNN_STALENESS_MAX; age++) {
         seen->ages[age] += h->ages[age];
@@ -536,8 +542,9 @@ int main(int argc, char **argv) {
     }
     bool enough =
         histories < FLOORS_FROM ||
-        (fired_enough(&seen, (int64_t)histories) && later.lost > (int64_t)histories / 40 &&
-         never.lost > (int64_t)histories / 40 && never.too_few > (int64_t)histories / 400);
+        (fired_enough(&seen, (int64_t)histories) && seen.unsaved > (int64_t)histories / 10 &&
+         later.lost > (int64_t)histories / 40 && never.lost > (int64_t)histories / 40 &&
+         never.too_few > (int64_t)histories / 400);
     printf("# replaced later: %lld nodes lost, %lld roll-backs; never: %lld lost, %lld "
            "histories had too few\n",
            (long long)later.lost, (long long)later.rollbacks, (long long)never.lost,
@@ -549,14 +556,14 @@ int main(int argc, char **argv) {
            "%lld slow links, %lld stuck, %lld deaf, "
            "%lld nodes lost (%lld stuck, %lld stalled), %lld recovered, "
            "%lld changes of the number of workers, %lld cold starts, "
-           "%lld released, %lld roll-backs, %lld checkpoints, %lld failed%s\n",
+           "%lld released, %lld roll-backs, %lld checkpoints, %lld not written, %lld failed%s\n",
            failed || !enough ? "not ok" : "ok", (unsigned long long)histories,
            (long long)seen.kind[KILL], (long long)seen.kind[FREEZE], (long long)seen.kind[CUT],
            (long long)seen.kind[FLIP], (long long)seen.kind[SLOW], (long long)seen.kind[STICK],
            (long long)seen.kind[DROP], (long long)seen.lost, (long long)seen.stuck,
            (long long)seen.stalled, (long long)seen.recovered, (long long)seen.tunes,
            (long long)seen.cold, (long long)seen.released, (long long)seen.rollbacks,
-           (long long)seen.checkpoints, (long long)failed,
+           (long long)seen.checkpoints, (long long)seen.unsaved, (long long)failed,
            enough ? "" : ", and too little befell them");
     return failed || !enough;
 }

@@ -10,7 +10,7 @@ import threading
 
 from edge_harness import (begin, check_done, digest_of, end, events_of, fresh, lines, publish, run_until_answered,
                           same_as_predict, shared, tell, told, two_models, until, workload)
-from harness import Cases, Skipped, check, children_of, equal, read_events, wait_until
+from harness import Cases, Disk, Skipped, check, children_of, equal, needs_disk, read_events, wait_until
 
 cases = Cases()
 
@@ -363,31 +363,16 @@ def disk_full(bench):
     """A disk that is full from the beginning, or in mid-run: one line that says so, and exit code 4."""
     two_models(bench)
     path = workload(bench, [("one", "a"), ("two", "b")], fps=30)
-    small = bench.path("small")
-    os.mkdir(small)
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", small], capture_output=True, text=True, check=False)
-    if mounted.returncode != 0:
-        raise Skipped(f"no small file system can be made: {mounted.stderr.strip()}")
-
-    def fill():
-        with open(os.path.join(small, "rest"), "ab", buffering=0) as file:
-            try:
-                while file.write(bytes(4096)) == 4096:
-                    pass
-            except OSError:
-                pass
-    try:
-        process = begin(bench, path, out="small/out")
+    with Disk(bench, 2048) as disk:
+        process = begin(bench, path, out="disk/out")
         until(process, "answers", lambda: fresh(process.out, "one") and fresh(process.out, "two"))
-        fill()
+        disk.fill()
         ended = bench.end(process)
         check(ended.code == 4 and len(ended.err.splitlines()) == 1 and "No space left" in ended.err, f"in mid-run: {ended.code}: {ended.err}")
         shutil.rmtree(process.out)
-        fill()
-        ended = bench.run("edge", "run", path, "--out", bench.path("small", "out"))
+        disk.fill()
+        ended = bench.run("edge", "run", path, "--out", bench.path("disk", "out"))
         check(ended.code == 4 and len(ended.err.splitlines()) == 1 and "No space left" in ended.err, f"at once: {ended.code}: {ended.err}")
-    finally:
-        subprocess.run(["umount", "-l", small], check=False)
 
 
 cases.add("a signal ends it, with what was done", signals)
@@ -405,5 +390,5 @@ cases.add("the run's own tensors are removed and cut, and a new round comes", ow
 cases.add("the disk takes its time while own tensors are written again", slow_disk)
 cases.add("the only feed is cut in mid-run", cut_feed)
 cases.add("a pipe in the place of answers", pipe_for_answers)
-cases.add("the disk is full", disk_full)
+cases.add("the disk is full", needs_disk, __file__, "the disk is full", disk_full)
 cases.run()

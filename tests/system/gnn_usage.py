@@ -9,7 +9,7 @@ import shutil
 import socket
 
 from gnn_harness import ENDLESS, ONE, Graphs, fault
-from harness import Cases, changed, check, equal, wait_until
+from harness import Cases, Disk, changed, check, equal, needs_disk, wait_until
 
 cases = Cases()
 graphs = Graphs(cases, "--vertices", "200", "--edges", "800", "--features", "8", "--classes", "3", "--seed", "2")
@@ -48,6 +48,23 @@ def diverged(bench, changes):
         shown = bench.run("ckpt", "show", event["path"])
         equal((shown.code, shown.err), (0, ""), "exit code and standard error of ckpt show")
     check(not os.path.exists(os.path.join(run.dir, "model.safetensors")), "a model was written")
+
+
+def disk_full(bench):
+    """A checkpoint that finds no room is given up, and costs no node; the last one cannot be, so the run fails, and goes on when there is room."""
+    config = changed(CONFIG, model__width=2000)  # a checkpoint of 330 kB
+    with Disk(bench, 550) as disk:
+        ended = bench.run(*graphs.words_of(bench, config, os.path.join("disk", "run")))
+        one_line(ended, 4, "the last checkpoint could not be written", "No space left")
+        events = [json.loads(line) for line in ended.out.splitlines()]
+        told = [event for event in events if event["event"] == "checkpoint"]
+        check([event["ok"] for event in told] == [True] + 5 * [False], f"checkpoints: {told}")
+        check(all("No space left" in event["message"] for event in told[1:]), f"why they were not written: {told}")
+        equal([event for event in events if event["event"] in ("lost", "rollback")], [], "nodes lost and roll-backs")
+        check(not os.path.exists(bench.path("disk", "run", "model.safetensors")), "a model was written")
+        disk.resize(4096)
+        again = graphs.train(bench, config, os.path.join("disk", "run"), "--resume")
+        equal(again.hashes(), graphs.train(bench, config, "whole").hashes(), "weights_sha256 and state_sha256")
 
 
 def overflows(bench, changes):
@@ -436,6 +453,7 @@ def helps(bench):
             check(option in script, f"{option} is not among completions of {shell}")
 
 
+cases.add("the disk is full", needs_disk, __file__, "the disk is full", disk_full)
 cases.add("it diverges", diverged, {})
 cases.add("it diverges, with workers and older rows", diverged, {"mode": "async", "workers": 1})
 cases.add("it diverges, with patience", diverged, {"stop": {"patience": 3}})

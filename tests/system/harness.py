@@ -46,6 +46,43 @@ def as_root(script, culm, name):
         raise Failed(f"as root of a user namespace: {ended.stdout[-2000:]}")
 
 
+class Disk:
+    """A small tmpfs, for root only; needs_disk sees to that."""
+
+    def __init__(self, bench, size_kb):
+        self.path = bench.path("disk")
+        os.mkdir(self.path)
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size_kb}k", "tmpfs", self.path], capture_output=True,
+                                 check=False)
+        if mounted.returncode:
+            raise Skipped(f"root cannot mount a tmpfs here: {mounted.stderr.decode()}")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        subprocess.run(["umount", "-l", self.path], check=False)
+
+    def resize(self, size_kb):
+        subprocess.run(["mount", "-i", "-o", f"remount,size={size_kb}k", "tmpfs", self.path], check=True)
+
+    def fill(self):
+        try:
+            with open(os.path.join(self.path, "filler"), "wb", buffering=0) as file:
+                while True:
+                    file.write(b"x" * 4096)
+        except OSError:
+            pass
+
+
+def needs_disk(bench, script, name, function, *args):
+    """A case that makes a Disk: again as root of a user namespace if this is not root."""
+    if os.geteuid() == 0:
+        function(bench, *args)
+    else:
+        as_root(script, bench.culm, name)
+
+
 def check(holds, what):
     if not holds:
         raise Failed(what)

@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 
-from harness import (Cases, Held, Skipped, as_root, changed, check, check_whole, equal, fault, hold, make_text, read_events, tiny_config,
+from harness import (Cases, Disk, Held, changed, check, check_whole, equal, fault, hold, make_text, needs_disk, read_events, tiny_config,
                      wait_until, workers_of, write_config)
 
 cases = Cases()
@@ -429,35 +429,6 @@ cases.add("resume: a torn line in events.jsonl", torn_events)
 # --- a full disk ------------------------------------------------------------------------------------------------------------
 
 
-class Disk:
-    """A small tmpfs, for root only; needs_disk sees to that."""
-
-    def __init__(self, bench, size_kb):
-        self.path = bench.path("disk")
-        os.mkdir(self.path)
-        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size_kb}k", "tmpfs", self.path], capture_output=True,
-                                 check=False)
-        if mounted.returncode:
-            raise Skipped(f"root cannot mount a tmpfs here: {mounted.stderr.decode()}")
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        subprocess.run(["umount", "-l", self.path], check=False)
-
-    def resize(self, size_kb):
-        subprocess.run(["mount", "-i", "-o", f"remount,size={size_kb}k", "tmpfs", self.path], check=True)
-
-    def fill(self):
-        try:
-            with open(os.path.join(self.path, "filler"), "wb", buffering=0) as file:
-                while True:
-                    file.write(b"x" * 4096)
-        except OSError:
-            pass
-
-
 def full_at_start(bench):
     with Disk(bench, 64) as disk:
         disk.fill()
@@ -492,17 +463,10 @@ def full_in_the_middle(bench, size_kb):
         equal(again.hashes(), cases.reference(config), "weights_sha256 and state_sha256")
 
 
-def needs_disk(bench, name, function, *args):
-    if os.geteuid() == 0:
-        function(bench, *args)
-    else:
-        as_root(__file__, bench.culm, name)
-
-
-cases.add("full disk: at the start", needs_disk, "full disk: at the start", full_at_start)
+cases.add("full disk: at the start", needs_disk, __file__, "full disk: at the start", full_at_start)
 for size_kb in (64, 400, 700, 1000, 1400):
     name = f"full disk: in the middle, {size_kb} kB"
-    cases.add(name, needs_disk, name, full_in_the_middle, size_kb)
+    cases.add(name, needs_disk, __file__, name, full_in_the_middle, size_kb)
 
 # --- faults, traces, plans --------------------------------------------------------------------------------------------------
 
