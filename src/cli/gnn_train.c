@@ -100,6 +100,8 @@ static void print_plan(const json_t *plan) {
            (long long)culm_event_int(plan, "workers", 0),
            (long long)culm_event_int(plan, "cut_edges", 0),
            (long long)culm_event_int(plan, "ghosts", 0));
+    printf("memory of all servers together: about %.1f MB\n",
+           (double)culm_event_int(plan, "memory_bytes", 0) / 1e6);
     printf("layers:");
     for (size_t l = 0; l < json_array_size(order); l++) {
         bool multiplies = json_is_true(json_array_get(order, l));

@@ -192,6 +192,22 @@ enum culm_status culm_gnn_setup_plan(const struct culm_gnn_config *config,
     return CULM_OK;
 }
 
+int64_t culm_gnn_setup_memory(const struct culm_gnn_setup *s) {
+    const struct culm_gnn_plan *plan = &s->model->plan;
+    int64_t rows = 0; /* bytes of all rows of a vertex, made and gathered */
+    for (int32_t i = 0; i < s->layout.train_steps; i++) {
+        int32_t makes = s->layout.step[i].makes;
+        rows += makes >= 0 ? 2 * (int64_t)s->layout.gather[makes].row_bytes : 0;
+    }
+    int64_t features = s->graph->feature_kind == CULM_GRAPH_SPARSE
+                           ? (int64_t)s->graph->entries * 24
+                           : plan->vertices * plan->columns * (int64_t)sizeof(float) *
+                                 (1 + s->model->own_features);
+    int64_t edges = (int64_t)s->structure->along[0].start[plan->vertices];
+    return features + edges * 4 * (1 + s->structure->directed) + plan->vertices * rows +
+           3 * culm_gnn_model_parameters(s->model) * (int64_t)sizeof(float);
+}
+
 void culm_gnn_setup_forget_graph(struct culm_gnn_setup *s) {
     culm_graph_data_free(s->graph);
     culm_gnn_structure_free(s->structure);

@@ -55,6 +55,9 @@ enum culm_status culm_gnn_setup_predict(struct culm_gnn_config *config, int64_t 
 enum culm_status culm_gnn_setup_plan(const struct culm_gnn_config *config,
                                      const struct culm_gnn_plan *plan,
                                      struct culm_gnn_setup **ret_setup, struct culm_error *error);
+/* About the bytes that training takes on all servers together: features (sparse ones by rows and by
+ * columns), edges in both directions, rows, weights. Not after culm_gnn_setup_forget_graph. */
+int64_t culm_gnn_setup_memory(const struct culm_gnn_setup *setup);
 /* Frees `graph` and `structure`, which become NULL, for a process that only needs the cut. */
 void culm_gnn_setup_forget_graph(struct culm_gnn_setup *setup);
 void culm_gnn_setup_close(struct culm_gnn_setup *setup); /* NULL is fine */

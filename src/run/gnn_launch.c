@@ -31,6 +31,7 @@ struct launch {
     struct culm_train_launch_inputs_thread digests;
     int32_t *home; /* [intervals] */
     int64_t rows[CULM_GNN_SPLITS];
+    int64_t memory_bytes; /* of all servers together, about */
     char signature[CULM_SIGNATURE_SIZE];
     struct culm_resume start;
     struct culm_agent_fault *faults;
@@ -226,6 +227,7 @@ static enum culm_status check(struct launch *l, struct culm_error *error) {
     l->brief.plan = l->setup->model->plan;
     l->brief.payload_max = l->setup->layout.payload_max;
     l->inputs.samples = l->brief.plan.vertices;
+    l->memory_bytes = culm_gnn_setup_memory(l->setup);
     return compare_plan(l, error);
 }
 
@@ -238,6 +240,7 @@ static json_t *plan_json(const struct launch *l) {
         json_object_set_new(plan, "cut_edges",
                             json_integer((json_int_t)l->setup->counts.cut_edges));
         json_object_set_new(plan, "ghosts", json_integer((json_int_t)l->setup->counts.ghosts));
+        json_object_set_new(plan, "memory_bytes", json_integer((json_int_t)l->memory_bytes));
     }
     return plan;
 }

@@ -111,14 +111,12 @@ static void count_rows(const struct culm_gnn_config *config, const struct culm_g
                        struct culm_gnn_config_about *about) {
     const struct culm_gnn_layout *layout = &setup->layout;
     const struct culm_gnn_plan *plan = &setup->model->plan;
-    int64_t rows = 0; /* bytes of all rows of a vertex, made and gathered */
     for (int32_t i = 0; i < layout->train_steps; i++) {
         const struct culm_gnn_step *step = &layout->step[i];
         if (step->makes >= 0) {
             about->floats_per_edge += sent_of(setup, step);
             about->ghost_floats_per_vertex +=
                 layout->gather[step->makes].constant ? 0 : sent_of(setup, step);
-            rows += 2 * (int64_t)layout->gather[step->makes].row_bytes;
         }
         about->bytes_per_vertex += step->remote ? worker_bytes(setup, step) : 0;
     }
@@ -128,14 +126,7 @@ static void count_rows(const struct culm_gnn_config *config, const struct culm_g
         about->multiply_first[l] = plan->multiply_first[l];
     }
     about->aggregated = plan->aggregated;
-    /* Features (sparse ones by rows and by columns), edges in both directions, rows, weights. */
-    int64_t entries = setup->graph->feature_kind == CULM_GRAPH_SPARSE
-                          ? (int64_t)setup->graph->entries * 24
-                          : plan->vertices * plan->columns * (int64_t)sizeof(float) *
-                                (1 + setup->model->own_features);
-    int64_t edges = (int64_t)setup->structure->along[0].start[plan->vertices];
-    about->memory_bytes = entries + edges * 4 * (1 + setup->structure->directed) +
-                          plan->vertices * rows + 3 * about->parameters * (int64_t)sizeof(float);
+    about->memory_bytes = culm_gnn_setup_memory(setup);
     about->intervals = config->intervals;
     about->servers = config->servers;
 }

@@ -35,11 +35,13 @@ def dry_run(bench):
     check(not os.path.exists(bench.path("run")), "a dry run wrote something")
     dry = json.loads(ended.out)
     equal((dry["servers"], dry["parameter_servers"], dry["workers"], dry["intervals"]), (2, 1, 0, 4), "what is planned")
+    shown = json.loads(bench.run("gnn", "show", bench.config(CONFIG, "shown.yaml"), "--json").out)
+    equal(dry["memory_bytes"], shown["memory_bytes"], "memory that is planned, and that `show` shows")
     plan = graphs.train(bench, CONFIG).one("plan")
-    for key in ("vertices", "edges", "cut_edges", "ghosts", "cut_sha256", "multiply_first", "aggregated"):
+    for key in ("vertices", "edges", "cut_edges", "ghosts", "cut_sha256", "multiply_first", "aggregated", "memory_bytes"):
         equal(dry[key], plan[key], f"{key} of the dry run and of the run")
     ended = bench.run(*words[:-1], "--dry-run")  # a run is there now
-    equal((ended.code, len(ended.out.splitlines())), (0, 3), f"exit code and lines of {ended.out!r}")
+    equal((ended.code, len(ended.out.splitlines())), (0, 4), f"exit code and lines of {ended.out!r}")
     check(f"edges cut: {plan['cut_edges']}, ghost rows: {plan['ghosts']}" in ended.out, f"it says {ended.out!r}")
     ended = bench.run(*words, "--dry-run", "--set", "servers=9")
     equal((ended.code, ended.out), (3, ""), "exit code and output of a wrong one")
