@@ -165,8 +165,10 @@ static void print_event(const json_t *event) {
         printf("\n");
     } else if (json_object_get(event, "error")) {
         const char *error = text(event, "error"), *query = text(event, "query");
-        if (strcmp(kind, "feed") == 0) {
-            printf("%s\n", error); /* it names the feed */
+        if (strcmp(kind, "feed") == 0) { /* most errors name it */
+            bool named = strncmp(error, "feed '", strlen("feed '")) == 0;
+            printf("%s%s%s%s\n", named ? "" : "feed '", named ? "" : text(event, "feed"),
+                   named ? "" : "': ", error);
         } else {
             printf("%s%s%s: %s\n", kind, *query ? " " : "", query, error);
         }

@@ -499,7 +499,8 @@ static void hear_saved(struct culm_gnn_leader *leader, const struct gnn_node *no
         return;
     }
     if (saved.status != CULM_OK) {
-        bool last = saved.version == leader->version && culm_gnn_leader_is_over(leader);
+        bool last = saved.version == leader->version && culm_gnn_leader_is_over(leader) &&
+                    !leader->view.course.train; /* after a stop, the epoch in progress is saved */
         culm_gnn_leader_publish(leader,
                                 json_pack("{s:s, s:I, s:b, s:s, s:o}", "event", "checkpoint",
                                           "epoch", (json_int_t)saved.version, "ok", 0, "path", "",

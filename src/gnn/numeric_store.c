@@ -243,9 +243,11 @@ enum culm_status gnn_save(struct culm_gnn_numeric *x, struct culm_gnn_task *task
     if (status == CULM_OK) {
         status = culm_checkpoint_publish(NULL, x->o.run_dir, &info, &piece, 1, error);
     }
-    if (status == CULM_OK) {
-        status = culm_checkpoint_path(x->o.run_dir, task->version, path, error);
+    if (status != CULM_OK) { /* what there is of it takes the room of the next one */
+        (void)culm_checkpoint_discard(NULL, x->o.run_dir, task->version, NULL);
+        return status;
     }
+    status = culm_checkpoint_path(x->o.run_dir, task->version, path, error);
     if (status == CULM_OK) {
         snprintf(task->text, sizeof task->text, "%.*s", (int)sizeof task->text - 1, path);
         /* If old checkpoints cannot be removed, the new one is still good. */

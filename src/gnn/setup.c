@@ -199,10 +199,11 @@ int64_t culm_gnn_setup_memory(const struct culm_gnn_setup *s) {
         int32_t makes = s->layout.step[i].makes;
         rows += makes >= 0 ? 2 * (int64_t)s->layout.gather[makes].row_bytes : 0;
     }
-    int64_t features = s->graph->feature_kind == CULM_GRAPH_SPARSE
-                           ? (int64_t)s->graph->entries * 24
-                           : plan->vertices * plan->columns * (int64_t)sizeof(float) *
-                                 (1 + s->model->own_features);
+    int64_t features = plan->sparse ? (int64_t)s->graph->entries * 24
+                                    : plan->vertices * plan->columns * (int64_t)sizeof(float) *
+                                          (1 + s->model->own_features);
+    int64_t most = (s->config->graph.memory_mb << 20) * s->config->servers;
+    features = most > 0 && features > most ? most : features;
     int64_t edges = (int64_t)s->structure->along[0].start[plan->vertices];
     return features + edges * 4 * (1 + s->structure->directed) + plan->vertices * rows +
            3 * culm_gnn_model_parameters(s->model) * (int64_t)sizeof(float);

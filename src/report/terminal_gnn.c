@@ -74,10 +74,14 @@ static void on_epoch(struct culm_terminal *t, const json_t *event) {
     culm_terminal_step(t, event, epoch == total);
 }
 
-static void checkpoint_line(struct culm_terminal *t, const json_t *event) {
-    culm_buf_printf(&t->out, "checkpoint of epoch %lld written: ",
-                    (long long)culm_event_int(event, "epoch", 0));
-    culm_terminal_member(t, event, "path", "?");
+static void on_checkpoint(struct culm_terminal *t, const json_t *event) {
+    bool ok = json_is_true(json_object_get(event, "ok"));
+    culm_terminal_begin(t, event, ok ? 0 : CULM_TERMINAL_YELLOW);
+    culm_buf_printf(&t->out, "checkpoint of epoch %lld %s ",
+                    (long long)culm_event_int(event, "epoch", 0),
+                    ok ? "written:" : "given up, the one before stays:");
+    culm_terminal_member(t, event, ok ? "path" : "message", "?");
+    culm_terminal_end(t);
 }
 
 static void fault_line(struct culm_terminal *t, const json_t *event) {
@@ -131,7 +135,7 @@ static const struct culm_terminal_row rows[] = {
     {"lost", CULM_TERMINAL_RED, .line = lost_line},
     {"recovered", CULM_TERMINAL_GREEN, .line = recovered_line},
     {"waiting", CULM_TERMINAL_YELLOW, .line = waiting_line},
-    {"checkpoint", CULM_TERMINAL_PLAIN, .line = checkpoint_line},
+    {"checkpoint", .lines = on_checkpoint},
     {"fault", CULM_TERMINAL_YELLOW, .line = fault_line},
     {"differs", CULM_TERMINAL_RED, .line = differs_line},
     {"rollback", CULM_TERMINAL_RED, .line = rollback_line},

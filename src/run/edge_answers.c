@@ -149,7 +149,11 @@ static enum culm_status read_labels(const struct culm_edge_catalog *catalog, int
                                     name, config->labels, (long long)answers->right[q].count)
                    : read;
     }
-    enum culm_status status = open_feed(catalog, config->feed_index, config->labels, &feed, error);
+    const struct culm_feed_config *on = &catalog->workload.feeds[config->feed_index];
+    enum culm_status status = strcmp(config->labels, "folders") == 0
+                                  ? culm_feed_find_folders(on->name, on->file, error)
+                                  : CULM_OK;
+    status = status ? status : open_feed(catalog, config->feed_index, config->labels, &feed, error);
     answers->label[q] = calloc((size_t)taken->count + 1, sizeof *answers->label[q]);
     if (status == CULM_OK && !answers->label[q]) {
         status = no_memory(error);

@@ -11,6 +11,7 @@
 #endif
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define TICK_MS 100
 #define PREDICTED_S 20
@@ -280,8 +281,8 @@ static enum culm_status prepare(struct culm_edge_running *run, struct culm_edge_
         (status = culm_edge_running_calibrate(run, error)) || (status = lay_chosen(run, error)) ||
         (status = culm_edge_running_gather(run, error)) ||
         (status = culm_path_format(path, error, "%s/events.jsonl", run->out)) ||
-        (status = culm_tree_remove(NULL, path, error)) ||
         (status = culm_edge_running_outs(run, error)) ||
+        (status = culm_tree_remove(NULL, path, error)) ||
         (status = culm_sink_jsonl_open(path, &run->sink, error))) {
         return status;
     }
@@ -355,13 +356,17 @@ static enum culm_status set_out(struct culm_edge_running *run, struct culm_error
                                   : culm_path_format(run->out, error, "runs/%.*s-edge", len, name);
     status = status ? status : culm_path_format(run->originals, error, "%s/originals", run->out);
     status = status ? status : culm_rundir_claim_anew(run->out, &run->dir, error);
-    run->own_originals = status == CULM_OK && !culm_file_is_directory(run->originals);
+    struct stat info;
+    run->own_originals = status == CULM_OK && lstat(run->originals, &info) != 0;
     return status;
 }
 
-/* Leaves the directory as it was, for a run that has not begun. */
+/* For a run that has not begun: a directory that it made goes with everything in it; in one that was
+ * there, the answers and events of the last run have not been touched. */
 static void take_back(struct culm_edge_running *run) {
-    if (run->own_originals) {
+    if (run->dir.made) {
+        (void)culm_tree_remove(NULL, run->out, NULL);
+    } else if (run->own_originals) {
         (void)culm_tree_remove(NULL, run->originals, NULL);
     }
     culm_rundir_take_back(&run->dir);

@@ -319,8 +319,9 @@ struct culm_edge_running {
     bool again;                              /* the workload is to be read again */
     bool mend;                               /* own tensors are to be checked */
     struct edge_reader reader;
-    uint64_t round_ns; /* no new round is looked for before that */
-    uint64_t timed_ns; /* when run times were last compared */
+    uint64_t round_ns;                /* no new round is looked for before that */
+    char round_error[CULM_ERROR_MAX]; /* of the last round that was refused, as it was told */
+    uint64_t timed_ns;                /* when run times were last compared */
     struct culm_device *device;
     struct culm_blob_pool *headers;   /* of struct edge_frame */
     struct culm_prediction_room room; /* for the line that is being written */

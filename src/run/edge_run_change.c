@@ -186,15 +186,20 @@ void culm_edge_running_round(struct culm_edge_running *run) {
     if (now < run->round_ns) {
         return;
     }
-    run->round_ns = now + AGAIN_NS; /* so that what is wrong is not published all the time */
+    run->round_ns = now + AGAIN_NS;
     if (culm_edge_running_try(run, culm_edge_running_sources, NULL, &error) == CULM_OK) {
         run->round_ns = 0;
+        run->round_error[0] = '\0';
         run->mend = true;
         culm_edge_running_publish(run, json_pack("{s:s, s:I, s:o}", "event", "round", "round",
                                                  (json_int_t)run->round, "package",
                                                  culm_edge_running_package(run)));
         return;
     }
+    if (strcmp(error.text, run->round_error) == 0) {
+        return; /* said before */
+    }
+    memcpy(run->round_error, error.text, sizeof run->round_error);
     culm_edge_running_publish(run,
                               json_pack("{s:s, s:I, s:o}", "event", "round", "kept",
                                         (json_int_t)before, "error", culm_json_text(error.text)));

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -304,20 +305,35 @@ enum culm_status culm_edge_running_open(struct culm_edge_running *run,
     return status ? culm_error_prefix(error, "query '%s'", entry->config->name) : CULM_OK;
 }
 
-enum culm_status culm_edge_running_outs(struct culm_edge_running *run, struct culm_error *error) {
+static bool has_no_out(const struct edge_query *query) {
+    return !query->out && query->original_of < 0 && !query->gone;
+}
+
+static enum culm_status open_out(struct culm_edge_running *run, struct edge_query *query,
+                                 struct culm_error *error) {
     char path[CULM_PATH_MAX];
+    enum culm_status status =
+        culm_path_format(path, error, "%s/%s.jsonl", run->out, query->entry->config->name);
+    status = status ? status : culm_file_may_replace(path, error); /* opening a pipe may block */
+    if (status == CULM_OK && !(query->out = fopen(path, "ae"))) {
+        status = culm_error_set(error, CULM_ERR_IO, "cannot write '%s'", path);
+    }
+    return status;
+}
+
+enum culm_status culm_edge_running_outs(struct culm_edge_running *run, struct culm_error *error) {
+    bool opened[CULM_EDGE_QUERIES_MAX] = {0};
     enum culm_status status = CULM_OK;
     for (int32_t q = 0; q < run->query_count && status == CULM_OK; q++) {
-        struct edge_query *query = &run->query[q];
-        if (query->out || query->original_of >= 0 || query->gone) {
-            continue;
-        }
-        status = culm_path_format(path, error, "%s/%s.jsonl", run->out, query->entry->config->name);
-        status =
-            status ? status : culm_file_may_replace(path, error); /* opening a pipe may block */
-        /* A query that comes back appends to what it has written before. */
-        if (status == CULM_OK && !(query->out = fopen(path, run->scheduler ? "ae" : "we"))) {
-            status = culm_error_set(error, CULM_ERR_IO, "cannot write '%s'", path);
+        opened[q] = has_no_out(&run->query[q]);
+        status = opened[q] ? open_out(run, &run->query[q], error) : CULM_OK;
+    }
+    /* The last run's answers go once nothing can be refused any more. A query that comes back
+     * appends to what it has written before. */
+    for (int32_t q = 0; q < run->query_count && status == CULM_OK && !run->scheduler; q++) {
+        if (opened[q] && ftruncate(fileno(run->query[q].out), 0) != 0) {
+            status = culm_error_errno(error, errno, "write the answers of query '%s'",
+                                      run->query[q].entry->config->name);
         }
     }
     return status;

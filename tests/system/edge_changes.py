@@ -8,6 +8,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import time
 
 from edge_harness import (begin, check_done, end, events_of, fresh, lines, make_model, make_pictures, publish,
                           run_until_answered, same_as_predict, shared, tell, told, two_models, until, workload, write_mixed)
@@ -35,6 +36,9 @@ def new_round(bench):
     with open(bench.path("package", "current"), "w", encoding="utf-8") as file:
         file.write("garbage\n")
     wait_until(lambda: any("not a round and a digest" in event.get("error", "") for event in events_of(out)), 120, "a word on what says which round is current")
+    time.sleep(6)  # longer than until it is looked at again
+    said = [event["error"] for event in events_of(out) if event["event"] == "round" and "kept" in event]
+    equal(len(said), len(set(said)), f"what is wrong is said once: {said}")
     os.kill(process.pid, signal.SIGTERM)
     check_done(bench.end(process), bench.path("out"))
 

@@ -348,15 +348,18 @@ def cut_feed(bench):
 
 
 def pipe_for_answers(bench):
-    """A pipe in the place of a query's answers, which nobody reads, is refused."""
+    """A pipe in the place of a query's answers, which nobody reads, is refused, and nothing of the last run is lost."""
     two_models(bench)
     os.makedirs(bench.path("out"))
     path = workload(bench, [("one", "a"), ("two", "b")])
     equal(bench.run("edge", "run", path, "--for", "0.5", "--out", bench.path("out")).code, 0, "exit code")
+    kept = {name: lines(bench.path("out", name)) for name in ("one.jsonl", "events.jsonl")}
     os.remove(bench.path("out", "two.jsonl"))
     os.mkfifo(bench.path("out", "two.jsonl"))
     ended = bench.run("edge", "run", path, "--for", "0.5", "--out", bench.path("out"))
     check(ended.code == 3 and len(ended.err.splitlines()) == 1 and "two.jsonl' is not a plain file" in ended.err, f"{ended.code}: {ended.err}")
+    equal({name: lines(bench.path("out", name)) for name in kept}, kept, "answers and events of the last run")
+    check(all(kept.values()), "the last run had none")
 
 
 def disk_full(bench):

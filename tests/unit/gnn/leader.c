@@ -267,6 +267,41 @@ static void test_one_saves(void **state) {
     end(&f);
 }
 
+static void not_saved(struct fixture *f, int32_t node, int64_t version) {
+    const struct culm_gnn_saved saved = {
+        .attempt = ATTEMPT, .version = version, .status = CULM_ERR_IO, .why = "the disk is full"};
+    culm_gnn_saved_encode(&saved, &f->buf);
+    deliver(f, node, CULM_GNN_MSG_SAVED);
+}
+
+/* Of a checkpoint that could not be written it is told; the last one ends the run, which after a stop is
+ * that of the epoch in progress. */
+static void test_not_saved(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f, 2, 0);
+    holds(&f, 1, 0);
+    holds(&f, 2, 0);
+    done(&f, 1);
+    holds(&f, 1, 1);
+    holds(&f, 2, 1);
+    assert_int_equal(saver_of(&f, 1), 1);
+    culm_gnn_leader_actor.leads->stop(f.leader);
+    not_saved(&f, 1, 1);
+    assert_int_equal(fake_world_events(&f.fake, "checkpoint"), 1);
+    assert_int_equal(f.fake.exit_code, -1);
+    assert_int_equal(fake_world_events(&f.fake, "lost"), 0);
+    done(&f, 2);
+    holds(&f, 1, 2);
+    holds(&f, 2, 2);
+    assert_int_equal(saver_of(&f, 2), 1);
+    not_saved(&f, 1, 2);
+    assert_int_equal(fake_world_events(&f.fake, "checkpoint"), 2);
+    assert_int_equal(f.fake.exit_code, culm_status_exit_code(CULM_ERR_IO));
+    f.fake.exit_code = -1;
+    end(&f);
+}
+
 /* A loss that is finite does not help a gradient that is not; and nothing is committed or saved of it. */
 static void test_diverged(void **state) {
     (void)state;
@@ -668,27 +703,17 @@ static void test_no_more_than(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_out_of_memory),
-        cmocka_unit_test(test_never_join),
-        cmocka_unit_test(test_lost_link),
-        cmocka_unit_test(test_one_saves),
-        cmocka_unit_test(test_diverged),
-        cmocka_unit_test(test_stands_still),
-        cmocka_unit_test(test_recovered),
-        cmocka_unit_test(test_recovered_twice),
-        cmocka_unit_test(test_replaced_later),
-        cmocka_unit_test(test_released_at_once),
-        cmocka_unit_test(test_place_taken),
-        cmocka_unit_test(test_never_replaced),
-        cmocka_unit_test(test_lost_at_the_end),
-        cmocka_unit_test(test_never_saved),
-        cmocka_unit_test(test_fewer_begin),
-        cmocka_unit_test(test_waits_for_newcomer),
-        cmocka_unit_test(test_stopped_while_waiting),
-        cmocka_unit_test(test_waits_for_start),
-        cmocka_unit_test(test_never_begins),
-        cmocka_unit_test(test_waits_to_save),
-        cmocka_unit_test(test_no_more_than),
+        cmocka_unit_test(test_out_of_memory),      cmocka_unit_test(test_never_join),
+        cmocka_unit_test(test_lost_link),          cmocka_unit_test(test_one_saves),
+        cmocka_unit_test(test_diverged),           cmocka_unit_test(test_stands_still),
+        cmocka_unit_test(test_recovered),          cmocka_unit_test(test_recovered_twice),
+        cmocka_unit_test(test_replaced_later),     cmocka_unit_test(test_released_at_once),
+        cmocka_unit_test(test_place_taken),        cmocka_unit_test(test_never_replaced),
+        cmocka_unit_test(test_lost_at_the_end),    cmocka_unit_test(test_not_saved),
+        cmocka_unit_test(test_never_saved),        cmocka_unit_test(test_fewer_begin),
+        cmocka_unit_test(test_waits_for_newcomer), cmocka_unit_test(test_stopped_while_waiting),
+        cmocka_unit_test(test_waits_for_start),    cmocka_unit_test(test_never_begins),
+        cmocka_unit_test(test_waits_to_save),      cmocka_unit_test(test_no_more_than),
     };
     return cmocka_run_group_tests_name("gnn/leader", tests, NULL, NULL);
 }

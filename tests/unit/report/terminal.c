@@ -148,21 +148,25 @@ static void a_file_is_no_terminal(void **state) {
     fclose(file);
 }
 
-static void a_run_on_a_graph_says_what_it_waits_for(void **state) {
+static void a_run_on_a_graph_says_what_it_waits_for_and_saves(void **state) {
     (void)state;
     const struct culm_terminal_options options = {.rows = culm_terminal_gnn, .columns = 80};
     const char *const events[] = {
         "{'event':'waiting','t_ms':1000,'role':'server','need':2,'have':1}",
-        "{'event':'waiting','t_ms':1000,'role':'parameter','need':1,'have':0}"};
-    expect(&options, events, 2,
+        "{'event':'waiting','t_ms':1000,'role':'parameter','need':1,'have':0}",
+        "{'event':'checkpoint','t_ms':1000,'epoch':20,'path':'c/20','ok':true}",
+        "{'event':'checkpoint','t_ms':1000,'epoch':20,'path':'','ok':false,'message':'disk full'}"};
+    expect(&options, events, 4,
            "[    1.0 s] waiting for servers: 1 of 2 are there\n"
-           "[    1.0 s] waiting for parameter servers: 0 of 1 is there\n");
+           "[    1.0 s] waiting for parameter servers: 0 of 1 is there\n"
+           "[    1.0 s] checkpoint of epoch 20 written: c/20\n"
+           "[    1.0 s] checkpoint of epoch 20 given up, the one before stays: disk full\n");
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_event_is_one_sentence),
-        cmocka_unit_test(a_run_on_a_graph_says_what_it_waits_for),
+        cmocka_unit_test(a_run_on_a_graph_says_what_it_waits_for_and_saves),
         cmocka_unit_test(views_give_a_cause_and_the_map_when_it_changes),
         cmocka_unit_test(plain_step_lines_are_thinned),
         cmocka_unit_test(a_live_block_is_redrawn_and_cut),
