@@ -24,7 +24,7 @@
 #define PIXELS 8
 #define VECTORS 3
 #else
-#define PIXELS 6
+#define PIXELS (SIMD_LOW ? 6 : 4)
 #define VECTORS 1
 #endif
 #define RUNS (CULM_CPU_CONV_TAPS)
@@ -104,7 +104,9 @@ TILE(4, 3)
 TILE(1, 2)
 TILE(1, 3)
 #else
+#if SIMD_LOW
 TILE(6, 1)
+#endif
 TILE(4, 1)
 TILE(2, 1)
 #endif
@@ -121,7 +123,9 @@ static const struct tiles {
     {4, {tile_4_1, tile_4_2, tile_4_3}},
     {1, {tile_1_1, tile_1_2, tile_1_3}},
 #else
+#if SIMD_LOW
     {6, {tile_6_1}},
+#endif
     {4, {tile_4_1}},
     {2, {tile_2_1}},
     {1, {tile_1_1}},

@@ -322,7 +322,7 @@ SIMD vec vzero(void) { return vset(0.0f); }
  * none. */
 enum simd_lanes { SIMD_ALL, SIMD_SOME, SIMD_HALF, SIMD_HALF_SOME };
 #ifndef SIMD_LOW
-#define SIMD_LOW 0
+#define SIMD_LOW 0 /* there are none */
 SIMD vec vload_low(const float *p) { return vload(p); }
 SIMD vec vload_low_n(const float *p, int64_t n) { return vload_n(p, n); }
 SIMD void vstore_low_n(float *p, vec x, int64_t n) { vstore_n(p, x, n); }
