@@ -78,7 +78,7 @@ const struct culm_summary_job culm_summary_merge = {"round", merge_rows, merge_l
 
 /* --- edge --- */
 
-enum { FRAMES, PROCESSED, RESIDENT, LIMIT, LOADS, EVICTIONS, DRIFTS, ROUND, PACKED, PACKED_ONCE };
+enum { FRAMES, PROCESSED, RESIDENT, LIMIT, LOADED, EVICTED, DRIFTS, ROUND, PACKED, PACKED_ONCE };
 enum { LOAD_SHARE };
 
 /* Notes what the package saves with the round in force from now on. */
@@ -115,12 +115,26 @@ static enum culm_status add_edge_done(struct culm_summary *s, const json_t *even
     return culm_summary_add_done(s, event, error);
 }
 
+static enum culm_status add_load(struct culm_summary *s, const json_t *event,
+                                 struct culm_error *error) {
+    (void)error;
+    s->own_counts[LOADED] += culm_event_int(event, "bytes", 0);
+    return CULM_OK;
+}
+
+static enum culm_status add_evict(struct culm_summary *s, const json_t *event,
+                                  struct culm_error *error) {
+    (void)error;
+    s->own_counts[EVICTED] += culm_event_int(event, "bytes", 0);
+    return CULM_OK;
+}
+
 #define OWN(index) offsetof(struct culm_summary, own_counts) + (index) * sizeof(int64_t)
 
 static const struct culm_summary_row edge_rows[] = {
     {"start", .add = add_edge_start}, {"round", .add = add_round},
     {"done", .add = add_edge_done},   {"error", .add = culm_summary_add_error},
-    {"load", .count = OWN(LOADS)},    {"evict", .count = OWN(EVICTIONS)},
+    {"load", .add = add_load},        {"evict", .add = add_evict},
     {"drift", .count = OWN(DRIFTS)},  {0},
 };
 
@@ -151,8 +165,8 @@ static bool packed(const struct culm_summary *s, char *ret_text, size_t size) {
 
 static bool loading(const struct culm_summary *s, char *ret_text, size_t size) {
     snprintf(ret_text, size,
-             "loaded %lld times, evicted %lld times; %.1f %% of the time was spent waiting",
-             (long long)s->own_counts[LOADS], (long long)s->own_counts[EVICTIONS],
+             "%.2f MB loaded, %.2f MB evicted; %.1f %% of the time was spent waiting",
+             (double)s->own_counts[LOADED] / 1e6, (double)s->own_counts[EVICTED] / 1e6,
              100 * s->own_figures[LOAD_SHARE]);
     return true;
 }

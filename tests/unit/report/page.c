@@ -128,18 +128,18 @@ static void an_edge_box(void **state) {
         page_of("{'event':'start','job':'edge','t_ms':0,'limit_bytes':4000000,'round':2,"
                 "'package':{'bytes':8000000,'distinct_bytes':6000000}}\n"
                 "{'event':'round','t_ms':1,'kept':2,'error':'e'}\n"
-                "{'event':'load','t_ms':1,'query':'a','bytes':1,'resident_bytes':3000000}\n"
+                "{'event':'load','t_ms':1,'query':'a','bytes':2500000,'resident_bytes':3000000}\n"
                 "{'event':'frame','t_ms':100,'query':'a','frame':0,'due_ms':9,'done_ms':8}\n"
                 "{'event':'frame','t_ms':101,'query':'a','frame':1,'due_ms':9,'dropped':1}\n"
                 "{'event':'frame','t_ms':5900,'query':'a','frame':2,'due_ms':9,'done_ms':8}\n"
-                "{'event':'evict','t_ms':6000,'query':'a','bytes':1,'resident_bytes':0}\n"
+                "{'event':'evict','t_ms':6000,'query':'a','bytes':1500000,'resident_bytes':0}\n"
                 "{'event':'done','t_ms':6000,'limit_bytes':4000000,'load_share':0.25,"
                 "'resident_max_bytes':3000000,'queries':[{'query':'a','frames':3,"
                 "'processed':2,'dropped':1}]}\n",
                 "PNG");
     HAS(text, "2 of 3 answered in time (66.7 %)");
     HAS(text, "at most 3.00 MB of 4.00 MB");
-    HAS(text, "loaded 1 times, evicted 1 times; 25.0 % of the time was spent waiting");
+    HAS(text, "2.50 MB loaded, 1.50 MB evicted; 25.0 % of the time was spent waiting");
     HAS(text,
         "25.0 % saved of the layers of what was merged: 6.00 MB in place of 8.00 MB (round 2)");
     HAS(text, "M64.0 109.0H708.0L708.0 12.0"); /* half of the first stretch, all of the last */
