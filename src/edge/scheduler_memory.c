@@ -53,7 +53,7 @@ void culm_edge_say_loads(struct culm_edge_scheduler *scheduler) {
 static void say_loads_of(struct culm_edge_scheduler *scheduler, int32_t tensor) {
     const uint64_t users = scheduler->residency.users[tensor];
     for (int32_t q = 0; q < scheduler->layout->query_count; q++) {
-        if (!users || users >> q & 1) {
+        if (users >> q & 1) {
             say_load(scheduler, q);
         }
     }
@@ -173,9 +173,5 @@ void culm_edge_load_done(struct culm_edge_scheduler *scheduler) {
     if (culm_edge_all_there(scheduler, load->query) && state->load_bytes) {
         state->failures = 0;
         say_load(scheduler, load->query);
-    }
-    if (!scheduler->residency.users[load->tensor]) { /* its last user went in the meantime */
-        scheduler->victim[0] = load->tensor;
-        culm_edge_evict(scheduler, 1);
     }
 }

@@ -75,13 +75,7 @@ static void on_epoch(struct culm_terminal *t, const json_t *event) {
 }
 
 static void on_checkpoint(struct culm_terminal *t, const json_t *event) {
-    bool ok = json_is_true(json_object_get(event, "ok"));
-    culm_terminal_begin(t, event, ok ? 0 : CULM_TERMINAL_YELLOW);
-    culm_buf_printf(&t->out, "checkpoint of epoch %lld %s ",
-                    (long long)culm_event_int(event, "epoch", 0),
-                    ok ? "written:" : "given up, the one before stays:");
-    culm_terminal_member(t, event, ok ? "path" : "message", "?");
-    culm_terminal_end(t);
+    culm_terminal_checkpoint(t, event, "epoch");
 }
 
 static void fault_line(struct culm_terminal *t, const json_t *event) {

@@ -8,7 +8,6 @@ import shutil
 import signal
 import struct
 import subprocess
-import time
 
 from edge_harness import (begin, check_done, end, events_of, fresh, lines, make_model, make_pictures, publish,
                           run_until_answered, same_as_predict, shared, tell, told, two_models, until, workload, write_mixed)
@@ -36,7 +35,8 @@ def new_round(bench):
     with open(bench.path("package", "current"), "w", encoding="utf-8") as file:
         file.write("garbage\n")
     wait_until(lambda: any("not a round and a digest" in event.get("error", "") for event in events_of(out)), 120, "a word on what says which round is current")
-    time.sleep(6)  # longer than until it is looked at again
+    last = max(event["t_ms"] for event in events_of(out) if event["event"] == "round" and "kept" in event)
+    wait_until(lambda: any(event["event"] == "frame" and event["t_ms"] > last + 6000 for event in events_of(out)), 120, "another look at it")
     said = [event["error"] for event in events_of(out) if event["event"] == "round" and "kept" in event]
     equal(len(said), len(set(said)), f"what is wrong is said once: {said}")
     os.kill(process.pid, signal.SIGTERM)

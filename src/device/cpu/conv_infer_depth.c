@@ -231,20 +231,20 @@ SQUARES(5, 2, 1, 8, 4)
 static square_fn *const squares[2][2][LINES][3] = {
     {{ROW(3, 1, 1, 8, 4), ROW(3, 1, 2, 8, 4)}, {ROW(3, 2, 1, 8, 4)}},
     {{ROW(5, 1, 1, 8, 4), ROW(5, 1, 2, 8, 4)}, {ROW(5, 2, 1, 8, 4)}}}; /* size, stride, lines */
-#elif SIMD_LOW
-SQUARES(3, 1, 1, 8, 4)
-SQUARES(3, 2, 1, 8, 4)
-SQUARES(5, 1, 1, 8, 4)
-SQUARES(5, 2, 1, 8, 4)
-static square_fn *const squares[2][2][LINES][3] = {{{ROW(3, 1, 1, 8, 4)}, {ROW(3, 2, 1, 8, 4)}},
-                                                   {{ROW(5, 1, 1, 8, 4)}, {ROW(5, 2, 1, 8, 4)}}};
 #else
-SQUARES(3, 1, 1, 4, 2)
-SQUARES(3, 2, 1, 4, 2)
-SQUARES(5, 1, 1, 4, 2)
-SQUARES(5, 2, 1, 4, 2)
-static square_fn *const squares[2][2][LINES][3] = {{{ROW(3, 1, 1, 4, 2)}, {ROW(3, 2, 1, 4, 2)}},
-                                                   {{ROW(5, 1, 1, 4, 2)}, {ROW(5, 2, 1, 4, 2)}}};
+#define NARROW(all, half)                                                                          \
+    SQUARES(3, 1, 1, all, half)                                                                    \
+    SQUARES(3, 2, 1, all, half)                                                                    \
+    SQUARES(5, 1, 1, all, half)                                                                    \
+    SQUARES(5, 2, 1, all, half)                                                                    \
+    static square_fn *const squares[2][2][LINES][3] = {                                            \
+        {{ROW(3, 1, 1, all, half)}, {ROW(3, 2, 1, all, half)}},                                    \
+        {{ROW(5, 1, 1, all, half)}, {ROW(5, 2, 1, all, half)}}};
+#if SIMD_LOW
+NARROW(8, 4)
+#else
+NARROW(4, 2)
+#endif
 #endif
 
 /* Some channels of a group of lines of y. */

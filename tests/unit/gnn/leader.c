@@ -224,6 +224,13 @@ static void done_so(struct fixture *f, int32_t node, int32_t interval, int64_t e
 /* The only server is done with the epoch, which is committed when all holders are. */
 static void done(struct fixture *f, int64_t epoch) { done_so(f, 0, 0, epoch, 0); }
 
+/* Nodes 0, a server, and 1 and 2, which hold the weights, are done with the epoch. */
+static void commits(struct fixture *f, int64_t epoch) {
+    done(f, epoch);
+    holds(f, 1, epoch);
+    holds(f, 2, epoch);
+}
+
 /* Who was told to save what was committed last. */
 static int32_t saver_of(const struct fixture *f, int64_t epoch) {
     const struct fake_sent *sent = fake_world_last(&f->fake, 0, CULM_GNN_MSG_COMMIT);
@@ -242,9 +249,7 @@ static void test_one_saves(void **state) {
     begin(&f, 2, 0);
     holds(&f, 1, 0);
     holds(&f, 2, 0);
-    done(&f, 1);
-    holds(&f, 1, 1);
-    holds(&f, 2, 1);
+    commits(&f, 1);
     assert_int_equal(saver_of(&f, 1), 1);
     lost(&f, 1);
     done(&f, 2);
@@ -282,18 +287,14 @@ static void test_not_saved(void **state) {
     begin(&f, 2, 0);
     holds(&f, 1, 0);
     holds(&f, 2, 0);
-    done(&f, 1);
-    holds(&f, 1, 1);
-    holds(&f, 2, 1);
+    commits(&f, 1);
     assert_int_equal(saver_of(&f, 1), 1);
     culm_gnn_leader_actor.leads->stop(f.leader);
     not_saved(&f, 1, 1);
     assert_int_equal(fake_world_events(&f.fake, "checkpoint"), 1);
     assert_int_equal(f.fake.exit_code, -1);
     assert_int_equal(fake_world_events(&f.fake, "lost"), 0);
-    done(&f, 2);
-    holds(&f, 1, 2);
-    holds(&f, 2, 2);
+    commits(&f, 2);
     assert_int_equal(saver_of(&f, 2), 1);
     not_saved(&f, 1, 2);
     assert_int_equal(fake_world_events(&f.fake, "checkpoint"), 2);
