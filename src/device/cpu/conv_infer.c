@@ -12,8 +12,8 @@
  * beside each other inside the image, else one tap, which is zeros outside. Nothing is packed: the
  * weights are read as they lie, a row of O for each term.
  *
- * Depthwise: conv_infer_depth.c. Most of 3x3: conv_infer_winograd.c, whose chains are others. Several
- * convolutions line by line: conv_infer_chain.c.
+ * Depthwise: conv_infer_depth.c. 1x1 of few inputs: conv_infer_panel.c. Most of 3x3: conv_infer_winograd.c,
+ * whose chains are others. Several convolutions line by line: conv_infer_chain.c.
  */
 #include "device/cpu/conv_infer.h"
 
@@ -28,7 +28,6 @@
 #define VECTORS 1
 #endif
 #define RUNS (CULM_CPU_CONV_TAPS)
-#define LINE (LANES * (int64_t)sizeof(float)) /* of a cache */
 #define AHEAD 8 /* rows of weights: they come from far when the layer begins, and lie far apart */
 
 /* --- one group --- */
@@ -131,30 +130,6 @@ static const struct tiles {
     {1, {tile_1_1}},
 #endif
 };
-
-/* What a task fetches for those who come later: a few cache lines with each panel, so that they do not
- * stand in the way of what it reads itself. */
-struct ahead {
-    const char *at, *end;
-    int64_t each; /* lines with a panel */
-};
-
-static struct ahead ahead_of(const struct infer *s, int64_t pixel, int64_t end) {
-    if (!s->a->ahead) {
-        return (struct ahead){0};
-    }
-    int64_t lines = s->a->ahead_floats / LANES;
-    int64_t first = lines * pixel / s->pixels, last = lines * end / s->pixels;
-    int64_t panels = ceil_div(end - pixel, PIXELS) * s->panels;
-    const char *from = (const char *)s->a->ahead;
-    return (struct ahead){from + first * LINE, from + last * LINE, ceil_div(last - first, panels)};
-}
-
-SIMD void fetch(struct ahead *ahead) {
-    for (int64_t i = 0; i < ahead->each && ahead->at < ahead->end; i++, ahead->at += LINE) {
-        __builtin_prefetch(ahead->at, 0, 2);
-    }
-}
 
 /* All channels of some pixels. */
 static void all_columns(const struct infer *s, const struct tiles *t, const struct reads *r,
@@ -266,7 +241,8 @@ static void some_pixels(void *context, int64_t part, int thread) {
     struct reads r;
     int64_t pixel = part * s->each, end = at_most(s->pixels, pixel + s->each);
     struct place next = place_of(v, pixel);
-    struct ahead ahead = ahead_of(s, pixel, end);
+    struct ahead ahead =
+        ahead_of(s, pixel, end, s->pixels, ceil_div(end - pixel, PIXELS) * s->panels);
     bool again = false;
     (void)thread;
     for (const struct tiles *t = tiles; pixel < end;) {
@@ -348,6 +324,10 @@ void ISA_NAME(conv_infer_direct)(struct culm_cpu *cpu, struct infer *s) {
     s->panel = vectors / s->panels;
     s->panels_over = vectors % s->panels;
     s->pixels = v->n * v->oh * v->ow;
+    if (ISA_NAME(conv_infer_by_panels)(s)) {
+        ISA_NAME(conv_infer_panels)(cpu, s);
+        return;
+    }
     s->each = s->pixels;
     if (cpu) {
         s->each = round_up(at_least(1, ceil_div(s->pixels, 8 * cpu->threads)), PIXELS);

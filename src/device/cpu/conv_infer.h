@@ -73,6 +73,35 @@ SIMD void emit_chosen(const struct infer *s, const vec *sum, const int count, in
     }
 }
 
+/* --- what is fetched for those who come later --- */
+
+/* A few cache lines with each tile, so that they do not stand in the way of what it reads itself. */
+struct ahead {
+    const char *at, *end;
+    int64_t each; /* lines with a tile */
+};
+
+#define CACHE_LINE (LANES * (int64_t)sizeof(float))
+
+/* The share of a task that does [first, end) of `whole`, in so many tiles. */
+static inline struct ahead ahead_of(const struct infer *s, int64_t first, int64_t end,
+                                    int64_t whole, int64_t tiles) {
+    if (!s->a->ahead) {
+        return (struct ahead){0};
+    }
+    int64_t lines = s->a->ahead_floats / LANES, low = lines * first / whole,
+            high = lines * end / whole;
+    const char *from = (const char *)s->a->ahead;
+    return (struct ahead){from + low * CACHE_LINE, from + high * CACHE_LINE,
+                          ceil_div(high - low, tiles)};
+}
+
+SIMD void fetch(struct ahead *ahead) {
+    for (int64_t i = 0; i < ahead->each && ahead->at < ahead->end; i++, ahead->at += CACHE_LINE) {
+        __builtin_prefetch(ahead->at, 0, 2);
+    }
+}
+
 /* --- from file to file --- */
 
 /* Tasks for all threads, or, without `cpu`, one after the other on this one. */
@@ -92,6 +121,9 @@ int64_t ISA_NAME(conv_infer_set_up)(struct culm_cpu *cpu, const struct culm_conv
                                     float *at, struct infer *s);
 /* Any convolution, directly; without `cpu` on this thread alone. */
 void ISA_NAME(conv_infer_direct)(struct culm_cpu *cpu, struct infer *s);
+/* conv_infer_panel.c: whether a direct one gains from copies of its weights, and by these. */
+bool ISA_NAME(conv_infer_by_panels)(const struct infer *s);
+void ISA_NAME(conv_infer_panels)(struct culm_cpu *cpu, const struct infer *s);
 /* The same of one channel in and out a group: conv_infer_depth.c. */
 void ISA_NAME(conv_infer_depth)(struct culm_cpu *cpu, const struct infer *s);
 /* conv_infer_winograd.c: whether it is done so, and that. `shared`: what is left of the shared scratch,

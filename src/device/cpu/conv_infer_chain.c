@@ -18,6 +18,7 @@
 #define MOST 3             /* convolutions of a chain */
 #define GAIN (128 * 1024)  /* floats between them, from which on it is done */
 #define BUFFER (64 * 1024) /* floats of all lines that a thread keeps, about */
+#define LONG 20            /* lines of a stretch, beside which those made twice are few */
 
 _Static_assert(BUFFER <= PRIVATE_FLOATS, "lines of a thread");
 
@@ -158,7 +159,8 @@ int32_t ISA_NAME(conv_infer_chain)(struct culm_cpu *cpu, const struct culm_conv_
     for (int32_t k = 0; k < c.count; k++) {
         at += ISA_NAME(conv_infer_set_up)(cpu, &args[k], at, &c.link[k]);
     }
-    int64_t tasks = cpu->threads == 1 ? 1 : ceil_div(2 * cpu->threads, v->n);
+    int64_t tasks = cpu->threads == 1 ? 1 : ceil_div(cpu->threads, v->n);
+    tasks *= cpu->threads > 1 && v->oh >= 2 * tasks * LONG ? 2 : 1;
     c.stretch = round_up(ceil_div(v->oh, tasks), 2);
     c.stretches = ceil_div(v->oh, c.stretch);
     culm_cpu_run(cpu, v->n * c.stretches, some_lines, &c);
