@@ -161,7 +161,7 @@ int32_t ISA_NAME(conv_infer_chain)(struct culm_cpu *cpu, const struct culm_conv_
     }
     int64_t tasks = cpu->threads == 1 ? 1 : ceil_div(cpu->threads, v->n);
     tasks *= cpu->threads > 1 && v->oh >= 2 * tasks * LONG ? 2 : 1;
-    c.stretch = round_up(ceil_div(v->oh, tasks), 2);
+    c.stretch = ceil_div(v->oh, tasks);
     c.stretches = ceil_div(v->oh, c.stretch);
     culm_cpu_run(cpu, v->n * c.stretches, some_lines, &c);
     return c.count;
