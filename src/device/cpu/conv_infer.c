@@ -12,8 +12,8 @@
  * beside each other inside the image, else one tap, which is zeros outside. Nothing is packed: the
  * weights are read as they lie, a row of O for each term.
  *
- * Depthwise: conv_infer_depth.c. 1x1 of few inputs: conv_infer_panel.c. Most of 3x3: conv_infer_winograd.c,
- * whose chains are others. Several convolutions line by line: conv_infer_chain.c.
+ * Depthwise: conv_infer_depth.c. Of few inputs: conv_infer_panel.c. Most of 3x3: conv_infer_winograd.c, whose
+ * chains are others. Several convolutions line by line: conv_infer_chain.c.
  */
 #include "device/cpu/conv_infer.h"
 
@@ -235,16 +235,12 @@ static void find_pointwise(const struct infer *s, int64_t pixel, int count, stru
     r->terms = s->v->c;
 }
 
-static void some_pixels(void *context, int64_t part, int thread) {
-    const struct infer *s = context;
+/* Pixels [pixel, end). */
+static void pixels(const struct infer *s, int64_t pixel, int64_t end, struct ahead *ahead) {
     const struct culm_conv *v = s->v;
     struct reads r;
-    int64_t pixel = part * s->each, end = at_most(s->pixels, pixel + s->each);
     struct place next = place_of(v, pixel);
-    struct ahead ahead =
-        ahead_of(s, pixel, end, s->pixels, ceil_div(end - pixel, PIXELS) * s->panels);
     bool again = false;
-    (void)thread;
     for (const struct tiles *t = tiles; pixel < end;) {
         while (pixel + t->count > end) {
             t++;
@@ -260,9 +256,23 @@ static void some_pixels(void *context, int64_t part, int thread) {
             find_reads(s, &next, count, &r);
             again = false;
         }
-        all_columns(s, t, &r, pixel, &ahead);
+        all_columns(s, t, &r, pixel, ahead);
         pixel += count;
     }
+}
+
+void ISA_NAME(conv_infer_pixels)(const struct infer *s, int64_t pixel, int64_t end) {
+    struct ahead nothing = {0};
+    pixels(s, pixel, end, &nothing);
+}
+
+static void some_pixels(void *context, int64_t part, int thread) {
+    const struct infer *s = context;
+    int64_t pixel = part * s->each, end = at_most(s->pixels, pixel + s->each);
+    struct ahead ahead =
+        ahead_of(s, pixel, end, s->pixels, ceil_div(end - pixel, PIXELS) * s->panels);
+    (void)thread;
+    pixels(s, pixel, end, &ahead);
 }
 
 /* --- all --- */

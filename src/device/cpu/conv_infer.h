@@ -121,6 +121,8 @@ int64_t ISA_NAME(conv_infer_set_up)(struct culm_cpu *cpu, const struct culm_conv
                                     float *at, struct infer *s);
 /* Any convolution, directly; without `cpu` on this thread alone. */
 void ISA_NAME(conv_infer_direct)(struct culm_cpu *cpu, struct infer *s);
+/* Pixels [pixel, end) of that, all outputs, on this thread. */
+void ISA_NAME(conv_infer_pixels)(const struct infer *s, int64_t pixel, int64_t end);
 /* conv_infer_panel.c: whether a direct one gains from copies of its weights, and by these. */
 bool ISA_NAME(conv_infer_by_panels)(const struct infer *s);
 void ISA_NAME(conv_infer_panels)(struct culm_cpu *cpu, const struct infer *s);

@@ -97,6 +97,15 @@ static const struct culm_conv infer_geometries[] = {
     GEOMETRY(1, 9, 13, 300, 260, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1), /* twice what scratch holds */
     GEOMETRY(1, 23, 45, 3, 16, 3, 3, 2, 2, 1, 1, 1, 1, 1, 1, 1),
     GEOMETRY(1, 9, 40, 4, 7, 5, 3, 1, 2, 2, 0, 2, 1, 1, 1, 1),
+    /* pixels enough for copies of the weights: of all widths, and strips with sides */
+    GEOMETRY(1, 14, 15, 7, 8, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1),
+    GEOMETRY(2, 11, 13, 24, 12, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1),
+    GEOMETRY(1, 16, 25, 17, 21, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1),
+    GEOMETRY(1, 20, 20, 97, 255, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1),
+    GEOMETRY(1, 19, 61, 3, 8, 3, 3, 2, 2, 1, 1, 1, 1, 1, 1, 1),
+    GEOMETRY(2, 21, 55, 3, 16, 3, 3, 2, 2, 0, 0, 1, 1, 1, 1, 1),
+    GEOMETRY(1, 12, 40, 3, 20, 5, 5, 1, 1, 2, 2, 2, 2, 2, 1, 1),
+    GEOMETRY(1, 9, 50, 30, 13, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1),
 };
 #define INFER_GEOMETRIES (int)(sizeof infer_geometries / sizeof *infer_geometries)
 
