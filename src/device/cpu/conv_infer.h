@@ -26,28 +26,42 @@ struct infer {
 
 #define FREE -1 /* any of them, by one way without a choice in it */
 
+/* Of one vector of outputs. */
+struct norm {
+    vec offset, scale, shift;
+};
+
+SIMD struct norm norm_of(const struct infer *s, int64_t column) {
+    return (struct norm){vload(s->offset + column), vload(s->scale + column),
+                         vload(s->shift + column)};
+}
+
+SIMD vec normed(struct norm n, vec sum) { return vfma(vadd(sum, n.offset), n.scale, n.shift); }
+
+SIMD vec applied(const struct infer *s, vec y, const int function) {
+    if (function == FREE) {
+        y = vselect(vless(y, vzero()), vfma(y, vset(s->slope), vzero()), y);
+        return vmin(vset(s->cap), y);
+    }
+    return function == CULM_FUNCTION_NONE
+               ? y
+               : vrelu((enum culm_function)function, y, vset((float)s->a->alpha));
+}
+
 SIMD void emit(const struct infer *s, const vec *sum, const int count, int64_t at, int64_t step,
                int64_t column, int64_t left, const int function, const enum simd_lanes lanes) {
-    const vec offset = vload(s->offset + column), scale = vload(s->scale + column);
-    const vec shift = vload(s->shift + column), alpha = vset((float)s->a->alpha);
-    const vec slope = vset(s->slope), cap = vset(s->cap);
+    const struct norm norm = norm_of(s, column);
     const float *residual = s->a->residual ? s->a->residual + at + column : NULL;
     float *const to =
         s->a->y + at + column; /* asked for once: no compiler knows what a store changes */
 #pragma GCC unroll 8
     for (int p = 0; p < count; p++) {
-        vec y = vfma(vadd(sum[p], offset), scale, shift);
+        vec y = normed(norm, sum[p]);
         if (residual) {
             const float *one = residual + p * step;
             y = vadd(y, vload_lanes(one, left, lanes));
         }
-        if (function == FREE) {
-            y = vselect(vless(y, vzero()), vfma(y, slope, vzero()), y);
-            y = vmin(cap, y);
-        } else if (function != CULM_FUNCTION_NONE) {
-            y = vrelu((enum culm_function)function, y, alpha);
-        }
-        vstore_lanes(to + p * step, y, left, lanes);
+        vstore_lanes(to + p * step, applied(s, y, function), left, lanes);
     }
 }
 
@@ -128,6 +142,8 @@ bool ISA_NAME(conv_infer_by_panels)(const struct infer *s);
 void ISA_NAME(conv_infer_panels)(struct culm_cpu *cpu, const struct infer *s);
 /* The same of one channel in and out a group: conv_infer_depth.c. */
 void ISA_NAME(conv_infer_depth)(struct culm_cpu *cpu, const struct infer *s);
+/* conv_infer_depth3.c: that, if it can be done there; false: nothing is done. */
+bool ISA_NAME(conv_infer_depth3)(struct culm_cpu *cpu, const struct infer *s);
 /* conv_infer_winograd.c: whether it is done so, and that. `shared`: what is left of the shared scratch,
  * `floats` long. */
 bool ISA_NAME(conv_infer_by_winograd)(const struct culm_conv *v);

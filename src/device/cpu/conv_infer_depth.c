@@ -7,7 +7,8 @@
  * How it is done: LINES lines of y by some pixels stay in registers. Each line of x is read once for all
  * of them, each of its pixels once for all taps that it is of; taps are taken line by line and from left
  * to right, so every chain keeps its order. Squares of 3 and 5 have loops of their own, with pixels outside
- * and channels inside: what is read lies together. Other filters go line by line, vector by vector.
+ * and channels inside: what is read lies together. Other filters go line by line, vector by vector. Where
+ * vectors are pairs, most squares of 3 go another way: conv_infer_depth3.c.
  */
 #include "device/cpu/conv_infer.h"
 
@@ -279,6 +280,9 @@ static void square_lines(void *context, int64_t index, int thread) {
 
 void ISA_NAME(conv_infer_depth)(struct culm_cpu *cpu, const struct infer *s) {
     const struct culm_conv *v = s->v;
+    if (ISA_NAME(conv_infer_depth3)(cpu, s)) {
+        return;
+    }
     int64_t reach = (v->kw - 1) * v->dilation[1];
     int64_t last = v->w - 1 - reach + v->pad[1]; /* what the first tap of a pixel may read */
     struct depth d = {.s = s,
