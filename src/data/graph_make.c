@@ -220,8 +220,17 @@ static bool make_classes(struct maker *maker) {
     return true;
 }
 
+/* Bytes that making one takes at most: while edges are drawn, or when there are features too. */
+static double memory_of(const struct culm_graph_make_options *options) {
+    double vertices = (double)options->vertices, edges = (double)options->edges;
+    double all = vertices * (options->classes > 0 ? 12 : 4) + edges * 8; /* class_of, member */
+    double keys = edges * 12, floats = vertices * (double)options->columns + vertices;
+    return all + (keys > 4 * floats ? keys : 4 * floats);
+}
+
 static enum culm_status check(const struct culm_graph_make_options *options,
                               struct culm_error *error) {
+    double machine = (double)culm_pages_machine();
     if (options->vertices < 2 || options->vertices > CULM_GRAPH_VERTICES_MAX) {
         return culm_error_set(error, CULM_ERR_ARGUMENT, "%lld vertices; allowed: 2 to %d",
                               (long long)options->vertices, CULM_GRAPH_VERTICES_MAX);
@@ -241,6 +250,13 @@ static enum culm_status check(const struct culm_graph_make_options *options,
     if (options->columns > INT32_MAX) {
         return culm_error_set(error, CULM_ERR_ARGUMENT, "%lld features; allowed: at most %d",
                               (long long)options->columns, INT32_MAX);
+    }
+    if (machine > 0 && memory_of(options) > machine) {
+        return culm_error_set(error, CULM_ERR_MEMORY,
+                              "%lld vertices, %lld edges and %lld features take %.0f GB while they "
+                              "are made; this machine has %.0f GB; ask for fewer",
+                              (long long)options->vertices, (long long)options->edges,
+                              (long long)options->columns, memory_of(options) / 1e9, machine / 1e9);
     }
     return CULM_OK;
 }

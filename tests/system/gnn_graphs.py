@@ -342,6 +342,7 @@ def wrong_words(bench):
             (USAGE, ["make", "sbm", "--vertices", 40, "--edges", 90], "--out"),
             (USAGE, ["make", "sbm", "--vertices", 40, "--edges", 781, "--out", out], "allowed: 1 to 780"),
             (USAGE, ["make", "sbm", "--vertices", 40, "--out", out], "needs --vertices and --edges"),
+            (ENVIRONMENT, ["make", "sbm", "--vertices", 10**9, "--edges", 40, "--features", 10**6, "--out", out], "this machine has"),
             (USAGE, ["make", "grid", "--out", out], "allowed: rmat, sbm, knn"),
             (USAGE, ["make", "rmat", part, "--vertices", 4, "--edges", 3, "--out", out], "'rmat' takes no file"),
             (USAGE, ["import", "edges", "--out", out], "'edges' takes files"),
