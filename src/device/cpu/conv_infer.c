@@ -12,7 +12,7 @@
  * beside each other inside the image, else one tap, which is zeros outside. Nothing is packed: the
  * weights are read as they lie, a row of O for each term.
  *
- * Depthwise: conv_infer_depth.c. Of few inputs: conv_infer_panel.c. Most of 3x3: conv_infer_winograd.c, whose
+ * Depthwise: conv_infer_depth.c. Of short sums: conv_infer_panel.c. Most of 3x3: conv_infer_winograd.c, whose
  * chains are others. Several convolutions line by line: conv_infer_chain.c.
  */
 #include "device/cpu/conv_infer.h"

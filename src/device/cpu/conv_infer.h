@@ -38,22 +38,29 @@ SIMD struct norm norm_of(const struct infer *s, int64_t column) {
 
 SIMD vec normed(struct norm n, vec sum) { return vfma(vadd(sum, n.offset), n.scale, n.shift); }
 
-SIMD vec applied(const struct infer *s, vec y, const int function) {
+/* Of any vector: asked for once, since no compiler knows what a store changes. */
+struct bend {
+    vec slope, cap, alpha;
+};
+
+SIMD struct bend bend_of(const struct infer *s) {
+    return (struct bend){vset(s->slope), vset(s->cap), vset((float)s->a->alpha)};
+}
+
+SIMD vec bent(struct bend b, vec y, const int function) {
     if (function == FREE) {
-        y = vselect(vless(y, vzero()), vfma(y, vset(s->slope), vzero()), y);
-        return vmin(vset(s->cap), y);
+        y = vselect(vless(y, vzero()), vfma(y, b.slope, vzero()), y);
+        return vmin(b.cap, y);
     }
-    return function == CULM_FUNCTION_NONE
-               ? y
-               : vrelu((enum culm_function)function, y, vset((float)s->a->alpha));
+    return function == CULM_FUNCTION_NONE ? y : vrelu((enum culm_function)function, y, b.alpha);
 }
 
 SIMD void emit(const struct infer *s, const vec *sum, const int count, int64_t at, int64_t step,
                int64_t column, int64_t left, const int function, const enum simd_lanes lanes) {
     const struct norm norm = norm_of(s, column);
+    const struct bend bend = bend_of(s);
     const float *residual = s->a->residual ? s->a->residual + at + column : NULL;
-    float *const to =
-        s->a->y + at + column; /* asked for once: no compiler knows what a store changes */
+    float *const to = s->a->y + at + column;
 #pragma GCC unroll 8
     for (int p = 0; p < count; p++) {
         vec y = normed(norm, sum[p]);
@@ -61,7 +68,7 @@ SIMD void emit(const struct infer *s, const vec *sum, const int count, int64_t a
             const float *one = residual + p * step;
             y = vadd(y, vload_lanes(one, left, lanes));
         }
-        vstore_lanes(to + p * step, applied(s, y, function), left, lanes);
+        vstore_lanes(to + p * step, bent(bend, y, function), left, lanes);
     }
 }
 
@@ -85,6 +92,16 @@ SIMD void emit_chosen(const struct infer *s, const vec *sum, const int count, in
         return;
     default: emit(s, sum, count, at, step, column, left, CULM_FUNCTION_NONE, lanes);
     }
+}
+
+/* --- the sides of a line --- */
+
+/* Pixels [low, high) of a line have all columns of the kernel inside of the image. */
+static inline void whole_pixels(const struct culm_conv *v, int64_t *low, int64_t *high) {
+    int64_t reach = (v->kw - 1) * v->dilation[1];
+    int64_t last = v->w - 1 - reach + v->pad[1]; /* what the first column of a pixel may read */
+    *low = at_least(0, ceil_div(v->pad[1], v->stride[1]));
+    *high = last < 0 ? 0 : at_most(v->ow, last / v->stride[1] + 1);
 }
 
 /* --- what is fetched for those who come later --- */
@@ -135,12 +152,12 @@ int64_t ISA_NAME(conv_infer_set_up)(struct culm_cpu *cpu, const struct culm_conv
                                     float *at, struct infer *s);
 /* Any convolution, directly; without `cpu` on this thread alone. */
 void ISA_NAME(conv_infer_direct)(struct culm_cpu *cpu, struct infer *s);
-/* Pixels [pixel, end) of that, all outputs, on this thread. */
+/* Of that and one group, pixels [pixel, end), all outputs, on this thread. */
 void ISA_NAME(conv_infer_pixels)(const struct infer *s, int64_t pixel, int64_t end);
 /* conv_infer_panel.c: whether a direct one gains from copies of its weights, and by these. */
 bool ISA_NAME(conv_infer_by_panels)(const struct infer *s);
 void ISA_NAME(conv_infer_panels)(struct culm_cpu *cpu, const struct infer *s);
-/* The same of one channel in and out a group: conv_infer_depth.c. */
+/* conv_infer_direct of one channel in and out a group: conv_infer_depth.c. */
 void ISA_NAME(conv_infer_depth)(struct culm_cpu *cpu, const struct infer *s);
 /* conv_infer_depth3.c: that, if it can be done there; false: nothing is done. */
 bool ISA_NAME(conv_infer_depth3)(struct culm_cpu *cpu, const struct infer *s);

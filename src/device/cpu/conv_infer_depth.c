@@ -186,13 +186,13 @@ SIMD void square(const struct infer *s, const struct lines *l, int64_t pixel, in
     for (int r = 0; r < count; r++) {
         int64_t at = (l->at + r * v->ow + pixel) * channels;
         if (!clipped || pixel + pixels <= v->ow) {
-            emit_free(s, sum[r], pixels, at, channels, c, left, lanes);
+            emit_chosen(s, sum[r], pixels, at, channels, c, left, lanes);
             continue;
         }
 #pragma GCC unroll 8
         for (int p = 0; p < pixels - 1; p++) {
             if (pixel + p < v->ow) {
-                emit_free(s, sum[r] + p, 1, at + p * channels, channels, c, left, lanes);
+                emit_chosen(s, sum[r] + p, 1, at + p * channels, channels, c, left, lanes);
             }
         }
     }
@@ -283,11 +283,8 @@ void ISA_NAME(conv_infer_depth)(struct culm_cpu *cpu, const struct infer *s) {
     if (ISA_NAME(conv_infer_depth3)(cpu, s)) {
         return;
     }
-    int64_t reach = (v->kw - 1) * v->dilation[1];
-    int64_t last = v->w - 1 - reach + v->pad[1]; /* what the first tap of a pixel may read */
-    struct depth d = {.s = s,
-                      .low = ceil_div(v->pad[1], v->stride[1]),
-                      .high = last < 0 ? 0 : at_most(v->ow, last / v->stride[1] + 1)};
+    struct depth d = {.s = s};
+    whole_pixels(v, &d.low, &d.high);
     bool square = (v->kh == 3 || v->kh == 5) && v->kw == v->kh && v->stride[0] <= 2 &&
                   v->stride[1] == v->stride[0] && v->dilation[0] == 1 && v->dilation[1] == 1;
     if (!square) {

@@ -14,15 +14,15 @@
 
 #if SIMD_LOW
 
-#define PIXELS 40   /* that pass at a time, at most, */
-#define CHANNELS 32 /* of so many channels: three lines of them are 15 KiB */
+#define COLUMNS 40  /* of x that are read at a time, about, */
+#define CHANNELS 32 /* and channels of them: 15 KiB in three lines */
 #define LINES 16    /* of a task, at most */
 
 struct depth {
     const struct infer *s;
     int64_t low, high;     /* pixels [low, high) of a line have all columns of the kernel inside */
-    int64_t strips, strip; /* of a line; pixels of each, at most */
-    int64_t lines, groups; /* of a task, at most; tasks of an image */
+    int64_t strip;         /* pixels of a line that pass at a time, at most */
+    int64_t lines, groups; /* of a task, at most; groups of lines, of an image */
     int64_t parts, width;  /* of the channels */
 };
 
@@ -35,8 +35,8 @@ struct line {
 };
 
 /* One pixel from rows [top, bottom) and columns [left, right) of the kernel. */
-SIMD void one(const struct infer *s, const float *const row[3], int64_t channels, vec w[3][3],
-              const struct norm norm, const int top, const int bottom, const int left,
+SIMD void one(const float *const row[3], int64_t channels, vec w[3][3], const struct norm norm,
+              const struct bend bend, const int top, const int bottom, const int left,
               const int right, const int function, float *y) {
     vec sum = vzero();
 #pragma GCC unroll 3
@@ -46,7 +46,7 @@ SIMD void one(const struct infer *s, const float *const row[3], int64_t channels
             sum = vfma(vload_low(row[i] + j * channels), w[i][j], sum);
         }
     }
-    vstore_lanes(y, applied(s, normed(norm, sum), function), SIMD_LOW, SIMD_HALF);
+    vstore_lanes(y, bent(bend, normed(norm, sum), function), SIMD_LOW, SIMD_HALF);
 }
 
 /* A line, channels from `c` on, by rows [top, bottom) of the kernel. */
@@ -54,6 +54,7 @@ SIMD void pass(const struct infer *s, const struct line *l, int64_t c, const int
                const int bottom, const int function) {
     const int64_t channels = s->v->c, step = s->v->stride[1] * channels, count = l->count;
     const struct norm norm = norm_of(s, c);
+    const struct bend bend = bend_of(s);
     const float *row[3];
     float *y = l->y + c;
     vec w[3][3];
@@ -66,7 +67,7 @@ SIMD void pass(const struct infer *s, const struct line *l, int64_t c, const int
         }
     }
     if (l->before) {
-        one(s, row, channels, w, norm, top, bottom, 1, 3, function, y);
+        one(row, channels, w, norm, bend, top, bottom, 1, 3, function, y);
         y += channels;
 #pragma GCC unroll 3
         for (int i = top; i < bottom; i++) {
@@ -74,46 +75,39 @@ SIMD void pass(const struct infer *s, const struct line *l, int64_t c, const int
         }
     }
     for (int64_t p = 0; p < count; p++, y += channels) {
-        one(s, row, channels, w, norm, top, bottom, 0, 3, function, y);
+        one(row, channels, w, norm, bend, top, bottom, 0, 3, function, y);
 #pragma GCC unroll 3
         for (int i = top; i < bottom; i++) {
             row[i] += step;
         }
     }
     if (l->behind) {
-        one(s, row, channels, w, norm, top, bottom, 0, 2, function, y);
+        one(row, channels, w, norm, bend, top, bottom, 0, 2, function, y);
     }
 }
 
-#define PASS(name, top, bottom, function)                                                          \
+#define PASS(name, top, bottom)                                                                    \
     static __attribute__((noinline)) void name(const struct infer *s, const struct line *l,        \
                                                int64_t c) {                                        \
-        pass(s, l, c, top, bottom, function);                                                      \
+        switch (s->a->function) {                                                                  \
+        case CULM_FUNCTION_RELU: pass(s, l, c, top, bottom, CULM_FUNCTION_RELU); return;           \
+        case CULM_FUNCTION_LEAKY_RELU: pass(s, l, c, top, bottom, CULM_FUNCTION_LEAKY_RELU);       \
+            return;                                                                                \
+        case CULM_FUNCTION_RELU6: pass(s, l, c, top, bottom, CULM_FUNCTION_RELU6); return;         \
+        default: pass(s, l, c, top, bottom, CULM_FUNCTION_NONE);                                   \
+        }                                                                                          \
     }
-PASS(pass_none, 0, 3, CULM_FUNCTION_NONE)
-PASS(pass_relu, 0, 3, CULM_FUNCTION_RELU)
-PASS(pass_leaky_relu, 0, 3, CULM_FUNCTION_LEAKY_RELU)
-PASS(pass_relu6, 0, 3, CULM_FUNCTION_RELU6)
-PASS(pass_top, 1, 3, FREE)
-PASS(pass_bottom, 0, 2, FREE)
-
-typedef void pass_fn(const struct infer *s, const struct line *l, int64_t c);
-
-static pass_fn *inside(const struct infer *s) {
-    switch (s->a->function) {
-    case CULM_FUNCTION_RELU: return pass_relu;
-    case CULM_FUNCTION_LEAKY_RELU: return pass_leaky_relu;
-    case CULM_FUNCTION_RELU6: return pass_relu6;
-    default: return pass_none;
-    }
-}
+PASS(pass_all, 0, 3)
+PASS(pass_top, 1, 3)
+PASS(pass_bottom, 0, 2)
 
 /* Pixels [first, end) of line oy of image n. */
 static struct line line_of(const struct depth *d, int64_t n, int64_t oy, int64_t first,
                            int64_t end) {
     const struct culm_conv *v = d->s->v;
     struct line l = {.y = d->s->a->y + ((n * v->oh + oy) * v->ow + first) * v->c,
-                     .before = first<d->low, .behind = end> d->high};
+                     .before = (first < d->low),
+                     .behind = (end > d->high)};
     int64_t x = first * v->stride[1] - v->pad[1];
     l.count = end - first - l.before - l.behind;
     for (int64_t i = 0; i < 3; i++) {
@@ -126,7 +120,6 @@ static struct line line_of(const struct depth *d, int64_t n, int64_t oy, int64_t
 static void some_lines(void *context, int64_t index, int thread) {
     const struct depth *d = context;
     const struct culm_conv *v = d->s->v;
-    pass_fn *const middle = inside(d->s);
     int64_t part = index % d->parts, group = index / d->parts, n = group / d->groups;
     int64_t low = group % d->groups * d->lines, high = at_most(v->oh, low + d->lines);
     int64_t c = part * d->width, most = at_most(v->c, c + d->width);
@@ -136,9 +129,14 @@ static void some_lines(void *context, int64_t index, int thread) {
         for (int64_t pixel = 0; pixel < v->ow; pixel += d->strip) {
             for (int64_t oy = low; oy < high; oy++) {
                 struct line l = line_of(d, n, oy, pixel, at_most(v->ow, pixel + d->strip));
-                pass_fn *run = !l.row[0] ? pass_top : !l.row[2] ? pass_bottom : middle;
                 for (int64_t channel = c; channel < end; channel += SIMD_LOW) {
-                    run(d->s, &l, channel);
+                    if (l.row[0] && l.row[2]) {
+                        pass_all(d->s, &l, channel);
+                    } else if (l.row[2]) {
+                        pass_top(d->s, &l, channel);
+                    } else {
+                        pass_bottom(d->s, &l, channel);
+                    }
                 }
             }
         }
@@ -157,14 +155,12 @@ static bool possible(const struct infer *s, const struct depth *d) {
 
 bool ISA_NAME(conv_infer_depth3)(struct culm_cpu *cpu, const struct infer *s) {
     const struct culm_conv *v = s->v;
-    struct depth d = {.s = s,
-                      .low = ceil_div(v->pad[1], v->stride[1]),
-                      .high = at_most(v->ow, (v->w - 3 + v->pad[1]) / v->stride[1] + 1)};
+    struct depth d = {.s = s};
+    whole_pixels(v, &d.low, &d.high);
     if (!possible(s, &d)) {
         return false;
     }
-    d.strips = ceil_div(v->ow, PIXELS);
-    d.strip = ceil_div(v->ow, d.strips);
+    d.strip = ceil_div(v->ow, ceil_div(v->ow * v->stride[1], COLUMNS));
     d.lines = cpu ? at_most(LINES, ceil_div(v->oh, 2 * cpu->threads)) : v->oh;
     d.groups = ceil_div(v->oh, d.lines);
     int64_t blocks = ceil_div(v->c, CHANNELS), tasks = v->n * d.groups;

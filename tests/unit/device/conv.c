@@ -103,9 +103,24 @@ static const struct culm_conv infer_geometries[] = {
     GEOMETRY(1, 16, 25, 17, 21, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1),
     GEOMETRY(1, 20, 20, 97, 255, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1),
     GEOMETRY(1, 19, 61, 3, 8, 3, 3, 2, 2, 1, 1, 1, 1, 1, 1, 1),
-    GEOMETRY(2, 21, 55, 3, 16, 3, 3, 2, 2, 0, 0, 1, 1, 1, 1, 1),
+    GEOMETRY(2, 21, 56, 3, 16, 3, 3, 2, 2, 0, 0, 1, 1, 1, 1, 1),
     GEOMETRY(1, 12, 40, 3, 20, 5, 5, 1, 1, 2, 2, 2, 2, 2, 1, 1),
     GEOMETRY(1, 9, 50, 30, 13, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1),
+    GEOMETRY(1, 9, 50, 30, 13, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1), /* without a residual */
+    GEOMETRY(1, 9, 45, 3, 5, 3, 3, 1, 1, 4, 4, 4, 4, 1, 1, 1),
+    GEOMETRY(1, 9, 45, 3, 5, 3, 3, 1, 1, 4, 4, 4, 4, 1, 1, 1),
+    GEOMETRY(1, 16, 16, 512, 17, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1),
+    /* and some that do not go this way: a tall kernel, one with holes, too many terms */
+    GEOMETRY(1, 30, 40, 1, 8, 7, 7, 1, 1, 3, 3, 3, 3, 1, 1, 1),
+    GEOMETRY(1, 20, 40, 3, 8, 3, 3, 1, 1, 2, 2, 2, 2, 1, 2, 1),
+    GEOMETRY(1, 16, 16, 513, 17, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1),
+    /* depthwise: long and short lines, large and unequal steps */
+    GEOMETRY(1, 35, 90, 24, 24, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 24),
+    GEOMETRY(1, 37, 91, 40, 40, 3, 3, 2, 2, 1, 1, 1, 1, 1, 1, 40),
+    GEOMETRY(1, 12, 20, 8, 8, 3, 3, 3, 3, 1, 1, 1, 1, 1, 1, 8),
+    GEOMETRY(1, 9, 12, 16, 16, 3, 3, 1, 2, 1, 1, 1, 0, 1, 1, 16),
+    GEOMETRY(2, 3, 3, 16, 16, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 16),
+    GEOMETRY(1, 5, 3, 8, 8, 3, 3, 1, 3, 1, 1, 1, 1, 1, 1, 8),
 };
 #define INFER_GEOMETRIES (int)(sizeof infer_geometries / sizeof *infer_geometries)
 
@@ -308,6 +323,8 @@ static void infer_test(struct culm_conv v, int index, int how) {
                                                    CULM_FUNCTION_LEAKY_RELU, CULM_FUNCTION_RELU6};
     bool norm = how & 1, bias = how >> 1 & 1, residual = (how + index) >> 2 & 1;
     enum culm_function function = functions[(how + index) % 4];
+    double alpha =
+        index % 3 ? 0.1 : 0; /* what is below zero may be either zero then: the same everywhere */
     struct set s = set_new(&v, false, 500 + (uint64_t)index);
     struct array *a = s.a, of[4], kept = array_new(a[Y].count, false, 7000), leader = {0};
     float *turned = malloc((size_t)a[W].count * 4), *want = malloc((size_t)a[Y].count * 4);
@@ -344,14 +361,14 @@ static void infer_test(struct culm_conv v, int index, int how) {
                                                   .variance = norm ? of[3].f32 : NULL,
                                                   .residual = residual ? y.f32 : NULL,
                                                   .eps = 1e-5,
-                                                  .alpha = 0.1,
+                                                  .alpha = alpha,
                                                   .function = function};
         culm_device_conv_infer(cpu, &args);
         guard_check(&y, "infer");
         for (int64_t i = 0; i < y.count; i++) {
             double w = (double)want[i];
             w = function == CULM_FUNCTION_RELU         ? fmax(w, 0)
-                : function == CULM_FUNCTION_LEAKY_RELU ? (w < 0 ? 0.1 * w : w)
+                : function == CULM_FUNCTION_LEAKY_RELU ? (w < 0 ? alpha * w : w)
                 : function == CULM_FUNCTION_RELU6      ? fmin(fmax(w, 0), 6)
                                                        : w;
             if (!(fabs((double)y.f32[i] - w) <= 1e-5 * (most + 1))) {
@@ -455,6 +472,7 @@ static const struct links chains[] = {
      {{80, 1, 1, 1, 0, 1}, {0, 5, 3, 3, 4, 1}, {7, 1, 1, 1, 0, 1}, {21, 1, 1, 1, 0, 1}},
      true},
     {1, 40, 50, 20, {{80, 1, 1, 1, 0, 1}, {32, 2, 2, 3, 0, 1}}, true},
+    {1, 125, 30, 8, {{64, 1, 1, 1, 0, 1}, {0, 3, 3, 1, 1, 1}, {8, 1, 1, 1, 0, 1}}, true}, /* tall */
     {1, 33, 40, 16, {{120, 1, 1, 1, 1, 1}, {0, 3, 3, 2, 3, 1}, {20, 1, 1, 1, 2, 1}}, true},
     {1,
      40,
