@@ -133,7 +133,17 @@ SIMD void fetch(struct ahead *ahead) {
     }
 }
 
-/* --- from file to file --- */
+/* --- tasks --- */
+
+/* Into how many parts the channels go, in whole blocks, so that all threads have work beside `tasks` other
+ * tasks; and how many channels each has, at most. */
+static inline int64_t channel_parts(const struct culm_cpu *cpu, int64_t channels, int64_t block,
+                                    int64_t tasks, int64_t *width) {
+    int64_t blocks = ceil_div(channels, block);
+    int64_t parts = cpu ? at_most(blocks, ceil_div(4 * (cpu->threads - 1), tasks)) : 1;
+    *width = ceil_div(blocks, at_least(1, parts)) * block;
+    return ceil_div(channels, *width);
+}
 
 /* Tasks for all threads, or, without `cpu`, one after the other on this one. */
 static inline void run_tasks(struct culm_cpu *cpu, int64_t tasks, culm_cpu_tile *task,
@@ -146,6 +156,8 @@ static inline void run_tasks(struct culm_cpu *cpu, int64_t tasks, culm_cpu_tile 
         task(context, i, 0);
     }
 }
+
+/* --- from file to file --- */
 
 /* Fills `s` for a call; its coefficients go to `at`. Returns how many floats they are. */
 int64_t ISA_NAME(conv_infer_set_up)(struct culm_cpu *cpu, const struct culm_conv_infer_args *args,

@@ -293,10 +293,7 @@ void ISA_NAME(conv_infer_depth)(struct culm_cpu *cpu, const struct infer *s) {
     }
     d.lines = v->stride[0] == 1 ? LINES : 1;
     d.groups = ceil_div(v->oh, d.lines);
-    int64_t blocks = ceil_div(v->c, LANES), tasks = v->n * d.groups;
-    d.parts = cpu ? at_most(blocks, ceil_div(4 * (cpu->threads - 1), tasks)) : 1;
-    d.parts = at_least(1, d.parts);
-    d.width = ceil_div(blocks, d.parts) * LANES;
-    d.parts = ceil_div(v->c, d.width);
+    int64_t tasks = v->n * d.groups;
+    d.parts = channel_parts(cpu, v->c, LANES, tasks, &d.width);
     run_tasks(cpu, tasks * d.parts, square_lines, &d);
 }

@@ -163,11 +163,8 @@ bool ISA_NAME(conv_infer_depth3)(struct culm_cpu *cpu, const struct infer *s) {
     d.strip = ceil_div(v->ow, ceil_div(v->ow * v->stride[1], COLUMNS));
     d.lines = cpu ? at_most(LINES, ceil_div(v->oh, 2 * cpu->threads)) : v->oh;
     d.groups = ceil_div(v->oh, d.lines);
-    int64_t blocks = ceil_div(v->c, CHANNELS), tasks = v->n * d.groups;
-    d.parts = cpu ? at_most(blocks, ceil_div(4 * (cpu->threads - 1), tasks)) : 1;
-    d.parts = at_least(1, d.parts);
-    d.width = ceil_div(blocks, d.parts) * CHANNELS;
-    d.parts = ceil_div(v->c, d.width);
+    int64_t tasks = v->n * d.groups;
+    d.parts = channel_parts(cpu, v->c, CHANNELS, tasks, &d.width);
     run_tasks(cpu, tasks * d.parts, some_lines, &d);
     return true;
 }
