@@ -6,7 +6,7 @@
  *     bench_peak
  *
  * One line for the widest vectors that the processor has. The clock changes and other work comes and goes:
- * each is the best of many short runs. On processors other than x86-64 nothing is printed, exit code 1.
+ * each is the best of many short runs. Without AVX2, and on others than x86-64, it says so: exit code 1.
  */
 #include <stdio.h>
 

@@ -22,8 +22,8 @@ static inline size_t culm_pages_size(size_t bytes) {
 void *culm_pages_alloc(size_t bytes);
 /* The same, zeroed. */
 void *culm_pages_zeroed(size_t bytes);
-/* Bytes of memory and swap that the machine has. The kernel promises more than that, and kills who takes
- * it at his word: ask before work that takes long. 0: not known. */
+/* Bytes of memory and swap that the machine has. Linux promises more than that, and kills a process that
+ * uses it: ask before work that takes long. 0: not known. */
 size_t culm_pages_machine(void);
 
 #endif

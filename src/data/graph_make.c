@@ -223,7 +223,8 @@ static bool make_classes(struct maker *maker) {
 /* Bytes that making one takes at most: while edges are drawn, or when there are features too. */
 static double memory_of(const struct culm_graph_make_options *options) {
     double vertices = (double)options->vertices, edges = (double)options->edges;
-    double all = vertices * (options->classes > 0 ? 12 : 4) + edges * 8; /* class_of, member */
+    double all =
+        vertices * (options->classes > 0 ? 12 : 4) + edges * 8; /* strewn, class_of, member */
     double keys = edges * 12, floats = vertices * (double)options->columns + vertices;
     return all + (keys > 4 * floats ? keys : 4 * floats);
 }

@@ -38,27 +38,27 @@ SIMD struct norm norm_of(const struct infer *s, int64_t column) {
 
 SIMD vec normed(struct norm n, vec sum) { return vfma(vadd(sum, n.offset), n.scale, n.shift); }
 
-/* Of any vector: asked for once, since no compiler knows what a store changes. */
-struct bend {
+/* The function's numbers, of any vector: asked for once, since no compiler knows what a store changes. */
+struct activation {
     vec slope, cap, alpha;
 };
 
-SIMD struct bend bend_of(const struct infer *s) {
-    return (struct bend){vset(s->slope), vset(s->cap), vset((float)s->a->alpha)};
+SIMD struct activation activation_of(const struct infer *s) {
+    return (struct activation){vset(s->slope), vset(s->cap), vset((float)s->a->alpha)};
 }
 
-SIMD vec bent(struct bend b, vec y, const int function) {
+SIMD vec activated(struct activation a, vec y, const int function) {
     if (function == FREE) {
-        y = vselect(vless(y, vzero()), vfma(y, b.slope, vzero()), y);
-        return vmin(b.cap, y);
+        y = vselect(vless(y, vzero()), vfma(y, a.slope, vzero()), y);
+        return vmin(a.cap, y);
     }
-    return function == CULM_FUNCTION_NONE ? y : vrelu((enum culm_function)function, y, b.alpha);
+    return function == CULM_FUNCTION_NONE ? y : vrelu((enum culm_function)function, y, a.alpha);
 }
 
 SIMD void emit(const struct infer *s, const vec *sum, const int count, int64_t at, int64_t step,
                int64_t column, int64_t left, const int function, const enum simd_lanes lanes) {
     const struct norm norm = norm_of(s, column);
-    const struct bend bend = bend_of(s);
+    const struct activation activation = activation_of(s);
     const float *residual = s->a->residual ? s->a->residual + at + column : NULL;
     float *const to = s->a->y + at + column;
 #pragma GCC unroll 8
@@ -68,7 +68,7 @@ SIMD void emit(const struct infer *s, const vec *sum, const int count, int64_t a
             const float *one = residual + p * step;
             y = vadd(y, vload_lanes(one, left, lanes));
         }
-        vstore_lanes(to + p * step, bent(bend, y, function), left, lanes);
+        vstore_lanes(to + p * step, activated(activation, y, function), left, lanes);
     }
 }
 

@@ -36,7 +36,7 @@ struct line {
 
 /* One pixel from rows [top, bottom) and columns [left, right) of the kernel. */
 SIMD void one(const float *const row[3], int64_t channels, vec w[3][3], const struct norm norm,
-              const struct bend bend, const int top, const int bottom, const int left,
+              const struct activation activation, const int top, const int bottom, const int left,
               const int right, const int function, float *y) {
     vec sum = vzero();
 #pragma GCC unroll 3
@@ -46,7 +46,7 @@ SIMD void one(const float *const row[3], int64_t channels, vec w[3][3], const st
             sum = vfma(vload_low(row[i] + j * channels), w[i][j], sum);
         }
     }
-    vstore_lanes(y, bent(bend, normed(norm, sum), function), SIMD_LOW, SIMD_HALF);
+    vstore_lanes(y, activated(activation, normed(norm, sum), function), SIMD_LOW, SIMD_HALF);
 }
 
 /* A line, channels from `c` on, by rows [top, bottom) of the kernel. */
@@ -54,7 +54,7 @@ SIMD void pass(const struct infer *s, const struct line *l, int64_t c, const int
                const int bottom, const int function) {
     const int64_t channels = s->v->c, step = s->v->stride[1] * channels, count = l->count;
     const struct norm norm = norm_of(s, c);
-    const struct bend bend = bend_of(s);
+    const struct activation activation = activation_of(s);
     const float *row[3];
     float *y = l->y + c;
     vec w[3][3];
@@ -67,7 +67,7 @@ SIMD void pass(const struct infer *s, const struct line *l, int64_t c, const int
         }
     }
     if (l->before) {
-        one(row, channels, w, norm, bend, top, bottom, 1, 3, function, y);
+        one(row, channels, w, norm, activation, top, bottom, 1, 3, function, y);
         y += channels;
 #pragma GCC unroll 3
         for (int i = top; i < bottom; i++) {
@@ -75,14 +75,14 @@ SIMD void pass(const struct infer *s, const struct line *l, int64_t c, const int
         }
     }
     for (int64_t p = 0; p < count; p++, y += channels) {
-        one(row, channels, w, norm, bend, top, bottom, 0, 3, function, y);
+        one(row, channels, w, norm, activation, top, bottom, 0, 3, function, y);
 #pragma GCC unroll 3
         for (int i = top; i < bottom; i++) {
             row[i] += step;
         }
     }
     if (l->behind) {
-        one(row, channels, w, norm, bend, top, bottom, 0, 2, function, y);
+        one(row, channels, w, norm, activation, top, bottom, 0, 2, function, y);
     }
 }
 
