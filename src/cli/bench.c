@@ -22,7 +22,8 @@ struct values {
     int64_t batch, context, threads, iters; /* batch, context: 0: not given */
     int64_t width;                          /* 0: not given */
     int dtype, recompute;                   /* -1: not given */
-    const char *weights;
+    const char *weights, *feed;
+    double score; /* below 0: not given */
     bool layers, json;
 };
 
@@ -44,6 +45,10 @@ static const struct culm_option options[] = {
                 "numbers in a row that a kernel of graph networks gathers (default: 64)"),
     CULM_OPTION("weights", TEXT, "FILE", struct values, weights,
                 "infer: the model's numbers (default: its own)"),
+    CULM_OPTION("feed", TEXT, "FILE", struct values, feed,
+                "infer: a picture, folder or clip to look at (default: noise)"),
+    CULM_OPTION("score", SHARE, "S", struct values, score,
+                "infer: leaves out boxes whose score is below S (default: 0.25)"),
     CULM_OPTION("layers", FLAG, NULL, struct values, layers, "infer: times each layer as well"),
     CULM_OPTION("json", FLAG, NULL, struct values, json, "prints one JSON object"),
 };
@@ -67,7 +72,10 @@ const struct culm_usage culm_usage_bench = {
         "\n"
         "infer times how a model of pictures (FILE.cfg, FILE.onnx, a configuration, a run) "
         "answers:\n"
-        "the forward pass of a batch, given for one frame of it. Memory is the model's numbers "
+        "the forward pass of a batch, given for one frame of it, with all outputs, and then with "
+        "as\n"
+        "much of the outputs as boxes of that score need, until the boxes are read. Memory is the "
+        "model's numbers "
         "and\n"
         "what running takes beside them. With --layers come the operators one by one: kind, "
         "shapes\n"
@@ -245,12 +253,13 @@ static void report_infer(const struct culm_infer_bench *b, bool as_json) {
     int64_t memory = b->parameter_bytes + b->activation_bytes;
     if (as_json) {
         json_t *object = json_pack(
-            "{s:o, s:i, s:I, s:{s:f, s:f}, s:f, s:f, s:I, s:I, s:I, s:I}", "model",
-            culm_json_text(b->name), "threads", b->threads, "batch", (json_int_t)b->batch,
-            "frame_s", "median", b->median_s, "min", b->least_s, "frames_per_s", 1 / b->median_s,
-            "gflops", gflops, "memory_bytes", (json_int_t)memory, "parameter_bytes",
-            (json_int_t)b->parameter_bytes, "activation_bytes", (json_int_t)b->activation_bytes,
-            "peak_memory_bytes", (json_int_t)b->peak_memory_bytes);
+            "{s:o, s:i, s:I, s:{s:f, s:f}, s:{s:f, s:f}, s:f, s:f, s:f, s:I, s:I, s:I, s:I}",
+            "model", culm_json_text(b->name), "threads", b->threads, "batch", (json_int_t)b->batch,
+            "frame_s", "median", b->median_s, "min", b->least_s, "answer_s", "median",
+            b->answer_median_s, "min", b->answer_least_s, "answers", b->answers, "frames_per_s",
+            1 / b->median_s, "gflops", gflops, "memory_bytes", (json_int_t)memory,
+            "parameter_bytes", (json_int_t)b->parameter_bytes, "activation_bytes",
+            (json_int_t)b->activation_bytes, "peak_memory_bytes", (json_int_t)b->peak_memory_bytes);
         if (b->layer) {
             json_object_set_new(object, "layers", layers_json(b));
         }
@@ -261,9 +270,10 @@ static void report_infer(const struct culm_infer_bench *b, bool as_json) {
         print_layers(b);
     }
     printf("%s, %d threads, batch %lld: frame %.3f ms (min %.3f), %.0f frames/s, %.1f GFLOP/s, "
-           "%.1f MB\n",
+           "%.1f MB; to its answers %.3f ms (min %.3f)\n",
            b->name, b->threads, (long long)b->batch, b->median_s * 1e3, b->least_s * 1e3,
-           1 / b->median_s, gflops, (double)memory / 1e6);
+           1 / b->median_s, gflops, (double)memory / 1e6, b->answer_median_s * 1e3,
+           b->answer_least_s * 1e3);
 }
 
 static enum culm_status bench_infer(const struct culm_arguments *arguments, const struct values *v,
@@ -272,13 +282,15 @@ static enum culm_status bench_infer(const struct culm_arguments *arguments, cons
     if (arguments->count != 2 || v->context || v->recompute >= 0 || v->dtype > 0 || v->width) {
         return culm_error_set(error, CULM_ERR_ARGUMENT,
                               "write 'culm bench infer MODEL', with --batch, --threads, --iters, "
-                              "--weights, --layers and --json alone");
+                              "--weights, --feed, --score, --layers and --json alone");
     }
     const struct culm_infer_options how = {.weights = v->weights,
                                            .batch = v->batch,
                                            .threads = (int)v->threads,
                                            .iters = v->iters,
-                                           .layers = v->layers};
+                                           .layers = v->layers,
+                                           .feed = v->feed,
+                                           .score = v->score >= 0 ? v->score : 0.25};
     enum culm_status status = culm_bench_infer(arguments->items[1], &how, &b, error);
     if (status == CULM_OK) {
         report_infer(&b, v->json);
@@ -301,8 +313,11 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
     if (v->weights) {
         return culm_error_set(error, CULM_ERR_ARGUMENT, "--weights is for 'bench infer' alone");
     }
-    if (v->layers) {
-        return culm_error_set(error, CULM_ERR_ARGUMENT, "--layers is for 'bench infer' alone");
+    if (v->layers || v->feed || v->score >= 0) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "--%s is for 'bench infer' alone",
+                              v->layers ? "layers"
+                              : v->feed ? "feed"
+                                        : "score");
     }
     if (v->width) {
         return culm_error_set(error, CULM_ERR_ARGUMENT, "--width is for 'bench gnn' alone");
@@ -333,6 +348,6 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
 }
 
 int culm_cli_bench(int argc, char **argv) {
-    struct values values = {.threads = 1, .iters = 10, .dtype = -1, .recompute = -1};
+    struct values values = {.threads = 1, .iters = 10, .dtype = -1, .recompute = -1, .score = -1};
     return culm_cli_run(&culm_usage_bench, argc, argv, &values, run);
 }

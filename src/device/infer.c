@@ -4,6 +4,11 @@
 #include "device/cpu/infer.h"
 #include "tensor/reference_vision.h"
 
+bool culm_gate_possible(const struct culm_conv *v, enum culm_function function) {
+    return v->kh == 1 && v->kw == 1 && v->oh == v->h && v->ow == v->w && v->stride[0] == 1 &&
+           v->stride[1] == 1 && v->groups == 1 && function == CULM_FUNCTION_NONE;
+}
+
 void culm_device_conv_infer(struct culm_device *device, const struct culm_conv_infer_args *a) {
     if (device->ops == &culm_cpu_device_ops) {
         culm_cpu_conv_infer(device, a, 1);

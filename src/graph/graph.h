@@ -192,6 +192,10 @@ enum culm_status culm_graph_include(struct culm_graph *graph, const struct culm_
  * No gradient can be taken of it. */
 enum culm_status culm_graph_fuse(const struct culm_graph *graph, struct culm_graph **ret_graph,
                                  struct culm_error *error);
+/* Makes a gate of channel `channel` of each of `parts` equal parts of the channels of output `output`, in a
+ * fused graph: where it is below culm_stage_run's `least`, the rest of its part may stay undefined. False,
+ * and nothing is done, if it cannot be (device/infer.h), or something else reads that output too. */
+bool culm_graph_gate(struct culm_graph *fused, int32_t output, int32_t parts, int32_t channel);
 /* The numbers of a parameter as the graph has them, from those of files; ret_data is other memory. A
  * parameter that is not turned is copied. */
 void culm_graph_turn(const struct culm_param *param, const float *data, float *ret_data);

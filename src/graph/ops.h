@@ -43,6 +43,8 @@
  * conv              x[N,H,W,C] w[O,C/groups,kh,kw] b?[O] -> y     kernel stride pad dilation groups
  * conv_infer        x w[kh,kw,C/groups,O] b? gamma? beta? mean? var? residual? -> y    as conv, eps
  *                   y = function(norm(conv(x)) [+ residual])      function alpha; made by culm_graph_fuse
+ *                                                                 heads, start: parts and channel of a
+ *                                                                 gate; made by culm_graph_gate
  * maxpool avgpool   x[N,H,W,C] -> y                               kernel stride pad dilation
  *                                                                 ceil_mode count_pad
  * adaptive_avgpool  x[N,H,W,C] -> [N,h,w,C]                       dims {h, w}
@@ -93,6 +95,7 @@ struct culm_operands {
     const float
         *ahead; /* what the operators behind it read, which may be fetched; NULL: not known */
     int64_t ahead_floats;
+    const float *least; /* of a gate; NULL: gates are open */
 };
 
 /* What `precision: bf16` makes of an operator's first output; see precision.h. */

@@ -159,6 +159,7 @@ static struct culm_operands operands_of(const struct culm_stage *stage, struct c
         .first = run->first,
         .loss_scale = run->loss_scale,
         .loss = loss,
+        .least = run->least,
         .dropout = {.p = node->attributes.dropout,
                     .key = culm_rng_mix(culm_rng_mix(run->seed, run->iteration),
                                         (uint64_t)node->operator_id),

@@ -146,6 +146,8 @@ struct culm_stage_run {
     void *d_input;        /* NULL in the first stage */
     int32_t cursor;       /* forward: the next operator; 0 to begin */
     const int *stop;      /* forward: atomic; may be NULL */
+    const float
+        *least; /* forward: below it gates are closed (culm_graph_gate); NULL: all are open */
 };
 
 /* CULM_ERR_AGAIN when *stop was seen between two operators: call again with the same run to go on.

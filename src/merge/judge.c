@@ -12,7 +12,7 @@ enum culm_status culm_judge_init(struct culm_judge *judge, struct culm_merge_mod
     if (!judge->accuracy) {
         return culm_error_set(error, CULM_ERR_MEMORY, "merging: out of memory");
     }
-    return culm_vision_runner_init(&judge->runner, model->vision, batch, device, error);
+    return culm_vision_runner_init(&judge->runner, model->vision, batch, 0, device, error);
 }
 
 void culm_judge_release(struct culm_judge *judge) {

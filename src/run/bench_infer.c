@@ -2,8 +2,11 @@
 #include "base/clock.h"
 #include "base/grow.h"
 #include "base/rng.h"
+#include "data/feed.h"
 #include "run/vision_commands.h"
 #include "run/vision_open.h"
+#include "vision/boxes.h"
+#include "vision/picture.h"
 #include "vision/runner.h"
 
 #include <stdio.h>
@@ -13,20 +16,79 @@
 
 #define WARM_UP 3
 #define BATCH_MAX 4096 /* frames */
+#define PICTURES_MAX 64
 
-static enum culm_status measure(struct culm_vision_runner *runner, int64_t iters,
-                                struct culm_infer_bench *bench, struct culm_error *error) {
+static enum culm_status no_memory(struct culm_error *error) {
+    return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+}
+
+/* --- what the model sees --- */
+
+struct pictures {
+    float *image; /* [count][floats], as the network reads them */
+    int64_t count;
+    size_t floats;
+};
+
+static enum culm_status read_pictures(const char *file, const struct culm_vision_input *input,
+                                      struct pictures *pictures, struct culm_error *error) {
+    const struct culm_feed_options options = {.file = file};
+    struct culm_feed *feed = NULL;
+    struct culm_feed_frame f;
+    enum culm_status status = culm_feed_open(&options, &feed, error);
+    while (status == CULM_OK && pictures->count < PICTURES_MAX &&
+           (status = culm_feed_next(feed, -1, &f, error)) == CULM_OK) {
+        const struct culm_frame frame = {f.data, f.stride, f.width, f.height, f.channels};
+        culm_vision_fill(input, &frame,
+                         pictures->image + (size_t)pictures->count * pictures->floats);
+        pictures->count++;
+    }
+    culm_feed_close(feed);
+    return status == CULM_ERR_CLOSED && pictures->count > 0 ? CULM_OK : status;
+}
+
+/* The first frames of a file, or one of noise. */
+static enum culm_status find_pictures(const char *file, const struct culm_vision_input *input,
+                                      struct pictures *pictures, struct culm_error *error) {
+    uint64_t random = 1;
+    *pictures = (struct pictures){.floats = (size_t)input->width * (size_t)input->height *
+                                            (size_t)input->channels};
+    pictures->image =
+        malloc((file ? PICTURES_MAX : 1) * pictures->floats * sizeof *pictures->image);
+    if (!pictures->image) {
+        return no_memory(error);
+    }
+    if (file) {
+        return read_pictures(file, input, pictures, error);
+    }
+    for (size_t i = 0; i < pictures->floats; i++) {
+        pictures->image[i] = culm_rng_unit((uint32_t)culm_rng_next(&random));
+    }
+    pictures->count = 1;
+    return CULM_OK;
+}
+
+/* The next batch; counting begins at `iter` 0. */
+static void show(const struct pictures *pictures, int64_t iter, struct culm_vision_runner *runner) {
+    for (int64_t k = 0; k < runner->batch; k++) {
+        size_t at = (size_t)((iter * runner->batch + k) % pictures->count);
+        memcpy(runner->image + (size_t)k * pictures->floats,
+               pictures->image + at * pictures->floats, pictures->floats * sizeof *pictures->image);
+    }
+}
+
+/* --- times --- */
+
+static enum culm_status measure(struct culm_vision_runner *runner, const struct pictures *pictures,
+                                int64_t iters, struct culm_infer_bench *bench,
+                                struct culm_error *error) {
     const struct culm_stage_info *info = culm_stage_info(runner->stage);
     double *took = calloc((size_t)iters, sizeof *took);
-    uint64_t random = 1;
     if (!took) {
-        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
-    }
-    int64_t count = culm_elements(&runner->graph->field[0].shape);
-    for (int64_t i = 0; i < count; i++) {
-        runner->image[i] = culm_rng_unit((uint32_t)culm_rng_next(&random));
+        return no_memory(error);
     }
     for (int64_t i = -WARM_UP; i < iters; i++) {
+        show(pictures, i + WARM_UP, runner);
         uint64_t start = culm_clock_ns();
         culm_vision_runner_run(runner);
         if (i >= 0) {
@@ -43,6 +105,55 @@ static enum culm_status measure(struct culm_vision_runner *runner, int64_t iters
     bench->peak_memory_bytes = (int64_t)used.ru_maxrss * 1024;
     free(took);
     return CULM_OK;
+}
+
+/* Reads what a batch says. *ret_answers: the boxes, classes and points in all. */
+static enum culm_status read_batch(const struct culm_vision_model *model,
+                                   const struct culm_vision_runner *runner, float score,
+                                   struct culm_answer *answer, int64_t *ret_answers,
+                                   struct culm_error *error) {
+    const int32_t outputs = model->head_count ? model->head_count : 1;
+    enum culm_status status = CULM_OK;
+    *ret_answers = 0;
+    for (int64_t k = 0; k < runner->batch && status == CULM_OK; k++) {
+        const float *output[CULM_VISION_HEADS_MAX];
+        struct culm_shape shape[CULM_VISION_HEADS_MAX];
+        for (int32_t i = 0; i < outputs; i++) {
+            output[i] = culm_vision_runner_output(runner, i, k, &shape[i]);
+        }
+        status = culm_answer_read(model, output, shape, model->input.width, model->input.height,
+                                  score, answer, error);
+        *ret_answers += answer->box_count + answer->class_count + answer->point_count;
+    }
+    return status;
+}
+
+static enum culm_status measure_answers(const struct culm_vision_model *model,
+                                        struct culm_vision_runner *runner,
+                                        const struct pictures *pictures, float score, int64_t iters,
+                                        struct culm_infer_bench *bench, struct culm_error *error) {
+    double *took = calloc((size_t)iters, sizeof *took);
+    struct culm_answer answer = {0};
+    enum culm_status status = took ? CULM_OK : no_memory(error);
+    int64_t answers, all = 0;
+    for (int64_t i = -WARM_UP; i < iters && status == CULM_OK; i++) {
+        show(pictures, i + WARM_UP, runner);
+        uint64_t start = culm_clock_ns();
+        culm_vision_runner_run(runner);
+        status = read_batch(model, runner, score, &answer, &answers, error);
+        if (i >= 0) {
+            took[i] = (double)(culm_clock_ns() - start) / 1e9 / (double)runner->batch;
+            all += answers;
+        }
+    }
+    if (status == CULM_OK) {
+        bench->answer_median_s = culm_median(took, (size_t)iters); /* and sorts them */
+        bench->answer_least_s = took[0];
+        bench->answers = (double)all / (double)iters / (double)runner->batch;
+    }
+    culm_answer_release(&answer);
+    free(took);
+    return status;
 }
 
 /* --- layer by layer --- */
@@ -116,7 +227,7 @@ static enum culm_status measure_layers(const struct culm_vision_runner *runner, 
     bench->layer = calloc((size_t)layers + 1, sizeof *bench->layer);
     if (!took || !bench->layer) {
         free(took);
-        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+        return no_memory(error);
     }
     bench->layer_count = layers;
     for (int64_t i = 0; i < iters; i++) {
@@ -136,12 +247,35 @@ void culm_infer_bench_release(struct culm_infer_bench *bench) {
     bench->layer_count = 0;
 }
 
+static enum culm_status run(struct culm_vision_model *model, struct culm_device *device,
+                            const struct culm_infer_options *options, struct pictures *pictures,
+                            struct culm_infer_bench *bench, struct culm_error *error) {
+    struct culm_vision_runner whole = {0}, answering = {0};
+    enum culm_status status = find_pictures(options->feed, &model->input, pictures, error);
+    if (status == CULM_OK &&
+        !(status = culm_vision_runner_init(&whole, model, bench->batch, 0, device, error))) {
+        status = measure(&whole, pictures, options->iters, bench, error);
+        if (status == CULM_OK && options->layers) {
+            status = measure_layers(&whole, options->iters, bench, error);
+        }
+    }
+    culm_vision_runner_release(&whole);
+    if (status == CULM_OK &&
+        !(status = culm_vision_runner_init(&answering, model, bench->batch, (float)options->score,
+                                           device, error))) {
+        status = measure_answers(model, &answering, pictures, (float)options->score, options->iters,
+                                 bench, error);
+    }
+    culm_vision_runner_release(&answering);
+    return status;
+}
+
 enum culm_status culm_bench_infer(const char *what, const struct culm_infer_options *options,
                                   struct culm_infer_bench *ret_bench, struct culm_error *error) {
     const struct culm_vision_open_options how = {.weights = options->weights};
     struct culm_vision_model *model = NULL;
     struct culm_device *device = NULL;
-    struct culm_vision_runner runner = {0};
+    struct pictures pictures = {0};
     int64_t batch = options->batch ? options->batch : 1;
     *ret_bench = (struct culm_infer_bench){.batch = batch, .threads = options->threads};
     enum culm_status status;
@@ -150,15 +284,11 @@ enum culm_status culm_bench_infer(const char *what, const struct culm_infer_opti
                               (long long)batch, BATCH_MAX);
     }
     if (!(status = culm_vision_open(what, &how, &model, error)) &&
-        !(status = culm_device_new(options->threads, &device, error)) &&
-        !(status = culm_vision_runner_init(&runner, model, batch, device, error))) {
+        !(status = culm_device_new(options->threads, &device, error))) {
         snprintf(ret_bench->name, sizeof ret_bench->name, "%s", model->name);
-        status = measure(&runner, options->iters, ret_bench, error);
-        if (status == CULM_OK && options->layers) {
-            status = measure_layers(&runner, options->iters, ret_bench, error);
-        }
+        status = run(model, device, options, &pictures, ret_bench, error);
     }
-    culm_vision_runner_release(&runner);
+    free(pictures.image);
     culm_device_free(device);
     culm_vision_model_free(model);
     return status;

@@ -115,9 +115,11 @@ static enum culm_status ask_all(const struct culm_edge_catalog *catalog,
             answers->answer[q] =
                 calloc((size_t)answers->taken[f].count, sizeof(struct culm_answer));
             asked[count] = (struct asked){.model = model[q], .query = q};
-            status = answers->answer[q]
-                         ? culm_vision_runner_init(&asked[count].runner, model[q], 1, device, error)
-                         : no_memory(error);
+            status =
+                answers->answer[q]
+                    ? culm_vision_runner_init(&asked[count].runner, model[q], 1,
+                                              (float)catalog->entry[q].config->score, device, error)
+                    : no_memory(error);
             count++;
         }
         if (status == CULM_OK && count > 0) {

@@ -255,8 +255,8 @@ static enum culm_status measure(struct culm_edge_entry *entry, struct culm_devic
                                 const int32_t *size, int32_t count, struct culm_error *error) {
     for (int32_t b = 0; b < count; b++) {
         struct culm_vision_runner runner;
-        enum culm_status status =
-            culm_vision_runner_init(&runner, entry->model, size[b], device, error);
+        enum culm_status status = culm_vision_runner_init(
+            &runner, entry->model, size[b], (float)entry->config->score, device, error);
         if (status == CULM_OK) {
             const struct culm_stage_info *info = culm_stage_info(runner.stage);
             size_t floats = (size_t)culm_elements(&runner.graph->field[0].shape);

@@ -37,6 +37,9 @@ static enum culm_status make_program(struct culm_edge_entry *entry, int32_t batc
     }
     status = status ? status : culm_graph_fuse(plain, &program->graph, error);
     culm_graph_free(plain);
+    if (status == CULM_OK) {
+        culm_vision_gate(entry->model, program->graph);
+    }
     if (status != CULM_OK ||
         (status = culm_stages_compile(program->graph, 1, &how, &program->stage, error))) {
         return status;

@@ -139,7 +139,8 @@ static enum culm_status run(struct predicting *p, const char *what, const char *
     if ((o->normalize && (status = culm_vision_normalize_parse(o->normalize, &normalize, error))) ||
         (status = culm_vision_open(what, &how, &p->model, error)) ||
         (status = culm_device_new(o->threads, &p->device, error)) ||
-        (status = culm_vision_runner_init(&p->runner, p->model, 1, p->device, error)) ||
+        (status =
+             culm_vision_runner_init(&p->runner, p->model, 1, (float)o->score, p->device, error)) ||
         (o->draw && (status = culm_dir_make(NULL, o->draw, error)))) {
         return status;
     }

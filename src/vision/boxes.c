@@ -215,6 +215,13 @@ static enum culm_status read_points(const float *numbers, int64_t count, double 
     return CULM_OK;
 }
 
+float culm_box_least(float score) {
+    if (score >= 1) {
+        return 16;
+    }
+    return score > 0 ? (float)(-log(1 / (double)score - 1) - 1e-4) : -INFINITY;
+}
+
 enum culm_status culm_answer_read(const struct culm_vision_model *model, const float *const *output,
                                   const struct culm_shape *shape, int32_t frame_width,
                                   int32_t frame_height, float score, struct culm_answer *answer,
@@ -232,9 +239,7 @@ enum culm_status culm_answer_read(const struct culm_vision_model *model, const f
                         .width = frame_width,
                         .height = frame_height,
                         .score = score,
-                        .least =
-                            score > 0 ? (float)(-log(1 / (double)score - 1) - 1e-4) : -INFINITY};
-    r.least = score >= 1 ? 16 : r.least;
+                        .least = culm_box_least(score)};
     enum culm_status status = read_boxes(model, output, shape, &r, answer, error);
     free(r.found);
     return status;

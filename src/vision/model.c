@@ -28,6 +28,18 @@ enum culm_status culm_vision_model_graph(struct culm_vision_model *model, int64_
     return CULM_OK;
 }
 
+void culm_vision_gate(const struct culm_vision_model *model, struct culm_graph *fused) {
+    for (int32_t i = 0; i < model->head_count; i++) {
+        const struct culm_yolo_head *head = &model->head[i];
+        const struct culm_shape *map = head->output < fused->output_count
+                                           ? &fused->value[fused->output[head->output].value].shape
+                                           : NULL;
+        if (map && culm_last_dim(map) == (int64_t)head->anchors * (5 + head->classes)) {
+            culm_graph_gate(fused, head->output, head->anchors, 4);
+        }
+    }
+}
+
 enum culm_status culm_vision_model_weights(struct culm_vision_model *model,
                                            const struct culm_param *param, float *ret_data,
                                            struct culm_error *error) {

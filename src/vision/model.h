@@ -77,6 +77,8 @@ struct culm_vision_model {
 enum culm_status culm_vision_model_graph(struct culm_vision_model *model, int64_t batch,
                                          enum culm_vision_purpose purpose,
                                          struct culm_graph **ret_graph, struct culm_error *error);
+/* Gives the maps of a fused graph a gate: t4, that of an object. */
+void culm_vision_gate(const struct culm_vision_model *model, struct culm_graph *fused);
 /* Reads a parameter of the model's graph into ret_data[elements], in the layout of the graph.
  * CULM_ERR_CONFIG if the model was opened for its structure only. */
 enum culm_status culm_vision_model_weights(struct culm_vision_model *model,

@@ -2,6 +2,7 @@
 #include "vision/runner.h"
 
 #include "base/clock.h"
+#include "vision/boxes.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -35,8 +36,10 @@ static enum culm_status load(struct culm_vision_runner *runner, struct culm_visi
 
 enum culm_status culm_vision_runner_init(struct culm_vision_runner *runner,
                                          struct culm_vision_model *model, int64_t batch,
-                                         struct culm_device *device, struct culm_error *error) {
-    *runner = (struct culm_vision_runner){.device = device, .batch = batch};
+                                         float score, struct culm_device *device,
+                                         struct culm_error *error) {
+    *runner = (struct culm_vision_runner){
+        .device = device, .batch = batch, .least = culm_box_least(score)};
     const struct culm_stage_options how = {.forward_only = true};
     struct culm_graph *plain = NULL;
     enum culm_status status =
@@ -44,6 +47,9 @@ enum culm_status culm_vision_runner_init(struct culm_vision_runner *runner,
     if (status == CULM_OK) {
         status = culm_graph_fuse(plain, &runner->graph, error);
         culm_graph_free(plain);
+    }
+    if (status == CULM_OK && score > 0) {
+        culm_vision_gate(model, runner->graph);
     }
     if (status != CULM_OK ||
         (status = culm_stages_compile(runner->graph, 1, &how, &runner->stage, error))) {
@@ -90,6 +96,7 @@ static struct culm_stage_run run_of(const struct culm_vision_runner *runner,
         .activations = runner->activations,
         .scratch = runner->scratch,
         .first = true,
+        .least = &runner->least,
     };
 }
 

@@ -18,13 +18,18 @@ struct culm_vision_runner {
     float *params; /* flat, by the offsets of culm_stage_info; turned (culm_graph_turn) */
     void *output, *activations, *scratch;
     int64_t batch;
+    float least;          /* of t4; -INFINITY: maps are computed whole */
     int64_t memory_bytes; /* of all of these */
 };
 
-/* Release it even after a failure. The model is not needed afterwards. */
+/* score: boxes below it are not asked for (vision/boxes.h), so that maps need not be computed where there
+ * are none: culm_answer_read gives the same answer for this score or a higher one, but the rest of a map is
+ * undefined. 0: maps are computed whole. Release it even after a failure. The model is not needed
+ * afterwards. */
 enum culm_status culm_vision_runner_init(struct culm_vision_runner *runner,
                                          struct culm_vision_model *model, int64_t batch,
-                                         struct culm_device *device, struct culm_error *error);
+                                         float score, struct culm_device *device,
+                                         struct culm_error *error);
 void culm_vision_runner_release(struct culm_vision_runner *runner); /* fine on a zeroed struct */
 /* Runs the whole batch in `image`. */
 void culm_vision_runner_run(struct culm_vision_runner *runner);

@@ -13,7 +13,7 @@
  * weights are read as they lie, a row of O for each term.
  *
  * Depthwise: conv_infer_depth.c. Of short sums: conv_infer_panel.c. Most of 3x3: conv_infer_winograd.c, whose
- * chains are others. Several convolutions line by line: conv_infer_chain.c.
+ * chains are others. Several convolutions line by line: conv_infer_chain.c. Of a few pixels: conv_infer_gate.c.
  */
 #include "device/cpu/conv_infer.h"
 
@@ -349,6 +349,9 @@ void ISA_NAME(conv_infer_direct)(struct culm_cpu *cpu, struct infer *s) {
 static void alone(struct culm_cpu *cpu, const struct culm_conv_infer_args *args) {
     float *shared = cpu_shared(cpu);
     struct infer s;
+    if (args->gate.parts && ISA_NAME(conv_infer_gated)(cpu, args, shared, SHARED_FLOATS)) {
+        return;
+    }
     int64_t used = ISA_NAME(conv_infer_set_up)(cpu, args, shared, &s);
     assert(used <= SHARED_FLOATS);
     if (ISA_NAME(conv_infer_by_winograd)(args->conv)) {

@@ -14,10 +14,13 @@ double culm_node_flops_done(const struct culm_graph *graph, const struct culm_no
 /* --- conv_infer --- */
 
 #define CULM_CONV_CHAIN_MAX 12
-/* Whether both are conv_infer and `node` reads, as its image, what `before` makes, so that the two may be
- * done together (device/infer.h) if nobody else reads that. */
+/* Whether both are conv_infer and `node`, without a gate, reads, as its image, what `before` makes, so that
+ * the two may be done together (device/infer.h) if nobody else reads that. */
 bool culm_conv_infer_follows(const struct culm_node_desc *node,
                              const struct culm_node_desc *before);
+/* Whether what this conv_infer makes can have a gate (device/infer.h). */
+bool culm_conv_infer_gate_possible(const struct culm_graph *graph,
+                                   const struct culm_node_desc *node);
 /* Whether it is conv_infer with so many weights that it pays to fetch them (input 1) before. */
 bool culm_conv_infer_reads_much(const struct culm_node_desc *node);
 /* So many nodes in one, at most CULM_CONV_CHAIN_MAX, of which each follows the one before it. */

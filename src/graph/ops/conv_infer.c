@@ -34,6 +34,12 @@ static const float *given(const struct culm_operands *o, int32_t i) {
     return o->node->input[i] >= 0 ? o->input[i] : NULL;
 }
 
+static struct culm_gate gate_of(const struct culm_operands *o) {
+    const struct culm_attributes *a = &o->node->attributes;
+    return o->least ? (struct culm_gate){(int32_t)a->heads, (int32_t)a->start, *o->least}
+                    : (struct culm_gate){0};
+}
+
 static struct culm_conv_infer_args args_of(const struct culm_operands *o,
                                            struct culm_conv *ret_conv) {
     const struct culm_attributes *a = &o->node->attributes;
@@ -52,6 +58,7 @@ static struct culm_conv_infer_args args_of(const struct culm_operands *o,
                                          .eps = a->eps,
                                          .alpha = a->alpha,
                                          .function = a->function,
+                                         .gate = gate_of(o),
                                          .ahead = o->ahead,
                                          .ahead_floats = o->ahead_floats};
 }
@@ -74,7 +81,17 @@ bool culm_conv_infer_reads_much(const struct culm_node_desc *node) {
 bool culm_conv_infer_follows(const struct culm_node_desc *node,
                              const struct culm_node_desc *before) {
     return node->op == &culm_op_conv_infer && before->op == &culm_op_conv_infer &&
-           node->input[0] == before->output[0] && before->input[RESIDUAL] < 0;
+           node->input[0] == before->output[0] && before->input[RESIDUAL] < 0 &&
+           node->attributes.heads == 0;
+}
+
+bool culm_conv_infer_gate_possible(const struct culm_graph *graph,
+                                   const struct culm_node_desc *node) {
+    struct culm_conv v =
+        geometry(culm_input_shape(graph, node, 0), culm_input_shape(graph, node, 1),
+                 &graph->value[node->output[0]].shape, &node->attributes);
+    return node->input[3] < 0 && node->input[RESIDUAL] < 0 &&
+           culm_gate_possible(&v, node->attributes.function);
 }
 
 static double flops(const struct culm_graph *graph, const struct culm_node_desc *node) {

@@ -54,7 +54,7 @@ static double heads(const char *folder, const char *name, const char *frame,
     snprintf(path, sizeof path, "%s/detectors/%s.cfg", folder, name);
     ok(culm_darknet_open(path, NULL, &model, &error), &error);
     ok(culm_device_new(1, &device, &error), &error);
-    ok(culm_vision_runner_init(&runner, model, 1, device, &error), &error);
+    ok(culm_vision_runner_init(&runner, model, 1, 0, device, &error), &error);
     snprintf(path, sizeof path, "%s/golden/frames/%s-320.png", folder, frame);
     read_picture(path, &image);
     assert_int_equal(image.height, model->input.height);

@@ -6,6 +6,8 @@
 
 #include "darknet/darknet.h"
 #include "darknet/net.h"
+#include "graph/ops.h"
+#include "vision/boxes.h"
 #include "vision/runner.h"
 
 #include <math.h>
@@ -270,10 +272,11 @@ static struct culm_vision_model *open_model(const struct culm_darknet_options *o
 
 /* As culm_vision_runner_init, but with the graph as it is, not fused. */
 static enum culm_status init_plain(struct culm_vision_runner *runner,
-                                   struct culm_vision_model *model, int64_t batch,
+                                   struct culm_vision_model *model, int64_t batch, float score,
                                    struct culm_device *device, struct culm_error *error) {
     const struct culm_stage_options how = {.forward_only = true};
-    *runner = (struct culm_vision_runner){.device = device, .batch = batch};
+    *runner = (struct culm_vision_runner){
+        .device = device, .batch = batch, .least = culm_box_least(score)};
     enum culm_status status =
         culm_vision_model_graph(model, batch, CULM_VISION_INFER, &runner->graph, error);
     if (status || (status = culm_stages_compile(runner->graph, 1, &how, &runner->stage, error))) {
@@ -300,7 +303,8 @@ static void compare(struct culm_vision_model *model, const struct map *image,
     struct culm_device *device = NULL;
     struct culm_error error = {0};
     ok(culm_device_new(threads, &device, &error), &error);
-    ok((fused ? culm_vision_runner_init : init_plain)(&runner, model, 2, device, &error), &error);
+    ok((fused ? culm_vision_runner_init : init_plain)(&runner, model, 2, 0, device, &error),
+       &error);
     struct culm_graph *plain = NULL; /* what is fused keeps its parameters */
     ok(culm_vision_model_graph(model, 2, CULM_VISION_INFER, &plain, &error), &error);
     assert_int_equal(runner.graph->param_count, plain->param_count);
@@ -394,6 +398,54 @@ static const struct {
                     {24, 8, true}, {24, 9, true}, {14, 24, false}, {7, 24, false}};
 
 /* What a run executes together has the bits that it has one by one. */
+/* With a score, both heads have gates, and the boxes of that score and of higher ones are the same. */
+static void compare_answers(struct culm_vision_model *model, struct culm_device *device) {
+    static const float scores[] = {0.4F, 0.6F, 0.9F, 1};
+    struct culm_error error = {0};
+    int32_t boxes = 0;
+    for (int s = 0; s < 4; s++) {
+        struct culm_vision_runner whole, gated;
+        struct culm_answer want = {0}, have = {0};
+        ok(culm_vision_runner_init(&whole, model, 2, 0, device, &error), &error);
+        ok(culm_vision_runner_init(&gated, model, 2, scores[s], device, &error), &error);
+        int32_t gates = 0;
+        for (int32_t i = 0; i < gated.graph->node_count; i++) {
+            gates += gated.graph->node[i].op == &culm_op_conv_infer &&
+                     gated.graph->node[i].attributes.heads > 0;
+        }
+        assert_int_equal(gates, 2);
+        for (int64_t i = 0; i < culm_elements(&whole.graph->field[0].shape); i++) {
+            gated.image[i] = whole.image[i] = draw();
+        }
+        culm_vision_runner_run(&whole);
+        culm_vision_runner_run(&gated);
+        for (int64_t sample = 0; sample < 2; sample++) {
+            for (int higher = s; higher < 4; higher++) {
+                const float *of[2][2];
+                struct culm_shape shape[2];
+                for (int32_t h = 0; h < 2; h++) {
+                    of[0][h] = culm_vision_runner_output(&whole, h, sample, &shape[h]);
+                    of[1][h] = culm_vision_runner_output(&gated, h, sample, &shape[h]);
+                }
+                ok(culm_answer_read(model, of[0], shape, 100, 80, scores[higher], &want, &error),
+                   &error);
+                ok(culm_answer_read(model, of[1], shape, 100, 80, scores[higher], &have, &error),
+                   &error);
+                assert_int_equal(have.box_count, want.box_count);
+                boxes += want.box_count;
+                for (int32_t b = 0; b < want.box_count; b++) {
+                    assert_memory_equal(&have.box[b], &want.box[b], sizeof *want.box);
+                }
+            }
+        }
+        culm_answer_release(&want);
+        culm_answer_release(&have);
+        culm_vision_runner_release(&whole);
+        culm_vision_runner_release(&gated);
+    }
+    assert_true(boxes > 100);
+}
+
 static void test_together(void **state) {
     (void)state;
     numbers.count = 0;
@@ -414,7 +466,7 @@ static void test_together(void **state) {
         struct culm_device *device = NULL;
         struct culm_error error = {0};
         ok(culm_device_new(threads, &device, &error), &error);
-        ok(culm_vision_runner_init(&r, model, 1, device, &error), &error);
+        ok(culm_vision_runner_init(&r, model, 1, 0, device, &error), &error);
         const struct culm_stage_info *info = culm_stage_info(r.stage);
         const void *fields[] = {r.image};
         float *together = malloc(info->output_bytes);
@@ -445,6 +497,7 @@ static void test_together(void **state) {
         }
         free(together);
         culm_vision_runner_release(&r);
+        compare_answers(model, device);
         culm_device_free(device);
     }
     culm_vision_model_free(model);
@@ -625,7 +678,7 @@ static void test_numbers_refused(void **state) {
         struct culm_vision_runner runner;
         struct culm_error error = {0};
         ok(culm_device_new(1, &device, &error), &error);
-        assert_int_equal(culm_vision_runner_init(&runner, model, 1, device, &error),
+        assert_int_equal(culm_vision_runner_init(&runner, model, 1, 0, device, &error),
                          CULM_ERR_FORMAT);
         assert_non_null(strstr(error.text, "'conv0.variance' has "));
         culm_vision_runner_release(&runner);

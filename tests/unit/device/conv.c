@@ -447,6 +447,92 @@ static void infer_batch(void **state) {
     }
 }
 
+/* --- gates --- */
+
+static int rising(const void *a, const void *b) {
+    const float *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+/* Gates, and parts whose gate is open, have the bits that they have without a gate. Returns how many
+ * elements were left out. */
+static int64_t gate_check(const struct culm_conv *v, struct culm_gate gate, const float *whole,
+                          const float *y) {
+    const int64_t size = v->o / gate.parts;
+    int64_t left_out = 0;
+    for (int64_t part = 0; part < v->n * v->h * v->w * gate.parts; part++) {
+        const float *want = whole + part * size, *have = y + part * size;
+        assert_memory_equal(&have[gate.channel], &want[gate.channel], sizeof *have);
+        if (want[gate.channel] >= gate.least) {
+            assert_memory_equal(have, want, (size_t)size * sizeof *have);
+        }
+        for (int64_t i = 0; i < size; i++) {
+            left_out += have[i] == 12345.0F;
+        }
+    }
+    return left_out;
+}
+
+static void infer_gates(void **state) {
+    (void)state;
+    static const struct {
+        struct culm_conv v;
+        int32_t parts, channel;
+    } shape[] = {
+        {GEOMETRY(1, 20, 20, 96, 255, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1), 3, 4},
+        {GEOMETRY(2, 13, 11, 17, 30, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1), 5, 4},
+        {GEOMETRY(1, 1, 3, 40, 18, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1), 3, 0},
+        {GEOMETRY(1, 9, 9, 8, 7, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1), 1, 6},
+        {GEOMETRY(1, 80, 80, 24, 700, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1), 2, 9}, /* in pieces */
+    };
+    static const double open[] = {0, 0.01, 0.1, 0.4, 0.7, 1}; /* shares of all gates */
+    for (int i = 0; i < 5; i++) {
+        struct culm_conv v = with_output(shape[i].v);
+        int64_t parts = v.n * v.h * v.w * shape[i].parts, size = v.o / shape[i].parts;
+        struct array x = array_new(v.n * v.h * v.w * v.c, false, 11), b = array_new(v.o, false, 12);
+        struct array w = array_new(v.c * v.o, false, 13),
+                     whole = array_new(parts * size, false, 14);
+        struct array y = array_new(parts * size, false, 15), gates = array_new(parts, false, 16);
+        x.f32[x.count / 2] = NAN; /* a gate that is no number is closed */
+        for (int k = 0; k < ISAS * THREADS; k++) {
+            struct culm_device *cpu = cpus[k / THREADS][k % THREADS];
+            struct culm_conv_infer_args args = {
+                .conv = &v, .y = whole.f32, .x = x.f32, .w = w.f32, .b = i % 2 ? NULL : b.f32};
+            if (!cpu) {
+                continue;
+            }
+            culm_device_conv_infer(cpu, &args);
+            int64_t numbers = 0;
+            for (int64_t part = 0; part < parts; part++) {
+                gates.f32[numbers] = whole.f32[part * size + shape[i].channel];
+                numbers += gates.f32[numbers] == gates.f32[numbers];
+            }
+            assert_true(numbers < parts);
+            qsort(gates.f32, (size_t)numbers, sizeof *gates.f32, rising);
+            for (int s = 0; s < 6; s++) {
+                int64_t at = (int64_t)((double)numbers * (1 - open[s]));
+                args.gate = (struct culm_gate){shape[i].parts, shape[i].channel,
+                                               at < numbers ? gates.f32[at] : INFINITY};
+                args.y = y.f32;
+                for (int64_t e = 0; e < y.count; e++) {
+                    y.f32[e] = 12345;
+                }
+                culm_device_conv_infer(cpu, &args);
+                guard_check(&y, "gate");
+                int64_t left_out = gate_check(&v, args.gate, whole.f32, y.f32);
+                assert_true(open[s] == 1 ? left_out == 0
+                                         : open[s] > 0.01 || left_out > y.count / 2);
+            }
+        }
+        array_free(&x);
+        array_free(&b);
+        array_free(&w);
+        array_free(&whole);
+        array_free(&y);
+        array_free(&gates);
+    }
+}
+
 /* --- chains for inference --- */
 
 #define LINKS 4
@@ -726,6 +812,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(reference_gradients),
         cmocka_unit_test(infer_forward),
         cmocka_unit_test(infer_batch),
+        cmocka_unit_test(infer_gates),
         cmocka_unit_test(infer_chains),
         cmocka_unit_test(turned_weights),
         cmocka_unit_test(turned_in_parts),
