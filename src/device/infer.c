@@ -15,8 +15,8 @@ void culm_device_conv_infer(struct culm_device *device, const struct culm_conv_i
         return;
     }
     const struct culm_conv *v = a->conv;
-    culm_ref_conv_infer(v, a->y, a->x, a->w, a->b, a->gamma, a->beta, a->mean, a->variance, a->eps,
-                        a->residual);
+    culm_ref_conv_infer(v, a->y, a->x, a->coarse.c ? &a->coarse : NULL, a->w, a->b, a->gamma,
+                        a->beta, a->mean, a->variance, a->eps, a->residual);
     culm_ref_activation_forward(a->y, a->y, v->n * v->oh * v->ow * v->o, a->function, a->alpha);
 }
 

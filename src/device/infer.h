@@ -22,12 +22,17 @@ struct culm_gate {
  * possible (culm_conv_infer_possible). w is [kh,kw,C/groups,O]: the weights turned (culm_conv_turn), so
  * that what is read together lies together; nothing is folded into them. b, residual[N,OH,OW,O] (may be
  * y), and gamma, beta, mean, variance together may be absent. The function is NONE, RELU, RELU6 or
- * LEAKY_RELU. A gate is possible if culm_gate_possible. On the CPU an element is one chain of fused multiply-adds over ky, kx, channel, or, of
- * most 3x3, what Winograd's algorithm makes; which, follows from the shape of one image. */
+ * LEAKY_RELU. On the CPU an element is one chain of fused multiply-adds over ky, kx, channel, or, of
+ * most 3x3, what Winograd's algorithm makes; which, follows from the shape of one image.
+ *
+ * With coarse.c, the image has so many channels before those of x, which alone are `conv`'s, and w so many
+ * rows before the others; it must be possible (culm_coarse_possible). The bits are those of one image with
+ * all of the channels. A gate must be possible too (culm_gate_possible). */
 struct culm_conv_infer_args {
     const struct culm_conv *conv;
     float *y;
     const float *x, *w, *b;
+    struct culm_coarse coarse;
     const float *gamma, *beta, *mean, *variance;
     const float *residual;
     double eps, alpha;
@@ -37,14 +42,14 @@ struct culm_conv_infer_args {
         *ahead; /* what will be read soon: it may be fetched in the meantime. NULL: nothing */
     int64_t ahead_floats;
 };
-/* Whether a convolution without norm and residual can have a gate: 1x1, as large as its image, and no
- * function. */
+/* Whether a convolution without norm, residual and coarse channels can have a gate: 1x1, as large as its
+ * image, and no function. */
 bool culm_gate_possible(const struct culm_conv *conv, enum culm_function function);
 /* On any device; on others than the CPU by the reference. */
 void culm_device_conv_infer(struct culm_device *device, const struct culm_conv_infer_args *args);
 /* Several, of which each reads what the one before it made: its x is that one's y, of the same shape, and
  * nobody else reads it. The same y of the last one, bit for bit; what is at the others' y is then undefined.
- * All but the last are without residual, and none has a gate. */
+ * All but the last are without residual, and none has a gate or coarse channels. */
 void culm_device_conv_infer_chain(struct culm_device *device,
                                   const struct culm_conv_infer_args *args, int32_t count);
 

@@ -9,8 +9,10 @@
 /* A convolution and what goes with it. */
 struct chain {
     int32_t conv, norm; /* nodes; norm -1: none */
-    int32_t residual;   /* a value; -1: none */
-    int32_t result;     /* the value that the last node makes */
+    int32_t image,
+        coarse; /* values: what it reads, and what is enlarged to be before that; -1: nothing */
+    int32_t residual; /* a value; -1: none */
+    int32_t result;   /* the value that the last node makes */
     enum culm_function function;
     double alpha;
 };
@@ -85,9 +87,63 @@ static bool eligible(const struct fuse *f, const struct culm_node_desc *node) {
     return culm_conv_infer_possible(&v);
 }
 
+/* The node of this operator that makes `value` for one reader alone; -1: none. */
+static int32_t maker_of(const struct fuse *f, int32_t value, const struct culm_op *op) {
+    const struct culm_graph *g = f->from;
+    for (int32_t i = 0; i < g->node_count && f->readers[value] == 1; i++) {
+        if (g->node[i].op == op && g->node[i].output[0] == value) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* Whether a map is enlarged so that each of its pixels becomes a rectangle, all of one size. */
+static bool repeats(const struct culm_graph *g, const struct culm_node_desc *resize) {
+    const struct culm_shape *x = culm_input_shape(g, resize, 0);
+    const int64_t *size = resize->attributes.dims;
+    const struct culm_resize how = {.in = {x->dim[1], x->dim[2]}, .out = {size[0], size[1]}};
+    bool all = resize->attributes.function == CULM_FUNCTION_NONE;
+    for (int d = 0; d < 2 && all; d++) {
+        all = how.out[d] % how.in[d] == 0;
+        for (int64_t o = 0; o < how.out[d] && all; o++) {
+            int64_t low, high;
+            (void)culm_resize_at(&how, d, o, &low, &high);
+            all = low == o / (how.out[d] / how.in[d]);
+        }
+    }
+    return all;
+}
+
+/* A convolution that alone reads concat(resize(coarse), image), as detectors do, reads these two instead. */
+static void find_coarse(struct fuse *f, struct chain *c) {
+    const struct culm_graph *g = f->from;
+    const struct culm_node_desc *conv = &g->node[c->conv];
+    const int32_t joined = maker_of(f, conv->input[0], &culm_op_concat);
+    const struct culm_node_desc *concat = joined < 0 ? NULL : &g->node[joined];
+    if (!concat || concat->attributes.axis != 3 || concat->input[2] >= 0) {
+        return;
+    }
+    const int32_t enlarged = maker_of(f, concat->input[0], &culm_op_resize);
+    if (enlarged < 0 || !repeats(g, &g->node[enlarged])) {
+        return;
+    }
+    const int64_t *small = culm_input_shape(g, &g->node[enlarged], 0)->dim;
+    const struct culm_coarse coarse = {.h = small[1], .w = small[2], .c = small[3]};
+    struct culm_conv v = culm_conv_of(g, conv);
+    v.c = culm_input_shape(g, concat, 1)->dim[3];
+    if (culm_coarse_possible(&v, &coarse)) {
+        c->coarse = g->node[enlarged].input[0];
+        c->image = concat->input[1];
+        f->gone[joined] = f->gone[enlarged] = true;
+    }
+}
+
 static void find_chain(struct fuse *f, int32_t conv) {
     const struct culm_graph *g = f->from;
-    struct chain c = {.conv = conv, .norm = -1, .residual = -1};
+    struct chain c = {.conv = conv, .norm = -1, .residual = -1, .coarse = -1};
+    c.image = g->node[conv].input[0];
+    find_coarse(f, &c);
     int32_t last = conv;
     c.result = g->node[conv].output[0];
     const struct culm_node_desc *node = next(f, c.result);
@@ -177,13 +233,14 @@ static void put_chain(struct fuse *f, const struct chain *c, int32_t block) {
     memset(node.input, -1, sizeof node.input);
     memset(node.output, -1, sizeof node.output);
     memset(node.use, -1, sizeof node.use);
-    node.input[0] = put(f, conv->input[0]);
+    node.input[0] = put(f, c->image);
     node.input[1] = put(f, conv->input[1]);
     node.input[2] = put(f, conv->input[2]);
     for (int i = 1; i <= 4 && norm; i++) {
         node.input[2 + i] = put(f, norm->input[i]);
     }
     node.input[7] = put(f, c->residual);
+    node.input[8] = put(f, c->coarse);
     node.output[0] = put(f, c->result);
     node.attributes.eps = norm ? norm->attributes.eps : 0;
     node.attributes.function = c->function;
@@ -263,43 +320,6 @@ enum culm_status culm_graph_fuse(const struct culm_graph *graph, struct culm_gra
     }
     *ret_graph = f.to;
     return CULM_OK;
-}
-
-/* --- gates --- */
-
-/* The only reader of a value is one output of the graph. */
-static bool leaves_alone(const struct culm_graph *g, int32_t value) {
-    int32_t readers = 0;
-    for (int32_t i = 0; i < g->node_count; i++) {
-        for (int32_t k = 0; k < CULM_NODE_INPUTS_MAX; k++) {
-            readers += g->node[i].input[k] == value;
-        }
-    }
-    for (int32_t v = 0; v < g->value_count; v++) {
-        readers += g->value[v].same_as == value;
-    }
-    for (int32_t i = 0; i < g->output_count; i++) {
-        readers += g->output[i].value == value;
-    }
-    return readers == 1 && g->value[value].same_as < 0;
-}
-
-bool culm_graph_gate(struct culm_graph *fused, int32_t output, int32_t parts, int32_t channel) {
-    const int32_t value = fused->output[output].value;
-    const int64_t channels = culm_last_dim(&fused->value[value].shape);
-    for (int32_t i = 0; i < fused->node_count; i++) {
-        struct culm_node_desc *node = &fused->node[i];
-        if (node->op == &culm_op_conv_infer && node->output[0] == value) {
-            if (channels % parts || channel >= channels / parts || !leaves_alone(fused, value) ||
-                !culm_conv_infer_gate_possible(fused, node)) {
-                return false;
-            }
-            node->attributes.heads = parts;
-            node->attributes.start = channel;
-            return true;
-        }
-    }
-    return false;
 }
 
 void culm_graph_turn_part(const struct culm_param *param, const float *part, int64_t first,

@@ -41,8 +41,9 @@
  * resize            x[N,H,W,C] -> [N,h,w,C]                       dims {h, w} align_corners
  *                                                                 function NONE nearest, MEAN bilinear
  * conv              x[N,H,W,C] w[O,C/groups,kh,kw] b?[O] -> y     kernel stride pad dilation groups
- * conv_infer        x w[kh,kw,C/groups,O] b? gamma? beta? mean? var? residual? -> y    as conv, eps
- *                   y = function(norm(conv(x)) [+ residual])      function alpha; made by culm_graph_fuse
+ * conv_infer        x w[kh,kw,C/groups,O] b? gamma? beta? mean? var? residual? coarse? -> y
+ *                   y = function(norm(conv([coarse], x)) [+ residual])
+ *                   made by culm_graph_fuse                       as conv, eps function alpha
  *                                                                 heads, start: parts and channel of a
  *                                                                 gate; made by culm_graph_gate
  * maxpool avgpool   x[N,H,W,C] -> y                               kernel stride pad dilation

@@ -7,6 +7,15 @@ bool culm_conv_infer_possible(const struct culm_conv *v) {
     return v->groups == 1 || (v->groups == v->c && v->groups == v->o);
 }
 
+#define COARSE_MOST (1 << 20) /* outputs of an image's coarse map: devices keep them */
+
+bool culm_coarse_possible(const struct culm_conv *v, const struct culm_coarse *coarse) {
+    return v->kh == 1 && v->kw == 1 && v->groups == 1 && v->oh == v->h && v->ow == v->w &&
+           v->stride[0] == 1 && v->stride[1] == 1 && coarse->h > 0 && coarse->w > 0 &&
+           v->h % coarse->h == 0 && v->w % coarse->w == 0 &&
+           coarse->h * coarse->w <= COARSE_MOST / v->o;
+}
+
 #define TURNED 16 /* rows at once: what is written together lies together */
 
 void culm_conv_turn_part(const float *part, int64_t first, int64_t count, int64_t outer,
@@ -42,6 +51,18 @@ void culm_conv_turn_back(const float *w, int64_t outer, int64_t inner, int64_t t
     }
 }
 
+/* What a pixel's coarse channels add to an output; w: their rows alone. */
+static double coarse_sum(const struct culm_conv *v, int64_t pixel, int64_t o,
+                         const struct culm_coarse *coarse, const float *w) {
+    int64_t n = pixel / (v->oh * v->ow), y = pixel / v->ow % v->oh, x = pixel % v->ow;
+    int64_t at = (n * coarse->h + y / (v->h / coarse->h)) * coarse->w + x / (v->w / coarse->w);
+    double sum = 0;
+    for (int64_t c = 0; c < coarse->c; c++) {
+        sum += (double)coarse->x[at * coarse->c + c] * (double)w[c * v->o + o];
+    }
+    return sum;
+}
+
 /* The convolution alone, of one output channel at one pixel. */
 static double chain(const struct culm_conv *v, int64_t pixel, int64_t o, const float *x,
                     const float *w) {
@@ -62,12 +83,15 @@ static double chain(const struct culm_conv *v, int64_t pixel, int64_t o, const f
     return sum;
 }
 
-void culm_ref_conv_infer(const struct culm_conv *v, float *y, const float *x, const float *w,
-                         const float *b, const float *gamma, const float *beta, const float *mean,
+void culm_ref_conv_infer(const struct culm_conv *v, float *y, const float *x,
+                         const struct culm_coarse *coarse, const float *w, const float *b,
+                         const float *gamma, const float *beta, const float *mean,
                          const float *variance, double eps, const float *residual) {
+    const float *behind = w + (coarse ? coarse->c * v->o : 0);
     for (int64_t pixel = 0; pixel < v->n * v->oh * v->ow; pixel++) {
         for (int64_t o = 0; o < v->o; o++) {
-            double sum = chain(v, pixel, o, x, w) + (b ? (double)b[o] : 0);
+            double sum = chain(v, pixel, o, x, behind) + (b ? (double)b[o] : 0);
+            sum += coarse ? coarse_sum(v, pixel, o, coarse, w) : 0;
             if (gamma) {
                 sum = (sum - (double)mean[o]) / sqrt((double)variance[o] + eps) * (double)gamma[o] +
                       (double)beta[o];

@@ -14,6 +14,7 @@
  *
  * Depthwise: conv_infer_depth.c. Of short sums: conv_infer_panel.c. Most of 3x3: conv_infer_winograd.c, whose
  * chains are others. Several convolutions line by line: conv_infer_chain.c. Of a few pixels: conv_infer_gate.c.
+ * Of an image in two resolutions: conv_infer_coarse.c.
  */
 #include "device/cpu/conv_infer.h"
 
@@ -36,6 +37,7 @@
 struct reads {
     const float *from[RUNS][PIXELS];
     int64_t runs, terms;
+    const float *coarse[PIXELS]; /* where the chains of each begin, if s->coarse */
 };
 
 /* MR x NV elements from column `column` on; the last vector has `left` columns. */
@@ -48,7 +50,9 @@ SIMD void tile(const struct infer *s, const struct reads *r, const int mr, const
     for (int n = 0; n < nv; n++)
 #pragma GCC unroll 8
         for (int p = 0; p < mr; p++) {
-            sum[n][p] = vzero();
+            sum[n][p] = s->coarse ? vload_lanes(r->coarse[p] + column + n * LANES, left,
+                                                n + 1 < nv ? SIMD_ALL : lanes)
+                                  : vzero();
         }
     for (int64_t run = 0; run < r->runs; run++) {
         const float *from[PIXELS];
@@ -235,6 +239,19 @@ static void find_pointwise(const struct infer *s, int64_t pixel, int count, stru
     r->terms = s->v->c;
 }
 
+/* The coarse pixels that `count` pixels from `pixel` on lie in. */
+static void find_coarse(const struct infer *s, int64_t pixel, int count, struct reads *r) {
+    const struct culm_conv *v = s->v;
+    const struct culm_coarse *coarse = &s->a->coarse;
+    const int64_t down = v->h / coarse->h, across = v->w / coarse->w;
+    struct place place = place_of(v, pixel);
+    for (int p = 0; p < count; p++) {
+        int64_t at = (place.n * coarse->h + place.oy / down) * coarse->w + place.ox / across;
+        r->coarse[p] = s->coarse + at * v->o;
+        advance(v, &place);
+    }
+}
+
 /* Pixels [pixel, end). */
 static void pixels(const struct infer *s, int64_t pixel, int64_t end, struct ahead *ahead) {
     const struct culm_conv *v = s->v;
@@ -248,6 +265,9 @@ static void pixels(const struct infer *s, int64_t pixel, int64_t end, struct ahe
         int count = t->count;
         if (s->pointwise) {
             find_pointwise(s, pixel, count, &r);
+            if (s->coarse) {
+                find_coarse(s, pixel, count, &r);
+            }
         } else if (count == PIXELS && next.ox + PIXELS <= v->ow && next.x >= 0 &&
                    v->dilation[1] == 1 && next.x + (PIXELS - 1) * v->stride[1] + v->kw <= v->w) {
             find_reads_inside(s, &next, &r, again && next.ox > 0);
@@ -349,6 +369,10 @@ void ISA_NAME(conv_infer_direct)(struct culm_cpu *cpu, struct infer *s) {
 static void alone(struct culm_cpu *cpu, const struct culm_conv_infer_args *args) {
     float *shared = cpu_shared(cpu);
     struct infer s;
+    if (args->coarse.c) {
+        ISA_NAME(conv_infer_coarse)(cpu, args, shared, SHARED_FLOATS);
+        return;
+    }
     if (args->gate.parts && ISA_NAME(conv_infer_gated)(cpu, args, shared, SHARED_FLOATS)) {
         return;
     }

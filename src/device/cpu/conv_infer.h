@@ -14,6 +14,7 @@ struct infer {
     const struct culm_conv *v;
     struct culm_cpu *cpu;
     const float *zeros;            /* as many as a run has terms */
+    const float *coarse;           /* where chains begin: of each coarse pixel; NULL: with zero */
     float *offset, *scale, *shift; /* [round_up(O)] */
     float slope, cap;              /* the function is min(cap, y < 0 ? y slope : y) */
     int64_t pixels, each;          /* in all; of a tile of work */
@@ -178,6 +179,9 @@ bool ISA_NAME(conv_infer_depth3)(struct culm_cpu *cpu, const struct infer *s);
 bool ISA_NAME(conv_infer_by_winograd)(const struct culm_conv *v);
 void ISA_NAME(conv_infer_winograd)(struct culm_cpu *cpu, const struct infer *s, float *shared,
                                    int64_t floats);
+/* conv_infer_coarse.c: with coarse channels. `shared` as below. */
+void ISA_NAME(conv_infer_coarse)(struct culm_cpu *cpu, const struct culm_conv_infer_args *args,
+                                 float *shared, int64_t floats);
 /* conv_infer_gate.c: one with a gate; false: it gains nothing, and nothing of use is done. `shared` as below. */
 bool ISA_NAME(conv_infer_gated)(struct culm_cpu *cpu, const struct culm_conv_infer_args *args,
                                 float *shared, int64_t floats);

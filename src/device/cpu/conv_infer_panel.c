@@ -191,7 +191,8 @@ bool ISA_NAME(conv_infer_by_panels)(const struct infer *s) {
     const struct culm_conv *v = s->v;
     int64_t terms = v->kh * v->kw * v->c, low, high;
     whole_pixels(v, &low, &high);
-    return s->pixels >= MANY && terms <= MOST_TERMS && (terms <= FEW_TERMS || v->o % LANES) &&
+    return !s->coarse && s->pixels >= MANY && terms <= MOST_TERMS &&
+           (terms <= FEW_TERMS || v->o % LANES) &&
            (s->pointwise || (v->kh <= ROWS && v->dilation[1] == 1 && high - low >= LONG));
 }
 

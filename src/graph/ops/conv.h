@@ -14,8 +14,8 @@ double culm_node_flops_done(const struct culm_graph *graph, const struct culm_no
 /* --- conv_infer --- */
 
 #define CULM_CONV_CHAIN_MAX 12
-/* Whether both are conv_infer and `node`, without a gate, reads, as its image, what `before` makes, so that
- * the two may be done together (device/infer.h) if nobody else reads that. */
+/* Whether both are conv_infer and `node` reads, as its image, what `before` makes, so that the two may be
+ * done together if nobody else reads that, and what they are allows it (device/infer.h). */
 bool culm_conv_infer_follows(const struct culm_node_desc *node,
                              const struct culm_node_desc *before);
 /* Whether what this conv_infer makes can have a gate (device/infer.h). */

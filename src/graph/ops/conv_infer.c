@@ -1,12 +1,14 @@
 /*
- * conv_infer: (x, w turned, bias, gamma, beta, mean, variance, residual) -> y. Made by culm_graph_fuse
+ * conv_infer: (x, w turned, bias, gamma, beta, mean, variance, residual, coarse) -> y. Made by culm_graph_fuse
  * alone, so that it has no shape rule, and no gradient.
  */
 #include "device/infer.h"
 #include "graph/ops/conv.h"
 #include "graph/ops/operands.h"
 
-#define RESIDUAL 7 /* which input */
+/* Which input. */
+#define RESIDUAL 7
+#define COARSE 8
 
 static struct culm_conv geometry(const struct culm_shape *x, const struct culm_shape *w,
                                  const struct culm_shape *y, const struct culm_attributes *a) {
@@ -40,6 +42,14 @@ static struct culm_gate gate_of(const struct culm_operands *o) {
                     : (struct culm_gate){0};
 }
 
+static struct culm_coarse coarse_of(const struct culm_operands *o) {
+    if (o->node->input[COARSE] < 0) {
+        return (struct culm_coarse){0};
+    }
+    const int64_t *d = operand_shape(o, COARSE)->dim;
+    return (struct culm_coarse){o->input[COARSE], d[1], d[2], d[3]};
+}
+
 static struct culm_conv_infer_args args_of(const struct culm_operands *o,
                                            struct culm_conv *ret_conv) {
     const struct culm_attributes *a = &o->node->attributes;
@@ -50,6 +60,7 @@ static struct culm_conv_infer_args args_of(const struct culm_operands *o,
                                          .x = o->input[0],
                                          .w = o->input[1],
                                          .b = given(o, 2),
+                                         .coarse = coarse_of(o),
                                          .gamma = given(o, 3),
                                          .beta = given(o, 4),
                                          .mean = given(o, 5),
@@ -82,7 +93,7 @@ bool culm_conv_infer_follows(const struct culm_node_desc *node,
                              const struct culm_node_desc *before) {
     return node->op == &culm_op_conv_infer && before->op == &culm_op_conv_infer &&
            node->input[0] == before->output[0] && before->input[RESIDUAL] < 0 &&
-           node->attributes.heads == 0;
+           node->attributes.heads == 0 && node->input[COARSE] < 0 && before->input[COARSE] < 0;
 }
 
 bool culm_conv_infer_gate_possible(const struct culm_graph *graph,
@@ -90,7 +101,7 @@ bool culm_conv_infer_gate_possible(const struct culm_graph *graph,
     struct culm_conv v =
         geometry(culm_input_shape(graph, node, 0), culm_input_shape(graph, node, 1),
                  &graph->value[node->output[0]].shape, &node->attributes);
-    return node->input[3] < 0 && node->input[RESIDUAL] < 0 &&
+    return node->input[3] < 0 && node->input[RESIDUAL] < 0 && node->input[COARSE] < 0 &&
            culm_gate_possible(&v, node->attributes.function);
 }
 
@@ -98,8 +109,9 @@ static double flops(const struct culm_graph *graph, const struct culm_node_desc 
     struct culm_conv v =
         geometry(culm_input_shape(graph, node, 0), culm_input_shape(graph, node, 1),
                  &graph->value[node->output[0]].shape, &node->attributes);
+    v.c = node->input[COARSE] >= 0 ? culm_input_shape(graph, node, 1)->dim[2] : v.c;
     return culm_conv_flops(&v);
 }
 
 const struct culm_op culm_op_conv_infer = {
-    .name = "conv_infer", .inputs = 8, .outputs = 1, .execute = execute, .flops = flops};
+    .name = "conv_infer", .inputs = 9, .outputs = 1, .execute = execute, .flops = flops};

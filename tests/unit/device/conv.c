@@ -339,8 +339,9 @@ static void infer_test(struct culm_conv v, int index, int how) {
         }
     }
     culm_conv_turn(a[W].f32, v.o, v.c / v.groups, v.kh * v.kw, turned);
-    culm_ref_conv_infer(&v, want, a[X].f32, turned, bias ? a[B].f32 : NULL, norm ? of[0].f32 : NULL,
-                        of[1].f32, of[2].f32, of[3].f32, 1e-5, residual ? kept.f32 : NULL);
+    culm_ref_conv_infer(&v, want, a[X].f32, NULL, turned, bias ? a[B].f32 : NULL,
+                        norm ? of[0].f32 : NULL, of[1].f32, of[2].f32, of[3].f32, 1e-5,
+                        residual ? kept.f32 : NULL);
     for (int64_t i = 0; i < a[Y].count; i++) {
         most = fmax(most, fabs((double)want[i]));
     }
@@ -444,6 +445,96 @@ static void infer_batch(void **state) {
         array_free(&y);
         array_free(&w);
         array_free(&alone);
+    }
+}
+
+/* --- in two resolutions --- */
+
+/* The image with all of the channels. */
+static void join(const struct culm_conv *v, const struct culm_coarse *coarse, const float *x,
+                 float *ret_x) {
+    for (int64_t pixel = 0; pixel < v->n * v->h * v->w; pixel++) {
+        int64_t n = pixel / (v->h * v->w), y = pixel / v->w % v->h, at = pixel % v->w;
+        int64_t from = (n * coarse->h + y * coarse->h / v->h) * coarse->w + at * coarse->w / v->w;
+        float *to = ret_x + pixel * (coarse->c + v->c);
+        memcpy(to, coarse->x + from * coarse->c, (size_t)coarse->c * sizeof *to);
+        memcpy(to + coarse->c, x + pixel * v->c, (size_t)v->c * sizeof *to);
+    }
+}
+
+/* The same bits as with one image, and near the reference; with a norm, a function and a residual. */
+static void infer_coarse(void **state) {
+    (void)state;
+    static const struct {
+        struct culm_conv v;
+        int64_t h, w, c;
+    } shape[] = {
+        {GEOMETRY(1, 20, 20, 96, 80, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1), 10, 10, 64},
+        {GEOMETRY(3, 6, 9, 7, 21, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1), 2, 9, 5},
+        {GEOMETRY(2, 5, 5, 1, 9, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1), 1, 1, 300},
+        {GEOMETRY(1, 24, 40, 30, 8, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1), 12, 8, 3},
+        {GEOMETRY(5, 32, 32, 4, 2048, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1), 16, 16, 6}, /* in pieces */
+    };
+    for (int i = 0; i < 5; i++) {
+        struct culm_conv v = with_output(shape[i].v), all = v;
+        struct culm_coarse coarse = {.h = shape[i].h, .w = shape[i].w, .c = shape[i].c};
+        const int64_t pixels = v.n * v.h * v.w, out = pixels * v.o;
+        all.c += coarse.c;
+        assert_true(culm_coarse_possible(&v, &coarse));
+        struct array x = array_new(pixels * v.c, false, 21), low, joined, w, of[4], y, want, ref;
+        low = array_new(v.n * coarse.h * coarse.w * coarse.c, false, 22);
+        joined = array_new(pixels * all.c, false, 23);
+        w = array_new(all.c * v.o, false, 24);
+        y = array_new(out, false, 25);
+        want = array_new(out, false, 25);
+        ref = array_new(out, false, 25);
+        for (int k = 0; k < 4; k++) {
+            of[k] = array_new(v.o, false, 26 + (uint64_t)k);
+        }
+        for (int64_t o = 0; o < v.o; o++) {
+            of[3].f32[o] = fabsf(of[3].f32[o]) + 0.5F;
+        }
+        coarse.x = low.f32;
+        join(&v, &coarse, x.f32, joined.f32);
+        culm_ref_conv_infer(&v, ref.f32, x.f32, &coarse, w.f32, NULL, of[0].f32, of[1].f32,
+                            of[2].f32, of[3].f32, 1e-5, y.f32);
+        for (int k = 0; k < ISAS * THREADS; k++) {
+            struct culm_device *cpu = cpus[k / THREADS][k % THREADS];
+            if (!cpu) {
+                continue;
+            }
+            struct culm_conv_infer_args args = {.conv = &all,
+                                                .y = want.f32,
+                                                .x = joined.f32,
+                                                .w = w.f32,
+                                                .gamma = of[0].f32,
+                                                .beta = of[1].f32,
+                                                .mean = of[2].f32,
+                                                .variance = of[3].f32,
+                                                .residual = y.f32,
+                                                .eps = 1e-5,
+                                                .alpha = 0.1,
+                                                .function = CULM_FUNCTION_LEAKY_RELU};
+            struct array made = array_new(out, false, 30);
+            culm_device_conv_infer(cpu, &args);
+            args.conv = &v;
+            args.y = made.f32;
+            args.x = x.f32;
+            args.coarse = coarse;
+            culm_device_conv_infer(cpu, &args);
+            guard_check(&made, "coarse");
+            assert_memory_equal(made.f32, want.f32, (size_t)out * sizeof *made.f32);
+            for (int64_t e = 0; e < out; e++) {
+                double near = (double)ref.f32[e] * (ref.f32[e] < 0 ? 0.1 : 1);
+                assert_true(fabs((double)made.f32[e] - near) < 1e-4 * (1 + fabs(near)));
+            }
+            array_free(&made);
+        }
+        struct array *all_of[] = {&x,   &low,   &joined, &w,     &y,    &want,
+                                  &ref, &of[0], &of[1],  &of[2], &of[3]};
+        for (size_t k = 0; k < sizeof all_of / sizeof *all_of; k++) {
+            array_free(all_of[k]);
+        }
     }
 }
 
@@ -812,6 +903,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(reference_gradients),
         cmocka_unit_test(infer_forward),
         cmocka_unit_test(infer_batch),
+        cmocka_unit_test(infer_coarse),
         cmocka_unit_test(infer_gates),
         cmocka_unit_test(infer_chains),
         cmocka_unit_test(turned_weights),
