@@ -254,7 +254,9 @@ static void put_other(struct fuse *f, const struct culm_node_desc *from) {
         node.input[i] = put(f, from->input[i]);
     }
     for (int i = 0; i < CULM_NODE_OUTPUTS_MAX; i++) {
-        node.output[i] = put(f, from->output[i]);
+        /* The places of maxima are for gradients; without them it is faster. */
+        bool wanted = i != 1 || from->op != &culm_op_maxpool || f->readers[from->output[1]] > 0;
+        node.output[i] = wanted ? put(f, from->output[i]) : -1;
     }
     put_node(f, node);
 }

@@ -4,10 +4,11 @@
  *
  * Forward goes over outputs; a tile is some rows of them, and a strip of channels where rows are
  * long. Backward goes over inputs, which gather from their windows in order, so that no two threads
- * write one element and no sum is cut. A maximum is found again by its place in the window.
+ * write one element and no sum is cut. A maximum is found again by its place in the window. Where nobody
+ * asks for places: maxpool_separable.c.
  */
+#include "device/cpu/pool2d.h"
 #include "device/cpu/functions.h"
-#include "device/cpu/variant.h"
 
 #include <assert.h>
 
@@ -21,27 +22,6 @@ struct pooling {
     struct culm_out out, index_out;
     int64_t rows, tile_rows, strips;
 };
-
-/* The taps of window o that lie inside the image: `count` of them from `start` on. */
-struct taps {
-    int64_t start, step, count, first, divisor;
-};
-
-static struct taps taps_of(const struct culm_window *p, int d, int64_t o) {
-    if (p->adaptive) {
-        int64_t start = o * p->in[d] / p->out[d];
-        int64_t count = ceil_div((o + 1) * p->in[d], p->out[d]) - start;
-        return (struct taps){.start = start, .step = 1, .count = count, .divisor = count};
-    }
-    int64_t base = o * p->stride[d] - p->pad[d], step = p->dilation[d];
-    int64_t first = base < 0 ? ceil_div(-base, step) : 0;
-    int64_t end = base < p->in[d] ? at_most(p->kernel[d], ceil_div(p->in[d] - base, step)) : 0;
-    int64_t count = at_least(0, end - first), divisor = count;
-    if (p->count_pad) {
-        divisor = at_most(base + p->kernel[d], p->in[d] + p->pad_end[d]) - base;
-    }
-    return (struct taps){base + first * step, step, count, first, at_least(1, divisor)};
-}
 
 /* The windows [*ret_from, return value) that may hold element i. */
 static int64_t windows_of(const struct culm_window *p, int d, int64_t i, int64_t *ret_from) {
@@ -221,6 +201,9 @@ static int64_t window_loads(const struct culm_window *p) {
 
 void ISA_NAME(maxpool_forward)(struct culm_cpu *cpu, const struct culm_maxpool_forward_args *args) {
     assert(!args->window->adaptive);
+    if (!args->index.data && ISA_NAME(maxpool_separable)(cpu, args)) {
+        return;
+    }
     struct pooling s = {
         .window = *args->window, .in = args->x, .out = args->y, .index_out = args->index};
     run(cpu, &s, args->window->n * args->window->out[0], args->window->out[1],
