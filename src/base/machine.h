@@ -5,7 +5,8 @@
 #include <stddef.h>
 
 /* Bytes of memory that this process and its children may take: the machine's, or less where a
- * control group says so. */
+ * control group says so. Linux promises more than that, and kills a process that uses it: ask before
+ * work that takes long. */
 size_t culm_machine_memory(void);
 
 #endif

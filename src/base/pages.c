@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/sysinfo.h>
 
 #define ALIGN ((size_t)64)
 
@@ -27,9 +26,4 @@ void *culm_pages_alloc(size_t bytes) {
 void *culm_pages_zeroed(size_t bytes) {
     void *data = culm_pages_alloc(bytes);
     return data ? memset(data, 0, bytes) : NULL;
-}
-
-size_t culm_pages_machine(void) {
-    struct sysinfo info;
-    return sysinfo(&info) ? 0 : ((size_t)info.totalram + (size_t)info.totalswap) * info.mem_unit;
 }

@@ -22,8 +22,5 @@ static inline size_t culm_pages_size(size_t bytes) {
 void *culm_pages_alloc(size_t bytes);
 /* The same, zeroed. */
 void *culm_pages_zeroed(size_t bytes);
-/* Bytes of memory and swap that the machine has. Linux promises more than that, and kills a process that
- * uses it: ask before work that takes long. 0: not known. */
-size_t culm_pages_machine(void);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "data/graph_write.h"
 
+#include "base/machine.h"
 #include "base/pages.h"
 #include "base/rng.h"
 
@@ -231,7 +232,7 @@ static double memory_of(const struct culm_graph_make_options *options) {
 
 static enum culm_status check(const struct culm_graph_make_options *options,
                               struct culm_error *error) {
-    double machine = (double)culm_pages_machine();
+    double machine = (double)culm_machine_memory();
     if (options->vertices < 2 || options->vertices > CULM_GRAPH_VERTICES_MAX) {
         return culm_error_set(error, CULM_ERR_ARGUMENT, "%lld vertices; allowed: 2 to %d",
                               (long long)options->vertices, CULM_GRAPH_VERTICES_MAX);
@@ -252,10 +253,10 @@ static enum culm_status check(const struct culm_graph_make_options *options,
         return culm_error_set(error, CULM_ERR_ARGUMENT, "%lld features; allowed: at most %d",
                               (long long)options->columns, INT32_MAX);
     }
-    if (machine > 0 && memory_of(options) > machine) {
+    if (memory_of(options) > machine) {
         return culm_error_set(error, CULM_ERR_MEMORY,
                               "%lld vertices, %lld edges and %lld features take %.0f GB while they "
-                              "are made; this machine has %.0f GB; ask for fewer",
+                              "are made; there are %.0f GB here; ask for fewer",
                               (long long)options->vertices, (long long)options->edges,
                               (long long)options->columns, memory_of(options) / 1e9, machine / 1e9);
     }

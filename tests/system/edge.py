@@ -11,7 +11,7 @@ import subprocess
 
 from edge_harness import (begin, CFG, check_done, end, events_of, fresh, lines, make_model, make_pictures, publish, run_until_answered,
                           same_as_predict, shared, told, two_models, until, workload, write_mixed)
-from harness import Cases, Skipped, check, equal, read_events, resident, wait_until
+from harness import Cases, Skipped, check, equal, memory_group, read_events, resident, wait_until
 
 cases = Cases()
 
@@ -160,14 +160,7 @@ def prefixes(bench):
 
 def cgroup(bench):
     """In a memory cgroup just above the limit nothing is killed."""
-    base = "/sys/fs/cgroup/memory" if os.path.isdir("/sys/fs/cgroup/memory") else "/sys/fs/cgroup"
-    limit_file = "memory.limit_in_bytes" if base.endswith("memory") else "memory.max"
-    group = os.path.join(base, f"culm-edge-{os.getpid()}")
-    try:
-        os.mkdir(group)
-    except OSError as error:
-        raise Skipped(f"no memory cgroup can be made: {error}") from None
-    try:
+    with memory_group() as (set_limit, inside):
         make_pictures(bench.path("pictures"), 6)
         for number, name in enumerate("abcdef"):
             make_model(bench.path(name), number, wide=512)
@@ -182,13 +175,8 @@ def cgroup(bench):
             peak = next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmHWM"))
         end(bench, process)
         most = peak + (2 << 20)
-        try:
-            with open(os.path.join(group, limit_file), "w", encoding="utf-8") as file:
-                file.write(str(most))
-        except OSError as error:
-            raise Skipped(f"the memory cgroup has no limit to set: {error}") from None
-        script = f'echo $$ > {group}/cgroup.procs && exec "$@"'
-        command = ["sh", "-c", script, "sh", bench.culm, "edge", "run", path, "--for", "8", "--out", bench.path("out")]
+        set_limit(most)
+        command = inside(bench.culm, "edge", "run", path, "--for", "8", "--out", bench.path("out"))
         ended = subprocess.run(command, cwd=bench.folder, capture_output=True, text=True, timeout=300, check=False)
         equal(ended.returncode, 0, f"exit code in the group: {ended.stderr}")
         events = read_events(bench.path("out", "events.jsonl"))
@@ -197,8 +185,6 @@ def cgroup(bench):
         check(done["resident_max_bytes"] <= limit, f"{done['resident_max_bytes']} of {limit} bytes")
         check(all(query["processed"] > 0 for query in done["queries"]), f"{done['queries']}")
         bench.note(f"limit {limit} of {everything} bytes, group {most} bytes")
-    finally:
-        os.rmdir(group)
 
 
 def own_labels(bench):

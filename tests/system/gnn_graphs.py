@@ -21,7 +21,7 @@ except ImportError:  # Debian's package is for Debian's own Python, and another 
         raise
     os.execv("/usr/bin/python3", ["/usr/bin/python3", *sys.argv])
 
-from harness import Cases, Skipped, check, equal
+from harness import Cases, Skipped, check, equal, memory_group
 
 cases = Cases()
 INPUT, ENVIRONMENT, USAGE = 3, 4, 2
@@ -342,7 +342,7 @@ def wrong_words(bench):
             (USAGE, ["make", "sbm", "--vertices", 40, "--edges", 90], "--out"),
             (USAGE, ["make", "sbm", "--vertices", 40, "--edges", 781, "--out", out], "allowed: 1 to 780"),
             (USAGE, ["make", "sbm", "--vertices", 40, "--out", out], "needs --vertices and --edges"),
-            (ENVIRONMENT, ["make", "sbm", "--vertices", 10**9, "--edges", 40, "--features", 10**6, "--out", out], "this machine has"),
+            (ENVIRONMENT, ["make", "sbm", "--vertices", 10**9, "--edges", 40, "--features", 10**6, "--out", out], "there are"),
             (USAGE, ["make", "grid", "--out", out], "allowed: rmat, sbm, knn"),
             (USAGE, ["make", "rmat", part, "--vertices", 4, "--edges", 3, "--out", out], "'rmat' takes no file"),
             (USAGE, ["import", "edges", "--out", out], "'edges' takes files"),
@@ -362,6 +362,18 @@ def wrong_words(bench):
         refused(bench, code, words, *parts)
         check(not os.path.exists(out), f"{words} left {out}")
     equal(sorted(name for name in os.listdir(bench.folder) if "tmp" in name), [], "what is left over")
+
+
+def larger_than_the_group(bench):
+    """What the machine could hold is refused where a cgroup does not: at once, rather than killed after minutes."""
+    out = bench.path("large")
+    with memory_group() as (set_limit, inside):
+        set_limit(2 * 10**9)
+        command = inside(bench.culm, "gnn", "make", "rmat", "--vertices", 10**7, "--edges", 2 * 10**8, "--features", 60, "--classes", 4, "--out", out)
+        ended = subprocess.run(command, cwd=bench.folder, capture_output=True, text=True, timeout=60, check=False)
+    equal(ended.returncode, ENVIRONMENT, f"exit code in the group: {ended.stderr}")
+    check("there are 2 GB here" in ended.stderr and ended.stderr.count("\n") == 1, ended.stderr)
+    check(not os.path.exists(out), "something was written")
 
 
 def hostile_archives(bench):
@@ -529,6 +541,7 @@ cases.add("counts of a configuration", counts)
 cases.add("kernels are timed", kernels_timed)
 cases.add("what was learned", learned)
 cases.add("a split without vertices to test with", no_test_part)
+cases.add("a graph too large for the control group", larger_than_the_group)
 cases.add("makers are killed", killed)
 cases.add("no space", no_space)
 cases.run()

@@ -5,6 +5,7 @@ when the case fails. Two cases run at a time: most of a case is waiting, and the
 Everything a case says goes to TAP lines; a failing one prints the command that repeats its run.
 """
 import concurrent.futures
+import contextlib
 import copy
 import hashlib
 import json
@@ -193,6 +194,28 @@ def children_of(pid):
         except (FileNotFoundError, ProcessLookupError):
             pass
     return found
+
+
+@contextlib.contextmanager
+def memory_group():
+    """A memory cgroup, version 1 or 2: a function that sets its limit, and one that turns a command into one that runs in it."""
+    base = "/sys/fs/cgroup/memory" if os.path.isdir("/sys/fs/cgroup/memory") else "/sys/fs/cgroup"
+    group = os.path.join(base, f"culm-{os.getpid()}-{threading.get_ident()}")
+    try:
+        os.mkdir(group)
+    except OSError as error:
+        raise Skipped(f"no memory cgroup can be made: {error}") from None
+
+    def limit(most):
+        try:
+            with open(os.path.join(group, "memory.limit_in_bytes" if base.endswith("memory") else "memory.max"), "w", encoding="utf-8") as file:
+                file.write(str(most))
+        except OSError as error:
+            raise Skipped(f"the memory cgroup has no limit to set: {error}") from None
+    try:
+        yield limit, lambda *command: ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh", *map(str, command)]
+    finally:
+        os.rmdir(group)
 
 
 def resident(pid, low, high):
