@@ -9,10 +9,10 @@
 /* A convolution and what goes with it. */
 struct chain {
     int32_t conv, norm; /* nodes; norm -1: none */
-    int32_t image,
-        coarse; /* values: what it reads, and what is enlarged to be before that; -1: nothing */
-    int32_t residual; /* a value; -1: none */
-    int32_t result;   /* the value that the last node makes */
+    int32_t image;      /* a value: what it reads */
+    int32_t coarse;     /* a value that, enlarged, comes before that; -1: none */
+    int32_t residual;   /* a value; -1: none */
+    int32_t result;     /* the value that the last node makes */
     enum culm_function function;
     double alpha;
 };

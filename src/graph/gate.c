@@ -2,6 +2,8 @@
 #include "graph/ops.h"
 #include "graph/ops/conv.h"
 
+#include <assert.h>
+
 /* The only reader of a value is one output of the graph. */
 static bool leaves_alone(const struct culm_graph *g, int32_t value) {
     int32_t readers = 0;
@@ -20,6 +22,7 @@ static bool leaves_alone(const struct culm_graph *g, int32_t value) {
 }
 
 bool culm_graph_gate(struct culm_graph *fused, int32_t output, int32_t parts, int32_t channel) {
+    assert(output < fused->output_count && parts > 0);
     const int32_t value = fused->output[output].value;
     const int64_t channels = culm_last_dim(&fused->value[value].shape);
     for (int32_t i = 0; i < fused->node_count; i++) {

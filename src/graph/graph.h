@@ -187,9 +187,9 @@ enum culm_status culm_graph_include(struct culm_graph *graph, const struct culm_
                                     struct culm_error *error);
 /* The same graph for inference: a convolution, the batch norm behind it (with `inference`), what is added
  * to that and a function of the ReLU family become one conv_infer, where nothing else reads what lies
- * between; and a map that is enlarged only to be joined with another before a 1x1 is read as it is. The weights of these are `turned`; all parameters
- * keep their indices and names, and stay whose they were. The caller's.
- * No gradient can be taken of it. */
+ * between; and a map that is enlarged only to be joined with another before a 1x1 is read as it is. The
+ * weights of these are `turned`; all parameters keep their indices and names, and stay whose they were. The
+ * caller's. No gradient can be taken of it. */
 enum culm_status culm_graph_fuse(const struct culm_graph *graph, struct culm_graph **ret_graph,
                                  struct culm_error *error);
 /* Makes a gate of channel `channel` of each of `parts` equal parts of the channels of output `output`, in a

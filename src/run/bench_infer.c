@@ -17,6 +17,7 @@
 #define WARM_UP 3
 #define BATCH_MAX 4096 /* frames */
 #define PICTURES_MAX 64
+#define PICTURES_BYTES ((size_t)32 << 20) /* of all of them, unless one is larger */
 
 static enum culm_status no_memory(struct culm_error *error) {
     return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
@@ -25,61 +26,67 @@ static enum culm_status no_memory(struct culm_error *error) {
 /* --- what the model sees --- */
 
 struct pictures {
-    float *image; /* [count][floats], as the network reads them */
+    uint8_t *pixels; /* [count][each], at the size of the input */
     int64_t count;
-    size_t floats;
+    size_t each;
 };
 
+/* A picture of noise, or the first ones of a file: as many as `pixels` has room for. */
 static enum culm_status read_pictures(const char *file, const struct culm_vision_input *input,
-                                      struct pictures *pictures, struct culm_error *error) {
+                                      int64_t most, struct pictures *pictures,
+                                      struct culm_error *error) {
     const struct culm_feed_options options = {.file = file};
     struct culm_feed *feed = NULL;
     struct culm_feed_frame f;
+    uint64_t random = 1;
+    if (!file) {
+        for (size_t i = 0; i < pictures->each; i++) {
+            pictures->pixels[i] = (uint8_t)(culm_rng_next(&random) >> 56);
+        }
+        pictures->count = 1;
+        return CULM_OK;
+    }
     enum culm_status status = culm_feed_open(&options, &feed, error);
-    while (status == CULM_OK && pictures->count < PICTURES_MAX &&
+    while (status == CULM_OK && pictures->count < most &&
            (status = culm_feed_next(feed, -1, &f, error)) == CULM_OK) {
         const struct culm_frame frame = {f.data, f.stride, f.width, f.height, f.channels};
-        culm_vision_fill(input, &frame,
-                         pictures->image + (size_t)pictures->count * pictures->floats);
+        culm_vision_stretch(&frame, input->width, input->height, input->channels,
+                            pictures->pixels + (size_t)pictures->count * pictures->each);
         pictures->count++;
     }
     culm_feed_close(feed);
     return status == CULM_ERR_CLOSED && pictures->count > 0 ? CULM_OK : status;
 }
 
-/* The first frames of a file, or one of noise. */
 static enum culm_status find_pictures(const char *file, const struct culm_vision_input *input,
                                       struct pictures *pictures, struct culm_error *error) {
-    uint64_t random = 1;
-    *pictures = (struct pictures){.floats = (size_t)input->width * (size_t)input->height *
-                                            (size_t)input->channels};
-    pictures->image =
-        malloc((file ? PICTURES_MAX : 1) * pictures->floats * sizeof *pictures->image);
-    if (!pictures->image) {
-        return no_memory(error);
-    }
-    if (file) {
-        return read_pictures(file, input, pictures, error);
-    }
-    for (size_t i = 0; i < pictures->floats; i++) {
-        pictures->image[i] = culm_rng_unit((uint32_t)culm_rng_next(&random));
-    }
-    pictures->count = 1;
-    return CULM_OK;
+    *pictures = (struct pictures){.each = (size_t)input->width * (size_t)input->height *
+                                          (size_t)input->channels};
+    int64_t most = (int64_t)(PICTURES_BYTES / pictures->each);
+    most = !file || most < 1 ? 1 : most < PICTURES_MAX ? most : PICTURES_MAX;
+    pictures->pixels = malloc((size_t)most * pictures->each);
+    return pictures->pixels ? read_pictures(file, input, most, pictures, error) : no_memory(error);
 }
 
 /* The next batch; counting begins at `iter` 0. */
-static void show(const struct pictures *pictures, int64_t iter, struct culm_vision_runner *runner) {
+static void show(const struct pictures *pictures, const struct culm_vision_model *model,
+                 int64_t iter, struct culm_vision_runner *runner) {
+    const struct culm_vision_input *input = &model->input;
+    struct culm_frame frame = {.stride = (size_t)input->width * (size_t)input->channels,
+                               .width = input->width,
+                               .height = input->height,
+                               .channels = input->channels};
     for (int64_t k = 0; k < runner->batch; k++) {
         size_t at = (size_t)((iter * runner->batch + k) % pictures->count);
-        memcpy(runner->image + (size_t)k * pictures->floats,
-               pictures->image + at * pictures->floats, pictures->floats * sizeof *pictures->image);
+        frame.data = pictures->pixels + at * pictures->each;
+        culm_vision_fill(input, &frame, runner->image + (size_t)k * pictures->each);
     }
 }
 
 /* --- times --- */
 
-static enum culm_status measure(struct culm_vision_runner *runner, const struct pictures *pictures,
+static enum culm_status measure(const struct culm_vision_model *model,
+                                struct culm_vision_runner *runner, const struct pictures *pictures,
                                 int64_t iters, struct culm_infer_bench *bench,
                                 struct culm_error *error) {
     const struct culm_stage_info *info = culm_stage_info(runner->stage);
@@ -88,7 +95,7 @@ static enum culm_status measure(struct culm_vision_runner *runner, const struct 
         return no_memory(error);
     }
     for (int64_t i = -WARM_UP; i < iters; i++) {
-        show(pictures, i + WARM_UP, runner);
+        show(pictures, model, i + WARM_UP, runner);
         uint64_t start = culm_clock_ns();
         culm_vision_runner_run(runner);
         if (i >= 0) {
@@ -137,7 +144,7 @@ static enum culm_status measure_answers(const struct culm_vision_model *model,
     enum culm_status status = took ? CULM_OK : no_memory(error);
     int64_t answers, all = 0;
     for (int64_t i = -WARM_UP; i < iters && status == CULM_OK; i++) {
-        show(pictures, i + WARM_UP, runner);
+        show(pictures, model, i + WARM_UP, runner);
         uint64_t start = culm_clock_ns();
         culm_vision_runner_run(runner);
         status = read_batch(model, runner, score, &answer, &answers, error);
@@ -254,7 +261,7 @@ static enum culm_status run(struct culm_vision_model *model, struct culm_device 
     enum culm_status status = find_pictures(options->feed, &model->input, pictures, error);
     if (status == CULM_OK &&
         !(status = culm_vision_runner_init(&whole, model, bench->batch, 0, device, error))) {
-        status = measure(&whole, pictures, options->iters, bench, error);
+        status = measure(model, &whole, pictures, options->iters, bench, error);
         if (status == CULM_OK && options->layers) {
             status = measure_layers(&whole, options->iters, bench, error);
         }
@@ -288,7 +295,7 @@ enum culm_status culm_bench_infer(const char *what, const struct culm_infer_opti
         snprintf(ret_bench->name, sizeof ret_bench->name, "%s", model->name);
         status = run(model, device, options, &pictures, ret_bench, error);
     }
-    free(pictures.image);
+    free(pictures.pixels);
     culm_device_free(device);
     culm_vision_model_free(model);
     return status;

@@ -67,6 +67,8 @@ static enum culm_status take_parts(struct culm_edge_entry *entry, struct culm_er
     if ((status = culm_graph_fuse(graph, &fused, error)) != CULM_OK) {
         return status;
     }
+    /* As programs have: who may go on from whose map depends on it. */
+    culm_vision_gate(entry->model, fused);
     const struct culm_stage_options how = {.forward_only = true};
     if ((status = culm_stages_compile(fused, 1, &how, &entry->stage, error)) != CULM_OK) {
         culm_graph_free(fused);
@@ -214,7 +216,8 @@ static int32_t sizes_of(const struct culm_edge_config *config, int32_t *ret_size
     return count;
 }
 
-/* Times runs of one batch size: the median of the whole, and when each operator was reached. The
+/* Times runs of one batch size, on a picture with nothing in it, where gates stay closed: most cells of any
+ * picture are so. The median of the whole, and when each operator was reached. The
  * latter are only used as shares, since clocking each operator keeps operators from running in
  * chains, so that the whole takes longer. */
 static enum culm_status time_runs(struct culm_edge_entry *entry, int32_t b,

@@ -299,6 +299,7 @@ struct culm_edge_running {
     int32_t catalogs;
     struct edge_query query[CULM_EDGE_QUERIES_MAX];
     int32_t query_count;
+    float least; /* of boxes that any of them wants (vision/boxes.h), as of the layout in force; compute thread */
     struct edge_feed feed[CULM_EDGE_FEEDS_MAX];
     int32_t feed_count;
     struct culm_edge_store store;

@@ -55,15 +55,6 @@ static char *output_of(const struct culm_edge_running *run, const struct edge_qu
            program->scratch_bytes;
 }
 
-/* What is computed may be read by any query: by a twin, or behind a common prefix. */
-static float least_of_all(const struct culm_edge_running *run) {
-    float score = 1;
-    for (int32_t q = 0; q < run->query_count; q++) {
-        score = run->query[q].score_now < score ? run->query[q].score_now : score;
-    }
-    return culm_box_least(score);
-}
-
 void culm_edge_running_compute(struct culm_edge_running *run, struct edge_query *query,
                                int32_t size, int32_t from, uint64_t *ret_ns) {
     struct edge_program *program = &query->program[size];
@@ -71,7 +62,6 @@ void culm_edge_running_compute(struct culm_edge_running *run, struct edge_query 
     const struct culm_edge_trunk *trunk = &query->trunk;
     char *image = image_of(run, query, size);
     const void *fields[] = {image};
-    const float least = least_of_all(run);
     uint64_t begin = culm_clock_ns();
     for (int32_t p = 0; p < info->param_count; p++) {
         program->param[p] = query->at[program->part[p]];
@@ -84,7 +74,7 @@ void culm_edge_running_compute(struct culm_edge_running *run, struct edge_query 
         .activations = image + program->image_bytes,
         .scratch = image + program->image_bytes + program->activation_bytes,
         .first = true,
-        .least = &least,
+        .least = &run->least,
     };
     if (from > 0) {
         const struct culm_edge_cut *cut = &trunk->cut[from - 1];

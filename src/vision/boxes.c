@@ -217,7 +217,7 @@ static enum culm_status read_points(const float *numbers, int64_t count, double 
 
 float culm_box_least(float score) {
     if (score >= 1) {
-        return 16;
+        return 17; /* which is above that of the number before 1, and below that of a box of 1 */
     }
     return score > 0 ? (float)(-log(1 / (double)score - 1) - 1e-4) : -INFINITY;
 }

@@ -39,8 +39,8 @@ struct culm_answer {
 };
 void culm_answer_release(struct culm_answer *answer); /* fine on a zeroed struct */
 
-/* The least t4 (vision/model.h) that a box of that score has: of a map, cells and anchors below it are not
- * read any further. */
+/* A t4 (vision/model.h) that every box of that score reaches: of a map, cells and anchors below it are not
+ * read any further. It rises with the score. */
 float culm_box_least(float score);
 /* Turns the outputs of a network for one picture into an answer: output[i] is output i of the
  * model's graph, shape[i] its shape, [h,w,c] or [c]. Drops boxes below `score` and those that

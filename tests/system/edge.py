@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 import os
+import random
 import shutil
 import signal
 import struct
@@ -156,6 +157,42 @@ def prefixes(bench):
         plan = bench.run("edge", "plan", path, "--package", bench.path("package"), "--profile", bench.path(out, "profile.json"), "--json")
         planned = {query["query"]: query["shared"] / query["frames"] for query in json.loads(plan.out)["queries"]}
         check(planned["other"] == 0 and planned["one"] + planned["short"] + planned["long"] > 1.9, f"shares of frames that are planned so: {planned}")
+
+
+def heads_alike(bench):
+    """Two models with the same numbers of which one reads a map as two anchors, the other as one: neither goes on from what the other left out."""
+    def section(**keys):
+        return "[convolutional]\n" + "".join(f"{key}={value}\n" for key, value in keys.items()) + "pad=1\n\n"
+    body = "".join(section(batch_normalize=1, filters=f, size=3, stride=2, activation="leaky") for f in (16, 64, 64))
+    head = section(filters=14, size=1, stride=1, activation="linear")
+    params, raw, draw = {}, struct.pack("<iiiq", 0, 2, 0, 0), random.Random(1)
+    for k, (out, into, size) in enumerate([(16, 3, 3), (64, 16, 3), (64, 64, 3), (14, 64, 1), (14, 64, 1)]):
+        def numbers(count, low, high):
+            return [draw.uniform(low, high) for _ in range(count)]
+        bias = numbers(out, -0.5, 0.5)
+        if k >= 3:
+            bias[4] = -12  # the first anchor sees little, so that most of the map is left out where it is read as one
+            bias[11] = 0
+        parts = [("bias", [out], bias)]
+        if k < 3:
+            parts += [("scale", [out], numbers(out, 0.5, 1.5)), ("mean", [out], numbers(out, -0.2, 0.2)), ("variance", [out], numbers(out, 0.2, 1))]
+        parts.append(("weight", [out, into, size, size], numbers(out * into * size * size, -0.3, 0.3)))
+        for kind, shape, values in parts:
+            data = struct.pack(f"<{len(values)}f", *values)
+            params[f"conv{k}.{kind}"] = (shape, data)
+            raw += data
+    for name, yolo in (("a", "[yolo]\nmask=0,1\nanchors=12,12, 30,30\nclasses=2\nnum=2\n\n"), ("b", "[yolo]\nmask=0\nanchors=12,12\nclasses=9\nnum=1\n\n")):
+        with open(bench.path(name + ".cfg"), "w", encoding="utf-8") as file:
+            file.write("[net]\nwidth=64\nheight=64\nchannels=3\n\n" + body + head + yolo + "[route]\nlayers=-3\n\n" + head + yolo)
+        with open(bench.path(name + ".weights"), "wb") as file:
+            file.write(raw)
+    make_pictures(bench.path("pictures"), 6)
+    publish(bench.path("package"), 1, {query: (f"{model}.cfg", {name: (value, value) for name, value in params.items()}) for query, model in (("bee", "b"), ("ay", "a"))})
+    path = workload(bench, [("bee", "b"), ("ay", "a")], edge="originals: never, memory: 8, drift: {every_s: 0}")
+    _, done = run_until_answered(bench, path, "--package", bench.path("package"), count=12)
+    same_as_predict(bench, bench.path("out"), "bee", "b")
+    same_as_predict(bench, bench.path("out"), "ay", "a")
+    check(sum(query["shared"] for query in done["queries"]) > 0, "nothing was shared")
 
 
 def cgroup(bench):
@@ -555,6 +592,7 @@ cases.add("a package's tensors are there once, and answers have the bits of priv
 cases.add("queries run on their own weights where no frame is lost by it", own_weights)
 cases.add("two queries of one model on one feed run it once", twins)
 cases.add("what models begin with is run once, and answers have the bits of private runs", prefixes)
+cases.add("maps that are read in two ways", heads_alike)
 cases.add("a memory cgroup just above the limit", cgroup)
 cases.add("labels are a query's own", own_labels)
 cases.add("labels of boxes are right answers", labels_of_boxes)

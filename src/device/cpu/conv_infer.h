@@ -179,10 +179,11 @@ bool ISA_NAME(conv_infer_depth3)(struct culm_cpu *cpu, const struct infer *s);
 bool ISA_NAME(conv_infer_by_winograd)(const struct culm_conv *v);
 void ISA_NAME(conv_infer_winograd)(struct culm_cpu *cpu, const struct infer *s, float *shared,
                                    int64_t floats);
-/* conv_infer_coarse.c: with coarse channels. `shared` as below. */
+/* conv_infer_coarse.c: with coarse channels. `shared`: the shared scratch, `floats` long; here and in the
+ * next one. */
 void ISA_NAME(conv_infer_coarse)(struct culm_cpu *cpu, const struct culm_conv_infer_args *args,
                                  float *shared, int64_t floats);
-/* conv_infer_gate.c: one with a gate; false: it gains nothing, and nothing of use is done. `shared` as below. */
+/* conv_infer_gate.c: with a gate. False: it gains nothing, and nothing of use is done. */
 bool ISA_NAME(conv_infer_gated)(struct culm_cpu *cpu, const struct culm_conv_infer_args *args,
                                 float *shared, int64_t floats);
 /* conv_infer_chain.c: the first of the chain, as many as are done together. Returns how many; 0: they do

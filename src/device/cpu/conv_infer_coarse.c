@@ -32,6 +32,9 @@ static void begin(struct culm_cpu *cpu, const struct culm_conv_infer_args *a, in
                                               .w = a->w};
     struct infer s;
     ISA_NAME(conv_infer_set_up)(cpu, &args, scratch, &s);
+    for (int64_t o = 0; o < v.o; o++) { /* what is behind the chain leaves -0 as it is too */
+        s.offset[o] = s.shift[o] = -0.0f;
+    }
     ISA_NAME(conv_infer_direct)(cpu, &s);
 }
 

@@ -9,6 +9,8 @@
  */
 #include "device/cpu/conv_infer.h"
 
+#include <assert.h>
+
 struct gated {
     struct culm_cpu *cpu;
     const struct culm_conv_infer_args *a;
@@ -111,6 +113,8 @@ bool ISA_NAME(conv_infer_gated)(struct culm_cpu *cpu, const struct culm_conv_inf
     const struct culm_conv *v = args->conv;
     struct gated g = {
         .cpu = cpu, .a = args, .pixels = v->n * v->oh * v->ow, .rest = shared, .floats = floats};
+    assert(culm_gate_possible(v, args->function) && v->o % args->gate.parts == 0);
+    assert(!args->gamma && !args->residual && !args->coarse.c);
     g.scratch = take(&g, 3 * round_up(v->o, LANES) + round_up(v->c, LANES));
     if (!g.scratch || g.pixels > INT32_MAX || !find_gates(&g)) {
         return false;

@@ -6,6 +6,8 @@
 #include "graph/ops/conv.h"
 #include "graph/ops/operands.h"
 
+#include <math.h>
+
 /* Which input. */
 #define RESIDUAL 7
 #define COARSE 8
@@ -38,8 +40,9 @@ static const float *given(const struct culm_operands *o, int32_t i) {
 
 static struct culm_gate gate_of(const struct culm_operands *o) {
     const struct culm_attributes *a = &o->node->attributes;
-    return o->least ? (struct culm_gate){(int32_t)a->heads, (int32_t)a->start, *o->least}
-                    : (struct culm_gate){0};
+    return o->least && *o->least > -INFINITY
+               ? (struct culm_gate){(int32_t)a->heads, (int32_t)a->start, *o->least}
+               : (struct culm_gate){0};
 }
 
 static struct culm_coarse coarse_of(const struct culm_operands *o) {

@@ -574,10 +574,11 @@ static void infer_gates(void **state) {
         {GEOMETRY(2, 13, 11, 17, 30, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1), 5, 4},
         {GEOMETRY(1, 1, 3, 40, 18, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1), 3, 0},
         {GEOMETRY(1, 9, 9, 8, 7, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1), 1, 6},
-        {GEOMETRY(1, 80, 80, 24, 700, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1), 2, 9}, /* in pieces */
+        {GEOMETRY(1, 80, 80, 8, 2048, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1), 2, 9},  /* in pieces */
+        {GEOMETRY(9, 50, 50, 2, 100, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1), 100, 0}, /* no room */
     };
     static const double open[] = {0, 0.01, 0.1, 0.4, 0.7, 1}; /* shares of all gates */
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 6; i++) {
         struct culm_conv v = with_output(shape[i].v);
         int64_t parts = v.n * v.h * v.w * shape[i].parts, size = v.o / shape[i].parts;
         struct array x = array_new(v.n * v.h * v.w * v.c, false, 11), b = array_new(v.o, false, 12);
@@ -611,8 +612,10 @@ static void infer_gates(void **state) {
                 culm_device_conv_infer(cpu, &args);
                 guard_check(&y, "gate");
                 int64_t left_out = gate_check(&v, args.gate, whole.f32, y.f32);
-                assert_true(open[s] == 1 ? left_out == 0
-                                         : open[s] > 0.01 || left_out > y.count / 2);
+                /* Of two or three gates a pixel, a tenth opens less than half of the pixels. */
+                bool gains = shape[i].parts <= 3 ? open[s] <= 0.1 : open[s] <= 0.01 && i < 5;
+                assert_true(!gains || left_out > y.count / 3);
+                assert_true((open[s] < 1 && i < 5) || left_out == 0);
             }
         }
         array_free(&x);

@@ -33,7 +33,20 @@ static const struct culm_window windows[] = {
      {1, 1},
      {1, 1},
      false,
-     false},                                                                       /* large */
+     false},                                                                         /* large */
+    {1, 16, {50, 9}, {46, 9}, {5, 5}, {1, 1}, {2, 2}, {2, 2}, {2, 1}, false, false}, /* in bands */
+    {1, 8, {64, 5}, {64, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, false, false},
+    {1,
+     4,
+     {1, 1},
+     {1, 1},
+     {3, 3},
+     {1, 1},
+     {1, 1},
+     {3, 3},
+     {2, 2},
+     false,
+     false}, /* nothing but sides */
     {2, 16, {8, 8}, {4, 4}, {3, 3}, {2, 2}, {1, 1}, {0, 0}, {1, 1}, false, false}, /* steps */
 };
 

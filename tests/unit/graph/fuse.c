@@ -24,6 +24,7 @@ enum way {
     COARSE_FIRST,
     OTHER_FACTORS,
     ONE_PIXEL,
+    WITH_FUNCTION,
     JOINED_READ_TOO, /* from here on it has to stay as it is */
     ENLARGED_READ_TOO,
     FINE_FIRST,
@@ -76,7 +77,13 @@ static struct culm_graph *build(enum way way) {
         culm_graph_param(g, "bias", &(struct culm_shape){1, {OUT}}, CULM_INIT_ZEROS, 0, false)};
     const struct culm_attributes how = {.pad = {side / 2, side / 2, side / 2, side / 2},
                                         .stride = {way == STRIDE ? 2 : 1, 1}};
-    culm_graph_output(g, "map", culm_graph_apply(g, "conv", conv, 3, &how));
+    int32_t map = culm_graph_apply(g, "conv", conv, 3, &how);
+    if (way == WITH_FUNCTION) {
+        map = culm_graph_apply(
+            g, "activation", &map, 1,
+            &(struct culm_attributes){.function = CULM_FUNCTION_LEAKY_RELU, .alpha = 0.1});
+    }
+    culm_graph_output(g, "map", map);
     if (way == JOINED_READ_TOO || way == ENLARGED_READ_TOO) {
         int32_t read = way == JOINED_READ_TOO ? joined : r;
         culm_graph_output(
@@ -155,7 +162,7 @@ static void test_which_are_fused(void **state) {
     (void)state;
     for (enum way way = 0; way < WAYS; way++) {
         struct culm_graph *plain = build(way), *g = fused(way);
-        const int32_t gone = way < JOINED_READ_TOO ? 2 : 0;
+        const int32_t gone = way == WITH_FUNCTION ? 3 : way < JOINED_READ_TOO ? 2 : 0;
         if (g->node_count != plain->node_count - gone) {
             fail_msg("way %d: %d operators became %d", (int)way, plain->node_count, g->node_count);
         }
@@ -223,6 +230,10 @@ static void test_gate(void **state) {
     fence_free(open);
     culm_graph_free(g);
     culm_graph_free(gated);
+    g = kept_apart(COARSE_FIRST);
+    culm_graph_output(g, "again", g->output[0].value);
+    assert_false(culm_graph_gate(g, 0, 3, 2)); /* somebody may read all of it */
+    culm_graph_free(g);
     g = fused(COARSE_FIRST); /* coarse channels and a gate exclude each other */
     assert_false(culm_graph_gate(g, 0, 3, 2));
     culm_graph_free(g);
