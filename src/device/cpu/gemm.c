@@ -21,9 +21,11 @@
  * A result that is scattered over an image is formed in a block of rows x columns in
  * scratch, from all terms at once (K_PIECE is then K), and written when it is complete.
  *
- * Where packing would cost more than it brings, operands are read where they lie: gemm_direct.c.
+ * Where packing would cost more than it brings, operands are read where they lie: gemm_direct.c. Where few
+ * rows use B, it is packed a panel at a time: gemm_long.c.
  */
 #include "device/cpu/gemm_direct.h"
+#include "device/cpu/gemm_long.h"
 #include "device/cpu/gemm_pack.h"
 #include "device/cpu/variant.h"
 
@@ -253,6 +255,10 @@ void ISA_NAME(product)(struct culm_cpu *cpu, const struct product *p) {
     }
     if (ISA_NAME(direct_columns)(p)) {
         ISA_NAME(direct_columns_run)(cpu, p);
+        return;
+    }
+    if (ISA_NAME(long_product)(p)) {
+        ISA_NAME(long_product_run)(cpu, p);
         return;
     }
     int64_t piece = K_PIECE;

@@ -6,24 +6,16 @@
  *     columns   op(A) = A^T, few rows and columns (a weight's gradient): KC terms at a time of both, which
  *               stay in the cache for some columns of C, all of it if they are few
  *
- * Both read much memory once. They ask for what they read next evenly while they compute: whoever asks for
- * it at once, or when it is due, waits.
+ * Both read much memory once, and ask for it in time (gemm_later.h).
  */
 #include "device/cpu/gemm_direct.h"
+#include "device/cpu/gemm_later.h"
 #include "device/cpu/tile.h"
 
 #define FETCH_ROWS 32          /* of both operands: asked for this much before they are read */
 #define SAME_SETS 1024         /* floats from a line of memory to the next in the same set */
 #define FETCH_GROUPS 2         /* of rows: as far ahead A is asked for where C is made by rows */
 #define PASS_PANELS (320 / NR) /* of B: KC terms of so many, and the next, stay in the cache */
-
-/* What is read later, in lines of memory: kernels ask for `step` bytes of it with each term, so that
- * it comes from afar while they compute. */
-struct later {
-    const char *at, *end; /* of a row; */
-    int64_t gap, row;     /* bytes to the next row, and of a row */
-    int64_t step;
-};
 
 /* What a call of a kernel knows. */
 struct call {
@@ -33,25 +25,6 @@ struct call {
     enum how how;
     struct later later[2];
 };
-
-/* `rows` rows of `columns` floats, asked for in no more than `terms` terms if they can be. */
-static struct later later_rows(const float *from, int64_t rows, int64_t columns, int64_t ld,
-                               int64_t terms) {
-    struct later later = {.at = (const char *)from, .row = columns * (int64_t)sizeof *from};
-    later.gap = ld * (int64_t)sizeof *from - later.row;
-    later.end = later.at + later.row;
-    later.step = at_most(64, ceil_div(rows * (later.row + 64), at_least(1, terms)));
-    return later;
-}
-
-SIMD void later_fetch(struct later *later) {
-    __builtin_prefetch(later->at, 0, 2);
-    later->at += later->step;
-    if (later->at >= later->end) {
-        later->at = later->end + later->gap;
-        later->end = later->at + later->row;
-    }
-}
 
 /* acc[mr][nv] = the chain over k terms. Rows: row r, term i at a[r lda + i], B in packed panels.
  * Columns: row r, term i at a[r + i lda], column j at b[j + i ldb]. Bases three rows apart: the

@@ -407,7 +407,9 @@ const struct family families[] = {
                 {{120, 70, 64, 4}, 0}, {{16, 16, 513, 5}, 0}, {{3, 100, 40, 6}, 0}, {{113, 48, 2100, 7}, 0},
                 {{128, 256, 64, 0}, 0}, {{64, 128, 128, 1}, 0}, {{3, 5000, 700, 2}, 0},
                 /* packed by some instruction sets and read where it lies by others */
-                {{60, 200, 300, 0}, 0}, {{100, 200, 300, 5}, 0}, {{45, 9, 530, 1}, 0}, {{31, 20, 600, 4}, 0}}},
+                {{60, 200, 300, 0}, 0}, {{100, 200, 300, 5}, 0}, {{45, 9, 530, 1}, 0}, {{31, 20, 600, 4}, 0},
+                /* few rows and many terms */
+                {{37, 2300, 530, 1}, 0}}},
     {.name = "linear", .buffers = 8, .buffer_name = {"x", "w", "b", "y", "dy", "dx", "dw", "db"},
      .sizes = linear_sizes, .tolerance = 1e-5,
      .kernels = {{"forward", linear_forward, BIT(LY), false},
