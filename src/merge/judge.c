@@ -45,14 +45,8 @@ static void run(struct culm_judge *judge, const struct culm_merge_frames *frames
 static enum culm_status read(struct culm_judge *judge, const struct culm_merge_frames *frames,
                              int64_t sample, struct culm_answer *ret_answer,
                              struct culm_error *error) {
-    const float *output[CULM_VISION_HEADS_MAX];
-    struct culm_shape shape[CULM_VISION_HEADS_MAX];
-    int32_t outputs = judge->runner.graph->output_count;
-    for (int32_t i = 0; i < outputs && i < CULM_VISION_HEADS_MAX; i++) {
-        output[i] = culm_vision_runner_output(&judge->runner, i, sample, &shape[i]);
-    }
-    return culm_answer_read(judge->model->vision, output, shape, frames->width, frames->height,
-                            judge->score, ret_answer, error);
+    return culm_vision_runner_answer(&judge->runner, judge->model->vision, sample, frames->width,
+                                     frames->height, judge->score, ret_answer, error);
 }
 
 enum culm_status culm_judge_answer(struct culm_judge *judge, float *const *value,

@@ -119,17 +119,11 @@ static enum culm_status read_batch(const struct culm_vision_model *model,
                                    const struct culm_vision_runner *runner, float score,
                                    struct culm_answer *answer, int64_t *ret_answers,
                                    struct culm_error *error) {
-    const int32_t outputs = model->head_count ? model->head_count : 1;
     enum culm_status status = CULM_OK;
     *ret_answers = 0;
     for (int64_t k = 0; k < runner->batch && status == CULM_OK; k++) {
-        const float *output[CULM_VISION_HEADS_MAX];
-        struct culm_shape shape[CULM_VISION_HEADS_MAX];
-        for (int32_t i = 0; i < outputs; i++) {
-            output[i] = culm_vision_runner_output(runner, i, k, &shape[i]);
-        }
-        status = culm_answer_read(model, output, shape, model->input.width, model->input.height,
-                                  score, answer, error);
+        status = culm_vision_runner_answer(runner, model, k, model->input.width,
+                                           model->input.height, score, answer, error);
         *ret_answers += answer->box_count + answer->class_count + answer->point_count;
     }
     return status;

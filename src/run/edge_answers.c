@@ -60,17 +60,11 @@ static enum culm_status answer(const struct culm_edge_catalog *catalog, struct a
                                const struct culm_feed_frame *f, struct culm_answer *ret_answer,
                                struct culm_error *error) {
     const struct culm_frame frame = {f->data, f->stride, f->width, f->height, f->channels};
-    const float *output[CULM_VISION_HEADS_MAX];
-    struct culm_shape shape[CULM_VISION_HEADS_MAX];
-    int32_t outputs = asked->model->head_count ? asked->model->head_count : 1;
     double score = catalog->entry[asked->query].config->score;
     culm_vision_fill(&asked->model->input, &frame, asked->runner.image);
     culm_vision_runner_run(&asked->runner);
-    for (int32_t i = 0; i < outputs; i++) {
-        output[i] = culm_vision_runner_output(&asked->runner, i, 0, &shape[i]);
-    }
-    return culm_answer_read(asked->model, output, shape, f->width, f->height, (float)score,
-                            ret_answer, error);
+    return culm_vision_runner_answer(&asked->runner, asked->model, 0, f->width, f->height,
+                                     (float)score, ret_answer, error);
 }
 
 /* Runs every model asked on each of the taken frames of a feed. */

@@ -85,16 +85,10 @@ static enum culm_status draw(const struct predicting *p, const struct culm_feed_
 static enum culm_status answer(struct predicting *p, const struct culm_feed_frame *f,
                                struct culm_error *error) {
     const struct culm_frame frame = {f->data, f->stride, f->width, f->height, f->channels};
-    const float *output[CULM_VISION_HEADS_MAX];
-    struct culm_shape shape[CULM_VISION_HEADS_MAX];
-    int32_t outputs = p->model->head_count ? p->model->head_count : 1;
     culm_vision_fill(&p->model->input, &frame, p->runner.image);
     culm_vision_runner_run(&p->runner);
-    for (int32_t i = 0; i < outputs; i++) {
-        output[i] = culm_vision_runner_output(&p->runner, i, 0, &shape[i]);
-    }
-    return culm_answer_read(p->model, output, shape, f->width, f->height, (float)p->options->score,
-                            &p->answer, error);
+    return culm_vision_runner_answer(&p->runner, p->model, 0, f->width, f->height,
+                                     (float)p->options->score, &p->answer, error);
 }
 
 /* --- files --- */

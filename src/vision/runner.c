@@ -2,7 +2,6 @@
 #include "vision/runner.h"
 
 #include "base/clock.h"
-#include "vision/boxes.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -130,4 +129,17 @@ const float *culm_vision_runner_output(const struct culm_vision_runner *runner, 
     const char *begin =
         (const char *)runner->output + culm_stage_output_offset(runner->stage, index);
     return (const float *)begin + sample * culm_elements(&one);
+}
+
+enum culm_status culm_vision_runner_answer(const struct culm_vision_runner *runner,
+                                           const struct culm_vision_model *model, int64_t sample,
+                                           int32_t frame_width, int32_t frame_height, float score,
+                                           struct culm_answer *answer, struct culm_error *error) {
+    const float *output[CULM_VISION_HEADS_MAX];
+    struct culm_shape shape[CULM_VISION_HEADS_MAX];
+    const int32_t outputs = model->head_count ? model->head_count : 1;
+    for (int32_t i = 0; i < outputs; i++) {
+        output[i] = culm_vision_runner_output(runner, i, sample, &shape[i]);
+    }
+    return culm_answer_read(model, output, shape, frame_width, frame_height, score, answer, error);
 }

@@ -8,6 +8,7 @@
 #define CULM_VISION_RUNNER_H
 
 #include "graph/stage.h"
+#include "vision/boxes.h"
 #include "vision/model.h"
 
 struct culm_vision_runner {
@@ -41,5 +42,10 @@ void culm_vision_runner_clock(struct culm_vision_runner *runner, uint64_t *ret_n
  * NULL): its shape, [h,w,c] or [classes]. */
 const float *culm_vision_runner_output(const struct culm_vision_runner *runner, int32_t index,
                                        int64_t sample, struct culm_shape *ret_shape);
+/* After a run: what the model says of picture `sample`, which is a frame of that size: culm_answer_read. */
+enum culm_status culm_vision_runner_answer(const struct culm_vision_runner *runner,
+                                           const struct culm_vision_model *model, int64_t sample,
+                                           int32_t frame_width, int32_t frame_height, float score,
+                                           struct culm_answer *answer, struct culm_error *error);
 
 #endif
