@@ -320,6 +320,29 @@ static void test_classifier(void **state) {
     assert_true(fabs(flops - 2 * bench.flops) <= 1e-6 * flops);
     assert_int_equal(bench.layer[0].in[3], 3);
     culm_infer_bench_release(&bench);
+    /* what a picture shows, and in no batch more of it */
+    static const struct {
+        double score, boxes;
+        int64_t batch;
+    } seen[] = {{0.25, 2, 1}, {0.25, 2, 3}, {0.9999, 0, 1}, {1, 0, 1}};
+    char picture[4096];
+    snprintf(picture, sizeof picture, "%s", inside("squares.png"));
+    for (int i = 0; i < 4; i++) {
+        const struct culm_infer_options look = {.batch = seen[i].batch,
+                                                .threads = 1,
+                                                .iters = 3,
+                                                .feed = picture,
+                                                .score = seen[i].score};
+        ok(culm_bench_infer(inside("net-two.cfg"), &look, &bench, &error), &error);
+        assert_true(bench.answer_least_s > 0 && bench.answer_least_s <= bench.answer_median_s);
+        assert_float_equal(bench.answers, seen[i].boxes, 0);
+        culm_infer_bench_release(&bench);
+    }
+    const struct culm_infer_options blind = {.threads = 1, .iters = 1, .feed = "nowhere.png"};
+    assert_int_equal(culm_bench_infer(inside("net-two.cfg"), &blind, &bench, &error),
+                     CULM_ERR_CONFIG);
+    assert_non_null(strstr(error.text, "nowhere.png"));
+    culm_infer_bench_release(&bench);
 }
 
 /* --- against other programs --- */
