@@ -1,7 +1,7 @@
 /*
  * What one core can do at most, in f32: GFLOP/s of fused multiply-adds with both factors in registers; with
- * one of them from the first-level cache; and of a depthwise 3x3 convolution with its norm and ReLU whose
- * data are all there.
+ * one of them from the first-level cache; of a depthwise 3x3 convolution, and of a 1x1 of few inputs, with
+ * their norm and ReLU, whose data are all there.
  *
  *     bench_peak
  *
@@ -20,6 +20,8 @@
 #define ROUNDS 20000
 #define OUTPUTS 30
 #define PASSES 1000
+#define PIXELS 6
+#define TILES 12
 #define TRIES 200
 
 static float data[4096] __attribute__((aligned(64))), made[2048] __attribute__((aligned(64)));
@@ -72,14 +74,56 @@ static double now(void) {
             }                                                                                      \
         }                                                                                          \
     }
+/* A 1x1 of so many inputs: PIXELS by two vectors of outputs in registers, its weights and pixels in the
+ * first-level cache. */
+#define SHORT(name, isa, vec, lanes, load, store, set, fma, add, max, inputs)                      \
+    static __attribute__((target(isa), noinline)) void name(void) {                                \
+        vec norm[6], zero = (vec){0};                                                              \
+        for (int k = 0; k < 6; k++) {                                                              \
+            norm[k] = load(data + k * (lanes));                                                    \
+        }                                                                                          \
+        for (int64_t i = 0; i < PASSES; i++) {                                                     \
+            const float *w = data, *x = data + 1024;                                               \
+            float *to = made + i % 8 * 16;                                                         \
+            __asm__ volatile("" : "+r"(w), "+r"(x), "+r"(to));                                     \
+            for (int tile = 0; tile < TILES; tile++, x += PIXELS * (inputs)) {                     \
+                vec sum[2][PIXELS];                                                                \
+                _Pragma("GCC unroll 12") for (int p = 0; p < 2 * PIXELS; p++) {                    \
+                    sum[p % 2][p / 2] = zero;                                                      \
+                }                                                                                  \
+                for (int k = 0; k < (inputs); k++) {                                               \
+                    vec first = load(w + 2 * k * (lanes)),                                         \
+                        second = load(w + (2 * k + 1) * (lanes));                                  \
+                    _Pragma("GCC unroll 6") for (int p = 0; p < PIXELS; p++) {                     \
+                        vec pixel = set(x[p * (inputs) + k]);                                      \
+                        sum[0][p] = fma(pixel, first, sum[0][p]);                                  \
+                        sum[1][p] = fma(pixel, second, sum[1][p]);                                 \
+                    }                                                                              \
+                }                                                                                  \
+                _Pragma("GCC unroll 12") for (int p = 0; p < 2 * PIXELS; p++) {                    \
+                    vec y = fma(add(sum[p % 2][p / 2], norm[p % 2]), norm[2 + p % 2],              \
+                                norm[4 + p % 2]);                                                  \
+                    store(to + p * (lanes), max(y, zero));                                         \
+                }                                                                                  \
+            }                                                                                      \
+        }                                                                                          \
+    }
 LOOP(wide_registers, "avx512f", __m512, 16, _mm512_loadu_ps, _mm512_fmadd_ps, 0)
 LOOP(wide_memory, "avx512f", __m512, 16, _mm512_loadu_ps, _mm512_fmadd_ps, 1)
 DEPTHWISE(wide_depthwise, "avx512f", __m512, 16, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_fmadd_ps,
           _mm512_add_ps, _mm512_max_ps)
+SHORT(wide_short_8, "avx512f", __m512, 16, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_set1_ps,
+      _mm512_fmadd_ps, _mm512_add_ps, _mm512_max_ps, 8)
+SHORT(wide_short_16, "avx512f", __m512, 16, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_set1_ps,
+      _mm512_fmadd_ps, _mm512_add_ps, _mm512_max_ps, 16)
 LOOP(registers, "avx2,fma", __m256, 8, _mm256_loadu_ps, _mm256_fmadd_ps, 0)
 LOOP(memory, "avx2,fma", __m256, 8, _mm256_loadu_ps, _mm256_fmadd_ps, 1)
 DEPTHWISE(depthwise, "avx2,fma", __m256, 8, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_fmadd_ps,
           _mm256_add_ps, _mm256_max_ps)
+SHORT(short_8, "avx2,fma", __m256, 8, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_set1_ps,
+      _mm256_fmadd_ps, _mm256_add_ps, _mm256_max_ps, 8)
+SHORT(short_16, "avx2,fma", __m256, 8, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_set1_ps,
+      _mm256_fmadd_ps, _mm256_add_ps, _mm256_max_ps, 16)
 
 /* Of the best try; `flops` of each. */
 static double gflops(void (*loop)(void), double flops) {
@@ -93,22 +137,32 @@ static double gflops(void (*loop)(void), double flops) {
     return flops / best * 1e-9;
 }
 
-static void tell(const char *name, double lanes, void (*in_registers)(void), void (*in_cache)(void),
-                 void (*in_depthwise)(void)) {
+/* What each try of these does. */
+struct loops {
+    void (*in_registers)(void), (*in_cache)(void), (*in_depthwise)(void), (*in_8)(void),
+        (*in_16)(void);
+};
+
+static void tell(const char *name, double lanes, const struct loops *loops) {
     double alone = 2 * lanes * CHAINS * ROUNDS, convolution = 18 * lanes * OUTPUTS * PASSES;
+    double input = 2 * lanes * 2 * PIXELS * TILES * PASSES; /* of a 1x1 */
     printf(
-        "%s: %.1f GFLOP/s in registers, %.1f with the first-level cache, %.1f in a depthwise 3x3\n",
-        name, gflops(in_registers, alone), gflops(in_cache, alone),
-        gflops(in_depthwise, convolution));
+        "%s: %.1f GFLOP/s in registers, %.1f with the first-level cache, %.1f in a depthwise 3x3, "
+        "%.1f and %.1f in a 1x1 of 8 and 16 inputs\n",
+        name, gflops(loops->in_registers, alone), gflops(loops->in_cache, alone),
+        gflops(loops->in_depthwise, convolution), gflops(loops->in_8, 8 * input),
+        gflops(loops->in_16, 16 * input));
 }
 
 int main(void) {
     if (__builtin_cpu_supports("avx512f")) {
-        tell("avx512", 16, wide_registers, wide_memory, wide_depthwise);
+        tell("avx512", 16,
+             &(struct loops){wide_registers, wide_memory, wide_depthwise, wide_short_8,
+                             wide_short_16});
         return 0;
     }
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-        tell("avx2", 8, registers, memory, depthwise);
+        tell("avx2", 8, &(struct loops){registers, memory, depthwise, short_8, short_16});
         return 0;
     }
     fprintf(stderr, "bench_peak: this processor has neither AVX-512 nor AVX2\n");
