@@ -1,4 +1,4 @@
-/* Memory of the machine and of control groups (version 2, and version 1's default places). */
+/* Memory of the machine and of control groups, of both versions in their usual places. */
 #include "base/machine.h"
 
 #include <limits.h>
@@ -61,6 +61,5 @@ size_t culm_machine_memory(void) {
     if (file) {
         fclose(file);
     }
-    lower_to("/sys/fs/cgroup/memory/memory.limit_in_bytes", &limit);
     return limit;
 }

@@ -248,16 +248,13 @@ void culm_edge_running_shares(const struct edge_query *query, struct culm_edge_t
 void culm_edge_running_count(struct culm_edge_running *run) {
     run->activations_at = run->next_activations_at;
     run->activations_room = run->next_activations_room;
-    float score =
-        1; /* what is computed may be read by any query: by a twin, or behind a common prefix */
+    float score = 1;
     for (int32_t q = 0; q < run->query_count; q++) {
         struct edge_query *query = &run->query[q];
         const struct edge_query *of =
             query->original_of >= 0 ? &run->query[query->original_of] : query;
         query->score_now = (float)of->score;
-        if (!query->gone && query->entry->model->kind == CULM_ANSWER_BOXES) {
-            score = query->score_now < score ? query->score_now : score;
-        }
+        score = query->score_now < score ? query->score_now : score;
         query->twins = twins_of(run, q);
         take_trunk(query, &run->laid->trunk[q]);
         query->ahead_count = 0;

@@ -69,30 +69,14 @@ typedef void micro(int64_t k, const float *a, const float *b, float *c, int64_t 
         finish(acc, mr, c, ldc, columns, how, bias);                                               \
     }
 #define BOTH(mr) MICRO(mr, rows, ROW_STRIDE, 1) MICRO(mr, columns, 1, K_STRIDE)
-#if MR == 14
-BOTH(14)
-BOTH(12)
-BOTH(10)
-BOTH(8)
-#endif
-BOTH(6)
-BOTH(4)
-BOTH(2)
-BOTH(1)
+TILE_HEIGHTS(BOTH)
 #undef BOTH
 
-#define BOTH(mr)                                                                                   \
-    {                                                                                              \
-        mr, { micro_rows_##mr, micro_columns_##mr }                                                \
-    }
+#define BOTH(mr) {mr, {micro_rows_##mr, micro_columns_##mr}},
 static const struct {
     int rows;
     micro *run[2];
-} micros[] = {
-#if MR == 14
-    BOTH(14), BOTH(12), BOTH(10), BOTH(8),
-#endif
-    BOTH(6),  BOTH(4),  BOTH(2),  BOTH(1)};
+} micros[] = {TILE_HEIGHTS(BOTH)};
 
 /* The sum over k rows of a packed panel, like a chain of a product with ones. */
 static void sum_columns(float *out, const float *rows, int64_t k, int64_t columns, bool add) {

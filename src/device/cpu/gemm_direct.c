@@ -87,35 +87,16 @@ typedef void kernel(struct call *f);
     }
 #if NV == 2
 #define EACH(mr) KERNELS(mr, 1) KERNELS(mr, 2)
-#define ENTRY(mr)                                                                                  \
-    {                                                                                              \
-        mr, {rows_##mr##_1, rows_##mr##_2}, { columns_##mr##_1, columns_##mr##_2 }                 \
-    }
+#define ENTRY(mr) {mr, {rows_##mr##_1, rows_##mr##_2}, {columns_##mr##_1, columns_##mr##_2}},
 #else
 #define EACH(mr) KERNELS(mr, 1)
-#define ENTRY(mr)                                                                                  \
-    {                                                                                              \
-        mr, {rows_##mr##_1}, { columns_##mr##_1 }                                                  \
-    }
+#define ENTRY(mr) {mr, {rows_##mr##_1}, {columns_##mr##_1}},
 #endif
-#if MR == 14
-EACH(14)
-EACH(12)
-EACH(10)
-EACH(8)
-#endif
-EACH(6)
-EACH(4)
-EACH(2)
-EACH(1)
+TILE_HEIGHTS(EACH)
 static const struct {
     int mr;
     kernel *rows[NV], *columns[NV];
-} kernels[] = {
-#if MR == 14
-    ENTRY(14), ENTRY(12), ENTRY(10), ENTRY(8),
-#endif
-    ENTRY(6),  ENTRY(4),  ENTRY(2),  ENTRY(1)};
+} kernels[] = {TILE_HEIGHTS(ENTRY)};
 
 /* Not where all rows of an operand share a few sets of the cache. */
 static bool spread(int64_t ld) { return ld % SAME_SETS; }

@@ -28,44 +28,23 @@ struct call {
     struct later later[2];
 };
 
-SIMD void long_term(vec acc[MR][NV], const int mr, const float *a, const float *b) {
-    vec bv[NV];
-#pragma GCC unroll 2
-    for (int v = 0; v < NV; v++) {
-        bv[v] = vload(b + v * LANES);
-    }
-#pragma GCC unroll 16
-    for (int r = 0; r < mr; r++) {
-        vec av = vset(a[r]);
-#pragma GCC unroll 2
-        for (int v = 0; v < NV; v++) {
-            acc[r][v] = vfma(av, bv[v], acc[r][v]);
-        }
-    }
-}
-
 SIMD void long_chain(vec acc[MR][NV], const int mr, struct call *f) {
     struct later a_later = f->later[0], b_later = f->later[1];
     const float *a = f->a, *b = f->b;
     int64_t left = f->k;
-#pragma GCC unroll 16
-    for (int r = 0; r < mr; r++)
-#pragma GCC unroll 2
-        for (int v = 0; v < NV; v++) {
-            acc[r][v] = vzero();
-        }
+    chain_begin(acc, mr);
     for (; left >= ASK_TERMS; left -= ASK_TERMS) {
         later_fetch(&a_later);
         later_fetch(&b_later);
 #pragma GCC unroll 4
         for (int t = 0; t < ASK_TERMS; t++) {
-            long_term(acc, mr, a + t * GROUP, b + t * NR);
+            chain_term(acc, mr, 1, a + t * GROUP, b + t * NR);
         }
         a += ASK_TERMS * GROUP;
         b += ASK_TERMS * NR;
     }
     for (; left > 0; left--, a += GROUP, b += NR) {
-        long_term(acc, mr, a, b);
+        chain_term(acc, mr, 1, a, b);
     }
     f->later[0] = a_later;
     f->later[1] = b_later;
@@ -78,26 +57,12 @@ typedef void kernel(struct call *f);
         long_chain(acc, mr, f);                                                                    \
         finish(acc, mr, f->c, f->ldc, f->columns, f->how, f->bias);                                \
     }
-#define ENTRY(mr)                                                                                  \
-    { mr, long_##mr }
-#if MR == 14
-EACH(14)
-EACH(12)
-EACH(10)
-EACH(8)
-#endif
-EACH(6)
-EACH(4)
-EACH(2)
-EACH(1)
+#define ENTRY(mr) {mr, long_##mr},
+TILE_HEIGHTS(EACH)
 static const struct {
     int mr;
     kernel *run;
-} kernels[] = {
-#if MR == 14
-    ENTRY(14), ENTRY(12), ENTRY(10), ENTRY(8),
-#endif
-    ENTRY(6),  ENTRY(4),  ENTRY(2),  ENTRY(1)};
+} kernels[] = {TILE_HEIGHTS(ENTRY)};
 
 bool ISA_NAME(long_product)(const struct product *p) {
     return !SIMD_WIDE && p->trans_a && !p->trans_b && p->a.kind == OPERAND_ROWS &&
