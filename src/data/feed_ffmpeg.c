@@ -108,7 +108,7 @@ enum culm_status feed_child_start(struct feed_child *child, const char *name, co
     child->said = said[0];
     child->len = child->wanted = 0;
     child->last_len = 0;
-    child->line_ended = false;
+    child->line_ended = child->said_ended = false;
     child->heard_ns = child->looked_ns = culm_clock_ns();
     return CULM_OK;
 }
@@ -133,6 +133,16 @@ void feed_child_release(struct feed_child *child) {
 
 /* --- its messages and its end --- */
 
+/* The time left until then in ms, rounded up; -1: forever. */
+static int left(uint64_t until_ns) {
+    uint64_t now = culm_clock_ns();
+    if (until_ns == UINT64_MAX) {
+        return -1;
+    }
+    uint64_t ms = until_ns > now ? (until_ns - now + 999999) / 1000000 : 0;
+    return ms > 1000000 ? 1000000 : (int)ms;
+}
+
 /* Reads what it has written to standard error, and keeps the last line that is not empty. */
 static void listen_to(struct feed_child *child) {
     char part[512];
@@ -151,22 +161,33 @@ static void listen_to(struct feed_child *child) {
             }
         }
     }
+    child->said_ended = got == 0;
 }
 
-/* Waits for a child that has closed its output to exit, and says as an error how it ended. */
-static enum culm_status ended(struct feed_child *child, const char *name, int64_t frames,
-                              struct culm_error *error) {
-    int how = 0, pidfd = (int)syscall(SYS_pidfd_open, child->pid, 0);
-    bool by_us = false;
+/* Waits until the child exits, for as long as it may take, and meanwhile reads what it says, so that
+ * it need not wait for us. False: it is still there. */
+static bool exits(struct feed_child *child) {
+    int pidfd = (int)syscall(SYS_pidfd_open, child->pid, 0);
+    const uint64_t until = culm_clock_ns() + END_MS * UINT64_C(1000000);
+    bool exited = pidfd < 0;
+    while (!exited && left(until) > 0) {
+        struct pollfd ends[] = {{.fd = pidfd, .events = POLLIN},
+                                {.fd = child->said, .events = POLLIN}};
+        (void)poll(ends, child->said_ended ? 1 : 2, left(until));
+        exited = ends[0].revents & POLLIN;
+        listen_to(child);
+    }
     if (pidfd >= 0) {
-        struct pollfd end = {.fd = pidfd, .events = POLLIN};
-        int got;
-        while ((got = poll(&end, 1, END_MS)) < 0 && errno == EINTR) {
-        }
-        by_us = got == 0;
         close(pidfd);
     }
-    listen_to(child);
+    return exited;
+}
+
+/* Says as an error how a child that has closed its output has ended. */
+static enum culm_status ended(struct feed_child *child, const char *name, int64_t frames,
+                              struct culm_error *error) {
+    int how = 0;
+    bool by_us = !exits(child);
     if (by_us) {
         kill(child->pid, SIGKILL);
     }
@@ -176,12 +197,18 @@ static enum culm_status ended(struct feed_child *child, const char *name, int64_
     close(child->said);
     child->pid = 0;
     child->last[child->last_len] = '\0';
-    if (WIFSIGNALED(how) && !by_us) {
+    if (by_us) {
+        return culm_error_set(error, CULM_ERR_IO,
+                              "feed '%s': ffmpeg stopped giving frames after %lld, but did not "
+                              "exit within %d s; there may have been more",
+                              name, (long long)frames, END_MS / 1000);
+    }
+    if (WIFSIGNALED(how)) {
         return culm_error_set(error, CULM_ERR_IO,
                               "feed '%s': ffmpeg was killed by signal %d after %lld frames", name,
                               WTERMSIG(how), (long long)frames);
     }
-    if (!by_us && WEXITSTATUS(how) != 0) {
+    if (WEXITSTATUS(how) != 0) {
         return culm_error_set(error, frames ? CULM_ERR_IO : CULM_ERR_CONFIG,
                               "feed '%s': ffmpeg failed after %lld frames: %s", name,
                               (long long)frames,
@@ -254,16 +281,6 @@ static enum culm_status read_some(struct feed_child *child, const char *name,
     return CULM_OK;
 }
 
-/* The time left until then in ms, rounded up; -1: forever. */
-static int left(uint64_t until_ns) {
-    uint64_t now = culm_clock_ns();
-    if (until_ns == UINT64_MAX) {
-        return -1;
-    }
-    uint64_t ms = until_ns > now ? (until_ns - now + 999999) / 1000000 : 0;
-    return ms > 1000000 ? 1000000 : (int)ms;
-}
-
 /* If far more time has passed between two looks than should, this process was stopped or starved,
  * and perhaps the child was as well: that time does not count as its silence. */
 static void look(struct feed_child *child) {
@@ -309,13 +326,7 @@ enum culm_status feed_child_read(struct feed_child *child, const char *name, int
         }
         struct pollfd pipes[] = {{.fd = child->out, .events = POLLIN},
                                  {.fd = child->said, .events = POLLIN}};
-        bool quiet = false;
-        if (poll(pipes, 2, pause_of(stalls, until)) > 0) {
-            quiet = pipes[1].revents & POLLHUP && !(pipes[1].revents & POLLIN);
-        }
-        if (quiet && !pipes[0].revents) { /* it closed standard error but still works */
-            (void)poll(pipes, 1, pause_of(stalls, until));
-        }
+        (void)poll(pipes, child->said_ended ? 1 : 2, pause_of(stalls, until));
     }
     return CULM_OK;
 }

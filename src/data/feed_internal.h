@@ -19,6 +19,7 @@ struct feed_child {
     char last[256];     /* the last line it wrote to standard error */
     size_t last_len;
     bool line_ended;
+    bool said_ended; /* it has closed standard error */
 };
 
 /* Starts ffmpeg. as_recorded: a regular file comes at the speed at which it was recorded.

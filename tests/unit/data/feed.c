@@ -201,6 +201,27 @@ static void test_child_stalls(void **state) {
     assert_int_not_equal(access(gone, F_OK), 0);
 }
 
+/* It closes its output: is that the end? Not before it has exited; what it says until then is read. */
+static void test_child_that_stays(void **state) {
+    (void)state;
+    write_file("clip.mp4", "x", 1, 0644);
+    be_ffmpeg(FRAME("a") "exec >&-; exec sleep 1000");
+    struct culm_feed *feed = open_feed("clip.mp4", false);
+    takes(feed, 0, 0, 'a');
+    refuses(feed, -1, CULM_ERR_IO, "stopped giving frames after 1, but did not exit");
+    culm_feed_close(feed);
+    be_ffmpeg(FRAME("a") "exec >&-; head -c 300000 /dev/zero >&2; echo broken >&2; exit 3");
+    feed = open_feed("clip.mp4", false);
+    takes(feed, 0, 0, 'a');
+    refuses(feed, -1, CULM_ERR_IO, "failed after 1 frames: ");
+    culm_feed_close(feed);
+    be_ffmpeg(FRAME("a") "exec 2>&-; sleep 0.2; exit 0");
+    feed = open_feed("clip.mp4", false);
+    takes(feed, 0, 0, 'a');
+    refuses(feed, -1, CULM_ERR_CLOSED, "it ended after 1 frames");
+    culm_feed_close(feed);
+}
+
 /* Time in which this process was stopped, as by Ctrl-Z, is not the child's silence. */
 static void test_child_after_a_stop(void **state) {
     (void)state;
@@ -391,6 +412,7 @@ int main(void) {
         cmocka_unit_test(test_child_names),
         cmocka_unit_test(test_child_goes_wrong),
         cmocka_unit_test(test_child_stalls),
+        cmocka_unit_test(test_child_that_stays),
         cmocka_unit_test(test_child_after_a_stop),
         cmocka_unit_test(test_not_installed),
         cmocka_unit_test(test_ffmpeg),
