@@ -340,7 +340,8 @@ static void on_start(void *actor) {
 
 static void on_message(void *actor, int32_t from, const struct culm_message *message) {
     struct culm_edge_scheduler *scheduler = actor;
-    if (message->type == CULM_EDGE_FRAME && !scheduler->ended) {
+    bool frame = message->type == CULM_EDGE_FRAME || message->type == CULM_EDGE_FRAME_LOST;
+    if (frame && !scheduler->ended) {
         culm_edge_hear_frame(scheduler, from, message);
         advance(scheduler);
     }

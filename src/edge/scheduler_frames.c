@@ -80,8 +80,10 @@ static bool samples(const struct culm_edge_scheduler *scheduler, const struct cu
 void culm_edge_hear_frame(struct culm_edge_scheduler *scheduler, int32_t from,
                           const struct culm_message *message) {
     struct culm_reader reader = culm_reader_of(message->meta, message->meta_bytes);
+    const bool lost = message->type == CULM_EDGE_FRAME_LOST;
     struct waiting_frame frame = {.number = (int64_t)culm_read_u64(&reader),
-                                  .at_ns = culm_read_u64(&reader)};
+                                  .at_ns = culm_read_u64(&reader),
+                                  .blob = message->payload};
     if (!culm_reader_done(&reader) || from < 0 || from >= scheduler->layout->feed_count ||
         scheduler->layout->feed[from].gone) {
         return;
@@ -94,15 +96,16 @@ void culm_edge_hear_frame(struct culm_edge_scheduler *scheduler, int32_t from,
         int32_t query = scheduler->plan.order[i];
         const struct culm_edge_query *of = culm_edge_query_of(scheduler, query);
         struct query_state *state = &scheduler->query[query];
-        if (of->feed == from && (!of->every_ns || samples(scheduler, of, state, frame.at_ns))) {
+        if (of->feed == from &&
+            (!of->every_ns || (!lost && samples(scheduler, of, state, frame.at_ns)))) {
             frame.pending |= 1ull << query;
         }
     }
     if (!frame.pending) {
         return;
     }
-    if (make_slot(scheduler, feed, scheduler->plan.slots)) {
-        frame.blob = culm_blob_ref(message->payload);
+    if (!lost && make_slot(scheduler, feed, scheduler->plan.slots)) {
+        culm_blob_ref(frame.blob);
         feed->slot[feed->count++] = frame;
     } else {
         drop_for_all(scheduler, &frame, "no room for it");

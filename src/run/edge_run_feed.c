@@ -1,7 +1,7 @@
 /*
  * Feeds: each has a thread that reads frames, waits until they are due, stretches them to every
- * input size of its queries and posts them to the loop. A frame for which no slot is free is
- * dropped, as a camera would do.
+ * input size of its queries and posts them to the loop. A frame for which no slot is free is posted
+ * without its pixels, so that it counts as dropped.
  */
 #include "run/edge_run.h"
 #include "run/feeds.h"
@@ -60,28 +60,46 @@ static struct culm_blob *free_slot(struct edge_feed *feed) {
     return slot;
 }
 
-static bool post(struct edge_feed *feed, const struct culm_feed_frame *frame) {
-    struct culm_blob *slot = free_slot(feed);
-    struct culm_buf meta;
-    if (!slot) {
-        return true;
+/* What has the place of a slot for a frame whose pixels are not kept; NULL: out of memory. */
+static struct culm_blob *no_slot(struct edge_feed *feed) {
+    struct culm_blob *blob = NULL;
+    if (culm_blob_pool_get(feed->run->headers, sizeof(struct edge_frame), &blob) == CULM_OK) {
+        *(struct edge_frame *)blob->data = (struct edge_frame){.pixels = NULL};
     }
-    struct edge_frame *to = slot->data;
+    return blob;
+}
+
+static void stretch(const struct edge_feed *feed, const struct culm_feed_frame *frame,
+                    uint8_t *ret_pixels) {
     const struct culm_frame pixels = {frame->data, frame->stride, frame->width, frame->height,
                                       frame->channels};
+    for (int32_t i = 0; i < feed->inputs; i++) {
+        const struct edge_input *input = &feed->input[i];
+        culm_vision_stretch(&pixels, input->width, input->height, input->channels,
+                            ret_pixels + input->offset);
+    }
+}
+
+/* False: out of memory. */
+static bool post(struct edge_feed *feed, const struct culm_feed_frame *frame) {
+    struct culm_blob *slot = free_slot(feed);
+    const bool kept = slot != NULL;
+    struct culm_buf meta;
+    if (!kept && !(slot = no_slot(feed))) {
+        return false;
+    }
+    struct edge_frame *to = slot->data;
     to->source = frame->source;
     to->width = frame->width;
     to->height = frame->height;
     to->folder = frame->label; /* which it is, as the feed was opened without labels */
-    for (int32_t i = 0; i < feed->inputs; i++) {
-        const struct edge_input *input = &feed->input[i];
-        culm_vision_stretch(&pixels, input->width, input->height, input->channels,
-                            to->pixels + input->offset);
+    if (kept) {
+        stretch(feed, frame, to->pixels);
     }
     culm_buf_init(&meta, CULM_ALONE_META_MAX);
     culm_buf_u64(&meta, (uint64_t)frame->number);
     culm_buf_u64(&meta, culm_clock_ns());
-    const struct culm_message message = {.type = CULM_EDGE_FRAME,
+    const struct culm_message message = {.type = kept ? CULM_EDGE_FRAME : CULM_EDGE_FRAME_LOST,
                                          .meta = meta.data,
                                          .meta_bytes = (uint32_t)meta.len,
                                          .payload = slot,
@@ -117,20 +135,39 @@ static bool take_live(struct edge_feed *feed, struct pace *pace, uint64_t now) {
     return true;
 }
 
+/* A picture is damaged: its turn passes without a frame. False: the feed ends, since a whole round
+ * of its pictures was. */
+static bool pass_damaged(struct edge_feed *feed, const struct culm_feed *source, int64_t in_a_row,
+                         struct culm_error *error) {
+    if (in_a_row == culm_feed_count(source)) {
+        culm_error_prefix(error, "feed '%s': none of its pictures can be read", feed->config->name);
+        fail(feed, error);
+        return false;
+    }
+    say(feed, error->text);
+    return wait_until(feed, culm_clock_ns() + feed->period_ns);
+}
+
 static void read_frames(struct edge_feed *feed, struct culm_feed *source) {
     struct culm_feed_frame frame;
     struct culm_error error;
     struct pace pace = {0};
     uint64_t begin = 0;
-    int64_t count = 0;
+    int64_t count = 0, damaged = 0; /* damaged: in a row */
     bool live = culm_feed_is_live(source);
     while (!stops(feed)) {
         enum culm_status status = culm_feed_next(source, LOOK_MS, &frame, &error);
         if (status == CULM_ERR_AGAIN) {
             continue;
         }
-        if (status == CULM_ERR_TIMEOUT || status == CULM_ERR_FORMAT) {
+        if (status == CULM_ERR_TIMEOUT) {
             say(feed, error.text);
+            continue;
+        }
+        if (status == CULM_ERR_FORMAT) {
+            if (!pass_damaged(feed, source, ++damaged, &error)) {
+                return;
+            }
             continue;
         }
         if (status != CULM_OK) {
@@ -140,6 +177,7 @@ static void read_frames(struct edge_feed *feed, struct culm_feed *source) {
             return;
         }
         feed->any = true;
+        damaged = 0;
         uint64_t now = culm_clock_ns();
         if (live && !take_live(feed, &pace, now)) {
             continue;

@@ -35,6 +35,40 @@ def feed_ends(bench):
     check(any(event["event"] == "feed" for event in events), "no word on its end")
 
 
+def every_frame(bench):
+    """Frames come faster than they can be kept: each has one line for each query all the same, and counts."""
+    two_models(bench)
+    shutil.rmtree(bench.path("pictures"))
+    with open(bench.path("pictures"), "wb") as file:
+        file.write(struct.pack(">BBBBIII", 0, 0, 8, 3, 600, 28, 28) + random.Random(6).randbytes(600 * 28 * 28))
+    path = workload(bench, [("one", "a"), ("two", "b")], loop=False, fps=1000, edge="memory: min")
+    _, done = check_done(bench.run("edge", "run", path, "--out", bench.path("out")), bench.path("out"))
+    for query in done["queries"]:
+        told_of = lines(bench.path("out", query["query"] + ".jsonl"))
+        equal(sorted(line["frame"] for line in told_of), list(range(600)), f"frames of {query['query']}")
+        equal(query["frames"], 600, f"frames of {query['query']} that count")
+        equal(query["processed"], sum(not line.get("stale") for line in told_of), f"frames of {query['query']} that were answered")
+        check(query["dropped"] > 0, "nothing was dropped, so nothing is shown")
+
+
+def damaged_pictures(bench):
+    """A damaged picture is passed over in its turn; if all of them are damaged, one line says so."""
+    two_models(bench)
+    path = workload(bench, [("one", "a")], fps=20)
+    names = sorted(os.listdir(bench.path("pictures")))
+    os.truncate(bench.path("pictures", names[1]), 40)
+    process = begin(bench, path)
+    until(process, "answers", lambda: len(fresh(process.out, "one")) > 2 * len(names))
+    end(bench, process)
+    check(told(process.out, "feed"), "no word on the damaged picture")
+    check(not any(line["file"].endswith(names[1]) for line in fresh(process.out, "one")), "an answer for the damaged picture")
+    for name in names:
+        os.truncate(bench.path("pictures", name), 40)
+    for loop in True, False:
+        ended = bench.run("edge", "run", workload(bench, [("one", "a")], fps=20, loop=loop), "--out", bench.path(f"damaged-{loop}"))
+        check(ended.code == 3 and len(ended.err.splitlines()) == 1 and "none of its pictures can be read" in ended.err, f"{ended.code}: {ended.err}")
+
+
 def grey_feed(bench):
     """A model of colours on a feed of grey images answers as it does alone."""
     two_models(bench)
@@ -380,6 +414,8 @@ def disk_full(bench):
 
 cases.add("a signal ends it, with what was done", signals)
 cases.add("a feed ends", feed_ends)
+cases.add("frames come faster than they can be kept", every_frame)
+cases.add("damaged pictures", damaged_pictures)
 cases.add("a grey feed, a model of colours", grey_feed)
 cases.add("a feed cannot be opened, the other goes on", feed_missing)
 cases.add("ffmpeg is killed, the other feed goes on", ffmpeg_killed)
