@@ -162,7 +162,8 @@ static enum culm_status take_workload(struct culm_edge_running *run, struct culm
     for (int32_t f = 0; f < run->feed_count; f++) {
         run->feed[f].gone |= !feed_stays[f];
     }
-    return culm_edge_running_sources(run, error);
+    status = culm_edge_running_sources(run, error);
+    return status ? status : culm_edge_running_outs(run, error);
 }
 
 /* Frees the newest catalog if no query and no feed came from it. */
@@ -498,7 +499,6 @@ static void take_up(struct culm_edge_running *run) {
     release_labels(reader, run->catalog[run->catalogs - 1]->workload.query_count);
     drop_unused(run);
     culm_edge_running_trim();
-    status = status ? status : culm_edge_running_outs(run, &error);
     status = status ? status : culm_edge_running_feeds(run, &error);
     for (int32_t f = 0; f < run->feed_count; f++) {
         if (run->feed[f].gone) {

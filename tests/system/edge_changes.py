@@ -446,6 +446,11 @@ def refused(bench):
     path = workload(bench, [("one", "a")])
     process = begin(bench, path)
     until(process, "an answer", lambda: fresh(process.out, "one"))
+    os.mkdir(os.path.join(process.out, "two.jsonl"))
+    workload(bench, [("one", "a"), ("two", "b")])
+    said = tell(process)
+    check("two.jsonl" in said.get("error", "") and said["queries"] == ["one"], f"a folder in the place of answers: {said}")
+    os.rmdir(os.path.join(process.out, "two.jsonl"))
     for turn in range(18):
         if turn % 6 == 5:
             workload(bench, [("one", "a")], crop=[0, 0, 9000, 9000])
