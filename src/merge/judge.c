@@ -43,10 +43,12 @@ static void run(struct culm_judge *judge, const struct culm_merge_frames *frames
 }
 
 static enum culm_status read(struct culm_judge *judge, const struct culm_merge_frames *frames,
-                             int64_t sample, struct culm_answer *ret_answer,
+                             int64_t frame, struct culm_answer *ret_answer,
                              struct culm_error *error) {
-    return culm_vision_runner_answer(&judge->runner, judge->model->vision, sample, frames->width,
-                                     frames->height, judge->score, ret_answer, error);
+    const struct culm_merge_size *size = &frames->size[frame];
+    return culm_vision_runner_answer(&judge->runner, judge->model->vision,
+                                     frame % judge->runner.batch, size->width, size->height,
+                                     judge->score, ret_answer, error);
 }
 
 enum culm_status culm_judge_answer(struct culm_judge *judge, float *const *value,
@@ -59,7 +61,7 @@ enum culm_status culm_judge_answer(struct culm_judge *judge, float *const *value
         if (i % batch == 0) {
             run(judge, frames, i);
         }
-        status = read(judge, frames, i % batch, &ret_answer[i], error);
+        status = read(judge, frames, i, &ret_answer[i], error);
     }
     return status;
 }
@@ -78,11 +80,11 @@ enum culm_status culm_judge_now(struct culm_judge *judge, float *const *value,
         if (i % batch == 0) {
             run(judge, frames, i);
         }
-        status = read(judge, frames, i % batch, &judge->answer, error);
+        status = read(judge, frames, i, &judge->answer, error);
         if (status == CULM_OK && frames->label) {
             ok = culm_accuracy_add_label(judge->accuracy, &judge->answer, frames->label[i]);
         } else if (status == CULM_OK) {
-            ok = culm_accuracy_add(judge->accuracy, &judge->answer, &wanted[i], frames->width);
+            ok = culm_accuracy_add(judge->accuracy, &judge->answer, &wanted[i], frames->size[i].width);
         }
     }
     *ret_accuracy = culm_accuracy_value(judge->accuracy, false);
@@ -127,9 +129,9 @@ enum culm_status culm_judge_surer(struct culm_judge *judge, float *const *value,
         }
         for (int32_t s = 0; s < count && status == CULM_OK && ok; s++) {
             make_surer(judge, i % batch, by[s] - (s > 0 ? by[s - 1] : 0));
-            status = read(judge, frames, i % batch, &judge->answer, error);
+            status = read(judge, frames, i, &judge->answer, error);
             ok = status != CULM_OK ||
-                 culm_accuracy_add(accuracy[s], &judge->answer, &wanted[i], frames->width);
+                 culm_accuracy_add(accuracy[s], &judge->answer, &wanted[i], frames->size[i].width);
             ret_told[s] += judge->answer.box_count;
         }
     }

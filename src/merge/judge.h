@@ -10,10 +10,15 @@
 #include "vision/boxes.h"
 #include "vision/runner.h"
 
+/* The size of a frame before it was resized, in pixels. */
+struct culm_merge_size {
+    int32_t width, height;
+};
+
 struct culm_merge_frames {
     float *image; /* [count,h,w,c], as the model's input expects it */
     int64_t count;
-    int32_t width, height; /* of the frames before they were resized */
+    struct culm_merge_size *size; /* [count]; answers are in pixels of their own frame */
     /* The right answers, [count] each: classes, or boxes or points. Both NULL: the original's
      * answers are right. */
     const int32_t *label;

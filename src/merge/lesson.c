@@ -46,7 +46,8 @@ enum culm_status culm_lesson_get(void *ctx, int64_t sample, float *ret_image,
     struct culm_lesson *lesson = ctx;
     const struct culm_merge_frames *frames = lesson->frames;
     const struct culm_answer *answer = &lesson->answer[sample];
-    const float width = (float)frames->width, height = (float)frames->height;
+    const float width = (float)frames->size[sample].width;
+    const float height = (float)frames->size[sample].height;
     struct culm_lesson_slot *slot = &lesson->slot[lesson->turn];
     lesson->turn = (lesson->turn + 1) % lesson->slots;
     if (!CULM_GROW(slot->box, slot->box_capacity, answer->box_count)) {

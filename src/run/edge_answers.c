@@ -71,13 +71,17 @@ static enum culm_status answer(const struct culm_edge_catalog *catalog, struct a
 static enum culm_status ask(const struct culm_edge_catalog *catalog, int32_t f, struct asked *asked,
                             int32_t count, struct culm_edge_answers *answers,
                             struct culm_error *error) {
-    struct culm_edge_taken *taken = &answers->taken[f];
+    const struct culm_edge_taken *taken = &answers->taken[f];
     struct culm_feed *feed = NULL;
     struct culm_feed_frame frame;
-    enum culm_status status = open_feed(catalog, f, NULL, &feed, error);
+    answers->width[f] = calloc((size_t)taken->count + 1, sizeof *answers->width[f]);
+    enum culm_status status = answers->width[f] ? open_feed(catalog, f, NULL, &feed, error)
+                                                : no_memory(error);
     for (int64_t i = 0; i < taken->first + taken->count && status == CULM_OK; i++) {
         status = culm_feed_next_whole(feed, &frame, error);
-        taken->width = frame.width;
+        if (status == CULM_OK && i >= taken->first) {
+            answers->width[f][i - taken->first] = frame.width;
+        }
         for (int32_t a = 0; a < count && i >= taken->first && status == CULM_OK; a++) {
             struct culm_answer *at = &answers->answer[asked[a].query][i - taken->first];
             status = answer(catalog, &asked[a], &frame, at, error);
@@ -238,6 +242,9 @@ void culm_edge_answers_release(const struct culm_edge_catalog *catalog,
         free(answers->label[q]);
         culm_right_release(&answers->right[q]);
     }
+    for (int32_t f = 0; f < CULM_EDGE_FEEDS_MAX; f++) {
+        free(answers->width[f]);
+    }
     *answers = (struct culm_edge_answers){0};
 }
 
@@ -250,6 +257,7 @@ enum culm_status culm_edge_answers_accuracy(const struct culm_edge_catalog *cata
                                             double *ret_accuracy, struct culm_error *error) {
     const struct culm_edge_entry *entry = &catalog->entry[query];
     const struct culm_edge_taken *taken = &originals->taken[entry->config->feed_index];
+    const int32_t *width = originals->width[entry->config->feed_index];
     const struct culm_answer *right = originals->answer[query];
     const struct culm_answer *said = given && given->answer[query] ? given->answer[query] : right;
     if (originals->right[query].answer) {
@@ -267,7 +275,7 @@ enum culm_status culm_edge_answers_accuracy(const struct culm_edge_catalog *cata
         latest = answered[f] ? &said[at] : latest;
         ok = originals->label[query]
                  ? culm_accuracy_add_label(accuracy, latest, originals->label[query][at])
-                 : culm_accuracy_add(accuracy, latest, &right[at], taken->width);
+                 : culm_accuracy_add(accuracy, latest, &right[at], width[at]);
     }
     enum culm_status status = ok ? CULM_OK : no_memory(error);
     if (ok && culm_accuracy_wanted(accuracy) == 0) {

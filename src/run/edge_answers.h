@@ -21,13 +21,13 @@
 struct culm_edge_taken {  /* the frames taken of one feed */
     int64_t first, count; /* in the file; count 0: no model asked for any */
     int64_t frames;       /* of the whole feed; -1: too many to count */
-    int32_t width;        /* of a frame */
     /* Frames a second of the recording; 0: pictures that do not follow one another in time. */
     double rate;
 };
 
 struct culm_edge_answers {
     struct culm_edge_taken taken[CULM_EDGE_FEEDS_MAX];
+    int32_t *width[CULM_EDGE_FEEDS_MAX]; /* [count of the feed] of a frame; NULL: none was run on */
     /* [count of the feed]; NULL: the query has no model, or none of these weights. */
     struct culm_answer *answer[CULM_EDGE_QUERIES_MAX];
     int32_t *label[CULM_EDGE_QUERIES_MAX]; /* [count of the feed]; NULL: none */

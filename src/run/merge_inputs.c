@@ -207,8 +207,9 @@ static enum culm_status make_room(struct culm_merge_set *set, const struct divis
     for (int part = 0; part < CULM_MERGE_PARTS; part++) {
         size_t count = (size_t)division->count[part];
         set->part[part].image = aligned_alloc(64, (count * one + 127) / 64 * 64);
+        set->part[part].size = calloc(count + 1, sizeof *set->part[part].size);
         set->label[part] = calloc(count + 1, sizeof *set->label[part]);
-        if (!set->part[part].image || !set->label[part]) {
+        if (!set->part[part].image || !set->part[part].size || !set->label[part]) {
             return no_memory(error);
         }
         set->part[part].label = set->labels && !set->right_for ? set->label[part] : NULL;
@@ -238,8 +239,7 @@ static enum culm_status take_frame(struct culm_merge_set *set, const struct culm
     }
     set->label[part][frames->count] = frame->label;
     culm_vision_fill(&set->input, &picture, frames->image + frames->count * one);
-    frames->width = frame->width;
-    frames->height = frame->height;
+    frames->size[frames->count] = (struct culm_merge_size){frame->width, frame->height};
     frames->count++;
     return CULM_OK;
 }
@@ -335,19 +335,20 @@ static enum culm_status gather_fit(struct culm_merge_inputs *in, int32_t model,
         return CULM_OK;
     }
     *fit = (struct culm_merge_frames){
-        .image = aligned_alloc(64, (4 * one * (size_t)count + 127) / 64 * 64)};
+        .image = aligned_alloc(64, (4 * one * (size_t)count + 127) / 64 * 64),
+        .size = calloc((size_t)count + 1, sizeof *fit->size)};
     in->fit_is_own[model] = true;
-    for (size_t q = 0; q < in->workload->query_count && fit->image; q++) {
+    bool made = fit->image && fit->size;
+    for (size_t q = 0; q < in->workload->query_count && made; q++) {
         if (brings_frames(in, q, model)) {
             const struct culm_merge_frames *part = &in->set[in->set_of[q]].part[CULM_MERGE_FIT];
-            fit->width = part->width; /* answers use the same unit throughout: any size will do */
-            fit->height = part->height;
             memcpy(fit->image + (size_t)fit->count * one, part->image,
                    4 * one * (size_t)part->count);
+            memcpy(fit->size + fit->count, part->size, (size_t)part->count * sizeof *part->size);
             fit->count += part->count;
         }
     }
-    return fit->image ? CULM_OK : no_memory(error);
+    return made ? CULM_OK : no_memory(error);
 }
 
 enum culm_status culm_merge_inputs_read(struct culm_merge_inputs *in,
@@ -391,6 +392,7 @@ void culm_merge_inputs_release(struct culm_merge_inputs *in) {
         culm_merge_model_release(&in->model[k]);
         culm_vision_model_free(in->vision[k]);
         free(in->fit_is_own[k] ? in->fit[k].image : NULL);
+        free(in->fit_is_own[k] ? in->fit[k].size : NULL);
     }
     for (int32_t s = 0; s < in->sets; s++) {
         for (int part = 0; part < CULM_MERGE_PARTS; part++) {
@@ -398,6 +400,7 @@ void culm_merge_inputs_release(struct culm_merge_inputs *in) {
                 culm_answer_release(&in->set[s].right[part][i]);
             }
             free(in->set[s].part[part].image);
+            free(in->set[s].part[part].size);
             free(in->set[s].label[part]);
             free(in->set[s].right[part]);
         }

@@ -264,8 +264,11 @@ def own_labels(bench):
 
 
 def labels_of_boxes(bench):
-    """What is right of a detector is a line a frame, as `predict` writes it: `merge`, `run`, its checks for drift, and `bench` go by that."""
+    """What is right of a detector is a line a frame, as `predict` writes it: `merge`, `run`, its checks for drift, and `bench` go by that. Boxes are in
+    pixels of their own frame, whatever the size of the others."""
     a, b = two_models(bench)
+    shutil.rmtree(bench.path("pictures"))
+    make_pictures(bench.path("pictures"), 6, sizes=((96, 80), (48, 100)))
     for name in "ab":
         said = bench.run("predict", name + ".cfg", bench.path("pictures"), "--score", "0.05", "--json").out
         with open(bench.path(f"{name}.jsonl"), "w", encoding="utf-8") as file:
@@ -327,7 +330,7 @@ def points_model(bench, name, seed):
 
 def labels_of_points(bench):
     """What is right of landmarks is a line a frame, too: `merge` and `run` go by that."""
-    make_pictures(bench.path("pictures"), 6)
+    make_pictures(bench.path("pictures"), 6, sizes=((96, 80), (40, 100)))
     for number, name in enumerate("ab"):
         points_model(bench, name, number + 1)
         said = bench.run("predict", name + ".yaml", bench.path("pictures"), "--json").out

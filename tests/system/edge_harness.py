@@ -83,20 +83,21 @@ def make_model(path, seed, wide=64, side=64):
     return params
 
 
-def make_pictures(folder, count, seed=3, blue=True):
-    """PNG files of noise; without blue if it is so said."""
+def make_pictures(folder, count, seed=3, blue=True, sizes=((96, 80),)):
+    """PNG files of noise, of these sizes in turns; without blue if it is so said."""
     os.makedirs(folder)
     draw = random.Random(seed)
     for number in range(count):
-        rows = [bytearray(draw.randbytes(96 * 3)) for _ in range(80)]
+        width, height = sizes[number % len(sizes)]
+        rows = [bytearray(draw.randbytes(width * 3)) for _ in range(height)]
         for row in rows if not blue else []:
-            row[2::3] = bytes(96)
+            row[2::3] = bytes(width)
         rows = b"".join(b"\0" + bytes(row) for row in rows)
 
         def chunk(kind, data):
             return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
         with open(os.path.join(folder, f"{number:04}.png"), "wb") as file:
-            file.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 96, 80, 8, 2, 0, 0, 0))
+            file.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
                        + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 
 

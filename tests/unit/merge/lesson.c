@@ -21,7 +21,8 @@ static struct culm_lesson *make(struct culm_lesson *lesson,
 static void test_a_slot_each(void **state) {
     (void)state;
     static float image[FRAMES] = {10, 11, 12, 13};
-    const struct culm_merge_frames frames = {image, FRAMES, 100, 50, NULL, NULL};
+    struct culm_merge_size size[FRAMES] = {{100, 50}, {200, 60}, {300, 70}, {400, 80}};
+    const struct culm_merge_frames frames = {image, FRAMES, size, NULL, NULL};
     struct culm_lesson lesson;
     struct culm_wanted wanted[SLOTS];
     float got;
@@ -48,17 +49,18 @@ static void test_a_slot_each(void **state) {
         }
         for (int32_t i = 0; i < SLOTS; i++) { /* a batch asks for all of them before it uses one */
             int32_t f = first + i;
+            const float w = (float)size[f].width, h = (float)size[f].height;
             assert_int_equal(wanted[i].label, -1);
             assert_int_equal(wanted[i].box_count, f);
             for (int32_t b = 0; b < f; b++) {
                 const struct culm_wanted_box *box = &wanted[i].box[b];
                 assert_int_equal(box->class_index, f);
-                assert_true(box->x == ((float)b + 10) / 100 && box->y == 15.0F / 50);
-                assert_true(box->width == 20.0F / 100 && box->height == 10.0F / 50);
+                assert_true(box->x == ((float)b + 10) / w && box->y == 15.0F / h);
+                assert_true(box->width == 20.0F / w && box->height == 10.0F / h);
             }
             for (int32_t p = 0; p < POINTS; p++) {
-                assert_true(wanted[i].points[2 * p] == (float)(10 * f + p) / 100);
-                assert_true(wanted[i].points[2 * p + 1] == (float)f / 50);
+                assert_true(wanted[i].points[2 * p] == (float)(10 * f + p) / w);
+                assert_true(wanted[i].points[2 * p + 1] == (float)f / h);
             }
         }
     }
@@ -70,7 +72,8 @@ static void test_labels_come_first(void **state) {
     static float image[FRAMES];
     static const int32_t label[FRAMES] = {3, 2, 1, 0};
     for (int with = 0; with < 2; with++) {
-        const struct culm_merge_frames frames = {image, FRAMES, 1, 1, with ? label : NULL, NULL};
+        struct culm_merge_size size[FRAMES] = {{1, 1}, {1, 1}, {1, 1}, {1, 1}};
+        const struct culm_merge_frames frames = {image, FRAMES, size, with ? label : NULL, NULL};
         struct culm_lesson lesson;
         struct culm_wanted wanted;
         float got;

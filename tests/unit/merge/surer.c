@@ -89,6 +89,7 @@ struct world {
     struct culm_search_ops ops;
     struct culm_search search;
     float image[FRAMES * SIDE * SIDE * 3];
+    struct culm_merge_size size[FRAMES];
 };
 
 static uint64_t seed_of_frames(void) {
@@ -101,6 +102,9 @@ static void world_init(struct world *w, enum culm_merge_method method) {
     struct culm_match match;
     uint64_t seed = seed_of_frames();
     *w = (struct world){.config = {.method = method}, .ops = {.check = on_check, .stop = never}};
+    for (int i = 0; i < FRAMES; i++) {
+        w->size[i] = (struct culm_merge_size){SIDE, SIDE};
+    }
     for (int i = 0; i < FRAMES * SIDE * SIDE * 3; i++) {
         w->image[i] = culm_rng_unit((uint32_t)culm_rng_next(&seed)) - 0.5F;
     }
@@ -125,7 +129,7 @@ static void world_init(struct world *w, enum culm_merge_method method) {
         *query = (struct culm_search_query){.name = "q",
                                             .model = k,
                                             .judge = &w->judge[k],
-                                            .check = {w->image, FRAMES, SIDE, SIDE, NULL},
+                                            .check = {w->image, FRAMES, w->size, NULL, NULL},
                                             .wanted = w->wanted[k],
                                             .original = 1,
                                             .target = 0.9};

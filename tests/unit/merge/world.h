@@ -44,6 +44,7 @@ struct world {
     struct culm_merge_model model[MODELS], *models[MODELS];
     struct culm_share share;
     struct culm_merge_frames frames[MODELS];
+    struct culm_merge_size size[SAMPLES];
     struct culm_judge judge[MODELS];
     struct culm_search_query query[MODELS];
     bool may[MODELS];
@@ -224,6 +225,9 @@ static inline void world_make(struct world *w, enum culm_merge_method method, do
     *w = (struct world){.equal = true, .targets = true, .grows = true};
     w->config = (struct culm_merge_config){.method = method, .steps = 1, .lr = 3e-3, .seed = 4};
     assert_int_equal(culm_device_new(threads, &w->device, NULL), CULM_OK);
+    for (int32_t s = 0; s < SAMPLES; s++) {
+        w->size[s] = (struct culm_merge_size){SIZE, SIZE};
+    }
     for (int32_t k = 0; k < MODELS; k++) {
         static const int32_t more[MODELS] = WORLD_MORE;
         net_init_more(&w->net[k], seed[k], last[k], k == WORLD_PLAIN, more[k], k == WORLD_WIDE,
@@ -241,7 +245,7 @@ static inline void world_make(struct world *w, enum culm_merge_method method, do
         w->models[k] = &w->model[k];
         layers[k] = &w->model[k].layers;
         w->frames[k] = (struct culm_merge_frames){
-            .image = w->net[k].image, .count = SAMPLES, .width = SIZE, .height = SIZE};
+            .image = w->net[k].image, .count = SAMPLES, .size = w->size};
         assert_int_equal(culm_judge_init(&w->judge[k], &w->model[k], 4, 0.25F, w->device, NULL),
                          CULM_OK);
         struct culm_answer answer[SAMPLES] = {0};
