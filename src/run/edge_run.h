@@ -103,6 +103,7 @@ struct edge_query {
     struct culm_answer latest;
     int64_t latest_frame; /* -1: none yet */
     FILE *out;
+    bool made_out; /* the file was not there before */
     /* Of all frames, with the older answer that stood in for a dropped one: on labels, or else on
      * the original's answers to samples. NULL: nothing has been compared. */
     struct culm_accuracy *accuracy;
@@ -197,8 +198,8 @@ struct edge_feed {
     /* Each holds a struct edge_frame. A slot is free when nobody else has a reference. */
     struct culm_blob *slot[CULM_EDGE_FRAME_SLOTS];
     bool held[CULM_EDGE_FRAME_SLOTS]; /* its pixels are in memory */
-    int32_t slots;                    /* how many slots are in use */
-    pthread_mutex_t slots_lock;       /* guards slot, held and slots */
+    int32_t slots, slots_held;        /* how many there are to be, and are */
+    pthread_mutex_t slots_lock;       /* guards these four */
     pthread_mutex_t lock;
     char said[CULM_ERROR_MAX]; /* a message to publish, "": none; guarded by lock */
     /* failed: it ended with an error, set before `ended`. ended: its end was published; loop thread
@@ -327,6 +328,7 @@ struct culm_edge_running {
     uint64_t timed_ns;                /* when run times were last compared */
     struct culm_device *device;
     struct culm_blob_pool *headers;   /* of struct edge_frame */
+    size_t frames_held;               /* bytes of all slots that are in memory */
     struct culm_prediction_room room; /* for the line that is being written */
     char out[CULM_PATH_MAX];
     struct culm_rundir dir;         /* `out`, claimed */
@@ -417,7 +419,9 @@ void culm_edge_running_pictures(struct culm_edge_running *run);
  * it began, since the loop would handle frames before the signal. CULM_ERR_MEMORY. */
 enum culm_status culm_edge_running_feeds(struct culm_edge_running *run, struct culm_error *error);
 void culm_edge_running_stop_feeds(struct culm_edge_running *run);
-/* Gives every feed memory for as many slots as the plan says. */
+/* Gives back the pixels of frames beyond what the plan says, as far as nobody uses them, and gives
+ * every feed memory for as many slots as it says, as far as that leaves room: to be called again
+ * until it does. */
 enum culm_status culm_edge_running_slots(struct culm_edge_running *run, struct culm_error *error);
 /* Publishes what feeds have to say. */
 void culm_edge_running_hear(struct culm_edge_running *run);
@@ -529,6 +533,9 @@ int64_t culm_edge_running_frames(const struct culm_feed_config *config,
                                  const struct culm_edge_stop *stop);
 /* Opens the files to which the answers of new queries are written. */
 enum culm_status culm_edge_running_outs(struct culm_edge_running *run, struct culm_error *error);
+/* Removes the file of a query that is not taken up after all, if it was made for it. */
+void culm_edge_running_take_back_out(const struct culm_edge_running *run,
+                                     const struct edge_query *query);
 void culm_edge_running_release_query(struct edge_query *query);
 
 /* edge_run_sources.c */

@@ -106,7 +106,8 @@ static bool remember(const struct culm_edge_running *run, struct before *before)
 /* Undoes a change; queries and feeds that it added go without a trace, down to their addresses. */
 static void put_back(struct culm_edge_running *run, struct before *before) {
     while (run->query_count > before->query_count) {
-        culm_edge_running_release_query(&run->query[--run->query_count]);
+        culm_edge_running_take_back_out(run, &run->query[--run->query_count]);
+        culm_edge_running_release_query(&run->query[run->query_count]);
     }
     while (run->feed_count > before->feed_count) {
         struct edge_feed *feed = &run->feed[--run->feed_count];

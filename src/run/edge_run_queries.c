@@ -8,6 +8,7 @@
 #include "base/file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -312,16 +313,44 @@ static bool has_no_out(const struct edge_query *query) {
     return !query->out && query->original_of < 0 && !query->gone;
 }
 
+static enum culm_status out_path(const struct culm_edge_running *run,
+                                 const struct edge_query *query, char path[CULM_PATH_MAX],
+                                 struct culm_error *error) {
+    return culm_path_format(path, error, "%s/%s.jsonl", run->out, query->entry->config->name);
+}
+
+/* Appends to a plain file, or makes one. A link is not followed: what it leads to may be anyone's. */
 static enum culm_status open_out(struct culm_edge_running *run, struct edge_query *query,
                                  struct culm_error *error) {
+    const int how = O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW;
     char path[CULM_PATH_MAX];
-    enum culm_status status =
-        culm_path_format(path, error, "%s/%s.jsonl", run->out, query->entry->config->name);
+    enum culm_status status = out_path(run, query, path, error);
     status = status ? status : culm_file_may_replace(path, error); /* opening a pipe may block */
-    if (status == CULM_OK && !(query->out = fopen(path, "ae"))) {
-        status = culm_error_set(error, CULM_ERR_IO, "cannot write '%s'", path);
+    if (status != CULM_OK) {
+        return status;
     }
-    return status;
+    int file = open(path, how | O_CREAT | O_EXCL, 0666);
+    query->made_out = file >= 0;
+    file = file >= 0 || errno != EEXIST ? file : open(path, how);
+    if (file < 0) {
+        return errno == ELOOP
+                   ? culm_error_set(error, CULM_ERR_CONFIG,
+                                    "'%s' is a link; remove it, or choose another --out", path)
+                   : culm_error_errno(error, errno, "open '%s'", path);
+    }
+    if (!(query->out = fdopen(file, "a"))) {
+        close(file);
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a query");
+    }
+    return CULM_OK;
+}
+
+void culm_edge_running_take_back_out(const struct culm_edge_running *run,
+                                     const struct edge_query *query) {
+    char path[CULM_PATH_MAX];
+    if (query->out && query->made_out && out_path(run, query, path, NULL) == CULM_OK) {
+        (void)unlink(path);
+    }
 }
 
 enum culm_status culm_edge_running_outs(struct culm_edge_running *run, struct culm_error *error) {

@@ -396,6 +396,19 @@ def pipe_for_answers(bench):
     check(all(kept.values()), "the last run had none")
 
 
+def link_for_answers(bench):
+    """A link in the place of a query's answers is not followed: what it leads to stays as it is."""
+    two_models(bench)
+    os.makedirs(bench.path("out"))
+    with open(bench.path("precious"), "w", encoding="utf-8") as file:
+        file.write("kept")
+    os.symlink(bench.path("precious"), bench.path("out", "one.jsonl"))
+    ended = bench.run("edge", "run", workload(bench, [("one", "a")]), "--for", "0.5", "--out", bench.path("out"))
+    check(ended.code == 3 and len(ended.err.splitlines()) == 1 and "one.jsonl' is a link" in ended.err, f"{ended.code}: {ended.err}")
+    with open(bench.path("precious"), encoding="utf-8") as file:
+        equal(file.read(), "kept", "what the link leads to")
+
+
 def disk_full(bench):
     """A disk that is full from the beginning, or in mid-run: one line that says so, and exit code 4."""
     two_models(bench)
@@ -429,5 +442,6 @@ cases.add("the run's own tensors are removed and cut, and a new round comes", ow
 cases.add("the disk takes its time while own tensors are written again", slow_disk)
 cases.add("the only feed is cut in mid-run", cut_feed)
 cases.add("a pipe in the place of answers", pipe_for_answers)
+cases.add("a link in the place of answers", link_for_answers)
 cases.add("the disk is full", needs_disk, __file__, "the disk is full", disk_full)
 cases.run()
