@@ -57,6 +57,10 @@ struct culm_edge_exec_ops {
     void (*evict)(struct culm_edge_exec *exec, int32_t tensor);
     /* Activations may take this much memory from now on. No batch is running. */
     void (*activations)(struct culm_edge_exec *exec, size_t bytes);
+    /* How many bytes frames hold now. Once a new layout is in force, that may still be more than it
+     * says, until what is in use of the one before has been given back. It does not grow
+     * meanwhile. */
+    size_t (*frames)(struct culm_edge_exec *exec);
     /* The query's frame is settled: answered in time by `batch`, or dropped (batch NULL), in which
      * case the query's latest answer stands in for it. */
     void (*settled)(struct culm_edge_exec *exec, int32_t query, const struct culm_edge_look *look,

@@ -24,7 +24,7 @@ culm_edge_scheduler_new(const struct culm_edge_scheduler_options *options) {
         culm_edge_scheduler_free(scheduler);
         return NULL;
     }
-    scheduler->frame_bytes = culm_edge_frames_bytes(scheduler->layout, scheduler->plan.slots);
+    culm_edge_count_frames(scheduler);
     scheduler->most_bytes = scheduler->frame_bytes;
     return scheduler;
 }
@@ -231,6 +231,9 @@ static void advance(struct culm_edge_scheduler *scheduler) {
         take_next(scheduler);
     }
     uint64_t next = culm_edge_drop_too_old(scheduler, now);
+    if (scheduler->frames_over) {
+        culm_edge_count_frames(scheduler);
+    }
     if (!scheduler->next) {
         if (!scheduler->running) {
             try_run(scheduler, now);
@@ -313,7 +316,7 @@ static void take_next(struct culm_edge_scheduler *scheduler) {
     scheduler->target = scheduler->visiting = -1;
     scheduler->batch.count = 0;
     culm_edge_forget_gone(scheduler);
-    scheduler->frame_bytes = culm_edge_frames_bytes(scheduler->layout, scheduler->plan.slots);
+    culm_edge_count_frames(scheduler);
     culm_edge_set_activations(scheduler, 0);
     /* What nobody uses any more goes at once, and more if frames now take more memory. */
     int32_t count = 0;

@@ -45,6 +45,7 @@ struct culm_edge_scheduler {
     struct feed_state feed[CULM_EDGE_FEEDS_MAX];
     int32_t *victim; /* [tensor_count] */
     size_t activation_bytes, frame_bytes, most_bytes;
+    bool frames_over; /* frames hold more than the layout says */
     struct culm_edge_memory totals;
     struct culm_edge_load load;
     struct culm_edge_batch batch;
@@ -131,6 +132,8 @@ void culm_edge_forget_gone(struct culm_edge_scheduler *scheduler);
 /* scheduler_memory.c */
 
 size_t culm_edge_bytes_now(const struct culm_edge_scheduler *scheduler);
+/* Sets frame_bytes: what the layout says, or more if frames of the one before are still in use. */
+void culm_edge_count_frames(struct culm_edge_scheduler *scheduler);
 /* Updates the maximum of memory in use. */
 void culm_edge_count_bytes(struct culm_edge_scheduler *scheduler);
 /* What the limit leaves for tensors beside the frames and `activations` bytes. */

@@ -10,6 +10,13 @@ size_t culm_edge_bytes_now(const struct culm_edge_scheduler *scheduler) {
     return scheduler->residency.bytes + scheduler->activation_bytes + scheduler->frame_bytes;
 }
 
+void culm_edge_count_frames(struct culm_edge_scheduler *scheduler) {
+    size_t says = culm_edge_frames_bytes(scheduler->layout, scheduler->plan.slots);
+    size_t holds = scheduler->o.exec->ops->frames(scheduler->o.exec);
+    scheduler->frames_over = holds > says;
+    scheduler->frame_bytes = holds > says ? holds : says;
+}
+
 void culm_edge_count_bytes(struct culm_edge_scheduler *scheduler) {
     size_t bytes = culm_edge_bytes_now(scheduler);
     scheduler->most_bytes = bytes > scheduler->most_bytes ? bytes : scheduler->most_bytes;

@@ -104,6 +104,10 @@ static void forget_batch(struct culm_edge_exec *exec, const struct culm_edge_bat
 }
 static void forget_tensor(struct culm_edge_exec *exec, int32_t tensor) { (void)exec, (void)tensor; }
 static void forget_bytes(struct culm_edge_exec *exec, size_t bytes) { (void)exec, (void)bytes; }
+static size_t no_bytes(struct culm_edge_exec *exec) {
+    (void)exec;
+    return 0;
+}
 static void tell_frame(struct culm_edge_exec *exec, int32_t query,
                        const struct culm_edge_look *look, const struct culm_edge_batch *batch) {
     const struct culm_edge_virtual_options *o =
@@ -121,6 +125,7 @@ static const struct culm_edge_exec_ops nothing = {.size = sizeof(struct culm_edg
                                                   .ran = forget_batch,
                                                   .evict = forget_tensor,
                                                   .activations = forget_bytes,
+                                                  .frames = no_bytes,
                                                   .settled = tell_frame,
                                                   .relaid = forget_layout};
 

@@ -84,7 +84,8 @@ enum culm_status culm_judge_now(struct culm_judge *judge, float *const *value,
         if (status == CULM_OK && frames->label) {
             ok = culm_accuracy_add_label(judge->accuracy, &judge->answer, frames->label[i]);
         } else if (status == CULM_OK) {
-            ok = culm_accuracy_add(judge->accuracy, &judge->answer, &wanted[i], frames->size[i].width);
+            ok = culm_accuracy_add(judge->accuracy, &judge->answer, &wanted[i],
+                                   frames->size[i].width);
         }
     }
     *ret_accuracy = culm_accuracy_value(judge->accuracy, false);

@@ -75,8 +75,8 @@ static enum culm_status ask(const struct culm_edge_catalog *catalog, int32_t f, 
     struct culm_feed *feed = NULL;
     struct culm_feed_frame frame;
     answers->width[f] = calloc((size_t)taken->count + 1, sizeof *answers->width[f]);
-    enum culm_status status = answers->width[f] ? open_feed(catalog, f, NULL, &feed, error)
-                                                : no_memory(error);
+    enum culm_status status =
+        answers->width[f] ? open_feed(catalog, f, NULL, &feed, error) : no_memory(error);
     for (int64_t i = 0; i < taken->first + taken->count && status == CULM_OK; i++) {
         status = culm_feed_next_whole(feed, &frame, error);
         if (status == CULM_OK && i >= taken->first) {

@@ -387,9 +387,17 @@ static void settled(struct culm_edge_exec *exec, int32_t number, const struct cu
     write_line(run, query, look, !batch);
 }
 
-static void relaid(struct culm_edge_exec *exec) {
+static size_t frames(struct culm_edge_exec *exec) {
     struct culm_edge_running *run = self(exec);
     struct culm_error error;
+    if (culm_edge_running_slots(run, &error) != CULM_OK && run->failed.status == CULM_OK) {
+        run->failed = error;
+    }
+    return run->frames_held;
+}
+
+static void relaid(struct culm_edge_exec *exec) {
+    struct culm_edge_running *run = self(exec);
     culm_edge_laid_free(run->laid);
     run->laid = run->next;
     run->next = NULL;
@@ -397,9 +405,7 @@ static void relaid(struct culm_edge_exec *exec) {
     run->planner.wanted = run->next_is_quick;
     culm_edge_running_count(run);
     culm_edge_running_tell_plan(run);
-    if (culm_edge_running_slots(run, &error) != CULM_OK && run->failed.status == CULM_OK) {
-        run->failed = error;
-    }
+    (void)frames(exec);
 }
 
 const struct culm_edge_exec_ops culm_edge_running_ops = {.size = sizeof(struct culm_edge_exec_ops),
@@ -409,5 +415,6 @@ const struct culm_edge_exec_ops culm_edge_running_ops = {.size = sizeof(struct c
                                                          .ran = ran,
                                                          .evict = evict,
                                                          .activations = activations,
+                                                         .frames = frames,
                                                          .settled = settled,
                                                          .relaid = relaid};

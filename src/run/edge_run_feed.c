@@ -51,8 +51,9 @@ static bool wait_until(struct edge_feed *feed, uint64_t at_ns) {
 static struct culm_blob *free_slot(struct edge_feed *feed) {
     struct culm_blob *slot = NULL;
     pthread_mutex_lock(&feed->slots_lock);
-    for (int32_t i = 0; i < feed->slots && !slot; i++) {
-        if (__atomic_load_n(&feed->slot[i]->refs, __ATOMIC_ACQUIRE) == 1) {
+    bool over = feed->slots_held > feed->slots; /* a free one is to be given back */
+    for (int32_t i = 0; i < CULM_EDGE_FRAME_SLOTS && !slot && !over; i++) {
+        if (feed->held[i] && __atomic_load_n(&feed->slot[i]->refs, __ATOMIC_ACQUIRE) == 1) {
             slot = culm_blob_ref(feed->slot[i]);
         }
     }
@@ -80,8 +81,8 @@ static void stretch(const struct edge_feed *feed, const struct culm_feed_frame *
     }
 }
 
-/* False: out of memory. */
-static bool post(struct edge_feed *feed, const struct culm_feed_frame *frame) {
+/* at_ns: when the frame came. False: out of memory. */
+static bool post(struct edge_feed *feed, const struct culm_feed_frame *frame, uint64_t at_ns) {
     struct culm_blob *slot = free_slot(feed);
     const bool kept = slot != NULL;
     struct culm_buf meta;
@@ -98,7 +99,7 @@ static bool post(struct edge_feed *feed, const struct culm_feed_frame *frame) {
     }
     culm_buf_init(&meta, CULM_ALONE_META_MAX);
     culm_buf_u64(&meta, (uint64_t)frame->number);
-    culm_buf_u64(&meta, culm_clock_ns());
+    culm_buf_u64(&meta, at_ns);
     const struct culm_message message = {.type = kept ? CULM_EDGE_FRAME : CULM_EDGE_FRAME_LOST,
                                          .meta = meta.data,
                                          .meta_bytes = (uint32_t)meta.len,
@@ -178,7 +179,7 @@ static void read_frames(struct edge_feed *feed, struct culm_feed *source) {
         }
         feed->any = true;
         damaged = 0;
-        uint64_t now = culm_clock_ns();
+        uint64_t now = culm_clock_ns(), at = now;
         if (live && !take_live(feed, &pace, now)) {
             continue;
         }
@@ -186,10 +187,13 @@ static void read_frames(struct edge_feed *feed, struct culm_feed *source) {
         if (live || count == 0 ||
             now > due + 10 * feed->period_ns) { /* it stalled: count time from here */
             begin = now - (uint64_t)count * feed->period_ns;
-        } else if (!wait_until(feed, due)) {
-            return;
+        } else if (now < due) {
+            at = due;
+            if (!wait_until(feed, due)) {
+                return;
+            }
         }
-        if (!post(feed, &frame)) {
+        if (!post(feed, &frame, at)) {
             culm_error_set(&error, CULM_ERR_MEMORY, "out of memory for a frame");
             fail(feed, &error);
             return;
@@ -217,56 +221,88 @@ static void *feed_main(void *arg) {
     return NULL;
 }
 
-/* Sets the number of slots of one feed; with its slots_lock held. A slot that is in use keeps its
- * memory until a later call. */
-static enum culm_status set_slots(struct culm_edge_running *run, struct edge_feed *feed,
-                                  int32_t wanted, struct culm_error *error) {
-    enum culm_status status = CULM_OK;
-    feed->slots = wanted < feed->slots ? wanted : feed->slots;
-    for (int32_t i = 0; i < CULM_EDGE_FRAME_SLOTS && status == CULM_OK; i++) {
-        struct culm_blob *slot = feed->slot[i];
-        if (i < wanted && !feed->held[i]) {
-            if (!slot) {
-                status = culm_blob_pool_get(run->headers, sizeof(struct edge_frame), &slot);
-                if (status != CULM_OK) {
-                    return culm_error_set(error, status, "out of memory for frames");
-                }
-                struct edge_frame *frame = slot->data;
-                *frame = (struct edge_frame){.folder = -1};
-                size_t apart = culm_edge_arena_round(&run->arena, feed->frame_bytes);
-                frame->pixels = (uint8_t *)feed->slots_at + (size_t)i * apart;
-                feed->slot[i] = slot;
-            }
-            status =
-                culm_edge_arena_hold(&run->arena, (char *)((struct edge_frame *)slot->data)->pixels,
-                                     feed->frame_bytes, error);
-            feed->held[i] = status == CULM_OK;
-        } else if (i >= wanted && slot && feed->held[i] &&
-                   __atomic_load_n(&slot->refs, __ATOMIC_ACQUIRE) == 1) {
-            culm_edge_arena_give_back(
-                &run->arena, (char *)((struct edge_frame *)slot->data)->pixels, feed->frame_bytes);
+/* --- the memory of slots --- */
+
+static char *pixels_of(const struct culm_blob *slot) {
+    return (char *)((struct edge_frame *)slot->data)->pixels;
+}
+
+/* Gives back the pixels of slots that are free until at most `wanted` are left. With slots_lock
+ * held, as all of these. */
+static void give_back(struct culm_edge_running *run, struct edge_feed *feed, int32_t wanted) {
+    for (int32_t i = CULM_EDGE_FRAME_SLOTS - 1; i >= 0 && feed->slots_held > wanted; i--) {
+        if (feed->held[i] && __atomic_load_n(&feed->slot[i]->refs, __ATOMIC_ACQUIRE) == 1) {
+            culm_edge_arena_give_back(&run->arena, pixels_of(feed->slot[i]), feed->frame_bytes);
             feed->held[i] = false;
+            feed->slots_held--;
+            run->frames_held -= feed->frame_bytes;
         }
     }
-    feed->slots = status == CULM_OK ? wanted : feed->slots;
+}
+
+static enum culm_status hold_slot(struct culm_edge_running *run, struct edge_feed *feed, int32_t i,
+                                  struct culm_error *error) {
+    if (!feed->slot[i]) {
+        enum culm_status status =
+            culm_blob_pool_get(run->headers, sizeof(struct edge_frame), &feed->slot[i]);
+        if (status != CULM_OK) {
+            return culm_error_set(error, status, "out of memory for frames");
+        }
+        size_t apart = culm_edge_arena_round(&run->arena, feed->frame_bytes);
+        *(struct edge_frame *)feed->slot[i]->data = (struct edge_frame){
+            .folder = -1, .pixels = (uint8_t *)feed->slots_at + (size_t)i * apart};
+    }
+    enum culm_status status =
+        culm_edge_arena_hold(&run->arena, pixels_of(feed->slot[i]), feed->frame_bytes, error);
+    if (status == CULM_OK) {
+        feed->held[i] = true;
+        feed->slots_held++;
+        run->frames_held += feed->frame_bytes;
+    }
     return status;
 }
 
-enum culm_status culm_edge_running_slots(struct culm_edge_running *run, struct culm_error *error) {
+/* Takes slots until there are `wanted`, as long as all frames together hold at most `most` bytes. */
+static enum culm_status hold(struct culm_edge_running *run, struct edge_feed *feed, int32_t wanted,
+                             size_t most, struct culm_error *error) {
     enum culm_status status = CULM_OK;
-    for (int32_t f = 0; f < run->feed_count && status == CULM_OK; f++) {
-        struct edge_feed *feed = &run->feed[f];
-        bool watched = false;
-        for (int32_t q = 0; q < run->query_count; q++) {
-            watched |= !run->query[q].gone && run->query[q].feed == f;
-        }
-        int32_t wanted = feed->gone || !watched || feed->inputs == 0 ? 0 : run->plan.slots + 1;
-        pthread_mutex_lock(&feed->slots_lock);
-        status = set_slots(run, feed, wanted, error);
-        pthread_mutex_unlock(&feed->slots_lock);
+    for (int32_t i = 0; i < CULM_EDGE_FRAME_SLOTS && feed->slots_held < wanted &&
+                        run->frames_held + feed->frame_bytes <= most && status == CULM_OK;
+         i++) {
+        status = feed->held[i] ? CULM_OK : hold_slot(run, feed, i, error);
     }
     return status;
 }
+
+static int32_t slots_wanted(const struct culm_edge_running *run, int32_t f) {
+    const struct edge_feed *feed = &run->feed[f];
+    bool watched = false;
+    for (int32_t q = 0; q < run->query_count; q++) {
+        watched |= !run->query[q].gone && run->query[q].feed == f;
+    }
+    return feed->gone || !watched || feed->inputs == 0 ? 0 : run->plan.slots + 1;
+}
+
+enum culm_status culm_edge_running_slots(struct culm_edge_running *run, struct culm_error *error) {
+    const size_t most = culm_edge_frames_bytes(&run->laid->layout, run->plan.slots);
+    enum culm_status status = CULM_OK;
+    for (int take = 0; take < 2; take++) { /* first gives back everywhere, then takes */
+        for (int32_t f = 0; f < run->feed_count && status == CULM_OK; f++) {
+            struct edge_feed *feed = &run->feed[f];
+            pthread_mutex_lock(&feed->slots_lock);
+            feed->slots = slots_wanted(run, f);
+            if (take) {
+                status = hold(run, feed, feed->slots, most, error);
+            } else {
+                give_back(run, feed, feed->slots);
+            }
+            pthread_mutex_unlock(&feed->slots_lock);
+        }
+    }
+    return status;
+}
+
+/* --- the threads --- */
 
 enum culm_status culm_edge_running_feeds(struct culm_edge_running *run, struct culm_error *error) {
     bool ends = run->uncalibrated || culm_alone_asked_to_stop();

@@ -42,6 +42,8 @@ struct judge {
     uint64_t dice;
     struct planned fault[FAULTS_MAX];
     int32_t faults;
+    size_t frame_bytes; /* of the layout before, which frames still hold until over_until_ns */
+    uint64_t over_until_ns;
     uint64_t slow_until_ns, fail_until_ns, run_slow_until_ns, run_fail_until_ns;
     bool disturbed; /* something went wrong, so that nobody is promised to be served */
     bool slow_runs;
@@ -143,12 +145,22 @@ static void settled(struct culm_edge_exec *exec, int32_t query, const struct cul
     note(judge, now, look->due_ns);
 }
 
+/* Frames hold no more than they may, but after a change for some time what they held before it. */
+static size_t frames(struct culm_edge_exec *exec) {
+    const struct judge *judge = judge_of(exec);
+    return judge->virtual && culm_edge_virtual_now(judge->virtual) < judge->over_until_ns
+               ? judge->frame_bytes
+               : 0;
+}
+
 static void relaid(struct culm_edge_exec *exec) {
     struct judge *judge = judge_of(exec);
+    uint64_t now = culm_edge_virtual_now(judge->virtual);
     judge->workload = judge->next;
     culm_edge_virtual_layout(judge->virtual, &judge->workload->layout);
     judge->result->rounds++;
     judge->before.count = 0;
+    judge->over_until_ns = now + culm_rng_mix(now, 77) % 4 * 20 * MS;
 }
 
 static const struct culm_edge_exec_ops judge_ops = {.size = sizeof(struct culm_edge_exec_ops),
@@ -158,6 +170,7 @@ static const struct culm_edge_exec_ops judge_ops = {.size = sizeof(struct culm_e
                                                     .ran = ran,
                                                     .evict = evict,
                                                     .activations = activations,
+                                                    .frames = frames,
                                                     .settled = settled,
                                                     .relaid = relaid};
 
@@ -260,6 +273,9 @@ static void recount(struct judge *judge) {
         held += holds ? layout->tensor_bytes[t] : 0;
     }
     bytes = memory.tensor_bytes + memory.activation_bytes + memory.frame_bytes;
+    if (memory.frame_bytes < frames(&judge->exec)) {
+        complain(judge, "the scheduler counts %zu bytes of frames", memory.frame_bytes);
+    }
     if (memory.activation_bytes != judge->activations || held > memory.tensor_bytes) {
         complain(judge, "the scheduler counts %zu bytes of tensors and there are %zu",
                  memory.tensor_bytes, held);
@@ -300,6 +316,10 @@ static void take_layout(struct judge *judge, struct culm_edge_workload *workload
         judge->stored--; /* it would not fit: whoever wants it is told so, and nothing changes */
         return;
     }
+    struct culm_edge_memory memory;
+    culm_edge_scheduler_memory(culm_edge_virtual_scheduler(judge->virtual), &memory);
+    judge->frame_bytes = memory.frame_bytes;
+    judge->over_until_ns = CULM_NEVER; /* from when it is in force: see relaid */
     judge->next = workload;
     judge->result->fired[kind]++;
     if (culm_edge_scheduler_update(culm_edge_virtual_scheduler(judge->virtual), &workload->layout,

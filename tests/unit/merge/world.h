@@ -244,8 +244,8 @@ static inline void world_make(struct world *w, enum culm_merge_method method, do
         assert_int_equal(culm_merge_model_init(&w->model[k], &w->net[k].model, NULL), CULM_OK);
         w->models[k] = &w->model[k];
         layers[k] = &w->model[k].layers;
-        w->frames[k] = (struct culm_merge_frames){
-            .image = w->net[k].image, .count = SAMPLES, .size = w->size};
+        w->frames[k] =
+            (struct culm_merge_frames){.image = w->net[k].image, .count = SAMPLES, .size = w->size};
         assert_int_equal(culm_judge_init(&w->judge[k], &w->model[k], 4, 0.25F, w->device, NULL),
                          CULM_OK);
         struct culm_answer answer[SAMPLES] = {0};
