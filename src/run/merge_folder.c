@@ -84,12 +84,11 @@ static enum culm_status same_models(const struct culm_merging *m,
 static enum culm_status find_rounds(struct culm_merging *m, struct culm_error *error) {
     struct culm_package_round round;
     struct culm_package_sums sums;
-    struct culm_error none = {0};
-    enum culm_status status = CULM_OK;
     if (!m->options.resume) {
         return CULM_OK;
     }
-    if (culm_package_open(m->options.dir, &round, &none) == CULM_OK) {
+    enum culm_status status = culm_package_open(m->options.dir, &round, error);
+    if (status == CULM_OK) {
         m->have = m->counts = round.number;
         m->have_measured = round.query_count > 0 && round.query[0].merged >= 0;
         if (!(status = same_models(m, &round, error)) &&
@@ -97,8 +96,10 @@ static enum culm_status find_rounds(struct culm_merging *m, struct culm_error *e
             m->have_saves = sums.total_bytes - sums.distinct_bytes;
         }
         culm_package_round_release(&round);
+    } else if (status == CULM_ERR_NOT_FOUND) { /* no round was finished */
+        status = CULM_OK;
     }
-    if (status != CULM_OK) {
+    if (status != CULM_OK) { /* a round that cannot be read is no reason to begin again over it */
         return status;
     }
     if (m->other_frames) {
