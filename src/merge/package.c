@@ -280,6 +280,11 @@ static json_t *query_json(const struct culm_package_round *round,
         json_decref(json);
         json = NULL;
     }
+    if (json && query->structure[0] &&
+        json_object_set_new(json, "structure", json_string(query->structure)) != 0) {
+        json_decref(json);
+        json = NULL;
+    }
     if (json && query->agreement >= 0) {
         json_object_set_new(json, "agreement", json_real(query->agreement));
     }

@@ -24,6 +24,7 @@
 #include "base/sha256.h"
 
 #define CULM_PACKAGE_FORMAT "culm-package-1"
+#define CULM_PACKAGE_STRUCTURE_MAX 128
 #define CULM_PACKAGE_RANK_MAX 8
 #define CULM_PACKAGE_QUERIES_MAX 4096
 #define CULM_PACKAGE_NAME_SIZE 96
@@ -50,8 +51,11 @@ struct culm_package_query {
     bool normalized;                /* mean and deviation are given; else the model's own */
     float mean[3], deviation[3];    /* value = (x / 255 - mean) / deviation */
     char identity[CULM_SHA256_HEX]; /* equal if two queries use the same files */
-    double target;                  /* share of the original's accuracy to keep */
-    double original, merged;        /* accuracies on held-out frames; negative: not measured */
+    /* What the model is apart from its numbers, as the writer describes that (vision/model.h); "":
+     * not said, as in packages of older versions. */
+    char structure[CULM_PACKAGE_STRUCTURE_MAX];
+    double target;           /* share of the original's accuracy to keep */
+    double original, merged; /* accuracies on held-out frames; negative: not measured */
     double agreement; /* share of the original's answers there that it gives, too; likewise */
     struct culm_package_param *param;
     int32_t param_count, param_capacity;

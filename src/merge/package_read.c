@@ -170,6 +170,8 @@ static enum culm_status parse_query(struct parsing *p, json_t *json) {
     if (!query) {
         return no_memory(p->name, p->error);
     }
+    const char *structure = json_string_value(json_object_get(json, "structure"));
+    snprintf(query->structure, sizeof query->structure, "%s", structure ? structure : "");
     if (!read_share(json, "target", 0, &query->target) ||
         !read_share(json, "original", -1, &query->original) ||
         !read_share(json, "merged", -1, &query->merged) ||

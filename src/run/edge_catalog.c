@@ -152,6 +152,7 @@ static enum culm_status open_entry(struct culm_edge_catalog *catalog,
     if (status == CULM_OK) {
         status = culm_vision_model_graph(entry->model, 1, CULM_VISION_INFER, &entry->graph, error);
     }
+    status = status ? status : culm_vision_structure(entry->model, entry->structure, error);
     status = status ? status : take_parts(entry, error);
     return status ? culm_error_prefix(error, "query '%s'", config->name) : CULM_OK;
 }
@@ -576,6 +577,13 @@ enum culm_status culm_edge_catalog_goes_with(const struct culm_edge_catalog *cat
         const struct culm_package_param *param;
         const int32_t of = culm_package_query_find(round, entry->config->name);
         any |= of >= 0;
+        if (of >= 0 &&
+            culm_vision_structure_differs(round->query[of].structure, entry->structure)) {
+            status = culm_error_set(error, CULM_ERR_CONFIG,
+                                    "query '%s': '%s' describes another model than the one that "
+                                    "'%s' was made of; put it back, or merge again",
+                                    entry->config->name, entry->config->model, dir);
+        }
         for (int32_t p = 0; of >= 0 && p < entry->part_count && status == CULM_OK; p++) {
             status = culm_edge_entry_find(entry, p, round, of, dir, &param, error);
         }

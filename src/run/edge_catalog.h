@@ -31,8 +31,9 @@ struct culm_edge_part { /* a parameter of a model */
 
 struct culm_edge_entry { /* a query of the workload */
     struct culm_query_config *config;
-    char model_name[64];             /* the model's name in profiles */
-    char identity[CULM_SHA256_HEX];  /* equal for queries that use the same files */
+    char model_name[64];                   /* the model's name in profiles */
+    char identity[CULM_SHA256_HEX];        /* equal for queries that use the same files */
+    char structure[CULM_VISION_STRUCTURE]; /* of the model; "": there is none */
     struct culm_vision_model *model; /* NULL: there is none, and the profile stands in for it */
     bool bare;                       /* the model was opened without weights */
     struct culm_error why;           /* if bare: what is wrong with the weights */

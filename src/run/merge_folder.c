@@ -76,6 +76,13 @@ static enum culm_status same_models(const struct culm_merging *m,
                                   "started; put them back, or choose another --out",
                                   query->name, query->model, m->options.dir);
         }
+        if (culm_vision_structure_differs(round->query[there].structure,
+                                          m->in.structure[m->in.model_of[q]])) {
+            return culm_error_set(error, CULM_ERR_CONFIG,
+                                  "query '%s': '%s' describes another model than when '%s' was "
+                                  "started; put it back, or choose another --out",
+                                  query->name, query->model, m->options.dir);
+        }
     }
     return CULM_OK;
 }

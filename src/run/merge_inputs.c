@@ -71,6 +71,7 @@ static enum culm_status open_model(struct culm_merge_inputs *in, const struct cu
                        : culm_merge_model_init(&in->model[k], in->vision[k], error);
     if (status == CULM_OK && !structure) {
         status = identify(&in->model[k], in->identity[k], error);
+        status = status ? status : culm_vision_structure(in->vision[k], in->structure[k], error);
     }
     return status;
 }
@@ -83,14 +84,15 @@ enum culm_status culm_merge_inputs_open(const struct culm_workload *workload, bo
         .vision = calloc(count, sizeof *in->vision),
         .model = calloc(count, sizeof *in->model),
         .identity = calloc(count, sizeof *in->identity),
+        .structure = calloc(count, sizeof *in->structure),
         .model_of = calloc(count, sizeof *in->model_of),
         .set_of = calloc(count, sizeof *in->set_of),
         .set = calloc(count, sizeof *in->set),
         .fit = calloc(count, sizeof *in->fit),
         .fit_is_own = calloc(count, sizeof *in->fit_is_own),
     };
-    if (!in->vision || !in->model || !in->identity || !in->model_of || !in->set_of || !in->set ||
-        !in->fit || !in->fit_is_own) {
+    if (!in->vision || !in->model || !in->identity || !in->structure || !in->model_of ||
+        !in->set_of || !in->set || !in->fit || !in->fit_is_own) {
         return no_memory(error);
     }
     for (size_t q = 0; q < workload->query_count; q++) {
@@ -408,6 +410,7 @@ void culm_merge_inputs_release(struct culm_merge_inputs *in) {
     free(in->vision);
     free(in->model);
     free(in->identity);
+    free(in->structure);
     free(in->model_of);
     free(in->set_of);
     free(in->set);

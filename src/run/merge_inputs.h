@@ -33,9 +33,10 @@ struct culm_merge_set {
 
 struct culm_merge_inputs {
     const struct culm_workload *workload;
-    struct culm_vision_model **vision; /* [models] */
-    struct culm_merge_model *model;    /* [models] */
-    char (*identity)[CULM_SHA256_HEX]; /* [models] */
+    struct culm_vision_model **vision;        /* [models] */
+    struct culm_merge_model *model;           /* [models] */
+    char (*identity)[CULM_SHA256_HEX];        /* [models] */
+    char (*structure)[CULM_VISION_STRUCTURE]; /* [models] */
     int32_t models;
     int32_t *model_of, *set_of; /* [queries] */
     struct culm_merge_set *set;

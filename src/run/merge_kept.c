@@ -22,6 +22,7 @@ static enum culm_status digest_of(const struct culm_merge_inputs *in, const void
     enum culm_status status = culm_sha256_init(&hash);
     for (int32_t k = 0; k < in->models && status == CULM_OK; k++) {
         culm_sha256_update(&hash, in->identity[k], CULM_SHA256_HEX);
+        culm_sha256_update(&hash, in->structure[k], sizeof in->structure[k]);
     }
     if (status == CULM_OK) {
         culm_sha256_update(&hash, data, len);

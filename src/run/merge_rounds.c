@@ -55,6 +55,7 @@ enum culm_status culm_merging_round(const struct culm_merging *m, int64_t number
         if (!query) {
             return culm_merging_no_memory(error);
         }
+        snprintf(query->structure, sizeof query->structure, "%s", m->in.structure[k]);
         query->target = config->target;
         query->names = config->names ? strdup(config->names) : NULL;
         query->normalized = config->normalized;

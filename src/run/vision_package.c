@@ -94,7 +94,17 @@ static enum culm_status open_inner(struct package_model *own,
         memcpy(normalize.deviation, query->deviation, sizeof normalize.deviation);
         how.normalize = &normalize;
     }
+    char structure[CULM_VISION_STRUCTURE];
     enum culm_status status = culm_vision_open(query->model, &how, &own->inner, error);
+    if (status == CULM_OK && !options->normalize) { /* which would be another on purpose */
+        status = culm_vision_structure(own->inner, structure, error);
+        if (status == CULM_OK && culm_vision_structure_differs(query->structure, structure)) {
+            status = culm_error_set(error, CULM_ERR_CONFIG,
+                                    "'%s' describes another model than the one that was merged; "
+                                    "put it back, or merge again",
+                                    query->model);
+        }
+    }
     return status == CULM_OK || options->depth > 0 /* only the outermost package is named */
                ? status
                : culm_error_prefix(error, "package '%s', query '%s'", own->dir, query->name);

@@ -96,6 +96,17 @@ enum culm_status culm_vision_names_read(struct culm_vision_model *model, const c
 
 /* --- structure --- */
 
+/* Everything that a model is apart from its numbers, as a text: its input, its graph with all
+ * attributes, how its outputs are read. It begins with how it was worked out; whoever changes what
+ * goes into it, or what graphs readers build, counts that up (tests/unit/vision notices). */
+#define CULM_VISION_STRUCTURE_WAY 1
+#define CULM_VISION_STRUCTURE 80
+enum culm_status culm_vision_structure(struct culm_vision_model *model,
+                                       char ret_text[CULM_VISION_STRUCTURE],
+                                       struct culm_error *error);
+/* False also if the two were worked out in different ways, or one is "". */
+bool culm_vision_structure_differs(const char *a, const char *b);
+
 /* A convolution or linear layer as far as others are compared with it: all but its place and
  * weights. */
 struct culm_vision_signature {

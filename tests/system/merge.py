@@ -13,6 +13,7 @@ import struct
 import subprocess
 import time
 
+import edge_harness
 from edge_harness import fresh
 from harness import Cases, check, equal, wait_until
 from vision_harness import images, model, two_queries
@@ -179,6 +180,32 @@ def a_query_is_a_model(bench):
 
 
 cases.add("a query of a package is a model", a_query_is_a_model)
+
+
+def another_model(bench):
+    """The file of a model is edited after merging so that the same numbers mean another model: nobody goes on with it."""
+    edge_harness.two_models(bench)
+    path = edge_harness.workload(bench, [("one", "a"), ("two", "b")])
+    words = ("--set", "merge.method=none")
+    merge(bench, path, "package", *words)
+    with open(bench.path("a.cfg"), encoding="utf-8") as file:
+        text = file.read()
+    one = (("merge", path, "--out", bench.path("package"), "--resume", *words), ("predict", bench.path("package") + ":one", bench.path("pictures")),
+           ("edge", "plan", path, "--package", bench.path("package"), "--for", "1"),
+           ("edge", "run", path, "--package", bench.path("package"), "--for", "0.5", "--out", bench.path("out")))
+    for changed in text.replace("leaky", "relu", 1), text.replace("12,12,", "12,13,"), text + "# only a remark\n":
+        with open(bench.path("a.cfg"), "w", encoding="utf-8") as file:
+            file.write(changed)
+        for command in one:
+            ended = bench.run(*command)
+            if "remark" in changed:
+                equal(ended.code, 0, f"exit code of {command[:2]} behind a remark: {ended.err}")
+            else:
+                check(ended.code == 3 and len(ended.err.splitlines()) == 1 and "a.cfg' describes another model" in ended.err,
+                      f"{command[:2]}: {ended.code}: {ended.err}")
+
+
+cases.add("a model's file is edited after merging", another_model)
 
 
 def inside(bench):

@@ -691,6 +691,45 @@ static void test_numbers_refused(void **state) {
     }
 }
 
+/* Pinned: packages say of which models they were made, and another version of the program reads them. Where
+ * this differs, count up CULM_VISION_STRUCTURE_WAY, so that they are not taken for edited ones. */
+static void test_structure(void **state) {
+    (void)state;
+    static const char described[] =
+        "[net]\nwidth=32\nheight=32\nchannels=3\n"
+        "[convolutional]\nbatch_normalize=1\nfilters=8\nsize=3\nstride=2\npad=1\nactivation=leaky\n"
+        "[maxpool]\nsize=2\nstride=2\n[convolutional]\nfilters=7\nsize=1\nactivation=linear\n"
+        "[yolo]\nmask=0\nanchors=10,14\nclasses=2\nnum=1\nscale_x_y=1.05\n";
+    static const struct {
+        const char *from, *to;
+    } edits[] = {{"leaky", "mish\n"},
+                 {"stride=2\npad", "stride=1\npad"},
+                 {"10,14", "10,15"},
+                 {"1.05", "1.10"},
+                 {"width=32", "width=64"}};
+    const struct culm_darknet_options options = {.structure = true};
+    char text[1024], first[CULM_VISION_STRUCTURE], other[CULM_VISION_STRUCTURE];
+    struct culm_error error = {0};
+    for (int i = -1; i < (int)(sizeof edits / sizeof *edits); i++) {
+        snprintf(text, sizeof text, "%s", described);
+        if (i >= 0) {
+            char *at = strstr(text, edits[i].from);
+            assert_non_null(at);
+            memcpy(at, edits[i].to, strlen(edits[i].to));
+        }
+        put("structure.cfg", text, strlen(text));
+        struct culm_vision_model *model = open_named("structure", &options);
+        ok(culm_vision_structure(model, i < 0 ? first : other, &error), &error);
+        culm_vision_model_free(model);
+        assert_true(i < 0 || culm_vision_structure_differs(first, other));
+    }
+    assert_string_equal(first,
+                        "1:c6e1ec50ea1e9b5480c0dfd93da90fcefed45c4fda5130efcb76f9e1c930780b");
+    assert_false(culm_vision_structure_differs(first, ""));
+    assert_false(culm_vision_structure_differs("", first));
+    assert_false(culm_vision_structure_differs("0:1", first)); /* another way */
+}
+
 int main(void) {
     const char *given = getenv("CULM_SEED");
     seed = given ? (uint32_t)strtoul(given, NULL, 10) : 1;
@@ -699,6 +738,7 @@ int main(void) {
         cmocka_unit_test(test_every_section),   cmocka_unit_test(test_layers),
         cmocka_unit_test(test_refused),         cmocka_unit_test(test_weights_refused),
         cmocka_unit_test(test_numbers_refused), cmocka_unit_test(test_together),
+        cmocka_unit_test(test_structure),
     };
     return cmocka_run_group_tests(tests, make_folder, drop_folder);
 }
