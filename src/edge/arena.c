@@ -8,18 +8,24 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum culm_status culm_edge_arena_init(struct culm_edge_arena *arena, size_t bytes,
+enum culm_status culm_edge_arena_init(struct culm_edge_arena *arena, size_t least, size_t most,
                                       struct culm_error *error) {
     *arena = (struct culm_edge_arena){.page = (size_t)sysconf(_SC_PAGESIZE)};
-    arena->size = culm_edge_arena_round(arena, bytes);
-    void *base =
-        mmap(NULL, arena->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (base == MAP_FAILED) {
-        *arena = (struct culm_edge_arena){0};
-        return culm_error_errno(error, errno, "reserve addresses for %zu MB", bytes / 1000000);
+    void *base = MAP_FAILED;
+    for (size_t bytes = most > least ? most : least; base == MAP_FAILED; bytes /= 2) {
+        arena->size = culm_edge_arena_round(arena, bytes > least ? bytes : least);
+        base =
+            mmap(NULL, arena->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (base == MAP_FAILED && bytes <= least) {
+            *arena = (struct culm_edge_arena){0};
+            return culm_error_set(error, CULM_ERR_MEMORY,
+                                  "cannot reserve addresses for %zu MB: %s", least / 1000000,
+                                  strerror(errno));
+        }
     }
     arena->base = base;
     /* A huge page would make more resident than was asked for. */

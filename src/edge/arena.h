@@ -17,8 +17,9 @@ struct culm_edge_arena {
     size_t page;
 };
 
-/* Reserves address space for `bytes`; nothing is resident yet. CULM_ERR_MEMORY. */
-enum culm_status culm_edge_arena_init(struct culm_edge_arena *arena, size_t bytes,
+/* Reserves as many of `most` bytes of addresses as there are; nothing is resident yet.
+ * CULM_ERR_MEMORY: there are not even `least`. */
+enum culm_status culm_edge_arena_init(struct culm_edge_arena *arena, size_t least, size_t most,
                                       struct culm_error *error);
 void culm_edge_arena_release(struct culm_edge_arena *arena); /* fine on a zeroed struct */
 /* Gives out addresses for `bytes`, starting at a page. NULL: not enough are left. */

@@ -148,6 +148,10 @@ static enum culm_status set_limit(struct culm_edge_running *run, struct culm_edg
     return status;
 }
 
+/* Addresses of tensors that rounds have replaced are not used again, so there is to be room for
+ * those of thousands of rounds. Where addresses are limited, fewer have to do. */
+#define ADDRESSES ((size_t)1 << 40)
+
 static enum culm_status make_arena(struct culm_edge_running *run, struct culm_error *error) {
     size_t bytes = 2 * culm_edge_running_activations(run->laid) + ((size_t)256 << 20);
     for (int32_t f = 0; f < run->feed_count; f++) {
@@ -156,7 +160,7 @@ static enum culm_status make_arena(struct culm_edge_running *run, struct culm_er
     for (int32_t u = 0; u < run->store.unit_count; u++) {
         bytes += 8 * run->store.unit[u].bytes; /* room for those of later rounds */
     }
-    return culm_edge_arena_init(&run->arena, bytes, error);
+    return culm_edge_arena_init(&run->arena, bytes, ADDRESSES, error);
 }
 
 json_t *culm_edge_running_package(const struct culm_edge_running *run) {
@@ -322,6 +326,7 @@ static enum culm_status go(struct culm_edge_running *run, struct culm_error *err
     }
     tell_start(run, totals);
     culm_edge_running_tell_plan(run);
+    culm_edge_running_tell_unwatched(run);
     culm_edge_running_trim();
     status = culm_edge_running_feeds(run, error);
     if (status == CULM_OK) {

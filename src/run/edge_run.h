@@ -115,6 +115,8 @@ struct edge_query {
      * owned */
     int32_t *original, *merged;
     bool own_tensors;            /* both are its own tensors, which this run has written */
+    bool unwatched;              /* it is merged, and there is no room for its original */
+    bool told_unwatched;         /* an event has said so */
     bool told;                   /* an event `query` has been published since it came */
     bool plain;                  /* the choice of forms gave it its own weights */
     int32_t original_of, shadow; /* the query whose original it is; its own original; -1: none */
@@ -477,6 +479,8 @@ void culm_edge_running_tell_plan(struct culm_edge_running *run);
 /* Adds, updates or marks as gone the hidden originals, so that exactly the queries that run merged
  * have one. */
 enum culm_status culm_edge_running_shadows(struct culm_edge_running *run, struct culm_error *error);
+/* Publishes, once for each, which merged queries have no original beside them. */
+void culm_edge_running_tell_unwatched(struct culm_edge_running *run);
 /* Discards what the checks of a query have seen so far. */
 void culm_edge_running_forget_checks(struct edge_query *query);
 /* Takes in the answer that a query, or an original, has just computed for a frame. */

@@ -38,7 +38,8 @@ enum culm_status culm_edge_running_shadows(struct culm_edge_running *run,
         }
         bool merged = drift->every_s > 0 && drift->frames > 0 && !query->gone &&
                       memcmp(query->merged, query->original, bytes) != 0;
-        if (merged && query->shadow < 0 && run->query_count < CULM_EDGE_QUERIES_MAX) {
+        query->unwatched = merged && query->shadow < 0 && run->query_count == CULM_EDGE_QUERIES_MAX;
+        if (merged && query->shadow < 0 && !query->unwatched) {
             status =
                 culm_edge_running_open(run, query->entry, q, query->feed, &query->shadow, error);
             if (status == CULM_OK) { /* gone for now, likewise */
@@ -70,6 +71,22 @@ enum culm_status culm_edge_running_shadows(struct culm_edge_running *run,
         }
     }
     return status;
+}
+
+void culm_edge_running_tell_unwatched(struct culm_edge_running *run) {
+    for (int32_t q = 0; q < run->query_count; q++) {
+        struct edge_query *query = &run->query[q];
+        char text[256];
+        if (query->unwatched && !query->gone && !query->told_unwatched) {
+            query->told_unwatched = true;
+            snprintf(text, sizeof text,
+                     "query '%s' is not watched for drift: a run has room for %d queries and "
+                     "originals",
+                     query->entry->config->name, CULM_EDGE_QUERIES_MAX);
+            culm_edge_running_publish(
+                run, json_pack("{s:s, s:o}", "event", "warning", "message", culm_json_text(text)));
+        }
+    }
 }
 
 static bool copy_answer(struct culm_answer *to, const struct culm_answer *from) {

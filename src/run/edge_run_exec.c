@@ -405,6 +405,7 @@ static void relaid(struct culm_edge_exec *exec) {
     run->planner.wanted = run->next_is_quick;
     culm_edge_running_count(run);
     culm_edge_running_tell_plan(run);
+    culm_edge_running_tell_unwatched(run);
     (void)frames(exec);
 }
 

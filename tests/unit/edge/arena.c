@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -17,7 +18,7 @@ static void only_what_is_wanted_is_placed(void **state) {
     struct culm_edge_places places = {0};
     struct culm_error error = {0};
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    assert_int_equal(culm_edge_arena_init(&arena, PAGES * page, &error), CULM_OK);
+    assert_int_equal(culm_edge_arena_init(&arena, PAGES * page, 0, &error), CULM_OK);
     for (int32_t i = 0; i < PAGES - 1; i++) {
         assert_int_equal(culm_edge_places_want(&places, &arena, 50 * i, page, &error), CULM_OK);
         assert_ptr_equal(places.at[50 * i], arena.base + (size_t)i * page);
@@ -40,7 +41,25 @@ static void only_what_is_wanted_is_placed(void **state) {
     culm_edge_arena_release(&arena);
 }
 
+/* Nobody has 2^62 bytes of addresses. */
+static void as_many_as_there_are(void **state) {
+    (void)state;
+    struct culm_error error = {0};
+    struct culm_edge_arena arena;
+    assert_int_equal(culm_edge_arena_init(&arena, 1 << 20, (size_t)1 << 62, &error), CULM_OK);
+    assert_true(arena.size >= (size_t)1 << 20 && arena.size < (size_t)1 << 62);
+    char *at = culm_edge_arena_place(&arena, arena.size);
+    assert_non_null(at);
+    assert_int_equal(culm_edge_arena_hold(&arena, at, arena.page, &error), CULM_OK);
+    at[arena.page - 1] = 1;
+    culm_edge_arena_release(&arena);
+    assert_int_equal(culm_edge_arena_init(&arena, (size_t)1 << 62, 0, &error), CULM_ERR_MEMORY);
+    assert_non_null(strstr(error.text, "reserve addresses"));
+    culm_edge_arena_release(&arena);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(only_what_is_wanted_is_placed)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(only_what_is_wanted_is_placed),
+                                       cmocka_unit_test(as_many_as_there_are)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -113,7 +113,7 @@ static size_t resident(const struct culm_edge_arena *arena) {
 static void memory_comes_and_goes(void **state) {
     struct culm_edge_arena arena;
     (void)state;
-    assert_int_equal(culm_edge_arena_init(&arena, 64 << 20, NULL), CULM_OK);
+    assert_int_equal(culm_edge_arena_init(&arena, 64 << 20, 0, NULL), CULM_OK);
     char *one = culm_edge_arena_place(&arena, 3 * arena.page + 1);
     char *other = culm_edge_arena_place(&arena, 8 << 20);
     assert_int_equal(other - one, 4 * arena.page);
