@@ -225,8 +225,8 @@ static enum culm_status ended(struct feed_child *child, const char *name, int64_
 
 /* --- pictures --- */
 
-/* Parses "P6 WIDTH HEIGHT 255 ", with any white space. 0: it is incomplete; -1: it is not a header.
- */
+/* Parses "P6 WIDTH HEIGHT 255 ", with any white space. 0: it is incomplete; -1: it is not a header;
+ * -2: it is that of a picture that is too large. */
 static int parse_header(struct feed_child *child) {
     char text[HEADER_MAX + 1];
     size_t len = child->len < HEADER_MAX ? child->len : HEADER_MAX;
@@ -238,10 +238,12 @@ static int parse_header(struct feed_child *child) {
         bool begins = strncmp(text, "P6", len < 2 ? len : 2) == 0;
         return begins && len < HEADER_MAX ? 0 : -1;
     }
-    if (depth != 255 || child->width < 1 || child->height < 1 || child->width > SIDE_MAX ||
-        child->height > SIDE_MAX ||
-        (uint64_t)child->width * (uint64_t)child->height * 3 > BYTES_MAX) {
+    if (depth != 255 || child->width < 1 || child->height < 1) {
         return -1;
+    }
+    if (child->width > SIDE_MAX || child->height > SIDE_MAX ||
+        (uint64_t)child->width * (uint64_t)child->height * 3 > BYTES_MAX) {
+        return -2;
     }
     child->header = (size_t)used + 1;
     child->wanted = child->header + (size_t)child->width * (size_t)child->height * 3;
@@ -275,10 +277,16 @@ static enum culm_status read_some(struct feed_child *child, const char *name,
     }
     child->len += (size_t)got;
     child->heard_ns = child->looked_ns = culm_clock_ns();
-    if (!child->wanted && parse_header(child) < 0) {
-        return culm_error_set(error, CULM_ERR_IO, "feed '%s': ffmpeg gives no pictures", name);
+    int parsed = child->wanted ? 1 : parse_header(child);
+    if (parsed == -2) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "feed '%s': a picture of %d x %d is too large; at most %d pixels a "
+                              "side and %u MB",
+                              name, child->width, child->height, SIDE_MAX, BYTES_MAX >> 20);
     }
-    return CULM_OK;
+    return parsed < 0
+               ? culm_error_set(error, CULM_ERR_IO, "feed '%s': ffmpeg gives no pictures", name)
+               : CULM_OK;
 }
 
 /* If far more time has passed between two looks than should, this process was stopped or starved,

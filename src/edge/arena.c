@@ -22,9 +22,8 @@ enum culm_status culm_edge_arena_init(struct culm_edge_arena *arena, size_t leas
             mmap(NULL, arena->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (base == MAP_FAILED && bytes <= least) {
             *arena = (struct culm_edge_arena){0};
-            return culm_error_set(error, CULM_ERR_MEMORY,
-                                  "cannot reserve addresses for %zu MB: %s", least / 1000000,
-                                  strerror(errno));
+            return culm_error_set(error, CULM_ERR_MEMORY, "cannot reserve addresses for %zu MB: %s",
+                                  least / 1000000, strerror(errno));
         }
     }
     arena->base = base;

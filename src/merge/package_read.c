@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -408,6 +409,14 @@ enum culm_status culm_package_read(const char *dir, const struct culm_package_te
             error, CULM_ERR_FORMAT,
             "package '%s': tensor %s does not match its digest; copy the package again", dir,
             tensor->digest);
+    }
+    for (size_t i = 0; i < (size_t)tensor->count && status == CULM_OK; i++) {
+        if (!isfinite(ret_data[i])) {
+            status = culm_error_set(error, CULM_ERR_FORMAT,
+                                    "package '%s': number %zu of tensor %s is not finite; merge "
+                                    "again, or copy the package again",
+                                    dir, i, tensor->digest);
+        }
     }
     return status;
 }

@@ -2,6 +2,7 @@
 #include "run/feeds.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 #define LOOK_MS 100 /* how often it is asked whether to stop */
 
@@ -13,6 +14,21 @@ struct culm_feed_options culm_feed_options_of(const struct culm_feed_config *con
         options.crop[i] = (int32_t)config->crop[i];
     }
     return options;
+}
+
+bool culm_feed_comes_once(const char *file) {
+    static const char *const streams[] = {
+        "rtsp:", "rtsps:", "rtp:", "udp:", "tcp:", "srt:", "rtmp:", "unix:"};
+    struct stat there;
+    if (stat(file, &there) == 0) {
+        return !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode);
+    }
+    for (size_t i = 0; i < sizeof streams / sizeof *streams; i++) {
+        if (strncmp(file, streams[i], strlen(streams[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 enum culm_status culm_feed_next_whole(struct culm_feed *feed, struct culm_feed_frame *ret_frame,

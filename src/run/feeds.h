@@ -13,6 +13,8 @@ struct culm_feed_options culm_feed_options_of(const struct culm_feed_config *con
 /* The next frame, however long it takes; otherwise as culm_feed_next. */
 enum culm_status culm_feed_next_whole(struct culm_feed *feed, struct culm_feed_frame *ret_frame,
                                       struct culm_error *error);
+/* Whether a feed can be read once alone, and may have no end: a fifo, a device, a camera's stream. */
+bool culm_feed_comes_once(const char *file);
 #define CULM_FEED_COUNTED_MAX 100000 /* frames of a clip that has as many may have no end */
 /* Frames in the file, where need be by reading them all, which takes a while; CULM_FEED_COUNTED_MAX at
  * most. Errors as of culm_feed_next; CULM_ERR_AGAIN: it was asked to stop. Who can stop it waits for a

@@ -176,8 +176,16 @@ static enum culm_status count_frames(const struct culm_merge_inputs *in,
                                      const struct culm_merge_set *set,
                                      const volatile sig_atomic_t *stop, int64_t *ret_count,
                                      struct culm_error *error) {
+    const struct culm_feed_config *config = &in->workload->feeds[set->feed];
     struct culm_feed *feed = NULL;
     struct culm_feed_frame frame;
+    *ret_count = 0;
+    if (culm_feed_comes_once(config->file)) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "feed '%s': '%s' is no file, and merging reads all frames more than "
+                              "once; record some of it, and name that",
+                              config->name, config->file);
+    }
     enum culm_status status = open_feed(in, set, &feed, error);
     *ret_count = status == CULM_OK ? culm_feed_count(feed) : 0;
     if (status == CULM_OK && *ret_count < 0) {
@@ -189,15 +197,15 @@ static enum culm_status count_frames(const struct culm_merge_inputs *in,
             status = culm_error_set(
                 error, CULM_ERR_CONFIG,
                 "feed '%s': labels '%s' has %lld labels for %lld frames; give one for each",
-                in->workload->feeds[set->feed].name, set->labels, (long long)culm_feed_labels(feed),
+                config->name, set->labels, (long long)culm_feed_labels(feed),
                 (long long)*ret_count);
         }
     }
     culm_feed_close(feed);
     if (status == CULM_OK && *ret_count < 3) {
         status = culm_error_set(error, CULM_ERR_CONFIG,
-                                "feed '%s': %lld frames; merging needs at least 3",
-                                in->workload->feeds[set->feed].name, (long long)*ret_count);
+                                "feed '%s': %lld frames; merging needs at least 3", config->name,
+                                (long long)*ret_count);
     }
     return status;
 }

@@ -479,6 +479,9 @@ def refused(bench):
     one_line(3, "was started with", "merge", path, "--out", bench.path("package"), "--resume")
     one_line(3, "queries[0].feed", "merge", path, "--set", "queries[0].feed=[]", "--out", bench.path("x"))
     one_line(3, "no-such.cfg", "merge", path, "--set", "queries[0].model=no-such.cfg", "--out", bench.path("x"))
+    os.mkfifo(bench.path("pipe.mp4"))
+    one_line(3, "'pipe.mp4' is no file", "merge", path, "--set", "feeds.camera.file=pipe.mp4", "--out", bench.path("y"))
+    one_line(3, "is no file", "merge", path, "--set", "feeds.camera.file=rtsp://127.0.0.1:9/x", "--out", bench.path("y"))
     one_line(3, "images-2", "merge", path, "--set", "feeds.camera.file=images-2", "--out", bench.path("y"))
     for where, label, cause in (("labels", 3, None), ("labels-2", 4, "name a class 4, but 'a.yaml' has 4 classes")):
         with open(bench.path(where), "wb") as file:

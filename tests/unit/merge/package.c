@@ -7,6 +7,7 @@
 #include "sample.h"
 
 #include <errno.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -276,12 +277,32 @@ static void test_lying_rounds(void **state) {
         "p: a parameter is not {tensor, original, layer}");
 }
 
+/* The right digest, and numbers that are none. */
+static void test_not_finite(void **state) {
+    (void)state;
+    static const float bad[] = {NAN, INFINITY, -INFINITY};
+    char dir[64];
+    struct culm_error error = {0};
+    temp_dir_make(dir);
+    assert_int_equal(culm_package_make(NULL, dir, &error), CULM_OK);
+    for (int i = 0; i < 3; i++) {
+        float data[4] = {1, 2, bad[i], 4}, got[4];
+        struct culm_package_tensor t = {.rank = 1, .shape = {4}, .count = 4};
+        assert_int_equal(culm_package_digest(&t, data, &error), CULM_OK);
+        assert_int_equal(culm_package_put(NULL, dir, &t, data, NULL, &error), CULM_OK);
+        assert_int_equal(culm_package_read(dir, &t, got, &error), CULM_ERR_FORMAT);
+        assert_non_null(strstr(error.text, "number 2 of tensor"));
+    }
+    temp_dir_drop(dir);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rounds),
         cmocka_unit_test(test_crashes),
         cmocka_unit_test(test_altered_files),
         cmocka_unit_test(test_lying_rounds),
+        cmocka_unit_test(test_not_finite),
     };
     return cmocka_run_group_tests_name("merge/package", tests, NULL, NULL);
 }
