@@ -61,6 +61,22 @@ static enum culm_status prepare_query(struct culm_merging *m, size_t q, struct c
     return CULM_OK;
 }
 
+/* Pictures in a folder for each class come class by class, and the last ones decide. */
+static enum culm_status warn_of_classes(struct culm_merging *m, size_t q,
+                                        struct culm_error *error) {
+    int32_t classes, unseen;
+    char text[256];
+    enum culm_status status = culm_merge_inputs_unseen(&m->in, q, &classes, &unseen, error);
+    if (status == CULM_OK && unseen > 0) {
+        snprintf(text, sizeof text,
+                 "query '%s': of %d classes in the held-out frames, %d do not occur in those that "
+                 "merging fits to; put the pictures in another order",
+                 m->workload.queries[q].name, classes, unseen);
+        culm_merging_warn(m, text);
+    }
+    return status;
+}
+
 static enum culm_status prepare(struct culm_merging *m, struct culm_error *error) {
     const struct culm_vision_layers **layers = calloc((size_t)m->in.models + 1, sizeof *layers);
     struct culm_match match = {0};
@@ -87,6 +103,7 @@ static enum culm_status prepare(struct culm_merging *m, struct culm_error *error
         status = m->stopped
                      ? culm_error_set(error, CULM_ERR_STOPPED, "stopped; continue with --resume")
                      : prepare_query(m, q, error);
+        status = status ? status : warn_of_classes(m, q, error);
     }
     return status;
 }

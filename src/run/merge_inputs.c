@@ -1,6 +1,7 @@
 /* Models and frames of a workload. See merge_inputs.h. */
 #include "run/merge_inputs.h"
 
+#include "base/machine.h"
 #include "base/words.h"
 #include "data/feed.h"
 #include "run/feeds.h"
@@ -210,10 +211,21 @@ static enum culm_status count_frames(const struct culm_merge_inputs *in,
     return status;
 }
 
-static enum culm_status make_room(struct culm_merge_set *set, const struct division *division,
-                                  struct culm_error *error) {
+static enum culm_status make_room(struct culm_merge_inputs *in, struct culm_merge_set *set,
+                                  const struct division *division, struct culm_error *error) {
     size_t one =
         4 * (size_t)set->input.width * (size_t)set->input.height * (size_t)set->input.channels;
+    for (int part = 0; part < CULM_MERGE_PARTS; part++) {
+        in->frame_bytes += (size_t)division->count[part] * one;
+    }
+    if (in->frame_bytes > culm_machine_memory()) {
+        return culm_error_set(error, CULM_ERR_MACHINE,
+                              "feed '%s': with it, the frames that merging keeps take %.1f GB, and "
+                              "there are %.1f GB of memory; lower merge.frames, or merge fewer "
+                              "feeds at a time",
+                              in->workload->feeds[set->feed].name, (double)in->frame_bytes / 1e9,
+                              (double)culm_machine_memory() / 1e9);
+    }
     for (int part = 0; part < CULM_MERGE_PARTS; part++) {
         size_t count = (size_t)division->count[part];
         set->part[part].image = aligned_alloc(64, (count * one + 127) / 64 * 64);
@@ -254,7 +266,7 @@ static enum culm_status take_frame(struct culm_merge_set *set, const struct culm
     return CULM_OK;
 }
 
-static enum culm_status read_set(const struct culm_merge_inputs *in, struct culm_merge_set *set,
+static enum culm_status read_set(struct culm_merge_inputs *in, struct culm_merge_set *set,
                                  const volatile sig_atomic_t *stop, struct culm_error *error) {
     struct division d;
     int64_t met[CULM_MERGE_PARTS] = {0}; /* frames of each part seen so far */
@@ -269,7 +281,7 @@ static enum culm_status read_set(const struct culm_merge_inputs *in, struct culm
     }
     if (status == CULM_OK) {
         divide(&in->workload->merge, &set->input, all, &d);
-        status = make_room(set, &d, error);
+        status = make_room(in, set, &d, error);
     }
     if (status == CULM_OK) {
         status = open_feed(in, set, &feed, error);
@@ -394,6 +406,32 @@ enum culm_status culm_merge_inputs_read(struct culm_merge_inputs *in,
     for (int32_t k = 0; k < in->models && status == CULM_OK; k++) {
         status = gather_fit(in, k, error);
     }
+    return status;
+}
+
+enum culm_status culm_merge_inputs_unseen(const struct culm_merge_inputs *in, size_t query,
+                                          int32_t *ret_classes, int32_t *ret_unseen,
+                                          struct culm_error *error) {
+    const struct culm_merge_set *set = &in->set[in->set_of[query]];
+    const int32_t classes = in->vision[in->model_of[query]]->classes;
+    *ret_classes = *ret_unseen = 0;
+    if (!set->part[CULM_MERGE_HELD].label) {
+        return CULM_OK;
+    }
+    bool *seen = calloc((size_t)classes + 1, sizeof *seen);
+    bool *told = calloc((size_t)classes + 1, sizeof *told);
+    for (int64_t i = 0; i < set->part[CULM_MERGE_FIT].count && seen && told; i++) {
+        seen[set->label[CULM_MERGE_FIT][i]] = true; /* check_labels has seen that it is a class */
+    }
+    for (int64_t i = 0; i < set->part[CULM_MERGE_HELD].count && seen && told; i++) {
+        const int32_t label = set->label[CULM_MERGE_HELD][i];
+        *ret_classes += !told[label];
+        *ret_unseen += !told[label] && !seen[label];
+        told[label] = true;
+    }
+    enum culm_status status = seen && told ? CULM_OK : no_memory(error);
+    free(seen);
+    free(told);
     return status;
 }
 

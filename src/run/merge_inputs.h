@@ -41,6 +41,7 @@ struct culm_merge_inputs {
     int32_t *model_of, *set_of; /* [queries] */
     struct culm_merge_set *set;
     int32_t sets;
+    size_t frame_bytes;            /* of the frames of all sets */
     struct culm_merge_frames *fit; /* [models]: the frames of all queries of the model */
     bool *fit_is_own;              /* [models]: whether its frames are a copy */
 };
@@ -50,10 +51,15 @@ struct culm_merge_inputs {
 enum culm_status culm_merge_inputs_open(const struct culm_workload *workload, bool structure,
                                         struct culm_merge_inputs *inputs, struct culm_error *error);
 /* Reads the frames. CULM_ERR_STOPPED once *stop is set; CULM_ERR_CONFIG: a label that the query's
- * model cannot answer. */
+ * model cannot answer; CULM_ERR_MACHINE: more frames than memory. */
 enum culm_status culm_merge_inputs_read(struct culm_merge_inputs *inputs,
                                         const volatile sig_atomic_t *stop,
                                         struct culm_error *error);
+/* Of the classes that labels name in the frames at the end, which decide, how many there are, and how
+ * many do not occur in those that are fitted to. 0 where labels are not classes. */
+enum culm_status culm_merge_inputs_unseen(const struct culm_merge_inputs *inputs, size_t query,
+                                          int32_t *ret_classes, int32_t *ret_unseen,
+                                          struct culm_error *error);
 void culm_merge_inputs_release(struct culm_merge_inputs *inputs); /* fine on a zeroed struct */
 
 #endif

@@ -182,6 +182,20 @@ def a_query_is_a_model(bench):
 cases.add("a query of a package is a model", a_query_is_a_model)
 
 
+def classes_in_order(bench):
+    """Pictures class by class: the held-out ones are of classes that merging has not fitted to, and that is said; mixed, it is not."""
+    path = workload(bench, method="none")
+    for name, labels in ("sorted", [i // 12 for i in range(48)]), ("mixed", [i % 4 for i in range(48)]):
+        with open(bench.path(name), "wb") as file:
+            file.write(struct.pack(">BBBBI", 0, 0, 8, 1, 48) + bytes(labels))
+        told = [event["message"] for event in merge(bench, path, f"of-{name}", "--set", f"queries[0].labels={name}").all("warning")]
+        said = [text for text in told if "of 2 classes in the held-out frames, 2 do not occur" in text and "query 'a'" in text]
+        equal(len(said), int(name == "sorted"), f"warnings with {name} labels: {told}")
+
+
+cases.add("held-out classes that merging has not seen", classes_in_order)
+
+
 def another_model(bench):
     """The file of a model is edited after merging so that the same numbers mean another model: nobody goes on with it."""
     edge_harness.two_models(bench)
