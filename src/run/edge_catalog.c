@@ -118,6 +118,24 @@ static enum culm_status parts_of_profile(const struct culm_edge_profile_model *m
     return CULM_OK;
 }
 
+/* Two models that are not the same may be in files of one name, in two folders. The later one is
+ * then known by its query, too. */
+static void name_apart(const struct culm_edge_catalog *catalog, struct culm_edge_entry *entry) {
+    for (const struct culm_edge_entry *e = catalog->entry; e < entry; e++) {
+        if (strcmp(e->model_name, entry->model_name) == 0 &&
+            strcmp(e->structure, entry->structure) != 0) {
+            char stem[64];
+            memcpy(stem, entry->model_name, sizeof stem);
+            snprintf(entry->model_name, sizeof entry->model_name, "%.31s@%.31s", stem,
+                     entry->config->name);
+            const struct culm_edge_profile_model *known =
+                culm_edge_profile_find(&catalog->profile, entry->model_name);
+            entry->times = known ? known->times : (struct culm_edge_times){0};
+            return;
+        }
+    }
+}
+
 static enum culm_status open_entry(struct culm_edge_catalog *catalog,
                                    const struct culm_edge_catalog_options *options,
                                    struct culm_edge_entry *entry, struct culm_error *error) {
@@ -152,8 +170,11 @@ static enum culm_status open_entry(struct culm_edge_catalog *catalog,
     if (status == CULM_OK) {
         status = culm_vision_model_graph(entry->model, 1, CULM_VISION_INFER, &entry->graph, error);
     }
-    status = status ? status : culm_vision_structure(entry->model, entry->structure, error);
-    status = status ? status : take_parts(entry, error);
+    if (status == CULM_OK &&
+        !(status = culm_vision_structure(entry->model, entry->structure, error))) {
+        name_apart(catalog, entry);
+        status = take_parts(entry, error);
+    }
     return status ? culm_error_prefix(error, "query '%s'", config->name) : CULM_OK;
 }
 

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 
-from edge_harness import (begin, end, events_of, make_model, make_pictures, publish, shared, tell, told, two_models, until,
+from edge_harness import (begin, end, events_of, make_model, make_pictures, publish, run_until_answered, shared, tell, told, two_models, until,
                           workload)
 from harness import Cases, Skipped, check, equal
 
@@ -143,9 +143,25 @@ def large_models(bench):
     check(all(0 < query["processed"] < query["frames"] for query in told["queries"]), f"{told['queries']}")
 
 
+def same_name(bench):
+    """Two models in files of one name have times of their own; two with the same layers share them."""
+    for folder, wide in ("x", 16), ("y", 64), ("z", 16):
+        os.makedirs(bench.path(folder))
+        make_model(bench.path(folder, "best"), 1 + wide + (folder == "z"), wide=wide)
+    make_pictures(bench.path("pictures"), 6)
+    path = workload(bench, [("one", "x/best"), ("two", "y/best"), ("three", "z/best")])
+    run_until_answered(bench, path)
+    with open(bench.path("out", "profile.json"), encoding="utf-8") as file:
+        models = json.load(file)["models"]
+    equal(sorted(models), ["best", "best@two"], "models of the profile")
+    shown = bench.run("edge", "plan", path, "--profile", bench.path("out", "profile.json"), "--for", "1", "--json")
+    equal(shown.code, 0, f"exit code of a plan by it: {shown.err}")
+
+
 cases.add("a run expects what was planned", as_planned)
 cases.add("a plan made in haste is followed by a better one", planned_anew)
 cases.add("the grid", grid)
 cases.add("the grid's accuracy", grid_accuracy)
 cases.add("large published models in virtual time", large_models)
+cases.add("models in files of one name", same_name)
 cases.run()
