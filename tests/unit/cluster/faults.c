@@ -510,7 +510,7 @@ static void trace_up(struct test *t, int32_t node, const struct culm_node_info *
     (void)node;
     if (!strcmp(info->name, "c")) {
         assert_in_range(t->removes, 1, 2); /* it may start slower than the second is removed */
-        assert_true(t->exited[0]);
+        assert_true(t->exited[0] || t->exited[1]); /* there is room for two */
     } else if (!strcmp(info->name, "e")) {
         test_finish(t);
     }
