@@ -416,15 +416,17 @@ void culm_edge_running_keep(struct edge_query *query, int64_t source);
  */
 void culm_edge_running_pictures(struct culm_edge_running *run);
 
+/* edge_run_slots.c */
+/* Gives back the pixels of frames beyond what the plan says, as far as nobody uses them, and gives
+ * every feed memory for as many slots as it says, as far as that leaves room: to be called again
+ * until it does. */
+enum culm_status culm_edge_running_slots(struct culm_edge_running *run, struct culm_error *error);
+
 /* edge_run_feed.c */
 /* Starts the threads of feeds that have none yet. Starts none if the run was asked to stop before
  * it began, since the loop would handle frames before the signal. CULM_ERR_MEMORY. */
 enum culm_status culm_edge_running_feeds(struct culm_edge_running *run, struct culm_error *error);
 void culm_edge_running_stop_feeds(struct culm_edge_running *run);
-/* Gives back the pixels of frames beyond what the plan says, as far as nobody uses them, and gives
- * every feed memory for as many slots as it says, as far as that leaves room: to be called again
- * until it does. */
-enum culm_status culm_edge_running_slots(struct culm_edge_running *run, struct culm_error *error);
 /* Publishes what feeds have to say. */
 void culm_edge_running_hear(struct culm_edge_running *run);
 /* To be called once the feeds have stopped: fails with the error of the first feed if every feed
