@@ -23,7 +23,11 @@
 #define QUERIES 6
 #define LAYERS 10
 #define TENSORS (QUERIES * LAYERS)
+#ifdef __SANITIZE_ADDRESS__
+#define WORKLOADS 6
+#else
 #define WORKLOADS 24
+#endif
 
 static uint64_t number(const char *name, uint64_t otherwise) {
     const char *given = getenv(name);
