@@ -44,8 +44,8 @@ for redundancy in ("eager", "lazy"):
             for b in range(3):
                 for x, one in enumerate(IN_ORDER):
                     for y, two in enumerate(IN_ORDER):
-                        # A half of them for the first pipeline and eager; elsewhere one in twelve.
-                        one_in = 1 if EVERYTHING else 2 if base == 0 and redundancy == "eager" else 12
+                        # A third of them for the first pipeline and eager; elsewhere one in twelve.
+                        one_in = 1 if EVERYTHING else 3 if base == 0 and redundancy == "eager" else 12
                         if a != b and (x * 7 + y * 5 + a * 3 + b) % one_in == 0:
                             cases.add(f"{redundancy}: worker {base + a} at {one}, its neighbour {base + b} at {two}", pair,
                                       (base + a, one), (base + b, two), redundancy)

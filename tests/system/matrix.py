@@ -94,7 +94,7 @@ def kinds(redundancy, worker, phase):
         return ["kill", "short", "long", "forever"]
     if redundancy != "eager":
         return ["kill"]
-    return ["kill", "short" if (worker + PHASES.index(phase)) % 2 else "long", "forever"]
+    return ["kill"] + (["short", "forever"] if (worker + PHASES.index(phase)) % 2 else ["long"])
 
 
 for redundancy in ("eager", "lazy", "none"):
