@@ -179,6 +179,8 @@ static bool exits(struct feed_child *child) {
     }
     if (pidfd >= 0) {
         close(pidfd);
+    } else {
+        listen_to(child); /* a kernel without them: it is waited for, however long it stays */
     }
     return exited;
 }

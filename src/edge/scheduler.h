@@ -2,8 +2,8 @@
  * The scheduler of an edge box: runs more models than memory holds, on live video, in time.
  *
  * It is an actor [net/world.h]. To it a feed is a node: each frame is a message of type
- * CULM_EDGE_FRAME or CULM_EDGE_FRAME_LOST, and a node that is lost is a feed that has ended. One compute thread runs one
- * batch of one query at a time, and one I/O thread loads tensors.
+ * CULM_EDGE_FRAME or CULM_EDGE_FRAME_LOST, and a node that is lost is a feed that has ended. One
+ * compute thread runs one batch of one query at a time, and one I/O thread loads tensors.
  *
  *     frame ─▶ waits for every query of its feed ─▶ batch ─▶ settled: answered in time
  *                           └─ too old, or pushed out by newer ones ─▶ settled: dropped

@@ -482,6 +482,20 @@ def clip_to_clip(bench):
                f"saved {first['saved']:.3f}, then {second['saved']:.3f}; dropped {[query['dropped'] for query in done['queries']]}")
 
 
+def too_many_to_watch(bench):
+    """Of forty merged queries there is room beside them for the originals of twenty-four; the others are named."""
+    a, b = two_models(bench)
+    names = [f"q{number}" for number in range(40)]
+    params = shared(a, b, {"conv0.weight", "conv1.weight", "conv2.weight"})["two"]
+    publish(bench.path("package"), 1, {name: params for name in names})
+    path = workload(bench, [(name, "b") for name in names], fps=1, edge="originals: never, memory: all, drift: {every_s: 5, frames: 2}")
+    ended = bench.run("edge", "run", path, "--package", bench.path("package"), "--for", "1", "--json", "--out", bench.path("out"))
+    equal(ended.code, 0, f"exit code: {ended.err}")
+    told_of = [event["message"].split("'")[1] for event in map(json.loads, ended.out.splitlines())
+               if event["event"] == "warning" and "not watched for drift" in event["message"]]
+    equal(told_of, names[24:], "queries that are not watched")
+
+
 cases.add("drift: what no longer agrees goes back", drift)
 cases.add("drift: where queries run on their own weights by choice", drift_by_choice)
 cases.add("drift: by what was measured when labels were there", drift_by_labels)
@@ -489,4 +503,5 @@ cases.add("drift: by labels of the feed", drift_on_labels)
 cases.add("drift: a feed turns into another; reverted, and merged anew", merged_anew)
 cases.add("drift: clean images turn into JPEG", clean_to_jpeg)
 cases.add("drift: a clip turns into another", clip_to_clip)
+cases.add("drift: more merged queries than there is room for originals", too_many_to_watch)
 cases.run()

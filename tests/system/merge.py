@@ -15,7 +15,7 @@ import time
 
 import edge_harness
 from edge_harness import fresh
-from harness import Cases, check, equal, wait_until
+from harness import Cases, check, equal, memory_group, wait_until
 from vision_harness import images, model, two_queries
 
 cases = Cases()
@@ -194,6 +194,23 @@ def classes_in_order(bench):
 
 
 cases.add("held-out classes that merging has not seen", classes_in_order)
+
+
+def frames_beyond_memory(bench):
+    """Frames for which there is no room are refused in one line, and nothing is left behind; nobody is killed."""
+    edge_harness.two_models(bench)
+    with open(bench.path("many"), "wb") as file:
+        file.write(struct.pack(">BBBBIII", 0, 0, 8, 3, 4000, 28, 28) + random.Random(6).randbytes(4000 * 28 * 28))
+    path = edge_harness.workload(bench, [("one", "a"), ("two", "b")], feed="many")
+    with memory_group() as (set_limit, inside):
+        set_limit(100 * 10**6)
+        command = inside(bench.culm, "merge", path, "--out", bench.path("package"), "--set", "merge.method=none")
+        ended = subprocess.run(command, cwd=bench.folder, capture_output=True, text=True, timeout=60, check=False)
+    check(ended.returncode == 4 and ended.stderr.count("\n") == 1 and "there are 0.1 GB of memory" in ended.stderr, f"{ended.returncode}: {ended.stderr}")
+    check(not os.path.exists(bench.path("package")), "something was written")
+
+
+cases.add("frames beyond memory", frames_beyond_memory)
 
 
 def another_model(bench):
