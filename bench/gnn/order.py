@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Epochs in Dorylus's order of work and in Culm's: the same graph, kernels and processes, in turns.
 
-    python3 order.py CULM FOLDER [--graph reddit,amazon,PATH] [--set KEY=VALUE] [--ours KEY=VALUE] [--rounds 3]
+    python3 order.py CULM FOLDER [--graph reddit,amazon,PATH] [--set KEY=VALUE] [--ours KEY=VALUE] [--rounds 3] [--link 800mbit]
 
 FOLDER gets the graphs that are made (and not there yet) and the runs. `reddit` and `amazon` have the features, classes, hidden
 layer and neighbours of a vertex of the graphs that Dorylus was measured on, with fewer vertices. PATH is a folder of a graph
@@ -16,18 +16,27 @@ rounds. Dollars of an epoch are its time at the dollars per second that `culm gn
 brings. `processors` is what all nodes together used of processors in an epoch; other work on the machine changes it least.
 Neither the first epoch of a run, before which nodes load, nor the last, behind which they are gone, counts for it: `nan` where no
 other is left.
+
+`--link RATE` gives each worker a host of its own, a network namespace (as root), whose link carries RATE in either direction, as tc
+writes it; the servers are on one host, as fast as it is. Without it all share one host, and bytes cost what copying them costs.
+Dorylus measured 800 Mbit/s for a Lambda, and 200 for each of a hundred at one server.
 `--before CMD` stands in front of every run, such as `taskset -c 0,1`.
 """
 import argparse
+import contextlib
 import json
 import math
 import os
 import shlex
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
 import typing
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "system"))
+from hosts import Hosts, Unavailable  # noqa: E402: found only then
 
 MADE = {  # vertices, edges, features, classes, hidden layer; Reddit has 492 neighbours a vertex, Amazon 35
     "reddit": (46593, 11480000, 602, 41, 128),
@@ -57,6 +66,7 @@ def graph_of(args, name):
 
 
 def words_of(args, name, order, out):
+    """The command of a run, without what comes before it."""
     path, width = graph_of(args, name)
     keys = {"graph.path": path, "graph.features": "as-is", "model.arch": "gcn", "model.layers": 2, "model.dropout": 0, "order": order,
             "epochs": args.warm + args.epochs, "servers": args.servers, "parameter_servers": args.parameter_servers,
@@ -67,7 +77,7 @@ def words_of(args, name, order, out):
     config = os.path.join(args.folder, "order.yaml")
     with open(config, "w", encoding="utf-8") as file:
         file.write("epochs: 1\n")
-    return [*shlex.split(args.before), args.culm, "gnn", "train", config, *(word for one in sets for word in ("--set", one)), "--out", out, "--json"]
+    return [args.culm, "gnn", "train", config, *(word for one in sets for word in ("--set", one)), "--out", out, "--json"]
 
 
 def processor_ms(pids):
@@ -95,26 +105,53 @@ def used_an_epoch(used, warm):
     return (used[last] - used[first]) / (last - first) if last > first else math.nan
 
 
+def on_links(args, hosts, words, out):
+    """The command of a run whose workers join it from hosts of their own, and theirs."""
+    more = ["--set", "workers=0", "--set", "epochs=1000000", "--listen", f"{hosts.address(0)}:0", "--insecure"]
+    join = [args.culm, "gnn", "worker", "--token-file", os.path.join(out, "token"), "--join"]
+    return hosts.on(0, *words, *more), [hosts.on(number, *join) for number in range(1, args.workers + 1)]
+
+
+def watch(args, process, far, ending):
+    """The events of epochs, from the first one with all workers, and what nodes had used of processors at the end of each."""
+    told, used, pids, joined = [], [], set(), 0
+    for event in map(json.loads, process.stdout):
+        if event["event"] == "start":
+            pids.update(ending.enter_context(subprocess.Popen([*one, event["address"]])).pid for one in far)
+        elif event["event"] == "joined":
+            pids.add(event.get("pid"))  # of a process on another host it is not told
+            joined += event["role"] == "worker"
+        elif event["event"] == "epoch" and (joined == args.workers or not far):
+            told.append(event)
+            used.append(processor_ms(pids - {None}))
+            if far and len(told) == args.warm + args.epochs:
+                process.send_signal(signal.SIGTERM)
+    return told, used
+
+
 def run(args, name, order):
     out = os.path.join(args.folder, f"run-{order}")
     shutil.rmtree(out, ignore_errors=True)
-    told, pids, used = [], [], []
-    with subprocess.Popen(words_of(args, name, order, out), stdout=subprocess.PIPE, text=True) as process:
-        for event in map(json.loads, process.stdout):
-            if event["event"] == "joined":
-                pids.append(event["pid"])
-            elif event["event"] == "epoch":
-                told.append(event)
-                used.append(processor_ms(pids))
-    if process.returncode != 0:
+    words, far = words_of(args, name, order, out), []
+    with contextlib.ExitStack() as ending:
+        if args.link:
+            words, far = on_links(args, ending.enter_context(Hosts("order", args.workers + 1, args.link)), words, out)
+        process = ending.enter_context(subprocess.Popen([*shlex.split(args.before), *words], stdout=subprocess.PIPE, text=True))
+        try:
+            told, used = watch(args, process, far, ending)
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode != (75 if far else 0):
         sys.exit(f"{name}, {order}: exit code {process.returncode}")
     cost = json.loads(culm(args, "gnn", "cost", out, "--json"))
-    return Run(told[args.warm:], cost["usd"] / cost["seconds"], used_an_epoch(used, args.warm))
+    last = args.warm + args.epochs
+    return Run(told[args.warm:last], cost["usd"] / cost["seconds"], used_an_epoch(used[:last], args.warm))
 
 
 def shown(args, name, rounds):
     print(f"{name}: {args.servers} servers, {args.parameter_servers} parameter server(s), {args.workers} workers, {args.intervals} intervals"
-          f"{''.join(' ' + one for one in args.set)}; ours{''.join(' ' + one for one in args.ours) or ' the same'}")
+          f"{f', links of {args.link}' if args.link else ''}{''.join(' ' + one for one in args.set)}; ours{''.join(' ' + one for one in args.ours) or ' the same'}")
     print(f"  {'':16} {'published':>14} {'ours':>14} {'ratio':>7}")
     medians = [{order: statistics.median(event["epoch_ms"] for event in one[order].epochs) for order in ORDERS} for one in rounds]
     every = {order: [event for one in rounds for event in one[order].epochs] for order in ORDERS}
@@ -132,6 +169,11 @@ def shown(args, name, rounds):
     sys.stdout.flush()
 
 
+def compare(args):
+    for name in args.graph.split(","):
+        shown(args, name, [{order: run(args, name, order) for order in ORDERS} for _ in range(args.rounds)])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("culm")
@@ -139,6 +181,7 @@ def main():
     parser.add_argument("--graph", default="reddit,amazon")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--ours", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--link", metavar="RATE")
     parser.add_argument("--before", default="")
     for name, value in ("rounds", 3), ("warm", 2), ("epochs", 5), ("servers", 2), ("parameter-servers", 1), ("workers", 2), ("intervals", 8):
         parser.add_argument(f"--{name}", type=int, default=value)
@@ -146,8 +189,10 @@ def main():
     if args.rounds < 1 or args.epochs < 1 or args.warm < 0:
         parser.error("--rounds and --epochs are at least 1, --warm at least 0")
     os.makedirs(args.folder, exist_ok=True)
-    for name in args.graph.split(","):
-        shown(args, name, [{order: run(args, name, order) for order in ORDERS} for _ in range(args.rounds)])
+    try:
+        compare(args)
+    except Unavailable as error:
+        sys.exit(f"--link: {error}")
 
 
 if __name__ == "__main__":

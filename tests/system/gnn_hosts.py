@@ -5,14 +5,14 @@
            10.77.0.1 ───────┬───── 10.77.0.2    ┌───── 10.77.0.3
                             └── a bridge ───────┘
 
-Needs root, and `ip` with namespaces, virtual Ethernet and bridges; else it says so.
+Where there can be no such hosts (hosts.py), it says so.
 """
 import os
-import shutil
-import subprocess
+import shlex
 
 from gnn_harness import ENDLESS, Going, Graphs
 from harness import Cases, Skipped, changed, check, equal
+from hosts import Hosts, Unavailable
 
 cases = Cases()
 graphs = Graphs(cases, "--vertices", "400", "--edges", "1600", "--features", "24", "--classes", "4", "--seed", "3")
@@ -28,59 +28,18 @@ CONFIG = {
 }
 
 
-class Hosts:
-    """Namespaces on one bridge, which is in the first of them."""
-
-    def __init__(self, bench, count):
-        if os.geteuid() != 0 or not shutil.which("ip"):
-            raise Skipped("neither root nor `ip`: no network namespaces")
-        self.names = [f"culm-{os.getpid()}-{os.path.basename(bench.folder)}-{number}" for number in range(count)]
-        self.made = []
-        try:
-            self.make()
-        except subprocess.CalledProcessError as error:
-            self.remove()
-            raise Skipped(f"no network namespaces here: {error.stderr.strip()}") from None
-
-    @staticmethod
-    def ip(*words):
-        subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
-
-    def make(self):
-        for name in self.names:
-            self.ip("netns", "add", name)
-            self.made.append(name)
-            self.ip("-n", name, "link", "set", "lo", "up")
-        first = self.names[0]
-        self.ip("-n", first, "link", "add", "bridge", "type", "bridge")
-        for number, name in enumerate(self.names[1:], 1):
-            self.ip("-n", first, "link", "add", f"port{number}", "type", "veth", "peer", "name", "net", "netns", name)
-            self.ip("-n", first, "link", "set", f"port{number}", "master", "bridge", "up")
-            self.ip("-n", name, "address", "add", f"10.77.0.{number + 1}/24", "dev", "net")
-            self.ip("-n", name, "link", "set", "net", "up")
-        self.ip("-n", first, "address", "add", "10.77.0.1/24", "dev", "bridge")
-        self.ip("-n", first, "link", "set", "bridge", "up")
-
-    def remove(self):
-        for name in self.made:
-            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
-
-    def link(self, number, state):
-        """Takes the cable of a host out, or plugs it in."""
-        self.ip("-n", self.names[0], "link", "set", f"port{number}", state)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.remove()
+def hosts_of(bench):
+    try:
+        return Hosts(os.path.basename(bench.folder), 3)
+    except Unavailable as error:
+        raise Skipped(str(error)) from None
 
 
 def on(hosts, number, bench):
     """A culm that runs on that host."""
     path = bench.path(f"culm-{number}")
     with open(path, "w", encoding="ascii") as file:
-        file.write(f'#!/bin/sh\nexec ip netns exec {hosts.names[number]} {cases.culm} "$@"\n')
+        file.write(f'#!/bin/sh\nexec {shlex.join(hosts.on(number, cases.culm))} "$@"\n')
     os.chmod(path, 0o755)
     bench.culm = path
     return bench
@@ -89,10 +48,10 @@ def on(hosts, number, bench):
 def unplugged(bench, role):
     """Of a server and a worker on hosts of their own, one becomes unreachable, with no word of it from any socket."""
     graphs.make(bench)
-    with Hosts(bench, 3) as hosts:
+    with hosts_of(bench) as hosts:
         config = changed(CONFIG, workers=0)  # those from elsewhere come on top
         words = graphs.words_of(bench, config, "run")
-        going = Going(on(hosts, 0, bench), bench.path("run"), *words, "--listen", "10.77.0.1:0", "--insecure")
+        going = Going(on(hosts, 0, bench), bench.path("run"), *words, "--listen", f"{hosts.address(0)}:0", "--insecure")
         address, token = going.address(), bench.path("run", "token")
         going.wait(lambda: len(going.came("server")) == 2, "the servers here")
         number = {"server": 1, "worker": 2}[role]

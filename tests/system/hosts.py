@@ -1,0 +1,83 @@
+"""Network namespaces that stand for hosts, on one bridge:
+
+      host 0          host 1          host 2
+    10.77.0.1 ──┬── 10.77.0.2  ┌── 10.77.0.3
+                └── a bridge ──┘
+
+Needs root, and `ip` with namespaces, virtual Ethernet and bridges; `rate` needs `tc` with tbf. Raises Unavailable where they are not there.
+"""
+import os
+import shutil
+import subprocess
+
+
+class Unavailable(Exception):
+    """Why there can be no hosts here."""
+
+
+class Hosts:
+    """`tag` makes the names unique. `rate`: how fast the links of all hosts but the first are in either direction, as tc writes it."""
+
+    def __init__(self, tag, count, rate=None):
+        for program in ("ip", "tc") if rate else ("ip",):
+            if os.geteuid() != 0 or not shutil.which(program):
+                raise Unavailable(f"neither root nor `{program}`: no network namespaces")
+        self.names = [f"culm-{os.getpid()}-{tag}-{number}" for number in range(count)]
+        self.made = []
+        try:
+            self.make(rate)
+        except subprocess.CalledProcessError as error:
+            self.remove()
+            raise Unavailable(f"no network namespaces here: {error.stderr.strip()}") from None
+
+    @staticmethod
+    def do(*words):
+        subprocess.run(words, check=True, capture_output=True, text=True)
+
+    @classmethod
+    def ip(cls, *words):
+        cls.do("ip", *words)
+
+    @classmethod
+    def limit(cls, name, device, rate):
+        cls.do("tc", "-n", name, "qdisc", "add", "dev", device, "root", "tbf", "rate", rate, "burst", "256kb", "latency", "50ms")
+
+    @staticmethod
+    def address(number):
+        return f"10.77.0.{number + 1}"
+
+    def make(self, rate):
+        for name in self.names:
+            self.ip("netns", "add", name)
+            self.made.append(name)
+            self.ip("-n", name, "link", "set", "lo", "up")
+        first = self.names[0]
+        self.ip("-n", first, "link", "add", "bridge", "type", "bridge")
+        for number, name in enumerate(self.names[1:], 1):
+            self.ip("-n", first, "link", "add", f"port{number}", "type", "veth", "peer", "name", "net", "netns", name)
+            self.ip("-n", first, "link", "set", f"port{number}", "master", "bridge", "up")
+            self.ip("-n", name, "address", "add", f"{self.address(number)}/24", "dev", "net")
+            self.ip("-n", name, "link", "set", "net", "up")
+            if rate:
+                self.limit(first, f"port{number}", rate)
+                self.limit(name, "net", rate)
+        self.ip("-n", first, "address", "add", f"{self.address(0)}/24", "dev", "bridge")
+        self.ip("-n", first, "link", "set", "bridge", "up")
+
+    def remove(self):
+        for name in self.made:
+            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
+
+    def link(self, number, state):
+        """Takes the cable of a host out, or plugs it in."""
+        self.ip("-n", self.names[0], "link", "set", f"port{number}", state)
+
+    def on(self, number, *words):
+        """A command line that runs on that host."""
+        return ["ip", "netns", "exec", self.names[number], *words]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.remove()
