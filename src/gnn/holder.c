@@ -174,12 +174,20 @@ static bool give(struct culm_gnn_holder *holder, const struct asked *asked) {
     return false;
 }
 
-/* Answers the requests that can be answered; drops those of earlier attempts. */
+/* Whether a request can never be answered: it is of an earlier attempt, or of a version whose place
+ * a later one has taken. */
+static bool is_past(const struct culm_gnn_holder *holder, const struct culm_gnn_version *what) {
+    uint32_t attempt = holder->self->view.attempt;
+    return what->attempt < attempt || (what->attempt == attempt && holder->attempt == attempt &&
+                                       what->version + holder->window <= holder->version);
+}
+
+/* Answers the requests that can be answered; drops those that never can be. */
 static void answer(struct culm_gnn_holder *holder) {
     int32_t left = 0;
     for (int32_t i = 0; i < holder->asked_count; i++) {
         struct asked *asked = &holder->asked[i];
-        if (!give(holder, asked) && asked->what.attempt >= holder->self->view.attempt) {
+        if (!give(holder, asked) && !is_past(holder, &asked->what)) {
             holder->asked[left++] = *asked;
         }
     }

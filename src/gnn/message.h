@@ -36,6 +36,8 @@ enum culm_gnn_message_type {
     CULM_GNN_MSG_LEAVING,
     /* culm_gnn_task_key: "I do not have the constant input of that task, and will not do it" */
     CULM_GNN_MSG_LACKS,
+    /* culm_gnn_task_key: "I have dropped that task, whose result no longer counts" */
+    CULM_GNN_MSG_DROPPED,
     /* Server to worker. */
     CULM_GNN_MSG_PART_CONSTANT, /* culm_gnn_task_key; payload: constant input; before the task */
     CULM_GNN_MSG_PART_ROWS,     /* culm_gnn_part; payload: a block of rows; after the task */

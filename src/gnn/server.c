@@ -217,11 +217,9 @@ void culm_gnn_server_apply(struct culm_gnn_server *server, int32_t index) {
 static bool step_next(struct culm_gnn_server *server, int32_t index) {
     struct turn *turn = culm_gnn_front(server, index);
     const struct culm_gnn_step *step = &server->self.o.layout->step[turn->step];
-    const int32_t reads[] = {step->rows, step->d_rows};
-    for (int r = 0; r < 2; r++) {
-        if (reads[r] >= 0 && !turn->gathered[reads[r]]) {
-            return gather_next(server, index, reads[r]);
-        }
+    int32_t missing = culm_gnn_missing(server, turn);
+    if (missing >= 0) {
+        return gather_next(server, index, missing);
     }
     if (!have_weights(server, turn)) {
         return false;
@@ -248,17 +246,22 @@ bool culm_gnn_server_is_ready(const struct culm_gnn_server *server, int32_t inde
     return interval->here && !turn->out && turn->step < end_of(server, turn->epoch);
 }
 
-/* Does the next task of the interval that is furthest behind and can go on. With in_step, intervals
- * that are ahead wait. True: a task was started on this server. */
-static bool intervals_next(struct culm_gnn_server *server) {
-    int32_t intervals = server->self.o.layout->intervals;
+int64_t culm_gnn_server_least(const struct culm_gnn_server *server) {
     int64_t least = INT64_MAX, behind;
-    for (int32_t i = 0; i < intervals; i++) {
+    for (int32_t i = 0; i < server->self.o.layout->intervals; i++) {
         const struct turn *turn = server->interval[i].mine ? culm_gnn_front(server, i) : NULL;
         bool counts = culm_gnn_server_is_ready(server, i, &behind) ||
                       (turn && server->self.o.pace.in_step && turn->out);
         least = counts && behind < least ? behind : least;
     }
+    return least;
+}
+
+/* Does the next task of the interval that is furthest behind and can go on. With in_step, intervals
+ * that are ahead wait. True: a task was started on this server. */
+static bool intervals_next(struct culm_gnn_server *server) {
+    int32_t intervals = server->self.o.layout->intervals;
+    int64_t least = culm_gnn_server_least(server), behind;
     while (least < INT64_MAX) {
         int64_t next = INT64_MAX;
         for (int32_t i = 0; i < intervals; i++) {
@@ -561,7 +564,8 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
         culm_gnn_server_worker_ready(server, from, message);
         break;
     case CULM_GNN_MSG_LEAVING: culm_gnn_server_worker_leaving(server, from); break;
-    case CULM_GNN_MSG_LACKS: culm_gnn_server_lacks(server, from, message); break;
+    case CULM_GNN_MSG_LACKS:
+    case CULM_GNN_MSG_DROPPED: culm_gnn_server_given_back(server, from, message); break;
     case CULM_GNN_MSG_SHARE: culm_gnn_server_share(server, message); break;
     case CULM_GNN_MSG_ROWS: culm_gnn_server_result(server, from, message); break;
     case CULM_GNN_MSG_VIEW:

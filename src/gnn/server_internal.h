@@ -97,6 +97,7 @@ struct took {
 struct culm_gnn_server {
     struct culm_gnn_self self; /* first member */
     bool waits;                /* for the first worker, up to a time limit */
+    uint64_t worked_ns;        /* when a worker was heard of last: came, or returned a task */
     int32_t gathers_begun;     /* since the queues were last sampled (server_queue.c) */
     int32_t window;
     struct culm_gnn_holder *holder;
@@ -137,6 +138,15 @@ static inline struct turn *culm_gnn_front(const struct culm_gnn_server *server, 
     return culm_gnn_turn(server, interval, server->interval[interval].front);
 }
 
+/* The next gather that the turn's current step needs; -1: it has all its rows. */
+static inline int32_t culm_gnn_missing(const struct culm_gnn_server *server,
+                                       const struct turn *turn) {
+    const struct culm_gnn_step *step = &server->self.o.layout->step[turn->step];
+    return step->rows >= 0 && !turn->gathered[step->rows]       ? step->rows
+           : step->d_rows >= 0 && !turn->gathered[step->d_rows] ? step->d_rows
+                                                                : -1;
+}
+
 /* server_data.c: rows between servers, sums for holders. */
 void culm_gnn_server_hear_slice(struct culm_gnn_server *server, const struct culm_message *message);
 /* Frees ghosts of epochs before `oldest`; INT64_MAX: all. Constant rows are freed only then. */
@@ -168,9 +178,10 @@ void culm_gnn_server_worker_ready(struct culm_gnn_server *server, int32_t node,
                                   const struct culm_message *message);
 void culm_gnn_server_worker_leaving(struct culm_gnn_server *server, int32_t node);
 void culm_gnn_server_worker_lost(struct culm_gnn_server *server, int32_t node);
-/* A worker refuses a task because it lacks the interval's constant input. */
-void culm_gnn_server_lacks(struct culm_gnn_server *server, int32_t from,
-                           const struct culm_message *message);
+/* A worker gives a task back: it lacks the interval's constant input (LACKS), or the result no
+ * longer counts (DROPPED). */
+void culm_gnn_server_given_back(struct culm_gnn_server *server, int32_t from,
+                                const struct culm_message *message);
 /* A worker has sent the gradient of a task, or its rows, which complete it. */
 void culm_gnn_server_share(struct culm_gnn_server *server, const struct culm_message *message);
 void culm_gnn_server_result(struct culm_gnn_server *server, int32_t from,
@@ -178,8 +189,8 @@ void culm_gnn_server_result(struct culm_gnn_server *server, int32_t from,
 /* Gives the interval's step to a worker. False: no worker can take it now, or a PACK had to be
  * started first. */
 bool culm_gnn_server_hand_out(struct culm_gnn_server *server, int32_t interval);
-/* server_late.c: called when there is nothing else to do. Gives slow tasks out a second time, and
- * sets the timer for those that may become slow. */
+/* server_late.c: called when there is nothing else to do. Gives slow tasks out a second time, does
+ * steps that silent workers leave undone, and sets the timer for what may become late. */
 void culm_gnn_server_late(struct culm_gnn_server *server);
 /* Records how long the worker took that was the first to get the turn's step. */
 void culm_gnn_server_took(struct culm_gnn_server *server, const struct turn *turn);
@@ -200,6 +211,8 @@ void culm_gnn_server_forget_turn(struct culm_gnn_server *server, struct turn *tu
 void culm_gnn_server_release_task(struct culm_gnn_server *server);
 
 /* server.c: decides what to do next, and handles messages. */
+/* How far behind the interval is that is furthest behind; INT64_MAX: none has anything to do. */
+int64_t culm_gnn_server_least(const struct culm_gnn_server *server);
 /* The first step of an interval in `epoch`. */
 int32_t culm_gnn_server_first_step(const struct culm_gnn_server *server, int64_t epoch);
 /* The newest rows of `interval` that a gather of the turn may read; blob NULL: there are none. */

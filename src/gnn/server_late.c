@@ -5,6 +5,10 @@
  * FACTOR times the median of such tasks, and for at least LEAST_MS, it is also given to another
  * worker that is idle and has the interval's constant input. If there is none, the server does it,
  * provided that it has nothing else to do. The first result counts; both are the same.
+ *
+ * Workers may also hold all the tasks that they have asked for and return none, although they are
+ * there. Once nothing has come back for that long, and for SILENT_MS, the server does steps itself,
+ * one after the other, until something does.
  */
 #include "base/grow.h"
 #include "gnn/server_internal.h"
@@ -15,6 +19,7 @@
 #define FACTOR 2
 #define LEAST_MS 50     /* shorter delays say little: other processes may have caused them */
 #define UNKNOWN_MS 5000 /* as long as no such task has come back */
+#define SILENT_MS 5000
 
 static uint64_t now_of(const struct culm_gnn_server *server) {
     return server->self.o.world->ops->now_ns(server->self.o.world);
@@ -59,8 +64,46 @@ static void give_again(struct culm_gnn_server *server, int32_t index) {
     }
 }
 
+/* The interval that is furthest behind of those whose step only waits for a worker; -1: none. */
+static int32_t waits_for_worker(const struct culm_gnn_server *server) {
+    int64_t least = culm_gnn_server_least(server), most = INT64_MAX, behind;
+    int32_t found = -1;
+    for (int32_t i = 0; i < server->self.o.layout->intervals; i++) {
+        if (!culm_gnn_server_is_ready(server, i, &behind) || behind >= most ||
+            (server->self.o.pace.in_step && behind > least)) {
+            continue;
+        }
+        const struct turn *turn = culm_gnn_front(server, i);
+        bool remote = server->self.o.layout->step[turn->step].remote;
+        if (remote && turn->weights && culm_gnn_missing(server, turn) < 0) {
+            most = behind;
+            found = i;
+        }
+    }
+    return found;
+}
+
+/* Does a step itself that silent workers leave undone. Returns when one will be due; CULM_NEVER:
+ * none waits, or one has been started. */
+static uint64_t do_undone(struct culm_gnn_server *server) {
+    int32_t waits = server->workers ? waits_for_worker(server) : -1;
+    if (waits < 0) {
+        return CULM_NEVER;
+    }
+    uint64_t limit = limit_ns(server, culm_gnn_front(server, waits));
+    uint64_t due = server->worked_ns + (limit > SILENT_MS * MS ? limit : SILENT_MS * MS);
+    if (now_of(server) < due) {
+        return due;
+    }
+    culm_gnn_server_apply(server, waits);
+    return CULM_NEVER;
+}
+
 void culm_gnn_server_late(struct culm_gnn_server *server) {
-    uint64_t next = CULM_NEVER;
+    uint64_t next = do_undone(server);
+    if (server->busy) {
+        return;
+    }
     for (int32_t i = 0; i < server->self.o.layout->intervals && !server->once; i++) {
         const struct turn *turn = server->interval[i].mine ? culm_gnn_front(server, i) : NULL;
         if (!turn || !turn->out || turn->worker < 0 || turn->second >= 0 || turn->here) {

@@ -7,10 +7,6 @@
 #define LOOKS_AN_EPOCH 16 /* samples per epoch and gather, about */
 #define LOOKED_AT 32      /* intervals looked at in a sample, at most */
 
-static bool is_gathered(const struct turn *turn, int32_t gather) {
-    return gather < 0 || turn->gathered[gather];
-}
-
 static bool can_gather(struct culm_gnn_server *server, const struct turn *turn, int32_t index,
                        int32_t gather) {
     const struct culm_gnn_layout *layout = server->self.o.layout;
@@ -41,9 +37,7 @@ void culm_gnn_server_look(struct culm_gnn_server *server, int32_t interval, stru
         }
         const struct turn *other = culm_gnn_front(server, i);
         const struct culm_gnn_step *step = &layout->step[other->step];
-        int32_t gather = !is_gathered(other, step->rows)     ? step->rows
-                         : !is_gathered(other, step->d_rows) ? step->d_rows
-                                                             : -1;
+        int32_t gather = culm_gnn_missing(server, other);
         if (gather >= 0) {
             turn->work.gathers_waiting += stride * can_gather(server, other, i, gather);
         } else {

@@ -44,6 +44,7 @@ void culm_gnn_server_worker_ready(struct culm_gnn_server *server, int32_t node,
         *at = worker;
     }
     worker->room++;
+    server->worked_ns = server->self.o.world->ops->now_ns(server->self.o.world);
 }
 
 int32_t culm_gnn_server_room(const struct culm_gnn_server *server) {
@@ -242,18 +243,30 @@ static struct turn *wanted(struct culm_gnn_server *server, const struct culm_gnn
     return now ? turn : NULL;
 }
 
-void culm_gnn_server_lacks(struct culm_gnn_server *server, int32_t from,
-                           const struct culm_message *message) {
-    struct culm_gnn_task_key key;
-    struct worker *worker = find(server, from);
-    if (!worker || culm_gnn_task_key_decode(message->meta, message->meta_bytes,
-                                            server->self.o.layout, &key) != CULM_OK) {
-        return;
+/* The worker has one task less. Of tasks that it never was given nothing is heard. */
+static bool took_back(struct culm_gnn_server *server, struct worker *worker) {
+    if (!worker || worker->out <= 0) {
+        return false;
     }
-    struct turn *turn = wanted(server, &key);
     worker->room++;
     worker->out--;
-    culm_gnn_set_remove(&worker->warm, key.interval);
+    server->worked_ns = server->self.o.world->ops->now_ns(server->self.o.world);
+    return true;
+}
+
+void culm_gnn_server_given_back(struct culm_gnn_server *server, int32_t from,
+                                const struct culm_message *message) {
+    struct culm_gnn_task_key key;
+    struct worker *worker = find(server, from);
+    if (culm_gnn_task_key_decode(message->meta, message->meta_bytes, server->self.o.layout, &key) !=
+            CULM_OK ||
+        !took_back(server, worker)) {
+        return;
+    }
+    if (message->type == CULM_GNN_MSG_LACKS) {
+        culm_gnn_set_remove(&worker->warm, key.interval);
+    }
+    struct turn *turn = wanted(server, &key);
     if (turn) {
         (void)give_up(turn, from); /* not counted as retried: it has not been begun */
     }
@@ -293,11 +306,7 @@ void culm_gnn_server_result(struct culm_gnn_server *server, int32_t from,
                                &result) != CULM_OK) {
         return;
     }
-    struct worker *worker = find(server, from);
-    if (worker) {
-        worker->room++;
-        worker->out--;
-    }
+    (void)took_back(server, find(server, from));
     struct turn *turn = wanted(server, &result.key);
     if (!turn || !is_whole(server, &result.key, turn, message)) {
         return;

@@ -203,10 +203,11 @@ static bool is_coming(const struct culm_gnn_worker *worker, int32_t interval) {
            worker->task.interval == interval;
 }
 
-static void lacks(struct culm_gnn_worker *worker, int32_t server,
-                  const struct culm_gnn_task_key *key) {
+/* Gives a task back to its server: LACKS or DROPPED. */
+static void give_back(struct culm_gnn_worker *worker, int32_t server,
+                      const struct culm_gnn_task_key *key, enum culm_gnn_message_type why) {
     culm_gnn_task_key_encode(key, culm_gnn_meta(&worker->self));
-    culm_gnn_send(&worker->self, server, CULM_GNN_MSG_LACKS, NULL);
+    culm_gnn_send(&worker->self, server, why, NULL);
 }
 
 /* A task, or the constant input for one. */
@@ -224,7 +225,8 @@ static void hear_order(struct culm_gnn_worker *worker, int32_t from,
     if (task && !find_order(worker, from, &key) &&
         !culm_gnn_set_has(&worker->o.constants->intervals, key.interval) &&
         !is_coming(worker, key.interval)) {
-        lacks(worker, from, &key); /* its rows, which follow, find no order and are dropped */
+        /* its rows, which follow, find no order and are dropped */
+        give_back(worker, from, &key, CULM_GNN_MSG_LACKS);
         return;
     }
     struct order *order = order_of(worker, from, &key);
@@ -395,16 +397,24 @@ static bool is_ready(struct culm_gnn_worker *worker, const struct order *order) 
     return culm_gnn_set_has(&worker->o.constants->intervals, order->key.interval);
 }
 
+/* Whether the order's result no longer counts: its epoch is committed, or its attempt over. Its
+ * weights may be gone too. An order with a constant input is taken first: that is not sent again. */
+static bool is_over(const struct culm_gnn_worker *worker, const struct order *order) {
+    const struct culm_gnn_view *view = &worker->self.view;
+    return order->there && !order->constant &&
+           (order->key.attempt < view->attempt ||
+            (order->key.attempt == view->attempt && order->key.epoch < view->course.epoch));
+}
+
 /* Takes the order to be done next off the list: of those that are ready, one of the earliest epoch,
  * since later epochs may need weights that depend on it. NULL: none is ready. */
 static struct order *next_order(struct culm_gnn_worker *worker) {
     struct order **best = NULL;
     for (struct order **at = &worker->orders; *at;) {
         struct order *order = *at;
-        /* An order of an earlier attempt is dropped, unless it has a constant input: that is not
-         * sent again. */
-        if (order->key.attempt < worker->self.view.attempt && !order->constant) {
+        if (is_over(worker, order)) {
             *at = order->next;
+            give_back(worker, order->server, &order->key, CULM_GNN_MSG_DROPPED);
             free_order(order);
             continue;
         }

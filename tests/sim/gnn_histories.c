@@ -4,7 +4,7 @@
  *     gnn_histories [--first SEED] [--count N] [--replace MS] [--log]
  *
  * Each seed makes up a graph, a network and a shape (servers, parameter servers, workers), and what
- * befalls them: nodes are killed or frozen where they do a certain thing, or at any time, links are
+ * befalls them: nodes are killed or frozen where they do a certain thing, or at any time, or only nap, links are
  * cut or swallow what is sent over them, tasks hang, bits flip in a holder's state, workers leave by
  * themselves, and some starts take seconds. It must end, with the state that one server and one parameter
  * server come to when nothing befalls them; without a roll-back unless all holders were lost, and with
@@ -23,6 +23,7 @@
 
 #define MS 1000000ull
 #define FAULTS 3
+#define NAPS 4
 #define NODES 64 /* alive at once */
 #define FLOORS_FROM 1000
 #define LEAVING_BELOW 24 /* ids of workers that leave by themselves, in some histories */
@@ -50,6 +51,13 @@ struct fault {
     bool backwards, fired;
 };
 
+/* A process stands still, but not for so long that it is given up. */
+struct nap {
+    int32_t node;
+    uint64_t time_ns, for_ns;
+    bool fired;
+};
+
 struct shape {
     int32_t count[CULM_GNN_ROLES];
     struct culm_gnn_pace pace;
@@ -62,7 +70,7 @@ struct shape {
 /* What was seen in all histories. */
 struct seen {
     int64_t fired[CULM_GNN_ROLES][CULM_GNN_PHASE_COUNT], kind[KINDS], lost, rollbacks, checkpoints,
-        unsaved, released, tunes;
+        unsaved, released, tunes, naps;
     int64_t stuck, stalled;  /* of those that were lost */
     int64_t cold, recovered; /* starts; losses */
     int64_t too_few;         /* histories */
@@ -78,6 +86,8 @@ struct history {
     uint64_t seed;
     struct fault fault[FAULTS];
     int32_t fault_count;
+    struct nap nap[NAPS];
+    int32_t nap_count;
     int32_t slow; /* the jobs of this node take long; -1: nobody's */
     int32_t home[CULM_GNN_INTERVALS_MAX];
     char state[80]; /* of `done` */
@@ -259,6 +269,14 @@ static void fire_by_time(struct history *h) {
             }
         }
     }
+    for (int32_t n = 0; n < h->nap_count; n++) {
+        struct nap *nap = &h->nap[n];
+        if (!nap->fired && culm_sim_now(h->sim) >= nap->time_ns &&
+            culm_sim_worker(h->sim, nap->node)) {
+            nap->fired = true;
+            culm_sim_freeze(h->sim, nap->node, nap->for_ns);
+        }
+    }
 }
 
 /* --- histories --- */
@@ -299,6 +317,24 @@ static void faults_from(uint64_t *dice, struct history *h) {
             fault->kind = KILL;
         }
         fault->backwards = culm_rng_below(dice, 2);
+    }
+}
+
+/* In a quarter of the histories, and in all where nobody is replaced, with dice of their own: what else is
+ * drawn is that of the seed without them. Workers nap more often; others then do what they were given. */
+static void naps_from(struct history *h) {
+    uint64_t dice = culm_rng_mix(h->seed, 300);
+    const int32_t *count = h->shape.count;
+    h->nap_count =
+        h->seed % 4 == 2 || h->shape.replace_ms < 0 ? 1 + (int32_t)culm_rng_below(&dice, NAPS) : 0;
+    for (int32_t n = 0; n < h->nap_count; n++) {
+        struct nap *nap = &h->nap[n];
+        bool works = count[CULM_GNN_WORKER] > 0 && culm_rng_below(&dice, 4) > 0;
+        int32_t before = works ? count[CULM_GNN_SERVER] + count[CULM_GNN_PARAMETER] : 0;
+        int32_t of = works ? count[CULM_GNN_WORKER] : count[0] + count[1] + count[2];
+        *nap = (struct nap){.node = before + (int32_t)culm_rng_below(&dice, (uint64_t)of),
+                            .time_ns = 1030 * MS + culm_rng_below(&dice, 400 * MS),
+                            .for_ns = 100 * MS + culm_rng_below(&dice, 700 * MS)};
     }
 }
 
@@ -405,6 +441,9 @@ static void count(const struct history *h, struct seen *seen) {
         seen->kind[fault->kind] += fault->fired;
         seen->fired[fault->role][fault->phase] += fault->fired && fault->at_phase;
     }
+    for (int32_t n = 0; n < h->nap_count; n++) {
+        seen->naps += h->nap[n].fired;
+    }
     seen->lost += h->lost;
     seen->released += h->released;
     seen->stuck += h->stuck;
@@ -433,10 +472,12 @@ static bool run(uint64_t seed, int64_t replace_ms, bool log, struct seen *seen) 
     }
     shape_from(&dice, &h.cast.layout, &h.shape);
     h.shape.replace_ms = replace_ms;
+    h.shape.pace.epochs += replace_ms < 0 ? 40 : 0; /* for what comes of losses and naps */
     for (int32_t i = 0; i < intervals; i++) {
         h.home[i] = i * h.shape.count[CULM_GNN_SERVER] / intervals;
     }
     faults_from(&dice, &h);
+    naps_from(&h);
     h.slow = (int32_t)culm_rng_below(&dice, 2) * (1 + h.shape.count[CULM_GNN_SERVER]) - 1;
     h.slow = h.slow >= 0 ? (int32_t)culm_rng_below(&dice, (uint64_t)h.slow) : -1;
     reference(&h, seed, expected);
@@ -494,7 +535,8 @@ static bool fired_enough(const struct seen *seen, int64_t histories) {
     bool enough = seen->lost > histories / 4 && seen->checkpoints > histories / 4 &&
                   seen->released > histories / 10 && seen->stuck > histories / 50 &&
                   seen->stalled > histories / 100 && seen->tunes > histories / 8 &&
-                  seen->cold > histories / 4 && seen->recovered > histories / 8;
+                  seen->cold > histories / 4 && seen->recovered > histories / 8 &&
+                  seen->naps > histories / 4;
     for (int age = 0; age <= 3; age++) { /* all that is allowed is met */
         enough = enough && seen->ages[age] > histories / 100;
     }
@@ -552,18 +594,19 @@ int main(int argc, char **argv) {
     printf("# rows by age: %lld %lld %lld %lld; %lld histories ahead\n", (long long)seen.ages[0],
            (long long)seen.ages[1], (long long)seen.ages[2], (long long)seen.ages[3],
            (long long)seen.ahead);
-    printf("1..1\n%s 1 - %llu histories: %lld killed, %lld frozen, %lld links cut, %lld flips, "
+    printf("1..1\n%s 1 - %llu histories: %lld killed, %lld frozen, %lld naps, %lld links cut, %lld "
+           "flips, "
            "%lld slow links, %lld stuck, %lld deaf, "
            "%lld nodes lost (%lld stuck, %lld stalled), %lld recovered, "
            "%lld changes of the number of workers, %lld cold starts, "
            "%lld released, %lld roll-backs, %lld checkpoints, %lld not written, %lld failed%s\n",
            failed || !enough ? "not ok" : "ok", (unsigned long long)histories,
-           (long long)seen.kind[KILL], (long long)seen.kind[FREEZE], (long long)seen.kind[CUT],
-           (long long)seen.kind[FLIP], (long long)seen.kind[SLOW], (long long)seen.kind[STICK],
-           (long long)seen.kind[DROP], (long long)seen.lost, (long long)seen.stuck,
-           (long long)seen.stalled, (long long)seen.recovered, (long long)seen.tunes,
-           (long long)seen.cold, (long long)seen.released, (long long)seen.rollbacks,
-           (long long)seen.checkpoints, (long long)seen.unsaved, (long long)failed,
-           enough ? "" : ", and too little befell them");
+           (long long)seen.kind[KILL], (long long)seen.kind[FREEZE], (long long)seen.naps,
+           (long long)seen.kind[CUT], (long long)seen.kind[FLIP], (long long)seen.kind[SLOW],
+           (long long)seen.kind[STICK], (long long)seen.kind[DROP], (long long)seen.lost,
+           (long long)seen.stuck, (long long)seen.stalled, (long long)seen.recovered,
+           (long long)seen.tunes, (long long)seen.cold, (long long)seen.released,
+           (long long)seen.rollbacks, (long long)seen.checkpoints, (long long)seen.unsaved,
+           (long long)failed, enough ? "" : ", and too little befell them");
     return failed || !enough;
 }

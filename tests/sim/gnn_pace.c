@@ -35,6 +35,9 @@ struct run {
     bool halves;
     bool anyone;           /* servers do not know that */
     uint64_t bytes_per_ms; /* of a link; 0: any */
+    /* epochs in which the first worker begins to stand still for a while, or its word no longer
+     * comes through, and in which all other workers are killed, not to be replaced; 0: none */
+    int64_t nap_in, deaf_in, alone_in;
     /* --- what comes of it --- */
     double epoch_ms;
     int64_t retried, tasks, old_rows;
@@ -43,6 +46,8 @@ struct run {
     int64_t lost; /* nodes */
     /* steps that were done again, as the leader tells; -1: it has not */
     int64_t redone;
+    /* tasks of workers since the first one is alone */
+    int64_t alone;
     /* tasks of workers that go back; those of them for which half was kept */
     int64_t back, found;
     char state[80];
@@ -73,8 +78,10 @@ static uint64_t cost(void *context, int32_t node, const struct culm_job *job) {
     if (task->kind != CULM_GNN_TASK_APPLY || !run->cast.layout.step[task->step].remote) {
         return run->own_ns;
     }
-    bool slow = run->cast.role[node] == CULM_GNN_WORKER && run->slow_in > 0 &&
-                culm_rng_below(&run->dice, (uint64_t)run->slow_in) == 0;
+    bool works = run->cast.role[node] == CULM_GNN_WORKER;
+    run->alone += works && run->alone_in < 0;
+    bool slow =
+        works && run->slow_in > 0 && culm_rng_below(&run->dice, (uint64_t)run->slow_in) == 0;
     uint64_t blocks = task->block > 0 ? (uint64_t)culm_gnn_layout_blocks(
                                             &run->cast.layout, task->step,
                                             culm_gnn_layout_rows(&run->cast.layout, task->interval))
@@ -92,6 +99,23 @@ static void on_point(void *context, int32_t node, const struct culm_fault_point 
     }
 }
 
+/* What befalls workers in an epoch. */
+static void befall(struct run *run, int64_t epoch) {
+    const int32_t *count = run->count, first = count[CULM_GNN_SERVER] + count[CULM_GNN_PARAMETER];
+    if (epoch == run->nap_in) {
+        culm_sim_freeze(run->sim, first, 900 * MS);
+    }
+    for (int32_t s = 0; s < count[CULM_GNN_SERVER] && epoch == run->deaf_in; s++) {
+        culm_sim_drop(run->sim, first, s, CULM_NEVER);
+    }
+    if (epoch == run->alone_in) {
+        run->alone_in = -1;
+        for (int32_t w = 1; w < count[CULM_GNN_WORKER]; w++) {
+            culm_sim_kill(run->sim, first + w);
+        }
+    }
+}
+
 static void on_event(void *context, json_t *event) {
     struct run *run = context;
     const char *name = json_string_value(json_object_get(event, "event"));
@@ -103,6 +127,7 @@ static void on_event(void *context, json_t *event) {
             run->began_ms = t_ms; /* the first one brings constant inputs */
         }
         run->ended_ms = t_ms;
+        befall(run, epoch);
         run->retried += epoch > 1 ? json_integer_value(json_object_get(event, "retried")) : 0;
         run->tasks += epoch > 1 ? json_integer_value(json_object_get(event, "tasks")) : 0;
         for (size_t age = 1; age < json_array_size(ages); age++) {
@@ -170,6 +195,7 @@ static bool play(struct run *run) {
         .start_path = "",
     };
     memcpy(leader.settings.count, run->count, sizeof run->count);
+    leader.settings.replace_ms = run->alone_in > 0 ? -1 : 0;
     struct culm_gnn_leader *leads = culm_gnn_leader_new(&leader);
     culm_sim_coordinator(run->sim, leads);
     while (culm_sim_step(run->sim) && culm_sim_now(run->sim) < 600000 * MS) {
@@ -307,6 +333,37 @@ static void test_lost_server(int32_t workers, int32_t staleness) {
     }
 }
 
+/* A worker that stood still while others did what it had been given, and later is the only one, works
+ * again: it does not wait for weights that nobody has any more, and its servers know that it has room. */
+static void test_nap(void) {
+    struct run base = shape(2);
+    base.slow_in = 0;
+    base.apply_ns = 2 * MS; /* many epochs in a nap */
+    base.intervals = 4;
+    base.cast.pace.epochs = 200;
+    struct run nap = base;
+    char figures[160];
+    nap.nap_in = 5;
+    nap.alone_in = 100;
+    bool good = play(&base) && play(&nap);
+    snprintf(figures, sizeof figures, "%lld tasks alone; %.0f ms an epoch, else %.0f",
+             (long long)nap.alone, nap.epoch_ms, base.epoch_ms);
+    check(good && nap.alone > 100 && strcmp(base.state, nap.state) == 0, "a worker naps", figures);
+}
+
+/* Servers do not wait for good for a worker whose results do not arrive: here two do what one would. */
+static void test_deaf(void) {
+    struct run base = shape(1);
+    base.slow_in = 0;
+    struct run deaf = base;
+    char figures[160];
+    deaf.deaf_in = 5;
+    bool good = play(&base) && play(&deaf);
+    snprintf(figures, sizeof figures, "%.0f ms an epoch, else %.0f", deaf.epoch_ms, base.epoch_ms);
+    check(good && deaf.epoch_ms < base.epoch_ms && strcmp(base.state, deaf.state) == 0,
+          "a worker is not heard", figures);
+}
+
 /* One worker with one interval does one task after the other. What it computes while rows come is
  * hidden: of each task at most the shorter of both. */
 static void test_stream(uint64_t transfer_ms, uint64_t compute_ms) {
@@ -351,6 +408,8 @@ int main(void) {
     test_lost_server(8, 0);
     test_lost_server(0, 1);
     test_lost_server(8, 1);
+    test_nap();
+    test_deaf();
     test_stream(100, 100);
     test_stream(100, 50);
     test_stream(100, 200);
