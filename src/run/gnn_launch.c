@@ -341,9 +341,24 @@ static const struct culm_launcher_role roles[CULM_GNN_ROLES] = {
  * unless it is too large; then they have to cut the graph themselves. All but workers are sent the
  * digests of large inputs that are known so far. Workers read no inputs, and their brief must stay
  * the same, so that they can keep their gear (gnn_node.h). */
+/* The inputs for a brief. A worker reads no files, but what it keeps for another run (gnn_node.h) is
+ * made of these: its brief is the same only if they are. It says nothing that becomes known later, such
+ * as the whole digest of a large file. */
+static json_t *inputs_for(const struct launch *l, uint32_t role) {
+    json_t *inputs = culm_inputs_json(&l->inputs), *file;
+    size_t index;
+    json_array_foreach(role == CULM_GNN_WORKER ? json_object_get(inputs, "files") : NULL, index,
+                       file) {
+        if (json_object_get(file, "part_sha256")) {
+            json_object_del(file, "sha256");
+        }
+    }
+    return inputs;
+}
+
 static bool write_brief(void *job, uint32_t role, struct culm_buf *out) {
     struct launch *l = job;
-    json_t *inputs = role == CULM_GNN_WORKER ? json_object() : culm_inputs_json(&l->inputs);
+    json_t *inputs = inputs_for(l, role);
     bool told = role == CULM_GNN_SERVER && l->o->listen && l->brief.plan.vertices <= CUT_TOLD_MAX;
     l->brief.cut = told ? l->setup->interval_of : NULL;
     l->brief.inputs = inputs ? json_dumps(inputs, JSON_COMPACT) : NULL;

@@ -9,13 +9,14 @@ failure must have happened.
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import time
 import zipfile
 
 import lambda_standin
-from gnn_harness import ENDLESS, Graphs
+from gnn_harness import ENDLESS, ONE, Graphs
 from harness import Cases, Skipped, changed, check, equal, wait_until
 
 cases = Cases()
@@ -241,6 +242,28 @@ def stopped(bench, how):
     graphs.check_losses(bench, resumed, config, again=how == "kill")
 
 
+def other_graph(bench):
+    """Two runs in the same warm functions, the second on other features in the same place, and nothing else another."""
+    config = changed({**CONFIG, **LAMBDA}, epochs=20, graph__path=shutil.copytree(graphs.make(bench), bench.path("changing")))
+    with lambda_standin.Lambda([bench.culm, "gnn", "function"]) as service:
+        words = *LISTEN, "--set", f"lambda.endpoint={service.endpoint}"
+        first = graphs.train(bench, config, "first", *words, env=ENVIRONMENT)
+        wait_until(lambda: service.counts["freeze"] >= service.counts["invoked"], 120, "the end of all invocations")
+        path = os.path.join(config["graph"]["path"], "features.npy")
+        with open(path, "r+b") as file:
+            data = bytearray(file.read())
+            head = data.index(b"\n") + 1
+            data[head:] = data[head:][::-1]
+            for at in range(head, len(data), 4):
+                data[at:at + 4] = data[at:at + 4][::-1]
+            file.seek(0)
+            file.write(data)
+        second = graphs.train(bench, config, "second", *words, env=ENVIRONMENT)
+    alone = graphs.train(bench, {**config, **ONE, "engine": "local"}, "alone")
+    check(first.hashes() != alone.hashes(), "the other features make no difference")
+    equal(second.hashes(), alone.hashes(), "weights of the second run")
+
+
 # --- the package of a function ---
 
 
@@ -375,6 +398,7 @@ cases.add("slow cold starts", slow_to_start)
 cases.add("a launcher that is killed", outlived)
 cases.add("a run that is stopped", stopped, "stop")
 cases.add("a run whose launcher is killed", stopped, "kill")
+cases.add("another graph in the same functions", other_graph)
 cases.add("outsiders vouch for the stand-in", outsiders)
 cases.add("a package in an empty root", alone)
 cases.add("a package as AWS starts it", bootstrap)
