@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Requests that wait: every node may have one for each version that it keeps. */
+#define ASKED_MAX (CULM_GNN_NODES_MAX * (CULM_GNN_STALENESS_MAX + 3))
+
 /* A request for weights that are not here yet. */
 struct asked {
     int32_t node;
@@ -162,7 +165,10 @@ static void send_weights(struct culm_gnn_holder *holder, int32_t to, int64_t ver
 
 /* Sends the newest weights that satisfy the request. False: there are none. */
 static bool give(struct culm_gnn_holder *holder, const struct asked *asked) {
-    for (int64_t v = asked->what.version; v >= asked->what.oldest; v--) {
+    int64_t newest = asked->what.version, oldest = holder->version - holder->window;
+    newest = newest < holder->version ? newest : holder->version;
+    oldest = oldest > asked->what.oldest ? oldest : asked->what.oldest;
+    for (int64_t v = newest; v >= oldest; v--) {
         struct culm_blob *blob =
             asked->what.attempt == holder->attempt ? culm_gnn_holder_weights(holder, v) : NULL;
         if (blob) {
@@ -206,6 +212,9 @@ static void hear_get(struct culm_gnn_holder *holder, int32_t from,
             other->what.version == asked.what.version) {
             return; /* it has asked for them before */
         }
+    }
+    if (holder->asked_count >= ASKED_MAX) {
+        return; /* no honest nodes ask for so much */
     }
     if (!CULM_GROW(holder->asked, holder->asked_capacity, holder->asked_count + 1)) {
         culm_gnn_fail(holder->self, CULM_ERR_MEMORY, "out of memory");

@@ -12,6 +12,7 @@
 #define START_ROUNDS_MAX 5    /* failed starts in a row, after which there is a pause, or the end */
 #define REST_NS 5000000000ull /* the pause, if the run can do without the nodes */
 #define REST_DOUBLINGS 7      /* of the pause, at most, if starts go on failing: 640 s */
+#define SOON_NS 30000000000ull
 /* Failures of servers and parameter servers with the same status, and no commit in between, after
  * which the run ends. */
 #define FAILURES_MAX 3
@@ -59,6 +60,7 @@ void culm_gnn_leader_free(struct culm_gnn_leader *leader) {
         return;
     }
     free(leader->seen);
+    free(leader->broken);
     free(leader->pause);
     free(leader->paused_ms);
     culm_gnn_leader_forget_answers(leader);
@@ -538,13 +540,14 @@ static void hear_failed(struct culm_gnn_leader *leader, struct gnn_node *node,
     int32_t id = node->id;
     const char *role = culm_gnn_role_name(node->role);
     bool works = node->role == CULM_GNN_WORKER;
-    if (failed.status == CULM_ERR_CHANGED ||
-        (!works && ++leader->failures[failed.status] >= FAILURES_MAX)) {
+    if (!works &&
+        (failed.status == CULM_ERR_CHANGED || ++leader->failures[failed.status] >= FAILURES_MAX)) {
         culm_gnn_leader_fail(leader, failed.status, "%s %d: %s", role, id, failed.why);
         return;
     }
-    if (works &&
-        failed.status != CULM_ERR_CLOSED) { /* CLOSED: lost a link, and may work elsewhere */
+    /* CLOSED: it has lost a link. One that did soon may never have had it. */
+    bool soon = culm_gnn_leader_now(leader) - node->joined_ns < SOON_NS;
+    if (works && (failed.status != CULM_ERR_CLOSED || soon)) {
         worker_failed(leader, node);
     }
     culm_gnn_leader_lose(leader, node, "failed", failed.why);
@@ -570,18 +573,6 @@ void culm_gnn_leader_let_go(struct culm_gnn_leader *leader, struct gnn_node *nod
     }
 }
 
-/* A server or a parameter server cannot reach another node, which is removed. (Workers do not
- * report that, but fail themselves: look_for_gone in worker.c.) */
-static void hear_peer_lost(struct culm_gnn_leader *leader, const struct culm_message *message) {
-    int32_t peer;
-    if (culm_gnn_peer_decode(message->meta, message->meta_bytes, &peer) == CULM_OK) {
-        struct gnn_node *node = culm_gnn_leader_node(leader, peer);
-        if (node) {
-            culm_gnn_leader_lose(leader, node, "peer", NULL);
-        }
-    }
-}
-
 static void on_message(void *actor, int32_t from, const struct culm_message *message) {
     struct culm_gnn_leader *leader = actor;
     struct gnn_node *node = leader->ended ? NULL : culm_gnn_leader_node(leader, from);
@@ -594,7 +585,7 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
     case CULM_GNN_MSG_HOLDS: hear_holds(leader, node, message); break;
     case CULM_GNN_MSG_SAVED: hear_saved(leader, node, message); break;
     case CULM_GNN_MSG_FAILED: hear_failed(leader, node, message); break;
-    case CULM_GNN_MSG_PEER_LOST: hear_peer_lost(leader, message); break;
+    case CULM_GNN_MSG_PEER_LOST: culm_gnn_leader_peer_lost(leader, node, message); break;
     case CULM_GNN_MSG_COLD: hear_cold(leader, node, message); return;
     case CULM_GNN_MSG_LEAVING: culm_gnn_leader_let_go(leader, node); return;
     case CULM_GNN_MSG_BEAT: culm_gnn_leader_beat(leader, node, message); return;

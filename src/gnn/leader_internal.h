@@ -37,6 +37,12 @@ struct gnn_pause {
     int64_t redone;                /* steps of its intervals that had to be repeated */
 };
 
+/* A link that one of its ends says it has lost. */
+struct gnn_broken {
+    int32_t a, b; /* nodes */
+    uint64_t since_ns;
+};
+
 /* Lost nodes of a role that have not been replaced. */
 struct gnn_vacancies {
     int32_t count, never;                /* to be replaced; never to be replaced */
@@ -76,6 +82,8 @@ struct culm_gnn_leader {
     uint64_t epoch_ns, watched_ns;      /* when the epoch began; when nodes were last checked */
     struct culm_patience patience;
     struct culm_stall stall;
+    struct gnn_broken *broken;
+    int32_t broken_count, broken_capacity;
     struct gnn_vacancies vacant[CULM_GNN_ROLES];
     bool waits[CULM_GNN_ROLES];       /* the run waits for the role, and `waiting` was published */
     uint64_t wait_ns[CULM_GNN_ROLES]; /* until when */
@@ -126,7 +134,18 @@ void culm_gnn_leader_pause_held(struct culm_gnn_leader *leader);
 /* The run is over: all pauses end. */
 void culm_gnn_leader_pause_end(struct culm_gnn_leader *leader);
 
-/* leader_watch.c: nodes that are silent, stuck, or behind a broken link */
+/* leader_peers.c: nodes that cannot reach each other */
+/* Node `by` says that it has lost the link to another one. */
+void culm_gnn_leader_peer_lost(struct culm_gnn_leader *leader, const struct gnn_node *by,
+                               const struct culm_message *message);
+/* Called at every tick: removes a node of each link that has been broken for suspect_ms, or, if the
+ * leader `slept`, begins to count anew. */
+void culm_gnn_leader_check_links(struct culm_gnn_leader *leader, bool slept);
+
+/* leader_watch.c: nodes that are silent or stuck, and links that swallow */
+/* Of two equally suspicious nodes, whether `a` is to be removed: rather a worker, from which nobody
+ * has to take over; otherwise the one that joined later. */
+bool culm_gnn_leader_rather(const struct gnn_node *a, const struct gnn_node *b);
 void culm_gnn_leader_beat(struct culm_gnn_leader *leader, struct gnn_node *node,
                           const struct culm_message *message);
 void culm_gnn_leader_took(struct culm_gnn_leader *leader, const struct culm_message *message);

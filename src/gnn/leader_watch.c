@@ -139,9 +139,7 @@ static void find_gaps(const struct culm_gnn_leader *leader, struct gaps *gaps) {
     }
 }
 
-/* Which of two equally suspicious nodes is to be removed: rather a worker, from which nobody has to
- * take over; otherwise the one that joined later. */
-static bool rather(const struct gnn_node *a, const struct gnn_node *b) {
+bool culm_gnn_leader_rather(const struct gnn_node *a, const struct gnn_node *b) {
     bool a_works = a->role == CULM_GNN_WORKER, b_works = b->role == CULM_GNN_WORKER;
     return a_works == b_works ? a->id > b->id : a_works;
 }
@@ -152,14 +150,15 @@ static struct gnn_node *culprit(struct culm_gnn_leader *leader, const struct gap
     int32_t most = 0;
     for (int32_t n = 0; n < leader->node_count; n++) {
         struct gnn_node *node = &leader->node[n];
-        if (node->alive && !node->answer && (!out || rather(node, out))) {
+        if (node->alive && !node->answer && (!out || culm_gnn_leader_rather(node, out))) {
             out = node; /* it has not answered */
         }
     }
     for (int32_t n = 0; n < leader->node_count && !(out && !out->answer); n++) {
         struct gnn_node *node = &leader->node[n];
         if (node->alive && gaps->named[n] > 0 &&
-            (gaps->named[n] > most || (gaps->named[n] == most && rather(node, out)))) {
+            (gaps->named[n] > most ||
+             (gaps->named[n] == most && culm_gnn_leader_rather(node, out)))) {
             most = gaps->named[n];
             out = node;
         }
@@ -297,6 +296,7 @@ void culm_gnn_leader_tick(struct culm_gnn_leader *leader) {
             check_task(leader, node);
         }
     }
+    culm_gnn_leader_check_links(leader, slept);
     culm_gnn_leader_fill_up(leader); /* a pause of starts may be over */
     culm_gnn_leader_wait(leader);
     if (!leader->ended) {

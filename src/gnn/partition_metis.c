@@ -48,22 +48,28 @@ static bool convert(const struct culm_adjacency *from, int64_t parts, struct met
     return true;
 }
 
-/* While it works, METIS has a SIGTERM handler of its own, which it uses to jump out of internal
- * errors. A SIGTERM from outside would trigger that, so it is blocked until METIS has restored the
- * old handler. */
+/* While it works, METIS has handlers of its own for SIGTERM and SIGABRT, which it uses to jump out of
+ * internal errors. A SIGTERM from outside would trigger that, so it is blocked meanwhile. Afterwards
+ * METIS restores the handlers that there were, but not how: they would be used once, and without
+ * further calls being restarted. */
 static int call(struct metis_graph *graph, idx_t vertices, idx_t parts, idx_t *options,
                 idx_t *ret_part) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     idx_t constraints = 1, cut;
     real_t slack = 1.05f;
     sigset_t term, before;
+    struct sigaction had[2];
     sigemptyset(&term);
     sigaddset(&term, SIGTERM);
     pthread_mutex_lock(&lock);
     pthread_sigmask(SIG_BLOCK, &term, &before);
+    sigaction(SIGTERM, NULL, &had[0]);
+    sigaction(SIGABRT, NULL, &had[1]);
     int result =
         METIS_PartGraphKway(&vertices, &constraints, graph->start, graph->column, graph->weight,
                             NULL, NULL, &parts, NULL, &slack, options, &cut, ret_part);
+    sigaction(SIGTERM, &had[0], NULL);
+    sigaction(SIGABRT, &had[1], NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_mutex_unlock(&lock);
     return result;

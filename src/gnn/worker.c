@@ -267,8 +267,10 @@ static void say_leaving(struct culm_gnn_worker *worker, int32_t to) {
 
 static void ask_servers(struct culm_gnn_worker *worker) {
     for (int32_t i = 0; i < worker->called_count; i++) {
-        worker->called[i].owes = true;
-        say_leaving(worker, worker->called[i].node);
+        if (!culm_gnn_is_gone(&worker->self, worker->called[i].node)) {
+            worker->called[i].owes = true;
+            say_leaving(worker, worker->called[i].node);
+        }
     }
 }
 

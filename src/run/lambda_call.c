@@ -38,8 +38,8 @@ static enum culm_status take_keys(struct culm_lambda_target *target, struct culm
                                          : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
 }
 
-/* Accepts "NAME" or "NAME:QUALIFIER" with characters that need no escapes, since URLs are
- * signed. */
+/* Accepts "NAME" or "NAME:QUALIFIER" with characters that need no escapes, since URLs are signed as
+ * they are, but for the '$' of $LATEST. */
 static enum culm_status take_function(const struct culm_gnn_lambda_config *config, char *ret_path,
                                       size_t size, struct culm_error *error) {
     const char *function = config->function;
@@ -59,8 +59,11 @@ static enum culm_status take_function(const struct culm_gnn_lambda_config *confi
             "NAME:VERSION, NAME:ALIAS",
             function);
     }
-    snprintf(ret_path, size, "/2015-03-31/functions/%.*s/invocations%s%s", (int)len, function,
-             more ? "?Qualifier=" : "", more ? function + len + 1 : "");
+    int at = snprintf(ret_path, size, "/2015-03-31/functions/%.*s/invocations%s", (int)len,
+                      function, more ? "?Qualifier=" : "");
+    for (const char *c = function + len + 1; at > 0 && more > 0 && (size_t)at < size; c++, more--) {
+        at += snprintf(ret_path + at, size - (size_t)at, *c == '$' ? "%%24" : "%c", *c);
+    }
     return CULM_OK;
 }
 

@@ -38,12 +38,15 @@ struct run {
     /* epochs in which the first worker begins to stand still for a while, or its word no longer
      * comes through, and in which all other workers are killed, not to be replaced; 0: none */
     int64_t nap_in, deaf_in, alone_in;
+    /* the epoch in which the first server loses its links to all nodes but the leader; 0: none */
+    int64_t cut_in;
     /* --- what comes of it --- */
     double epoch_ms;
     int64_t retried, tasks, old_rows;
     /* tasks of epochs, whoever does them and whether or not they count; steps of these */
     int64_t begun, steps;
-    int64_t lost; /* nodes */
+    int64_t lost; /* nodes that it killed */
+    int64_t told_lost;
     /* steps that were done again, as the leader tells; -1: it has not */
     int64_t redone;
     /* tasks of workers since the first one is alone */
@@ -99,7 +102,7 @@ static void on_point(void *context, int32_t node, const struct culm_fault_point 
     }
 }
 
-/* What befalls workers in an epoch. */
+/* What befalls nodes in an epoch. */
 static void befall(struct run *run, int64_t epoch) {
     const int32_t *count = run->count, first = count[CULM_GNN_SERVER] + count[CULM_GNN_PARAMETER];
     if (epoch == run->nap_in) {
@@ -107,6 +110,9 @@ static void befall(struct run *run, int64_t epoch) {
     }
     for (int32_t s = 0; s < count[CULM_GNN_SERVER] && epoch == run->deaf_in; s++) {
         culm_sim_drop(run->sim, first, s, CULM_NEVER);
+    }
+    for (int32_t n = 1; n < first + count[CULM_GNN_WORKER] && epoch == run->cut_in; n++) {
+        culm_sim_cut(run->sim, 0, n);
     }
     if (epoch == run->alone_in) {
         run->alone_in = -1;
@@ -133,6 +139,8 @@ static void on_event(void *context, json_t *event) {
         for (size_t age = 1; age < json_array_size(ages); age++) {
             run->old_rows += json_integer_value(json_array_get(ages, age));
         }
+    } else if (strcmp(name, "lost") == 0) {
+        run->told_lost++;
     } else if (strcmp(name, "recovered") == 0) {
         run->redone = json_integer_value(json_object_get(event, "redone_tasks"));
     } else if (strcmp(name, "done") == 0) {
@@ -364,6 +372,20 @@ static void test_deaf(void) {
           "a worker is not heard", figures);
 }
 
+/* A server that reaches nobody but the leader goes, and not those that it no longer reaches. */
+static void test_cut(void) {
+    struct run base = shape(0);
+    base.slow_in = 0;
+    base.count[CULM_GNN_SERVER] = 4;
+    struct run cut = base;
+    char figures[160];
+    cut.cut_in = 5;
+    bool good = play(&base) && play(&cut);
+    snprintf(figures, sizeof figures, "%lld nodes lost", (long long)cut.told_lost);
+    check(good && cut.told_lost == 1 && strcmp(base.state, cut.state) == 0, "a server is cut off",
+          figures);
+}
+
 /* One worker with one interval does one task after the other. What it computes while rows come is
  * hidden: of each task at most the shorter of both. */
 static void test_stream(uint64_t transfer_ms, uint64_t compute_ms) {
@@ -410,6 +432,7 @@ int main(void) {
     test_lost_server(8, 1);
     test_nap();
     test_deaf();
+    test_cut();
     test_stream(100, 100);
     test_stream(100, 50);
     test_stream(100, 200);

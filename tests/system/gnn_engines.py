@@ -109,6 +109,11 @@ def one_at_a_time(bench):
     equal(it.service.most, 1, "invocations at once")
 
 
+def latest(bench):
+    """The version that every function has, by its name: a '$' is not signed as it is."""
+    Run(bench, changes={"lambda": {**LAMBDA["lambda"], "function": "worker:$LATEST"}})
+
+
 # --- and as it is ---
 
 
@@ -382,6 +387,7 @@ def refuse(name, *args, **more):
 
 
 cases.add("functions as workers", undisturbed)
+cases.add("functions by $LATEST", latest)
 cases.add("longer than a function may run", deadlines)
 cases.add("one function at a time", one_at_a_time)
 cases.add("throttled", throttled)

@@ -181,7 +181,13 @@ static void test_never_join(void **state) {
     resting(CULM_ERR_MEMORY, false);
 }
 
-/* One that lost a link is replaced at once, however often. */
+/* One that never had a link to a server, though it has one to the leader. */
+static void test_never_reach(void **state) {
+    (void)state;
+    resting(CULM_ERR_CLOSED, true);
+}
+
+/* One that lost a link after a while is replaced at once, however often. */
 static void test_lost_link(void **state) {
     (void)state;
     struct fixture f;
@@ -189,6 +195,7 @@ static void test_lost_link(void **state) {
     for (int i = 0; i < 4 * ROUND; i++) {
         int32_t before = f.fake.started_as[CULM_GNN_WORKER];
         joined(&f, CULM_GNN_WORKER);
+        f.fake.now_ns += 60000 * MS;
         failed(&f, f.next - 1, CULM_ERR_CLOSED);
         assert_int_equal(f.fake.started_as[CULM_GNN_WORKER], before + 1);
         fake_world_forget(&f.fake);
@@ -704,17 +711,29 @@ static void test_no_more_than(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_out_of_memory),      cmocka_unit_test(test_never_join),
-        cmocka_unit_test(test_lost_link),          cmocka_unit_test(test_one_saves),
-        cmocka_unit_test(test_diverged),           cmocka_unit_test(test_stands_still),
-        cmocka_unit_test(test_recovered),          cmocka_unit_test(test_recovered_twice),
-        cmocka_unit_test(test_replaced_later),     cmocka_unit_test(test_released_at_once),
-        cmocka_unit_test(test_place_taken),        cmocka_unit_test(test_never_replaced),
-        cmocka_unit_test(test_lost_at_the_end),    cmocka_unit_test(test_not_saved),
-        cmocka_unit_test(test_never_saved),        cmocka_unit_test(test_fewer_begin),
-        cmocka_unit_test(test_waits_for_newcomer), cmocka_unit_test(test_stopped_while_waiting),
-        cmocka_unit_test(test_waits_for_start),    cmocka_unit_test(test_never_begins),
-        cmocka_unit_test(test_waits_to_save),      cmocka_unit_test(test_no_more_than),
+        cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_never_join),
+        cmocka_unit_test(test_never_reach),
+        cmocka_unit_test(test_lost_link),
+        cmocka_unit_test(test_one_saves),
+        cmocka_unit_test(test_diverged),
+        cmocka_unit_test(test_stands_still),
+        cmocka_unit_test(test_recovered),
+        cmocka_unit_test(test_recovered_twice),
+        cmocka_unit_test(test_replaced_later),
+        cmocka_unit_test(test_released_at_once),
+        cmocka_unit_test(test_place_taken),
+        cmocka_unit_test(test_never_replaced),
+        cmocka_unit_test(test_lost_at_the_end),
+        cmocka_unit_test(test_not_saved),
+        cmocka_unit_test(test_never_saved),
+        cmocka_unit_test(test_fewer_begin),
+        cmocka_unit_test(test_waits_for_newcomer),
+        cmocka_unit_test(test_stopped_while_waiting),
+        cmocka_unit_test(test_waits_for_start),
+        cmocka_unit_test(test_never_begins),
+        cmocka_unit_test(test_waits_to_save),
+        cmocka_unit_test(test_no_more_than),
     };
     return cmocka_run_group_tests_name("gnn/leader", tests, NULL, NULL);
 }

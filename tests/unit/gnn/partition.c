@@ -7,6 +7,7 @@
 #include "data/graph_write.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -162,6 +163,24 @@ static void test_blocks(void **state) {
 }
 
 /* A ring of blocks: servers get stretches of it, so few edges run between two servers. */
+static void on_term(int number) { (void)number; }
+
+/* METIS leaves handlers as it has found them, with their flags too. */
+static void test_handlers(void **state) {
+    (void)state;
+    struct culm_graph_data graph = blocks(200, 1000, 4, false, 1);
+    struct culm_adjacency neighbours = neighbours_of(&graph, false);
+    struct sigaction set = {.sa_handler = on_term, .sa_flags = SA_RESTART}, before, after;
+    sigaction(SIGTERM, &set, &before);
+    struct culm_partition partition = cut(&neighbours, false, 4, "metis", 1);
+    sigaction(SIGTERM, &before, &after);
+    assert_true(after.sa_handler == on_term);
+    assert_int_equal(after.sa_flags & (int)(SA_RESTART | SA_RESETHAND | SA_NODEFER), SA_RESTART);
+    culm_partition_release(&partition);
+    culm_adjacency_release(&neighbours);
+    free(graph.edge);
+}
+
 static void test_share(void **state) {
     (void)state;
     enum { BLOCKS = 24, SIZE = 50 };
@@ -322,8 +341,9 @@ static void test_published(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_any_graph), cmocka_unit_test(test_blocks),
-        cmocka_unit_test(test_share),     cmocka_unit_test(test_files),
-        cmocka_unit_test(test_refused),   cmocka_unit_test(test_published),
+        cmocka_unit_test(test_share),     cmocka_unit_test(test_handlers),
+        cmocka_unit_test(test_files),     cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_published),
     };
     return cmocka_run_group_tests_name("gnn/partition", tests, make_folder, drop_folder);
 }

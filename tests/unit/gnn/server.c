@@ -530,6 +530,19 @@ static void test_waits(void **state) {
     end(&f);
 }
 
+/* Whoever asks for weights that there never will be is not answered, and holds up nobody. */
+static void test_asked_for_nonsense(void **state) {
+    struct fixture f;
+    (void)state;
+    begin(&f);
+    for (int64_t oldest = 0; oldest <= INT64_MAX / 2; oldest += INT64_MAX / 2) {
+        const struct culm_gnn_version what = {0, INT64_MAX - 1, oldest};
+        culm_gnn_version_encode(&what, &f.buf);
+        deliver(&f, OTHER, CULM_GNN_MSG_GET, NULL);
+    }
+    end(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_late_gradient),
@@ -543,6 +556,7 @@ int main(void) {
         cmocka_unit_test(test_the_same_is_gone),
         cmocka_unit_test(test_the_same_is_busy),
         cmocka_unit_test(test_waits),
+        cmocka_unit_test(test_asked_for_nonsense),
     };
     return cmocka_run_group_tests_name("gnn/server", tests, NULL, NULL);
 }
