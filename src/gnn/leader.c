@@ -259,6 +259,7 @@ static void on_joined(void *actor, int32_t id, const struct culm_node_info *info
         return;
     }
     node->pid = info->pid;
+    node->newcomer = leader->o.agent->ops->role(leader->o.agent, id) >= CULM_GNN_ROLES;
     take_slot(leader, node);
     culm_gnn_bill_joined(&leader->bill, node->role, (int64_t)node->joined_ns);
     json_t *event = json_pack("{s:s, s:i, s:s, s:s}", "event", "joined", "node", (int)id, "role",

@@ -16,6 +16,8 @@ struct gnn_node {
     int64_t pid;      /* 0: not known */
     uint32_t role;
     bool alive;
+    bool newcomer;         /* nobody in the run has started it */
+    int32_t outlived;      /* broken links of which it is the end that stayed */
     bool leaving;          /* by itself or as it was told: still watched, but no longer counted */
     int32_t failed_before; /* failed starts of its role in a row, just before it joined */
     uint64_t joined_ns, heard_ns;

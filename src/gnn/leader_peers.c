@@ -3,9 +3,9 @@
  *
  * A node that has lost the link to another one says so. If the other one has died, the leader notices
  * that as well; so for suspect_ms it does nothing. If both are still there then, the link between them
- * is broken, and one of them has to go: the one with more such links, since it is rather one node that
- * reaches nobody, such as a newcomer behind a firewall, than all others. If both have as many, it is
- * the one that joined later.
+ * is broken, and one of them has to go: the one with more such links, past ones included, since it is
+ * rather one node that reaches nobody, such as a newcomer behind a firewall, than all others. If both
+ * have as many, it is the newcomer, else the one that joined later.
  */
 #include "gnn/leader_internal.h"
 
@@ -49,12 +49,19 @@ static void forget(struct culm_gnn_leader *leader) {
     leader->broken_count = left;
 }
 
-static int32_t links_of(const struct culm_gnn_leader *leader, int32_t node) {
-    int32_t count = 0;
+static int32_t links_of(const struct culm_gnn_leader *leader, const struct gnn_node *node) {
+    int32_t count = node->outlived;
     for (int32_t b = 0; b < leader->broken_count; b++) {
-        count += leader->broken[b].a == node || leader->broken[b].b == node;
+        count += leader->broken[b].a == node->id || leader->broken[b].b == node->id;
     }
     return count;
+}
+
+static bool rather(const struct culm_gnn_leader *leader, const struct gnn_node *a,
+                   const struct gnn_node *b) {
+    int32_t more = links_of(leader, a) - links_of(leader, b);
+    bool tie = a->newcomer == b->newcomer;
+    return more != 0 ? more > 0 : tie ? culm_gnn_leader_rather(a, b) : a->newcomer;
 }
 
 /* One end of a link that has been broken for long enough; NULL: there is none. */
@@ -65,8 +72,7 @@ static struct gnn_node *blamed(struct culm_gnn_leader *leader, struct gnn_broken
         if (culm_gnn_leader_now(leader) - ret_broken->since_ns >= limit) {
             struct gnn_node *one = culm_gnn_leader_node(leader, ret_broken->a);
             struct gnn_node *other = culm_gnn_leader_node(leader, ret_broken->b);
-            int32_t more = links_of(leader, one->id) - links_of(leader, other->id);
-            return more > 0 || (more == 0 && culm_gnn_leader_rather(one, other)) ? one : other;
+            return rather(leader, one, other) ? one : other;
         }
     }
     return NULL;
@@ -81,8 +87,9 @@ void culm_gnn_leader_check_links(struct culm_gnn_leader *leader, bool slept) {
     }
     while (!leader->ended && (node = blamed(leader, &broken))) {
         char why[120];
-        snprintf(why, sizeof why, "it and node %d cannot reach each other",
-                 node->id == broken.a ? broken.b : broken.a);
+        int32_t other = node->id == broken.a ? broken.b : broken.a;
+        snprintf(why, sizeof why, "it and node %d cannot reach each other", other);
+        culm_gnn_leader_node(leader, other)->outlived++;
         culm_gnn_leader_lose(leader, node, "peer", why);
         forget(leader);
     }

@@ -1,4 +1,4 @@
-/* A leader alone, whose nodes the test plays: workers that fail, who saves, what a loss costs, and who is replaced or waited for. */
+/* A leader alone, whose nodes the test plays: workers that fail, who saves, what a loss costs, who is replaced or waited for, and which end of a broken link goes. */
 #include "gnn/leader.h"
 
 #include "../fake_world.h"
@@ -200,6 +200,51 @@ static void test_lost_link(void **state) {
         assert_int_equal(f.fake.started_as[CULM_GNN_WORKER], before + 1);
         fake_world_forget(&f.fake);
     }
+    end(&f);
+}
+
+/* `by` says that it has lost its link to `peer`; then all are heard of, until the leader decides. */
+static void break_link(struct fixture *f, int32_t by, int32_t peer) {
+    culm_gnn_peer_encode(peer, &f->buf);
+    deliver(f, by, CULM_GNN_MSG_PEER_LOST);
+    assert_int_equal(fake_world_events(&f->fake, "lost"), 0);
+    for (int tick = 0; tick < 5; tick++) {
+        const struct culm_heartbeat beat = {.kind = -1};
+        f->fake.now_ns += 300 * MS;
+        for (int32_t node = 0; node < f->next; node++) {
+            culm_heartbeat_encode(&beat, &f->buf);
+            deliver(f, node, CULM_GNN_MSG_BEAT);
+        }
+        culm_gnn_leader_actor.timer(f->leader, 0); /* CULM_GNN_LEADER_WATCH */
+    }
+}
+
+static int64_t last_lost(struct fixture *f) {
+    const json_t *event = fake_world_told(&f->fake, "lost");
+    int64_t node = event ? json_integer_value(json_object_get(event, "node")) : -1;
+    fake_world_forget(&f->fake);
+    return node;
+}
+
+/* Of two nodes that cannot reach each other a newcomer goes; else the younger, but only the first time. */
+static void test_broken_links(void **state) {
+    (void)state;
+    struct fixture f;
+    struct culm_gnn_settings settings = settings_of(2, 1, 0);
+    settings.suspect_ms = 1000;
+    begin_so(&f, 2, 1, &settings);
+    joined(&f, CULM_GNN_SERVER); /* 3 */
+    const struct culm_node_info info = {.role = CULM_GNN_SERVER, .name = "newcomer"};
+    f.fake.role[4] = CULM_NO_ROLE;
+    culm_gnn_leader_actor.leads->joined(f.leader, f.next++, &info);
+    joined(&f, CULM_GNN_SERVER); /* 5 */
+    break_link(&f, 4, 5);
+    assert_int_equal(last_lost(&f), 4);
+    break_link(&f, 0, 5);
+    assert_int_equal(last_lost(&f), 5);
+    joined(&f, CULM_GNN_SERVER); /* 6 */
+    break_link(&f, 0, 6);
+    assert_int_equal(last_lost(&f), 0);
     end(&f);
 }
 
@@ -711,29 +756,18 @@ static void test_no_more_than(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_out_of_memory),
-        cmocka_unit_test(test_never_join),
-        cmocka_unit_test(test_never_reach),
-        cmocka_unit_test(test_lost_link),
-        cmocka_unit_test(test_one_saves),
-        cmocka_unit_test(test_diverged),
-        cmocka_unit_test(test_stands_still),
-        cmocka_unit_test(test_recovered),
-        cmocka_unit_test(test_recovered_twice),
-        cmocka_unit_test(test_replaced_later),
-        cmocka_unit_test(test_released_at_once),
-        cmocka_unit_test(test_place_taken),
-        cmocka_unit_test(test_never_replaced),
-        cmocka_unit_test(test_lost_at_the_end),
-        cmocka_unit_test(test_not_saved),
-        cmocka_unit_test(test_never_saved),
-        cmocka_unit_test(test_fewer_begin),
-        cmocka_unit_test(test_waits_for_newcomer),
-        cmocka_unit_test(test_stopped_while_waiting),
-        cmocka_unit_test(test_waits_for_start),
-        cmocka_unit_test(test_never_begins),
-        cmocka_unit_test(test_waits_to_save),
-        cmocka_unit_test(test_no_more_than),
+        cmocka_unit_test(test_out_of_memory),      cmocka_unit_test(test_never_join),
+        cmocka_unit_test(test_never_reach),        cmocka_unit_test(test_lost_link),
+        cmocka_unit_test(test_broken_links),       cmocka_unit_test(test_one_saves),
+        cmocka_unit_test(test_diverged),           cmocka_unit_test(test_stands_still),
+        cmocka_unit_test(test_recovered),          cmocka_unit_test(test_recovered_twice),
+        cmocka_unit_test(test_replaced_later),     cmocka_unit_test(test_released_at_once),
+        cmocka_unit_test(test_place_taken),        cmocka_unit_test(test_never_replaced),
+        cmocka_unit_test(test_lost_at_the_end),    cmocka_unit_test(test_not_saved),
+        cmocka_unit_test(test_never_saved),        cmocka_unit_test(test_fewer_begin),
+        cmocka_unit_test(test_waits_for_newcomer), cmocka_unit_test(test_stopped_while_waiting),
+        cmocka_unit_test(test_waits_for_start),    cmocka_unit_test(test_never_begins),
+        cmocka_unit_test(test_waits_to_save),      cmocka_unit_test(test_no_more_than),
     };
     return cmocka_run_group_tests_name("gnn/leader", tests, NULL, NULL);
 }
