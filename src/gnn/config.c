@@ -354,5 +354,14 @@ char *culm_gnn_config_resumable_keys(void) { return culm_config_resumable_text(&
 enum culm_status culm_gnn_config_resumable(const struct culm_gnn_config *before,
                                            const struct culm_gnn_config *now,
                                            struct culm_error *error) {
-    return culm_config_resumable(&table, before, now, error);
+    enum culm_status status = culm_config_resumable(&table, before, now, error);
+    bool stops = before->stop.accuracy > 0 || before->stop.patience > 0;
+    if (status == CULM_OK && stops && before->eval.every != now->eval.every) {
+        status = culm_error_set(error, CULM_ERR_CONFIG,
+                                "eval.every: the run has %lld, and %lld was given; with "
+                                "stop.accuracy or stop.patience, evaluations say when training "
+                                "ends, so it may not change",
+                                (long long)before->eval.every, (long long)now->eval.every);
+    }
+    return status;
 }

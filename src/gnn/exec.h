@@ -20,6 +20,7 @@
 
 #include "base/blob.h"
 #include "gnn/layout.h"
+#include "gnn/verdict.h"
 #include "ledger/fold.h"
 #include "net/world.h"
 
@@ -49,7 +50,7 @@ enum culm_gnn_task_kind {
     CULM_GNN_TASK_EXPORT,  /* version, digest -> output: the whole state; digest */
     CULM_GNN_TASK_IMPORT,  /* version, input (from EXPORT), digest; the state becomes a copy of
                             * `input`. CULM_ERR_FORMAT if the digest differs */
-    CULM_GNN_TASK_SAVE,    /* I/O: version, input (from EXPORT) -> text: the path of the checkpoint,
+    CULM_GNN_TASK_SAVE, /* I/O: version, input (from EXPORT), verdict -> text: the path of the checkpoint,
                             * which is complete */
     /* The leader. */
     CULM_GNN_TASK_FINISH, /* I/O: version, text (path of a checkpoint) -> weights_sha256,
@@ -96,6 +97,7 @@ struct culm_gnn_task {
     int32_t root;                      /* FOLD */
     uint64_t digest;                   /* of the whole state */
     bool diverged;                     /* STEP: the gradient has a value that is not finite */
+    struct culm_gnn_verdict verdict;   /* SAVE: goes into the checkpoint */
     const char *source_path;           /* LOAD: a checkpoint; "": initial weights */
     char text[512];
     char weights_sha256[65], state_sha256[65];

@@ -24,8 +24,9 @@ struct culm_gnn_holder {
     bool diverged; /* the update to `version` was skipped; the leader will end the run */
     bool ready;    /* the state is complete, and its weights have been copied out */
     int64_t committed;
-    int64_t save_version; /* to be saved; -1: none */
-    uint64_t since;       /* the view that made this node a holder */
+    int64_t save_version;                 /* to be saved; -1: none */
+    struct culm_gnn_verdict save_verdict; /* with it */
+    uint64_t since;                       /* the view that made this node a holder */
     int32_t window;
     struct culm_blob *weights[CULM_GNN_STALENESS_MAX + 3]; /* [window] by version % window */
     int64_t weights_version[CULM_GNN_STALENESS_MAX + 3];   /* -1: none */
@@ -401,6 +402,7 @@ static void exported(struct culm_gnn_holder *holder) {
             holder->saving = true;
             holder->save_task = (struct culm_gnn_task){.kind = CULM_GNN_TASK_SAVE,
                                                        .version = task->version,
+                                                       .verdict = holder->save_verdict,
                                                        .input = culm_blob_ref(task->output)};
             culm_gnn_run_io(self, &holder->save_task);
         }
@@ -437,8 +439,10 @@ static void exported(struct culm_gnn_holder *holder) {
 /* A checkpoint was written, or could not be, which costs the run nothing but the checkpoint. */
 static void saved(struct culm_gnn_holder *holder) {
     const struct culm_job *job = &holder->save_task.job;
-    struct culm_gnn_saved saved = {
-        .attempt = holder->attempt, .version = holder->save_task.version, .status = job->status};
+    struct culm_gnn_saved saved = {.attempt = holder->attempt,
+                                   .version = holder->save_task.version,
+                                   .status = job->status,
+                                   .verdict = holder->save_task.verdict};
     if (job->status == CULM_OK) {
         memcpy(saved.path, holder->save_task.text, sizeof saved.path);
         saved.path[sizeof saved.path - 1] = '\0';
@@ -617,6 +621,7 @@ void culm_gnn_holder_view(struct culm_gnn_holder *holder) {
     holder->committed = view->course.epoch - 1;
     if (view->saver == holder->self->o.id) {
         holder->save_version = view->course.epoch - 1;
+        holder->save_verdict = view->verdict;
     }
     memset(holder->sent, 0, sizeof holder->sent);
     if (holder->ready) { /* else once it has the state */
@@ -630,6 +635,7 @@ void culm_gnn_holder_commit(struct culm_gnn_holder *holder, const struct culm_gn
     holder->committed = commit->epoch;
     if (commit->saver == holder->self->o.id) {
         holder->save_version = commit->epoch;
+        holder->save_verdict = commit->verdict;
     }
     go_on(holder);
 }

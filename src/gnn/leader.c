@@ -46,7 +46,7 @@ struct culm_gnn_leader *culm_gnn_leader_new(const struct culm_gnn_leader_options
     memset(leader->wait_ns, -1, sizeof leader->wait_ns); /* CULM_NEVER */
     leader->saved_version = options->start_version;
     snprintf(leader->saved_path, sizeof leader->saved_path, "%s", options->start_path);
-    leader->best = -1;
+    leader->verdict = leader->saved_verdict = leader->final_verdict = options->start_verdict;
     for (int part = 0; part < CULM_GNN_SPLITS; part++) {
         leader->final_area[part] = -1;
     }
@@ -515,6 +515,7 @@ static void hear_saved(struct culm_gnn_leader *leader, const struct gnn_node *no
         return;
     }
     leader->saved_version = saved.version;
+    leader->saved_verdict = saved.verdict;
     snprintf(leader->saved_path, sizeof leader->saved_path, "%s", saved.path);
     culm_gnn_leader_publish(leader,
                             json_pack("{s:s, s:I, s:b, s:s}", "event", "checkpoint", "epoch",

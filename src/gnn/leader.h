@@ -28,6 +28,7 @@
 #include "gnn/exec.h"
 #include "gnn/pace.h"
 #include "gnn/tune.h"
+#include "gnn/verdict.h"
 #include "net/leader.h"
 
 struct culm_gnn_settings {
@@ -36,15 +37,14 @@ struct culm_gnn_settings {
     int64_t checkpoint_every; /* epochs; 0: only at the end */
     int64_t beat_ms;          /* between two heartbeats of a node */
     int64_t suspect_ms;       /* a node that is silent for longer is lost */
-    int64_t replace_ms;   /* from the loss of a node to its replacement; 0: at once; -1: never */
-    int64_t wait_ms;      /* for a node that the run cannot do without; 0: for ever */
-    int32_t max_nodes;    /* at once, including newcomers; 0: CULM_GNN_NODES_MAX */
-    bool newcomers;       /* servers and workers may join from elsewhere */
-    int64_t stuck_ms;     /* time limit of tasks; grows with what they take (patience.h) */
-    double stop_accuracy; /* validation accuracy at which training ends; 0: none */
-    bool tunes;           /* finds the number of workers by itself (tune.h) */
+    int64_t replace_ms; /* from the loss of a node to its replacement; 0: at once; -1: never */
+    int64_t wait_ms;    /* for a node that the run cannot do without; 0: for ever */
+    int32_t max_nodes;  /* at once, including newcomers; 0: CULM_GNN_NODES_MAX */
+    bool newcomers;     /* servers and workers may join from elsewhere */
+    int64_t stuck_ms;   /* time limit of tasks; grows with what they take (patience.h) */
+    bool tunes;         /* finds the number of workers by itself (tune.h) */
     struct culm_gnn_tune_options tune;
-    int64_t patience; /* training ends after so many evaluations without a new best; 0: never */
+    struct culm_gnn_stop stop;
 };
 
 struct culm_gnn_leader_options { /* pointers are borrowed for the lifetime of the leader */
@@ -57,8 +57,9 @@ struct culm_gnn_leader_options { /* pointers are borrowed for the lifetime of th
     int64_t rows[CULM_GNN_SPLITS]; /* vertices of each part */
     int64_t start_version;         /* version that a resumed run begins with */
     const char *start_path;        /* its checkpoint; "": initial weights */
-    struct culm_gnn_rates rates;   /* what nodes cost */
-    double spent_usd, spent_s;     /* by earlier parts of a resumed run */
+    struct culm_gnn_verdict start_verdict; /* as that has it */
+    struct culm_gnn_rates rates;           /* what nodes cost */
+    double spent_usd, spent_s;             /* by earlier parts of a resumed run */
 };
 
 struct culm_gnn_leader;

@@ -12,7 +12,7 @@
 #define MS 1000000ull
 
 static bool is_over(const struct culm_gnn_leader *leader, int64_t version) {
-    return version >= leader->o.settings.pace.epochs || leader->enough || leader->stopping;
+    return version >= leader->o.settings.pace.epochs || leader->verdict.enough || leader->stopping;
 }
 
 bool culm_gnn_leader_is_over(const struct culm_gnn_leader *leader) {
@@ -83,25 +83,20 @@ static void add_areas(json_t *event, const double area[CULM_GNN_SPLITS]) {
     }
 }
 
-/* Decides by an evaluation whether training ends. */
+/* Takes in the evaluation of an epoch. The final one, after training, is not part of the verdict that
+ * a longer run would go on with. */
 static void judge(struct culm_gnn_leader *leader, const struct culm_gnn_totals *totals) {
-    const struct culm_gnn_settings *settings = &leader->o.settings;
-    double rows = (double)leader->o.rows[CULM_GNN_VALID];
+    double valid_rows = (double)leader->o.rows[CULM_GNN_VALID];
     double test_rows = (double)leader->o.rows[CULM_GNN_TEST];
-    if (rows == 0) {
-        return;
+    if (valid_rows > 0) {
+        culm_gnn_verdict_judge(
+            leader->view.course.train ? &leader->verdict : &leader->final_verdict,
+            &leader->o.settings.stop, (double)totals->correct[CULM_GNN_VALID] / valid_rows,
+            test_rows > 0 ? (double)totals->correct[CULM_GNN_TEST] / test_rows : 0);
     }
-    double valid = (double)totals->correct[CULM_GNN_VALID] / rows;
-    leader->since_best++;
-    if (valid > leader->best) {
-        leader->best = valid;
-        leader->test_at_best =
-            test_rows > 0 ? (double)totals->correct[CULM_GNN_TEST] / test_rows : 0;
-        leader->since_best = 0;
+    if (leader->view.course.train) {
+        leader->final_verdict = leader->verdict;
     }
-    leader->enough = leader->enough ||
-                     (settings->stop_accuracy > 0 && valid >= settings->stop_accuracy) ||
-                     (settings->patience > 0 && leader->since_best >= settings->patience);
 }
 
 /* Counts of gathered rows by their age in epochs. */
@@ -256,6 +251,7 @@ static void commit(struct culm_gnn_leader *leader) {
         return;
     }
     leader->version = view->course.epoch;
+    commit.verdict = view->verdict = leader->verdict;
     commit.next = culm_gnn_leader_course(leader, leader->version);
     bool last = is_over(leader, leader->version);
     bool due = settings->checkpoint_every > 0 && leader->version % settings->checkpoint_every == 0;
@@ -342,8 +338,9 @@ static void publish_done(struct culm_gnn_leader *leader) {
         add_split(event, leader, "valid", CULM_GNN_VALID, leader->final_totals.correct);
         add_split(event, leader, "test", CULM_GNN_TEST, leader->final_totals.correct);
         add_areas(event, leader->final_area);
-        if (leader->best >= 0 && leader->o.rows[CULM_GNN_TEST] > 0) {
-            json_object_set_new(event, "test_at_best_valid", json_real(leader->test_at_best));
+        if (leader->final_verdict.known && leader->o.rows[CULM_GNN_TEST] > 0) {
+            json_object_set_new(event, "test_at_best_valid",
+                                json_real(leader->final_verdict.test_at_best));
         }
     }
     culm_gnn_leader_publish(leader, event);
@@ -357,7 +354,7 @@ void culm_gnn_leader_job_done(struct culm_gnn_leader *leader, struct culm_job *j
         culm_gnn_leader_fail(leader, job->status, "%s", job->error.text);
         return;
     }
-    bool whole = leader->version >= leader->o.settings.pace.epochs || leader->enough;
+    bool whole = leader->version >= leader->o.settings.pace.epochs || leader->verdict.enough;
     culm_gnn_leader_pause_end(leader);
     publish_cost(leader);
     if (whole) {

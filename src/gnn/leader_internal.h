@@ -92,12 +92,14 @@ struct culm_gnn_leader {
     uint64_t armed_ns;                /* when the timer is to fire */
     uint64_t rest_ns[CULM_GNN_ROLES]; /* no starts before this time */
     bool evaluated;                   /* no final evaluation is outstanding */
-    bool enough, stopping, finishing, ended;
+    bool stopping, finishing, ended;
     struct culm_gnn_task finish;
     struct culm_gnn_bill bill;
     struct culm_gnn_tuner tuner;
-    double loss, best, test_at_best; /* best validation accuracy; -1: none yet */
-    int64_t since_best, lost, rollbacks;
+    double loss;
+    /* At `version`; at saved_version; and with the final evaluation, which is no part of training. */
+    struct culm_gnn_verdict verdict, saved_verdict, final_verdict;
+    int64_t lost, rollbacks;
     struct gnn_pause *pause;
     int32_t pause_count, pause_capacity;
     double *paused_ms; /* durations of past pauses */

@@ -333,12 +333,30 @@ enum culm_status culm_gnn_done_decode(const uint8_t *meta, size_t len,
     return CULM_OK;
 }
 
+static void verdict_encode(const struct culm_gnn_verdict *verdict, struct culm_buf *buf) {
+    culm_buf_u8(buf, verdict->known);
+    culm_buf_f64(buf, verdict->best);
+    culm_buf_f64(buf, verdict->test_at_best);
+    culm_buf_u64(buf, (uint64_t)verdict->since_best);
+    culm_buf_u8(buf, verdict->enough);
+}
+
+static struct culm_gnn_verdict read_verdict(struct culm_reader *in) {
+    struct culm_gnn_verdict verdict = {.known = read_bool(in)};
+    verdict.best = culm_read_f64(in);
+    verdict.test_at_best = culm_read_f64(in);
+    verdict.since_best = read_count(in);
+    verdict.enough = read_bool(in);
+    return verdict;
+}
+
 void culm_gnn_saved_encode(const struct culm_gnn_saved *saved, struct culm_buf *buf) {
     culm_buf_u32(buf, saved->attempt);
     culm_buf_u64(buf, (uint64_t)saved->version);
     culm_buf_i32(buf, (int32_t)saved->status);
     culm_buf_string(buf, saved->path);
     culm_buf_string(buf, saved->why);
+    verdict_encode(&saved->verdict, buf);
 }
 
 enum culm_status culm_gnn_saved_decode(const uint8_t *meta, size_t len,
@@ -349,6 +367,7 @@ enum culm_status culm_gnn_saved_decode(const uint8_t *meta, size_t len,
     saved.status = (enum culm_status)read_below(&in, CULM_OK, CULM_ERR_STOPPED + 1);
     culm_read_string(&in, saved.path, sizeof saved.path);
     culm_read_string(&in, saved.why, sizeof saved.why);
+    saved.verdict = read_verdict(&in);
     if (finished(&in) != CULM_OK) {
         return CULM_ERR_FORMAT;
     }
@@ -447,6 +466,7 @@ void culm_gnn_view_encode(const struct culm_gnn_view *view, int32_t intervals,
     culm_buf_string(buf, view->load);
     course_encode(&view->course, buf);
     culm_buf_i32(buf, view->saver);
+    verdict_encode(&view->verdict, buf);
     culm_buf_i32(buf, view->holder_count);
     for (int32_t h = 0; h < view->holder_count; h++) {
         culm_buf_i32(buf, view->holder[h].node);
@@ -470,6 +490,7 @@ enum culm_status culm_gnn_view_decode(const uint8_t *meta, size_t len,
     culm_read_string(&in, view->load, sizeof view->load);
     view->course = read_course(&in);
     view->saver = read_below(&in, -1, INT32_MAX);
+    view->verdict = read_verdict(&in);
     view->holder_count = read_below(&in, 0, CULM_GNN_HOLDERS_MAX + 1);
     for (int32_t h = 0; h < view->holder_count; h++) {
         view->holder[h].node = read_below(&in, 0, INT32_MAX);
@@ -486,6 +507,7 @@ void culm_gnn_commit_encode(const struct culm_gnn_commit *commit, struct culm_bu
     culm_buf_u32(buf, commit->attempt);
     culm_buf_u64(buf, (uint64_t)commit->epoch);
     culm_buf_i32(buf, commit->saver);
+    verdict_encode(&commit->verdict, buf);
     course_encode(&commit->next, buf);
 }
 
@@ -495,6 +517,7 @@ enum culm_status culm_gnn_commit_decode(const uint8_t *meta, size_t len,
     struct culm_gnn_commit commit = {.attempt = culm_read_u32(&in)};
     commit.epoch = read_count(&in);
     commit.saver = read_below(&in, -1, INT32_MAX);
+    commit.verdict = read_verdict(&in);
     commit.next = read_course(&in);
     if (finished(&in) != CULM_OK) {
         return CULM_ERR_FORMAT;

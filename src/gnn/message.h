@@ -15,6 +15,7 @@
 #include "base/buf.h"
 #include "gnn/exec.h"
 #include "gnn/pace.h"
+#include "gnn/verdict.h"
 #include "ledger/pulse.h"
 
 enum culm_gnn_message_type {
@@ -141,6 +142,7 @@ struct culm_gnn_saved {
     enum culm_status status; /* not CULM_OK: it could not be written */
     char path[CULM_GNN_PATH_MAX];
     char why[CULM_ERROR_MAX];
+    struct culm_gnn_verdict verdict; /* as in the order to save it */
 };
 
 struct culm_gnn_failed {
@@ -186,6 +188,7 @@ struct culm_gnn_view {
     char load[CULM_GNN_PATH_MAX]; /* its checkpoint; "": initial weights */
     struct culm_gnn_course course;
     int32_t saver; /* the holder that is to save version course.epoch - 1; -1: none */
+    struct culm_gnn_verdict verdict; /* at that version */
     int32_t holder_count;
     /* Where rows may be stale (pace.h), only the first one sums gradients. */
     struct culm_gnn_view_holder holder[CULM_GNN_HOLDERS_MAX];
@@ -196,7 +199,8 @@ struct culm_gnn_view {
 struct culm_gnn_commit {
     uint32_t attempt;
     int64_t epoch;
-    int32_t saver; /* the holder that is to save version `epoch`; -1: none */
+    int32_t saver;                   /* the holder that is to save version `epoch`; -1: none */
+    struct culm_gnn_verdict verdict; /* at that version */
     struct culm_gnn_course next;
 };
 

@@ -226,6 +226,10 @@ enum culm_status gnn_save(struct culm_gnn_numeric *x, struct culm_gnn_task *task
     if (task->input->size_bytes != want) {
         return gnn_wrong_rows(task, "a state", task->input->size_bytes, want);
     }
+    json_t *progress = culm_gnn_verdict_json(&task->verdict);
+    if (!progress) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    }
     const struct culm_checkpoint_info info = {
         .step = task->version,
         .samples = (uint64_t)task->version * (uint64_t)x->o.model->plan.train,
@@ -233,6 +237,7 @@ enum culm_status gnn_save(struct culm_gnn_numeric *x, struct culm_gnn_task *task
         .signature = x->o.signature,
         .config = x->o.config_text,
         .inputs = x->o.inputs,
+        .progress = progress,
     };
     enum culm_status status = tensors_of(x, task->input->data, &tensors, error);
     if (status == CULM_OK) {
@@ -243,6 +248,7 @@ enum culm_status gnn_save(struct culm_gnn_numeric *x, struct culm_gnn_task *task
     if (status == CULM_OK) {
         status = culm_checkpoint_publish(NULL, x->o.run_dir, &info, &piece, 1, error);
     }
+    json_decref(progress);
     if (status != CULM_OK) { /* what there is of it takes the room of the next one */
         (void)culm_checkpoint_discard(NULL, x->o.run_dir, task->version, NULL);
         return status;

@@ -34,6 +34,7 @@ struct launch {
     int64_t memory_bytes; /* of all servers together, about */
     char signature[CULM_SIGNATURE_SIZE];
     struct culm_resume start;
+    struct culm_gnn_verdict start_verdict;
     struct culm_agent_fault *faults;
     struct culm_gnn_prices prices;
     struct culm_gnn_rates rates;
@@ -255,6 +256,12 @@ static enum culm_status check_start(struct launch *l, struct culm_error *error) 
     }
     const struct culm_checkpoint_info *info = culm_checkpoint_info(checkpoint);
     culm_resume_compare_signature(l->launcher, &l->start, checkpoint, l->signature);
+    bool told = culm_gnn_verdict_read(info->progress, &l->start_verdict);
+    if (!told && (l->o->config->stop.accuracy > 0 || l->o->config->stop.patience > 0)) {
+        culm_launcher_warn(l->launcher,
+                           "'%s' does not say what evaluations had come to, so `stop` begins anew",
+                           l->start.path);
+    }
     if (status == CULM_OK) {
         status = culm_gnn_config_parse(info->config, strlen(info->config), "its configuration",
                                        NULL, 0, &before, error);
@@ -337,10 +344,6 @@ static const struct culm_launcher_role roles[CULM_GNN_ROLES] = {
     [CULM_GNN_WORKER] = {"worker", worker_words},
 };
 
-/* Writes the brief of a node in this role. Servers that join from elsewhere are sent the cut,
- * unless it is too large; then they have to cut the graph themselves. All but workers are sent the
- * digests of large inputs that are known so far. Workers read no inputs, and their brief must stay
- * the same, so that they can keep their gear (gnn_node.h). */
 /* The inputs for a brief. A worker reads no files, but what it keeps for another run (gnn_node.h) is
  * made of these: its brief is the same only if they are. It says nothing that becomes known later, such
  * as the whole digest of a large file. */
@@ -356,6 +359,8 @@ static json_t *inputs_for(const struct launch *l, uint32_t role) {
     return inputs;
 }
 
+/* Writes the brief of a node in this role. Servers that join from elsewhere are sent the cut,
+ * unless it is too large; then they have to cut the graph themselves. */
 static bool write_brief(void *job, uint32_t role, struct culm_buf *out) {
     struct launch *l = job;
     json_t *inputs = inputs_for(l, role);
@@ -446,13 +451,13 @@ static enum culm_status make_leader(struct launch *l, struct culm_error *error) 
                      .max_nodes = (int32_t)config->cluster.max_nodes,
                      .newcomers = l->o->listen != NULL,
                      .stuck_ms = config->cluster.stuck_ms,
-                     .stop_accuracy = config->stop.accuracy,
-                     .patience = config->stop.patience,
+                     .stop = {config->stop.accuracy, config->stop.patience},
                      .tunes = config->workers_auto && !l->o->run.trace_path,
                      .tune = tuning_of(l)},
         .home = l->home,
         .start_version = l->start.step,
         .start_path = l->start.path,
+        .start_verdict = l->start_verdict,
         .rates = l->rates,
         .spent_usd = l->spent.before_usd,
         .spent_s = l->spent.before_s,

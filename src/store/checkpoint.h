@@ -30,12 +30,13 @@ struct culm_checkpoint_info {
     int64_t step;
     uint64_t samples; /* positions of the sample stream consumed */
     uint64_t seed;
-    const char *signature;  /* of the run that wrote it; resuming under another one is the caller's
+    const char *signature;   /* of the run that wrote it; resuming under another one is the caller's
                                warning */
-    const char *config;     /* YAML */
-    struct json_t *choices; /* of the plan, as in plan.json; NULL: not recorded. Publishing borrows
+    const char *config;      /* YAML */
+    struct json_t *choices;  /* of the plan, as in plan.json; NULL: not recorded. Publishing borrows
                                it; of an open checkpoint it belongs to that. */
-    struct json_t *inputs;  /* what the run reads (train/inputs.h), in the same way */
+    struct json_t *inputs;   /* what the run reads (train/inputs.h), in the same way */
+    struct json_t *progress; /* what else the job goes on with, in the same way */
 };
 
 /* "KIND-N": up to 15 lower case letters (not "node" or another word of the manifest), and a number up

@@ -114,7 +114,8 @@ enum culm_status culm_manifest_write(struct culm_fs *fs, const char *dir,
         goto out;
     }
     if ((info->choices && json_object_set(root, "choices", info->choices) != 0) ||
-        (info->inputs && json_object_set(root, "inputs", info->inputs) != 0)) {
+        (info->inputs && json_object_set(root, "inputs", info->inputs) != 0) ||
+        (info->progress && json_object_set(root, "progress", info->progress) != 0)) {
         status = culm_error_set(error, CULM_ERR_MEMORY, "checkpoint '%s': out of memory", dir);
         goto out;
     }
@@ -247,6 +248,7 @@ enum culm_status culm_manifest_read(const char *dir, struct culm_manifest *ret_m
     }
     manifest.info.choices = json_object_get(manifest.json, "choices");
     manifest.info.inputs = json_object_get(manifest.json, "inputs");
+    manifest.info.progress = json_object_get(manifest.json, "progress");
     manifest.info.step = step;
     manifest.info.samples = (uint64_t)samples;
     manifest.piece = calloc(json_array_size(list), sizeof *manifest.piece);

@@ -35,9 +35,13 @@ def course(epoch=4, train=1, evaluate=0):
     return struct.pack("<QBB", epoch, train, evaluate)
 
 
+def verdict(known=1):
+    return struct.pack("<BddQB", known, 0.75, 0.5, 2, 0)
+
+
 def view(holders=2, owners=INTERVALS):
     held = b"".join(struct.pack("<iiQ", 4 + h, -1, 1) for h in range(holders))
-    return (struct.pack("<QIQ", 9, 1, 0) + text("checkpoints/step-00000003") + course() + struct.pack("<ii", -1, holders) + held
+    return (struct.pack("<QIQ", 9, 1, 0) + text("checkpoints/step-00000003") + course() + struct.pack("<i", -1) + verdict() + struct.pack("<i", holders) + held
             + b"".join(struct.pack("<i", i % 3) for i in range(owners)))
 
 
@@ -66,14 +70,15 @@ CORPUS = {
     "done": (DONE, done()),
     "done-bool": (DONE, done(trained=2)),
     "done-count": (DONE, done(tasks=1 << 63)),
-    "saved": (SAVED, struct.pack("<IQ", 1, 3) + text("checkpoints/step-00000003")),
+    "saved": (SAVED, struct.pack("<IQi", 1, 3, 0) + text("checkpoints/step-00000003") + text("") + verdict()),
     "saved-long": (SAVED, struct.pack("<IQI", 1, 3, 1 << 31) + b"x"),
     "failed": (FAILED, struct.pack("<i", 3) + text("no space left on device")),
     "peer": (PEER, struct.pack("<i", 5)),
     "view": (VIEW, view()),
     "view-holders": (VIEW, view(holders=17)),
     "view-short": (VIEW, view(owners=INTERVALS - 1)),
-    "commit": (COMMIT, struct.pack("<IQi", 1, 3, -1) + course()),
+    "commit": (COMMIT, struct.pack("<IQi", 1, 3, -1) + verdict() + course()),
+    "commit-bool": (COMMIT, struct.pack("<IQi", 1, 3, -1) + verdict(known=2) + course()),
     "ask": (ASK, struct.pack("<Q", 7)),
     "answer": (ANSWER, answer()),
     "answer-count": (ANSWER, answer(count=1024)),

@@ -340,6 +340,30 @@ def stopped(bench, kill):
     graphs.check_losses(bench, resumed, config, again=kill == signal.SIGKILL)
 
 
+def had_enough(bench):
+    """When training ends by itself depends neither on losses nor on stops, and an end stays the end."""
+    config = changed(CONFIG, epochs=400, eval__every=3, checkpoint__every=7, servers=1, workers=0, parameter_servers=2)
+    config["stop"] = {"patience": 6}
+    whole = graphs.train(bench, config, "whole")
+    epochs, best = whole.one("done")["epochs"], whole.one("done")["test_at_best_valid"]
+    check(20 < epochs < 400, f"{epochs} epochs")
+
+    def same(run, what, rollbacks=0):
+        done = run.all("done")[-1]
+        equal((done["epochs"], done["test_at_best_valid"], done["rollbacks"]), (epochs, best, rollbacks), what)
+        equal(run.hashes(), whole.hashes(), f"weights {what}")
+
+    for where, phase in (epochs - 5, "update"), (epochs, "checkpoint"):
+        words = faults_of([(f"parameter:{number}", where, phase) for number in (0, 1)])
+        same(graphs.train(bench, config, f"lost-{phase}", *words), f"after the loss of all weights at {phase}", 1)
+    going = graphs.going(bench, config, "stopped", *fault("server:0", 20, "gather", "stop", for_ms=2000))
+    going.wait(lambda: len(going.told("epoch")) >= 19, "some epochs")
+    going.stop()
+    for what in "after a stop", "after its end":
+        same(graphs.train(bench, config, "stopped", "--resume"), what)
+    graphs.train(bench, changed(config, eval__every=1), "stopped", "--resume", code=3)
+
+
 def own_graph(bench):
     """A copy of the graph that a case may change."""
     path = bench.path("graph")
@@ -577,6 +601,7 @@ cases.add("directed, gat", directed, "gat")
 cases.add("directed, sage", directed, "sage")
 cases.add("a worker is lost at one interval", at_interval)
 cases.add("stopped and resumed with older rows", stopped_ahead)
+cases.add("training has had enough", had_enough)
 cases.add("the area under the ROC curve, by servers", area, {"workers": 0})
 cases.add("the area under the ROC curve, by workers", area, {"workers": 2, "model__layers": 1})
 cases.add("in step", paced, "nopipe", 1)

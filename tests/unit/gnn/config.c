@@ -81,7 +81,13 @@ static void test_a_dump_reads_back(void **state) {
     assert_int_equal(culm_gnn_config_resumable(&c, &again, &error), CULM_OK);
     again.servers = 1;
     again.threads = 2;
+    again.eval.every = 7;
     assert_int_equal(culm_gnn_config_resumable(&c, &again, &error), CULM_OK);
+    c.stop.patience = 3;
+    again.stop.patience = 3;
+    assert_int_equal(culm_gnn_config_resumable(&c, &again, &error), CULM_ERR_CONFIG);
+    assert_non_null(strstr(error.text, "eval.every: the run has"));
+    c.stop.patience = again.stop.patience = 0;
     again.intervals = 4;
     assert_int_equal(culm_gnn_config_resumable(&c, &again, &error), CULM_ERR_CONFIG);
     assert_non_null(strstr(error.text, "intervals: the run has 8"));
@@ -92,7 +98,7 @@ static void test_a_dump_reads_back(void **state) {
 
 static void test_what_may_change(void **state) {
     (void)state;
-    char *keys = culm_gnn_config_resumable_keys();
+    char *keys = culm_gnn_config_resumable_keys(); /* also those that `stop` takes away */
     const char *const want[] = {"servers",   "parameter_servers", "workers",    "tune", "engine",
                                 "memory_mb", "threads",           "checkpoint", "eval", "cluster"};
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
