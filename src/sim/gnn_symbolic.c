@@ -382,7 +382,7 @@ static enum culm_status execute(struct culm_gnn_exec *exec, struct culm_gnn_task
         return put_state(s, task);
     case CULM_GNN_TASK_IMPORT: return import(s, task);
     case CULM_GNN_TASK_SAVE:
-        if (input->version != s->pace->epochs &&
+        if (input->version != s->pace->epochs && !task->verdict.enough && /* not the last one */
             culm_rng_mix(s->seed, 7000 + (uint64_t)input->version) % 4 == 0) {
             return culm_error_set(&task->job.error, CULM_ERR_IO, "the disk is full");
         }

@@ -65,6 +65,7 @@ struct shape {
     bool tunes; /* the number of workers is sought */
     enum culm_gnn_tune goal;
     int64_t replace_ms; /* -1: never */
+    struct culm_gnn_stop stop;
 };
 
 /* What was seen in all histories. */
@@ -74,6 +75,7 @@ struct seen {
     int64_t stuck, stalled;  /* of those that were lost */
     int64_t cold, recovered; /* starts; losses */
     int64_t too_few;         /* histories */
+    int64_t ended;           /* histories whose evaluations were enough */
     int64_t ages[CULM_GNN_STALENESS_MAX + 1], ahead;
 };
 
@@ -88,7 +90,9 @@ struct history {
     int32_t fault_count;
     struct nap nap[NAPS];
     int32_t nap_count;
-    int32_t slow; /* the jobs of this node take long; -1: nobody's */
+    int64_t all_in; /* the epoch after which all servers and parameter servers that it began with
+                     * die; 0: none */
+    int32_t slow;   /* the jobs of this node take long; -1: nobody's */
     int32_t home[CULM_GNN_INTERVALS_MAX];
     char state[80]; /* of `done` */
     int64_t epoch, lost, stuck, stalled, rollbacks, checkpoints, unsaved, released, tunes, cold,
@@ -149,6 +153,16 @@ static void count_nodes(struct history *h, const char *name, const json_t *event
     }
 }
 
+static void kill_all(struct history *h) {
+    const int32_t *count = h->shape.count;
+    h->all_in = 0;
+    for (int32_t node = 0; node < count[CULM_GNN_SERVER] + count[CULM_GNN_PARAMETER]; node++) {
+        if (culm_sim_worker(h->sim, node)) {
+            culm_sim_kill(h->sim, node);
+        }
+    }
+}
+
 static void on_event(void *context, json_t *event) {
     struct history *h = context;
     const char *name = json_string_value(json_object_get(event, "event"));
@@ -164,6 +178,9 @@ static void on_event(void *context, json_t *event) {
             wrong(h, "an epoch was told twice or not at all");
         }
         h->epoch = epoch;
+        if (epoch == h->all_in) {
+            kill_all(h);
+        }
         /* Workers that have the time to leave as they should leave nothing undone. */
         if (h->fault_count == 0 && h->seed % 4 == 0 &&
             json_integer_value(json_object_get(event, "retried")) > 0) {
@@ -390,6 +407,7 @@ static void play(struct history *h, uint64_t seed, bool rough) {
         .start_path = "",
     };
     memcpy(leader.settings.count, h->shape.count, sizeof h->shape.count);
+    leader.settings.stop = h->shape.stop;
     leader.settings.tunes = h->shape.tunes;
     leader.settings.tune = (struct culm_gnn_tune_options){.goal = h->shape.goal,
                                                           .first = h->shape.count[CULM_GNN_WORKER],
@@ -420,16 +438,20 @@ static void play(struct history *h, uint64_t seed, bool rough) {
 }
 
 /* What the same comes to with one of each role, undisturbed. */
-static void reference(const struct history *of, uint64_t seed, char ret_state[80]) {
+static void reference(const struct history *of, uint64_t seed, char ret_state[80],
+                      int64_t *ret_epochs) {
     struct history h = {
         .slow = -1, .cast = {.layout = of->cast.layout}, .shape = of->shape, .seed = of->seed};
     h.shape.count[CULM_GNN_SERVER] = h.shape.count[CULM_GNN_PARAMETER] = 1;
     h.shape.count[CULM_GNN_WORKER] = 0;
     h.shape.tunes = false;
     h.shape.replace_ms = 0;
-    h.shape.pace = (struct culm_gnn_pace){.epochs = of->shape.pace.epochs};
+    h.shape.pace = (struct culm_gnn_pace){
+        .epochs = of->shape.pace.epochs,
+        .eval_every = of->shape.stop.patience ? of->shape.pace.eval_every : 0};
     play(&h, seed, false);
     memcpy(ret_state, h.state, sizeof h.state);
+    *ret_epochs = h.epoch;
     if (h.wrong[0] || h.lost || h.rollbacks) {
         snprintf(ret_state, 80, "no reference: %.60s", h.wrong);
     }
@@ -467,11 +489,17 @@ static bool run(uint64_t seed, int64_t replace_ms, bool log, struct seen *seen) 
     int32_t intervals = 1 + (int32_t)culm_rng_below(&dice, 10);
     int32_t stages = 1 + (int32_t)culm_rng_below(&dice, 4);
     char expected[80];
+    int64_t epochs;
     if (culm_gnn_symbolic_layout(seed, intervals, stages, &h.cast.layout, NULL) != CULM_OK) {
         return false;
     }
     shape_from(&dice, &h.cast.layout, &h.shape);
     h.shape.replace_ms = replace_ms;
+    if (seed % 5 == 3 && h.shape.pace.staleness == 0 && h.shape.pace.eval_every > 0) {
+        h.shape.stop.patience = 1 + (int64_t)(seed / 5 % 3); /* evaluations end it */
+        h.shape.pace.epochs += 20;
+        h.all_in = seed % 2 && replace_ms >= 0 ? 2 + (int64_t)(seed / 7 % 6) : 0;
+    }
     h.shape.pace.epochs += replace_ms < 0 ? 40 : 0; /* for what comes of losses and naps */
     for (int32_t i = 0; i < intervals; i++) {
         h.home[i] = i * h.shape.count[CULM_GNN_SERVER] / intervals;
@@ -480,7 +508,7 @@ static bool run(uint64_t seed, int64_t replace_ms, bool log, struct seen *seen) 
     naps_from(&h);
     h.slow = (int32_t)culm_rng_below(&dice, 2) * (1 + h.shape.count[CULM_GNN_SERVER]) - 1;
     h.slow = h.slow >= 0 ? (int32_t)culm_rng_below(&dice, (uint64_t)h.slow) : -1;
-    reference(&h, seed, expected);
+    reference(&h, seed, expected, &epochs);
     if (log) {
         printf("# %d intervals, %d stages, %d servers, %d parameter servers, %d workers, %d "
                "epochs, staleness %d%s%s\n",
@@ -498,9 +526,10 @@ static bool run(uint64_t seed, int64_t replace_ms, bool log, struct seen *seen) 
     play(&h, seed, true);
     count(&h, seen);
     culm_gnn_layout_release(&h.cast.layout);
-    if (!h.wrong[0] && !h.too_few && h.epoch != h.shape.pace.epochs) {
-        wrong(&h, "epochs are missing");
+    if (!h.wrong[0] && !h.too_few && h.epoch != epochs) {
+        wrong(&h, "other epochs than those of an undisturbed run");
     }
+    seen->ended += !h.too_few && h.epoch < h.shape.pace.epochs;
     /* Where rows may be old, the state depends on which were; the executor saw that none was too old. */
     if (!h.wrong[0] && !h.too_few && h.shape.pace.staleness == 0 &&
         strcmp(h.state, expected) != 0) {
@@ -536,7 +565,8 @@ static bool fired_enough(const struct seen *seen, int64_t histories) {
                   seen->released > histories / 10 && seen->stuck > histories / 50 &&
                   seen->stalled > histories / 100 && seen->tunes > histories / 8 &&
                   seen->cold > histories / 4 && seen->recovered > histories / 8 &&
-                  seen->naps > histories / 4;
+                  seen->naps > histories / 4 && seen->ended > histories / 40 &&
+                  seen->rollbacks > histories / 100;
     for (int age = 0; age <= 3; age++) { /* all that is allowed is met */
         enough = enough && seen->ages[age] > histories / 100;
     }
@@ -591,6 +621,7 @@ int main(int argc, char **argv) {
            "histories had too few\n",
            (long long)later.lost, (long long)later.rollbacks, (long long)never.lost,
            (long long)never.too_few);
+    printf("# %lld ended by their evaluations\n", (long long)seen.ended);
     printf("# rows by age: %lld %lld %lld %lld; %lld histories ahead\n", (long long)seen.ages[0],
            (long long)seen.ages[1], (long long)seen.ages[2], (long long)seen.ages[3],
            (long long)seen.ahead);
