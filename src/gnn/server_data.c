@@ -395,8 +395,10 @@ static void send_sum(struct culm_gnn_server *server, int64_t epoch, int32_t stag
             sum->sent_count--;
         }
         sum->sent[sum->sent_count++] = to;
-        culm_gnn_point(&server->self, CULM_GNN_PHASE_PUSH_GRADIENT, epoch,
-                       server->tree.node[node].lo);
+        const struct culm_fold_node *part = &server->tree.node[node];
+        for (int32_t interval = part->lo; interval < part->hi; interval++) {
+            culm_gnn_point(&server->self, CULM_GNN_PHASE_PUSH_GRADIENT, epoch, interval);
+        }
         culm_gnn_gradient_encode(&key, culm_gnn_meta(&server->self));
         if (to == server->self.o.id) {
             const struct culm_message message = {.type = CULM_GNN_MSG_GRADIENT,

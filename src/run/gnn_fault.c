@@ -83,11 +83,12 @@ enum culm_status culm_gnn_fault_parse(const char *text, struct culm_gnn_fault_sp
     return CULM_OK;
 }
 
-/* Which roles reach a phase. */
-static bool comes_to(uint32_t role, uint32_t phase, const struct culm_gnn_config *config) {
-    bool holds =
-        role == CULM_GNN_PARAMETER || (role == CULM_GNN_SERVER && config->parameter_servers == 1);
-    switch (phase) {
+/* Which nodes reach a phase. Beside a single parameter server, the first server holds weights. */
+static bool comes_to(const struct culm_gnn_fault_spec *spec, const struct culm_gnn_config *config) {
+    uint32_t role = spec->role;
+    bool holds = role == CULM_GNN_PARAMETER ||
+                 (role == CULM_GNN_SERVER && spec->index == 0 && config->parameter_servers == 1);
+    switch (spec->point.phase) {
     case CULM_GNN_PHASE_GATHER:
     case CULM_GNN_PHASE_SCATTER: return role == CULM_GNN_SERVER;
     case CULM_GNN_PHASE_APPLY:
@@ -124,10 +125,16 @@ enum culm_status culm_gnn_fault_check(const struct culm_gnn_fault_spec *spec, co
                               "engine: local",
                               text);
     }
-    if (!comes_to(spec->role, spec->point.phase, config)) {
+    if (spec->role == CULM_GNN_PARAMETER && spec->point.part >= 0) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "--fault '%.100s': a parameter server has no intervals; leave "
+                              "interval out",
+                              text);
+    }
+    if (!comes_to(spec, config)) {
         return culm_error_set(
-            error, CULM_ERR_CONFIG, "--fault '%.100s': a %s never reaches phase %s", text,
-            culm_gnn_role_name(spec->role), culm_gnn_phase_name(spec->point.phase));
+            error, CULM_ERR_CONFIG, "--fault '%.100s': %s %d never reaches phase %s", text,
+            culm_gnn_role_name(spec->role), spec->index, culm_gnn_phase_name(spec->point.phase));
     }
     return CULM_OK;
 }

@@ -248,6 +248,14 @@ def lost(bench, changes, faults):
     graphs.check_whole(bench, run, config)
 
 
+def lost_at_interval(bench):
+    """At every interval that a server has, not only at the first one of a sum."""
+    for interval in range(4):
+        run = graphs.train(bench, CONFIG, f"run-{interval}", *fault("server:0", 4, "push-gradient", interval=interval))
+        equal([event["phase"] for event in run.all("fault")], ["push-gradient"], "faults that fired")
+        graphs.check_whole(bench, run, CONFIG)
+
+
 def stuck(bench, node, phase, workers):
     """A node that lives on without finishing a task is put out, with that reason; on a busy machine others may be, too."""
     config = changed(CONFIG, workers=workers, cluster__stuck_ms=500)
@@ -637,7 +645,10 @@ cases.add("features above 64 MB that are touched in mid-run", touched_large)
 cases.add("first weights that are not there", refused, {"model__init": "/nowhere"}, [], 3, "/nowhere")
 cases.add("more servers than intervals", refused, {"servers": 9}, [], 3, "servers")
 cases.add("more nodes than there may be", refused, {"cluster__max_nodes": 6}, [], 3, "cluster.max_nodes")
+cases.add("a server is lost at each of its intervals", lost_at_interval)
 cases.add("a fault that cannot be", refused, {}, fault("worker:0", 3, "gather"), 3, "never reaches phase gather")
+cases.add("a fault of an interval of a parameter server", refused, {}, fault("parameter:0", 3, "update", interval=1), 3, "has no intervals")
+cases.add("a fault of a server that holds no weights", refused, {}, fault("server:1", 3, "update"), 3, "server 1 never reaches phase update")
 cases.add("a fault of edges where there is no attention", refused, {}, fault("server:1", 3, "edge"), 3, "never reaches phase edge")
 cases.add("a graph that is not there", refused, {"graph__path": "/nowhere"}, [], 3, "/nowhere")
 
