@@ -17,7 +17,7 @@
 
 struct values {
     struct culm_option_list sets, faults;
-    const char *out, *plan, *trace, *listen, *advertise;
+    const char *out, *plan, *partition, *trace, *listen, *advertise;
     double time_scale;
     bool resume, dry_run, json, insecure;
 };
@@ -30,6 +30,8 @@ static const struct culm_option option_rows[] = {
     CULM_OPTION("resume", FLAG, NULL, struct values, resume, "continues the run in DIR"),
     CULM_OPTION("plan", TEXT, "FILE", struct values, plan,
                 "takes the cut of another run (its plan.json)"),
+    CULM_OPTION("partition", TEXT, "FILE", struct values, partition,
+                "takes the intervals from a file, as 'gnn partition --out' writes it"),
     CULM_OPTION("dry-run", FLAG, NULL, struct values, dry_run,
                 "prints the plan and ends; writes nothing"),
     CULM_OPTION("json", FLAG, NULL, struct values, json,
@@ -181,6 +183,7 @@ static enum culm_status prepare(struct train *t, const char *config_path,
         .advertise = v->advertise,
         .insecure = v->insecure,
         .plan = v->plan,
+        .partition = v->partition,
         .trace = v->trace,
         .time_scale = v->time_scale,
         .dry = v->dry_run,

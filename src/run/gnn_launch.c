@@ -93,6 +93,8 @@ static enum culm_status open_setup(struct launch *l, struct culm_error *error) {
     enum culm_status status = CULM_OK;
     if (l->o->run.resume) {
         status = culm_gnn_cut_path(l->o->run.dir, path, &made.path, error);
+    } else if (l->o->partition_path) {
+        made.path = l->o->partition_path;
     } else if (l->o->plan_path) {
         status = planned_cut(l->o->plan_path, path, &made.path, error);
     }

@@ -18,7 +18,9 @@ struct culm_gnn_launch_options {
     struct culm_launcher_options run;
     const char *listen;    /* address at which others may join (net/address.h); NULL: none may */
     const char *advertise; /* address that they connect to, if it is another; else NULL */
-    const char *plan_path; /* plan.json of a run whose cut is to be used; NULL: make a cut */
+    /* plan.json of a run whose cut is to be used, or a file with the interval of each vertex
+     * (gnn/partition.h); both NULL: make a cut. A resumed run has one. */
+    const char *plan_path, *partition_path;
     const struct culm_gnn_config *config;
     char *config_text; /* with all defaults filled in, for config.yaml and for nodes */
     char config_sha256[CULM_SHA256_HEX];      /* of config_text */

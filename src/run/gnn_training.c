@@ -185,13 +185,28 @@ static enum culm_status take_trace(struct culm_gnn_training *t,
     return CULM_OK;
 }
 
+/* A run has one cut, from its beginning on. */
+static enum culm_status check_partition(const struct culm_gnn_training_options *options,
+                                        struct culm_error *error) {
+    if (options->partition && (options->resume || options->plan)) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              options->resume
+                                  ? "--partition: the run has its cut, which --resume goes on "
+                                    "with; leave --partition out"
+                                  : "--partition, --plan: both say how to cut the graph; leave "
+                                    "one of them out");
+    }
+    return CULM_OK;
+}
+
 static enum culm_status make(struct culm_gnn_training *t,
                              const struct culm_gnn_training_options *options,
                              struct culm_error *error) {
     enum culm_status status;
     if ((status = culm_launcher_options_init(&t->launch.run, error)) ||
         (status = load_config(t, options, error)) || (status = load_faults(t, options, error)) ||
-        (status = take_listen(t, options, error)) || (status = take_trace(t, options, error)) ||
+        (status = check_partition(options, error)) || (status = take_listen(t, options, error)) ||
+        (status = take_trace(t, options, error)) ||
         (status = culm_path_format(t->dir, error, "%s", options->dir)) ||
         (!(options->dry && !options->resume) && (status = check_dir(t, options->resume, error))) ||
         (status = culm_program_find(options->program, t->program, error))) {
@@ -199,6 +214,7 @@ static enum culm_status make(struct culm_gnn_training *t,
     }
     t->launch.faults = t->faults;
     t->launch.plan_path = options->plan;
+    t->launch.partition_path = options->partition;
     t->launch.run.dir = t->dir;
     t->launch.run.resume = options->resume;
     t->launch.run.program = t->program;

@@ -26,6 +26,7 @@ struct culm_gnn_training_options { /* borrowed until _free */
     const char *advertise; /* address that others connect to, if it is another; else NULL */
     bool insecure;         /* `listen` may be reachable from other machines, unencrypted */
     const char *plan;      /* plan.json of a run whose cut is to be used; NULL: makes a cut */
+    const char *partition; /* file with the interval of each vertex; NULL: makes a cut */
     const char *trace;     /* file by which workers come and go; NULL: as configured */
     double time_scale;     /* of the trace; 0: 1 */
     bool dry;              /* only for culm_gnn_training_plan: `dir` may contain a run */

@@ -68,6 +68,31 @@ def plan_of_another(bench):
     refused(bench, [*words, "--plan", os.path.join(alone, "plan.json")], 3, "plan.json")
 
 
+def given_partition(bench):
+    """The graph is cut as a file says, whoever has written it, and stays so."""
+    words = graphs.words_of(bench, CONFIG, "own")
+    intervals = CONFIG["intervals"]
+    cut, text = bench.path("cut.npy"), bench.path("cut.txt")
+    ended = bench.run("gnn", "partition", graphs.path, "--intervals", str(intervals), "--seed", str(CONFIG.get("seed", 0)), "--out", cut)
+    equal(ended.code, 0, f"exit code of partition ({ended.err})")
+    whole, own = graphs.train(bench, CONFIG, "whole"), graphs.train(bench, CONFIG, "own", "--partition", cut)
+    equal((own.hashes(), own.one("plan")["cut_sha256"]), (whole.hashes(), whole.one("plan")["cut_sha256"]), "bits and cut")
+    with open(text, "w", encoding="ascii") as file:
+        file.writelines(f"{vertex % intervals}\n" for vertex in range(whole.one("plan")["vertices"]))
+    other = graphs.train(bench, CONFIG, "other", "--partition", text)
+    check(other.one("plan")["cut_edges"] > whole.one("plan")["cut_edges"], "it cuts no more edges than METIS")
+    alone = graphs.train(bench, changed(CONFIG, servers=1), "alone", "--partition", text)
+    equal(alone.hashes(), other.hashes(), "bits with one server")
+    equal(graphs.train(bench, CONFIG, "other", "--resume").hashes(), other.hashes(), "bits of a resume")
+    refused(bench, [*words, "--resume", "--partition", text], 3, "--partition", "leave")
+    fresh = graphs.words_of(bench, CONFIG, "run")
+    refused(bench, [*fresh, "--partition", text, "--plan", os.path.join(own.dir, "plan.json")], 3, "--partition", "--plan")
+    refused(bench, [*fresh, "--partition", bench.path("nowhere")], 3, "nowhere")
+    with open(text, "a", encoding="ascii") as file:
+        file.write("0\n")
+    refused(bench, [*fresh, "--partition", text], 3, "cut.txt", "vertices")
+
+
 def traced(bench):
     """Workers come and go as the trace says, none is started besides, and the bits stay."""
     config = changed({**CONFIG, **ENDLESS}, workers=2)
@@ -118,6 +143,7 @@ def trace_refused(bench):
 
 cases.add("a dry run", dry_run)
 cases.add("the plan of another run", plan_of_another)
+cases.add("intervals from a file", given_partition)
 cases.add("workers come and go by a trace", traced)
 cases.add("a trace with more workers than there may be", trace_waits)
 cases.add("traces that are refused", trace_refused)
