@@ -157,8 +157,8 @@ enum culm_status culm_gnn_setup_write_cut(const struct culm_gnn_setup *s, const 
     return status;
 }
 
-enum culm_status culm_gnn_setup_predict(struct culm_gnn_config *config, int64_t classes,
-                                        const struct culm_gnn_cut *cut,
+enum culm_status culm_gnn_setup_predict(struct culm_gnn_config *config, struct culm_pins *pins,
+                                        int64_t classes, const struct culm_gnn_cut *cut,
                                         struct culm_gnn_setup **ret_setup,
                                         struct culm_error *error) {
     struct culm_gnn_setup *s = calloc(1, sizeof *s);
@@ -166,7 +166,7 @@ enum culm_status culm_gnn_setup_predict(struct culm_gnn_config *config, int64_t 
         return no_memory(error);
     }
     s->config = config;
-    enum culm_status status = open_graph(s, NULL, cut, config, classes, error);
+    enum culm_status status = open_graph(s, pins, cut, config, classes, error);
     if (status != CULM_OK) {
         culm_gnn_setup_close(s);
         return status;

@@ -47,8 +47,8 @@ enum culm_status culm_gnn_setup_write_cut(const struct culm_gnn_setup *setup, co
                                           struct culm_error *error);
 /* For evaluation only, by a model of `classes` classes. The graph needs features only. If
  * config->intervals is larger than the number of vertices, it is set to that. */
-enum culm_status culm_gnn_setup_predict(struct culm_gnn_config *config, int64_t classes,
-                                        const struct culm_gnn_cut *cut,
+enum culm_status culm_gnn_setup_predict(struct culm_gnn_config *config, struct culm_pins *pins,
+                                        int64_t classes, const struct culm_gnn_cut *cut,
                                         struct culm_gnn_setup **ret_setup,
                                         struct culm_error *error);
 /* From a plan, without the graph. */

@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "gnn/solo.h"
-#include "run/gnn_node.h"
+#include "run/gnn_own.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,13 +132,13 @@ static void count_rows(const struct culm_gnn_config *config, const struct culm_g
 }
 
 enum culm_status culm_gnn_show_config(const char *config_path,
-                                      struct culm_gnn_config_about *ret_about,
+                                      struct culm_gnn_config_about *ret_about, char *ret_note,
                                       struct culm_error *error) {
     struct culm_gnn_config config;
     struct culm_gnn_setup *setup = NULL;
     struct culm_gnn_config_about about = {0};
-    struct culm_gnn_cut made = {0};
-    char path[CULM_PATH_MAX], cut_path[CULM_PATH_MAX];
+    struct culm_gnn_own own = {0};
+    char path[CULM_PATH_MAX];
     bool run = culm_file_is_directory(config_path);
     enum culm_status status =
         culm_path_format(path, error, run ? "%s/config.yaml" : "%s", config_path);
@@ -148,10 +148,11 @@ enum culm_status culm_gnn_show_config(const char *config_path,
     }
     status = culm_gnn_show(config.graph.path, config.graph.split, &about.graph, error);
     if (status == CULM_OK && run) {
-        status = culm_gnn_cut_path(config_path, cut_path, &made.path, error);
+        status = culm_gnn_own_find(config_path, &own, error);
     }
     if (status == CULM_OK) {
-        status = culm_gnn_setup_open_cut(&config, NULL, &made, &setup, error);
+        status = culm_gnn_setup_open_cut(&config, own.pins, &own.cut, &setup, error);
+        status = culm_gnn_own_check(&own, status, setup, ret_note, error);
     }
     if (status == CULM_OK) {
         count_rows(&config, setup, &about);
@@ -159,6 +160,7 @@ enum culm_status culm_gnn_show_config(const char *config_path,
         about.ghosts = setup->counts.ghosts;
     }
     culm_gnn_setup_close(setup);
+    culm_gnn_own_release(&own);
     culm_gnn_config_release(&config);
     if (status == CULM_OK) {
         *ret_about = about;

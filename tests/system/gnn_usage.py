@@ -295,6 +295,66 @@ def cut_of_joiner(bench):
     equal(bench.end(joiner).code, 0, "exit code of the server")
 
 
+def own_graph(bench):
+    """What a run is evaluated on is the graph and the model that it has been, and where that can't be known it is what is there."""
+    graph, other = bench.path("graph"), bench.path("other")
+    shutil.copytree(graphs.make(bench), graph)
+    made = bench.run("gnn", "make", "sbm", *graphs.words[:-1], "3", "--out", other)
+    equal(made.code, 0, made.err)
+    config = changed(CONFIG, graph__path=graph, **ONE)
+    first = graphs.train(bench, changed(config, epochs=0), "first")
+    init = os.path.join(first.dir, "model.safetensors")
+    run = graphs.train(bench, changed(config, model={"layers": 2, "width": 4, "init": init}))
+    plan, model, log = (os.path.join(run.dir, name) for name in ("plan.json", "model.safetensors", "events.jsonl"))
+    evaluated, shown = ["eval", run.dir], ["show", run.dir]
+    predicted = ["predict", run.dir, "--out", bench.path("x.npy")]
+
+    def works(*commands):
+        ended = [bench.run("gnn", *words) for words in commands]
+        equal([(one.code, one.err) for one in ended], [(0, "")] * len(ended), "exit codes and standard error")
+        return ended[0].out
+
+    def replace(path, by):
+        with open(by, "rb") as file, open(path, "wb") as out:
+            out.write(file.read())
+
+    def refused(commands, *parts):
+        for words in commands:
+            one_line(bench.run("gnn", *words), 3, *parts)
+
+    before = works(evaluated, predicted, shown)
+    for name in os.listdir(graph):  # the same content, written anew
+        replace(os.path.join(graph, name), os.path.join(graphs.path, name))
+    os.unlink(init)  # nothing is made of that any more
+    equal(works(evaluated, predicted, shown), before, "what eval says of a graph that was written anew")
+    for name in "features.npy", "edges.npy":
+        replace(os.path.join(graph, name), os.path.join(other, name))
+        refused([evaluated, predicted, shown], os.path.join(graph, name), "is not what it was when the run began")
+        works([*predicted, "--graph", graph])
+        replace(os.path.join(graph, name), os.path.join(graphs.path, name))
+    os.rename(plan, bench.path("plan.json"))
+    replace(os.path.join(graph, "features.npy"), os.path.join(other, "features.npy"))
+    check(works(evaluated, shown) != before, "another graph comes to the same")
+    os.rename(bench.path("plan.json"), plan)
+    shutil.rmtree(graph)
+    made = bench.run("gnn", "make", "sbm", "--vertices", "100", *graphs.words[2:], "--out", graph)
+    equal(made.code, 0, made.err)
+    refused([evaluated, predicted, shown], graph, "is not what it was when the run began")
+    shutil.rmtree(graph)
+    shutil.copytree(graphs.path, graph)
+    replace(bench.path("model"), model)
+    replace(model, os.path.join(graphs.train(bench, changed(config, epochs=1), "short").dir, "model.safetensors"))
+    refused([evaluated, predicted, [*predicted, "--graph", other]], model, "does not have the weights")
+    works(shown)
+    with open(log, encoding="utf-8") as file:
+        lines = file.readlines()
+    with open(log, "w", encoding="utf-8") as file:
+        file.writelines(line for line in lines if '"event":"done"' not in line)
+    check(works(evaluated, predicted) != before, "another model comes to the same")
+    replace(model, bench.path("model"))
+    equal(works(evaluated), before, "what eval says with everything put back")
+
+
 # --- addresses -------------------------------------------------------------------------------------------------------------------
 
 
@@ -472,6 +532,7 @@ cases.add("no vertices for validation", without_validation)
 cases.add("it stops at an accuracy", stops, "accuracy", 0.6, 0.05)
 cases.add("it stops when its patience is over", stops, "patience", 3, 0.05)
 cases.add("a run keeps its cut", own_cut)
+cases.add("a run is evaluated on its own graph and model", own_graph)
 cases.add("a server that joins takes the cut over", cut_of_joiner)
 cases.add("a server that listens everywhere", server_refused, ["--listen", "tcp:0.0.0.0:0"], 3, "--insecure")
 cases.add("a server that listens everywhere, in short", server_refused, ["--listen", "0.0.0.0:0"], 3, "--insecure")
