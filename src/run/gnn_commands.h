@@ -79,7 +79,7 @@ struct culm_gnn_cost {
     double role_usd[3], node_s[3]; /* of servers, parameter servers and workers */
     int64_t starts;                /* of workers */
 };
-/* prices: a file; NULL: the built-in one. */
+/* prices: a file; NULL: the one that the run's configuration names, or the built-in one. */
 enum culm_status culm_gnn_cost_run(const char *dir, const char *prices,
                                    struct culm_gnn_cost *ret_cost, struct culm_error *error);
 
@@ -94,6 +94,7 @@ struct culm_gnn_published {
     char rounded[16]; /* `usd` with as many digits as `printed` */
     bool equal;       /* these two are equal */
 };
+/* prices: a file; NULL: the built-in one. */
 enum culm_status
 culm_gnn_cost_published(const char *prices,
                         struct culm_gnn_published ret_rows[CULM_GNN_PUBLISHED_ROWS],
