@@ -85,13 +85,6 @@ enum culm_status culm_gnn_bench(const char *config_path, const char *dtype, int 
 
 /* --- costs of a configuration --- */
 
-/* Floats of a neighbour's row that a gather reads. */
-static int64_t sent_of(const struct culm_gnn_setup *setup, const struct culm_gnn_step *step) {
-    bool back = step->kind == CULM_GNN_LOSS || step->kind == CULM_GNN_BACKWARD;
-    const struct culm_gnn_border *border = &setup->model->border[step->stage - back];
-    return back ? border->d_sent : border->sent;
-}
-
 /* Bytes of a vertex's rows that are sent to a worker and back in an epoch. */
 static int64_t worker_bytes(const struct culm_gnn_setup *setup, const struct culm_gnn_step *step) {
     const struct culm_gnn_border *border = setup->model->border;
@@ -114,9 +107,9 @@ static void count_rows(const struct culm_gnn_config *config, const struct culm_g
     for (int32_t i = 0; i < layout->train_steps; i++) {
         const struct culm_gnn_step *step = &layout->step[i];
         if (step->makes >= 0) {
-            about->floats_per_edge += sent_of(setup, step);
-            about->ghost_floats_per_vertex +=
-                layout->gather[step->makes].constant ? 0 : sent_of(setup, step);
+            const struct culm_gnn_gather *gather = &layout->gather[step->makes];
+            about->floats_per_edge += gather->sent_floats;
+            about->ghost_floats_per_vertex += gather->constant ? 0 : gather->sent_floats;
         }
         about->bytes_per_vertex += step->remote ? worker_bytes(setup, step) : 0;
     }

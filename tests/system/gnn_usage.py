@@ -425,6 +425,25 @@ def counted(bench, order, precision="f32"):
     equal({event["gathered_floats"] for event in undisturbed}, {shown["floats_per_edge"] * (2 * shown["edges"] + loops)}, "floats gathered")
 
 
+def figures(bench):
+    """What a gather reads is told alike by an epoch of a run, by `bench` and by `show`, however much of a row neighbours read."""
+    rows = {}
+    for arch in "gcn", "gat", "sage":
+        for servers in 1, 4:
+            config = changed(CONFIG, epochs=1, servers=servers, intervals=8, model={"arch": arch, "layers": 2, "width": 4})
+            epoch = graphs.train(bench, config, f"{arch}-{servers}").one("epoch")
+            path = bench.path(f"{arch}-{servers}.yaml")
+            shown = json.loads(bench.run("gnn", "show", path, "--json").out)
+            timed = json.loads(bench.run("bench", "gnn", "epoch", path, "--iters", 1, "--json").out)
+            edges = 2 * shown["edges"] + (shown["vertices"] if arch != "sage" else 0)  # means leave the vertex out
+            equal((epoch["gathered_floats"], timed["gathered_floats"]), (edges * shown["floats_per_edge"],) * 2, f"floats of {arch} on {servers}")
+            rows[arch, servers] = sum(epoch["ages"])
+    # One server has all rows at hand, and of four each is sent what it needs: as many for each gather, whatever it sums.
+    for arch in "gat", "sage":
+        equal(rows[arch, 1] % rows["gcn", 1], 0, f"rows of {rows}")
+        equal(rows[arch, 4], rows["gcn", 4] * (rows[arch, 1] // rows["gcn", 1]), f"rows that {arch} gathers on four servers: {rows}")
+
+
 def published_counts(bench):
     """Features, hidden and classes of Amazon and of Reddit, in our order and in that of Dorylus: the paper's counts.
 
@@ -546,6 +565,7 @@ cases.add("what is sent, in our order", counted, "auto")
 cases.add("what is sent, in the published order", counted, "published")
 cases.add("what is sent, of half the size", counted, "auto", "bf16")
 cases.add("what is sent, in the published order and of half the size", counted, "published", "bf16")
+cases.add("an epoch, bench and show agree", figures)
 cases.add("counts of Amazon and Reddit", published_counts)
 cases.add("slips", slips)
 cases.add("help", helps)
