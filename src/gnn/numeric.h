@@ -57,9 +57,14 @@ enum culm_status culm_gnn_numeric_new(const struct culm_gnn_numeric_options *opt
                                       struct culm_gnn_exec **ret_exec, struct culm_error *error);
 void culm_gnn_numeric_free(struct culm_gnn_exec *exec); /* NULL is fine */
 
-/* CULM_ERR_CONFIG if graph.memory_mb is too little for what a server must hold at once: the
- * constant input of the largest interval, with a few columns of the rows that it is gathered from;
- * or, if features are sparse, all of them with all that is made of them. */
+/* The bytes of features that a server must hold at once: the constant input of the largest interval,
+ * with a few columns of the rows that it is gathered from; or, if features are sparse, all of them
+ * with all that is made of them. */
+size_t culm_gnn_numeric_needs(const struct culm_gnn_config *config,
+                              const struct culm_gnn_model *model,
+                              const struct culm_gnn_structure *structure,
+                              const struct culm_graph_data *graph);
+/* CULM_ERR_CONFIG if graph.memory_mb is given and too little for that. */
 enum culm_status culm_gnn_numeric_fits(const struct culm_gnn_config *config,
                                        const struct culm_gnn_model *model,
                                        const struct culm_gnn_structure *structure,

@@ -2,6 +2,7 @@
 """Graph networks on processes: whatever the shape, and whoever dies or freezes where, the bits are those of one server."""
 import array
 import json
+import math
 import os
 import random
 import shutil
@@ -231,6 +232,28 @@ def beyond_memory(bench, arch):
     ended = bench.run("gnn", "train", bench.config(changed(config, graph__memory_mb=2, intervals=2), "few.yaml"), "--out", bench.path("no"))
     equal((ended.code, len(ended.err.splitlines())), (3, 1), f"a limit that is too small ({ended.err!r})")
     check("graph.memory_mb" in ended.err and "intervals" in ended.err, ended.err)
+
+
+def larger_graph(bench, arch):
+    """A run that may hold two megabytes of features predicts on a graph with 29, of which an interval has more."""
+    graph, large = bench.path("small"), bench.path("large")
+    for path, vertices in (graph, 300), (large, 3000):
+        made = bench.run("gnn", "make", "sbm", "--vertices", vertices, "--edges", 4 * vertices, "--classes", 5, "--features", 2400, "--out", path)
+        equal((made.code, made.err), (0, ""), "making a graph")
+    config = changed(CONFIG, graph__path=graph, model__arch=arch, intervals=4, epochs=2, eval__every=0, **ONE)
+    logits, peak = [], []
+    for limit in 0, 2:
+        run, out = graphs.train(bench, changed(config, graph__memory_mb=limit), f"run{limit}"), bench.path(f"{limit}.npy")
+        with subprocess.Popen([bench.culm, "gnn", "predict", run.dir, "--graph", large, "--out", out], stdout=subprocess.DEVNULL) as process:
+            _, code, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(code)
+        equal(process.returncode, 0, f"exit code with {limit} MB")
+        peak.append(usage.ru_maxrss)
+        with open(out, "rb") as file:
+            logits.append(array.array("f", file.read()[128:]))
+    equal((len(logits[0]), len(logits[1])), (15000, 15000), "logits")
+    check(all(math.isclose(a, b, rel_tol=1e-4, abs_tol=1e-5) for a, b in zip(*logits)), "the limit changes more than last bits")
+    check(peak[1] < peak[0] - 8_000, f"kilobytes of both: {peak}")
 
 
 # --- losses -----------------------------------------------------------------------------------------------------------------
@@ -564,6 +587,8 @@ cases.add("rows of 16 bits, attention", shape_of, {"precision": "bf16", "model__
 cases.add("the launcher forgets the graph", forgotten)
 cases.add("features beyond memory, gathered before", beyond_memory, "gcn")
 cases.add("features beyond memory, as they are", beyond_memory, "gat")
+cases.add("another graph beyond memory, gathered before", larger_graph, "gcn")
+cases.add("another graph beyond memory, as it is", larger_graph, "gat")
 cases.add("rows come block by block, gcn", streamed, "gcn", {"graph__features": "as-is"})
 cases.add("rows come block by block, sage", streamed, "sage", {"graph__features": "rows"})
 cases.add("rows come block by block, of 16 bits", streamed, "gcn", {"precision": "bf16"})
