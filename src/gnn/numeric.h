@@ -42,6 +42,7 @@ struct culm_gnn_numeric_options {
     struct culm_blob_pool *pool;
     struct culm_device *device; /* NULL: only FINISH will be run */
     struct json_t *inputs;      /* pinned files, recorded in checkpoints; NULL: none */
+    const char *cut_sha256;     /* of the graph's cut, recorded in checkpoints; NULL: none */
     struct culm_pins *pins;     /* model.init must match these; NULL: it is not checked */
     size_t kept_most;           /* bytes of activations to keep; 0: CULM_GNN_KEPT_MOST */
 };

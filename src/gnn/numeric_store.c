@@ -4,6 +4,7 @@
 #include "model/model.h"
 #include "store/checkpoint.h"
 
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -226,12 +227,17 @@ enum culm_status gnn_save(struct culm_gnn_numeric *x, struct culm_gnn_task *task
     if (task->input->size_bytes != want) {
         return gnn_wrong_rows(task, "a state", task->input->size_bytes, want);
     }
+    json_t *choices = x->o.cut_sha256 ? json_pack("{s:s}", "cut_sha256", x->o.cut_sha256) : NULL;
+    if (x->o.cut_sha256 && !choices) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a checkpoint");
+    }
     const struct culm_checkpoint_info info = {
         .step = task->version,
         .samples = (uint64_t)task->version * (uint64_t)x->o.model->plan.train,
         .seed = x->o.config->seed,
         .signature = x->o.signature,
         .config = x->o.config_text,
+        .choices = choices,
         .inputs = x->o.inputs,
     };
     enum culm_status status = tensors_of(x, task->input->data, &tensors, error);
@@ -243,6 +249,7 @@ enum culm_status gnn_save(struct culm_gnn_numeric *x, struct culm_gnn_task *task
     if (status == CULM_OK) {
         status = culm_checkpoint_publish(NULL, x->o.run_dir, &info, &piece, 1, error);
     }
+    json_decref(choices);
     if (status != CULM_OK) { /* what there is of it takes the room of the next one */
         (void)culm_checkpoint_discard(NULL, x->o.run_dir, task->version, NULL);
         return status;

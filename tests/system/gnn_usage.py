@@ -215,6 +215,20 @@ def stops(bench, key, value, lr):
     equal((told[-1]["epoch"], run.one("done")["epochs"]), (wanted, wanted), "last epoch")
 
 
+def record_cut(run, digest):
+    """As if the run had been begun by a machine that cuts like that."""
+    checkpoints = os.path.join(run, "checkpoints")
+    records = {os.path.join(run, "plan.json"): lambda content: content}
+    for name in os.listdir(checkpoints):
+        records[os.path.join(checkpoints, name, "manifest.json")] = lambda content: content["choices"]
+    for path, place in records.items():
+        with open(path, encoding="utf-8") as file:
+            content = json.load(file)
+        place(content)["cut_sha256"] = digest
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(content, file)
+
+
 def own_cut(bench):
     """A run keeps its cut: it goes on with that wherever it is resumed, and with no other."""
     config = changed(CONFIG, epochs=3)
@@ -229,14 +243,13 @@ def own_cut(bench):
     shutil.copy(other, kept)
     one_line(bench.run(*words, "--resume"), 3, "another cut", kept)
     one_line(bench.run(*words, "--resume", "--dry-run"), 3, "another cut", kept)
-    # As if it had been begun by a machine that cuts like that.
-    digest = hashlib.sha256(array.array("I", map(int, bytes_of_other.split())).tobytes()).hexdigest()
-    with open(plan, encoding="utf-8") as file:
-        content = json.load(file)
-    with open(plan, "w", encoding="utf-8") as file:
-        json.dump({**content, "cut_sha256": digest}, file)
+    os.rename(plan, bench.path("plan.json"))  # checkpoints have it as well
+    one_line(bench.run(*words, "--resume"), 3, "another cut", kept, "checkpoints")
+    os.rename(bench.path("plan.json"), plan)
+    record_cut(run.dir, hashlib.sha256(array.array("I", map(int, bytes_of_other.split())).tobytes()).hexdigest())
     again = graphs.train(bench, config, "run", "--resume")
-    equal(again.one("plan")["cut_sha256"], digest, "the cut of the resumed run")
+    with open(plan, encoding="utf-8") as file:
+        equal(again.one("plan")["cut_sha256"], json.load(file)["cut_sha256"], "the cut of the resumed run")
     again = graphs.going(bench, changed({**CONFIG, **ENDLESS}, epochs=3), "run", "--resume").end()  # servers read it as well
     equal(again.err, "", "standard error")
     # What is evaluated and predicted adds up in the order of that cut, and in no other.
@@ -272,16 +285,12 @@ def cut_of_joiner(bench):
     going = graphs.going(bench, config, "run", *words)
     going.wait(lambda: going.told("checkpoint"), "a checkpoint")
     going.stop()
-    other, kept, plan = bench.path("other"), bench.path("run", "cut.npy"), bench.path("run", "plan.json")
+    other, kept = bench.path("other"), bench.path("run", "cut.npy")
     ended = bench.run("gnn", "partition", graphs.path, "--intervals", "4", "--method", "stream", "--out", other)
     equal(ended.code, 0, ended.err)
     shutil.copy(other, kept)
     with open(other, encoding="ascii") as file:
-        digest = hashlib.sha256(array.array("I", map(int, file.read().split())).tobytes()).hexdigest()
-    with open(plan, encoding="utf-8") as file:
-        content = json.load(file)
-    with open(plan, "w", encoding="utf-8") as file:
-        json.dump({**content, "cut_sha256": digest}, file)
+        record_cut(going.out, hashlib.sha256(array.array("I", map(int, file.read().split())).tobytes()).hexdigest())
     before = len(going.told("start"))
     again = graphs.going(bench, config, "run", "--resume", *words)
     again.wait(lambda: len(again.told("start")) > before, "the start")
