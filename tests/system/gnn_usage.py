@@ -148,6 +148,16 @@ def events(bench):
     equal((holders[0], min(holders)), (2, 2), "holders of the weights in every view")
 
 
+def removed(bench):
+    """A run whose directory is removed under it goes on, and says what became of it."""
+    going = graphs.going(bench, changed(CONFIG, epochs=1000, checkpoint={"every": 0}, **ONE))
+    going.wait(lambda: going.told("epoch"), "an epoch")
+    shutil.rmtree(going.out)
+    ended = going.end()
+    check(going.out in ended.err and "was removed or replaced during the run" in ended.err, f"it says {ended.err!r}")
+    equal(len(ended.err.splitlines()), 1, f"lines of {ended.err!r}")
+
+
 # --- refused before it begins --------------------------------------------------------------------------------------------------
 
 
@@ -550,6 +560,7 @@ cases.add("a gradient overflows, with workers and older rows", overflows, {"mode
 cases.add("intervals of thousands of vertices", large_intervals)
 cases.add("nothing to do", nothing_to_do)
 cases.add("what events tell", events)
+cases.add("its directory is removed", removed)
 cases.add("listening everywhere without an address to call", never_begun, {}, ["--listen", "0.0.0.0:0", "--insecure"], 3, "--advertise")
 cases.add("listening at a name that begins like a number", never_begun, {}, ["--listen", "127.some.name:0"], 3, "--insecure")
 cases.add("a server that listens at such a name", server_refused, ["--listen", "tcp:127.some.name:0"], 3, "--insecure")
