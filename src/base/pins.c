@@ -21,7 +21,7 @@
 #define TRIES 3
 #define READ_TRIES 8
 
-#define BACK "put it back, then continue with --resume"
+#define BACK "put it back; a run continues with --resume"
 
 struct entry {
     struct culm_pin pin;

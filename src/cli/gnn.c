@@ -216,8 +216,10 @@ static enum culm_status show(const char *path, const struct values *v, struct cu
     int64_t split = 0;
     if (!culm_gnn_is_graph(path) && !v->split) {
         struct culm_gnn_config_about config;
-        enum culm_status read = culm_gnn_show_config(path, &config, error);
+        char note[CULM_ERROR_MAX];
+        enum culm_status read = culm_gnn_show_config(path, &config, note, error);
         if (read == CULM_OK) {
+            culm_cli_note("gnn", note);
             print_config(&config, v->json);
         }
         return read;
@@ -236,10 +238,12 @@ static enum culm_status evaluate(const char *path, const struct values *v,
                                  struct culm_error *error) {
     static const char *const parts[] = {"train", "valid", "test"};
     struct culm_gnn_evaluation e;
-    enum culm_status status = culm_gnn_eval(path, &e, error);
+    char note[CULM_ERROR_MAX];
+    enum culm_status status = culm_gnn_eval(path, &e, note, error);
     if (status != CULM_OK) {
         return status;
     }
+    culm_cli_note("gnn", note);
     json_t *object =
         json_pack("{s:o, s:I}", "name", culm_json_text(path), "vertices", (json_int_t)e.vertices);
     bool first = true;
@@ -272,11 +276,16 @@ static enum culm_status evaluate(const char *path, const struct values *v,
 
 static enum culm_status predict(const char *dir, const struct values *v, struct culm_error *error) {
     int64_t vertices, classes;
+    char note[CULM_ERROR_MAX];
     if (!v->out) {
         return culm_error_set(error, CULM_ERR_ARGUMENT,
                               "name the file to write: culm gnn predict DIR --out LOGITS.npy");
     }
-    enum culm_status status = culm_gnn_predict(dir, v->graph, v->out, &vertices, &classes, error);
+    enum culm_status status =
+        culm_gnn_predict(dir, v->graph, v->out, &vertices, &classes, note, error);
+    if (status == CULM_OK) {
+        culm_cli_note("gnn", note);
+    }
     if (status == CULM_OK && v->json) {
         culm_cli_print_json(json_pack("{s:o, s:I, s:I}", "out", culm_json_text(v->out), "vertices",
                                       (json_int_t)vertices, "classes", (json_int_t)classes));

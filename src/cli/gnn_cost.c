@@ -13,7 +13,8 @@ struct values {
 
 static const struct culm_option option_rows[] = {
     CULM_OPTION("prices", TEXT, "FILE", struct values, prices,
-                "what machines cost (default: the file that 'culm gnn cost prices' prints)"),
+                "what machines cost (default: the run's key prices, or what 'culm gnn cost prices' "
+                "prints)"),
     CULM_OPTION("json", FLAG, NULL, struct values, json, "prints one JSON object"),
 };
 

@@ -92,7 +92,8 @@ static int32_t add_gather(struct culm_gnn_layout *layout, bool transposed, size_
     layout->gather[layout->gathers] =
         (struct culm_gnn_gather){.transposed = transposed,
                                  .row_bytes = row_bytes,
-                                 .row_floats = (int32_t)(row_bytes / sizeof(float))};
+                                 .sent_bytes = row_bytes,
+                                 .sent_floats = (int32_t)(row_bytes / sizeof(float))};
     return layout->gathers++;
 }
 

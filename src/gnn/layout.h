@@ -75,11 +75,12 @@ struct culm_gnn_step {
 };
 
 struct culm_gnn_gather {
-    bool transposed;    /* follows the edges backwards */
-    size_t row_bytes;   /* of an input row; an output row may have another size */
-    int32_t row_floats; /* elements of an input row */
-    bool edges;         /* attention: computes a value per edge from the rows at both ends */
-    bool constant;      /* reads the same rows in every epoch; they are sent only once */
+    bool transposed;     /* follows the edges backwards */
+    size_t row_bytes;    /* of an input row; an output row may have another size */
+    size_t sent_bytes;   /* of the part of it that neighbours read: in slices, there is no more */
+    int32_t sent_floats; /* elements of that part */
+    bool edges;          /* attention: computes a value per edge from the rows at both ends */
+    bool constant;       /* reads the same rows in every epoch; they are sent only once */
 };
 
 struct culm_gnn_layout {
@@ -124,8 +125,8 @@ void culm_gnn_layout_reads(struct culm_gnn_layout *layout, bool transposed, int3
                            int32_t other);
 /* Fills in the steps and gathers of a network of `stages` stages. row_bytes[stages - 1] and
  * d_row_bytes[stages - 1] are the sizes of the rows that are gathered between stages, forward and
- * backward; gradient_bytes[stages] are the sizes of the gradients. Sets row_floats as if rows were
- * f32, and makes no step remote; the caller changes both afterwards if need be. A single stage has
+ * backward; gradient_bytes[stages] are the sizes of the gradients. Lets neighbours read whole rows,
+ * of f32, and makes no step remote; the caller changes both afterwards if need be. A single stage has
  * no gathers. */
 void culm_gnn_layout_steps(struct culm_gnn_layout *layout, int32_t stages, const size_t *row_bytes,
                            const size_t *d_row_bytes, const size_t *gradient_bytes);

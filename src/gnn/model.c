@@ -206,6 +206,20 @@ static bool has_heads(const struct culm_gnn_model *m) {
     return false;
 }
 
+/* What neighbours read of the rows that a step makes. */
+static void set_gathers(const struct culm_gnn_model *m, struct culm_gnn_layout *layout) {
+    for (int32_t i = 0; i < layout->steps; i++) {
+        const struct culm_gnn_step *step = &layout->step[i];
+        if (step->makes >= 0) {
+            struct culm_gnn_gather *gather = &layout->gather[step->makes];
+            const struct culm_gnn_border *border = &m->border[step->stage - gather->transposed];
+            gather->sent_floats = (int32_t)(gather->transposed ? border->d_sent : border->sent);
+            gather->sent_bytes = (size_t)gather->sent_floats * culm_dtype_bytes(m->rows);
+            gather->edges = m->border[0].heads > 0;
+        }
+    }
+}
+
 void culm_gnn_model_layout(const struct culm_gnn_model *m, struct culm_gnn_layout *layout) {
     size_t row_bytes[CULM_GNN_STAGES_MAX], d_row_bytes[CULM_GNN_STAGES_MAX];
     size_t gradient_bytes[CULM_GNN_STAGES_MAX], element = culm_dtype_bytes(m->rows);
@@ -234,10 +248,7 @@ void culm_gnn_model_layout(const struct culm_gnn_model *m, struct culm_gnn_layou
                         (step->rows >= 0 || step->d_rows >= 0 || step->kind == CULM_GNN_FORWARD);
     }
     layout->scores = m->plan.classes == 2 && m->plan.vertices <= SCORED_MAX;
-    for (int32_t i = 0; i < layout->gathers; i++) {
-        layout->gather[i].row_floats = (int32_t)(layout->gather[i].row_bytes / element);
-        layout->gather[i].edges = m->border[0].heads > 0;
-    }
+    set_gathers(m, layout);
 }
 
 int64_t culm_gnn_model_parameters(const struct culm_gnn_model *m) {

@@ -42,6 +42,7 @@ struct culm_gnn_numeric_options {
     struct culm_blob_pool *pool;
     struct culm_device *device; /* NULL: only FINISH will be run */
     struct json_t *inputs;      /* pinned files, recorded in checkpoints; NULL: none */
+    const char *cut_sha256;     /* of the graph's cut, recorded in checkpoints; NULL: none */
     struct culm_pins *pins;     /* model.init must match these; NULL: it is not checked */
     size_t kept_most;           /* bytes of activations to keep; 0: CULM_GNN_KEPT_MOST */
 };
@@ -57,9 +58,14 @@ enum culm_status culm_gnn_numeric_new(const struct culm_gnn_numeric_options *opt
                                       struct culm_gnn_exec **ret_exec, struct culm_error *error);
 void culm_gnn_numeric_free(struct culm_gnn_exec *exec); /* NULL is fine */
 
-/* CULM_ERR_CONFIG if graph.memory_mb is too little for what a server must hold at once: the
- * constant input of the largest interval, with a few columns of the rows that it is gathered from;
- * or, if features are sparse, all of them with all that is made of them. */
+/* The bytes of features that a server must hold at once: the constant input of the largest interval,
+ * with a few columns of the rows that it is gathered from; or, if features are sparse, all of them
+ * with all that is made of them. */
+size_t culm_gnn_numeric_needs(const struct culm_gnn_config *config,
+                              const struct culm_gnn_model *model,
+                              const struct culm_gnn_structure *structure,
+                              const struct culm_graph_data *graph);
+/* CULM_ERR_CONFIG if graph.memory_mb is given and too little for that. */
 enum culm_status culm_gnn_numeric_fits(const struct culm_gnn_config *config,
                                        const struct culm_gnn_model *model,
                                        const struct culm_gnn_structure *structure,

@@ -304,23 +304,13 @@ static size_t sparse_bytes(const struct culm_gnn_config *config, const struct cu
     return bytes;
 }
 
-enum culm_status culm_gnn_numeric_fits(const struct culm_gnn_config *config,
-                                       const struct culm_gnn_model *model,
-                                       const struct culm_gnn_structure *structure,
-                                       const struct culm_graph_data *graph,
-                                       struct culm_error *error) {
-    size_t most = 0, front, limit = (size_t)config->graph.memory_mb << 20;
-    if (limit == 0) {
-        return CULM_OK;
-    }
+size_t culm_gnn_numeric_needs(const struct culm_gnn_config *config,
+                              const struct culm_gnn_model *model,
+                              const struct culm_gnn_structure *structure,
+                              const struct culm_graph_data *graph) {
+    size_t most = 0, front;
     if (model->plan.sparse) {
-        size_t all = sparse_bytes(config, model, structure, graph);
-        return all <= limit
-                   ? CULM_OK
-                   : culm_error_set(error, CULM_ERR_CONFIG,
-                                    "graph.memory_mb: sparse features stay in memory, and these "
-                                    "take up to %zu MB; allow that much, or leave the key out",
-                                    (all >> 20) + 1);
+        return sparse_bytes(config, model, structure, graph);
     }
     for (int32_t i = 0; i < structure->intervals; i++) {
         const struct culm_gnn_need *need = culm_gnn_structure_need(structure, false, i);
@@ -330,11 +320,26 @@ enum culm_status culm_gnn_numeric_fits(const struct culm_gnn_config *config,
         }
         most = bytes > most ? bytes : most;
     }
-    return most <= limit ? CULM_OK
-                         : culm_error_set(error, CULM_ERR_CONFIG,
-                                          "graph.memory_mb: the features of one interval take %zu "
-                                          "MB at once; allow that much, or use more intervals",
-                                          (most >> 20) + 1);
+    return most;
+}
+
+enum culm_status culm_gnn_numeric_fits(const struct culm_gnn_config *config,
+                                       const struct culm_gnn_model *model,
+                                       const struct culm_gnn_structure *structure,
+                                       const struct culm_graph_data *graph,
+                                       struct culm_error *error) {
+    size_t limit = (size_t)config->graph.memory_mb << 20;
+    size_t needs = limit > 0 ? culm_gnn_numeric_needs(config, model, structure, graph) : 0;
+    if (needs <= limit) {
+        return CULM_OK;
+    }
+    return culm_error_set(error, CULM_ERR_CONFIG,
+                          model->plan.sparse
+                              ? "graph.memory_mb: sparse features stay in memory, and these take "
+                                "up to %zu MB; allow that much, or leave the key out"
+                              : "graph.memory_mb: the features of one interval take %zu MB at "
+                                "once; allow that much, or use more intervals",
+                          (needs >> 20) + 1);
 }
 
 /* --- from a packed input --- */

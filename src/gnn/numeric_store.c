@@ -4,6 +4,7 @@
 #include "model/model.h"
 #include "store/checkpoint.h"
 
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -217,6 +218,30 @@ enum culm_status culm_gnn_numeric_hash(struct culm_gnn_exec *exec,
     return status == CULM_OK ? CULM_OK : culm_error_set(error, status, "cannot compute SHA-256");
 }
 
+/* Publishes the checkpoint whose only piece has been written. */
+static enum culm_status publish(struct culm_gnn_numeric *x, const struct culm_gnn_task *task,
+                                const struct culm_piece *piece, struct culm_error *error) {
+    json_t *choices = x->o.cut_sha256 ? json_pack("{s:s}", "cut_sha256", x->o.cut_sha256) : NULL;
+    json_t *progress = culm_gnn_verdict_json(&task->verdict);
+    const struct culm_checkpoint_info info = {
+        .step = task->version,
+        .samples = (uint64_t)task->version * (uint64_t)x->o.model->plan.train,
+        .seed = x->o.config->seed,
+        .signature = x->o.signature,
+        .config = x->o.config_text,
+        .choices = choices,
+        .inputs = x->o.inputs,
+        .progress = progress,
+    };
+    enum culm_status status =
+        progress && (choices || !x->o.cut_sha256)
+            ? culm_checkpoint_publish(NULL, x->o.run_dir, &info, piece, 1, error)
+            : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a checkpoint");
+    json_decref(progress);
+    json_decref(choices);
+    return status;
+}
+
 enum culm_status gnn_save(struct culm_gnn_numeric *x, struct culm_gnn_task *task) {
     struct culm_error *error = &task->job.error;
     struct tensors tensors = {0};
@@ -226,19 +251,6 @@ enum culm_status gnn_save(struct culm_gnn_numeric *x, struct culm_gnn_task *task
     if (task->input->size_bytes != want) {
         return gnn_wrong_rows(task, "a state", task->input->size_bytes, want);
     }
-    json_t *progress = culm_gnn_verdict_json(&task->verdict);
-    if (!progress) {
-        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
-    }
-    const struct culm_checkpoint_info info = {
-        .step = task->version,
-        .samples = (uint64_t)task->version * (uint64_t)x->o.model->plan.train,
-        .seed = x->o.config->seed,
-        .signature = x->o.signature,
-        .config = x->o.config_text,
-        .inputs = x->o.inputs,
-        .progress = progress,
-    };
     enum culm_status status = tensors_of(x, task->input->data, &tensors, error);
     if (status == CULM_OK) {
         status = culm_checkpoint_write_piece(NULL, x->o.run_dir, task->version, OWNER, 0,
@@ -246,9 +258,8 @@ enum culm_status gnn_save(struct culm_gnn_numeric *x, struct culm_gnn_task *task
     }
     release(&tensors);
     if (status == CULM_OK) {
-        status = culm_checkpoint_publish(NULL, x->o.run_dir, &info, &piece, 1, error);
+        status = publish(x, task, &piece, error);
     }
-    json_decref(progress);
     if (status != CULM_OK) { /* what there is of it takes the room of the next one */
         (void)culm_checkpoint_discard(NULL, x->o.run_dir, task->version, NULL);
         return status;

@@ -379,11 +379,12 @@ static void count_gather(const struct culm_gnn_server *server, struct turn *turn
         return;
     }
     int64_t edges = layout->edges[gather->transposed][task->interval];
-    turn->work.gathered_floats += edges * (int64_t)gather->row_floats;
+    turn->work.gathered_floats += edges * (int64_t)gather->sent_floats;
     for (int32_t i = 0; i < task->source_count; i++) {
         const struct culm_gnn_source *source = &task->source[i];
         turn->work.rows_by_age[task->epoch - source->epoch] +=
-            (int64_t)(source->blob->size_bytes / gather->row_bytes);
+            (int64_t)(source->blob->size_bytes /
+                      (source->readers ? gather->sent_bytes : gather->row_bytes));
     }
 }
 

@@ -157,22 +157,47 @@ enum culm_status culm_gnn_setup_write_cut(const struct culm_gnn_setup *s, const 
     return status;
 }
 
-enum culm_status culm_gnn_setup_predict(struct culm_gnn_config *config, int64_t classes,
-                                        const struct culm_gnn_cut *cut,
+/* If the graph could not be opened because its intervals are too large for graph.memory_mb: asks
+ * for more of them. False: that was not the reason, or there cannot be more. */
+static bool raise_intervals(const struct culm_gnn_setup *s, struct culm_gnn_config *config) {
+    size_t limit = (size_t)config->graph.memory_mb << 20;
+    if (!s->model || !s->structure || limit == 0 || s->model->plan.sparse) {
+        return false;
+    }
+    size_t times = culm_gnn_numeric_needs(config, s->model, s->structure, s->graph) / limit + 1;
+    int64_t most =
+        s->graph->vertices < CULM_GNN_INTERVALS_MAX ? s->graph->vertices : CULM_GNN_INTERVALS_MAX;
+    int64_t before = config->intervals;
+    bool beyond = times > (size_t)(most / before);
+    config->intervals = times < 2 ? before : beyond ? most : before * (int64_t)times;
+    return config->intervals > before;
+}
+
+enum culm_status culm_gnn_setup_predict(struct culm_gnn_config *config, struct culm_pins *pins,
+                                        int64_t classes, const struct culm_gnn_cut *cut,
                                         struct culm_gnn_setup **ret_setup,
                                         struct culm_error *error) {
-    struct culm_gnn_setup *s = calloc(1, sizeof *s);
-    if (!s) {
-        return no_memory(error);
-    }
-    s->config = config;
-    enum culm_status status = open_graph(s, NULL, cut, config, classes, error);
-    if (status != CULM_OK) {
-        culm_gnn_setup_close(s);
-        return status;
-    }
-    *ret_setup = s;
-    return CULM_OK;
+    enum culm_status status;
+    bool again;
+    do {
+        struct culm_gnn_setup *s = calloc(1, sizeof *s);
+        if (!s) {
+            return no_memory(error);
+        }
+        s->config = config;
+        status = open_graph(s, pins, cut, config, classes, error);
+        again = status == CULM_ERR_CONFIG && !cut->path && !cut->interval_of &&
+                raise_intervals(s, config);
+        if (status == CULM_OK) {
+            *ret_setup = s;
+        } else {
+            culm_gnn_setup_close(s);
+        }
+        if (again) {
+            culm_error_clear(error);
+        }
+    } while (again);
+    return status;
 }
 
 enum culm_status culm_gnn_setup_plan(const struct culm_gnn_config *config,

@@ -46,9 +46,10 @@ enum culm_status culm_gnn_setup_open_cut(const struct culm_gnn_config *config,
 enum culm_status culm_gnn_setup_write_cut(const struct culm_gnn_setup *setup, const char *path,
                                           struct culm_error *error);
 /* For evaluation only, by a model of `classes` classes. The graph needs features only. If
- * config->intervals is larger than the number of vertices, it is set to that. */
-enum culm_status culm_gnn_setup_predict(struct culm_gnn_config *config, int64_t classes,
-                                        const struct culm_gnn_cut *cut,
+ * config->intervals is larger than the number of vertices, it is set to that; if there
+ * is no cut, it is raised as far as graph.memory_mb requires. */
+enum culm_status culm_gnn_setup_predict(struct culm_gnn_config *config, struct culm_pins *pins,
+                                        int64_t classes, const struct culm_gnn_cut *cut,
                                         struct culm_gnn_setup **ret_setup,
                                         struct culm_error *error);
 /* From a plan, without the graph. */

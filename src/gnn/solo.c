@@ -185,11 +185,11 @@ enum culm_status culm_gnn_solo_train(struct culm_gnn_solo *s, int64_t epoch, boo
         const struct culm_gnn_step *at = &setup->layout.step[i];
         status = take_step(s, i, epoch, &totals, NULL, error);
         if (at->makes >= 0) {
-            bool back = at->kind != CULM_GNN_FORWARD;
-            const struct culm_gnn_border *border = &setup->model->border[at->stage - back];
-            const struct culm_adjacency *along = culm_gnn_structure_along(setup->structure, back);
-            made.gathered_floats += (int64_t)along->start[setup->structure->vertices] *
-                                    (back ? border->d_sent : border->sent);
+            const struct culm_gnn_gather *gather = &setup->layout.gather[at->makes];
+            const struct culm_adjacency *along =
+                culm_gnn_structure_along(setup->structure, gather->transposed);
+            made.gathered_floats +=
+                (int64_t)along->start[setup->structure->vertices] * gather->sent_floats;
         }
     }
     if (status == CULM_OK) {

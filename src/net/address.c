@@ -170,6 +170,15 @@ bool culm_address_is_any(const struct culm_address *address) {
            (address->kind == CULM_ADDRESS_IPV6 && strcmp(address->host, "::") == 0);
 }
 
+bool culm_address_is_loopback(const struct culm_address *address) {
+    switch (address->kind) {
+    case CULM_ADDRESS_IPV4: return begins(address->host, "127.");
+    case CULM_ADDRESS_IPV6: return strcmp(address->host, "::1") == 0;
+    case CULM_ADDRESS_NAME: return strcmp(address->host, "localhost") == 0;
+    default: return true;
+    }
+}
+
 /* --- names --- */
 
 static enum culm_status not_resolved(const struct culm_address *address, int failed,

@@ -48,6 +48,9 @@ static inline bool culm_address_is_tcp(const struct culm_address *address) {
 }
 /* 0.0.0.0 or [::]: where to listen for everyone, but nowhere to call. */
 bool culm_address_is_any(const struct culm_address *address);
+/* Unix sockets, 127.0.0.0/8, [::1] and the name localhost: only this machine can call there. A name
+ * that begins like such a number is the name of any machine. */
+bool culm_address_is_loopback(const struct culm_address *address);
 
 /* The numbers of a name, those to be tried first in front and link-local ones left out; anything else
  * is its own answer. At most `max` (>= 1). May block for as long as the system's resolver does: never

@@ -42,9 +42,11 @@ struct culm_gnn_config_about {
     bool multiply_first[16]; /* [layers] rows are multiplied before they are gathered */
     bool aggregated;         /* the first layer gathers once, before the first epoch */
 };
-/* Reads and cuts the graph, and builds the model. */
+/* Reads and cuts the graph, and builds the model. A run directory stands for its configuration and
+ * cut; its graph must not have changed. ret_note[CULM_ERROR_MAX], here and below: a warning, or "".
+ */
 enum culm_status culm_gnn_show_config(const char *config_path,
-                                      struct culm_gnn_config_about *ret_about,
+                                      struct culm_gnn_config_about *ret_about, char *ret_note,
                                       struct culm_error *error);
 
 /* --- what was learned --- */
@@ -55,13 +57,15 @@ struct culm_gnn_evaluation {
     int64_t count[3], correct[3];
     double auc[3]; /* area under the ROC curve, with two classes; -1: not known */
 };
-/* Evaluates the final model of a run directory, or the initial weights of a configuration. */
+/* Evaluates the final model of a run directory, or the initial weights of a configuration.
+ * CULM_ERR_CONFIG: the run's graph, cut or model is not what it was. */
 enum culm_status culm_gnn_eval(const char *path, struct culm_gnn_evaluation *ret_evaluation,
-                               struct culm_error *error);
+                               char *ret_note, struct culm_error *error);
 /* Writes the logits of every vertex as .npy, f32[vertices,classes]. `graph`: another graph with the
- * same features, which needs neither labels nor splits; NULL: that of the run. */
+ * same features, which needs neither labels nor splits; NULL: that of the run. CULM_ERR_CONFIG also
+ * as culm_gnn_eval; another graph is not compared. */
 enum culm_status culm_gnn_predict(const char *dir, const char *graph, const char *out,
-                                  int64_t *ret_vertices, int64_t *ret_classes,
+                                  int64_t *ret_vertices, int64_t *ret_classes, char *ret_note,
                                   struct culm_error *error);
 
 /* --- what it costs --- */
@@ -75,7 +79,7 @@ struct culm_gnn_cost {
     double role_usd[3], node_s[3]; /* of servers, parameter servers and workers */
     int64_t starts;                /* of workers */
 };
-/* prices: a file; NULL: the built-in one. */
+/* prices: a file; NULL: the one that the run's configuration names, or the built-in one. */
 enum culm_status culm_gnn_cost_run(const char *dir, const char *prices,
                                    struct culm_gnn_cost *ret_cost, struct culm_error *error);
 
@@ -90,6 +94,7 @@ struct culm_gnn_published {
     char rounded[16]; /* `usd` with as many digits as `printed` */
     bool equal;       /* these two are equal */
 };
+/* prices: a file; NULL: the built-in one. */
 enum culm_status
 culm_gnn_cost_published(const char *prices,
                         struct culm_gnn_published ret_rows[CULM_GNN_PUBLISHED_ROWS],

@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/grow.h"
+#include "gnn/config.h"
 #include "report/sink.h"
 #include "run/gnn_commands.h"
 
@@ -128,6 +129,26 @@ enum culm_status culm_gnn_cost_read(const char *dir, const struct culm_gnn_price
     return status;
 }
 
+/* The prices that the run in `dir` counts with. */
+static enum culm_status own_prices(const char *dir, struct culm_gnn_prices *ret_prices,
+                                   struct culm_error *error) {
+    char path[CULM_PATH_MAX];
+    struct culm_gnn_config config;
+    enum culm_status status = culm_path_format(path, error, "%s/config.yaml", dir);
+    if (status != CULM_OK || access(path, F_OK) != 0) {
+        return status != CULM_OK ? status : culm_gnn_prices_load(NULL, ret_prices, error);
+    }
+    status = culm_gnn_config_load(path, NULL, 0, &config, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    status = culm_gnn_prices_load(config.prices, ret_prices, error);
+    culm_gnn_config_release(&config);
+    return status == CULM_OK
+               ? status
+               : culm_error_prefix(error, "prices of the run (--prices names others)");
+}
+
 enum culm_status culm_gnn_cost_run(const char *dir, const char *prices_path,
                                    struct culm_gnn_cost *ret_cost, struct culm_error *error) {
     char path[CULM_PATH_MAX];
@@ -138,7 +159,11 @@ enum culm_status culm_gnn_cost_run(const char *dir, const char *prices_path,
         status = culm_error_set(error, CULM_ERR_NOT_FOUND,
                                 "'%s' is not a run of culm gnn train: it has no events.jsonl", dir);
     }
-    if (status != CULM_OK || (status = culm_gnn_prices_load(prices_path, &prices, error))) {
+    if (status == CULM_OK) {
+        status = prices_path ? culm_gnn_prices_load(prices_path, &prices, error)
+                             : own_prices(dir, &prices, error);
+    }
+    if (status != CULM_OK) {
         return status;
     }
     status = culm_gnn_cost_read(dir, &prices, &bill, error);

@@ -6,7 +6,7 @@
 #include "data/npy.h"
 #include "gnn/roc.h"
 #include "gnn/solo.h"
-#include "run/gnn_node.h"
+#include "run/gnn_own.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -15,6 +15,8 @@
 #include <unistd.h>
 
 struct opened {
+    const char *dir; /* of the run; NULL: a configuration was named */
+    struct culm_gnn_own own;
     struct culm_gnn_config config;
     bool configured;
     struct culm_gnn_setup *setup;
@@ -25,6 +27,7 @@ struct opened {
 static void release(struct opened *o) {
     culm_gnn_solo_free(o->solo);
     culm_gnn_setup_close(o->setup);
+    culm_gnn_own_release(&o->own);
     if (o->configured) {
         culm_gnn_config_release(&o->config);
     }
@@ -51,6 +54,7 @@ static enum culm_status start_from(struct opened *o, const char *dir, struct cul
 static enum culm_status load(struct opened *o, const char *path, bool is_dir,
                              struct culm_error *error) {
     char file[CULM_PATH_MAX];
+    o->dir = is_dir ? path : NULL;
     enum culm_status status = culm_path_format(file, error, is_dir ? "%s/config.yaml" : "%s", path);
     if (status == CULM_OK) {
         status = culm_gnn_config_load(file, NULL, 0, &o->config, error);
@@ -62,24 +66,11 @@ static enum culm_status load(struct opened *o, const char *path, bool is_dir,
     return is_dir ? start_from(o, path, error) : CULM_OK;
 }
 
-/* The cut that the run was made with. It determines the order of sums, and so their bits. */
-struct own_cut {
-    char path[CULM_PATH_MAX];
-    struct culm_gnn_cut cut;
-};
-
-static enum culm_status find_cut(const char *dir, struct own_cut *ret_own,
-                                 struct culm_error *error) {
-    *ret_own = (struct own_cut){0};
-    return culm_gnn_cut_path(dir, ret_own->path, &ret_own->cut.path, error);
-}
-
-/* Checks the cut, even if its file is lost and the graph was cut again here. */
-static enum culm_status check_cut(const struct opened *o, const char *dir,
-                                  struct culm_error *error) {
+/* The run's model must still be the one that it ended with. */
+static enum culm_status check_weights(const struct opened *o, struct culm_error *error) {
     char sha256[65];
-    enum culm_status status = culm_gnn_cut_sha256(o->setup, sha256);
-    return status == CULM_OK ? culm_gnn_cut_compare(dir, sha256, error) : status;
+    enum culm_status status = culm_gnn_solo_hash(o->solo, sha256, error);
+    return status == CULM_OK ? culm_gnn_own_check_weights(o->dir, sha256, error) : status;
 }
 
 static enum culm_status run(struct opened *o, int64_t correct[CULM_GNN_SPLITS],
@@ -91,6 +82,9 @@ static enum culm_status run(struct opened *o, int64_t correct[CULM_GNN_SPLITS],
     }
     enum culm_status status =
         culm_gnn_solo_new(o->setup, (int)o->config.threads, NULL, &o->solo, error);
+    if (status == CULM_OK && o->dir) {
+        status = check_weights(o, error);
+    }
     return status == CULM_OK ? culm_gnn_solo_evaluate(o->solo, correct, o->logits, error) : status;
 }
 
@@ -119,21 +113,18 @@ static enum culm_status areas(const struct opened *o, struct culm_gnn_evaluation
 }
 
 enum culm_status culm_gnn_eval(const char *path, struct culm_gnn_evaluation *ret_evaluation,
-                               struct culm_error *error) {
+                               char *ret_note, struct culm_error *error) {
     struct opened o = {0};
     struct culm_gnn_evaluation evaluation = {.auc = {-1, -1, -1}};
-    struct own_cut own = {.cut = {0}};
     int64_t correct[CULM_GNN_SPLITS], count[4];
     bool is_run = culm_file_is_directory(path);
     enum culm_status status = load(&o, path, is_run, error);
     if (status == CULM_OK && is_run) {
-        status = find_cut(path, &own, error);
+        status = culm_gnn_own_find(path, &o.own, error);
     }
     if (status == CULM_OK) {
-        status = culm_gnn_setup_open_cut(&o.config, NULL, &own.cut, &o.setup, error);
-    }
-    if (status == CULM_OK && is_run) {
-        status = check_cut(&o, path, error);
+        status = culm_gnn_setup_open_cut(&o.config, o.own.pins, &o.own.cut, &o.setup, error);
+        status = culm_gnn_own_check(&o.own, status, o.setup, ret_note, error);
     }
     if (status == CULM_OK) {
         status = run(&o, correct, error);
@@ -196,10 +187,9 @@ static enum culm_status write_npy(const struct opened *o, const char *out,
 }
 
 enum culm_status culm_gnn_predict(const char *dir, const char *graph, const char *out,
-                                  int64_t *ret_vertices, int64_t *ret_classes,
+                                  int64_t *ret_vertices, int64_t *ret_classes, char *ret_note,
                                   struct culm_error *error) {
     struct opened o = {0};
-    struct own_cut own = {.cut = {0}};
     int64_t correct[CULM_GNN_SPLITS], classes = 0, columns = 0;
     enum culm_status status = culm_file_may_write(out, error);
     if (status == CULM_OK) {
@@ -209,7 +199,7 @@ enum culm_status culm_gnn_predict(const char *dir, const char *graph, const char
         status = classes_of(dir, &classes, &columns, error);
     }
     if (status == CULM_OK && !graph) {
-        status = find_cut(dir, &own, error);
+        status = culm_gnn_own_find(dir, &o.own, error);
     }
     if (status == CULM_OK && graph) {
         char *path = strdup(graph);
@@ -220,10 +210,9 @@ enum culm_status culm_gnn_predict(const char *dir, const char *graph, const char
         status = path ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
     }
     if (status == CULM_OK) {
-        status = culm_gnn_setup_predict(&o.config, classes, &own.cut, &o.setup, error);
-    }
-    if (status == CULM_OK && !graph) {
-        status = check_cut(&o, dir, error);
+        status =
+            culm_gnn_setup_predict(&o.config, o.own.pins, classes, &o.own.cut, &o.setup, error);
+        status = culm_gnn_own_check(&o.own, status, o.setup, ret_note, error);
     }
     if (status == CULM_OK && graph && columns > 0 && o.setup->model->plan.columns != columns) {
         status =

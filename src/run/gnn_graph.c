@@ -67,7 +67,9 @@ static enum culm_status about_of(const struct culm_graph_data *graph, int64_t sp
 enum culm_status culm_gnn_show(const char *path, int64_t split, struct culm_gnn_about *ret_about,
                                struct culm_error *error) {
     struct culm_graph_data *graph;
-    enum culm_status status = culm_graph_data_open(path, CULM_GRAPH_ALL, NULL, &graph, error);
+    /* Dense features are checked, and nothing more is asked of them. */
+    enum culm_status status =
+        culm_graph_data_open(path, CULM_GRAPH_ALL | CULM_GRAPH_IN_FILE, NULL, &graph, error);
     if (status != CULM_OK) {
         return status;
     }

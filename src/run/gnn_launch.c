@@ -272,6 +272,9 @@ static enum culm_status check_start(struct launch *l, struct culm_error *error) 
         status = culm_gnn_config_resumable(&before, l->o->config, error);
         culm_gnn_config_release(&before);
     }
+    if (status == CULM_OK) {
+        status = culm_gnn_cut_recorded(info->choices, l->o->run.dir, l->brief.cut_sha256, error);
+    }
     culm_checkpoint_close(checkpoint);
     return status == CULM_OK ? CULM_OK : culm_error_prefix(error, "'%s'", l->start.path);
 }

@@ -162,20 +162,28 @@ enum culm_status culm_gnn_cut_sha256(const struct culm_gnn_setup *setup, char re
                           ret_text);
 }
 
+enum culm_status culm_gnn_cut_recorded(const json_t *record, const char *dir, const char *sha256,
+                                       struct culm_error *error) {
+    const char *before = json_string_value(json_object_get(record, "cut_sha256"));
+    return before && strcmp(before, sha256) != 0
+               ? culm_error_set(error, CULM_ERR_CONFIG,
+                                "the run was begun with another cut of the graph, which "
+                                "%.200s/cut.npy should have; restore that file, or start a new run",
+                                dir)
+               : CULM_OK;
+}
+
 enum culm_status culm_gnn_cut_compare(const char *dir, const char *sha256,
                                       struct culm_error *error) {
     char path[CULM_PATH_MAX];
     enum culm_status status = culm_path_format(path, error, "%s/plan.json", dir);
-    json_t *plan = status == CULM_OK ? json_load_file(path, 0, NULL) : NULL;
-    const char *before = json_string_value(json_object_get(plan, "cut_sha256"));
-    if (before && strcmp(before, sha256) != 0) {
-        status = culm_error_set(error, CULM_ERR_CONFIG,
-                                "'%s': the run was begun with another cut of the graph, which "
-                                "%.200s/cut.npy should have; restore that file, or start a new run",
-                                path, dir);
+    if (status != CULM_OK) {
+        return status;
     }
+    json_t *plan = json_load_file(path, 0, NULL);
+    status = culm_gnn_cut_recorded(plan, dir, sha256, error);
     json_decref(plan);
-    return status;
+    return status == CULM_OK ? CULM_OK : culm_error_prefix(error, "'%s'", path);
 }
 
 void culm_gnn_signature(const struct culm_device *device, char ret_text[CULM_SIGNATURE_SIZE]) {
@@ -326,6 +334,7 @@ static enum culm_status open_gear(struct node *n, const void *data, size_t len,
         .pool = n->gear->pool,
         .device = n->gear->device,
         .inputs = n->gear->inputs_json,
+        .cut_sha256 = n->gear->brief.cut_sha256,
         .pins = n->gear->inputs.pins,
         .kept_most = culm_gnn_kept_most(&n->gear->config, n->role == CULM_GNN_WORKER),
     };

@@ -13,6 +13,8 @@
 #include "run/participant.h"
 #include "run/signature.h"
 
+#include <jansson.h>
+
 /* What a node is told when it joins. */
 struct culm_gnn_brief {
     char *config_text; /* owned */
@@ -39,8 +41,11 @@ enum culm_status culm_gnn_cut_path(const char *dir, char path[CULM_PATH_MAX], co
                                    struct culm_error *error);
 /* SHA-256 of interval_of[vertices]. */
 enum culm_status culm_gnn_cut_sha256(const struct culm_gnn_setup *setup, char ret_text[65]);
-/* CULM_ERR_CONFIG if the cut is not the one that plan.json in run directory `dir` records. Older
- * versions did not record one; any cut is accepted then. */
+/* CULM_ERR_CONFIG if the cut is not the one that `record` of the run in `dir` has, the choices of a
+ * checkpoint for example. Older versions did not record one; any cut is accepted then. */
+enum culm_status culm_gnn_cut_recorded(const json_t *record, const char *dir, const char *sha256,
+                                       struct culm_error *error);
+/* The same for plan.json in run directory `dir`. */
 enum culm_status culm_gnn_cut_compare(const char *dir, const char *sha256,
                                       struct culm_error *error);
 /* Describes everything about the build and the machine that can change bits. Must be the same in

@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "gnn/solo.h"
-#include "run/gnn_node.h"
+#include "run/gnn_own.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,13 +85,6 @@ enum culm_status culm_gnn_bench(const char *config_path, const char *dtype, int 
 
 /* --- costs of a configuration --- */
 
-/* Floats of a neighbour's row that a gather reads. */
-static int64_t sent_of(const struct culm_gnn_setup *setup, const struct culm_gnn_step *step) {
-    bool back = step->kind == CULM_GNN_LOSS || step->kind == CULM_GNN_BACKWARD;
-    const struct culm_gnn_border *border = &setup->model->border[step->stage - back];
-    return back ? border->d_sent : border->sent;
-}
-
 /* Bytes of a vertex's rows that are sent to a worker and back in an epoch. */
 static int64_t worker_bytes(const struct culm_gnn_setup *setup, const struct culm_gnn_step *step) {
     const struct culm_gnn_border *border = setup->model->border;
@@ -114,9 +107,9 @@ static void count_rows(const struct culm_gnn_config *config, const struct culm_g
     for (int32_t i = 0; i < layout->train_steps; i++) {
         const struct culm_gnn_step *step = &layout->step[i];
         if (step->makes >= 0) {
-            about->floats_per_edge += sent_of(setup, step);
-            about->ghost_floats_per_vertex +=
-                layout->gather[step->makes].constant ? 0 : sent_of(setup, step);
+            const struct culm_gnn_gather *gather = &layout->gather[step->makes];
+            about->floats_per_edge += gather->sent_floats;
+            about->ghost_floats_per_vertex += gather->constant ? 0 : gather->sent_floats;
         }
         about->bytes_per_vertex += step->remote ? worker_bytes(setup, step) : 0;
     }
@@ -132,13 +125,13 @@ static void count_rows(const struct culm_gnn_config *config, const struct culm_g
 }
 
 enum culm_status culm_gnn_show_config(const char *config_path,
-                                      struct culm_gnn_config_about *ret_about,
+                                      struct culm_gnn_config_about *ret_about, char *ret_note,
                                       struct culm_error *error) {
     struct culm_gnn_config config;
     struct culm_gnn_setup *setup = NULL;
     struct culm_gnn_config_about about = {0};
-    struct culm_gnn_cut made = {0};
-    char path[CULM_PATH_MAX], cut_path[CULM_PATH_MAX];
+    struct culm_gnn_own own = {0};
+    char path[CULM_PATH_MAX];
     bool run = culm_file_is_directory(config_path);
     enum culm_status status =
         culm_path_format(path, error, run ? "%s/config.yaml" : "%s", config_path);
@@ -148,10 +141,11 @@ enum culm_status culm_gnn_show_config(const char *config_path,
     }
     status = culm_gnn_show(config.graph.path, config.graph.split, &about.graph, error);
     if (status == CULM_OK && run) {
-        status = culm_gnn_cut_path(config_path, cut_path, &made.path, error);
+        status = culm_gnn_own_find(config_path, &own, error);
     }
     if (status == CULM_OK) {
-        status = culm_gnn_setup_open_cut(&config, NULL, &made, &setup, error);
+        status = culm_gnn_setup_open_cut(&config, own.pins, &own.cut, &setup, error);
+        status = culm_gnn_own_check(&own, status, setup, ret_note, error);
     }
     if (status == CULM_OK) {
         count_rows(&config, setup, &about);
@@ -159,6 +153,7 @@ enum culm_status culm_gnn_show_config(const char *config_path,
         about.ghosts = setup->counts.ghosts;
     }
     culm_gnn_setup_close(setup);
+    culm_gnn_own_release(&own);
     culm_gnn_config_release(&config);
     if (status == CULM_OK) {
         *ret_about = about;

@@ -114,10 +114,7 @@ static enum culm_status read_listen(const char *text, bool insecure,
                                     char ret_text[CULM_ADDRESS_SIZE],
                                     struct culm_address *ret_address, struct culm_error *error) {
     enum culm_status status = read_address("--listen", text, ret_text, ret_address, error);
-    bool here = strncmp(ret_text, "unix:", 5) == 0 || strncmp(ret_text, "tcp:127.", 8) == 0 ||
-                strncmp(ret_text, "tcp:[::1]:", 10) == 0 ||
-                strncmp(ret_text, "tcp:localhost:", 14) == 0;
-    if (status == CULM_OK && !here && !insecure) {
+    if (status == CULM_OK && !culm_address_is_loopback(ret_address) && !insecure) {
         status = culm_error_set(error, CULM_ERR_CONFIG,
                                 "--listen %s can be reached from other machines, and traffic is "
                                 "not encrypted; give --insecure if your network is private",

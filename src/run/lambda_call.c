@@ -3,8 +3,8 @@
 
 #include "base/buf.h"
 #include "base/rng.h"
+#include "net/address.h"
 
-#include <arpa/inet.h>
 #include <ctype.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -67,19 +67,16 @@ static enum culm_status take_function(const struct culm_gnn_lambda_config *confi
     return CULM_OK;
 }
 
-/* Whether "HOST[:PORT][/...]" is this machine. A name that only begins like a loopback address
- * (127.0.0.1.example.com) is not. */
-static bool is_loopback(const char *host) {
-    char text[32];
-    unsigned char address[4];
-    size_t len = host[0] == '[' ? strcspn(host, "]/") + 1 : strcspn(host, ":/");
-    if (len >= sizeof text || len > strlen(host) || (host[len] && !strchr(":/", host[len]))) {
-        return false;
-    }
-    memcpy(text, host, len);
-    text[len] = '\0';
-    return strcmp(text, "localhost") == 0 || strcmp(text, "[::1]") == 0 ||
-           (inet_pton(AF_INET, text, address) == 1 && address[0] == 127);
+/* Whether "HOST[:PORT][/...]" is this machine. */
+static bool is_here(const char *host) {
+    char text[CULM_ADDRESS_SIZE];
+    struct culm_address address;
+    size_t len = strcspn(host, "/");
+    const char *colon = memrchr(host, ':', len);
+    bool has_port = colon && !memchr(colon, ']', (size_t)(host + len - colon));
+    int written = snprintf(text, sizeof text, "tcp:%.*s%s", (int)len, host, has_port ? "" : ":80");
+    return written < (int)sizeof text && culm_address_parse(text, &address, NULL) == CULM_OK &&
+           culm_address_is_loopback(&address);
 }
 
 static enum culm_status take_endpoint(struct culm_lambda_target *target,
@@ -105,7 +102,7 @@ static enum culm_status take_endpoint(struct culm_lambda_target *target,
                 "lambda.endpoint: '%.80s' is not a URL; allowed: https://HOST[:PORT]",
                 config->endpoint);
         }
-        if (open && !is_loopback(config->endpoint + 7)) {
+        if (open && !is_here(config->endpoint + 7)) {
             return culm_error_set(error, CULM_ERR_CONFIG,
                                   "lambda.endpoint: the run's token is sent there, so '%.80s' must "
                                   "begin with https:// unless it is this machine",

@@ -325,9 +325,20 @@ static void note_fired(const struct culm_launcher *l, bool **ret_fired) {
     }
 }
 
+/* What is written by name goes into a new directory then, without a word from anybody. */
+static void look_for_dir(struct culm_launcher *l) {
+    if (l->claimed && !culm_rundir_is_there(&l->dir)) {
+        culm_launcher_warn(l,
+                           "'%s' was removed or replaced during the run: its configuration and its "
+                           "events are lost, so it can be neither resumed nor reported on",
+                           l->o->dir);
+    }
+}
+
 int culm_launcher_run(struct culm_launcher *l, const struct culm_actor_ops *ops, void *actor,
                       struct culm_error *ret_error) {
     int code = culm_host_run(l->host, ops, actor, ret_error);
+    look_for_dir(l);
     culm_launcher_tell_done(l);
     note_fired(l, &l->job.result->fired);
     return code;

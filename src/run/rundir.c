@@ -150,6 +150,14 @@ enum culm_status culm_rundir_begin(const struct culm_rundir *dir, const char *co
                   : culm_file_replace(NULL, config, config_text, strlen(config_text), error);
 }
 
+bool culm_rundir_is_there(const struct culm_rundir *dir) {
+    char path[CULM_PATH_MAX];
+    struct stat held, found;
+    return fstat(dir->lock_fd, &held) == 0 &&
+           culm_path_format(path, NULL, "%s/lock", dir->path) == CULM_OK &&
+           lstat(path, &found) == 0 && held.st_ino == found.st_ino && held.st_dev == found.st_dev;
+}
+
 void culm_rundir_release(struct culm_rundir *dir) {
     if (dir->lock_fd >= 0) {
         close(dir->lock_fd);

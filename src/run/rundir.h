@@ -36,6 +36,9 @@ enum culm_status culm_rundir_claim_anew(const char *path, struct culm_rundir *re
 /* Writes config.yaml: from here on it is a run. */
 enum culm_status culm_rundir_begin(const struct culm_rundir *dir, const char *config_text,
                                    struct culm_error *error);
+/* Whether what was claimed is still there under its name. It is not if somebody has removed it since,
+ * even if its name is in use again. */
+bool culm_rundir_is_there(const struct culm_rundir *dir);
 void culm_rundir_release(struct culm_rundir *dir);
 /* Instead of that, for a run that came to nothing: config.yaml goes, and of events.jsonl and the lock what was
  * not there when it was claimed, and the directory if it was made for it and has nothing else. */

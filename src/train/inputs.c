@@ -138,6 +138,6 @@ enum culm_status culm_inputs_check_samples(const struct culm_inputs *inputs, int
                ? CULM_OK
                : culm_error_set(error, CULM_ERR_CHANGED,
                                 "the data has %lld samples, and had %lld when the run began; put "
-                                "it back, then continue with --resume",
+                                "it back; a run continues with --resume",
                                 (long long)samples, (long long)inputs->samples);
 }

@@ -66,6 +66,13 @@ def added_up(events):
     return usd + sum(2 * (end - begun) for begun in since.values()), end
 
 
+def default_prices(bench):
+    path = bench.path("default.yaml")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(bench.run("gnn", "cost", "prices").out)
+    return path
+
+
 def a_run(bench):
     """Killed, resumed, with a worker lost: every part counts."""
     graph, prices = bench.path("graph"), bench.path("prices.yaml")
@@ -100,6 +107,12 @@ def a_run(bench):
     equal((done["event"], cost["event"]), ("done", "cost"), "the last events")
     check(abs(done["usd"] - (usd + more)) < 0.02 * (usd + more), f"{done['usd']} in done, not {usd + more}")
     equal((done["usd"], done["value"]), (cost["usd"], cost["value"]), "done and cost")
+    equal(answer(bench, out), told, "what it says with the run's own prices")
+    check(answer(bench, out, "--prices", default_prices(bench))["usd"] < told["usd"] / 100, "--prices was passed over")
+    os.rename(prices, bench.path("elsewhere"))
+    ended = bench.run("gnn", "cost", out)
+    equal((ended.code, len(ended.err.splitlines())), (3, 1), f"exit code and lines without the run's prices: {ended.err!r}")
+    check(prices in ended.err and "--prices" in ended.err, ended.err)
     report = bench.run("report", out).out
     check(f"${done['usd']:.6f}" in report, report)
 

@@ -420,6 +420,7 @@ refuse("no name of a function", lambda_of(function="arn:aws:lambda:eu-test-1:1:f
 refuse("no URL", lambda_of(endpoint="localhost:80"), "lambda.endpoint", service=False)
 refuse("in the clear to others", lambda_of(endpoint="http://10.0.0.1:80"), "https://", service=False)
 refuse("in the clear to a name like an address", lambda_of(endpoint="http://127.0.0.1.culm.invalid:80"), "https://", service=False)
+refuse("nobody there in IPv6", lambda_of(endpoint="http://[::1]:1/path"), "[::1]:1", code=4, service=False)
 refuse("nobody there", lambda_of(endpoint="http://127.0.0.1:1"), "127.0.0.1:1", code=4, service=False)
 refuse("nowhere to call", {}, "--listen", words=())
 refuse("open to others", {}, "--insecure", words=("--listen", "0.0.0.0:0"))

@@ -453,6 +453,25 @@ def no_space(bench):
     equal([name for name in os.listdir(bench.folder) if name.startswith("g")], [], "what is left over")
 
 
+def peak_kb(command):
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        _, code, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(code)
+    equal(process.returncode, 0, f"exit code of {command}")
+    return usage.ru_maxrss
+
+
+def large_features(bench):
+    """Features larger than memory are checked where they are, whatever a graph is opened for."""
+    graph, config = bench.path("g"), bench.path("c.yaml")
+    done(bench, "make", "sbm", "--vertices", "1000", "--edges", "3000", "--features", "16384", "--out", graph)  # 64 MB
+    with open(config, "w", encoding="utf-8") as file:
+        file.write(f"graph: {{path: {graph}}}\nepochs: 1\nmodel: {{width: 2}}\n")
+    for path in graph, config:
+        peak = peak_kb([bench.culm, "gnn", "show", path])
+        check(peak < 48000, f"show {path} took {peak} kB")
+
+
 def counts(bench):
     """A configuration of Reddit's shape, where Dorylus gathers 858 floats an edge; and its epochs are timed."""
     done(bench, "make", "sbm", "--vertices", "600", "--edges", "3000", "--classes", "41", "--features", "602", "--split", "60/20/20",
@@ -537,6 +556,7 @@ def learned(bench):
     refused(bench, INPUT, ["eval", bench.path("run")], "has no model yet")
 
 
+cases.add("features larger than memory", large_features)
 cases.add("counts of a configuration", counts)
 cases.add("kernels are timed", kernels_timed)
 cases.add("what was learned", learned)

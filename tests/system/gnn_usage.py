@@ -148,6 +148,16 @@ def events(bench):
     equal((holders[0], min(holders)), (2, 2), "holders of the weights in every view")
 
 
+def removed(bench):
+    """A run whose directory is removed under it goes on, and says what became of it."""
+    going = graphs.going(bench, changed(CONFIG, epochs=1000, checkpoint={"every": 0}, **ONE))
+    going.wait(lambda: going.told("epoch"), "an epoch")
+    shutil.rmtree(going.out)
+    ended = going.end()
+    check(going.out in ended.err and "was removed or replaced during the run" in ended.err, f"it says {ended.err!r}")
+    equal(len(ended.err.splitlines()), 1, f"lines of {ended.err!r}")
+
+
 # --- refused before it begins --------------------------------------------------------------------------------------------------
 
 
@@ -215,6 +225,20 @@ def stops(bench, key, value, lr):
     equal((told[-1]["epoch"], run.one("done")["epochs"]), (wanted, wanted), "last epoch")
 
 
+def record_cut(run, digest):
+    """As if the run had been begun by a machine that cuts like that."""
+    checkpoints = os.path.join(run, "checkpoints")
+    records = {os.path.join(run, "plan.json"): lambda content: content}
+    for name in os.listdir(checkpoints):
+        records[os.path.join(checkpoints, name, "manifest.json")] = lambda content: content["choices"]
+    for path, place in records.items():
+        with open(path, encoding="utf-8") as file:
+            content = json.load(file)
+        place(content)["cut_sha256"] = digest
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(content, file)
+
+
 def own_cut(bench):
     """A run keeps its cut: it goes on with that wherever it is resumed, and with no other."""
     config = changed(CONFIG, epochs=3)
@@ -229,14 +253,13 @@ def own_cut(bench):
     shutil.copy(other, kept)
     one_line(bench.run(*words, "--resume"), 3, "another cut", kept)
     one_line(bench.run(*words, "--resume", "--dry-run"), 3, "another cut", kept)
-    # As if it had been begun by a machine that cuts like that.
-    digest = hashlib.sha256(array.array("I", map(int, bytes_of_other.split())).tobytes()).hexdigest()
-    with open(plan, encoding="utf-8") as file:
-        content = json.load(file)
-    with open(plan, "w", encoding="utf-8") as file:
-        json.dump({**content, "cut_sha256": digest}, file)
+    os.rename(plan, bench.path("plan.json"))  # checkpoints have it as well
+    one_line(bench.run(*words, "--resume"), 3, "another cut", kept, "checkpoints")
+    os.rename(bench.path("plan.json"), plan)
+    record_cut(run.dir, hashlib.sha256(array.array("I", map(int, bytes_of_other.split())).tobytes()).hexdigest())
     again = graphs.train(bench, config, "run", "--resume")
-    equal(again.one("plan")["cut_sha256"], digest, "the cut of the resumed run")
+    with open(plan, encoding="utf-8") as file:
+        equal(again.one("plan")["cut_sha256"], json.load(file)["cut_sha256"], "the cut of the resumed run")
     again = graphs.going(bench, changed({**CONFIG, **ENDLESS}, epochs=3), "run", "--resume").end()  # servers read it as well
     equal(again.err, "", "standard error")
     # What is evaluated and predicted adds up in the order of that cut, and in no other.
@@ -272,16 +295,12 @@ def cut_of_joiner(bench):
     going = graphs.going(bench, config, "run", *words)
     going.wait(lambda: going.told("checkpoint"), "a checkpoint")
     going.stop()
-    other, kept, plan = bench.path("other"), bench.path("run", "cut.npy"), bench.path("run", "plan.json")
+    other, kept = bench.path("other"), bench.path("run", "cut.npy")
     ended = bench.run("gnn", "partition", graphs.path, "--intervals", "4", "--method", "stream", "--out", other)
     equal(ended.code, 0, ended.err)
     shutil.copy(other, kept)
     with open(other, encoding="ascii") as file:
-        digest = hashlib.sha256(array.array("I", map(int, file.read().split())).tobytes()).hexdigest()
-    with open(plan, encoding="utf-8") as file:
-        content = json.load(file)
-    with open(plan, "w", encoding="utf-8") as file:
-        json.dump({**content, "cut_sha256": digest}, file)
+        record_cut(going.out, hashlib.sha256(array.array("I", map(int, file.read().split())).tobytes()).hexdigest())
     before = len(going.told("start"))
     again = graphs.going(bench, config, "run", "--resume", *words)
     again.wait(lambda: len(again.told("start")) > before, "the start")
@@ -293,6 +312,66 @@ def cut_of_joiner(bench):
     again.more_epochs()
     again.stop()
     equal(bench.end(joiner).code, 0, "exit code of the server")
+
+
+def own_graph(bench):
+    """What a run is evaluated on is the graph and the model that it has been, and where that can't be known it is what is there."""
+    graph, other = bench.path("graph"), bench.path("other")
+    shutil.copytree(graphs.make(bench), graph)
+    made = bench.run("gnn", "make", "sbm", *graphs.words[:-1], "3", "--out", other)
+    equal(made.code, 0, made.err)
+    config = changed(CONFIG, graph__path=graph, **ONE)
+    first = graphs.train(bench, changed(config, epochs=0), "first")
+    init = os.path.join(first.dir, "model.safetensors")
+    run = graphs.train(bench, changed(config, model={"layers": 2, "width": 4, "init": init}))
+    plan, model, log = (os.path.join(run.dir, name) for name in ("plan.json", "model.safetensors", "events.jsonl"))
+    evaluated, shown = ["eval", run.dir], ["show", run.dir]
+    predicted = ["predict", run.dir, "--out", bench.path("x.npy")]
+
+    def works(*commands):
+        ended = [bench.run("gnn", *words) for words in commands]
+        equal([(one.code, one.err) for one in ended], [(0, "")] * len(ended), "exit codes and standard error")
+        return ended[0].out
+
+    def replace(path, by):
+        with open(by, "rb") as file, open(path, "wb") as out:
+            out.write(file.read())
+
+    def refused(commands, *parts):
+        for words in commands:
+            one_line(bench.run("gnn", *words), 3, *parts)
+
+    before = works(evaluated, predicted, shown)
+    for name in os.listdir(graph):  # the same content, written anew
+        replace(os.path.join(graph, name), os.path.join(graphs.path, name))
+    os.unlink(init)  # nothing is made of that any more
+    equal(works(evaluated, predicted, shown), before, "what eval says of a graph that was written anew")
+    for name in "features.npy", "edges.npy":
+        replace(os.path.join(graph, name), os.path.join(other, name))
+        refused([evaluated, predicted, shown], os.path.join(graph, name), "is not what it was when the run began")
+        works([*predicted, "--graph", graph])
+        replace(os.path.join(graph, name), os.path.join(graphs.path, name))
+    os.rename(plan, bench.path("plan.json"))
+    replace(os.path.join(graph, "features.npy"), os.path.join(other, "features.npy"))
+    check(works(evaluated, shown) != before, "another graph comes to the same")
+    os.rename(bench.path("plan.json"), plan)
+    shutil.rmtree(graph)
+    made = bench.run("gnn", "make", "sbm", "--vertices", "100", *graphs.words[2:], "--out", graph)
+    equal(made.code, 0, made.err)
+    refused([evaluated, predicted, shown], graph, "is not what it was when the run began")
+    shutil.rmtree(graph)
+    shutil.copytree(graphs.path, graph)
+    replace(bench.path("model"), model)
+    replace(model, os.path.join(graphs.train(bench, changed(config, epochs=1), "short").dir, "model.safetensors"))
+    refused([evaluated, predicted, [*predicted, "--graph", other]], model, "does not have the weights")
+    works(shown)
+    with open(log, encoding="utf-8") as file:
+        lines = file.readlines()
+    with open(log, "w", encoding="utf-8") as file:
+        file.writelines(line for line in lines if '"event":"done"' not in line)
+    check(works(evaluated, predicted) != before, "another model comes to the same")
+    replace(model, bench.path("model"))
+    equal(works(evaluated), before, "what eval says with everything put back")
 
 
 # --- addresses -------------------------------------------------------------------------------------------------------------------
@@ -363,6 +442,25 @@ def counted(bench, order, precision="f32"):
     loops = shown["vertices"]
     equal({event["ghost_bytes"] for event in undisturbed}, {number * shown["ghost_floats_per_vertex"] * shown["ghosts"]}, "bytes of rows to servers")
     equal({event["gathered_floats"] for event in undisturbed}, {shown["floats_per_edge"] * (2 * shown["edges"] + loops)}, "floats gathered")
+
+
+def figures(bench):
+    """What a gather reads is told alike by an epoch of a run, by `bench` and by `show`, however much of a row neighbours read."""
+    rows = {}
+    for arch in "gcn", "gat", "sage":
+        for servers in 1, 4:
+            config = changed(CONFIG, epochs=1, servers=servers, intervals=8, model={"arch": arch, "layers": 2, "width": 4})
+            epoch = graphs.train(bench, config, f"{arch}-{servers}").one("epoch")
+            path = bench.path(f"{arch}-{servers}.yaml")
+            shown = json.loads(bench.run("gnn", "show", path, "--json").out)
+            timed = json.loads(bench.run("bench", "gnn", "epoch", path, "--iters", 1, "--json").out)
+            edges = 2 * shown["edges"] + (shown["vertices"] if arch != "sage" else 0)  # means leave the vertex out
+            equal((epoch["gathered_floats"], timed["gathered_floats"]), (edges * shown["floats_per_edge"],) * 2, f"floats of {arch} on {servers}")
+            rows[arch, servers] = sum(epoch["ages"])
+    # One server has all rows at hand, and of four each is sent what it needs: as many for each gather, whatever it sums.
+    for arch in "gat", "sage":
+        equal(rows[arch, 1] % rows["gcn", 1], 0, f"rows of {rows}")
+        equal(rows[arch, 4], rows["gcn", 4] * (rows[arch, 1] // rows["gcn", 1]), f"rows that {arch} gathers on four servers: {rows}")
 
 
 def published_counts(bench):
@@ -462,7 +560,10 @@ cases.add("a gradient overflows, with workers and older rows", overflows, {"mode
 cases.add("intervals of thousands of vertices", large_intervals)
 cases.add("nothing to do", nothing_to_do)
 cases.add("what events tell", events)
+cases.add("its directory is removed", removed)
 cases.add("listening everywhere without an address to call", never_begun, {}, ["--listen", "0.0.0.0:0", "--insecure"], 3, "--advertise")
+cases.add("listening at a name that begins like a number", never_begun, {}, ["--listen", "127.some.name:0"], 3, "--insecure")
+cases.add("a server that listens at such a name", server_refused, ["--listen", "tcp:127.some.name:0"], 3, "--insecure")
 cases.add("advertising nowhere", never_begun, {}, ["--listen", "127.0.0.1:0", "--advertise", "0.0.0.0:1"], 3, "--advertise 0.0.0.0:1")
 cases.add("listening where somebody listens already", port_taken)
 cases.add("a split in which nothing validates", nothing_validates)
@@ -472,6 +573,7 @@ cases.add("no vertices for validation", without_validation)
 cases.add("it stops at an accuracy", stops, "accuracy", 0.6, 0.05)
 cases.add("it stops when its patience is over", stops, "patience", 3, 0.05)
 cases.add("a run keeps its cut", own_cut)
+cases.add("a run is evaluated on its own graph and model", own_graph)
 cases.add("a server that joins takes the cut over", cut_of_joiner)
 cases.add("a server that listens everywhere", server_refused, ["--listen", "tcp:0.0.0.0:0"], 3, "--insecure")
 cases.add("a server that listens everywhere, in short", server_refused, ["--listen", "0.0.0.0:0"], 3, "--insecure")
@@ -485,6 +587,7 @@ cases.add("what is sent, in our order", counted, "auto")
 cases.add("what is sent, in the published order", counted, "published")
 cases.add("what is sent, of half the size", counted, "auto", "bf16")
 cases.add("what is sent, in the published order and of half the size", counted, "published", "bf16")
+cases.add("an epoch, bench and show agree", figures)
 cases.add("counts of Amazon and Reddit", published_counts)
 cases.add("slips", slips)
 cases.add("help", helps)

@@ -260,6 +260,32 @@ static void everywhere_is_told_apart(void **state) {
     }
 }
 
+static void this_machine_is_told_apart(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        bool here;
+    } rows[] = {{"tcp:127.0.0.1:1", true},
+                {"tcp:127.9.8.7:1", true},
+                {"tcp:[::1]:1", true},
+                {"tcp:[0::0:1]:1", true},
+                {"tcp:[::ffff:127.0.0.1]:1", true},
+                {"tcp:localhost:1", true},
+                {"unix:name", true},
+                {"unix:/run/socket", true},
+                {"tcp:127.some.name:1", false},
+                {"tcp:127.0.0.1.example.com:1", false},
+                {"tcp:localhost.example.com:1", false},
+                {"tcp:0.0.0.0:1", false},
+                {"tcp:[::]:1", false},
+                {"tcp:12.7.0.1:1", false}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct culm_address address;
+        assert_int_equal(culm_address_parse(rows[i].text, &address, NULL), CULM_OK);
+        assert_int_equal(culm_address_is_loopback(&address), rows[i].here);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_form_is_read_and_printed_in_one_spelling),
@@ -271,6 +297,7 @@ int main(void) {
         cmocka_unit_test(an_odd_number_is_the_answer),
         cmocka_unit_test(a_name_that_nobody_has_is_said),
         cmocka_unit_test(everywhere_is_told_apart),
+        cmocka_unit_test(this_machine_is_told_apart),
     };
     return cmocka_run_group_tests_name("net/address", tests, NULL, NULL);
 }

@@ -209,6 +209,22 @@ static void a_killed_launcher_leaves_no_lock(void **state) {
     close(ready[1]);
 }
 
+static void a_directory_that_went_is_missed(void **state) {
+    struct place *place = *state;
+    struct culm_rundir dir, another;
+    char name[256];
+    assert_int_equal(claim(place->dir, false, "steps: 1\n", &dir, NULL), CULM_OK);
+    assert_true(culm_rundir_is_there(&dir));
+    snprintf(name, sizeof name, "%s.moved", place->dir);
+    assert_int_equal(rename(place->dir, name), 0);
+    assert_false(culm_rundir_is_there(&dir));
+    assert_int_equal(claim(place->dir, false, "steps: 1\n", &another, NULL), CULM_OK);
+    assert_false(culm_rundir_is_there(&dir)); /* the name is somebody else's now */
+    assert_true(culm_rundir_is_there(&another));
+    culm_rundir_release(&another);
+    culm_rundir_release(&dir);
+}
+
 #define IN_PLACE(test) cmocka_unit_test_setup_teardown(test, make_place, drop_place)
 
 int main(void) {
@@ -221,6 +237,7 @@ int main(void) {
         IN_PLACE(resuming_needs_a_run),
         IN_PLACE(two_launchers_do_not_share_a_directory),
         IN_PLACE(a_killed_launcher_leaves_no_lock),
+        IN_PLACE(a_directory_that_went_is_missed),
     };
     return cmocka_run_group_tests_name("run/rundir", tests, NULL, NULL);
 }
