@@ -337,8 +337,13 @@ static void say_held(struct culm_gnn_holder *holder) {
 /* Forms the next sum, or updates the state if all sums are there. True: a task was started. */
 static bool step_on(struct culm_gnn_holder *holder) {
     const struct culm_gnn_layout *layout = holder->self->o.layout;
-    /* A version is not left before its commit, nor before it is exported if it is to be saved. */
-    if (!holder->ready || holder->version > holder->committed || holder->save_version >= 0) {
+    /* A version is not left before its commit, nor before it is exported if it is to be saved. The
+     * final one is never left: it may have to be saved later, and servers that run ahead may have
+     * begun an epoch after it. */
+    const struct culm_gnn_course *course = &holder->self->view.course;
+    bool final = !course->train && holder->version + 1 >= course->epoch;
+    if (!holder->ready || holder->version > holder->committed || holder->save_version >= 0 ||
+        final) {
         return false;
     }
     bool all = true;

@@ -242,6 +242,7 @@ static void commit(struct culm_gnn_leader *leader) {
     publish_epoch(leader);
     culm_gnn_leader_tune(leader);
     memset(leader->failures, 0, sizeof leader->failures);
+    culm_gnn_leader_links_held(leader);
     culm_patience_committed(&leader->patience);
     culm_stall_round(&leader->stall,
                      (double)(culm_gnn_leader_now(leader) - leader->epoch_ns) / (double)MS);

@@ -3,9 +3,10 @@
  *
  * A node that has lost the link to another one says so. If the other one has died, the leader notices
  * that as well; so for suspect_ms it does nothing. If both are still there then, the link between them
- * is broken, and one of them has to go: the one with more such links, past ones included, since it is
- * rather one node that reaches nobody, such as a newcomer behind a firewall, than all others. If both
- * have as many, it is the newcomer, else the one that joined later.
+ * is broken, and one of them has to go: the one with more such links, since it is rather one node that
+ * reaches nobody, such as a newcomer behind a firewall, than all others. If both have as many, it is the
+ * newcomer; else the one that joined later, unless the other one has outlived another such node since
+ * the last commit.
  */
 #include "gnn/leader_internal.h"
 
@@ -50,46 +51,58 @@ static void forget(struct culm_gnn_leader *leader) {
 }
 
 static int32_t links_of(const struct culm_gnn_leader *leader, const struct gnn_node *node) {
-    int32_t count = node->outlived;
+    int32_t count = 0;
     for (int32_t b = 0; b < leader->broken_count; b++) {
         count += leader->broken[b].a == node->id || leader->broken[b].b == node->id;
     }
     return count;
 }
 
+/* Which end goes: `a`? *ret_guess: nothing but age spoke for that. */
 static bool rather(const struct culm_gnn_leader *leader, const struct gnn_node *a,
-                   const struct gnn_node *b) {
+                   const struct gnn_node *b, bool *ret_guess) {
     int32_t more = links_of(leader, a) - links_of(leader, b);
-    bool tie = a->newcomer == b->newcomer;
-    return more != 0 ? more > 0 : tie ? culm_gnn_leader_rather(a, b) : a->newcomer;
+    *ret_guess = false;
+    if (more != 0 || a->newcomer != b->newcomer) {
+        return more != 0 ? more > 0 : a->newcomer;
+    }
+    *ret_guess = a->outlived == b->outlived;
+    return *ret_guess ? culm_gnn_leader_rather(a, b) : a->outlived > b->outlived;
 }
 
-/* One end of a link that has been broken for long enough; NULL: there is none. */
-static struct gnn_node *blamed(struct culm_gnn_leader *leader, struct gnn_broken *ret_broken) {
+/* One end of a link that has been broken for long enough, which goes, and the other; NULL: there is
+ * none. */
+static struct gnn_node *blamed(struct culm_gnn_leader *leader, struct gnn_node **ret_other) {
     uint64_t limit = (uint64_t)leader->o.settings.suspect_ms * MS;
-    for (int32_t b = 0; b < leader->broken_count; b++) {
-        *ret_broken = leader->broken[b];
-        if (culm_gnn_leader_now(leader) - ret_broken->since_ns >= limit) {
-            struct gnn_node *one = culm_gnn_leader_node(leader, ret_broken->a);
-            struct gnn_node *other = culm_gnn_leader_node(leader, ret_broken->b);
-            return rather(leader, one, other) ? one : other;
+    for (int32_t i = 0; i < leader->broken_count; i++) {
+        const struct gnn_broken *broken = &leader->broken[i];
+        if (culm_gnn_leader_now(leader) - broken->since_ns >= limit) {
+            struct gnn_node *a = culm_gnn_leader_node(leader, broken->a);
+            struct gnn_node *b = culm_gnn_leader_node(leader, broken->b);
+            bool guess, first = rather(leader, a, b, &guess);
+            *ret_other = first ? b : a;
+            (*ret_other)->outlived += guess;
+            return first ? a : b;
         }
     }
     return NULL;
 }
 
+void culm_gnn_leader_links_held(struct culm_gnn_leader *leader) {
+    for (int32_t n = 0; n < leader->node_count; n++) {
+        leader->node[n].outlived = 0;
+    }
+}
+
 void culm_gnn_leader_check_links(struct culm_gnn_leader *leader, bool slept) {
-    struct gnn_broken broken;
-    struct gnn_node *node;
+    struct gnn_node *node, *other;
     forget(leader);
     for (int32_t b = 0; b < leader->broken_count && slept; b++) {
         leader->broken[b].since_ns = culm_gnn_leader_now(leader);
     }
-    while (!leader->ended && (node = blamed(leader, &broken))) {
+    while (!leader->ended && (node = blamed(leader, &other))) {
         char why[120];
-        int32_t other = node->id == broken.a ? broken.b : broken.a;
-        snprintf(why, sizeof why, "it and node %d cannot reach each other", other);
-        culm_gnn_leader_node(leader, other)->outlived++;
+        snprintf(why, sizeof why, "it and node %d cannot reach each other", other->id);
         culm_gnn_leader_lose(leader, node, "peer", why);
         forget(leader);
     }

@@ -202,6 +202,7 @@ static void tell(struct culm_gnn_leader *leader, const char *why) {
 static void restart_from(struct culm_gnn_leader *leader, struct culm_gnn_view *view) {
     leader->version = leader->saved_version;
     leader->verdict = leader->final_verdict = leader->saved_verdict;
+    view->verdict = leader->verdict;
     view->attempt++;
     view->load_version = leader->saved_version;
     snprintf(view->load, sizeof view->load, "%s", leader->saved_path);

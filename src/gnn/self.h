@@ -18,6 +18,7 @@ struct culm_gnn_node_options {
     struct culm_blob_pool *pool; /* for sums */
     int32_t id;
     int64_t beat_ms; /* between two heartbeats */
+    int64_t gone_ms; /* WORKER: how long it waits for the leader to settle a lost link; 0: 5 s */
     struct culm_gnn_pace pace;
 };
 

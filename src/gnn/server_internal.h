@@ -97,7 +97,7 @@ struct took {
 struct culm_gnn_server {
     struct culm_gnn_self self; /* first member */
     bool waits;                /* for the first worker, up to a time limit */
-    uint64_t worked_ns;        /* when a worker was heard of last: came, or returned a task */
+    uint64_t worked_ns;        /* when a worker came last, or was given or returned a task */
     int32_t gathers_begun;     /* since the queues were last sampled (server_queue.c) */
     int32_t window;
     struct culm_gnn_holder *holder;

@@ -230,6 +230,7 @@ void culm_gnn_server_give(struct culm_gnn_server *server, struct worker *worker,
     }
     worker->room--;
     worker->out++;
+    server->worked_ns = server->self.o.world->ops->now_ns(server->self.o.world);
 }
 
 /* --- taking results --- */
@@ -267,7 +268,13 @@ void culm_gnn_server_given_back(struct culm_gnn_server *server, int32_t from,
         culm_gnn_set_remove(&worker->warm, key.interval);
     }
     struct turn *turn = wanted(server, &key);
-    if (turn) {
+    if (!turn) {
+        return;
+    }
+    bool other = turn->second >= 0 || turn->here;
+    if (message->type == CULM_GNN_MSG_DROPPED && turn->worker == from && !other) {
+        turn->worker = -1; /* the leader's word will come here, too: till then nobody gets it */
+    } else {
         (void)give_up(turn, from); /* not counted as retried: it has not been begun */
     }
 }

@@ -8,8 +8,8 @@
 
 #define TASKS_A_SERVER 2 /* asked of each server: one arrives while the other is computed */
 #define MS 1000000ull
-#define PART_MS 5000          /* after being told to leave, leaves at the latest */
-#define GONE_NS 5000000000ull /* by then, the leader must have noticed a loss as well */
+#define PART_MS 5000 /* after being told to leave, leaves at the latest */
+#define GONE_MS 5000 /* by then, the leader must have noticed a loss as well */
 
 /* A task, as far as it has arrived. */
 struct order {
@@ -564,9 +564,11 @@ static void look_for_gone(struct culm_gnn_worker *worker) {
 }
 
 static void watch_gone(struct culm_gnn_worker *worker) {
+    int64_t gone = worker->self.o.gone_ms;
     int32_t at = 0;
     if (culm_gnn_next_gone(&worker->self, &at) >= 0) {
-        worker->self.o.world->ops->timer(worker->self.o.world, CULM_GNN_TIMER_WATCH, GONE_NS);
+        worker->self.o.world->ops->timer(worker->self.o.world, CULM_GNN_TIMER_WATCH,
+                                         (uint64_t)(gone > 0 ? gone : GONE_MS) * MS);
     }
 }
 

@@ -41,6 +41,9 @@ struct node {
     void *actor;
 };
 
+/* Longer than it takes the leader to decide which end of a broken link goes (leader_peers.c). */
+#define GONE_MS 5000
+
 /* --- the brief --- */
 
 #define CUT_BYTES 2 /* per vertex, since the numbers of intervals are below 2^16 */
@@ -277,6 +280,7 @@ static enum culm_status make_actor(struct node *n, struct culm_error *error) {
         .pool = n->gear->pool,
         .id = culm_participant_node(n->process),
         .beat_ms = n->gear->config.cluster.heartbeat_ms,
+        .gone_ms = GONE_MS + 2 * n->gear->config.cluster.suspect_ms,
         .pace = culm_gnn_pace_of(&n->gear->config),
     };
     if (n->role == CULM_GNN_SERVER) {

@@ -33,10 +33,11 @@
 
 /* Seeds that once showed a mistake; run with any large number of others. */
 static const uint64_t kept[] = {
-    1007,  /* a worker was put out, and its server's end of the link never said so */
-    1625,  /* a sum came from a holder that had been told of a view earlier, and was forgotten */
-    8281,  /* gradients for a copy of the state were taken by the state that it replaced */
-    17789, /* a worker waited for weights that came of a task behind that one */
+    1007,   /* a worker was put out, and its server's end of the link never said so */
+    1625,   /* a sum came from a holder that had been told of a view earlier, and was forgotten */
+    8281,   /* gradients for a copy of the state were taken by the state that it replaced */
+    104863, /* enough, with no parameter server there: the others had left the last version */
+    17789,  /* a worker waited for weights that came of a task behind that one */
 };
 
 enum kind { KILL, FREEZE, CUT, FLIP, SLOW, STICK, DROP, KINDS };

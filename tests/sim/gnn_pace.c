@@ -40,6 +40,8 @@ struct run {
     int64_t nap_in, deaf_in, alone_in;
     /* the epoch in which the first server loses its links to all nodes but the leader; 0: none */
     int64_t cut_in;
+    /* the epoch from which on the first server hears nothing of the leader; 0: none */
+    int64_t mute_in;
     /* --- what comes of it --- */
     double epoch_ms;
     int64_t retried, tasks, old_rows;
@@ -110,6 +112,9 @@ static void befall(struct run *run, int64_t epoch) {
     }
     for (int32_t s = 0; s < count[CULM_GNN_SERVER] && epoch == run->deaf_in; s++) {
         culm_sim_drop(run->sim, first, s, CULM_NEVER);
+    }
+    if (epoch == run->mute_in) {
+        culm_sim_drop(run->sim, -1, 0, CULM_NEVER);
     }
     for (int32_t n = 1; n < first + count[CULM_GNN_WORKER] && epoch == run->cut_in; n++) {
         culm_sim_cut(run->sim, 0, n);
@@ -386,6 +391,20 @@ static void test_cut(void) {
           figures);
 }
 
+/* A server that hears nothing of the leader gives out tasks of an epoch that is over. Workers that know
+ * better give them back, and that is no progress: the server is found, and goes. */
+static void test_mute(void) {
+    struct run base = shape(2);
+    base.slow_in = 0;
+    struct run mute = base;
+    char figures[160];
+    mute.mute_in = 5;
+    bool good = play(&base) && play(&mute);
+    snprintf(figures, sizeof figures, "%lld nodes lost", (long long)mute.told_lost);
+    check(good && mute.told_lost == 1 && strcmp(base.state, mute.state) == 0,
+          "a server does not hear the leader", figures);
+}
+
 /* One worker with one interval does one task after the other. What it computes while rows come is
  * hidden: of each task at most the shorter of both. */
 static void test_stream(uint64_t transfer_ms, uint64_t compute_ms) {
@@ -433,6 +452,7 @@ int main(void) {
     test_nap();
     test_deaf();
     test_cut();
+    test_mute();
     test_stream(100, 100);
     test_stream(100, 50);
     test_stream(100, 200);
