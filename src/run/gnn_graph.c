@@ -254,11 +254,12 @@ static enum culm_status make_knn(const struct culm_gnn_new *n, const char *name,
         status = culm_error_set(error, CULM_ERR_ARGUMENT,
                                 "knn: --edges needs --vertices, and must not be smaller");
     }
+    if (status != CULM_OK) {
+        return status;
+    }
     int64_t nearest = n->edges > 0 ? n->edges / n->vertices : NEAREST;
-    return status == CULM_OK
-               ? culm_graph_make_knn(n->files[0], n->file_count > 1 ? n->files[1] : NULL,
-                                     n->vertices, nearest, name, ret_graph, error)
-               : status;
+    return culm_graph_make_knn(n->files[0], n->file_count > 1 ? n->files[1] : NULL, n->vertices,
+                               nearest, name, ret_graph, error);
 }
 
 /* Parses percentages such as "60/20/20". */

@@ -331,6 +331,7 @@ def wrong_words(bench):
             (INPUT, [*partition, 2, "--method", bench.path("nothing")], "No such file"),
             (INPUT, [*partition, 2, "--out", graph], "is a folder; name a file"),
             (INPUT, ["make", "knn", zeros(bench, "pixels", [16, 2, 2]), zeros(bench, "digits", [19]), "--out", out], "are 19 for 16 images"),
+            (USAGE, ["make", "knn", zeros(bench, "pixels", [16, 2, 2]), "--edges", 100, "--out", out], "--edges needs --vertices"),
             (USAGE, ["partition", graph], "--intervals"),
             (INPUT, ["show", bench.path("nothing")], "is not a folder with a graph.json"),
             (INPUT, ["show", graph, "--split", 1], "there is no split 1"),
