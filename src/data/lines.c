@@ -8,6 +8,7 @@
 
 #define LINE_MAX_BYTES ((size_t)1 << 16)
 #define BUFFER_BYTES ((size_t)1 << 20)
+#define MARK "\xef\xbb\xbf" /* the byte order mark of UTF-8 */
 
 struct culm_lines {
     struct culm_files *files;
@@ -78,6 +79,10 @@ enum culm_status culm_lines_next(struct culm_lines *lines, char **ret_line,
         if (status != CULM_OK) {
             return status;
         }
+    }
+    if (lines->number == 0 && lines->len >= strlen(MARK) &&
+        memcmp(lines->buffer, MARK, strlen(MARK)) == 0) {
+        lines->at = strlen(MARK);
     }
     if (lines->at == lines->len) {
         *ret_line = NULL;

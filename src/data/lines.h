@@ -1,7 +1,8 @@
 /*
  * Reads a text file of any size line by line, with line numbers for messages.
  *
- * Lines end with \n or \r\n; the last one need not. A line may have up to 64 KiB, and no NUL.
+ * Lines end with \n or \r\n; the last one need not. A line may have up to 64 KiB, and no NUL. A
+ * byte order mark of UTF-8 at the beginning is skipped.
  * Thread: any, one at a time.
  */
 #ifndef CULM_DATA_LINES_H

@@ -152,6 +152,42 @@ def edges(bench):
     equal((about["directed"], about["train"], about["valid"], about["test"]), (True, 2, 1, 1), "directed graph")
 
 
+def imported(bench, pairs, labels=None):
+    """The edges and the labels of an import, and the names of its classes."""
+    words = ["--labels", put(bench, "labels.csv", labels)] if labels else []
+    shutil.rmtree(bench.path("g"), ignore_errors=True)
+    done(bench, "import", "edges", put(bench, "edges.csv", pairs), *words, "--out", bench.path("g"))
+    with open(bench.path("g/graph.json"), encoding="utf-8") as file:
+        names = json.load(file).get("class_names")
+    return load(bench.path("g"), "edges").tolist(), load(bench.path("g"), "labels").tolist() if labels else None, names
+
+
+def headings(bench):
+    """A first line without numbers names columns, and nothing else is passed over."""
+    both = [[0, 1], [1, 2]]
+    for pairs in "0,1\n1,2\n", "\ufeff0,1\n1,2\n", "\ufeffid_1,id_2\n0,1\n1,2\n", '"vertex 1","vertex 2"\n0,1\n1,2\n', "a b\n0 1\n1 2\n":
+        equal(imported(bench, pairs)[0], both, f"edges of {pairs!r}")
+    for labels, wanted, names in (
+            ("\ufeff1\n0\n1\n", [1, 0, 1], None),
+            ("\ufeffid,label\n0,1\n1,0\n2,1\n", [1, 0, 1], None),
+            ("target\n1\n0\n1\n", [1, 0, 1], None),
+            ('"target"\n1\n-1\n0\n', [1, -1, 0], None),
+            ("target\n0,1\n1,0\n2,1\n", [1, 0, 1], None),
+            ("target\nb\na\n", [2, 1, 0], ["a", "b", "target"]),
+            ("b\n-1\na\n", [1, -1, 0], ["a", "b"]),
+            ("0,b\n1,-1\n2,a\n", [1, -1, 0], ["a", "b"]),
+            ('"x y"\nz \n"x y"\n', [0, 1, 0], ["x y", "z"]),
+            ('id,name,kind\n0,"x, 1",b\n2,y,"a ""c"""\n', [1, -1, 0], ['a ""c""', "b"])):
+        equal(imported(bench, "0,1\n1,2\n", labels), (both, wanted, names), f"what {labels!r} gives")
+    good = put(bench, "edges.csv", "0,1\n1,2\n")
+    for pairs in "-1 5\n0 1\n", '"0","1"\n1,2\n', "id,7\n0,1\n", "1st 2nd\n0 1\n":
+        refused(bench, INPUT, ["import", "edges", put(bench, "bad", pairs), "--out", bench.path("h")], "line 1", "is not an edge")
+    for labels, line, part in (("x,5\n0,1\n", 1, "is not a vertex id and a label"), ("id,label\n0,a\nb\n", 3, "is not a vertex id and a label"),
+                               ("computer science\nmath\n", 2, "is not a vertex id and a label"), ("a\nb\n2 c\n", 3, "is not a label alone"),
+                               ("0,a\n1,\n", 2, "has an empty label")):
+        refused(bench, INPUT, ["import", "edges", good, "--labels", put(bench, "bad", labels), "--out", bench.path("h")], f"line {line}", part)
+
+
 def csr(rows, columns):
     start = np.cumsum([0] + [len(row) for row in rows])
     return {"indptr": start.astype(np.int32), "indices": np.array([c for row in rows for c in row], np.int32),
@@ -208,6 +244,7 @@ def published(bench):
 
 
 cases.add("import edges", edges)
+cases.add("headings of imported files", headings)
 cases.add("import npz", archives)
 cases.add("import a published graph", published)
 
