@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HEAD_BYTES_MAX ((uint64_t)16 << 20)
-
 void culm_graph_data_free(struct culm_graph_data *graph) {
     if (!graph) {
         return;
@@ -226,7 +224,7 @@ enum culm_status culm_graph_data_open(const char *path, unsigned parts, struct c
         status = culm_files_open("graph", names, 1, pins, &files, error);
     }
     if (status == CULM_OK) {
-        status = culm_files_slurp(files, 0, HEAD_BYTES_MAX, &text, &len, error);
+        status = culm_files_slurp(files, 0, CULM_GRAPH_HEAD_MAX, &text, &len, error);
     }
     if (status == CULM_OK) {
         status = read_head(graph, name, text, len, error);

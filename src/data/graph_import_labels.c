@@ -5,6 +5,7 @@
 #include "data/lines.h"
 
 #include "base/grow.h"
+#include "base/json.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -55,7 +56,14 @@ static enum culm_status keep(struct reading *r, int64_t vertex, const char *word
                               (long long)vertex);
     }
     labels->word[vertex] = strndup(word, len);
-    return labels->word[vertex] ? CULM_OK : no_memory(labels, r->error);
+    if (!labels->word[vertex]) {
+        return no_memory(labels, r->error);
+    }
+    return culm_json_is_utf8(labels->word[vertex])
+               ? CULM_OK
+               : culm_lines_bad(r->lines, r->error,
+                                "the label of vertex %lld is not UTF-8; convert the file",
+                                (long long)vertex);
 }
 
 /* The first word was the name of the column. */

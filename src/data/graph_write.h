@@ -11,7 +11,8 @@
 
 /* Writes the folder `path`, which must not exist (CULM_ERR_EXISTS), completely or not at all: a
  * folder `path.tmp-PID` is renamed once everything in it is synced. A process that is killed leaves
- * that folder behind. All parts of the graph must be in memory. `fs` NULL: POSIX. */
+ * that folder behind. All parts of the graph must be in memory. A name that is not UTF-8, or more of
+ * them than graph.json may have, is an error before anything is written. `fs` NULL: POSIX. */
 enum culm_status culm_graph_data_write(struct culm_fs *fs, const struct culm_graph_data *graph,
                                        const char *path, struct culm_error *error);
 /* CULM_ERR_EXISTS if something exists at `path`. To be called before long work. */

@@ -186,6 +186,11 @@ def headings(bench):
                                ("computer science\nmath\n", 2, "is not a vertex id and a label"), ("a\nb\n2 c\n", 3, "is not a label alone"),
                                ("0,a\n1,\n", 2, "has an empty label")):
         refused(bench, INPUT, ["import", "edges", good, "--labels", put(bench, "bad", labels), "--out", bench.path("h")], f"line {line}", part)
+    with open(bench.path("latin"), "wb") as file:
+        file.write("0,a\n1,caf\u00e9\n".encode("latin-1"))
+    refused(bench, INPUT, ["import", "edges", good, "--labels", bench.path("latin"), "--out", bench.path("h")],
+            f"labels '{bench.path('latin')}': line 2: the label of vertex 1 is not UTF-8")
+    check(not os.path.exists(bench.path("h")), "something was written")
 
 
 def csr(rows, columns):
