@@ -190,7 +190,9 @@ static enum culm_status read_head(struct culm_graph_data *graph, const char *pat
                               : -1;
     graph->directed = yes(&head, json, "directed");
     graph->classes = whole(&head, json, "classes", 0, INT32_MAX);
-    graph->splits = json_object_get(json, "splits") ? whole(&head, json, "splits", 0, 1000000) : 0;
+    graph->splits = json_object_get(json, "splits")
+                        ? whole(&head, json, "splits", 0, CULM_GRAPH_SPLITS_MAX)
+                        : 0;
     if (graph->splits > 0 && graph->classes == 0) {
         bad(&head, "has splits, but no classes to learn");
     }

@@ -25,6 +25,7 @@ struct culm_files;
 #define CULM_GRAPH_VERTICES_MAX INT32_MAX
 /* Limit of stored edges: with both directions, and a loop at each vertex, they stay below 2^40. */
 #define CULM_GRAPH_EDGES_MAX (INT64_C(1) << 38)
+#define CULM_GRAPH_SPLITS_MAX 1000000
 
 enum culm_graph_features { CULM_GRAPH_NONE, CULM_GRAPH_DENSE, CULM_GRAPH_SPARSE };
 enum culm_graph_use { CULM_GRAPH_UNUSED, CULM_GRAPH_TRAIN, CULM_GRAPH_VALID, CULM_GRAPH_TEST };

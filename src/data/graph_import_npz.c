@@ -376,7 +376,8 @@ static enum culm_status take_masks(const struct archive *archive, struct culm_gr
         }
         int64_t splits = mask.about.rank == 2 ? (int64_t)mask.about.dim[0] : 1, yes;
         if (mask.about.count != (uint64_t)splits * (uint64_t)graph->vertices || splits < 1 ||
-            splits > 1000000 || (graph->split && splits != graph->splits) || !graph->label) {
+            splits > CULM_GRAPH_SPLITS_MAX || (graph->split && splits != graph->splits) ||
+            !graph->label) {
             status = bad(archive, &mask, "does not fit the vertices, the labels or other masks");
         } else if (!graph->split) {
             graph->split = calloc(mask.about.count, 1);

@@ -285,15 +285,10 @@ static enum culm_status add_splits(const struct culm_gnn_new *n, const char *spl
     if (status == CULM_OK && graph->classes == 0) {
         status = culm_error_set(error, CULM_ERR_CONFIG, "a split needs labels; the graph has none");
     }
-    if (status == CULM_OK) {
-        free(graph->split);
-        graph->split = NULL;
-        graph->splits = 0;
-    }
-    for (int64_t s = 0; s < (n->splits ? n->splits : 1) && status == CULM_OK; s++) {
-        status = culm_graph_split_add(graph, (int64_t)n->seed + s, percent[0], percent[1], error);
-    }
-    return status;
+    return status == CULM_OK
+               ? culm_graph_splits_make(graph, (int64_t)n->seed, n->splits ? n->splits : 1,
+                                        percent[0], percent[1], error)
+               : status;
 }
 
 enum culm_status culm_gnn_create(const struct culm_gnn_new *n, struct culm_gnn_about *ret_about,
@@ -308,6 +303,10 @@ enum culm_status culm_gnn_create(const struct culm_gnn_new *n, struct culm_gnn_a
     enum culm_status status = culm_graph_name_of(n->out, name, error);
     if (status == CULM_OK && n->split) {
         status = read_split(n->split, percent, error);
+    }
+    if (status == CULM_OK && n->splits > CULM_GRAPH_SPLITS_MAX) {
+        status = culm_error_set(error, CULM_ERR_ARGUMENT, "--splits %lld: at most %d",
+                                (long long)n->splits, CULM_GRAPH_SPLITS_MAX);
     }
     if (status == CULM_OK) {
         status = culm_graph_data_can_write(n->out, error);

@@ -398,6 +398,7 @@ def wrong_words(bench):
             (INPUT, ["import", "edges", put(bench, "v", "0 9\n"), "--vertices", 9, "--out", out], "vertex 9"),
             (INPUT, ["import", "edges", put(bench, "w", "0 1\n"), "--split", "60/20/20", "--out", out], "needs labels"),
             (USAGE, ["import", "edges", bench.path("w"), "--split", "60/20/30", "--out", out], "60/20/30"),
+            (USAGE, ["import", "edges", bench.path("w"), "--split", "60/20/20", "--splits", 1000001, "--out", out], "--splits 1000001: at most 1000000"),
             (INPUT, ["import", "edges", bench.path("w"), "--features", put(bench, "x.json", '{"2": [1]}'), "--out", out],
              "has a key that is not a vertex"),
             (INPUT, ["import", "edges", bench.path("w"), "--labels", put(bench, "l", "0 a\n0 b\n"), "--out", out],

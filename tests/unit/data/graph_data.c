@@ -419,12 +419,19 @@ static void test_split(void **state) {
     struct culm_graph_data graph = {.name = "t", .vertices = 10, .classes = 1};
     int32_t label[10] = {0};
     graph.label = label;
-    assert_int_equal(culm_graph_split_add(&graph, 0, 60, 20, NULL), CULM_OK);
-    label[0] = -1;
-    assert_int_equal(culm_graph_split_add(&graph, 0, 60, 20, NULL), CULM_OK);
+    assert_int_equal(culm_graph_splits_make(&graph, 0, 2, 60, 20, NULL), CULM_OK);
     assert_int_equal(graph.splits, 2);
-    const uint8_t expected[] = {2, 1, 3, 3, 2, 1, 1, 1, 1, 1, 0, 2, 3, 3, 2, 1, 1, 1, 1, 1};
-    assert_memory_equal(graph.split, expected, sizeof expected);
+    const uint8_t all[] = {2, 1, 3, 3, 2, 1, 1, 1, 1, 1};
+    uint8_t next[10];
+    memcpy(next, graph.split + 10, sizeof next);
+    assert_memory_equal(graph.split, all, sizeof all);
+    assert_int_equal(culm_graph_splits_make(&graph, 1, 1, 60, 20, NULL), CULM_OK);
+    assert_int_equal(graph.splits, 1);
+    assert_memory_equal(graph.split, next, sizeof next);
+    label[0] = -1;
+    assert_int_equal(culm_graph_splits_make(&graph, 0, 1, 60, 20, NULL), CULM_OK);
+    const uint8_t but_one[] = {0, 2, 3, 3, 2, 1, 1, 1, 1, 1};
+    assert_memory_equal(graph.split, but_one, sizeof but_one);
     free(graph.split);
 }
 
