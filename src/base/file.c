@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #define TREE_DEPTH_MAX 64
+#define TEMPORARY_MAX 10000 /* names that are tried */
 /* One write call takes at most this much: Linux cuts at 2 GiB anyway, and a failure is seen soon.
  */
 #define WRITE_BYTES_MAX ((size_t)64 << 20)
@@ -217,6 +218,35 @@ enum culm_status culm_file_create(struct culm_fs *fs, const char *path, struct c
     return CULM_OK;
 }
 
+enum culm_status culm_file_create_beside(struct culm_fs *fs, const char *path,
+                                         struct culm_file *ret_file, struct culm_error *error) {
+    char parent[CULM_PATH_MAX];
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    enum culm_status status = parent_of(path, parent, error);
+    int fd = -1;
+    for (int n = 0; n < TEMPORARY_MAX && fd < 0; n++) {
+        if (status == CULM_OK) {
+            status = culm_path_format(ret_file->path, error, "%s/.%.200s.%ld-%d.tmp", parent, name,
+                                      (long)getpid(), n);
+        }
+        if (status != CULM_OK) {
+            return status;
+        }
+        fd = ops_of(fs)->open(fs, ret_file->path, O_WRONLY | O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC,
+                              0666);
+        if (fd < 0 && errno != EEXIST) {
+            break;
+        }
+    }
+    if (fd < 0) {
+        return fail(error, errno, "create", path);
+    }
+    ret_file->fs = fs;
+    ret_file->fd = fd;
+    ret_file->bytes = 0;
+    return CULM_OK;
+}
+
 enum culm_status culm_file_append(struct culm_file *file, const void *data, size_t len,
                                   struct culm_error *error) {
     const char *at = data;
@@ -322,16 +352,11 @@ enum culm_status culm_file_replace(struct culm_fs *fs, const char *path, const v
     char temporary[CULM_PATH_MAX];
     struct culm_file file;
     enum culm_status status = culm_file_may_replace(path, error);
-    if (status == CULM_OK) {
-        status = culm_path_format(temporary, error, "%s.tmp", path);
-    }
-    if (status != CULM_OK) {
+    if (status != CULM_OK ||
+        (status = culm_file_create_beside(fs, path, &file, error)) != CULM_OK) {
         return status;
     }
-    status = culm_file_create(fs, temporary, &file, error);
-    if (status != CULM_OK) {
-        return status;
-    }
+    memcpy(temporary, file.path, sizeof temporary);
     status = culm_file_append(&file, data, len, error);
     if (status != CULM_OK) {
         culm_file_abandon(&file);
