@@ -122,8 +122,7 @@ enum culm_status culm_path_format(char *ret_path, struct culm_error *error, cons
     return CULM_OK;
 }
 
-/* The directory that holds `path`'s last component. */
-static enum culm_status parent_of(const char *path, char *ret_parent, struct culm_error *error) {
+enum culm_status culm_path_parent(const char *path, char *ret_parent, struct culm_error *error) {
     size_t len = strlen(path);
     while (len > 1 && path[len - 1] == '/') {
         len--;
@@ -222,7 +221,7 @@ enum culm_status culm_file_create_beside(struct culm_fs *fs, const char *path,
                                          struct culm_file *ret_file, struct culm_error *error) {
     char parent[CULM_PATH_MAX];
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    enum culm_status status = parent_of(path, parent, error);
+    enum culm_status status = culm_path_parent(path, parent, error);
     int fd = -1;
     for (int n = 0; n < TEMPORARY_MAX && fd < 0; n++) {
         if (status == CULM_OK) {
@@ -304,7 +303,7 @@ enum culm_status culm_file_sync(struct culm_fs *fs, const char *path, struct cul
 static enum culm_status sync_parent(struct culm_fs *fs, const char *path,
                                     struct culm_error *error) {
     char parent[CULM_PATH_MAX];
-    enum culm_status status = parent_of(path, parent, error);
+    enum culm_status status = culm_path_parent(path, parent, error);
     return status == CULM_OK ? culm_file_sync(fs, parent, error) : status;
 }
 
@@ -385,7 +384,7 @@ enum culm_status culm_file_remove(struct culm_fs *fs, const char *path, struct c
  * many users' directories, is not ours to sync. */
 static enum culm_status sync_found(struct culm_fs *fs, const char *path, struct culm_error *error) {
     char parent[CULM_PATH_MAX];
-    enum culm_status status = parent_of(path, parent, error);
+    enum culm_status status = culm_path_parent(path, parent, error);
     return status == CULM_OK && access(parent, R_OK) == 0 ? culm_file_sync(fs, parent, error)
                                                           : status;
 }
@@ -395,7 +394,7 @@ enum culm_status culm_dir_make(struct culm_fs *fs, const char *path, struct culm
     if (culm_file_is_directory(path)) {
         return sync_found(fs, path, error);
     }
-    enum culm_status status = parent_of(path, parent, error);
+    enum culm_status status = culm_path_parent(path, parent, error);
     if (status == CULM_OK && strcmp(parent, path) != 0 && strcmp(parent, ".") != 0) {
         status = culm_dir_make(fs, parent, error);
     }

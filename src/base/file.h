@@ -41,6 +41,9 @@ struct culm_fs_ops {
 enum culm_status culm_path_format(char *ret_path, struct culm_error *error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* The directory that holds the last component of `path`, into ret_parent[CULM_PATH_MAX]. */
+enum culm_status culm_path_parent(const char *path, char *ret_parent, struct culm_error *error);
+
 /* The whole of a regular file, plus a NUL that is not counted; the caller frees. More than
  * max_bytes is CULM_ERR_FORMAT. */
 enum culm_status culm_file_read(struct culm_fs *fs, const char *path, size_t max_bytes,

@@ -204,6 +204,13 @@ static enum culm_status read_head(struct culm_graph_data *graph, const char *pat
 
 /* --- opening --- */
 
+bool culm_graph_data_is(const char *path) {
+    char head[CULM_PATH_MAX], edges[CULM_PATH_MAX];
+    return culm_path_format(head, NULL, "%s/graph.json", path) == CULM_OK &&
+           culm_path_format(edges, NULL, "%s/edges.npy", path) == CULM_OK &&
+           culm_file_is_regular(head) && culm_file_is_regular(edges);
+}
+
 enum culm_status culm_graph_data_open(const char *path, unsigned parts, struct culm_pins *pins,
                                       struct culm_graph_data **ret_graph,
                                       struct culm_error *error) {

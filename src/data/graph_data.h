@@ -70,6 +70,8 @@ struct culm_graph_data {
     uint64_t file_at;        /* offset of the first of them */
 };
 
+/* Whether `path` is the folder of a graph, by the files in it. */
+bool culm_graph_data_is(const char *path);
 /* Reads `parts` (CULM_GRAPH_*) of the graph in folder `path`. CULM_ERR_CONFIG: a file is missing;
  * CULM_ERR_FORMAT: a file is invalid; the message has file, place and value in one line. `pins`
  * (may be NULL) pins or verifies every file that is read; it is borrowed during the call, and with

@@ -7,6 +7,7 @@
 #include "gnn/roc.h"
 #include "gnn/solo.h"
 #include "run/gnn_node.h"
+#include "run/gnn_output.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -201,7 +202,7 @@ enum culm_status culm_gnn_predict(const char *dir, const char *graph, const char
     struct opened o = {0};
     struct own_cut own = {.cut = {0}};
     int64_t correct[CULM_GNN_SPLITS], classes = 0, columns = 0;
-    enum culm_status status = culm_file_may_write(out, error);
+    enum culm_status status = culm_gnn_output_check(out, error);
     if (status == CULM_OK) {
         status = load(&o, dir, true, error);
     }

@@ -9,6 +9,7 @@
 #include "data/graph_make.h"
 #include "data/graph_write.h"
 #include "gnn/partition.h"
+#include "run/gnn_output.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,10 +114,7 @@ static enum culm_status cut(const struct culm_graph_data *graph,
     int64_t servers = options->servers ? options->servers : options->intervals;
     int64_t *owned = NULL;
     culm_partition_method_of(options->method, &how);
-    enum culm_status status = options->out ? culm_file_may_write(options->out, error) : CULM_OK;
-    if (status == CULM_OK) {
-        status = culm_partition_of(neighbours, &how, &partition, error);
-    }
+    enum culm_status status = culm_partition_of(neighbours, &how, &partition, error);
     if (status == CULM_OK) {
         owned = malloc(((size_t)partition.intervals + 1) * sizeof *owned);
         status = owned ? culm_partition_share(neighbours, &partition, servers, owned, error)
@@ -163,7 +161,10 @@ enum culm_status culm_gnn_partition(const char *path,
                               "intervals",
                               (long long)options->servers, (long long)options->intervals);
     }
-    enum culm_status status = culm_graph_data_open(path, CULM_GRAPH_EDGES, NULL, &graph, error);
+    enum culm_status status = options->out ? culm_gnn_output_check(options->out, error) : CULM_OK;
+    if (status == CULM_OK) {
+        status = culm_graph_data_open(path, CULM_GRAPH_EDGES, NULL, &graph, error);
+    }
     if (status == CULM_OK) {
         status = culm_adjacency_of(graph, false, &neighbours, error);
     }

@@ -424,6 +424,36 @@ def slips(bench):
     equal(bench.run("gnn", "show", config).code, 0, "exit code of show CONFIG")
 
 
+def tree(folder):
+    found = {}
+    for root, _, names in os.walk(folder):
+        for name in names:
+            with open(os.path.join(root, name), "rb") as file:
+                found[os.path.relpath(os.path.join(root, name), folder)] = file.read()
+    return found
+
+
+def own_inputs(bench):
+    """No answer takes the place of what it was computed from, nor of another run's or graph's files."""
+    graph = shutil.copytree(graphs.make(bench), bench.path("own"))
+    config = changed(CONFIG, epochs=0, graph__path=graph, **ONE)
+    run = graphs.train(bench, config)
+    before = tree(graph), tree(run.dir)
+    predict, part = ["gnn", "predict", run.dir, "--out"], ["gnn", "partition", graph, "--intervals", 2, "--out"]
+    step = os.listdir(os.path.join(run.dir, "checkpoints"))[0]
+    for words in (*([*predict, os.path.join(run.dir, name)] for name in
+                    ("model.safetensors", "config.yaml", "cut.npy", "lock", f"checkpoints/{step}/manifest.json")),
+                  [*part, os.path.join(run.dir, "plan.json")], ["gnn", "bundle", "--out", os.path.join(run.dir, "events.jsonl")]):
+        one_line(bench.run(*words), 3, "is a file of a run", words[-1])
+    for words in ([*predict, os.path.join(graph, "features.npy")], [*part, os.path.join(graph, "edges.npy")], [*part, os.path.join(graph, "new")],
+                  ["gnn", "bundle", "--out", os.path.join(graph, "labels.npy")]):
+        one_line(bench.run(*words), 3, "is in the folder of a graph", words[-1])
+    one_line(bench.run("gnn", "train", bench.config(config), "--out", graph), 3, f"'{graph}' is the folder of a graph")
+    equal((tree(graph), tree(run.dir)), before, "the graph and the run")
+    for words in ([*predict, os.path.join(run.dir, "logits.npy")], [*part, bench.path("part")]):
+        equal(bench.run(*words).code, 0, f"exit code of {words}")
+
+
 def helps(bench):
     """What --help, `culm help`, the manual page and completions say of the parts of `culm gnn`."""
     def says(*words):
@@ -454,6 +484,7 @@ def helps(bench):
 
 
 cases.add("the disk is full", needs_disk, __file__, "the disk is full", disk_full)
+cases.add("outputs in the place of inputs", own_inputs)
 cases.add("it diverges", diverged, {})
 cases.add("it diverges, with workers and older rows", diverged, {"mode": "async", "workers": 1})
 cases.add("it diverges, with patience", diverged, {"stop": {"patience": 3}})
