@@ -55,7 +55,8 @@ struct culm_gnn_evaluation {
     int64_t count[3], correct[3];
     double auc[3]; /* area under the ROC curve, with two classes; -1: not known */
 };
-/* Evaluates the final model of a run directory, or the initial weights of a configuration. */
+/* Evaluates the final model of a run directory, or the initial weights of a configuration. Here and
+ * below, logits that are not finite are CULM_ERR_CONFIG. */
 enum culm_status culm_gnn_eval(const char *path, struct culm_gnn_evaluation *ret_evaluation,
                                struct culm_error *error);
 /* Writes the logits of every vertex as .npy, f32[vertices,classes]. `graph`: another graph with the

@@ -10,6 +10,7 @@
 #include "run/gnn_output.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,6 +84,20 @@ static enum culm_status check_cut(const struct opened *o, const char *dir,
     return status == CULM_OK ? culm_gnn_cut_compare(dir, sha256, error) : status;
 }
 
+/* Numbers that say nothing are no answer. */
+static enum culm_status check_finite(const struct opened *o, struct culm_error *error) {
+    const struct culm_gnn_plan *plan = &o->setup->model->plan;
+    for (int64_t i = 0; i < plan->vertices * plan->classes; i++) {
+        if (!isfinite(o->logits[i])) {
+            return culm_error_set(error, CULM_ERR_CONFIG,
+                                  "the logits of vertex %lld are not finite; the features of '%s' "
+                                  "or the weights are too large",
+                                  (long long)(i / plan->classes), o->config.graph.path);
+        }
+    }
+    return CULM_OK;
+}
+
 static enum culm_status run(struct opened *o, int64_t correct[CULM_GNN_SPLITS],
                             struct culm_error *error) {
     const struct culm_gnn_plan *plan = &o->setup->model->plan;
@@ -92,7 +107,10 @@ static enum culm_status run(struct opened *o, int64_t correct[CULM_GNN_SPLITS],
     }
     enum culm_status status =
         culm_gnn_solo_new(o->setup, (int)o->config.threads, NULL, &o->solo, error);
-    return status == CULM_OK ? culm_gnn_solo_evaluate(o->solo, correct, o->logits, error) : status;
+    if (status == CULM_OK) {
+        status = culm_gnn_solo_evaluate(o->solo, correct, o->logits, error);
+    }
+    return status == CULM_OK ? check_finite(o, error) : status;
 }
 
 /* --- eval --- */

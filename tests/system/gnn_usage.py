@@ -67,15 +67,19 @@ def disk_full(bench):
         equal(again.hashes(), graphs.train(bench, config, "whole").hashes(), "weights_sha256 and state_sha256")
 
 
-def overflows(bench, changes):
-    """Features and weights so large that a gradient overflows where the loss does not: no step is taken with it."""
-    graph = bench.path("large")
-    shutil.copytree(graphs.make(bench), graph)
+def change_features(graph, to):
     with open(os.path.join(graph, "features.npy"), "r+b") as file:
         file.seek(128)
         values = array.array("f", file.read())
         file.seek(128)
-        array.array("f", (1e6 * value for value in values)).tofile(file)
+        array.array("f", map(to, values)).tofile(file)
+
+
+def overflows(bench, changes):
+    """Features and weights so large that a gradient overflows where the loss does not: no step is taken with it."""
+    graph = bench.path("large")
+    shutil.copytree(graphs.make(bench), graph)
+    change_features(graph, lambda value: 1e6 * value)
     width, wide = 4, 3e38
     tensors = {"convs.0.lin.weight": ([width, 8], [1e-36] * 8 * width), "convs.0.bias": ([width], [0.0] * width),
                "convs.1.lin.weight": ([3, width], [wide] * width + [-wide] * width + [0.0] * width), "convs.1.bias": ([3], [0.0] * 3)}
@@ -93,6 +97,18 @@ def overflows(bench, changes):
     check(math.isfinite(loss), f"the loss is {loss}")
     equal((len(run.all("epoch")), len(run.all("checkpoint")), run.all("lost")), (0, 0, []), "epochs, checkpoints and losses")
     check(not os.path.exists(os.path.join(run.dir, "model.safetensors")), "a model was written")
+
+
+def no_answer(bench):
+    """Logits that are not finite are no answer: nothing is written, and no share is told."""
+    graph = shutil.copytree(graphs.make(bench), bench.path("huge"))
+    config = changed(CONFIG, graph__path=graph, epochs=0, **ONE)
+    run = graphs.train(bench, config)
+    change_features(graph, lambda value: math.copysign(3e38, value))
+    for words in ["eval", run.dir], ["eval", bench.config(config)], ["predict", run.dir, "--out", bench.path("l.npy")]:
+        ended = bench.run("gnn", *words)
+        one_line(ended, 3, "the logits of vertex ", "are not finite")
+        equal((ended.out, os.path.exists(bench.path("l.npy"))), ("", False), "standard output, and whether a file is there")
 
 
 def large_intervals(bench):
@@ -490,6 +506,7 @@ cases.add("it diverges, with workers and older rows", diverged, {"mode": "async"
 cases.add("it diverges, with patience", diverged, {"stop": {"patience": 3}})
 cases.add("a gradient overflows", overflows, {})
 cases.add("a gradient overflows, with workers and older rows", overflows, {"mode": "async", "workers": 1, "parameter_servers": 2})
+cases.add("logits that are not finite", no_answer)
 cases.add("intervals of thousands of vertices", large_intervals)
 cases.add("nothing to do", nothing_to_do)
 cases.add("what events tell", events)
