@@ -386,6 +386,10 @@ def wrong_words(bench):
             (USAGE, ["make", "sbm", "--vertices", 40, "--edges", 781, "--out", out], "allowed: 1 to 780"),
             (USAGE, ["make", "sbm", "--vertices", 40, "--out", out], "needs --vertices and --edges"),
             (ENVIRONMENT, ["make", "sbm", "--vertices", 10**9, "--edges", 40, "--features", 10**6, "--out", out], "there are"),
+            (USAGE, [*partition, 2, "--method", "stream", "--seed", 3], "--seed is for METIS"),
+            (USAGE, [*partition, 2, "--method", part, "--seed", 3], "--seed is for METIS"),
+            (USAGE, ["import", "edges", part, "--seed", 3, "--out", out], "--seed needs --split"),
+            (USAGE, ["make", "knn", bench.path("pixels"), "--seed", 3, "--out", out], "needs a file of labels"),
             (USAGE, ["make", "grid", "--out", out], "allowed: rmat, sbm, knn"),
             (USAGE, ["make", "rmat", part, "--vertices", 4, "--edges", 3, "--out", out], "'rmat' takes no file"),
             (USAGE, ["import", "edges", "--out", out], "'edges' takes files"),
@@ -527,13 +531,14 @@ def counts(bench):
 def kernels_timed(bench):
     """Each kernel reads a row for each edge, in both directions, and each vertex its own."""
     done(bench, "make", "rmat", "--vertices", 100, "--edges", 400, "--out", bench.path("g"))
-    for kernel, width, words in ("spmm", 41, ["--dtype", "bf16"]), ("sddmm", 64, []), ("softmax", 8, ["--threads", 2]):
-        ended = bench.run("bench", "gnn", kernel, bench.path("g"), "--json", "--iters", 3, "--width", 41 if kernel == "spmm" else 64, *words)
+    for kernel, width, words in (("spmm", 41, ["--width", 41, "--dtype", "bf16"]), ("sddmm", 64, []), ("sddmm", 24, ["--width", 24]),
+                                 ("softmax", 8, ["--threads", 2])):
+        ended = bench.run("bench", "gnn", kernel, bench.path("g"), "--json", "--iters", 3, *words)
         equal((ended.code, ended.err), (0, ""), "exit code and standard error")
         about = json.loads(ended.out)
         equal((about["kernel"], about["gathered_floats"]), (kernel, 900 * width), "what was read")
         check(0 < about["call_s"]["min"] <= about["call_s"]["median"] and about["gb_per_s"] > 0, ended.out)
-    for words in (["spmm", "--width", 1000000], ["softmax", "--dtype", "bf16"], ["sums"], ["epoch", "--width", 3]):
+    for words in (["spmm", "--width", 1000000], ["softmax", "--dtype", "bf16"], ["softmax", "--width", 32], ["sums"], ["epoch", "--width", 3]):
         ended = bench.run("bench", "gnn", words[0], bench.path("g"), *words[1:])
         equal((ended.code, ended.err.count("\n")), (USAGE, 1), f"exit code of {words}: {ended.err}")
 
