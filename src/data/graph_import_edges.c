@@ -25,6 +25,7 @@ struct import {
     struct culm_error *error;
     size_t capacity; /* of edge */
     int64_t largest; /* id so far; -1: none */
+    struct culm_graph_room room;
     struct culm_graph_labels labels;
 };
 
@@ -35,17 +36,24 @@ static enum culm_status no_memory(struct import *import) {
 
 /* --- edges --- */
 
-static enum culm_status add_edge(struct import *import, int64_t u, int64_t v) {
+static enum culm_status add_edge(struct import *import, const struct culm_lines *lines, int64_t u,
+                                 int64_t v) {
     struct culm_graph_data *graph = import->graph;
     size_t count = (size_t)graph->edges * 2;
+    import->largest = u > import->largest ? u : import->largest;
+    import->largest = v > import->largest ? v : import->largest;
+    enum culm_status status =
+        culm_graph_room_check(&import->room, import->largest + 1, graph->edges + 1, import->error);
+    if (status != CULM_OK) {
+        culm_lines_prefix(lines, import->error);
+        return status;
+    }
     if (!CULM_GROW(graph->edge, import->capacity, count + 2)) {
         return no_memory(import);
     }
     graph->edge[count] = (uint32_t)u;
     graph->edge[count + 1] = (uint32_t)v;
     graph->edges++;
-    import->largest = u > import->largest ? u : import->largest;
-    import->largest = v > import->largest ? v : import->largest;
     return CULM_OK;
 }
 
@@ -65,7 +73,7 @@ static enum culm_status read_edge_file(struct import *import, const char *path) 
         const char *at = culm_text_take_id(culm_text_skip_gap(line), &u);
         at = at && *at ? culm_text_take_id(culm_text_skip_gap(at), &v) : NULL;
         if (at) {
-            status = add_edge(import, u, v);
+            status = add_edge(import, lines, u, v);
         } else if (!heading || !culm_text_is_heading(line)) {
             status = culm_lines_bad(lines, import->error,
                                     "'%.40s' is not an edge; write two vertex ids below %d", line,
@@ -230,7 +238,8 @@ static enum culm_status read_all(struct import *import) {
         status = read_edge_file(import, files->edges[i]);
     }
     if (status == CULM_OK && files->labels) {
-        status = culm_graph_labels_read(files->labels, &import->labels, import->error);
+        status =
+            culm_graph_labels_read(files->labels, &import->room, &import->labels, import->error);
     }
     if (status != CULM_OK) {
         return status;
@@ -246,6 +255,10 @@ static enum culm_status read_all(struct import *import) {
                                                     "%lld",
                               (long long)import->largest, (long long)graph->vertices);
     }
+    status = culm_graph_room_check(&import->room, graph->vertices, graph->edges, import->error);
+    if (status != CULM_OK) {
+        return status;
+    }
     if (!graph->edge && !(graph->edge = malloc(8))) {
         return no_memory(import);
     }
@@ -260,7 +273,10 @@ static enum culm_status read_all(struct import *import) {
 enum culm_status culm_graph_import_edges(const struct culm_graph_edge_files *files,
                                          const char *name, struct culm_graph_data **ret_graph,
                                          struct culm_error *error) {
-    struct import import = {.files = files, .error = error, .largest = -1};
+    struct import import = {.files = files,
+                            .error = error,
+                            .largest = -1,
+                            .room = culm_graph_room_of(files->labels, files->features)};
     import.graph = calloc(1, sizeof *import.graph);
     if (!import.graph) {
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for graph '%s'", name);

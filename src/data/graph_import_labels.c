@@ -30,6 +30,7 @@ void culm_graph_labels_release(struct culm_graph_labels *labels) {
 
 struct reading {
     struct culm_graph_labels labels;
+    const struct culm_graph_room *room;
     struct culm_lines *lines;
     struct culm_error *error;
     enum { UNKNOWN, ALONE, WITH_ID } form; /* of the lines so far */
@@ -41,6 +42,11 @@ static enum culm_status keep(struct reading *r, int64_t vertex, const char *word
     struct culm_graph_labels *labels = &r->labels;
     size_t count = (size_t)vertex + 1;
     if (count > labels->count) {
+        enum culm_status status = culm_graph_room_check(r->room, vertex + 1, 0, r->error);
+        if (status != CULM_OK) {
+            culm_lines_prefix(r->lines, r->error);
+            return status;
+        }
         if (!CULM_GROW(labels->word, labels->capacity, count)) {
             return no_memory(labels, r->error);
         }
@@ -110,9 +116,10 @@ static bool only_numbers_follow(const struct culm_graph_labels *labels) {
     return labels->count > 1;
 }
 
-enum culm_status culm_graph_labels_read(const char *path, struct culm_graph_labels *ret_labels,
+enum culm_status culm_graph_labels_read(const char *path, const struct culm_graph_room *room,
+                                        struct culm_graph_labels *ret_labels,
                                         struct culm_error *error) {
-    struct reading r = {.labels = {.path = path}, .error = error};
+    struct reading r = {.labels = {.path = path}, .room = room, .error = error};
     char *line;
     enum culm_status status = culm_lines_open("labels", path, &r.lines, error);
     if (status != CULM_OK) {

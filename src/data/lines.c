@@ -45,14 +45,18 @@ void culm_lines_free(struct culm_lines *lines) {
 
 int64_t culm_lines_number(const struct culm_lines *lines) { return lines->number; }
 
+void culm_lines_prefix(const struct culm_lines *lines, struct culm_error *error) {
+    culm_error_prefix(error, "%s '%s': line %lld", lines->what, lines->files->entry[0].path,
+                      (long long)lines->number);
+}
+
 enum culm_status culm_lines_bad(const struct culm_lines *lines, struct culm_error *error,
                                 const char *format, ...) {
     va_list args;
     va_start(args, format);
     culm_error_setv(error, CULM_ERR_FORMAT, format, args);
     va_end(args);
-    culm_error_prefix(error, "%s '%s': line %lld", lines->what, lines->files->entry[0].path,
-                      (long long)lines->number);
+    culm_lines_prefix(lines, error);
     return CULM_ERR_FORMAT;
 }
 

@@ -22,6 +22,8 @@ void culm_lines_free(struct culm_lines *lines); /* NULL is fine */
 enum culm_status culm_lines_next(struct culm_lines *lines, char **ret_line,
                                  struct culm_error *error);
 int64_t culm_lines_number(const struct culm_lines *lines); /* of the last line, from 1 */
+/* Puts "WHAT 'PATH': line N: " in front of an error. */
+void culm_lines_prefix(const struct culm_lines *lines, struct culm_error *error);
 /* CULM_ERR_FORMAT: "WHAT 'PATH': line N: ...". */
 enum culm_status culm_lines_bad(const struct culm_lines *lines, struct culm_error *error,
                                 const char *format, ...) __attribute__((format(printf, 3, 4)));

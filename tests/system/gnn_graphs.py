@@ -414,14 +414,21 @@ def wrong_words(bench):
 
 def larger_than_the_group(bench):
     """What the machine could hold is refused where a cgroup does not: at once, rather than killed after minutes."""
-    out = bench.path("large")
-    with memory_group() as (set_limit, inside):
-        set_limit(2 * 10**9)
-        command = inside(bench.culm, "gnn", "make", "rmat", "--vertices", 10**7, "--edges", 2 * 10**8, "--features", 60, "--classes", 4, "--out", out)
-        ended = subprocess.run(command, cwd=bench.folder, capture_output=True, text=True, timeout=60, check=False)
-    equal(ended.returncode, ENVIRONMENT, f"exit code in the group: {ended.stderr}")
-    check("there are 2 GB here" in ended.stderr and ended.stderr.count("\n") == 1, ended.stderr)
-    check(not os.path.exists(out), "something was written")
+    out, far = bench.path("large"), put(bench, "far", "0 1\n1 300000000\n")
+    near, labels = put(bench, "near", "0 1\n"), put(bench, "labels", "0 a\n200000000 b\n")
+    for words, *parts in (
+            (["make", "rmat", "--vertices", 10**7, "--edges", 2 * 10**8, "--features", 60, "--classes", 4],),
+            (["import", "edges", far], f"edges '{far}': line 2: 300000001 vertices with 2 edges take 2 GB"),
+            (["import", "edges", near, "--labels", labels], f"labels '{labels}': line 2: 200000001 vertices"),
+            (["import", "edges", near, "--vertices", 300000000], "300000000 vertices")):
+        with memory_group() as (set_limit, inside):
+            set_limit(2 * 10**9)
+            command = inside(bench.culm, "gnn", *words, "--out", out)
+            ended = subprocess.run(command, cwd=bench.folder, capture_output=True, text=True, timeout=60, check=False)
+        equal(ended.returncode, ENVIRONMENT, f"exit code in the group: {ended.stderr}")
+        for part in ("there are 2 GB here", *parts):
+            check(part in ended.stderr and ended.stderr.count("\n") == 1, ended.stderr)
+        check(not os.path.exists(out), "something was written")
 
 
 def hostile_archives(bench):
