@@ -215,7 +215,11 @@ static enum culm_status number_of(const char *option, const char *text, int64_t 
 static enum culm_status show(const char *path, const struct values *v, struct culm_error *error) {
     struct culm_gnn_about about;
     int64_t split = 0;
-    if (!culm_gnn_is_graph(path) && !v->split) {
+    if (!culm_gnn_is_graph(path) && v->split) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "--split is for a graph; a configuration has the key graph.split");
+    }
+    if (!culm_gnn_is_graph(path)) {
         struct culm_gnn_config_about config;
         enum culm_status read = culm_gnn_show_config(path, &config, error);
         if (read == CULM_OK) {

@@ -448,6 +448,13 @@ def hostile_archives(bench):
             ({"train_masks": np.array([[1, 0]]), "val_masks": np.array([[1, 1]])}, "another mask has")]:
         np.savez(bench.path("a.npz"), **(good | changes))
         refused(bench, INPUT, ["import", "npz", bench.path("a.npz"), "--out", bench.path("g")], part)
+    pairs = {"edges": np.array([[0, 1]])}
+    for members, part in [
+            (pairs, "a.npz: edges': does not say how many vertices there are"),
+            ({"edges": np.array([[0.0, 1.0]]), "node_labels": np.array([0, 1])}, "a.npz: edges': is not of integers"),
+            (pairs | {"node_labels": np.array([0])}, "has a vertex that is out of range")]:
+        np.savez(bench.path("a.npz"), **members)
+        refused(bench, INPUT, ["import", "npz", bench.path("a.npz"), "--out", bench.path("g")], part)
     np.savez_compressed(bench.path("a.npz"), **(good | {"node_features": np.ones((2, 5000), np.float32)}))
     whole = open(bench.path("a.npz"), "rb").read()
     rng = random.Random(5)

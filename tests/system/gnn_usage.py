@@ -280,6 +280,20 @@ def own_cut(bench):
         one_line(bench.run("gnn", *words), 3, "another cut", kept)
 
 
+def cut_changed(bench):
+    """A cut that somebody changes while the run goes on is named when another server reads it; the others go on."""
+    going = graphs.going(bench, changed(CONFIG, **ENDLESS), "run")
+    going.wait(lambda: len(going.told("epoch")) > 1, "an epoch")
+    kept, other = bench.path("run", "cut.npy"), bench.path("other")
+    ended = bench.run("gnn", "partition", graphs.path, "--intervals", "4", "--method", "stream", "--out", other)
+    equal(ended.code, 0, ended.err)
+    shutil.copy(other, kept)
+    going.kill("server", 0)
+    going.wait(lambda: going.told("error"), "what is wrong")
+    check(f"'{kept}' is not the cut of the graph that the run was begun with" in going.told("error")[0]["message"], f"{going.told('error')}")
+    going.stop()
+
+
 def cut_of_joiner(bench):
     """A server that joins takes over the run's cut, though it would cut otherwise itself."""
     config = changed({**CONFIG, **ENDLESS}, servers=1, checkpoint={"every": 1})
@@ -417,6 +431,8 @@ def slips(bench):
         (["gnn"], 2, "needs a command"),
         (["gnn", "show"], 2, "'show' needs GRAPH|CONFIG|DIR"),
         (["gnn", "show", graph, graph], 2, "nothing else"),
+        (["gnn", "show", config, "--split", 1], 2, "--split is for a graph", "graph.split"),
+        (["gnn", "show", run.dir, "--split", 0], 2, "--split is for a graph", "graph.split"),
         (["gnn", "partition", graph, "--intervals", 2, "--vertices", 5], 2, "--vertices", "import|make"),
         (["gnn", "show", graph, "--intervals", 4], 2, "--intervals", "partition"),
         (["gnn", "show", graph, "--labels", "foo"], 2, "--labels", "import"),
@@ -501,6 +517,7 @@ def helps(bench):
 
 cases.add("the disk is full", needs_disk, __file__, "the disk is full", disk_full)
 cases.add("outputs in the place of inputs", own_inputs)
+cases.add("the cut is changed in mid-run", cut_changed)
 cases.add("it diverges", diverged, {})
 cases.add("it diverges, with workers and older rows", diverged, {"mode": "async", "workers": 1})
 cases.add("it diverges, with patience", diverged, {"stop": {"patience": 3}})
