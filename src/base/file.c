@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #define TREE_DEPTH_MAX 64
+#define TEMPORARY_MAX 10000 /* names that are tried */
 /* One write call takes at most this much: Linux cuts at 2 GiB anyway, and a failure is seen soon.
  */
 #define WRITE_BYTES_MAX ((size_t)64 << 20)
@@ -121,8 +122,7 @@ enum culm_status culm_path_format(char *ret_path, struct culm_error *error, cons
     return CULM_OK;
 }
 
-/* The directory that holds `path`'s last component. */
-static enum culm_status parent_of(const char *path, char *ret_parent, struct culm_error *error) {
+enum culm_status culm_path_parent(const char *path, char *ret_parent, struct culm_error *error) {
     size_t len = strlen(path);
     while (len > 1 && path[len - 1] == '/') {
         len--;
@@ -217,6 +217,35 @@ enum culm_status culm_file_create(struct culm_fs *fs, const char *path, struct c
     return CULM_OK;
 }
 
+enum culm_status culm_file_create_beside(struct culm_fs *fs, const char *path,
+                                         struct culm_file *ret_file, struct culm_error *error) {
+    char parent[CULM_PATH_MAX];
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    enum culm_status status = culm_path_parent(path, parent, error);
+    int fd = -1;
+    for (int n = 0; n < TEMPORARY_MAX && fd < 0; n++) {
+        if (status == CULM_OK) {
+            status = culm_path_format(ret_file->path, error, "%s/.%.200s.%ld-%d.tmp", parent, name,
+                                      (long)getpid(), n);
+        }
+        if (status != CULM_OK) {
+            return status;
+        }
+        fd = ops_of(fs)->open(fs, ret_file->path, O_WRONLY | O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC,
+                              0666);
+        if (fd < 0 && errno != EEXIST) {
+            break;
+        }
+    }
+    if (fd < 0) {
+        return fail(error, errno, "create", path);
+    }
+    ret_file->fs = fs;
+    ret_file->fd = fd;
+    ret_file->bytes = 0;
+    return CULM_OK;
+}
+
 enum culm_status culm_file_append(struct culm_file *file, const void *data, size_t len,
                                   struct culm_error *error) {
     const char *at = data;
@@ -274,7 +303,7 @@ enum culm_status culm_file_sync(struct culm_fs *fs, const char *path, struct cul
 static enum culm_status sync_parent(struct culm_fs *fs, const char *path,
                                     struct culm_error *error) {
     char parent[CULM_PATH_MAX];
-    enum culm_status status = parent_of(path, parent, error);
+    enum culm_status status = culm_path_parent(path, parent, error);
     return status == CULM_OK ? culm_file_sync(fs, parent, error) : status;
 }
 
@@ -322,16 +351,11 @@ enum culm_status culm_file_replace(struct culm_fs *fs, const char *path, const v
     char temporary[CULM_PATH_MAX];
     struct culm_file file;
     enum culm_status status = culm_file_may_replace(path, error);
-    if (status == CULM_OK) {
-        status = culm_path_format(temporary, error, "%s.tmp", path);
-    }
-    if (status != CULM_OK) {
+    if (status != CULM_OK ||
+        (status = culm_file_create_beside(fs, path, &file, error)) != CULM_OK) {
         return status;
     }
-    status = culm_file_create(fs, temporary, &file, error);
-    if (status != CULM_OK) {
-        return status;
-    }
+    memcpy(temporary, file.path, sizeof temporary);
     status = culm_file_append(&file, data, len, error);
     if (status != CULM_OK) {
         culm_file_abandon(&file);
@@ -360,7 +384,7 @@ enum culm_status culm_file_remove(struct culm_fs *fs, const char *path, struct c
  * many users' directories, is not ours to sync. */
 static enum culm_status sync_found(struct culm_fs *fs, const char *path, struct culm_error *error) {
     char parent[CULM_PATH_MAX];
-    enum culm_status status = parent_of(path, parent, error);
+    enum culm_status status = culm_path_parent(path, parent, error);
     return status == CULM_OK && access(parent, R_OK) == 0 ? culm_file_sync(fs, parent, error)
                                                           : status;
 }
@@ -370,7 +394,7 @@ enum culm_status culm_dir_make(struct culm_fs *fs, const char *path, struct culm
     if (culm_file_is_directory(path)) {
         return sync_found(fs, path, error);
     }
-    enum culm_status status = parent_of(path, parent, error);
+    enum culm_status status = culm_path_parent(path, parent, error);
     if (status == CULM_OK && strcmp(parent, path) != 0 && strcmp(parent, ".") != 0) {
         status = culm_dir_make(fs, parent, error);
     }

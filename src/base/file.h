@@ -41,6 +41,9 @@ struct culm_fs_ops {
 enum culm_status culm_path_format(char *ret_path, struct culm_error *error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* The directory that holds the last component of `path`, into ret_parent[CULM_PATH_MAX]. */
+enum culm_status culm_path_parent(const char *path, char *ret_parent, struct culm_error *error);
+
 /* The whole of a regular file, plus a NUL that is not counted; the caller frees. More than
  * max_bytes is CULM_ERR_FORMAT. */
 enum culm_status culm_file_read(struct culm_fs *fs, const char *path, size_t max_bytes,
@@ -70,8 +73,13 @@ enum culm_status culm_file_may_write(const char *path, struct culm_error *error)
 /* Renames and syncs the directory of `to`, if culm_file_may_replace that. When it fails, either may be there. */
 enum culm_status culm_file_rename(struct culm_fs *fs, const char *from, const char *to,
                                   struct culm_error *error);
-/* Replaces `path` so that a reader, or a crash, finds the old or the new content whole: writes
- * `path.tmp`, syncs, renames, syncs the directory. */
+/* Creates a file with a name of its own in the folder of `path`, to be renamed to it:
+ * `ret_file->path` is .NAME.PID-N.tmp there. Nothing that is there is opened, and no link followed.
+ * A process that is killed leaves it behind. */
+enum culm_status culm_file_create_beside(struct culm_fs *fs, const char *path,
+                                         struct culm_file *ret_file, struct culm_error *error);
+/* Replaces `path` so that a reader, or a crash, finds the old or the new content whole: writes a
+ * file beside it, syncs, renames, syncs the directory. */
 enum culm_status culm_file_replace(struct culm_fs *fs, const char *path, const void *data,
                                    size_t len, struct culm_error *error);
 enum culm_status culm_file_remove(struct culm_fs *fs, const char *path, struct culm_error *error);

@@ -21,6 +21,17 @@ static size_t character(const unsigned char *at) {
     return len && code >= least[len] && code <= 0x10ffff && code >> 11 != 0x1b ? len : 0;
 }
 
+bool culm_json_is_utf8(const char *text) {
+    const unsigned char *at = (const unsigned char *)text;
+    for (size_t len; *at; at += len) {
+        len = character(at);
+        if (!len) {
+            return false;
+        }
+    }
+    return true;
+}
+
 json_t *culm_json_text(const char *text) {
     json_t *json = json_string(text);
     if (json) {

@@ -6,7 +6,10 @@
 #define CULM_BASE_JSON_H
 
 #include <jansson.h>
+#include <stdbool.h>
 
+/* Whether the text is UTF-8. */
+bool culm_json_is_utf8(const char *text);
 /* A string of any bytes up to NUL: each that is no part of UTF-8 becomes U+FFFD. NULL: out of
  * memory. Every event and every answer of a command takes text that others wrote from here, since
  * one byte would otherwise take the whole of it away. */

@@ -42,7 +42,7 @@ static const struct culm_option options[] = {
                 .most = CULM_OPTION_THREADS_MAX),
     CULM_OPTION("iters", INT, "K", struct values, iters, "steps (default: 10)"),
     CULM_OPTION("width", INT, "F", struct values, width,
-                "numbers in a row that a kernel of graph networks gathers (default: 64)"),
+                "gnn spmm, sddmm: numbers in a row that is gathered (default: 64)"),
     CULM_OPTION("weights", TEXT, "FILE", struct values, weights,
                 "infer: the model's numbers (default: its own)"),
     CULM_OPTION("feed", TEXT, "FILE", struct values, feed,
@@ -178,11 +178,12 @@ static enum culm_status bench_gnn(const struct culm_arguments *arguments, const 
             error, CULM_ERR_ARGUMENT,
             "--batch, --context, --recompute and --layers are not for 'bench gnn'");
     }
+    if (v->width && (!kernel || !strcmp(arguments->items[1], "softmax"))) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "--width is not for 'bench gnn %s'",
+                              arguments->items[1]);
+    }
     if (kernel) {
         return bench_kernel(arguments->items[1], arguments->items[2], v, error);
-    }
-    if (v->width) {
-        return culm_error_set(error, CULM_ERR_ARGUMENT, "--width is not for 'bench gnn epoch'");
     }
     if (access(arguments->items[2], F_OK) == 0 && culm_gnn_is_graph(arguments->items[2])) {
         return culm_error_set(error, CULM_ERR_ARGUMENT,

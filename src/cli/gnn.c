@@ -36,7 +36,8 @@ static const struct culm_option options[] = {
     CULM_OPTION("splits", INT, "N", struct values, splits,
                 "import, make: how many such splits (default: 1)"),
     CULM_OPTION("seed", TEXT, "S", struct values, seed,
-                "import: of the first split; make, partition: of all that is drawn (default: 0)"),
+                "import: of the first split; make, and METIS in partition: of all that is drawn "
+                "(default: 0)"),
     CULM_OPTION("intervals", INT, "K", struct values, intervals, "partition: how many intervals"),
     CULM_OPTION("servers", INT, "N", struct values, servers,
                 "partition: servers that share the intervals (default: one each)"),
@@ -214,7 +215,11 @@ static enum culm_status number_of(const char *option, const char *text, int64_t 
 static enum culm_status show(const char *path, const struct values *v, struct culm_error *error) {
     struct culm_gnn_about about;
     int64_t split = 0;
-    if (!culm_gnn_is_graph(path) && !v->split) {
+    if (!culm_gnn_is_graph(path) && v->split) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "--split is for a graph; a configuration has the key graph.split");
+    }
+    if (!culm_gnn_is_graph(path)) {
         struct culm_gnn_config_about config;
         char note[CULM_ERROR_MAX];
         enum culm_status read = culm_gnn_show_config(path, &config, note, error);
@@ -305,6 +310,11 @@ static enum culm_status partition(const char *path, const struct values *v,
         return culm_error_set(error, CULM_ERR_ARGUMENT,
                               "say how many intervals: culm gnn partition GRAPH --intervals K");
     }
+    if (v->seed && v->method && strcmp(v->method, "metis") != 0) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "--seed is for METIS; nothing is drawn with --method %.200s",
+                              v->method);
+    }
     int64_t seed = 0;
     enum culm_status status = number_of("seed", v->seed, 0, INT64_MAX, &seed, error);
     if (status == CULM_OK) {
@@ -315,6 +325,29 @@ static enum culm_status partition(const char *path, const struct values *v,
         print_partition(&result, v->json);
     }
     return status;
+}
+
+/* Kinds there are, and options that need others. */
+static enum culm_status check_new(const struct culm_gnn_new *new, bool import,
+                                  const struct values *v, struct culm_error *error) {
+    const char *const *kinds = import ? culm_gnn_import_kinds : culm_gnn_make_kinds;
+    if (culm_word_find(kinds, new->kind) < 0) {
+        char known[64];
+        culm_words_list(kinds, known, sizeof known);
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "unknown kind '%.40s'; allowed: %s",
+                              new->kind, known);
+    }
+    if (v->splits && !v->split) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "--splits needs --split A/B/C");
+    }
+    if (v->seed && !v->split && import) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "--seed needs --split A/B/C");
+    }
+    if (v->seed && !strcmp(new->kind, "knn") && new->file_count < 2) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "--seed is for the split, which needs a file of labels");
+    }
+    return CULM_OK;
 }
 
 static enum culm_status create(const struct culm_arguments *arguments, bool import,
@@ -331,19 +364,12 @@ static enum culm_status create(const struct culm_arguments *arguments, bool impo
                                .split = v->split,
                                .splits = v->splits,
                                .out = v->out};
-    const char *const *kinds = import ? culm_gnn_import_kinds : culm_gnn_make_kinds;
     struct culm_gnn_about about;
-    if (culm_word_find(kinds, new.kind) < 0) {
-        char known[64];
-        culm_words_list(kinds, known, sizeof known);
-        return culm_error_set(error, CULM_ERR_ARGUMENT, "unknown kind '%.40s'; allowed: %s",
-                              new.kind, known);
-    }
-    if (v->splits && !v->split) {
-        return culm_error_set(error, CULM_ERR_ARGUMENT, "--splits needs --split A/B/C");
-    }
     int64_t seed = 0;
-    enum culm_status status = number_of("seed", v->seed, 0, INT64_MAX, &seed, error);
+    enum culm_status status = check_new(&new, import, v, error);
+    if (status == CULM_OK) {
+        status = number_of("seed", v->seed, 0, INT64_MAX, &seed, error);
+    }
     new.seed = (uint64_t)seed;
     if (status == CULM_OK && !import) {
         status = number_of("features", v->features, 1, INT32_MAX, &new.columns, error);

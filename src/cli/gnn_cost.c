@@ -110,6 +110,14 @@ static enum culm_status body(const struct culm_arguments *arguments, void *value
     const char *what = arguments->items[0];
     (void)ret_code;
     if (strcmp(what, "prices") == 0) {
+        static const char others[] = "culm gnn cost DIR|published";
+        enum culm_status status = culm_cli_only(v->json, "json", others, error);
+        if (status == CULM_OK) {
+            status = culm_cli_only(v->prices, "prices", others, error);
+        }
+        if (status != CULM_OK) {
+            return status;
+        }
         fputs(culm_gnn_cost_prices(), stdout);
         return CULM_OK;
     }

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HEAD_BYTES_MAX ((uint64_t)16 << 20)
-
 void culm_graph_data_free(struct culm_graph_data *graph) {
     if (!graph) {
         return;
@@ -192,7 +190,9 @@ static enum culm_status read_head(struct culm_graph_data *graph, const char *pat
                               : -1;
     graph->directed = yes(&head, json, "directed");
     graph->classes = whole(&head, json, "classes", 0, INT32_MAX);
-    graph->splits = json_object_get(json, "splits") ? whole(&head, json, "splits", 0, 1000000) : 0;
+    graph->splits = json_object_get(json, "splits")
+                        ? whole(&head, json, "splits", 0, CULM_GRAPH_SPLITS_MAX)
+                        : 0;
     if (graph->splits > 0 && graph->classes == 0) {
         bad(&head, "has splits, but no classes to learn");
     }
@@ -203,6 +203,13 @@ static enum culm_status read_head(struct culm_graph_data *graph, const char *pat
 }
 
 /* --- opening --- */
+
+bool culm_graph_data_is(const char *path) {
+    char head[CULM_PATH_MAX], edges[CULM_PATH_MAX];
+    return culm_path_format(head, NULL, "%s/graph.json", path) == CULM_OK &&
+           culm_path_format(edges, NULL, "%s/edges.npy", path) == CULM_OK &&
+           culm_file_is_regular(head) && culm_file_is_regular(edges);
+}
 
 enum culm_status culm_graph_data_open(const char *path, unsigned parts, struct culm_pins *pins,
                                       struct culm_graph_data **ret_graph,
@@ -226,7 +233,7 @@ enum culm_status culm_graph_data_open(const char *path, unsigned parts, struct c
         status = culm_files_open("graph", names, 1, pins, &files, error);
     }
     if (status == CULM_OK) {
-        status = culm_files_slurp(files, 0, HEAD_BYTES_MAX, &text, &len, error);
+        status = culm_files_slurp(files, 0, CULM_GRAPH_HEAD_MAX, &text, &len, error);
     }
     if (status == CULM_OK) {
         status = read_head(graph, name, text, len, error);

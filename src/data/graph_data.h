@@ -25,6 +25,7 @@ struct culm_files;
 #define CULM_GRAPH_VERTICES_MAX INT32_MAX
 /* Limit of stored edges: with both directions, and a loop at each vertex, they stay below 2^40. */
 #define CULM_GRAPH_EDGES_MAX (INT64_C(1) << 38)
+#define CULM_GRAPH_SPLITS_MAX 1000000
 
 enum culm_graph_features { CULM_GRAPH_NONE, CULM_GRAPH_DENSE, CULM_GRAPH_SPARSE };
 enum culm_graph_use { CULM_GRAPH_UNUSED, CULM_GRAPH_TRAIN, CULM_GRAPH_VALID, CULM_GRAPH_TEST };
@@ -69,6 +70,8 @@ struct culm_graph_data {
     uint64_t file_at;        /* offset of the first of them */
 };
 
+/* Whether `path` is the folder of a graph, by the files in it. */
+bool culm_graph_data_is(const char *path);
 /* Reads `parts` (CULM_GRAPH_*) of the graph in folder `path`. CULM_ERR_CONFIG: a file is missing;
  * CULM_ERR_FORMAT: a file is invalid; the message has file, place and value in one line. `pins`
  * (may be NULL) pins or verifies every file that is read; it is borrowed during the call, and with

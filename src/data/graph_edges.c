@@ -1,6 +1,7 @@
 /* Simple edges by two counting sorts, and splits in the order of digests. */
 #include "data/graph_write.h"
 
+#include "base/machine.h"
 #include "base/pages.h"
 #include "base/sha256.h"
 
@@ -97,42 +98,59 @@ static enum culm_status rank_vertex(const struct culm_graph_data *graph, int64_t
     return CULM_OK;
 }
 
-enum culm_status culm_graph_split_add(struct culm_graph_data *graph, int64_t number,
-                                      int train_percent, int valid_percent,
-                                      struct culm_error *error) {
-    size_t row = (size_t)graph->vertices;
+/* `rank` has room for all vertices; `ret_split` is [V], zeroed. */
+static enum culm_status make_split(const struct culm_graph_data *graph, int64_t number,
+                                   int train_percent, int valid_percent, struct rank *rank,
+                                   uint8_t *ret_split, struct culm_error *error) {
     int64_t count = 0;
-    enum culm_status status = CULM_OK;
-    struct rank *rank = malloc(row * sizeof *rank);
-    uint8_t *split = culm_pages_zeroed(((size_t)graph->splits + 1) * row);
-    if (!rank || !split) {
-        status = culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a split");
-    }
-    for (int64_t v = 0; status == CULM_OK && v < graph->vertices; v++) {
+    for (int64_t v = 0; v < graph->vertices; v++) {
         if (graph->label[v] >= 0) {
-            status = rank_vertex(graph, number, v, &rank[count++], error);
+            enum culm_status status = rank_vertex(graph, number, v, &rank[count++], error);
+            if (status != CULM_OK) {
+                return status;
+            }
         }
     }
-    if (status != CULM_OK) {
-        free(rank);
-        free(split);
-        return status;
-    }
     qsort(rank, (size_t)count, sizeof *rank, by_digest);
-    uint8_t *made = split + (size_t)graph->splits * row;
     int64_t train = count * train_percent / 100;
     int64_t valid = count * (train_percent + valid_percent) / 100;
     for (int64_t i = 0; i < count; i++) {
-        made[rank[i].vertex] = i < train   ? CULM_GRAPH_TRAIN
-                               : i < valid ? CULM_GRAPH_VALID
-                                           : CULM_GRAPH_TEST;
+        ret_split[rank[i].vertex] = i < train   ? CULM_GRAPH_TRAIN
+                                    : i < valid ? CULM_GRAPH_VALID
+                                                : CULM_GRAPH_TEST;
     }
-    if (graph->split) {
-        memcpy(split, graph->split, (size_t)graph->splits * row);
+    return CULM_OK;
+}
+
+enum culm_status culm_graph_splits_make(struct culm_graph_data *graph, int64_t first, int64_t count,
+                                        int train_percent, int valid_percent,
+                                        struct culm_error *error) {
+    size_t row = (size_t)graph->vertices, size = (size_t)count * row;
+    if (size > culm_machine_memory()) {
+        return culm_error_set(error, CULM_ERR_MEMORY,
+                              "%lld splits of %lld vertices take %.0f GB; there are %.0f GB here; "
+                              "ask for fewer",
+                              (long long)count, (long long)graph->vertices, (double)size / 1e9,
+                              (double)culm_machine_memory() / 1e9);
+    }
+    enum culm_status status = CULM_OK;
+    struct rank *rank = malloc(row * sizeof *rank);
+    uint8_t *split = culm_pages_zeroed(size);
+    if (!rank || !split) {
+        status = culm_error_set(error, CULM_ERR_MEMORY, "out of memory for %lld splits",
+                                (long long)count);
+    }
+    for (int64_t s = 0; s < count && status == CULM_OK; s++) {
+        status = make_split(graph, first + s, train_percent, valid_percent, rank,
+                            split + (size_t)s * row, error);
     }
     free(rank);
+    if (status != CULM_OK) {
+        free(split);
+        return status;
+    }
     free(graph->split);
     graph->split = split;
-    graph->splits++;
+    graph->splits = count;
     return CULM_OK;
 }

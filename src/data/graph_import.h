@@ -18,9 +18,10 @@ struct culm_graph_edge_files {
     bool directed;
 };
 
-/* Loops and duplicate edges are dropped. Labels may be integers (-1: not known) or words, which are
- * numbered in alphabetical order and kept as names. A first line of an edge or label file that has
- * no id is a heading; lines that begin with # or % are skipped. The graph has no splits. */
+/* Loops and duplicate edges are dropped. Labels may be integers or words, which are numbered in
+ * alphabetical order and kept as names; -1: not known. A first line without any number is a heading
+ * (of labels alone: see graph_import_labels.h); lines that begin with # or % are skipped. The graph
+ * has no splits. */
 enum culm_status culm_graph_import_edges(const struct culm_graph_edge_files *files,
                                          const char *name, struct culm_graph_data **ret_graph,
                                          struct culm_error *error);

@@ -223,6 +223,14 @@ static enum culm_status take_pairs(const struct archive *archive, const struct a
     if (pairs->about.rank != 2 || pairs->about.dim[1] != 2) {
         return bad(archive, pairs, "is not an array [edges, 2]");
     }
+    if (pairs->about.kind == 'f') {
+        return bad(archive, pairs, "is not of integers, as ids of vertices must be");
+    }
+    if (vertices == 0) {
+        return bad(archive, pairs,
+                   "does not say how many vertices there are; the archive needs node_labels or "
+                   "node_features as well");
+    }
     graph->edges = (int64_t)pairs->about.dim[0];
     graph->vertices = vertices;
     graph->edge = culm_pages_alloc((size_t)pairs->about.count * sizeof *graph->edge);
@@ -376,7 +384,8 @@ static enum culm_status take_masks(const struct archive *archive, struct culm_gr
         }
         int64_t splits = mask.about.rank == 2 ? (int64_t)mask.about.dim[0] : 1, yes;
         if (mask.about.count != (uint64_t)splits * (uint64_t)graph->vertices || splits < 1 ||
-            splits > 1000000 || (graph->split && splits != graph->splits) || !graph->label) {
+            splits > CULM_GRAPH_SPLITS_MAX || (graph->split && splits != graph->splits) ||
+            !graph->label) {
             status = bad(archive, &mask, "does not fit the vertices, the labels or other masks");
         } else if (!graph->split) {
             graph->split = calloc(mask.about.count, 1);

@@ -1,10 +1,12 @@
 /* Writing a graph folder whole or not at all. */
 #include "data/graph_write.h"
 
+#include "data/graph_internal.h"
 #include "data/npy.h"
 
+#include "base/json.h"
+
 #include <errno.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,36 +131,57 @@ static json_t *head_of(const struct culm_graph_data *graph) {
     return head;
 }
 
-static enum culm_status write_head(struct writer *writer, const struct culm_graph_data *graph) {
-    char path[CULM_PATH_MAX];
-    struct culm_file out;
+/* The text of graph.json, which the caller frees, if it can be read again. */
+static enum culm_status format_head(const struct culm_graph_data *graph, const char *path,
+                                    char **ret_text, struct culm_error *error) {
+    for (int64_t c = 0; graph->class_name && c < graph->classes; c++) {
+        if (!culm_json_is_utf8(graph->class_name[c])) {
+            return culm_error_set(error, CULM_ERR_ARGUMENT,
+                                  "graph '%s': the name of class %lld is not UTF-8", path,
+                                  (long long)c);
+        }
+    }
     json_t *head = head_of(graph);
     char *text = head ? json_dumps(head, JSON_INDENT(1)) : NULL;
     json_decref(head);
     if (!text) {
-        return culm_error_set(writer->error, CULM_ERR_ARGUMENT,
-                              "graph '%s': its name is not UTF-8, or memory ran out",
-                              writer->folder);
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "graph '%s': its name is not UTF-8, or memory ran out", path);
     }
-    enum culm_status status =
-        culm_path_format(path, writer->error, "%s/graph.json", writer->folder);
-    if (status == CULM_OK &&
-        (status = culm_file_create(writer->fs, path, &out, writer->error)) == CULM_OK) {
-        status = culm_file_append(&out, text, strlen(text), writer->error);
-        if (status == CULM_OK) {
-            status = culm_file_append(&out, "\n", 1, writer->error);
-        }
-        if (status == CULM_OK) {
-            status = culm_file_finish(&out, writer->error);
-        } else {
-            culm_file_abandon(&out);
-        }
+    size_t len = strlen(text);
+    if (len > CULM_GRAPH_HEAD_MAX) {
+        free(text);
+        return culm_error_set(error, CULM_ERR_FORMAT,
+                              "graph '%s': with the names of %lld classes, graph.json would have "
+                              "%zu bytes; at most %zu are allowed; shorten the labels",
+                              path, (long long)graph->classes, len, CULM_GRAPH_HEAD_MAX);
     }
-    free(text);
-    return status;
+    *ret_text = text;
+    return CULM_OK;
 }
 
-static enum culm_status write_all(struct writer *writer, const struct culm_graph_data *graph) {
+static enum culm_status write_head(struct writer *writer, const char *text) {
+    char path[CULM_PATH_MAX];
+    struct culm_file out;
+    enum culm_status status =
+        culm_path_format(path, writer->error, "%s/graph.json", writer->folder);
+    if (status != CULM_OK ||
+        (status = culm_file_create(writer->fs, path, &out, writer->error)) != CULM_OK) {
+        return status;
+    }
+    status = culm_file_append(&out, text, strlen(text), writer->error);
+    if (status == CULM_OK) {
+        status = culm_file_append(&out, "\n", 1, writer->error);
+    }
+    if (status != CULM_OK) {
+        culm_file_abandon(&out);
+        return status;
+    }
+    return culm_file_finish(&out, writer->error);
+}
+
+static enum culm_status write_all(struct writer *writer, const struct culm_graph_data *graph,
+                                  const char *head) {
     const uint64_t edges[] = {(uint64_t)graph->edges, 2};
     const uint64_t splits[] = {(uint64_t)graph->splits, (uint64_t)graph->vertices};
     const uint64_t dense[] = {(uint64_t)graph->vertices, (uint64_t)graph->columns};
@@ -175,23 +198,16 @@ static enum culm_status write_all(struct writer *writer, const struct culm_graph
     if (status == CULM_OK && graph->feature_kind == CULM_GRAPH_SPARSE) {
         status = write_sparse(writer, graph);
     }
-    return status == CULM_OK ? write_head(writer, graph) : status;
+    return status == CULM_OK ? write_head(writer, head) : status;
 }
 
-enum culm_status culm_graph_data_write(struct culm_fs *fs, const struct culm_graph_data *graph,
-                                       const char *path, struct culm_error *error) {
-    char temporary[CULM_PATH_MAX], final[CULM_PATH_MAX];
-    size_t len = strlen(path);
-    while (len > 1 && path[len - 1] == '/') {
-        len--;
-    }
-    enum culm_status status = culm_path_format(final, error, "%.*s", (int)len, path);
-    if (status == CULM_OK) {
-        status = culm_graph_data_can_write(final, error);
-    }
-    if (status == CULM_OK) {
-        status = culm_path_format(temporary, error, "%s.tmp-%ld", final, (long)getpid());
-    }
+/* Writes all into a folder of its own beside `final`, and renames that. */
+static enum culm_status write_beside(struct culm_fs *fs, const struct culm_graph_data *graph,
+                                     const char *head, const char *final,
+                                     struct culm_error *error) {
+    char temporary[CULM_PATH_MAX];
+    enum culm_status status =
+        culm_path_format(temporary, error, "%s.tmp-%ld", final, (long)getpid());
     if (status == CULM_OK) {
         status = culm_tree_remove(fs, temporary, error);
     }
@@ -201,7 +217,7 @@ enum culm_status culm_graph_data_write(struct culm_fs *fs, const struct culm_gra
     status = culm_dir_make(fs, temporary, error);
     if (status == CULM_OK) {
         struct writer writer = {.fs = fs, .folder = temporary, .error = error};
-        status = write_all(&writer, graph);
+        status = write_all(&writer, graph, head);
     }
     if (status == CULM_OK) {
         status = culm_file_sync(fs, temporary, error);
@@ -215,5 +231,26 @@ enum culm_status culm_graph_data_write(struct culm_fs *fs, const struct culm_gra
     if (status != CULM_OK) {
         culm_tree_remove(fs, temporary, NULL);
     }
+    return status;
+}
+
+enum culm_status culm_graph_data_write(struct culm_fs *fs, const struct culm_graph_data *graph,
+                                       const char *path, struct culm_error *error) {
+    char final[CULM_PATH_MAX], *head = NULL;
+    size_t len = strlen(path);
+    while (len > 1 && path[len - 1] == '/') {
+        len--;
+    }
+    enum culm_status status = culm_path_format(final, error, "%.*s", (int)len, path);
+    if (status == CULM_OK) {
+        status = culm_graph_data_can_write(final, error);
+    }
+    if (status == CULM_OK) {
+        status = format_head(graph, final, &head, error);
+    }
+    if (status == CULM_OK) {
+        status = write_beside(fs, graph, head, final, error);
+    }
+    free(head);
     return status;
 }

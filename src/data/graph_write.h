@@ -11,7 +11,8 @@
 
 /* Writes the folder `path`, which must not exist (CULM_ERR_EXISTS), completely or not at all: a
  * folder `path.tmp-PID` is renamed once everything in it is synced. A process that is killed leaves
- * that folder behind. All parts of the graph must be in memory. `fs` NULL: POSIX. */
+ * that folder behind. All parts of the graph must be in memory. A name that is not UTF-8, or more of
+ * them than graph.json may have, is an error before anything is written. `fs` NULL: POSIX. */
 enum culm_status culm_graph_data_write(struct culm_fs *fs, const struct culm_graph_data *graph,
                                        const char *path, struct culm_error *error);
 /* CULM_ERR_EXISTS if something exists at `path`. To be called before long work. */
@@ -28,11 +29,12 @@ enum culm_status culm_graph_name_of(const char *path, char ret_name[CULM_GRAPH_N
 enum culm_status culm_graph_simplify(uint32_t *edge, int64_t *edges, int64_t vertices,
                                      bool directed, struct culm_error *error);
 
-/* Appends a split to a graph whose name and labels are set. Labelled vertices are taken in the
- * order of SHA-256("NAME NUMBER VERTEX"): the first train_percent train, the next valid_percent
- * validate, the rest test. */
-enum culm_status culm_graph_split_add(struct culm_graph_data *graph, int64_t number,
-                                      int train_percent, int valid_percent,
-                                      struct culm_error *error);
+/* Replaces the splits of a graph whose name and labels are set by `count` new ones, with the numbers
+ * first, first + 1, ... In each, labelled vertices are taken in the order of SHA-256("NAME NUMBER
+ * VERTEX"): the first train_percent train, the next valid_percent validate, the rest test.
+ * CULM_ERR_MEMORY: the machine has less than they take. */
+enum culm_status culm_graph_splits_make(struct culm_graph_data *graph, int64_t first, int64_t count,
+                                        int train_percent, int valid_percent,
+                                        struct culm_error *error);
 
 #endif

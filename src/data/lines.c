@@ -8,6 +8,7 @@
 
 #define LINE_MAX_BYTES ((size_t)1 << 16)
 #define BUFFER_BYTES ((size_t)1 << 20)
+#define MARK "\xef\xbb\xbf" /* the byte order mark of UTF-8 */
 
 struct culm_lines {
     struct culm_files *files;
@@ -44,14 +45,18 @@ void culm_lines_free(struct culm_lines *lines) {
 
 int64_t culm_lines_number(const struct culm_lines *lines) { return lines->number; }
 
+void culm_lines_prefix(const struct culm_lines *lines, struct culm_error *error) {
+    culm_error_prefix(error, "%s '%s': line %lld", lines->what, lines->files->entry[0].path,
+                      (long long)lines->number);
+}
+
 enum culm_status culm_lines_bad(const struct culm_lines *lines, struct culm_error *error,
                                 const char *format, ...) {
     va_list args;
     va_start(args, format);
     culm_error_setv(error, CULM_ERR_FORMAT, format, args);
     va_end(args);
-    culm_error_prefix(error, "%s '%s': line %lld", lines->what, lines->files->entry[0].path,
-                      (long long)lines->number);
+    culm_lines_prefix(lines, error);
     return CULM_ERR_FORMAT;
 }
 
@@ -78,6 +83,10 @@ enum culm_status culm_lines_next(struct culm_lines *lines, char **ret_line,
         if (status != CULM_OK) {
             return status;
         }
+    }
+    if (lines->number == 0 && lines->len >= strlen(MARK) &&
+        memcmp(lines->buffer, MARK, strlen(MARK)) == 0) {
+        lines->at = strlen(MARK);
     }
     if (lines->at == lines->len) {
         *ret_line = NULL;

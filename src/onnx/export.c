@@ -441,11 +441,9 @@ static enum culm_status finish(struct output *out, const char *path, struct culm
 }
 
 static enum culm_status start(struct output *out, const char *path, struct culm_error *error) {
-    char temporary[CULM_PATH_MAX];
     out->error = error;
-    out->status = culm_path_format(temporary, error, "%s.tmp", path);
-    return out->status == CULM_OK ? culm_file_create(NULL, temporary, &out->file, error)
-                                  : out->status;
+    out->status = culm_file_create_beside(NULL, path, &out->file, error);
+    return out->status;
 }
 
 static enum culm_status write_file(struct culm_onnx_export *e, struct culm_buf *ends,

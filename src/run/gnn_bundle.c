@@ -12,6 +12,8 @@
  */
 #include "run/gnn_commands.h"
 
+#include "run/gnn_output.h"
+
 #include "base/file.h"
 
 #include <errno.h>
@@ -161,7 +163,7 @@ enum culm_status culm_gnn_bundle_write(const char *out, struct culm_gnn_bundle *
     if (!loaded) {
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
     }
-    enum culm_status status = culm_file_may_write(out, error);
+    enum culm_status status = culm_gnn_output_check(out, error);
     if (status == CULM_OK) {
         status = look(loaded, error);
     }

@@ -58,7 +58,8 @@ struct culm_gnn_evaluation {
     double auc[3]; /* area under the ROC curve, with two classes; -1: not known */
 };
 /* Evaluates the final model of a run directory, or the initial weights of a configuration.
- * CULM_ERR_CONFIG: the run's graph, cut or model is not what it was. */
+ * CULM_ERR_CONFIG: the run's graph, cut or model is not what it was; here and below also where
+ * logits are not finite. */
 enum culm_status culm_gnn_eval(const char *path, struct culm_gnn_evaluation *ret_evaluation,
                                char *ret_note, struct culm_error *error);
 /* Writes the logits of every vertex as .npy, f32[vertices,classes]. `graph`: another graph with the

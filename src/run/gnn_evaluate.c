@@ -6,9 +6,11 @@
 #include "data/npy.h"
 #include "gnn/roc.h"
 #include "gnn/solo.h"
+#include "run/gnn_output.h"
 #include "run/gnn_own.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,6 +75,20 @@ static enum culm_status check_weights(const struct opened *o, struct culm_error 
     return status == CULM_OK ? culm_gnn_own_check_weights(o->dir, sha256, error) : status;
 }
 
+/* Numbers that say nothing are no answer. */
+static enum culm_status check_finite(const struct opened *o, struct culm_error *error) {
+    const struct culm_gnn_plan *plan = &o->setup->model->plan;
+    for (int64_t i = 0; i < plan->vertices * plan->classes; i++) {
+        if (!isfinite(o->logits[i])) {
+            return culm_error_set(error, CULM_ERR_CONFIG,
+                                  "the logits of vertex %lld are not finite; the features of '%s' "
+                                  "or the weights are too large",
+                                  (long long)(i / plan->classes), o->config.graph.path);
+        }
+    }
+    return CULM_OK;
+}
+
 static enum culm_status run(struct opened *o, int64_t correct[CULM_GNN_SPLITS],
                             struct culm_error *error) {
     const struct culm_gnn_plan *plan = &o->setup->model->plan;
@@ -85,7 +101,10 @@ static enum culm_status run(struct opened *o, int64_t correct[CULM_GNN_SPLITS],
     if (status == CULM_OK && o->dir) {
         status = check_weights(o, error);
     }
-    return status == CULM_OK ? culm_gnn_solo_evaluate(o->solo, correct, o->logits, error) : status;
+    if (status == CULM_OK) {
+        status = culm_gnn_solo_evaluate(o->solo, correct, o->logits, error);
+    }
+    return status == CULM_OK ? check_finite(o, error) : status;
 }
 
 /* --- eval --- */
@@ -191,7 +210,7 @@ enum culm_status culm_gnn_predict(const char *dir, const char *graph, const char
                                   struct culm_error *error) {
     struct opened o = {0};
     int64_t correct[CULM_GNN_SPLITS], classes = 0, columns = 0;
-    enum culm_status status = culm_file_may_write(out, error);
+    enum culm_status status = culm_gnn_output_check(out, error);
     if (status == CULM_OK) {
         status = load(&o, dir, true, error);
     }

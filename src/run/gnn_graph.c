@@ -9,6 +9,7 @@
 #include "data/graph_make.h"
 #include "data/graph_write.h"
 #include "gnn/partition.h"
+#include "run/gnn_output.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,10 +116,7 @@ static enum culm_status cut(const struct culm_graph_data *graph,
     int64_t servers = options->servers ? options->servers : options->intervals;
     int64_t *owned = NULL;
     culm_partition_method_of(options->method, &how);
-    enum culm_status status = options->out ? culm_file_may_write(options->out, error) : CULM_OK;
-    if (status == CULM_OK) {
-        status = culm_partition_of(neighbours, &how, &partition, error);
-    }
+    enum culm_status status = culm_partition_of(neighbours, &how, &partition, error);
     if (status == CULM_OK) {
         owned = malloc(((size_t)partition.intervals + 1) * sizeof *owned);
         status = owned ? culm_partition_share(neighbours, &partition, servers, owned, error)
@@ -165,7 +163,10 @@ enum culm_status culm_gnn_partition(const char *path,
                               "intervals",
                               (long long)options->servers, (long long)options->intervals);
     }
-    enum culm_status status = culm_graph_data_open(path, CULM_GRAPH_EDGES, NULL, &graph, error);
+    enum culm_status status = options->out ? culm_gnn_output_check(options->out, error) : CULM_OK;
+    if (status == CULM_OK) {
+        status = culm_graph_data_open(path, CULM_GRAPH_EDGES, NULL, &graph, error);
+    }
     if (status == CULM_OK) {
         status = culm_adjacency_of(graph, false, &neighbours, error);
     }
@@ -256,11 +257,12 @@ static enum culm_status make_knn(const struct culm_gnn_new *n, const char *name,
         status = culm_error_set(error, CULM_ERR_ARGUMENT,
                                 "knn: --edges needs --vertices, and must not be smaller");
     }
+    if (status != CULM_OK) {
+        return status;
+    }
     int64_t nearest = n->edges > 0 ? n->edges / n->vertices : NEAREST;
-    return status == CULM_OK
-               ? culm_graph_make_knn(n->files[0], n->file_count > 1 ? n->files[1] : NULL,
-                                     n->vertices, nearest, name, ret_graph, error)
-               : status;
+    return culm_graph_make_knn(n->files[0], n->file_count > 1 ? n->files[1] : NULL, n->vertices,
+                               nearest, name, ret_graph, error);
 }
 
 /* Parses percentages such as "60/20/20". */
@@ -286,15 +288,10 @@ static enum culm_status add_splits(const struct culm_gnn_new *n, const char *spl
     if (status == CULM_OK && graph->classes == 0) {
         status = culm_error_set(error, CULM_ERR_CONFIG, "a split needs labels; the graph has none");
     }
-    if (status == CULM_OK) {
-        free(graph->split);
-        graph->split = NULL;
-        graph->splits = 0;
-    }
-    for (int64_t s = 0; s < (n->splits ? n->splits : 1) && status == CULM_OK; s++) {
-        status = culm_graph_split_add(graph, (int64_t)n->seed + s, percent[0], percent[1], error);
-    }
-    return status;
+    return status == CULM_OK
+               ? culm_graph_splits_make(graph, (int64_t)n->seed, n->splits ? n->splits : 1,
+                                        percent[0], percent[1], error)
+               : status;
 }
 
 enum culm_status culm_gnn_create(const struct culm_gnn_new *n, struct culm_gnn_about *ret_about,
@@ -309,6 +306,10 @@ enum culm_status culm_gnn_create(const struct culm_gnn_new *n, struct culm_gnn_a
     enum culm_status status = culm_graph_name_of(n->out, name, error);
     if (status == CULM_OK && n->split) {
         status = read_split(n->split, percent, error);
+    }
+    if (status == CULM_OK && n->splits > CULM_GRAPH_SPLITS_MAX) {
+        status = culm_error_set(error, CULM_ERR_ARGUMENT, "--splits %lld: at most %d",
+                                (long long)n->splits, CULM_GRAPH_SPLITS_MAX);
     }
     if (status == CULM_OK) {
         status = culm_graph_data_can_write(n->out, error);

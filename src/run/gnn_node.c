@@ -257,6 +257,12 @@ static enum culm_status open_setup(struct node *n, struct culm_error *error) {
     if (status == CULM_OK) {
         status = culm_gnn_cut_sha256(n->gear->setup, cut);
     }
+    if (status == CULM_OK && made.path && strcmp(cut, n->gear->brief.cut_sha256) != 0) {
+        return culm_error_set(error, CULM_ERR_CHANGED,
+                              "'%s' is not the cut of the graph that the run was begun with; "
+                              "restore that file, or start a new run",
+                              made.path);
+    }
     if (status == CULM_OK && strcmp(cut, n->gear->brief.cut_sha256) != 0) {
         return culm_error_set(error, CULM_ERR_CHANGED,
                               "graph.path: '%s' is cut differently here than where the run was "

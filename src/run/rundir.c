@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,42 @@ static const char *const names[] = {"config.yaml", "plan.json", "checkpoints", "
                                     "logs",        "current",   "cut.npy",     "events.jsonl"};
 #define NAMES (sizeof names / sizeof *names)
 
+static bool has(const char *dir, const char *file) {
+    char path[CULM_PATH_MAX];
+    struct stat info;
+    return culm_path_format(path, NULL, "%s/%s", dir, file) == CULM_OK && lstat(path, &info) == 0;
+}
+
+/* The name of a run's file or folder. */
+static bool is_name(const char *name) {
+    for (size_t i = 0; i < NAMES; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            return true;
+        }
+    }
+    return strcmp(name, "lock") == 0 || strcmp(name, "token") == 0;
+}
+
+bool culm_rundir_owns(const char *path) {
+    char parent[CULM_PATH_MAX], real[PATH_MAX];
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    if (culm_path_parent(path, parent, NULL) != CULM_OK || !realpath(parent, real)) {
+        return false;
+    }
+    for (;;) {
+        if (is_name(name) && has(real, "config.yaml") && has(real, "events.jsonl")) {
+            return true;
+        }
+        char *above = strrchr(real, '/');
+        if (!above || !above[1]) {
+            return false;
+        }
+        /* NAME is now the last part of the folder, which is shortened by it. */
+        name = strcpy(parent, above + 1);
+        above[above == real] = '\0';
+    }
+}
+
 static enum culm_status check_none(const char *path, size_t count, const char *help,
                                    struct culm_error *error) {
     struct stat info;
@@ -22,6 +59,11 @@ static enum culm_status check_none(const char *path, size_t count, const char *h
     if (lstat(path, &info) == 0 && !S_ISDIR(info.st_mode) && !S_ISLNK(info.st_mode)) {
         return culm_error_set(error, CULM_ERR_EXISTS,
                               "'%s' is not a directory; choose another --out", path);
+    }
+    if (has(path, "graph.json")) {
+        return culm_error_set(error, CULM_ERR_EXISTS,
+                              "'%s' is the folder of a graph ('graph.json'); choose another --out",
+                              path);
     }
     for (size_t i = 0; i < count; i++) {
         enum culm_status status = culm_path_format(inside, error, "%s/%s", path, names[i]);

@@ -21,7 +21,7 @@ struct culm_rundir {
     bool own_lock, own_log; /* the lock and events.jsonl, likewise: they were not there */
 };
 
-/* Only looks. Fresh: CULM_ERR_EXISTS when any file of a run is there. Resumed: CULM_ERR_NOT_FOUND
+/* Only looks. Fresh: CULM_ERR_EXISTS when any file of a run is there, or a data graph. Resumed: CULM_ERR_NOT_FOUND
  * when there is no config.yaml. */
 enum culm_status culm_rundir_check(const char *path, bool resume, struct culm_error *error);
 
@@ -39,6 +39,8 @@ enum culm_status culm_rundir_begin(const struct culm_rundir *dir, const char *co
 /* Whether what was claimed is still there under its name. It is not if somebody has removed it since,
  * even if its name is in use again. */
 bool culm_rundir_is_there(const struct culm_rundir *dir);
+/* Whether `path` is a file of a run: one that its directory has, or in a folder of it. */
+bool culm_rundir_owns(const char *path);
 void culm_rundir_release(struct culm_rundir *dir);
 /* Instead of that, for a run that came to nothing: config.yaml goes, and of events.jsonl and the lock what was
  * not there when it was claimed, and the directory if it was made for it and has nothing else. */

@@ -367,6 +367,7 @@ enum culm_status culm_checkpoint_export_model(struct culm_fs *fs,
                                               const char *path, struct culm_error *error) {
     static const struct culm_metadata metadata = {"format", "pt"};
     char temporary[CULM_PATH_MAX];
+    struct culm_file own;
     struct culm_written written;
     size_t count = 0;
     struct culm_tensor_ref *tensors = calloc(checkpoint->count + 1, sizeof *tensors);
@@ -389,16 +390,20 @@ enum culm_status culm_checkpoint_export_model(struct culm_fs *fs,
         *tensor = (struct culm_tensor_ref){.name = entry->name, .rank = entry->rank, .from = entry};
         memcpy(tensor->shape, entry->shape, sizeof tensor->shape);
     }
-    status = culm_path_format(temporary, error, "%s.tmp", path);
+    status = culm_file_create_beside(fs, path, &own, error);
+    if (status != CULM_OK) {
+        goto out;
+    }
+    memcpy(temporary, own.path, sizeof temporary);
+    status = culm_file_finish(&own, error);
     if (status != CULM_OK) {
         goto out;
     }
     status =
         culm_safetensors_write(fs, temporary, tensors, count, &metadata, 1, NULL, &written, error);
-    if (status != CULM_OK) {
-        goto out;
+    if (status == CULM_OK) {
+        status = culm_file_rename(fs, temporary, path, error);
     }
-    status = culm_file_rename(fs, temporary, path, error);
     if (status != CULM_OK) {
         culm_file_remove(fs, temporary, NULL);
     }

@@ -174,9 +174,9 @@ def events_of(out):
     return read_events(log) if os.path.exists(log) else []
 
 
-def begin(bench, *words, out="out"):
+def begin(bench, *words, out="out", env=None):
     """A run, which `until` waits for and `end` ends."""
-    process = bench.start("edge", "run", *words, "--out", bench.path(out))
+    process = bench.start("edge", "run", *words, "--out", bench.path(out), env=env)
     process.out = bench.path(out)
     return process
 

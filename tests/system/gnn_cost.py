@@ -140,6 +140,10 @@ def tuned(bench, goal, faults):
 
 
 def refused(bench):
+    for words in ["--json"], ["--prices", "/nowhere.yaml"]:
+        ended = bench.run("gnn", "cost", "prices", *words)
+        equal((ended.code, ended.out, len(ended.err.splitlines())), (2, "", 1), f"what the built-in prices do with {words}")
+        check(words[0] in ended.err, f"{ended.err!r}")
     prices = bench.path("prices.yaml")
     with open(prices, "w", encoding="ascii") as file:
         file.write(PRICES.replace("server: big", "server: huge", 1))

@@ -152,6 +152,47 @@ def edges(bench):
     equal((about["directed"], about["train"], about["valid"], about["test"]), (True, 2, 1, 1), "directed graph")
 
 
+def imported(bench, pairs, labels=None):
+    """The edges and the labels of an import, and the names of its classes."""
+    words = ["--labels", put(bench, "labels.csv", labels)] if labels else []
+    shutil.rmtree(bench.path("g"), ignore_errors=True)
+    done(bench, "import", "edges", put(bench, "edges.csv", pairs), *words, "--out", bench.path("g"))
+    with open(bench.path("g/graph.json"), encoding="utf-8") as file:
+        names = json.load(file).get("class_names")
+    return load(bench.path("g"), "edges").tolist(), load(bench.path("g"), "labels").tolist() if labels else None, names
+
+
+def headings(bench):
+    """A first line without numbers names columns, and nothing else is passed over."""
+    both = [[0, 1], [1, 2]]
+    for pairs in "0,1\n1,2\n", "\ufeff0,1\n1,2\n", "\ufeffid_1,id_2\n0,1\n1,2\n", '"vertex 1","vertex 2"\n0,1\n1,2\n', "a b\n0 1\n1 2\n":
+        equal(imported(bench, pairs)[0], both, f"edges of {pairs!r}")
+    for labels, wanted, names in (
+            ("\ufeff1\n0\n1\n", [1, 0, 1], None),
+            ("\ufeffid,label\n0,1\n1,0\n2,1\n", [1, 0, 1], None),
+            ("target\n1\n0\n1\n", [1, 0, 1], None),
+            ('"target"\n1\n-1\n0\n', [1, -1, 0], None),
+            ("target\n0,1\n1,0\n2,1\n", [1, 0, 1], None),
+            ("target\nb\na\n", [2, 1, 0], ["a", "b", "target"]),
+            ("b\n-1\na\n", [1, -1, 0], ["a", "b"]),
+            ("0,b\n1,-1\n2,a\n", [1, -1, 0], ["a", "b"]),
+            ('"x y"\nz \n"x y"\n', [0, 1, 0], ["x y", "z"]),
+            ('id,name,kind\n0,"x, 1",b\n2,y,"a ""c"""\n', [1, -1, 0], ['a ""c""', "b"])):
+        equal(imported(bench, "0,1\n1,2\n", labels), (both, wanted, names), f"what {labels!r} gives")
+    good = put(bench, "edges.csv", "0,1\n1,2\n")
+    for pairs in "-1 5\n0 1\n", '"0","1"\n1,2\n', "id,7\n0,1\n", "1st 2nd\n0 1\n":
+        refused(bench, INPUT, ["import", "edges", put(bench, "bad", pairs), "--out", bench.path("h")], "line 1", "is not an edge")
+    for labels, line, part in (("x,5\n0,1\n", 1, "is not a vertex id and a label"), ("id,label\n0,a\nb\n", 3, "is not a vertex id and a label"),
+                               ("computer science\nmath\n", 2, "is not a vertex id and a label"), ("a\nb\n2 c\n", 3, "is not a label alone"),
+                               ("0,a\n1,\n", 2, "has an empty label")):
+        refused(bench, INPUT, ["import", "edges", good, "--labels", put(bench, "bad", labels), "--out", bench.path("h")], f"line {line}", part)
+    with open(bench.path("latin"), "wb") as file:
+        file.write("0,a\n1,caf\u00e9\n".encode("latin-1"))
+    refused(bench, INPUT, ["import", "edges", good, "--labels", bench.path("latin"), "--out", bench.path("h")],
+            f"labels '{bench.path('latin')}': line 2: the label of vertex 1 is not UTF-8")
+    check(not os.path.exists(bench.path("h")), "something was written")
+
+
 def csr(rows, columns):
     start = np.cumsum([0] + [len(row) for row in rows])
     return {"indptr": start.astype(np.int32), "indices": np.array([c for row in rows for c in row], np.int32),
@@ -208,6 +249,7 @@ def published(bench):
 
 
 cases.add("import edges", edges)
+cases.add("headings of imported files", headings)
 cases.add("import npz", archives)
 cases.add("import a published graph", published)
 
@@ -331,6 +373,7 @@ def wrong_words(bench):
             (INPUT, [*partition, 2, "--method", bench.path("nothing")], "No such file"),
             (INPUT, [*partition, 2, "--out", graph], "is a folder; name a file"),
             (INPUT, ["make", "knn", zeros(bench, "pixels", [16, 2, 2]), zeros(bench, "digits", [19]), "--out", out], "are 19 for 16 images"),
+            (USAGE, ["make", "knn", zeros(bench, "pixels", [16, 2, 2]), "--edges", 100, "--out", out], "--edges needs --vertices"),
             (USAGE, ["partition", graph], "--intervals"),
             (INPUT, ["show", bench.path("nothing")], "is not a folder with a graph.json"),
             (INPUT, ["show", graph, "--split", 1], "there is no split 1"),
@@ -343,6 +386,10 @@ def wrong_words(bench):
             (USAGE, ["make", "sbm", "--vertices", 40, "--edges", 781, "--out", out], "allowed: 1 to 780"),
             (USAGE, ["make", "sbm", "--vertices", 40, "--out", out], "needs --vertices and --edges"),
             (ENVIRONMENT, ["make", "sbm", "--vertices", 10**9, "--edges", 40, "--features", 10**6, "--out", out], "there are"),
+            (USAGE, [*partition, 2, "--method", "stream", "--seed", 3], "--seed is for METIS"),
+            (USAGE, [*partition, 2, "--method", part, "--seed", 3], "--seed is for METIS"),
+            (USAGE, ["import", "edges", part, "--seed", 3, "--out", out], "--seed needs --split"),
+            (USAGE, ["make", "knn", bench.path("pixels"), "--seed", 3, "--out", out], "needs a file of labels"),
             (USAGE, ["make", "grid", "--out", out], "allowed: rmat, sbm, knn"),
             (USAGE, ["make", "rmat", part, "--vertices", 4, "--edges", 3, "--out", out], "'rmat' takes no file"),
             (USAGE, ["import", "edges", "--out", out], "'edges' takes files"),
@@ -355,6 +402,7 @@ def wrong_words(bench):
             (INPUT, ["import", "edges", put(bench, "v", "0 9\n"), "--vertices", 9, "--out", out], "vertex 9"),
             (INPUT, ["import", "edges", put(bench, "w", "0 1\n"), "--split", "60/20/20", "--out", out], "needs labels"),
             (USAGE, ["import", "edges", bench.path("w"), "--split", "60/20/30", "--out", out], "60/20/30"),
+            (USAGE, ["import", "edges", bench.path("w"), "--split", "60/20/20", "--splits", 1000001, "--out", out], "--splits 1000001: at most 1000000"),
             (INPUT, ["import", "edges", bench.path("w"), "--features", put(bench, "x.json", '{"2": [1]}'), "--out", out],
              "has a key that is not a vertex"),
             (INPUT, ["import", "edges", bench.path("w"), "--labels", put(bench, "l", "0 a\n0 b\n"), "--out", out],
@@ -366,14 +414,21 @@ def wrong_words(bench):
 
 def larger_than_the_group(bench):
     """What the machine could hold is refused where a cgroup does not: at once, rather than killed after minutes."""
-    out = bench.path("large")
-    with memory_group() as (set_limit, inside):
-        set_limit(2 * 10**9)
-        command = inside(bench.culm, "gnn", "make", "rmat", "--vertices", 10**7, "--edges", 2 * 10**8, "--features", 60, "--classes", 4, "--out", out)
-        ended = subprocess.run(command, cwd=bench.folder, capture_output=True, text=True, timeout=60, check=False)
-    equal(ended.returncode, ENVIRONMENT, f"exit code in the group: {ended.stderr}")
-    check("there are 2 GB here" in ended.stderr and ended.stderr.count("\n") == 1, ended.stderr)
-    check(not os.path.exists(out), "something was written")
+    out, far = bench.path("large"), put(bench, "far", "0 1\n1 300000000\n")
+    near, labels = put(bench, "near", "0 1\n"), put(bench, "labels", "0 a\n200000000 b\n")
+    for words, *parts in (
+            (["make", "rmat", "--vertices", 10**7, "--edges", 2 * 10**8, "--features", 60, "--classes", 4],),
+            (["import", "edges", far], f"edges '{far}': line 2: 300000001 vertices with 2 edges take 2 GB"),
+            (["import", "edges", near, "--labels", labels], f"labels '{labels}': line 2: 200000001 vertices"),
+            (["import", "edges", near, "--vertices", 300000000], "300000000 vertices")):
+        with memory_group() as (set_limit, inside):
+            set_limit(2 * 10**9)
+            command = inside(bench.culm, "gnn", *words, "--out", out)
+            ended = subprocess.run(command, cwd=bench.folder, capture_output=True, text=True, timeout=60, check=False)
+        equal(ended.returncode, ENVIRONMENT, f"exit code in the group: {ended.stderr}")
+        for part in ("there are 2 GB here", *parts):
+            check(part in ended.stderr and ended.stderr.count("\n") == 1, ended.stderr)
+        check(not os.path.exists(out), "something was written")
 
 
 def hostile_archives(bench):
@@ -392,6 +447,13 @@ def hostile_archives(bench):
             ({"node_features": np.array([[1.0], [np.nan]])}, "not finite"),
             ({"train_masks": np.array([[1, 0]]), "val_masks": np.array([[1, 1]])}, "another mask has")]:
         np.savez(bench.path("a.npz"), **(good | changes))
+        refused(bench, INPUT, ["import", "npz", bench.path("a.npz"), "--out", bench.path("g")], part)
+    pairs = {"edges": np.array([[0, 1]])}
+    for members, part in [
+            (pairs, "a.npz: edges': does not say how many vertices there are"),
+            ({"edges": np.array([[0.0, 1.0]]), "node_labels": np.array([0, 1])}, "a.npz: edges': is not of integers"),
+            (pairs | {"node_labels": np.array([0])}, "has a vertex that is out of range")]:
+        np.savez(bench.path("a.npz"), **members)
         refused(bench, INPUT, ["import", "npz", bench.path("a.npz"), "--out", bench.path("g")], part)
     np.savez_compressed(bench.path("a.npz"), **(good | {"node_features": np.ones((2, 5000), np.float32)}))
     whole = open(bench.path("a.npz"), "rb").read()
@@ -502,13 +564,14 @@ def counts(bench):
 def kernels_timed(bench):
     """Each kernel reads a row for each edge, in both directions, and each vertex its own."""
     done(bench, "make", "rmat", "--vertices", 100, "--edges", 400, "--out", bench.path("g"))
-    for kernel, width, words in ("spmm", 41, ["--dtype", "bf16"]), ("sddmm", 64, []), ("softmax", 8, ["--threads", 2]):
-        ended = bench.run("bench", "gnn", kernel, bench.path("g"), "--json", "--iters", 3, "--width", 41 if kernel == "spmm" else 64, *words)
+    for kernel, width, words in (("spmm", 41, ["--width", 41, "--dtype", "bf16"]), ("sddmm", 64, []), ("sddmm", 24, ["--width", 24]),
+                                 ("softmax", 8, ["--threads", 2])):
+        ended = bench.run("bench", "gnn", kernel, bench.path("g"), "--json", "--iters", 3, *words)
         equal((ended.code, ended.err), (0, ""), "exit code and standard error")
         about = json.loads(ended.out)
         equal((about["kernel"], about["gathered_floats"]), (kernel, 900 * width), "what was read")
         check(0 < about["call_s"]["min"] <= about["call_s"]["median"] and about["gb_per_s"] > 0, ended.out)
-    for words in (["spmm", "--width", 1000000], ["softmax", "--dtype", "bf16"], ["sums"], ["epoch", "--width", 3]):
+    for words in (["spmm", "--width", 1000000], ["softmax", "--dtype", "bf16"], ["softmax", "--width", 32], ["sums"], ["epoch", "--width", 3]):
         ended = bench.run("bench", "gnn", words[0], bench.path("g"), *words[1:])
         equal((ended.code, ended.err.count("\n")), (USAGE, 1), f"exit code of {words}: {ended.err}")
 

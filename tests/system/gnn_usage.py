@@ -67,15 +67,19 @@ def disk_full(bench):
         equal(again.hashes(), graphs.train(bench, config, "whole").hashes(), "weights_sha256 and state_sha256")
 
 
-def overflows(bench, changes):
-    """Features and weights so large that a gradient overflows where the loss does not: no step is taken with it."""
-    graph = bench.path("large")
-    shutil.copytree(graphs.make(bench), graph)
+def change_features(graph, to):
     with open(os.path.join(graph, "features.npy"), "r+b") as file:
         file.seek(128)
         values = array.array("f", file.read())
         file.seek(128)
-        array.array("f", (1e6 * value for value in values)).tofile(file)
+        array.array("f", map(to, values)).tofile(file)
+
+
+def overflows(bench, changes):
+    """Features and weights so large that a gradient overflows where the loss does not: no step is taken with it."""
+    graph = bench.path("large")
+    shutil.copytree(graphs.make(bench), graph)
+    change_features(graph, lambda value: 1e6 * value)
     width, wide = 4, 3e38
     tensors = {"convs.0.lin.weight": ([width, 8], [1e-36] * 8 * width), "convs.0.bias": ([width], [0.0] * width),
                "convs.1.lin.weight": ([3, width], [wide] * width + [-wide] * width + [0.0] * width), "convs.1.bias": ([3], [0.0] * 3)}
@@ -93,6 +97,18 @@ def overflows(bench, changes):
     check(math.isfinite(loss), f"the loss is {loss}")
     equal((len(run.all("epoch")), len(run.all("checkpoint")), run.all("lost")), (0, 0, []), "epochs, checkpoints and losses")
     check(not os.path.exists(os.path.join(run.dir, "model.safetensors")), "a model was written")
+
+
+def no_answer(bench):
+    """Logits that are not finite are no answer: nothing is written, and no share is told."""
+    graph = shutil.copytree(graphs.make(bench), bench.path("huge"))
+    config = changed(CONFIG, graph__path=graph, epochs=0, **ONE)
+    run = graphs.train(bench, config)
+    change_features(graph, lambda value: math.copysign(3e38, value))
+    for words in ["eval", run.dir], ["eval", bench.config(config)], ["predict", run.dir, "--out", bench.path("l.npy")]:
+        ended = bench.run("gnn", *words)
+        one_line(ended, 3, "the logits of vertex ", "are not finite")
+        equal((ended.out, os.path.exists(bench.path("l.npy"))), ("", False), "standard output, and whether a file is there")
 
 
 def large_intervals(bench):
@@ -285,6 +301,20 @@ def own_cut(bench):
     shutil.copy(own, kept)
     for words in ["eval", run.dir], ["predict", run.dir, "--out", bench.path("x.npy")]:
         one_line(bench.run("gnn", *words), 3, "another cut", kept)
+
+
+def cut_changed(bench):
+    """A cut that somebody changes while the run goes on is named when another server reads it; the others go on."""
+    going = graphs.going(bench, changed(CONFIG, **ENDLESS), "run")
+    going.wait(lambda: len(going.told("epoch")) > 1, "an epoch")
+    kept, other = bench.path("run", "cut.npy"), bench.path("other")
+    ended = bench.run("gnn", "partition", graphs.path, "--intervals", "4", "--method", "stream", "--out", other)
+    equal(ended.code, 0, ended.err)
+    shutil.copy(other, kept)
+    going.kill("server", 0)
+    going.wait(lambda: going.told("error"), "what is wrong")
+    check(f"'{kept}' is not the cut of the graph that the run was begun with" in going.told("error")[0]["message"], f"{going.told('error')}")
+    going.stop()
 
 
 def cut_of_joiner(bench):
@@ -499,6 +529,8 @@ def slips(bench):
         (["gnn"], 2, "needs a command"),
         (["gnn", "show"], 2, "'show' needs GRAPH|CONFIG|DIR"),
         (["gnn", "show", graph, graph], 2, "nothing else"),
+        (["gnn", "show", config, "--split", 1], 2, "--split is for a graph", "graph.split"),
+        (["gnn", "show", run.dir, "--split", 0], 2, "--split is for a graph", "graph.split"),
         (["gnn", "partition", graph, "--intervals", 2, "--vertices", 5], 2, "--vertices", "import|make"),
         (["gnn", "show", graph, "--intervals", 4], 2, "--intervals", "partition"),
         (["gnn", "show", graph, "--labels", "foo"], 2, "--labels", "import"),
@@ -520,6 +552,36 @@ def slips(bench):
     told = bench.run("gnn", "partition", graph, "--intervals", 1, "--servers", 1).out
     check(told.startswith("1 interval on 1 server ("), f"partition says {told!r}")
     equal(bench.run("gnn", "show", config).code, 0, "exit code of show CONFIG")
+
+
+def tree(folder):
+    found = {}
+    for root, _, names in os.walk(folder):
+        for name in names:
+            with open(os.path.join(root, name), "rb") as file:
+                found[os.path.relpath(os.path.join(root, name), folder)] = file.read()
+    return found
+
+
+def own_inputs(bench):
+    """No answer takes the place of what it was computed from, nor of another run's or graph's files."""
+    graph = shutil.copytree(graphs.make(bench), bench.path("own"))
+    config = changed(CONFIG, epochs=0, graph__path=graph, **ONE)
+    run = graphs.train(bench, config)
+    before = tree(graph), tree(run.dir)
+    predict, part = ["gnn", "predict", run.dir, "--out"], ["gnn", "partition", graph, "--intervals", 2, "--out"]
+    step = os.listdir(os.path.join(run.dir, "checkpoints"))[0]
+    for words in (*([*predict, os.path.join(run.dir, name)] for name in
+                    ("model.safetensors", "config.yaml", "cut.npy", "lock", f"checkpoints/{step}/manifest.json")),
+                  [*part, os.path.join(run.dir, "plan.json")], ["gnn", "bundle", "--out", os.path.join(run.dir, "events.jsonl")]):
+        one_line(bench.run(*words), 3, "is a file of a run", words[-1])
+    for words in ([*predict, os.path.join(graph, "features.npy")], [*part, os.path.join(graph, "edges.npy")], [*part, os.path.join(graph, "new")],
+                  ["gnn", "bundle", "--out", os.path.join(graph, "labels.npy")]):
+        one_line(bench.run(*words), 3, "is in the folder of a graph", words[-1])
+    one_line(bench.run("gnn", "train", bench.config(config), "--out", graph), 3, f"'{graph}' is the folder of a graph")
+    equal((tree(graph), tree(run.dir)), before, "the graph and the run")
+    for words in ([*predict, os.path.join(run.dir, "logits.npy")], [*part, bench.path("part")]):
+        equal(bench.run(*words).code, 0, f"exit code of {words}")
 
 
 def helps(bench):
@@ -552,11 +614,14 @@ def helps(bench):
 
 
 cases.add("the disk is full", needs_disk, __file__, "the disk is full", disk_full)
+cases.add("outputs in the place of inputs", own_inputs)
+cases.add("the cut is changed in mid-run", cut_changed)
 cases.add("it diverges", diverged, {})
 cases.add("it diverges, with workers and older rows", diverged, {"mode": "async", "workers": 1})
 cases.add("it diverges, with patience", diverged, {"stop": {"patience": 3}})
 cases.add("a gradient overflows", overflows, {})
 cases.add("a gradient overflows, with workers and older rows", overflows, {"mode": "async", "workers": 1, "parameter_servers": 2})
+cases.add("logits that are not finite", no_answer)
 cases.add("intervals of thousands of vertices", large_intervals)
 cases.add("nothing to do", nothing_to_do)
 cases.add("what events tell", events)

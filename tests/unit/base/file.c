@@ -64,6 +64,39 @@ static void test_read_and_replace(void **state) {
     temp_dir_drop(dir);
 }
 
+/* What others have beside it stays, whatever its name, and is not written through. */
+static void test_replace_touches_nothing_else(void **state) {
+    (void)state;
+    char dir[64], path[128], other[256], own[128], *data = NULL;
+    size_t len = 0;
+    struct culm_error error = {0};
+    struct stat info;
+    temp_dir_make(dir);
+    snprintf(path, sizeof path, "%s/x", dir);
+    snprintf(own, sizeof own, "%s/kept", dir);
+    assert_int_equal(culm_file_replace(NULL, own, "mine", 4, &error), CULM_OK);
+    snprintf(other, sizeof other, "%s/x.tmp", dir);
+    assert_int_equal(culm_file_replace(NULL, other, "mine", 4, &error), CULM_OK);
+    snprintf(other, sizeof other, "%s/.x.%ld-0.tmp", dir, (long)getpid());
+    assert_int_equal(symlink("kept", other), 0);
+    assert_int_equal(culm_file_replace(NULL, path, "hello", 5, &error), CULM_OK);
+    assert_int_equal(lstat(other, &info), 0);
+    assert_true(S_ISLNK(info.st_mode));
+    snprintf(other, sizeof other, "%s/x.tmp", dir);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(culm_file_read(NULL, i ? own : other, 9, &data, &len, &error), CULM_OK);
+        assert_string_equal(data, "mine");
+        free(data);
+    }
+    memset(other, 'n', sizeof other); /* a name as long as a name may be */
+    other[255] = '\0';
+    char *longest;
+    assert_true(asprintf(&longest, "%s/%s", dir, other) > 0);
+    assert_int_equal(culm_file_replace(NULL, longest, "x", 1, &error), CULM_OK);
+    free(longest);
+    temp_dir_drop(dir);
+}
+
 static void test_replace_is_whole(void **state) {
     (void)state;
     for (int mode = 0; mode < FAULT_MODES; mode++) {
@@ -247,6 +280,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sha256_vectors),
         cmocka_unit_test(test_read_and_replace),
+        cmocka_unit_test(test_replace_touches_nothing_else),
         cmocka_unit_test(test_replace_is_whole),
         cmocka_unit_test(test_directories),
         cmocka_unit_test(test_relative_paths),

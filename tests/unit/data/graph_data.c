@@ -120,27 +120,46 @@ static void test_round_trip(void **state) {
     }
 }
 
-/* Not over what is there, and nothing half-written remains when writing fails. */
-static void test_whole_or_not(void **state) {
+/* Writing it fails, and leaves nothing. */
+static void expect_unwritten(const struct place *place, const struct culm_graph_data *graph,
+                             const char *part) {
     struct culm_error error = {0};
-    struct culm_graph_data *graph = make(CULM_GRAPH_DENSE);
-    char *path = folder_of(*state, "twice"), *parent = folder_of(*state, "full");
-    write_graph(graph, path);
-    assert_int_equal(culm_graph_data_write(NULL, graph, path, &error), CULM_ERR_EXISTS);
-    expect_message(&error, "already exists");
-    graph->name[0] = (char)0xff; /* cannot be written as JSON: comes last */
+    struct culm_names names = {0};
+    char *parent = folder_of(place, "unwritten"), *inside;
     assert_int_equal(culm_dir_make(NULL, parent, &error), CULM_OK);
-    char *inside;
     assert_true(asprintf(&inside, "%s/new", parent) > 0);
     assert_int_not_equal(culm_graph_data_write(NULL, graph, inside, &error), CULM_OK);
-    struct culm_names names = {0};
+    expect_message(&error, part);
     assert_int_equal(culm_dir_list(parent, &names, &error), CULM_OK);
     assert_int_equal(names.count, 0);
     culm_names_release(&names);
-    culm_graph_data_free(graph);
     free(inside);
-    free(path);
     free(parent);
+}
+
+/* Not over what is there, and nothing that could not be read again. */
+static void test_whole_or_not(void **state) {
+    struct culm_error error = {0};
+    struct culm_graph_data *graph = make(CULM_GRAPH_DENSE);
+    char *path = folder_of(*state, "twice");
+    write_graph(graph, path);
+    assert_int_equal(culm_graph_data_write(NULL, graph, path, &error), CULM_ERR_EXISTS);
+    expect_message(&error, "already exists");
+    graph->class_name = calloc(3, sizeof *graph->class_name);
+    for (int c = 0; c < 3; c++) {
+        graph->class_name[c] = calloc(6 << 20, 1);
+        memset(graph->class_name[c], 'a' + c, 10);
+    }
+    memcpy(graph->class_name[1], "caf\xe9", 5);
+    expect_unwritten(*state, graph, "the name of class 1 is not UTF-8");
+    memset(graph->class_name[1], 'b', (6 << 20) - 1);
+    memset(graph->class_name[0], 'a', (6 << 20) - 1);
+    memset(graph->class_name[2], 'c', (6 << 20) - 1);
+    expect_unwritten(*state, graph, "at most 16777216 are allowed; shorten the labels");
+    graph->name[0] = (char)0xff;
+    expect_unwritten(*state, graph, "its name is not UTF-8");
+    culm_graph_data_free(graph);
+    free(path);
 }
 
 /* --- what is refused --- */
@@ -400,12 +419,19 @@ static void test_split(void **state) {
     struct culm_graph_data graph = {.name = "t", .vertices = 10, .classes = 1};
     int32_t label[10] = {0};
     graph.label = label;
-    assert_int_equal(culm_graph_split_add(&graph, 0, 60, 20, NULL), CULM_OK);
-    label[0] = -1;
-    assert_int_equal(culm_graph_split_add(&graph, 0, 60, 20, NULL), CULM_OK);
+    assert_int_equal(culm_graph_splits_make(&graph, 0, 2, 60, 20, NULL), CULM_OK);
     assert_int_equal(graph.splits, 2);
-    const uint8_t expected[] = {2, 1, 3, 3, 2, 1, 1, 1, 1, 1, 0, 2, 3, 3, 2, 1, 1, 1, 1, 1};
-    assert_memory_equal(graph.split, expected, sizeof expected);
+    const uint8_t all[] = {2, 1, 3, 3, 2, 1, 1, 1, 1, 1};
+    uint8_t next[10];
+    memcpy(next, graph.split + 10, sizeof next);
+    assert_memory_equal(graph.split, all, sizeof all);
+    assert_int_equal(culm_graph_splits_make(&graph, 1, 1, 60, 20, NULL), CULM_OK);
+    assert_int_equal(graph.splits, 1);
+    assert_memory_equal(graph.split, next, sizeof next);
+    label[0] = -1;
+    assert_int_equal(culm_graph_splits_make(&graph, 0, 1, 60, 20, NULL), CULM_OK);
+    const uint8_t but_one[] = {0, 2, 3, 3, 2, 1, 1, 1, 1, 1};
+    assert_memory_equal(graph.split, but_one, sizeof but_one);
     free(graph.split);
 }
 

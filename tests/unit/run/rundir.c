@@ -55,6 +55,54 @@ static enum culm_status claim(const char *path, bool resume, const char *config_
     return status;
 }
 
+/* Files of a run are known by their names, in its directory and in its folders. */
+static void a_run_owns_its_files(void **state) {
+    struct place *place = *state;
+    static const char *const own[] = {"model.safetensors",
+                                      "config.yaml",
+                                      "cut.npy",
+                                      "lock",
+                                      "checkpoints/step-00000001/manifest.json",
+                                      "logs/new"};
+    struct culm_error error = {0};
+    struct culm_rundir dir;
+    char path[256], before[4096];
+    assert_int_equal(claim(place->dir, false, "x: 1\n", &dir, &error), CULM_OK);
+    snprintf(path, sizeof path, "%s/checkpoints/step-00000001", place->dir);
+    assert_int_equal(culm_dir_make(NULL, path, &error), CULM_OK);
+    snprintf(path, sizeof path, "%s/logs", place->dir);
+    assert_int_equal(culm_dir_make(NULL, path, &error), CULM_OK);
+    snprintf(path, sizeof path, "%s/model.safetensors", place->dir);
+    assert_false(culm_rundir_owns(path)); /* it has no events: anybody's folder */
+    snprintf(path, sizeof path, "%s/events.jsonl", place->dir);
+    assert_int_equal(culm_file_replace(NULL, path, "", 0, &error), CULM_OK);
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+        snprintf(path, sizeof path, "%s/%s", place->dir, own[i]);
+        assert_true(culm_rundir_owns(path));
+    }
+    snprintf(path, sizeof path, "%s/logits.npy", place->dir);
+    assert_false(culm_rundir_owns(path));
+    snprintf(path, sizeof path, "%s/model.safetensors", place->root);
+    assert_false(culm_rundir_owns(path));
+    assert_non_null(getcwd(before, sizeof before));
+    assert_int_equal(chdir(place->dir), 0);
+    assert_true(culm_rundir_owns("plan.json") && culm_rundir_owns("../a/plan.json"));
+    assert_false(culm_rundir_owns("plan.npy") || culm_rundir_owns("nowhere/plan.json"));
+    assert_int_equal(chdir(before), 0);
+    culm_rundir_release(&dir);
+}
+
+static void a_graph_is_no_place_for_a_run(void **state) {
+    struct place *place = *state;
+    struct culm_error error = {0};
+    char path[256];
+    assert_int_equal(culm_dir_make(NULL, place->dir, &error), CULM_OK);
+    snprintf(path, sizeof path, "%s/graph.json", place->dir);
+    assert_int_equal(culm_file_replace(NULL, path, "{}", 2, &error), CULM_OK);
+    refused(culm_rundir_check(place->dir, false, &error), CULM_ERR_EXISTS, place->dir, &error,
+            " is the folder of a graph ('graph.json'); choose another --out");
+}
+
 static void a_fresh_run_writes_its_configuration(void **state) {
     struct place *place = *state;
     struct culm_rundir dir;
@@ -229,6 +277,8 @@ static void a_directory_that_went_is_missed(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        IN_PLACE(a_run_owns_its_files),
+        IN_PLACE(a_graph_is_no_place_for_a_run),
         IN_PLACE(a_fresh_run_writes_its_configuration),
         IN_PLACE(an_existing_run_is_refused_and_left_alone),
         IN_PLACE(a_run_taken_back_leaves_what_was_there),
