@@ -84,7 +84,7 @@ static void add_areas(json_t *event, const double area[CULM_GNN_SPLITS]) {
 }
 
 /* Takes in the evaluation of an epoch. The final one, after training, is not part of the verdict that
- * a longer run would go on with. */
+ * --resume goes on with. */
 static void judge(struct culm_gnn_leader *leader, const struct culm_gnn_totals *totals) {
     double valid_rows = (double)leader->o.rows[CULM_GNN_VALID];
     double test_rows = (double)leader->o.rows[CULM_GNN_TEST];
@@ -242,7 +242,6 @@ static void commit(struct culm_gnn_leader *leader) {
     publish_epoch(leader);
     culm_gnn_leader_tune(leader);
     memset(leader->failures, 0, sizeof leader->failures);
-    culm_gnn_leader_links_held(leader);
     culm_patience_committed(&leader->patience);
     culm_stall_round(&leader->stall,
                      (double)(culm_gnn_leader_now(leader) - leader->epoch_ns) / (double)MS);

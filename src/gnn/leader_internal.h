@@ -16,9 +16,11 @@ struct gnn_node {
     int64_t pid;      /* 0: not known */
     uint32_t role;
     bool alive;
-    bool newcomer;         /* nobody in the run has started it */
-    int32_t outlived;      /* broken links since the last commit of which it is the end that
-                            * stayed, for no better reason than its age */
+    bool newcomer; /* nobody in the run has started it */
+    /* Broken links of which it is the end that stayed, for no better reason than its age; and when
+     * that was last. */
+    int32_t outlived;
+    uint64_t outlived_ns;
     bool leaving;          /* by itself or as it was told: still watched, but no longer counted */
     int32_t failed_before; /* failed starts of its role in a row, just before it joined */
     uint64_t joined_ns, heard_ns;
@@ -143,8 +145,6 @@ void culm_gnn_leader_pause_end(struct culm_gnn_leader *leader);
 /* Node `by` says that it has lost the link to another one. */
 void culm_gnn_leader_peer_lost(struct culm_gnn_leader *leader, const struct gnn_node *by,
                                const struct culm_message *message);
-/* An epoch is committed, so the links that it took are whole. */
-void culm_gnn_leader_links_held(struct culm_gnn_leader *leader);
 /* Called at every tick: removes a node of each link that has been broken for suspect_ms, or, if the
  * leader `slept`, begins to count anew. */
 void culm_gnn_leader_check_links(struct culm_gnn_leader *leader, bool slept);

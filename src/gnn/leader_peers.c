@@ -5,8 +5,7 @@
  * that as well; so for suspect_ms it does nothing. If both are still there then, the link between them
  * is broken, and one of them has to go: the one with more such links, since it is rather one node that
  * reaches nobody, such as a newcomer behind a firewall, than all others. If both have as many, it is the
- * newcomer; else the one that joined later, unless the other one has outlived another such node since
- * the last commit.
+ * newcomer; else the one that joined later, unless the other one has just outlived another such node.
  */
 #include "gnn/leader_internal.h"
 
@@ -15,13 +14,14 @@
 #include <stdio.h>
 
 #define MS 1000000ull
+#define FORGET_NS 600000000000ull /* what a node has outlived counts for so long */
 
 void culm_gnn_leader_peer_lost(struct culm_gnn_leader *leader, const struct gnn_node *by,
                                const struct culm_message *message) {
     int32_t peer;
     if (culm_gnn_peer_decode(message->meta, message->meta_bytes, &peer) != CULM_OK ||
         by->role == CULM_GNN_WORKER || peer == by->id || !culm_gnn_leader_node(leader, peer)) {
-        return; /* a worker that reaches a node no longer fails by itself: look_for_gone in worker.c */
+        return; /* a worker that can no longer reach a node fails by itself: look_for_gone in worker.c */
     }
     for (int32_t b = 0; b < leader->broken_count; b++) {
         const struct gnn_broken *broken = &leader->broken[b];
@@ -58,6 +58,11 @@ static int32_t links_of(const struct culm_gnn_leader *leader, const struct gnn_n
     return count;
 }
 
+static int32_t outlived_by(const struct culm_gnn_leader *leader, const struct gnn_node *node) {
+    bool lately = culm_gnn_leader_now(leader) - node->outlived_ns < FORGET_NS;
+    return lately ? node->outlived : 0;
+}
+
 /* Which end goes: `a`? *ret_guess: nothing but age spoke for that. */
 static bool rather(const struct culm_gnn_leader *leader, const struct gnn_node *a,
                    const struct gnn_node *b, bool *ret_guess) {
@@ -66,8 +71,9 @@ static bool rather(const struct culm_gnn_leader *leader, const struct gnn_node *
     if (more != 0 || a->newcomer != b->newcomer) {
         return more != 0 ? more > 0 : a->newcomer;
     }
-    *ret_guess = a->outlived == b->outlived;
-    return *ret_guess ? culm_gnn_leader_rather(a, b) : a->outlived > b->outlived;
+    int32_t outlived = outlived_by(leader, a) - outlived_by(leader, b);
+    *ret_guess = outlived == 0;
+    return outlived == 0 ? culm_gnn_leader_rather(a, b) : outlived > 0;
 }
 
 /* One end of a link that has been broken for long enough, which goes, and the other; NULL: there is
@@ -81,17 +87,14 @@ static struct gnn_node *blamed(struct culm_gnn_leader *leader, struct gnn_node *
             struct gnn_node *b = culm_gnn_leader_node(leader, broken->b);
             bool guess, first = rather(leader, a, b, &guess);
             *ret_other = first ? b : a;
-            (*ret_other)->outlived += guess;
+            if (guess) {
+                (*ret_other)->outlived = outlived_by(leader, *ret_other) + 1;
+                (*ret_other)->outlived_ns = culm_gnn_leader_now(leader);
+            }
             return first ? a : b;
         }
     }
     return NULL;
-}
-
-void culm_gnn_leader_links_held(struct culm_gnn_leader *leader) {
-    for (int32_t n = 0; n < leader->node_count; n++) {
-        leader->node[n].outlived = 0;
-    }
 }
 
 void culm_gnn_leader_check_links(struct culm_gnn_leader *leader, bool slept) {

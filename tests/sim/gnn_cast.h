@@ -20,7 +20,7 @@ struct gnn_cast {
     struct culm_gnn_layout layout;
     struct culm_gnn_pace pace;
     uint64_t seed;
-    int64_t beat_ms;
+    int64_t beat_ms, gone_ms;
     /* Of a server and of a worker, but for the node; may be changed before one is made. */
     struct culm_gnn_server_options server;
     struct culm_gnn_worker_options worker;
@@ -44,6 +44,7 @@ static inline struct culm_gnn_node_options gnn_cast_node(struct gnn_cast *cast, 
                                           .pool = pool,
                                           .id = id,
                                           .beat_ms = cast->beat_ms,
+                                          .gone_ms = cast->gone_ms,
                                           .pace = cast->pace};
 }
 

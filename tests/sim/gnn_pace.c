@@ -39,7 +39,7 @@ struct run {
      * comes through, and in which all other workers are killed, not to be replaced; 0: none */
     int64_t nap_in, deaf_in, alone_in;
     /* the epoch in which the first server loses its links to all nodes but the leader; 0: none */
-    int64_t cut_in;
+    int64_t cut_in, suspect_ms; /* 0: 1000 */
     /* the epoch from which on the first server hears nothing of the leader; 0: none */
     int64_t mute_in;
     /* --- what comes of it --- */
@@ -192,6 +192,7 @@ static bool play(struct run *run) {
     run->dice = culm_rng_mix(SEED, 3);
     run->cast.seed = SEED;
     run->cast.beat_ms = 100;
+    run->cast.gone_ms = run->suspect_ms ? 5000 + 2 * run->suspect_ms : 0;
     run->cast.server = (struct culm_gnn_server_options){.workers = run->count[CULM_GNN_WORKER] > 0,
                                                         .once = run->once};
     run->sim = culm_sim_new(&options);
@@ -202,7 +203,10 @@ static bool play(struct run *run) {
         .agent = culm_sim_agent(run->sim),
         .exec = exec,
         .layout = &run->cast.layout,
-        .settings = {.pace = run->cast.pace, .beat_ms = 100, .suspect_ms = 1000, .stuck_ms = 30000},
+        .settings = {.pace = run->cast.pace,
+                     .beat_ms = 100,
+                     .suspect_ms = run->suspect_ms ? run->suspect_ms : 1000,
+                     .stuck_ms = 30000},
         .home = run->home,
         .rows = {10, 10, 10},
         .start_path = "",
@@ -361,7 +365,7 @@ static void test_nap(void) {
     bool good = play(&base) && play(&nap);
     snprintf(figures, sizeof figures, "%lld tasks alone; %.0f ms an epoch, else %.0f",
              (long long)nap.alone, nap.epoch_ms, base.epoch_ms);
-    check(good && nap.alone > 100 && strcmp(base.state, nap.state) == 0, "a worker naps", figures);
+    check(good && nap.alone > 3000 && strcmp(base.state, nap.state) == 0, "a worker naps", figures);
 }
 
 /* Servers do not wait for good for a worker whose results do not arrive: here two do what one would. */
@@ -377,14 +381,16 @@ static void test_deaf(void) {
           "a worker is not heard", figures);
 }
 
-/* A server that reaches nobody but the leader goes, and not those that it no longer reaches. */
-static void test_cut(void) {
-    struct run base = shape(0);
+/* A server that reaches nobody but the leader goes, and neither those that it no longer reaches, nor workers,
+ * however long the leader takes. */
+static void test_cut(int32_t workers, int64_t suspect_ms) {
+    struct run base = shape(workers);
     base.slow_in = 0;
     base.count[CULM_GNN_SERVER] = 4;
     struct run cut = base;
     char figures[160];
     cut.cut_in = 5;
+    cut.suspect_ms = suspect_ms;
     bool good = play(&base) && play(&cut);
     snprintf(figures, sizeof figures, "%lld nodes lost", (long long)cut.told_lost);
     check(good && cut.told_lost == 1 && strcmp(base.state, cut.state) == 0, "a server is cut off",
@@ -451,7 +457,8 @@ int main(void) {
     test_lost_server(8, 1);
     test_nap();
     test_deaf();
-    test_cut();
+    test_cut(0, 1000);
+    test_cut(4, 6000);
     test_mute();
     test_stream(100, 100);
     test_stream(100, 50);

@@ -162,7 +162,6 @@ static void test_blocks(void **state) {
     }
 }
 
-/* A ring of blocks: servers get stretches of it, so few edges run between two servers. */
 static void on_term(int number) { (void)number; }
 
 /* METIS leaves handlers as it has found them, with their flags too. */
@@ -181,6 +180,7 @@ static void test_handlers(void **state) {
     free(graph.edge);
 }
 
+/* A ring of blocks: servers get stretches of it, so few edges run between two servers. */
 static void test_share(void **state) {
     (void)state;
     enum { BLOCKS = 24, SIZE = 50 };
