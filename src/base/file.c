@@ -201,13 +201,9 @@ out:
     return status;
 }
 
-enum culm_status culm_file_create(struct culm_fs *fs, const char *path, struct culm_file *ret_file,
-                                  struct culm_error *error) {
-    enum culm_status status = culm_path_format(ret_file->path, error, "%s", path);
-    if (status != CULM_OK) {
-        return status;
-    }
-    int fd = ops_of(fs)->open(fs, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+/* A file whose path has been set, just opened as `fd`, or not (errno says why), for `path`. */
+static enum culm_status begin(struct culm_fs *fs, int fd, const char *path,
+                              struct culm_file *ret_file, struct culm_error *error) {
     if (fd < 0) {
         return fail(error, errno, "create", path);
     }
@@ -215,6 +211,16 @@ enum culm_status culm_file_create(struct culm_fs *fs, const char *path, struct c
     ret_file->fd = fd;
     ret_file->bytes = 0;
     return CULM_OK;
+}
+
+enum culm_status culm_file_create(struct culm_fs *fs, const char *path, struct culm_file *ret_file,
+                                  struct culm_error *error) {
+    enum culm_status status = culm_path_format(ret_file->path, error, "%s", path);
+    if (status != CULM_OK) {
+        return status;
+    }
+    int fd = ops_of(fs)->open(fs, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    return begin(fs, fd, path, ret_file, error);
 }
 
 enum culm_status culm_file_create_beside(struct culm_fs *fs, const char *path,
@@ -231,19 +237,12 @@ enum culm_status culm_file_create_beside(struct culm_fs *fs, const char *path,
         if (status != CULM_OK) {
             return status;
         }
-        fd = ops_of(fs)->open(fs, ret_file->path, O_WRONLY | O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC,
-                              0666);
+        fd = ops_of(fs)->open(fs, ret_file->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (fd < 0 && errno != EEXIST) {
             break;
         }
     }
-    if (fd < 0) {
-        return fail(error, errno, "create", path);
-    }
-    ret_file->fs = fs;
-    ret_file->fd = fd;
-    ret_file->bytes = 0;
-    return CULM_OK;
+    return begin(fs, fd, path, ret_file, error);
 }
 
 enum culm_status culm_file_append(struct culm_file *file, const void *data, size_t len,

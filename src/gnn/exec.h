@@ -51,7 +51,7 @@ enum culm_gnn_task_kind {
     CULM_GNN_TASK_IMPORT,  /* version, input (from EXPORT), digest; the state becomes a copy of
                             * `input`. CULM_ERR_FORMAT if the digest differs */
     CULM_GNN_TASK_SAVE,    /* I/O: version, input (from EXPORT), verdict -> text: the path of the
-                         * checkpoint, which is complete */
+                            * checkpoint, which is complete */
     /* The leader. */
     CULM_GNN_TASK_FINISH, /* I/O: version, text (path of a checkpoint) -> weights_sha256,
                            * state_sha256; writes the final model */

@@ -166,19 +166,20 @@ static void send_weights(struct culm_gnn_holder *holder, int32_t to, int64_t ver
 
 /* Sends the newest weights that satisfy the request. False: there are none. */
 static bool give(struct culm_gnn_holder *holder, const struct asked *asked) {
-    int64_t newest = asked->what.version, oldest = holder->version - holder->window;
-    newest = newest < holder->version ? newest : holder->version;
-    oldest = oldest > asked->what.oldest ? oldest : asked->what.oldest;
-    for (int64_t v = newest; v >= oldest; v--) {
-        struct culm_blob *blob =
-            asked->what.attempt == holder->attempt ? culm_gnn_holder_weights(holder, v) : NULL;
-        if (blob) {
-            send_weights(holder, asked->node, v, blob);
-            culm_blob_unref(blob);
-            return true;
-        }
+    int64_t newest = -1;
+    for (int32_t w = 0; w < holder->window; w++) {
+        int64_t version = holder->weights_version[w];
+        bool wanted = version >= asked->what.oldest && version <= asked->what.version;
+        newest = wanted && version > newest ? version : newest;
     }
-    return false;
+    struct culm_blob *blob =
+        asked->what.attempt == holder->attempt ? culm_gnn_holder_weights(holder, newest) : NULL;
+    if (!blob) {
+        return false;
+    }
+    send_weights(holder, asked->node, newest, blob);
+    culm_blob_unref(blob);
+    return true;
 }
 
 /* Whether a request can never be answered: it is of an earlier attempt, or of a version whose place

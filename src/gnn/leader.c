@@ -12,7 +12,7 @@
 #define START_ROUNDS_MAX 5    /* failed starts in a row, after which there is a pause, or the end */
 #define REST_NS 5000000000ull /* the pause, if the run can do without the nodes */
 #define REST_DOUBLINGS 7      /* of the pause, at most, if starts go on failing: 640 s */
-#define SOON_NS 30000000000ull
+#define SOON_NS 30000000000ull /* a worker that loses a link sooner may never have had it */
 /* Failures of servers and parameter servers with the same status, and no commit in between, after
  * which the run ends. */
 #define FAILURES_MAX 3
@@ -547,7 +547,7 @@ static void hear_failed(struct culm_gnn_leader *leader, struct gnn_node *node,
         culm_gnn_leader_fail(leader, failed.status, "%s %d: %s", role, id, failed.why);
         return;
     }
-    /* CLOSED: it has lost a link. One that did soon may never have had it. */
+    /* CLOSED: it has lost a link, and may work elsewhere. */
     bool soon = culm_gnn_leader_now(leader) - node->joined_ns < SOON_NS;
     if (works && (failed.status != CULM_ERR_CLOSED || soon)) {
         worker_failed(leader, node);

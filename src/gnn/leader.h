@@ -44,7 +44,7 @@ struct culm_gnn_settings {
     int64_t stuck_ms;   /* time limit of tasks; grows with what they take (patience.h) */
     bool tunes;         /* finds the number of workers by itself (tune.h) */
     struct culm_gnn_tune_options tune;
-    struct culm_gnn_stop stop;
+    struct culm_gnn_stop stop; /* when evaluations end training */
 };
 
 struct culm_gnn_leader_options { /* pointers are borrowed for the lifetime of the leader */

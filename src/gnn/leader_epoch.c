@@ -251,7 +251,7 @@ static void commit(struct culm_gnn_leader *leader) {
         return;
     }
     leader->version = view->course.epoch;
-    commit.verdict = view->verdict = leader->verdict;
+    commit.verdict = leader->verdict;
     commit.next = culm_gnn_leader_course(leader, leader->version);
     bool last = is_over(leader, leader->version);
     bool due = settings->checkpoint_every > 0 && leader->version % settings->checkpoint_every == 0;

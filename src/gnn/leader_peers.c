@@ -19,9 +19,10 @@
 void culm_gnn_leader_peer_lost(struct culm_gnn_leader *leader, const struct gnn_node *by,
                                const struct culm_message *message) {
     int32_t peer;
+    /* A worker that can no longer reach a node fails by itself: look_for_gone in worker.c. */
     if (culm_gnn_peer_decode(message->meta, message->meta_bytes, &peer) != CULM_OK ||
         by->role == CULM_GNN_WORKER || peer == by->id || !culm_gnn_leader_node(leader, peer)) {
-        return; /* a worker that can no longer reach a node fails by itself: look_for_gone in worker.c */
+        return;
     }
     for (int32_t b = 0; b < leader->broken_count; b++) {
         const struct gnn_broken *broken = &leader->broken[b];

@@ -193,6 +193,7 @@ static void publish(struct culm_gnn_leader *leader, const char *why) {
 }
 
 static void tell(struct culm_gnn_leader *leader, const char *why) {
+    leader->view.verdict = leader->verdict;
     publish(leader, why);
     note_holders(leader);
     culm_gnn_view_encode(&leader->view, leader->o.layout->intervals, culm_gnn_leader_meta(leader));
@@ -202,7 +203,6 @@ static void tell(struct culm_gnn_leader *leader, const char *why) {
 static void restart_from(struct culm_gnn_leader *leader, struct culm_gnn_view *view) {
     leader->version = leader->saved_version;
     leader->verdict = leader->final_verdict = leader->saved_verdict;
-    view->verdict = leader->verdict;
     view->attempt++;
     view->load_version = leader->saved_version;
     snprintf(view->load, sizeof view->load, "%s", leader->saved_path);

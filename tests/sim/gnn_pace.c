@@ -381,6 +381,14 @@ static void test_deaf(void) {
           "a worker is not heard", figures);
 }
 
+/* What befalls `hit` costs it one node, and no bit of what `base` comes to. */
+static void check_one_lost(struct run *base, struct run *hit, const char *name) {
+    char figures[160];
+    bool good = play(base) && play(hit);
+    snprintf(figures, sizeof figures, "%lld nodes lost", (long long)hit->told_lost);
+    check(good && hit->told_lost == 1 && strcmp(base->state, hit->state) == 0, name, figures);
+}
+
 /* A server that reaches nobody but the leader goes, and neither those that it no longer reaches, nor workers,
  * however long the leader takes. */
 static void test_cut(int32_t workers, int64_t suspect_ms) {
@@ -388,13 +396,9 @@ static void test_cut(int32_t workers, int64_t suspect_ms) {
     base.slow_in = 0;
     base.count[CULM_GNN_SERVER] = 4;
     struct run cut = base;
-    char figures[160];
     cut.cut_in = 5;
     cut.suspect_ms = suspect_ms;
-    bool good = play(&base) && play(&cut);
-    snprintf(figures, sizeof figures, "%lld nodes lost", (long long)cut.told_lost);
-    check(good && cut.told_lost == 1 && strcmp(base.state, cut.state) == 0, "a server is cut off",
-          figures);
+    check_one_lost(&base, &cut, "a server is cut off");
 }
 
 /* A server that hears nothing of the leader gives out tasks of an epoch that is over. Workers that know
@@ -403,12 +407,8 @@ static void test_mute(void) {
     struct run base = shape(2);
     base.slow_in = 0;
     struct run mute = base;
-    char figures[160];
     mute.mute_in = 5;
-    bool good = play(&base) && play(&mute);
-    snprintf(figures, sizeof figures, "%lld nodes lost", (long long)mute.told_lost);
-    check(good && mute.told_lost == 1 && strcmp(base.state, mute.state) == 0,
-          "a server does not hear the leader", figures);
+    check_one_lost(&base, &mute, "a server does not hear the leader");
 }
 
 /* One worker with one interval does one task after the other. What it computes while rows come is
