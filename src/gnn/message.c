@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#define COUNT_MAX (1ull << 53) /* epochs, bytes, rows: no honest node has counted so far */
+
 static enum culm_status finished(const struct culm_reader *in) {
     return culm_reader_done(in) ? CULM_OK : CULM_ERR_FORMAT;
 }
@@ -17,10 +19,14 @@ static int32_t read_below(struct culm_reader *in, int32_t low, int32_t high) {
     return value;
 }
 
+/* A number from 0 to COUNT_MAX: whoever reads it may add to it. */
 static int64_t read_count(struct culm_reader *in) {
-    int64_t value = (int64_t)culm_read_u64(in);
-    in->failed = in->failed || value < 0;
-    return value;
+    uint64_t value = culm_read_u64(in);
+    if (value > COUNT_MAX) {
+        in->failed = true;
+        return 0;
+    }
+    return (int64_t)value;
 }
 
 static bool read_bool(struct culm_reader *in) {

@@ -535,10 +535,14 @@ static void test_asked_for_nonsense(void **state) {
     struct fixture f;
     (void)state;
     begin(&f);
-    for (int64_t oldest = 0; oldest <= INT64_MAX / 2; oldest += INT64_MAX / 2) {
-        const struct culm_gnn_version what = {0, INT64_MAX - 1, oldest};
-        culm_gnn_version_encode(&what, &f.buf);
-        deliver(&f, OTHER, CULM_GNN_MSG_GET, NULL);
+    static const int64_t version[] = {INT64_C(1) << 53, (INT64_C(1) << 53) + 1, INT64_MAX - 1,
+                                      INT64_MAX};
+    for (size_t v = 0; v < sizeof version / sizeof *version; v++) {
+        for (int64_t half = 0; half <= 2; half++) {
+            const struct culm_gnn_version what = {0, version[v], version[v] / 2 * half};
+            culm_gnn_version_encode(&what, &f.buf);
+            deliver(&f, OTHER, CULM_GNN_MSG_GET, NULL);
+        }
     }
     end(&f);
 }
