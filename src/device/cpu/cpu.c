@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MAX_THREADS 256
 
@@ -68,6 +69,15 @@ static bool fast_dot(void) {
 #endif
 }
 
+/* The second-level cache of a core; a common size where the system does not say. */
+static int64_t core_cache_bytes(void) {
+    int64_t bytes = 0;
+#ifdef _SC_LEVEL2_CACHE_SIZE
+    bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+#endif
+    return bytes > 0 ? bytes : 1 << 20;
+}
+
 enum culm_status culm_cpu_new(int threads, const char *isa, struct culm_device **ret_device,
                               struct culm_error *error) {
     enum culm_status status = CULM_ERR_MEMORY;
@@ -107,6 +117,7 @@ enum culm_status culm_cpu_new(int threads, const char *isa, struct culm_device *
             goto free_memory;
         }
     }
+    cpu->core_cache_bytes = core_cache_bytes();
     cpu->has_amx = culm_cpu_amx_ready();
     cpu->bf16_flavour = cpu->has_amx ? CULM_BF16_AMX : CULM_BF16_PORTABLE;
     cpu->fast_dot = fast_dot();

@@ -5,9 +5,9 @@
  * a row's neighbours are added one after the other. A tile is a chunk of rows of one strip; strips
  * are gone through one after the other, so that less of x is in use at a time. Where x is larger than
  * the caches of a core, strips are narrower and copied together first: as columns of a wide matrix
- * their rows would lie so far apart that they share few places in a cache. Narrow rows that do not begin
- * on cache lines are copied whole, to where they do: else they touch a line more, and vectors lie across
- * two. An element's sum is the same sequence whatever strip and chunk it is in.
+ * their rows would lie so far apart that they share few places in a cache. Narrow rows of an even larger
+ * x that do not begin on cache lines are copied whole, to where they do: else they touch a line more, and
+ * vectors lie across two. An element's sum is the same sequence whatever strip and chunk it is in.
  */
 #include "device/cpu/spmm.h"
 #include "device/cpu/lanes.h"
@@ -60,51 +60,72 @@ SIMD vec value_of(const struct spmm_strip *t, const struct found *found, int i,
     }
 }
 
-/* The sum of entries [from, to), not empty, of which more follow up to `end`. */
-SIMD void sum_entries(const struct spmm_strip *t, uint64_t from, uint64_t to, uint64_t end,
-                      vec *sum, int vectors, enum culm_dtype type, enum values values) {
-    const uint32_t *column = t->s->a->column;
-    const uint64_t *entry = t->s->a->entry;
-    const char *row = t->x + column[from] * t->pitch;
+/* What sums read at every entry; copied, since the compiler cannot know that storing sums changes none of it. */
+struct entries {
+    const uint32_t *column;
+    const char *x;
+    size_t pitch;
+    int64_t last;   /* columns of the last vector that are loaded */
+    uint64_t ahead; /* entries; the rows of those before ask_end ask for others that far ahead */
+    uint64_t ask_end, end;
+};
+
+static struct entries entries_of(const struct spmm_strip *t, uint64_t end) {
+    struct entries entries = {.column = t->s->a->column,
+                              .x = t->x,
+                              .pitch = t->pitch,
+                              .last = t->loaded,
+                              .ahead = t->s->ahead,
+                              .end = end};
+    entries.ask_end = entries.ahead && end > entries.ahead ? end - entries.ahead : 0;
+    return entries;
+}
+
+/* The sum of entries [from, to), not empty. */
+SIMD void sum_entries(const struct spmm_strip *t, const struct entries *in, uint64_t from,
+                      uint64_t to, vec *sum, int vectors, int64_t last, enum culm_dtype type,
+                      enum values values) {
+    const uint64_t *entry = values == ONES ? NULL : t->s->a->entry;
+    const char *row = in->x + in->column[from] * in->pitch;
     struct found found = find_values(t, from, values);
 #pragma GCC unroll 8
     for (int i = 0; i < vectors; i++) {
-        vec x = strip_load(row, i, vectors, t->last, type);
+        vec x = strip_load(row, i, vectors, last, type);
         sum[i] = values == ONES ? x : vmul(x, value_of(t, &found, i, values));
     }
     for (uint64_t e = from + 1; e < to; e++) {
-        row = t->x + column[e] * t->pitch;
+        row = in->x + in->column[e] * in->pitch;
         found = find_values(t, e, values);
-        if (values != ONES && entry && e + VALUE_AHEAD < end) {
+        if (entry && e + VALUE_AHEAD < in->end) {
             __builtin_prefetch(t->s->a->value + entry[e + VALUE_AHEAD] * (uint64_t)t->s->heads);
         }
-        if (t->s->ahead && e + t->s->ahead < end) {
-            strip_ask(t->x + column[e + t->s->ahead] * t->pitch, vectors, type);
+        if (e < in->ask_end) {
+            strip_ask(in->x + in->column[e + in->ahead] * in->pitch, vectors, type);
         }
 #pragma GCC unroll 8
         for (int i = 0; i < vectors; i++) {
-            vec x = strip_load(row, i, vectors, t->last, type);
+            vec x = strip_load(row, i, vectors, last, type);
             sum[i] =
                 values == ONES ? vadd(sum[i], x) : vfma(x, value_of(t, &found, i, values), sum[i]);
         }
     }
 }
 
-SIMD void sum_rows(const struct spmm_strip *t, int64_t from, int64_t to, int vectors,
-                   enum culm_dtype type, enum values values) {
-    const struct culm_spmm_args *a = t->s->a;
-    uint64_t end = a->start[to];
+SIMD void sum_rows_loading(const struct spmm_strip *t, int64_t from, int64_t to, int vectors,
+                           int64_t last, enum culm_dtype type, enum values values) {
+    const uint64_t *start = t->s->a->start;
+    const struct entries in = entries_of(t, start[to]);
     for (int64_t row = from; row < to; row++) {
         vec sum[STRIP] = {vzero()};
-        uint64_t e = a->start[row], last = a->start[row + 1];
-        if (e == last) {
+        uint64_t e = start[row], end = start[row + 1];
+        if (e == end) {
             strip_store_none(t, row);
             continue;
         }
-        for (bool first = true; e < last; first = false) {
+        for (bool first = true; e < end; first = false) {
             vec part[STRIP];
-            uint64_t stop = last - e > CULM_SPMM_BLOCK ? e + CULM_SPMM_BLOCK : last;
-            sum_entries(t, e, stop, end, part, vectors, type, values);
+            uint64_t stop = end - e > CULM_SPMM_BLOCK ? e + CULM_SPMM_BLOCK : end;
+            sum_entries(t, &in, e, stop, part, vectors, last, type, values);
 #pragma GCC unroll 8
             for (int i = 0; i < vectors; i++) {
                 sum[i] = first ? part[i] : vadd(sum[i], part[i]);
@@ -112,6 +133,16 @@ SIMD void sum_rows(const struct spmm_strip *t, int64_t from, int64_t to, int vec
             e = stop;
         }
         strip_store(t, row, sum, vectors);
+    }
+}
+
+/* Sums of rows as they are, which most are, have a loop without masks. */
+SIMD void sum_rows(const struct spmm_strip *t, int64_t from, int64_t to, int vectors,
+                   enum culm_dtype type, enum values values) {
+    if (values == ONES && t->loaded == LANES) {
+        sum_rows_loading(t, from, to, vectors, LANES, type, values);
+    } else {
+        sum_rows_loading(t, from, to, vectors, t->loaded, type, values);
     }
 }
 
@@ -159,6 +190,7 @@ static void make_strip(struct spmm_strip *t, const struct spmm *s, int64_t index
     }
     t->column = first * LANES;
     t->last = at_most(LANES, a->f - (first + t->vectors - 1) * LANES);
+    t->loaded = s->packed ? LANES : t->last;
     enum values values = values_of(s);
     for (int i = 0; i < t->vectors; i++) {
         uint32_t lane[LANES] = {0};
@@ -333,17 +365,31 @@ static void spmm_tile(void *context, int64_t tile, int thread) {
     }
 }
 
+/* A row of the strip, with zeros behind it up to whole vectors. */
+SIMD void pack_row(char *to, const char *from, int64_t columns, enum culm_dtype type) {
+    if (type == CULM_F32) {
+        const float *x = (const float *)(const void *)from;
+        float *y = (float *)(void *)to;
+        for (int64_t i = 0; i < columns; i += LANES) {
+            vstore(y + i, load_part(x + i, columns - i));
+        }
+        return;
+    }
+    size_t bytes = (size_t)columns * sizeof(uint16_t);
+    memcpy(to, from, bytes);
+    memset(to + bytes, 0, (size_t)(-columns & (LANES - 1)) * sizeof(uint16_t));
+}
+
 static void pack_tile(void *context, int64_t tile, int thread) {
     const struct spmm *s = context;
     (void)thread;
     int64_t first = s->vectors * s->strip / s->strips * LANES;
     int64_t last = at_most(s->a->f, s->vectors * (s->strip + 1) / s->strips * LANES);
-    size_t bytes = (size_t)(last - first) * s->element;
     int64_t to = at_most(s->rows, (tile + 1) * PACK_ROWS);
     for (int64_t row = tile * PACK_ROWS; row < to; row++) {
         const char *from =
             (const char *)s->a->x.data + (size_t)(row * s->a->ldx + first) * s->element;
-        memcpy(s->packed + (size_t)row * s->packed_pitch, from, bytes);
+        pack_row(s->packed + (size_t)row * s->packed_pitch, from, last - first, s->a->x.dtype);
     }
 }
 
@@ -355,7 +401,9 @@ static int64_t packed_vectors(const struct spmm *s, uint64_t entries) {
         entries < (uint64_t)s->rows * PACK_LEAST) {
         return 0;
     }
-    bool crooked = s->vectors <= STRIP && pitch % LINE != 0 && 4 * (whole - row) <= row;
+    /* What other cores have copied comes from their caches; a smaller table is mostly in a core's own. */
+    bool crooked = s->vectors <= STRIP && pitch % LINE != 0 && 4 * (whole - row) <= row &&
+                   s->rows * pitch > 2 * s->cpu->core_cache_bytes;
     int64_t vectors = s->vectors >= PACK_VECTORS ? PACKED : crooked ? s->vectors : 0;
     int64_t bytes = s->rows * vectors * LANES * (int64_t)s->element;
     return bytes <= SHARED_FLOATS * (int64_t)sizeof(float) ? vectors : 0;

@@ -36,6 +36,7 @@ struct spmm_strip {
     const char *x;        /* its first column */
     size_t pitch;         /* bytes between rows of x */
     int64_t column, last; /* its first; how many its last vector has */
+    int64_t loaded;       /* of that one: LANES where rows go on up to there */
     int64_t head[STRIP];  /* of each vector's first column */
     uvec lane[STRIP];     /* each lane's head; of many, counted from that */
 };
