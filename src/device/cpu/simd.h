@@ -36,6 +36,8 @@ typedef __mmask16 mask;
 SIMD vec vset(float x) { return _mm512_set1_ps(x); }
 SIMD vec vload(const float *p) { return _mm512_loadu_ps(p); }
 SIMD void vstore(float *p, vec a) { _mm512_storeu_ps(p, a); }
+#define SIMD_STREAM
+SIMD void vstream(float *p, vec a) { _mm512_stream_ps(p, a); }
 SIMD vec vload_n(const float *p, int64_t n) {
     return _mm512_maskz_loadu_ps((mask)((1u << n) - 1), p);
 }
@@ -108,6 +110,11 @@ SIMD vec vload(const float *p) {
 SIMD void vstore(float *p, vec x) {
     _mm256_storeu_ps(p, x.a);
     _mm256_storeu_ps(p + 8, x.b);
+}
+#define SIMD_STREAM
+SIMD void vstream(float *p, vec x) {
+    _mm256_stream_ps(p, x.a);
+    _mm256_stream_ps(p + 8, x.b);
 }
 SIMD uvec uset(uint32_t x) {
     return SIMD_BOTH(uvec, _mm256_set1_epi32((int)x), _mm256_set1_epi32((int)x));
@@ -314,6 +321,15 @@ SIMD void store_part(float *p, vec x, int64_t n) {
         vstore_n(p, x, n);
     }
 }
+
+/* Stores a vector, aligned to its size, past the caches where the processor can. Other threads see it
+ * after vstream_end. */
+#ifdef SIMD_STREAM
+SIMD void vstream_end(void) { _mm_sfence(); }
+#else
+SIMD void vstream(float *p, vec x) { vstore(p, x); }
+SIMD void vstream_end(void) {}
+#endif
 
 SIMD vec vzero(void) { return vset(0.0f); }
 

@@ -24,7 +24,10 @@
 #define PACK_VECTORS 6 /* that are many */
 #define PACK_LEAST 6   /* entries to each row of x that make it worth it */
 #define PACK_ROWS 512  /* copied in one tile */
-#define LINE 64        /* bytes of a cache line */
+#define LINE 64        /* bytes of a cache line, and of a vector */
+
+/* Sums of strips that are copied go past the caches where there is more than this of them. */
+#define STREAM_BYTES (8l << 20)
 
 /* How the value of a term is found: there is none; one an entry; one a vector of columns; one a lane, of
  * at most LANES or of more. */
@@ -362,6 +365,9 @@ static void spmm_tile(void *context, int64_t tile, int thread) {
     if (from < to) {
         make_strip(&t, s, s->packed ? s->strip : index);
         run_strip(&t, from, to, cpu_private(s->cpu, thread));
+        if (s->stream) {
+            vstream_end();
+        }
     }
 }
 
@@ -409,6 +415,12 @@ static int64_t packed_vectors(const struct spmm *s, uint64_t entries) {
     return bytes <= SHARED_FLOATS * (int64_t)sizeof(float) ? vectors : 0;
 }
 
+/* Whether y can be stored in whole, aligned vectors, and is large. */
+static bool streams(const struct culm_spmm_args *a) {
+    return a->y.dtype == CULM_F32 && !a->add && a->f % LANES == 0 && a->ldy % LANES == 0 &&
+           (uintptr_t)a->y.data % LINE == 0 && a->n * a->f * (int64_t)sizeof(float) > STREAM_BYTES;
+}
+
 void ISA_NAME(spmm)(struct culm_cpu *cpu, const struct culm_spmm_args *args) {
     struct spmm s = spmm_of(args);
     s.cpu = cpu;
@@ -425,6 +437,7 @@ void ISA_NAME(spmm)(struct culm_cpu *cpu, const struct culm_spmm_args *args) {
         s.packed_pitch = (size_t)(packed * LANES) * s.element;
         s.strips = ceil_div(s.vectors, packed);
         s.ahead = 24;
+        s.stream = streams(args);
         for (; s.strip < s.strips; s.strip++) {
             culm_cpu_run(cpu, ceil_div(s.rows, PACK_ROWS), pack_tile, &s);
             culm_cpu_run(cpu, s.chunks.count, spmm_tile, &s);

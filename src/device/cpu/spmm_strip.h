@@ -25,6 +25,7 @@ struct spmm {
     uint64_t base;           /* the entry of the first value, where values are in order */
     char *packed; /* a strip of x with nothing between its rows; NULL: it stays where it is */
     size_t packed_pitch; /* bytes between those */
+    bool stream;         /* y would push that strip out of the caches: it is stored past them */
     int64_t rows;        /* of it */
     int64_t strip;       /* that is packed */
 };
@@ -83,7 +84,11 @@ SIMD void strip_store(const struct spmm_strip *t, int64_t row, const vec *sum, i
         if (a->add) {
             y = vadd(tload_part(culm_in_of(a->y), at + i * LANES, n), y);
         }
-        tstore_part(a->y, at + i * LANES, y, n);
+        if (t->s->stream) {
+            vstream((float *)a->y.data + at + i * LANES, y);
+        } else {
+            tstore_part(a->y, at + i * LANES, y, n);
+        }
     }
 }
 

@@ -193,6 +193,7 @@ static void check_spmm_large(int64_t f, int64_t ld) {
 void test_spmm_large(void **state) {
     (void)state;
     check_spmm_large(121, 123);
+    check_spmm_large(256, 256); /* so large that sums go past the caches */
     check_spmm_large(41, 41);
     check_spmm_large(79, 79); /* as many vectors as only some processors have in a strip */
 }
