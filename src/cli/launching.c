@@ -1,9 +1,12 @@
 /* Running what a command has prepared, and saying how it ended. See launching.h. */
 #include "cli/launching.h"
 
+#include "report/relay.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct culm_cli_run *stopped; /* by the handler */
 
@@ -14,6 +17,13 @@ enum culm_status culm_cli_default_out(const char *config_path, char ret_path[CUL
     const char *dot = strrchr(name, '.');
     size_t len = dot && dot != name ? (size_t)(dot - name) : strlen(name);
     return culm_path_format(ret_path, error, "runs/%.*s", (int)len, name);
+}
+
+enum culm_status culm_cli_open_sink(bool json, const struct culm_terminal_options *otherwise,
+                                    struct culm_sink **ret_sink, struct culm_error *error) {
+    *ret_sink = culm_sink_relay_new(json ? culm_sink_jsonl_fd(STDOUT_FILENO)
+                                         : culm_sink_terminal_new(otherwise));
+    return *ret_sink ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
 }
 
 static void on_signal(int number) {

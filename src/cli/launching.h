@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "cli/options.h"
 #include "report/summary.h"
+#include "report/terminal.h"
 
 /* A run as such a command sees it. */
 struct culm_cli_run {
@@ -26,6 +27,10 @@ struct culm_cli_run {
 /* runs/<config name>: the file's name without its folder and its last extension. */
 enum culm_status culm_cli_default_out(const char *config_path, char ret_path[CULM_PATH_MAX],
                                       struct culm_error *error);
+/* Events on standard output, as JSON lines or, otherwise, for people. A run does not wait for whoever
+ * reads them (report/relay.h). */
+enum culm_status culm_cli_open_sink(bool json, const struct culm_terminal_options *otherwise,
+                                    struct culm_sink **ret_sink, struct culm_error *error);
 /* Runs it; SIGINT and SIGTERM stop it from here on. Frees the sink that shows it, so that what that
  * shows in place is left as it is, and sets *sink to NULL; then prints errors, faults that never fired
  * and the summary. The exit code. */

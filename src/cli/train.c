@@ -148,9 +148,9 @@ static enum culm_status open_sink(struct train *t, struct culm_error *error) {
     const struct culm_terminal_options terminal = culm_terminal_options_of(
         STDOUT_FILENO, culm_terminal_training, culm_training_shape(t->training).steps);
     bool json = t->values.json;
-    t->sink = json ? culm_sink_jsonl_fd(STDOUT_FILENO) : culm_sink_terminal_new(&terminal);
+    enum culm_status status = culm_cli_open_sink(json, &terminal, &t->sink, error);
     culm_training_watch(t->training, json ? t->sink : NULL, json ? NULL : t->sink);
-    return t->sink ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    return status;
 }
 
 static enum culm_status prepare(struct train *t, const char *config_path,

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Events are the record of truth: warnings are in it, and text that is not UTF-8 takes nothing out of it."""
 import atexit
+import fcntl
 import json
 import os
 import re
 import shutil
+import subprocess
 
 import families
 from harness import Cases, changed, check, equal, read_events, tiny_config, wait_until
@@ -107,12 +109,38 @@ def signature(bench):
     check(re.search("/utf8proc-[0-9.]+$", tokens), f"the signature of tokenized text is {tokens}")
 
 
+def unread(bench, json_lines):
+    """Nobody reads standard output, a pipe that holds few events: the run comes to its end, and all of it is there afterwards."""
+    words = bench.train_words(changed(CONFIG, steps=300, checkpoint__every=0, cluster__orphan_ms=1000, cluster__suspect_ms=1000))
+    words = [word for word in words if json_lines or word != "--json"]
+    reading, writing = os.pipe()
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
+    with open(bench.path("err"), "wb") as err:
+        process = subprocess.Popen([bench.culm, *words], stdin=subprocess.DEVNULL, stdout=writing, stderr=err, cwd=bench.folder,
+                                   start_new_session=True)
+    bench.children.append(process)
+    os.close(writing)
+    events = bench.path("run", "events.jsonl")
+    wait_until(lambda: os.path.exists(events) and any(event["event"] == "done" for event in read_events(events)), 120,
+               "the run to end, though nobody reads what it prints")
+    with open(reading, encoding="utf-8") as file:
+        out = file.read()
+    equal(process.wait(60), 0, "exit code")
+    if json_lines:
+        with open(events, encoding="utf-8") as file:
+            equal(out, file.read(), "standard output, and events.jsonl")
+    else:
+        check("done: 300 steps" in out, f"the end of what is printed: {out[-300:]}")
+
+
 cases.add("the signature names libraries that make samples", signature)
 cases.add("a checkpoint of another build: the warning is an event", other_signature)
 cases.add("a broken checkpoint: the warning is an event", broken_checkpoint)
 cases.add("a warning is said once", said_once)
 cases.add("a folder that is not UTF-8 takes no event away", latin_1_folder)
 cases.add("a reason that is not UTF-8 is told", latin_1_reason)
+cases.add("nobody reads the events on standard output", unread, True)
+cases.add("nobody reads the progress on standard output", unread, False)
 
 if __name__ == "__main__":
     cases.run()
