@@ -127,6 +127,15 @@ uint32_t culm_read_u32(struct culm_reader *reader) { return (uint32_t)get(reader
 uint64_t culm_read_u64(struct culm_reader *reader) { return get(reader, 8); }
 int32_t culm_read_i32(struct culm_reader *reader) { return (int32_t)(uint32_t)get(reader, 4); }
 
+int64_t culm_read_count(struct culm_reader *reader) {
+    uint64_t value = culm_read_u64(reader);
+    if (value > CULM_COUNT_MAX) {
+        reader->failed = true;
+        return 0;
+    }
+    return (int64_t)value;
+}
+
 double culm_read_f64(struct culm_reader *reader) {
     uint64_t bits = get(reader, 8);
     double value;

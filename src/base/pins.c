@@ -40,12 +40,17 @@ struct culm_pins {
     pthread_mutex_t lock;
 };
 
+/* Times after the year 2262 wrap: they are compared with each other alone. */
+static int64_t ns_of(const struct timespec *time) {
+    return (int64_t)((uint64_t)time->tv_sec * 1000000000u + (uint64_t)time->tv_nsec);
+}
+
 void culm_stamp_of(const struct stat *info, struct culm_stamp *ret_stamp) {
     *ret_stamp = (struct culm_stamp){
         .inode = (uint64_t)info->st_ino,
         .bytes = (uint64_t)info->st_size,
-        .mtime_ns = (int64_t)info->st_mtim.tv_sec * 1000000000 + info->st_mtim.tv_nsec,
-        .ctime_ns = (int64_t)info->st_ctim.tv_sec * 1000000000 + info->st_ctim.tv_nsec,
+        .mtime_ns = ns_of(&info->st_mtim),
+        .ctime_ns = ns_of(&info->st_ctim),
     };
 }
 
@@ -210,7 +215,7 @@ static enum culm_status stamp_of_fd(const char *path, int fd, struct culm_stamp 
 static bool settled(const struct culm_stamp *stamp) {
     struct timespec now = {0};
     clock_gettime(CLOCK_REALTIME_COARSE, &now);
-    int64_t age = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - stamp->ctime_ns;
+    int64_t age = (int64_t)((uint64_t)ns_of(&now) - (uint64_t)stamp->ctime_ns);
     return age > 0 || age < -1000000000; /* from a machine whose clock is another */
 }
 

@@ -233,9 +233,9 @@ enum culm_status culm_local_agent_enroll(struct culm_local_agent *agent, uint32_
                               "the run has %d nodes already, and max_nodes is %d", agent->alive,
                               agent->o.max_nodes);
     }
-    if (agent->child_count >= CULM_WIRE_NODES_MAX) {
+    if (agent->child_count >= CULM_NODE_IDS) {
         return culm_error_set(error, CULM_ERR_CONFIG, "all %d ids of nodes have been used",
-                              CULM_WIRE_NODES_MAX);
+                              CULM_NODE_IDS);
     }
     struct child *child = child_new(agent, role, name);
     if (!child) {

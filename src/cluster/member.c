@@ -149,7 +149,7 @@ static bool only_calls(const char *address) { return address && !address[0]; }
 
 /* NULL: out of memory, or an impossible id. */
 static struct peer *peer_of(struct culm_member *member, int32_t node) {
-    if (node < 0 || node >= CULM_WIRE_NODES_MAX) {
+    if (node < 0 || node >= CULM_NODE_IDS) {
         return NULL;
     }
     int32_t before = member->peer_capacity;

@@ -14,7 +14,7 @@ bool culm_welcome_decode(const struct culm_message *message, struct culm_welcome
     struct culm_welcome welcome = {.pid = (int64_t)culm_read_u64(&reader)};
     welcome.node = culm_read_i32(&reader);
     welcome.role = culm_read_u32(&reader);
-    if (!culm_reader_done(&reader) || welcome.node < 0 || welcome.node >= CULM_WIRE_NODES_MAX) {
+    if (!culm_reader_done(&reader) || welcome.node < 0 || welcome.node >= CULM_NODE_IDS) {
         return false;
     }
     *ret_welcome = welcome;
@@ -52,7 +52,7 @@ bool culm_entry_decode(struct culm_reader *reader, struct culm_entry *ret_entry)
     }
     struct culm_entry entry = {.node = culm_read_i32(reader)};
     culm_read_string(reader, entry.address, sizeof entry.address);
-    if (reader->failed || entry.node < 0 || entry.node >= CULM_WIRE_NODES_MAX) {
+    if (reader->failed || entry.node < 0 || entry.node >= CULM_NODE_IDS) {
         reader->failed = true;
         return false;
     }

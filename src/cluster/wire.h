@@ -46,7 +46,6 @@ enum culm_wire {
 #define CULM_WIRE_BRIEF_MAX ((size_t)64 << 20)
 /* How long an unproved or refused connection may last. */
 #define CULM_WIRE_HELLO_NS(limit_ms) ((uint64_t)((limit_ms) ? (limit_ms) : 10000) * 1000000u)
-#define CULM_WIRE_NODES_MAX 100000 /* node ids are below */
 
 /* What the coordinator tells a worker that it lets in. */
 struct culm_welcome {

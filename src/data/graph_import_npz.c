@@ -447,7 +447,8 @@ static enum culm_status take_all(const struct archive *archive, struct culm_grap
     }
     if (status == CULM_OK) {
         /* A list of edges does not say how many vertices there are; labels or features do. */
-        uint64_t vertices = labels.data ? labels.about.count : dense.data ? dense.about.dim[0] : 0;
+        bool some = dense.data && dense.about.count > 0;
+        uint64_t vertices = labels.data ? labels.about.count : some ? dense.about.dim[0] : 0;
         vertices = vertices > CULM_GRAPH_VERTICES_MAX ? 0 : vertices;
         status = take_edges(archive, graph, sparse.rows ? sparse.rows : (int64_t)vertices);
     }

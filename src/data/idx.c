@@ -47,7 +47,7 @@ static enum culm_status parse(struct culm_idx *idx, const uint8_t *head, size_t 
         return culm_error_set(error, CULM_ERR_FORMAT,
                               "IDX file '%s': ends inside of its header; get it again", path);
     }
-    uint64_t item = 1;
+    uint64_t all = 1;
     for (int i = 0; i < idx->rank; i++) {
         const uint8_t *at = head + 4 + 4 * i;
         idx->dim[i] = (int64_t)at[0] << 24 | at[1] << 16 | at[2] << 8 | at[3];
@@ -56,16 +56,14 @@ static enum culm_status parse(struct culm_idx *idx, const uint8_t *head, size_t 
                                   "IDX file '%s': its dimension %d is 0; it holds nothing", path,
                                   i);
         }
-        if (i > 0 && (item *= (uint64_t)idx->dim[i]) > CULM_IDX_BYTES_MAX) {
-            break;
+        if ((uint64_t)idx->dim[i] > CULM_IDX_BYTES_MAX / all) {
+            return culm_error_set(
+                error, CULM_ERR_FORMAT,
+                "IDX file '%s': its header asks for more than 64 GB; it is damaged", path);
         }
+        all *= (uint64_t)idx->dim[i];
     }
-    if ((uint64_t)idx->dim[0] > CULM_IDX_BYTES_MAX / item) {
-        return culm_error_set(error, CULM_ERR_FORMAT,
-                              "IDX file '%s': its header asks for more than 64 GB; it is damaged",
-                              path);
-    }
-    idx->item_bytes = (int64_t)item;
+    idx->item_bytes = (int64_t)(all / (uint64_t)idx->dim[0]);
     return CULM_OK;
 }
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define RATE_LEAST 0.001 /* MB/s */
 #define PROFILE_BYTES_MAX (16u << 20)
 #define MS_MAX 1e7
 #define BYTES_MAX 1e12
@@ -253,7 +254,9 @@ static enum culm_status parse_profile(const struct parse *parse, json_t *json,
     profile->threads = json_integer_value(json_object_get(json, "threads"));
     if (load) {
         json_t *rate = json_object_get(load, "mb_per_s"), *ms = json_object_get(load, "ms");
-        if ((rate && !is_number(rate, 0, 1e9)) || (ms && !is_number(ms, 0, MS_MAX))) {
+        bool none = rate && json_is_number(rate) && json_number_value(rate) == 0;
+        if ((rate && !none && !is_number(rate, RATE_LEAST, 1e9)) ||
+            (ms && !is_number(ms, 0, MS_MAX))) {
             return wrong(parse, "\"load\" must be %s", "{\"mb_per_s\": RATE, \"ms\": MS}");
         }
         profile->mb_per_s = json_number_value(rate);

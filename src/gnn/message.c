@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#define COUNT_MAX (1ull << 53) /* epochs, bytes, rows: no honest node has counted so far */
-
 static enum culm_status finished(const struct culm_reader *in) {
     return culm_reader_done(in) ? CULM_OK : CULM_ERR_FORMAT;
 }
@@ -17,16 +15,6 @@ static int32_t read_below(struct culm_reader *in, int32_t low, int32_t high) {
         return low;
     }
     return value;
-}
-
-/* A number from 0 to COUNT_MAX: whoever reads it may add to it. */
-static int64_t read_count(struct culm_reader *in) {
-    uint64_t value = culm_read_u64(in);
-    if (value > COUNT_MAX) {
-        in->failed = true;
-        return 0;
-    }
-    return (int64_t)value;
 }
 
 static bool read_bool(struct culm_reader *in) {
@@ -100,7 +88,7 @@ enum culm_status culm_gnn_slice_decode(const uint8_t *meta, size_t len,
                                        struct culm_gnn_slice_key *ret_key) {
     struct culm_reader in = culm_reader_of(meta, len);
     struct culm_gnn_slice_key key = {.attempt = culm_read_u32(&in)};
-    key.epoch = read_count(&in);
+    key.epoch = culm_read_count(&in);
     key.gather = read_below(&in, 0, layout->gathers);
     key.interval = read_below(&in, 0, layout->intervals);
     key.readers = read_set(&in, layout->intervals);
@@ -124,7 +112,7 @@ enum culm_status culm_gnn_gradient_decode(const uint8_t *meta, size_t len,
                                           struct culm_gnn_gradient_key *ret_key) {
     struct culm_reader in = culm_reader_of(meta, len);
     struct culm_gnn_gradient_key key = {.attempt = culm_read_u32(&in)};
-    key.epoch = read_count(&in);
+    key.epoch = culm_read_count(&in);
     key.stage = read_below(&in, 0, layout->stages);
     key.tree_node = read_below(&in, 0, nodes);
     if (finished(&in) != CULM_OK) {
@@ -144,8 +132,8 @@ enum culm_status culm_gnn_version_decode(const uint8_t *meta, size_t len,
                                          struct culm_gnn_version *ret_version) {
     struct culm_reader in = culm_reader_of(meta, len);
     struct culm_gnn_version version = {.attempt = culm_read_u32(&in)};
-    version.version = read_count(&in);
-    version.oldest = read_count(&in);
+    version.version = culm_read_count(&in);
+    version.oldest = culm_read_count(&in);
     in.failed = in.failed || version.oldest > version.version;
     if (finished(&in) != CULM_OK) {
         return CULM_ERR_FORMAT;
@@ -166,7 +154,7 @@ enum culm_status culm_gnn_held_decode(const uint8_t *meta, size_t len,
                                       struct culm_gnn_held *ret_held) {
     struct culm_reader in = culm_reader_of(meta, len);
     struct culm_gnn_held held = {.attempt = culm_read_u32(&in)};
-    held.version = read_count(&in);
+    held.version = culm_read_count(&in);
     held.digest = culm_read_u64(&in);
     held.view = culm_read_u64(&in);
     held.diverged = read_bool(&in);
@@ -190,8 +178,8 @@ void culm_gnn_task_key_encode(const struct culm_gnn_task_key *key, struct culm_b
 static struct culm_gnn_task_key read_task_key(struct culm_reader *in,
                                               const struct culm_gnn_layout *layout) {
     struct culm_gnn_task_key key = {.attempt = culm_read_u32(in)};
-    key.epoch = read_count(in);
-    key.version = read_count(in);
+    key.epoch = culm_read_count(in);
+    key.version = culm_read_count(in);
     key.interval = read_below(in, 0, layout->intervals);
     key.step = read_below(in, 0, layout->steps);
     return key;
@@ -239,7 +227,7 @@ static void totals_encode(const struct culm_gnn_totals *totals, struct culm_buf 
 static struct culm_gnn_totals read_totals(struct culm_reader *in) {
     struct culm_gnn_totals totals = {.loss = culm_read_f64(in)};
     for (int p = 0; p < CULM_GNN_SPLITS; p++) {
-        totals.correct[p] = read_count(in);
+        totals.correct[p] = culm_read_count(in);
     }
     return totals;
 }
@@ -317,7 +305,7 @@ enum culm_status culm_gnn_done_decode(const uint8_t *meta, size_t len,
                                       struct culm_gnn_done *ret_done) {
     struct culm_reader in = culm_reader_of(meta, len);
     struct culm_gnn_done done = {.attempt = culm_read_u32(&in)};
-    done.epoch = read_count(&in);
+    done.epoch = culm_read_count(&in);
     done.interval = read_below(&in, 0, layout->intervals);
     done.trained = read_bool(&in);
     done.totals = read_totals(&in);
@@ -326,12 +314,12 @@ enum culm_status culm_gnn_done_decode(const uint8_t *meta, size_t len,
                        &done.work.worker_bytes,    &done.work.looks,
                        &done.work.gathers_waiting, &done.work.applies_waiting};
     for (size_t i = 0; i < sizeof work / sizeof *work; i++) {
-        *work[i] = read_count(&in);
+        *work[i] = culm_read_count(&in);
     }
     for (int age = 0; age <= CULM_GNN_STALENESS_MAX; age++) {
-        done.work.rows_by_age[age] = read_count(&in);
+        done.work.rows_by_age[age] = culm_read_count(&in);
     }
-    done.redone = read_count(&in);
+    done.redone = culm_read_count(&in);
     if (finished(&in) != CULM_OK) {
         return CULM_ERR_FORMAT;
     }
@@ -351,7 +339,7 @@ static struct culm_gnn_verdict read_verdict(struct culm_reader *in) {
     struct culm_gnn_verdict verdict = {.known = read_bool(in)};
     verdict.best = culm_read_f64(in);
     verdict.test_at_best = culm_read_f64(in);
-    verdict.since_best = read_count(in);
+    verdict.since_best = culm_read_count(in);
     verdict.enough = read_bool(in);
     return verdict;
 }
@@ -369,7 +357,7 @@ enum culm_status culm_gnn_saved_decode(const uint8_t *meta, size_t len,
                                        struct culm_gnn_saved *ret_saved) {
     struct culm_reader in = culm_reader_of(meta, len);
     struct culm_gnn_saved saved = {.attempt = culm_read_u32(&in)};
-    saved.version = read_count(&in);
+    saved.version = culm_read_count(&in);
     saved.status = (enum culm_status)read_below(&in, CULM_OK, CULM_ERR_STOPPED + 1);
     culm_read_string(&in, saved.path, sizeof saved.path);
     culm_read_string(&in, saved.why, sizeof saved.why);
@@ -403,7 +391,7 @@ void culm_gnn_peer_encode(int32_t node, struct culm_buf *buf) { culm_buf_i32(buf
 
 enum culm_status culm_gnn_peer_decode(const uint8_t *meta, size_t len, int32_t *ret_node) {
     struct culm_reader in = culm_reader_of(meta, len);
-    int32_t node = read_below(&in, 0, INT32_MAX);
+    int32_t node = read_below(&in, 0, CULM_NODE_IDS);
     if (finished(&in) != CULM_OK) {
         return CULM_ERR_FORMAT;
     }
@@ -427,9 +415,9 @@ enum culm_status culm_gnn_answer_decode(const uint8_t *meta, size_t len,
     ret_answer->question = culm_read_u64(&in);
     ret_answer->count = read_below(&in, 0, CULM_GNN_NODES_MAX + 1);
     for (int32_t i = 0; i < ret_answer->count && !in.failed; i++) {
-        ret_answer->with[i].node = read_below(&in, 0, INT32_MAX);
-        ret_answer->with[i].sent = read_count(&in);
-        ret_answer->with[i].got = read_count(&in);
+        ret_answer->with[i].node = read_below(&in, 0, CULM_NODE_IDS);
+        ret_answer->with[i].sent = culm_read_count(&in);
+        ret_answer->with[i].got = culm_read_count(&in);
     }
     return finished(&in);
 }
@@ -458,7 +446,7 @@ static void course_encode(const struct culm_gnn_course *course, struct culm_buf 
 }
 
 static struct culm_gnn_course read_course(struct culm_reader *in) {
-    struct culm_gnn_course course = {.epoch = read_count(in)};
+    struct culm_gnn_course course = {.epoch = culm_read_count(in)};
     course.train = read_bool(in);
     course.evaluate = read_bool(in);
     return course;
@@ -492,19 +480,19 @@ enum culm_status culm_gnn_view_decode(const uint8_t *meta, size_t len,
     memset(view, 0, sizeof *view);
     view->number = culm_read_u64(&in);
     view->attempt = culm_read_u32(&in);
-    view->load_version = read_count(&in);
+    view->load_version = culm_read_count(&in);
     culm_read_string(&in, view->load, sizeof view->load);
     view->course = read_course(&in);
-    view->saver = read_below(&in, -1, INT32_MAX);
+    view->saver = read_below(&in, -1, CULM_NODE_IDS);
     view->verdict = read_verdict(&in);
     view->holder_count = read_below(&in, 0, CULM_GNN_HOLDERS_MAX + 1);
     for (int32_t h = 0; h < view->holder_count; h++) {
-        view->holder[h].node = read_below(&in, 0, INT32_MAX);
-        view->holder[h].from = read_below(&in, -1, INT32_MAX);
+        view->holder[h].node = read_below(&in, 0, CULM_NODE_IDS);
+        view->holder[h].from = read_below(&in, -1, CULM_NODE_IDS);
         view->holder[h].since = culm_read_u64(&in);
     }
     for (int32_t i = 0; i < layout->intervals; i++) {
-        view->owner[i] = read_below(&in, -1, INT32_MAX);
+        view->owner[i] = read_below(&in, -1, CULM_NODE_IDS);
     }
     return finished(&in);
 }
@@ -521,8 +509,8 @@ enum culm_status culm_gnn_commit_decode(const uint8_t *meta, size_t len,
                                         struct culm_gnn_commit *ret_commit) {
     struct culm_reader in = culm_reader_of(meta, len);
     struct culm_gnn_commit commit = {.attempt = culm_read_u32(&in)};
-    commit.epoch = read_count(&in);
-    commit.saver = read_below(&in, -1, INT32_MAX);
+    commit.epoch = culm_read_count(&in);
+    commit.saver = read_below(&in, -1, CULM_NODE_IDS);
     commit.verdict = read_verdict(&in);
     commit.next = read_course(&in);
     if (finished(&in) != CULM_OK) {

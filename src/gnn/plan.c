@@ -1,6 +1,8 @@
 /* Chooses whether layers multiply before or after they gather; plans as JSON. See plan.h. */
 #include "gnn/plan.h"
 
+#include "data/graph_data.h"
+
 #include <string.h>
 
 int64_t culm_gnn_plan_in(const struct culm_gnn_plan *plan, const struct culm_gnn_config *config,
@@ -121,8 +123,10 @@ enum culm_status culm_gnn_plan_read(const json_t *json, struct culm_gnn_plan *re
                     &classes, "train", &train, "rows_max", &rows_max, "directed", &directed,
                     "sparse", &sparse, "aggregated", &aggregated, "multiply_first", &order) ||
         !json_is_array(order) || json_array_size(order) < 1 ||
-        json_array_size(order) >= CULM_GNN_STAGES_MAX || columns < 1 || classes < 2 || train < 1 ||
-        rows_max < 1 || rows_max > vertices) {
+        json_array_size(order) >= CULM_GNN_STAGES_MAX || vertices > CULM_GRAPH_VERTICES_MAX ||
+        edges < 0 || edges > CULM_GRAPH_EDGES_MAX || columns < 1 || columns > INT32_MAX ||
+        classes < 2 || classes > INT32_MAX || train < 1 || train > vertices || rows_max < 1 ||
+        rows_max > vertices) {
         return culm_error_set(error, CULM_ERR_FORMAT, "the plan is not one of a graph network");
     }
     struct culm_gnn_plan plan = {

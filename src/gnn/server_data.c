@@ -467,7 +467,8 @@ bool culm_gnn_server_sum(struct culm_gnn_server *server) {
         const struct interval *interval = &server->interval[i];
         last = interval->mine && interval->front > last ? interval->front : last;
     }
-    for (int64_t epoch = server->self.view.course.epoch; epoch <= last; epoch++) {
+    int64_t first = server->self.view.course.epoch, kept = last - server->window + 1;
+    for (int64_t epoch = first > kept ? first : kept; epoch <= last; epoch++) {
         if (sum_epoch(server, epoch)) {
             return true;
         }

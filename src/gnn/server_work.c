@@ -293,8 +293,9 @@ void culm_gnn_server_share(struct culm_gnn_server *server, const struct culm_mes
     }
 }
 
-static bool is_whole(const struct culm_gnn_server *server, const struct culm_gnn_task_key *key,
+static bool is_whole(const struct culm_gnn_server *server, const struct culm_gnn_result *result,
                      const struct turn *turn, const struct culm_message *message) {
+    const struct culm_gnn_task_key *key = &result->key;
     const struct culm_gnn_layout *layout = server->self.o.layout;
     const struct culm_gnn_step *step = &layout->step[key->step];
     size_t rows = (size_t)(layout->first[key->interval + 1] - layout->first[key->interval]);
@@ -303,6 +304,11 @@ static bool is_whole(const struct culm_gnn_server *server, const struct culm_gnn
                        ? rows * sizeof(struct culm_gnn_scored)
                        : 0;
     bool shared = turn->share && turn->share->size_bytes == layout->gradient_bytes[step->stage];
+    for (int p = 0; p < CULM_GNN_SPLITS; p++) {
+        if (result->totals.correct[p] > (int64_t)rows) {
+            return false;
+        }
+    }
     return message->payload_bytes == bytes && (!step->gradient || shared);
 }
 
@@ -315,7 +321,7 @@ void culm_gnn_server_result(struct culm_gnn_server *server, int32_t from,
     }
     (void)took_back(server, find(server, from));
     struct turn *turn = wanted(server, &result.key);
-    if (!turn || !is_whole(server, &result.key, turn, message)) {
+    if (!turn || !is_whole(server, &result, turn, message)) {
         return;
     }
     turn->work.worker_bytes += (int64_t)message->payload_bytes;

@@ -245,13 +245,14 @@ static void hear_part(struct culm_gnn_worker *worker, int32_t from,
         CULM_OK) {
         return;
     }
+    const struct culm_gnn_step *step = &worker->self.o.layout->step[part.key.step];
     struct order *order = find_order(worker, from, &part.key);
-    if (order && part.block >= order->block &&
+    bool rows = message->type == CULM_GNN_MSG_PART_ROWS;
+    bool read = (rows ? step->rows : step->d_rows) >= 0;
+    if (order && read && part.block >= order->block &&
         (order->blocks == 0 || order->blocks == part.blocks)) {
         order->blocks = part.blocks;
-        struct culm_blob **at = message->type == CULM_GNN_MSG_PART_ROWS
-                                    ? &order->rows[part.block]
-                                    : &order->d_rows[part.block];
+        struct culm_blob **at = rows ? &order->rows[part.block] : &order->d_rows[part.block];
         if (!*at) {
             *at = culm_gnn_payload(message);
         }

@@ -85,10 +85,10 @@ enum culm_status culm_heartbeat_decode(const uint8_t *meta, size_t len,
                                        struct culm_heartbeat *ret_heartbeat) {
     struct culm_reader in = culm_reader_of(meta, len);
     struct culm_heartbeat heartbeat = {0};
-    heartbeat.progress = (int64_t)culm_read_u64(&in);
+    heartbeat.progress = culm_read_count(&in);
     heartbeat.kind = culm_read_i32(&in);
     heartbeat.part = culm_read_i32(&in);
-    heartbeat.task_ms = (int64_t)culm_read_u64(&in);
+    heartbeat.task_ms = culm_read_count(&in);
     if (!culm_reader_done(&in)) {
         return CULM_ERR_FORMAT;
     }
@@ -107,7 +107,7 @@ enum culm_status culm_took_decode(const uint8_t *meta, size_t len, struct culm_t
     struct culm_took took = {0};
     took.kind = culm_read_i32(&in);
     took.part = culm_read_i32(&in);
-    took.task_ms = (int64_t)culm_read_u64(&in);
+    took.task_ms = culm_read_count(&in);
     if (!culm_reader_done(&in)) {
         return CULM_ERR_FORMAT;
     }

@@ -313,7 +313,7 @@ enum culm_status culm_gemel_read(struct culm_gemel *gemel, const char *text, siz
     if (len <= prefix || memcmp(text, FORMAT " ", prefix) != 0 ||
         !numbers(&at, end, 5, 5, number) || number[0] != (uint64_t)gemel->fixed ||
         number[1] != (uint64_t)gemel->match->count || number[2] > instances ||
-        number[3] > INT32_MAX || number[4] > instances) {
+        number[3] > INT32_MAX / 2 || number[4] > instances) {
         return altered(error);
     }
     gemel->next = (int32_t)number[2];

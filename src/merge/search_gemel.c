@@ -499,7 +499,7 @@ static bool read_state(struct work *w, const void *data, size_t len) {
     culm_read_string(&in, format, sizeof format);
     int32_t round = culm_read_i32(&in);
     uint64_t text_len = culm_read_u64(&in);
-    if (in.failed || strcmp(format, STATE) != 0 || round < w->s->round ||
+    if (in.failed || strcmp(format, STATE) != 0 || round < w->s->round || round > INT32_MAX / 2 ||
         text_len > in.len - in.at) {
         return false;
     }

@@ -31,6 +31,7 @@
 /* Whoever leads, as an address: what is sent to it goes there, and what comes from it is its word.
  * Nodes are 0, 1, 2, ...; no number is used again. */
 #define CULM_LEADER (-1)
+#define CULM_NODE_IDS 100000 /* ids of nodes are 0 or more, and below */
 /* The id of a newcomer until it has one: a process that nobody here started, and that asks to come in
  * (leader.h). Nothing is ever sent to it, or comes from it, under this number. */
 #define CULM_NEWCOMER (-2)

@@ -29,7 +29,7 @@ void culm_save_encode(const struct culm_save *save, struct culm_buf *buf) {
 enum culm_status culm_save_decode(const uint8_t *meta, size_t len, struct culm_save *ret_save) {
     struct culm_reader in = culm_reader_of(meta, len);
     struct culm_save save = {0};
-    save.version = (int64_t)culm_read_u64(&in);
+    save.version = culm_read_count(&in);
     save.attempt = culm_read_i32(&in);
     save.stage = culm_read_i32(&in);
     if (!culm_reader_done(&in)) {
@@ -80,7 +80,7 @@ enum culm_status culm_loaded_decode(const uint8_t *meta, size_t len,
     struct culm_reader in = culm_reader_of(meta, len);
     struct culm_loaded loaded = {0};
     loaded.view = culm_read_u64(&in);
-    loaded.version = (int64_t)culm_read_u64(&in);
+    loaded.version = culm_read_count(&in);
     if (!culm_reader_done(&in)) {
         return CULM_ERR_FORMAT;
     }
@@ -117,7 +117,7 @@ enum culm_status culm_joined_decode(const uint8_t *meta, size_t len,
                                     struct culm_joined *ret_joined) {
     struct culm_reader in = culm_reader_of(meta, len);
     struct culm_joined joined = {0};
-    joined.version = (int64_t)culm_read_u64(&in);
+    joined.version = culm_read_count(&in);
     joined.transfer = culm_read_u32(&in);
     if (!culm_reader_done(&in)) {
         return CULM_ERR_FORMAT;
@@ -138,7 +138,7 @@ void culm_saved_encode(const struct culm_saved *saved, struct culm_buf *buf) {
 enum culm_status culm_saved_decode(const uint8_t *meta, size_t len, struct culm_saved *ret_saved) {
     struct culm_reader in = culm_reader_of(meta, len);
     struct culm_saved saved = {0};
-    saved.version = (int64_t)culm_read_u64(&in);
+    saved.version = culm_read_count(&in);
     saved.attempt = culm_read_i32(&in);
     saved.stage = culm_read_i32(&in);
     saved.status = read_status(&in);
@@ -166,7 +166,7 @@ enum culm_status culm_taken_over_decode(const uint8_t *meta, size_t len,
     taken_over.stage = culm_read_i32(&in);
     taken_over.origin =
         (enum culm_origin)read_within(&in, CULM_ORIGIN_SHADOW, CULM_ORIGIN_CHECKPOINT);
-    taken_over.redone = (int64_t)culm_read_u64(&in);
+    taken_over.redone = culm_read_count(&in);
     if (!culm_reader_done(&in)) {
         return CULM_ERR_FORMAT;
     }
@@ -218,7 +218,7 @@ enum culm_status culm_damaged_decode(const uint8_t *meta, size_t len,
                                      struct culm_damaged *ret_damaged) {
     struct culm_reader in = culm_reader_of(meta, len);
     struct culm_damaged damaged = {0};
-    damaged.iteration = (int64_t)culm_read_u64(&in);
+    damaged.iteration = culm_read_count(&in);
     damaged.stage = culm_read_i32(&in);
     culm_read_string(&in, damaged.why, sizeof damaged.why);
     if (!culm_reader_done(&in)) {

@@ -22,6 +22,8 @@
  */
 #include "pipeline/coordinator_internal.h"
 
+#include "base/json.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -270,10 +272,11 @@ void culm_coordinator_damaged(struct culm_coordinator *c, struct worker *worker,
     if (culm_damaged_decode(message->meta, message->meta_bytes, &damaged) != CULM_OK) {
         return;
     }
-    culm_coordinator_event(c, json_pack("{s:s, s:I, s:i, s:s, s:[i], s:[i], s:s}", "event",
-                                        "differs", "step", (json_int_t)damaged.iteration, "stage",
-                                        damaged.stage, "what", "memory", "nodes", worker->id,
-                                        "put_out", worker->id, "message", damaged.why));
+    culm_coordinator_event(c,
+                           json_pack("{s:s, s:I, s:i, s:s, s:[i], s:[i], s:o}", "event", "differs",
+                                     "step", (json_int_t)damaged.iteration, "stage", damaged.stage,
+                                     "what", "memory", "nodes", worker->id, "put_out", worker->id,
+                                     "message", culm_json_text(damaged.why)));
     /* A step that found it changed nothing for others: what it stepped from was looked at when the
      * step was prepared. */
     put_out(c, worker, damaged.iteration == c->iteration, damaged.why);

@@ -24,7 +24,7 @@ static void moment_encode(const struct culm_moment *at, struct culm_buf *buf) {
 }
 
 static struct culm_moment read_moment(struct culm_reader *in) {
-    struct culm_moment at = {.iteration = (int64_t)culm_read_u64(in)};
+    struct culm_moment at = {.iteration = culm_read_count(in)};
     at.attempt = culm_read_u32(in);
     return at;
 }
@@ -92,7 +92,7 @@ void culm_state_encode(const struct culm_state *state, struct culm_buf *buf) {
 
 enum culm_status culm_state_decode(const uint8_t *meta, size_t len, struct culm_state *ret_state) {
     struct culm_reader in = culm_reader_of(meta, len);
-    struct culm_state state = {.version = (int64_t)culm_read_u64(&in)};
+    struct culm_state state = {.version = culm_read_count(&in)};
     state.transfer = culm_read_u32(&in);
     state.index = read_within(&in, 0, INT32_MAX);
     state.digest = culm_read_u64(&in);
@@ -143,7 +143,7 @@ void culm_have_encode(const struct culm_have *have, struct culm_buf *buf) {
 enum culm_status culm_have_decode(const uint8_t *meta, size_t len, struct culm_have *ret_have) {
     struct culm_reader in = culm_reader_of(meta, len);
     uint64_t view = culm_read_u64(&in);
-    int64_t iteration = (int64_t)culm_read_u64(&in);
+    int64_t iteration = culm_read_count(&in);
     if (culm_read_i32(&in) != ret_have->stages || culm_read_i32(&in) != ret_have->micros ||
         culm_read_i32(&in) != ret_have->grads) {
         return CULM_ERR_FORMAT;
@@ -206,7 +206,7 @@ enum culm_status culm_view_decode(const uint8_t *meta, size_t len,
     view->number = culm_read_u64(&in);
     uint8_t phase = culm_read_u8(&in);
     view->phase = phase == CULM_VIEW_LOAD ? CULM_VIEW_LOAD : CULM_VIEW_RUN;
-    view->iteration = (int64_t)culm_read_u64(&in);
+    view->iteration = culm_read_count(&in);
     view->attempt = culm_read_u32(&in);
     view->frc = culm_read_u8(&in);
     view->pipelines = read_within(&in, shape->pipelines, shape->pipelines);
@@ -237,7 +237,8 @@ enum culm_status culm_view_decode(const uint8_t *meta, size_t len,
     }
     culm_read_string(&in, view->reason, sizeof view->reason);
     culm_read_string(&in, view->source, sizeof view->source);
-    enum culm_status status = phase > CULM_VIEW_RUN ? CULM_ERR_FORMAT : finished(&in);
+    bool right = phase == CULM_VIEW_LOAD || (phase == CULM_VIEW_RUN && view->iteration > 0);
+    enum culm_status status = right ? finished(&in) : CULM_ERR_FORMAT;
     if (status == CULM_OK) {
         *ret_view = *view;
     }
@@ -256,7 +257,7 @@ enum culm_status culm_commit_decode(const uint8_t *meta, size_t len,
                                     struct culm_commit *ret_commit) {
     struct culm_reader in = culm_reader_of(meta, len);
     struct culm_commit commit = {.view = culm_read_u64(&in)};
-    commit.iteration = (int64_t)culm_read_u64(&in);
+    commit.iteration = culm_read_count(&in);
     commit.clip = culm_read_f64(&in);
     commit.loss = culm_read_f64(&in);
     if (finished(&in) != CULM_OK) {
@@ -288,10 +289,10 @@ enum culm_status culm_prepared_decode(const uint8_t *meta, size_t len,
                                       struct culm_prepared *ret_prepared) {
     struct culm_reader in = culm_reader_of(meta, len);
     ret_prepared->view = culm_read_u64(&in);
-    ret_prepared->iteration = (int64_t)culm_read_u64(&in);
+    ret_prepared->iteration = culm_read_count(&in);
     ret_prepared->stages = culm_read_u64(&in);
     ret_prepared->loss = culm_read_f64(&in);
-    ret_prepared->samples = (int64_t)culm_read_u64(&in);
+    ret_prepared->samples = culm_read_count(&in);
     ret_prepared->weight = culm_read_f64(&in);
     if (culm_read_i32(&in) != ret_prepared->params) {
         return CULM_ERR_FORMAT;
@@ -319,7 +320,7 @@ enum culm_status culm_digests_decode(const uint8_t *meta, size_t len,
                                      struct culm_digests *ret_digests) {
     struct culm_reader in = culm_reader_of(meta, len);
     ret_digests->view = culm_read_u64(&in);
-    ret_digests->version = (int64_t)culm_read_u64(&in);
+    ret_digests->version = culm_read_count(&in);
     ret_digests->stages = culm_read_u64(&in);
     if (culm_read_i32(&in) != ret_digests->params) {
         return CULM_ERR_FORMAT;

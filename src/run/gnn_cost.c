@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/grow.h"
 #include "gnn/config.h"
+#include "net/world.h"
 #include "report/sink.h"
 #include "run/gnn_commands.h"
 
@@ -66,7 +67,7 @@ static enum culm_status note_joined(struct reading *r, const json_t *event, int6
     int64_t node = culm_event_int(event, "node", -1);
     uint32_t role = role_of(culm_event_text(event, "role", ""));
     int32_t had = r->capacity;
-    if (role == CULM_GNN_ROLES || node < 0 || node > INT32_MAX / 16) {
+    if (role == CULM_GNN_ROLES || node < 0 || node >= CULM_NODE_IDS) {
         return CULM_OK;
     }
     if (!CULM_GROW(r->since, r->capacity, (int32_t)node + 1)) {

@@ -179,7 +179,7 @@ static enum culm_status classes_of(const char *dir, int64_t *ret_classes, int64_
     *ret_classes = json_integer_value(json_object_get(plan, "classes"));
     *ret_columns = json_integer_value(json_object_get(plan, "columns"));
     json_decref(plan);
-    return *ret_classes >= 2
+    return *ret_classes >= 2 && *ret_classes <= INT32_MAX && *ret_columns <= INT32_MAX
                ? CULM_OK
                : culm_error_set(error, CULM_ERR_FORMAT,
                                 "'%s' does not say how many classes there are; is '%s' a run of "

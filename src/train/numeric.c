@@ -253,6 +253,11 @@ static enum culm_status missing(struct culm_task *task, int32_t param) {
                           (long long)task->iteration, param);
 }
 
+/* A statistic that counts something, of at most `most`; what is no such number came damaged, and is 0. */
+static int64_t counted_of(float value, float most) {
+    return value >= 0 && value <= most ? (int64_t)value : 0;
+}
+
 /* Which samples were read for a stage, of all micro-batches. */
 static uint64_t ids_of(const struct culm_layout *layout, const struct culm_task *task,
                        int32_t stage) {
@@ -263,7 +268,7 @@ static uint64_t ids_of(const struct culm_layout *layout, const struct culm_task 
     const float *statistics = task->grad[desc->first_grad + desc->grad_count - 1]->data;
     uint32_t sum[CULM_IDS_PARTS];
     for (int i = 0; i < CULM_IDS_PARTS; i++) {
-        sum[i] = (uint32_t)statistics[CULM_STATISTIC_IDS + i];
+        sum[i] = (uint32_t)counted_of(statistics[CULM_STATISTIC_IDS + i], 0x1p32f - 256);
     }
     return culm_order_ids_told(sum);
 }
@@ -296,7 +301,7 @@ static enum culm_status run_norm(struct culm_numeric *x, struct culm_task *task)
         double rows = get_count(statistics + CULM_STATISTIC_ROWS);
         double counted = get_count(statistics + CULM_STATISTIC_COUNTED);
         task->loss = (double)statistics[CULM_STATISTIC_LOSS];
-        task->samples = (int64_t)statistics[CULM_STATISTIC_SAMPLES];
+        task->samples = counted_of(statistics[CULM_STATISTIC_SAMPLES], 0x1p52f);
         task->weight = counted > 0 ? counted / rows : 1;
     }
     return CULM_OK;

@@ -39,14 +39,14 @@ static void see_handshake(const struct culm_message *message) {
     FUZZ_REQUIRE(culm_handshake_challenged(&caller, message, NULL) != CULM_OK, "a proof by chance");
     culm_handshake_listen(&listener, "token", 2, nonce);
     if (culm_handshake_greeted(&listener, message, NULL) == CULM_OK) {
-        FUZZ_REQUIRE(listener.caller >= 0 && listener.caller < CULM_WIRE_NODES_MAX, "node %d",
+        FUZZ_REQUIRE(listener.caller >= 0 && listener.caller < CULM_NODE_IDS, "node %d",
                      listener.caller);
     }
     struct culm_handshake leader;
     culm_handshake_listen(&leader, "token", CULM_LEADER, nonce);
     if (culm_handshake_greeted(&leader, message, NULL) == CULM_OK) {
         FUZZ_REQUIRE(leader.caller == CULM_NEWCOMER ||
-                         (leader.caller >= 0 && leader.caller < CULM_WIRE_NODES_MAX),
+                         (leader.caller >= 0 && leader.caller < CULM_NODE_IDS),
                      "node %d", leader.caller);
     }
     listener.greeted = true;
@@ -87,13 +87,13 @@ static void see(struct outcome *outcome, const struct culm_message *message) {
     }
     struct culm_welcome welcome;
     if (culm_welcome_decode(message, &welcome)) {
-        FUZZ_REQUIRE(welcome.node >= 0 && welcome.node < CULM_WIRE_NODES_MAX, "node %d",
+        FUZZ_REQUIRE(welcome.node >= 0 && welcome.node < CULM_NODE_IDS, "node %d",
                      welcome.node);
         mix(outcome, &welcome.role, sizeof welcome.role);
     }
     struct culm_reader reader = culm_reader_of(message->meta, message->meta_bytes);
     while (culm_entry_decode(&reader, &entry)) {
-        FUZZ_REQUIRE(entry.node >= 0 && entry.node < CULM_WIRE_NODES_MAX, "node %d", entry.node);
+        FUZZ_REQUIRE(entry.node >= 0 && entry.node < CULM_NODE_IDS, "node %d", entry.node);
         see_address(entry.address);
     }
 }

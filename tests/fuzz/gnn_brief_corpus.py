@@ -32,6 +32,9 @@ CORPUS = {
     "vertices": brief(cut(), {**PLAN, "vertices": (1 << 63) - 1}),
     "vertices-none": brief(cut(), {**PLAN, "vertices": -5}),
     "layers": brief(cut(), {**PLAN, "multiply_first": [True] * 99}),
+    "columns": brief(cut(), {**PLAN, "columns": (1 << 63) - 1}),
+    "classes": brief(cut(), {**PLAN, "classes": (1 << 61) + 1}),
+    "edges": brief(cut(), {**PLAN, "edges": (1 << 63) - 1}),
     "plan": brief(cut(), []),
 }
 

@@ -451,6 +451,7 @@ def hostile_archives(bench):
     pairs = {"edges": np.array([[0, 1]])}
     for members, part in [
             (pairs, "a.npz: edges': does not say how many vertices there are"),
+            (pairs | {"node_features": np.ones((2**31 - 1, 0), np.float32)}, "does not say how many vertices there are"),
             ({"edges": np.array([[0.0, 1.0]]), "node_labels": np.array([0, 1])}, "a.npz: edges': is not of integers"),
             (pairs | {"node_labels": np.array([0])}, "has a vertex that is out of range")]:
         np.savez(bench.path("a.npz"), **members)

@@ -38,6 +38,22 @@ static void numbers_and_texts_read_back(void **state) {
     culm_buf_release(&buf);
 }
 
+static void counts_have_a_limit(void **state) {
+    static const uint64_t value[] = {0, CULM_COUNT_MAX, CULM_COUNT_MAX + 1, INT64_MAX, UINT64_MAX};
+    struct culm_buf buf;
+    (void)state;
+    culm_buf_init(&buf, 100);
+    for (size_t i = 0; i < sizeof value / sizeof *value; i++) {
+        culm_buf_clear(&buf);
+        culm_buf_u64(&buf, value[i]);
+        struct culm_reader reader = culm_reader_of(buf.data, buf.len);
+        bool right = value[i] <= CULM_COUNT_MAX;
+        assert_int_equal(culm_read_count(&reader), right ? value[i] : 0);
+        assert_int_equal(culm_reader_done(&reader), right);
+    }
+    culm_buf_release(&buf);
+}
+
 static void too_much_fails_and_stays_so(void **state) {
     (void)state;
     struct culm_buf buf;
@@ -72,6 +88,7 @@ static void texts_are_handed_over(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_and_texts_read_back),
+        cmocka_unit_test(counts_have_a_limit),
         cmocka_unit_test(too_much_fails_and_stays_so),
         cmocka_unit_test(texts_are_handed_over),
     };

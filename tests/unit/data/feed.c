@@ -305,6 +305,7 @@ static void test_idx(void **state) {
                                      0,  0,  2,  0,  0,  0,  3,  1,  2,  3,  4,  5, 6,
                                      11, 12, 13, 14, 15, 16, 21, 22, 23, 24, 25, 26};
     static const uint8_t labels[] = {0, 0, 8, 1, 0, 0, 0, 3, 7, 8, 9};
+    static const uint8_t huge[] = {0, 0, 8, 4, 0, 0, 0, 1, 0, 4, 0, 0, 0, 4, 0, 0, 16, 0, 0, 0};
     static const uint8_t few[] = {0, 0, 8, 1, 0, 0, 0, 2, 7, 8};
     write_file("images", images, sizeof images, 0644);
     write_file("labels", labels, sizeof labels, 0644);
@@ -338,6 +339,10 @@ static void test_idx(void **state) {
     assert_non_null(strstr(error.text, "has 2 labels, but the feed has 3 frames"));
     options.file = other; /* labels are no pictures */
     assert_int_equal(culm_feed_open(&options, &feed, &error), CULM_ERR_CONFIG);
+    write_file("huge", huge, sizeof huge, 0644); /* 2^64 bytes */
+    snprintf(other, sizeof other, "%s/huge", folder);
+    assert_int_equal(culm_feed_open(&options, &feed, &error), CULM_ERR_FORMAT);
+    assert_non_null(strstr(error.text, "asks for more than 64 GB"));
 }
 
 static void test_folder(void **state) {

@@ -535,8 +535,7 @@ static void test_asked_for_nonsense(void **state) {
     struct fixture f;
     (void)state;
     begin(&f);
-    static const int64_t version[] = {INT64_C(1) << 53, (INT64_C(1) << 53) + 1, INT64_MAX - 1,
-                                      INT64_MAX};
+    static const int64_t version[] = {CULM_COUNT_MAX, CULM_COUNT_MAX + 1, INT64_MAX - 1, INT64_MAX};
     for (size_t v = 0; v < sizeof version / sizeof *version; v++) {
         for (int64_t half = 0; half <= 2; half++) {
             const struct culm_gnn_version what = {0, version[v], version[v] / 2 * half};

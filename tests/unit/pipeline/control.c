@@ -28,29 +28,29 @@
         culm_buf_release(&twice);                                                                  \
     }
 
-TEST(save, {-2, 3, -4})
+TEST(save, {2, 3, -4})
 TEST(fenced, {"why it is out"})
 TEST(ask, {UINT64_MAX})
-TEST(heartbeat, {INT64_MIN, -1, 2, INT64_MAX})
-TEST(took, {10, 2, INT64_MIN})
-TEST(loaded, {1, -2})
+TEST(heartbeat, {CULM_COUNT_MAX, -1, 2, 0})
+TEST(took, {10, 2, CULM_COUNT_MAX})
+TEST(loaded, {1, 2})
 TEST(unloaded, {1, CULM_ERR_FORMAT, "a piece is damaged"})
-TEST(joined, {-2, UINT32_MAX})
-TEST(saved, {-2, 3, -4, CULM_OK, "a piece of text", ""})
-TEST(taken_over, {1, -4, CULM_ORIGIN_CHECKPOINT, INT64_MIN})
+TEST(joined, {2, UINT32_MAX})
+TEST(saved, {2, 3, -4, CULM_OK, "a piece of text", ""})
+TEST(taken_over, {1, -4, CULM_ORIGIN_CHECKPOINT, CULM_COUNT_MAX})
 TEST(peer_lost, {-5})
 TEST(failed, {CULM_ERR_INTERNAL, "no more"})
-TEST(damaged, {-2, -4, "a digest differs"})
+TEST(damaged, {2, -4, "a digest differs"})
 
 static void test_fields_come_back_where_they_were(void **state) {
     (void)state;
-    const struct culm_saved saved = {-2, 3, -4, CULM_ERR_IO, "", "no space left"};
+    const struct culm_saved saved = {2, 3, -4, CULM_ERR_IO, "", "no space left"};
     struct culm_saved again;
     struct culm_buf buf;
     culm_buf_init(&buf, 4096);
     culm_saved_encode(&saved, &buf);
     assert_int_equal(culm_saved_decode(buf.data, buf.len, &again), CULM_OK);
-    assert_int_equal(again.version, -2);
+    assert_int_equal(again.version, 2);
     assert_int_equal(again.attempt, 3);
     assert_int_equal(again.stage, -4);
     assert_int_equal(again.status, CULM_ERR_IO);
@@ -63,6 +63,34 @@ static void test_fields_come_back_where_they_were(void **state) {
     assert_int_equal(culm_heartbeat_decode(buf.data, buf.len, &beats), CULM_OK);
     assert_true(beats.progress == 9 && beats.kind == -1 && beats.part == 2);
     assert_int_equal(beats.task_ms, 300);
+    culm_buf_release(&buf);
+}
+
+/* Whoever reads these adds to them. */
+static void test_counts_that_nobody_counts_to(void **state) {
+    static const int64_t bad[] = {-1, INT64_MIN, (int64_t)CULM_COUNT_MAX + 1, INT64_MAX};
+    struct culm_buf buf;
+    (void)state;
+    culm_buf_init(&buf, 4096);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        const struct culm_heartbeat beats[] = {{.progress = bad[i]}, {.task_ms = bad[i]}};
+        const struct culm_took took = {.task_ms = bad[i]};
+        const struct culm_taken_over over = {.redone = bad[i]};
+        struct culm_heartbeat beat;
+        struct culm_took again;
+        struct culm_taken_over over_again;
+        for (int b = 0; b < 2; b++) {
+            culm_buf_clear(&buf);
+            culm_heartbeat_encode(&beats[b], &buf);
+            assert_int_equal(culm_heartbeat_decode(buf.data, buf.len, &beat), CULM_ERR_FORMAT);
+        }
+        culm_buf_clear(&buf);
+        culm_took_encode(&took, &buf);
+        assert_int_equal(culm_took_decode(buf.data, buf.len, &again), CULM_ERR_FORMAT);
+        culm_buf_clear(&buf);
+        culm_taken_over_encode(&over, &buf);
+        assert_int_equal(culm_taken_over_decode(buf.data, buf.len, &over_again), CULM_ERR_FORMAT);
+    }
     culm_buf_release(&buf);
 }
 
@@ -121,6 +149,7 @@ int main(void) {
         cmocka_unit_test(test_failed),
         cmocka_unit_test(test_damaged),
         cmocka_unit_test(test_fields_come_back_where_they_were),
+        cmocka_unit_test(test_counts_that_nobody_counts_to),
         cmocka_unit_test(test_the_longest_text_there_can_be),
         cmocka_unit_test(test_words_that_do_not_exist_are_refused),
     };

@@ -105,14 +105,14 @@ static void test_sum_and_reduced(void **state) {
 
 static void test_state(void **state) {
     (void)state;
-    const struct culm_state copy = {-7, UINT32_MAX, 5, UINT64_C(0xfedcba9876543210)};
+    const struct culm_state copy = {7, UINT32_MAX, 5, UINT64_C(0xfedcba9876543210)};
     const struct culm_state bad = {1, 1, -1, 0};
     struct culm_state again;
     struct culm_buf buf;
     culm_buf_init(&buf, CULM_META_MAX);
     culm_state_encode(&copy, &buf);
     assert_int_equal(culm_state_decode(buf.data, buf.len, &again), CULM_OK);
-    assert_true(again.version == -7 && again.transfer == UINT32_MAX);
+    assert_true(again.version == 7 && again.transfer == UINT32_MAX);
     assert_true(again.index == 5 && again.digest == copy.digest);
     check_cuts(&buf, decode_state);
     check_noise(&buf, decode_state, 4);
@@ -205,7 +205,7 @@ static void test_view(void **state) {
     assert_int_equal(other.number, 1234); /* untouched on failure */
 
     /* numbers outside the run */
-    for (int which = 0; which < 7; which++) {
+    for (int which = 0; which < 9; which++) {
         fill_view(&view);
         switch (which) {
         case 0: view.lane_pipeline[3] = 2; break;
@@ -215,6 +215,11 @@ static void test_view(void **state) {
         case 4: view.transfer[1].stage = -1; break;
         case 5: view.role[1][2].owner = -2; break;
         case 6: view.phase = (enum culm_view_phase)2; break;
+        case 7: view.iteration = (int64_t)CULM_COUNT_MAX + 1; break;
+        case 8: /* a step that is done, and none has been */
+            view.phase = CULM_VIEW_RUN;
+            view.iteration = 0;
+            break;
         }
         culm_buf_clear(&buf);
         culm_view_encode(&view, &buf);
