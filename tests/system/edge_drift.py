@@ -496,12 +496,13 @@ def too_many_to_watch(bench):
     equal(told_of, names[24:], "queries that are not watched")
 
 
+# The longest first: two go side by side.
+cases.add("drift: a clip turns into another", clip_to_clip)
+cases.add("drift: clean images turn into JPEG", clean_to_jpeg)
+cases.add("drift: a feed turns into another; reverted, and merged anew", merged_anew)
 cases.add("drift: what no longer agrees goes back", drift)
 cases.add("drift: where queries run on their own weights by choice", drift_by_choice)
 cases.add("drift: by what was measured when labels were there", drift_by_labels)
 cases.add("drift: by labels of the feed", drift_on_labels)
-cases.add("drift: a feed turns into another; reverted, and merged anew", merged_anew)
-cases.add("drift: clean images turn into JPEG", clean_to_jpeg)
-cases.add("drift: a clip turns into another", clip_to_clip)
 cases.add("drift: more merged queries than there is room for originals", too_many_to_watch)
 cases.run()

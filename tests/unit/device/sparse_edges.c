@@ -393,18 +393,15 @@ static void check_attend(int64_t heads, int64_t width, enum culm_dtype type, dou
 }
 
 void test_attend(void **state) {
+    static const struct {
+        int64_t heads, width;
+        double p;
+    } shapes[] = {{8, 8, 0.6}, {8, 8, 0},    {1, 7, 0.6},  {1, 200, 0}, {4, 16, 0.3},
+                  {3, 5, 0.6}, {9, 31, 0.5}, {20, 9, 0.5}, {64, 2, 0.5}};
     (void)state;
-    for (int bf16 = 0; bf16 < 2; bf16++) {
-        enum culm_dtype type = bf16 ? CULM_BF16 : CULM_F32;
-        check_attend(8, 8, type, 0.6);
-        check_attend(8, 8, type, 0);
-        check_attend(1, 7, type, 0.6);
-        check_attend(1, 200, type, 0);
-        check_attend(4, 16, type, 0.3);
-        check_attend(3, 5, type, 0.6);
-        check_attend(9, 31, type, 0.5);
-        check_attend(20, 9, type, 0.5);
-        check_attend(64, 2, type, 0.5);
+    for (size_t i = 0; i < 2 * sizeof shapes / sizeof *shapes; i += EVERY) {
+        check_attend(shapes[i / 2].heads, shapes[i / 2].width, i % 2 ? CULM_BF16 : CULM_F32,
+                     shapes[i / 2].p);
     }
 }
 
