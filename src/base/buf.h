@@ -45,9 +45,9 @@ uint8_t culm_read_u8(struct culm_reader *reader);
 uint32_t culm_read_u32(struct culm_reader *reader);
 uint64_t culm_read_u64(struct culm_reader *reader);
 int32_t culm_read_i32(struct culm_reader *reader);
-/* A u64 that counts something: above CULM_COUNT_MAX fails the reader, so that one may be added to, and
- * any thousand of them. */
-#define CULM_COUNT_MAX (UINT64_C(1) << 52)
+/* A u64 that counts something: above CULM_COUNT_MAX fails the reader, so that those of all nodes can be
+ * added up. */
+#define CULM_COUNT_MAX (UINT64_C(1) << 48)
 int64_t culm_read_count(struct culm_reader *reader);
 double culm_read_f64(struct culm_reader *reader);
 void culm_read_bytes(struct culm_reader *reader, void *ret_data, size_t len);

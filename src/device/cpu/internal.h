@@ -47,10 +47,9 @@ struct culm_cpu {
     size_t memory_bytes;
     const struct culm_cpu_kernels *kernels;
     enum culm_cpu_bf16 bf16_flavour;
-    int64_t
-        core_cache_bytes; /* of the second level; how fast some kernels are depends on it, no bit does */
-    bool has_amx;         /* else the flavour is emulated */
-    bool fast_dot;        /* VDPBF16PS beats two f32 multiply-adds; changes no bit */
+    int64_t core_cache_bytes; /* of the second level; for speed, changes no bit */
+    bool has_amx;             /* else the flavour is emulated */
+    bool fast_dot;            /* VDPBF16PS beats two f32 multiply-adds; changes no bit */
     char signature[128];
 };
 
