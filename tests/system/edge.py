@@ -9,6 +9,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import time
 
 from edge_harness import (begin, CFG, check_done, end, events_of, fresh, lines, make_model, make_pictures, publish, run_until_answered,
                           same_as_predict, shared, told, two_models, until, workload, write_mixed)
@@ -428,10 +429,11 @@ def arena(bench):
     make_pictures(bench.path("pictures"), 6)
     for number, name in enumerate("ab"):
         make_model(bench.path(name), number, wide=512, side=32)  # tensors of 1.2 MB and 0.3, and activations of 0.2
-    path = workload(bench, [("one", "a"), ("two", "b")], edge="memory: min")
+    path = workload(bench, [("one", "a"), ("two", "b")], edge="memory: min, load_mb_per_s: 150")  # so that evictions are seen before what takes their place
     process = begin(bench, path)
     until(process, "evictions", lambda: told(process.out, "evict"))
     start = next(event for event in events_of(process.out) if event["event"] == "start")
+    draw = random.Random(1)
     seen, still = [], []  # bytes, and how many loads and evictions had been told of; whether it was what the last of these said
 
     def moves():
@@ -448,6 +450,7 @@ def arena(bench):
         seen.append((size, len(told_of)))
         still.append(abs(size - told_of[-1]["resident_bytes"]) <= 4096)
         os.kill(process.pid, signal.SIGCONT)
+        time.sleep(0.01 * draw.random())  # at different moments of its rounds
         sizes = [size for size, _ in seen]
         check(len(seen) <= 600, f"of {len(seen)} looks {sum(still)} were as the event before says; {min(sizes)} to {max(sizes)} bytes, {len(told_of)} events")
         return len(seen) >= 60 and max(sizes) - min(sizes) > 400000 and len(told_of) >= 12 and sum(still) >= 15
