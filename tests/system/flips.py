@@ -9,7 +9,13 @@ BASE = tiny_config(cases.text)
 
 def flip(bench, changes, worker, step, phase, rollbacks):
     config = changed(BASE, **changes)
-    run = bench.train(config, "run", *fault(worker, step, phase, how="flip"))
+    tries = 5 if phase == "frc" else 1  # it is done ahead of time only where there is time
+    for at in range(tries):
+        process = bench.start(*bench.train_words(config, f"run-{at}", *fault(worker, step, phase, how="flip")))
+        ended = bench.end(process)
+        if ended.code == 0 or "never fired" not in ended.err or at == tries - 1:
+            break
+    run = bench.trained(process, f"run-{at}")
     check_fired(run, [(worker, step, phase)])
     check_whole(run, cases.reference(config), rollbacks)
     lost = run.one("lost")
