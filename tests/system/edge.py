@@ -433,7 +433,6 @@ def arena(bench):
     process = begin(bench, path)
     until(process, "evictions", lambda: told(process.out, "evict"))
     start = next(event for event in events_of(process.out) if event["event"] == "start")
-    draw = random.Random(1)
     seen, still = [], []  # bytes, and how many loads and evictions had been told of; whether it was what the last of these said
 
     def moves():
@@ -450,7 +449,8 @@ def arena(bench):
         seen.append((size, len(told_of)))
         still.append(abs(size - told_of[-1]["resident_bytes"]) <= 4096)
         os.kill(process.pid, signal.SIGCONT)
-        time.sleep(0.02 * draw.random())  # at different moments of its rounds
+        # The next look comes when something has moved, and not at one and the same moment of the scheduler's rounds.
+        wait_until(lambda: len(moves()) > len(told_of) or process.poll() is not None, 120, "another load or eviction")
         sizes = [size for size, _ in seen]
         check(len(seen) <= 2500, f"of {len(seen)} looks {sum(still)} were as the event before says; {min(sizes)} to {max(sizes)} bytes, {len(told_of)} events")
         return len(seen) >= 60 and max(sizes) - min(sizes) > 400000 and len(told_of) >= 12 and sum(still) >= 15

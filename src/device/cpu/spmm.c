@@ -68,23 +68,18 @@ struct entries {
     const uint32_t *column;
     const char *x;
     size_t pitch;
-    int64_t last;   /* columns of the last vector that are loaded */
     uint64_t ahead; /* entries; the rows of those before ask_end ask for others that far ahead */
     uint64_t ask_end, end;
 };
 
 static struct entries entries_of(const struct spmm_strip *t, uint64_t end) {
-    struct entries entries = {.column = t->s->a->column,
-                              .x = t->x,
-                              .pitch = t->pitch,
-                              .last = t->loaded,
-                              .ahead = t->s->ahead,
-                              .end = end};
+    struct entries entries = {
+        .column = t->s->a->column, .x = t->x, .pitch = t->pitch, .ahead = t->s->ahead, .end = end};
     entries.ask_end = entries.ahead && end > entries.ahead ? end - entries.ahead : 0;
     return entries;
 }
 
-/* The sum of entries [from, to), not empty. */
+/* The sum of entries [from, to), not empty; `last` columns of the last vector are loaded. */
 SIMD void sum_entries(const struct spmm_strip *t, const struct entries *in, uint64_t from,
                       uint64_t to, vec *sum, int vectors, int64_t last, enum culm_dtype type,
                       enum values values) {

@@ -165,6 +165,9 @@ static void check_spmm_large(int64_t f, int64_t ld) {
         }
         for (int i = 0; i < 2 * device_count; i++) {
             int d = i / 2;
+            if (is_reference(d) && i % 2) {
+                continue;
+            }
             int64_t *cache = is_reference(d) ? NULL : &cpu_of(devices[d].device)->core_cache_bytes;
             int64_t bytes = cache ? *cache : 0;
             if (cache && i % 2) {
