@@ -1,12 +1,13 @@
 """What the system tests share: configurations, real runs of `culm train`, checks, and TAP.
 
-A script gathers cases with Cases.add and ends with Cases.run. Each case gets a folder of its own, which is kept
-when the case fails. Two cases run at a time: most of a case is waiting, and the rest fits two cores.
-Everything a case says goes to TAP lines; a failing one prints the command that repeats its run.
+A script gathers cases with Cases.add. The runner (tests/runner) imports all scripts and runs their cases, each in a process of its
+own that is forked from it; a script that is started by itself runs its own cases in the same way. Cases share nothing in memory:
+what several need and is dear to make, they make by Cases.once. Each case gets a folder, which is kept when the case fails.
 """
-import concurrent.futures
+import atexit
 import contextlib
 import copy
+import fcntl
 import hashlib
 import json
 import os
@@ -25,8 +26,9 @@ import traceback
 PHASES = ["load", "forward", "backward", "frc", "send", "reduce", "commit", "step", "transfer", "checkpoint"]
 RUN_LIMIT_S = 300  # of what takes seconds: only what hangs may reach it, on whatever machine
 NOBODY = 65534
-# Set CULM_SYSTEM_ALL to run also what is left out to end within ten minutes.
-EVERYTHING = bool(os.environ.get("CULM_SYSTEM_ALL"))
+# Kinds of cases, as tests/runner/pool.py has them; and the jobs of Culm that a script is about.
+KINDS = ("computes", "waits", "alone")
+JOBS = ("train", "edge", "gnn", "all")
 
 
 class Failed(Exception):
@@ -43,7 +45,7 @@ def as_root(script, culm, name):
     if subprocess.run(command[:4] + ["true"], capture_output=True, check=False).returncode:
         raise Skipped("neither root nor allowed to make a user namespace")
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    if ended.returncode or "\nok 1 - " not in ended.stdout or "# SKIP" in ended.stdout:
+    if ended.returncode or not ended.stdout.endswith("\n1 passed, 0 failed, 0 skipped\n"):
         raise Failed(f"as root of a user namespace: {ended.stdout[-2000:]}")
 
 
@@ -498,85 +500,122 @@ class Held:
 # --- cases ------------------------------------------------------------------------------------------------------------------
 
 
-class Cases:
-    def __init__(self, argv=None):
-        argv = sys.argv if argv is None else argv
-        if len(argv) < 2:
-            sys.exit(f"usage: {argv[0]} CULM [PART OF A CASE'S NAME]...")
-        self.culm = os.path.abspath(argv[1])
-        self.only = argv[2:]
-        self.folder = tempfile.mkdtemp(prefix="culm-system-")
-        self.text = os.path.join(self.folder, "text")
-        make_text(self.text)
-        self.cases = []
-        self.lock = threading.Lock()
-        self.shared = {}
+class Suite:
+    """What all scripts of this process share: the program, and a folder, which is removed at the end unless a case failed in it."""
 
-    def add(self, name, function, *args):
-        """function(bench, *args) raises Failed or Skipped, or all is well."""
-        if not self.only or any(part in name for part in self.only):
-            self.cases.append((name, function, args))
+    culm = None
+    folder = None
+    keep = False
+    scripts = []
+
+    @classmethod
+    def begin(cls):
+        """Called by the first script."""
+        if cls.folder is None:
+            if cls.culm is None:
+                if len(sys.argv) < 2:
+                    sys.exit(f"usage: {sys.argv[0]} CULM [PART OF A CASE'S NAME]...")
+                cls.culm = os.path.abspath(sys.argv[1])
+            cls.folder = tempfile.mkdtemp(prefix="culm-system-")
+            make_text(os.path.join(cls.folder, "text"))
+            atexit.register(cls.end)
+
+    @classmethod
+    def end(cls):
+        if not cls.keep:
+            shutil.rmtree(cls.folder, ignore_errors=True)
+
+
+class Case:
+    def __init__(self, cases, name, function, args, kind, seconds, first, product):
+        self.cases, self.name, self.function, self.args = cases, name, function, args
+        self.kind, self.seconds, self.first, self.product = kind, seconds, first, product
+        self.number = len(cases.cases)
+
+
+class Cases:
+    """The cases of a script. kind: of those that name none. job: which job of Culm they are about."""
+
+    def __init__(self, kind="computes", job="all"):
+        Suite.begin()
+        self.path = os.path.abspath(sys._getframe(1).f_globals["__file__"])
+        self.script = os.path.basename(self.path)[:-len(".py")]
+        self.kind, self.job = kind, job
+        check(kind in KINDS and job in JOBS, f"{self.script}: kind {kind}, job {job}")
+        self.culm, self.text = Suite.culm, os.path.join(Suite.folder, "text")
+        self.folder = os.path.join(Suite.folder, self.script)
+        os.makedirs(self.folder, exist_ok=True)
+        self.cases = []
+        Suite.scripts.append(self)
+
+    def add(self, name, function, *args, kind=None, seconds=0.0, first=False, product=False):
+        """function(bench, *args) raises Failed or Skipped, or all is well. seconds: about how long it takes, where that is long.
+        first: it proves a promise of the documents, and is among the tests that everybody runs. product: one of a product of
+        circumstances, of which the long set runs a tenth each day (--all: every one)."""
+        check(kind in (None, *KINDS), f"{name}: kind {kind}")
+        check(all(case.name != name for case in self.cases), f"{self.script}: two cases '{name}'")
+        self.cases.append(Case(self, name, function, args, kind or self.kind, seconds, first, product))
+
+    def once(self, key, make):
+        """What make() returns, a value that JSON can hold: made by whoever comes first, for all cases of all scripts."""
+        path = os.path.join(Suite.folder, "once-" + hashlib.sha256(key.encode()).hexdigest())
+        with open(path + ".lock", "w", encoding="ascii") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not os.path.exists(path):
+                value = make()
+                with open(path + ".tmp", "w", encoding="utf-8") as file:
+                    json.dump(value, file)
+                os.rename(path + ".tmp", path)
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
 
     def plain(self, config):
         """The undisturbed run in one process of one stage, made once for all with the same numbers: its hashes and step events."""
         same = {key: config.get(key) for key in ("model", "data", "batch", "precision", "seed", "steps", "optimizer", "schedule")}
-        key = json.dumps(same, sort_keys=True)
-        with self.lock:
-            if key not in self.shared:
-                folder = tempfile.mkdtemp(prefix="reference-", dir=self.folder)
-                bench = Bench(self.culm, folder, self.text)
-                run = bench.train(changed(config, pipelines=1, stages=1, redundancy="none", threads=1))
-                self.shared[key] = run.hashes(), run.all("step")
-            return self.shared[key]
+
+        def make():
+            bench = Bench(self.culm, tempfile.mkdtemp(prefix="reference-", dir=self.folder), self.text)
+            run = bench.train(changed(config, pipelines=1, stages=1, redundancy="none", threads=1))
+            return run.hashes(), run.all("step")
+
+        hashes, steps = self.once("plain " + json.dumps(same, sort_keys=True), make)
+        return tuple(hashes), steps
 
     def reference(self, config):
         """Hashes of the undisturbed run."""
         return self.plain(config)[0]
 
-    def one(self, number, name, function, args):
-        folder = os.path.join(self.folder, f"case-{number}")
+    def one(self, case):
+        """Runs it, in this process: (verdict, what it is about, notes, lines that say why)."""
+        folder = os.path.join(self.folder, f"case-{case.number}")
         os.mkdir(folder)
         bench = Bench(self.culm, folder, self.text)
-        start = time.monotonic()
+        verdict, why = "passed", []
         try:
-            function(bench, *args)
-            verdict, notes = f"ok {{}} - {name}", []
+            case.function(bench, *case.args)
         except Skipped as reason:
-            verdict, notes = f"ok {{}} - {name} # SKIP {reason}", []
+            verdict, why = "skipped", [str(reason)]
         except Failed as reason:
-            verdict, notes = f"not ok {{}} - {name}", [str(reason)]
+            verdict, why = "failed", [str(reason)]
         except Exception:  # a fault of the test itself is a failure of the case
-            verdict, notes = f"not ok {{}} - {name}", traceback.format_exc().splitlines()
+            verdict, why = "failed", traceback.format_exc().splitlines()
         bench.clean_up()
-        notes = bench.notes + notes
-        failed = verdict.startswith("not")
-        if failed:
-            notes += [f"repeat with: {shlex.join(command)}" for command in bench.commands]
-            notes += [f"its files: {folder}"]
+        if verdict == "failed":
+            why += [f"it ran: {shlex.join(command)}" for command in bench.commands]
+            why += [f"its files: {folder}"]
             if bench.last:
-                notes += [f"exit code {bench.last.code}"] + ["stderr: " + line for line in bench.last.err.splitlines()[-5:]]
-                notes += ["event: " + line[:400] for line in bench.last.out.splitlines()
-                          if '"event":"step"' not in line][-25:]
+                why += [f"exit code {bench.last.code}"] + ["stderr: " + line for line in bench.last.err.splitlines()[-5:]]
+                why += ["event: " + line[:400] for line in bench.last.out.splitlines()
+                        if '"event":"step"' not in line][-25:]
         else:
             shutil.rmtree(folder, ignore_errors=True)
-        return failed, verdict, notes, time.monotonic() - start
+        return verdict, bench.notes, why
 
-    def run(self, jobs=2):
-        print(f"1..{len(self.cases)}", flush=True)
-        start, failures, number = time.monotonic(), 0, 0
-        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-            futures = [pool.submit(self.one, i, *case) for i, case in enumerate(self.cases)]
-            for future in concurrent.futures.as_completed(futures):
-                failed, verdict, notes, seconds = future.result()
-                number += 1
-                failures += failed
-                print(verdict.format(number), flush=True)
-                for note in notes:
-                    print(f"# {note}", flush=True)
-        print(f"# {len(self.cases)} cases, {failures} failed, {time.monotonic() - start:.1f} s", flush=True)
-        if not failures:
-            shutil.rmtree(self.folder, ignore_errors=True)
-        sys.exit(1 if failures else 0)
+    def run(self):
+        """Of a script that was started by itself: its cases, or those whose names have one of the parts that the command line names."""
+        sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(self.path)), "runner"))
+        import script
+        script.run(self, sys.argv[2:])
 
 
 def sha256_of(path):

@@ -1,0 +1,173 @@
+"""What a change can reach, by what the build knows: the files that each object was made of, the objects of each library, and which of
+them the linker took into each program."""
+import os
+import re
+import subprocess
+
+from builds import ROOT
+
+# Libraries whose code belongs to one job of Culm; what any other holds belongs to all.
+JOBS = {"pipeline": "train", "train": "train", "train_config": "train", "train_numeric": "train", "run": "train",
+        "gnn": "gnn", "gnn_config": "gnn", "gnn_numeric": "gnn", "gnn_partition": "gnn", "gnn_protocol": "gnn", "data_graphs": "gnn",
+        "run_gnn": "gnn",
+        "edge": "edge", "edge_real": "edge", "merge": "edge", "merge_files": "edge", "merge_learn": "edge", "vision": "edge",
+        "darknet": "edge", "run_vision": "edge", "run_edge": "edge", "run_merge": "edge"}
+EVERY_JOB = {"train", "gnn", "edge"}
+
+
+def git(*words):
+    return subprocess.run(["git", "-C", ROOT, *words], capture_output=True, text=True, check=False)
+
+
+def landed():
+    """The commit to compare with when none is named: where this branch left what it follows, or main there; without one, HEAD."""
+    for name in "@{upstream}", "origin/main":
+        base = git("merge-base", "HEAD", name)
+        if base.returncode == 0:
+            return base.stdout.strip()
+    return "HEAD"
+
+
+def changed_since(commit):
+    """Paths of what differs, added and removed files too. Raises ValueError if there is no such commit."""
+    differs = git("diff", "--name-only", "--no-renames", commit, "--")
+    if differs.returncode:
+        raise ValueError(differs.stderr.strip().splitlines()[-1] if differs.stderr else f"no commit '{commit}'")
+    new = git("ls-files", "--others", "--exclude-standard")
+    return sorted(set(differs.stdout.splitlines() + new.stdout.splitlines()))
+
+
+def statements(text):
+    """(outputs, rule, inputs) of each build statement of a ninja file."""
+    for line in re.sub(r"\$\n *", "", text).splitlines():
+        if line.startswith("build "):
+            words = [re.sub(r"\$(.)", r"\1", word) for word in re.findall(r"(?:\$.|[^ :$])+|:", line[len("build "):])]
+            at = words.index(":")
+            outputs = [word for word in words[:at] if word != "|"]
+            inputs = words[at + 2:]
+            if "||" in inputs:  # what only has to be there before
+                inputs = inputs[:inputs.index("||")]
+            yield outputs, words[at + 1], [word for word in inputs if word != "|"]
+
+
+class Reach:
+    """Of a build that has been made before."""
+
+    def __init__(self, build):
+        self.build = build
+        with open(os.path.join(build.path, "build.ninja"), encoding="utf-8") as file:
+            self.made_of = {}
+            for outputs, _, inputs in statements(file.read()):
+                for output in outputs:
+                    self.made_of[output] = inputs
+        self.included = {}
+        deps = subprocess.run(["ninja", "-C", build.path, "-t", "deps"], capture_output=True, text=True, check=True).stdout
+        for block in deps.split("\n\n"):
+            lines = block.splitlines()
+            if lines:
+                self.included[lines[0].split(": #deps")[0]] = {line.strip() for line in lines[1:]}
+        self.names, self.closures = {}, {}
+
+    def closure(self, output):
+        """All that it is made of, itself too."""
+        if output not in self.closures:
+            found = {output}
+            for each in self.made_of.get(output, ()):
+                found |= self.closure(each)
+            self.closures[output] = found
+        return self.closures[output]
+
+    def symbols(self, path, *options):
+        """Names that it defines; None if it is not there."""
+        key = (path, *options)
+        if key not in self.names:
+            said = subprocess.run(["nm", "--defined-only", *options, os.path.join(self.build.path, path)], capture_output=True, text=True,
+                                  check=False)
+            self.names[key] = None if said.returncode else {line.split()[-1] for line in said.stdout.splitlines() if len(line.split()) == 3}
+        return self.names[key]
+
+    def objects(self, changed):
+        """The objects that are made of any of these files (paths from the root)."""
+        wanted = {os.path.relpath(os.path.join(ROOT, path), self.build.path) for path in changed}
+        return {output for output, inputs in self.made_of.items()
+                if output.endswith(".o") and (wanted & set(inputs) or wanted & self.included.get(output, set()))}
+
+    def holds(self, program, thing):
+        """Whether the program has this object in it: of a library's objects the linker takes those that it needs."""
+        if thing not in self.closure(program):
+            return False
+        if thing in self.made_of.get(program, ()):
+            return True
+        inside, has = self.symbols(thing, "--extern-only"), self.symbols(program)
+        return not inside or has is None or bool(inside & has)
+
+    def programs(self, objects):
+        """Programs and shared libraries that have any of them, or are made of those that do."""
+        linked = {output for output in self.made_of if os.path.basename(output) and not output.endswith((".o", ".a"))
+                  and any(each.endswith((".o", ".a", ".so")) or ".so." in each for each in self.made_of[output])}
+        return {program for program in linked if any(self.holds(program, thing) for thing in objects & self.closure(program))}
+
+    def jobs(self, objects):
+        """The jobs of Culm that these objects belong to, as far as the program `culm` has them."""
+        found = set()
+        for thing in objects:
+            if self.holds("src/cli/culm", thing):
+                library = re.search(r"libculm_(\w+)\.a\.p/", thing)
+                found |= {JOBS[library.group(1)]} if library and library.group(1) in JOBS else EVERY_JOB
+        return found
+
+
+def modules_that_import(folder, names):
+    """Of the Python files there, those that import any of these, or what imports them, and these."""
+    imports = {}
+    for file in os.listdir(folder):
+        if file.endswith(".py"):
+            with open(os.path.join(folder, file), encoding="utf-8") as text:
+                imports[file[:-len(".py")]] = set(re.findall(r"^\s*(?:from|import) (\w+)", text.read(), re.M))
+    found = set(names)
+    while True:
+        more = {name for name, what in imports.items() if what & found} - found
+        if not more:
+            return found
+        found |= more
+
+
+class Choice:
+    """What to run for these changed files. `said`: lines about what they reach."""
+
+    def __init__(self, build, changed):
+        self.reach = Reach(build)
+        objects = self.reach.objects(changed)
+        self.programs = self.reach.programs(objects)
+        self.paths = {os.path.join(ROOT, path) for path in changed}
+        self.jobs = self.reach.jobs(objects)
+        scripts = {os.path.basename(path)[:-len(".py")] for path in changed if path.startswith("tests/system/") and path.endswith(".py")}
+        self.scripts = scripts
+        self.scripts_about = modules_that_import(os.path.join(ROOT, "tests/system"), scripts) if scripts else set()
+        self.how = [path for path in changed if os.path.basename(path) in ("meson.build", "meson.options", "meson_options.txt")]
+        self.said = [f"{len(changed)} files differ, {len(objects)} objects are made of them"]
+        if self.how:
+            self.said.append(f"how things are built has changed ({', '.join(self.how[:3])}): all programs are tested")
+        if self.jobs:
+            self.said.append(f"first cases of the jobs they belong to: {', '.join(sorted(self.jobs))}")
+
+    def chooses(self, test):
+        """Whether this test of meson's is reached."""
+        if "sim-more" in test["suite"]:
+            return False
+        if self.how or "check" in test["suite"]:
+            return True
+        words = [word for word in [*test["cmd"], *test["env"].values()] if word.startswith(ROOT)]
+        words += [word.split("=", 1)[1] for word in test["cmd"] if f"={ROOT}" in word]
+        for word in words:
+            if os.path.relpath(word, self.reach.build.path) in self.programs:
+                return True
+            if word != ROOT and any(path == word or path.startswith(word + "/") for path in self.paths):
+                return True
+        return False
+
+    def chooses_case(self, case):
+        if case.cases.script in self.scripts:
+            return not case.product
+        return case.first and (case.cases.script in self.scripts_about or case.cases.job in self.jobs
+                               or bool(case.cases.job == "all" and self.jobs))
