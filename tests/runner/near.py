@@ -7,8 +7,8 @@ import subprocess
 from builds import ROOT
 
 # Libraries whose code belongs to one job of Culm; what any other holds belongs to all.
-JOBS = {"pipeline": "train", "train": "train", "train_config": "train", "train_numeric": "train", "run": "train",
-        "gnn": "gnn", "gnn_config": "gnn", "gnn_numeric": "gnn", "gnn_partition": "gnn", "gnn_protocol": "gnn", "data_graphs": "gnn",
+JOBS = {"pipeline": "train", "pipeline_config": "train", "train_config": "train", "train_numeric": "train", "run": "train",
+        "gnn_config": "gnn", "gnn_numeric": "gnn", "gnn_partition": "gnn", "gnn_protocol": "gnn", "data_graphs": "gnn",
         "run_gnn": "gnn",
         "edge": "edge", "edge_real": "edge", "merge": "edge", "merge_files": "edge", "merge_learn": "edge", "vision": "edge",
         "darknet": "edge", "run_vision": "edge", "run_edge": "edge", "run_merge": "edge"}
@@ -56,17 +56,18 @@ class Reach:
     def __init__(self, build):
         self.build = build
         with open(os.path.join(build.path, "build.ninja"), encoding="utf-8") as file:
-            self.made_of = {}
-            for outputs, _, inputs in statements(file.read()):
-                for output in outputs:
-                    self.made_of[output] = inputs
+            self.made_of, self.linked = {}, set()
+            for outputs, rule, inputs in statements(file.read()):
+                self.made_of |= dict.fromkeys(outputs, inputs)
+                if rule.endswith("_LINKER") and "STATIC" not in rule:
+                    self.linked.update(outputs)
         self.included = {}
         deps = subprocess.run(["ninja", "-C", build.path, "-t", "deps"], capture_output=True, text=True, check=True).stdout
         for block in deps.split("\n\n"):
             lines = block.splitlines()
             if lines:
                 self.included[lines[0].split(": #deps")[0]] = {line.strip() for line in lines[1:]}
-        self.names, self.closures = {}, {}
+        self.names, self.closures, self.read = {}, {}, {}
 
     def closure(self, output):
         """All that it is made of, itself too."""
@@ -77,14 +78,26 @@ class Reach:
             self.closures[output] = found
         return self.closures[output]
 
-    def symbols(self, path, *options):
-        """Names that it defines; None if it is not there."""
-        key = (path, *options)
-        if key not in self.names:
-            said = subprocess.run(["nm", "--defined-only", *options, os.path.join(self.build.path, path)], capture_output=True, text=True,
-                                  check=False)
-            self.names[key] = None if said.returncode else {line.split()[-1] for line in said.stdout.splitlines() if len(line.split()) == 3}
-        return self.names[key]
+    def learn_names(self, objects):
+        """Reads which names these objects define for others."""
+        there = [path for path in objects if path not in self.names and os.path.exists(os.path.join(self.build.path, path))]
+        self.names |= {path: set() for path in there}
+        if there:
+            said = subprocess.run(["nm", "--defined-only", "--extern-only", "--portability", "--print-file-name", *there],
+                                  capture_output=True, text=True, check=False, cwd=self.build.path).stdout
+            for line in said.splitlines():
+                path, name = line.split(maxsplit=2)[:2]
+                self.names[path[:-1]].add(name.encode() + b"\0")
+
+    def bytes_of(self, program):
+        """The file, in which are the names of all that was linked; None if it is not there."""
+        if program not in self.read:
+            try:
+                with open(os.path.join(self.build.path, program), "rb") as file:
+                    self.read[program] = file.read()
+            except FileNotFoundError:
+                self.read[program] = None
+        return self.read[program]
 
     def objects(self, changed):
         """The objects that are made of any of these files (paths from the root)."""
@@ -93,22 +106,24 @@ class Reach:
                 if output.endswith(".o") and (wanted & set(inputs) or wanted & self.included.get(output, set()))}
 
     def holds(self, program, thing):
-        """Whether the program has this object in it: of a library's objects the linker takes those that it needs."""
+        """Whether the program has this object in it: of a library's objects the linker takes those that it needs. What is not built
+        yet may have all."""
         if thing not in self.closure(program):
             return False
         if thing in self.made_of.get(program, ()):
             return True
-        inside, has = self.symbols(thing, "--extern-only"), self.symbols(program)
-        return not inside or has is None or bool(inside & has)
+        names, data = self.names.get(thing), self.bytes_of(program)
+        return not names or data is None or any(name in data for name in names)
 
     def programs(self, objects):
-        """Programs and shared libraries that have any of them, or are made of those that do."""
-        linked = {output for output in self.made_of if os.path.basename(output) and not output.endswith((".o", ".a"))
-                  and any(each.endswith((".o", ".a", ".so")) or ".so." in each for each in self.made_of[output])}
-        return {program for program in linked if any(self.holds(program, thing) for thing in objects & self.closure(program))}
+        """Programs and shared libraries that have any of them."""
+        self.learn_names(objects)
+        return {program for program in self.linked if objects & set(self.made_of[program])
+                or any(self.holds(program, thing) for thing in objects & self.closure(program))}
 
     def jobs(self, objects):
         """The jobs of Culm that these objects belong to, as far as the program `culm` has them."""
+        self.learn_names(objects)
         found = set()
         for thing in objects:
             if self.holds("src/cli/culm", thing):
@@ -139,6 +154,7 @@ class Choice:
         self.reach = Reach(build)
         objects = self.reach.objects(changed)
         self.programs = self.reach.programs(objects)
+        self.files = {target["id"]: target["filename"] for target in build.read("intro-targets")}
         self.paths = {os.path.join(ROOT, path) for path in changed}
         self.jobs = self.reach.jobs(objects)
         scripts = {os.path.basename(path)[:-len(".py")] for path in changed if path.startswith("tests/system/") and path.endswith(".py")}
@@ -157,11 +173,11 @@ class Choice:
             return False
         if self.how or "check" in test["suite"]:
             return True
+        if self.programs & {os.path.relpath(file, self.reach.build.path) for id in test["depends"] for file in self.files.get(id, ())}:
+            return True
         words = [word for word in [*test["cmd"], *test["env"].values()] if word.startswith(ROOT)]
         words += [word.split("=", 1)[1] for word in test["cmd"] if f"={ROOT}" in word]
         for word in words:
-            if os.path.relpath(word, self.reach.build.path) in self.programs:
-                return True
             if word != ROOT and any(path == word or path.startswith(word + "/") for path in self.paths):
                 return True
         return False
