@@ -294,7 +294,8 @@ class Bench:
         # By another process: a program that any child of this one still has open for writing cannot be executed.
         subprocess.run(["cp", self.culm, copied], check=True)
         self.culm = copied
-        os.chmod(os.path.dirname(self.folder), 0o711)
+        for folder in Suite.folder, os.path.dirname(self.folder):
+            os.chmod(folder, 0o711)
         os.chown(self.folder, NOBODY, NOBODY)
 
     def config(self, config, name="config.yaml"):
