@@ -4,6 +4,7 @@
 Here at an eighth of the published width, or less, on small inputs. CULM_SYSTEM_FULL runs the published sizes for a few steps
 each with one loss, and prints the peak memory of the workers: a quarter of an hour and 20 GB.
 """
+import functools
 import os
 import random
 import struct
@@ -11,7 +12,7 @@ import struct
 from harness import Cases, Skipped, changed, check, check_fired, check_memory, check_recovered, check_whole, fault, tiny_config
 
 FULL = bool(os.environ.get("CULM_SYSTEM_FULL"))
-cases = Cases()
+cases = Cases(job="train")
 
 
 def make_images(folder, size, channels=1, count=96, classes=10, seed=5):
@@ -56,30 +57,56 @@ def make_tokens(folder, vocab, count=6000, seed=8):
     return path
 
 
+# --- sections `data`, whose files are made when somebody first needs them -----------------------------------------------------
+
+
 def image_data(size, classes=10):
-    return {"kind": "images", "path": make_images(cases.folder, size, classes=classes), "crop": "padded", "padding": 2, "flip": True,
-            "normalize": "custom", "mean": 0.3, "std": 0.3}
+    path = cases.once(f"families images {size} {classes}", lambda: make_images(cases.folder, size, classes=classes))
+    return {"kind": "images", "path": path, "crop": "padded", "padding": 2, "flip": True, "normalize": "custom", "mean": 0.3, "std": 0.3}
+
+
+def large_image_data():
+    path = cases.once("families images 224", lambda: make_images(cases.folder, 224, channels=3, count=8))
+    return {"kind": "images", "path": path, "normalize": "custom"}
+
+
+def pair_data():
+    return {"kind": "pairs", "path": cases.once("families pairs", lambda: make_pairs(cases.folder))}
+
+
+def token_data(vocab):
+    return {"kind": "tokens", "path": cases.once(f"families tokens {vocab}", lambda: make_tokens(cases.folder, vocab))}
+
+
+def masked_token_data(vocab):
+    return {**token_data(vocab), "kind": "masked", "masked_of": "tokens"}
+
+
+def text_data():
+    return {"kind": "text", "path": cases.text}
+
+
+def masked_data():
+    return {"kind": "masked", "masked_of": "text", "path": cases.text}
 
 
 SGD = {"name": "sgd", "lr": 0.01, "momentum": 0.9, "nesterov": True, "weight_decay": 0.0005, "clip_norm": 0.0}
-TEXT = {"kind": "text", "path": cases.text}
-MASKED = {"kind": "masked", "masked_of": "text", "path": cases.text}
 
-# name: (model, data, optimizer, stages)
+# name: (model, what makes its data, optimizer, stages)
 FAMILIES = {
-    "gpt2": ({"arch": "gpt2", "layers": 4, "width": 96, "heads": 3, "context": 32, "vocab": 256, "dropout": 0.1}, TEXT, None, 3),
+    "gpt2": ({"arch": "gpt2", "layers": 4, "width": 96, "heads": 3, "context": 32, "vocab": 256, "dropout": 0.1}, text_data, None, 3),
     "bert": ({"arch": "bert", "layers": 3, "width": 96, "heads": 3, "context": 32, "vocab": 264, "dropout": 0.1},
-             MASKED, None, 3),
+             masked_data, None, 3),
     "resnet18": ({"name": "resnet18", "width": 8, "small_stem": True, "image": 28, "channels": 1, "classes": 10},
-                 image_data(28), SGD, 4),
+                 functools.partial(image_data, 28), SGD, 4),
     "resnet50": ({"name": "resnet50", "width": 8, "small_stem": True, "image": 28, "channels": 1, "classes": 10},
-                 image_data(28), SGD, 3),
+                 functools.partial(image_data, 28), SGD, 3),
     "vgg11_bn": ({"name": "vgg11_bn", "width": 8, "image": 32, "channels": 1, "classes": 10, "pool": 1, "hidden": 64},
-                 image_data(32), SGD, 3),
+                 functools.partial(image_data, 32), SGD, 3),
     "alexnet": ({"name": "alexnet", "width": 8, "image": 64, "channels": 1, "classes": 10, "pool": 1, "hidden": 64},
-                image_data(64), SGD, 2),
+                functools.partial(image_data, 64), SGD, 2),
     "gnmt": ({"arch": "gnmt", "layers": 3, "width": 64, "context": 10, "source": 10, "vocab": 80, "dropout": 0.1,
-              "label_smoothing": 0.1}, {"kind": "pairs", "path": make_pairs(cases.folder)}, None, 3),
+              "label_smoothing": 0.1}, pair_data, None, 3),
 }
 
 # Files of PyTorch's exporters; every size is the file's, but where it is free.
@@ -88,12 +115,12 @@ ONNX = sorted(name for name in os.listdir(GOLDEN) if name.endswith(".onnx"))
 for name in ONNX:
     MODEL = {"file": os.path.join(GOLDEN, name)}
     if name.startswith(("resnet", "vit", "convnext", "densenet", "shufflenet", "inception")):
-        FAMILIES[name] = (MODEL, image_data(32, classes=5), SGD, 3)
+        FAMILIES[name] = (MODEL, functools.partial(image_data, 32, classes=5), SGD, 3)
     elif name.startswith("bert"):
-        FAMILIES[name] = (MODEL, {"kind": "masked", "masked_of": "tokens", "path": make_tokens(cases.folder, 46)}, None, 3)
+        FAMILIES[name] = (MODEL, functools.partial(masked_token_data, 46), None, 3)
     else:
         context = {"context": 16} if "free" in name else {}
-        FAMILIES[name] = ({**MODEL, **context}, {"kind": "tokens", "path": make_tokens(cases.folder, 64)}, None, 3)
+        FAMILIES[name] = ({**MODEL, **context}, functools.partial(token_data, 64), None, 3)
 # One of each exporter dies in backward; the rest of the cases takes one of each architecture.
 THOROUGH = [name for name in FAMILIES if name not in ONNX or name in ("resnet.onnx", "gpt2.onnx", "bert.onnx")]
 
@@ -101,11 +128,11 @@ THOROUGH = [name for name in FAMILIES if name not in ONNX or name in ("resnet.on
 def config_of(family):
     model, data, optimizer, stages = FAMILIES[family]
     config = tiny_config(cases.text)
-    config["model"], config["data"] = model, data
+    config["model"], config["data"] = model, data()
     if optimizer:
         config["optimizer"] = optimizer
     return changed(config, batch__global=16, batch__micro=2, batch__lanes=4, stages=stages, steps=5,
-                   cluster__join_ms=60000)
+                   cluster__join_ms=60000, cluster__suspect_ms=60000)
 
 
 def gain(config):
@@ -132,7 +159,8 @@ def loses_worker(bench, family, phase, worker, changes):
 
 
 for name, (_, _, _, stages) in FAMILIES.items():
-    cases.add(f"{name}: a worker dies in backward", loses_worker, name, "backward", 1, {})
+    cases.add(f"{name}: a worker dies in backward", loses_worker, name, "backward", 1, {},
+              first=name in ("gpt2", "bert", "resnet18", "vgg11_bn", "alexnet", "gnmt", "resnet.onnx"))
     if name in THOROUGH:
         cases.add(f"{name}: a worker dies while it steps, lazy", loses_worker, name, "step", stages, {"redundancy": "lazy"})
 for name in ("resnet18", "gpt2"):
@@ -149,7 +177,7 @@ def recompute_is_equal(bench, family):
 
 
 for name in THOROUGH:
-    cases.add(f"{name}: recomputed and kept activations are the same", recompute_is_equal, name)
+    cases.add(f"{name}: recomputed and kept activations are the same", recompute_is_equal, name, first=name == "gpt2")
 
 
 def bf16(bench, family):
@@ -166,33 +194,33 @@ def bf16(bench, family):
 
 
 for name in ("gpt2", "bert", "resnet18", "vgg11_bn", "gnmt", "gpt2.onnx"):
-    cases.add(f"{name}: bf16 loses a worker", bf16, name)
+    cases.add(f"{name}: bf16 loses a worker", bf16, name, first=name == "gpt2")
 
 
 # --- the published depths at an eighth of the width -------------------------------------------------------------------------
 
-IMAGES = image_data(32)
+IMAGES = functools.partial(image_data, 32)
 SMALL = {"image": 32, "channels": 1, "classes": 10}
 # name: (the rest of the model, data, stages, redundancy)
 EIGHTHS = {
-    "gpt2": ({"width": 96, "context": 32, "vocab": 256}, TEXT, 3, "eager"),
-    "gpt2-medium": ({"width": 128, "context": 32, "vocab": 256}, TEXT, 3, "lazy"),
-    "bert-large": ({"width": 128, "context": 32, "vocab": 264}, MASKED, 3, "lazy"),
+    "gpt2": ({"width": 96, "context": 32, "vocab": 256}, text_data, 3, "eager"),
+    "gpt2-medium": ({"width": 128, "context": 32, "vocab": 256}, text_data, 3, "lazy"),
+    "bert-large": ({"width": 128, "context": 32, "vocab": 264}, masked_data, 3, "lazy"),
     "resnet152": ({"width": 8, **SMALL}, IMAGES, 4, "eager"),
     "vgg19": ({"width": 8, "hidden": 512, "pool": 1, **SMALL}, IMAGES, 3, "eager"),
-    "alexnet": ({"width": 8, "hidden": 512, "pool": 1, **SMALL, "image": 64}, image_data(64), 2, "eager"),
-    "gnmt-16": ({"width": 128, "context": 10, "source": 10, "vocab": 80}, {"kind": "pairs", "path": make_pairs(cases.folder)}, 4, "lazy"),
+    "alexnet": ({"width": 8, "hidden": 512, "pool": 1, **SMALL, "image": 64}, functools.partial(image_data, 64), 2, "eager"),
+    "gnmt-16": ({"width": 128, "context": 10, "source": 10, "vocab": 80}, pair_data, 4, "lazy"),
 }
 
 
 def eighth(bench, name):
     model, data, stages, redundancy = EIGHTHS[name]
     config = tiny_config(cases.text)
-    config["model"], config["data"] = {"name": name, **model}, data
-    if data["kind"] == "images":
+    config["model"], config["data"] = {"name": name, **model}, data()
+    if config["data"]["kind"] == "images":
         config["optimizer"] = SGD
     config = changed(config, batch__global=8, batch__micro=2, batch__lanes=2, pipelines=2, stages=stages, steps=4,
-                     redundancy=redundancy, cluster__join_ms=60000, cluster__max_nodes=2 * stages + 1)
+                     redundancy=redundancy, cluster__join_ms=60000, cluster__suspect_ms=60000, cluster__max_nodes=2 * stages + 1)
     plain = bench.train(changed(config, pipelines=1, stages=1, redundancy="none"), "plain")
     run = bench.train(config, "run", *fault(1, 2, "backward"))
     check_whole(run, plain.hashes())
@@ -210,13 +238,13 @@ for name in EIGHTHS:
 
 # name: (model, data, batch of a micro-batch, stages, redundancy)
 PUBLISHED = {
-    "gpt2": ({"name": "gpt2", "context": 128}, TEXT, 1, 3, "eager"),
-    "gpt2-medium": ({"name": "gpt2-medium", "context": 64}, TEXT, 1, 3, "lazy"),
-    "bert-large": ({"name": "bert-large", "context": 64}, MASKED, 1, 3, "lazy"),
-    "resnet152": ({"name": "resnet152", "image": 224}, None, 1, 4, "eager"),
-    "vgg19": ({"name": "vgg19", "image": 224}, None, 1, 3, "eager"),
-    "alexnet": ({"name": "alexnet", "image": 224}, None, 2, 2, "eager"),
-    "gnmt-16": ({"name": "gnmt-16", "context": 16, "source": 16}, {"kind": "pairs", "path": make_pairs(cases.folder)}, 2, 4, "lazy"),
+    "gpt2": ({"name": "gpt2", "context": 128}, text_data, 1, 3, "eager"),
+    "gpt2-medium": ({"name": "gpt2-medium", "context": 64}, text_data, 1, 3, "lazy"),
+    "bert-large": ({"name": "bert-large", "context": 64}, masked_data, 1, 3, "lazy"),
+    "resnet152": ({"name": "resnet152", "image": 224}, large_image_data, 1, 4, "eager"),
+    "vgg19": ({"name": "vgg19", "image": 224}, large_image_data, 1, 3, "eager"),
+    "alexnet": ({"name": "alexnet", "image": 224}, large_image_data, 2, 2, "eager"),
+    "gnmt-16": ({"name": "gnmt-16", "context": 16, "source": 16}, pair_data, 2, 4, "lazy"),
 }
 
 
@@ -226,8 +254,8 @@ def published(bench, name):
     model, data, micro, stages, redundancy = PUBLISHED[name]
     config = tiny_config(cases.text)
     config["model"] = model
-    config["data"] = data or {"kind": "images", "path": make_images(cases.folder, 224, channels=3, count=8), "normalize": "custom"}
-    config["optimizer"] = SGD if data is None else {"name": "adamw", "lr": 0.0001}
+    config["data"] = data()
+    config["optimizer"] = SGD if data is large_image_data else {"name": "adamw", "lr": 0.0001}
     config["schedule"] = {"name": "constant"}
     config = changed(config, batch__global=4 * micro, batch__micro=micro, batch__lanes=2, pipelines=1, stages=stages, steps=3,
                      redundancy=redundancy, recompute="auto", checkpoint__every=0, cluster__max_nodes=stages + 1,
@@ -243,7 +271,7 @@ def published(bench, name):
 
 
 for name in PUBLISHED:
-    cases.add(f"published {name} loses a worker", published, name)
+    cases.add(f"published {name} loses a worker", published, name, kind="alone" if FULL else "waits")
 
 if __name__ == "__main__":
-    cases.run(1 if FULL else 2)
+    cases.run()
