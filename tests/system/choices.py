@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
 """Choices by trial belong to the run: a resume has them from its checkpoint, whatever became of plan.json."""
-import atexit
 import json
 import os
 import shutil
 
 import families
-from families import config_of
-from harness import Cases, changed, check, equal, fault, read_events, wait_until
+from harness import Cases, changed, check, equal, hold
+from train_harness import Watched
 
-cases = Cases()
-atexit.register(shutil.rmtree, families.cases.folder, ignore_errors=True)
-CONFIG = changed(config_of("vgg11_bn"), kernels="trial", pipelines=1, stages=2, redundancy="none", steps=8,
-                 checkpoint__every=4)
+cases = Cases(job="train")
+
+
+def config_of():
+    return changed(families.config_of("vgg11_bn"), kernels="trial", pipelines=1, stages=2, redundancy="none", steps=8,
+                   checkpoint__every=4)
 
 
 def read(path):
@@ -45,17 +46,12 @@ def unlikely_plan(bench, config):
 
 
 def interrupted(bench, config, plan):
-    """A run with that plan, killed after its checkpoint of step 4; the hashes that it would have had."""
+    """A run with that plan, killed after its checkpoint of step 4; the hashes that it would have had. Another pipeline holds it in step 6:
+    the first one writes."""
     whole = bench.train(config, "whole", "--plan", plan)
-    process = bench.start(*bench.train_words(config, "run", "--plan", plan, *fault(0, 6, "forward", "stuck")))
-    events = bench.path("run", "events.jsonl")
-
-    def hangs():
-        told = read_events(events) if os.path.exists(events) else []
-        return any(event["event"] == "fault" for event in told) and \
-            any(event["event"] == "checkpoint" and event["ok"] and event["step"] >= 4 for event in told)
-
-    wait_until(lambda: hangs() or process.poll() is not None, 120, "the fault and a checkpoint")
+    process = bench.start(*bench.train_words(changed(config, pipelines=2), "run", "--plan", plan, *hold(2, 6)))
+    Watched(bench, process).wait(lambda events: any(event["event"] == "checkpoint" and event["ok"] and event["step"] == 4 for event in events),
+                              "a checkpoint")
     process.kill()
     bench.end(process)
     return whole.hashes()
@@ -67,9 +63,9 @@ def checkpoints(bench):
 
 
 def goes_on(bench, harm):
-    hashes = interrupted(bench, CONFIG, unlikely_plan(bench, CONFIG))
+    config = config_of()
+    hashes = interrupted(bench, config, unlikely_plan(bench, config))
     path = bench.path("run", "plan.json")
-    config = CONFIG
     if harm == "gone":
         os.remove(path)
     elif harm == "cut":
@@ -87,14 +83,15 @@ def goes_on(bench, harm):
 
 
 for harm in ("gone", "cut", "gone, other stages", "another"):
-    cases.add(f"plan.json {harm}: the checkpoint has the choices", goes_on, harm)
+    cases.add(f"plan.json {harm}: the checkpoint has the choices", goes_on, harm, first=harm == "gone")
 
 
 def refused(bench):
     """What would change the bits in the middle of a run is one line and exit 3."""
-    plan = unlikely_plan(bench, CONFIG)
-    interrupted(bench, CONFIG, plan)
-    words = bench.train_words(CONFIG, "run", "--resume")
+    config = config_of()
+    plan = unlikely_plan(bench, config)
+    interrupted(bench, config, plan)
+    words = bench.train_words(config, "run", "--resume")
     ended = bench.run(*words, "--plan", bench.path("trial", "plan.json"))
     equal((ended.code, len(ended.err.splitlines())), (3, 1), f"--plan with other algorithms: {ended.err!r}")
     check("--plan" in ended.err and "algorithms" in ended.err, f"refused with {ended.err!r}")

@@ -1,18 +1,16 @@
 #!/usr/bin/env python3
 """Events are the record of truth: warnings are in it, and text that is not UTF-8 takes nothing out of it."""
-import atexit
 import fcntl
 import json
 import os
 import re
-import shutil
 import subprocess
 
 import families
-from harness import Cases, changed, check, equal, read_events, tiny_config, wait_until
+from harness import Cases, changed, check, equal, hold, read_events, tiny_config, wait_until
+from train_harness import Watched
 
-cases = Cases()
-atexit.register(shutil.rmtree, families.cases.folder, ignore_errors=True)
+cases = Cases(job="train")
 CONFIG = changed(tiny_config(cases.text), pipelines=1, stages=2)
 LATIN_1 = os.fsdecode(b"caf\xe9")
 
@@ -83,12 +81,13 @@ def latin_1_folder(bench):
 
 def latin_1_reason(bench):
     """The reason why a checkpoint was given up names a file there: a file stands where its folder should be."""
-    config = changed(CONFIG, steps=250, checkpoint__every=0)
-    process = bench.start(*bench.train_words(config, LATIN_1))
-    events = bench.path(LATIN_1, "events.jsonl")
-    wait_until(lambda: os.path.exists(events) and read_events(events), 120, "the start")
+    config = changed(CONFIG, checkpoint__every=0, cluster__suspect_ms=60000)
+    process = bench.start(*bench.train_words(config, LATIN_1, *hold(0, 3)))
+    watched, events = Watched(bench, process, LATIN_1), bench.path(LATIN_1, "events.jsonl")
+    watched.wait()
     with open(bench.path(LATIN_1, "checkpoints"), "x", encoding="ascii"):
         pass
+    watched.go_on()
     ended = bench.end(process)
     why = [event.get("message", "") for event in read_events(events) if event["event"] in ("checkpoint", "error")]
     check(ended.code != 0 and any("caf\ufffd" in text for text in why), f"exit code {ended.code}; reasons {why}")
@@ -111,7 +110,7 @@ def signature(bench):
 
 def unread(bench, json_lines):
     """Nobody reads standard output, a pipe that holds few events: the run comes to its end, and all of it is there afterwards."""
-    words = bench.train_words(changed(CONFIG, steps=300, checkpoint__every=0, cluster__orphan_ms=1000, cluster__suspect_ms=1000))
+    words = bench.train_words(changed(CONFIG, steps=300, checkpoint__every=0, cluster__orphan_ms=4000, cluster__suspect_ms=4000))
     words = [word for word in words if json_lines or word != "--json"]
     reading, writing = os.pipe()
     fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
@@ -125,7 +124,7 @@ def unread(bench, json_lines):
                "the run to end, though nobody reads what it prints")
     with open(reading, encoding="utf-8") as file:
         out = file.read()
-    equal(process.wait(60), 0, "exit code")
+    equal(process.wait(300), 0, "exit code")
     if json_lines:
         with open(events, encoding="utf-8") as file:
             equal(out, file.read(), "standard output, and events.jsonl")
@@ -135,12 +134,12 @@ def unread(bench, json_lines):
 
 cases.add("the signature names libraries that make samples", signature)
 cases.add("a checkpoint of another build: the warning is an event", other_signature)
-cases.add("a broken checkpoint: the warning is an event", broken_checkpoint)
+cases.add("a broken checkpoint: the warning is an event", broken_checkpoint, first=True)
 cases.add("a warning is said once", said_once)
 cases.add("a folder that is not UTF-8 takes no event away", latin_1_folder)
 cases.add("a reason that is not UTF-8 is told", latin_1_reason)
-cases.add("nobody reads the events on standard output", unread, True)
-cases.add("nobody reads the progress on standard output", unread, False)
+cases.add("nobody reads the events on standard output", unread, True, seconds=10)
+cases.add("nobody reads the progress on standard output", unread, False, seconds=10)
 
 if __name__ == "__main__":
     cases.run()

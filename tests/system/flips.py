@@ -2,21 +2,23 @@
 """A bit flips in the memory of one worker: of a parameter, or of a gradient before its norm is taken or before it is applied. The
 worker is put out, and the result is the bits of the undisturbed run."""
 from harness import Cases, changed, check, check_fired, check_whole, equal, fault, tiny_config
+from train_harness import Watched, idle_of
 
-cases = Cases()
-BASE = tiny_config(cases.text)
+cases = Cases(kind="waits", job="train")
+BASE = changed(tiny_config(cases.text), cluster__suspect_ms=60000)
 
 
 def flip(bench, changes, worker, step, phase, rollbacks):
     config = changed(BASE, **changes)
-    tries = 5 if phase == "frc" else 1  # it is done ahead of time only where there is time
-    for at in range(tries):
-        process = bench.start(*bench.train_words(config, f"run-{at}", *fault(worker, step, phase, how="flip")))
-        ended = bench.end(process)
-        if ended.code == 0 or "never fired" not in ended.err or at == tries - 1:
-            break
-    run = bench.trained(process, f"run-{at}")
-    check_fired(run, [(worker, step, phase)])
+    idle = idle_of(worker, step) if phase == "frc" else None
+    words = [*fault(worker, step, phase, how="flip"), *(fault(*idle, "stop") if idle else [])]
+    process = bench.start(*bench.train_words(config, "run", *words))
+    if idle:
+        watched = Watched(bench, process)
+        watched.until(lambda: watched.stands(idle[0]) and watched.stands(worker), "the redundant forward")
+        watched.thaw(idle[0])
+    run = bench.trained(process)
+    check_fired(run, [(worker, step, phase)] + ([idle] if idle else []))
     check_whole(run, cases.reference(config), rollbacks)
     lost = run.one("lost")
     equal((lost["node"], lost["cause"]), (worker, "differs"), "who was put out, and why")
@@ -27,7 +29,7 @@ def flip(bench, changes, worker, step, phase, rollbacks):
 
 for phase in ("forward", "backward", "frc", "reduce", "commit", "step"):
     for worker, step in ((0, 3), (5, 8)):
-        cases.add(f"2 x 3: worker {worker}, step {step}, {phase}", flip, {}, worker, step, phase, 0)
+        cases.add(f"2 x 3: worker {worker}, step {step}, {phase}", flip, {}, worker, step, phase, 0, first=(phase, worker) == ("backward", 5))
 TWO = {"pipelines": 1, "stages": 2}
 for phase in ("forward", "reduce", "commit", "step"):
     cases.add(f"two copies: {phase}", flip, TWO, 1, 4, phase, 0)
@@ -36,5 +38,7 @@ for phase in ("backward", "reduce", "commit", "step"):
     cases.add(f"SGD: {phase}", flip, SGD, 3, 2, phase, 0)
 ONE = {"pipelines": 1, "stages": 2, "redundancy": "none"}
 for phase in ("forward", "commit", "step"):
-    cases.add(f"one copy, rolled back: {phase}", flip, ONE, 0, 6, phase, 1)
-cases.run()
+    cases.add(f"one copy, rolled back: {phase}", flip, ONE, 0, 6, phase, 1, first=phase == "step")
+
+if __name__ == "__main__":
+    cases.run()

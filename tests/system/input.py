@@ -7,11 +7,12 @@ import shutil
 import signal
 import subprocess
 
-from harness import (Cases, Disk, Held, changed, check, check_whole, equal, fault, hold, make_text, needs_disk, read_events, tiny_config,
+from harness import (Cases, Disk, changed, check, check_whole, equal, fault, hold, make_text, needs_disk, read_events, tiny_config,
                      wait_until, workers_of, write_config)
+from train_harness import Watched
 
-cases = Cases()
-BASE = tiny_config(cases.text)
+cases = Cases(job="train")
+BASE = changed(tiny_config(cases.text), cluster__suspect_ms=60000)
 CONFIGURATION, ENVIRONMENT, USAGE = 3, 4, 2
 
 
@@ -101,7 +102,7 @@ WRONG = {
     "not a number at all": ({"optimizer__lr": ".nan"}, ["optimizer.lr"]),
 }
 for name, (changes, parts) in WRONG.items():
-    cases.add(f"configuration: {name}", wrong_value, changes, parts)
+    cases.add(f"configuration: {name}", wrong_value, changes, parts, first=name == "unknown key in a section")
 
 
 def wrong_text(bench, text, parts):
@@ -122,7 +123,7 @@ for name, text, parts in [
         ("nested too deep", b"a: " + b"[" * 5000 + b"]" * 5000, []),
         ("a tab", b"model:\n\tarch: gpt2\n", []),
 ]:
-    cases.add(f"configuration file: {name}", wrong_text, text, parts)
+    cases.add(f"configuration file: {name}", wrong_text, text, parts, first=name == "a key twice")
 
 
 def no_config(bench, kind):
@@ -191,7 +192,7 @@ def wrong_data(bench, kind):
 
 
 for kind in ("missing", "empty", "too short", "directory", "a device", "unreadable", "one of two missing"):
-    cases.add(f"text: {kind}", wrong_data, kind)
+    cases.add(f"text: {kind}", wrong_data, kind, first=kind in ("missing", "unreadable"))
 
 
 def no_right(bench, kind):
@@ -275,7 +276,7 @@ def existing_run(bench):
     refused(bench, bench.train_words(BASE), CONFIGURATION, "run", "--resume")
 
 
-cases.add("existing run: a whole one", existing_run)
+cases.add("existing run: a whole one", existing_run, first=True)
 
 
 def wrong_out(bench, kind):
@@ -324,7 +325,7 @@ for changes in ({"model__layers": 4}, {"model__width": 64}, {"model__dropout": 0
                 {"steps": 9}, {"steps": 4}, {"batch__lanes": 8}, {"batch__global": 32}, {"optimizer__lr": 0.1},
                 {"schedule__warmup": 4}):
     name = ", ".join(f"{key.replace('__', '.')}={value}" for key, value in changes.items())
-    cases.add(f"resume: {name} is refused", resume_changed, changes, False)
+    cases.add(f"resume: {name} is refused", resume_changed, changes, False, first="seed" in changes)
 for changes in ({"pipelines": 1}, {"stages": 1}, {"redundancy": "none"}, {"threads": 2}, {"checkpoint__every": 1},
                 {"cluster__max_nodes": 6}, {}):
     name = ", ".join(f"{key.replace('__', '.')}={value}" for key, value in changes.items()) or "nothing changed"
@@ -334,7 +335,7 @@ for changes in ({"pipelines": 1}, {"stages": 1}, {"redundancy": "none"}, {"threa
 def stopped_run(bench, config):
     """A run with two checkpoints, stopped before its end; their names, oldest first."""
     process = bench.start(*bench.train_words(config, "run", *hold(3, 6), *hold(3, 11)))
-    held = Held(bench, process)
+    held = Watched(bench, process)
     for count in 1, 2:  # one is written at a time
         held.wait(lambda events, count=count: sum(event["event"] == "checkpoint" and event["ok"] for event in events) >= count,
                   f"{count} checkpoints")
@@ -382,7 +383,7 @@ def harm(path, how):
 
 HARMS = ["flipped bit", "truncated safetensors", "empty safetensors", "missing safetensors", "header of 2^60 bytes",
          "truncated manifest", "corrupted manifest", "manifest of another step", "manifest missing"]
-LONG = changed(BASE, steps=300, checkpoint__every=5, cluster__suspect_ms=60000)  # a disk may be slow
+LONG = changed(BASE, steps=60, checkpoint__every=5)
 
 
 def newest_broken(bench, how):
@@ -410,7 +411,7 @@ def all_broken(bench, how):
 
 
 for how in HARMS:
-    cases.add(f"resume: newest checkpoint: {how}", newest_broken, how)
+    cases.add(f"resume: newest checkpoint: {how}", newest_broken, how, first=how == "flipped bit")
     cases.add(f"resume: all checkpoints: {how}", all_broken, how)
 
 
@@ -466,7 +467,7 @@ def full_in_the_middle(bench, size_kb):
 cases.add("full disk: at the start", needs_disk, __file__, "full disk: at the start", full_at_start)
 for size_kb in (64, 400, 700, 1000, 1400):
     name = f"full disk: in the middle, {size_kb} kB"
-    cases.add(name, needs_disk, __file__, name, full_in_the_middle, size_kb)
+    cases.add(name, needs_disk, __file__, name, full_in_the_middle, size_kb, first=size_kb == 700)
 
 # --- faults, traces, plans --------------------------------------------------------------------------------------------------
 
@@ -500,7 +501,7 @@ def never_fired(bench, spec):
     equal((done["event"], done["faults_fired"]), ("done", 0), "last event and its faults_fired")
 
 
-cases.add("a fault that never fires: no replacement came", never_fired, "worker=6,step=3,phase=forward")
+cases.add("a fault that never fires: no replacement came", never_fired, "worker=6,step=3,phase=forward", first=True)
 cases.add("a fault that never fires: nobody got a copy", never_fired, "worker=1,step=3,phase=transfer")
 
 
@@ -516,7 +517,7 @@ for name, content, parts in [("missing", None, []), ("a word for the time", b"so
                              ("two fields", b"0,add\n", [":1"]), ("removes who is not there", b"0,remove,node0\n", [":1"]),
                              ("adds twice", b"0,add,node0\n1,add,node0\n", [":2"]), ("negative time", b"-5,add,node0\n", [":1"]),
                              ("binary", bytes(range(256)), []), ("a bad name", b"0,add,no de\n", [":1"])]:
-    cases.add(f"trace: {name}", wrong_file, "--preempt-trace", content, CONFIGURATION, parts)
+    cases.add(f"trace: {name}", wrong_file, "--preempt-trace", content, CONFIGURATION, parts, first=name == "unknown verb")
 for name, content in [("missing", None), ("empty", b""), ("not JSON", b"{"), ("a list", b"[]"), ("of nothing", b"{}"),
                       ("of another model", b'{"format":1,"parameters":5,"pipelines":2,"lanes":4,"stages":[]}')]:
     cases.add(f"plan: {name}", wrong_file, "--plan", content, CONFIGURATION, [])
@@ -533,7 +534,7 @@ for words in (["train"], ["train", "config.yaml", "more"], ["train", "--frobnica
               ["train", "config.yaml", "--time-scale", "2"], ["train", "config.yaml", "--time-scale", "0", "--preempt-trace", "x"],
               ["train", "config.yaml", "--resume=yes"], ["frobnicate"], ["ckpt"], ["ckpt", "show"], ["ckpt", "diff", "a"],
               ["ckpt", "list", "a"], ["help", "frobnicate"]):
-    cases.add(f"usage: culm {' '.join(words)}", usage, words)
+    cases.add(f"usage: culm {' '.join(words)}", usage, words, first="--frobnicate" in words)
 
 
 def no_checkpoint(bench, path, code):
@@ -576,7 +577,7 @@ def reader_went_away(bench):
 
 
 cases.add("standard output is full", nowhere_to_write)
-cases.add("the reader of standard output went away", reader_went_away)
+cases.add("the reader of standard output went away", reader_went_away, first=True)
 
 
 def faults_do_not_outlive(bench):
@@ -588,4 +589,6 @@ def faults_do_not_outlive(bench):
 
 
 cases.add("faults end with their run", faults_do_not_outlive)
-cases.run()
+
+if __name__ == "__main__":
+    cases.run()

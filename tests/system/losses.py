@@ -8,11 +8,11 @@ import os
 import random
 import signal
 
-from harness import (EVERYTHING, Cases, changed, check, check_fired, check_recovered, check_whole, equal, fault, read_events,
-                     tiny_config, wait_until)
+from harness import Cases, changed, check, check_fired, check_recovered, check_whole, equal, fault, hold, tiny_config, wait_until
+from train_harness import Watched
 
-cases = Cases()
-BASE = changed(tiny_config(cases.text), steps=60)
+cases = Cases(kind="waits", job="train")
+BASE = changed(tiny_config(cases.text), steps=30, cluster__suspect_ms=60000)
 STEP = 3
 IN_ORDER = ["forward", "send", "backward", "reduce", "commit", "step"]
 
@@ -42,13 +42,12 @@ for redundancy in ("eager", "lazy"):
     for base in (0, 3):
         for a in range(3):
             for b in range(3):
-                for x, one in enumerate(IN_ORDER):
-                    for y, two in enumerate(IN_ORDER):
-                        # A third of them for the first pipeline and eager; elsewhere one in twelve.
-                        one_in = 1 if EVERYTHING else 3 if base == 0 and redundancy == "eager" else 12
-                        if a != b and (x * 7 + y * 5 + a * 3 + b) % one_in == 0:
+                for one in IN_ORDER:
+                    for two in IN_ORDER:
+                        if a != b:
                             cases.add(f"{redundancy}: worker {base + a} at {one}, its neighbour {base + b} at {two}", pair,
-                                      (base + a, one), (base + b, two), redundancy)
+                                      (base + a, one), (base + b, two), redundancy, product=True,
+                                      first=(redundancy, base, a, b, one, two) == ("eager", 0, 1, 0, "backward", "reduce"))
 
 
 def both_pipelines(bench, phase, redundancy):
@@ -62,7 +61,19 @@ def both_pipelines(bench, phase, redundancy):
 
 
 for phase in IN_ORDER:
-    cases.add(f"eager: both owners of a stage at {phase}", both_pipelines, phase, "eager")
+    cases.add(f"eager: both owners of a stage at {phase}", both_pipelines, phase, "eager", first=phase == "commit")
+
+
+def exits(bench):
+    """A worker that ends by itself is lost as any other."""
+    run = faulted(bench, BASE, [(1, STEP, "backward", "exit")])
+    check_whole(run, cases.reference(BASE))
+    check_fired(run, [(1, STEP, "backward")])
+    check_recovered(run)
+    check(run.one("lost")["cause"] in ("eof", "exit"), f"cause {run.one('lost')['cause']}")
+
+
+cases.add("eager: a worker exits", exits, first=True)
 
 
 def no_pipeline_whole(bench, again):
@@ -78,32 +89,44 @@ def no_pipeline_whole(bench, again):
     equal({event["source"] for event in run.all("recovered")}, {"peer"}, "sources of recovery where there is no shadow")
 
 
-cases.add("none: no pipeline whole, copies bring it on", no_pipeline_whole, None)
+cases.add("none: no pipeline whole, copies bring it on", no_pipeline_whole, None, first=True)
 cases.add("none: no pipeline whole, and whoever gets a copy dies", no_pipeline_whole, 0)
 
 
 def replacement_dies(bench, redundancy, how, fenced):
     """A replacement meets a fault while it gets its copies. Nobody knows at which step: a fault waits at each. Frozen it is put out; then it
-    is killed, or thawed by us and fenced."""
-    config = changed(BASE, redundancy=redundancy, steps=250)
+    is killed, or thawed by us and fenced. Of the other pipeline somebody keeps the run in step 20 until the replacement is there, and from
+    its end until the next one is, for less than what makes a suspect."""
+    config = changed(BASE, redundancy=redundancy, steps=60)
     if how == "stop":
-        config = changed(config, cluster__suspect_ms=1500, cluster__kill_suspect_ms=60000 if fenced else 300)
-    words = list(fault(1, STEP, "backward"))
-    for step in range(STEP + 1, 100):
+        config = changed(config, cluster__suspect_ms=10000, cluster__kill_suspect_ms=60000 if fenced else 300)
+    words = [*fault(1, STEP, "backward"), *hold(4, 20), *hold(5, 50)]
+    for step in range(STEP + 1, 50):
         words += fault(6, step, "transfer", how)
-    run = bench.train_and_thaw(6, config, "run", *words, code=1) if fenced else bench.train(config, "run", *words, code=1)
+    process = bench.start(*bench.train_words(config, "run", *words))
+    watched = Watched(bench, process)
+    watched.until(lambda: watched.stands(4) and watched.told("joined", 6), "the replacement came")
+    watched.thaw(4)
+    if fenced:
+        watched.until(lambda: watched.told("lost", 6), "the loss of the replacement")
+        watched.thaw(6)
+        watched.until(lambda: watched.told("fenced", 6), "the replacement was fenced")
+    watched.until(lambda: watched.stands(5) and watched.told("joined", 7), "its replacement came")
+    watched.thaw(5)
+    run = bench.trained(process, code=1)
     check("never fired" in run.err, "the faults that could not fire are not told")
     check_whole(run, cases.reference(config))
     check_recovered(run)
     fired = [(event["node"], event["phase"]) for event in run.all("fault")]
-    equal(fired, [(1, "backward"), (6, "transfer")], "faults that fired")
+    equal(sorted(fired), [(1, "backward"), (4, "forward"), (5, "forward"), (6, "transfer")], "faults that fired")
     equal([event["node"] for event in run.all("lost")], [1, 6], "workers lost")
     equal(sorted(event["node"] for event in run.all("joined")), list(range(8)), "workers joined")
     equal([event["node"] for event in run.all("fenced")], [6] if fenced else [], "workers fenced")
 
 
 for redundancy in ("eager", "lazy", "none"):
-    cases.add(f"{redundancy}: the replacement dies during its transfer", replacement_dies, redundancy, "kill", False)
+    cases.add(f"{redundancy}: the replacement dies during its transfer", replacement_dies, redundancy, "kill", False,
+              first=redundancy == "eager")
     cases.add(f"{redundancy}: the replacement freezes during its transfer", replacement_dies, redundancy, "stop", False)
     cases.add(f"{redundancy}: the replacement freezes during its transfer and is fenced", replacement_dies, redundancy,
               "stop", True)
@@ -128,10 +151,10 @@ one_pipeline = changed(BASE, pipelines=1, redundancy="none", steps=10, checkpoin
 for worker in range(3):
     for phase in ("forward", "backward", "send", "reduce", "commit", "step"):
         cases.add(f"none, one pipeline: worker {worker} at {phase} rolls back", rolled_back, one_pipeline,
-                  [(worker, 5, phase)])
+                  [(worker, 5, phase)], first=(worker, phase) == (1, "backward"))
 cases.add("none, one process: rolls back", rolled_back, changed(one_pipeline, stages=1), [(0, 5, "backward")])
 everyone = changed(BASE, steps=10, checkpoint__every=2)
-cases.add("all workers at once roll back", rolled_back, everyone, [(worker, 5, "step") for worker in range(6)])
+cases.add("all workers at once roll back", rolled_back, everyone, [(worker, 5, "step") for worker in range(6)], first=True)
 cases.add("all workers at once before the first checkpoint", rolled_back, changed(everyone, checkpoint__every=0),
           [(worker, 5, "step") for worker in range(6)])
 
@@ -149,37 +172,48 @@ cases.add("all four copies of a stage", all_copies_of_a_stage)
 
 
 def out_of_the_blue(bench, seed):
-    """SIGKILL from outside, at moments of no plan; replacements die as well."""
+    """SIGKILL from outside, at moments of no plan; replacements die as well. Worker 5 keeps the run from its end until the first is dead."""
     draw = random.Random(seed)
     config = changed(BASE, steps=150, redundancy=draw.choice(["eager", "lazy", "none"]),
                      cluster__replace_ms=draw.choice([0, 50]))
-    process = bench.start(*bench.train_words(config))
-    events = bench.path("run", "events.jsonl")
-    wait_until(lambda: os.path.exists(events) and b'"step":1,' in open(events, "rb").read(), 120, "the first step")
-    killed = 0
+    process = bench.start(*bench.train_words(config, "run", *hold(5, 100)))
+    watched = Watched(bench, process)
+    watched.until(lambda: watched.told("step"), "the first step")
+    killed, keeps = 0, True
+
+    def step_of():
+        return max((event["step"] for event in watched.told("step")), default=0)
+
+    def reached(goal):
+        """Whether the run has come to that step, or ended. Where it stands still on its way it is let go on."""
+        nonlocal keeps
+        if keeps and watched.stands(5):
+            keeps = False
+            watched.thaw(5)
+        return process.poll() is not None or step_of() >= goal
+
     for _ in range(6):
-        seen = read_events(events)
-        step = max([event["step"] for event in seen if event["event"] == "step"], default=0)
-        gone = {event["node"] for event in seen if event["event"] == "lost"}
-        alive = [event["pid"] for event in seen if event["event"] == "joined" and event["node"] not in gone]
+        gone = {event["node"] for event in watched.told("lost")} | ({5} if keeps else set())
+        alive = [event["pid"] for event in watched.told("joined") if event["node"] not in gone]
         if process.poll() is not None or not alive:
             break
+        goal = step_of() + draw.randint(0, 15)
         try:
             os.kill(draw.choice(alive), signal.SIGKILL)
             killed += 1
         except ProcessLookupError:
             pass
-        goal = step + draw.randint(0, 15)
-        wait_until(lambda: process.poll() is not None or max(
-            [event["step"] for event in read_events(events) if event["event"] == "step"], default=0) >= goal, 60,
-                   f"step {goal}")
+        wait_until(lambda goal=goal: reached(goal), 120, f"step {goal}")
+    wait_until(lambda: reached(config["steps"] + 1), 120, "the end")
     run = bench.end(process)
-    equal(run.code, 0, "exit code")
-    run.events = read_events(events)
+    equal(run.code, 1 if "never fired" in run.err else 0, "exit code")  # worker 5 may have had nothing to do in that step
+    run.events = watched.events()
     check(killed > 0 and run.all("lost"), "nobody was killed")
     check_whole(run, cases.reference(config), rollbacks=None)
 
 
 for seed in range(12):
     cases.add(f"killed from outside, seed {seed}", out_of_the_blue, seed)
-cases.run()
+
+if __name__ == "__main__":
+    cases.run()

@@ -1,23 +1,31 @@
 #!/usr/bin/env python3
-"""The kill matrix on real processes: every worker x every phase x every kind of fault.
+"""The kill matrix on real processes: every worker x every phase x every kind of fault. It is a product: of it runs a tenth a day.
 
 Two pipelines of three stages. Each fault must fire, and whatever it is, the run ends with the weights and the
 optimizer state of the undisturbed run, no sample lost or repeated and no roll-back: a copy always lives.
 """
-from harness import EVERYTHING, PHASES, Cases, Failed, changed, check, check_fired, check_recovered, check_whole, equal, fault, tiny_config
+from harness import PHASES, Cases, changed, check, check_fired, check_recovered, check_whole, equal, fault, hold, tiny_config
+from train_harness import STAGES, Watched, idle_of
 
-cases = Cases()
-BASE = tiny_config(cases.text)
-WORKERS, STAGES = 6, 3
+cases = Cases(kind="waits", job="train")
+BASE = changed(tiny_config(cases.text), cluster__suspect_ms=60000)
+WORKERS = 6
 STEP = 3
 # A freeze this short is nobody's business; a long one is found by heartbeat and put out; then we thaw it, and it is fenced.
-SHORT_MS, SUSPECT_MS = 60, 1000
+SHORT_MS, SUSPECT_MS = 60, 5000
+# One of each promise: no redundancy is needed for a whole run, a replacement comes, who was silent is fenced or killed, the rest of a
+# checkpoint is no checkpoint.
+FIRST = {
+    ("eager", 1, "backward", "kill"), ("lazy", 4, "step", "kill"), ("none", 2, "forward", "kill"), ("eager", 0, "frc", "kill"),
+    ("eager", 3, "reduce", "long"), ("lazy", 5, "commit", "forever"), ("eager", 2, "send", "short"), ("lazy", 1, "transfer", "kill"),
+    ("eager", 0, "checkpoint", "kill"), ("none", 4, "load", "kill"),
+}
+LATE = 20  # a step that comes when all that is expected has had its time, or in which the run waits for it
 
 
 def setting(phase, kind, redundancy):
-    """Steps enough that what is expected comes before the end; suspicion only where it is wanted."""
-    steps = {"kill": 60, "short": 10, "long": 200, "forever": 12}[kind]
-    config = changed(BASE, steps=steps, redundancy=redundancy)
+    """Suspicion only where it is wanted."""
+    config = changed(BASE, steps=30 if kind in ("kill", "long") else 12, redundancy=redundancy)
     if phase == "checkpoint":
         config = changed(config, checkpoint__every=2)
     if kind in ("long", "forever"):
@@ -45,20 +53,29 @@ def spec_of(worker, phase, kind):
     return (worker, step, phase), fault(worker, step, phase, how, for_ms)
 
 
-def train(bench, config, words, tries, thawed, held):
-    """Redundant forwards are done when there is nothing else to do; on a busy machine a step may go by without one."""
-    def once(out):
-        if held:
-            return bench.train_and_join([WORKERS], held, config, out, *words)
-        return bench.train(config, out, *words) if thawed is None else bench.train_and_thaw(thawed, config, out, *words)
+def keeper_of(phase, worker):
+    """Who holds the run in a late step: one that works whatever has been lost."""
+    if phase == "checkpoint" and worker >= STAGES:
+        return STAGES + (worker + 1) % STAGES  # the other pipeline has none
+    return (worker + STAGES) % WORKERS
 
-    for number in range(tries - 1):
-        try:
-            return once(f"run-{number}")
-        except Failed:
-            if "never fired" not in bench.last.err:
-                raise
-    return once("run")
+
+def train(bench, config, words, idle, thawed, keeper, until):
+    """A whole run. idle: (worker, step, phase), frozen until another fault has fired, too; thawed: a worker that is frozen and goes on once
+    it has been put out; keeper: who keeps the run from its end until all these events, (name, node), are told."""
+    words = list(words) + list(fault(*idle, "stop") if idle else ()) + list(hold(keeper, LATE) if until else ())
+    process = bench.start(*bench.train_words(config, "run", *words))
+    run = Watched(bench, process)
+    if idle:
+        run.until(lambda: run.stands(idle[0]) and any(event["phase"] == "frc" for event in run.told("fault")), "the redundant forward")
+        run.thaw(idle[0])
+    if thawed is not None:
+        run.until(lambda: run.told("lost", thawed), "the loss of the frozen worker")
+        run.thaw(thawed)
+    if until:
+        run.until(lambda: run.stands(keeper) and all(run.told(*event) for event in until), f"{until}")
+        run.thaw(keeper)
+    return bench.trained(process)
 
 
 def one(bench, worker, phase, kind, redundancy):
@@ -70,12 +87,14 @@ def one(bench, worker, phase, kind, redundancy):
     words = list(words)
     for other in earlier:
         words += fault(*other)
-    tries = 5 if phase == "frc" else 1
-    # The run waits for the replacement, in a worker of the other pipeline.
-    held = ((worker + STAGES) % WORKERS, 20, "forward") if replaced and kind == "kill" else None
-    run = train(bench, config, words, tries, worker if kind == "long" else None, held)
+    idle = idle_of(worker, STEP) if phase == "frc" else None
+    until = [("fenced", worker)] if kind == "long" else []
+    if replaced and kind in ("kill", "long"):
+        until.append(("joined", WORKERS))
+    keeper = keeper_of(phase, worker)
+    run = train(bench, config, words, idle, worker if kind == "long" else None, keeper, until)
     check_whole(run, cases.reference(config))
-    check_fired(run, earlier + [fired] + ([held] if held else []))
+    check_fired(run, earlier + [fired] + ([idle] if idle else []) + ([(keeper, LATE, "forward")] if until else []))
     check_recovered(run)
     lost = {event["node"]: event for event in run.all("lost")}
     wanted = {other[0] for other in earlier} | (set() if kind == "short" else {worker})
@@ -88,15 +107,6 @@ def one(bench, worker, phase, kind, redundancy):
         equal([event["node"] for event in run.all("joined")][WORKERS:], [WORKERS], "replacements joined")
 
 
-def kinds(redundancy, worker, phase):
-    """Which kinds of fault to try; with CULM_SYSTEM_ALL set, all of them."""
-    if EVERYTHING:
-        return ["kill", "short", "long", "forever"]
-    if redundancy != "eager":
-        return ["kill"]
-    return ["kill"] + (["short", "forever"] if (worker + PHASES.index(phase)) % 2 else ["long"])
-
-
 for redundancy in ("eager", "lazy", "none"):
     for worker in range(WORKERS):
         for phase in PHASES:
@@ -104,6 +114,9 @@ for redundancy in ("eager", "lazy", "none"):
                 continue
             if redundancy == "none" and (phase == "transfer" or (phase == "checkpoint" and worker >= STAGES)):
                 continue  # see losses.py for transfers; and after the loss before it no copy might be left
-            for kind in kinds(redundancy, worker, phase):
-                cases.add(f"{redundancy}: worker {worker}, {phase}, {kind}", one, worker, phase, kind, redundancy)
-cases.run()
+            for kind in ("kill", "short", "long", "forever"):
+                cases.add(f"{redundancy}: worker {worker}, {phase}, {kind}", one, worker, phase, kind, redundancy,
+                          first=(redundancy, worker, phase, kind) in FIRST, product=True)
+
+if __name__ == "__main__":
+    cases.run()

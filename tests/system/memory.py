@@ -7,10 +7,10 @@ import os
 from harness import (Cases, changed, check, check_held, check_memory, check_recovered, check_whole, equal, fault, peaks_of,
                      tiny_config)
 
-cases = Cases()
+cases = Cases(job="train")
 # Large enough that tensors outweigh the program.
 CONFIG = changed(tiny_config(cases.text), model={"arch": "gpt2", "layers": 6, "width": 192, "heads": 4, "context": 32, "vocab": 256,
-                                                 "dropout": 0.1}, steps=6, cluster__join_ms=60000)
+                                                 "dropout": 0.1}, steps=6, cluster__join_ms=60000, cluster__suspect_ms=60000)
 ONE = changed(CONFIG, pipelines=1)
 
 
@@ -39,7 +39,7 @@ def undisturbed(bench, redundancy, pipelines):
 
 for redundancy in ("eager", "lazy", "none"):
     cases.add(f"peaks are as planned: {redundancy}", undisturbed, redundancy, 2)
-cases.add("peaks are as planned: one pipeline", undisturbed, "eager", 1)
+cases.add("peaks are as planned: one pipeline", undisturbed, "eager", 1, first=True)
 
 
 def refused(bench, words):
@@ -52,7 +52,7 @@ def refused(bench, words):
     check(not os.path.exists(bench.path("run")), "the run directory was made")
 
 
-cases.add("what cannot fit is refused", refused, [])
+cases.add("what cannot fit is refused", refused, [], first=True)
 cases.add("what cannot fit is refused by --dry-run", refused, ["--dry-run"])
 
 
@@ -89,7 +89,7 @@ def waits(bench, pipelines, steps, faults):
     check_all_held(run, limit)
 
 
-cases.add("a stage waits for its replacement", waits, 1, 6, [(1, 3, "backward")])
+cases.add("a stage waits for its replacement", waits, 1, 6, [(1, 3, "backward")], first=True)
 cases.add("lanes wait for their pipeline", waits, 2, 6, [(1, 3, "backward")])
 cases.add("lanes wait twice", waits, 2, 8, [(1, 3, "backward"), (5, 5, "forward")])
 

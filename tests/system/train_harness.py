@@ -1,0 +1,42 @@
+"""What tests of `culm train` share that look on while a run goes, and disturb it where it stands still."""
+import os
+
+from harness import Held, check, read_events, thaw, wait_until
+
+STAGES = 3  # of tiny_config, in each of its two pipelines
+
+
+class Watched(Held):
+    """A run whose events are looked at while it goes on: `until` waits for what they tell. They are read again where there are more."""
+
+    def __init__(self, bench, process, out="run"):
+        super().__init__(bench, process, out)
+        self.size, self.read = 0, []
+
+    def events(self):
+        size = os.path.getsize(self.path) if os.path.exists(self.path) else 0
+        if size != self.size:
+            self.size, self.read = size, read_events(self.path)
+        return self.read
+
+    def told(self, name, node=None):
+        """Its events of that name so far, of that node."""
+        return [event for event in self.events() if event["event"] == name and node in (None, event.get("node"))]
+
+    def until(self, condition, what):
+        wait_until(lambda: condition() or self.process.poll() is not None, 120, what)
+        check(self.process.poll() is None, f"the run ended before {what}")
+
+    def stands(self, node):
+        """Whether a fault has frozen that worker, or is about to."""
+        return bool(self.told("fault", node))
+
+    def thaw(self, node):
+        thaw(self.told("joined", node)[0]["pid"])
+
+
+def idle_of(worker, step):
+    """Who must be frozen in that step, as (worker, step, phase), for this worker to be idle, so that it does redundant forwards: the one
+    that it waits for. On a busy machine it may have no time for them otherwise."""
+    first, mine = worker // STAGES * STAGES, worker % STAGES
+    return first + (mine + 1) % STAGES, step, "backward" if mine + 1 < STAGES else "forward"
