@@ -8,9 +8,9 @@ import signal
 import subprocess
 
 from harness import Cases, Skipped, check, equal, read_events, wait_until
-from vision_harness import model, two_queries
+from vision_harness import killed_in_search, model, two_queries
 
-cases = Cases()
+cases = Cases(kind="waits", job="edge")
 LOOP = {"loop": True, "fps": 20}
 
 
@@ -68,10 +68,7 @@ def feed_of_nothing(bench):
 def slip_on_resume(bench):
     """--resume with a feed that is not there leaves all as it was: what GEMEL had found, and the frames that the package is about."""
     path = two_queries(bench, merge={"method": "gemel-fixed", "steps": 20, "lr": 0.003})
-    process = bench.start("merge", path, "--out", bench.path("package"), "--json")
-    wait_until(lambda: os.path.exists(bench.path("package", "search")), 120, "an attempt")
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    killed_in_search(bench, path, "package")
     before = tree(bench.path("package"))
     one_line(bench, 3, "images-2", "merge", path, "--out", bench.path("package"), "--resume", "--set", "feeds.camera.file=images-2")
     equal(tree(bench.path("package")), before, "the package")
@@ -349,23 +346,25 @@ def reader_gone(bench):
 
 cases.add("merge: a feed that cannot be read", feed_of_nothing)
 cases.add("merge: a slip on --resume", slip_on_resume)
-cases.add("merge: another model under the old name", other_model)
-cases.add("merge: a package that was made elsewhere", delivered)
-cases.add("merge: what was merged is shown and exported", shown_and_exported)
-cases.add("options that are another command's", options_of_others)
+cases.add("merge: another model under the old name", other_model, first=True)
+cases.add("merge: a package that was made elsewhere", delivered, first=True)
+cases.add("merge: what was merged is shown and exported", shown_and_exported, first=True)
+cases.add("options that are another command's", options_of_others, first=True)
 cases.add("edge: SIGHUP for the whole group", signal_for_all)
-cases.add("edge: nothing of others is written over", not_over_others)
+cases.add("edge: nothing of others is written over", not_over_others, first=True)
 for one in (signal.SIGINT, signal.SIGTERM):
-    cases.add(f"edge: {one.name} before it begins", early_signal, one)
-cases.add("edge: a signal while it chooses", signal_while_choosing)
+    cases.add(f"edge: {one.name} before it begins", early_signal, one, first=one == signal.SIGTERM)
+cases.add("edge: a signal while it chooses", signal_while_choosing, kind="computes", seconds=8)
 cases.add("edge: SIGINT before it begins, with a feed that is not there", early_signal, signal.SIGINT, "images-2")
 cases.add("edge: the only feed is not there", no_feed)
-cases.add("edge: a slip in the text that SIGHUP takes up", slip_on_reload)
+cases.add("edge: a slip in the text that SIGHUP takes up", slip_on_reload, first=True)
 cases.add("edge: a feed that is there later", mended_feed)
 cases.add("edge: a very short time", short_time)
-cases.add("report: a page over a run's record", page_over_record)
+cases.add("report: a page over a run's record", page_over_record, first=True)
 cases.add("edge: names of 64 letters", long_names)
 cases.add("edge: hardly anything", hardly_anything)
-cases.add("standard output is full", nowhere_to_print)
+cases.add("standard output is full", nowhere_to_print, first=True)
 cases.add("the reader of standard output went away", reader_gone)
-cases.run()
+
+if __name__ == "__main__":
+    cases.run()

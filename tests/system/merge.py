@@ -15,10 +15,10 @@ import time
 
 import edge_harness
 from edge_harness import fresh
-from harness import Cases, check, equal, memory_group, wait_until
-from vision_harness import images, model, two_queries
+from harness import Cases, check, equal, memory_group, read_events
+from vision_harness import images, killed_in_search, model, telling, two_queries
 
-cases = Cases()
+cases = Cases(kind="waits", job="edge")
 SEED = int(os.environ.get("CULM_SEED", "1"))
 
 
@@ -53,7 +53,7 @@ def what_could_be_shared(bench):
     check(shown["saved_bytes"] > 0, "nothing could be shared")
 
 
-cases.add("what could be shared", what_could_be_shared)
+cases.add("what could be shared", what_could_be_shared, first=True)
 
 
 def methods(bench, method):
@@ -82,7 +82,7 @@ def methods(bench, method):
 
 
 for way in ("culm", "gemel", "gemel-fixed", "stem", "max", "none"):
-    cases.add(f"method {way}", methods, way)
+    cases.add(f"method {way}", methods, way, first=way in ("culm", "gemel-fixed", "none"))
 
 
 def empty_promise(bench):
@@ -109,7 +109,7 @@ def empty_promise(bench):
     check(not {part["tensor"] for part in b["parameters"].values()} & set(of_layers), "a has tensors of b")
 
 
-cases.add("what cannot be promised ships unmerged", empty_promise)
+cases.add("what cannot be promised ships unmerged", empty_promise, first=True)
 
 
 def max_of_the_wrong(bench):
@@ -179,7 +179,7 @@ def a_query_is_a_model(bench):
     check(ended.err.count("\n") == 1 and "no query 'c'" in ended.err, ended.err)
 
 
-cases.add("a query of a package is a model", a_query_is_a_model)
+cases.add("a query of a package is a model", a_query_is_a_model, first=True)
 
 
 def classes_in_order(bench):
@@ -205,7 +205,7 @@ def frames_beyond_memory(bench):
     with memory_group() as (set_limit, inside):
         set_limit(100 * 10**6)
         command = inside(bench.culm, "merge", path, "--out", bench.path("package"), "--set", "merge.method=none")
-        ended = subprocess.run(command, cwd=bench.folder, capture_output=True, text=True, timeout=60, check=False)
+        ended = subprocess.run(command, cwd=bench.folder, capture_output=True, text=True, timeout=300, check=False)
     check(ended.returncode == 4 and ended.stderr.count("\n") == 1 and "there are 0.1 GB of memory" in ended.stderr, f"{ended.returncode}: {ended.stderr}")
     check(not os.path.exists(bench.path("package")), "something was written")
 
@@ -236,7 +236,7 @@ def another_model(bench):
                       f"{command[:2]}: {ended.code}: {ended.err}")
 
 
-cases.add("a model's file is edited after merging", another_model)
+cases.add("a model's file is edited after merging", another_model, first=True)
 
 
 def inside(bench):
@@ -263,8 +263,12 @@ def inside(bench):
     equal(bench.run("model", "export", query, "--onnx", bench.path("b.onnx")).code, 0, "exit code of export")
     told = [json.loads(line)["classes"] for line in bench.run("predict", "b.onnx", "images", "--json").out.splitlines()]
     equal([best[0]["class"] for best in told], [best[0]["class"] for best in said], "classes by the exported model")
-    ended = bench.run("edge", "run", path, "--package", bench.path("package"), "--for", "4", "--out", bench.path("edge"), "--json", "--set",
-                      "edge.originals=never", "--set", "edge.memory=all", "--set", "edge.drift.every_s=0")
+    process = bench.start("edge", "run", path, "--package", bench.path("package"), "--out", bench.path("edge"), "--json", "--set",
+                          "edge.originals=never", "--set", "edge.memory=all", "--set", "edge.drift.every_s=0", "--set", "feeds.camera.loop=true",
+                          "--set", "feeds.camera.fps=20")
+    edge_harness.until(process, "an answer of b", lambda: os.path.exists(bench.path("edge", "b.jsonl")) and fresh(bench.path("edge"), "b"))
+    process.send_signal(signal.SIGTERM)
+    ended = bench.end(process)
     equal(ended.code, 0, f"exit code of edge run; {ended.err!r}")
     equal(bench.run("report", bench.path("package"), "--html", bench.path("page.html")).code, 0, "exit code of report")
     with open(bench.path("page.html"), encoding="utf-8") as file:
@@ -280,7 +284,7 @@ def inside(bench):
     check(once <= loaded < once + largest, f"{loaded} bytes loaded, each tensor once: {once}; the largest has {largest}")
 
 
-cases.add("layers of one model share", inside)
+cases.add("layers of one model share", inside, first=True)
 
 
 def a_package_in_itself(bench):
@@ -306,7 +310,7 @@ def same_bits(bench, method):
 
 
 for way in ("culm", "gemel-fixed"):
-    cases.add(f"{way}: the same package on any number of threads", same_bits, way)
+    cases.add(f"{way}: the same package on any number of threads", same_bits, way, first=way == "culm")
 
 
 def killed(bench, method):
@@ -337,7 +341,7 @@ def killed(bench, method):
 
 
 for way in ("culm", "gemel-fixed"):
-    cases.add(f"{way}: killed at any time, resumed: the same package", killed, way)
+    cases.add(f"{way}: killed at any time, resumed: the same package", killed, way, first=way == "culm")
 
 
 def goes_on(bench):
@@ -345,17 +349,14 @@ def goes_on(bench):
     path = workload(bench, method="gemel-fixed", lr=0.003)
     whole = merge(bench, path, "whole")
     check(not os.path.exists(bench.path("whole", "search")), "what only a resumed run needs is still there")
-    process = bench.start("merge", path, "--out", bench.path("package"), "--json")
-    wait_until(lambda: os.path.exists(bench.path("package", "search")), 120, "an attempt")
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    killed_in_search(bench, path, "package")
     ended = merge(bench, path, "package", "--resume")
     check(not os.path.exists(bench.path("package", "search")), "what only a resumed run needs is still there")
     check(len(ended.all("try")) < len(whole.all("try")), f"attempts: {len(ended.all('try'))} after the kill, {len(whole.all('try'))} without")
     equal(files(bench.path("package")), files(bench.path("whole")), "packages with the kill and without")
 
 
-cases.add("gemel goes on behind the last attempt", goes_on)
+cases.add("gemel goes on behind the last attempt", goes_on, first=True)
 
 
 def other_frames(bench):
@@ -392,7 +393,7 @@ def other_frames(bench):
     equal(files(bench.path("killed")), after, "packages with kills and without")
 
 
-cases.add("other frames: further rounds", other_frames)
+cases.add("other frames: further rounds", other_frames, first=True)
 
 
 def late(bench):
@@ -452,7 +453,7 @@ def finished(bench, method):
 
 
 for way in ("culm", "gemel-fixed"):
-    cases.add(f"{way}: finished, resumed with as much time and with less", finished, way)
+    cases.add(f"{way}: finished, resumed with as much time and with less", finished, way, first=way == "culm")
 
 
 def more_time(bench, method):
@@ -486,15 +487,17 @@ cases.add("no processor time is left", little_time)
 
 
 def stopped(bench):
-    path = workload(bench)
-    images(bench.path("images"), 20000)  # which take some seconds
-    process = bench.start("merge", path, "--out", bench.path("package"), "--json")
-    wait_until(lambda: os.path.exists(bench.path("package", "events.jsonl")), 120, "the start")
-    process.send_signal(signal.SIGTERM)
-    equal(bench.end(process).code, 75, "exit code")
+    with telling(bench, workload(bench), "--out", bench.path("package")) as (process, told):
+        check(told.recv(4096), "it ended at once")
+        process.send_signal(signal.SIGTERM)
+        while told.recv(4096):
+            pass
+        equal(process.wait(300), 75, "exit code")
+    equal(read_events(bench.path("package", "events.jsonl"))[-1]["event"], "stopped", "the last event")
+    merge(bench, workload(bench), "package", "--resume")
 
 
-cases.add("a signal ends it so that it can be resumed", stopped)
+cases.add("a signal ends it so that it can be resumed", stopped, first=True)
 
 
 def refused(bench):
@@ -548,5 +551,7 @@ def refused(bench):
     one_line(3, "not a round and a digest", "merge", "show", bench.path("package"))
 
 
-cases.add("what is wrong is said in one line", refused)
-cases.run()
+cases.add("what is wrong is said in one line", refused, first=True)
+
+if __name__ == "__main__":
+    cases.run()

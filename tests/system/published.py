@@ -13,7 +13,7 @@ from harness import Cases, Skipped, check, equal
 
 REPOSITORY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 SHARED = os.path.join(REPOSITORY, "..", "shared", "data", "edge")
-cases = Cases()
+cases = Cases(job="edge")
 
 
 def untrained(bench, name, frames, least):
@@ -23,7 +23,7 @@ def untrained(bench, name, frames, least):
     script = os.path.join(REPOSITORY, "bench", "edge", "workloads.py")
     subprocess.run([sys.executable, script, SHARED, bench.folder, name], check=True, stdout=subprocess.DEVNULL)
     ended = bench.run("merge", bench.path(f"{name}.yaml"), "--out", bench.path("package"), "--json", "--set", "merge.steps=0",
-                      "--set", f"merge.frames={frames}", limit_s=240)
+                      "--set", f"merge.frames={frames}", limit_s=1200)
     equal(ended.code, 0, f"exit code; {ended.err!r}")
     done = [json.loads(line) for line in ended.out.splitlines()][-1]
     bench.note(f"{done['saved']:.3f} saved, in {done['cpu_s']:.0f} s of a processor")
@@ -34,4 +34,6 @@ def untrained(bench, name, frames, least):
 
 cases.add("two detectors", untrained, "nano", 200, 0.40)
 cases.add("four classifiers", untrained, "cifar", 400, 0.87)
-cases.run()
+
+if __name__ == "__main__":
+    cases.run()

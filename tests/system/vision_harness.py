@@ -1,6 +1,14 @@
-"""What system tests of models of pictures share: pictures, and small classifiers of them that need no file of weights."""
+"""What system tests of models of pictures share: pictures, small classifiers of them that need no file of weights, and merging that
+stands still."""
+import contextlib
+import os
 import random
+import signal
+import socket
 import struct
+import subprocess
+
+from harness import check
 
 
 def images(path, count=48, size=8):
@@ -29,3 +37,26 @@ def two_queries(bench, feed=None, width=4, **sections):
         bench.config(model(seed, blocks, width), f"{name}.yaml")
     queries = [{"name": name, "model": f"{name}.yaml", "feed": "camera", "target": 0.2} for name in "ab"]
     return bench.config({"feeds": {"camera": {"file": "images", **(feed or {})}}, "queries": queries, **sections}, "w.yaml")
+
+
+@contextlib.contextmanager
+def telling(bench, *words):
+    """Merging that goes on only as its events are read, from the socket: it tells each to us alone, and few are on their way. (process,
+    socket)."""
+    ours, its = socket.socketpair()
+    its.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)  # as little as there is
+    with ours, its:
+        process = subprocess.Popen([bench.culm, "merge", *words, "--json"], stdin=subprocess.DEVNULL, stdout=its, stderr=subprocess.DEVNULL,
+                                   cwd=bench.folder, start_new_session=True)
+        bench.children.append(process)
+        its.close()
+        yield process, ours
+
+
+def killed_in_search(bench, path, out):
+    """A merge that is killed once it has tried something, and before it has ended."""
+    with telling(bench, path, "--out", bench.path(out)) as (process, told):
+        while not os.path.exists(bench.path(out, "search")):
+            check(told.recv(4096), "it ended before it had tried anything")
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
