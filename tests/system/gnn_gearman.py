@@ -9,10 +9,10 @@ import socket
 import subprocess
 
 from gearman_service import Service
-from gnn_harness import ENDLESS, Graphs
+from gnn_harness import ENDLESS, PATIENT, Graphs
 from harness import Cases, changed, check, equal
 
-cases = Cases()
+cases = Cases(kind="waits", job="gnn")
 graphs = Graphs(cases, "--vertices", "600", "--edges", "3000", "--classes", "4", "--features", "12")
 CONFIG = {
     "graph": {"path": graphs.path, "features": "as-is"},
@@ -22,7 +22,7 @@ CONFIG = {
     "parameter_servers": 1,
     "workers": 2,
     "engine": "gearman",
-    "cluster": {"heartbeat_ms": 50, "suspect_ms": 5000},
+    "cluster": PATIENT,
     **ENDLESS,
 }
 LISTEN = "--listen", "127.0.0.1:0"
@@ -162,12 +162,14 @@ def refused(bench):
 
 
 cases.add("two runs, one after the other", plain)
-cases.add("a worker is killed, and another one comes", lost_worker)
+cases.add("a worker is killed, and another one comes", lost_worker, first=True)
 cases.add("a worker is killed where one is idle", lost_idle)
-cases.add("the job server is killed and restarted", lost_server)
+cases.add("the job server is killed and restarted", lost_server, first=True)
 cases.add("two runs at once", two_runs)
 cases.add("fewer workers than are wanted", fewer)
-cases.add("no workers", nobody)
+cases.add("no workers", nobody, first=True)
 cases.add("jobs of somebody else", foreign)
 cases.add("what is refused", refused)
-cases.run()
+
+if __name__ == "__main__":
+    cases.run()

@@ -4,14 +4,20 @@ Whatever the shape and whoever is lost, a run in step has the bits of one server
 Two ways to hold that against it: a run to its end has their hashes; and a run that goes on until what it is about has
 happened, and is then stopped, has their losses, each to the bit, up to there. The second depends on no speed.
 """
+import contextlib
+import hashlib
 import json
 import os
 import signal
 
-from harness import RUN_LIMIT_S, Failed, changed, check, equal, wait_until, workers_of
+from harness import RUN_LIMIT_S, Failed, changed, check, equal, thaw, wait_until, workers_of
 
 ONE = {"servers": 1, "parameter_servers": 1, "workers": 0}
 ENDLESS = {"epochs": 200000, "eval": {"every": 0}, "checkpoint": {"every": 0}}
+# Nobody is missed because the machine is busy, or stood still for seconds: who is killed is missed at once all the same.
+PATIENT = {"heartbeat_ms": 50, "suspect_ms": 60000}
+# Where one freezes: it is missed only by its silence, which is longer than a busy machine makes of anybody.
+SILENT_MS = 6000
 # What does not change what is learned; `epochs` only says for how long.
 SHAPE = (*ONE, "cluster", "engine", "lambda", "gearman", "tune", "max_workers", "checkpoint")
 
@@ -23,11 +29,12 @@ class Graphs:
         self.cases, self.words, self.path = cases, words, os.path.join(cases.folder, "graph")
 
     def make(self, bench):
-        with self.cases.lock:
-            if not os.path.exists(self.path):
-                ended = bench.run("gnn", "make", "sbm", *self.words, "--out", self.path)
-                equal((ended.code, ended.err), (0, ""), "making a graph")
-        return self.path
+        def graph():
+            ended = bench.run("gnn", "make", "sbm", *self.words, "--out", self.path)
+            equal((ended.code, ended.err), (0, ""), "making a graph")
+            return self.path
+
+        return self.cases.once(f"graph {self.path}", graph)
 
     def words_of(self, bench, config, out):
         self.make(bench)
@@ -35,26 +42,80 @@ class Graphs:
 
     def train(self, bench, config, out="run", *words, code=0, env=None, limit_s=RUN_LIMIT_S):
         """A whole run; its events are read from standard output, pure JSON lines."""
-        ended = bench.run(*self.words_of(bench, config, out), *words, env=env, limit_s=limit_s)
+        return self.ended(bench, bench.run(*self.words_of(bench, config, out), *words, env=env, limit_s=limit_s), out, code)
+
+    @staticmethod
+    def ended(bench, ended, out, code):
         ended.dir = bench.path(out)
         equal(ended.code, code, f"exit code; {ended.err.strip()[-300:]}")
         ended.events = [json.loads(line) for line in ended.out.splitlines()]
         equal(workers_of(ended.dir), [], "processes left behind")
         return ended
 
+    def with_workers(self, bench, config, out, faults, fired):
+        """A run that is under way, with these faults and, from its first epoch on, with all its workers, however long the machine takes to
+        start them: the first parameter server stands still while it loads, until they have come. That is not among its faults.
+
+        A worker that has come must still be heard of by servers, and of several workers one may get no task in an epoch, where
+        others are quicker; of several parameter servers another one may be the next to save. Then a fault does not fire: such a run
+        shows nothing, and there is another one. fired(run) waits until that is known."""
+        hold = not any(node == "parameter:0" and phase == "load" for node, _, phase, *_ in faults) and config["parameter_servers"] == 1
+        for number in range(20):
+            run = self.going(bench, config, f"{out}-{number}", *faults_of([*([("parameter:0", 1, "load", "stop")] if hold else []), *faults]))
+            if hold:
+                run.wait(lambda one=run: len(one.came()) >= config["workers"] and one.came("parameter"), "all workers")
+                thaw(run.pid("parameter", 0))
+                run.held = "parameter", "load"
+            if fired(run) or not any(node.startswith("worker") or node == "parameter:1" for node, *_ in faults):
+                break
+        return run
+
+    def train_with_workers(self, bench, config, out, faults):
+        """A whole run that has all its workers (with_workers), in which these faults fire."""
+        def fired(run):
+            run.ended = bench.end(run.process)
+            return "never fired" not in run.ended.err
+
+        run = self.with_workers(bench, config, out, faults, fired)
+        ended = self.ended(bench, run.ended, os.path.basename(run.out), 0)
+        ended.events = run.without_hold(ended.events)
+        return ended
+
+    def going_with_workers(self, bench, config, out, faults):
+        """A run without end that has all its workers (with_workers), when these faults have fired."""
+        of_workers = [epoch for node, epoch, *_ in faults if node.startswith("worker")]
+
+        def fired(run):
+            def all_of_them():
+                return len(run.told("fault")) >= len(faults)
+
+            def too_late():
+                passed = run.told("epoch") and of_workers and run.told("epoch")[-1]["epoch"] > max(of_workers) + 20
+                return passed and sum(event["role"] == "worker" for event in run.told("fault")) < len(of_workers)
+
+            run.wait(lambda: all_of_them() or too_late(), "the faults")
+            if not all_of_them():
+                run.process.kill()
+                for pid in workers_of(run.out):  # one may stand still
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+                run.end(-signal.SIGKILL)
+            return all_of_them()
+
+        return self.with_workers(bench, config, out, faults, fired)
+
     def reference(self, bench, config):
         """The undisturbed run with one server and one parameter server: hashes, and the bits of each loss."""
         same = {key: value for key, value in config.items() if key not in SHAPE}
         key = json.dumps(same, sort_keys=True)
-        with self.cases.lock:
-            if key in self.cases.shared:
-                return self.cases.shared[key]
-        run = self.train(bench, {**same, **ONE}, f"reference-{config['epochs']}")
-        equal(run.all("lost"), [], "losses of an undisturbed run")
-        result = run.hashes(), [event["loss_bits"] for event in run.all("epoch")]
-        with self.cases.lock:
-            self.cases.shared[key] = result
-        return result
+
+        def undisturbed():
+            run = self.train(bench, {**same, **ONE, "cluster": PATIENT}, f"reference-{hashlib.sha256(key.encode()).hexdigest()[:16]}")
+            equal(run.all("lost"), [], "losses of an undisturbed run")
+            return run.hashes(), [event["loss_bits"] for event in run.all("epoch")]
+
+        hashes, losses = self.cases.once(f"reference {key}", undisturbed)
+        return tuple(hashes), losses
 
     def check_whole(self, bench, run, config, rollbacks=0):
         """Each epoch once, and the bits of the undisturbed run."""
@@ -88,7 +149,11 @@ class Going:
 
     def __init__(self, bench, out, *words, env=None):
         self.bench, self.out, self.events, self.offset = bench, out, [], 0
+        self.held = None  # role and phase of a fault that only held it up, and is not told
         self.process = bench.start(*words, env=env)
+
+    def without_hold(self, events):
+        return [event for event in events if event["event"] != "fault" or (event["role"], event["phase"]) != self.held]
 
     def told(self, name):
         """Its events of that name, so far."""
@@ -99,7 +164,7 @@ class Going:
                 whole = file.read().rpartition(b"\n")
             self.offset += len(whole[0]) + len(whole[1])
             self.events += [json.loads(line) for line in whole[0].splitlines()]
-        return [event for event in self.events if event["event"] == name]
+        return [event for event in self.without_hold(self.events) if event["event"] == name]
 
     def came(self, role="worker"):
         return [event for event in self.told("joined") if event["role"] == role]
@@ -107,15 +172,30 @@ class Going:
     def lost(self):
         return [event["role"] for event in self.told("lost")]
 
-    def kill(self, role, number):
-        """The one of that role that joined as number `number`; it must be a process that the run has started."""
+    def pid(self, role, number):
+        """Of the one of that role that joined as number `number`; it must be a process that the run has started."""
         pid = self.came(role)[number]["pid"]
         check(pid > 1, f"{role} {number} is not ours: pid {pid}")
-        os.kill(pid, signal.SIGKILL)
+        return pid
+
+    def kill(self, role, number):
+        os.kill(self.pid(role, number), signal.SIGKILL)
+
+    def kill_together(self, *nodes):
+        """None of them does anything more once the first is gone, however long it takes to kill the others."""
+        pids = [self.pid(*node) for node in nodes]
+        for number in signal.SIGSTOP, signal.SIGKILL:
+            for pid in pids:
+                os.kill(pid, number)
 
     def address(self):
         self.wait(lambda: self.told("start"), "the start")
         return self.told("start")[0]["address"]
+
+    def thaw(self):
+        """Lets the node go on that a fault has stopped last."""
+        node = self.told("fault")[-1]["node"]
+        thaw(next(event["pid"] for event in self.told("joined") if event["node"] == node))
 
     def wait(self, condition, what, limit_s=RUN_LIMIT_S):
         wait_until(lambda: condition() or self.process.poll() is not None, limit_s, what)
@@ -140,6 +220,7 @@ class Going:
 
 
 def fault(node, epoch, phase, how="kill", **more):
+    """Words for it; more: interval, for_ms."""
     words = [f"node={node}", f"epoch={epoch}", f"phase={phase}", f"how={how}", *(f"{key}={value}" for key, value in more.items())]
     return "--fault", ",".join(words)
 

@@ -10,11 +10,11 @@ Where there can be no such hosts (hosts.py), it says so.
 import os
 import shlex
 
-from gnn_harness import ENDLESS, Going, Graphs
+from gnn_harness import ENDLESS, PATIENT, SILENT_MS, Going, Graphs
 from harness import Cases, Skipped, changed, check, equal
 from hosts import Hosts, Unavailable
 
-cases = Cases()
+cases = Cases(kind="waits", job="gnn")
 graphs = Graphs(cases, "--vertices", "400", "--edges", "1600", "--features", "24", "--classes", "4", "--seed", "3")
 CONFIG = {
     "graph": {"path": graphs.path, "features": "as-is"},
@@ -23,7 +23,7 @@ CONFIG = {
     "servers": 2,
     "parameter_servers": 1,
     "workers": 1,
-    "cluster": {"heartbeat_ms": 50, "suspect_ms": 1500, "orphan_ms": 3000},
+    "cluster": {**PATIENT, "suspect_ms": SILENT_MS, "orphan_ms": 2 * SILENT_MS},
     **ENDLESS,
 }
 
@@ -60,7 +60,7 @@ def unplugged(bench, role):
             others[who] = on(hosts, one, bench).start("gnn", who, "--join", address, "--token-file", token)
         going.wait(lambda: sum(event["name"] == "newcomer" for event in going.told("joined")) == 2, "both from other hosts")
         going.kill("server", 0)  # whoever stands by takes its place
-        going.wait(lambda: going.lost() == ["server"], "the loss of a server here")
+        going.wait(going.lost, "the loss of a server here")
         going.wait(lambda: any(event["worker_bytes"] for event in going.told("epoch")), "work of the worker")
         going.more_epochs()
         hosts.link(number, "down")
@@ -75,6 +75,8 @@ def unplugged(bench, role):
             bench.end(other)
 
 
-cases.add("a server's host loses its link", unplugged, "server")
-cases.add("a worker's host loses its link", unplugged, "worker")
-cases.run()
+cases.add("a server's host loses its link", unplugged, "server", seconds=20, first=True)
+cases.add("a worker's host loses its link", unplugged, "worker", seconds=20)
+
+if __name__ == "__main__":
+    cases.run()

@@ -4,10 +4,10 @@ import json
 import os
 import shutil
 
-from gnn_harness import ENDLESS, Graphs
+from gnn_harness import ENDLESS, PATIENT, Graphs
 from harness import Cases, changed, check, equal
 
-cases = Cases()
+cases = Cases(kind="waits", job="gnn")
 graphs = Graphs(cases, "--vertices", "200", "--edges", "800", "--features", "8", "--classes", "3", "--seed", "2")
 CONFIG = {
     "graph": {"path": graphs.path, "features": "as-is"},
@@ -15,7 +15,7 @@ CONFIG = {
     "epochs": 6,
     "intervals": 4,
     "servers": 2,
-    "cluster": {"heartbeat_ms": 50, "suspect_ms": 20000},
+    "cluster": PATIENT,
 }
 
 
@@ -98,8 +98,8 @@ def traced(bench):
     config = changed({**CONFIG, **ENDLESS}, workers=2)
     trace = bench.path("trace.csv")
     with open(trace, "w", encoding="ascii") as file:
-        file.write("0,add,a\n0,add,b\n30000,remove,a\n40000,remove,b\n50000,add,c\n80000,remove,c\n90000,add,d\n")
-    going = graphs.going(bench, config, "run", "--preempt-trace", trace, "--time-scale", "20")
+        file.write("0,add,a\n0,add,b\n30000,remove,a\n40000,remove,b\n41000,add,c\n71000,remove,c\n72000,add,d\n")
+    going = graphs.going(bench, config, "run", "--preempt-trace", trace, "--time-scale", "5")
     going.wait(lambda: "d" in [event["name"] for event in going.came()], "the last of the trace")
     going.more_epochs()
     names = {event["node"]: event["name"] for event in going.came()}
@@ -141,10 +141,12 @@ def trace_refused(bench):
     refused(bench, [*graphs.words_of(bench, elsewhere, "run"), "--preempt-trace", trace], 3, "engine")
 
 
-cases.add("a dry run", dry_run)
-cases.add("the plan of another run", plan_of_another)
-cases.add("intervals from a file", given_partition)
-cases.add("workers come and go by a trace", traced)
-cases.add("a trace with more workers than there may be", trace_waits)
+cases.add("a dry run", dry_run, first=True)
+cases.add("the plan of another run", plan_of_another, first=True)
+cases.add("intervals from a file", given_partition, first=True)
+cases.add("workers come and go by a trace", traced, seconds=15)
+cases.add("a trace with more workers than there may be", trace_waits, first=True)
 cases.add("traces that are refused", trace_refused)
-cases.run()
+
+if __name__ == "__main__":
+    cases.run()

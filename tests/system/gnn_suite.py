@@ -10,10 +10,10 @@ import signal
 
 import lambda_standin
 from gearman_service import Service
-from gnn_harness import ENDLESS, Graphs, fault
+from gnn_harness import ENDLESS, PATIENT, Graphs, fault
 from harness import Cases, changed, check, equal
 
-cases = Cases()
+cases = Cases(kind="waits", job="gnn")
 graphs = Graphs(cases, "--vertices", "600", "--edges", "3000", "--classes", "4", "--features", "12", "--seed", "3")
 CONFIG = {
     "graph": {"path": graphs.path, "features": "as-is"},
@@ -21,7 +21,7 @@ CONFIG = {
     "intervals": 4,
     "servers": 2,
     "workers": 2,
-    "cluster": {"heartbeat_ms": 50, "suspect_ms": 5000},
+    "cluster": PATIENT,
     **ENDLESS,
 }
 LISTEN = "--listen", "127.0.0.1:0"
@@ -132,7 +132,9 @@ def loses_server(bench, make, changes):
 def old_rows(bench, make, changes):
     """With rows that may be old the bits are not those of another run. Some are old, but not in the first epoch, and none is older than allowed."""
     with make(bench) as engine:
-        going = graphs.going(bench, changed(CONFIG, **changes, **engine.settings), "run", *engine.words, env=engine.env)
+        # One server stands still for a moment, so that the other has only its rows of the epoch before, on whatever machine.
+        frozen = fault("server:1", 6, "gather", "stop", for_ms=300)
+        going = graphs.going(bench, changed(CONFIG, **changes, **engine.settings), "run", *engine.words, *frozen, env=engine.env)
         going.wait(lambda: at_work(going, 2), "two workers at work")
         going.wait(lambda: any(event["ages"][-1] for event in going.told("epoch")), "a gather of rows of the epoch before")
         going.more_epochs(3)
@@ -158,6 +160,7 @@ LIST += [
 ]
 for what, case, settings in LIST:
     for name, make in ENGINES.items():
-        cases.add(f"{what}: {name}", case, make, settings)
+        cases.add(f"{what}: {name}", case, make, settings, first=case == loses_worker and name != "lambda" and settings["precision"] == "f32")
 
-cases.run()
+if __name__ == "__main__":
+    cases.run()
