@@ -8,7 +8,7 @@ import signal
 from harness import Cases, changed, check, check_whole, children_of, equal, hold, pauses, read_events, tiny_config, workers_of
 from train_harness import Watched
 
-cases = Cases(kind="waits", job="train")
+cases = Cases(job="train")
 LONG = changed(tiny_config(cases.text), steps=130, checkpoint__every=10, cluster__suspect_ms=120000, cluster__orphan_ms=600000)
 
 
@@ -59,8 +59,8 @@ def hangs(bench):
     equal([event["cause"] for event in run.all("lost")], ["stuck"], "why it was lost")
 
 
-cases.add("a task that hangs", hangs, first=True)
-cases.add("tasks longer than stuck_ms", slow_tasks, 40, kind="alone")
+cases.add("a task that hangs", hangs, kind="waits", first=True)
+cases.add("tasks longer than stuck_ms", slow_tasks, 40, kind="alone", seconds=8)
 cases.add("a warning of long tasks", warned_beforehand, kind="alone")
 
 # --- one worker's trouble ---------------------------------------------------------------------------------------------------

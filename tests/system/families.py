@@ -231,7 +231,7 @@ def eighth(bench, name):
 
 
 for name in EIGHTHS:
-    cases.add(f"{name} at an eighth of its width loses a worker", eighth, name)
+    cases.add(f"{name} at an eighth of its width loses a worker", eighth, name, seconds=8 if name in ("gpt2-medium", "bert-large") else 3)
 
 
 # --- the published sizes, on demand -----------------------------------------------------------------------------------------

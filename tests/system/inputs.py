@@ -11,7 +11,7 @@ import families
 from harness import Cases, changed, check, check_whole, equal, hold, read_events, tiny_config, wait_until
 from train_harness import Watched
 
-cases = Cases(kind="waits", job="train")
+cases = Cases(job="train")
 # Nobody is missed while a run stands still, however long that is.
 LONG = changed(tiny_config(cases.text), steps=60, checkpoint__every=20, cluster__suspect_ms=600000, cluster__orphan_ms=600000)
 FAILED, INPUT, STOPPED = 1, 3, 75

@@ -13,7 +13,7 @@ from harness import (Cases, Skipped, changed, check, check_recovered, check_whol
                      tiny_config, wait_until, workers_of)
 from train_harness import Watched
 
-cases = Cases(kind="waits", job="train")
+cases = Cases(job="train")
 # Nobody is missed while a run stands still, nor is the launcher; where somebody is to be missed, a case says after how long.
 LONG = changed(tiny_config(cases.text), steps=130, checkpoint__every=10, cluster__suspect_ms=120000, cluster__orphan_ms=600000)
 
@@ -202,7 +202,7 @@ def stopped_while_a_worker_is_lost(bench):
     goes_on(bench, config)
 
 
-cases.add("SIGTERM, then a worker is lost before the checkpoint", stopped_while_a_worker_is_lost)
+cases.add("SIGTERM, then a worker is lost before the checkpoint", stopped_while_a_worker_is_lost, kind="waits")
 
 # --- signals to workers -----------------------------------------------------------------------------------------------------
 
@@ -268,8 +268,8 @@ def frozen(bench, thaw):
             check("fenced" in file.read(), "the fenced worker's log does not say so")
 
 
-cases.add("a frozen worker is found, put out, and killed later", frozen, False, seconds=15)
-cases.add("a frozen worker that wakes up is fenced", frozen, True)
+cases.add("a frozen worker is found, put out, and killed later", frozen, False, kind="waits", seconds=15)
+cases.add("a frozen worker that wakes up is fenced", frozen, True, kind="waits")
 
 
 def all_frozen(bench):
@@ -284,7 +284,7 @@ def all_frozen(bench):
     check_whole(run, cases.reference(config), rollbacks=1)
 
 
-cases.add("all workers freeze", all_frozen)
+cases.add("all workers freeze", all_frozen, kind="waits")
 
 
 def launcher_frozen(bench):
@@ -302,7 +302,7 @@ def launcher_frozen(bench):
     equal(run.all("lost"), [], "losses")
 
 
-cases.add("a launcher that was frozen loses nobody", launcher_frozen)
+cases.add("a launcher that was frozen loses nobody", launcher_frozen, kind="waits")
 
 
 
@@ -322,7 +322,7 @@ def launcher_frozen_for_long(bench):
         check("the coordinator has said nothing for 3000 ms" in file.read(), "node 0 does not say why it ended")
 
 
-cases.add("workers of a launcher that stays frozen end themselves", launcher_frozen_for_long)
+cases.add("workers of a launcher that stays frozen end themselves", launcher_frozen_for_long, kind="waits")
 
 # --- a crowd at the door ----------------------------------------------------------------------------------------------------
 
@@ -507,7 +507,7 @@ def trace_too_few(bench):
 
 
 for function in (trace_plain, trace_standby, trace_queue, trace_scaled, trace_late, trace_everyone_leaves, trace_too_few):
-    cases.add(f"trace: {function.__doc__}", function, seconds=15, first=function is trace_plain)
+    cases.add(f"trace: {function.__doc__}", function, kind="waits", seconds=15, first=function is trace_plain)
 
 
 def plan_of_another_run(bench):

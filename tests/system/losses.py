@@ -127,9 +127,10 @@ def replacement_dies(bench, redundancy, how, fenced):
 for redundancy in ("eager", "lazy", "none"):
     cases.add(f"{redundancy}: the replacement dies during its transfer", replacement_dies, redundancy, "kill", False,
               first=redundancy == "eager")
-    cases.add(f"{redundancy}: the replacement freezes during its transfer", replacement_dies, redundancy, "stop", False)
+    cases.add(f"{redundancy}: the replacement freezes during its transfer", replacement_dies, redundancy, "stop", False,
+              seconds=12)
     cases.add(f"{redundancy}: the replacement freezes during its transfer and is fenced", replacement_dies, redundancy,
-              "stop", True)
+              "stop", True, seconds=12)
 
 
 def rolled_back(bench, config, faults, step=5):

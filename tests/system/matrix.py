@@ -116,6 +116,7 @@ for redundancy in ("eager", "lazy", "none"):
                 continue  # see losses.py for transfers; and after the loss before it no copy might be left
             for kind in ("kill", "short", "long", "forever"):
                 cases.add(f"{redundancy}: worker {worker}, {phase}, {kind}", one, worker, phase, kind, redundancy,
+                          seconds=12 if phase == "load" else 7 if kind in ("long", "forever") else 1,
                           first=(redundancy, worker, phase, kind) in FIRST, product=True)
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ def tokens_in_memory(bench):
     equal(tight.code, 4, "exit code with less than it takes")
 
 
-cases.add("ids in memory are in the plan", tokens_in_memory)
+cases.add("ids in memory are in the plan", tokens_in_memory, seconds=8)
 
 
 def waits(bench, pipelines, steps, faults):

@@ -12,7 +12,7 @@ import families
 from families import FAMILIES, GOLDEN, ONNX, THOROUGH, config_of
 from harness import Cases, changed, check, equal
 
-cases = Cases()
+cases = Cases(job="train")
 
 
 def listed(bench):
