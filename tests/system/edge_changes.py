@@ -11,9 +11,9 @@ import subprocess
 
 from edge_harness import (begin, check_done, end, events_of, fresh, lines, make_model, make_pictures, publish,
                           run_until_answered, same_as_predict, shared, tell, told, two_models, until, workload, write_mixed)
-from harness import Cases, Skipped, check, equal, read_events, wait_until
+from harness import Cases, Skipped, check, equal, wait_until
 
-cases = Cases()
+cases = Cases(kind="waits", job="edge")
 
 
 def new_round(bench):
@@ -192,12 +192,12 @@ def reload(bench):
     os.kill(process.pid, signal.SIGHUP)
     wait_until(lambda: told(out, "workload", queries=["one", "two"]), 120, "the new query")
     wait_until(lambda: any(event["event"] == "frame" and event["query"] == "two" and "done_ms" in event
-                           for event in read_events(os.path.join(out, "events.jsonl"))), 120, "its answer")
+                           for event in events_of(out)), 120, "its answer")
     with open(path, "w", encoding="utf-8") as file:
         file.write("queries: [{name: x}]\n")
     os.kill(process.pid, signal.SIGHUP)
-    wait_until(lambda: any("error" in event for event in read_events(os.path.join(out, "events.jsonl")) if event["event"] == "workload"),
-               30, "a word on the wrong one")
+    wait_until(lambda: any("error" in event for event in events_of(out) if event["event"] == "workload"),
+               120, "a word on the wrong one")
     workload(bench, [("two", "b")], feed="others")
     os.kill(process.pid, signal.SIGHUP)
     wait_until(lambda: told(out, "workload", queries=["two"]), 120, "another feed")
@@ -209,7 +209,7 @@ def reload(bench):
     ended = bench.end(process)
     equal(ended.code, 0, "exit code")
     equal(len(lines(os.path.join(out, "one.jsonl"))), gone, "answers of a query that has gone")
-    came = [event for event in read_events(os.path.join(out, "events.jsonl")) if event["event"] == "query"]
+    came = [event for event in events_of(out) if event["event"] == "query"]
     equal([event["query"] for event in came], ["one", "two", "two"], "queries that were told of; one on another feed is another one")
     check(all(event["bytes"] > 0 for event in came), f"{came}")
 
@@ -389,7 +389,7 @@ def too_late(bench):
     """The last feed ends while a new text is being read: that is told."""
     env, _, write = with_clip(bench, wait_text(bench))
     process = begin_with(bench, write(None, fps=1, loop=False), env)
-    until(process, "an answer", lambda: fresh(process.out, "one"))
+    until(process, "the first frame", lambda: lines(os.path.join(process.out, "one.jsonl")))
     mark_file(bench.path("wait"))
     write(6)
     os.kill(process.pid, signal.SIGHUP)
@@ -520,21 +520,22 @@ def reload_again(bench):
     end(bench, process)
 
 
-cases.add("a new round is taken up in mid-run, a damaged one is not", new_round)
-cases.add("a package is made anew under the same number", made_anew)
+cases.add("a new round is taken up in mid-run, a damaged one is not", new_round, seconds=12, first=True)
+cases.add("a package is made anew under the same number", made_anew, first=True)
 cases.add("a query that rounds leave out, and have again", left_out)
 cases.add("small tensors of many rounds", many_rounds)
-cases.add("killed while a round is delivered: the old one or the new", killed_in_delivery)
-cases.add("queries and feeds come and go on SIGHUP", reload)
-cases.add("another limit on SIGHUP is told of", other_limit)
-cases.add("labels that come on SIGHUP are counted", labels_counted)
+cases.add("killed while a round is delivered: the old one or the new", killed_in_delivery, first=True)
+cases.add("queries and feeds come and go on SIGHUP", reload, first=True)
+cases.add("another limit on SIGHUP is told of", other_limit, first=True)
+cases.add("labels that come on SIGHUP are counted", labels_counted, first=True)
 cases.add("labels of boxes that come on SIGHUP are read beside the run", labels_of_boxes)
 cases.add("SIGTERM while frames are counted", stopped_at_once)
 cases.add("a clip that was repaired is counted again", counted_again)
 cases.add("SIGHUP, and the last feed ends", too_late)
 cases.add("more queries than there are numbers", too_many)
 cases.add("a query that takes more than all before it, on SIGHUP", grown)
-cases.add("a refused text changes nothing, however often", refused)
+cases.add("a refused text changes nothing, however often", refused, first=True)
 cases.add("a refused round leaves promises as they were", promise_kept)
 cases.add("SIGHUP while another text is still to count", reload_again)
-cases.run()
+if __name__ == "__main__":
+    cases.run()

@@ -12,9 +12,9 @@ import threading
 
 from edge_harness import (begin, check_done, end, events_of, fresh, lines, make_model, make_pictures, publish, same_as_predict,
                           shared, told, two_models, until, workload, write_mixed, write_weights)
-from harness import Cases, Skipped, check, equal, read_events, wait_until
+from harness import Cases, Skipped, check, equal, wait_until
 
-cases = Cases()
+cases = Cases(kind="waits", job="edge")
 
 
 def drift(bench):
@@ -26,13 +26,13 @@ def drift(bench):
     near = (shape, struct.pack(f"<{len(values)}f", *(value * 1.000001 for value in values)))
     queries["one"][1]["conv2.weight"] = (near, a["conv2.weight"])
     publish(bench.path("package"), 1, queries)
-    path = workload(bench, [("one", "a"), ("two", "b")], edge="originals: never, memory: 75%, drift: {every_s: 1, frames: 4}")
+    path = workload(bench, [("one", "a"), ("two", "b")], edge="originals: never, memory: 75%, drift: {every_s: 0.3, frames: 4}")
     out = bench.path("out")
     process = bench.start("edge", "run", path, "--package", bench.path("package"), "--out", out)
 
     def of(query):
-        return [event for event in read_events(os.path.join(out, "events.jsonl")) if event["event"] == "drift" and event["query"] == query]
-    wait_until(lambda: os.path.exists(os.path.join(out, "events.jsonl")) and len(of("two")) >= 2 and len(of("one")) >= 4, 120, "checks")
+        return [event for event in events_of(out) if event["event"] == "drift" and event["query"] == query]
+    wait_until(lambda: len(of("two")) >= 2 and len(of("one")) >= 4, 120, "checks")
     alone = bench.run("predict", "b.cfg", bench.path("pictures"), "--score", "0.05", "--json", "--threads", "1")
     wanted = [json.loads(line)["boxes"] for line in alone.out.splitlines()]
 
@@ -77,7 +77,7 @@ def drift_by_choice(bench):
     def plans(out):
         return [event["originals"] for event in events_of(out) if event["event"] == "plan"]
     words = ["--package", bench.path("package"), "--profile", bench.path("profile.json")]
-    path = workload(bench, [("one", "a"), ("two", "b")], edge="memory: all, drift: {every_s: 0.5, frames: 4}")
+    path = workload(bench, [("one", "a"), ("two", "b")], edge="memory: all, drift: {every_s: 0.2, frames: 4}")
     process = begin(bench, path, *words, out="all")
     until(process, "answers", lambda: len(lines(os.path.join(process.out, "two.jsonl"))) > 30)  # in which it would have been checked
     equal(plans(process.out)[0], ["two"], "queries on their own weights by choice")
@@ -85,7 +85,7 @@ def drift_by_choice(bench):
     equal(checks(process.out), [], "checks of a query that runs on its own weights")
     same_as_predict(bench, process.out, "two", "b")
     # A load of its own weights takes longer than there is time, so it is merged; its original is loaded for the samples alone.
-    path = workload(bench, [("one", "a"), ("two", "b")], edge="memory: 50%, load_mb_per_s: 0.5, drift: {every_s: 1, frames: 4}")
+    path = workload(bench, [("one", "a"), ("two", "b")], edge="memory: 50%, load_mb_per_s: 0.5, drift: {every_s: 0.3, frames: 4}")
     process = begin(bench, path, *words, out="lean")
     until(process, "it to go back", lambda: any(event["action"] == "reverted" for event in checks(process.out)))
     equal(plans(process.out)[0], [], "queries on their own weights by choice")
@@ -115,7 +115,7 @@ def drift_by_labels(bench):
         params["conv2.weight"] = ((shape, struct.pack(f"<{len(values)}f", *(value * (1 + draw.uniform(-1e-3, 1e-3)) for value in values))),
                                   own["conv2.weight"])
     publish(bench.path("package"), 1, queries, agreement={"one": 0.75})
-    path = workload(bench, [("one", "a"), ("two", "a")], fps=20, edge="originals: never, memory: all, drift: {every_s: 2, frames: 24}")
+    path = workload(bench, [("one", "a"), ("two", "a")], fps=20, edge="originals: never, memory: all, drift: {every_s: 0.5, frames: 24}")
     process = begin(bench, path, "--package", bench.path("package"))
 
     def of(query):
@@ -217,7 +217,7 @@ def merged_anew(bench):
         os.symlink(folder, bench.path("next"))
         os.replace(bench.path("next"), bench.path("now"))
     show("first")
-    path = workload(bench, [("one", "a"), ("two", "b")], fps=20, edge="originals: never, memory: all, drift: {every_s: 1, frames: 16}")
+    path = workload(bench, [("one", "a"), ("two", "b")], fps=20, edge="originals: never, memory: all, drift: {every_s: 0.5, frames: 16}")
     package, out = bench.path("package"), bench.path("out")
     with open(path, encoding="utf-8") as file:
         text = file.read().replace("score: 0.05", "score: 0.05, target: 0.8") + "merge: {steps: 0}\n"
@@ -444,7 +444,7 @@ def clip_to_clip(bench):
             file.write(f"merge: {{steps: 0, frames: 48}}\nedge: {{batch: [1, 2], originals: never, memory: all, drift: {{every_s: 2, frames: {frames}}}}}\n")
         return bench.path(name)
     package = bench.path("package")
-    ended = bench.run("merge", write("merge.yaml", "first.avi"), "--out", package, "--json", limit_s=250)
+    ended = bench.run("merge", write("merge.yaml", "first.avi"), "--out", package, "--json", limit_s=900)
     equal(ended.code, 0, f"exit code of merge: {ended.err}")
     first = json.loads(ended.out.splitlines()[-1])
     check(first["saved"] > 0.3, f"saved {first['saved']}")
@@ -453,7 +453,7 @@ def clip_to_clip(bench):
     for clip, span in (("first.avi", "0:100"), ("second.avi", "0:35")):
         said = {}
         for model in (f"{package}:voc", os.path.join(PUBLISHED, "detectors", "mobilenetv2-yolov3-nano-voc.cfg")):
-            out = bench.run("predict", model, bench.path(clip), "--frames", span, "--json", limit_s=250).out
+            out = bench.run("predict", model, bench.path(clip), "--frames", span, "--json", limit_s=900).out
             said[model] = [json.loads(line)["boxes"] for line in out.splitlines()]
         counts[clip] = precision(*said.values())
     check(counts["first.avi"] >= target > 0.5 > counts["second.avi"], f"full counts: {counts}")
@@ -461,7 +461,7 @@ def clip_to_clip(bench):
 
     def checks(query):
         return [event for event in events_of(process.out) if event["event"] == "drift" and event["query"] == query]
-    until(process, "it to go back", lambda: any(event["action"] == "reverted" for event in checks("voc")), 200)
+    until(process, "it to go back", lambda: any(event["action"] == "reverted" for event in checks("voc")))
     before = [event for query in ("coco", "voc") for event in checks(query) if event["frame"] < clean]
     check(any(event["query"] == "voc" for event in before) and all(event["action"] != "reverted" for event in before), f"checks of the first clip: {before}")
     wholly = [event["action"] for event in checks("voc") if event["frame"] >= clean + frames - 1]
@@ -471,8 +471,8 @@ def clip_to_clip(bench):
     def samples():
         with open(kept, "rb") as file:
             return struct.unpack(">I", file.read(8)[4:])[0]
-    until(process, "frames to merge with", lambda: samples() >= 128, 200)
-    ended = bench.run("merge", write("again.yaml", "first.avi"), "--out", package, "--json", "--resume", "--set", f"feeds.hall.file={kept}", limit_s=250)
+    until(process, "frames to merge with", lambda: samples() >= 128)
+    ended = bench.run("merge", write("again.yaml", "first.avi"), "--out", package, "--json", "--resume", "--set", f"feeds.hall.file={kept}", limit_s=900)
     equal(ended.code, 0, f"exit code of merge: {ended.err}")
     second = json.loads(ended.out.splitlines()[-1])
     check(second["round"] > first["round"], f"rounds {first['round']} and {second['round']}")
@@ -496,13 +496,13 @@ def too_many_to_watch(bench):
     equal(told_of, names[24:], "queries that are not watched")
 
 
-# The longest first: two go side by side.
-cases.add("drift: a clip turns into another", clip_to_clip)
-cases.add("drift: clean images turn into JPEG", clean_to_jpeg)
-cases.add("drift: a feed turns into another; reverted, and merged anew", merged_anew)
-cases.add("drift: what no longer agrees goes back", drift)
+cases.add("drift: a clip turns into another", clip_to_clip, kind="computes", seconds=150)
+cases.add("drift: clean images turn into JPEG", clean_to_jpeg, kind="computes", seconds=22)
+cases.add("drift: a feed turns into another; reverted, and merged anew", merged_anew, seconds=12)
+cases.add("drift: what no longer agrees goes back", drift, first=True)
 cases.add("drift: where queries run on their own weights by choice", drift_by_choice)
 cases.add("drift: by what was measured when labels were there", drift_by_labels)
-cases.add("drift: by labels of the feed", drift_on_labels)
+cases.add("drift: by labels of the feed", drift_on_labels, first=True)
 cases.add("drift: more merged queries than there is room for originals", too_many_to_watch)
-cases.run()
+if __name__ == "__main__":
+    cases.run()

@@ -3,6 +3,7 @@ import hashlib
 import json
 import os
 import random
+import shutil
 import signal
 import struct
 import zlib
@@ -160,9 +161,24 @@ def shared(a, b, names):
             "two": ("b.cfg", {name: (a[name] if name in names else value, value) for name, value in b.items()})}
 
 
+KNOWN = {}  # of each file of lines: its inode, how much of it has been read, and what that said
+
+
 def lines(path):
-    """Answers so far; one that is just being written is left out."""
-    return read_events(path) if os.path.exists(path) else []
+    """Answers so far; one that is just being written is left out. It is asked again and again: what has been read is not read again."""
+    try:
+        with open(path, "rb") as file:
+            about = os.fstat(file.fileno())
+            inode, offset, said = KNOWN.get(path, (0, 0, []))
+            if inode != about.st_ino or about.st_size < offset:  # a run that began anew
+                offset, said = 0, []
+            file.seek(offset)
+            whole = file.read().rpartition(b"\n")
+    except FileNotFoundError:
+        return []
+    said = said + [json.loads(line) for line in whole[0].splitlines()]
+    KNOWN[path] = about.st_ino, offset + len(whole[0]) + len(whole[1]), said
+    return said
 
 
 def fresh(out, query):
@@ -170,8 +186,7 @@ def fresh(out, query):
 
 
 def events_of(out):
-    log = os.path.join(out, "events.jsonl")
-    return read_events(log) if os.path.exists(log) else []
+    return lines(os.path.join(out, "events.jsonl"))
 
 
 def begin(bench, *words, out="out", env=None):
@@ -181,8 +196,8 @@ def begin(bench, *words, out="out", env=None):
     return process
 
 
-def until(process, what, condition, limit_s=180):
-    wait_until(lambda: condition() or process.poll() is not None, limit_s, what)
+def until(process, what, condition):
+    wait_until(lambda: condition() or process.poll() is not None, 300, what)
     check(process.poll() is None, f"it ended with code {process.poll()} before: {what}")
 
 
@@ -202,6 +217,18 @@ def run_until_answered(bench, *words, count=3, evicts=False, out="out"):
                 and (not evicts or any(event["event"] == "evict" for event in events)))
     until(process, "answers of all queries", enough)
     return end(bench, process)
+
+
+def run_until_shared(bench, *words, enough, count=12, out="out"):
+    """A run in which frames were shared, by query: enough(that) says whether these are enough. Only the end of a run tells of them, and where other
+    processes take the time in which one model could go on from another's frame, there are few: it is run again, for longer."""
+    for longer in 1, 4, 16, 64:
+        events, done = run_until_answered(bench, *words, count=longer * count, out=out)
+        shared_frames = {query["query"]: query["shared"] for query in done["queries"]}
+        if enough(shared_frames):
+            return events, done
+        shutil.rmtree(bench.path(out))
+    raise Failed(f"frames for which a model, or its beginning, was not run again: {shared_frames}")
 
 
 def check_done(run, out):

@@ -11,7 +11,7 @@ from edge_harness import (begin, end, events_of, make_model, make_pictures, publ
                           workload)
 from harness import Cases, Skipped, check, equal
 
-cases = Cases()
+cases = Cases(kind="waits", job="edge")
 
 
 def six_models(bench):
@@ -158,10 +158,12 @@ def same_name(bench):
     equal(shown.code, 0, f"exit code of a plan by it: {shown.err}")
 
 
-cases.add("a run expects what was planned", as_planned)
+cases.add("a run expects what was planned", as_planned, first=True)
 cases.add("a plan made in haste is followed by a better one", planned_anew)
-cases.add("the grid", grid)
-cases.add("the grid's accuracy", grid_accuracy)
-cases.add("large published models in virtual time", large_models)
+cases.add("the grid", grid, kind="computes", seconds=25)
+cases.add("the grid's accuracy", grid_accuracy, kind="computes", seconds=15)
+cases.add("large published models in virtual time", large_models, first=True)
 cases.add("models in files of one name", same_name)
-cases.run()
+
+if __name__ == "__main__":
+    cases.run()

@@ -7,19 +7,23 @@ import sys
 
 from harness import Cases, Skipped, check, equal
 
-cases = Cases()
+cases = Cases(kind="alone", job="edge")
 HERE = os.path.dirname(os.path.abspath(__file__))
 PUBLISHED = os.environ.get("CULM_EDGE", os.path.join(HERE, "..", "..", "..", "shared", "data", "edge"))
 
 
 def real(bench, limit):
-    """Nothing is killed, no load fails, and another process sees what events say. Other tests run beside it, so how many frames are in time is not judged."""
-    words = ["--workload", "nano", "--memory", "min", "--seconds", "4", "--within", "100", "--limit", limit]
-    ended = subprocess.run([sys.executable, os.path.join(HERE, "..", "..", "bench", "edge", "real.py"), bench.culm, PUBLISHED, bench.path("real"), *words],
-                           capture_output=True, text=True, timeout=150, check=False)
-    if ended.stdout.startswith("skipped"):
-        raise Skipped(ended.stdout.strip())
-    row = json.loads(ended.stdout) if ended.stdout else {}
+    """Nothing is killed, no load fails, and another process sees what events say. Other programs may run beside it, so how many frames are in time is not judged."""
+    for seconds in 4, 20, 100:  # other programs may leave it so little time that nothing comes of it: then for longer
+        words = ["--workload", "nano", "--memory", "min", "--seconds", seconds, "--within", "100", "--limit", limit]
+        ended = subprocess.run([sys.executable, os.path.join(HERE, "..", "..", "bench", "edge", "real.py"), bench.culm, PUBLISHED, bench.path(f"real-{seconds}"),
+                                *map(str, words)], capture_output=True, text=True, timeout=900, check=False)
+        if ended.stdout.startswith("skipped"):
+            raise Skipped(ended.stdout.strip())
+        row = json.loads(ended.stdout) if ended.stdout else {}
+        nothing = "empty sequence" in ended.stderr or row.get("wrong") == ["nothing was given back"]  # nothing was loaded, or seen to go
+        if not nothing and min(row.get("by_query", {"": 1}).values()) > 0:
+            break
     equal(ended.returncode, 0, f"exit code: {ended.stdout} {ended.stderr}")
     equal((row["wrong"], row["code"]), ([], 0), "what does not hold")
     check(row["limited_by"].lower().startswith("rlimit" if limit == "rlimit" else "cgroup"), f"limited by {row['limited_by']}")
@@ -27,6 +31,8 @@ def real(bench, limit):
     bench.note(f"{row['limited_by']}: {row['limited_to']} bytes for a limit of {row['limit_bytes']}, seen {row['seen_bytes']}, {row['processed']:.3f} in time")
 
 
-cases.add("a real run in a memory cgroup", lambda bench: real(bench, "cgroup"))
-cases.add("a real run under RLIMIT_DATA", lambda bench: real(bench, "rlimit"))
-cases.run()
+cases.add("a real run in a memory cgroup", real, "cgroup", seconds=12)
+cases.add("a real run under RLIMIT_DATA", real, "rlimit", seconds=12)
+
+if __name__ == "__main__":
+    cases.run()
