@@ -23,7 +23,7 @@ CONFIG = {
     "servers": 2,
     "parameter_servers": 1,
     "workers": 1,
-    "cluster": {**PATIENT, "suspect_ms": SILENT_MS, "orphan_ms": 2 * SILENT_MS},
+    "cluster": {**PATIENT, "suspect_ms": SILENT_MS, "orphan_ms": SILENT_MS + 2000},
     **ENDLESS,
 }
 

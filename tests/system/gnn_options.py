@@ -99,7 +99,7 @@ def traced(bench):
     trace = bench.path("trace.csv")
     with open(trace, "w", encoding="ascii") as file:
         file.write("0,add,a\n0,add,b\n30000,remove,a\n40000,remove,b\n41000,add,c\n71000,remove,c\n72000,add,d\n")
-    going = graphs.going(bench, config, "run", "--preempt-trace", trace, "--time-scale", "5")
+    going = graphs.going(bench, config, "run", "--preempt-trace", trace, "--time-scale", "10")
     going.wait(lambda: "d" in [event["name"] for event in going.came()], "the last of the trace")
     going.more_epochs()
     names = {event["node"]: event["name"] for event in going.came()}
@@ -144,7 +144,7 @@ def trace_refused(bench):
 cases.add("a dry run", dry_run, first=True)
 cases.add("the plan of another run", plan_of_another, first=True)
 cases.add("intervals from a file", given_partition, first=True)
-cases.add("workers come and go by a trace", traced, seconds=15)
+cases.add("workers come and go by a trace", traced, seconds=12)
 cases.add("a trace with more workers than there may be", trace_waits, first=True)
 cases.add("traces that are refused", trace_refused)
 
