@@ -17,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define FLOORS_FROM 300 /* workloads */
+
 static int failed(uint64_t seed, const char *why) {
     printf("not ok - seed %llu: %s\n    replay: edge_histories --first %llu --count 1 --log\n",
            (unsigned long long)seed, why, (unsigned long long)seed);
@@ -221,7 +223,7 @@ int main(int argc, char **argv) {
         wrong += check_order(seed, &orders);
         wrong += check_batches(seed);
     }
-    if (count >= 1000 && sum.shared < (int64_t)count) {
+    if (count >= FLOORS_FROM && sum.shared < (int64_t)count) {
         printf("not ok - only %lld batches go on from what another one made\n",
                (long long)sum.shared);
         wrong++;
@@ -239,7 +241,7 @@ int main(int argc, char **argv) {
     printf("faults, by histories:");
     for (int i = 0; i < CULM_EDGE_FAULT_COUNT; i++) {
         printf(" %s %lld,", culm_edge_fault_name[i], (long long)sum.fired[i]);
-        if (count >= 1000 && sum.fired[i] < (int64_t)(count / 50)) {
+        if (count >= FLOORS_FROM && sum.fired[i] < (int64_t)(count / 50)) {
             printf("\nnot ok - too few of these\n");
             wrong++;
         }
