@@ -405,8 +405,9 @@ def had_enough(bench):
         same(run, f"after the loss of all parameter servers at {phase}")
     going = graphs.going(bench, config, "stopped", *fault("server:0", 20, "gather", "stop"))  # it cannot end before it is stopped
     going.wait(lambda: going.told("fault"), "an epoch in the middle")
+    pid = going.stands_still()
     going.process.send_signal(signal.SIGTERM)
-    going.thaw()
+    os.kill(pid, signal.SIGCONT)
     going.end(75)
     for what in "after a stop", "after its end":
         same(graphs.train(bench, config, "stopped", "--resume"), what)

@@ -86,8 +86,9 @@ def a_run(bench):
     config = changed(CONFIG, prices=prices, epochs=600, workers=1, checkpoint={"every": 10})
     going = graphs.going_with_workers(bench, config, "run", [("worker:0", 5, "apply"), ("parameter:0", 45, "update", "stop")])
     out, log = going.out, os.path.join(going.out, "events.jsonl")
-    going.process.kill()  # while it stands still, so that it has not ended before
-    going.thaw()
+    pid = going.stands_still()
+    going.process.kill()  # so that it has not ended before
+    os.kill(pid, signal.SIGCONT)
     going.end(-signal.SIGKILL)
     first = read_events(log)
     told = answer(bench, out, "--prices", prices)

@@ -192,10 +192,20 @@ class Going:
         self.wait(lambda: self.told("start"), "the start")
         return self.told("start")[0]["address"]
 
-    def thaw(self):
-        """Lets the node go on that a fault has stopped last."""
+    def stands_still(self):
+        """The pid of the node that a fault has stopped last, when it has: it says so just before."""
         node = self.told("fault")[-1]["node"]
-        thaw(next(event["pid"] for event in self.told("joined") if event["node"] == node))
+        pid = next(event["pid"] for event in self.told("joined") if event["node"] == node)
+
+        def stands():
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                return file.read().rpartition(b")")[2].split()[0] == b"T"
+
+        self.wait(stands, f"process {pid} to stand still")
+        return pid
+
+    def thaw(self):
+        os.kill(self.stands_still(), signal.SIGCONT)
 
     def wait(self, condition, what, limit_s=RUN_LIMIT_S):
         wait_until(lambda: condition() or self.process.poll() is not None, limit_s, what)
