@@ -130,8 +130,8 @@ def tiny_config(text):
         "schedule": {"name": "cosine", "warmup": 3, "min_lr": 0.0001},
         "checkpoint": {"every": 4, "keep": 2},
         # Nobody is missed because the machine is busy, or stood still for seconds.
-        "cluster": {"heartbeat_ms": 50, "suspect_ms": 10000, "kill_suspect_ms": 300, "replace_ms": 0,
-                    "join_ms": 10000, "wait_ms": 30000, "max_nodes": 12},
+        "cluster": {"heartbeat_ms": 50, "suspect_ms": 60000, "kill_suspect_ms": 300, "replace_ms": 0,
+                    "join_ms": 60000, "wait_ms": 120000, "max_nodes": 12},
     }
 
 
