@@ -82,8 +82,8 @@ def grid(bench):
     profile = {"format": 1, "models": {name: {"run_ms": {"1": 8, "2": 14}, "activation_bytes": {"1": 300000, "2": 600000}} for name in "ab"}}
     with open(bench.path("profile.json"), "w", encoding="utf-8") as file:
         json.dump(profile, file)
-    first = bench.run("edge", "bench", path, "--profile", bench.path("profile.json"), "--frames", "300", "--json")
-    second = bench.run("edge", "bench", path, "--profile", bench.path("profile.json"), "--frames", "300", "--json")
+    first = bench.run("edge", "bench", path, "--profile", bench.path("profile.json"), "--frames", "100", "--json")
+    second = bench.run("edge", "bench", path, "--profile", bench.path("profile.json"), "--frames", "100", "--json")
     equal(first.out, second.out, "the grid of a second time")
     cells = [json.loads(line) for line in first.out.splitlines()]
     equal(len(cells), 3 * 27, "cells")
@@ -104,7 +104,7 @@ def grid_accuracy(bench):
     profile = {"format": 1, "models": {name: {"run_ms": {"1": 8, "2": 14}, "activation_bytes": {"1": 300000, "2": 600000}} for name in "ab"}}
     with open(bench.path("profile.json"), "w", encoding="utf-8") as file:
         json.dump(profile, file)
-    words = ["edge", "bench", path, "--profile", bench.path("profile.json"), "--frames", "100", "--json", "--set", "edge.originals=never"]
+    words = ["edge", "bench", path, "--profile", bench.path("profile.json"), "--frames", "40", "--json", "--set", "edge.originals=never"]
     ended = bench.run(*words, "--package", "merged=" + bench.path("package"), "--package", bench.path("copies"), "--package", "half=40%")
     cells = [json.loads(line) for line in ended.out.splitlines()]
     equal(len(cells), 6 * 27, f"cells ({ended.err})")
@@ -160,8 +160,8 @@ def same_name(bench):
 
 cases.add("a run expects what was planned", as_planned, first=True)
 cases.add("a plan made in haste is followed by a better one", planned_anew)
-cases.add("the grid", grid, kind="computes", seconds=25)
-cases.add("the grid's accuracy", grid_accuracy, kind="computes", seconds=15)
+cases.add("the grid", grid, kind="computes", seconds=8)
+cases.add("the grid's accuracy", grid_accuracy, kind="computes", seconds=7)
 cases.add("large published models in virtual time", large_models, first=True)
 cases.add("models in files of one name", same_name)
 
