@@ -399,3 +399,4 @@ void ISA_NAME(conv_infer)(struct culm_cpu *cpu, const struct culm_conv_infer_arg
         count -= done;
     }
 }
+ALIKE(conv_infer);

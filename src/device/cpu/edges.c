@@ -49,6 +49,7 @@ void ISA_NAME(sddmm)(struct culm_cpu *cpu, const struct culm_sddmm_args *args) {
     assert(args->f % args->heads == 0);
     culm_cpu_run(cpu, s.chunks.count, sddmm_tile, &s);
 }
+ALIKE(sddmm);
 
 /* ---- softmax over rows ---- */
 
@@ -178,6 +179,7 @@ void ISA_NAME(edge_softmax_forward)(struct culm_cpu *cpu,
     assert(args->heads <= CULM_EDGE_HEADS_MAX);
     culm_cpu_run(cpu, s.chunks.count, edge_softmax_forward_tile, &s);
 }
+ALIKE(edge_softmax_forward);
 
 /* dscore = the slope of the leaky ReLU at each score. */
 SIMD void slopes(const struct culm_edge_softmax_backward_args *a, int64_t row, int64_t heads,
@@ -271,6 +273,7 @@ void ISA_NAME(edge_softmax_backward)(struct culm_cpu *cpu,
     assert(args->heads <= CULM_EDGE_HEADS_MAX);
     culm_cpu_run(cpu, s.chunks.count, edge_softmax_backward_tile, &s);
 }
+ALIKE(edge_softmax_backward);
 
 /* ---- sums by entry ---- */
 
@@ -316,6 +319,7 @@ void ISA_NAME(edge_sum)(struct culm_cpu *cpu, const struct culm_edge_sum_args *a
     struct edge_sum s = {.a = args, .chunks = chunks_of(cpu, args->start, args->n)};
     culm_cpu_run(cpu, s.chunks.count, edge_sum_tile, &s);
 }
+ALIKE(edge_sum);
 
 /* ---- argmax ---- */
 
@@ -342,3 +346,4 @@ void ISA_NAME(argmax)(struct culm_cpu *cpu, const struct culm_argmax_args *args)
     struct culm_argmax_args a = *args;
     culm_cpu_run(cpu, ceil_div(a.n, ROW_TILE), argmax_tile, &a);
 }
+ALIKE(argmax);

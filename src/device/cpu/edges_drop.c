@@ -281,6 +281,7 @@ void ISA_NAME(sparse_dropout)(struct culm_cpu *cpu, const struct culm_sparse_dro
         culm_cpu_run(cpu, s.chunks.count, sparse_dropout_tile, &s);
     }
 }
+ALIKE(sparse_dropout);
 
 /* ---- of edges ---- */
 
@@ -346,3 +347,4 @@ void ISA_NAME(edge_dropout)(struct culm_cpu *cpu, const struct culm_edge_dropout
     s.edge = args;
     culm_cpu_run(cpu, s.chunks.count, edge_dropout_tile, &s);
 }
+ALIKE(edge_dropout);

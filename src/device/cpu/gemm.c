@@ -225,12 +225,8 @@ static void multiply(void *context, int64_t tile, int thread) {
     }
 }
 
-void ISA_NAME(product)(struct culm_cpu *cpu, const struct product *p) {
+void ISA_NAME(product_f32)(struct culm_cpu *cpu, const struct product *p) {
     struct job job = {.p = p, .cpu = cpu, .packed = cpu_shared(cpu) + p->first_free};
-    if (p->a.dtype == CULM_BF16 || p->b.dtype == CULM_BF16 || p->c.out.dtype == CULM_BF16) {
-        ISA_NAME(product_bf16)(cpu, p);
-        return;
-    }
     job.aside = p->c.kind != RESULT_ROWS;
     assert(!job.aside || (!p->add && p->k <= PRODUCT_MAX_TERMS));
     assert(!p->add || !p->bias);
@@ -279,6 +275,7 @@ void ISA_NAME(product)(struct culm_cpu *cpu, const struct product *p) {
         }
     }
 }
+ALIKE(product_f32);
 
 /* A product of plain f32 matrices. */
 static struct product plain(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k,
@@ -299,5 +296,6 @@ void ISA_NAME(gemm)(struct culm_cpu *cpu, const struct culm_gemm_args *args) {
     struct product p = plain(args->trans_a, args->trans_b, args->m, args->n, args->k, args->a,
                              args->lda, args->b, args->ldb, args->c, args->ldc);
     p.add = args->beta == 1.0f;
-    ISA_NAME(product)(cpu, &p);
+    ISA_NAME(product_f32)(cpu, &p);
 }
+ALIKE(gemm);

@@ -88,3 +88,4 @@ bool ISA_NAME(maxpool_separable)(struct culm_cpu *cpu,
     culm_cpu_run(cpu, p->n * s.bands * s.strips, some_channels, &s);
     return true;
 }
+ALIKE(maxpool_separable);

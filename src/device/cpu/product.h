@@ -25,6 +25,8 @@ struct product {
 };
 
 void ISA_NAME(product)(struct culm_cpu *cpu, const struct product *p);
+/* Of f32 alone: gemm.c. */
+void ISA_NAME(product_f32)(struct culm_cpu *cpu, const struct product *p);
 /* In bf16 whatever the types. No limit to k. */
 void ISA_NAME(product_bf16)(struct culm_cpu *cpu, const struct product *p);
 

@@ -21,6 +21,27 @@
 #define CULM_PASTE(a, b) CULM_PASTE2(a, b)
 #define ISA_NAME(name) CULM_PASTE(name, CULM_ISA)
 
+/*
+ * AVX512_BF16 adds an instruction that rounds to bf16. Files that do not round, nor call any that does, are
+ * alike with and without it, and are compiled once for both (meson.build has the list). After a function
+ * that other files call, such a file has ALIKE(function), which gives it both names. What does not belong
+ * there does not build: rounding is refused at the end of this header, and what a file calls of those
+ * that round, or forgets to mark, the linker does not find.
+ */
+#ifdef CULM_ALIKE
+#if defined(__AVX512F__) && defined(__AVX512DQ__)
+#define CULM_STRING2(x) #x
+#define CULM_STRING(x) CULM_STRING2(x)
+#define CULM_SECOND_NAME(name, second)                                                             \
+    extern __typeof__(ISA_NAME(name)) second __attribute__((alias(CULM_STRING(ISA_NAME(name)))))
+#define ALIKE(name)                                                                                \
+    CULM_SECOND_NAME(name, name##_avx512);                                                         \
+    CULM_SECOND_NAME(name, name##_avx512_bf16)
+#else
+#define ALIKE(name) extern __typeof__(ISA_NAME(name)) ISA_NAME(name)
+#endif
+#endif
+
 #define LANES 16
 #define SIMD static inline __attribute__((always_inline))
 
@@ -519,6 +540,17 @@ SIMD void vstore_bf16(uint16_t *p, vec x) {
         p[i] = bf16_round(lane[i]);
     }
 }
+#endif
+
+/* In a file that is alike (see above), if any of it is left when it has been optimized. */
+#if defined(CULM_ALIKE) && defined(__OPTIMIZE__)
+uvec culm_rounds(vec x)
+    __attribute__((error("this file rounds to bf16: it is not one of cpu_kernels_alike")));
+#define vround_bf16(x) culm_rounds(x)
+#define vstore_bf16(p, x) ((void)(p), (void)culm_rounds(x))
+#ifndef __AVX512BF16__ /* asked for behind this line, it would be missing in one of the two */
+#pragma GCC poison __AVX512BF16__
+#endif
 #endif
 
 /* Typed arrays: LANES elements from element i, or the n >= 1 that are left. */

@@ -195,3 +195,4 @@ void ISA_NAME(winograd_backward_weight)(struct culm_cpu *cpu, const struct culm_
         culm_cpu_run(cpu, g.out, add_shares, &g);
     }
 }
+ALIKE(winograd_backward_weight);
