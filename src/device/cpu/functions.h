@@ -11,14 +11,6 @@
 
 #include "device/cpu/simd.h"
 
-/* Whether loops are worth copies for the common types and functions: not without vectors, where
- * they would only make compiling slow. */
-#if defined(__AVX2__) || defined(CULM_NEON)
-#define SPECIAL 1
-#else
-#define SPECIAL 0
-#endif
-
 SIMD vec vabs(vec x) { return ufloat_bits(uand(ubits(x), uset(0x7fffffffu))); }
 
 /* Odd polynomial near zero, 1 - 2 / (e^2x + 1) elsewhere. */

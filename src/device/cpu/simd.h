@@ -43,7 +43,16 @@
 #endif
 
 #define LANES 16
+
+/* Whether loops are worth copies for the common types, sizes and functions, with all that they call in
+ * line: not without vectors, where that would only make compiling slow. */
+#if defined(__AVX2__) || defined(CULM_NEON)
+#define SPECIAL 1
 #define SIMD static inline __attribute__((always_inline))
+#else
+#define SPECIAL 0
+#define SIMD static __attribute__((unused))
+#endif
 
 #if defined(__AVX512F__) && defined(__AVX512DQ__)
 
