@@ -322,14 +322,16 @@ typedef void pair_rows_fn(const struct spmm_strip *t, const struct pair *p, int6
     }
 #define PAIR_NAME(vectors, type, values) pair_##vectors##_##type##_##values,
 /* clang-format off */
-#define EVERY_PAIR(X, type)                                                                            X(EVERY_WIDTH_4, type, ONE) X(EVERY_WIDTH_4, type, BY_VECTOR) X(EVERY_WIDTH_4, type, BY_LANE)
+#define EVERY_PAIR(X, type)                                                                        \
+    X(EVERY_HALF_WIDTH, type, ONE) X(EVERY_HALF_WIDTH, type, BY_VECTOR)                            \
+    X(EVERY_HALF_WIDTH, type, BY_LANE)
 /* clang-format on */
 #define PAIR_DEFINE(every, type, values) every(PAIR_OF, type, values)
 #define PAIR_LIST(every, type, values) {every(PAIR_NAME, type, values)},
 EVERY_PAIR(PAIR_DEFINE, F32)
 EVERY_PAIR(PAIR_DEFINE, BF16)
-static pair_rows_fn *const pairs[2][3][4] = {{EVERY_PAIR(PAIR_LIST, F32)},
-                                             {EVERY_PAIR(PAIR_LIST, BF16)}};
+static pair_rows_fn *const pairs[2][3][STRIP / 2] = {{EVERY_PAIR(PAIR_LIST, F32)},
+                                                     {EVERY_PAIR(PAIR_LIST, BF16)}};
 
 void ISA_NAME(spmm_rows_pair)(struct spmm_rows *rows, const uint64_t *start, int64_t n, float *y,
                               int64_t ldy, const float *value, float *z, int64_t ldz,

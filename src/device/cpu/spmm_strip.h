@@ -101,15 +101,17 @@ SIMD void strip_store_none(const struct spmm_strip *t, int64_t row) {
     }
 }
 
-/* One function for each number of vectors: X(vectors, ...). */
-#define EVERY_WIDTH_4(X, ...)                                                                      \
-    X(1, __VA_ARGS__) X(2, __VA_ARGS__) X(3, __VA_ARGS__) X(4, __VA_ARGS__)
+/* One function for each number of vectors, X(vectors, ...), and for each up to half of a strip. */
+#define EVERY_2(X, ...) X(1, __VA_ARGS__) X(2, __VA_ARGS__)
+#define EVERY_4(X, ...) EVERY_2(X, __VA_ARGS__) X(3, __VA_ARGS__) X(4, __VA_ARGS__)
 #if SIMD_REGISTERS == 32
+#define EVERY_HALF_WIDTH EVERY_4
 #define EVERY_WIDTH(X, ...)                                                                        \
-    EVERY_WIDTH_4(X, __VA_ARGS__)                                                                  \
+    EVERY_4(X, __VA_ARGS__)                                                                        \
     X(5, __VA_ARGS__) X(6, __VA_ARGS__) X(7, __VA_ARGS__) X(8, __VA_ARGS__)
 #else
-#define EVERY_WIDTH(X, ...) EVERY_WIDTH_4(X, __VA_ARGS__)
+#define EVERY_HALF_WIDTH EVERY_2
+#define EVERY_WIDTH EVERY_4
 #endif
 
 #endif
