@@ -307,7 +307,7 @@ def images_changed(bench, change, same):
     folder = image_folder(bench)
     model = {"name": "resnet18", "width": 4, "small_stem": True, "image": 32, "channels": 3, "classes": 2}
     config = changed(LONG, model=model, data={"kind": "images", "path": folder}, optimizer=families.SGD,
-                     batch={"global": 8, "micro": 2, "lanes": 2}, steps=60, stages=2, checkpoint__every=20)
+                     batch={"global": 8, "micro": 2, "lanes": 2}, steps=20, stages=2, checkpoint__every=10)
     reference = bench.train(config, "undisturbed").hashes()
     process = started(bench, config, 2)
     kept = bench.path("kept")
@@ -345,7 +345,7 @@ def onnx_changed(bench, change, same):
     """Every copy of stage 0 is lost before the first checkpoint; the file is read again."""
     path = copy_of(bench, os.path.join(GOLDEN, "resnet.onnx"), "model.onnx")
     base = families.config_of("resnet.onnx")
-    config = changed(base, model={**base["model"], "file": path}, pipelines=1, stages=2, redundancy="none", steps=60,
+    config = changed(base, model={**base["model"], "file": path}, pipelines=1, stages=2, redundancy="none", steps=20,
                      checkpoint={"every": 0, "keep": 1}, cluster__suspect_ms=600000, cluster__orphan_ms=600000)
     content = read(path)
     reference = bench.train(config, "undisturbed").hashes()
