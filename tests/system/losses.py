@@ -175,9 +175,9 @@ cases.add("all four copies of a stage", all_copies_of_a_stage)
 def out_of_the_blue(bench, seed):
     """SIGKILL from outside, at moments of no plan; replacements die as well. Worker 5 keeps the run from its end until the first is dead."""
     draw = random.Random(seed)
-    config = changed(BASE, steps=150, redundancy=draw.choice(["eager", "lazy", "none"]),
+    config = changed(BASE, steps=110, redundancy=draw.choice(["eager", "lazy", "none"]),
                      cluster__replace_ms=draw.choice([0, 50]))
-    process = bench.start(*bench.train_words(config, "run", *hold(5, 100)))
+    process = bench.start(*bench.train_words(config, "run", *hold(5, 90)))
     watched = Watched(bench, process)
     watched.until(lambda: watched.told("step"), "the first step")
     killed, keeps = 0, True
