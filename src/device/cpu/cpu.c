@@ -5,6 +5,7 @@
 #include "device/cpu/cpu.h"
 
 #include "device/cpu/gemm_amx.h"
+#include "device/cpu/processor.h"
 #include "device/cpu/team.h"
 
 #include "base/pages.h"
@@ -26,31 +27,17 @@
 #define FAMILY "-other"
 #endif
 
-/* The variants this processor can run, fastest first, up to a NULL. A build may leave out some. */
+/* The variants that are in this build and that this processor can run, fastest first, up to a NULL. */
+#define VARIANT(isa)                                                                               \
+    if (culm_has_##isa()) {                                                                        \
+        ret_kernels[count++] = &culm_cpu_kernels_##isa;                                            \
+    }
 static void variants(const struct culm_cpu_kernels *ret_kernels[5]) {
     int count = 0;
-#if defined(__x86_64__)
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) {
-#ifdef CULM_WITH_AVX512_BF16
-        if (__builtin_cpu_supports("avx512bf16")) {
-            ret_kernels[count++] = &culm_cpu_kernels_avx512_bf16;
-        }
-#endif
-#ifdef CULM_WITH_AVX512
-        ret_kernels[count++] = &culm_cpu_kernels_avx512;
-#endif
-    }
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-        ret_kernels[count++] = &culm_cpu_kernels_avx2;
-    }
-#elif defined(__aarch64__)
-    ret_kernels[count++] = &culm_cpu_kernels_neon;
-#endif
-    ret_kernels[count++] = &culm_cpu_kernels_base;
+    CULM_CPU_VARIANTS(VARIANT)
     ret_kernels[count] = NULL;
 }
+#undef VARIANT
 
 static size_t scratch_bytes(int threads) {
     return (size_t)(SHARED_FLOATS + threads * PRIVATE_FLOATS) * sizeof(float);

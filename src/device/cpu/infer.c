@@ -4,31 +4,15 @@
 #include "device/cpu/internal.h"
 
 typedef void infer_fn(struct culm_cpu *cpu, const struct culm_conv_infer_args *args, int32_t count);
-infer_fn conv_infer_avx512_bf16, conv_infer_avx512, conv_infer_avx2, conv_infer_neon,
-    conv_infer_base;
+#define DECLARE(isa) infer_fn conv_infer_##isa;
+CULM_CPU_VARIANTS(DECLARE)
 
+#define VARIANT(isa)                                                                               \
+    if (cpu->kernels == &culm_cpu_kernels_##isa) {                                                 \
+        return conv_infer_##isa;                                                                   \
+    }
 static infer_fn *variant(const struct culm_cpu *cpu) {
-#ifdef CULM_WITH_AVX512_BF16
-    if (cpu->kernels == &culm_cpu_kernels_avx512_bf16) {
-        return conv_infer_avx512_bf16;
-    }
-#endif
-#ifdef CULM_WITH_AVX512
-    if (cpu->kernels == &culm_cpu_kernels_avx512) {
-        return conv_infer_avx512;
-    }
-#endif
-#ifdef CULM_WITH_AVX2
-    if (cpu->kernels == &culm_cpu_kernels_avx2) {
-        return conv_infer_avx2;
-    }
-#endif
-#ifdef CULM_WITH_NEON
-    if (cpu->kernels == &culm_cpu_kernels_neon) {
-        return conv_infer_neon;
-    }
-#endif
-    (void)cpu;
+    CULM_CPU_VARIANTS(VARIANT)
     return conv_infer_base;
 }
 

@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,6 +35,7 @@ static void test_same_everywhere(void **state) {
             if (culm_cpu_new(threads, isas[i], &cpu, NULL) != CULM_OK) {
                 continue;
             }
+            printf("# compared: %s, %d threads\n", isas[i], threads);
             for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
                 uint64_t got = culm_device_digest(cpu, x, counts[c]), squares;
                 assert_true(!cpus || got == want[c]);

@@ -2,7 +2,7 @@
  * The largest of each window without its place, which is found in another way than with it: the same bits, also
  * of zeros of both signs, infinities and NaN.
  */
-#define CPUS_OPENED(isa_, thread_) ((isa_) > 0)
+#define CPUS_OPENED(isa_, thread_) CPUS_OF_ONE_AVX512(isa_)
 #include "cpus.h"
 
 #include "base/rng.h"

@@ -32,6 +32,10 @@ static int open_devices(void **state) {
     assert_int_equal(culm_reference_device_ops.create(1, &devices[device_count].device, NULL),
                      CULM_OK);
     snprintf(devices[device_count++].name, sizeof devices->name, "reference");
+    for (int i = 0; i < device_count; i++) {
+        printf("%s%s", i ? ", " : "# compared: ", devices[i].name);
+    }
+    printf("\n");
     return 0;
 }
 

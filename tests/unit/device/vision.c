@@ -8,7 +8,7 @@
  * the reference's by one rounding more.
  */
 /* Typed arrays know no dot products in bf16. */
-#define CPUS_OPENED(isa_, thread_) ((isa_) > 0)
+#define CPUS_OPENED(isa_, thread_) CPUS_OF_ONE_AVX512(isa_)
 #include "cpus.h"
 #include "typed.h"
 
