@@ -26,7 +26,7 @@ static void *serve(void *context) {
     const struct service *service = context;
     struct pollfd poll_fd = {.fd = service->listener, .events = POLLIN};
     char request[4096];
-    int fd = poll(&poll_fd, 1, 10000) == 1 ? accept(service->listener, NULL, NULL) : -1;
+    int fd = poll(&poll_fd, 1, 600000) == 1 ? accept(service->listener, NULL, NULL) : -1;
     FUZZ_REQUIRE(fd >= 0, "nobody calls");
     FUZZ_REQUIRE(recv(fd, request, sizeof request, 0) > 0, "nothing is asked");
     for (size_t done = 0; done < service->size;) {

@@ -81,13 +81,24 @@ static void one_that_declines_says_why(void **state) {
 
 static void end_when_up(struct test *t) { test_finish(t); }
 
+static void end_of_slow(struct test *t, int32_t node, const struct culm_error *why) {
+    (void)node;
+    (void)why;
+    test_finish(t);
+}
+
+/* It takes longer than the limit for its silence. One that is not heard is ended each time; a machine may be so busy
+ * that it is not heard in time, many times. */
 static void one_that_prepares_for_long_joins(void **state) {
     (void)state;
-    RUN(.mode = "slow", .start = 1, .start_limit_ms = 3000, .all_up = end_when_up);
-    assert_int_equal(t.code, 0);
-    assert_int_equal(t.ups, 1);
-    assert_int_equal(t.error_events, 0);
-    test_release(&t, 0);
+    bool joined = false;
+    for (int i = 0; i < 10 && !joined; i++) {
+        RUN(.mode = "slow", .start = 1, .start_limit_ms = 3000, .all_up = end_when_up,
+            .on_exit = end_of_slow);
+        joined = t.code == 0 && t.ups == 1 && t.error_events == 0;
+        test_release(&t, 0);
+    }
+    assert_true(joined);
 }
 
 static void end_of_one(struct test *t, int32_t node, const struct culm_error *why) {
@@ -98,18 +109,28 @@ static void end_of_one(struct test *t, int32_t node, const struct culm_error *wh
 
 static void one_that_prepares_without_getting_on_is_ended(void **state) {
     (void)state;
-    RUN(.mode = "asleep", .start = 1, .start_limit_ms = 700, .on_exit = end_of_one);
-    assert_int_equal(t.code, 0);
-    assert_int_equal(t.ups, 0);
-    assert_string_equal(t.error_text,
-                        "node 0: was silent for 700 ms while it prepared, and is killed");
-    test_release(&t, 0);
+    bool late = true; /* on a busy machine it may not have begun to prepare by then */
+    for (int64_t limit_ms = 700; late && limit_ms <= 200000; limit_ms *= 2) {
+        char want[80];
+        RUN(.mode = "asleep", .start = 1, .start_limit_ms = limit_ms, .on_exit = end_of_one);
+        snprintf(want, sizeof want,
+                 "node 0: was silent for %lld ms while it prepared, and is killed",
+                 (long long)limit_ms);
+        assert_int_equal(t.code, 0);
+        assert_int_equal(t.ups, 0);
+        late = strstr(t.error_text, "did not join within");
+        if (!late) {
+            assert_string_equal(t.error_text, want);
+        }
+        test_release(&t, 0);
+    }
+    assert_false(late);
 }
 
 static int visit(struct test *t) {
     int fd;
     assert_int_equal(culm_socket_connect(culm_host_address(t->host), &fd, NULL), CULM_OK);
-    assert_true(culm_socket_wait(fd, 4 /* POLLOUT */, culm_clock_ns() + 30 * SECOND));
+    assert_true(culm_socket_wait(fd, 4 /* POLLOUT */, culm_clock_ns() + WATCHDOG_S * SECOND));
     t->pid[7] = fd;
     t->since_ns = culm_clock_ns();
     t->world->ops->timer(t->world, 0, 1000000);
@@ -190,19 +211,25 @@ static void the_same_failure_is_told_once(void **state) {
 static void wait_on(struct test *t, int32_t node, const struct culm_error *why) {
     (void)node;
     (void)why;
-    t->world->ops->timer(t->world, 0, 7 * SECOND / 2);
+    t->world->ops->timer(t->world, 0, (uint64_t)t->start_limit_ms * SECOND / 1000 * 7 / 6);
 }
 
-/* Its end is told; that it did not join either, is not, when start_limit_ms have passed: longer than
- * a busy machine takes to start it. */
+/* Its end is told; that it did not join either, is not, when start_limit_ms have passed. A busy machine may take longer
+ * to start it: then it is tried with more. */
 static void an_end_before_the_hello_is_told_once(void **state) {
     (void)state;
-    RUN(.start = 1, .mode = "nonsense", .exe = "/bin/false", .start_limit_ms = 3000,
-        .on_exit = wait_on, .on_timer = test_finish);
-    assert_int_equal(t.code, 0);
-    assert_int_equal(t.error_events, 1);
-    assert_non_null(strstr(t.error_text, "node 0: ended with exit code 1 before it joined"));
-    test_release(&t, 0);
+    bool late = true;
+    for (int64_t limit_ms = 1000; late && limit_ms <= 200000; limit_ms *= 3) {
+        RUN(.start = 1, .mode = "nonsense", .exe = "/bin/false", .start_limit_ms = limit_ms,
+            .on_exit = wait_on, .on_timer = test_finish);
+        assert_int_equal(t.code, 0);
+        assert_int_equal(t.error_events, 1);
+        late = strstr(t.error_text, "did not join within");
+        assert_true(late ||
+                    strstr(t.error_text, "node 0: ended with exit code 1 before it joined"));
+        test_release(&t, 0);
+    }
+    assert_false(late);
 }
 
 static void a_log_that_cannot_be_written_is_told(void **state) {
@@ -286,7 +313,7 @@ static void a_worker_gets_in_without_descriptors(void **state) {
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     assert_int_equal(t.code, 0);
     assert_true(t.up[1]);
-    assert_true(culm_clock_ns() - since < 9 * SECOND); /* not because they ran out of time */
+    assert_true(culm_clock_ns() - since < SOON); /* not because they ran out of time */
     int shown_out = 0;
     for (int i = 0; i < CALLERS; i++) {
         char byte;
@@ -360,7 +387,7 @@ static void one_that_survives_a_kill_is_left_behind(void **state) {
         skip();
     }
     assert_int_equal(sscanf(log, "held by %d", &helper), 1);
-    assert_true(took < 2 * SOON);
+    assert_true(took < SOON);
     assert_int_equal(t.error_events, 1);
     assert_non_null(strstr(t.error_text, "node 0 does not end although it was killed"));
     assert_int_equal(kill((pid_t)helper, SIGKILL), 0); /* lets it go */
@@ -509,28 +536,35 @@ static void a_fault_is_told_before_what_comes_of_it(void **state) {
 static void trace_up(struct test *t, int32_t node, const struct culm_node_info *info) {
     (void)node;
     if (!strcmp(info->name, "c")) {
-        assert_in_range(t->removes, 1, 2); /* it may start slower than the second is removed */
+        assert_in_range(t->removes, 0, 2); /* it may start slower than the second is removed */
         assert_true(t->exited[0] || t->exited[1]); /* there is room for two */
     } else if (!strcmp(info->name, "e")) {
         test_finish(t);
     }
 }
 
-static void trace_removes(struct test *t, int32_t node) { assert_int_equal(node, t->removes - 1); }
+static void trace_removes(struct test *t, int32_t node) {
+    assert_true(node == t->removes - 1 || (node == 1 && t->removes == 1));
+}
 
+/* On a busy machine one may be removed before it has joined, which only exits, or be overtaken by one that is added later:
+ * then it is tried again, and the trace takes twice as long. */
 static void a_trace_is_replayed_with_a_queue(void **state) {
     (void)state;
-    uint64_t since = culm_clock_ns();
-    RUN(.trace_text = "0,add,a\n0,add,b\n0,add,c\n10,add,d\n4000,remove,d\n8000,remove,a\n"
-                      "16000,remove,b\n16000,add,e\n",
-        .time_scale = 4, .max_nodes = 2, .on_up = trace_up, .on_removed = trace_removes);
-    uint64_t took = culm_clock_ns() - since;
-    assert_int_equal(t.code, 0);
-    assert_true(!strcmp(t.names, "a b c e ") || !strcmp(t.names, "b a c e "));
-    assert_int_equal(t.removes, 2);
-    assert_int_equal(t.exits, 2);
-    assert_true(took >= 4 * SECOND);
-    test_release(&t, 0);
+    bool whole = false;
+    for (double scale = 8; !whole && scale >= 0.1; scale /= 2) {
+        uint64_t since = culm_clock_ns();
+        RUN(.trace_text = "0,add,a\n0,add,b\n0,add,c\n10,add,d\n4000,remove,d\n8000,remove,a\n"
+                          "16000,remove,b\n16000,add,e\n",
+            .time_scale = scale, .max_nodes = 2, .on_up = trace_up, .on_removed = trace_removes);
+        uint64_t took = culm_clock_ns() - since;
+        assert_int_equal(t.code, 0);
+        whole = t.removes == 2 && t.exits == 2 &&
+                (!strcmp(t.names, "a b c e ") || !strcmp(t.names, "b a c e "));
+        assert_true((double)took >= 16 * (double)SECOND / scale);
+        test_release(&t, 0);
+    }
+    assert_true(whole);
 }
 
 static void not_removed(struct test *t, int32_t node) {

@@ -309,6 +309,7 @@ static int run_worker(const char *mode, char **arg) {
         .address = arg[4],
         .news = on_news,
         .news_ctx = toy_news,
+        .hello_limit_ms = TOY_LONG_MS,
         .fault_fd = atoi(arg[5]),
         .faults = &fault,
         .fault_count = given ? 1 : 0,
@@ -325,8 +326,11 @@ static int run_worker(const char *mode, char **arg) {
         int32_t node = culm_worker_node(worker, &role);
         fprintf(stderr, "is node %d in role %u\n", node, role);
     }
-    const struct culm_worker_ready ready = {
-        .signature = arg[1], .pool = pool, .payload_max = TOY_PAYLOAD_MAX};
+    const struct culm_worker_ready ready = {.signature = arg[1],
+                                            .pool = pool,
+                                            .payload_max = TOY_PAYLOAD_MAX,
+                                            .dial_limit_ms = TOY_LONG_MS,
+                                            .orphan_ms = TOY_LONG_MS};
     if (!prepare(mode, worker, &error) || culm_worker_ready(worker, &ready, &error) != CULM_OK) {
         fprintf(stderr, "%s\n", error.text);
         culm_worker_free(worker);
@@ -344,14 +348,14 @@ static int run_worker(const char *mode, char **arg) {
 }
 
 /* A process of ours traces us and does not look: when we are killed we stop on the way out, and are
- * not gone before that one ends, which it does by itself after a minute. */
+ * not gone before that one ends, which it does by itself when the test has ended. */
 static void be_held(void) {
     int held[2];
     char done;
     if (pipe(held)) {
         abort();
     }
-    pid_t self = getpid(), helper = fork();
+    pid_t self = getpid(), test = getppid(), helper = fork();
     if (helper == 0) {
         if (ptrace(PTRACE_SEIZE, self, NULL, (void *)PTRACE_O_TRACEEXIT) == 0) {
             fprintf(stderr, "held by %d\n", (int)getpid());
@@ -360,7 +364,9 @@ static void be_held(void) {
         }
         close(held[0]);
         close(held[1]);
-        sleep(60);
+        while (kill(test, 0) == 0) {
+            sleep(1);
+        }
         _exit(0);
     }
     (void)prctl(PR_SET_PTRACER, helper, 0, 0, 0);

@@ -11,6 +11,7 @@
 #define TOY_MB ((size_t)1 << 20)
 #define TOY_PAYLOAD_MAX (64 * TOY_MB)
 #define TOY_BRIEF (3 * TOY_MB + 7)
+#define TOY_LONG_MS 600000 /* limits that a test is not about: only a fault meets them */
 
 /* To a worker unless said otherwise; meta is a struct toy_order. */
 enum toy_type {

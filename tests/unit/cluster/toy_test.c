@@ -37,7 +37,7 @@ static void on_start(void *actor) {
         t->world->ops->leave(t->world, t->leave_at_start, NULL);
         return;
     }
-    t->world->ops->timer(t->world, WATCHDOG, 60 * SECOND);
+    t->world->ops->timer(t->world, WATCHDOG, WATCHDOG_S * SECOND);
     for (int32_t i = 0; i < t->start; i++) {
         t->agent->ops->start(t->agent, ROLE);
     }
@@ -302,8 +302,8 @@ void test_run(struct test *t) {
         .time_scale = t->time_scale,
         .faults = &t->host_fault,
         .fault_count = 1,
-        .start_limit_ms = t->start_limit_ms,
-        .hello_limit_ms = t->hello_limit_ms,
+        .start_limit_ms = t->start_limit_ms ? t->start_limit_ms : TOY_LONG_MS,
+        .hello_limit_ms = t->hello_limit_ms ? t->hello_limit_ms : TOY_LONG_MS,
         .stop_fd = t->stop_fd,
         .engine = t->engine,
         .engine_role = ROLE,

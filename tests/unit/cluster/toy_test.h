@@ -1,6 +1,6 @@
 /*
  * A test of the real worlds is a toy coordinator actor: it starts workers, reacts by the functions
- * that the test gives, and leaves with 0; its watchdog leaves with 99 after 60 s.
+ * that the test gives, and leaves with 0; its watchdog leaves with 99 after WATCHDOG_S.
  */
 #ifndef CULM_TESTS_UNIT_CLUSTER_TOY_TEST_H
 #define CULM_TESTS_UNIT_CLUSTER_TOY_TEST_H
@@ -10,7 +10,10 @@
 #include <sys/types.h>
 
 #define SECOND 1000000000ull
-#define SOON (20 * SECOND) /* at once, on a machine that may be busy */
+/* Limits of the worlds that a test is not about are TOY_LONG_MS: on a machine that may be busy, what happens SOON does
+ * not happen because of one of them. */
+#define SOON (300 * SECOND)
+#define WATCHDOG_S 500
 #define NODES 8
 #define ROLE 7 /* of those that the toy coordinator starts, and that it gives to newcomers */
 
@@ -24,11 +27,11 @@ struct test {
     const char *trace_text;
     double time_scale;
     int32_t max_nodes;
-    int64_t start_limit_ms, hello_limit_ms;
-    const char *log_dir;        /* NULL: dir */
-    int leave_at_start;         /* 0: it goes on */
-    struct culm_engine *engine; /* NULL: none; of ROLE */
-    int stop_fd;                /* the host's; test_run makes it */
+    int64_t start_limit_ms, hello_limit_ms; /* 0: TOY_LONG_MS */
+    const char *log_dir;                    /* NULL: dir */
+    int leave_at_start;                     /* 0: it goes on */
+    struct culm_engine *engine;             /* NULL: none; of ROLE */
+    int stop_fd;                            /* the host's; test_run makes it */
     /* NULL: any newcomer may. */
     bool (*admits)(struct test *t, const struct culm_node_info *info, struct culm_error *ret_error);
     bool closed;                         /* the actor has no such function */

@@ -77,8 +77,9 @@ static uint64_t time_of_a_fault(void) {
 
 static void a_fault_does_not_wait_for_a_call(void **state) {
     (void)state;
-    uint64_t least = UINT64_MAX; /* of three: a machine may be busy once */
-    for (int i = 0; i < 3; i++) {
+    /* One that waits takes its two seconds each time; a machine may be busy many times. */
+    uint64_t least = UINT64_MAX;
+    for (int i = 0; i < 100 && least >= 3 * SECOND / 2; i++) {
         uint64_t took = time_of_a_fault();
         least = took < least ? took : least;
     }
@@ -107,13 +108,12 @@ static void nothing_is_heard_while_a_fault_waits(void **state) {
 
 static void one_whose_call_never_comes_is_given_up(void **state) {
     (void)state;
-    struct joined w = join(0);
+    struct joined w = join_as((struct setting){.dial_ms = DIAL_MS});
     uint64_t since = culm_clock_ns();
     caller_as_peer(&w);
     order(&w, SEND);
     assert_int_equal(answer(&w), LOST);
     assert_true(culm_clock_ns() - since >= DIAL_MS * SECOND / 1000);
-    assert_true(culm_clock_ns() - since < 30 * SECOND);
     assert_int_equal(part(&w), 1);
 }
 
@@ -143,7 +143,7 @@ static void a_worker_listens_where_it_calls_from(void **state) {
         assert_memory_equal(w.introduction.address, begins[i], strlen(begins[i]));
         welcome(w.fd);
         int fd = connect_to(&w);
-        assert_true(culm_socket_wait(fd, 4 /* POLLOUT */, culm_clock_ns() + 30 * SECOND));
+        assert_true(culm_socket_wait(fd, 4 /* POLLOUT */, culm_clock_ns() + PATIENCE));
         assert_true(call(TOKEN, fd));
         close(fd);
         assert_int_equal(answer(&w), LOST);

@@ -76,6 +76,8 @@ static void flipped(void *flip_ctx, const struct culm_fault_point *point) {
     (void)!write(*(const int *)flip_ctx, "!", 1);
 }
 
+static int64_t limit(int64_t ms) { return ms ? ms : LONG_MS; }
+
 /* The worker's process. */
 static void be_worker(const char *address, const struct setting *setting) {
     struct culm_blob_pool *pool = culm_blob_pool_new(setting->pool_bytes);
@@ -89,14 +91,14 @@ static void be_worker(const char *address, const struct setting *setting) {
                                                 .fault_count = 1,
                                                 .flip = flipped,
                                                 .flip_ctx = (void *)&setting->words,
-                                                .hello_limit_ms = 300};
+                                                .hello_limit_ms = limit(setting->hello_ms)};
     int code = 99;
     if (culm_worker_new(&options, &worker, &error) == CULM_OK) {
         struct actor actor = {.world = culm_worker_world(worker), .setting = setting};
         const struct culm_worker_ready ready = {.pool = pool,
                                                 .payload_max = 1 << 20,
-                                                .dial_limit_ms = DIAL_MS,
-                                                .orphan_ms = setting->orphan_ms};
+                                                .dial_limit_ms = limit(setting->dial_ms),
+                                                .orphan_ms = limit(setting->orphan_ms)};
         code = culm_worker_ready(worker, &ready, &error) == CULM_OK
                    ? culm_worker_run(worker, &ops, &actor, &error)
                    : 98;
@@ -109,14 +111,14 @@ static void be_worker(const char *address, const struct setting *setting) {
 
 int accept_one(int listen_fd) {
     int fd = -1;
-    assert_true(culm_socket_wait(listen_fd, READABLE, culm_clock_ns() + 30 * SECOND));
+    assert_true(culm_socket_wait(listen_fd, READABLE, culm_clock_ns() + PATIENCE));
     assert_int_equal(culm_socket_accept(listen_fd, &fd, NULL), CULM_OK);
     return fd;
 }
 
 /* False: the other side closed. */
 bool hear(int fd, struct frame *ret_frame) {
-    uint64_t deadline = culm_clock_ns() + 30 * SECOND;
+    uint64_t deadline = culm_clock_ns() + PATIENCE;
     struct culm_message message = {0};
     uint8_t *bytes = ret_frame->bytes;
     enum culm_status status = culm_socket_read(fd, bytes, CULM_FRAME_HEADER_BYTES, deadline, NULL);
@@ -135,7 +137,7 @@ bool hear(int fd, struct frame *ret_frame) {
 
 void say(int fd, uint16_t type, struct culm_buf *meta) {
     uint8_t header[CULM_FRAME_HEADER_BYTES];
-    uint64_t deadline = culm_clock_ns() + 30 * SECOND;
+    uint64_t deadline = culm_clock_ns() + PATIENCE;
     assert_false(meta->failed);
     culm_frame_header_encode(
         &(struct culm_message){.type = type, .meta_bytes = (uint32_t)meta->len, .meta = meta->data},

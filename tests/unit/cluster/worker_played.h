@@ -16,8 +16,11 @@
 #define READABLE 1 /* POLLIN */
 #define TOKEN "token"
 
-#define PEER 9      /* whose side the test speaks */
-#define DIAL_MS 600 /* how long it is dialed */
+#define PEER 9                  /* whose side the test speaks */
+#define LONG_MS 600000          /* no limit that a test is about: only a fault meets it */
+#define PATIENCE (600 * SECOND) /* the test's own, likewise */
+#define DIAL_MS 600             /* a limit for dialing that is to be met */
+#define HELLO_MS 300            /* and for who calls to prove itself */
 
 enum what {
     SEND = 1, /* to the worker: send a frame to the peer */
@@ -32,10 +35,10 @@ enum what {
 };
 
 struct setting {
-    int leave; /* at the start, with this code; 0: stays */
-    int64_t orphan_ms;
-    size_t pool_bytes; /* 0: no limit */
-    int words;         /* where its last words go */
+    int leave;                            /* at the start, with this code; 0: stays */
+    int64_t orphan_ms, dial_ms, hello_ms; /* 0: LONG_MS */
+    size_t pool_bytes;                    /* 0: no limit */
+    int words;                            /* where its last words go */
     bool calls_only;
 };
 

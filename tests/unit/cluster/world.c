@@ -192,7 +192,7 @@ int toy_launcher(const char *mode) {
 static void read_pids(int fd, int64_t *pid) {
     char text[256];
     size_t len = 0;
-    uint64_t deadline = culm_clock_ns() + 30 * SECOND;
+    uint64_t deadline = culm_clock_ns() + WATCHDOG_S * SECOND;
     for (int lines = 0; lines < 3;) {
         assert_true(culm_socket_wait(fd, 1 /* POLLIN */, deadline));
         assert_int_equal(read(fd, text + len, 1), 1);
@@ -224,7 +224,7 @@ static void launcher_dies(const char *mode, bool freeze) {
     }
     uint64_t since = culm_clock_ns();
     assert_int_equal(kill(launcher, SIGKILL), 0);
-    alarm(60);
+    alarm(WATCHDOG_S);
     for (;;) { /* its descendants are ours now */
         pid_t one = waitpid(-1, NULL, 0);
         if (one < 0) {
@@ -289,15 +289,16 @@ static void nothing_is_done(struct test *t) { (void)t; }
 
 static void a_second_stop_kills_all(void **state) {
     (void)state;
-    uint64_t least = UINT64_MAX; /* of three: a machine may be busy once */
-    for (int i = 0; i < 3; i++) {
+    /* An end in peace takes two seconds each time; a machine may be busy many times. */
+    uint64_t least = UINT64_MAX;
+    for (int i = 0; i < 100 && least >= SECOND; i++) {
         RUN(.start = 1, .all_up = freeze_and_ask, .on_stop = nothing_is_done);
         uint64_t took = culm_clock_ns() - t.since_ns;
         least = took < least ? took : least;
         assert_int_equal(t.code, 75);
         test_release(&t, 0);
     }
-    assert_true(least < SECOND); /* not the two of an end in peace */
+    assert_true(least < SECOND);
 }
 
 /* Whoever embeds the launcher may want these for itself. */

@@ -201,6 +201,27 @@ static void test_child_stalls(void **state) {
     assert_int_not_equal(access(gone, F_OK), 0);
 }
 
+/* One of these programs, which gives a frame, and how that ends. A machine may be so busy that it does not exit within the
+ * five seconds that it is given: then it is tried again. */
+static void ends_with(const char *program, enum culm_status want, const char *text) {
+    struct culm_error error = {0};
+    enum culm_status status = CULM_OK;
+    bool late = true;
+    be_ffmpeg(program);
+    for (int i = 0; i < 20 && late; i++) {
+        struct culm_feed *feed = open_feed("clip.mp4", false);
+        struct culm_feed_frame frame;
+        takes(feed, 0, 0, 'a');
+        status = culm_feed_next(feed, -1, &frame, &error);
+        late = status == CULM_ERR_IO && strstr(error.text, "but did not exit");
+        culm_feed_close(feed);
+    }
+    assert_int_equal(status, want);
+    if (!strstr(error.text, text) || strchr(error.text, '\n')) {
+        fail_msg("'%s' says nothing of '%s'", error.text, text);
+    }
+}
+
 /* It closes its output: is that the end? Not before it has exited; what it says until then is read. */
 static void test_child_that_stays(void **state) {
     (void)state;
@@ -210,16 +231,10 @@ static void test_child_that_stays(void **state) {
     takes(feed, 0, 0, 'a');
     refuses(feed, -1, CULM_ERR_IO, "stopped giving frames after 1, but did not exit");
     culm_feed_close(feed);
-    be_ffmpeg(FRAME("a") "exec >&-; head -c 300000 /dev/zero >&2; echo broken >&2; exit 3");
-    feed = open_feed("clip.mp4", false);
-    takes(feed, 0, 0, 'a');
-    refuses(feed, -1, CULM_ERR_IO, "failed after 1 frames: ");
-    culm_feed_close(feed);
-    be_ffmpeg(FRAME("a") "exec 2>&-; sleep 0.2; exit 0");
-    feed = open_feed("clip.mp4", false);
-    takes(feed, 0, 0, 'a');
-    refuses(feed, -1, CULM_ERR_CLOSED, "it ended after 1 frames");
-    culm_feed_close(feed);
+    ends_with(FRAME("a") "exec >&-; head -c 300000 /dev/zero >&2; echo broken >&2; exit 3",
+              CULM_ERR_IO, "failed after 1 frames: ");
+    ends_with(FRAME("a") "exec 2>&-; sleep 0.2; exit 0", CULM_ERR_CLOSED,
+              "it ended after 1 frames");
 }
 
 /* Time in which this process was stopped, as by Ctrl-Z, is not the child's silence. */

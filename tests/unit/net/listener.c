@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #define SECOND 1000000000ull
+#define PATIENCE (600 * SECOND) /* only a fault meets it */
 #define CALLERS 3
 
 struct fixture {
@@ -67,7 +68,7 @@ static void out_of_descriptors(void **state) {
         CULM_OK);
     for (int i = 0; i < CALLERS; i++) {
         assert_int_equal(culm_socket_connect(address, &f.caller[i], &error), CULM_OK);
-        assert_true(culm_socket_wait(f.caller[i], 4 /* POLLOUT */, culm_clock_ns() + 30 * SECOND));
+        assert_true(culm_socket_wait(f.caller[i], 4 /* POLLOUT */, culm_clock_ns() + PATIENCE));
     }
     culm_listener_start(&f.listener);
     set_limit((rlim_t)f.caller[0]); /* no number below is free */

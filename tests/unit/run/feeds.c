@@ -46,7 +46,7 @@ static void test_stalled(void **state) {
     (void)state;
     struct culm_error error;
     int64_t count = -1;
-    int times = 1000;
+    int times = 100000; /* it gets on before it has been asked so often */
     int *ctx = &times;
     const struct culm_edge_stop stop = {.asked = after, .ctx = &ctx};
     struct culm_feed *feed = open_feed(FRAME FRAME "sleep 1; " FRAME, 100);
