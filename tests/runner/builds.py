@@ -47,7 +47,8 @@ class Build:
 
 
 def plain():
-    return Build("build", options=[f"-Dkernels={os.environ['CULM_KERNELS']}"] if os.environ.get("CULM_KERNELS") else [])
+    """The one of `./dev build`. CULM_KERNELS: for which processors; if it is not set, this one."""
+    return Build("build", options=["-Dkernels=" + os.environ.get("CULM_KERNELS", "native")])
 
 
 # Half the compile time of -O2 -g, and stacks that name files and lines all the same.
@@ -72,6 +73,9 @@ class BuildJob(Job):
     def child(self):
         build = self.build
         if not build.is_set_up() and subprocess.run(["meson", "setup", build.path, ROOT, *build.options], check=False).returncode:
+            return 1
+        if "CULM_KERNELS" in os.environ and not build.label and subprocess.run(["meson", "configure", build.path, *build.options],
+                                                                               check=False).returncode:  # where it had others
             return 1
         if subprocess.run(["ninja", "-C", build.path, "build.ninja"], check=False).returncode:  # meson, where its files have changed
             return 1
