@@ -28,14 +28,6 @@ from pool import Interrupted, Pool
 FIRST = "unit", "check", "fuzz", "embed", "sim"
 ASAN = "unit", "fuzz", "sim", "sanitize"
 SUITES = {"quick": ("unit", "check", "fuzz", "embed"), "sim": ("sim", "sim-more")}
-SLOW = "first", "rest", "all", "near", "only", *SUITES, "system", "sanitize", "tsan"
-
-
-def system_jobs(culm, choose, what):
-    """Jobs of system cases, made when the program is there."""
-    harness = cases.load(culm)
-    found = cases.jobs_of(harness, choose)
-    return found
 
 
 class Later(builds.BuildJob):
@@ -105,7 +97,11 @@ def jobs_for(words, options):
 
 def repeat(job):
     """The command that runs it alone."""
-    return "./dev test only " + shlex.quote(job.name) if not isinstance(job, builds.BuildJob) else f"ninja -C {job.build.folder}"
+    if isinstance(job, builds.BuildJob):
+        return f"ninja -C {job.build.folder}"
+    if isinstance(job, builds.Program) and job.build.label not in ("", "asan", "tsan"):
+        return "./dev port"
+    return "./dev test only " + shlex.quote(job.name)
 
 
 def main():
