@@ -30,11 +30,11 @@ ASAN = "unit", "fuzz", "sim", "sanitize"
 SUITES = {"quick": ("unit", "check", "fuzz", "embed"), "sim": ("sim", "sim-more")}
 
 
-class Later(builds.BuildJob):
-    """A build after which system cases can run."""
+class BuildWithCases(builds.BuildJob):
+    """A build that brings system cases, too: those of which choose_case(case) holds, if there is such a thing."""
 
     def __init__(self, build, choose, everything, choose_case):
-        super().__init__(build, choose, everything)
+        super().__init__(build, choose, everything, ["src/cli/culm", "tests/system/slow_disk.so"] if choose_case else [])
         self.choose_case = choose_case
 
     def ended(self, status, seconds):
@@ -61,18 +61,18 @@ def jobs_for(words, options):
 
     what, rest = (words[0], words[1:]) if words else ("first", [])
     if what == "first":
-        return [Later(plain, builds.in_suites(*FIRST), True, lambda case: case.first)]
+        return [BuildWithCases(plain, builds.in_suites(*FIRST), True, lambda case: case.first)]
     if what == "rest":
-        return [Later(plain, builds.in_suites("sim-more"), True, lambda case: not case.first and in_turn(case)), *sanitized()]
+        return [BuildWithCases(plain, builds.in_suites("sim-more"), True, lambda case: not case.first and in_turn(case)), *sanitized()]
     if what == "all":
-        return [Later(plain, builds.in_suites(*FIRST, "sim-more"), True, in_turn), *sanitized()]
+        return [BuildWithCases(plain, builds.in_suites(*FIRST, "sim-more"), True, in_turn), *sanitized()]
     if what == "only":
         found = []
         for build in plain, asan, tsan:
             mine = [text for text in rest if text.split("/")[0] == build.label] if build.label else [
                 text for text in rest if text.split("/")[0] not in (asan.label, tsan.label)]
             if mine:
-                found.append(Later(build, either(*(builds.by_name(build, text) for text in mine)), build is plain,
+                found.append(BuildWithCases(build, either(*(builds.by_name(build, text) for text in mine)), build is plain,
                                    None if build.label else lambda case, mine=tuple(mine): any(
                                        text in f"system/{case.cases.script}: {case.name}" for text in mine)))
         return found
@@ -87,11 +87,13 @@ def jobs_for(words, options):
             sys.exit(f"./dev: test near: {problem}")
         choice = near.Choice(plain, changed)
         print("\n".join(choice.said))
-        return [Later(plain, lambda tests: [test for test in tests if choice.chooses(test)], False, choice.chooses_case)] if changed else []
+        if not changed:
+            return []
+        return [BuildWithCases(plain, lambda tests: [test for test in tests if choice.chooses(test)], False, choice.chooses_case)]
     found = []
     suites = [suite for word in words for suite in SUITES.get(word, ())]
     if suites or "system" in words:
-        found.append(Later(plain, builds.in_suites(*suites), True, in_turn if "system" in words else None))
+        found.append(BuildWithCases(plain, builds.in_suites(*suites), True, in_turn if "system" in words else None))
     return found + [job for word, job in zip(("sanitize", "tsan"), sanitized()) if word in words]
 
 

@@ -64,11 +64,11 @@ def tsan():
 
 
 class BuildJob(Job):
-    """Sets up and builds what choose(its tests) needs, or all, and brings these tests as jobs, and `after`."""
+    """Sets up and builds what choose(its tests) needs and these targets, or all, and brings these tests as jobs."""
 
-    def __init__(self, build, choose, everything=False, after=()):
+    def __init__(self, build, choose, everything=False, targets=()):
         super().__init__(f"build {build.folder}", "builds", 1e6)
-        self.build, self.choose, self.everything, self.after = build, choose, everything, list(after)
+        self.build, self.choose, self.everything, self.targets = build, choose, everything, list(targets)
 
     def child(self):
         build = self.build
@@ -79,7 +79,7 @@ class BuildJob(Job):
             return 1
         if subprocess.run(["ninja", "-C", build.path, "build.ninja"], check=False).returncode:  # meson, where its files have changed
             return 1
-        targets = [] if self.everything else build.targets_of(self.choose(build.tests()))
+        targets = [] if self.everything else build.targets_of(self.choose(build.tests())) + self.targets
         return subprocess.run(["ninja", "-C", build.path, *targets], check=False).returncode if targets or self.everything else 0
 
     def ended(self, status, seconds):
@@ -88,7 +88,7 @@ class BuildJob(Job):
                 lines = file.read().splitlines()
             first = next((at for at, line in enumerate(lines) if line.startswith("FAILED:") or "ERROR" in line), len(lines) - 20)
             return outcome.Outcome(failed=[("it did not build", lines[max(first, 0):])]), []
-        return outcome.Outcome(), [Program(self.build, test) for test in self.choose(self.build.tests())] + self.after
+        return outcome.Outcome(), [Program(self.build, test) for test in self.choose(self.build.tests())]
 
 
 class Program(Job):
