@@ -1,7 +1,8 @@
 /*
  * Who shares more is never worse. Random workloads, each as it is (`none`), with its largest layers shared (as GEMEL shares) and
  * with most layers shared: what is chosen for a package is never worse than what is found for the models as they are, by
- * what plans are compared by [trial.h]. CULM_TEST_SEED=N: other workloads; CULM_TEST_COUNT=N: so many.
+ * what plans are compared by [trial.h]. CULM_TEST_SEED=N: other workloads; CULM_TEST_COUNT=N: so many, and what would come of always
+ * merging is counted, too.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -127,6 +128,7 @@ static void come_of(const struct culm_edge_layout *first, const struct culm_edge
 static void more_is_no_worse(void **state) {
     uint64_t random = number("CULM_TEST_SEED", 11), first = random;
     uint64_t count = number("CULM_TEST_COUNT", WORKLOADS), lost = 0, better = 0, below[3] = {0};
+    const bool counts = getenv("CULM_TEST_COUNT");
     (void)state;
     for (uint64_t i = 0; i < count; i++) {
         static struct world none, some, most;
@@ -141,8 +143,6 @@ static void more_is_no_worse(void **state) {
         }
         come_of(&none.layout, &some.layout, frames, &of_some);
         come_of(&none.layout, &most.layout, frames, &of_most);
-        come_of(&some.layout, NULL, frames, &of_some_only);
-        come_of(&most.layout, NULL, frames, &of_most_only);
         lost++;
         better += culm_edge_trial_better(&of_most, &of_none);
         if (culm_edge_trial_better(&of_none, &of_some) ||
@@ -151,17 +151,24 @@ static void more_is_no_worse(void **state) {
                      (unsigned long long)first, of_most.share[0], of_none.share[0]);
         }
         below[0] += culm_edge_trial_better(&of_some, &of_most);
+        if (!counts) {
+            continue;
+        }
+        come_of(&some.layout, NULL, frames, &of_some_only);
+        come_of(&most.layout, NULL, frames, &of_most_only);
         below[1] += culm_edge_trial_better(&of_none, &of_most_only) +
                     culm_edge_trial_better(&of_none, &of_some_only);
         below[2] += culm_edge_trial_better(&of_some_only, &of_most_only);
     }
     printf("seed %llu (CULM_TEST_SEED): frames are lost in %llu of %llu workloads; in %llu fewer "
            "with most shared; "
-           "with most worse than with some in %llu; always merged: worse than none in %llu, most "
-           "worse than some in %llu\n",
+           "with most worse than with some in %llu\n",
            (unsigned long long)first, (unsigned long long)lost, (unsigned long long)count,
-           (unsigned long long)better, (unsigned long long)below[0], (unsigned long long)below[1],
-           (unsigned long long)below[2]);
+           (unsigned long long)better, (unsigned long long)below[0]);
+    if (counts) {
+        printf("always merged: worse than none in %llu, most worse than some in %llu\n",
+               (unsigned long long)below[1], (unsigned long long)below[2]);
+    }
     assert_true(lost >= count / 3 && better >= lost / 3);
 }
 
@@ -210,8 +217,9 @@ static void what_does_not_fit_is_left_out(void **state) {
         for (int32_t q = 0; q < own.layout.query_count; q++) {
             tied.query[q].tensor_count = 1;
         }
-        own.feed[0].period_ns = own.feed[1].period_ns = MS;
-        tied.feed[0].period_ns = tied.feed[1].period_ns = MS;
+        /* three frames and more come in the time that one takes */
+        own.feed[0].period_ns = own.feed[1].period_ns = 10 * MS;
+        tied.feed[0].period_ns = tied.feed[1].period_ns = 10 * MS;
         culm_edge_memory_range(&tied.layout, &least, &most);
         own.layout.limit_bytes = tied.layout.limit_bytes = least;
         culm_edge_memory_range(&own.layout, &least, &most);
