@@ -58,10 +58,11 @@ def of_program(text, code, why):
 
 
 class Report:
-    """`path`: gets a line of JSON for each job; None: nobody does. `repeat(job)`: the command that runs it alone."""
+    """`path`: gets a line of JSON for each job; None: nobody does. `repeat(job)`: the command that runs it alone. `tap`: lines are those of TAP,
+    for a runner that counts them; a failure is then told with its line."""
 
-    def __init__(self, path, repeat):
-        self.path, self.repeat = path, repeat
+    def __init__(self, path, repeat, tap=False):
+        self.path, self.repeat, self.tap = path, repeat, tap
         self.passed, self.skipped, self.failures, self.took = 0, [], [], []
         if path:
             os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -73,6 +74,12 @@ class Report:
         self.failures += [(job, case, why) for case, why in outcome.failed]
         self.took.append((seconds, cpu, job))
         count = outcome.passed + len(outcome.skipped) + len(outcome.failed)
+        if self.tap:
+            print(f"{'not ok' if outcome.failed else 'ok'} {len(self.took)} - {job.name}"
+                  f"{' # SKIP ' + ' '.join(outcome.skipped[0][1]) if outcome.skipped else ''}")
+            for line in [*outcome.notes, f"{seconds:.1f} s, {cpu:.1f} s of processor time", *(line for _, why in outcome.failed for line in why or ())]:
+                print(f"# {line}", flush=True)
+            return
         word = "not ok" if outcome.failed else "ok" if outcome.passed else "skip" if outcome.skipped else "ok"
         print(f"{word:6} {seconds:7.1f} s {cpu:7.1f} s CPU  {job.name}{f' ({count})' if count > 1 else ''}", flush=True)
         for note in outcome.notes:
@@ -93,7 +100,7 @@ class Report:
             print(f"skipped {job.name}{': ' + case if case else ''}{': ' + ' '.join(why[-1:]) if why else ''}")
         if self.failures:
             print()
-        for job, case, why in self.failures:
+        for job, case, why in [] if self.tap else self.failures:
             if why is None:  # counted, and said with the one before
                 continue
             print(f"FAILED {job.name}{': ' + case if case else ''}")

@@ -17,7 +17,10 @@ def run(cases, parts):
     if not jobs:
         sys.exit(f"{sys.argv[0]}: no case's name has {' or '.join(map(repr, parts))} in it")
     with tempfile.TemporaryDirectory() as folder:
-        report = outcome.Report(None, lambda job: shlex.join([os.path.relpath(cases.path), os.path.relpath(cases.culm), job.case.name]))
+        report = outcome.Report(None, lambda job: shlex.join([os.path.relpath(cases.path), os.path.relpath(cases.culm), job.case.name]),
+                                tap=not sys.stdout.isatty())
+        if report.tap:
+            print(f"1..{len(jobs)}")
         pool = Pool(folder, report.told)
         pool.add(jobs)
         started = time.monotonic()

@@ -91,8 +91,9 @@ def events_of(process):
 
 
 os.environ.setdefault("TSAN_OPTIONS", "atexit_sleep_ms=0")  # a worker that ends must not take a second more
-cases = harness.Cases([sys.argv[0], sys.argv[1], *sys.argv[3:]])
-config = harness.changed(harness.tiny_config(cases.text), threads=int(sys.argv[2]))
+threads = int(sys.argv.pop(2))
+cases = harness.Cases(job="train")
+config = harness.changed(harness.tiny_config(cases.text), threads=threads)
 for function in (undisturbed, killed_in_backward, frozen_for_a_while, stopped_and_resumed):
     cases.add(function.__name__.replace("_", " "), function)
 cases.run()
