@@ -45,7 +45,7 @@ static const struct culm_conv geometries[] = {
     GEOMETRY(1, 23, 20, 3, 16, 11, 11, 4, 4, 2, 2, 2, 2, 1, 1, 1),
     GEOMETRY(2, 10, 9, 36, 34, 3, 3, 2, 2, 1, 1, 1, 1, 1, 1, 1),
     GEOMETRY(1, 9, 11, 70, 20, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1),
-    GEOMETRY(2, 13, 8, 64, 66, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1),
+    GEOMETRY(2, 5, 13, 64, 66, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1),
     GEOMETRY(3, 4, 4, 130, 65, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1),
     GEOMETRY(2, 7, 6, 5, 7, 3, 3, 1, 1, 0, 0, 0, 0, 1, 1, 1),
     GEOMETRY(1, 9, 9, 6, 17, 3, 3, 1, 1, 2, 0, 1, 4, 1, 1, 1),
@@ -71,7 +71,7 @@ static const struct culm_conv geometries[] = {
     GEOMETRY(1, 1, 1, 4, 4, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1),
     GEOMETRY(1, 1, 3, 4, 4, 1, 3, 2, 2, 0, 1, 0, 1, 1, 1, 1),
     GEOMETRY(1, 2, 90, 16, 16, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1),
-    GEOMETRY(6, 30, 31, 16, 32, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1),     /* many pixels */
+    GEOMETRY(8, 30, 31, 6, 18, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1),      /* tiles of two shares */
     GEOMETRY(1, 32, 33, 3, 260, 16, 16, 16, 16, 0, 0, 0, 0, 1, 1, 1), /* patches, large */
     GEOMETRY(1, 2, 2, 2, 4100, 4, 4, 1, 1, 2, 2, 1, 1, 1, 1, 1), /* more terms than one piece */
     GEOMETRY(1, 2, 2, 4100, 2, 4, 4, 1, 1, 2, 2, 1, 1, 1, 1, 1),
@@ -110,6 +110,19 @@ static inline struct array array_new(int64_t count, bool half, uint64_t stream) 
     memset(a.f32 + count, 0x5a, GUARD);
     if (half) {
         memset(a.bf16 + count, 0x5a, GUARD);
+    }
+    return a;
+}
+
+static inline struct array array_copy(const struct array *from) {
+    struct array a = {.count = from->count};
+    size_t bytes = ((size_t)a.count * 4 + GUARD + 63) / 64 * 64;
+    a.f32 = aligned_alloc(64, bytes);
+    a.bf16 = from->bf16 ? aligned_alloc(64, bytes) : NULL;
+    assert_true(a.f32 && (a.bf16 || !from->bf16));
+    memcpy(a.f32, from->f32, (size_t)a.count * 4 + GUARD);
+    if (a.bf16) {
+        memcpy(a.bf16, from->bf16, (size_t)a.count * 2 + GUARD);
     }
     return a;
 }

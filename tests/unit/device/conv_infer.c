@@ -211,7 +211,8 @@ static void infer_coarse(void **state) {
         {GEOMETRY(3, 6, 9, 7, 21, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1), 2, 9, 5},
         {GEOMETRY(2, 5, 5, 1, 9, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1), 1, 1, 300},
         {GEOMETRY(1, 24, 40, 30, 8, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1), 12, 8, 3},
-        {GEOMETRY(5, 32, 32, 4, 2048, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1), 16, 16, 6}, /* in pieces */
+        /* in pieces: three coarse images of four fit into 2^21 floats */
+        {GEOMETRY(4, 16, 32, 4, 2048, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1), 16, 16, 6},
     };
     for (int i = 0; i < 5; i++) {
         struct culm_conv v = with_output(shape[i].v), all = v;
@@ -283,6 +284,13 @@ static int rising(const void *a, const void *b) {
     return (*x > *y) - (*x < *y);
 }
 
+/* As assert_memory_equal, which takes long for each byte, and there are millions. */
+static void alike(const float *have, const float *want, int64_t count) {
+    if (memcmp(have, want, (size_t)count * sizeof *have)) {
+        assert_memory_equal(have, want, (size_t)count * sizeof *have);
+    }
+}
+
 /* Gates, and parts whose gate is open, have the bits that they have without a gate. Returns how many
  * elements were left out. */
 static int64_t gate_check(const struct culm_conv *v, struct culm_gate gate, const float *whole,
@@ -291,9 +299,9 @@ static int64_t gate_check(const struct culm_conv *v, struct culm_gate gate, cons
     int64_t left_out = 0;
     for (int64_t part = 0; part < v->n * v->h * v->w * gate.parts; part++) {
         const float *want = whole + part * size, *have = y + part * size;
-        assert_memory_equal(&have[gate.channel], &want[gate.channel], sizeof *have);
+        alike(&have[gate.channel], &want[gate.channel], 1);
         if (want[gate.channel] >= gate.least) {
-            assert_memory_equal(have, want, (size_t)size * sizeof *have);
+            alike(have, want, size);
         }
         for (int64_t i = 0; i < size; i++) {
             left_out += have[i] == 12345.0F;
@@ -311,8 +319,9 @@ static void infer_gates(void **state) {
         {GEOMETRY(1, 20, 20, 96, 255, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1), 3, 4},
         {GEOMETRY(2, 13, 11, 17, 30, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1), 5, 4},
         {GEOMETRY(1, 1, 3, 40, 18, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1), 3, 0},
-        {GEOMETRY(1, 9, 9, 8, 7, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1), 1, 6},
-        {GEOMETRY(1, 80, 80, 8, 2048, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1), 2, 9},  /* in pieces */
+        {GEOMETRY(1, 9, 9, 8, 14, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1), 2, 6},
+        /* in pieces: less than half of the pixels have open gates, and their outputs do not fit into 2^21 floats */
+        {GEOMETRY(1, 38, 38, 8, 4096, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1), 1, 9},
         {GEOMETRY(9, 50, 50, 2, 100, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1), 100, 0}, /* no room */
     };
     static const double open[] = {0, 0.01, 0.1, 0.4, 0.7, 1}; /* shares of all gates */
@@ -323,6 +332,9 @@ static void infer_gates(void **state) {
         struct array w = array_new(v.c * v.o, false, 13),
                      whole = array_new(parts * size, false, 14);
         struct array y = array_new(parts * size, false, 15), gates = array_new(parts, false, 16);
+        struct array first = array_new(parts * size, false, 14);
+        int64_t numbers = 0;
+        bool led = false;
         x.f32[x.count / 2] = NAN; /* a gate that is no number is closed */
         for (int k = 0; k < ISAS * THREADS; k++) {
             struct culm_device *cpu = cpus[k / THREADS][k % THREADS];
@@ -332,13 +344,17 @@ static void infer_gates(void **state) {
                 continue;
             }
             culm_device_conv_infer(cpu, &args);
-            int64_t numbers = 0;
-            for (int64_t part = 0; part < parts; part++) {
+            for (int64_t part = 0; part < parts && !led; part++) {
                 gates.f32[numbers] = whole.f32[part * size + shape[i].channel];
                 numbers += gates.f32[numbers] == gates.f32[numbers];
             }
             assert_true(numbers < parts);
-            qsort(gates.f32, (size_t)numbers, sizeof *gates.f32, rising);
+            if (!led) { /* the others have the same bits, and so the same gates */
+                qsort(gates.f32, (size_t)numbers, sizeof *gates.f32, rising);
+                memcpy(first.f32, whole.f32, (size_t)whole.count * sizeof *whole.f32);
+                led = true;
+            }
+            alike(first.f32, whole.f32, whole.count);
             for (int s = 0; s < 6; s++) {
                 int64_t at = (int64_t)((double)numbers * (1 - open[s]));
                 args.gate = (struct culm_gate){shape[i].parts, shape[i].channel,
@@ -360,6 +376,7 @@ static void infer_gates(void **state) {
         array_free(&b);
         array_free(&w);
         array_free(&whole);
+        array_free(&first);
         array_free(&y);
         array_free(&gates);
     }

@@ -66,6 +66,33 @@ static void run_release(struct run *run, const struct family *family) {
     free(run->scratch);
 }
 
+void reference_once(struct run *run, void (*reference)(struct run *run), uint32_t writes) {
+    static uint64_t inputs;
+    static float *made[MAX_BUFFERS];
+    bool keep = run->inputs && run->inputs != inputs;
+    if (!run->inputs || keep) {
+        reference(run);
+    }
+    for (int i = 0; i < MAX_BUFFERS && run->inputs; i++) {
+        size_t bytes = (size_t)run->count[i] * sizeof(float);
+        if (keep) {
+            free(made[i]);
+            made[i] = NULL;
+        }
+        if (!(writes >> i & 1)) {
+            continue;
+        }
+        if (keep) {
+            made[i] = malloc(bytes + 1);
+            assert_non_null(made[i]);
+            memcpy(made[i], run->buffer[i], bytes);
+        } else {
+            memcpy(run->buffer[i], made[i], bytes);
+        }
+    }
+    inputs = run->inputs ? run->inputs : inputs;
+}
+
 static void guards_check(const struct run *run, const struct family *family) {
     for (int i = 0; i < family->buffers; i++) {
         for (int j = 0; j < GUARD; j++) {
@@ -111,6 +138,7 @@ static void compare(const struct family *family, const struct kernel_row *kernel
 }
 
 static void family_test(void **state) {
+    static uint64_t inputs;
     const struct family *family = *state;
     for (int s = 0; s < MAX_SHAPES && family->shapes[s].dim[0]; s++) {
         for (int k = 0; k < MAX_KERNELS && family->kernels[k].call; k++) {
@@ -119,6 +147,7 @@ static void family_test(void **state) {
                 uint64_t stream = (uint64_t)(s * 16 + k);
                 struct run reference, leader = {0};
                 bool led = false;
+                inputs++;
                 run_init(&reference, family, &family->shapes[s], stream);
                 reference.first = first;
                 kernel->call(NULL, &reference);
@@ -133,6 +162,7 @@ static void family_test(void **state) {
                     struct run run;
                     run_init(&run, family, &family->shapes[s], stream);
                     run.first = first;
+                    run.inputs = inputs;
                     kernel->call(cpu, &run);
                     guards_check(&run, family);
                     if (!led) {

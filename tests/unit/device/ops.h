@@ -28,6 +28,7 @@ struct run {
     bool first;
     struct culm_dropout dropout;
     double *scratch; /* for the reference */
+    uint64_t inputs; /* runs of one number read the same; 0: nobody else's */
 };
 
 /* cpu NULL: the reference. */
@@ -55,6 +56,10 @@ struct family {
     int y, dy;
     int pairs[MAX_PAIRS][2], pair_count;
 };
+
+/* What the reference makes of the inputs, in buffers `writes` of the run: made once, however many devices go on
+ * from it. */
+void reference_once(struct run *run, void (*reference)(struct run *run), uint32_t writes);
 
 extern const struct family families[];
 extern const int family_count;

@@ -51,8 +51,10 @@ static int close_devices(void **state) {
 
 struct sparse_matrix matrix;
 
+static int64_t block; /* of the matrix there is */
+
 int64_t degree(int64_t row) {
-    static const int64_t large[] = {4096, 4097, 8193, 4095, 12288};
+    const int64_t large[] = {block, block + 1, 2 * block + 1, block - 1, 3 * block};
     return row % 4 == 3 ? 0 : row % 5 == 0 && row / 5 < 5 ? large[row / 5] : row;
 }
 
@@ -72,8 +74,17 @@ static void transpose_matrix(void) {
     matrix.column_start[TABLE] = at;
 }
 
-static int make_matrix(void **state) {
-    open_devices(state);
+static void clear_matrix(void) {
+    free(matrix.column);
+    free(matrix.entry);
+    free(matrix.kept_at);
+    free(matrix.row);
+    free(matrix.column_entry);
+}
+
+void matrix_make(int64_t entries) {
+    clear_matrix();
+    block = entries;
     matrix.start[0] = OFFSET;
     for (int64_t r = 0; r < ROWS; r++) {
         matrix.start[r + 1] = matrix.start[r] + (uint64_t)degree(r);
@@ -91,15 +102,16 @@ static int make_matrix(void **state) {
         matrix.kept_at[e] = (uint32_t)matrix.entry[e];
     }
     transpose_matrix();
+}
+
+static int make_matrix(void **state) {
+    open_devices(state);
+    matrix_make(CULM_SPMM_BLOCK);
     return 0;
 }
 
 static int free_matrix(void **state) {
-    free(matrix.column);
-    free(matrix.entry);
-    free(matrix.kept_at);
-    free(matrix.row);
-    free(matrix.column_entry);
+    clear_matrix();
     return close_devices(state);
 }
 

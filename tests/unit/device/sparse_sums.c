@@ -139,23 +139,23 @@ void test_spmm_heads(void **state) {
     }
 }
 
-/* A table larger than caches: its columns are copied strip by strip, or its rows to whole lines. Whether
- * those are depends on a core's cache, so it is tried as if there were none as well. */
-static void check_spmm_large(int64_t f, int64_t ld) {
-    enum { N = 10000, EACH = 8 };
+/* A table larger than caches (1.5 MiB, NEAR_BYTES; the first and the last also in bf16): its columns are copied strip by strip, or its
+ * rows to whole lines. Whether those are depends on a core's cache, so it is tried as if there were none as well. */
+static void check_spmm_large(int64_t n, int64_t f, int64_t ld) {
+    enum { EACH = 8 };
     stream = seed;
-    uint64_t *start = calloc(N + 1, sizeof *start);
-    uint32_t *column = calloc(N * EACH, sizeof *column);
-    for (int64_t e = 0; e < N * EACH; e++) {
-        column[e] = (uint32_t)culm_rng_below(&stream, N);
+    uint64_t *start = calloc((size_t)n + 1, sizeof *start);
+    uint32_t *column = calloc((size_t)n * EACH, sizeof *column);
+    for (int64_t e = 0; e < n * EACH; e++) {
+        column[e] = (uint32_t)culm_rng_below(&stream, (uint64_t)n);
     }
-    for (int64_t r = 0; r <= N; r++) {
+    for (int64_t r = 0; r <= n; r++) {
         start[r] = (uint64_t)(r * EACH);
     }
     for (int bf16 = 0; bf16 < 2; bf16++) {
-        struct array x = array_of(N * ld, bf16 ? CULM_BF16 : CULM_F32);
-        struct array got = array_of(N * ld, CULM_F32), want = array_of(N * ld, CULM_F32);
-        for (int64_t i = 0; i < N * ld; i++) {
+        struct array x = array_of(n * ld, bf16 ? CULM_BF16 : CULM_F32);
+        struct array got = array_of(n * ld, CULM_F32), want = array_of(n * ld, CULM_F32);
+        for (int64_t i = 0; i < n * ld; i++) {
             float sum = got.f32[i];
             for (uint64_t e = start[i / ld]; e < start[i / ld + 1] && i % ld < f; e++) {
                 float term = x.f32[column[e] * ld + i % ld];
@@ -173,13 +173,13 @@ static void check_spmm_large(int64_t f, int64_t ld) {
             if (cache && i % 2) {
                 *cache = 0;
             }
-            for (int64_t j = 0; j < N * ld; j++) { /* what the device before has left */
+            for (int64_t j = 0; j < n * ld; j++) { /* what the device before has left */
                 got.f32[j] = j % ld < f ? NAN : got.f32[j];
             }
             CULM_RUN(devices[d].device, spmm, .y = culm_out_f32(got.f32),
-                     .x = {data_of(&x), x.dtype}, .start = start, .column = column, .n = N, .f = f,
-                     .ldx = ld, .ldy = ld, .rows = N);
-            expect(want.f32, got.f32, N * ld, d, is_reference(d) ? 1e-5 : 0,
+                     .x = {data_of(&x), x.dtype}, .start = start, .column = column, .n = n, .f = f,
+                     .ldx = ld, .ldy = ld, .rows = n);
+            expect(want.f32, got.f32, n * ld, d, is_reference(d) ? 1e-5 : 0,
                    "spmm of a large table");
             if (cache) {
                 *cache = bytes;
@@ -195,10 +195,10 @@ static void check_spmm_large(int64_t f, int64_t ld) {
 
 void test_spmm_large(void **state) {
     (void)state;
-    check_spmm_large(121, 123);
-    check_spmm_large(256, 256); /* so large that sums go past the caches */
-    check_spmm_large(41, 41);
-    check_spmm_large(79, 79); /* as many vectors as only some processors have in a strip */
+    check_spmm_large(6500, 121, 123);
+    check_spmm_large(8300, 256, 256); /* 8 MiB, STREAM_BYTES: sums go past the caches */
+    check_spmm_large(10000, 41, 41);
+    check_spmm_large(10000, 79, 79); /* as many vectors as only some processors have in a strip */
 }
 
 /* --- of what dropout leaves, as bits of all elements --- */
@@ -307,7 +307,7 @@ static void check_words(const struct elements *x, int64_t f, enum culm_dtype typ
 }
 
 void test_spmm_words(void **state) {
-    enum { MANY = 24 };
+    enum { MANY = 16 }; /* two rows of each kind */
     static const int64_t widths[] = {1, 16, 41, 64, 130};
     struct elements x;
     (void)state;

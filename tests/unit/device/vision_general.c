@@ -129,11 +129,12 @@ static const struct {
     int64_t axes;
     enum culm_function function;
 } reductions[] = {
-    {{1, {100}}, 1, SUM},           {{1, {100000}}, 1, MEAN},     {{2, {30, 70}}, 1, SUM},
-    {{2, {3000, 40}}, 1, MEAN},     {{2, {30, 70}}, 2, MAX},      {{2, {5, 9000}}, 2, SUM},
+    /* more than one block: of runs of 4096 (RUN), of which the last is short, and of 64 rows of columns */
+    {{1, {100}}, 1, SUM},           {{1, {20000}}, 1, MEAN},      {{2, {30, 70}}, 1, SUM},
+    {{2, {300, 40}}, 1, MEAN},      {{2, {30, 70}}, 2, MAX},      {{2, {5, 9000}}, 2, SUM},
     {{4, {3, 7, 7, 18}}, 6, MEAN},  {{4, {3, 7, 5, 18}}, 9, SUM}, {{4, {3, 7, 5, 18}}, 5, MAX},
     {{4, {3, 7, 5, 18}}, 10, MEAN}, {{3, {2, 6, 20}}, 0, SUM},    {{3, {2, 1, 20}}, 7, MAX},
-    {{3, {70, 9, 8}}, 2, MAX},      {{3, {70, 9, 8}}, 5, SUM},
+    {{3, {70, 9, 3}}, 2, MAX},      {{3, {70, 9, 8}}, 5, SUM},
 };
 
 static const char *describe_reduction(int v) {
