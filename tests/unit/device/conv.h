@@ -70,7 +70,7 @@ static const struct culm_conv geometries[] = {
     GEOMETRY(1, 3, 3, 300, 5, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1), /* more terms than one A_RUN */
     GEOMETRY(1, 1, 1, 4, 4, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1),
     GEOMETRY(1, 1, 3, 4, 4, 1, 3, 2, 2, 0, 1, 0, 1, 1, 1, 1),
-    GEOMETRY(1, 2, 134, 16, 16, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1),     /* more tiles than a chain */
+    GEOMETRY(1, 2, 134, 16, 32, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1),     /* more tiles than a chain */
     GEOMETRY(8, 30, 31, 3, 18, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1),      /* tiles of two shares */
     GEOMETRY(1, 32, 33, 3, 260, 16, 16, 16, 16, 0, 0, 0, 0, 1, 1, 1), /* patches, large */
     GEOMETRY(1, 2, 2, 2, 4100, 4, 4, 1, 1, 2, 2, 1, 1, 1, 1, 1), /* more terms than one piece */
