@@ -50,7 +50,7 @@ struct sparse_matrix {
     uint32_t *row;
 };
 extern struct sparse_matrix matrix;
-/* Makes it anew: its large rows are of as many entries as a block, one more, one fewer, two and three blocks. In the
+/* Makes it anew: its large rows are of as many entries as a block, one more, one fewer, two blocks, and one more. In the
  * beginning a block is CULM_SPMM_BLOCK; whoever wants another one makes it so again. */
 void matrix_make(int64_t block);
 int64_t degree(int64_t row);
