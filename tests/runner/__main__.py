@@ -14,94 +14,102 @@ Ends with `N passed, N failed, N skipped`, after what failed and the command tha
 import argparse
 import os
 import shlex
-import shutil
 import sys
-import tempfile
-import time
 
 import builds
 import cases
 import near
 import outcome
-from pool import Interrupted, Pool
+import run
+from builds import BuildJob, in_suites
 
 FIRST = "unit", "check", "fuzz", "embed", "sim"
 ASAN = "unit", "fuzz", "sim", "sanitize"
-SUITES = {"quick": ("unit", "check", "fuzz", "embed"), "sim": ("sim", "sim-more")}
+# What is for a part of the tests: their suites in the plain build.
+PARTS = {"quick": ("unit", "check", "fuzz", "embed"), "sim": ("sim", "sim-more"), "system": (), "sanitize": (), "tsan": ()}
 
 
-class BuildWithCases(builds.BuildJob):
-    """A build that brings system cases, too: those of which choose_case(case) holds, if there is such a thing."""
+class PlainBuild(BuildJob):
+    """The plain build, which brings system cases, too: those of which choose_case(case) holds."""
 
-    def __init__(self, build, choose, everything, choose_case):
-        super().__init__(build, choose, everything, ["src/cli/culm", "tests/system/slow_disk.so"] if choose_case else [])
+    def __init__(self, choose, choose_case):
+        super().__init__(builds.plain(), choose)
         self.choose_case = choose_case
 
     def ended(self, status, seconds):
         result, jobs = super().ended(status, seconds)
-        if not status and self.choose_case:
-            jobs += cases.jobs_of(cases.load(os.path.join(self.build.path, "src/cli/culm")), self.choose_case)
-        return result, jobs
+        return result, jobs if status else jobs + self.cases()
+
+    def cases(self):
+        harness = cases.load(os.path.join(self.build.path, "src/cli/culm"))
+        return cases.jobs_of(harness, self.choose_case)
 
 
-def either(*choosers):
-    """Chooses what any of them chooses."""
-    return lambda tests: [test for test in tests if any(test in choose(tests) for choose in choosers)]
+class NearBuild(PlainBuild):
+    """When everything is built, what it is made of says what these changed files reach."""
+
+    def __init__(self, changed):
+        super().__init__(None, None)
+        self.changed = changed
+
+    def ended(self, status, seconds):
+        if not status:
+            choice = near.Choice(self.build, self.changed)
+            print("\n".join(choice.said))
+            self.choose, self.choose_case = choice.chooses, choice.chooses_case
+        return super().ended(status, seconds)
 
 
-def jobs_for(words, options):
+def no_case(case):
+    return False
+
+
+def only(texts):
+    """The builds of tests that have one of these in their names."""
+    found = []
+    for build in builds.plain(), builds.asan(), builds.tsan():
+        # A name begins with the label of its build, if that has one.
+        mine = [text for text in texts if builds.label_of(text) == build.label]
+
+        def chooses(test, build=build, mine=tuple(mine)):
+            return any(text in build.name_of(test) for text in mine)
+
+        def chooses_case(case, mine=tuple(mine)):
+            return any(text in cases.name_of(case) for text in mine)
+        if mine:
+            found.append(BuildJob(build, chooses, everything=False) if build.label else PlainBuild(chooses, chooses_case))
+    return found
+
+
+def jobs_for(what, rest, options):
     """The builds with which it begins; what they bring is the rest."""
-    plain, asan, tsan = builds.plain(), builds.asan(), builds.tsan()
-
     def in_turn(case):
         return not case.product or options.all or cases.has_its_turn(case, options.day)
 
-    def sanitized():
-        return [builds.BuildJob(asan, builds.in_suites(*ASAN)), builds.BuildJob(tsan, builds.in_suites("tsan"))]
-
-    what, rest = (words[0], words[1:]) if words else ("first", [])
+    asan = BuildJob(builds.asan(), in_suites(*ASAN), everything=False)
+    tsan = BuildJob(builds.tsan(), in_suites("tsan"), everything=False)
     if what == "first":
-        return [BuildWithCases(plain, builds.in_suites(*FIRST), True, lambda case: case.first)]
+        return [PlainBuild(in_suites(*FIRST), lambda case: case.first)]
     if what == "rest":
-        return [BuildWithCases(plain, builds.in_suites("sim-more"), True, lambda case: not case.first and in_turn(case)), *sanitized()]
+        return [PlainBuild(in_suites("sim-more"), lambda case: not case.first and in_turn(case)), asan, tsan]
     if what == "all":
-        return [BuildWithCases(plain, builds.in_suites(*FIRST, "sim-more"), True, in_turn), *sanitized()]
+        return [PlainBuild(in_suites(*FIRST, "sim-more"), in_turn), asan, tsan]
     if what == "only":
-        found = []
-        for build in plain, asan, tsan:
-            mine = [text for text in rest if text.split("/")[0] == build.label] if build.label else [
-                text for text in rest if text.split("/")[0] not in (asan.label, tsan.label)]
-            if mine:
-                found.append(BuildWithCases(build, either(*(builds.by_name(build, text) for text in mine)), build is plain,
-                                   None if build.label else lambda case, mine=tuple(mine): any(
-                                       text in f"system/{case.cases.script}: {case.name}" for text in mine)))
-        return found
+        return only(rest)
     if what == "near":
-        if not plain.is_set_up():
-            print(f"nothing is built in {plain.folder} yet, so what a change reaches is not known: everything of `first` runs")
-            return jobs_for(["first"], options)
-        commit = rest[0] if rest else near.landed()
-        try:
-            changed = near.changed_since(commit)
-        except ValueError as problem:
-            sys.exit(f"./dev: test near: {problem}")
-        choice = near.Choice(plain, changed)
-        print("\n".join(choice.said))
-        if not changed:
-            return []
-        return [BuildWithCases(plain, lambda tests: [test for test in tests if choice.chooses(test)], False, choice.chooses_case)]
-    found = []
-    suites = [suite for word in words for suite in SUITES.get(word, ())]
-    if suites or "system" in words:
-        found.append(BuildWithCases(plain, builds.in_suites(*suites), True, in_turn if "system" in words else None))
-    return found + [job for word, job in zip(("sanitize", "tsan"), sanitized()) if word in words]
+        changed = near.changed_since(rest[0] if rest else near.landed())
+        return [NearBuild(changed)] if changed else []
+    parts = [what, *rest]
+    suites = [suite for part in parts for suite in PARTS[part]]
+    found = [PlainBuild(in_suites(*suites), in_turn if "system" in parts else no_case)] if suites or "system" in parts else []
+    return found + [job for part, job in (("sanitize", asan), ("tsan", tsan)) if part in parts]
 
 
 def repeat(job):
     """The command that runs it alone."""
-    if isinstance(job, builds.BuildJob):
+    if isinstance(job, BuildJob):
         return f"ninja -C {job.build.folder}"
-    if isinstance(job, builds.Program) and job.build.label not in ("", "asan", "tsan"):
+    if isinstance(job, builds.Program) and job.build.label not in ("", *builds.LABELS):
         return "./dev port"
     return "./dev test only " + shlex.quote(job.name)
 
@@ -115,43 +123,30 @@ def main():
                         help="unit tests of a folder that is built, under a wrapper ('' for none)")
     parser.add_argument("--missing", nargs=2, action="append", metavar=("LABEL", "WHY"), default=[], help="counted as skipped")
     options = parser.parse_args()
-    words = options.words
-    known = {"first", "rest", "all"}
-    if words and words[0] in ("near", "only"):
-        if words[0] == "only" and len(words) < 2:
-            parser.error("only what? a part of a test's name, as it is printed")
-    elif len(words) > 1 and known & set(words) or set(words) - known - {*SUITES, "system", "sanitize", "tsan"}:
-        parser.error(f"unknown '{' '.join(words)}'; there are first, rest, all, near [COMMIT], only TEXT, "
-                     f"and of quick, sim, system, sanitize, tsan one or more")
+    what, *rest = options.words or ["first"]
+    parts = {what, *rest} <= set(PARTS)
+    if not (parts or what == "only" and rest or what == "near" and len(rest) < 2 or what in ("first", "rest", "all") and not rest):
+        parser.error(f"unknown '{' '.join(options.words)}'; there are first, rest, all, near [COMMIT], only TEXT..., "
+                     f"and one or more of {', '.join(PARTS)}")
     os.chdir(builds.ROOT)
-    started = time.monotonic()
-    if options.programs or options.missing:
-        jobs = []
-        for label, folder, pattern, wrapper in options.programs:
-            build = builds.Build(folder, label, wrapper=shlex.split(wrapper))
-            jobs += [builds.Program(build, test) for test in builds.matching(pattern)(build.tests())]
-    else:
-        jobs = jobs_for(words, options)
-        if set(words) & {"rest", "all", "system"} and not options.all:
-            print(f"of products of circumstances, the tenth of day {options.day} (--day {options.day} repeats it, --all takes all)", flush=True)
-    folder = tempfile.mkdtemp(prefix="culm-tests-")
-    report = outcome.Report(os.path.join(builds.ROOT, "build/test-logs", f"{'-'.join(words[:1]) or 'first'}.jsonl"), repeat)
+    report = outcome.Report(os.path.join(builds.ROOT, "build/test-logs", what + ".jsonl"), repeat)
     for label, why in options.missing:
         report.skipped.append((builds.Job(label), "", [why]))
-    pool = Pool(folder, report.told)
-    pool.add(jobs)
-    interrupted = False
-    try:
-        pool.run()
-    except Interrupted:
-        interrupted = True
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    if not jobs and not options.missing:
-        print("nothing differs: nothing to test" if words[:1] == ["near"] else "there is no such test")
-    well = report.end(time.monotonic() - started, interrupted)
-    outcome.hide_broken_pipes()
-    sys.exit(130 if interrupted else 0 if well or not jobs and words[:1] == ["near"] else 1)
+    if options.programs or options.missing:
+        jobs = [program for label, folder, pattern, wrapper in options.programs
+                for program in builds.programs(builds.Build(folder, label, wrapper=shlex.split(wrapper)), pattern)]
+    else:
+        try:
+            jobs = jobs_for(what, rest, options)
+        except ValueError as problem:
+            sys.exit(f"./dev: test {what}: {problem}")
+        if not jobs:
+            print("nothing differs: nothing to test")
+            print("0 passed, 0 failed, 0 skipped")
+            sys.exit(0)
+        if (what in ("rest", "all") or "system" in options.words) and not options.all:
+            print(f"of products of circumstances, the tenth of day {options.day} (--day {options.day} repeats it, --all takes all)", flush=True)
+    sys.exit(run.run(jobs, report))
 
 
 main()

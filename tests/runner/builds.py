@@ -55,6 +55,15 @@ def plain():
 SANITIZED = ["-Db_lundef=false", "-Doptimization=1", "-Ddebug=false", "-Dc_args=-g1", "-Dwerror=false"]
 
 
+LABELS = "asan", "tsan"
+
+
+def label_of(name):
+    """Of the build in which the test of that name is."""
+    label = name.split("/")[0]
+    return label if label in LABELS else ""
+
+
 def asan():
     return Build("build-asan", "asan", ["-Db_sanitize=address,undefined", *SANITIZED])
 
@@ -64,11 +73,14 @@ def tsan():
 
 
 class BuildJob(Job):
-    """Sets up and builds what choose(its tests) needs and these targets, or all, and brings these tests as jobs."""
+    """Sets up and builds all, or what the tests need of which choose(test) holds, and brings these tests as jobs."""
 
-    def __init__(self, build, choose, everything=False, targets=()):
-        super().__init__(f"build {build.folder}", "builds", 1e6)
-        self.build, self.choose, self.everything, self.targets = build, choose, everything, list(targets)
+    def __init__(self, build, choose, everything=True):
+        super().__init__(f"build {build.folder}", "builds")
+        self.build, self.choose, self.everything = build, choose, everything
+
+    def chosen(self):
+        return [test for test in self.build.tests() if self.choose(test)]
 
     def child(self):
         build = self.build
@@ -79,7 +91,7 @@ class BuildJob(Job):
             return 1
         if subprocess.run(["ninja", "-C", build.path, "build.ninja"], check=False).returncode:  # meson, where its files have changed
             return 1
-        targets = [] if self.everything else build.targets_of(self.choose(build.tests())) + self.targets
+        targets = [] if self.everything else build.targets_of(self.chosen())
         return subprocess.run(["ninja", "-C", build.path, *targets], check=False).returncode if targets or self.everything else 0
 
     def ended(self, status, seconds):
@@ -88,7 +100,7 @@ class BuildJob(Job):
                 lines = file.read().splitlines()
             first = next((at for at, line in enumerate(lines) if line.startswith("FAILED:") or "ERROR" in line), len(lines) - 20)
             return outcome.Outcome(failed=[("it did not build", lines[max(first, 0):])]), []
-        return outcome.Outcome(), [Program(self.build, test) for test in self.choose(self.build.tests())]
+        return outcome.Outcome(), [Program(self.build, test) for test in self.chosen()]
 
 
 class Program(Job):
@@ -120,12 +132,9 @@ class Program(Job):
 
 
 def in_suites(*suites):
-    return lambda tests: [test for test in tests if set(test["suite"]) & set(suites)]
+    return lambda test: bool(set(test["suite"]) & set(suites))
 
 
-def by_name(build, part):
-    return lambda tests: [test for test in tests if part in build.name_of(test)]
-
-
-def matching(pattern):
-    return lambda tests: [test for test in tests if "unit" in test["suite"] and re.match(pattern, test["name"])]
+def programs(build, pattern):
+    """The unit tests of a build whose names begin so, which is a regular expression."""
+    return [Program(build, test) for test in build.tests() if "unit" in test["suite"] and re.match(pattern, test["name"])]

@@ -13,9 +13,14 @@ SYSTEM = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 EVERY = 10  # days, after which each case of a product has had its turn
 
 
+def name_of(case):
+    """system/SCRIPT: CASE; before the script the folder in which it is."""
+    return f"{os.path.basename(os.path.dirname(case.cases.path))}/{case.cases.script}: {case.name}"
+
+
 class CaseJob(Job):
     def __init__(self, case, harness):
-        super().__init__(f"system/{case.cases.script}: {case.name}", case.kind, case.seconds)
+        super().__init__(name_of(case), case.kind, case.seconds)
         self.case, self.harness = case, harness
         self.told = os.path.join(case.cases.folder, f"told-{case.number}")
 
@@ -47,8 +52,7 @@ def today():
 
 def has_its_turn(case, day):
     """Whether this case of a product is among those of that day: each comes every tenth day, whatever else is in the product."""
-    name = f"{case.cases.script}: {case.name}"
-    return (int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big") + day) % EVERY == 0
+    return (int.from_bytes(hashlib.sha256(name_of(case).encode()).digest()[:4], "big") + day) % EVERY == 0
 
 
 def load(culm):

@@ -51,7 +51,7 @@ def statements(text):
 
 
 class Reach:
-    """Of a build that has been made before."""
+    """Of a folder in which everything is built, so that it says what is made of what now."""
 
     def __init__(self, build):
         self.build = build
@@ -80,23 +80,20 @@ class Reach:
 
     def learn_names(self, objects):
         """Reads which names these objects define for others."""
-        there = [path for path in objects if path not in self.names and os.path.exists(os.path.join(self.build.path, path))]
-        self.names |= {path: set() for path in there}
-        if there:
-            said = subprocess.run(["nm", "--defined-only", "--extern-only", "--portability", "--print-file-name", *there],
-                                  capture_output=True, text=True, check=False, cwd=self.build.path).stdout
+        new = sorted(objects - set(self.names))
+        self.names |= {path: set() for path in new}
+        if new:
+            said = subprocess.run(["nm", "--defined-only", "--extern-only", "--portability", "--print-file-name", *new],
+                                  capture_output=True, text=True, check=True, cwd=self.build.path).stdout
             for line in said.splitlines():
                 path, name = line.split(maxsplit=2)[:2]
                 self.names[path[:-1]].add(name.encode() + b"\0")
 
     def bytes_of(self, program):
-        """The file, in which are the names of all that was linked; None if it is not there."""
+        """The file, in which are the names of all that was linked."""
         if program not in self.read:
-            try:
-                with open(os.path.join(self.build.path, program), "rb") as file:
-                    self.read[program] = file.read()
-            except FileNotFoundError:
-                self.read[program] = None
+            with open(os.path.join(self.build.path, program), "rb") as file:
+                self.read[program] = file.read()
         return self.read[program]
 
     def objects(self, changed):
@@ -106,14 +103,13 @@ class Reach:
                 if output.endswith(".o") and (wanted & set(inputs) or wanted & self.included.get(output, set()))}
 
     def holds(self, program, thing):
-        """Whether the program has this object in it: of a library's objects the linker takes those that it needs. What is not built
-        yet may have all."""
+        """Whether the program has this object in it: of a library's objects the linker takes those that it needs."""
         if thing not in self.closure(program):
             return False
         if thing in self.made_of.get(program, ()):
             return True
-        names, data = self.names.get(thing), self.bytes_of(program)
-        return not names or data is None or any(name in data for name in names)
+        names = self.names[thing]
+        return not names or any(name in self.bytes_of(program) for name in names)
 
     def programs(self, objects):
         """Programs and shared libraries that have any of them."""
@@ -122,8 +118,7 @@ class Reach:
                 or any(self.holds(program, thing) for thing in objects & self.closure(program))}
 
     def jobs(self, objects):
-        """The jobs of Culm that these objects belong to, as far as the program `culm` has them."""
-        self.learn_names(objects)
+        """The jobs of Culm that these objects belong to, as far as the program `culm` has them. After `programs`."""
         found = set()
         for thing in objects:
             if self.holds("src/cli/culm", thing):
@@ -160,7 +155,9 @@ class Choice:
         scripts = {os.path.basename(path)[:-len(".py")] for path in changed if path.startswith("tests/system/") and path.endswith(".py")}
         self.scripts = scripts
         self.scripts_about = modules_that_import(os.path.join(ROOT, "tests/system"), scripts) if scripts else set()
-        self.how = [path for path in changed if os.path.basename(path) in ("meson.build", "meson.options", "meson_options.txt")]
+        self.how = [path for path in changed if os.path.basename(path) in ("meson.build", "meson_options.txt")]
+        if any(not path.startswith("tests/") for path in self.how):
+            self.jobs = EVERY_JOB
         self.said = [f"{len(changed)} files differ, {len(objects)} objects are made of them"]
         if self.how:
             self.said.append(f"how things are built has changed ({', '.join(self.how[:3])}): all programs are tested")
@@ -186,4 +183,4 @@ class Choice:
         if case.cases.script in self.scripts:
             return not case.product
         return case.first and (case.cases.script in self.scripts_about or case.cases.job in self.jobs
-                               or bool(case.cases.job == "all" and self.jobs))
+                               or case.cases.job == "all" and bool(self.jobs))

@@ -2,7 +2,6 @@
 import json
 import os
 import re
-import sys
 
 LINES_OF_A_FAILURE = 40
 SLOWEST = 20
@@ -111,11 +110,3 @@ class Report:
               + (f"; seconds of each: {os.path.relpath(self.path)}" if self.path else ""))
         print(f"{self.passed} passed, {len(self.failures)} failed, {len(self.skipped)} skipped", flush=True)
         return not interrupted and not self.failures and self.passed + len(self.skipped) > 0
-
-
-def hide_broken_pipes():
-    """Whoever reads the output may stop reading."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -8,15 +8,17 @@ what may run beside it:
     alone       measures time, or needs the machine: nothing beside it, after all others
     builds      takes all cores: no job that computes beside it, nor before it
 
-Those that take longest start first. Every process that a job leaves behind is ended: descendants of the runner come to it when
-their parents end (it is their subreaper), and the variable CULM_TEST_JOB says whose they are. One thread, one loop: signals of
-ended children, of interruption and of time come in by sigtimedwait.
+Those that take longest start first. A process that a job leaves behind is ended, and that is noted: descendants of the runner come
+to it when their parents end (it is their subreaper), and the variable CULM_TEST_JOB says whose they are. One thread, one loop:
+signals of ended children and of interruption come in by sigtimedwait.
 """
 import ctypes
 import os
 import signal
 import time
+import traceback
 
+KINDS = "builds", "waits", "computes", "alone"  # in the order in which they are looked at
 WAITS_AT_ONCE = 12
 # Only what hangs may reach it, on whatever machine, whatever runs beside.
 DEADLINE_S = 1500
@@ -46,20 +48,22 @@ def code_of(status):
 
 
 def parents():
-    """Of every living process, its parent."""
+    """Of every process that has not ended, its parent."""
     found = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
                 with open(f"/proc/{name}/stat", "rb") as file:
-                    found[int(name)] = int(file.read().rpartition(b")")[2].split()[1])
-            except (OSError, IndexError):
-                pass
+                    state, parent = file.read().rpartition(b")")[2].split()[:2]  # the name before may hold anything
+            except (OSError, ValueError):
+                continue
+            if state not in b"ZX":
+                found[int(name)] = int(parent)
     return found
 
 
 def descendants(of):
-    """Pids of all that descend from the process `of`."""
+    """Pids of all that descend from the process `of` and have not ended."""
     parent = parents()
     found, last = set(), {of}
     while last:
@@ -83,12 +87,27 @@ def marked(mark):
     return found
 
 
-def kill(pids):
+def kill(pids, number=signal.SIGKILL):
     for pid in pids:
         try:
-            os.kill(pid, signal.SIGKILL)
+            os.kill(pid, number)
         except ProcessLookupError:
             pass
+
+
+def adopt():
+    """Makes processes whose parent ends children of this one, so that none is lost sight of."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_descendants():
+    """Kills all that descend from this process, which has adopted them, until there is none."""
+    while True:
+        kill(descendants(os.getpid()))
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            return
 
 
 class Interrupted(Exception):
@@ -101,27 +120,36 @@ class Pool:
     def __init__(self, folder, told, cores=None):
         self.folder, self.told = folder, told
         self.cores = cores or len(os.sched_getaffinity(0))
-        self.waiting, self.running = [], {}
+        self.waiting = {kind: [] for kind in KINDS}
+        self.running = {}
         self.number = 0
 
     def add(self, jobs):
-        self.waiting += jobs
-        self.waiting.sort(key=lambda job: -job.seconds)
+        for job in jobs:
+            self.waiting[job.kind].append(job)
+        for waiting in self.waiting.values():
+            waiting.sort(key=lambda job: -job.seconds)
 
     def count(self, *kinds):
         return sum(job.kind in kinds for job in self.running.values())
 
-    def may_start(self, job):
-        if job.kind == "alone":  # nothing else is left, or may still come
-            return not self.running and all(other.kind == "alone" for other in self.waiting)
+    def may_start(self, kind):
+        if kind == "alone":  # nothing else is left, or may still come
+            return not self.running and not any(self.waiting[other] for other in KINDS if other != "alone")
         if self.count("alone"):
             return False
-        if job.kind == "builds":
+        if kind == "builds":
             return not self.count("builds", "computes")
-        if job.kind == "waits":
+        if kind == "waits":
             return self.count("waits") < WAITS_AT_ONCE
-        building = self.count("builds") or any(other.kind == "builds" for other in self.waiting)
-        return not building and self.count("computes") < self.cores
+        return not self.count("builds") and not self.waiting["builds"] and self.count("computes") < self.cores
+
+    def next(self):
+        """A job that may start now, or None."""
+        for kind in KINDS:
+            if self.waiting[kind] and self.may_start(kind):
+                return self.waiting[kind].pop(0)
+        return None
 
     def start(self, job):
         self.number += 1
@@ -147,7 +175,6 @@ class Pool:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
             code = job.child() or 0
         except BaseException:  # its process must end here, whatever it is
-            import traceback
             traceback.print_exc()
         finally:
             os._exit(code)
@@ -164,8 +191,11 @@ class Pool:
             job = self.running.pop(pid, None)
             if job:
                 seconds = time.monotonic() - job.started
-                kill(marked(job.mark))
+                left = marked(job.mark)
+                kill(left)
                 outcome, more = job.ended(None if job.late else status, seconds)
+                if left:
+                    outcome.notes.append(f"{len(left)} of its processes were still there, and are ended")
                 self.add(more)
                 self.told(job, outcome, seconds, usage.ru_utime + usage.ru_stime)
 
@@ -178,32 +208,16 @@ class Pool:
     def run(self):
         """Runs all, and what follows from them. Raises Interrupted when it was told to end; then nothing runs any more either."""
         before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        adopt()
         try:
-            while self.waiting or self.running:
-                for job in list(self.waiting):
-                    if self.may_start(job):
-                        self.waiting.remove(job)
-                        self.start(job)
+            while self.running or any(self.waiting.values()):
+                while job := self.next():
+                    self.start(job)
                 got = signal.sigtimedwait(SIGNALS, 1)
                 if got and got.si_signo != signal.SIGCHLD:
                     raise Interrupted
                 self.reap()
                 self.end_late()
         finally:
-            self.end_all()
+            end_descendants()
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-    def end_all(self):
-        """Every process that descends from this one, until there is none."""
-        while True:
-            left = descendants(os.getpid())
-            if not left:
-                return
-            kill(left)
-            try:
-                while os.waitpid(-1, os.WNOHANG)[0]:
-                    pass
-            except ChildProcessError:
-                pass
-            time.sleep(0.01)

@@ -617,7 +617,7 @@ class Cases:
         """Of a script that was started by itself: its cases, or those whose names have one of the parts that the command line names."""
         sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "runner"))
         import script
-        script.run(self, sys.argv[2:])
+        script.main(self, sys.argv[2:])
 
 
 def sha256_of(path):
