@@ -86,9 +86,8 @@ def a_run(bench):
     config = changed(CONFIG, prices=prices, epochs=600, workers=1, checkpoint={"every": 10})
     going = graphs.going_with_workers(bench, config, "run", [("worker:0", 5, "apply"), ("parameter:0", 45, "update", "stop")])
     out, log = going.out, os.path.join(going.out, "events.jsonl")
-    pid = going.stands_still()
-    going.process.kill()  # so that it has not ended before
-    os.kill(pid, signal.SIGCONT)
+    going.stands_still()  # so that it has not ended before
+    going.process.kill()  # its nodes end with it, the frozen one too
     going.end(-signal.SIGKILL)
     first = read_events(log)
     told = answer(bench, out, "--prices", prices)
@@ -104,8 +103,13 @@ def a_run(bench):
     check(math.isclose(told["value"], 1 / ((usd + more) * (seconds + longer)), rel_tol=1e-6), f"value {told['value']}")
     done, cost = second[-1], second[-2]
     equal((done["event"], cost["event"]), ("done", "cost"), "the last events")
-    least, _ = added_up(second[:-2])  # it is added up between two events
-    check(usd + least <= done["usd"] * (1 + 1e-6) and done["usd"] <= (usd + more) * (1 + 1e-6), f"{done['usd']} in done, not {usd + least} to {usd + more}")
+    # The bill reads the time itself: at its end between two events, of a worker's coming before that is told, and at its beginning
+    # before the first node's coming is.
+    worker = next(number for number, event in enumerate(second) if event["event"] == "joined" and event["role"] == "worker")
+    sooner = (second[worker]["t_ms"] - second[worker - 1]["t_ms"]) / 1e3 * 2
+    later = next(event["t_ms"] for event in second if event["event"] == "joined") / 1e3 * 1.01
+    least, most = usd + added_up(second[:-2])[0] - later, usd + more + sooner
+    check(least * (1 - 1e-6) <= done["usd"] <= most * (1 + 1e-6), f"{done['usd']} in done, not {least} to {most}")
     equal((done["usd"], done["value"]), (cost["usd"], cost["value"]), "done and cost")
     equal(answer(bench, out), told, "what it says with the run's own prices")
     check(answer(bench, out, "--prices", default_prices(bench))["usd"] < told["usd"] / 100, "--prices was passed over")
