@@ -33,7 +33,7 @@ def with_events(ended):
 
 def events_of(bench, out):
     path = bench.path(out, "events.jsonl")
-    return read_events(path) if os.path.exists(path) else []
+    return read_events(path)
 
 
 def tree(folder):

@@ -11,9 +11,9 @@ import signal
 import struct
 import subprocess
 
-from edge_harness import (begin, CFG, check_done, end, events_of, fresh, lines, make_model, make_pictures, publish, run_until_answered, run_until_shared,
+from edge_harness import (begin, CFG, check_done, end, events_of, fresh, make_model, make_pictures, publish, run_until_answered, run_until_shared,
                           same_as_predict, shared, told, two_models, until, workload, write_mixed)
-from harness import Cases, Skipped, check, equal, memory_group, resident, wait_until
+from harness import Cases, Skipped, check, equal, memory_group, read_events, resident, wait_until
 
 cases = Cases(kind="waits", job="edge")
 
@@ -399,7 +399,7 @@ def labels_of_a_stream(bench):
     told = {query["query"]: query["accuracy"] for query in done["queries"]}
     for query, model, count in queries:
         hits = frames = 0
-        for line in lines(os.path.join(process.out, query + ".jsonl")):
+        for line in read_events(os.path.join(process.out, query + ".jsonl")):
             at = line.get("source", line["frame"])
             if at >= count:
                 continue

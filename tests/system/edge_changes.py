@@ -9,9 +9,9 @@ import signal
 import struct
 import subprocess
 
-from edge_harness import (begin, check_done, end, events_of, fresh, lines, make_model, make_pictures, publish,
+from edge_harness import (begin, check_done, end, events_of, fresh, make_model, make_pictures, publish,
                           run_until_answered, same_as_predict, shared, tell, told, two_models, until, workload, write_mixed)
-from harness import Cases, Skipped, check, equal, wait_until
+from harness import Cases, Skipped, check, equal, read_events, wait_until
 
 cases = Cases(kind="waits", job="edge")
 
@@ -53,8 +53,8 @@ def made_anew(bench):
     process = begin(bench, path, "--package", package)
     until(process, "answers", lambda: fresh(process.out, "one") and fresh(process.out, "two"))
     shutil.rmtree(package)
-    mark = len(lines(os.path.join(process.out, "one.jsonl")))
-    until(process, "lines while it is not there", lambda: len(lines(os.path.join(process.out, "one.jsonl"))) > mark + 3)
+    mark = len(read_events(os.path.join(process.out, "one.jsonl")))
+    until(process, "lines while it is not there", lambda: len(read_events(os.path.join(process.out, "one.jsonl"))) > mark + 3)
     until(process, "a word on that", lambda: told(process.out, "round", kept=1))
     publish(package, 1, shared(a, b, names))
     until(process, "the round that has the number again", lambda: told(process.out, "round", round=1))
@@ -201,14 +201,14 @@ def reload(bench):
     workload(bench, [("two", "b")], feed="others")
     os.kill(process.pid, signal.SIGHUP)
     wait_until(lambda: told(out, "workload", queries=["two"]), 120, "another feed")
-    before = len(lines(os.path.join(out, "two.jsonl")))
+    before = len(read_events(os.path.join(out, "two.jsonl")))
     wait_until(lambda: any("others" in line["file"] and not line.get("stale")
-                           for line in lines(os.path.join(out, "two.jsonl"))[before:]), 120, "answers on the other feed")
-    gone = len(lines(os.path.join(out, "one.jsonl")))
+                           for line in read_events(os.path.join(out, "two.jsonl"))[before:]), 120, "answers on the other feed")
+    gone = len(read_events(os.path.join(out, "one.jsonl")))
     os.kill(process.pid, signal.SIGTERM)
     ended = bench.end(process)
     equal(ended.code, 0, "exit code")
-    equal(len(lines(os.path.join(out, "one.jsonl"))), gone, "answers of a query that has gone")
+    equal(len(read_events(os.path.join(out, "one.jsonl"))), gone, "answers of a query that has gone")
     came = [event for event in events_of(out) if event["event"] == "query"]
     equal([event["query"] for event in came], ["one", "two", "two"], "queries that were told of; one on another feed is another one")
     check(all(event["bytes"] > 0 for event in came), f"{came}")
@@ -389,7 +389,7 @@ def too_late(bench):
     """The last feed ends while a new text is being read: that is told."""
     env, _, write = with_clip(bench, wait_text(bench))
     process = begin_with(bench, write(None, fps=1, loop=False), env)
-    until(process, "the first frame", lambda: lines(os.path.join(process.out, "one.jsonl")))
+    until(process, "the first frame", lambda: read_events(os.path.join(process.out, "one.jsonl")))
     mark_file(bench.path("wait"))
     write(6)
     os.kill(process.pid, signal.SIGHUP)

@@ -10,9 +10,9 @@ import struct
 import subprocess
 import threading
 
-from edge_harness import (begin, check_done, end, events_of, fresh, lines, make_model, make_pictures, publish, same_as_predict,
+from edge_harness import (begin, check_done, end, events_of, fresh, make_model, make_pictures, publish, same_as_predict,
                           shared, told, two_models, until, workload, write_mixed, write_weights)
-from harness import Cases, Skipped, check, equal, wait_until
+from harness import Cases, Skipped, check, equal, read_events, wait_until
 
 cases = Cases(kind="waits", job="edge")
 
@@ -79,7 +79,7 @@ def drift_by_choice(bench):
     words = ["--package", bench.path("package"), "--profile", bench.path("profile.json")]
     path = workload(bench, [("one", "a"), ("two", "b")], edge="memory: all, drift: {every_s: 0.2, frames: 4}")
     process = begin(bench, path, *words, out="all")
-    until(process, "answers", lambda: len(lines(os.path.join(process.out, "two.jsonl"))) > 30)  # in which it would have been checked
+    until(process, "answers", lambda: len(read_events(os.path.join(process.out, "two.jsonl"))) > 30)  # in which it would have been checked
     equal(plans(process.out)[0], ["two"], "queries on their own weights by choice")
     end(bench, process)
     equal(checks(process.out), [], "checks of a query that runs on its own weights")
@@ -93,8 +93,8 @@ def drift_by_choice(bench):
                                                     for line in fresh(process.out, "two")), "it was not merged before")
     until(process, "answers of its own weights", lambda: last_of(process.out, "b") >= 5)
     seen = len(checks(process.out))
-    mark = len(lines(os.path.join(process.out, "one.jsonl")))
-    until(process, "frames after it", lambda: len(lines(os.path.join(process.out, "one.jsonl"))) > mark + 25)
+    mark = len(read_events(os.path.join(process.out, "one.jsonl")))
+    until(process, "frames after it", lambda: len(read_events(os.path.join(process.out, "one.jsonl"))) > mark + 25)
     equal(len(checks(process.out)), seen, "checks once it has gone back")
     publish(bench.path("package"), 2, shared(a, b, names))
     until(process, "the next round", lambda: told(process.out, "round", round=2))
@@ -234,7 +234,7 @@ def merged_anew(bench):
     def checks(query):
         return [event for event in events_of(out) if event["event"] == "drift" and event["query"] == query]
     until(process, "checks of clean frames", lambda: len(checks("one") + checks("two")) >= 4)
-    clean = len(lines(os.path.join(out, "two.jsonl")))
+    clean = len(read_events(os.path.join(out, "two.jsonl")))
     show("after")
     until(process, "it to go back", lambda: any(event["action"] == "reverted" for event in checks("two")))
     before = [event for query in ("one", "two") for event in checks(query) if event["frame"] < clean]
@@ -260,7 +260,7 @@ def merged_anew(bench):
         parameters = json.load(file)["queries"][1]["parameters"].values()
     check(any(parameter["tensor"] != parameter.get("original", parameter["tensor"]) for parameter in parameters), "the query was not merged again")
     until(process, "the new round", lambda: told(out, "round", round=second["round"]))
-    mark = len(lines(os.path.join(out, "two.jsonl")))
+    mark = len(read_events(os.path.join(out, "two.jsonl")))
     seen = len(checks("two"))
     until(process, "checks after it", lambda: len(checks("two")) >= seen + 3)
     equal({event["action"] for event in checks("two")[seen:]}, {"none"}, "checks after it was merged anew")

@@ -161,32 +161,12 @@ def shared(a, b, names):
             "two": ("b.cfg", {name: (a[name] if name in names else value, value) for name, value in b.items()})}
 
 
-KNOWN = {}  # of each file of lines: its inode, how much of it has been read, and what that said
-
-
-def lines(path):
-    """Answers so far; one that is just being written is left out. It is asked again and again: what has been read is not read again."""
-    try:
-        with open(path, "rb") as file:
-            about = os.fstat(file.fileno())
-            inode, offset, said = KNOWN.get(path, (0, 0, []))
-            if inode != about.st_ino or about.st_size < offset:  # a run that began anew
-                offset, said = 0, []
-            file.seek(offset)
-            whole = file.read().rpartition(b"\n")
-    except FileNotFoundError:
-        return []
-    said = said + [json.loads(line) for line in whole[0].splitlines()]
-    KNOWN[path] = about.st_ino, offset + len(whole[0]) + len(whole[1]), said
-    return said
-
-
 def fresh(out, query):
-    return [line for line in lines(os.path.join(out, query + ".jsonl")) if not line.get("stale")]
+    return [line for line in read_events(os.path.join(out, query + ".jsonl")) if not line.get("stale")]
 
 
 def events_of(out):
-    return lines(os.path.join(out, "events.jsonl"))
+    return read_events(os.path.join(out, "events.jsonl"))
 
 
 def begin(bench, *words, out="out", env=None):
@@ -239,7 +219,7 @@ def check_done(run, out):
     check("profile.json" in os.listdir(out), "no profile")
     for query in done[0]["queries"]:
         equal(query["frames"], query["processed"] + query["dropped"], "frames")
-        equal(len(lines(os.path.join(out, query["query"] + ".jsonl"))), query["frames"], "answers")
+        equal(len(read_events(os.path.join(out, query["query"] + ".jsonl"))), query["frames"], "answers")
     equal(run.code, 0, "exit code")
     return events, done[0]
 

@@ -8,9 +8,9 @@ import struct
 import subprocess
 import threading
 
-from edge_harness import (begin, check_done, digest_of, end, events_of, fresh, lines, publish, run_until_answered,
+from edge_harness import (begin, check_done, digest_of, end, events_of, fresh, publish, run_until_answered,
                           same_as_predict, shared, tell, told, two_models, until, workload)
-from harness import Cases, Disk, Skipped, check, children_of, equal, needs_disk, wait_until
+from harness import Cases, Disk, Skipped, check, children_of, equal, needs_disk, read_events, wait_until
 
 cases = Cases(kind="waits", job="edge")
 
@@ -21,7 +21,7 @@ def signals(bench):
     for number in (signal.SIGINT, signal.SIGTERM):
         out = bench.path(f"signal-{int(number)}")
         process = bench.start("edge", "run", path, "--out", out)
-        wait_until(lambda out=out: os.path.exists(os.path.join(out, "one.jsonl")) and lines(os.path.join(out, "one.jsonl")), 120, "an answer")
+        wait_until(lambda out=out: read_events(os.path.join(out, "one.jsonl")), 120, "an answer")
         os.kill(process.pid, number)
         check_done(bench.end(process), out)
     check_done(bench.run("edge", "run", path, "--for", "1", "--out", bench.path("for")), bench.path("for"))
@@ -44,7 +44,7 @@ def every_frame(bench):
     path = workload(bench, [("one", "a"), ("two", "b")], loop=False, fps=1000, edge="memory: min")
     _, done = check_done(bench.run("edge", "run", path, "--out", bench.path("out")), bench.path("out"))
     for query in done["queries"]:
-        told_of = lines(bench.path("out", query["query"] + ".jsonl"))
+        told_of = read_events(bench.path("out", query["query"] + ".jsonl"))
         equal(sorted(line["frame"] for line in told_of), list(range(600)), f"frames of {query['query']}")
         equal(query["frames"], 600, f"frames of {query['query']} that count")
         equal(query["processed"], sum(not line.get("stale") for line in told_of), f"frames of {query['query']} that were answered")
@@ -119,8 +119,8 @@ def ffmpeg_killed(bench):
                    for event in events_of(out))
     wait_until(lambda: told(out, "frame", query="two"), 120, "a frame of the clip")
     wait_until(failed, 120, "a word on ffmpeg's end")
-    seen = len(lines(os.path.join(out, "one.jsonl")))
-    wait_until(lambda: len(lines(os.path.join(out, "one.jsonl"))) > seen + 5, 120, "answers of the other query")
+    seen = len(read_events(os.path.join(out, "one.jsonl")))
+    wait_until(lambda: len(read_events(os.path.join(out, "one.jsonl"))) > seen + 5, 120, "answers of the other query")
     os.kill(process.pid, signal.SIGTERM)
     check_done(bench.end(process), out)
 
@@ -190,7 +190,7 @@ def live_feed(bench):
     def newest():
         return max((line["frame"] for line in fresh(out, "two")), default=-1)
     until(process, "an answer to a new frame", lambda: camera.written >= 150 and newest() >= camera.written - 60)
-    apart = sorted(line["frame"] for line in lines(os.path.join(out, "two.jsonl")))[-5:]
+    apart = sorted(line["frame"] for line in read_events(os.path.join(out, "two.jsonl")))[-5:]
     check(all(later - earlier >= 5 for earlier, later in zip(apart, apart[1:])), f"frames {apart} of fifty a second are answered at two a second")
     camera.held.set()
     until(process, "a word on its silence", lambda: any(event["event"] == "feed" and event.get("feed") == "live" and "stalled" in event.get("error", "")
@@ -377,7 +377,7 @@ def cut_feed(bench):
     check(ended.code == 4 and len(ended.err.splitlines()) == 1 and "no feed is left" in ended.err, f"{ended.code}: {ended.err}")
     done = events_of(process.out)[-1]
     equal(done["event"], "done", "the last event")
-    equal(done["queries"][0]["frames"], len(lines(os.path.join(process.out, "one.jsonl"))), "answers")
+    equal(done["queries"][0]["frames"], len(read_events(os.path.join(process.out, "one.jsonl"))), "answers")
     check("profile.json" in os.listdir(process.out), "no profile")
 
 
@@ -387,12 +387,12 @@ def pipe_for_answers(bench):
     os.makedirs(bench.path("out"))
     path = workload(bench, [("one", "a"), ("two", "b")])
     run_until_answered(bench, path, count=1)
-    kept = {name: lines(bench.path("out", name)) for name in ("one.jsonl", "events.jsonl")}
+    kept = {name: read_events(bench.path("out", name)) for name in ("one.jsonl", "events.jsonl")}
     os.remove(bench.path("out", "two.jsonl"))
     os.mkfifo(bench.path("out", "two.jsonl"))
     ended = bench.run("edge", "run", path, "--for", "0.5", "--out", bench.path("out"))
     check(ended.code == 3 and len(ended.err.splitlines()) == 1 and "two.jsonl' is not a plain file" in ended.err, f"{ended.code}: {ended.err}")
-    equal({name: lines(bench.path("out", name)) for name in kept}, kept, "answers and events of the last run")
+    equal({name: read_events(bench.path("out", name)) for name in kept}, kept, "answers and events of the last run")
     check(all(kept.values()), "the last run had none")
 
 

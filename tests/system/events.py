@@ -120,7 +120,7 @@ def unread(bench, json_lines):
     bench.children.append(process)
     os.close(writing)
     events = bench.path("run", "events.jsonl")
-    wait_until(lambda: os.path.exists(events) and any(event["event"] == "done" for event in read_events(events)), 120,
+    wait_until(lambda: any(event["event"] == "done" for event in read_events(events)), 120,
                "the run to end, though nobody reads what it prints")
     with open(reading, encoding="utf-8") as file:
         out = file.read()

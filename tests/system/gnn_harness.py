@@ -10,7 +10,7 @@ import json
 import os
 import signal
 
-from harness import RUN_LIMIT_S, Failed, changed, check, equal, thaw, wait_until, workers_of
+from harness import RUN_LIMIT_S, Failed, changed, check, equal, read_events, thaw, wait_until, workers_of
 
 ONE = {"servers": 1, "parameter_servers": 1, "workers": 0}
 ENDLESS = {"epochs": 200000, "eval": {"every": 0}, "checkpoint": {"every": 0}}
@@ -148,7 +148,7 @@ class Going:
     """A run that is under way."""
 
     def __init__(self, bench, out, *words, env=None):
-        self.bench, self.out, self.events, self.offset = bench, out, [], 0
+        self.bench, self.out = bench, out
         self.held = None  # role and phase of a fault that only held it up, and is not told
         self.process = bench.start(*words, env=env)
 
@@ -157,14 +157,8 @@ class Going:
 
     def told(self, name):
         """Its events of that name, so far."""
-        path = os.path.join(self.out, "events.jsonl")
-        if os.path.exists(path):
-            with open(path, "rb") as file:
-                file.seek(self.offset)
-                whole = file.read().rpartition(b"\n")
-            self.offset += len(whole[0]) + len(whole[1])
-            self.events += [json.loads(line) for line in whole[0].splitlines()]
-        return [event for event in self.without_hold(self.events) if event["event"] == name]
+        events = read_events(os.path.join(self.out, "events.jsonl"))
+        return [event for event in self.without_hold(events) if event["event"] == name]
 
     def came(self, role="worker"):
         return [event for event in self.told("joined") if event["role"] == role]

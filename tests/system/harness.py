@@ -1,4 +1,4 @@
-"""What the system tests share: configurations, real runs of `culm train`, checks, and TAP.
+"""What the system tests share: configurations, real runs of `culm train`, checks, and cases.
 
 A script gathers cases with Cases.add. The runner (tests/runner) imports all scripts and runs their cases, each in a process of its
 own that is forked from it; a script that is started by itself runs its own cases in the same way. Cases share nothing in memory:
@@ -244,11 +244,27 @@ def wait_until(condition, limit_s, what):
         rest_s = min(1.2 * rest_s, 0.02)  # many cases wait at once: none is to take a core for it
 
 
+READ = {}  # of each file of lines: where the last whole one ends, that line, and what all of them say
+
+
 def read_events(path):
-    """The events of a file; a torn last line is left out. It is read in one go: of a file that grows, lines one by
-    one may be a torn one, and then the rest of that."""
-    with open(path, "rb") as file:
-        return [json.loads(line) for line in file.read().split(b"\n")[:-1]]
+    """What the whole lines of a file of JSON lines say; nothing if there is no file. It is asked again and again while the file grows:
+    what has been read is not read again, unless it is another file by now, in which another line stands there."""
+    end, last, said = READ.get(path, (0, b"", []))
+    try:
+        with open(path, "rb") as file:
+            file.seek(end - len(last))
+            if file.read(len(last)) != last:
+                file.seek(0)
+                end, last, said = 0, b"", []
+            whole, newline, _ = file.read().rpartition(b"\n")
+    except FileNotFoundError:
+        return []
+    if newline:
+        lines = whole.split(b"\n")
+        end, last, said = end + len(whole) + 1, lines[-1] + newline, said + [json.loads(line) for line in lines]
+    READ[path] = end, last, said
+    return list(said)
 
 
 class Ended:
@@ -358,8 +374,7 @@ class Bench:
         process, path = self.start(*self.train_words(config, out, *words)), self.path(out, "events.jsonl")
 
         def told(name):
-            events = read_events(path) if os.path.exists(path) else []
-            return [event for event in events if event["event"] == name and event["node"] == node]
+            return [event for event in read_events(path) if event["event"] == name and event["node"] == node]
 
         wait_until(lambda: told("lost") or process.poll() is not None, 120, "the loss of the frozen worker")
         if process.poll() is None:
@@ -480,7 +495,7 @@ class Held:
         self.process, self.path, self.number = process, bench.path(out, "events.jsonl"), 0
 
     def events(self):
-        return read_events(self.path) if os.path.exists(self.path) else []
+        return read_events(self.path)
 
     def wait(self, condition=lambda events: True, what="it to stand still"):
         """Until it stands still for the next time, and the condition holds of its events, too."""

@@ -1,29 +1,11 @@
 """What tests of `culm train` share that look on while a run goes, and disturb it where it stands still."""
-import json
-
 from harness import Held, check, thaw, wait_until
 
 STAGES = 3  # of tiny_config, in each of its two pipelines
 
 
 class Watched(Held):
-    """A run whose events are looked at while it goes on: `until` waits for what they tell. What has been read is not read
-    again: a resumed run goes on after the last whole line."""
-
-    def __init__(self, bench, process, out="run"):
-        super().__init__(bench, process, out)
-        self.offset, self.read = 0, []
-
-    def events(self):
-        try:
-            with open(self.path, "rb") as file:
-                file.seek(self.offset)
-                whole, newline, _ = file.read().rpartition(b"\n")
-        except FileNotFoundError:
-            return self.read
-        self.offset += len(whole) + len(newline)
-        self.read += map(json.loads, whole.splitlines())
-        return self.read
+    """A run whose events are looked at while it goes on: `until` waits for what they tell."""
 
     def told(self, name, node=None):
         """Its events of that name so far, of that node."""
