@@ -3,7 +3,7 @@
     (nothing), first   what everybody runs: unit tests, simulated histories, checks of the sources, fuzz corpora, the installed tree, and
                        the system cases that prove the promises of the documents
     rest               all that `first` leaves out: the other system cases (of products a tenth, another one each day), more histories,
-                       everything that is small once more under the address and undefined-behaviour sanitizers, threads under theirs
+                       the quick programs once more under the address and undefined-behaviour sanitizers, threads under theirs
     all                both
     near [COMMIT]      what the files that differ from COMMIT can reach; COMMIT is what the branch has landed, if it is not named
     only TEXT...       the tests that have one of these in their names, as they are printed
@@ -24,7 +24,7 @@ import run
 from builds import BuildJob, in_suites
 
 FIRST = "unit", "check", "fuzz", "embed", "sim"
-ASAN = "unit", "fuzz", "sim", "sanitize"
+ASAN = "unit", "fuzz", "sim", "sim-more", "sanitize"
 # What is for a part of the tests: their suites in the plain build.
 PARTS = {"quick": ("unit", "check", "fuzz", "embed"), "sim": ("sim", "sim-more"), "system": (), "sanitize": (), "tsan": ()}
 
@@ -84,7 +84,7 @@ def only(texts):
 def jobs_for(what, rest, options):
     """The builds with which it begins; what they bring is the rest."""
     def in_turn(case):
-        return not case.product or options.all or cases.has_its_turn(case, options.day)
+        return case.first or not case.product or options.all or cases.has_its_turn(case, options.day)
 
     asan = BuildJob(builds.asan(), in_suites(*ASAN), everything=False)
     tsan = BuildJob(builds.tsan(), in_suites("tsan"), everything=False)
@@ -133,8 +133,11 @@ def main():
     for label, why in options.missing:
         report.skipped.append((builds.Job(label), "", [why]))
     if options.programs or options.missing:
-        jobs = [program for label, folder, pattern, wrapper in options.programs
-                for program in builds.programs(builds.Build(folder, label, wrapper=shlex.split(wrapper)), pattern)]
+        try:
+            jobs = [program for label, folder, pattern, wrapper in options.programs
+                    for program in builds.programs(builds.Build(folder, label, wrapper=shlex.split(wrapper)), pattern)]
+        except ValueError as problem:
+            sys.exit(f"./dev: {problem}")
     else:
         try:
             jobs = jobs_for(what, rest, options)

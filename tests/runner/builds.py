@@ -48,7 +48,7 @@ class Build:
 
 def plain():
     """The one of `./dev build`. CULM_KERNELS: for which processors; if it is not set, this one."""
-    return Build("build", options=["-Dkernels=" + os.environ.get("CULM_KERNELS", "native")])
+    return Build("build", options=["-Dkernels=" + (os.environ.get("CULM_KERNELS") or "native")])
 
 
 # Half the compile time of -O2 -g, and stacks that name files and lines all the same. With -O1 the compiler warns of what cannot be.
@@ -86,7 +86,7 @@ class BuildJob(Job):
         build = self.build
         if not build.is_set_up() and subprocess.run(["meson", "setup", build.path, ROOT, *build.options], check=False).returncode:
             return 1
-        if "CULM_KERNELS" in os.environ and not build.label and subprocess.run(["meson", "configure", build.path, *build.options],
+        if os.environ.get("CULM_KERNELS") and not build.label and subprocess.run(["meson", "configure", build.path, *build.options],
                                                                                check=False).returncode:  # where it had others
             return 1
         if subprocess.run(["ninja", "-C", build.path, "build.ninja"], check=False).returncode:  # meson, where its files have changed
@@ -137,4 +137,7 @@ def in_suites(*suites):
 
 def programs(build, pattern):
     """The unit tests of a build whose names begin so, which is a regular expression."""
-    return [Program(build, test) for test in build.tests() if "unit" in test["suite"] and re.match(pattern, test["name"])]
+    found = [Program(build, test) for test in build.tests() if "unit" in test["suite"] and re.match(pattern, test["name"])]
+    if not found:
+        raise ValueError(f"no unit test of {build.folder} has a name that begins with {pattern}")
+    return found

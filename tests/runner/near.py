@@ -181,6 +181,6 @@ class Choice:
 
     def chooses_case(self, case):
         if case.cases.script in self.scripts:
-            return not case.product
+            return case.first or not case.product
         return case.first and (case.cases.script in self.scripts_about or case.cases.job in self.jobs
                                or case.cases.job == "all" and bool(self.jobs))

@@ -20,7 +20,7 @@ import traceback
 
 KINDS = "builds", "waits", "computes", "alone"  # in the order in which they are looked at
 WAITS_AT_ONCE = 12
-# Only what hangs may reach it, on whatever machine, whatever runs beside.
+# Only what hangs may reach it, on whatever machine, whatever runs beside; ten times as long as it takes, where that is more.
 DEADLINE_S = 1500
 MARK = "CULM_TEST_JOB"
 PR_SET_CHILD_SUBREAPER = 36
@@ -201,7 +201,7 @@ class Pool:
 
     def end_late(self):
         for pid, job in self.running.items():
-            if job.kind != "builds" and time.monotonic() - job.started > DEADLINE_S and not job.late:
+            if job.kind != "builds" and time.monotonic() - job.started > max(DEADLINE_S, 10 * job.seconds) and not job.late:
                 job.late = True
                 kill(descendants(pid) | {pid})
 

@@ -271,7 +271,7 @@ def published(bench, name):
 
 
 for name in PUBLISHED:
-    cases.add(f"published {name} loses a worker", published, name, kind="alone" if FULL else "waits")
+    cases.add(f"published {name} loses a worker", published, name, kind="alone" if FULL else "waits", seconds=600 if FULL else 0)
 
 if __name__ == "__main__":
     cases.run()
