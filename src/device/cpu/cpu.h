@@ -28,7 +28,7 @@
 extern const struct culm_device_ops culm_cpu_device_ops;
 
 /* The same on a given instruction set, "avx512_bf16", "avx512", "avx2", "neon" or "base"
- * (NULL: the best). CULM_ERR_MACHINE when this processor has none such. */
+ * (NULL: the best). CULM_ERR_MACHINE when this processor or this build has none such. */
 enum culm_status culm_cpu_new(int threads, const char *isa_or_null, struct culm_device **ret_device,
                               struct culm_error *error);
 /* The instruction set chosen, as above. For reports; it changes no bit. */
