@@ -95,7 +95,14 @@ static void one_that_prepares_for_long_joins(void **state) {
     for (int i = 0; i < 10 && !joined; i++) {
         RUN(.mode = "slow", .start = 1, .start_limit_ms = 3000, .all_up = end_when_up,
             .on_exit = end_of_slow);
-        joined = t.code == 0 && t.ups == 1 && t.error_events == 0;
+        joined = t.ups == 1;
+        assert_int_equal(t.code, 0);
+        if (joined) {
+            assert_int_equal(t.error_events, 0);
+        } else {
+            assert_non_null(strstr(t.error_text, " 3000 ms")); /* of silence, or until it began */
+            assert_non_null(strstr(t.error_text, ", and is killed"));
+        }
         test_release(&t, 0);
     }
     assert_true(joined);
@@ -559,8 +566,10 @@ static void a_trace_is_replayed_with_a_queue(void **state) {
             .time_scale = scale, .max_nodes = 2, .on_up = trace_up, .on_removed = trace_removes);
         uint64_t took = culm_clock_ns() - since;
         assert_int_equal(t.code, 0);
-        whole = t.removes == 2 && t.exits == 2 &&
-                (!strcmp(t.names, "a b c e ") || !strcmp(t.names, "b a c e "));
+        whole = t.removes == 2 && (!strcmp(t.names, "a b c e ") || !strcmp(t.names, "b a c e "));
+        assert_int_equal(t.exits, 2);
+        assert_true(whole || t.removes < 2 || !strcmp(t.names, "a b e ") ||
+                    !strcmp(t.names, "b a e "));
         assert_true((double)took >= 16 * (double)SECOND / scale);
         test_release(&t, 0);
     }
