@@ -30,6 +30,7 @@ struct test {
     const char *script[NODES];
     struct culm_trace trace;
     struct culm_agent_fault fault;
+    double time_scale;
     bool over;
     char dir[32]; /* of their logs */
     /* what has happened */
@@ -43,6 +44,7 @@ struct test {
     bool ended[NODES];
     uint32_t role[NODES];
     int32_t index[NODES];
+    const char *name[NODES];
     enum culm_status why[NODES];
     int32_t fired_node;
     int64_t step;
@@ -97,6 +99,7 @@ static void command(void *ctx, const struct culm_agent_start *start, char ***ret
     t->commands++;
     t->role[node] = start->role;
     t->index[node] = start->index;
+    t->name[node] = start->name;
     argv[0] = strdup(t->script[node] ? "sh" : "/nonexistent/node");
     argv[1] = strdup("-c");
     argv[2] = strdup(t->script[node] ? t->script[node] : "");
@@ -126,6 +129,7 @@ static void begin(struct test *t, int32_t max_nodes) {
         .log_dir = t->dir,
         .trace = t->trace.count ? &t->trace : NULL,
         .trace_role = ROLE,
+        .time_scale = t->time_scale,
         .max_nodes = max_nodes,
         .faults = &t->fault,
         .fault_count = 1,
@@ -228,7 +232,7 @@ static void what_it_declined_for_is_told_with_its_end(void **state) {
 
 static void faults_of_nodes_are_counted_and_told(void **state) {
     (void)state;
-    struct test t = {.script = {"echo nonsense >&3; echo 0 4711 >&3; echo 9 1 >&3; sleep 60"},
+    struct test t = {.script = {"echo nonsense >&3; echo 0 4711 >&3; echo 9 1 >&3; exec sleep 60"},
                      .fault = {.node = 0, .phase = "apply", .how = CULM_HOW_KILL}};
     begin(&t, 0);
     start(&t);
@@ -240,7 +244,8 @@ static void faults_of_nodes_are_counted_and_told(void **state) {
 
 static void a_fault_may_say_a_role_in_place_of_a_node(void **state) {
     (void)state;
-    struct test t = {.script = {"sleep 60", "sleep 60", "sleep 60", "echo 0 3 >&3; sleep 60"},
+    struct test t = {.script = {"exec sleep 60", "exec sleep 60", "exec sleep 60",
+                                "echo 0 3 >&3; exec sleep 60"},
                      .fault = {.node = -1, .role = OTHER_ROLE, .index = 1, .phase = "apply"}};
     static const uint32_t roles[] = {OTHER_ROLE, ROLE, ROLE, OTHER_ROLE};
     static const int32_t indices[] = {0, 0, 1, 1};
@@ -265,10 +270,12 @@ static void a_record_of_a_node_that_never_was_is_nonsense(void **state) {
     finish(&t);
 }
 
-static void a_trace_has_its_way(void **state) {
-    (void)state;
-    static const char text[] = "0,add,a\n0,add,b\n200,remove,a\n400,remove,b\n";
-    struct test t = {.script = {"sleep 60", "sleep 60"}};
+/* Whether the first was removed after it had joined, and the second after it was started: where the machine stands still in between, a
+ * trace this fast removes them before. */
+static bool trace_has_its_way(double scale) {
+    static const char text[] = "0,add,a\n0,add,b\n200,remove,a\n400,remove,b\n800,add,c\n";
+    struct test t = {.script = {"exec sleep 600", "exec sleep 600", "exec sleep 600"},
+                     .time_scale = scale};
     struct culm_node_info info;
     assert_int_equal(culm_trace_parse(text, strlen(text), "t", &t.trace, NULL), CULM_OK);
     begin(&t, 1);
@@ -278,18 +285,32 @@ static void a_trace_has_its_way(void **state) {
     culm_local_agent_joined(t.agent, 0, &info);
     assert_string_equal(info.name, "a");
     assert_int_equal(info.role, ROLE);
-    until(&t, &t.commands, 2); /* in the place of the first */
-    assert_int_equal(t.removes, 1);
-    until(&t, &t.ends, 2);
-    assert_int_equal(t.removes, 1); /* b had not joined */
+    until(&t, &t.commands, 2);
+    bool its_way = t.removes == 1 && !strcmp(t.name[1], "b"); /* in the place of the first */
+    if (its_way) {
+        until(&t, &t.ends, 2);
+        assert_int_equal(t.removes, 1); /* b had not joined */
+    }
+    t.over = true;
     finish(&t);
     culm_trace_release(&t.trace);
+    return its_way;
+}
+
+static void a_trace_has_its_way(void **state) {
+    (void)state;
+    bool its_way = false;
+    for (double scale = 1; !its_way && scale > 0.001; scale /= 3) {
+        its_way = trace_has_its_way(scale);
+    }
+    assert_true(its_way);
 }
 
 static void a_trace_is_of_one_role(void **state) {
     (void)state;
     static const char text[] = "0,add,a\n0,add,b\n";
-    struct test t = {.script = {"sleep 60", "sleep 60", "sleep 60", "sleep 60"}};
+    struct test t = {
+        .script = {"exec sleep 60", "exec sleep 60", "exec sleep 60", "exec sleep 60"}};
     assert_int_equal(culm_trace_parse(text, strlen(text), "t", &t.trace, NULL), CULM_OK);
     begin(&t, 2);
     start(&t);

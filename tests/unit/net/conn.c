@@ -20,6 +20,8 @@
 
 #include <cmocka.h>
 
+#include "hold_port.h"
+
 #define SECOND 1000000000ull
 #define PATIENCE (600 * SECOND) /* only a fault meets it */
 #define UNIX "unix:"
@@ -240,17 +242,6 @@ static void flush_waits_no_longer_than_allowed(void **state) {
     uint64_t took = culm_clock_ns() - start;
     assert_true(took >= SECOND / 5 && took < PATIENCE);
     assert_true(culm_conn_queued(f->a.conn) > 0);
-}
-
-/* A port that is ours, so that nobody else listens there meanwhile, and at which nobody does. */
-static int hold_port(char ret_address[CULM_ADDRESS_SIZE]) {
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof at;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&at, len), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
-    snprintf(ret_address, CULM_ADDRESS_SIZE, "tcp:127.0.0.1:%d", ntohs(at.sin_port));
-    return fd;
 }
 
 static void a_refused_connect_is_told(void **state) {

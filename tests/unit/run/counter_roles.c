@@ -209,8 +209,11 @@ static enum culm_status begin(struct node *node, const char *role, struct culm_e
         culm_participant_decline(node->process, error);
         return error->status;
     }
-    const struct culm_worker_ready ready = {
-        .signature = "counter-1", .pool = node->pool, .payload_max = 64, .orphan_ms = 60000};
+    const struct culm_worker_ready ready = {.signature = "counter-1",
+                                            .pool = node->pool,
+                                            .payload_max = 64,
+                                            .dial_limit_ms = 600000,
+                                            .orphan_ms = 600000};
     return culm_participant_ready(node->process, &ready, error);
 }
 
