@@ -77,7 +77,7 @@ static void geometry_test(int index, enum culm_conv_pass pass, enum culm_conv_al
     bool led = false;
     pass_run(NULL, &v, pass, algorithm, &want, bias, first);
     for (int k = 0; k < ISAS * THREADS; k++) {
-        struct culm_device *cpu = cpus[k / THREADS][k % THREADS];
+        struct culm_device *cpu = cpu_for(k, &v);
         if (!cpu) {
             continue;
         }

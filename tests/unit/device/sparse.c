@@ -55,7 +55,7 @@ static int64_t block; /* of the matrix there is */
 
 int64_t degree(int64_t row) {
     const int64_t large[] = {block, block + 1, 2 * block + 1, block - 1, 2 * block};
-    return row % 4 == 3 ? 0 : row % 5 == 0 && row / 5 < 5 ? large[row / 5] : row;
+    return row % 5 == 0 && row / 5 < 5 ? large[row / 5] : row % 4 == 3 ? 0 : row;
 }
 
 static void transpose_matrix(void) {

@@ -139,7 +139,7 @@ void test_spmm_heads(void **state) {
     }
 }
 
-/* A table larger than caches (1.5 MiB, NEAR_BYTES; the first and the last also in bf16): its columns are copied strip by strip, or its
+/* A table larger than caches (1.5 MiB, NEAR_BYTES; all but the third also in bf16): its columns are copied strip by strip, or its
  * rows to whole lines. Whether those are depends on a core's cache, so it is tried as if there were none as well. */
 static void check_spmm_large(int64_t n, int64_t f, int64_t ld) {
     enum { EACH = 8 };

@@ -217,7 +217,7 @@ static void what_does_not_fit_is_left_out(void **state) {
         for (int32_t q = 0; q < own.layout.query_count; q++) {
             tied.query[q].tensor_count = 1;
         }
-        /* three frames and more come in the time that one takes */
+        /* three frames and more come in the time that one may take */
         own.feed[0].period_ns = own.feed[1].period_ns = 10 * MS;
         tied.feed[0].period_ns = tied.feed[1].period_ns = 10 * MS;
         culm_edge_memory_range(&tied.layout, &least, &most);
