@@ -427,8 +427,9 @@ def arena(bench):
     """What another process sees of the arena is what events say, at the least memory and all the time."""
     make_pictures(bench.path("pictures"), 6)
     for number, name in enumerate("ab"):
-        make_model(bench.path(name), number, wide=512, side=32)  # tensors of 1.2 MB and 0.3, and activations of 0.2
-    path = workload(bench, [("one", "a"), ("two", "b")], edge="memory: min, load_mb_per_s: 50")  # so that evictions are seen before what takes their place
+        make_model(bench.path(name), number, wide=512 >> number, side=32)  # tensors of 1.2 MB and 0.3, or half as large, and activations of 0.2
+    # Where the second needs room, a large tensor goes, and much of its room stays empty until the first runs again.
+    path = workload(bench, [("one", "a"), ("two", "b")], edge="memory: min, load_mb_per_s: 50")
     process = begin(bench, path)
     until(process, "evictions", lambda: told(process.out, "evict"))
     start = next(event for event in events_of(process.out) if event["event"] == "start")
