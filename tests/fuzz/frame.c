@@ -87,8 +87,7 @@ static void see(struct outcome *outcome, const struct culm_message *message) {
     }
     struct culm_welcome welcome;
     if (culm_welcome_decode(message, &welcome)) {
-        FUZZ_REQUIRE(welcome.node >= 0 && welcome.node < CULM_NODE_IDS, "node %d",
-                     welcome.node);
+        FUZZ_REQUIRE(welcome.node >= 0 && welcome.node < CULM_NODE_IDS, "node %d", welcome.node);
         mix(outcome, &welcome.role, sizeof welcome.role);
     }
     struct culm_reader reader = culm_reader_of(message->meta, message->meta_bytes);

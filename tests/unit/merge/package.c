@@ -298,10 +298,8 @@ static void test_not_finite(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rounds),
-        cmocka_unit_test(test_crashes),
-        cmocka_unit_test(test_altered_files),
-        cmocka_unit_test(test_lying_rounds),
+        cmocka_unit_test(test_rounds),        cmocka_unit_test(test_crashes),
+        cmocka_unit_test(test_altered_files), cmocka_unit_test(test_lying_rounds),
         cmocka_unit_test(test_not_finite),
     };
     return cmocka_run_group_tests_name("merge/package", tests, NULL, NULL);
