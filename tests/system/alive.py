@@ -5,18 +5,11 @@ import os
 import resource
 import signal
 
-from harness import Cases, changed, check, check_whole, children_of, equal, hold, pauses, read_events, tiny_config, workers_of
+from harness import Cases, changed, check, check_whole, children_of, equal, hold, pauses, tiny_config, workers_of
 from train_harness import Watched
 
 cases = Cases(job="train")
 LONG = changed(tiny_config(cases.text), steps=130, checkpoint__every=10, cluster__suspect_ms=120000, cluster__orphan_ms=600000)
-
-
-def events_of(bench):
-    try:
-        return read_events(bench.path("run", "events.jsonl"))
-    except OSError:
-        return []
 
 
 # --- tasks longer than stuck_ms ---------------------------------------------------------------------------------------------
@@ -89,7 +82,7 @@ def starts_killed(bench):
     run.thaw(0)
     ended = bench.end(process)
     equal(ended.code, 0, "exit code")
-    ended.events = events_of(bench)
+    ended.events = bench.events()
     check_whole(ended, cases.reference(LONG), rollbacks=None)
 
 
@@ -118,7 +111,7 @@ def damaged_checkpoint(bench, keep):
     process.send_signal(signal.SIGCONT)
     ended = bench.end(process)
     equal(ended.code, 0, "exit code")
-    ended.events = events_of(bench)
+    ended.events = bench.events()
     check_whole(ended, cases.reference(config), rollbacks=None)
     equal([event["to_step"] for event in ended.all("rollback")],
           [newest["step"], before["step"] if keep > 1 else 0], "where the run went back to")
@@ -139,7 +132,7 @@ def out_of_memory(bench):
     held.go_on()
     ended = bench.end(process)
     equal(ended.code, 0, "exit code")
-    ended.events = events_of(bench)
+    ended.events = bench.events()
     check_whole(ended, cases.reference(LONG), rollbacks=None)
     lost = [event for event in ended.all("lost") if event["pid"] == pid]
     check(lost, "the worker without memory was not lost: the test proves nothing")

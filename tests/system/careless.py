@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 
-from harness import Cases, Skipped, check, equal, read_events, wait_until
+from harness import Cases, Skipped, check, equal, wait_until
 from vision_harness import killed_in_search, model, two_queries
 
 cases = Cases(kind="waits", job="edge")
@@ -29,11 +29,6 @@ def with_events(ended):
     equal(ended.code, 0, f"exit code; {ended.err!r}")
     ended.events = [json.loads(line) for line in ended.out.splitlines()]
     return ended
-
-
-def events_of(bench, out):
-    path = bench.path(out, "events.jsonl")
-    return read_events(path)
 
 
 def tree(folder):
@@ -213,10 +208,10 @@ def page_over_record(bench):
     path = two_queries(bench, LOOP)
     equal(bench.run("edge", "run", path, "--for", "0.5", "--out", bench.path("run")).code, 0, "exit code of the run")
     os.symlink("run", bench.path("other"))
-    before = tree(bench.path("run")) | {"events": events_of(bench, "run")}
+    before = tree(bench.path("run")) | {"events": bench.events()}
     for page in (bench.path("run", "events.jsonl"), os.path.join("run", ".", "a.jsonl"), os.path.join("other", "profile.json")):
         one_line(bench, 3, "of the run", "report", "run", "--html", page)
-        equal(tree(bench.path("run")) | {"events": events_of(bench, "run")}, before, "the run's files")
+        equal(tree(bench.path("run")) | {"events": bench.events()}, before, "the run's files")
     with open(bench.path("notes"), "w", encoding="utf-8") as file:
         file.write("not to be lost\n")
     one_line(bench, 3, "not a page", "report", "run", "--html", bench.path("notes"))
@@ -231,7 +226,7 @@ def no_feed(bench):
     path = two_queries(bench, LOOP)
     one_line(bench, 3, "cannot read 'images-2'", "edge", "run", path, "--json", "--out", bench.path("run"),
              "--set", "feeds.camera.file=images-2")
-    told_of = [event for event in events_of(bench, "run") if event["event"] == "feed"]
+    told_of = [event for event in bench.events() if event["event"] == "feed"]
     check(len(told_of) == 2 and "images-2" in told_of[0].get("error", "") and told_of[1].get("ended"), f"{told_of}")
 
 
@@ -274,7 +269,7 @@ def mended_feed(bench):
 
 
 def replies(bench, kind):
-    return [event for event in events_of(bench, "run") if event["event"] == kind]
+    return [event for event in bench.events() if event["event"] == kind]
 
 
 def short_time(bench):
@@ -329,7 +324,7 @@ def nowhere_to_print(bench):
 
 
 def last_event(bench, out):
-    return events_of(bench, out)[-1]["event"]
+    return bench.events(out)[-1]["event"]
 
 
 def reader_gone(bench):

@@ -13,7 +13,7 @@ import subprocess
 
 from edge_harness import (begin, CFG, check_done, end, events_of, fresh, make_model, make_pictures, publish, run_until_answered, run_until_shared,
                           same_as_predict, shared, told, two_models, until, workload, write_mixed)
-from harness import Cases, Skipped, check, equal, memory_group, read_events, resident, wait_until
+from harness import Cases, Skipped, check, equal, memory_group, read_events, resident, stands_still, wait_until
 
 cases = Cases(kind="waits", job="edge")
 
@@ -438,13 +438,9 @@ def arena(bench):
     def moves():
         return [event for event in events_of(process.out) if event["event"] in ("load", "evict")]
 
-    def stopped():
-        with open(f"/proc/{process.pid}/stat", encoding="ascii") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] == "T"
-
     def enough():  # a look takes a while, so that what moves meanwhile would be seen twice: it is stopped
         os.kill(process.pid, signal.SIGSTOP)
-        wait_until(stopped, 120, "it to stop")
+        wait_until(lambda: stands_still(process.pid), 120, "it to stop")
         size, told_of = resident(process.pid, *(int(edge, 16) for edge in start["arena"])), moves()
         seen.append((size, len(told_of)))
         still.append(abs(size - told_of[-1]["resident_bytes"]) <= 4096)

@@ -176,13 +176,15 @@ def workers_of(run_dir):
     return sorted(found)
 
 
+def stands_still(pid):
+    """Whether the process is stopped, all of it."""
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        return file.read().rpartition(b")")[2].split()[0] == b"T"
+
+
 def thaw(pid):
     """Lets a worker go on which freezes itself: it says so just before it does, so this waits for that."""
-    def stands():
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[0] == b"T"
-
-    wait_until(stands, 120, f"process {pid} to stand still")
+    wait_until(lambda: stands_still(pid), 120, f"process {pid} to stand still")
     os.kill(pid, signal.SIGCONT)
 
 
@@ -351,6 +353,10 @@ class Bench:
     def train_words(self, config, out="run", *words):
         path = self.config(config, f"{out}.yaml")
         return ["train", path, "--out", self.path(out), "--json", *words]
+
+    def events(self, out="run"):
+        """What the run in that folder has told so far."""
+        return read_events(self.path(out, "events.jsonl"))
 
     def note(self, text):
         """A line of the report, whatever the verdict."""

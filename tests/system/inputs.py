@@ -8,7 +8,7 @@ import shutil
 import signal
 
 import families
-from harness import Cases, changed, check, check_whole, equal, hold, read_events, tiny_config, wait_until
+from harness import Cases, changed, check, check_whole, equal, hold, tiny_config, wait_until
 from train_harness import Watched
 
 cases = Cases(job="train")
@@ -16,13 +16,6 @@ cases = Cases(job="train")
 LONG = changed(tiny_config(cases.text), steps=60, checkpoint__every=20, cluster__suspect_ms=600000, cluster__orphan_ms=600000)
 FAILED, INPUT, STOPPED = 1, 3, 75
 GOLDEN = families.GOLDEN
-
-
-def events_of(bench):
-    try:
-        return read_events(bench.path("run", "events.jsonl"))
-    except OSError:
-        return []
 
 
 def started(bench, config, step, *words):
@@ -36,7 +29,7 @@ def started(bench, config, step, *words):
 def kill_owner(bench, stage):
     """SIGKILLs the worker that owns the stage, unless it has met a changed file and ended by itself; its node. Of stage 0 that is the one by
     which the run stands still."""
-    events = events_of(bench)
+    events = bench.events()
     pids = {e["node"]: e["pid"] for e in events if e["event"] == "joined"}
     owners = [e for e in events if e["event"] == "view"][-1]["map"]
     node = next(slot["owner"] for slot in owners if slot["stage"] == stage and slot["owner"] is not None)
@@ -248,7 +241,7 @@ def swapped(bench, copies):
     kill_owner(bench, 0)
     if copies:
         def refused():
-            return any(e["event"] == "error" for e in events_of(bench))
+            return any(e["event"] == "error" for e in bench.events())
 
         wait_until(lambda: process.poll() is not None or process.held.stands(4) and refused(), 120, "a refusal")
         if process.poll() is None:
@@ -277,7 +270,7 @@ def back_in_time(bench):
     process = started(bench, config, 3, *LATER)
     swap(path)
     kill_owner(bench, 0)
-    wait_until(lambda: process.poll() is not None or any(e["event"] == "error" for e in events_of(bench)), 120, "a refusal")
+    wait_until(lambda: process.poll() is not None or any(e["event"] == "error" for e in bench.events()), 120, "a refusal")
     write(path + ".new", content)
     os.replace(path + ".new", path)
     go_on_after(process, replaced, "a replacement")

@@ -9,7 +9,7 @@ import signal
 import socket
 import time
 
-from harness import (Cases, Skipped, changed, check, check_recovered, check_whole, equal, hold, pauses, read_events, sha256_of,
+from harness import (Cases, Skipped, changed, check, check_recovered, check_whole, equal, hold, pauses, sha256_of,
                      tiny_config, wait_until, workers_of)
 from train_harness import Watched
 
@@ -18,41 +18,26 @@ cases = Cases(job="train")
 LONG = changed(tiny_config(cases.text), steps=90, checkpoint__every=10, cluster__suspect_ms=120000, cluster__orphan_ms=600000)
 
 
-def events_path(bench):
-    return bench.path("run", "events.jsonl")
-
-
-def step_of(bench):
-    """The last step told so far."""
-    try:
-        return max((event["step"] for event in read_events(events_path(bench)) if event["event"] == "step"), default=0)
-    except OSError:
-        return -1
-
-
 def started(bench, config, step, *words):
     """A run that has done so many steps. Words hold it in some later one, to which it comes if we are slow."""
-    process = bench.start(*bench.train_words(config, "run", *words))
-    watched = Watched(bench, process)
+    run = Watched(bench, bench.start(*bench.train_words(config, "run", *words)))
     if step >= 0:
-        watched.until(lambda: max((event["step"] for event in watched.told("step")), default=0) >= step and os.path.exists(watched.path), f"step {step}")
-    return process
+        run.until(lambda: os.path.exists(run.path) and run.step() >= step, f"step {step}")
+    return run
 
 
 def standing(bench, config, worker, step):
-    """A run that stands still in that step, because that worker is frozen; and what lets it go on."""
-    process = bench.start(*bench.train_words(config, "run", *hold(worker, step)))
-    held = Watched(bench, process)
-    held.wait()
-    return process, held
+    """A run that stands still in that step, because that worker is frozen."""
+    run = Watched(bench, bench.start(*bench.train_words(config, "run", *hold(worker, step))))
+    run.wait()
+    return run
 
 
-def go_on_if_standing(bench, process):
+def go_on_if_standing(run):
     """Waits for the end of a run that was told to end; where it stands still by then, it is let go on."""
-    held = Watched(bench, process)
-    wait_until(lambda: process.poll() is not None or any(event["event"] == "fault" for event in held.events()), 120, "its end")
-    if process.poll() is None:
-        held.go_on()
+    wait_until(lambda: run.process.poll() is not None or run.told("fault"), 120, "its end")
+    if run.process.poll() is None:
+        run.go_on()
 
 
 def goes_on(bench, config):
@@ -75,7 +60,7 @@ def all_gone(bench):
 def launcher_killed(bench, seed):
     draw = random.Random(seed)
     step = draw.choice([-1, 0, 1, 9, 10, 11, 35, 60])
-    process = started(bench, LONG, step, *hold(0, step + 30))  # to which it comes if we are slow
+    process = started(bench, LONG, step, *hold(0, step + 30)).process  # to which it comes if we are slow
     time.sleep(draw.random() * 0.03)  # a moment of no plan, not a wait for something
     workers = workers_of(bench.path("run"))
     process.kill()
@@ -91,7 +76,7 @@ def launcher_killed(bench, seed):
 
 def launcher_killed_with_a_frozen_worker(bench):
     """A frozen worker cannot end by itself: the kernel must do it."""
-    process = started(bench, LONG, 5, *hold(0, 35))
+    process = started(bench, LONG, 5, *hold(0, 35)).process
     os.kill(pids(bench)[3], signal.SIGSTOP)
     process.kill()
     bench.end(process)
@@ -100,12 +85,12 @@ def launcher_killed_with_a_frozen_worker(bench):
 
 
 def killed_again_and_again(bench):
-    process = started(bench, LONG, 12, *hold(0, 16))
+    process = started(bench, LONG, 12, *hold(0, 16)).process
     for _ in range(5):
         process.kill()
         bench.end(process)
         all_gone(bench)
-        told = [event["step"] for event in read_events(events_path(bench)) if event["event"] == "step"]
+        told = [event["step"] for event in bench.events() if event["event"] == "step"]
         mark, last = len(told), told[-1]
         process = bench.start(*bench.train_words(LONG, "run", "--resume", *hold(0, last + 14)))
         watched = Watched(bench, process)
@@ -117,15 +102,15 @@ def killed_again_and_again(bench):
 
 
 def two_launchers(bench):
-    process, held = standing(bench, LONG, 0, 4)
+    held = standing(bench, LONG, 0, 4)
     second = bench.run(*bench.train_words(LONG, "run", "--resume"))
     equal(second.code, 3, "exit code of a second launcher")
     equal(len(second.err.splitlines()), 1, "lines on stderr")
     equal(second.out, "", "standard output of the second launcher")
     held.go_on()
-    run = bench.end(process)
+    run = bench.end(held.process)
     equal(run.code, 0, "exit code of the first launcher")
-    run.events = read_events(events_path(bench))
+    run.events = bench.events()
     check_whole(run, cases.reference(LONG))
 
 
@@ -140,23 +125,23 @@ cases.add("a second launcher in the same directory", two_launchers, first=True)
 
 def stopped_by(bench, number, step, group, every):
     config = changed(LONG, checkpoint__every=every)
-    process = started(bench, config, step, *hold(3, step + 30))
+    run = started(bench, config, step, *hold(3, step + 30))
     if group:
-        os.killpg(process.pid, number)
+        os.killpg(run.process.pid, number)
     else:
-        process.send_signal(number)
-    go_on_if_standing(bench, process)
-    ended = bench.end(process)
+        run.process.send_signal(number)
+    go_on_if_standing(run)
+    ended = bench.end(run.process)
     equal(ended.code, 75, "exit code")
     equal(workers_of(bench.path("run")), [], "workers left behind")
-    events = read_events(events_path(bench))
-    last = step_of(bench)
+    events = bench.events()
+    last = run.step()
     if last > 0:
         written = [event["step"] for event in events if event["event"] == "checkpoint" and event["ok"]]
         check(last in written, f"stopped after step {last}, and the checkpoints are of {written}")
     equal([event for event in events if event["event"] in ("lost", "done", "rollback")], [], "losses, ends and roll-backs")
-    run = goes_on(bench, config)
-    equal(min(event["step"] for event in run.all("step")), max(last, 0) + 1, "first step after the resume")
+    resumed = goes_on(bench, config)
+    equal(min(event["step"] for event in resumed.all("step")), last + 1, "first step after the resume")
 
 
 for number in (signal.SIGINT, signal.SIGTERM):
@@ -178,7 +163,7 @@ def taken(process, number):
 def second_signal(bench, first, second):
     """With a frozen worker no checkpoint can be written; the second signal does not wait for it."""
     config = changed(LONG, cluster__suspect_ms=600000)
-    process, _ = standing(bench, config, 5, 26)
+    process = standing(bench, config, 5, 26).process
     process.send_signal(first)
     wait_until(lambda: taken(process, first), 120, "it to take the first signal")
     time.sleep(0.3)  # in which it would end if it did not wait
@@ -195,7 +180,7 @@ cases.add("SIGTERM after SIGINT ends at once", second_signal, signal.SIGINT, sig
 
 def stopped_while_a_worker_is_lost(bench):
     config = changed(LONG, cluster__suspect_ms=5000)
-    process, _ = standing(bench, config, 1, 26)
+    process = standing(bench, config, 1, 26).process
     process.send_signal(signal.SIGTERM)
     equal(bench.end(process).code, 75, "exit code")
     equal(workers_of(bench.path("run")), [], "workers left behind")
@@ -208,19 +193,18 @@ cases.add("SIGTERM, then a worker is lost before the checkpoint", stopped_while_
 
 
 def pids(bench):
-    return {event["node"]: event["pid"] for event in read_events(events_path(bench)) if event["event"] == "joined"}
+    return {event["node"]: event["pid"] for event in bench.events() if event["event"] == "joined"}
 
 
 def worker_signalled(bench, number, worker):
     """SIGTERM to one worker is a plain loss, as is any other end."""
-    process = started(bench, LONG, 8, *hold(0, 60))
+    held = started(bench, LONG, 8, *hold(0, 60))
     os.kill(pids(bench)[worker], number)
-    held = Watched(bench, process)
     held.wait(lambda events: any(event["event"] == "joined" and event["node"] == 6 for event in events), "a replacement")
     held.go_on()
-    run = bench.end(process)
+    run = bench.end(held.process)
     equal(run.code, 0, "exit code")
-    run.events = read_events(events_path(bench))
+    run.events = bench.events()
     check_whole(run, cases.reference(LONG))
     check_recovered(run)
     equal([event["node"] for event in run.all("lost")], [worker], "workers lost")
@@ -258,7 +242,7 @@ def frozen(bench, thaw):
     held.go_on()
     run = bench.end(process)
     equal(run.code, 0, "exit code")
-    run.events = read_events(events_path(bench))
+    run.events = bench.events()
     check_whole(run, cases.reference(config))
     check_recovered(run)
     equal(run.one("lost")["cause"], "heartbeat", "cause")
@@ -275,12 +259,12 @@ cases.add("a frozen worker that wakes up is fenced", frozen, True, kind="waits")
 def all_frozen(bench):
     """Everyone is silent at once: nobody holds a copy in time, so it rolls back, and goes on with new workers."""
     config = changed(LONG, cluster__suspect_ms=4000)
-    process, _ = standing(bench, config, 0, 13)
+    process = standing(bench, config, 0, 13).process
     for pid in workers_of(bench.path("run")):
         os.kill(pid, signal.SIGSTOP)
     run = bench.end(process)
     equal(run.code, 0, "exit code")
-    run.events = read_events(events_path(bench))
+    run.events = bench.events()
     check_whole(run, cases.reference(config), rollbacks=1)
 
 
@@ -290,14 +274,15 @@ cases.add("all workers freeze", all_frozen, kind="waits")
 def launcher_frozen(bench):
     """A launcher that was frozen longer than suspect_ms must not take everyone for dead."""
     config = changed(LONG, cluster__suspect_ms=4000)
-    process, held = standing(bench, config, 0, 13)
+    held = standing(bench, config, 0, 13)
+    process = held.process
     process.send_signal(signal.SIGSTOP)
     held.go_on()
     time.sleep(6)  # how long it is frozen: more than suspect_ms
     process.send_signal(signal.SIGCONT)
     run = bench.end(process)
     equal(run.code, 0, "exit code")
-    run.events = read_events(events_path(bench))
+    run.events = bench.events()
     check_whole(run, cases.reference(config))
     equal(run.all("lost"), [], "losses")
 
@@ -309,14 +294,15 @@ cases.add("a launcher that was frozen loses nobody", launcher_frozen, kind="wait
 def launcher_frozen_for_long(bench):
     """Workers do not wait for ever for a launcher that says nothing; when it wakes, the run goes on with others."""
     config = changed(LONG, cluster__suspect_ms=3000, cluster__orphan_ms=3000)
-    process, held = standing(bench, config, 5, 13)
+    held = standing(bench, config, 5, 13)
+    process = held.process
     process.send_signal(signal.SIGSTOP)
     held.go_on()
     wait_until(lambda: not workers_of(bench.path("run")), 120, "the end of all workers")
     process.send_signal(signal.SIGCONT)
     run = bench.end(process)
     equal(run.code, 0, "exit code")
-    run.events = read_events(events_path(bench))
+    run.events = bench.events()
     equal(run.one("done")["weights_sha256"], cases.reference(config)[0], "weights_sha256")
     with open(bench.path("run", "logs", "node-0.log"), encoding="utf-8") as file:
         check("the coordinator has said nothing for 3000 ms" in file.read(), "node 0 does not say why it ended")
@@ -389,7 +375,7 @@ def crowd(bench, user):
         others.kill()
         others.join()
     equal(run.code, 0, "exit code")
-    run.events = read_events(events_path(bench))
+    run.events = bench.events()
     check_whole(run, cases.reference(LONG))
 
 

@@ -182,23 +182,20 @@ def out_of_the_blue(bench, seed):
     watched.until(lambda: watched.told("step"), "the first step")
     killed, keeps = 0, True
 
-    def step_of():
-        return max((event["step"] for event in watched.told("step")), default=0)
-
     def reached(goal):
         """Whether the run has come to that step, or ended. Where it stands still on its way it is let go on."""
         nonlocal keeps
         if keeps and watched.stands(5):
             keeps = False
             watched.thaw(5)
-        return process.poll() is not None or step_of() >= goal
+        return process.poll() is not None or watched.step() >= goal
 
     for _ in range(6):
         gone = {event["node"] for event in watched.told("lost")} | ({5} if keeps else set())
         alive = [event["pid"] for event in watched.told("joined") if event["node"] not in gone]
         if process.poll() is not None or not alive:
             break
-        goal = step_of() + draw.randint(0, 15)
+        goal = watched.step() + draw.randint(0, 15)
         try:
             os.kill(draw.choice(alive), signal.SIGKILL)
             killed += 1

@@ -15,7 +15,7 @@ import time
 
 import edge_harness
 from edge_harness import fresh
-from harness import Cases, check, equal, memory_group, read_events
+from harness import Cases, check, equal, memory_group
 from vision_harness import images, killed_in_search, model, telling, two_queries
 
 cases = Cases(kind="waits", job="edge")
@@ -266,7 +266,7 @@ def inside(bench):
     process = bench.start("edge", "run", path, "--package", bench.path("package"), "--out", bench.path("edge"), "--json", "--set",
                           "edge.originals=never", "--set", "edge.memory=all", "--set", "edge.drift.every_s=0", "--set", "feeds.camera.loop=true",
                           "--set", "feeds.camera.fps=20")
-    edge_harness.until(process, "an answer of b", lambda: os.path.exists(bench.path("edge", "b.jsonl")) and fresh(bench.path("edge"), "b"))
+    edge_harness.until(process, "an answer of b", lambda: fresh(bench.path("edge"), "b"))
     process.send_signal(signal.SIGTERM)
     ended = bench.end(process)
     equal(ended.code, 0, f"exit code of edge run; {ended.err!r}")
@@ -493,7 +493,7 @@ def stopped(bench):
         while told.recv(4096):
             pass
         equal(process.wait(300), 75, "exit code")
-    equal(read_events(bench.path("package", "events.jsonl"))[-1]["event"], "stopped", "the last event")
+    equal(bench.events("package")[-1]["event"], "stopped", "the last event")
     merge(bench, workload(bench), "package", "--resume")
 
 

@@ -11,6 +11,10 @@ class Watched(Held):
         """Its events of that name so far, of that node."""
         return [event for event in self.events() if event["event"] == name and node in (None, event.get("node"))]
 
+    def step(self):
+        """The last step told so far."""
+        return max((event["step"] for event in self.told("step")), default=0)
+
     def until(self, condition, what):
         wait_until(lambda: condition() or self.process.poll() is not None, 120, what)
         check(self.process.poll() is None, f"the run ended before {what}")
