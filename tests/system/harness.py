@@ -7,6 +7,7 @@ what several need and is dear to make, they make by Cases.once. Each case gets a
 import atexit
 import contextlib
 import copy
+import errno
 import fcntl
 import hashlib
 import json
@@ -200,6 +201,23 @@ def children_of(pid):
     return found
 
 
+def end_group(group):
+    """Ends whatever is left in a cgroup, and removes it. What has just ended may keep it for a moment."""
+    def gone():
+        with open(os.path.join(group, "cgroup.procs"), encoding="ascii") as file:
+            for pid in file.read().split():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(pid), signal.SIGKILL)
+        try:
+            os.rmdir(group)
+        except OSError as error:
+            if error.errno != errno.EBUSY:
+                raise
+        return not os.path.exists(group)
+
+    wait_until(gone, 120, f"the end of {group}")
+
+
 @contextlib.contextmanager
 def memory_group():
     """A memory cgroup, version 1 or 2: a function that sets its limit, and one that turns a command into one that runs in it."""
@@ -219,7 +237,7 @@ def memory_group():
     try:
         yield limit, lambda *command: ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh", *map(str, command)]
     finally:
-        os.rmdir(group)
+        end_group(group)
 
 
 def resident(pid, low, high):
