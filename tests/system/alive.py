@@ -84,6 +84,9 @@ def starts_killed(bench):
     equal(ended.code, 0, "exit code")
     ended.events = bench.events()
     check_whole(ended, cases.reference(LONG), rollbacks=None)
+    # Some may have connected just before they were killed, and count no more: that they joined was told later.
+    unjoined = killed - {event["pid"] for event in ended.all("joined")}
+    check(len(unjoined) >= 5, f"{len(unjoined)} of {len(killed)} were killed before they joined")
 
 
 def damaged_checkpoint(bench, keep):
