@@ -265,7 +265,8 @@ def mended_feed(bench):
     process.send_signal(signal.SIGTERM)
     equal(bench.end(process).code, 0, "exit code")
     numbers = [event["frame"] for event in replies(bench, "frame") if event["query"] == "a"]
-    equal(numbers, sorted(set(numbers)), "frames of the other feed")
+    # Of frames that it drops it tells at once, while an older one may still be at work.
+    equal(len(numbers), len(set(numbers)), f"different frames of the other feed, of {numbers}")
 
 
 def replies(bench, kind):
@@ -349,7 +350,7 @@ cases.add("edge: SIGHUP for the whole group", signal_for_all)
 cases.add("edge: nothing of others is written over", not_over_others, first=True)
 for one in (signal.SIGINT, signal.SIGTERM):
     cases.add(f"edge: {one.name} before it begins", early_signal, one, first=one == signal.SIGTERM)
-cases.add("edge: a signal while it chooses", signal_while_choosing, kind="computes", seconds=8)
+cases.add("edge: a signal while it chooses", signal_while_choosing, kind="alone", seconds=8)
 cases.add("edge: SIGINT before it begins, with a feed that is not there", early_signal, signal.SIGINT, "images-2")
 cases.add("edge: the only feed is not there", no_feed)
 cases.add("edge: a slip in the text that SIGHUP takes up", slip_on_reload, first=True)
