@@ -11,12 +11,11 @@ import shutil
 import signal
 import struct
 import subprocess
-import time
 
 import edge_harness
 from edge_harness import fresh
 from harness import Cases, check, equal, memory_group
-from vision_harness import images, killed_in_search, model, telling, two_queries
+from vision_harness import images, killed_behind, killed_in_search, model, telling, two_queries
 
 cases = Cases(kind="waits", job="edge")
 SEED = int(os.environ.get("CULM_SEED", "1"))
@@ -313,31 +312,41 @@ for way in ("culm", "gemel-fixed"):
     cases.add(f"{way}: the same package on any number of threads", same_bits, way, first=way == "culm")
 
 
-def killed(bench, method):
+def kill_again_and_again(bench, times, whole, out, words_of, begin_anew):
+    """Kills a merge so many times, at events that are drawn, and goes on with it each time. whole: one that was not killed. A resumed one may
+    have little left, and end before: then it is what it is to be, as begin_anew() checks, and the next one begins at the beginning."""
     draw = random.Random(SEED)
     bench.note(f"seed {SEED}")
+    many = sum(event["event"] != "step" for event in whole.events)  # how often it tells of steps is a matter of time
+    kills, begins = 0, True
+    while kills < times:
+        if killed_behind(bench, draw.randrange(many - 1), draw.uniform(0, 0.06), *words_of()):
+            kills, begins = kills + 1, False
+        else:
+            check(not begins, "it ended before it was killed")
+            begin_anew()
+            begins = True
+        if os.path.exists(bench.path(out, "current")):
+            equal(bench.run("merge", "show", bench.path(out), "--check").code, 0, "exit code of show after a kill")
+
+
+def killed(bench, method):
     path = workload(bench, method=method, lr=0.003)
-    start = time.monotonic()
-    merge(bench, path, "whole")
-    took = time.monotonic() - start
-    words = ["merge", path, "--out", bench.path("package"), "--json"]
-    kills, goes_on = 0, []
-    for _ in range(6):
-        process = bench.start(*words, *goes_on)
-        try:
-            process.wait(draw.uniform(0, 1.2 * took))
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            kills += 1
-        if os.path.exists(bench.path("package", "config.yaml")):
-            goes_on = ["--resume"]
-        if os.path.exists(bench.path("package", "current")):
-            equal(bench.run("merge", "show", bench.path("package"), "--check").code, 0, "the package after a kill")
-    ended = bench.run(*words, *goes_on)
-    equal(ended.code, 0, "exit code")
-    bench.note(f"{kills} kills")
-    equal(files(bench.path("package")), files(bench.path("whole")), "packages with kills and without")
+    whole = merge(bench, path, "whole")
+
+    def words_of():
+        return path, "--out", bench.path("package"), *(["--resume"] if os.path.exists(bench.path("package", "config.yaml")) else [])
+
+    def same():
+        equal(files(bench.path("package")), files(bench.path("whole")), "packages with kills and without")
+
+    def begin_anew():
+        same()
+        shutil.rmtree(bench.path("package"))
+
+    kill_again_and_again(bench, 6, whole, "package", words_of, begin_anew)
+    equal(bench.run("merge", *words_of(), "--json").code, 0, "exit code")
+    same()
 
 
 for way in ("culm", "gemel-fixed"):
@@ -361,18 +370,15 @@ cases.add("gemel goes on behind the last attempt", goes_on, first=True)
 
 def other_frames(bench):
     """--resume with another feed: further rounds of the same package, by the new frames; what is there stays."""
-    draw = random.Random(SEED)
-    bench.note(f"seed {SEED}")
     path = workload(bench)
     first = merge(bench, path, "package").one("done")["round"]
     before = files(bench.path("package"))
-    shutil.copytree(bench.path("package"), bench.path("killed"))
+    for name in "untouched", "killed":
+        shutil.copytree(bench.path("package"), bench.path(name))
     os.unlink(bench.path("images"))  # nor is it needed any more
     images(bench.path("new"), 60)
     words = ("--set", "feeds.camera.file=new", "--resume")
-    start = time.monotonic()
     ended = merge(bench, path, "package", *words)
-    took = time.monotonic() - start
     equal(ended.one("start")["after"], first, "the round that came before")
     check(all(event["round"] > first for event in ended.all("try") + ended.all("merged")), "rounds are told twice")
     check(ended.one("done")["round"] > first, "no further round")
@@ -382,13 +388,13 @@ def other_frames(bench):
     equal(shown["round"], ended.one("done")["round"], "the round that counts")
     equal(bench.run("merge", path, "--out", bench.path("package"), *words).code, 0, "exit code of the same again")
     equal(files(bench.path("package")), after, "the package after the same again")
-    for _ in range(3):
-        process = bench.start("merge", path, "--out", bench.path("killed"), "--json", *words)
-        try:
-            process.wait(draw.uniform(0, took))
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+
+    def begin_anew():
+        equal(files(bench.path("killed")), after, "packages with kills and without")
+        shutil.rmtree(bench.path("killed"))
+        shutil.copytree(bench.path("untouched"), bench.path("killed"))
+
+    kill_again_and_again(bench, 3, ended, "killed", lambda: (path, "--out", bench.path("killed"), *words), begin_anew)
     merge(bench, path, "killed", *words)
     equal(files(bench.path("killed")), after, "packages with kills and without")
 
@@ -488,9 +494,9 @@ cases.add("no processor time is left", little_time)
 
 def stopped(bench):
     with telling(bench, workload(bench), "--out", bench.path("package")) as (process, told):
-        check(told.recv(4096), "it ended at once")
+        check(told(), "it ended at once")
         process.send_signal(signal.SIGTERM)
-        while told.recv(4096):
+        while told():
             pass
         equal(process.wait(300), 75, "exit code")
     equal(bench.events("package")[-1]["event"], "stopped", "the last event")

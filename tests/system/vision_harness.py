@@ -1,14 +1,16 @@
 """What system tests of models of pictures share: pictures, small classifiers of them that need no file of weights, and merging that
 stands still."""
 import contextlib
+import fcntl
 import os
 import random
+import select
 import signal
-import socket
 import struct
 import subprocess
+import time
 
-from harness import check
+from harness import check, equal
 
 
 def images(path, count=48, size=8):
@@ -41,22 +43,35 @@ def two_queries(bench, feed=None, width=4, **sections):
 
 @contextlib.contextmanager
 def telling(bench, *words):
-    """Merging that goes on only as its events are read, from the socket: it tells each to us alone, and few are on their way. (process,
-    socket)."""
-    ours, its = socket.socketpair()
-    its.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)  # as little as there is
-    with ours, its:
+    """Merging that goes on only as its events are read: (process, a function that reads the next one, b"" after the last). The pipe holds one
+    event, whatever its length, so that it waits with the second one that is not read."""
+    ours, its = os.pipe2(os.O_DIRECT | os.O_CLOEXEC)
+    try:
+        fcntl.fcntl(its, fcntl.F_SETPIPE_SZ, select.PIPE_BUF)  # a page, which is one packet
         process = subprocess.Popen([bench.culm, "merge", *words, "--json"], stdin=subprocess.DEVNULL, stdout=its, stderr=subprocess.DEVNULL,
                                    cwd=bench.folder, start_new_session=True)
-        bench.children.append(process)
-        its.close()
-        yield process, ours
+    finally:
+        os.close(its)
+    bench.children.append(process)
+    with open(ours, "rb", buffering=0) as told:
+        yield process, lambda: told.read(select.PIPE_BUF)
 
 
 def killed_in_search(bench, path, out):
     """A merge that is killed once it has tried something, and before it has ended."""
     with telling(bench, path, "--out", bench.path(out)) as (process, told):
         while not os.path.exists(bench.path(out, "search")):
-            check(told.recv(4096), "it ended before it had tried anything")
+            check(told(), "it ended before it had tried anything")
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+def killed_behind(bench, number, pause_s, *words):
+    """Whether a merge was killed when it had told so many events, and had gone on for a while. It was if it tells at least two more."""
+    with telling(bench, *words) as (process, told):
+        if not all(told() for _ in range(number)):
+            equal(process.wait(300), 0, "exit code")
+            return False
+        time.sleep(pause_s)  # a moment of no plan, not a wait for something
+        os.killpg(process.pid, signal.SIGKILL)
+        return process.wait() == -signal.SIGKILL
