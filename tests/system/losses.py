@@ -99,7 +99,7 @@ def replacement_dies(bench, redundancy, how, fenced):
     its end until the next one is, for less than what makes a suspect."""
     config = changed(BASE, redundancy=redundancy, steps=60)
     if how == "stop":
-        config = changed(config, cluster__suspect_ms=10000, cluster__kill_suspect_ms=60000 if fenced else 300)
+        config = changed(config, cluster__suspect_ms=30000, cluster__kill_suspect_ms=60000 if fenced else 300)
     words = [*fault(1, STEP, "backward"), *hold(4, 20), *hold(5, 50)]
     for step in range(STEP + 1, 50):
         words += fault(6, step, "transfer", how)
@@ -128,9 +128,9 @@ for redundancy in ("eager", "lazy", "none"):
     cases.add(f"{redundancy}: the replacement dies during its transfer", replacement_dies, redundancy, "kill", False,
               first=redundancy == "eager")
     cases.add(f"{redundancy}: the replacement freezes during its transfer", replacement_dies, redundancy, "stop", False,
-              seconds=12)
+              seconds=32)
     cases.add(f"{redundancy}: the replacement freezes during its transfer and is fenced", replacement_dies, redundancy,
-              "stop", True, seconds=12)
+              "stop", True, seconds=32)
 
 
 def rolled_back(bench, config, faults, step=5):

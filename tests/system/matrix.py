@@ -12,7 +12,10 @@ BASE = changed(tiny_config(cases.text), cluster__suspect_ms=60000)
 WORKERS = 6
 STEP = 3
 # A freeze this short is nobody's business; a long one is found by heartbeat and put out; then we thaw it, and it is fenced.
-SHORT_MS, SUSPECT_MS = 60, 5000
+SHORT_MS = 60
+# How much silence that takes; everybody else is heard more often, on a busy machine, too. In long ones a keeper is frozen until what the
+# test waits for has come, which must take less; as each of these cases lasts that long, it is no more.
+SUSPECT_MS = {"long": 15000, "forever": 6000}
 # One of each promise: no redundancy is needed for a whole run, a replacement comes, who was silent is fenced or killed, the rest of a
 # checkpoint is no checkpoint.
 FIRST = {
@@ -23,15 +26,18 @@ FIRST = {
 LATE = 20  # a step that comes when all that is expected has had its time, or in which the run waits for it
 
 
+def suspect_ms(phase, kind):
+    """Who loads is dialed for twice as long: there is to be time between, or the loss is another one."""
+    return SUSPECT_MS[kind] * (2 if (phase, kind) == ("load", "forever") else 1)
+
+
 def setting(phase, kind, redundancy):
     """Suspicion only where it is wanted."""
     config = changed(BASE, steps=30 if kind in ("kill", "long") else 12, redundancy=redundancy)
     if phase == "checkpoint":
         config = changed(config, checkpoint__every=2)
-    if kind in ("long", "forever"):
-        # Who loads is dialed for twice as long: that must not be over before, and the loss another one.
-        config = changed(config, cluster__suspect_ms=SUSPECT_MS * (2 if phase == "load" else 1),
-                         cluster__kill_suspect_ms=300 if kind == "forever" else 60000)
+    if kind in SUSPECT_MS:
+        config = changed(config, cluster__suspect_ms=suspect_ms(phase, kind), cluster__kill_suspect_ms=300 if kind == "forever" else 60000)
     return config
 
 
@@ -116,7 +122,7 @@ for redundancy in ("eager", "lazy", "none"):
                 continue  # see losses.py for transfers; and after the loss before it no copy might be left
             for kind in ("kill", "short", "long", "forever"):
                 cases.add(f"{redundancy}: worker {worker}, {phase}, {kind}", one, worker, phase, kind, redundancy,
-                          seconds=12 if phase == "load" else 7 if kind in ("long", "forever") else 1,
+                          seconds=1 + suspect_ms(phase, kind) // 1000 if kind in SUSPECT_MS else 1,
                           first=(redundancy, worker, phase, kind) in FIRST, product=True)
 
 if __name__ == "__main__":
