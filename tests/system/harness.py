@@ -402,7 +402,8 @@ class Bench:
 
         wait_until(lambda: told("lost") or process.poll() is not None, 120, "the loss of the frozen worker")
         if process.poll() is None:
-            thaw(told("joined")[0]["pid"])
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # the run may be ending
+                thaw(told("joined")[0]["pid"])
         return self.trained(process, out, code)
 
     def train_and_join(self, nodes, held, config, out="run", *words):

@@ -210,8 +210,8 @@ cases.add("a run with a loss", whole_run, {"steps": 60}, fault(1, 3, "backward")
 cases.add("a run with two losses and no redundancy", whole_run, {"steps": 60, "redundancy": "none"},
           fault(1, 3, "backward") + fault(3, 5, "send"))
 cases.add("a run with a frozen worker",
-          whole_run, {"steps": 60, "cluster__suspect_ms": 4000, "cluster__kill_suspect_ms": 60000}, fault(1, 3, "backward", "stop"), 1,
-          kind="waits")
+          whole_run, {"steps": 60, "cluster__suspect_ms": 10000, "cluster__kill_suspect_ms": 60000}, fault(1, 3, "backward", "stop"), 1,
+          kind="waits", seconds=11)
 cases.add("one process", whole_run, {"pipelines": 1, "stages": 1}, [])
 cases.add("a constant rate, no clipping, no decay", whole_run,
           {"schedule": {"name": "constant"}, "optimizer__clip_norm": 0, "optimizer__weight_decay": 0.0}, [])

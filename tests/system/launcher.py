@@ -179,7 +179,7 @@ cases.add("SIGTERM after SIGINT ends at once", second_signal, signal.SIGINT, sig
 
 
 def stopped_while_a_worker_is_lost(bench):
-    config = changed(LONG, cluster__suspect_ms=5000)
+    config = changed(LONG, cluster__suspect_ms=10000)
     process = standing(bench, config, 1, 26).process
     process.send_signal(signal.SIGTERM)
     equal(bench.end(process).code, 75, "exit code")
@@ -187,7 +187,7 @@ def stopped_while_a_worker_is_lost(bench):
     goes_on(bench, config)
 
 
-cases.add("SIGTERM, then a worker is lost before the checkpoint", stopped_while_a_worker_is_lost, kind="waits")
+cases.add("SIGTERM, then a worker is lost before the checkpoint", stopped_while_a_worker_is_lost, kind="waits", seconds=12)
 
 # --- signals to workers -----------------------------------------------------------------------------------------------------
 
@@ -218,10 +218,12 @@ for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV):
 
 def frozen(bench, thaw):
     """Found by heartbeat, put out first; thawed it is fenced, else it is killed kill_suspect_ms later."""
-    # It is lost in step 9; in step 30 another one keeps the run from its end until all is seen, for less than what makes a suspect.
-    suspect_ms, kill_ms = (4000, 60000) if thaw else (9000, 4000)
+    # It is lost in step 9; in step 30 another one keeps the run from its end until all is seen, for less than what makes a suspect. Where
+    # that comes late, at kill_suspect_ms, the steps between take as long.
+    suspect_ms, kill_ms, slow = (30000, 60000, []) if thaw else (15000, 15000, range(10, 30))
     config = changed(LONG, steps=40, cluster__suspect_ms=suspect_ms, cluster__kill_suspect_ms=kill_ms)
-    process = bench.start(*bench.train_words(config, "run", *hold(2, 9), *hold(5, 30)))
+    words = [*hold(2, 9), *pauses(5, slow, kill_ms // 20), *hold(5, 30)]
+    process = bench.start(*bench.train_words(config, "run", *words))
     held = Watched(bench, process)
     held.wait()
     pid = pids(bench)[2]
@@ -238,6 +240,7 @@ def frozen(bench, thaw):
     wait_until(lambda: pid not in workers_of(bench.path("run")), 120, "the suspect is gone")
     if not thaw:
         check(time.monotonic() - lost_at > 1.0, "the suspect was killed before kill_suspect_ms")
+    held.number += len(slow)
     held.wait()
     held.go_on()
     run = bench.end(process)
@@ -252,13 +255,13 @@ def frozen(bench, thaw):
             check("fenced" in file.read(), "the fenced worker's log does not say so")
 
 
-cases.add("a frozen worker is found, put out, and killed later", frozen, False, kind="waits", seconds=15)
-cases.add("a frozen worker that wakes up is fenced", frozen, True, kind="waits")
+cases.add("a frozen worker is found, put out, and killed later", frozen, False, kind="waits", seconds=33)
+cases.add("a frozen worker that wakes up is fenced", frozen, True, kind="waits", seconds=32)
 
 
 def all_frozen(bench):
     """Everyone is silent at once: nobody holds a copy in time, so it rolls back, and goes on with new workers."""
-    config = changed(LONG, cluster__suspect_ms=4000)
+    config = changed(LONG, cluster__suspect_ms=15000)  # in which we stop them all
     process = standing(bench, config, 0, 13).process
     for pid in workers_of(bench.path("run")):
         os.kill(pid, signal.SIGSTOP)
@@ -268,17 +271,17 @@ def all_frozen(bench):
     check_whole(run, cases.reference(config), rollbacks=1)
 
 
-cases.add("all workers freeze", all_frozen, kind="waits")
+cases.add("all workers freeze", all_frozen, kind="waits", seconds=18)
 
 
 def launcher_frozen(bench):
     """A launcher that was frozen longer than suspect_ms must not take everyone for dead."""
-    config = changed(LONG, cluster__suspect_ms=4000)
+    config = changed(LONG, cluster__suspect_ms=10000)
     held = standing(bench, config, 0, 13)
     process = held.process
     process.send_signal(signal.SIGSTOP)
     held.go_on()
-    time.sleep(6)  # how long it is frozen: more than suspect_ms
+    time.sleep(12)  # how long it is frozen: more than suspect_ms
     process.send_signal(signal.SIGCONT)
     run = bench.end(process)
     equal(run.code, 0, "exit code")
@@ -287,13 +290,12 @@ def launcher_frozen(bench):
     equal(run.all("lost"), [], "losses")
 
 
-cases.add("a launcher that was frozen loses nobody", launcher_frozen, kind="waits")
-
+cases.add("a launcher that was frozen loses nobody", launcher_frozen, kind="waits", seconds=14)
 
 
 def launcher_frozen_for_long(bench):
     """Workers do not wait for ever for a launcher that says nothing; when it wakes, the run goes on with others."""
-    config = changed(LONG, cluster__suspect_ms=3000, cluster__orphan_ms=3000)
+    config = changed(LONG, cluster__suspect_ms=10000, cluster__orphan_ms=10000)
     held = standing(bench, config, 5, 13)
     process = held.process
     process.send_signal(signal.SIGSTOP)
@@ -305,10 +307,10 @@ def launcher_frozen_for_long(bench):
     run.events = bench.events()
     equal(run.one("done")["weights_sha256"], cases.reference(config)[0], "weights_sha256")
     with open(bench.path("run", "logs", "node-0.log"), encoding="utf-8") as file:
-        check("the coordinator has said nothing for 3000 ms" in file.read(), "node 0 does not say why it ended")
+        check("the coordinator has said nothing for 10000 ms" in file.read(), "node 0 does not say why it ended")
 
 
-cases.add("workers of a launcher that stays frozen end themselves", launcher_frozen_for_long, kind="waits")
+cases.add("workers of a launcher that stays frozen end themselves", launcher_frozen_for_long, kind="waits", seconds=14)
 
 # --- a crowd at the door ----------------------------------------------------------------------------------------------------
 
