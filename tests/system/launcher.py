@@ -387,12 +387,14 @@ cases.add("1100 idle connections of another user", crowd, NOBODY)
 # --- traces -----------------------------------------------------------------------------------------------------------------
 
 
-def traced(bench, config, lines, until, *words):
+def traced(bench, config, lines, until, scale=1):
     """A run to which all of a trace comes. until: how many events of which kinds that means."""
     path = bench.path("trace.csv")
     with open(path, "w", encoding="ascii") as file:
         file.write("".join(line + "\n" for line in lines))
-    process = bench.start(*bench.train_words(config, "run", "--preempt-trace", path, *LASTING, *words))
+    lasts_ms = max(int(line.split(",")[0]) for line in lines) // scale
+    slow = pauses(5, PAUSED, lasts_ms // len(PAUSED) + 20)
+    process = bench.start(*bench.train_words(config, "run", "--preempt-trace", path, "--time-scale", scale, *slow, *hold(5, 200)))
     held = Watched(bench, process)
     held.number = len(PAUSED)
     held.wait(lambda events: all(sum(event["event"] == name for event in events) >= count for name, count in until.items()),
@@ -404,12 +406,13 @@ def traced(bench, config, lines, until, *words):
 
 
 ADDS = [f"0,add,node{k}" for k in range(6)]
-# The clock of a trace starts with the run: the first removal leaves time to start, on a machine that is ten times as slow, too. Steps
-# are slow while the trace plays; if they were not slow enough, the run stands still in step 200 until all has come.
-FIRST_MS = 10000
+# The clock of a trace starts with the run, and a worker that is taken away before it has joined was never there: the first removal leaves
+# six of them time to start, also beside many other cases. Steps are slow while the trace plays; if they were not slow enough, the run
+# stands still in step 200 until all has come.
+FIRST_MS = 30000
+JOIN_MS = 20000  # the same for two more
 TRACED = changed(LONG, steps=220)
 PAUSED = range(5, 200, 5)
-LASTING = [*pauses(5, PAUSED, 280), *hold(5, 200)]
 
 
 def trace_plain(bench):
@@ -427,7 +430,7 @@ def trace_plain(bench):
 def trace_standby(bench):
     """eight come, six train, two stand by and take over"""
     t = FIRST_MS
-    lines = ADDS + [f"{t},add,node6", f"{t},add,node7", f"{t + 5000},remove,node0", f"{t + 5200},remove,node4"]
+    lines = ADDS + [f"{t},add,node6", f"{t},add,node7", f"{t + JOIN_MS},remove,node0", f"{t + JOIN_MS + 200},remove,node4"]
     run = traced(bench, TRACED, lines, {"lost": 2, "joined": 8})
     idle = [event["node"] for event in run.all("joined") if event["pipeline"] is None]
     equal(len(run.all("joined")), 8, "workers joined")
@@ -450,7 +453,7 @@ def trace_queue(bench):
 def trace_scaled(bench):
     """twenty times as fast"""
     lines = ADDS + [f"{20 * FIRST_MS},remove,node1", f"{21 * FIRST_MS},add,node6"]
-    run = traced(bench, TRACED, lines, {"lost": 1, "joined": 7}, "--time-scale", "20")
+    run = traced(bench, TRACED, lines, {"lost": 1, "joined": 7}, scale=20)
     equal(run.one("lost")["node"], 1, "worker lost")
     at = run.one("lost")["t_ms"]
     check(0.95 * FIRST_MS < at < 10 * FIRST_MS, f"removed at {at} ms, not near {FIRST_MS}")
@@ -467,7 +470,7 @@ def trace_late(bench):
 
 def trace_everyone_leaves(bench):
     """all leave, others come: a roll-back to the last checkpoint"""
-    t = 2 * FIRST_MS
+    t = FIRST_MS
     lines = ADDS + [f"{t},remove,node{k}" for k in range(6)] + [f"{t + 200},add,node{k + 6}" for k in range(6)]
     path = bench.path("trace.csv")
     with open(path, "w", encoding="ascii") as file:
@@ -494,8 +497,9 @@ def trace_too_few(bench):
     goes_on(bench, LONG)
 
 
-for function in (trace_plain, trace_standby, trace_queue, trace_scaled, trace_late, trace_everyone_leaves, trace_too_few):
-    cases.add(f"trace: {function.__doc__}", function, kind="waits", seconds=15, first=function is trace_plain)
+for function, lasts_ms in ((trace_plain, FIRST_MS), (trace_standby, FIRST_MS + JOIN_MS), (trace_queue, FIRST_MS), (trace_scaled, FIRST_MS),
+                           (trace_late, 0), (trace_everyone_leaves, FIRST_MS), (trace_too_few, 0)):
+    cases.add(f"trace: {function.__doc__}", function, kind="waits", seconds=lasts_ms / 1000 + 4, first=function is trace_plain)
 
 
 def plan_of_another_run(bench):
