@@ -320,7 +320,7 @@ def kill_again_and_again(bench, times, whole, out, words_of, begin_anew):
     many = sum(event["event"] != "step" for event in whole.events)  # how often it tells of steps is a matter of time
     kills, begins = 0, True
     while kills < times:
-        if killed_behind(bench, draw.randrange(many - 1), draw.uniform(0, 0.06), *words_of()):
+        if killed_behind(bench, draw.randrange(many - 1), draw.uniform(0, 2 * whole.seconds / many), *words_of()):
             kills, begins = kills + 1, False
         else:
             check(not begins, "it ended before it was killed")

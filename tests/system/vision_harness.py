@@ -44,7 +44,7 @@ def two_queries(bench, feed=None, width=4, **sections):
 @contextlib.contextmanager
 def telling(bench, *words):
     """Merging that goes on only as its events are read: (process, a function that reads the next one, b"" after the last). The pipe holds one
-    event, whatever its length, so that it waits with the second one that is not read."""
+    event, however short, so that it waits with the second one that is not read."""
     ours, its = os.pipe2(os.O_DIRECT | os.O_CLOEXEC)
     try:
         fcntl.fcntl(its, fcntl.F_SETPIPE_SZ, select.PIPE_BUF)  # a page, which is one packet
