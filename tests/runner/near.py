@@ -51,7 +51,7 @@ def statements(text):
 
 
 class Reach:
-    """Of a folder in which everything is built, so that it says what is made of what now."""
+    """Of a folder in which everything is built that is built by default, so that it says what is made of what now."""
 
     def __init__(self, build):
         self.build = build
@@ -60,7 +60,7 @@ class Reach:
             for outputs, rule, inputs in statements(file.read()):
                 self.made_of |= dict.fromkeys(outputs, inputs)
                 if rule.endswith("_LINKER") and "STATIC" not in rule:
-                    self.linked.update(outputs)
+                    self.linked.update(output for output in outputs if os.path.exists(os.path.join(build.path, output)))
         self.included = {}
         deps = subprocess.run(["ninja", "-C", build.path, "-t", "deps"], capture_output=True, text=True, check=True).stdout
         for block in deps.split("\n\n"):
