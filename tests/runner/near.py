@@ -60,7 +60,7 @@ class Reach:
             for outputs, rule, inputs in statements(file.read()):
                 self.made_of |= dict.fromkeys(outputs, inputs)
                 if rule.endswith("_LINKER") and "STATIC" not in rule:
-                    self.linked.update(output for output in outputs if os.path.exists(os.path.join(build.path, output)))
+                    self.linked |= set(filter(self.is_there, outputs))
         self.included = {}
         deps = subprocess.run(["ninja", "-C", build.path, "-t", "deps"], capture_output=True, text=True, check=True).stdout
         for block in deps.split("\n\n"):
@@ -68,6 +68,10 @@ class Reach:
             if lines:
                 self.included[lines[0].split(": #deps")[0]] = {line.strip() for line in lines[1:]}
         self.names, self.closures, self.read = {}, {}, {}
+
+    def is_there(self, output):
+        """It is not, if it is built on demand only."""
+        return os.path.exists(os.path.join(self.build.path, output))
 
     def closure(self, output):
         """All that it is made of, itself too."""
@@ -100,7 +104,7 @@ class Reach:
         """The objects that are made of any of these files (paths from the root)."""
         wanted = {os.path.relpath(os.path.join(ROOT, path), self.build.path) for path in changed}
         return {output for output, inputs in self.made_of.items()
-                if output.endswith(".o") and (wanted & set(inputs) or wanted & self.included.get(output, set()))}
+                if output.endswith(".o") and (wanted & set(inputs) or wanted & self.included.get(output, set())) and self.is_there(output)}
 
     def holds(self, program, thing):
         """Whether the program has this object in it: of a library's objects the linker takes those that it needs."""
