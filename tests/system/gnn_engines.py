@@ -96,8 +96,13 @@ def undisturbed(bench):
 
 def deadlines(bench):
     """Longer than a function may run: workers leave in time, and others take their places in the same warm processes. On a busy machine
-    some are late, though none is as late as one that does not leave."""
-    it = Run(bench, until=lambda it: len(it.run.told("released")) >= 3 and not all(event["cold"] for event in it.run.told("worker"))
+    some are late, though none is as late as one that does not leave: each of the first three does, and its function ends."""
+    def first_have_left(it):
+        first = sorted((event["node"], event["name"]) for event in it.workers())[:3]
+        released = {event["node"] for event in it.run.told("released")}
+        return len(first) == 3 and all(node in released and name in it.service.left for node, name in first)
+
+    it = Run(bench, until=lambda it: first_have_left(it) and not all(event["cold"] for event in it.run.told("worker"))
              and it.counts["in time"] and it.counts["thaw"] and it.counts["warm"], timeout_s=2.5, grace_s=GRACE_S)
     equal(it.lost(), [], "losses")
     equal(it.counts["timed out"], 0, "functions that did not leave at their time-out")

@@ -185,6 +185,7 @@ class Lambda:
         self.counts = collections.Counter()
         self.orders = collections.Counter()  # what is to happen to the next so many invocations
         self.requests = []  # when, the worker's name, and an answer that was ordered or ""
+        self.left = set()  # names of workers whose invocations have ended before they had to be ended
         self.idle_ones, self.all, self.numbers, self.running, self.most = [], {}, 0, 0, 0
         self.closing = False
         service = self
@@ -307,13 +308,18 @@ class Lambda:
             self.note(body, "")
             self.run(handler, body)
 
-    def note(self, body, answer):
+    @staticmethod
+    def name_in(body):
+        """The name of the worker that an event is for; None: it names none."""
         try:
             event = json.loads(body)
         except ValueError:
-            event = None
+            return None
+        return event.get("name") if isinstance(event, dict) else None
+
+    def note(self, body, answer):
         with self.lock:
-            self.requests.append((time.monotonic(), event.get("name") if isinstance(event, dict) else None, answer))
+            self.requests.append((time.monotonic(), self.name_in(body), answer))
 
     def enter(self):
         with self.lock:
@@ -352,6 +358,9 @@ class Lambda:
             self.count("timed out")
             invocation.end(function_error("Sandbox.Timedout", f"Task timed out after {self.timeout_s:.2f} seconds"), "Unhandled")
             environment.kill()
+            return invocation
+        with self.lock:
+            self.left.add(self.name_in(body))
         return invocation
 
     # --- the Runtime API ---
