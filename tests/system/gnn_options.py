@@ -4,8 +4,8 @@ import json
 import os
 import shutil
 
-from gnn_harness import ENDLESS, PATIENT, Graphs
-from harness import Cases, changed, check, equal
+from gnn_harness import ENDLESS, PATIENT, Graphs, fault
+from harness import RUN_LIMIT_S, Cases, changed, check, equal
 
 cases = Cases(kind="waits", job="gnn")
 graphs = Graphs(cases, "--vertices", "200", "--edges", "800", "--features", "8", "--classes", "3", "--seed", "2")
@@ -95,18 +95,22 @@ def given_partition(bench):
 
 def traced(bench):
     """Workers come and go as the trace says, none is started besides, and the bits stay."""
-    config = changed({**CONFIG, **ENDLESS}, workers=2)
+    config = changed({**CONFIG, **ENDLESS}, workers=2, cluster__suspect_ms=1000 * RUN_LIMIT_S)
     trace = bench.path("trace.csv")
     with open(trace, "w", encoding="ascii") as file:
-        file.write("0,add,a\n0,add,b\n30000,remove,a\n40000,remove,b\n41000,add,c\n71000,remove,c\n72000,add,d\n")
-    going = graphs.going(bench, config, "run", "--preempt-trace", trace, "--time-scale", "10")
+        file.write("0,add,a\n0,add,b\n300000,remove,a\n310000,remove,b\n311000,add,c\n341000,remove,c\n342000,add,d\n")  # ten of them are a millisecond
+    # Workers have thirty seconds to join; for most of these the run stands still.
+    going = graphs.going(bench, config, "run", "--preempt-trace", trace, "--time-scale", "10", *fault("server:0", 50, "gather", "stop"))
+    going.wait(lambda: "worker" in going.lost(), "the first to be taken away")
+    going.wait(lambda: going.told("fault"), "it to stand still")
+    going.thaw()
     going.wait(lambda: "d" in [event["name"] for event in going.came()], "the last of the trace")
     going.more_epochs()
     names = {event["node"]: event["name"] for event in going.came()}
     lost = [event for event in going.told("lost") if event["role"] == "worker"]
-    # On a slow machine one may be taken away before it has joined.
+    # On a slow machine c, which is there for three seconds, may be taken away before it has joined.
     equal({names[event["node"]] for event in lost}, set(names.values()) - {"d"}, "workers that were taken away")
-    check(lost and set(names.values()) <= set("abcd"), f"workers that came: {names}")
+    check(set("abd") <= set(names.values()) <= set("abcd"), f"workers that came: {names}")
     equal({event["cause"] for event in lost} - {"removed", "eof", "exit"}, set(), "other causes")
     going.stop()
     graphs.check_losses(bench, going, config)
@@ -144,7 +148,7 @@ def trace_refused(bench):
 cases.add("a dry run", dry_run, first=True)
 cases.add("the plan of another run", plan_of_another, first=True)
 cases.add("intervals from a file", given_partition, first=True)
-cases.add("workers come and go by a trace", traced, seconds=12)
+cases.add("workers come and go by a trace", traced, seconds=35)
 cases.add("a trace with more workers than there may be", trace_waits, first=True)
 cases.add("traces that are refused", trace_refused)
 
