@@ -8,9 +8,11 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import signal
+import time
 
-from harness import RUN_LIMIT_S, Failed, changed, check, equal, read_events, thaw, wait_until, workers_of
+from harness import RUN_LIMIT_S, Failed, changed, check, equal, read_events, wait_until, workers_of
 
 ONE = {"servers": 1, "parameter_servers": 1, "workers": 0}
 ENDLESS = {"epochs": 200000, "eval": {"every": 0}, "checkpoint": {"every": 0}}
@@ -18,6 +20,8 @@ ENDLESS = {"epochs": 200000, "eval": {"every": 0}, "checkpoint": {"every": 0}}
 PATIENT = {"heartbeat_ms": 50, "suspect_ms": 60000}
 # Where one freezes: it is missed only by its silence, which is longer than a busy machine makes of anybody.
 SILENT_MS = 6000
+# What a run says that has come to its end without the fault of a worker, or of a parameter server that is not the first one.
+UNFIRED = re.compile(r"culm gnn train: --fault 'node=(worker:\d+|parameter:1),[^']*' never fired")
 # What does not change what is learned; `epochs` only says for how long.
 SHAPE = (*ONE, "cluster", "engine", "lambda", "gearman", "tune", "max_workers", "checkpoint")
 
@@ -54,27 +58,34 @@ class Graphs:
 
     def with_workers(self, bench, config, out, faults, fired):
         """A run that is under way, with these faults and, from its first epoch on, with all its workers, however long the machine takes to
-        start them: the first parameter server stands still while it loads, until they have come. That is not among its faults.
+        start them: the first parameter server stands still while it loads, until they have come. That is not among its faults. If they take
+        so long that it may be missed, there is another run, in which nobody is missed as soon.
 
         A worker that has come must still be heard of by servers, and of several workers one may get no task in an epoch, where
         others are quicker; of several parameter servers another one may be the next to save. Then a fault does not fire: such a run
-        shows nothing, and there is another one. fired(run) waits until that is known."""
-        hold = not any(node == "parameter:0" and phase == "load" for node, _, phase, *_ in faults) and config["parameter_servers"] == 1
+        shows nothing, and there is another one, too. fired(run) waits until that is known."""
+        hold = config["workers"] > 0 and not any(node == "parameter:0" and phase == "load" for node, _, phase, *_ in faults)
         for number in range(20):
+            began = time.monotonic()
             run = self.going(bench, config, f"{out}-{number}", *faults_of([*([("parameter:0", 1, "load", "stop")] if hold else []), *faults]))
             if hold:
-                run.wait(lambda one=run: len(one.came()) >= config["workers"] and one.came("parameter"), "all workers")
-                thaw(run.pid("parameter", 0))
-                run.held = "parameter", "load"
-            if fired(run) or not any(node.startswith("worker") or node == "parameter:1" for node, *_ in faults):
-                break
-        return run
+                run.hold_until(lambda one=run: len(one.came()) >= config["workers"], "all workers")
+                suspect_ms = config["cluster"]["suspect_ms"]
+                if 1000 * (time.monotonic() - began) > suspect_ms - SILENT_MS:
+                    run.kill_all()
+                    config = changed(config, cluster__suspect_ms=2 * suspect_ms)
+                    continue
+                run.let_go()
+            if fired(run):
+                return run
+        raise Failed(f"none of 20 runs has had all its workers and the faults {faults}")
 
     def train_with_workers(self, bench, config, out, faults):
         """A whole run that has all its workers (with_workers), in which these faults fire."""
         def fired(run):
             run.ended = bench.end(run.process)
-            return "never fired" not in run.ended.err
+            said = run.ended.err.splitlines()
+            return not (run.ended.code == 1 and said and all(UNFIRED.fullmatch(line) for line in said))
 
         run = self.with_workers(bench, config, out, faults, fired)
         ended = self.ended(bench, run.ended, os.path.basename(run.out), 0)
@@ -95,12 +106,9 @@ class Graphs:
 
             run.wait(lambda: all_of_them() or too_late(), "the faults")
             if not all_of_them():
-                run.process.kill()
-                for pid in workers_of(run.out):  # one may stand still
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
-                run.end(-signal.SIGKILL)
-            return all_of_them()
+                run.kill_all()
+                return False
+            return True
 
         return self.with_workers(bench, config, out, faults, fired)
 
@@ -149,11 +157,22 @@ class Going:
 
     def __init__(self, bench, out, *words, env=None):
         self.bench, self.out = bench, out
-        self.held = None  # role and phase of a fault that only held it up, and is not told
+        self.held = None  # the node that a fault has only held up while it loaded: that is not told
         self.process = bench.start(*words, env=env)
 
     def without_hold(self, events):
-        return [event for event in events if event["event"] != "fault" or (event["role"], event["phase"]) != self.held]
+        return [event for event in events if event["event"] != "fault" or (event["node"], event["phase"]) != (self.held, "load")]
+
+    def hold_until(self, condition, what):
+        """A fault stops a parameter server while it loads: until then, and until the condition holds."""
+        def stopped():
+            return [event["node"] for event in self.told("fault") if (event["role"], event["phase"]) == ("parameter", "load")]
+
+        self.wait(lambda: stopped() and condition(), what)
+        self.held = stopped()[0]
+
+    def let_go(self):
+        os.kill(self.stands_still(self.held), signal.SIGCONT)
 
     def told(self, name):
         """Its events of that name, so far."""
@@ -182,13 +201,20 @@ class Going:
             for pid in pids:
                 os.kill(pid, number)
 
+    def kill_all(self):
+        self.process.kill()
+        for pid in workers_of(self.out):  # one may stand still
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.end(-signal.SIGKILL)
+
     def address(self):
         self.wait(lambda: self.told("start"), "the start")
         return self.told("start")[0]["address"]
 
-    def stands_still(self):
-        """The pid of the node that a fault has stopped last, when it has: it says so just before."""
-        node = self.told("fault")[-1]["node"]
+    def stands_still(self, node=None):
+        """The pid of a node that a fault has stopped, the last one if none is named, when it has: it says so just before."""
+        node = self.told("fault")[-1]["node"] if node is None else node
         pid = next(event["pid"] for event in self.told("joined") if event["node"] == node)
 
         def stands():

@@ -49,12 +49,13 @@ def shape_of(nodes, phases):
 def one(bench, nodes, phases, how, changes):
     epoch = epoch_of(phases)
     config = changed(shape_of(nodes, phases), **changes)
+    wanted = {role: sum(node.startswith(role) for node in nodes) for role in PHASES}
     if how == "stop":  # much longer than it takes what a node has sent to leave before it freezes: two seconds if who is to read it is frozen
-        config = changed(config, cluster__suspect_ms=SILENT_MS)
+        # Where a parameter server is held until workers have come, as much for that, too.
+        config = changed(config, cluster__suspect_ms=(2 if wanted["worker"] else 1) * SILENT_MS)
     # One at a time saves: the second parameter server the next checkpoint, when the first is gone.
     faults = [(node, (4 if node == "parameter:1" else 2) if phase == "checkpoint" else epoch, phase, how)
               for node, phase in zip(nodes, phases)]
-    wanted = {role: sum(node.startswith(role) for node in nodes) for role in PHASES}
 
     def check_all(fired, lost):
         equal(sorted(event["phase"] for event in fired), sorted(phases), "faults that fired")
