@@ -309,11 +309,9 @@ def thawed(bench):
 def late(bench):
     """A task of a worker that is frozen, and not missed, is done by somebody else: the run goes on, and nobody is lost."""
     config = changed({**CONFIG, **ENDLESS}, workers=2, cluster__suspect_ms=1000 * RUN_LIMIT_S, cluster__orphan_ms=1000 * RUN_LIMIT_S)
-    going = graphs.going(bench, config)
-    going.wait(lambda: len(going.came()) == 2 and any(event["worker_bytes"] for event in going.told("epoch")), "work of workers")
-    before = len(going.told("epoch"))
-    os.kill(going.pid("worker", 0), signal.SIGSTOP)  # a server that does not know it gives it tasks
-    going.wait(lambda: any(event["retried"] for event in going.told("epoch")[before:]), "a task that is done twice")
+    going = graphs.going_with_workers(bench, config, "run", [("worker:0", 6, "apply", "stop")])
+    going.wait(lambda: len(going.told("epoch")) >= 6, "the epoch in which it freezes")  # which cannot end without that task
+    check(going.told("epoch")[5]["retried"] >= 1, f"no task was done twice: {going.told('epoch')[5]}")
     going.more_epochs()
     going.stop()
     equal(going.lost(), [], "losses")
