@@ -9,7 +9,7 @@ import signal
 import struct
 import subprocess
 
-from edge_harness import (begin, check_done, end, events_of, fresh, make_model, make_pictures, publish,
+from edge_harness import (Camera, begin, check_done, end, events_of, fresh, make_model, make_pictures, publish,
                           run_until_answered, same_as_predict, shared, tell, told, two_models, until, workload, write_mixed)
 from harness import Cases, Skipped, check, equal, read_events, wait_until
 
@@ -387,12 +387,16 @@ def counted_again(bench):
 
 def too_late(bench):
     """The last feed ends while a new text is being read: that is told."""
-    env, _, write = with_clip(bench, wait_text(bench))
-    process = begin_with(bench, write(None, fps=1, loop=False), env)
+    env, _, write = with_clip(bench, f'touch {bench.path("reads")}; {wait_text(bench)}')
+    camera = Camera(bench.path("camera.y4m"))
+    process = begin_with(bench, write(None, feed="camera.y4m", fps=10, loop=False), env)
     until(process, "the first frame", lambda: read_events(os.path.join(process.out, "one.jsonl")))
     mark_file(bench.path("wait"))
-    write(6)
+    os.remove(bench.path("reads"))
+    write(6, feed="camera.y4m", fps=10, loop=False)
     os.kill(process.pid, signal.SIGHUP)
+    until(process, "the text to be read", lambda: os.path.exists(bench.path("reads")))
+    camera.ended.set()
     events, _ = check_done(bench.end(process), process.out)
     os.remove(bench.path("wait"))
     said = [event for event in events if event["event"] == "workload"]
