@@ -614,14 +614,15 @@ def cora(bench):
 
 
 def as_soon(bench):
-    """Older rows do not make learning longer: epochs to the same accuracy, of three seeds together, are at most a tenth more."""
+    """Older rows do not make learning longer: epochs to the same accuracy, of six seeds together, are at most a tenth more. Which rows are
+    old follows from who is how fast, so that a single seed may take a fifth more where other programs take turns with it."""
     if not os.path.isdir(SHARED):
         raise Skipped("no ../shared here")
     config = changed(CONFIG, graph__path=os.path.join(SHARED, "cora"), graph__features="rows", epochs=200, servers=4, workers=2,
                      eval__every=1, checkpoint__every=0)
     config["stop"] = {"accuracy": 0.78}
     frozen = fault("server:1", 5, "gather", "stop", for_ms=300)  # so that the others take older rows, on whatever machine
-    runs = {mode: [graphs.train(bench, changed(config, mode=mode, seed=seed), f"{mode}-{seed}", *frozen) for seed in (1, 2, 3)]
+    runs = {mode: [graphs.train(bench, changed(config, mode=mode, seed=seed), f"{mode}-{seed}", *frozen) for seed in range(1, 7)]
             for mode in ("sync", "async")}
     took = {mode: [run.one("done")["epochs"] for run in runs[mode]] for mode in runs}
     check(sum(event["ages"][1] for run in runs["async"] for event in run.all("epoch")) > 0, "no row was ever old")
@@ -665,7 +666,7 @@ cases.add("rows of the epoch before", stale, [])
 cases.add("rows of the epoch before, and a server is lost", stale, [("server:1", 10, "gather")], first=True)
 cases.add("rows of the epoch before, and the parameter server is lost", stale, [("parameter:0", 10, "update")])
 cases.add("cora", cora)
-cases.add("as soon with older rows", as_soon, kind="computes")
+cases.add("as soon with older rows", as_soon, kind="alone", seconds=20)
 for node, at in ("server:1", "gather"), ("server:0", "load"), ("parameter:0", "update"), ("worker:0", "apply"):
     cases.add(f"{node} {at} stuck", stuck, node, at, 1 if node == "worker:0" else 4, seconds=10, first=node == "server:1")
 cases.add("a server, then the parameter server", one_after_other, ["server", "parameter"], {}, first=True)
