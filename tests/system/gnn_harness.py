@@ -12,7 +12,7 @@ import re
 import signal
 import time
 
-from harness import RUN_LIMIT_S, Failed, changed, check, equal, read_events, wait_until, workers_of
+from harness import RUN_LIMIT_S, Failed, changed, check, equal, read_events, stands_still, wait_until, workers_of
 
 ONE = {"servers": 1, "parameter_servers": 1, "workers": 0}
 ENDLESS = {"epochs": 200000, "eval": {"every": 0}, "checkpoint": {"every": 0}}
@@ -216,12 +216,7 @@ class Going:
         """The pid of a node that a fault has stopped, the last one if none is named, when it has: it says so just before."""
         node = self.told("fault")[-1]["node"] if node is None else node
         pid = next(event["pid"] for event in self.told("joined") if event["node"] == node)
-
-        def stands():
-            with open(f"/proc/{pid}/stat", "rb") as file:
-                return file.read().rpartition(b")")[2].split()[0] == b"T"
-
-        self.wait(stands, f"process {pid} to stand still")
+        self.wait(lambda: stands_still(pid), f"process {pid} to stand still")
         return pid
 
     def thaw(self):
