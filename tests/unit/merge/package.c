@@ -138,7 +138,7 @@ static void try_one(enum fault_mode mode, int fail_at, bool *ret_fired) {
     snprintf(when, sizeof when, "mode %d, operation %d", mode, fail_at);
     bool published = publish(&fault->fs, dir, 1, &error) == CULM_OK;
     *ret_fired = fault->fired;
-    if (fault->fired && mode == FAULT_POWER) {
+    if ((fault->fired && mode == FAULT_POWER) || published) { /* what has been published stays */
         fault_fs_power_off(fault, dir);
     }
     if (!published && (!error.text[0] || strchr(error.text, '\n'))) {

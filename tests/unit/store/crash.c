@@ -90,7 +90,7 @@ static void try_one(enum fault_mode mode, int fail_at, bool *ret_fired) {
         culm_checkpoint_discard(&fault->fs, dir, after.info.step, NULL);
     }
     *ret_fired = fault->fired;
-    if (fault->fired && mode == FAULT_POWER) {
+    if ((fault->fired && mode == FAULT_POWER) || published) { /* what has been published stays */
         fault_fs_power_off(fault, dir);
     }
     if (!fault->fired && failed) {
@@ -154,7 +154,7 @@ static void test_first_checkpoint(void **state) {
             fault_fs_init(fault, (enum fault_mode)mode, n, EIO);
             bool published = sample_publish(&fault->fs, run, &after, NULL) == CULM_OK;
             fired = fault->fired;
-            if (fired && mode == FAULT_POWER) {
+            if ((fired && mode == FAULT_POWER) || published) {
                 fault_fs_power_off(fault, dir);
             }
             bool found = culm_checkpoint_latest(run, true, &step, path, warning, NULL) == CULM_OK;
@@ -196,7 +196,7 @@ static void test_model_is_replaced_whole(void **state) {
             fault_fs_init(fault, (enum fault_mode)mode, n, EIO);
             bool done = culm_checkpoint_export_model(&fault->fs, new, path, NULL) == CULM_OK;
             fired = fault->fired;
-            if (fired && mode == FAULT_POWER) {
+            if ((fired && mode == FAULT_POWER) || done) {
                 fault_fs_power_off(fault, dir);
             }
             assert_int_equal(culm_safetensors_open(path, &model, NULL), CULM_OK);

@@ -60,6 +60,20 @@ static void set_synced(struct fault_fs *fault, uint64_t inode) {
     }
 }
 
+static void note_unsynced(struct fault_fs *fault, int fd) {
+    uint64_t inode = inode_of(fd);
+    set_synced(fault, inode); /* once is enough */
+    int at = 0;
+    while (at < fault->unsynced_count && fault->unsynced[at]) {
+        at++;
+    }
+    if (at == FAULT_JOURNAL_MAX) {
+        abort();
+    }
+    fault->unsynced[at] = inode;
+    fault->unsynced_count += at == fault->unsynced_count;
+}
+
 static int fault_open(struct culm_fs *fs, const char *path, int flags, int mode) {
     struct fault_fs *fault = self(fs);
     if (fails(fault)) {
@@ -77,7 +91,7 @@ static int fault_open(struct culm_fs *fs, const char *path, int flags, int mode)
             note_name(fault, ENTRY_NAME, path, "", "");
         }
         if (flags & O_TRUNC) {
-            fault->unsynced[fault->unsynced_count++] = inode_of(fd);
+            note_unsynced(fault, fd);
         }
     }
     return fd;
@@ -88,7 +102,9 @@ static ssize_t fault_read(struct culm_fs *fs, int fd, void *data, size_t len) {
 }
 
 static ssize_t fault_write(struct culm_fs *fs, int fd, const void *data, size_t len) {
-    if (fails(self(fs))) {
+    bool failing = fails(self(fs));
+    note_unsynced(self(fs), fd);
+    if (failing) {
         if (self(fs)->calls == self(fs)->fail_at && write(fd, data, len / 2) < 0) {
             abort(); /* a torn write is part of the fault */
         }
