@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -306,6 +307,32 @@ static void a_trace_has_its_way(void **state) {
     assert_true(its_way);
 }
 
+static int descriptors(void) {
+    DIR *dir = opendir("/proc/self/fd");
+    int count = 0;
+    assert_non_null(dir);
+    while (readdir(dir)) {
+        count++;
+    }
+    closedir(dir);
+    return count;
+}
+
+static void nodes_that_have_ended_keep_no_descriptor_open(void **state) {
+    (void)state;
+    struct test t = {.script = {"exit 0", "exit 0", "exit 1", NULL}};
+    begin(&t, 0);
+    start(&t);
+    until(&t, &t.ends, 1);
+    int before = descriptors();
+    for (int32_t node = 1; node < 4; node++) {
+        start(&t);
+        until(&t, &t.ends, node + 1);
+    }
+    assert_int_equal(descriptors(), before);
+    finish(&t);
+}
+
 static void a_trace_is_of_one_role(void **state) {
     (void)state;
     static const char text[] = "0,add,a\n0,add,b\n";
@@ -367,6 +394,7 @@ int main(void) {
         cmocka_unit_test(faults_of_nodes_are_counted_and_told),
         cmocka_unit_test(a_fault_may_say_a_role_in_place_of_a_node),
         cmocka_unit_test(a_record_of_a_node_that_never_was_is_nonsense),
+        cmocka_unit_test(nodes_that_have_ended_keep_no_descriptor_open),
         cmocka_unit_test(a_trace_has_its_way),
         cmocka_unit_test(a_trace_is_of_one_role),
         cmocka_unit_test(nobody_is_missed_because_all_stood_still),
