@@ -119,7 +119,8 @@ static void test_replace_is_whole(void **state) {
                 assert_int_equal(status, CULM_ERR_IO);
                 assert_non_null(strstr(error.text, "No space left"));
             }
-            if ((fired && mode == FAULT_POWER) || status == CULM_OK) { /* what has succeeded stays */
+            if ((fired && mode == FAULT_POWER) ||
+                status == CULM_OK) { /* what has succeeded stays */
                 fault_fs_power_off(fault, dir);
             }
             assert_int_equal(culm_file_read(NULL, path, 100, &data, &len, NULL), CULM_OK);

@@ -192,7 +192,7 @@ static const char cfg[] =
     "[convolutional]\nbatch_normalize=1\nfilters=8\nsize=1\nstride=1\npad=1\nactivation="
     "linear\n"
     "[dropout]\nprobability=.2\n"                               /* 3 */
-    "[shortcut]\nfrom=-4\nactivation=linear\n"                  /* 4 */
+    "[shortcut]\nfrom=-4\nactivation=leaky\n"                   /* 4 */
     "[avgpool]\n"                                               /* 5 */
     "[convolutional]\nfilters=8\nsize=1\nactivation=logistic\n" /* 6 */
     "[scale_channels]\nfrom=4\nactivation=linear\n"             /* 7 */
@@ -223,7 +223,7 @@ static void compute(const struct map *image, struct map head[2]) {
     m[1] = conv(n, &m[0], 8, 5, 1, 2, 8, 1, true, "relu");
     m[2] = conv(n, &m[1], 8, 1, 1, 0, 1, 1, true, "linear");
     m[3] = part(&m[2], 0, 8, 1);
-    m[4] = add(&m[3], &m[0], "linear");
+    m[4] = add(&m[3], &m[0], "leaky");
     m[5] = average(&m[4]);
     m[6] = conv(n, &m[5], 8, 1, 1, 0, 1, 1, false, "logistic");
     m[7] = scale(&m[4], &m[6]);
