@@ -6,6 +6,7 @@
 #include "data/prefetch.h"
 
 #include <pthread.h>
+#include <sched.h>
 
 #define BATCH 4
 #define CONTEXT 16
@@ -206,6 +207,31 @@ static void *use(void *argument) {
     return NULL;
 }
 
+/* Who comes while the thread fills it waits for it. When that is, nobody can say: each try comes a little later than the one before. */
+static void test_who_comes_meanwhile_waits(void **state) {
+    enum { MANY = 20000, TRIES = 500 };
+    struct culm_source *source = text_source(*state, 40000);
+    struct culm_prefetch_options options = {
+        .source = source, .batch = MANY, .ahead = 1, .keep = 1};
+    struct culm_prefetch *prefetch = NULL;
+    culm_order_init(&options.order, 11, culm_source_samples(source));
+    assert_int_equal(culm_prefetch_new(&options, &prefetch, NULL), CULM_OK);
+    for (uint64_t i = 0; i < TRIES && culm_prefetch_stats(prefetch).waited == 0; i++) {
+        const struct culm_prefetch_want want = {i * MANY, 3};
+        struct culm_prefetch_batch batch;
+        assert_int_equal(culm_prefetch_plan(prefetch, &want, 1, NULL), CULM_OK);
+        for (uint64_t pause = 0; pause < 64 * i; pause++) {
+            sched_yield();
+        }
+        assert_int_equal(culm_prefetch_get(prefetch, want, &batch, NULL), CULM_OK);
+        expect_batch(source, &batch, 3);
+        culm_prefetch_put(prefetch, &batch);
+    }
+    assert_true(culm_prefetch_stats(prefetch).waited > 0);
+    culm_prefetch_free(prefetch);
+    culm_source_free(source);
+}
+
 static void test_several_users(void **state) {
     enum { USERS = 4 };
     struct culm_source *source = text_source(*state, 4000);
@@ -239,6 +265,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_any_order, make_place, drop_place),
         cmocka_unit_test_setup_teardown(test_all_pinned_is_said, make_place, drop_place),
         cmocka_unit_test_setup_teardown(test_errors_come_when_asked_for, make_place, drop_place),
+        cmocka_unit_test_setup_teardown(test_who_comes_meanwhile_waits, make_place, drop_place),
         cmocka_unit_test_setup_teardown(test_several_users, make_place, drop_place),
     };
     return cmocka_run_group_tests_name("data/prefetch", tests, NULL, NULL);
