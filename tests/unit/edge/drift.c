@@ -43,6 +43,7 @@ static int64_t until_reverted(double misses, double promised, int64_t checks, ui
             CULM_EDGE_DRIFT_REVERT) {
             return i;
         }
+        assert_in_range(drift.checks, 0, 1000); /* it is forgotten now and then */
     }
     return 0;
 }
