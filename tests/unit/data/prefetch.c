@@ -211,8 +211,7 @@ static void *use(void *argument) {
 static void test_who_comes_meanwhile_waits(void **state) {
     enum { MANY = 20000, TRIES = 500 };
     struct culm_source *source = text_source(*state, 40000);
-    struct culm_prefetch_options options = {
-        .source = source, .batch = MANY, .ahead = 1, .keep = 1};
+    struct culm_prefetch_options options = {.source = source, .batch = MANY, .ahead = 1, .keep = 1};
     struct culm_prefetch *prefetch = NULL;
     culm_order_init(&options.order, 11, culm_source_samples(source));
     assert_int_equal(culm_prefetch_new(&options, &prefetch, NULL), CULM_OK);

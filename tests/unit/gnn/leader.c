@@ -324,6 +324,45 @@ static void test_one_saves(void **state) {
     end(&f);
 }
 
+/* The second parameter server reports a failure, and another one takes its place; the first goes on. */
+static int32_t failed_and_replaced(struct fixture *f, int32_t node, int64_t version) {
+    failed(f, node, CULM_ERR_IO);
+    if (f->fake.exit_code == -1) {
+        joined(f, CULM_GNN_PARAMETER);
+        holds(f, f->next - 1, version);
+    }
+    return f->next - 1;
+}
+
+/* Failures that are reported end the run if there are three without a commit between them, not three in all. */
+static void test_failures_since_the_commit(void **state) {
+    (void)state;
+    struct fixture f;
+    int64_t epoch = 1;
+    int32_t second = 2;
+    begin(&f, 2, 0);
+    holds(&f, 1, 0);
+    holds(&f, 2, 0);
+    commits(&f, epoch);
+    for (; epoch < 7; epoch++) {
+        second = failed_and_replaced(&f, second, epoch);
+        assert_int_equal(f.fake.exit_code, -1);
+        done(&f, epoch + 1);
+        holds(&f, 0, epoch + 1);
+        holds(&f, 1, epoch + 1);
+        holds(&f, second, epoch + 1);
+        saver_of(&f, epoch + 1); /* it was committed */
+        fake_world_forget(&f.fake);
+    }
+    second = failed_and_replaced(&f, second, epoch);
+    second = failed_and_replaced(&f, second, epoch);
+    assert_int_equal(f.fake.exit_code, -1);
+    failed_and_replaced(&f, second, epoch);
+    assert_int_equal(f.fake.exit_code, culm_status_exit_code(CULM_ERR_IO));
+    f.fake.exit_code = -1; /* as it should */
+    end(&f);
+}
+
 static void not_saved(struct fixture *f, int32_t node, int64_t version) {
     const struct culm_gnn_saved saved = {
         .attempt = ATTEMPT, .version = version, .status = CULM_ERR_IO, .why = "the disk is full"};
@@ -756,18 +795,31 @@ static void test_no_more_than(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_out_of_memory),      cmocka_unit_test(test_never_join),
-        cmocka_unit_test(test_never_reach),        cmocka_unit_test(test_lost_link),
-        cmocka_unit_test(test_broken_links),       cmocka_unit_test(test_one_saves),
-        cmocka_unit_test(test_diverged),           cmocka_unit_test(test_stands_still),
-        cmocka_unit_test(test_recovered),          cmocka_unit_test(test_recovered_twice),
-        cmocka_unit_test(test_replaced_later),     cmocka_unit_test(test_released_at_once),
-        cmocka_unit_test(test_place_taken),        cmocka_unit_test(test_never_replaced),
-        cmocka_unit_test(test_lost_at_the_end),    cmocka_unit_test(test_not_saved),
-        cmocka_unit_test(test_never_saved),        cmocka_unit_test(test_fewer_begin),
-        cmocka_unit_test(test_waits_for_newcomer), cmocka_unit_test(test_stopped_while_waiting),
-        cmocka_unit_test(test_waits_for_start),    cmocka_unit_test(test_never_begins),
-        cmocka_unit_test(test_waits_to_save),      cmocka_unit_test(test_no_more_than),
+        cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_never_join),
+        cmocka_unit_test(test_never_reach),
+        cmocka_unit_test(test_lost_link),
+        cmocka_unit_test(test_broken_links),
+        cmocka_unit_test(test_one_saves),
+        cmocka_unit_test(test_failures_since_the_commit),
+        cmocka_unit_test(test_diverged),
+        cmocka_unit_test(test_stands_still),
+        cmocka_unit_test(test_recovered),
+        cmocka_unit_test(test_recovered_twice),
+        cmocka_unit_test(test_replaced_later),
+        cmocka_unit_test(test_released_at_once),
+        cmocka_unit_test(test_place_taken),
+        cmocka_unit_test(test_never_replaced),
+        cmocka_unit_test(test_lost_at_the_end),
+        cmocka_unit_test(test_not_saved),
+        cmocka_unit_test(test_never_saved),
+        cmocka_unit_test(test_fewer_begin),
+        cmocka_unit_test(test_waits_for_newcomer),
+        cmocka_unit_test(test_stopped_while_waiting),
+        cmocka_unit_test(test_waits_for_start),
+        cmocka_unit_test(test_never_begins),
+        cmocka_unit_test(test_waits_to_save),
+        cmocka_unit_test(test_no_more_than),
     };
     return cmocka_run_group_tests_name("gnn/leader", tests, NULL, NULL);
 }
