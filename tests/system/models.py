@@ -4,6 +4,7 @@ refused with one line."""
 import ctypes
 import functools
 import json
+import math
 import os
 import shutil
 import struct
@@ -84,6 +85,10 @@ def evaluated(bench, family):
     after = json.loads(bench.run("eval", run.dir, "--json").out)
     check(0 < after["loss"] < 20 and 0 <= after["accuracy"] <= 1, f"evaluation {after}")
     check(after["loss"] != before["loss"], "training changed nothing")
+    # Rows that only fill the last batch do not count.
+    one, four = (json.loads(bench.run("eval", run.dir, "--json", "--samples", "7", "--set", f"batch.micro={micro}").out) for micro in (1, 4))
+    check(math.isclose(one["loss"], four["loss"], rel_tol=1e-4) and math.isclose(one["accuracy"], four["accuracy"], rel_tol=1e-4),
+          f"of seven samples, one by one {one}, four at once {four}")
     events = run.all("eval")
     equal([event["ok"] for event in events], [True] * len(events), "evaluations beside training")
     equal(events[-1]["step"], 8, "the last evaluation")

@@ -293,6 +293,21 @@ static void a_reset_is_told_after_many_turns(void **state) {
     assert_int_equal(f->b.closed, CULM_ERR_CLOSED);
 }
 
+/* What was queued comes, and then the end: both are over when the last of it has been written. */
+static void a_finished_queue_is_followed_by_the_end(void **state) {
+    struct fixture *f = *state;
+    f->b.conn = conn_of(f, &f->b, f->fd[1], false);
+    send_numbered(f, 0, 8 * MB); /* more than a socket takes at once */
+    culm_conn_finish(f->a.conn);
+    assert_int_equal(f->b.messages, 0);
+    run_until(f, 1);
+    assert_int_equal(f->b.messages, 1);
+    for (int turn = 0; turn < 1000 && !f->b.closed; turn++) {
+        uv_run(&f->loop, UV_RUN_NOWAIT);
+    }
+    assert_int_equal(f->b.closed, CULM_ERR_CLOSED);
+}
+
 static void run_until_a_is_closed(struct fixture *f) {
     uint64_t deadline = culm_clock_ns() + PATIENCE;
     while (!f->a.closed && culm_clock_ns() < deadline) {
@@ -397,6 +412,7 @@ static void messages_a_second(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(bytes_and_order_survive, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_finished_queue_is_followed_by_the_end, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_end_of_the_other_side_is_told_after_its_frames, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(garbage_ends_the_connection, set_up, tear_down),
