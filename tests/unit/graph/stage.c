@@ -281,6 +281,37 @@ static void test_memory_limit(void **state) {
     culm_graph_free(net.graph);
 }
 
+/* The least memory in which the activations of equal blocks, each a stage, find room. */
+static size_t least_memory(int32_t stages) {
+    const double equal[3] = {1, 1, 1};
+    int32_t first[3];
+    struct net net;
+    int32_t x = net_begin(&net, 1, 2, 8, 2);
+    for (int32_t b = 0; b < stages; b++) {
+        net.graph->block = b;
+        for (int i = 0; i < 4; i++) {
+            x = net_linear(&net, x, 8);
+        }
+    }
+    net_end(&net, x, -1, 1);
+    size_t low = 0, high = (size_t)1 << 20; /* too little, and enough */
+    while (high - low > 1) {
+        const struct culm_cut_options options = {.block_cost = equal,
+                                                 .memory_bytes = (low + high) / 2};
+        bool fits = culm_graph_cut(net.graph, stages, &options, first, NULL) == CULM_OK;
+        *(fits ? &high : &low) = options.memory_bytes;
+    }
+    net_release(&net);
+    return high;
+}
+
+/* The first of so many stages keeps the activations of as many micro-batches. */
+static void test_memory_of_activations(void **state) {
+    (void)state;
+    assert_true(least_memory(2) < (size_t)1 << 20);
+    assert_int_equal(2 * least_memory(3), 3 * least_memory(2));
+}
+
 /* --- what is refused --- */
 
 static void test_too_many_stages(void **state) {
@@ -481,6 +512,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_cut_is_best),
         cmocka_unit_test(test_equal_blocks_share_equally),
         cmocka_unit_test(test_memory_limit),
+        cmocka_unit_test(test_memory_of_activations),
         cmocka_unit_test(test_too_many_stages),
         cmocka_unit_test(test_two_values_cross),
         cmocka_unit_test(test_frozen_costs_nothing),
