@@ -1,5 +1,6 @@
 /* Shapes and element types. */
 #include "tensor/tensor.h"
+#include "tensor/conv.h"
 
 #include <setjmp.h>
 #include <string.h>
@@ -53,12 +54,45 @@ static void test_dtypes(void **state) {
     assert_string_equal(culm_dtype_name(CULM_I32), "i32");
 }
 
+/* Winograd's algorithm is for plain 3x3 convolutions: one thing that differs, in one direction, and it is not possible. */
+static void test_winograd_is_possible(void **state) {
+    (void)state;
+    const struct culm_conv plain = {.n = 1,
+                                    .h = 9,
+                                    .w = 9,
+                                    .c = 4,
+                                    .o = 4,
+                                    .kh = 3,
+                                    .kw = 3,
+                                    .stride = {1, 1},
+                                    .dilation = {1, 1},
+                                    .groups = 1};
+    struct culm_conv other[7];
+    for (int i = 0; i < 7; i++) {
+        other[i] = plain;
+    }
+    other[0].kh = 1;
+    other[1].kw = 1;
+    other[2].stride[0] = 2;
+    other[3].stride[1] = 2;
+    other[4].dilation[0] = 2;
+    other[5].dilation[1] = 2;
+    other[6].groups = 2;
+    assert_true(culm_conv_algorithm_possible(&plain, CULM_CONV_FORWARD, CULM_CONV_WINOGRAD));
+    for (int i = 0; i < 7; i++) {
+        assert_false(
+            culm_conv_algorithm_possible(&other[i], CULM_CONV_FORWARD, CULM_CONV_WINOGRAD));
+        assert_true(culm_conv_algorithm_possible(&other[i], CULM_CONV_FORWARD, CULM_CONV_DIRECT));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_count),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_equal_and_format),
         cmocka_unit_test(test_dtypes),
+        cmocka_unit_test(test_winograd_is_possible),
     };
     return cmocka_run_group_tests_name("tensor", tests, NULL, NULL);
 }
