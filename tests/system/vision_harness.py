@@ -67,7 +67,7 @@ def killed_in_search(bench, path, out):
 
 
 def killed_behind(bench, number, pause_s, *words):
-    """Whether a merge was killed when it had told so many events, and had gone on for a while. It was if it tells at least two more."""
+    """Whether a merge was killed when it had told so many events, and had gone on for a while; it always is if at least two more would come."""
     with telling(bench, *words) as (process, told):
         if not all(told() for _ in range(number)):
             equal(process.wait(300), 0, "exit code")
