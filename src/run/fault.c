@@ -47,11 +47,12 @@ enum culm_status culm_fault_parse(const char *text, struct culm_fault_spec *ret_
     }
     bool flips = values[PHASE] == CULM_PHASE_FORWARD || values[PHASE] == CULM_PHASE_BACKWARD ||
                  values[PHASE] == CULM_PHASE_FRC || values[PHASE] == CULM_PHASE_REDUCE ||
-                 values[PHASE] == CULM_PHASE_COMMIT || values[PHASE] == CULM_PHASE_STEP;
+                 values[PHASE] == CULM_PHASE_COMMIT || values[PHASE] == CULM_PHASE_STEP ||
+                 values[PHASE] == CULM_PHASE_CHECKPOINT;
     if (values[HOW] == CULM_HOW_FLIP && !flips) {
         return culm_error_set(error, CULM_ERR_CONFIG,
                               "--fault '%.100s': how=flip means nothing in phase %s; allowed with "
-                              "forward, backward, frc, reduce, commit, step",
+                              "forward, backward, frc, reduce, commit, step, checkpoint",
                               text, culm_phase_name((size_t)values[PHASE]));
     }
     *ret_spec = (struct culm_fault_spec){

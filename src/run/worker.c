@@ -155,9 +155,10 @@ static enum culm_status read_fault(const char *text, struct culm_worker_fault *r
 
 static void flip(void *context, const struct culm_fault_point *point) {
     const struct worker *w = context;
-    culm_numeric_flip(w->exec, point->phase == CULM_PHASE_REDUCE   ? CULM_NUMERIC_FLIP_GRADIENT
-                               : point->phase == CULM_PHASE_COMMIT ? CULM_NUMERIC_FLIP_APPLIED
-                                                                   : CULM_NUMERIC_FLIP_STATE);
+    culm_numeric_flip(w->exec, point->phase == CULM_PHASE_REDUCE       ? CULM_NUMERIC_FLIP_GRADIENT
+                               : point->phase == CULM_PHASE_COMMIT     ? CULM_NUMERIC_FLIP_APPLIED
+                               : point->phase == CULM_PHASE_CHECKPOINT ? CULM_NUMERIC_FLIP_SAVED
+                                                                       : CULM_NUMERIC_FLIP_STATE);
 }
 
 /* A digest that was found since; one that is not heard is as one that was not found. */

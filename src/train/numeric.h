@@ -45,6 +45,7 @@ enum culm_numeric_flip {
     CULM_NUMERIC_FLIP_STATE,    /* of a parameter: now, if called in a task; else in the next one */
     CULM_NUMERIC_FLIP_GRADIENT, /* reduced, before the next norm is taken of it */
     CULM_NUMERIC_FLIP_APPLIED,  /* reduced, before the next step */
+    CULM_NUMERIC_FLIP_SAVED,    /* of a state that is half written: now, if called there */
 };
 /* Asks for one flipped bit in this worker's memory. Any thread. */
 void culm_numeric_flip(struct culm_exec *exec, enum culm_numeric_flip what);

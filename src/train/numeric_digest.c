@@ -127,6 +127,16 @@ static bool flip_gradient(struct culm_numeric *x, const struct culm_task *task, 
     return false;
 }
 
+void culm_numeric_flip_saved(struct culm_numeric *x, struct culm_task *task) {
+    int due = CULM_NUMERIC_FLIP_SAVED;
+    if (__atomic_compare_exchange_n(&x->flip, &due, CULM_NUMERIC_FLIP_NONE, false, __ATOMIC_ACQ_REL,
+                                    __ATOMIC_ACQUIRE)) {
+        const struct culm_stage_info *info = numeric_info(x, task->stage);
+        const struct culm_param_info *last = &info->params[info->param_count - 1];
+        flip_bit((float *)task->input->data + last->offset, last->count, 20);
+    }
+}
+
 void culm_numeric_flip_now(struct culm_numeric *x, struct culm_task *task) {
     int due = __atomic_load_n(&x->flip, __ATOMIC_ACQUIRE);
     bool done = false;

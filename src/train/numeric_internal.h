@@ -78,8 +78,9 @@ enum culm_status culm_numeric_damaged(struct culm_task *task, int32_t stage, con
 enum culm_status culm_numeric_check_values(struct culm_numeric *x, struct culm_task *task,
                                            uint64_t stages);
 enum culm_status culm_numeric_check_saved(struct culm_numeric *x, struct culm_task *task);
-/* Carries out a flip that is due and has to do with this task. */
+/* Carries out a flip that is due and has to do with this task; one that is due in mid-write. */
 void culm_numeric_flip_now(struct culm_numeric *x, struct culm_task *task);
+void culm_numeric_flip_saved(struct culm_numeric *x, struct culm_task *task);
 
 /* numeric_store.c */
 enum culm_status culm_numeric_load(struct culm_numeric *x, struct culm_task *task);

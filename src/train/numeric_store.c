@@ -71,11 +71,12 @@ static bool stores(const struct culm_numeric *x, int32_t stage, int32_t param) {
 }
 
 static void half_written(void *arg) {
-    const struct culm_task *task = arg;
+    struct culm_task *task = arg;
     struct culm_world *world = task->exec->world;
     if (world) {
         const struct culm_fault_point point = {CULM_PHASE_CHECKPOINT, task->iteration, -1};
         world->ops->fault(world, &point);
+        culm_numeric_flip_saved((struct culm_numeric *)task->exec, task);
     }
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A bit flips in the memory of one worker: of a parameter, or of a gradient before its norm is taken or before it is applied. The
-worker is put out, and the result is the bits of the undisturbed run."""
+"""A bit flips in the memory of one worker: of a parameter, of a gradient before its norm is taken or before it is applied, or of a state
+that is half written. The worker is put out, and the result is the bits of the undisturbed run."""
 from harness import Cases, changed, check, check_fired, check_whole, equal, fault, tiny_config
 from train_harness import Watched, idle_of
 
@@ -39,6 +39,9 @@ for phase in ("backward", "reduce", "commit", "step"):
 ONE = {"pipelines": 1, "stages": 2, "redundancy": "none"}
 for phase in ("forward", "commit", "step"):
     cases.add(f"one copy, rolled back: {phase}", flip, ONE, 0, 6, phase, 1, first=phase == "step")
+# Somebody else, or a replacement, writes what it wrote.
+cases.add("2 x 3: worker 1, half a checkpoint", flip, {}, 1, 4, "checkpoint", 0, first=True)
+cases.add("one copy, rolled back: half a checkpoint", flip, ONE, 1, 4, "checkpoint", 1)
 
 if __name__ == "__main__":
     cases.run()

@@ -84,7 +84,7 @@ static void mistakes(void **state) {
             "how: '' is impossible; allowed: kill, stop, exit, stuck, flip");
     refused("worker=1,step=1,how=flip,phase=load",
             "how=flip means nothing in phase load; allowed with forward, backward, frc, reduce, "
-            "commit, step");
+            "commit, step, checkpoint");
     refused("worker=1,step=1,for_ms=5", "for_ms means nothing here; allowed with how=stop");
     refused("worker=1,step=1,phase=commit,micro=1",
             "micro means nothing in phase commit; allowed with forward, backward, frc, send");
