@@ -13,9 +13,6 @@
 #define REST_NS 5000000000ull /* the pause, if the run can do without the nodes */
 #define REST_DOUBLINGS 7      /* of the pause, at most, if starts go on failing: 640 s */
 #define SOON_NS 30000000000ull /* a worker that loses a link sooner may never have had it */
-/* Failures of servers and parameter servers with the same status, and no commit in between, after
- * which the run ends. */
-#define FAILURES_MAX 3
 
 struct culm_gnn_leader *culm_gnn_leader_new(const struct culm_gnn_leader_options *options) {
     struct culm_gnn_leader *leader = calloc(1, sizeof *leader);
@@ -45,6 +42,7 @@ struct culm_gnn_leader *culm_gnn_leader_new(const struct culm_gnn_leader_options
     leader->armed_ns = CULM_NEVER;
     memset(leader->wait_ns, -1, sizeof leader->wait_ns); /* CULM_NEVER */
     leader->saved_version = options->start_version;
+    culm_failures_init(&leader->failures, options->start_version);
     snprintf(leader->saved_path, sizeof leader->saved_path, "%s", options->start_path);
     leader->verdict = leader->saved_verdict = leader->final_verdict = options->start_verdict;
     for (int part = 0; part < CULM_GNN_SPLITS; part++) {
@@ -542,8 +540,8 @@ static void hear_failed(struct culm_gnn_leader *leader, struct gnn_node *node,
     int32_t id = node->id;
     const char *role = culm_gnn_role_name(node->role);
     bool works = node->role == CULM_GNN_WORKER;
-    if (!works &&
-        (failed.status == CULM_ERR_CHANGED || ++leader->failures[failed.status] >= FAILURES_MAX)) {
+    if (!works && (failed.status == CULM_ERR_CHANGED ||
+                   culm_failures_add(&leader->failures, leader->version, (int32_t)failed.status))) {
         culm_gnn_leader_fail(leader, failed.status, "%s %d: %s", role, id, failed.why);
         return;
     }

@@ -241,7 +241,6 @@ static void commit(struct culm_gnn_leader *leader) {
         .attempt = view->attempt, .epoch = view->course.epoch, .saver = -1};
     publish_epoch(leader);
     culm_gnn_leader_tune(leader);
-    memset(leader->failures, 0, sizeof leader->failures);
     culm_patience_committed(&leader->patience);
     culm_stall_round(&leader->stall,
                      (double)(culm_gnn_leader_now(leader) - leader->epoch_ns) / (double)MS);
@@ -251,6 +250,7 @@ static void commit(struct culm_gnn_leader *leader) {
         return;
     }
     leader->version = view->course.epoch;
+    culm_failures_committed(&leader->failures, leader->version);
     commit.verdict = leader->verdict;
     commit.next = culm_gnn_leader_course(leader, leader->version);
     bool last = is_over(leader, leader->version);

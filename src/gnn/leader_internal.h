@@ -4,6 +4,7 @@
 
 #include "gnn/leader.h"
 #include "gnn/message.h"
+#include "ledger/failures.h"
 #include "ledger/patience.h"
 #include "ledger/stall.h"
 
@@ -73,11 +74,10 @@ struct culm_gnn_leader {
     int32_t slot[CULM_GNN_ROLES][CULM_GNN_SLOTS_MAX]; /* nodes; -1: vacant */
     int32_t starting[CULM_GNN_ROLES];                 /* asked for, and not joined yet */
     int32_t failed_rounds[CULM_GNN_ROLES];            /* failed starts in a row */
-    int32_t
-        failures[CULM_ERR_STOPPED + 1]; /* nodes that FAILED, by status, since the last commit */
-    struct culm_gnn_view view, next;    /* the current view; scratch for the next one */
-    int64_t version;                    /* the last one committed */
-    int32_t saver;                      /* the node last told to save; -1: none */
+    struct culm_failures failures;                    /* of servers and parameter servers */
+    struct culm_gnn_view view, next; /* the current view; scratch for the next one */
+    int64_t version;                 /* the last one committed */
+    int32_t saver;                   /* the node last told to save; -1: none */
     int64_t saved_version;
     char saved_path[CULM_GNN_PATH_MAX]; /* "": initial weights */
     int32_t window;

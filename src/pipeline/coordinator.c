@@ -20,6 +20,7 @@ struct culm_coordinator *culm_coordinator_new(const struct culm_coordinator_opti
     c->o = *options;
     c->first_start = true;
     c->iteration = options->start_step + 1;
+    culm_failures_init(&c->failures, options->start_step);
     c->agreed_version = -1;
     c->checkpoint_version = options->start_step;
     snprintf(c->checkpoint_path, sizeof c->checkpoint_path, "%s", options->start_source);

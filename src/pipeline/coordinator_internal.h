@@ -2,6 +2,7 @@
 #ifndef CULM_PIPELINE_COORDINATOR_INTERNAL_H
 #define CULM_PIPELINE_COORDINATOR_INTERNAL_H
 
+#include "ledger/failures.h"
 #include "ledger/ledger.h"
 #include "ledger/patience.h"
 #include "ledger/pulse.h"
@@ -122,7 +123,7 @@ struct culm_coordinator {
     int32_t starting;      /* asked for, not yet joined */
     int32_t failed_rounds; /* of starts, in a row */
     int32_t round_left;    /* starts of the round that failed last, still to come */
-    int32_t failures[CULM_ERR_INTERNAL + 1]; /* workers that failed so, since the last commit */
+    struct culm_failures failures;
 
     int64_t checkpoint_version; /* newest published; start_step at first */
     char checkpoint_path[CULM_SOURCE_MAX];
@@ -200,7 +201,7 @@ void culm_coordinator_watch_release(struct culm_coordinator *c); /* frees the an
 /* FAILED has come. */
 void culm_coordinator_failed(struct culm_coordinator *c, struct worker *worker,
                              const struct culm_message *message);
-/* A step was committed: failures before it do not count. */
+/* A step was committed, and `iteration` is the next one. */
 void culm_coordinator_got_on(struct culm_coordinator *c);
 /* A worker that was asked for has ended before it joined; another is asked for, later each time.
  * `why`: what it declined for; or NULL. */

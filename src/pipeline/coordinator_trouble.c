@@ -2,8 +2,9 @@
  * The coordinator: trouble that is one worker's own, or everyone's.
  *
  * A worker that cannot go on (a copy that came damaged, no memory, an unreadable file) is a loss
- * like any other, with a reason. Only when workers one after another fail for the same reason and
- * no step is committed in between, that is the run's own: it ends with that reason. Likewise
+ * like any other, with a reason. Only when workers one after another fail for the same reason at
+ * the same step, that is the run's own: it ends with that reason. Steps that are done again after a
+ * roll-back do not count as progress (ledger/failures.h). Likewise
  * workers that end before they join are tried again, ever more slowly, for as long as the others
  * train. An input that changed is the run's own at once, of a starting worker where the others
  * cannot train without it. A checkpoint that a worker cannot load is looked at here: if it is
@@ -15,7 +16,6 @@
 #include <string.h>
 
 #define MS 1000000ull
-#define FAILURES_MAX 3       /* for the same reason, without a step committed in between */
 #define START_ROUNDS_MAX 5   /* that fail, before the first step */
 #define START_ROUNDS_MORE 10 /* the same, of a run that has trained */
 #define START_AGAIN_MS 200   /* doubled with each round that fails */
@@ -30,18 +30,23 @@ static bool nobody_comes(const struct culm_coordinator *c) {
 
 static void lose_failed(struct culm_coordinator *c, struct worker *worker, enum culm_status status,
                         const char *text) {
-    int32_t id = worker->id, failures = ++c->failures[status];
+    int32_t id = worker->id;
     if (status == CULM_ERR_CHANGED) { /* for everyone who reads that file */
         culm_coordinator_fail(c, status, "worker %d: %s", id, text);
         return;
     }
+    const int64_t step = c->iteration;
+    int32_t failures = culm_failures_add(&c->failures, step - 1, (int32_t)status);
     culm_coordinator_lose(c, worker, CULM_CAUSE_FAILED, text);
     if (c->phase == FINISHING) {
         return; /* nothing is asked of workers any more */
     }
-    if (failures >= FAILURES_MAX) {
-        culm_coordinator_fail(c, status, "worker %d, the last of %d that failed like this: %s", id,
-                              failures, text);
+    if (failures > 0) {
+        culm_coordinator_fail(c, status, "step %lld, worker %d, the last of %d that failed %s: %s",
+                              (long long)step, id, failures,
+                              failures < CULM_FAILURES_KEPT ? "like this"
+                                                            : "while nothing new was done",
+                              text);
     } else if (c->phase != ENDED && nobody_comes(c)) {
         culm_coordinator_fail(c, status, "worker %d: %s", id, text);
     }
@@ -56,7 +61,7 @@ void culm_coordinator_failed(struct culm_coordinator *c, struct worker *worker,
 }
 
 void culm_coordinator_got_on(struct culm_coordinator *c) {
-    memset(c->failures, 0, sizeof c->failures);
+    culm_failures_committed(&c->failures, c->iteration - 1);
     c->failed_rounds = c->round_left = 0;
 }
 

@@ -164,7 +164,7 @@ static void note_error(struct running *run, const char *message) {
     for (int32_t i = 0; i < WORKERS_MAX; i++) {
         pinched += run->pinched[i];
     }
-    run->honest |= pinched >= 3 && strstr(message, "that failed like this: out of memory");
+    run->honest |= pinched >= 3 && strstr(message, "that failed ") && strstr(message, ": out of memory");
     if (!run->honest) {
         complain(run, "error: %s", message);
     }

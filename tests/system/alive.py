@@ -5,10 +5,12 @@ import os
 import resource
 import signal
 
+import families
 from harness import Cases, changed, check, check_whole, children_of, equal, hold, pauses, tiny_config, workers_of
 from train_harness import Watched
 
 cases = Cases(job="train")
+BAD, FAILS = "21.png", 12  # of families.image_folder, and the step in which its turn comes
 LONG = changed(tiny_config(cases.text), steps=130, checkpoint__every=10, cluster__suspect_ms=120000, cluster__orphan_ms=600000)
 
 
@@ -142,6 +144,30 @@ def out_of_memory(bench):
     bench.note(f"{lost[0]['cause']}: {lost[0].get('message')}")
 
 
+def bad_picture(bench, pipelines, stages, redundancy):
+    """A picture that cannot be decoded fails for every worker at the same step; what is done again after a roll-back is no progress."""
+    folder = families.image_folder(bench)
+    model = {"name": "resnet18", "width": 4, "small_stem": True, "image": 32, "channels": 3, "classes": 2}
+    config = changed(tiny_config(cases.text), model=model, data={"kind": "images", "path": folder}, optimizer=families.SGD,
+                     batch={"global": 4, "micro": 2, "lanes": 2}, steps=12, pipelines=pipelines, stages=stages, redundancy=redundancy,
+                     checkpoint__every=4)
+    bad = os.path.join(folder, "class-1", BAD)
+    os.truncate(bad, os.path.getsize(bad) // 2)
+    run = bench.run(*bench.train_words(config, "run"))
+    equal(run.code, 3, "exit code")
+    check(BAD in run.err and f"step {FAILS}" in run.err and len(run.err.splitlines()) == 1, f"not one line that names it: {run.err!r}")
+    events = bench.events()
+    steps = [event["step"] for event in events if event["event"] == "step"]
+    equal(max(steps), FAILS - 1, "the last step done")
+    rolled = [event for event in events if event["event"] == "rollback"]
+    check(all(event["from_step"] == FAILS - 1 for event in rolled), "it was rolled back from elsewhere")
+    check(rolled or pipelines > 1 or redundancy == "eager", "nothing was done again: the test proves nothing")
+    equal(len([event for event in events if event["event"] == "lost" and event["cause"] == "failed"]), 3, "workers that failed")
+
+
+cases.add("a bad picture ends the run: 1 x 1", bad_picture, 1, 1, "none", first=True)
+for shape in ((1, 2, "eager"), (1, 2, "none"), (2, 1, "eager"), (2, 2, "eager")):
+    cases.add(f"a bad picture ends the run: {shape[0]} x {shape[1]}, {shape[2]}", bad_picture, *shape)
 cases.add("starting workers are killed while the others train", starts_killed)
 cases.add("a damaged checkpoint, two kept", damaged_checkpoint, 2, first=True)
 cases.add("a damaged checkpoint, one kept", damaged_checkpoint, 1)

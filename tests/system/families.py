@@ -7,6 +7,7 @@ each with one loss, and prints the peak memory of the workers: a quarter of an h
 import functools
 import os
 import random
+import shutil
 import struct
 
 from harness import Cases, Skipped, changed, check, check_fired, check_memory, check_recovered, check_whole, fault, tiny_config
@@ -111,6 +112,22 @@ FAMILIES = {
 
 # Files of PyTorch's exporters; every size is the file's, but where it is free.
 GOLDEN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "golden", "onnx")
+
+
+def image_folder(bench):
+    """Two classes, of the golden images' files."""
+    folder, source = bench.path("images"), os.path.join(os.path.dirname(GOLDEN), "data", "images")
+    images = sorted(os.path.join(root, name) for root, _, found in os.walk(source)
+                    for name in found if name.endswith((".png", ".jpg")))
+    check(images, "no golden images")
+    for label in range(2):
+        os.makedirs(os.path.join(folder, f"class-{label}"))
+        for i in range(24):
+            image = images[(i + 5 * label) % len(images)]
+            shutil.copy(image, os.path.join(folder, f"class-{label}", f"{i:02d}{os.path.splitext(image)[1]}"))
+    return folder
+
+
 ONNX = sorted(name for name in os.listdir(GOLDEN) if name.endswith(".onnx"))
 for name in ONNX:
     MODEL = {"file": os.path.join(GOLDEN, name)}

@@ -282,22 +282,8 @@ def back_in_time(bench):
 cases.add("data in mid-run: swapped and back", back_in_time)
 
 
-def image_folder(bench):
-    """Two classes, of the golden images' files."""
-    folder, source = bench.path("images"), os.path.join(os.path.dirname(GOLDEN), "data", "images")
-    images = sorted(os.path.join(root, name) for root, _, found in os.walk(source)
-                    for name in found if name.endswith((".png", ".jpg")))
-    check(images, "no golden images")
-    for label in range(2):
-        os.makedirs(os.path.join(folder, f"class-{label}"))
-        for i in range(24):
-            image = images[(i + 5 * label) % len(images)]
-            shutil.copy(image, os.path.join(folder, f"class-{label}", f"{i:02d}{os.path.splitext(image)[1]}"))
-    return folder
-
-
 def images_changed(bench, change, same):
-    folder = image_folder(bench)
+    folder = families.image_folder(bench)
     model = {"name": "resnet18", "width": 4, "small_stem": True, "image": 32, "channels": 3, "classes": 2}
     config = changed(LONG, model=model, data={"kind": "images", "path": folder}, optimizer=families.SGD,
                      batch={"global": 8, "micro": 2, "lanes": 2}, steps=20, stages=2, checkpoint__every=10)

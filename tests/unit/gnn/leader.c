@@ -15,7 +15,6 @@
 #define MS 1000000ull
 #define WORKERS 2
 #define INTERVALS 4 /* at most */
-#define ATTEMPT 1   /* the first */
 #define ROUND 5     /* workers that fail one after the other, before there is a rest */
 
 struct fixture {
@@ -26,6 +25,7 @@ struct fixture {
     int32_t home[INTERVALS];
     int32_t next,
         seen; /* id of the next node to come; workers asked for that have been looked at */
+    uint32_t attempt;
 };
 
 static void joined(struct fixture *f, uint32_t role) {
@@ -39,7 +39,7 @@ static void joined(struct fixture *f, uint32_t role) {
 static void make(struct fixture *f, int32_t intervals, int32_t at_first,
                  const struct culm_gnn_settings *settings) {
     static const size_t bytes[] = {8, 8};
-    *f = (struct fixture){0};
+    *f = (struct fixture){.attempt = 1};
     fake_world_init(&f->fake);
     culm_buf_init(&f->buf, CULM_GNN_META_MAX);
     assert_int_equal(culm_gnn_layout_init(&f->layout, intervals, NULL), CULM_OK);
@@ -249,7 +249,7 @@ static void test_broken_links(void **state) {
 }
 
 static void holds_so(struct fixture *f, int32_t node, int64_t version, bool diverged) {
-    const struct culm_gnn_held held = {.attempt = ATTEMPT,
+    const struct culm_gnn_held held = {.attempt = f->attempt,
                                        .version = version,
                                        .digest = (uint64_t)version,
                                        .view = UINT64_MAX,
@@ -264,7 +264,7 @@ static void holds(struct fixture *f, int32_t node, int64_t version) {
 
 static void done_so(struct fixture *f, int32_t node, int32_t interval, int64_t epoch,
                     int64_t redone) {
-    const struct culm_gnn_done done = {.attempt = ATTEMPT,
+    const struct culm_gnn_done done = {.attempt = f->attempt,
                                        .epoch = epoch,
                                        .interval = interval,
                                        .trained = true,
@@ -363,9 +363,44 @@ static void test_failures_since_the_commit(void **state) {
     end(&f);
 }
 
+/* All holders of the weights are lost, one of them with a failure, so the run goes back to its beginning. */
+static void failed_and_rolled_back(struct fixture *f, int32_t first) {
+    failed(f, first, CULM_ERR_IO);
+    if (f->fake.exit_code == -1) {
+        lost(f, first + 1);
+        f->attempt++;
+        joined(f, CULM_GNN_PARAMETER);
+        joined(f, CULM_GNN_PARAMETER);
+    }
+}
+
+/* Epochs that are done again are no progress: what fails behind them each time ends the run. */
+static void test_failures_after_a_roll_back(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f, 2, 0);
+    for (int32_t first = 1, time = 1; time <= 3; first += 2, time++) {
+        holds(&f, first, 0);
+        holds(&f, first + 1, 0);
+        for (int64_t epoch = 1; epoch <= 3; epoch++) {
+            done(&f, epoch);
+            holds(&f, first, epoch);
+            holds(&f, first + 1, epoch);
+            saver_of(&f, epoch); /* it was committed */
+            fake_world_forget(&f.fake);
+        }
+        failed_and_rolled_back(&f, first);
+        assert_int_equal(fake_world_events(&f.fake, "rollback"), time < 3);
+        fake_world_forget(&f.fake);
+    }
+    assert_int_equal(f.fake.exit_code, culm_status_exit_code(CULM_ERR_IO));
+    f.fake.exit_code = -1; /* as it should */
+    end(&f);
+}
+
 static void not_saved(struct fixture *f, int32_t node, int64_t version) {
     const struct culm_gnn_saved saved = {
-        .attempt = ATTEMPT, .version = version, .status = CULM_ERR_IO, .why = "the disk is full"};
+        .attempt = f->attempt, .version = version, .status = CULM_ERR_IO, .why = "the disk is full"};
     culm_gnn_saved_encode(&saved, &f->buf);
     deliver(f, node, CULM_GNN_MSG_SAVED);
 }
@@ -802,6 +837,7 @@ int main(void) {
         cmocka_unit_test(test_broken_links),
         cmocka_unit_test(test_one_saves),
         cmocka_unit_test(test_failures_since_the_commit),
+        cmocka_unit_test(test_failures_after_a_roll_back),
         cmocka_unit_test(test_diverged),
         cmocka_unit_test(test_stands_still),
         cmocka_unit_test(test_recovered),
