@@ -132,15 +132,19 @@ CULM_API enum culm_status culm_training_plan(struct culm_training *training, con
  * steps that were committed. Whatever it returns, no worker is left running. */
 CULM_API enum culm_status culm_training_run(struct culm_training *training,
                                             struct culm_error *error);
-/* Asks the run to write a checkpoint and end, as soon as it can. May be called by any thread, from a
- * signal handler, and before or after culm_training_run. */
+/* Asks the run to write a checkpoint and end, as soon as it can, however often it is called. May be
+ * called by any thread, from a signal handler, and before or after culm_training_run. */
 CULM_API void culm_training_stop(struct culm_training *training);
+/* Ends the run at once. What was committed since the last checkpoint has to be done again, which
+ * makes culm_training_run fail with CULM_ERR_AGAIN, unless there is nothing. From the same places as
+ * culm_training_stop. */
+CULM_API void culm_training_abort(struct culm_training *training);
 CULM_API void culm_training_free(struct culm_training *training);
 
 /* Runs a worker in this process until the launcher ends it, and returns the exit code for the
  * process. argv[0] is "worker", as the launcher passed it. This is the only function that prints: to
- * standard error, which the launcher has redirected to the worker's log. It also makes the process
- * ignore SIGINT. */
+ * standard error, which the launcher has redirected to the worker's log. The launcher has started the
+ * process with signals blocked that end runs (SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU). */
 CULM_API int culm_worker_main(int argc, char **argv);
 
 /* --- runs --------------------------------------------------------------------------------------- */

@@ -135,6 +135,8 @@ static int go(void *job, struct culm_error *ret_error) {
 
 static void stop(void *job) { culm_gnn_training_stop(job); }
 
+static void end_now(void *job) { culm_gnn_training_abort(job); }
+
 static bool fired(void *job, size_t fault) { return culm_gnn_training_fired(job, fault); }
 
 static const struct culm_summary *summary(void *job) { return culm_gnn_training_summary(job); }
@@ -147,6 +149,7 @@ static int run(struct train *t) {
                                      .job = t->training,
                                      .go = go,
                                      .stop = stop,
+                                     .abort = end_now,
                                      .fired = fired,
                                      .summary = summary};
     return culm_cli_launch(&run, &t->sink);

@@ -1,6 +1,7 @@
 /* Running what a command has prepared, and saying how it ended. See launching.h. */
 #include "cli/launching.h"
 
+#include "cli/signals.h"
 #include "report/relay.h"
 
 #include <signal.h>
@@ -28,18 +29,17 @@ enum culm_status culm_cli_open_sink(bool json, const struct culm_terminal_option
 
 static void on_signal(int number) {
     const struct culm_cli_run *run = stopped;
-    (void)number;
-    if (run) {
+    const bool insists = culm_cli_insists(number);
+    if (run && insists) {
+        run->abort(run->job);
+    } else if (run) {
         run->stop(run->job);
     }
 }
 
-/* From here on SIGINT and SIGTERM mean exit code 75. */
 static void hear_signals(const struct culm_cli_run *run) {
-    const struct sigaction stop = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     stopped = run;
-    sigaction(SIGINT, &stop, NULL);
-    sigaction(SIGTERM, &stop, NULL);
+    culm_cli_on_stop_signal(on_signal);
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of the sink */
 }
 

@@ -20,6 +20,7 @@ struct culm_cli_run {
     void *job;
     int (*go)(void *job, struct culm_error *ret_error); /* its exit code */
     void (*stop)(void *job);                            /* safe in a handler of signals */
+    void (*abort)(void *job);                           /* the same, without waiting for anything */
     bool (*fired)(void *job, size_t fault);
     const struct culm_summary *(*summary)(void *job);
 };
@@ -31,7 +32,7 @@ enum culm_status culm_cli_default_out(const char *config_path, char ret_path[CUL
  * reads them (report/relay.h). */
 enum culm_status culm_cli_open_sink(bool json, const struct culm_terminal_options *otherwise,
                                     struct culm_sink **ret_sink, struct culm_error *error);
-/* Runs it; SIGINT and SIGTERM stop it from here on. Frees the sink that shows it, so that what that
+/* Runs it; signals stop it from here on (signals.h). Frees the sink that shows it, so that what that
  * shows in place is left as it is, and sets *sink to NULL; then prints errors, faults that never fired
  * and the summary. The exit code. */
 int culm_cli_launch(const struct culm_cli_run *run, struct culm_sink **sink);

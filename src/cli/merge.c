@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "cli/command.h"
 #include "cli/launching.h"
+#include "cli/signals.h"
 #include "run/merge_commands.h"
 
 #include <signal.h>
@@ -61,9 +62,7 @@ static void on_signal(int number) {
 }
 
 static void hear_signals(void) {
-    const struct sigaction stop = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-    sigaction(SIGINT, &stop, NULL);
-    sigaction(SIGTERM, &stop, NULL);
+    culm_cli_on_stop_signal(on_signal);
     signal(SIGPIPE, SIG_IGN);
 }
 

@@ -125,6 +125,8 @@ static int go(void *job, struct culm_error *ret_error) { return culm_training_go
 
 static void stop(void *job) { culm_training_stop(job); }
 
+static void end_now(void *job) { culm_training_abort(job); }
+
 static bool fired(void *job, size_t fault) { return culm_training_fired(job, fault); }
 
 static const struct culm_summary *summary(void *job) { return culm_training_summary(job); }
@@ -137,6 +139,7 @@ static int run(struct train *t) {
                                      .job = t->training,
                                      .go = go,
                                      .stop = stop,
+                                     .abort = end_now,
                                      .fired = fired,
                                      .summary = summary};
     return culm_cli_launch(&run, &t->sink);

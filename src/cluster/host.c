@@ -79,17 +79,18 @@ static void on_alive(uv_timer_t *timer) {
 
 static void on_stop(uv_poll_t *poll, int status, int events) {
     struct culm_host *host = poll->data;
-    uint64_t one;
+    uint64_t asked;
     (void)status;
     (void)events;
-    if (read(host->o.stop_fd, &one, sizeof one) != sizeof one) {
+    if (read(host->o.stop_fd, &asked, sizeof asked) != sizeof asked) {
         return; /* spurious: there is nothing to read */
     }
-    if (++host->stops > 1) {
+    if (asked >= CULM_HOST_ABORT) {
         culm_real_leave(&host->real.world, 75, NULL);
         host->real.exit_code = 75;
         culm_local_agent_end_all(host->agent, true);
-    } else if (culm_real_listens(&host->real)) {
+    } else if (!host->stopped && culm_real_listens(&host->real)) {
+        host->stopped = true;
         host->real.actor_ops->leads->stop(host->real.actor);
     }
 }

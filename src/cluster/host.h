@@ -36,7 +36,7 @@ struct culm_host_options { /* all borrowed until _free */
     struct culm_blob_pool *pool; /* for received payloads */
     int64_t hello_limit_ms;      /* time in which a connection must prove itself; 0: 10000 */
     int64_t alive_ms;            /* every worker is sent something at least so often; 0: 1000 */
-    int stop_fd;                 /* eventfd with EFD_SEMAPHORE and EFD_NONBLOCK; 0: none */
+    int stop_fd;                 /* eventfd with EFD_NONBLOCK; 0: none */
     /* Borrows the event; "t_ms" and "view" follow "event". */
     void (*publish)(void *ctx, json_t *event);
     void *ctx;
@@ -65,8 +65,10 @@ const char *culm_host_address(const struct culm_host *host); /* that nodes conne
 /* Runs the leader until it leaves. Workers are then sent what is queued and the end of the stream,
  * and have 2 s to end before they are killed. Returns the leader's exit code when all have been
  * reaped, or 5 s after the kill, with an event "error" for each that has not.
- * The first count of stop_fd asks the leader to stop; the second kills all workers, and 75 is
- * returned. May be called once. */
+ * CULM_HOST_STOP, added to stop_fd any number of times, asks the leader once to stop;
+ * CULM_HOST_ABORT kills all workers, and 75 is returned. May be called once. */
+#define CULM_HOST_STOP ((uint64_t)1)
+#define CULM_HOST_ABORT ((uint64_t)1 << 32)
 int culm_host_run(struct culm_host *host, const struct culm_actor_ops *ops, void *actor,
                   struct culm_error *ret_error);
 /* Sends an addition to the brief to all workers that are ready, and later to those that become

@@ -29,7 +29,7 @@ struct culm_host {
     uv_timer_t alive_timer, end;
     uv_poll_t stop;
     bool has_stop;
-    int stops;
+    bool stopped; /* the leader was asked to stop */
     bool given_up;        /* processes that have not ended are left behind */
     pthread_mutex_t lock; /* protects the news */
     struct culm_host_news **news;

@@ -1,6 +1,8 @@
 /* Child processes on a loop. See process.h. */
 #include "cluster/process.h"
 
+#include "base/stops.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -65,8 +67,8 @@ static int lift(const int fds[CULM_PROCESS_FDS], int ret_lifted[CULM_PROCESS_FDS
 static int spawn(char **argv, const int fds[CULM_PROCESS_FDS], pid_t *ret_pid) {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
-    sigset_t none, all;
-    sigemptyset(&none);
+    sigset_t stops, all;
+    culm_stop_signals_set(&stops);
     sigfillset(&all);
     int failed = posix_spawn_file_actions_init(&actions);
     if (failed) {
@@ -80,7 +82,7 @@ static int spawn(char **argv, const int fds[CULM_PROCESS_FDS], pid_t *ret_pid) {
         failed = posix_spawn_file_actions_adddup2(&actions, fds[i], i);
     }
     if (!failed) {
-        posix_spawnattr_setsigmask(&attributes, &none);
+        posix_spawnattr_setsigmask(&attributes, &stops);
         posix_spawnattr_setsigdefault(&attributes, &all);
         failed = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK |
                                                            POSIX_SPAWN_SETSIGDEF);

@@ -23,8 +23,8 @@ struct culm_process {
 };
 
 /* Starts argv[0] (searched in PATH if it has no slash) in a new session, with fds[i] as descriptor
- * i, no signal blocked, and all signals at their default. On failure there is nothing to close.
- * CULM_ERR_IO. */
+ * i, the signals of base/stops.h blocked, and all signals at their default. On failure there is
+ * nothing to close. CULM_ERR_IO. */
 enum culm_status culm_process_start(struct culm_process *process, uv_loop_t *loop, char **argv,
                                     const int fds[CULM_PROCESS_FDS], struct culm_error *error);
 /* Sends a signal unless the process has ended. Uses the pidfd, so it never hits another process

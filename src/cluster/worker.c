@@ -120,9 +120,6 @@ enum culm_status culm_worker_new(const struct culm_worker_options *options,
         free(worker);
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a worker");
     }
-    if (options->node != CULM_NEWCOMER) {
-        signal(SIGINT, SIG_IGN);
-    }
     enum culm_status status = culm_faults_init(&worker->faults, options->faults,
                                                options->fault_count, options->fault_fd, error);
     if (status != CULM_OK) {

@@ -18,9 +18,9 @@
  * for a received payload is out, the worker ends with an error; where it can, it reports that to
  * the coordinator.
  *
- * The process ignores SIGINT: a terminal sends it to the whole group, and the coordinator decides
- * what to do. A newcomer does not ignore it, since whoever started it decides; nor does it end with
- * its parent.
+ * Signals are left alone. One that its agent has started has those blocked that are sent to end a
+ * run (base/stops.h), since the leader decides what becomes of it; a newcomer has not, since whoever
+ * started it decides. Nor does that one end with its parent.
  *
  * Thread: one, the loop's.
  */

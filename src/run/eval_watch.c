@@ -2,6 +2,7 @@
 #include "run/eval_watch.h"
 
 #include "base/json.h"
+#include "base/stops.h"
 #include "store/checkpoint.h"
 
 #include <errno.h>
@@ -14,16 +15,17 @@
 #include <unistd.h>
 
 /* In the child: what other threads held when we forked is held for ever, so nothing here
- * allocates. It ends with the launcher however that ends, and gets none of its signal settings. */
+ * allocates. It ends with the launcher however that ends, and gets none of its signal settings; what ends a run it leaves to the
+ * launcher. */
 static _Noreturn void become(const char *program, char **argv, pid_t launcher, const char *output,
                              const char *log) {
-    sigset_t none;
-    sigemptyset(&none);
+    sigset_t stops;
+    culm_stop_signals_set(&stops);
     int fd = open(output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     int log_fd = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || log_fd < 0 || dup2(log_fd, STDERR_FILENO) < 0 ||
         prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != launcher ||
-        signal(SIGPIPE, SIG_DFL) == SIG_ERR || sigprocmask(SIG_SETMASK, &none, NULL) != 0) {
+        signal(SIGPIPE, SIG_DFL) == SIG_ERR || sigprocmask(SIG_SETMASK, &stops, NULL) != 0) {
         _exit(126);
     }
     execvp(program, argv);

@@ -280,6 +280,12 @@ void culm_gnn_training_stop(struct culm_gnn_training *training) {
     }
 }
 
+void culm_gnn_training_abort(struct culm_gnn_training *training) {
+    if (training) {
+        culm_launcher_abort(&training->launch.run);
+    }
+}
+
 const struct culm_summary *culm_gnn_training_summary(const struct culm_gnn_training *training) {
     return &training->result.summary;
 }

@@ -49,9 +49,10 @@ enum culm_status culm_gnn_training_plan(const struct culm_gnn_training *training
                                         struct json_t **ret_plan, struct culm_error *error);
 /* Trains to the end; returns the exit code of the command. May be called once. */
 int culm_gnn_training_go(struct culm_gnn_training *training, struct culm_error *ret_error);
-/* The first call ends the run so that it can be resumed, the second ends it at once. May be called
- * from any thread and from signal handlers. */
+/* Ends the run so that it can be resumed, however often it is called; or at once. May be called from
+ * any thread and from signal handlers. */
 void culm_gnn_training_stop(struct culm_gnn_training *training);
+void culm_gnn_training_abort(struct culm_gnn_training *training);
 /* After _go. */
 const struct culm_summary *culm_gnn_training_summary(const struct culm_gnn_training *training);
 bool culm_gnn_training_fired(const struct culm_gnn_training *training, size_t fault);

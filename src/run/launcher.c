@@ -51,7 +51,7 @@ static enum culm_status random_hex(char *text, size_t digits, struct culm_error 
 
 /* Not 0, which means none, nor another of the numbers that a program expects to be free. */
 static enum culm_status open_stop(int *ret_fd, struct culm_error *error) {
-    int made = eventfd(0, EFD_SEMAPHORE | EFD_NONBLOCK | EFD_CLOEXEC);
+    int made = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     int fd = made < 0 ? -1 : fcntl(made, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     int problem = errno;
     if (made >= 0) {
@@ -80,10 +80,18 @@ void culm_launcher_options_release(struct culm_launcher_options *options) {
     options->stop_fd = 0;
 }
 
-void culm_launcher_stop(const struct culm_launcher_options *options) {
+static void ask(const struct culm_launcher_options *options, uint64_t what) {
     int before = errno;
-    (void)eventfd_write(options->stop_fd, 1);
+    (void)eventfd_write(options->stop_fd, what);
     errno = before;
+}
+
+void culm_launcher_stop(const struct culm_launcher_options *options) {
+    ask(options, CULM_HOST_STOP);
+}
+
+void culm_launcher_abort(const struct culm_launcher_options *options) {
+    ask(options, CULM_HOST_ABORT);
 }
 
 void culm_launcher_result_init(struct culm_launcher_result *result,
@@ -335,9 +343,36 @@ static void look_for_dir(struct culm_launcher *l) {
     }
 }
 
+/* "stopped" is a promise that nothing has to be done again. */
+static int check_stopped(struct culm_launcher *l, struct culm_error *ret_error) {
+    const char *step = l->job.result->summary.job->step;
+    const int64_t again = l->committed - l->saved;
+    if (again <= 0) {
+        return 75;
+    }
+    struct culm_error error;
+    char newest[64] = "there is none";
+    if (l->saved > 0) {
+        snprintf(newest, sizeof newest, "the newest is of %s %lld", step, (long long)l->saved);
+    }
+    culm_error_set(&error, CULM_ERR_AGAIN,
+                   "stopped without a checkpoint of %s %lld: %s; --resume goes on from there and "
+                   "does %lld %s%s again",
+                   step, (long long)l->committed, newest, (long long)again, step,
+                   again > 1 ? "s" : "");
+    culm_launcher_tell_error(l, &error);
+    if (ret_error) {
+        *ret_error = error;
+    }
+    return culm_status_exit_code(error.status);
+}
+
 int culm_launcher_run(struct culm_launcher *l, const struct culm_actor_ops *ops, void *actor,
                       struct culm_error *ret_error) {
     int code = culm_host_run(l->host, ops, actor, ret_error);
+    if (code == culm_status_exit_code(CULM_ERR_STOPPED)) {
+        code = check_stopped(l, ret_error);
+    }
     look_for_dir(l);
     culm_launcher_tell_done(l);
     note_fired(l, &l->job.result->fired);
@@ -349,6 +384,7 @@ void culm_launcher_free(struct culm_launcher *l) {
         return;
     }
     json_decref(l->done);
+    json_decref(l->latest);
     remove_token(l);
     culm_host_free(l->host);
     culm_sink_free(l->sink);

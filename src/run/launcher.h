@@ -49,9 +49,7 @@ struct culm_launcher_options {
     const char *trace_path; /* NULL: none */
     double time_scale;      /* of the trace; 0: 1 */
 
-    /* Its first count asks the actor to stop, its second ends the run at once: an eventfd,
-     * EFD_SEMAPHORE and EFD_NONBLOCK; 0: nobody asks. */
-    int stop_fd;
+    int stop_fd;              /* culm_launcher_stop and _abort, for the host; 0: nobody asks */
     struct culm_sink *log;    /* is handed every event, as events.jsonl is; NULL: none */
     struct culm_sink *screen; /* the same without those warnings that `warn` was told; NULL: none */
     /* One line without an end, as soon as it is known; NULL: nobody listens. */
@@ -115,8 +113,10 @@ bool culm_launcher_read_place(const struct culm_launcher_role *role, uint32_t ro
 enum culm_status culm_launcher_options_init(struct culm_launcher_options *options,
                                             struct culm_error *error);
 void culm_launcher_options_release(struct culm_launcher_options *options);
-/* Asks the run to stop, and at the second call to end at once. Any thread; signal handlers too. */
+/* Asks the run to stop, however often it is called, or to end at once. Any thread; signal handlers
+ * too. */
 void culm_launcher_stop(const struct culm_launcher_options *options);
+void culm_launcher_abort(const struct culm_launcher_options *options);
 
 void culm_launcher_result_init(struct culm_launcher_result *result,
                                const struct culm_summary_job *job);
@@ -162,8 +162,9 @@ void culm_launcher_tell_at(struct culm_launcher *launcher, json_t *event, const 
  * thread, from _open to _free. */
 void culm_launcher_news(struct culm_launcher *launcher, const void *news, size_t len);
 
-/* Runs the actor until it leaves; its exit code, as culm_host_run. Its event done comes last, when all
- * processes have ended, with faults_fired. The result is whole then. */
+/* Runs the actor until it leaves; its exit code, as culm_host_run. One that was stopped (75) without a
+ * checkpoint of all that was committed is 1, with an error that says what has to be done again. Its
+ * event done comes last, when all processes have ended, with faults_fired. The result is whole then. */
 int culm_launcher_run(struct culm_launcher *launcher, const struct culm_actor_ops *ops, void *actor,
                       struct culm_error *ret_error);
 void culm_launcher_free(struct culm_launcher *launcher); /* NULL is fine */

@@ -6,6 +6,7 @@
  */
 #include "run/launcher_internal.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static enum culm_status add_sink(struct culm_launcher *l, struct culm_sink *take_sink,
@@ -109,8 +110,40 @@ json_t *culm_launcher_plan_event(json_t *take_plan) {
     return event;
 }
 
+void culm_launcher_tell_error(struct culm_launcher *l, const struct culm_error *error) {
+    json_t *event =
+        json_pack("{s:s, s:f, s:i, s:s, s:s}", "event", "error", "t_ms", 0.0, "view", 0, "code",
+                  culm_status_name(error->status), "message", error->text);
+    if (event && l->latest) {
+        set_time(event, l->latest);
+    }
+    if (event) {
+        culm_launcher_tell(l, event);
+    }
+    json_decref(event);
+}
+
+/* What is committed, and what of it could be lost. */
+static void keep_count(struct culm_launcher *l, json_t *event) {
+    const char *name = culm_event_text(event, "event", ""), *step = l->job.result->summary.job->step;
+    char to[32];
+    if (strcmp(name, step) == 0) {
+        int64_t committed = culm_event_int(event, step, 0);
+        l->saved = l->committed ? l->saved : committed - 1; /* what the run began with */
+        l->committed = committed > l->committed ? committed : l->committed;
+    } else if (strcmp(name, "checkpoint") == 0 && json_is_true(json_object_get(event, "ok"))) {
+        l->saved = culm_event_int(event, step, l->saved);
+    } else if (strcmp(name, "rollback") == 0) { /* it was looked for, and is whole */
+        snprintf(to, sizeof to, "to_%s", step);
+        l->saved = culm_event_int(event, to, l->saved);
+    }
+    json_decref(l->latest);
+    l->latest = json_incref(event);
+}
+
 void culm_launcher_hear(void *launcher, json_t *event) {
     struct culm_launcher *l = launcher;
+    keep_count(l, event);
     if (!l->done && strcmp(culm_event_text(event, "event", ""), "done") == 0) {
         l->done = json_incref(event);
         return;

@@ -18,6 +18,9 @@ struct culm_launcher {
     struct culm_sink *sink; /* events.jsonl and the summary */
     bool sink_failed;
     json_t *done; /* the last event, until processes have ended */
+    /* Of steps, or whatever the job calls them. 0: none in this run. */
+    int64_t committed, saved; /* the newest that was committed; that a checkpoint holds */
+    json_t *latest;           /* the event told last; NULL: none */
     struct culm_agent_fault *faults;
     struct culm_blob_pool *pool;
     struct culm_host *host;
@@ -29,6 +32,8 @@ struct culm_launcher {
 enum culm_status culm_launcher_open_sinks(struct culm_launcher *launcher, struct culm_error *error);
 /* The host's sink. */
 void culm_launcher_hear(void *launcher, json_t *event);
+/* An event `error`, at the time of the last event; the text is ASCII. */
+void culm_launcher_tell_error(struct culm_launcher *launcher, const struct culm_error *error);
 /* The event done, if it has come: all processes have ended. */
 void culm_launcher_tell_done(struct culm_launcher *launcher);
 

@@ -340,3 +340,9 @@ void culm_training_stop(struct culm_training *training) {
         culm_launcher_stop(&training->launch.run);
     }
 }
+
+void culm_training_abort(struct culm_training *training) {
+    if (training) {
+        culm_launcher_abort(&training->launch.run);
+    }
+}

@@ -10,7 +10,7 @@ import signal
 import subprocess
 
 from gnn_harness import ENDLESS, ONE, PATIENT, Graphs, fault, faults_of
-from harness import RUN_LIMIT_S, Cases, Skipped, changed, check, equal, wait_until, workers_of
+from harness import RUN_LIMIT_S, Cases, Skipped, changed, check, equal, signal_all, wait_until, workers_of
 
 cases = Cases(kind="waits", job="gnn")
 graphs = Graphs(cases, "--vertices", "400", "--edges", "1600", "--features", "24", "--classes", "4", "--seed", "3")
@@ -363,13 +363,16 @@ def last_of_role(bench, role, what):
 # --- ends -------------------------------------------------------------------------------------------------------------------
 
 
-def stopped(bench, kill):
+def stopped(bench, kill, everyone=False):
     """Ended in the middle by a signal, resumed in another shape."""
     config = changed({**CONFIG, **ENDLESS}, checkpoint__every=20)
     going = graphs.going(bench, config)
     going.wait(lambda: len(going.told("epoch")) >= 50, "fifty epochs")
-    if kill == signal.SIGTERM:
-        going.stop()
+    if kill != signal.SIGKILL:
+        (signal_all if everyone else os.kill)(going.process.pid, kill)
+        ended = going.end(75)
+        equal(ended.all("lost") + ended.all("rollback"), [], "losses and roll-backs")
+        equal([event["epoch"] for event in ended.all("checkpoint") if event["ok"]][-1], ended.all("epoch")[-1]["epoch"], "the last checkpoint")
     else:
         going.process.kill()
         going.process.wait()
@@ -678,6 +681,9 @@ cases.add("the last parameter server, and nobody replaces it", last_of_role, "pa
 cases.add("frozen for a moment", thawed)
 cases.add("a task that takes long", late, first=True)
 cases.add("stopped and resumed in another shape", stopped, signal.SIGTERM, first=True)
+for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGXCPU):
+    cases.add(f"{number.name} to every process, and resumed in another shape", stopped, number, True, first=number == signal.SIGUSR1)
+cases.add("SIGHUP to the launcher, and resumed in another shape", stopped, signal.SIGHUP)
 cases.add("killed and resumed in another shape", stopped, signal.SIGKILL)
 cases.add("workers join from outside, and one is killed", joined, ["worker", "worker"], {"workers": 0}, True, first=True)
 cases.add("a server joins from outside, and stands by", joined, ["server"], {"servers": 2, "workers": 0}, False)

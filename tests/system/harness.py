@@ -201,6 +201,15 @@ def children_of(pid):
     return found
 
 
+def signal_all(pid, number):
+    """Sends a signal to a process and all that it has started, as a scheduler does."""
+    everyone = [pid, *children_of(pid)]
+    for one in everyone:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(one, number)
+    return everyone
+
+
 def end_group(group):
     """Ends whatever is left in a cgroup, and removes it. What has just ended may keep it for a moment."""
     def gone():

@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
 """The launcher: its death, signals to it and to workers, frozen workers, and preemption traces."""
+import contextlib
 import json
 import multiprocessing
 import os
+import pty
 import random
 import resource
+import select
 import signal
 import socket
+import threading
 import time
 
-from harness import (Cases, Skipped, changed, check, check_recovered, check_whole, equal, hold, pauses, sha256_of,
+from harness import (Cases, Skipped, changed, check, check_recovered, check_whole, equal, fault, hold, pauses, sha256_of, signal_all,
                      tiny_config, wait_until, workers_of)
 from train_harness import Watched
 
@@ -123,19 +127,47 @@ cases.add("a second launcher in the same directory", two_launchers, first=True)
 # --- signals to the launcher ------------------------------------------------------------------------------------------------
 
 
-def stopped_by(bench, number, step, group, every):
+def taken(process, number):
+    """Whether it has read that signal; two of the same that wait for it are one."""
+    with open(f"/proc/{process.pid}/status", encoding="ascii") as file:
+        pending = [int(line.split()[1], 16) for line in file if line.startswith(("SigPnd", "ShdPnd"))]
+    return not any(one >> (number - 1) & 1 for one in pending)
+
+
+def pids(bench):
+    return {event["node"]: event["pid"] for event in bench.events() if event["event"] == "joined"}
+
+
+STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU)
+
+
+def to_launcher(process, number):
+    process.send_signal(number)
+
+
+def to_group(process, number):
+    os.killpg(process.pid, number)
+
+
+def to_all(process, number):
+    check(len(signal_all(process.pid, number)) > 6, "somebody was not there to be signalled")
+
+
+def stopped_by(bench, number, step, send, every):
     config = changed(LONG, checkpoint__every=every)
     run = started(bench, config, step, *hold(3, step + 30))
-    if group:
-        os.killpg(run.process.pid, number)
-    else:
-        run.process.send_signal(number)
+    send(run.process, number)
     go_on_if_standing(run)
     ended = bench.end(run.process)
     equal(ended.code, 75, "exit code")
+    whole_after_stop(bench, config)
+
+
+def whole_after_stop(bench, config):
+    """Nobody is left, no worker was lost, and what was done lies in a checkpoint, with which the run goes on."""
     equal(workers_of(bench.path("run")), [], "workers left behind")
     events = bench.events()
-    last = run.step()
+    last = max((event["step"] for event in events if event["event"] == "step"), default=0)
     if last > 0:
         written = [event["step"] for event in events if event["event"] == "checkpoint" and event["ok"]]
         check(last in written, f"stopped after step {last}, and the checkpoints are of {written}")
@@ -147,35 +179,182 @@ def stopped_by(bench, number, step, group, every):
 for number in (signal.SIGINT, signal.SIGTERM):
     for step in (0, 1, 25):
         for every in (0, 10):
-            cases.add(f"{number.name} after step {step}, checkpoints every {every}", stopped_by, number, step, False, every,
+            cases.add(f"{number.name} after step {step}, checkpoints every {every}", stopped_by, number, step, to_launcher, every,
                       first=(number, step, every) == (signal.SIGTERM, 1, 0))
-cases.add("SIGINT to the whole group, as Ctrl-C sends it", stopped_by, signal.SIGINT, 25, True, 10, first=True)
-cases.add("SIGTERM to the whole group, as timeout sends it", stopped_by, signal.SIGTERM, 25, True, 10)
+cases.add("SIGINT to the whole group, as Ctrl-C sends it", stopped_by, signal.SIGINT, 25, to_group, 10, first=True)
+cases.add("SIGTERM to the whole group, as timeout sends it", stopped_by, signal.SIGTERM, 25, to_group, 10)
+for number in STOPS:
+    cases.add(f"{number.name} to every process, as a scheduler sends it", stopped_by, number, 25, to_all, 0, first=number == signal.SIGTERM)
+for number in STOPS[2:]:
+    cases.add(f"{number.name} to the launcher alone", stopped_by, number, 25, to_launcher, 0, first=number == signal.SIGHUP)
 
 
-def taken(process, number):
-    """Whether it has read that signal; two of the same that wait for it are one."""
-    with open(f"/proc/{process.pid}/status", encoding="ascii") as file:
-        pending = [int(line.split()[1], 16) for line in file if line.startswith(("SigPnd", "ShdPnd"))]
-    return not any(one >> (number - 1) & 1 for one in pending)
+def stopped_in(bench, worker, step, phase, config):
+    """Every process gets the signal while a worker stands still in that phase, or is lost there."""
+    config = changed(LONG, **config)
+    run = Watched(bench, bench.start(*bench.train_words(config, "run", *fault(worker, step, phase, "stop"))))
+    run.wait()
+    to_all(run.process, signal.SIGTERM)
+    run.go_on()
+    equal(bench.end(run.process).code, 75, "exit code")
+    whole_after_stop(bench, config)
 
 
-def second_signal(bench, first, second):
-    """With a frozen worker no checkpoint can be written; the second signal does not wait for it."""
-    config = changed(LONG, cluster__suspect_ms=600000)
-    process = standing(bench, config, 5, 26).process
-    process.send_signal(first)
-    wait_until(lambda: taken(process, first), 120, "it to take the first signal")
-    time.sleep(0.3)  # in which it would end if it did not wait
-    check(process.poll() is None, "ended although a worker is frozen")
-    process.send_signal(second)
-    equal(bench.end(process).code, 75, "exit code")  # before the frozen one is missed
+for phase, step in (("load", 1), ("backward", 25), ("reduce", 25), ("step", 25), ("checkpoint", 30)):
+    cases.add(f"every process is told to stop while a worker is at: {phase}", stopped_in, 1, step, phase, {})
+
+
+def stopped_at_evaluation(bench):
+    """The evaluation beside training gets the signal, too, and is none of those that end by it."""
+    config = changed(LONG, checkpoint__every=20, eval={"every": 20, "samples": 64}, data__held_out=0.2)
+    run = Watched(bench, bench.start(*bench.train_words(config, "run", *hold(4, 21))))
+    run.wait()  # the checkpoint of step 20 may be under way, or evaluated
+    run.until(lambda: run.told("checkpoint"), "a checkpoint")
+    to_all(run.process, signal.SIGTERM)
+    run.go_on()
+    ended = bench.end(run.process)
+    equal(ended.code, 75, "exit code")
+    evaluated = [event for event in bench.events() if event["event"] == "eval"]
+    check(all(event.get("ok", True) for event in evaluated), f"an evaluation failed: {evaluated}")
+
+
+cases.add("every process is told to stop beside an evaluation", stopped_at_evaluation)
+
+
+def stopped_in_recovery(bench):
+    """A worker is killed, and every process is told to stop before the run has got over it."""
+    run = Watched(bench, bench.start(*bench.train_words(LONG, "run", *hold(0, 25))))
+    run.wait()
+    os.kill(pids(bench)[4], signal.SIGKILL)
+    to_all(run.process, signal.SIGTERM)
+    run.go_on()
+    equal(bench.end(run.process).code, 75, "exit code")
     equal(workers_of(bench.path("run")), [], "workers left behind")
+    last = run.step()
+    check(last in [event["step"] for event in run.told("checkpoint") if event["ok"]], f"no checkpoint of step {last}")
     goes_on(bench, LONG)
 
 
+cases.add("every process is told to stop while a loss is made up for", stopped_in_recovery, first=True)
+
+
+def stopped_without_copy(bench):
+    """All copies of a stage are lost behind the checkpoint: what the line says is what --resume does."""
+    config = changed(LONG, redundancy="none", pipelines=1, cluster__replace_ms=600000)
+    run = Watched(bench, bench.start(*bench.train_words(config, "run", *hold(0, 25))))
+    run.wait()
+    run.until(lambda: any(event["step"] == 20 for event in run.told("checkpoint")), "the checkpoint of step 20")
+    os.kill(pids(bench)[1], signal.SIGKILL)
+    run.go_on()
+    run.until(lambda: run.told("rollback"), "a roll-back")
+    run.process.send_signal(signal.SIGTERM)
+    ended = bench.end(run.process)
+    check_lost_steps(bench, ended, 24, 20)
+    goes_on(bench, changed(config, cluster__replace_ms=0))
+
+
+def check_lost_steps(bench, ended, last, saved):
+    equal(ended.code, 1, "exit code")
+    equal(workers_of(bench.path("run")), [], "workers left behind")
+    check(len(ended.err.splitlines()) == 1 and f"without a checkpoint of step {last}" in ended.err and
+          f"the newest is of step {saved}" in ended.err and f"does {last - saved} steps again" in ended.err, f"not one line that says so: {ended.err!r}")
+    equal([event["message"] in ended.err for event in bench.events() if event["event"] == "error"], [True], "the event that says so")
+
+
+cases.add("a stop when no copy of what was done is left", stopped_without_copy, first=True)
+
+
+def ignored_at_start(bench):
+    """As nohup starts it: SIGHUP is nobody's business."""
+    had = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # which the child inherits
+    try:
+        process = bench.start(*bench.train_words(LONG, "run", *hold(0, 25)))
+    finally:
+        signal.signal(signal.SIGHUP, had)
+    run = Watched(bench, process)
+    run.wait()
+    to_all(process, signal.SIGHUP)
+    run.go_on()
+    ended = bench.end(process)
+    equal(ended.code, 0, "exit code")
+    ended.events = bench.events()
+    check_whole(ended, cases.reference(LONG))
+
+
+cases.add("SIGHUP where it was ignored at the start, as by nohup", ignored_at_start, first=True)
+
+
+class InTerminal:
+    """A process in the foreground of a terminal of its own, as far as `Watched` looks at processes."""
+
+    def __init__(self, command):
+        self.pid, self.terminal = pty.fork()
+        if self.pid == 0:
+            os.execv(command[0], command)
+        self.returncode, self.closes = None, False
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
+
+    def read(self):
+        """Nobody waits for a reader that is slow. The end of all that have it open is an error."""
+        os.set_blocking(self.terminal, False)
+        while not self.closes:
+            if select.select([self.terminal], [], [], 0.05)[0]:
+                with contextlib.suppress(OSError):
+                    os.read(self.terminal, 65536)
+        os.close(self.terminal)
+
+    def close(self):
+        self.closes = True
+        self.reader.join()
+
+    def poll(self):
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self.returncode = os.waitstatus_to_exitcode(status) if pid else None
+        return self.returncode
+
+
+def terminal_closes(bench):
+    """The terminal goes away in which it runs in the foreground."""
+    words = bench.train_words(LONG, bench.path("run"), *hold(0, 25))
+    process = InTerminal([bench.culm, *map(str, words)])
+    run = Watched(bench, process)
+    try:
+        run.wait()
+    finally:
+        process.close()
+    wait_until(lambda: taken(process, signal.SIGHUP), 120, "it to take the signal")
+    run.go_on()
+    wait_until(lambda: process.poll() is not None, 120, "its end")
+    equal(process.returncode, 75, "exit code")
+    whole_after_stop(bench, LONG)
+
+
+cases.add("the terminal closes", terminal_closes, first=True)
+
+
+def second_signal(bench, first, second):
+    """With a frozen worker no checkpoint can be written; whoever insists does not wait for it."""
+    config = changed(LONG, cluster__suspect_ms=600000)
+    run = standing(bench, config, 5, 26)
+    run.until(lambda: any(event["step"] == 20 for event in run.told("checkpoint")), "the checkpoint of step 20")
+    process = run.process
+    for number in first, signal.SIGUSR1, first:  # the last is an echo of the first
+        process.send_signal(number)
+        wait_until(lambda number=number: taken(process, number), 120, "it to take the signal")
+    time.sleep(ECHO_S)
+    process.send_signal(signal.SIGUSR1)  # a scheduler may warn as often as it likes
+    wait_until(lambda: taken(process, signal.SIGUSR1), 120, "it to take the signal")
+    check(process.poll() is None, "ended although a worker is frozen")
+    process.send_signal(second)
+    check_lost_steps(bench, bench.end(process), 25, 20)  # before the frozen one is missed
+    goes_on(bench, LONG)
+
+
+ECHO_S = 1.1  # a second signal that comes within a second is an echo
 cases.add("second SIGINT ends at once", second_signal, signal.SIGINT, signal.SIGINT)
-cases.add("SIGTERM after SIGINT ends at once", second_signal, signal.SIGINT, signal.SIGTERM)
+cases.add("SIGTERM after SIGINT ends at once", second_signal, signal.SIGINT, signal.SIGTERM, first=True)
 
 
 def stopped_while_a_worker_is_lost(bench):
@@ -192,12 +371,8 @@ cases.add("SIGTERM, then a worker is lost before the checkpoint", stopped_while_
 # --- signals to workers -----------------------------------------------------------------------------------------------------
 
 
-def pids(bench):
-    return {event["node"]: event["pid"] for event in bench.events() if event["event"] == "joined"}
-
-
 def worker_signalled(bench, number, worker):
-    """SIGTERM to one worker is a plain loss, as is any other end."""
+    """A worker that is ended by a signal is a plain loss, as is any other end."""
     held = started(bench, LONG, 8, *hold(0, 60))
     os.kill(pids(bench)[worker], number)
     held.wait(lambda events: any(event["event"] == "joined" and event["node"] == 6 for event in events), "a replacement")
@@ -212,8 +387,25 @@ def worker_signalled(bench, number, worker):
     equal([event["node"] for event in run.all("joined")][6:], [6], "replacements")
 
 
-for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV):
-    cases.add(f"{number.name} to one worker", worker_signalled, number, 4, first=number == signal.SIGTERM)
+for number in (signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV):
+    cases.add(f"{number.name} to one worker", worker_signalled, number, 4, first=number == signal.SIGKILL)
+
+
+def left_to_the_launcher(bench):
+    """What schedulers send to end a run is not for workers to hear."""
+    held = started(bench, LONG, 8, *hold(0, 25))
+    for number in STOPS:
+        os.kill(pids(bench)[4], number)
+    held.wait()
+    held.go_on()
+    run = bench.end(held.process)
+    equal(run.code, 0, "exit code")
+    run.events = bench.events()
+    check_whole(run, cases.reference(LONG))
+    equal(run.all("lost"), [], "losses")
+
+
+cases.add("SIGTERM and its like to one worker", left_to_the_launcher, first=True)
 
 
 def frozen(bench, thaw):

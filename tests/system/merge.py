@@ -492,10 +492,10 @@ def little_time(bench):
 cases.add("no processor time is left", little_time)
 
 
-def stopped(bench):
+def stopped(bench, number):
     with telling(bench, workload(bench), "--out", bench.path("package")) as (process, told):
         check(told(), "it ended at once")
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(number)
         while told():
             pass
         equal(process.wait(300), 75, "exit code")
@@ -503,7 +503,8 @@ def stopped(bench):
     merge(bench, workload(bench), "package", "--resume")
 
 
-cases.add("a signal ends it so that it can be resumed", stopped, first=True)
+for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU):
+    cases.add(f"{number.name} ends it so that it can be resumed", stopped, number, first=number == signal.SIGHUP)
 
 
 def refused(bench):

@@ -282,7 +282,7 @@ void test_run(struct test *t) {
             CULM_OK);
     }
     t->mode = t->mode ? t->mode : "worker";
-    t->stop_fd = eventfd(0, EFD_SEMAPHORE | EFD_NONBLOCK | EFD_CLOEXEC);
+    t->stop_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     assert_true(t->stop_fd > 0);
     const struct culm_host_options options = {
         .listen = t->listen,

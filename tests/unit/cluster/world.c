@@ -267,7 +267,9 @@ static void a_frozen_worker_is_killed_after_the_end(void **state) {
 
 /* --- stops --- */
 
-static void ask_to_stop(struct test *t) { assert_int_equal(eventfd_write(t->stop_fd, 1), 0); }
+static void ask_to_stop(struct test *t) {
+    assert_int_equal(eventfd_write(t->stop_fd, CULM_HOST_STOP), 0);
+}
 
 static void stop_asked(struct test *t) { t->world->ops->leave(t->world, 75, NULL); }
 
@@ -278,21 +280,40 @@ static void a_stop_is_asked_for(void **state) {
     test_release(&t, 0);
 }
 
-static void freeze_and_ask(struct test *t) {
-    kill((pid_t)t->pid[0], SIGSTOP);
-    t->since_ns = culm_clock_ns();
+/* It is still at it when it is asked again. */
+static void stops_slowly(struct test *t) {
+    ask_to_stop(t);
+    t->world->ops->timer(t->world, 0, 20000000);
+}
+
+static void ask_twice(struct test *t) {
     ask_to_stop(t);
     ask_to_stop(t);
 }
 
+static void a_stop_is_asked_for_once(void **state) {
+    (void)state;
+    RUN(.start = 1, .all_up = ask_twice, .on_stop = stops_slowly, .on_timer = stop_asked);
+    assert_int_equal(t.code, 75);
+    assert_int_equal(t.stops, 1);
+    test_release(&t, 0);
+}
+
+static void freeze_and_abort(struct test *t) {
+    kill((pid_t)t->pid[0], SIGSTOP);
+    t->since_ns = culm_clock_ns();
+    ask_to_stop(t);
+    assert_int_equal(eventfd_write(t->stop_fd, CULM_HOST_ABORT), 0);
+}
+
 static void nothing_is_done(struct test *t) { (void)t; }
 
-static void a_second_stop_kills_all(void **state) {
+static void an_abort_kills_all(void **state) {
     (void)state;
     /* An end in peace takes two seconds each time; a machine may be busy many times. */
     uint64_t least = UINT64_MAX;
     for (int i = 0; i < 100 && least >= SECOND; i++) {
-        RUN(.start = 1, .all_up = freeze_and_ask, .on_stop = nothing_is_done);
+        RUN(.start = 1, .all_up = freeze_and_abort, .on_stop = nothing_is_done);
         uint64_t took = culm_clock_ns() - t.since_ns;
         least = took < least ? took : least;
         assert_int_equal(t.code, 75);
@@ -391,7 +412,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(workers_of_others_end_when_the_coordinator_is_gone),
         cmocka_unit_test(a_frozen_worker_is_killed_after_the_end),
         cmocka_unit_test(a_stop_is_asked_for),
-        cmocka_unit_test(a_second_stop_kills_all),
+        cmocka_unit_test(a_stop_is_asked_for_once),
+        cmocka_unit_test(an_abort_kills_all),
         cmocka_unit_test(no_signal_handler_is_installed),
         cmocka_unit_test(an_end_that_somebody_else_reaped_is_told),
         cmocka_unit_test(jobs_run_in_order_beside_the_loop),
