@@ -109,6 +109,12 @@ bool culm_pins_add(struct culm_pins *pins, const struct culm_pin *pin) {
 
 void culm_pins_seal(struct culm_pins *pins) { pins->sealed = true; }
 
+bool culm_pins_sealed(const struct culm_pins *pins) { return pins && pins->sealed; }
+
+bool culm_pins_exclude(const struct culm_pins *pins, const char *path) {
+    return culm_pins_sealed(pins) && !find(pins, path);
+}
+
 void culm_pins_ask(struct culm_pins *pins, culm_pins_teller *teller, void *ctx) {
     pins->teller = teller;
     pins->teller_ctx = ctx;

@@ -56,6 +56,11 @@ void culm_pins_free(struct culm_pins *pins); /* NULL is fine */
 bool culm_pins_add(struct culm_pins *pins, const struct culm_pin *pin);
 void culm_pins_seal(struct culm_pins *pins);
 
+/* NULL: false. */
+bool culm_pins_sealed(const struct culm_pins *pins);
+/* Sealed, and without a pin for `path`, which so cannot be read. */
+bool culm_pins_exclude(const struct culm_pins *pins, const char *path);
+
 size_t culm_pins_count(const struct culm_pins *pins);
 /* A copy, whose path lives as long as the pins. */
 struct culm_pin culm_pins_at(struct culm_pins *pins, size_t index);

@@ -108,6 +108,10 @@ struct culm_checkpoint;
 enum culm_status culm_checkpoint_open(const char *path, bool verify,
                                       struct culm_checkpoint **ret_checkpoint,
                                       struct culm_error *error);
+/* The same; manifest and pieces hold what was pinned (base/pins.h). `pins` is borrowed; may be NULL. */
+enum culm_status culm_checkpoint_open_pinned(const char *path, bool verify, struct culm_pins *pins,
+                                             struct culm_checkpoint **ret_checkpoint,
+                                             struct culm_error *error);
 void culm_checkpoint_close(struct culm_checkpoint *checkpoint); /* NULL is fine */
 
 /* Told of bytes that were read, from time to time, by the thread that reads. */

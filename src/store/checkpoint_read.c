@@ -3,10 +3,14 @@
  */
 #include "store/manifest.h"
 
+#include "base/pins.h"
+
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct culm_checkpoint {
     char path[CULM_PATH_MAX];
@@ -53,12 +57,12 @@ static enum culm_status verify_piece(struct culm_checkpoint *checkpoint, size_t 
 
 /* Opens one piece and compares it with the manifest. */
 static enum culm_status open_piece(struct culm_checkpoint *checkpoint, size_t index, bool verify,
-                                   struct culm_error *error) {
+                                   struct culm_pins *pins, struct culm_error *error) {
     const struct culm_piece *piece = &checkpoint->manifest.piece[index];
     char path[CULM_PATH_MAX];
     enum culm_status status = culm_path_format(path, error, "%s/%s", checkpoint->path, piece->file);
     if (status == CULM_OK) {
-        status = culm_safetensors_open(path, &checkpoint->file[index], error);
+        status = culm_safetensors_open_pinned(path, pins, &checkpoint->file[index], error);
     }
     if (status != CULM_OK) {
         return status;
@@ -104,14 +108,36 @@ static enum culm_status index_tensors(struct culm_checkpoint *checkpoint,
     return CULM_OK;
 }
 
+/* Shows the manifest to the pins. */
+static enum culm_status pin_manifest(const char *path, struct culm_pins *pins,
+                                     struct culm_error *error) {
+    char manifest[CULM_PATH_MAX];
+    enum culm_status status = culm_path_format(manifest, error, "%s/manifest.json", path);
+    int fd = status == CULM_OK && pins ? open(manifest, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+    if (fd >= 0) { /* else reading it says why not */
+        status = culm_pins_file(pins, manifest, fd, error);
+        close(fd);
+    }
+    return status;
+}
+
 enum culm_status culm_checkpoint_open(const char *path, bool verify,
                                       struct culm_checkpoint **ret_checkpoint,
                                       struct culm_error *error) {
+    return culm_checkpoint_open_pinned(path, verify, NULL, ret_checkpoint, error);
+}
+
+enum culm_status culm_checkpoint_open_pinned(const char *path, bool verify, struct culm_pins *pins,
+                                             struct culm_checkpoint **ret_checkpoint,
+                                             struct culm_error *error) {
     struct culm_checkpoint *checkpoint = calloc(1, sizeof *checkpoint);
     if (!checkpoint) {
         return culm_error_set(error, CULM_ERR_MEMORY, "checkpoint '%s': out of memory", path);
     }
     enum culm_status status = culm_path_format(checkpoint->path, error, "%s", path);
+    if (status == CULM_OK) {
+        status = pin_manifest(path, pins, error);
+    }
     if (status == CULM_OK) {
         status = culm_manifest_read(path, &checkpoint->manifest, error);
     }
@@ -124,7 +150,7 @@ enum culm_status culm_checkpoint_open(const char *path, bool verify,
         }
     }
     for (size_t i = 0; status == CULM_OK && i < checkpoint->manifest.piece_count; i++) {
-        status = open_piece(checkpoint, i, verify, error);
+        status = open_piece(checkpoint, i, verify, pins, error);
     }
     if (status == CULM_OK) {
         status = index_tensors(checkpoint, error);

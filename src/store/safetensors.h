@@ -6,7 +6,7 @@
  *      "wte.weight": {"dtype": "F32", "shape": [256, 64], "data_offsets": [0, 65536]}, ...}
  *
  * We write float32 in the order given, data 8-byte aligned. We read every dtype's header, and the
- * values of F32. A file is either right in every respect or refused with one line: what is wrong
+ * values of F32, F16, BF16 and F64, as float32. A file is either right in every respect or refused with one line: what is wrong
  * and at which byte. That covers the header's bound, JSON, duplicate names, dtypes, shapes against
  * offsets, overlaps, holes, and data that is missing or left over.
  *
@@ -102,12 +102,19 @@ enum culm_status culm_safetensors_hash(const struct culm_safetensors *file,
 enum culm_status culm_safetensors_load(const struct culm_safetensors_entry *entry, uint64_t at,
                                        void *ret_data, size_t len, struct culm_error *error);
 bool culm_safetensors_is_f32(const struct culm_safetensors_entry *entry);
+/* F32, F16, BF16 or F64. */
+bool culm_safetensors_is_real(const struct culm_safetensors_entry *entry);
+/* Elements [at, at + count) of a tensor that is real, as float32: F16 and BF16 exactly, F64 rounded
+ * to the nearest, ties to even. CULM_ERR_FORMAT: it is not real. */
+enum culm_status culm_safetensors_floats(const struct culm_safetensors_entry *entry, int64_t at,
+                                         int64_t count, float *ret_data, struct culm_error *error);
 
-/* Whether a tensor is F32 and has this shape, but for dimensions of 1: of the same numbers. */
+/* Whether a tensor is real and has this shape, but for dimensions of 1: of the same numbers. */
 bool culm_safetensors_fits(const struct culm_safetensors_entry *entry, int rank,
                            const int64_t *shape);
 
-/* Copies a tensor that fits. CULM_ERR_NOT_FOUND, or CULM_ERR_FORMAT for another shape or dtype. */
+/* Copies a tensor that fits, as float32. CULM_ERR_NOT_FOUND, or CULM_ERR_FORMAT for another shape or
+ * dtype. */
 enum culm_status culm_safetensors_read(const struct culm_safetensors *file, const char *name,
                                        int rank, const int64_t *shape, float *ret_data,
                                        struct culm_error *error);

@@ -480,6 +480,87 @@ bool culm_safetensors_is_f32(const struct culm_safetensors_entry *entry) {
     return strcmp(entry->dtype, "F32") == 0;
 }
 
+/* --- numbers --- */
+
+#define PART_ELEMENTS 4096
+
+enum real { NOT_REAL, REAL_F32, REAL_BF16, REAL_F16, REAL_F64 };
+
+static enum real real_of(const struct culm_safetensors_entry *entry) {
+    static const char *const names[] = {
+        [REAL_F32] = "F32", [REAL_BF16] = "BF16", [REAL_F16] = "F16", [REAL_F64] = "F64"};
+    for (int i = REAL_F32; i <= REAL_F64; i++) {
+        if (strcmp(entry->dtype, names[i]) == 0) {
+            return (enum real)i;
+        }
+    }
+    return NOT_REAL;
+}
+
+bool culm_safetensors_is_real(const struct culm_safetensors_entry *entry) {
+    return real_of(entry) != NOT_REAL;
+}
+
+static float from_bf16(uint16_t bits) {
+    uint32_t wide = (uint32_t)bits << 16;
+    float value;
+    memcpy(&value, &wide, sizeof value);
+    return value;
+}
+
+static float from_f16(uint16_t bits) {
+    uint32_t sign = (uint32_t)(bits & 0x8000) << 16, exponent = bits >> 10 & 31,
+             fraction = bits & 1023, wide;
+    float value;
+    if (exponent == 0) { /* a multiple of 2^-24, which float32 holds as a normal number */
+        value = (float)fraction * 0x1p-24f;
+        return sign ? -value : value;
+    }
+    wide = sign | (exponent == 31 ? 0xffu : exponent + 112) << 23 | fraction << 13;
+    memcpy(&value, &wide, sizeof value);
+    return value;
+}
+
+static void convert(enum real real, const void *from, size_t count, float *to) {
+    const uint16_t *half = from;
+    const double *wide = from;
+    for (size_t i = 0; i < count; i++) {
+        to[i] = real == REAL_F64    ? (float)wide[i]
+                : real == REAL_BF16 ? from_bf16(half[i])
+                                    : from_f16(half[i]);
+    }
+}
+
+enum culm_status culm_safetensors_floats(const struct culm_safetensors_entry *entry, int64_t at,
+                                         int64_t count, float *ret_data, struct culm_error *error) {
+    double part[PART_ELEMENTS]; /* of the widest, which aligns the others */
+    enum real real = real_of(entry);
+    size_t left = (size_t)count, size = real == REAL_F64 ? 8 : 2;
+    uint64_t from = (uint64_t)at;
+    if (real == NOT_REAL) {
+        return culm_error_set(error, CULM_ERR_FORMAT,
+                              "safetensors '%s': tensor '%s' is %s; weights are read from F32, "
+                              "F16, BF16 and F64: save it as one of them",
+                              entry->file->name, entry->name, entry->dtype);
+    }
+    if (real == REAL_F32) {
+        return culm_safetensors_load(entry, from * 4, ret_data, left * 4, error);
+    }
+    while (left) {
+        size_t some = left < PART_ELEMENTS ? left : PART_ELEMENTS;
+        enum culm_status status =
+            culm_safetensors_load(entry, from * size, part, some * size, error);
+        if (status != CULM_OK) {
+            return status;
+        }
+        convert(real, part, some, ret_data);
+        ret_data += some;
+        from += some;
+        left -= some;
+    }
+    return CULM_OK;
+}
+
 bool culm_safetensors_fits(const struct culm_safetensors_entry *entry, int rank,
                            const int64_t *shape) {
     int i = 0, k = 0;
@@ -491,7 +572,7 @@ bool culm_safetensors_fits(const struct culm_safetensors_entry *entry, int rank,
             k++;
         }
         if (i == entry->rank || k == rank) {
-            return i == entry->rank && k == rank && culm_safetensors_is_f32(entry);
+            return i == entry->rank && k == rank && culm_safetensors_is_real(entry);
         }
     } while (entry->shape[i++] == shape[k++]);
     return false;
@@ -513,5 +594,5 @@ enum culm_status culm_safetensors_read(const struct culm_safetensors *file, cons
                               "safetensors '%s': tensor '%s' is %s %s, not F32 %s", file->name,
                               name, entry->dtype, has, wanted);
     }
-    return culm_safetensors_load(entry, 0, ret_data, entry->bytes, error);
+    return culm_safetensors_floats(entry, 0, entry->elements, ret_data, error);
 }

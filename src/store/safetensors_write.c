@@ -145,7 +145,8 @@ static enum culm_status put_tensor(struct output *output, const struct culm_tens
         part ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a tensor");
     for (uint64_t at = 0; at < bytes && status == CULM_OK;) {
         size_t len = bytes - at < SLICE_BYTES ? (size_t)(bytes - at) : SLICE_BYTES;
-        status = culm_safetensors_load(tensor->from, at, part, len, error);
+        status = culm_safetensors_floats(tensor->from, (int64_t)(at / sizeof(float)),
+                                         (int64_t)(len / sizeof(float)), part, error);
         if (status == CULM_OK) {
             status = put(output, part, len, error);
         }
