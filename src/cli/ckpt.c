@@ -1,7 +1,7 @@
 /*
- * `culm ckpt`: looks at checkpoints and compares them bit for bit.
+ * `culm ckpt`: looks at checkpoints, compares them bit for bit, and makes one file of one.
  *
- * What it does not do: change anything. A checkpoint's hashes are verified before it is believed.
+ * What it does not do: change what is there. A checkpoint's hashes are verified before it is believed.
  */
 #include "cli/ckpt.h"
 
@@ -17,18 +17,21 @@
 
 struct values {
     bool json;
+    const char *out;
 };
 
 static const struct culm_option options[] = {
     CULM_OPTION("json", FLAG, NULL, struct values, json, "with show: prints one JSON object"),
+    CULM_OPTION("out", TEXT, "FILE", struct values, out,
+                "with export: the safetensors file to write"),
 };
 
 const struct culm_usage culm_usage_ckpt = {
     .command = "ckpt",
-    .arguments = "show PATH | diff A B",
+    .arguments = "show PATH | diff A B | export PATH --out FILE",
     .min_arguments = 1,
     .max_arguments = 3,
-    .summary = "Shows a checkpoint or compares two bit for bit",
+    .summary = "Shows a checkpoint, compares two bit for bit, or makes one file of one",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .details =
@@ -38,7 +41,10 @@ const struct culm_usage culm_usage_ckpt = {
         "show prints step, hashes and tensors. diff compares weights bit for bit, and optimizer\n"
         "state and step if both have them: the exit code is 0 if all are equal; otherwise it is "
         "1,\n"
-        "and the first difference is printed. It is 2 for wrong usage, 3 for input that cannot be\n"
+        "and the first difference is printed. export writes the weights, without the state of the\n"
+        "optimizer, as one file; of a run that has ended, those that it ended with. It takes a\n"
+        "folder of shards and their index, too, and writes F32. It is 2 for wrong usage, 3 for "
+        "input that cannot be\n"
         "read.\n",
 };
 
@@ -188,16 +194,39 @@ static int diff(const char *path_a, const char *path_b, struct culm_error *error
     return status != CULM_OK ? culm_status_exit_code(status) : other_step || difference.differ;
 }
 
+/* ---- export -------------------------------------------------------------------------------- */
+
+static int export_weights(const char *path, const char *out, struct culm_error *error) {
+    struct culm_weights_exported exported;
+    enum culm_status status = culm_weights_to_file(path, out, &exported, error);
+    if (status != CULM_OK) {
+        return culm_status_exit_code(status);
+    }
+    if (exported.warning[0]) {
+        fprintf(stderr, "culm ckpt: warning: %s; skipped\n", exported.warning);
+    }
+    printf("%s: %zu tensors, %" PRId64 " parameters of %s\n", out, exported.tensors,
+           exported.parameters, exported.path);
+    return 0;
+}
+
 /* ---- the command --------------------------------------------------------------------------- */
 
 static enum culm_status run(const struct culm_arguments *arguments, void *values, int *ret_code,
                             struct culm_error *error) {
-    enum { SHOW, DIFF };
-    static const char *const actions[] = {"show", "diff", NULL};
+    enum { SHOW, DIFF, EXPORT };
+    static const char *const actions[] = {"show", "diff", "export", NULL};
     bool json = ((const struct values *)values)->json;
+    const char *out = ((const struct values *)values)->out;
     const char *const *words = arguments->items;
     struct culm_error problem = {0};
-    switch (culm_word_find(actions, words[0])) {
+    int action = culm_word_find(actions, words[0]);
+    enum culm_status slip =
+        culm_cli_only(out && action != EXPORT, "out", "culm ckpt export", error);
+    if (slip != CULM_OK) {
+        return slip;
+    }
+    switch (action) {
     case SHOW:
         if (arguments->count != 2) {
             return culm_error_set(error, CULM_ERR_ARGUMENT,
@@ -211,6 +240,13 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
                                   "diff takes two paths and no option; see 'culm ckpt --help'");
         }
         *ret_code = diff(words[1], words[2], &problem);
+        break;
+    case EXPORT:
+        if (arguments->count != 2 || json || !out) {
+            return culm_error_set(error, CULM_ERR_ARGUMENT,
+                                  "export takes one path and --out FILE; see 'culm ckpt --help'");
+        }
+        *ret_code = export_weights(words[1], out, &problem);
         break;
     default:
         return culm_error_set(error, CULM_ERR_ARGUMENT,

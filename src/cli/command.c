@@ -4,6 +4,7 @@
 #include "base/buf.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -18,9 +19,14 @@ void culm_cli_note(const char *command, const char *note) {
     }
 }
 
+static bool unprintable; /* an answer that was to be printed */
+
 void culm_cli_print_json(json_t *take_value) {
-    char *text = json_dumps(take_value, JSON_COMPACT);
-    puts(text ? text : "");
+    char *text = take_value ? json_dumps(take_value, JSON_COMPACT) : NULL;
+    if (text) {
+        puts(text);
+    }
+    unprintable = unprintable || !text;
     free(text);
     json_decref(take_value);
 }
@@ -46,6 +52,11 @@ enum culm_status culm_cli_only(bool given, const char *option, const char *comma
 enum culm_status culm_cli_flush(struct culm_error *error) {
     /* What was lost when a buffer was full is no error of fflush. */
     bool before = ferror(stdout) != 0;
+    if (unprintable) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "the answer cannot be written as JSON: a number in it is not finite, "
+                              "or memory is out");
+    }
     if (fflush(stdout) != 0) {
         return culm_error_errno(error, errno, "write to standard output");
     }
@@ -64,6 +75,9 @@ int culm_cli_run(const struct culm_usage *usage, int argc, char **argv, void *va
         culm_usage_print(usage, stdout);
     } else if (status == CULM_OK) {
         status = body(&arguments, values, &code, &error);
+        if (status == CULM_OK && unprintable) {
+            status = culm_cli_flush(&error);
+        }
     }
     culm_options_release(usage, values);
     return status == CULM_OK ? code : culm_cli_fail(usage->command, &error);

@@ -51,7 +51,8 @@ int culm_cli_fail(const char *command, const struct culm_error *error);
 /* The same of something that is no error; "": nothing. */
 void culm_cli_note(const char *command, const char *note);
 
-/* Prints one line of JSON to standard output. NULL, out of memory: an empty line. */
+/* Prints one line of JSON to standard output. NULL, which is what an object with a number that is not
+ * finite comes to, prints nothing: culm_cli_flush tells of it. */
 void culm_cli_print_json(json_t *take_value);
 /* What --help says of --resume, of the keys that it may change; NULL: "some". NULL: out of memory. */
 char *culm_cli_resume_remark(char *take_keys);
@@ -60,6 +61,11 @@ enum culm_status culm_cli_only(bool given, const char *option, const char *comma
                                struct culm_error *error);
 /* Sends what was printed on its way. Fails as well where printing has failed before. */
 enum culm_status culm_cli_flush(struct culm_error *error);
+
+/* What --help says of --weights PATH of a model that was trained. */
+#define CULM_CLI_WEIGHTS_DOC                                                                       \
+    "a safetensors file, the index of its shards or their folder, a checkpoint, or a run; best: "  \
+    "DIR/best.safetensors (default: the model's own)"
 
 /* What a command does with its arguments and the values of its options. An error is printed by whoever
  * calls it; *ret_code, 0 before, is the exit code of what went well. */

@@ -1,5 +1,5 @@
 /*
- * `culm eval CONFIG|DIR`: loss, accuracy and perplexity on held-out data.
+ * `culm eval CONFIG|DIR|CHECKPOINT`: loss, accuracy and perplexity on held-out data.
  *
  * Of a run directory the finished model is evaluated; of a configuration, what it starts from
  * (model.init, an ONNX file, or the seed). A checkpoint of a run directory brings the configuration
@@ -18,6 +18,7 @@ struct values {
     struct culm_option_list sets, data;
     const char *weights;
     int64_t samples, threads; /* samples 0: all */
+    int best;
     bool json;
 };
 
@@ -26,17 +27,20 @@ static const struct culm_option options[] = {
                 "changes a key of the configuration; repeatable"),
     CULM_OPTION("data", LIST, "PATH", struct values, data,
                 "evaluates on all samples of this file instead of the held-out ones; repeatable"),
-    CULM_OPTION("weights", TEXT, "FILE", struct values, weights,
-                "a safetensors file or a checkpoint (default: DIR/model.safetensors)"),
+    CULM_OPTION("weights", TEXT, "PATH", struct values, weights, CULM_CLI_WEIGHTS_DOC),
     CULM_OPTION("samples", INT, "N", struct values, samples, "evaluates at most N samples"),
     CULM_OPTION("threads", INT, "N", struct values, threads, "compute threads (default: 2)",
                 .most = CULM_OPTION_THREADS_MAX),
+    CULM_OPTION("best", WORD, "loss|accuracy|none", struct values, best,
+                "keeps the weights as DIR/best.safetensors if this is better than that of those "
+                "there",
+                .words = culm_eval_measures),
     CULM_OPTION("json", FLAG, NULL, struct values, json, "prints one JSON object"),
 };
 
 const struct culm_usage culm_usage_eval = {
     .command = "eval",
-    .arguments = "CONFIG|DIR",
+    .arguments = "CONFIG|DIR|CHECKPOINT",
     .min_arguments = 1,
     .max_arguments = 1,
     .summary = "Measures loss, accuracy and perplexity of a model on held-out data",
@@ -44,7 +48,7 @@ const struct culm_usage culm_usage_eval = {
     .option_count = sizeof options / sizeof *options,
 };
 
-static void print(const char *name, const struct culm_evaluation *e, bool json) {
+static void print(const char *name, const struct culm_evaluation *e, bool asked, bool json) {
     if (json) {
         json_t *object =
             json_pack("{s:o, s:I, s:I, s:f, s:f}", "name", culm_json_text(name), "samples",
@@ -52,6 +56,9 @@ static void print(const char *name, const struct culm_evaluation *e, bool json) 
                       "accuracy", e->accuracy);
         if (e->perplexity > 0) {
             json_object_set_new(object, "perplexity", json_real(e->perplexity));
+        }
+        if (asked) {
+            json_object_set_new(object, "best", json_boolean(e->best));
         }
         culm_cli_print_json(object);
         return;
@@ -61,6 +68,11 @@ static void print(const char *name, const struct culm_evaluation *e, bool json) 
         printf(", perplexity %.2f", e->perplexity);
     }
     printf(" on %lld samples\n", (long long)e->samples);
+    if (asked) {
+        printf(e->best ? "kept as %s/best.safetensors\n"
+                       : "%s/best.safetensors is as good or better\n",
+               name);
+    }
 }
 
 static enum culm_status run(const struct culm_arguments *arguments, void *values, int *ret_code,
@@ -74,13 +86,14 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
         .path_count = v->data.count,
         .samples = v->samples,
         .threads = (int)v->threads,
+        .best = v->best,
     };
     struct culm_evaluation evaluation;
     (void)ret_code;
     enum culm_status status = culm_eval(arguments->items[0], &how, &evaluation, error);
     if (status == CULM_OK) {
         culm_cli_note("eval", evaluation.note);
-        print(arguments->items[0], &evaluation, v->json);
+        print(arguments->items[0], &evaluation, v->best != 0, v->json);
     }
     return status;
 }

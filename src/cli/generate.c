@@ -1,5 +1,5 @@
 /*
- * `culm generate DIR`: text from the model of a finished run, token by token.
+ * `culm generate DIR|CHECKPOINT`: text from the model of a run, token by token.
  */
 #include "cli/command.h"
 #include "cli/options.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 struct values {
-    const char *prompt;
+    const char *prompt, *weights;
     int64_t tokens, seed, threads;
     double temperature;
 };
@@ -16,6 +16,7 @@ struct values {
 static const struct culm_option options[] = {
     CULM_OPTION("prompt", TEXT, "TEXT", struct values, prompt,
                 "text to begin with (default: a line break)"),
+    CULM_OPTION("weights", TEXT, "PATH", struct values, weights, CULM_CLI_WEIGHTS_DOC),
     CULM_OPTION("tokens", INT, "N", struct values, tokens,
                 "how many tokens to add, which are bytes without a tokenizer (default: 200)"),
     CULM_OPTION("bytes", INT, "N", struct values, tokens, "the old name of --tokens"),
@@ -28,10 +29,10 @@ static const struct culm_option options[] = {
 
 const struct culm_usage culm_usage_generate = {
     .command = "generate",
-    .arguments = "DIR",
+    .arguments = "DIR|CHECKPOINT",
     .min_arguments = 1,
     .max_arguments = 1,
-    .summary = "Writes text with the model of the finished run in DIR",
+    .summary = "Writes text with the model of a run or of a checkpoint",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .details =
@@ -45,6 +46,8 @@ static void say(void *ctx, const void *bytes, size_t len) {
     fflush(stdout);
 }
 
+static void note(const char *text) { culm_cli_note("generate", text); }
+
 static enum culm_status run(const struct culm_arguments *arguments, void *values, int *ret_code,
                             struct culm_error *error) {
     const struct values *v = values;
@@ -55,6 +58,8 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
     }
     const struct culm_generate_options how = {
         .prompt = v->prompt,
+        .weights = v->weights,
+        .note = note,
         .tokens = v->tokens,
         .temperature = v->temperature,
         .seed = (uint64_t)v->seed,

@@ -18,7 +18,7 @@
 
 struct values {
     bool json, directed;
-    const char *out, *method, *split, *seed, *labels, *features, *graph;
+    const char *out, *method, *split, *seed, *labels, *features, *graph, *weights;
     int64_t intervals, servers, vertices, edges, classes, splits;
 };
 
@@ -29,6 +29,9 @@ static const struct culm_option options[] = {
                 "vertex; predict: a .npy file"),
     CULM_OPTION("graph", TEXT, "GRAPH", struct values, graph,
                 "predict: another graph with the same features (default: that of the run)"),
+    CULM_OPTION("weights", TEXT, "PATH", struct values, weights,
+                "eval, predict: a safetensors file, its shards, a checkpoint or a run (default: "
+                "the model's own)"),
     CULM_OPTION(
         "split", TEXT, "N|A/B/C", struct values, split,
         "show: the split to count (default: 0); import, make: percent that train, validate, "
@@ -66,7 +69,8 @@ const struct culm_usage culm_usage_gnn = {
     .command = "gnn",
     .arguments = "train CONFIG.yaml | server|worker --join HOST:PORT --token-file F | bundle --out "
                  "FUNCTION.zip | eval "
-                 "CONFIG|DIR | predict DIR --out LOGITS.npy | cost DIR|published|prices | show "
+                 "CONFIG|DIR|CHECKPOINT | predict DIR|CHECKPOINT --out LOGITS.npy | cost "
+                 "DIR|published|prices | show "
                  "GRAPH|CONFIG|DIR | partition GRAPH --intervals K | import "
                  "edges|npz FILE... --out GRAPH "
                  "| make rmat|sbm|knn [FILE...] --out GRAPH",
@@ -244,7 +248,7 @@ static enum culm_status evaluate(const char *path, const struct values *v,
     static const char *const parts[] = {"train", "valid", "test"};
     struct culm_gnn_evaluation e;
     char note[CULM_ERROR_MAX];
-    enum culm_status status = culm_gnn_eval(path, &e, note, error);
+    enum culm_status status = culm_gnn_eval(path, v->weights, &e, note, error);
     if (status != CULM_OK) {
         return status;
     }
@@ -287,7 +291,7 @@ static enum culm_status predict(const char *dir, const struct values *v, struct 
                               "name the file to write: culm gnn predict DIR --out LOGITS.npy");
     }
     enum culm_status status =
-        culm_gnn_predict(dir, v->graph, v->out, &vertices, &classes, note, error);
+        culm_gnn_predict(dir, v->weights, v->graph, v->out, &vertices, &classes, note, error);
     if (status == CULM_OK) {
         culm_cli_note("gnn", note);
     }
@@ -397,6 +401,7 @@ static enum culm_status check_options(const struct values *v, unsigned action,
         {v->out, "out", IMPORT | MAKE | PARTITION | PREDICT,
          "culm gnn import|make|partition|predict"},
         {v->graph, "graph", PREDICT, "culm gnn predict"},
+        {v->weights, "weights", EVAL | PREDICT, "culm gnn eval|predict"},
         {v->split, "split", SHOW | IMPORT | MAKE, "culm gnn show|import|make"},
         {v->splits, "splits", IMPORT | MAKE, "culm gnn import|make"},
         {v->seed, "seed", IMPORT | MAKE | PARTITION, "culm gnn import|make|partition"},

@@ -1,6 +1,6 @@
 /*
  * `culm model list` and `show NAME|CONFIG|DIR`: what a model costs, before it is trained; `import
- * FILE`: what an ONNX file is to training; `export NAME|CONFIG|DIR`: a model as an ONNX file. Of
+ * FILE`: what an ONNX file is to training; `export NAME|CONFIG|DIR|CHECKPOINT`: a model as an ONNX file. Of
  * darknet's files all three say what they are as models of pictures.
  */
 #include "cli/command.h"
@@ -24,8 +24,10 @@ struct values {
 static const struct culm_option options[] = {
     CULM_OPTION("json", FLAG, NULL, struct values, json, "prints one JSON object per model"),
     CULM_OPTION("onnx", TEXT, "FILE", struct values, onnx, "with export: the file to write"),
-    CULM_OPTION("weights", TEXT, "FILE", struct values, weights,
-                "of FILE.cfg: its numbers (default: FILE.weights)"),
+    CULM_OPTION("weights", TEXT, "PATH", struct values, weights,
+                "of FILE.cfg: its numbers (default: FILE.weights); with export: a safetensors "
+                "file, the index of its shards or their folder, a checkpoint, or a run; best: "
+                "DIR/best.safetensors (default: the model's own)"),
     CULM_OPTION("batch", INT, "N", struct values, batch,
                 "with import: samples in a micro-batch (default: 1)"),
     CULM_OPTION("context", INT, "T", struct values, context,
@@ -37,7 +39,7 @@ static const struct culm_option options[] = {
 const struct culm_usage culm_usage_model = {
     .command = "model",
     .arguments = "list | show NAME|CONFIG|DIR|FILE|PACKAGE:QUERY | import FILE|PACKAGE:QUERY | "
-                 "export NAME|CONFIG|DIR|FILE|PACKAGE:QUERY --onnx FILE",
+                 "export NAME|CONFIG|DIR|CHECKPOINT|FILE|PACKAGE:QUERY --onnx FILE",
     .min_arguments = 1,
     .max_arguments = 2,
     .summary = "Shows what models cost; looks at ONNX files and writes them",
@@ -57,9 +59,9 @@ const struct culm_usage culm_usage_model = {
         "and of PACKAGE:QUERY all three do it with what `culm merge` has made of the query's "
         "model.\n"
         "\n"
-        "export writes a model for inference: that of the finished run in DIR, or one with "
-        "its first\n"
-        "weights. BERT has both heads, logits and logits_2. GNMT cannot be exported.\n",
+        "export writes a model for inference: that of the run in DIR, of a checkpoint, or one with "
+        "its\n"
+        "first weights. BERT has both heads, logits and logits_2. GNMT cannot be exported.\n",
 };
 
 static const char *pretty_count(int64_t count, char text[32]) {
@@ -253,9 +255,10 @@ static bool ends_in(const char *path, const char *ending) {
 
 /* --- the command --- */
 
-static enum culm_status export_model(const char *what, const char *path, struct culm_error *error) {
+static enum culm_status export_model(const char *what, const char *weights, const char *path,
+                                     struct culm_error *error) {
     char note[CULM_COMMAND_NOTE_SIZE];
-    enum culm_status status = culm_export(what, path, note, error);
+    enum culm_status status = culm_export(what, weights, path, note, error);
     culm_cli_note("model", note);
     return status;
 }
@@ -273,8 +276,9 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
     }
     bool cfg = subject && ends_in(subject, ".cfg");
     bool pictures = subject && culm_vision_is_file(subject);
-    if (v->weights && !cfg) {
-        return culm_error_set(error, CULM_ERR_ARGUMENT, "--weights is for FILE.cfg alone");
+    if (v->weights && !cfg && action != EXPORT) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "--weights is for FILE.cfg, and of other models for export alone");
     }
     if (action == SHOW && pictures) {
         return about_model(subject, v, false, error);
@@ -292,13 +296,13 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
         return import_model(subject, v, error);
     }
     if (action == EXPORT && subject && v->onnx) {
-        return export_model(subject, v->onnx, error);
+        return export_model(subject, v->weights, v->onnx, error);
     }
     return culm_error_set(error, CULM_ERR_ARGUMENT,
                           "write 'culm model list', 'culm model show "
                           "NAME|CONFIG|DIR|FILE|PACKAGE:QUERY', 'culm model "
                           "import FILE|PACKAGE:QUERY' or 'culm model export "
-                          "NAME|CONFIG|DIR|FILE|PACKAGE:QUERY --onnx "
+                          "NAME|CONFIG|DIR|CHECKPOINT|FILE|PACKAGE:QUERY --onnx "
                           "FILE'");
 }
 

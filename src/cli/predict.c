@@ -21,8 +21,10 @@ struct values {
 static const struct culm_option options[] = {
     CULM_OPTION("names", TEXT, "FILE", struct values, names,
                 "names of the classes, one a line (default: those beside the model)"),
-    CULM_OPTION("weights", TEXT, "FILE", struct values, weights,
-                "the model's weights (default: its own; for FILE.cfg, FILE.weights)"),
+    CULM_OPTION("weights", TEXT, "PATH", struct values, weights,
+                "the model's weights: of FILE.cfg a file; else a safetensors file, the index of "
+                "its shards or their folder, a checkpoint, or a run; best: DIR/best.safetensors "
+                "(default: its own)"),
     CULM_OPTION("normalize", TEXT, "HOW", struct values, normalize,
                 "none, imagenet, or three means and three deviations with commas between them: "
                 "(x / 255 - mean) / deviation (default: what the model says, else none)"),
@@ -50,7 +52,7 @@ const struct culm_usage culm_usage_predict = {
     .details =
         "MODEL is FILE.cfg (darknet, with FILE.weights beside it), FILE.onnx, a configuration, "
         "the\n"
-        "directory of a finished run, or PACKAGE:QUERY (culm merge). FILE is a picture (PNG, "
+        "folder of a run, a checkpoint, or PACKAGE:QUERY (culm merge). FILE is a picture (PNG, "
         "JPEG), a folder of them, an IDX\n"
         "file of images, or whatever ffmpeg opens, if it is installed. Frames are stretched to "
         "the\n"
@@ -85,10 +87,13 @@ static enum culm_status tell(void *ctx, const struct culm_prediction *prediction
     return culm_cli_flush(error);
 }
 
+static void note(const char *text) { culm_cli_note("predict", text); }
+
 static enum culm_status run(const struct culm_arguments *arguments, void *values, int *ret_code,
                             struct culm_error *error) {
     const struct values *v = values;
     struct culm_predict_options how = {.weights = v->weights,
+                                       .note = note,
                                        .names = v->names,
                                        .normalize = v->normalize,
                                        .end = -1,

@@ -64,8 +64,9 @@ static const struct culm_config_row model_rows[] = {
                      "share of a layer's inputs that dropout sets to zero; gat: of its attention "
                      "and of the rows that it gathers too"),
     CULM_CONFIG_BOOL("bias", M, bias, "true", 0, "whether layers have a bias"),
-    CULM_CONFIG_TEXT("init", M, init, "", "a file", CULM_CONFIG_EMPTY,
-                     "safetensors file with the weights to start from"),
+    CULM_CONFIG_TEXT("init", M, init, "", "a file or a folder", CULM_CONFIG_EMPTY, CULM_INIT_DOC),
+    CULM_CONFIG_ENUM("init_unused", M, init_unused, "refuse", culm_init_unused_names, 0,
+                     CULM_INIT_UNUSED_DOC),
 };
 static const struct culm_config_table model_table = {CULM_CONFIG_ROWS(model_rows, M)};
 

@@ -10,6 +10,7 @@
 #include "base/config.h"
 #include "gnn/tune.h"
 #include "graph/precision.h"
+#include "model/config.h"
 #include "pipeline/config.h"
 #include "store/config.h"
 
@@ -36,7 +37,8 @@ struct culm_gnn_model_config {
     enum culm_gnn_activation activation;
     double dropout;
     bool bias;
-    char *init; /* safetensors with initial weights; NULL: none */
+    char *init; /* initial weights (store/weights.h); NULL: none */
+    enum culm_init_unused init_unused;
 };
 
 /* `engine: lambda`. */

@@ -26,6 +26,7 @@
 #include "gnn/exec.h"
 #include "gnn/model.h"
 #include "gnn/structure.h"
+#include "store/weights.h"
 
 #define CULM_GNN_KEPT_MOST ((size_t)64 << 20)
 
@@ -47,11 +48,14 @@ struct culm_gnn_numeric_options {
     size_t kept_most;           /* bytes of activations to keep; 0: CULM_GNN_KEPT_MOST */
 };
 
-/* Opens model.init, which the configuration must have. CULM_ERR_CONFIG: there is no such file;
- * CULM_ERR_CHANGED: it is not the pinned one; otherwise as culm_safetensors_open. */
-struct culm_safetensors;
-enum culm_status culm_gnn_init_open(const struct culm_gnn_config *config, struct culm_pins *pins,
-                                    struct culm_safetensors **ret_file, struct culm_error *error);
+/* Opens model.init, which the configuration must have. CULM_ERR_CONFIG: there is no such file, or it
+ * is not of this model, which must find all its parameters there; CULM_ERR_CHANGED: it is not the
+ * pinned one; otherwise as culm_weights_open. ret_note: as culm_weights_check. */
+enum culm_status culm_gnn_init_open(const struct culm_gnn_config *config,
+                                    const struct culm_gnn_model *model, struct culm_pins *pins,
+                                    struct culm_weights **ret_weights,
+                                    char ret_note[CULM_WEIGHTS_NOTE_SIZE],
+                                    struct culm_error *error);
 
 /* CULM_ERR_MEMORY. */
 enum culm_status culm_gnn_numeric_new(const struct culm_gnn_numeric_options *options,

@@ -28,7 +28,7 @@ static void name_of(const struct culm_gnn_param *param, int32_t part, char name[
 /* --- from files, or the seed --- */
 
 struct files {
-    struct culm_safetensors *init;
+    struct culm_weights *init;
     struct culm_checkpoint *checkpoint;
 };
 
@@ -42,8 +42,8 @@ static enum culm_status read_file(struct culm_gnn_numeric *x, const struct files
                                       param->info->shape, data, error);
     }
     if (files->init) {
-        return culm_safetensors_read(files->init, name, param->info->rank, param->info->shape, data,
-                                     error);
+        return culm_weights_read(files->init, name, param->info->rank, param->info->shape, data,
+                                 error);
     }
     culm_model_init_param(param->info, x->o.config->seed, data);
     return CULM_OK;
@@ -76,14 +76,40 @@ static enum culm_status checkpoint_path(const struct culm_gnn_numeric *x, int64_
                         : culm_path_format(ret_path, error, "%s", said);
 }
 
-enum culm_status culm_gnn_init_open(const struct culm_gnn_config *config, struct culm_pins *pins,
-                                    struct culm_safetensors **ret_file, struct culm_error *error) {
-    enum culm_status status =
-        culm_safetensors_open_pinned(config->model.init, pins, ret_file, error);
+enum culm_status culm_gnn_init_open(const struct culm_gnn_config *config,
+                                    const struct culm_gnn_model *model, struct culm_pins *pins,
+                                    struct culm_weights **ret_weights,
+                                    char ret_note[CULM_WEIGHTS_NOTE_SIZE],
+                                    struct culm_error *error) {
+    const struct culm_weights_rules rules = {
+        .what = "model.init",
+        .all = true,
+        .ignore = config->model.init_unused == CULM_INIT_UNUSED_IGNORE,
+        .leave = "set model.init_unused: ignore",
+    };
+    struct culm_weights *weights = NULL;
+    struct culm_weights_need *need = calloc((size_t)model->param_count + 1, sizeof *need);
+    if (!need) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    }
+    for (int32_t i = 0; i < model->param_count; i++) {
+        const struct culm_param_info *info = model->param[i].info;
+        need[i] = (struct culm_weights_need){info->name, info->rank, info->shape};
+    }
+    enum culm_status status = culm_weights_open(config->model.init, pins, &weights, error);
     if (status != CULM_OK) {
         culm_error_prefix(error, "model.init");
-        return status == CULM_ERR_NOT_FOUND ? CULM_ERR_CONFIG : status;
+        status = status == CULM_ERR_NOT_FOUND ? CULM_ERR_CONFIG : status;
+    } else {
+        status = culm_weights_check(weights, need, (size_t)model->param_count, NULL, 0, &rules,
+                                    ret_note, error);
     }
+    free(need);
+    if (status != CULM_OK) {
+        culm_weights_close(weights);
+        return status;
+    }
+    *ret_weights = weights;
     return CULM_OK;
 }
 
@@ -103,8 +129,10 @@ static enum culm_status open_files(struct culm_gnn_numeric *x, struct culm_gnn_t
         }
         return status;
     }
-    return x->o.config->model.init ? culm_gnn_init_open(x->o.config, x->o.pins, &files->init, error)
-                                   : CULM_OK;
+    char note[CULM_WEIGHTS_NOTE_SIZE];
+    return x->o.config->model.init
+               ? culm_gnn_init_open(x->o.config, x->o.model, x->o.pins, &files->init, note, error)
+               : CULM_OK;
 }
 
 enum culm_status gnn_load(struct culm_gnn_numeric *x, struct culm_gnn_task *task) {
@@ -123,7 +151,7 @@ enum culm_status gnn_load(struct culm_gnn_numeric *x, struct culm_gnn_task *task
             }
         }
     }
-    culm_safetensors_close(files.init);
+    culm_weights_close(files.init);
     culm_checkpoint_close(files.checkpoint);
     return status;
 }

@@ -13,6 +13,9 @@
 #define MODEL_TEXT(name_, allowed_, doc_)                                                          \
     CULM_CONFIG_TEXT(#name_, M, name_, "", allowed_, CULM_CONFIG_EMPTY, doc_)
 
+const char *const culm_init_unused_names[] = {
+    [CULM_INIT_UNUSED_REFUSE] = "refuse", [CULM_INIT_UNUSED_IGNORE] = "ignore", NULL};
+
 static const struct culm_config_row model_rows[] = {
     CULM_CONFIG_ENUM("arch", M, arch, "gpt2", culm_arch_names, 0,
                      "architecture of the model; sizes that are not given are those of the "
@@ -24,7 +27,9 @@ static const struct culm_config_row model_rows[] = {
     MODEL_TEXT(file, "a file",
                "ONNX file to train, exported in training mode; sizes that are not given are taken "
                "from the file"),
-    MODEL_TEXT(init, "a file", "safetensors file with the weights to start from"),
+    MODEL_TEXT(init, "a file or a folder", CULM_INIT_DOC),
+    CULM_CONFIG_ENUM("init_unused", M, init_unused, "refuse", culm_init_unused_names, 0,
+                     CULM_INIT_UNUSED_DOC),
     MODEL_INT(layers, "6", 0, 1024,
               "transformer blocks, depth of a ResNet or VGG, or LSTM layers in each of encoder and "
               "decoder"),

@@ -17,12 +17,23 @@
 #define CULM_MODEL_MAX_HEAD 256
 #define CULM_MODEL_MAX_CONTEXT 32768
 
+/* What happens to tensors of `init` that the model has no place for. */
+enum culm_init_unused { CULM_INIT_UNUSED_REFUSE, CULM_INIT_UNUSED_IGNORE };
+extern const char *const culm_init_unused_names[];
+#define CULM_INIT_UNUSED_DOC                                                                       \
+    "what is done about tensors of `model.init` that the model has no place for, or in another "   \
+    "shape: `refuse` them, or `ignore` and name them"
+#define CULM_INIT_DOC                                                                              \
+    "weights to start from: a safetensors file, the index of its shards or their folder, a "       \
+    "checkpoint, or a run"
+
 /* The options of a published model where none are given. */
 struct culm_model_config {
-    enum culm_arch arch;               /* CULM_ARCH_ONNX: the graph in `file` */
-    char *name;                        /* of a preset; NULL: none */
-    char *file;                        /* an ONNX file; NULL: none */
-    char *init;                        /* safetensors with initial weights; NULL: none */
+    enum culm_arch arch; /* CULM_ARCH_ONNX: the graph in `file` */
+    char *name;          /* of a preset; NULL: none */
+    char *file;          /* an ONNX file; NULL: none */
+    char *init;          /* initial weights (store/weights.h); NULL: none */
+    enum culm_init_unused init_unused;
     struct culm_model_options options; /* onnx: 0 where the file says it */
 };
 extern const struct culm_config_table culm_model_config_table;

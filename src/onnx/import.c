@@ -1,4 +1,5 @@
 /* Import: from a file to a graph, and the weights for it. See onnx.h. */
+#include "base/finite.h"
 #include "onnx/build.h"
 #include "onnx/fold.h"
 #include "onnx/ops.h"
@@ -215,12 +216,17 @@ enum culm_status culm_onnx_weights_read(const struct culm_onnx_model *model, con
     }
     if (data->type == CULM_ONNX_FLOAT) {
         memcpy(ret_data, data->data, (size_t)elements * sizeof *ret_data);
-        return CULM_OK;
     }
-    for (int64_t i = 0; i < elements; i++) {
+    for (int64_t i = 0; i < elements && data->type != CULM_ONNX_FLOAT; i++) {
         ret_data[i] = (float)culm_onnx_get_real(data, i);
     }
-    return CULM_OK;
+    int64_t other = culm_finite_find_other(ret_data, elements);
+    return other < 0 ? CULM_OK
+                     : culm_error_set(error, CULM_ERR_CONFIG,
+                                      "onnx '%.200s': tensor '%.120s' is not finite: element %lld "
+                                      "of %lld is %s; export weights without such numbers",
+                                      file->path, name, (long long)other, (long long)elements,
+                                      culm_finite_other_name(ret_data[other]));
 }
 
 const char *culm_onnx_model_note(const struct culm_onnx_model *model, int32_t index) {

@@ -63,7 +63,7 @@ enum culm_status culm_onnx_import_graph(const struct culm_onnx_graph *file,
 void culm_onnx_model_free(struct culm_onnx_model *model); /* NULL is fine */
 
 /* Reads a parameter of the graph, converted to floats. CULM_ERR_NOT_FOUND: there is none of this
- * name; CULM_ERR_ARGUMENT: it has another size. */
+ * name; CULM_ERR_ARGUMENT: it has another size; CULM_ERR_CONFIG: a number is not finite. */
 enum culm_status culm_onnx_weights_read(const struct culm_onnx_model *model, const char *name,
                                         int rank, const int64_t *shape, float *ret_data,
                                         struct culm_error *error);

@@ -19,7 +19,7 @@ struct culm_summary;
 
 /* One line for the user of what is not an error, such as parameters that model.init lacks; "": there
  * is nothing to say. What carries one has it set also after a failure. */
-#define CULM_COMMAND_NOTE_SIZE 256
+#define CULM_COMMAND_NOTE_SIZE 480
 
 /* The commit that this was built of. */
 const char *culm_commit(void);
@@ -81,29 +81,38 @@ struct culm_evaluation {
     double loss;       /* mean over the counted rows */
     double accuracy;   /* share of the counted rows whose largest logit is the target's */
     double perplexity; /* e^loss; 0 unless the model predicts tokens */
+    bool best;         /* the weights were kept as best.safetensors: `best` of the options */
     char note[CULM_COMMAND_NOTE_SIZE];
 };
 
+extern const char *const culm_eval_measures[]; /* "none", "loss", "accuracy", NULL */
+
 struct culm_eval_options {
-    const char *weights;     /* a safetensors file or a checkpoint; NULL: the model's own */
+    /* A file, its shards, a checkpoint, or a run (store/weights.h); of a run "best": its
+     * best.safetensors; NULL: the model's own. */
+    const char *weights;
     const char *const *sets; /* "key=value" */
     size_t set_count;
     const char *const *paths; /* all samples of these files instead of the held-out ones */
     size_t path_count;
     int64_t samples; /* at most so many; 0: all */
     int threads;
+    int best; /* of a run: a measure, by which weights that are better than those of its
+                 best.safetensors take their place; 0: none */
 };
 
-/* Of a configuration file or of a run. A checkpoint of the run brings its configuration and, without
+/* Of a configuration file, a run or a checkpoint. A checkpoint of the run brings its configuration and, without
  * sets and paths, what its files must hold. CULM_ERR_CONFIG: nothing is held out, and there are no
- * paths. */
+ * paths; or the loss is not finite. */
 enum culm_status culm_eval(const char *what, const struct culm_eval_options *options,
                            struct culm_evaluation *ret_evaluation, struct culm_error *error);
 
 /* --- generate ----------------------------------------------------------------------------------- */
 
 struct culm_generate_options {
-    const char *prompt; /* not empty */
+    const char *prompt;             /* not empty */
+    const char *weights;            /* as for culm_eval */
+    void (*note)(const char *text); /* told once, before the prompt, if there is one */
     int64_t tokens;
     double temperature;
     uint64_t seed;
@@ -113,7 +122,7 @@ struct culm_generate_options {
     void *ctx;
 };
 
-/* Continues the prompt with the model of the ended run in `dir`: a GPT-2, or whatever graph of an
+/* Continues the prompt with the model of the run in `dir`, or of a checkpoint: a GPT-2, or whatever graph of an
  * ONNX file reads tokens alone, sees only what is before and answers with logits. */
 enum culm_status culm_generate(const char *dir, const struct culm_generate_options *options,
                                struct culm_error *error);
@@ -213,9 +222,9 @@ struct culm_import_about culm_import_about(const struct culm_import *import);
 struct culm_import_field culm_import_field(const struct culm_import *import, int32_t index);
 const char *culm_import_note(const struct culm_import *import, int32_t index);
 
-/* Writes a published model, that of a configuration file, or that of an ended run as an ONNX file.
- * ret_note is set in any case. */
-enum culm_status culm_export(const char *what, const char *path,
+/* Writes a published model, that of a configuration file, of a run or of a checkpoint as an ONNX file.
+ * weights: as for culm_eval. ret_note is set in any case. */
+enum culm_status culm_export(const char *what, const char *weights, const char *path,
                              char ret_note[CULM_COMMAND_NOTE_SIZE], struct culm_error *error);
 
 /* --- ckpt --------------------------------------------------------------------------------------- */
@@ -244,6 +253,19 @@ const char *culm_tensors_dtype(const struct culm_tensors *tensors, size_t index)
 /* Hashes are defined over F32: "" where there is none. */
 void culm_tensors_hashes(const struct culm_tensors *tensors, char ret_weights[65],
                          char ret_state[65]);
+
+struct culm_weights_exported {
+    size_t tensors;
+    int64_t parameters;
+    char path[512];               /* of the file, the index, the folder or the checkpoint */
+    char warning[CULM_ERROR_MAX]; /* why a newer checkpoint of the run was passed over; "" */
+};
+/* Writes the weights that a path leads to (store/weights.h) as one safetensors file, F32.
+ * CULM_ERR_CONFIG: there are none, a number is not finite, or `out` is not for a file, or one of a
+ * run. */
+enum culm_status culm_weights_to_file(const char *path, const char *out,
+                                      struct culm_weights_exported *ret_exported,
+                                      struct culm_error *error);
 
 struct culm_tensors_difference {
     bool differ;

@@ -35,12 +35,17 @@ static _Noreturn void become(const char *program, char **argv, pid_t launcher, c
 static void start(struct culm_eval_watch *watch, int64_t step, const char *checkpoint) {
     char samples[32];
     snprintf(samples, sizeof samples, "%lld", (long long)watch->config->eval.samples);
-    char *argv[] = {"culm",      "eval", (char *)watch->dir, "--weights", (char *)checkpoint,
-                    "--threads", "1",    "--json",           NULL,        NULL,
-                    NULL};
+    char *argv[16] = {
+        "culm", "eval",  (char *)watch->dir, "--weights", (char *)checkpoint, "--threads",
+        "1",    "--json"};
+    size_t count = 8;
     if (watch->config->eval.samples > 0) {
-        argv[8] = "--samples";
-        argv[9] = samples;
+        argv[count++] = "--samples";
+        argv[count++] = samples;
+    }
+    if (watch->config->checkpoint.best != CULM_BEST_NONE) {
+        argv[count++] = "--best";
+        argv[count] = (char *)(uintptr_t)culm_best_names[watch->config->checkpoint.best];
     }
     if (culm_path_format(watch->output, NULL, "%s/logs/eval-%lld.json", watch->dir,
                          (long long)step) != CULM_OK ||

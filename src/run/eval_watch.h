@@ -2,7 +2,8 @@
  * Evaluation beside training: checkpoints that are due are evaluated by a process of its own, one
  * at a time, so that neither protocol nor workers know of it.
  *
- * The process is `culm eval DIR --weights CHECKPOINT --json`, which goes by what the checkpoint says
+ * The process is `culm eval DIR --weights CHECKPOINT --json`, with `checkpoint.best` also `--best`, so
+ * that it keeps the best weights, which no other process has open. It goes by what the checkpoint says
  * of configuration and inputs; its output goes to DIR/logs. It ends
  * with the launcher's thread that started it, killed or not. Of the checkpoints that come due while
  * another one is evaluated the newest waits, and is next unless it has been removed by then; the

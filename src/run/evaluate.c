@@ -2,9 +2,13 @@
 #include "run/evaluate.h"
 
 #include "base/exact.h"
+#include "run/best.h"
 #include "run/public.h"
 #include <math.h>
 #include <string.h>
+
+const char *const culm_eval_measures[] = {
+    [CULM_BEST_NONE] = "none", [CULM_BEST_LOSS] = "loss", [CULM_BEST_ACCURACY] = "accuracy", NULL};
 
 static enum culm_status open_source(const struct culm_train_config *config,
                                     const struct culm_evaluate_options *options,
@@ -88,12 +92,20 @@ static enum culm_status run(const struct culm_runner *runner, const struct culm_
         correct += stage_run.loss.correct;
         rows_per_sample = (double)stage_run.loss.rows / (double)runner->batch;
     }
-    *ret = (struct culm_evaluation){.samples = samples, .counted = counted};
+    struct culm_evaluation evaluation = {.samples = samples, .counted = counted};
     if (counted > 0) {
-        ret->loss = loss * rows_per_sample / (double)counted;
-        ret->accuracy = (double)correct / (double)counted;
-        ret->perplexity = predicts_tokens(runner->graph) ? culm_exact_exp(ret->loss) : 0;
+        evaluation.loss = loss * rows_per_sample / (double)counted;
+        evaluation.accuracy = (double)correct / (double)counted;
+        evaluation.perplexity =
+            predicts_tokens(runner->graph) ? culm_exact_exp(evaluation.loss) : 0;
     }
+    if (!isfinite(evaluation.loss)) { /* numbers that say nothing are no answer */
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "the loss is not finite (%s); the weights or the data make numbers "
+                              "that are too large",
+                              isnan(evaluation.loss) ? "NaN" : "infinity");
+    }
+    *ret = evaluation;
     return CULM_OK;
 }
 
@@ -129,6 +141,7 @@ enum culm_status culm_eval(const char *what, const struct culm_eval_options *opt
         .weights = options->weights,
         .sets = options->sets,
         .set_count = options->set_count,
+        .leave = "add --set model.init_unused=ignore",
         .other_data = options->set_count > 0 || options->path_count > 0,
     };
     const struct culm_evaluate_options how = {
@@ -138,9 +151,19 @@ enum culm_status culm_eval(const char *what, const struct culm_eval_options *opt
         .threads = options->threads,
     };
     struct culm_subject subject;
+    if (options->best != CULM_BEST_NONE && !culm_weights_is_run(what)) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "'%.300s' is not the folder of a run, which a best.safetensors is "
+                              "kept in; leave --best out",
+                              what);
+    }
     enum culm_status status = culm_subject_open(what, &named, &subject, error);
     if (status == CULM_OK) {
         status = culm_evaluate(&subject, &how, ret_evaluation, error);
+        if (status == CULM_OK && options->best != CULM_BEST_NONE) {
+            status = culm_best_keep(what, subject.opened, (enum culm_best)options->best,
+                                    ret_evaluation, error);
+        }
         culm_subject_close(&subject);
     }
     return status;

@@ -104,10 +104,10 @@ static enum culm_status weight_of(void *arg, const struct culm_param *param, flo
 }
 
 /* The graph of evaluation, since that has all heads; in f32, which the weights are. */
-enum culm_status culm_export(const char *what, const char *path,
+enum culm_status culm_export(const char *what, const char *weights, const char *path,
                              char ret_note[CULM_COMMAND_NOTE_SIZE], struct culm_error *error) {
-    const struct culm_subject_options options = {.kinds = CULM_SUBJECT_NAME | CULM_SUBJECT_CONFIG |
-                                                          CULM_SUBJECT_RUN};
+    const struct culm_subject_options options = {
+        .kinds = CULM_SUBJECT_NAME | CULM_SUBJECT_CONFIG | CULM_SUBJECT_RUN, .weights = weights};
     const struct culm_runner_options how = {.batch = 1, .purpose = CULM_FOR_LOSS, .threads = 1};
     struct culm_subject subject;
     struct culm_runner runner = {0};

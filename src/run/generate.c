@@ -1,5 +1,5 @@
 /*
- * Text from the model of an ended run, token by token.
+ * Text from the model of a run, token by token.
  *
  * The model is compiled as one stage for one sample and run over the whole context for every token:
  * slow and simple. Before the context is full it is padded behind, which causal attention does not
@@ -7,6 +7,7 @@
  */
 #include "run/commands.h"
 
+#include "base/finite.h"
 #include "base/rng.h"
 #include "data/tokenizer.h"
 #include "graph/ops.h"
@@ -45,7 +46,8 @@ static bool continues_text(const struct culm_graph *graph) {
 }
 
 static enum culm_status prepare(struct generator *g, const char *dir, struct culm_error *error) {
-    const struct culm_subject_options subject = {.kinds = CULM_SUBJECT_RUN};
+    const struct culm_subject_options subject = {.kinds = CULM_SUBJECT_RUN,
+                                                 .weights = g->o->weights};
     const struct culm_runner_options runner = {
         .batch = 1, .purpose = CULM_FOR_OUTPUT, .threads = g->o->threads};
     enum culm_status status = culm_subject_open(dir, &subject, &g->subject, error);
@@ -77,7 +79,11 @@ static enum culm_status prepare(struct generator *g, const char *dir, struct cul
     culm_buf_init(&g->text, 1u << 20);
     g->tokens = g->runner.field[0];
     char note[CULM_NETWORK_NOTE_SIZE];
-    return culm_subject_load(&g->subject, &g->runner, note, error);
+    enum culm_status loaded = culm_subject_load(&g->subject, &g->runner, note, error);
+    if (loaded == CULM_OK && note[0] && g->o->note) {
+        g->o->note(note);
+    }
+    return loaded;
 }
 
 static int32_t choose(const float *logits, int64_t vocab, double temperature, uint64_t *random) {
@@ -149,6 +155,13 @@ static enum culm_status generate(struct generator *g, struct culm_error *error) 
         struct culm_stage_run run = culm_runner_run(&g->runner);
         (void)culm_stage_forward(g->runner.stage, g->runner.device, &run); /* it ends */
         const float *logits = (const float *)g->runner.output + (length - 1) * g->logits;
+        int64_t other = culm_finite_find_other(logits, g->vocab);
+        if (other >= 0) {
+            return culm_error_set(error, CULM_ERR_CONFIG,
+                                  "the logits of token %lld are not finite (%s); the weights make "
+                                  "numbers that are too large",
+                                  (long long)i + 1, culm_finite_other_name(logits[other]));
+        }
         int32_t token = choose(logits, g->vocab, g->o->temperature, &random);
         g->tokens[length++] = token;
         say_token(g, token);

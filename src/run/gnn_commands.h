@@ -57,17 +57,19 @@ struct culm_gnn_evaluation {
     int64_t count[3], correct[3];
     double auc[3]; /* area under the ROC curve, with two classes; -1: not known */
 };
-/* Evaluates the final model of a run directory, or the initial weights of a configuration.
+/* Evaluates the final model of a run directory, that of a checkpoint, or the initial weights of a
+ * configuration; `weights`, if not NULL, in their place (store/weights.h).
  * CULM_ERR_CONFIG: the run's graph, cut or model is not what it was; here and below also where
  * logits are not finite. */
-enum culm_status culm_gnn_eval(const char *path, struct culm_gnn_evaluation *ret_evaluation,
-                               char *ret_note, struct culm_error *error);
+enum culm_status culm_gnn_eval(const char *path, const char *weights,
+                               struct culm_gnn_evaluation *ret_evaluation, char *ret_note,
+                               struct culm_error *error);
 /* Writes the logits of every vertex as .npy, f32[vertices,classes]. `graph`: another graph with the
  * same features, which needs neither labels nor splits; NULL: that of the run. CULM_ERR_CONFIG also
  * as culm_gnn_eval; another graph is not compared. */
-enum culm_status culm_gnn_predict(const char *dir, const char *graph, const char *out,
-                                  int64_t *ret_vertices, int64_t *ret_classes, char *ret_note,
-                                  struct culm_error *error);
+enum culm_status culm_gnn_predict(const char *dir, const char *weights, const char *graph,
+                                  const char *out, int64_t *ret_vertices, int64_t *ret_classes,
+                                  char *ret_note, struct culm_error *error);
 
 /* --- what it costs --- */
 

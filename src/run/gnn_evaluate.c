@@ -8,6 +8,7 @@
 #include "gnn/solo.h"
 #include "run/gnn_output.h"
 #include "run/gnn_own.h"
+#include "store/weights.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -17,7 +18,9 @@
 #include <unistd.h>
 
 struct opened {
-    const char *dir; /* of the run; NULL: a configuration was named */
+    const char *dir;         /* of the run; NULL: a configuration was named */
+    bool other;              /* weights that are not those which the run ended with */
+    char run[CULM_PATH_MAX]; /* of a checkpoint that was named in its place */
     struct culm_gnn_own own;
     struct culm_gnn_config config;
     bool configured;
@@ -36,28 +39,52 @@ static void release(struct opened *o) {
     free(o->logits);
 }
 
-/* Makes the configuration start from the run's final model. */
-static enum culm_status start_from(struct opened *o, const char *dir, struct culm_error *error) {
-    char path[CULM_PATH_MAX];
-    enum culm_status status = culm_path_format(path, error, "%s/model.safetensors", dir);
-    if (status != CULM_OK) {
-        return status;
-    }
-    if (access(path, R_OK) != 0) {
-        return culm_error_set(error, CULM_ERR_CONFIG,
-                              "'%s' has no model yet; a run writes model.safetensors when it ends",
-                              dir);
-    }
+static enum culm_status use(struct opened *o, const char *path, struct culm_error *error) {
     free(o->config.model.init);
     o->config.model.init = strdup(path);
     return o->config.model.init ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
 }
 
-static enum culm_status load(struct opened *o, const char *path, bool is_dir,
+/* Makes the configuration start from the run's final model. */
+static enum culm_status start_from(struct opened *o, const char *dir, struct culm_error *error) {
+    char path[CULM_PATH_MAX];
+    struct culm_weights_place place;
+    enum culm_status status = culm_path_format(path, error, "%s/model.safetensors", dir);
+    if (status != CULM_OK) {
+        return status;
+    }
+    if (access(path, R_OK) == 0) {
+        return use(o, path, error);
+    }
+    status = culm_weights_locate(dir, NULL, &place, NULL);
+    return status == CULM_OK && place.kind == CULM_WEIGHTS_CHECKPOINT
+               ? culm_error_set(error, CULM_ERR_CONFIG,
+                                "'%.100s' has no model yet; a run writes model.safetensors when it "
+                                "ends: finish it with 'culm gnn train %.80s/config.yaml --resume "
+                                "--out %.80s', or name its newest checkpoint, '%.140s', in its "
+                                "place",
+                                dir, dir, dir, place.path)
+               : culm_error_set(error, CULM_ERR_CONFIG,
+                                "'%.100s' has no model yet; a run writes model.safetensors when it "
+                                "ends: finish it with 'culm gnn train %.80s/config.yaml --resume "
+                                "--out %.80s'",
+                                dir, dir, dir);
+}
+
+static enum culm_status load(struct opened *o, const char *path, const char *weights,
                              struct culm_error *error) {
     char file[CULM_PATH_MAX];
-    o->dir = is_dir ? path : NULL;
-    enum culm_status status = culm_path_format(file, error, is_dir ? "%s/config.yaml" : "%s", path);
+    bool checkpoint = culm_weights_is_checkpoint(path), is_dir = culm_file_is_directory(path);
+    enum culm_status status = culm_path_format(o->run, error, checkpoint ? "%s/../.." : "%s", path);
+    if (status == CULM_OK && checkpoint && weights) {
+        status = culm_error_set(error, CULM_ERR_CONFIG,
+                                "'%.200s' is a checkpoint, which has weights of its own; name the "
+                                "run, to give it others",
+                                path);
+    }
+    if (status == CULM_OK) {
+        status = culm_path_format(file, error, is_dir ? "%s/config.yaml" : "%s", o->run);
+    }
     if (status == CULM_OK) {
         status = culm_gnn_config_load(file, NULL, 0, &o->config, error);
     }
@@ -65,7 +92,10 @@ static enum culm_status load(struct opened *o, const char *path, bool is_dir,
         return status;
     }
     o->configured = true;
-    return is_dir ? start_from(o, path, error) : CULM_OK;
+    o->dir = is_dir ? o->run : NULL;
+    o->other = checkpoint || weights;
+    weights = checkpoint ? path : weights;
+    return weights ? use(o, weights, error) : is_dir ? start_from(o, path, error) : CULM_OK;
 }
 
 /* The run's model must still be the one that it ended with. */
@@ -98,7 +128,7 @@ static enum culm_status run(struct opened *o, int64_t correct[CULM_GNN_SPLITS],
     }
     enum culm_status status =
         culm_gnn_solo_new(o->setup, (int)o->config.threads, NULL, &o->solo, error);
-    if (status == CULM_OK && o->dir) {
+    if (status == CULM_OK && o->dir && !o->other) {
         status = check_weights(o, error);
     }
     if (status == CULM_OK) {
@@ -131,15 +161,16 @@ static enum culm_status areas(const struct opened *o, struct culm_gnn_evaluation
     return CULM_OK;
 }
 
-enum culm_status culm_gnn_eval(const char *path, struct culm_gnn_evaluation *ret_evaluation,
-                               char *ret_note, struct culm_error *error) {
+enum culm_status culm_gnn_eval(const char *path, const char *weights,
+                               struct culm_gnn_evaluation *ret_evaluation, char *ret_note,
+                               struct culm_error *error) {
     struct opened o = {0};
     struct culm_gnn_evaluation evaluation = {.auc = {-1, -1, -1}};
     int64_t correct[CULM_GNN_SPLITS], count[4];
     bool is_run = culm_file_is_directory(path);
-    enum culm_status status = load(&o, path, is_run, error);
+    enum culm_status status = load(&o, path, weights, error);
     if (status == CULM_OK && is_run) {
-        status = culm_gnn_own_find(path, &o.own, error);
+        status = culm_gnn_own_find(o.dir, &o.own, error);
     }
     if (status == CULM_OK) {
         status = culm_gnn_setup_open_cut(&o.config, o.own.pins, &o.own.cut, &o.setup, error);
@@ -205,20 +236,23 @@ static enum culm_status write_npy(const struct opened *o, const char *out,
     return status;
 }
 
-enum culm_status culm_gnn_predict(const char *dir, const char *graph, const char *out,
-                                  int64_t *ret_vertices, int64_t *ret_classes, char *ret_note,
-                                  struct culm_error *error) {
+enum culm_status culm_gnn_predict(const char *dir, const char *weights, const char *graph,
+                                  const char *out, int64_t *ret_vertices, int64_t *ret_classes,
+                                  char *ret_note, struct culm_error *error) {
     struct opened o = {0};
     int64_t correct[CULM_GNN_SPLITS], classes = 0, columns = 0;
     enum culm_status status = culm_gnn_output_check(out, error);
     if (status == CULM_OK) {
-        status = load(&o, dir, true, error);
+        status = load(&o, dir, weights, error);
+    }
+    if (status == CULM_OK && !o.dir) {
+        status = culm_error_set(error, CULM_ERR_CONFIG, "'%.300s' is not the folder of a run", dir);
     }
     if (status == CULM_OK) {
-        status = classes_of(dir, &classes, &columns, error);
+        status = classes_of(o.dir, &classes, &columns, error);
     }
     if (status == CULM_OK && !graph) {
-        status = culm_gnn_own_find(dir, &o.own, error);
+        status = culm_gnn_own_find(o.dir, &o.own, error);
     }
     if (status == CULM_OK && graph) {
         char *path = strdup(graph);

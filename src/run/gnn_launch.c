@@ -148,40 +148,25 @@ static enum culm_status try_address(const char *listen, struct culm_error *error
     return status;
 }
 
-/* Checks that model.init has all tensors, with the right shapes. */
-static enum culm_status read_init(const struct culm_gnn_model *model,
-                                  const struct culm_safetensors *file, struct culm_error *error) {
-    int64_t most = 0;
-    for (int32_t i = 0; i < model->param_count; i++) {
-        most = model->param[i].info->count > most ? model->param[i].info->count : most;
+/* Pins model.init, so that all holders load the same weights, at any time. */
+static enum culm_status pin_init(struct launch *l, struct culm_error *error) {
+    char note[CULM_WEIGHTS_NOTE_SIZE] = "";
+    struct culm_weights *weights = NULL;
+    if (!l->o->config->model.init) {
+        return CULM_OK;
     }
-    float *data = malloc((size_t)most * sizeof *data + 1);
-    enum culm_status status = data ? CULM_OK : no_memory(error);
-    for (int32_t i = 0; i < model->param_count && status == CULM_OK; i++) {
-        const struct culm_param_info *info = model->param[i].info;
-        status = culm_safetensors_read(file, info->name, info->rank, info->shape, data, error);
+    enum culm_status status =
+        culm_gnn_init_open(l->o->config, l->setup->model, l->inputs.pins, &weights, note, error);
+    if (status == CULM_OK) {
+        status = culm_weights_check_finite(weights, error);
         if (status != CULM_OK) {
             culm_error_prefix(error, "model.init");
         }
     }
-    free(data);
-    if (status == CULM_ERR_NOT_FOUND) {
-        status = error->status = CULM_ERR_CONFIG;
+    if (status == CULM_OK && note[0]) {
+        culm_launcher_warn(l->launcher, "%s", note);
     }
-    return status;
-}
-
-/* Pins model.init, so that all holders load the same weights, at any time. */
-static enum culm_status pin_init(struct launch *l, struct culm_error *error) {
-    struct culm_safetensors *file = NULL;
-    if (!l->o->config->model.init) {
-        return CULM_OK;
-    }
-    enum culm_status status = culm_gnn_init_open(l->o->config, l->inputs.pins, &file, error);
-    if (status == CULM_OK) {
-        status = read_init(l->setup->model, file, error);
-    }
-    culm_safetensors_close(file);
+    culm_weights_close(weights);
     return status;
 }
 

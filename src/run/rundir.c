@@ -12,8 +12,9 @@
 #include <unistd.h>
 
 /* What a run or a package has in its directory; the last one, what any job has. */
-static const char *const names[] = {"config.yaml", "plan.json", "checkpoints", "model.safetensors",
-                                    "logs",        "current",   "cut.npy",     "events.jsonl"};
+static const char *const names[] = {"config.yaml",       "plan.json",        "checkpoints",
+                                    "model.safetensors", "best.safetensors", "logs",
+                                    "current",           "cut.npy",          "events.jsonl"};
 #define NAMES (sizeof names / sizeof *names)
 
 static bool has(const char *dir, const char *file) {

@@ -48,25 +48,50 @@ static enum culm_status config_of(const char *key, const char *value, enum culm_
 
 /* --- runs --- */
 
+/* What a run has for its model: `model.safetensors`, which it writes when it ends. */
 static enum culm_status find_weights(const char *dir, struct culm_subject *subject,
                                      struct culm_error *error) {
+    struct culm_weights_place place;
     enum culm_status status =
         culm_path_format(subject->weights, error, "%s/model.safetensors", dir);
+    if (status != CULM_OK || culm_file_is_regular(subject->weights)) {
+        return status;
+    }
+    status = culm_weights_locate(dir, NULL, &place, NULL);
+    return status == CULM_OK && place.kind == CULM_WEIGHTS_CHECKPOINT
+               ? culm_error_set(error, CULM_ERR_NOT_FOUND,
+                                "'%.100s' has no model.safetensors: the run has not ended; finish "
+                                "it with 'culm train %.80s/config.yaml --resume --out %.80s', or "
+                                "name its newest checkpoint, '%.140s', in its place",
+                                dir, dir, dir, place.path)
+               : culm_error_set(error, CULM_ERR_NOT_FOUND,
+                                "'%.100s' has no model.safetensors and no checkpoint: the run has "
+                                "not ended; finish it with 'culm train %.80s/config.yaml --resume "
+                                "--out %.80s'",
+                                dir, dir, dir);
+}
+
+/* The checkpoint that evaluations have found best. */
+static enum culm_status find_best(const char *dir, struct culm_subject *subject,
+                                  struct culm_error *error) {
+    enum culm_status status = culm_path_format(subject->weights, error, "%s/best.safetensors", dir);
     return status != CULM_OK || culm_file_is_regular(subject->weights)
                ? status
-               : culm_error_set(error, CULM_ERR_NOT_FOUND,
-                                "'%s' has no model.safetensors: the run has not ended; finish it "
-                                "with --resume, or name other weights, such as a checkpoint",
+               : culm_error_set(error, CULM_ERR_CONFIG,
+                                "'%.200s' has no best.safetensors: a run keeps one with "
+                                "checkpoint.best and eval.every, from its first evaluation on",
                                 dir);
 }
 
-/* Takes the configuration from a checkpoint, and the files that the run had read. */
-static enum culm_status open_checkpoint(const char *dir, const struct culm_subject_options *options,
+/* Takes the configuration from the checkpoint `path`, and the files that the run had read. */
+static enum culm_status open_checkpoint(const char *dir, const char *path,
+                                        const struct culm_subject_options *options,
                                         struct culm_subject *subject, struct culm_error *error) {
     struct culm_checkpoint *checkpoint = NULL;
     enum culm_status status = culm_path_format(subject->plan_path, error, "%s/plan.json", dir);
     if (status != CULM_OK ||
-        (status = culm_checkpoint_open(options->weights, false, &checkpoint, error)) != CULM_OK) {
+        (status = culm_path_format(subject->weights, error, "%s", path)) != CULM_OK ||
+        (status = culm_checkpoint_open(path, false, &checkpoint, error)) != CULM_OK) {
         return status;
     }
     const struct culm_checkpoint_info *info = culm_checkpoint_info(checkpoint);
@@ -74,9 +99,8 @@ static enum culm_status open_checkpoint(const char *dir, const struct culm_subje
         status = culm_inputs_read(info->inputs, &subject->inputs, error);
     }
     if (status == CULM_OK) {
-        status =
-            culm_train_config_parse(info->config, strlen(info->config), options->weights,
-                                    options->sets, options->set_count, &subject->config, error);
+        status = culm_train_config_parse(info->config, strlen(info->config), path, options->sets,
+                                         options->set_count, &subject->config, error);
     }
     culm_checkpoint_close(checkpoint);
     if (status == CULM_OK && subject->inputs.pins) {
@@ -86,19 +110,51 @@ static enum culm_status open_checkpoint(const char *dir, const struct culm_subje
     return status;
 }
 
+/* RUN/checkpoints/step-N named as the subject: its run is two folders above. */
+static enum culm_status open_named_checkpoint(const char *path,
+                                              const struct culm_subject_options *options,
+                                              struct culm_subject *subject,
+                                              struct culm_error *error) {
+    char run[CULM_PATH_MAX];
+    if (options->weights) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "'%.200s' is a checkpoint, which has weights of its own; name the "
+                              "run, to give it others",
+                              path);
+    }
+    enum culm_status status = culm_path_format(run, error, "%s/../..", path);
+    return status == CULM_OK ? open_checkpoint(run, path, options, subject, error) : status;
+}
+
 static enum culm_status open_run(const char *dir, const struct culm_subject_options *options,
                                  struct culm_subject *subject, struct culm_error *error) {
     char path[CULM_PATH_MAX];
-    if (options->weights && culm_file_is_directory(options->weights)) {
-        return open_checkpoint(dir, options, subject, error);
+    struct culm_weights_place place = {.kind = CULM_WEIGHTS_FILE};
+    enum culm_status status = CULM_OK;
+    bool best = options->weights && strcmp(options->weights, CULM_SUBJECT_BEST) == 0;
+    if (culm_file_is_regular(dir)) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "'%.300s' is neither the folder of a run nor a checkpoint", dir);
     }
-    enum culm_status status = culm_path_format(path, error, "%s/config.yaml", dir);
+    if (options->weights && !best && culm_file_is_directory(options->weights)) {
+        status = culm_weights_locate(options->weights, NULL, &place, error);
+    }
+    if (status == CULM_OK && place.kind == CULM_WEIGHTS_CHECKPOINT) {
+        return open_checkpoint(dir, place.path, options, subject, error);
+    }
+    if (status == CULM_OK) {
+        status = culm_path_format(path, error, "%s/config.yaml", dir);
+    }
     if (status == CULM_OK) {
         status = culm_train_config_load(path, options->sets, options->set_count, &subject->config,
                                         error);
     }
-    bool search = !options->weights && !options->structure;
-    return status == CULM_OK && search ? find_weights(dir, subject, error) : status;
+    if (status != CULM_OK || options->structure) {
+        return status;
+    }
+    return best               ? find_best(dir, subject, error)
+           : options->weights ? culm_path_format(subject->weights, error, "%s", options->weights)
+                              : find_weights(dir, subject, error);
 }
 
 /* A folder whose name is also that of a published model is a run only if it has a config.yaml. */
@@ -120,6 +176,9 @@ static enum culm_status find(const char *what, const struct culm_subject_options
                              struct culm_subject *subject, struct culm_error *error) {
     const struct culm_model_preset *preset =
         options->kinds & CULM_SUBJECT_NAME ? culm_model_preset_find(what) : NULL;
+    if ((options->kinds & CULM_SUBJECT_RUN) && culm_weights_is_checkpoint(what)) {
+        return open_named_checkpoint(what, options, subject, error);
+    }
     if (options->kinds == CULM_SUBJECT_RUN || is_run(what, options, preset != NULL)) {
         return open_run(what, options, subject, error);
     }
@@ -145,20 +204,28 @@ static enum culm_status find(const char *what, const struct culm_subject_options
     return culm_train_config_load(what, options->sets, options->set_count, &subject->config, error);
 }
 
-/* Uses `weights`, if given, instead of those that were found. */
+/* Uses `weights`, if given and not yet found. */
 static enum culm_status finish(struct culm_subject *subject, const char *weights,
                                struct culm_error *error) {
     subject->batch = subject->config.batch.micro;
-    return weights ? culm_path_format(subject->weights, error, "%s", weights) : CULM_OK;
+    if (!weights || subject->weights[0]) {
+        return CULM_OK;
+    }
+    return strcmp(weights, CULM_SUBJECT_BEST) == 0
+               ? culm_error_set(error, CULM_ERR_CONFIG,
+                                "weights '" CULM_SUBJECT_BEST "' are those of a run; name its "
+                                "folder in place of '%.200s'",
+                                subject->name)
+               : culm_path_format(subject->weights, error, "%s", weights);
 }
 
 enum culm_status culm_subject_open(const char *what, const struct culm_subject_options *options,
                                    struct culm_subject *subject, struct culm_error *error) {
-    *subject = (struct culm_subject){0};
+    *subject = (struct culm_subject){.leave = options->leave};
     snprintf(subject->name, sizeof subject->name, "%s", what);
     enum culm_status status;
     if ((status = find(what, options, subject, error)) ||
-        (status = finish(subject, options->weights, error)) ||
+        (!options->structure && (status = finish(subject, options->weights, error))) ||
         (status = culm_network_open(&subject->config, &subject->network, error))) {
         culm_subject_close(subject);
     }
@@ -167,7 +234,7 @@ enum culm_status culm_subject_open(const char *what, const struct culm_subject_o
 
 enum culm_status culm_subject_open_config(const struct culm_config *config, const char *weights,
                                           struct culm_subject *subject, struct culm_error *error) {
-    *subject = (struct culm_subject){0};
+    *subject = (struct culm_subject){.name = "the configuration"};
     enum culm_status status =
         culm_config_resolve(config, NULL, &subject->config, &subject->network, error);
     if (status == CULM_OK) {
@@ -180,6 +247,7 @@ enum culm_status culm_subject_open_config(const struct culm_config *config, cons
 }
 
 void culm_subject_close(struct culm_subject *subject) {
+    culm_weights_close(subject->opened);
     culm_network_close(subject->network);
     culm_train_config_release(&subject->config);
     culm_inputs_release(&subject->inputs);
@@ -188,15 +256,38 @@ void culm_subject_close(struct culm_subject *subject) {
 
 /* --- using --- */
 
+enum culm_status culm_subject_weights(const struct culm_subject *subject,
+                                      const struct culm_graph *graph,
+                                      struct culm_weights **ret_weights,
+                                      char ret_note[CULM_NETWORK_NOTE_SIZE],
+                                      struct culm_error *error) {
+    struct culm_weights *weights = NULL;
+    enum culm_status status = culm_weights_open(subject->weights, NULL, &weights, error);
+    if (status == CULM_OK) {
+        status = culm_network_check_file(subject->network, graph, weights, subject->leave, ret_note,
+                                         error);
+    }
+    if (status != CULM_OK) {
+        culm_weights_close(weights);
+        return status;
+    }
+    *ret_weights = weights;
+    return CULM_OK;
+}
+
 enum culm_status culm_subject_load(struct culm_subject *subject, struct culm_runner *runner,
                                    char ret_note[CULM_NETWORK_NOTE_SIZE],
                                    struct culm_error *error) {
+    enum culm_status status = CULM_OK;
     ret_note[0] = '\0';
-    if (subject->weights[0]) {
-        culm_network_let_go(subject->network);
-        return culm_runner_load(runner, subject->weights, error);
+    if (!subject->weights[0]) {
+        status = culm_runner_begin(runner, subject->network, ret_note, error);
+    } else if (!subject->opened) {
+        status = culm_subject_weights(subject, runner->graph, &subject->opened, ret_note, error);
     }
-    enum culm_status status = culm_runner_begin(runner, subject->network, ret_note, error);
+    if (status == CULM_OK && subject->opened) {
+        status = culm_runner_load(runner, subject->opened, error);
+    }
     culm_network_let_go(subject->network);
     return status;
 }

@@ -1,6 +1,6 @@
 /*
  * What a command or a program names as a model: a published name, a configuration file, an ONNX
- * file, or the directory of a run; together with its weights. Whatever runs a single model without
+ * file, the directory of a run, or a checkpoint; together with its weights. Whatever runs a single model without
  * training opens it here.
  *
  * A checkpoint of a run comes with the configuration that it was made with, and with what the run's
@@ -17,16 +17,19 @@
 #include "train/inputs.h"
 #include "train/runner.h"
 
+#define CULM_SUBJECT_BEST "best" /* weights: DIR/best.safetensors */
+
 enum { /* what may be named, as a mask */
        CULM_SUBJECT_NAME = 1,
        CULM_SUBJECT_CONFIG = 2,
        CULM_SUBJECT_ONNX = 4,
-       CULM_SUBJECT_RUN = 8
+       CULM_SUBJECT_RUN = 8 /* or a checkpoint */
 };
 
 struct culm_subject_options {
     unsigned kinds;
-    const char *weights;     /* a safetensors file or a checkpoint; NULL: the subject's own */
+    const char *weights; /* as in store/weights.h, or of a run "best"; NULL: the subject's own */
+    const char *leave;   /* how a user leaves out what has no place: store/weights.h; or NULL */
     const char *const *sets; /* as in culm_train_config_load */
     size_t set_count;
     bool other_data; /* the caller has data of its own: ignore a checkpoint's list of inputs */
@@ -43,7 +46,9 @@ struct culm_subject {
     struct culm_inputs inputs;       /* empty if there is no checkpoint with a list */
     char plan_path[CULM_PATH_MAX];   /* where the digests of inputs are looked for */
     struct culm_network *network;
-    char weights[CULM_PATH_MAX]; /* safetensors or checkpoint; "": what the network starts from */
+    char weights[CULM_PATH_MAX]; /* as in store/weights.h; "": what the network starts from */
+    const char *leave;           /* of the options */
+    struct culm_weights *opened; /* those, once they were loaded; NULL: not, or there are none */
     int64_t batch;               /* the configuration's micro-batch; 1 for a published name */
 };
 
@@ -57,8 +62,16 @@ enum culm_status culm_subject_open_config(const struct culm_config *config, cons
                                           struct culm_subject *subject, struct culm_error *error);
 void culm_subject_close(struct culm_subject *subject);
 
-/* Loads the subject's weights into a runner of its network. ret_note: see culm_runner_begin. Closes
- * the network's files, so all graphs should have been built before. */
+/* Opens `weights`, which the subject must have, for a graph of its network. ret_note: see
+ * culm_network_check_file. */
+enum culm_status culm_subject_weights(const struct culm_subject *subject,
+                                      const struct culm_graph *graph,
+                                      struct culm_weights **ret_weights,
+                                      char ret_note[CULM_NETWORK_NOTE_SIZE],
+                                      struct culm_error *error);
+/* Loads the subject's weights into a runner of its network. ret_note: what is to be told. Closes
+ * the network's files, so all graphs should have been built before. The weights stay open until
+ * culm_subject_close. */
 enum culm_status culm_subject_load(struct culm_subject *subject, struct culm_runner *runner,
                                    char ret_note[CULM_NETWORK_NOTE_SIZE], struct culm_error *error);
 

@@ -70,7 +70,9 @@ static enum culm_status check_data(struct launch *l, const struct culm_train_con
     if (status == CULM_OK && note[0]) {
         culm_launcher_warn(l->launcher, "%s", note);
     }
-    return status;
+    return status == CULM_OK && (config->model.init || config->model.file)
+               ? culm_network_try_weights(l->o->network, l->plan->graph, error)
+               : status;
 }
 
 static enum culm_status check(struct launch *l, struct culm_error *error) {

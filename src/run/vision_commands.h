@@ -13,9 +13,10 @@
 
 struct culm_predict_options {
     const char *weights, *names, *normalize; /* NULL: the model's own */
-    int64_t first, end;                      /* frames [first, end) of each file; end -1: all */
-    double score;                            /* lowest score of a box */
-    const char *draw;                        /* folder for pictures of the answers; NULL: none */
+    void (*note)(const char *text); /* told once, before the first frame, if there is one */
+    int64_t first, end;             /* frames [first, end) of each file; end -1: all */
+    double score;                   /* lowest score of a box */
+    const char *draw;               /* folder for pictures of the answers; NULL: none */
     int threads;
     int top; /* classes: the number of best ones */
 };
@@ -53,7 +54,7 @@ typedef enum culm_status culm_predict_fn(void *ctx, const struct culm_prediction
 enum culm_status culm_predict_frames(const char *text, int64_t *ret_first, int64_t *ret_end,
                                      struct culm_error *error);
 /* Predicts frame after frame of the files, which are feeds (data/feed.h). CULM_ERR_CONFIG: a file
- * has none of the frames asked for. */
+ * has none of the frames asked for, or an answer has a number that is not finite. */
 enum culm_status culm_predict(const char *what, const char *const *files, size_t count,
                               const struct culm_predict_options *options, culm_predict_fn *told,
                               void *ctx, struct culm_error *error);

@@ -7,8 +7,7 @@
 #include "onnx/onnx.h"
 #include "run/subject.h"
 #include "run/vision_package.h"
-#include "store/checkpoint.h"
-#include "store/safetensors.h"
+#include "store/weights.h"
 
 #include <limits.h>
 #include <math.h>
@@ -56,8 +55,8 @@ enum culm_status culm_vision_normalize_parse(const char *text,
 struct network_model {
     struct culm_vision_model model; /* first */
     struct culm_subject subject;
-    struct culm_safetensors *file; /* with the subject's weights, opened on first use */
-    struct culm_checkpoint *checkpoint;
+    struct culm_weights *weights; /* the subject's, opened on first use; NULL: the network's */
+    bool ready;                   /* weights were looked at */
     bool structure;
 };
 
@@ -70,13 +69,22 @@ static enum culm_status graph(struct culm_vision_model *model, int64_t batch,
     return culm_network_graph(of(model)->subject.network, batch, CULM_FOR_OUTPUT, ret_graph, error);
 }
 
+/* Opens the weights, or those that the network starts from, and compares them with the model. */
 static enum culm_status open_weights(struct network_model *own, struct culm_error *error) {
-    const char *path = own->subject.weights;
-    if (!path[0] || own->file || own->checkpoint) {
+    struct culm_graph *made = NULL;
+    if (own->ready) {
         return CULM_OK;
     }
-    return culm_file_is_directory(path) ? culm_checkpoint_open(path, false, &own->checkpoint, error)
-                                        : culm_safetensors_open(path, &own->file, error);
+    enum culm_status status = graph(&own->model, 1, &made, error);
+    if (status == CULM_OK) {
+        status =
+            own->subject.weights[0]
+                ? culm_subject_weights(&own->subject, made, &own->weights, own->model.note, error)
+                : culm_network_check_weights(own->subject.network, made, own->model.note, error);
+    }
+    culm_graph_free(made);
+    own->ready = status == CULM_OK;
+    return status;
 }
 
 static struct culm_param_info param_info(const struct culm_param *param) {
@@ -102,13 +110,9 @@ static enum culm_status weights(struct culm_vision_model *model, const struct cu
     if (status != CULM_OK) {
         return status;
     }
-    if (own->checkpoint) {
-        return culm_checkpoint_tensor(own->checkpoint, param->name, shape->rank, shape->dim,
-                                      ret_data, error);
-    }
-    if (own->file) {
-        return culm_safetensors_read(own->file, param->name, shape->rank, shape->dim, ret_data,
-                                     error);
+    if (own->weights) {
+        return culm_weights_read(own->weights, param->name, shape->rank, shape->dim, ret_data,
+                                 error);
     }
     const struct culm_param_info info = param_info(param);
     return culm_network_weights(own->subject.network, &info, ret_data, error);
@@ -116,8 +120,7 @@ static enum culm_status weights(struct culm_vision_model *model, const struct cu
 
 static void free_model(struct culm_vision_model *model) {
     struct network_model *own = of(model);
-    culm_safetensors_close(own->file);
-    culm_checkpoint_close(own->checkpoint);
+    culm_weights_close(own->weights);
     culm_subject_close(&own->subject);
     free(own);
 }

@@ -1,6 +1,6 @@
 /*
  * Opens whatever a command or a workload names as a model of pictures: FILE.cfg (darknet),
- * FILE.onnx, the directory of a run, a configuration, a published name, or PACKAGE:QUERY.
+ * FILE.onnx, the directory of a run, a checkpoint, a configuration, a published name, or PACKAGE:QUERY.
  *
  * How a model answers follows from the file. A darknet file answers with boxes. A model that ends
  * in one row of numbers a picture answers with classes, or with points if these are 136 or 196
@@ -24,7 +24,7 @@ enum culm_status culm_vision_normalize_parse(const char *text,
                                              struct culm_error *error);
 
 struct culm_vision_open_options {
-    const char *weights; /* weights of darknet, a safetensors file or a checkpoint; NULL: its own */
+    const char *weights; /* of darknet, or as in run/subject.h; NULL: its own */
     const char *names;   /* file with names of classes, one a line; NULL: the model's own */
     const struct culm_vision_normalize *normalize; /* NULL: as the model says */
     bool structure; /* only its graph and layers: no weights are needed, and none can be read */

@@ -129,6 +129,12 @@ static enum culm_status check_eval(const T *c, const struct culm_config_place *p
             "checkpoint; allowed: a multiple of it",
             (long long)c->eval.every, (long long)c->checkpoint.every);
     }
+    if (c->checkpoint.best != CULM_BEST_NONE && c->eval.every == 0) {
+        return culm_config_refuse(place, CULM_CONFIG_KEYS("checkpoint.best", "eval.every"), error,
+                                  "'best: %s' needs evaluations, and there are none; set "
+                                  "eval.every, or leave it out",
+                                  culm_best_names[c->checkpoint.best]);
+    }
     if (c->eval.every > 0 && c->data.held_out <= 0) {
         return culm_config_refuse(
             place, CULM_CONFIG_KEYS("eval.every", "data.held_out"), error,

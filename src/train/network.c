@@ -275,7 +275,7 @@ void culm_network_let_go(struct culm_network *network) {
     culm_graph_free(network->graph);
     culm_onnx_model_free(network->model);
     culm_onnx_graph_close(network->file);
-    culm_safetensors_close(network->init);
+    culm_weights_close(network->init);
     network->graph = NULL;
     network->model = NULL;
     network->file = NULL;

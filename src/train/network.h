@@ -13,6 +13,7 @@
 
 #include "data/source.h"
 #include "graph/stage.h"
+#include "store/weights.h"
 #include "train/config.h"
 
 enum culm_purpose {
@@ -40,20 +41,31 @@ enum culm_status culm_network_graph(struct culm_network *network, int64_t batch,
                                     struct culm_error *error);
 
 /* The first weights: of `model.init`, or the ONNX file, else drawn from the seed. Fills
- * data[param->count]. A parameter that no file has is drawn from the seed. Names match exactly, or
- * without the first part ("transformer.", "bert.") on either side; model.init may call a LayerNorm's
- * weight and bias gamma and beta. CULM_ERR_FORMAT when a file has another shape. */
+ * data[param->count]. A parameter that no file has is drawn from the seed. Names, formats and places
+ * are those of store/weights.h. CULM_ERR_FORMAT when a file has another shape, unless
+ * `model.init_unused` is `ignore`; CULM_ERR_CONFIG when a number is not finite. */
 enum culm_status culm_network_weights(struct culm_network *network,
                                       const struct culm_param_info *param, float *data,
                                       struct culm_error *error);
-#define CULM_NETWORK_NOTE_SIZE 256
-/* CULM_ERR_CONFIG when model.init has none of the graph's parameters, or one of another shape. When
- * it has some of them, ret_note is one line for the user: how many, and which is missing first;
- * else, and without model.init, "". */
+#define CULM_NETWORK_NOTE_SIZE CULM_WEIGHTS_NOTE_SIZE
+/* CULM_ERR_CONFIG when model.init has none of the graph's parameters, one of another shape, or
+ * tensors that the network has no place for, in training or without. ret_note is one line for the
+ * user: which parameters it lacks, and what was done to read it; "": nothing to say, or no
+ * model.init. */
 enum culm_status culm_network_check_weights(struct culm_network *network,
                                             const struct culm_graph *graph,
                                             char ret_note[CULM_NETWORK_NOTE_SIZE],
                                             struct culm_error *error);
+/* Reads the first weights of all the graph's parameters, as whoever trains it will. */
+enum culm_status culm_network_try_weights(struct culm_network *network,
+                                          const struct culm_graph *graph, struct culm_error *error);
+/* The same as culm_network_check_weights for other weights, which must have all parameters. `leave`:
+ * what a user does to leave out what has no place, as in store/weights.h. */
+enum culm_status culm_network_check_file(struct culm_network *network,
+                                         const struct culm_graph *graph,
+                                         const struct culm_weights *weights, const char *leave,
+                                         char ret_note[CULM_NETWORK_NOTE_SIZE],
+                                         struct culm_error *error);
 
 /* How many rows or classes the numbers of a field choose from, the least of all that it does: every
  * number must be below. 0: it chooses nothing. */

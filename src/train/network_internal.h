@@ -3,7 +3,7 @@
 #define CULM_TRAIN_NETWORK_INTERNAL_H
 
 #include "onnx/onnx.h"
-#include "store/safetensors.h"
+#include "store/weights.h"
 #include "train/network.h"
 
 /* What the graph of an ONNX file depends on. */
@@ -20,7 +20,7 @@ struct culm_network {
         *model;               /* its import for training: whose numbers are the first weights */
     struct culm_graph *graph; /* of that import, until somebody asks for such a one; or NULL */
     struct network_request request; /* that `graph` answers */
-    struct culm_safetensors *init;  /* model.init; NULL: none, or not opened yet */
+    struct culm_weights *init;      /* model.init; NULL: none, or not opened yet */
 };
 
 /* Opens the ONNX file and imports it for training, unless that was done: `model` is there then, of

@@ -1,17 +1,15 @@
-/* The weights that a network starts from. See network.h. */
+/* The weights that a network starts from, and whether others are of it. See network.h. */
 #include "train/network_internal.h"
 
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-
-#define NAME_MAX_BYTES (sizeof((struct culm_param *)0)->name + 32) /* with a prefix */
 
 /* Opens what the configuration names and is not open. */
 static enum culm_status open_files(struct culm_network *network, struct culm_error *error) {
     const struct culm_train_config *config = network->config;
     if (config->model.init && !network->init) {
         enum culm_status status =
-            culm_safetensors_open_pinned(config->model.init, config->pins, &network->init, error);
+            culm_weights_open(config->model.init, config->pins, &network->init, error);
         if (status != CULM_OK) {
             culm_error_prefix(error, "model.init");
             return status == CULM_ERR_NOT_FOUND ? CULM_ERR_CONFIG : status;
@@ -20,36 +18,15 @@ static enum culm_status open_files(struct culm_network *network, struct culm_err
     return network_import(network, error);
 }
 
-/* `name`, or, for a layer norm of the first BERTs, LayerNorm.weight as LayerNorm.gamma and .bias as
- * .beta. */
-static const struct culm_safetensors_entry *find_spelled(const struct culm_safetensors *file,
-                                                         const char *name) {
-    static const char *const spelled[][2] = {{"LayerNorm.weight", "LayerNorm.gamma"},
-                                             {"LayerNorm.bias", "LayerNorm.beta"}};
-    const struct culm_safetensors_entry *entry = culm_safetensors_find(file, name);
-    for (size_t i = 0; i < sizeof spelled / sizeof *spelled && !entry; i++) {
-        size_t len = strlen(name), end = strlen(spelled[i][0]);
-        if (len >= end && strcmp(name + len - end, spelled[i][0]) == 0) {
-            char other[NAME_MAX_BYTES];
-            snprintf(other, sizeof other, "%.*s%s", (int)(len - end), name, spelled[i][1]);
-            entry = culm_safetensors_find(file, other);
-        }
-    }
-    return entry;
+static bool ignores(const struct culm_network *network) {
+    return network->config->model.init_unused == CULM_INIT_UNUSED_IGNORE;
 }
 
-/* Published files leave the first part of the names out, or put one in front. */
-static const struct culm_safetensors_entry *find(const struct culm_safetensors *file,
-                                                 const char *name) {
-    static const char prefixes[][16] = {"transformer.", "bert."};
-    const struct culm_safetensors_entry *entry = find_spelled(file, name);
-    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes && !entry; i++) {
-        size_t len = strlen(prefixes[i]);
-        char longer[NAME_MAX_BYTES];
-        snprintf(longer, sizeof longer, "%s%s", prefixes[i], name);
-        entry = find_spelled(file, strncmp(name, prefixes[i], len) == 0 ? name + len : longer);
-    }
-    return entry;
+/* Whether model.init has a parameter, and in a shape that counts. */
+static bool init_has(const struct culm_network *network, const struct culm_param_info *param) {
+    const struct culm_safetensors_entry *entry =
+        network->init ? culm_weights_find(network->init, param->name) : NULL;
+    return entry && (!ignores(network) || culm_safetensors_fits(entry, param->rank, param->shape));
 }
 
 enum culm_status culm_network_weights(struct culm_network *network,
@@ -59,11 +36,13 @@ enum culm_status culm_network_weights(struct culm_network *network,
     if (status != CULM_OK) {
         return status;
     }
-    const struct culm_safetensors_entry *entry =
-        network->init ? find(network->init, param->name) : NULL;
-    if (entry) {
-        return culm_safetensors_read(network->init, entry->name, param->rank, param->shape, data,
-                                     error);
+    if (init_has(network, param)) {
+        status =
+            culm_weights_read(network->init, param->name, param->rank, param->shape, data, error);
+        if (status != CULM_OK) {
+            culm_error_prefix(error, "model.init");
+        }
+        return status;
     }
     status = network->model ? culm_onnx_weights_read(network->model, param->name, param->rank,
                                                      param->shape, data, error)
@@ -75,16 +54,56 @@ enum culm_status culm_network_weights(struct culm_network *network,
     return CULM_OK;
 }
 
-/* What is told of a file that does not have all; "" of one that does. */
-static void tell(const struct culm_network *network, int32_t found, int32_t all,
-                 const char *missing, char ret_note[CULM_NETWORK_NOTE_SIZE]) {
-    ret_note[0] = '\0';
-    if (found < all) {
-        snprintf(ret_note, CULM_NETWORK_NOTE_SIZE,
-                 "model.init has %d of %d parameters; the others, of which '%s' is the first, "
-                 "start from %s",
-                 found, all, missing, network->model ? "model.file" : "the seed");
+/* --- what a graph needs --- */
+
+struct needs {
+    struct culm_weights_need *need; /* owned; names and shapes are the graph's */
+    size_t count;
+};
+
+static enum culm_status needs_of(const struct culm_graph *graph, struct needs *ret_needs,
+                                 struct culm_error *error) {
+    struct needs needs = {.need = calloc((size_t)graph->param_count + 1, sizeof *needs.need),
+                          .count = (size_t)graph->param_count};
+    if (!needs.need) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for the model");
     }
+    for (size_t p = 0; p < needs.count; p++) {
+        const struct culm_param *param = &graph->param[p];
+        needs.need[p] =
+            (struct culm_weights_need){param->name, param->written.rank, param->written.dim};
+    }
+    *ret_needs = needs;
+    return CULM_OK;
+}
+
+/* A graph for evaluation may do without what training has: that is made only where the weights have
+ * something that the graph does not need. */
+static enum culm_status check(struct culm_network *network, const struct culm_graph *graph,
+                              const struct culm_weights *weights,
+                              const struct culm_weights_rules *rules, char *ret_note,
+                              struct culm_error *error) {
+    struct culm_graph *training = NULL;
+    struct needs needs = {0}, places = {0};
+    size_t idle = 0;
+    enum culm_status status = needs_of(graph, &needs, error);
+    if (status == CULM_OK) {
+        status = culm_weights_idle(weights, needs.need, needs.count, &idle, error);
+    }
+    if (status == CULM_OK && idle > 0) {
+        status = culm_network_graph(network, 1, CULM_FOR_TRAINING, &training, error);
+    }
+    if (status == CULM_OK && training) {
+        status = needs_of(training, &places, error);
+    }
+    if (status == CULM_OK) {
+        status = culm_weights_check(weights, needs.need, needs.count, places.need, places.count,
+                                    rules, ret_note, error);
+    }
+    free(needs.need);
+    free(places.need);
+    culm_graph_free(training);
+    return status;
 }
 
 enum culm_status culm_network_check_weights(struct culm_network *network,
@@ -92,37 +111,49 @@ enum culm_status culm_network_check_weights(struct culm_network *network,
                                             char ret_note[CULM_NETWORK_NOTE_SIZE],
                                             struct culm_error *error) {
     enum culm_status status = open_files(network, error);
-    if (status != CULM_OK) {
+    if (status != CULM_OK || !network->init) {
+        ret_note[0] = '\0';
         return status;
     }
-    int32_t found = 0;
-    const char *missing = "";
-    for (int32_t p = 0; p < graph->param_count && network->init; p++) {
+    const struct culm_weights_rules rules = {
+        .what = "model.init",
+        .source = network->model ? "model.file" : "the seed",
+        .ignore = ignores(network),
+        .leave = "set model.init_unused: ignore",
+    };
+    return check(network, graph, network->init, &rules, ret_note, error);
+}
+
+enum culm_status culm_network_check_file(struct culm_network *network,
+                                         const struct culm_graph *graph,
+                                         const struct culm_weights *weights, const char *leave,
+                                         char ret_note[CULM_NETWORK_NOTE_SIZE],
+                                         struct culm_error *error) {
+    const struct culm_weights_rules rules = {
+        .what = "weights", .all = true, .ignore = ignores(network), .leave = leave};
+    return check(network, graph, weights, &rules, ret_note, error);
+}
+
+enum culm_status culm_network_try_weights(struct culm_network *network,
+                                          const struct culm_graph *graph,
+                                          struct culm_error *error) {
+    int64_t most = 0;
+    for (int32_t p = 0; p < graph->param_count; p++) {
+        int64_t count = culm_elements(&graph->param[p].written);
+        most = count > most ? count : most;
+    }
+    float *data = malloc((size_t)most * sizeof *data + 1);
+    enum culm_status status =
+        data ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for the model");
+    for (int32_t p = 0; p < graph->param_count && status == CULM_OK; p++) {
         const struct culm_param *param = &graph->param[p];
-        const struct culm_safetensors_entry *entry = find(network->init, param->name);
-        if (!entry) {
-            missing = missing[0] ? missing : param->name;
-            continue;
-        }
-        char have[CULM_SHAPE_TEXT_MAX], want[CULM_SHAPE_TEXT_MAX];
-        culm_shape_text(entry->rank, entry->shape, have);
-        culm_shape_text(param->written.rank, param->written.dim, want);
-        if (!culm_safetensors_fits(entry, param->written.rank, param->written.dim)) {
-            return culm_error_set(error, CULM_ERR_CONFIG,
-                                  "model.init: '%s' has '%s' as %s %s, the model needs F32 %s; "
-                                  "leave it out of the file, or change the model",
-                                  network->config->model.init, entry->name, entry->dtype, have,
-                                  want);
-        }
-        found++;
+        struct culm_param_info info = {.name = param->name,
+                                       .rank = param->written.rank,
+                                       .count = culm_elements(&param->written),
+                                       .init = CULM_INIT_ZEROS};
+        memcpy(info.shape, param->written.dim, sizeof info.shape);
+        status = culm_network_weights(network, &info, data, error);
     }
-    if (network->init && found == 0) {
-        return culm_error_set(error, CULM_ERR_CONFIG,
-                              "model.init: '%s' has no parameter of this model (the first is "
-                              "'%s'); is it of another architecture?",
-                              network->config->model.init, graph->param[0].name);
-    }
-    tell(network, network->init ? found : graph->param_count, graph->param_count, missing,
-         ret_note);
-    return CULM_OK;
+    free(data);
+    return status;
 }

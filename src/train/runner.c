@@ -1,10 +1,7 @@
 /* One model in one process. See runner.h. */
 #include "train/runner.h"
 
-#include "base/file.h"
 #include "base/rng.h"
-#include "store/checkpoint.h"
-#include "store/safetensors.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -88,34 +85,15 @@ void culm_runner_release(struct culm_runner *runner) {
     culm_graph_free(culm_runner_detach(runner));
 }
 
-static enum culm_status load_checkpoint(struct culm_runner *runner, const char *path,
-                                        struct culm_error *error) {
-    const struct culm_stage_info *info = culm_stage_info(runner->stage);
-    struct culm_checkpoint *checkpoint = NULL;
-    enum culm_status status = culm_checkpoint_open(path, false, &checkpoint, error);
-    for (int32_t i = 0; i < info->param_count && status == CULM_OK; i++) {
-        const struct culm_param_info *param = &info->params[i];
-        status = culm_checkpoint_tensor(checkpoint, param->name, param->rank, param->shape,
-                                        runner->params + param->offset, error);
-    }
-    culm_checkpoint_close(checkpoint);
-    return status;
-}
-
-enum culm_status culm_runner_load(struct culm_runner *runner, const char *path,
+enum culm_status culm_runner_load(struct culm_runner *runner, const struct culm_weights *weights,
                                   struct culm_error *error) {
-    if (culm_file_is_directory(path)) {
-        return load_checkpoint(runner, path, error);
-    }
     const struct culm_stage_info *info = culm_stage_info(runner->stage);
-    struct culm_safetensors *file = NULL;
-    enum culm_status status = culm_safetensors_open(path, &file, error);
+    enum culm_status status = CULM_OK;
     for (int32_t i = 0; i < info->param_count && status == CULM_OK; i++) {
         const struct culm_param_info *param = &info->params[i];
-        status = culm_safetensors_read(file, param->name, param->rank, param->shape,
-                                       runner->params + param->offset, error);
+        status = culm_weights_read(weights, param->name, param->rank, param->shape,
+                                   runner->params + param->offset, error);
     }
-    culm_safetensors_close(file);
     return status;
 }
 

@@ -39,10 +39,9 @@ void culm_runner_release(struct culm_runner *runner);
 /* Releases all but the graph, which is the caller's again. */
 struct culm_graph *culm_runner_detach(struct culm_runner *runner);
 
-/* Weights from a safetensors file or a checkpoint that must have them all; or from where the
- * network starts: then ret_note is one line for the user when model.init lacks some of them, else
- * "". */
-enum culm_status culm_runner_load(struct culm_runner *runner, const char *path,
+/* Weights that were checked with culm_network_check_file; or from where the network starts, which it
+ * checks: ret_note is that of culm_network_check_weights. */
+enum culm_status culm_runner_load(struct culm_runner *runner, const struct culm_weights *weights,
                                   struct culm_error *error);
 enum culm_status culm_runner_begin(struct culm_runner *runner, struct culm_network *network,
                                    char ret_note[CULM_NETWORK_NOTE_SIZE], struct culm_error *error);
