@@ -225,7 +225,7 @@ enum culm_status culm_subject_open(const char *what, const struct culm_subject_o
     snprintf(subject->name, sizeof subject->name, "%s", what);
     enum culm_status status;
     if ((status = find(what, options, subject, error)) ||
-        (!options->structure && (status = finish(subject, options->weights, error))) ||
+        (status = finish(subject, options->structure ? NULL : options->weights, error)) ||
         (status = culm_network_open(&subject->config, &subject->network, error))) {
         culm_subject_close(subject);
     }

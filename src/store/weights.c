@@ -140,8 +140,8 @@ static enum culm_status check_shards(const char *folder, const struct culm_names
             continue;
         }
         if (!is_shard(name, &stem, &number, &count) ||
-            (first && (count != first_count || stem != first_stem ||
-                       strncmp(name, first, stem) != 0))) {
+            (first &&
+             (count != first_count || stem != first_stem || strncmp(name, first, stem) != 0))) {
             return culm_error_set(error, CULM_ERR_CONFIG,
                                   "'%.200s' has several files of weights, such as '%.80s' and "
                                   "'%.80s'; name one of them, or their index",
@@ -306,9 +306,9 @@ static enum culm_status open_listed(struct culm_weights *weights, json_t *opened
             (status = culm_path_format(path, error, "%s/%s", folder, file)) ||
             (status = open_one(weights, path, pins, error))) {
             culm_error_prefix(error, "'%.160s' lists '%.80s'", index, file);
-            return status == CULM_ERR_NOT_FOUND ? (error ? error->status = CULM_ERR_CONFIG
-                                                         : CULM_ERR_CONFIG)
-                                                : status;
+            return status == CULM_ERR_NOT_FOUND
+                       ? (error ? error->status = CULM_ERR_CONFIG : CULM_ERR_CONFIG)
+                       : status;
         }
         json_object_set_new(opened, file, json_integer((json_int_t)place));
     }
@@ -455,15 +455,14 @@ const struct culm_safetensors_entry *culm_weights_at(const struct culm_weights *
 
 int64_t weights_index(const struct culm_weights *weights,
                       const struct culm_safetensors_entry *entry) {
-    const struct culm_safetensors_entry **at = bsearch(
-        &entry, weights->entry, weights->count, sizeof(weights->entry[0]), by_name);
+    const struct culm_safetensors_entry **at =
+        bsearch(&entry, weights->entry, weights->count, sizeof(weights->entry[0]), by_name);
     return at ? at - weights->entry : -1;
 }
 
 /* The name FRONT + FIRST + name, exactly so. */
-static const struct culm_safetensors_entry *find_exact(const struct culm_weights *weights,
-                                                       size_t front, const char *first,
-                                                       const char *name) {
+static const struct culm_safetensors_entry *
+find_exact(const struct culm_weights *weights, size_t front, const char *first, const char *name) {
     char whole[NAME_MAX_BYTES];
     const struct culm_safetensors_entry wanted = {.name = whole};
     if (weights->count == 0 ||
@@ -486,8 +485,8 @@ static const struct culm_safetensors_entry *find_spelled(const struct culm_weigh
         size_t len = strlen(name), end = strlen(spelled[i][0]);
         char other[NAME_MAX_BYTES];
         if (len >= end && strcmp(name + len - end, spelled[i][0]) == 0 &&
-            (size_t)snprintf(other, sizeof other, "%.*s%s", (int)(len - end), name,
-                             spelled[i][1]) < sizeof other) {
+            (size_t)snprintf(other, sizeof other, "%.*s%s", (int)(len - end), name, spelled[i][1]) <
+                sizeof other) {
             entry = find_exact(weights, front, first, other);
         }
     }
@@ -501,9 +500,8 @@ static const struct culm_safetensors_entry *find_behind(const struct culm_weight
     const struct culm_safetensors_entry *entry = find_spelled(weights, front, "", name);
     for (size_t i = 0; i < sizeof firsts / sizeof *firsts && !entry; i++) {
         size_t len = strlen(firsts[i]);
-        entry = strncmp(name, firsts[i], len) == 0
-                    ? find_spelled(weights, front, "", name + len)
-                    : find_spelled(weights, front, firsts[i], name);
+        entry = strncmp(name, firsts[i], len) == 0 ? find_spelled(weights, front, "", name + len)
+                                                   : find_spelled(weights, front, firsts[i], name);
     }
     return entry;
 }
@@ -551,11 +549,9 @@ enum culm_status culm_weights_read(const struct culm_weights *weights, const cha
         return culm_error_set(error, CULM_ERR_FORMAT, "'%s': tensor '%s' is %s %s, not F32 %s",
                               weights->where.path, entry->name, entry->dtype, has, wanted);
     }
-    enum culm_status status =
-        culm_safetensors_floats(entry, 0, entry->elements, ret_data, error);
-    return status == CULM_OK
-               ? check_part(weights, entry, 0, ret_data, entry->elements, error)
-               : status;
+    enum culm_status status = culm_safetensors_floats(entry, 0, entry->elements, ret_data, error);
+    return status == CULM_OK ? check_part(weights, entry, 0, ret_data, entry->elements, error)
+                             : status;
 }
 
 #define PART_ELEMENTS ((int64_t)1 << 18)
@@ -621,8 +617,7 @@ enum culm_status culm_weights_export(struct culm_fs *fs, const struct culm_weigh
         memcpy(tensors[i].shape, entry->shape, sizeof tensors[i].shape);
     }
     if (status == CULM_OK) {
-        status =
-            write_file(fs, path, tensors, weights->count, metadata, metadata_count, error);
+        status = write_file(fs, path, tensors, weights->count, metadata, metadata_count, error);
     }
     free(tensors);
     return status;

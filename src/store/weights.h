@@ -30,7 +30,7 @@ enum culm_weights_kind {
 };
 struct culm_weights_place {
     enum culm_weights_kind kind;
-    char path[CULM_PATH_MAX]; /* of the file, the index, the folder or the checkpoint */
+    char path[CULM_PATH_MAX];     /* of the file, the index, the folder or the checkpoint */
     bool newest;                  /* the newest checkpoint of a run, which was named */
     char warning[CULM_ERROR_MAX]; /* why a newer checkpoint of a run was passed over; "" */
 };
@@ -86,7 +86,8 @@ struct culm_weights_rules {
     bool all;           /* refuse weights that lack some of what is needed */
     const char *source; /* else: where what is lacking comes from, "the seed" */
     bool ignore;        /* leave out what has no place, or another shape */
-    const char *leave;  /* how a user makes it so: "set model.init_unused: ignore"; NULL: in no way */
+    const char
+        *leave; /* how a user makes it so: "set model.init_unused: ignore"; NULL: in no way */
 };
 
 /* How many tensors have no place among the needs, and are not of what published files have beside

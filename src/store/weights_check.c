@@ -25,8 +25,8 @@ static const char *names_of(const struct told *told, char text[256]) {
     size_t used = 0, named = told->count < NAMED ? told->count : NAMED;
     text[0] = '\0';
     for (size_t i = 0; i < named; i++) {
-        used += (size_t)snprintf(text + used, 256 - used, "%s'%.60s'", i ? ", " : "",
-                                 told->name[i]);
+        used +=
+            (size_t)snprintf(text + used, 256 - used, "%s'%.60s'", i ? ", " : "", told->name[i]);
     }
     if (told->count > named) {
         snprintf(text + used, 256 - used, " and %zu more", told->count - named);
@@ -127,8 +127,8 @@ static enum culm_status refuse_shape(const struct culm_weights *weights,
 
 static enum culm_status find_needed(const struct culm_weights *weights,
                                     const struct culm_weights_need *need, size_t count,
-                                    const struct culm_weights_rules *rules,
-                                    struct found *ret_found, struct culm_error *error) {
+                                    const struct culm_weights_rules *rules, struct found *ret_found,
+                                    struct culm_error *error) {
     struct found found = {0};
     for (size_t i = 0; i < count; i++) {
         const struct culm_safetensors_entry *entry = culm_weights_find(weights, need[i].name);
@@ -172,9 +172,9 @@ static enum culm_status judge(const struct culm_weights *weights, const struct f
         return culm_error_set(error, CULM_ERR_CONFIG,
                               "%s: '%.160s' has %zu tensor%s that the model has no place for: %s; "
                               "give weights of this model%s%s%s",
-                              rules->what, path, idle->none.count,
-                              idle->none.count == 1 ? "" : "s", names_of(&idle->none, names),
-                              rules->leave ? ", or " : "", rules->leave ? rules->leave : "",
+                              rules->what, path, idle->none.count, idle->none.count == 1 ? "" : "s",
+                              names_of(&idle->none, names), rules->leave ? ", or " : "",
+                              rules->leave ? rules->leave : "",
                               rules->leave ? " to leave such out" : "");
     }
     return CULM_OK;

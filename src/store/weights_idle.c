@@ -20,9 +20,9 @@ static bool whole(const char *dtype, const uint8_t *data, int64_t *ret_value) {
         const char *dtype;
         size_t bytes;
         bool is_signed;
-    } kinds[] = {{"I64", 8, true},  {"I32", 4, true},  {"I16", 2, true},  {"I8", 1, true},
-                 {"U64", 8, false}, {"U32", 4, false}, {"U16", 2, false}, {"U8", 1, false},
-                 {"BOOL", 1, false}};
+    } kinds[] = {{"I64", 8, true},  {"I32", 4, true},  {"I16", 2, true},
+                 {"I8", 1, true},   {"U64", 8, false}, {"U32", 4, false},
+                 {"U16", 2, false}, {"U8", 1, false},  {"BOOL", 1, false}};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (strcmp(dtype, kinds[i].dtype) == 0) {
             uint64_t value = 0;

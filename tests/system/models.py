@@ -130,7 +130,7 @@ def tells_of_missing_weight(bench):
         ended = bench.run(*command)
         equal(ended.code, 0, f"exit code of {command}")
         said = ended.err.startswith((f"culm {command[0]}: model.init has ", f"culm {command[0]}: warning: model.init has "))
-        check(said and f"of which '{missing}' is the first" in ended.err,
+        check(said and f"the other 1 starts from the seed: '{missing}'" in ended.err,
               f"{command} says {ended.err!r}")
 
 

@@ -102,12 +102,12 @@ static void test_halves(void **state) {
     write_file(path_of("halves.safetensors"), tensors, 2);
     struct culm_weights *weights = open_weights(path_of("halves.safetensors"));
     struct culm_error error = {0};
-    assert_int_equal(culm_safetensors_floats(culm_weights_find(weights, "half"), 0, COUNT, got[0],
-                                             &error),
-                     CULM_OK);
-    assert_int_equal(culm_safetensors_floats(culm_weights_find(weights, "brain"), 0, COUNT, got[1],
-                                             &error),
-                     CULM_OK);
+    assert_int_equal(
+        culm_safetensors_floats(culm_weights_find(weights, "half"), 0, COUNT, got[0], &error),
+        CULM_OK);
+    assert_int_equal(
+        culm_safetensors_floats(culm_weights_find(weights, "brain"), 0, COUNT, got[1], &error),
+        CULM_OK);
     for (uint32_t i = 0; i < COUNT; i++) {
         uint32_t wide, want = i << 16;
         memcpy(&wide, &got[1][i], 4);
@@ -120,9 +120,9 @@ static void test_halves(void **state) {
         }
     }
     /* From the middle, over the border of a block. */
-    assert_int_equal(culm_safetensors_floats(culm_weights_find(weights, "half"), 4090, 9, got[1],
-                                             &error),
-                     CULM_OK);
+    assert_int_equal(
+        culm_safetensors_floats(culm_weights_find(weights, "half"), 4090, 9, got[1], &error),
+        CULM_OK);
     assert_memory_equal(got[1], got[0] + 4090, 9 * sizeof(float));
     culm_weights_close(weights);
 }
@@ -130,9 +130,10 @@ static void test_halves(void **state) {
 /* Once, to the nearest, ties to even; what float32 cannot hold is no number. */
 static void test_doubles(void **state) {
     (void)state;
-    const double values[] = {1.0,           1 + 0x1p-24, 1 + 0x1p-24 + 0x1p-40, 1 + 3 * 0x1p-24,
-                             -0x1.8p-149,   0.1,         0x1.fffffefp127,       -0.0};
-    const float wanted[] = {1.0f, 1.0f, 1 + 0x1p-23f, 1 + 0x1p-22f, -0x1p-148f, 0.1f, 0x1.fffffep127f, -0.0f};
+    const double values[] = {1.0,         1 + 0x1p-24, 1 + 0x1p-24 + 0x1p-40, 1 + 3 * 0x1p-24,
+                             -0x1.8p-149, 0.1,         0x1.fffffefp127,       -0.0};
+    const float wanted[] = {1.0f,       1.0f, 1 + 0x1p-23f,    1 + 0x1p-22f,
+                            -0x1p-148f, 0.1f, 0x1.fffffep127f, -0.0f};
     const double large = 1e39;
     const int64_t count = 8, one = 1;
     float got[8];
@@ -219,7 +220,8 @@ static void test_index(void **state) {
     assert_int_equal(culm_dir_make(NULL, path_of("x"), NULL), CULM_OK);
     write_file(path_of("x/1.safetensors"), &a_of, 1);
     write_file(path_of("x/2.safetensors"), &b_of, 1);
-    write_text(path_of(index), "{\"weight_map\": {\"a\": \"1.safetensors\", \"b\": \"2.safetensors\"}}");
+    write_text(path_of(index),
+               "{\"weight_map\": {\"a\": \"1.safetensors\", \"b\": \"2.safetensors\"}}");
     const char *const both[] = {"x", index};
     for (int i = 0; i < 2; i++) {
         struct culm_weights *weights = open_weights(path_of(both[i]));
@@ -236,8 +238,8 @@ static void test_index(void **state) {
         {"{\"weight_map\": {\"a\": \"../1.safetensors\"}}", "tensor 'a' is in no file", "index",
          CULM_ERR_FORMAT},
         {"{\"weight_map\": {\"a\": 5}}", "tensor 'a' is in no file", "index", CULM_ERR_FORMAT},
-        {"{\"weight_map\": {\"a\": \"3.safetensors\"}}", "lists '3.safetensors'",
-         "No such file", CULM_ERR_CONFIG},
+        {"{\"weight_map\": {\"a\": \"3.safetensors\"}}", "lists '3.safetensors'", "No such file",
+         CULM_ERR_CONFIG},
         {"{\"weight_map\": {\"a\": \"2.safetensors\"}}",
          "'2.safetensors' does not have the tensor 'a'", "index", CULM_ERR_FORMAT},
     };
@@ -269,18 +271,17 @@ static void test_runs(void **state) {
         assert_false(culm_checkpoint_is_state(culm_weights_at(weights, i)->name));
     }
     /* As one file, it is the same. */
-    assert_int_equal(culm_weights_export(NULL, weights, path_of("one.safetensors"), NULL, 0, &error),
-                     CULM_OK);
+    assert_int_equal(
+        culm_weights_export(NULL, weights, path_of("one.safetensors"), NULL, 0, &error), CULM_OK);
     struct culm_weights *exported = open_weights(path_of("one.safetensors"));
     float a[24], b[24];
     for (size_t i = 0; i < culm_weights_count(weights); i++) {
         const struct culm_safetensors_entry *entry = culm_weights_at(weights, i);
-        assert_int_equal(culm_weights_read(weights, entry->name, entry->rank, entry->shape, a,
-                                           &error),
-                         CULM_OK);
-        assert_int_equal(culm_weights_read(exported, entry->name, entry->rank, entry->shape, b,
-                                           &error),
-                         CULM_OK);
+        assert_int_equal(
+            culm_weights_read(weights, entry->name, entry->rank, entry->shape, a, &error), CULM_OK);
+        assert_int_equal(
+            culm_weights_read(exported, entry->name, entry->rank, entry->shape, b, &error),
+            CULM_OK);
         assert_memory_equal(a, b, sizeof a);
     }
     culm_weights_close(exported);
@@ -369,7 +370,8 @@ static void test_beside(void **state) {
     float mask[SIDE * SIDE], other[SIDE * SIDE];
     uint8_t byte_mask[SIDE * SIDE];
     const float fill = -1e4f, copy[2] = {1, 2}, changed[2] = {1, 3};
-    const int64_t positions[4] = {0, 1, 2, 3}, wrong[4] = {0, 1, 3, 2}, counter = 77, zeros[3] = {0};
+    const int64_t positions[4] = {0, 1, 2, 3}, wrong[4] = {0, 1, 3, 2}, counter = 77,
+                  zeros[3] = {0};
     for (int i = 0; i < SIDE * SIDE; i++) {
         mask[i] = i % SIDE <= i / SIDE ? 1.0f : 0.0f;
         byte_mask[i] = i % SIDE <= i / SIDE;
@@ -390,7 +392,8 @@ static void test_beside(void **state) {
          "1 x list of positions"},
         {{"embeddings.position_ids", "I64", "1,4", wrong, sizeof wrong}, NULL},
         {{"embeddings.token_type_ids", "I64", "1,3", zeros, sizeof zeros}, "1 x list of positions"},
-        {{"bn1.num_batches_tracked", "I64", "", &counter, sizeof counter}, "1 x counter of batches"},
+        {{"bn1.num_batches_tracked", "I64", "", &counter, sizeof counter},
+         "1 x counter of batches"},
         {{"x.exp_avg", "F32", "2", changed, sizeof changed}, "1 x optimizer state"},
         {{"y.exp_avg", "F32", "2", changed, sizeof changed}, NULL},
         {{"lm_head.weight", "F32", "2", copy, sizeof copy}, "1 x copy of another tensor"},
@@ -419,9 +422,8 @@ static void test_lacking(void **state) {
     const struct culm_weights_need need[] = {{"x", 1, &two}, {"b", 1, &three}, {"c", 1, &two},
                                              {"d", 1, &two}, {"e", 1, &two},   {"f", 1, &two}};
     const struct tensor tensors[] = {{"x", "F16", "2", ab, 4}, {"b", "F32", "2", ab, sizeof ab}};
-    struct culm_weights_rules rules = {.what = "model.init",
-                                       .source = "the seed",
-                                       .leave = "set model.init_unused: ignore"};
+    struct culm_weights_rules rules = {
+        .what = "model.init", .source = "the seed", .leave = "set model.init_unused: ignore"};
     char note[CULM_WEIGHTS_NOTE_SIZE] = "";
     struct culm_error error = {0};
     write_file(path_of("lacking.safetensors"), tensors, 2);
@@ -433,7 +435,8 @@ static void test_lacking(void **state) {
     rules.ignore = true;
     assert_int_equal(culm_weights_check(weights, need, 6, NULL, 0, &rules, note, &error), CULM_OK);
     assert_string_equal(note, "model.init has 1 of 6 parameters; the other 5 start from the seed: "
-                              "'c', 'd', 'e' and 1 more, and of another shape 'b'; converts 1 tensor from F16 to F32, exactly");
+                              "'c', 'd', 'e' and 1 more, and of another shape 'b'; converts 1 "
+                              "tensor from F16 to F32, exactly");
     rules.all = true;
     assert_int_equal(culm_weights_check(weights, need, 6, NULL, 0, &rules, note, &error),
                      CULM_ERR_CONFIG);
@@ -443,11 +446,11 @@ static void test_lacking(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_halves),  cmocka_unit_test(test_doubles),
+        cmocka_unit_test(test_halves),     cmocka_unit_test(test_doubles),
         cmocka_unit_test(test_not_finite), cmocka_unit_test(test_folders),
-        cmocka_unit_test(test_shards),  cmocka_unit_test(test_index),
-        cmocka_unit_test(test_runs),    cmocka_unit_test(test_names),
-        cmocka_unit_test(test_beside),  cmocka_unit_test(test_lacking),
+        cmocka_unit_test(test_shards),     cmocka_unit_test(test_index),
+        cmocka_unit_test(test_runs),       cmocka_unit_test(test_names),
+        cmocka_unit_test(test_beside),     cmocka_unit_test(test_lacking),
     };
     return cmocka_run_group_tests(tests, make_folder, drop_folder);
 }
