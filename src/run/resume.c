@@ -1,7 +1,25 @@
 /* Looking for a checkpoint. See resume.h. */
 #include "run/resume.h"
 
+#include "store/weights.h"
+
 #include <string.h>
+
+/* Numbers that are not finite come to nothing else. */
+static enum culm_status check_finite(const char *path, struct culm_error *error) {
+    struct culm_weights *weights = NULL;
+    struct culm_error reason;
+    enum culm_status status = culm_weights_open_compared(path, &weights, &reason);
+    if (status == CULM_OK) {
+        status = culm_weights_check_finite(weights, &reason);
+    }
+    culm_weights_close(weights);
+    return status == CULM_OK
+               ? CULM_OK
+               : culm_error_set(error, status,
+                                "%.400s; remove that checkpoint to go on from the one before it",
+                                reason.text);
+}
 
 enum culm_status culm_resume_find(struct culm_launcher *launcher, const char *dir, int64_t steps,
                                   const char *unit, const char *key, struct culm_resume *ret_resume,
@@ -22,6 +40,9 @@ enum culm_status culm_resume_find(struct culm_launcher *launcher, const char *di
         status =
             culm_error_set(error, CULM_ERR_CONFIG, "'%s' is at %s %lld already, and '%s' is %lld",
                            resume.path, unit, (long long)resume.step, key, (long long)steps);
+    }
+    if (status == CULM_OK && resume.path[0]) {
+        status = check_finite(resume.path, error);
     }
     if (status == CULM_OK) {
         *ret_resume = resume;

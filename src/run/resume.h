@@ -15,7 +15,7 @@ struct culm_resume {
 };
 
 /* After culm_launcher_claim. Warns of checkpoints that are broken. CULM_ERR_CONFIG: it is past `steps`,
- * which the configuration calls `key`, and one of them `unit`. */
+ * which the configuration calls `key`, and one of them `unit`; or a weight is not finite. */
 enum culm_status culm_resume_find(struct culm_launcher *launcher, const char *dir, int64_t steps,
                                   const char *unit, const char *key, struct culm_resume *ret_resume,
                                   struct culm_error *error);

@@ -165,6 +165,14 @@ static enum culm_status check_shards(const char *folder, const struct culm_names
                                 folder, number == seen ? seen + 1 : seen, first_count, first);
 }
 
+/* One shard of several, which alone is a part of a model. */
+static bool is_part(const char *path) {
+    const char *slash = strrchr(path, '/');
+    size_t stem;
+    long number, count = 0;
+    return is_shard(slash ? slash + 1 : path, &stem, &number, &count) && count > 1;
+}
+
 static enum culm_status locate_folder(const char *folder, struct culm_weights_place *place,
                                       struct culm_error *error) {
     const char *index[2] = {NULL}, *file[2] = {NULL};
@@ -185,10 +193,11 @@ static enum culm_status locate_folder(const char *folder, struct culm_weights_pl
                                 "'%.200s' has several indices of weights, such as '%.80s' and "
                                 "'%.80s'; name one of them",
                                 folder, index[0], index[1]);
-    } else if (indices == 1 || files == 1) {
-        status =
-            culm_path_format(place->path, error, "%s/%s", folder, indices ? index[0] : file[0]);
-    } else if (files > 1) {
+    } else if (indices == 1) {
+        status = culm_path_format(place->path, error, "%s/%s", folder, index[0]);
+    } else if (files == 1 && !is_part(file[0])) {
+        status = culm_path_format(place->path, error, "%s/%s", folder, file[0]);
+    } else if (files > 0) {
         status = check_shards(folder, &names, file, error);
         if (status == CULM_OK) {
             status = culm_path_format(place->path, error, "%s", folder);
@@ -208,6 +217,12 @@ enum culm_status culm_weights_locate(const char *path, const struct culm_pins *p
                                      struct culm_error *error) {
     struct culm_weights_place place = {0};
     enum culm_status status;
+    if (is_part(path) && culm_file_is_regular(path)) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "'%.300s' is one shard of several; name the folder that has all, or "
+                              "their index",
+                              path);
+    }
     if (!culm_file_is_directory(path)) {
         place.kind = ends_with(path, ".index.json") ? CULM_WEIGHTS_SHARDS : CULM_WEIGHTS_FILE;
         status = culm_path_format(place.path, error, "%s", path);
@@ -387,14 +402,12 @@ static enum culm_status list(struct culm_weights *weights, struct culm_error *er
     return CULM_OK;
 }
 
-static enum culm_status open_place(struct culm_weights *weights, struct culm_pins *pins,
-                                   struct culm_error *error) {
+static enum culm_status open_place(struct culm_weights *weights, bool compare,
+                                   struct culm_pins *pins, struct culm_error *error) {
     const char *path = weights->where.path;
     switch (weights->where.kind) {
     case CULM_WEIGHTS_CHECKPOINT:
-        /* The launcher, whose pins these are, has compared it. */
-        return culm_checkpoint_open_pinned(path, !culm_pins_sealed(pins), pins,
-                                           &weights->checkpoint, error);
+        return culm_checkpoint_open_pinned(path, compare, pins, &weights->checkpoint, error);
     case CULM_WEIGHTS_SHARDS:
         return culm_file_is_directory(path) ? open_folder(weights, pins, error)
                                             : open_index(weights, pins, error);
@@ -402,15 +415,15 @@ static enum culm_status open_place(struct culm_weights *weights, struct culm_pin
     }
 }
 
-enum culm_status culm_weights_open(const char *path, struct culm_pins *pins,
-                                   struct culm_weights **ret_weights, struct culm_error *error) {
+static enum culm_status open_weights(const char *path, bool compare, struct culm_pins *pins,
+                                     struct culm_weights **ret_weights, struct culm_error *error) {
     struct culm_weights *weights = calloc(1, sizeof *weights);
     if (!weights) {
         return no_memory(path, error);
     }
     enum culm_status status = culm_weights_locate(path, pins, &weights->where, error);
     if (status == CULM_OK) {
-        status = open_place(weights, pins, error);
+        status = open_place(weights, compare, pins, error);
     }
     if (status == CULM_OK) {
         status = list(weights, error);
@@ -421,6 +434,17 @@ enum culm_status culm_weights_open(const char *path, struct culm_pins *pins,
     }
     *ret_weights = weights;
     return CULM_OK;
+}
+
+enum culm_status culm_weights_open(const char *path, struct culm_pins *pins,
+                                   struct culm_weights **ret_weights, struct culm_error *error) {
+    /* Where pins are sealed, the launcher, whose they are, has compared it. */
+    return open_weights(path, !culm_pins_sealed(pins), pins, ret_weights, error);
+}
+
+enum culm_status culm_weights_open_compared(const char *path, struct culm_weights **ret_weights,
+                                            struct culm_error *error) {
+    return open_weights(path, false, NULL, ret_weights, error);
 }
 
 void culm_weights_close(struct culm_weights *weights) {

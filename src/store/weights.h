@@ -47,6 +47,9 @@ bool culm_weights_is_run(const char *path);
  * compared with its hashes, unless the pins are sealed. */
 enum culm_status culm_weights_open(const char *path, struct culm_pins *pins,
                                    struct culm_weights **ret_weights, struct culm_error *error);
+/* The same of a checkpoint that has been compared with its hashes. */
+enum culm_status culm_weights_open_compared(const char *path, struct culm_weights **ret_weights,
+                                            struct culm_error *error);
 void culm_weights_close(struct culm_weights *weights); /* NULL is fine */
 
 /* Where they were found: the path as it was given, or what culm_weights_locate made of it. */

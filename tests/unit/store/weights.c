@@ -212,6 +212,11 @@ static void test_shards(void **state) {
     assert_int_equal(culm_file_remove(NULL, path_of("shards/m-00003-of-00003.safetensors"), NULL),
                      CULM_OK);
     refused(path_of("shards"), CULM_ERR_CONFIG, "shard 3 of 3 is missing", "shards'");
+    assert_int_equal(culm_file_remove(NULL, path_of("shards/m-00001-of-00003.safetensors"), NULL),
+                     CULM_OK);
+    refused(path_of("shards"), CULM_ERR_CONFIG, "shard 1 of 3 is missing", "shards'");
+    refused(path_of("shards/m-00002-of-00003.safetensors"), CULM_ERR_CONFIG,
+            "is one shard of several; name the folder", "m-00002-of-00003.safetensors");
 }
 
 static void test_index(void **state) {
