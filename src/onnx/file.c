@@ -392,6 +392,31 @@ static enum culm_status read_model(struct culm_onnx_graph *graph, struct culm_er
     return status;
 }
 
+/* A folder in the place of a file: the line names the files that it has. */
+static enum culm_status refuse_folder(const char *path, struct culm_error *error) {
+    struct culm_names names = {0};
+    const char *first = NULL;
+    size_t count = 0;
+    (void)culm_dir_list(path, &names, NULL);
+    for (size_t i = 0; i < names.count; i++) {
+        size_t len = strlen(names.name[i]);
+        if (len > 5 && strcmp(names.name[i] + len - 5, ".onnx") == 0 && names.name[i][0] != '.') {
+            first = first ? first : names.name[i];
+            count++;
+        }
+    }
+    enum culm_status status = culm_error_set(
+        error, CULM_ERR_CONFIG,
+        count == 0 ? "onnx '%.200s': is a folder without an .onnx file in it"
+        : count == 1
+            ? "onnx '%.200s': is a folder; name the file in it, '%.200s/%.80s'"
+            : "onnx '%.200s': is a folder with several .onnx files; name one of them, such "
+              "as '%.200s/%.80s'",
+        path, path, first ? first : "");
+    culm_names_release(&names);
+    return status;
+}
+
 /* Reads a file into memory. It is not mapped, since a file that is truncated while mapped would end
  * the process. */
 static enum culm_status load_file(const char *path, struct culm_pins *pins,
@@ -407,6 +432,8 @@ static enum culm_status load_file(const char *path, struct culm_pins *pins,
                                 : reason == EACCES ? CULM_ERR_IO
                                                    : CULM_ERR_CONFIG,
                                 "onnx '%s': %s", path, strerror(reason));
+    } else if (S_ISDIR(info.st_mode)) {
+        status = refuse_folder(path, error);
     } else if (!S_ISREG(info.st_mode)) {
         status = culm_error_set(error, CULM_ERR_CONFIG, "onnx '%s': is not a plain file", path);
     } else if ((status = culm_pins_file(pins, path, fd, error)) == CULM_OK && info.st_size > 0) {
@@ -457,12 +484,17 @@ enum culm_status culm_onnx_side_file(struct culm_onnx_graph *graph, const char *
             return culm_error_set(error, CULM_ERR_FORMAT, "onnx '%s': has more than %d side files",
                                   graph->path, CULM_ONNX_SIDE_FILES_MAX);
         }
-        status = load_file(path, graph->pins, &map, error);
+        struct culm_error reason = {0};
+        status = load_file(path, graph->pins, &map, &reason);
         if (status != CULM_OK && status != CULM_ERR_CHANGED) {
+            const char *why = strstr(reason.text, "': ");
             return culm_error_set(error, CULM_ERR_CONFIG,
-                                  "onnx '%s': tensor '%s' lies in '%s', which cannot be read; keep "
-                                  "it beside the model",
-                                  graph->path, tensor, path);
+                                  "onnx '%.150s': tensor '%.80s' lies in '%.150s', which cannot be "
+                                  "read: %.80s; keep it beside the model",
+                                  graph->path, tensor, path, why ? why + 3 : reason.text);
+        }
+        if (status != CULM_OK) {
+            return culm_error_set(error, status, "%s", reason.text);
         }
         if (status != CULM_OK) {
             return status;

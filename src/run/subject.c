@@ -48,6 +48,11 @@ static enum culm_status config_of(const char *key, const char *value, enum culm_
 
 /* --- runs --- */
 
+static bool ends_with(const char *text, const char *end) {
+    size_t len = strlen(text), tail = strlen(end);
+    return len >= tail && strcmp(text + len - tail, end) == 0;
+}
+
 /* What a run has for its model: `model.safetensors`, which it writes when it ends. */
 static enum culm_status find_weights(const char *dir, struct culm_subject *subject,
                                      struct culm_error *error) {
@@ -126,6 +131,34 @@ static enum culm_status open_named_checkpoint(const char *path,
     return status == CULM_OK ? open_checkpoint(run, path, options, subject, error) : status;
 }
 
+/* A folder that is no run: the line says what it has that can be named. */
+static enum culm_status refuse_folder(const char *dir, struct culm_error *error) {
+    struct culm_names names = {0};
+    struct culm_weights_place place;
+    const char *onnx = NULL;
+    (void)culm_dir_list(dir, &names, NULL);
+    for (size_t i = 0; i < names.count; i++) {
+        onnx = ends_with(names.name[i], ".onnx") && names.name[i][0] != '.' ? names.name[i] : onnx;
+    }
+    if (onnx) {
+        culm_error_set(error, CULM_ERR_CONFIG,
+                       "'%.200s' is a folder, and no run; name the model in it, '%.200s/%.80s'",
+                       dir, dir, onnx);
+    } else if (culm_weights_locate(dir, NULL, &place, NULL) == CULM_OK) {
+        culm_error_set(error, CULM_ERR_CONFIG,
+                       "'%.300s' is a folder of weights, and no run; name a model, and give the "
+                       "folder as its weights",
+                       dir);
+    } else {
+        culm_error_set(error, CULM_ERR_CONFIG,
+                       "'%.300s' is a folder, and neither a run (it has no config.yaml) nor a "
+                       "checkpoint",
+                       dir);
+    }
+    culm_names_release(&names);
+    return CULM_ERR_CONFIG;
+}
+
 static enum culm_status open_run(const char *dir, const struct culm_subject_options *options,
                                  struct culm_subject *subject, struct culm_error *error) {
     char path[CULM_PATH_MAX];
@@ -138,6 +171,9 @@ static enum culm_status open_run(const char *dir, const struct culm_subject_opti
     }
     if (options->weights && !best && culm_file_is_directory(options->weights)) {
         status = culm_weights_locate(options->weights, NULL, &place, error);
+    }
+    if (status == CULM_OK && !culm_weights_is_run(dir) && culm_file_is_directory(dir)) {
+        return refuse_folder(dir, error);
     }
     if (status == CULM_OK && place.kind == CULM_WEIGHTS_CHECKPOINT) {
         return open_checkpoint(dir, place.path, options, subject, error);
@@ -166,11 +202,6 @@ static bool is_run(const char *what, const struct culm_subject_options *options,
 }
 
 /* --- opening --- */
-
-static bool ends_with(const char *text, const char *end) {
-    size_t len = strlen(text), tail = strlen(end);
-    return len >= tail && strcmp(text + len - tail, end) == 0;
-}
 
 static enum culm_status find(const char *what, const struct culm_subject_options *options,
                              struct culm_subject *subject, struct culm_error *error) {

@@ -485,6 +485,121 @@ def resumed_not_finite(bench):
 
 cases.add("a checkpoint that is not finite is not resumed", resumed_not_finite)
 
+# --- ONNX files ---------------------------------------------------------------------------------------------------------------
+
+
+def varint(value):
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes(out + bytes([value]))
+
+
+def fields(data):
+    """[(number, kind, value)] of a protobuf message; of kind 2 bytes."""
+    at, found = 0, []
+
+    def number():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    while at < len(data):
+        key = number()
+        kind = key & 7
+        if kind == 0:
+            value = number()
+        else:
+            size = number() if kind == 2 else 8 if kind == 1 else 4
+            value = data[at:at + size]
+            at += size
+        found.append((key >> 3, kind, value))
+    return found
+
+
+def message(found):
+    return b"".join(varint(number << 3 | kind) + (varint(value) if kind == 0 else (varint(len(value)) if kind == 2 else b"") + value)
+                    for number, kind, value in found)
+
+
+def change_initializers(model_bytes, change):
+    """The model with change(name, fields) in the place of each initializer that has raw data."""
+    def graph_of(graph):
+        return message([(number, kind, message(change(next(v for n, _, v in fields(value) if n == 8).decode(), fields(value)))
+                         if number == 5 and any(n == 9 for n, _, _ in fields(value)) else value) for number, kind, value in fields(graph)])
+
+    return message([(number, kind, graph_of(value) if number == 7 else value) for number, kind, value in fields(model_bytes)])
+
+
+def onnx(bench):
+    """Data in several files beside the model give what one file gives; a folder in the place of the file, and files that are missing or
+    have a number that is not finite, are told."""
+    vision_harness.images(bench.path("images"))
+    vision = bench.config({**vision_harness.model(1, [1, 1])}, "vision.yaml")
+    os.mkdir(bench.path("folder"))
+    one, several = bench.path("one.onnx"), bench.path("folder", "several.onnx")
+    equal(bench.run("model", "export", vision, "--onnx", one).code, 0, "exit code of export")
+    with open(one, "rb") as file:
+        whole = file.read()
+    sides = [bytearray(), bytearray(), bytearray()]
+    moved = []
+
+    def out_of_it(name, tensor):
+        side = len(moved) % len(sides)
+        raw = next(value for number, _, value in tensor if number == 9)
+        entries = [("location", f"data/side-{side}.bin"), ("offset", str(len(sides[side]))), ("length", str(len(raw)))]
+        sides[side].extend(raw)
+        moved.append((len(raw), name))
+        return ([(number, kind, value) for number, kind, value in tensor if number != 9] +
+                [(13, 2, message([(1, 2, key.encode()), (2, 2, value.encode())])) for key, value in entries] + [(14, 0, 1)])
+
+    changed_bytes = change_initializers(whole, out_of_it)
+    check(len(moved) >= 3, f"initializers {moved}")
+    os.mkdir(bench.path("folder", "data"))
+    with open(several, "wb") as file:
+        file.write(changed_bytes)
+    for number, side in enumerate(sides):
+        with open(bench.path("folder", "data", f"side-{number}.bin"), "wb") as file:
+            file.write(side)
+
+    def predicted(what):
+        ended = bench.run("predict", what, "images", "--frames", "0:2", "--json")
+        equal((ended.code, ended.err), (0, ""), f"predict {what}")
+        return ended.out
+
+    equal(predicted(several), predicted(one), "what it says")
+    for words in (["predict", bench.path("folder"), "images"], ["model", "import", bench.path("folder")], ["eval", bench.path("folder")],
+                  ["model", "export", bench.path("folder"), "--onnx", bench.path("out.onnx")]):
+        one_line(bench.run(*words), "is a folder", f"'{several}'")
+    config = changed(BASE, model={"file": bench.path("folder")}, data={"kind": "images", "path": "images"})
+    one_line(bench.run("train", bench.config(config), "--out", bench.path("run")), "is a folder; name the file in it", f"'{several}'")
+    spoilt = max(moved)[1]
+    with open(bench.path("nan.onnx"), "wb") as file:
+        file.write(change_initializers(whole, lambda name, tensor: [(number, kind, floats([math.nan]) + value[4:] if (number, name) == (9, spoilt) else value)
+                                                                    for number, kind, value in tensor]))
+    for words in (["predict", "nan.onnx", "images"], ["predict", "nan.onnx", "images", "--json"], ["model", "export", "nan.onnx", "--onnx", "out.onnx"]):
+        one_line(bench.run(*words), f"tensor '{spoilt}' is not finite", "NaN")
+    os.remove(bench.path("folder", "data", "side-1.bin"))
+    one_line(bench.run("predict", several, "images"), "side-1.bin', which cannot be read: No such file or directory; keep it beside the model")
+    os.mkdir(bench.path("none"))
+    one_line(bench.run("model", "import", bench.path("none")), "is a folder without an .onnx file")
+    shutil.copytree(trained(), bench.path("weights-only"))
+    for name in ("config.yaml", "checkpoints"):
+        there = bench.path("weights-only", name)
+        (shutil.rmtree if os.path.isdir(there) else os.remove)(there)
+    one_line(bench.run("generate", bench.path("weights-only")), "is a folder of weights, and no run; name a model")
+    one_line(bench.run("generate", bench.path("none")), "is a folder, and neither a run", "nor a checkpoint")
+
+
+cases.add("ONNX files with data beside them, and folders in their place", onnx)
+
 # --- graph networks -----------------------------------------------------------------------------------------------------------
 
 graphs = Graphs(cases, "--vertices", "64", "--edges", "256", "--classes", "3", "--features", "6", "--split", "50/25/25", "--seed", "5")
