@@ -170,8 +170,9 @@ CULM_API enum culm_status culm_run_summary(const char *dir, struct culm_summary_
 
 struct culm_evaluate_arguments {
     size_t size; /* sizeof(struct culm_evaluate_arguments) */
-    /* A safetensors file or a checkpoint. NULL: culm_run_evaluate takes the run's
-     * model.safetensors, culm_evaluate_model the weights that the configuration names. */
+    /* A safetensors file, the index of its shards or their folder, a checkpoint, or a run; of a run
+     * also "best": its best.safetensors. NULL: culm_run_evaluate takes the run's model.safetensors,
+     * culm_evaluate_model the weights that the configuration names. */
     const char *weights;
     const char *const *paths; /* files to evaluate on, whole; NULL: the held-out samples */
     size_t path_count;
@@ -191,9 +192,10 @@ CULM_API enum culm_status culm_evaluate_model(struct culm_config *config,
                                               const struct culm_evaluate_arguments *arguments,
                                               struct culm_evaluate_result *ret_result,
                                               struct culm_error *error);
-/* Evaluates the model of the run in `dir`. If `weights` is a checkpoint, the configuration that it was
+/* Evaluates the model of the run in `dir`, or of a checkpoint. If `weights` is a checkpoint, the configuration that it was
  * made with applies. CULM_ERR_CHANGED: without `paths`, the files that the run reads no longer hold
- * what they held when it began. CULM_ERR_NOT_FOUND: the run has not ended, and `weights` is NULL. */
+ * what they held when it began. CULM_ERR_NOT_FOUND: the run has not ended, and `weights` is NULL.
+ * CULM_ERR_CONFIG: the weights are not of this model, or they or the loss are not finite. */
 CULM_API enum culm_status culm_run_evaluate(const char *dir,
                                             const struct culm_evaluate_arguments *arguments,
                                             struct culm_evaluate_result *ret_result,
@@ -223,7 +225,7 @@ struct culm_model;
 
 struct culm_model_open_options {
     size_t size;         /* sizeof(struct culm_model_open_options) */
-    const char *weights; /* a safetensors file or a checkpoint; NULL: see culm_model_open */
+    const char *weights; /* as in struct culm_evaluate_arguments; NULL: see culm_model_open */
     int64_t batch;       /* the most samples that culm_model_run will take at once, up to 1048576;
                             0: 1 */
     int64_t threads;     /* 1 to 256; 0: 1 */
@@ -231,6 +233,7 @@ struct culm_model_open_options {
 
 /* Opens a model. `what` is one of these, with the weights named here unless `options` name others:
  *   a run directory      those in its model.safetensors
+ *   a checkpoint         its own
  *   an ONNX file         its own
  *   a YAML configuration those that training would start from
  *   a published name     "gpt2", "resnet50", ...: random ones, from seed 1, so name `weights`
