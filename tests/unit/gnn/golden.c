@@ -176,7 +176,8 @@ int main(int argc, char **argv) {
     snprintf(name, sizeof name, "gnn/golden-%s", argv[1]);
     snprintf(path, sizeof path, "%s/%s.safetensors", folder, argv[1]);
     snprintf(text, sizeof text,
-             "graph: {path: %s/%s}\nepochs: 1\nintervals: 5\nmodel: {init: %s, dropout: 0}\n"
+             "graph: {path: %s/%s}\nepochs: 1\nintervals: 5\nmodel: {init: %s, init_unused: "
+             "ignore, dropout: 0}\n"
              "optimizer: {weight_decay: 0.05}\n",
              folder, argv[2], path);
     for (int i = 3; i < argc; i++) {
