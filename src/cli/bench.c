@@ -292,6 +292,7 @@ static enum culm_status bench_infer(const struct culm_arguments *arguments, cons
                                            .score = v->score >= 0 ? v->score : 0.25};
     enum culm_status status = culm_bench_infer(arguments->items[1], &how, &b, error);
     if (status == CULM_OK) {
+        culm_cli_note("bench", b.note);
         report_infer(&b, v->json);
     }
     culm_infer_bench_release(&b);

@@ -288,6 +288,7 @@ enum culm_status culm_bench_infer(const char *what, const struct culm_infer_opti
         !(status = culm_device_new(options->threads, &device, error))) {
         snprintf(ret_bench->name, sizeof ret_bench->name, "%s", model->name);
         status = run(model, device, options, &pictures, ret_bench, error);
+        memcpy(ret_bench->note, model->note, sizeof ret_bench->note);
     }
     free(pictures.pixels);
     culm_device_free(device);

@@ -85,6 +85,9 @@ static enum culm_status prepare(struct culm_merging *m, struct culm_error *error
         layers[k] = &m->in.model[k].layers;
         m->models[k] = &m->in.model[k];
         m->may[k] = true;
+        if (m->in.vision[k]->note[0]) { /* what was done to its weights */
+            culm_merging_warn(m, m->in.vision[k]->note);
+        }
     }
     if (status == CULM_OK) {
         status = culm_match(layers, m->in.models, CULM_MATCH_EQUAL, &match, error);

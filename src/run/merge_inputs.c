@@ -70,6 +70,9 @@ static enum culm_status open_model(struct culm_merge_inputs *in, const struct cu
     in->models++;
     status = structure ? culm_merge_model_look(&in->model[k], in->vision[k], error)
                        : culm_merge_model_init(&in->model[k], in->vision[k], error);
+    if (status != CULM_OK) {
+        return culm_error_prefix(error, "query '%s'", q->name);
+    }
     if (status == CULM_OK && !structure) {
         status = identify(&in->model[k], in->identity[k], error);
         status = status ? status : culm_vision_structure(in->vision[k], in->structure[k], error);

@@ -123,6 +123,7 @@ struct culm_infer_bench {
     int64_t peak_memory_bytes;              /* of the process */
     struct culm_infer_layer *layer;         /* in order of execution; NULL: not asked for */
     int32_t layer_count;
+    char note[480]; /* one line for the user: what was done to the weights; "" */
 };
 /* Times forward passes, after some that are not counted: first with all of the outputs, then with as much of
  * them as answers need (vision/runner.h), until these are read. Release the result

@@ -351,8 +351,19 @@ def pictures(bench):
     check(counters, "no batch norms")
     path = write(bench.path("counted.safetensors"), {**tensors, **counters})
     equal(predicted(run.dir, "--weights", path, err=f"culm predict: weights '{path}': passes over {len(counters)} x counter of batches\n"), wanted, "predict")
+    ended = bench.run("bench", "infer", run.dir, "--weights", path, "--iters", "1", "--json")
+    equal((ended.code, ended.err), (0, f"culm bench: weights '{path}': passes over {len(counters)} x counter of batches\n"), "bench infer")
+    # In a workload: told in events, or one line for the query.
+    workload = {"feeds": {"camera": {"file": "images"}}, "queries": [{"name": "a", "model": run.dir, "weights": path, "feed": "camera", "target": 0.2}],
+                "merge": {"minutes": 0.01}}
+    ended = bench.run("merge", bench.config(workload, "w.yaml"), "--out", bench.path("package"), "--json")
+    equal(ended.code, 0, f"exit code of merge: {ended.err!r}")
+    told = [json.loads(line) for line in ended.out.splitlines()]
+    check(any(event["event"] == "warning" and "counter of batches" in event["message"] for event in told), f"merge tells {[event for event in told if event['event'] == 'warning']}")
     path = write(bench.path("more.safetensors"), {**tensors, "fc2.weight": ("F32", [4], floats([1, 2, 3, 4]))})
     one_line(bench.run("predict", run.dir, "--weights", path, "images"), "no place for: 'fc2.weight'")
+    workload["queries"][0]["weights"] = path
+    one_line(bench.run("merge", bench.config(workload, "w.yaml"), "--out", bench.path("other")), "query 'a'", "no place for: 'fc2.weight'")
     name = next(name for name in tensors if name.endswith("conv1.weight"))
     spoilt = floats([math.inf]) + tensors[name][2][4:]
     path = write(bench.path("inf.safetensors"), {**tensors, name: (*tensors[name][:2], spoilt)})
