@@ -39,6 +39,7 @@ struct culm_gnn_model_config {
     bool bias;
     char *init; /* initial weights (store/weights.h); NULL: none */
     enum culm_init_unused init_unused;
+    bool init_given; /* no key: a command gave it as weights, and messages say so */
 };
 
 /* `engine: lambda`. */

@@ -82,10 +82,10 @@ enum culm_status culm_gnn_init_open(const struct culm_gnn_config *config,
                                     char ret_note[CULM_WEIGHTS_NOTE_SIZE],
                                     struct culm_error *error) {
     const struct culm_weights_rules rules = {
-        .what = "model.init",
+        .what = config->model.init_given ? "weights" : "model.init",
         .all = true,
         .ignore = config->model.init_unused == CULM_INIT_UNUSED_IGNORE,
-        .leave = "set model.init_unused: ignore",
+        .leave = config->model.init_given ? NULL : "set model.init_unused: ignore",
     };
     struct culm_weights *weights = NULL;
     struct culm_weights_need *need = calloc((size_t)model->param_count + 1, sizeof *need);
@@ -98,7 +98,7 @@ enum culm_status culm_gnn_init_open(const struct culm_gnn_config *config,
     }
     enum culm_status status = culm_weights_open(config->model.init, pins, &weights, error);
     if (status != CULM_OK) {
-        culm_error_prefix(error, "model.init");
+        culm_error_prefix(error, "%s", rules.what);
         status = status == CULM_ERR_NOT_FOUND ? CULM_ERR_CONFIG : status;
     } else {
         status = culm_weights_check(weights, need, (size_t)model->param_count, NULL, 0, &rules,
@@ -147,7 +147,8 @@ enum culm_status gnn_load(struct culm_gnn_numeric *x, struct culm_gnn_task *task
         for (int32_t part = 0; part < parts && status == CULM_OK; part++) {
             status = read_tensor(x, &files, &x->o.model->param[i], part, &task->job.error);
             if (status != CULM_OK && files.init) {
-                culm_error_prefix(&task->job.error, "model.init");
+                culm_error_prefix(&task->job.error,
+                                  x->o.config->model.init_given ? "weights" : "model.init");
             }
         }
     }

@@ -42,6 +42,7 @@ static void release(struct opened *o) {
 static enum culm_status use(struct opened *o, const char *path, struct culm_error *error) {
     free(o->config.model.init);
     o->config.model.init = strdup(path);
+    o->config.model.init_given = true;
     return o->config.model.init ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
 }
 

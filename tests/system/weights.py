@@ -655,6 +655,7 @@ def graph_networks(bench):
     path = bench.config(changed(config, model={**config["model"], "init": more}))
     one_line(bench.run("gnn", "train", path, "--out", bench.path("no")), "model.init", "no place for: 'convs.9.lin.weight'", "set model.init_unused: ignore")
     one_line(bench.run("gnn", "eval", path), "no place for: 'convs.9.lin.weight'")
+    one_line(bench.run("gnn", "eval", run.dir, "--weights", more), "culm gnn: weights: ", "no place for: 'convs.9.lin.weight'; give weights of this model\n")
     equal(initial_of(more, "ignored", init_unused="ignore")[0], tensors, "weights without it")
     name = next(iter(tensors))
     spoilt = write(bench.path("nan.safetensors"), {**tensors, name: (*tensors[name][:2], floats([math.nan]) + tensors[name][2][4:])})
