@@ -117,7 +117,8 @@ static const struct culm_config_row query_rows[] = {
                      "model that answers: `FILE.cfg`, `FILE.onnx`, a configuration, a run, or "
                      "`PACKAGE:QUERY`"),
     CULM_CONFIG_TEXT("weights", Q, weights, "", "a path", CULM_CONFIG_EMPTY,
-                     "file with the model's weights; none: the model's own"),
+                     "the model's weights: a file, or of a model that was trained also a folder of "
+                     "shards, a checkpoint or a run; none: the model's own"),
     CULM_CONFIG_TEXT(
         "names", Q, names, "", "a path", CULM_CONFIG_EMPTY,
         "file with the names of classes, a line each; none: those that the model brings"),

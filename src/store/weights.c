@@ -356,7 +356,8 @@ static int by_name(const void *a, const void *b) {
     return strcmp((*x)->name, (*y)->name);
 }
 
-/* What all names begin with, up to the last '.' of that; not the whole of any name. */
+/* What all names begin with, up to the last '.' of that; not the whole of any name. A part with a digit
+ * is none of it: that numbers a layer, and all of a file may be one layer. */
 static size_t front_of(const struct culm_weights *weights) {
     if (weights->count == 0) {
         return 0;
@@ -364,6 +365,9 @@ static size_t front_of(const struct culm_weights *weights) {
     const char *first = weights->entry[0]->name, *last = weights->entry[weights->count - 1]->name;
     size_t same = 0, front = 0;
     for (; first[same] && first[same] == last[same]; same++) {
+        if (first[same] >= '0' && first[same] <= '9') {
+            break;
+        }
         front = first[same] == '.' ? same + 1 : front; /* sorted: those between have it too */
     }
     return front;

@@ -10,7 +10,7 @@
  *
  * Published files call a tensor in several ways. A name is found as it is, with or without the first
  * part that published models have ("transformer.", "bert."), behind what all names of the file begin
- * with ("model.", "module."), and with the gamma and beta of the first layer norms.
+ * with ("model.", "module."; parts without digits), and with the gamma and beta of the first layer norms.
  *
  * All numbers are given as float32 (store/safetensors.h), and are finite. Thread: constant after it
  * is opened.

@@ -1,5 +1,8 @@
 /* Option tables: what parses, and what each mistake is answered with. */
 #include "cli/options.h"
+#include "cli/command.h"
+
+#include <math.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -135,11 +138,33 @@ static void help_text(void **state) {
                               "More below.\n");
 }
 
+/* Nothing is printed of an object that cannot be: an empty line would pass for an answer. */
+static void unprintable(void **state) {
+    (void)state;
+    struct culm_error error = {0};
+    char *printed = NULL;
+    size_t len = 0;
+    FILE *before = stdout;
+    stdout = open_memstream(&printed, &len);
+    culm_cli_print_json(json_pack("{s:f}", "loss", 0.5));
+    enum culm_status good = culm_cli_flush(&error);
+    culm_cli_print_json(json_pack("{s:f}", "loss", (double)NAN));
+    enum culm_status bad = culm_cli_flush(&error);
+    fclose(stdout);
+    stdout = before;
+    assert_int_equal(good, CULM_OK);
+    assert_int_equal(bad, CULM_ERR_CONFIG);
+    assert_string_equal(printed, "{\"loss\":0.5}\n");
+    free(printed);
+    assert_non_null(strstr(error.text, "a number in it is not finite"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_forms_parse),
         cmocka_unit_test(mistakes),
         cmocka_unit_test(help_text),
+        cmocka_unit_test(unprintable),
     };
     return cmocka_run_group_tests_name("cli/options", tests, NULL, NULL);
 }

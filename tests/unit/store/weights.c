@@ -340,7 +340,9 @@ static void test_names(void **state) {
     finds("module.model.wte", "module.model.z", "wte", true);
     finds("module.model.wte", "module.z", "model.wte", true);
     finds("model.bert.LayerNorm.gamma", "model.z", "bert.LayerNorm.weight", true);
-    finds("xwte", "xz", "wte", false); /* no whole part of a name */
+    finds("xwte", "xz", "wte", false);                 /* no whole part of a name */
+    finds("layer1.conv1", "layer1.z", "conv1", false); /* of another layer */
+    finds("model.h.0.wte", "model.h.0.z", "h.0.wte", true);
     finds("bert.wte", "bert.z", "transformer.wte", true);
 }
 
