@@ -16,8 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const char *const best_words[] = {"none", "accuracy", NULL};
+
 struct values {
     bool json, directed;
+    int best; /* of best_words */
     const char *out, *method, *split, *seed, *labels, *features, *graph, *weights;
     int64_t intervals, servers, vertices, edges, classes, splits;
 };
@@ -30,8 +33,12 @@ static const struct culm_option options[] = {
     CULM_OPTION("graph", TEXT, "GRAPH", struct values, graph,
                 "predict: another graph with the same features (default: that of the run)"),
     CULM_OPTION("weights", TEXT, "PATH", struct values, weights,
-                "eval, predict: a safetensors file, its shards, a checkpoint or a run (default: "
-                "the model's own)"),
+                "eval, predict: a safetensors file, its shards, a checkpoint or a run; best: "
+                "DIR/best.safetensors (default: the model's own)"),
+    CULM_OPTION("best", WORD, "accuracy|none", struct values, best,
+                "eval: keeps the weights as DIR/best.safetensors if this is better, on the "
+                "vertices that validate, than that of those there",
+                .words = best_words),
     CULM_OPTION(
         "split", TEXT, "N|A/B/C", struct values, split,
         "show: the split to count (default: 0); import, make: percent that train, validate, "
@@ -248,7 +255,7 @@ static enum culm_status evaluate(const char *path, const struct values *v,
     static const char *const parts[] = {"train", "valid", "test"};
     struct culm_gnn_evaluation e;
     char note[CULM_ERROR_MAX];
-    enum culm_status status = culm_gnn_eval(path, v->weights, &e, note, error);
+    enum culm_status status = culm_gnn_eval(path, v->weights, v->best != 0, &e, note, error);
     if (status != CULM_OK) {
         return status;
     }
@@ -274,10 +281,18 @@ static enum culm_status evaluate(const char *path, const struct values *v,
             printf(e.auc[i] >= 0 ? " (ROC AUC %.4f)" : "", e.auc[i]);
         }
     }
+    if (v->best) {
+        json_object_set_new(object, "best", json_boolean(e.best));
+    }
     if (v->json) {
         culm_cli_print_json(json_incref(object));
     } else {
         printf("\n");
+    }
+    if (v->best && !v->json) {
+        printf(e.best ? "kept as %s/best.safetensors\n"
+                      : "%s/best.safetensors is as good or better\n",
+               path);
     }
     json_decref(object);
     return CULM_OK;
@@ -401,6 +416,7 @@ static enum culm_status check_options(const struct values *v, unsigned action,
         {v->out, "out", IMPORT | MAKE | PARTITION | PREDICT,
          "culm gnn import|make|partition|predict"},
         {v->graph, "graph", PREDICT, "culm gnn predict"},
+        {v->best, "best", EVAL, "culm gnn eval"},
         {v->weights, "weights", EVAL | PREDICT, "culm gnn eval|predict"},
         {v->split, "split", SHOW | IMPORT | MAKE, "culm gnn show|import|make"},
         {v->splits, "splits", IMPORT | MAKE, "culm gnn import|make"},

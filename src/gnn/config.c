@@ -116,6 +116,11 @@ static const struct culm_config_row checkpoint_rows[] = {
                     "epochs between checkpoints; 0: only one, at the end"),
     CULM_CONFIG_INT("keep", C, keep, "2", 1, 1000000, FREE,
                     "number of checkpoints to keep; older ones are removed"),
+    CULM_CONFIG_ENUM("best", C, best, "none", culm_best_names, FREE,
+                     "keep the weights of the best checkpoint as best.safetensors: `accuracy`, on "
+                     "the vertices that validate. Each checkpoint is evaluated, by a process on "
+                     "the launcher's machine that reads the whole graph; of those that come due "
+                     "meanwhile only the newest follows"),
 };
 static const struct culm_config_table checkpoint_table = {CULM_CONFIG_ROWS(checkpoint_rows, C)};
 
@@ -319,6 +324,15 @@ static enum culm_status finish(void *object, const struct culm_config_place *pla
         return culm_config_refuse(place, CULM_CONFIG_KEYS("stop.accuracy", "stop.patience"), error,
                                   "nothing is evaluated, so nothing tells when to stop; set "
                                   "eval.every");
+    }
+    if (c->checkpoint.best == CULM_BEST_LOSS ||
+        (c->checkpoint.best != CULM_BEST_NONE && c->eval.every == 0)) {
+        return culm_config_refuse(place, CULM_CONFIG_KEYS("checkpoint.best", "eval.every"), error,
+                                  "'best: %s' %s", culm_best_names[c->checkpoint.best],
+                                  c->eval.every == 0
+                                      ? "needs evaluations, and there are none; set eval.every, or "
+                                        "leave it out"
+                                      : "is not known of graph networks; allowed: none, accuracy");
     }
     return CULM_OK;
 }

@@ -8,14 +8,21 @@
 #ifndef CULM_RUN_BEST_H
 #define CULM_RUN_BEST_H
 
-#include "run/commands.h"
 #include "store/config.h"
 #include "store/weights.h"
 
+struct culm_best_found {
+    double loss, accuracy; /* loss NAN: not known */
+    int64_t samples;
+};
+
 /* Puts weights that were evaluated in the place of those that are there, if they are better by that
- * measure, and says so in evaluation->best. */
+ * measure, which must be known: *ret_better. */
 enum culm_status culm_best_keep(const char *dir, const struct culm_weights *weights,
-                                enum culm_best measure, struct culm_evaluation *evaluation,
+                                enum culm_best measure, const struct culm_best_found *found,
+                                bool *ret_better, struct culm_error *error);
+/* Its path, if there is one. CULM_ERR_CONFIG says how a run gets one. */
+enum culm_status culm_best_find(const char *dir, char ret_path[CULM_PATH_MAX],
                                 struct culm_error *error);
 
 #endif

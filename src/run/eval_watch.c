@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,20 +33,68 @@ static _Noreturn void become(const char *program, char **argv, pid_t launcher, c
     _exit(127);
 }
 
+#define WORDS 20
+
+/* Where the checkpoint that is evaluated has a second name, so that whoever removes old ones does not
+ * take it away meanwhile. One at a time; what a launcher that was killed has left goes with the next. */
+static enum culm_status held_path(const struct culm_eval_watch *watch, const char *name,
+                                  char ret_path[CULM_PATH_MAX]) {
+    return culm_path_format(ret_path, NULL, "%s/logs/evaluated%s", watch->dir, name);
+}
+
+static void let_go(const struct culm_eval_watch *watch) {
+    char path[CULM_PATH_MAX];
+    if (held_path(watch, "", path) == CULM_OK) {
+        (void)culm_tree_remove(NULL, path, NULL);
+    }
+}
+
+/* Fills `path`, which is `checkpoint` itself where the file system has no second names. */
+static void hold(const struct culm_eval_watch *watch, const char *checkpoint,
+                 char path[CULM_PATH_MAX]) {
+    char from[CULM_PATH_MAX], to[CULM_PATH_MAX];
+    struct culm_names names = {0};
+    let_go(watch);
+    bool held = held_path(watch, "", path) == CULM_OK && mkdir(path, 0777) == 0 &&
+                held_path(watch, strrchr(checkpoint, '/'), path) == CULM_OK &&
+                mkdir(path, 0777) == 0 && culm_dir_list(checkpoint, &names, NULL) == CULM_OK;
+    for (size_t i = 0; i < names.count && held; i++) {
+        held = culm_path_format(from, NULL, "%s/%s", checkpoint, names.name[i]) == CULM_OK &&
+               culm_path_format(to, NULL, "%s/%s", path, names.name[i]) == CULM_OK &&
+               link(from, to) == 0;
+    }
+    culm_names_release(&names);
+    if (!held) {
+        let_go(watch);
+        (void)culm_path_format(path, NULL, "%s", checkpoint);
+    }
+}
+
 static void start(struct culm_eval_watch *watch, int64_t step, const char *checkpoint) {
-    char samples[32];
-    snprintf(samples, sizeof samples, "%lld", (long long)watch->config->eval.samples);
-    char *argv[16] = {
-        "culm", "eval",  (char *)watch->dir, "--weights", (char *)checkpoint, "--threads",
-        "1",    "--json"};
-    size_t count = 8;
-    if (watch->config->eval.samples > 0) {
+    char samples[32], held[CULM_PATH_MAX] = "";
+    hold(watch, checkpoint, held);
+    snprintf(samples, sizeof samples, "%lld", (long long)watch->samples);
+    const char *argv[WORDS] = {"culm"};
+    size_t count = 1;
+    if (watch->graph) {
+        argv[count++] = "gnn";
+    }
+    argv[count++] = "eval";
+    argv[count++] = watch->dir;
+    argv[count++] = "--weights";
+    argv[count++] = held;
+    argv[count++] = "--json";
+    if (!watch->graph) {
+        argv[count++] = "--threads";
+        argv[count++] = "1";
+    }
+    if (watch->samples > 0) {
         argv[count++] = "--samples";
         argv[count++] = samples;
     }
-    if (watch->config->checkpoint.best != CULM_BEST_NONE) {
+    if (watch->best != CULM_BEST_NONE) {
         argv[count++] = "--best";
-        argv[count] = (char *)(uintptr_t)culm_best_names[watch->config->checkpoint.best];
+        argv[count++] = culm_best_names[watch->best];
     }
     if (culm_path_format(watch->output, NULL, "%s/logs/eval-%lld.json", watch->dir,
                          (long long)step) != CULM_OK ||
@@ -55,7 +104,7 @@ static void start(struct culm_eval_watch *watch, int64_t step, const char *check
     }
     pid_t launcher = getpid(), pid = fork();
     if (pid == 0) {
-        become(watch->program, argv, launcher, watch->output, watch->log);
+        become(watch->program, (char **)(uintptr_t)argv, launcher, watch->output, watch->log);
     }
     if (pid > 0) {
         watch->pid = pid;
@@ -63,17 +112,21 @@ static void start(struct culm_eval_watch *watch, int64_t step, const char *check
     }
 }
 
+static const char *unit_of(const struct culm_eval_watch *watch) {
+    return watch->graph ? "epoch" : "step";
+}
+
 void culm_eval_watch_event(struct culm_eval_watch *watch, const json_t *event) {
     const char *name = json_string_value(json_object_get(event, "event"));
-    int64_t every = watch->config->eval.every;
+    int64_t every = watch->every;
     if (every == 0 || !name || strcmp(name, "checkpoint") != 0 ||
         !json_is_true(json_object_get(event, "ok"))) {
         return;
     }
-    int64_t step = json_integer_value(json_object_get(event, "step"));
+    int64_t step = json_integer_value(json_object_get(event, unit_of(watch)));
     char path[CULM_PATH_MAX]; /* the event's is not one where names are no UTF-8 */
     if (culm_checkpoint_path(watch->dir, step, path, NULL) == CULM_OK && step > 0 &&
-        (step % every == 0 || step == watch->config->steps)) {
+        (step % every == 0 || step == watch->last)) {
         if (!watch->pid) {
             start(watch, step, path);
         } else if (culm_path_format(watch->waiting, NULL, "%s", path) == CULM_OK) {
@@ -92,7 +145,7 @@ static void start_waiting(struct culm_eval_watch *watch) {
 
 /* What it said last, else how it ended. */
 static void add_message(json_t *event, const struct culm_eval_watch *watch, int status) {
-    static const char prefix[] = "culm eval: ";
+    const char *prefix = watch->graph ? "culm gnn: " : "culm eval: ";
     char line[CULM_ERROR_MAX], last[CULM_ERROR_MAX] = "";
     FILE *log = fopen(watch->log, "re");
     while (log && fgets(line, sizeof line, log)) {
@@ -123,7 +176,8 @@ json_t *culm_eval_watch_result(struct culm_eval_watch *watch, bool wait) {
         return NULL;
     }
     watch->pid = 0;
-    json_t *event = json_pack("{s:s, s:I}", "event", "eval", "step", (json_int_t)watch->step);
+    json_t *event =
+        json_pack("{s:s, s:I}", "event", "eval", unit_of(watch), (json_int_t)watch->step);
     json_t *result = json_load_file(watch->output, 0, NULL);
     /* A program that reaps all its children leaves us no status: then the result alone says it. */
     bool ended_well = ended < 0 || (WIFEXITED(status) && WEXITSTATUS(status) == 0);
@@ -137,6 +191,7 @@ json_t *culm_eval_watch_result(struct culm_eval_watch *watch, bool wait) {
         add_message(event, watch, status);
     }
     json_decref(result);
+    let_go(watch);
     start_waiting(watch);
     return event;
 }
@@ -150,5 +205,6 @@ void culm_eval_watch_stop(struct culm_eval_watch *watch) {
             }
         }
         watch->pid = 0;
+        let_go(watch);
     }
 }

@@ -1,25 +1,29 @@
 /*
- * Evaluation beside training: checkpoints that are due are evaluated by a process of its own, one
- * at a time, so that neither protocol nor workers know of it.
+ * Evaluation beside training, of either job: checkpoints that are due are evaluated by a process of
+ * its own, one at a time, so that neither protocol nor workers know of it.
  *
- * The process is `culm eval DIR --weights CHECKPOINT --json`, with `checkpoint.best` also `--best`, so
- * that it keeps the best weights, which no other process has open. It goes by what the checkpoint says
- * of configuration and inputs; its output goes to DIR/logs. It ends
- * with the launcher's thread that started it, killed or not. Of the checkpoints that come due while
- * another one is evaluated the newest waits, and is next unless it has been removed by then; the
- * others are left out. Thread: one at a time.
+ * The process is `culm eval DIR --weights CHECKPOINT --json`, with `checkpoint.best` also `--best`:
+ * it keeps the best weights itself. It goes by what the checkpoint says of configuration and inputs;
+ * its output goes to DIR/logs. It ends with the launcher's thread that started it, killed or not.
+ * Until it has ended, its checkpoint has a second name (DIR/logs/evaluated), and so may be removed
+ * meanwhile. Of the checkpoints that come due while another one is evaluated the newest waits, and is
+ * next unless it has been removed by then; the others are left out. Thread: one at a time.
  */
 #ifndef CULM_RUN_EVAL_WATCH_H
 #define CULM_RUN_EVAL_WATCH_H
 
 #include "base/file.h"
-#include "train/config.h"
+#include "store/config.h"
 
 #include <jansson.h>
 #include <sys/types.h>
 
 struct culm_eval_watch {
-    const struct culm_train_config *config;
+    bool graph;      /* `culm gnn eval`; versions are epochs */
+    int64_t every;   /* 0: nothing is due */
+    int64_t last;    /* is due in any case */
+    int64_t samples; /* 0: all */
+    enum culm_best best;
     const char *dir;
     const char *program; /* culm */
     pid_t pid;           /* 0: none runs */
@@ -31,7 +35,7 @@ struct culm_eval_watch {
 
 /* An event of the run: a checkpoint may be due. */
 void culm_eval_watch_event(struct culm_eval_watch *watch, const json_t *event);
-/* The event of an evaluation that has ended: {"event":"eval","step","ok","loss","accuracy",...}, with
+/* The event of an evaluation that has ended: {"event":"eval","step" or "epoch","ok","loss","accuracy",...}, with
  * "message" in place of results when it failed; NULL: none has. With `wait`, waits for one that runs. Starts the one that waited: the end calls
  * it until it gives NULL. The caller's. */
 json_t *culm_eval_watch_result(struct culm_eval_watch *watch, bool wait);

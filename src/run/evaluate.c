@@ -161,8 +161,10 @@ enum culm_status culm_eval(const char *what, const struct culm_eval_options *opt
     if (status == CULM_OK) {
         status = culm_evaluate(&subject, &how, ret_evaluation, error);
         if (status == CULM_OK && options->best != CULM_BEST_NONE) {
-            status = culm_best_keep(what, subject.opened, (enum culm_best)options->best,
-                                    ret_evaluation, error);
+            const struct culm_best_found found = {ret_evaluation->loss, ret_evaluation->accuracy,
+                                                  ret_evaluation->samples};
+            status = culm_best_keep(what, subject.opened, (enum culm_best)options->best, &found,
+                                    &ret_evaluation->best, error);
         }
         culm_subject_close(&subject);
     }

@@ -56,12 +56,15 @@ struct culm_gnn_evaluation {
     int64_t vertices; /* of the graph */
     int64_t count[3], correct[3];
     double auc[3]; /* area under the ROC curve, with two classes; -1: not known */
+    bool best;     /* the weights were kept as best.safetensors */
 };
 /* Evaluates the final model of a run directory, that of a checkpoint, or the initial weights of a
- * configuration; `weights`, if not NULL, in their place (store/weights.h).
+ * configuration; `weights`, if not NULL, in their place (store/weights.h; of a run "best": its
+ * best.safetensors). `best`, of a run: weights that are better on the vertices that validate than its
+ * best.safetensors take the place of that.
  * CULM_ERR_CONFIG: the run's graph, cut or model is not what it was; here and below also where
  * logits are not finite. */
-enum culm_status culm_gnn_eval(const char *path, const char *weights,
+enum culm_status culm_gnn_eval(const char *path, const char *weights, bool best,
                                struct culm_gnn_evaluation *ret_evaluation, char *ret_note,
                                struct culm_error *error);
 /* Writes the logits of every vertex as .npy, f32[vertices,classes]. `graph`: another graph with the

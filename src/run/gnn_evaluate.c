@@ -6,6 +6,7 @@
 #include "data/npy.h"
 #include "gnn/roc.h"
 #include "gnn/solo.h"
+#include "run/best.h"
 #include "run/gnn_output.h"
 #include "run/gnn_own.h"
 #include "store/weights.h"
@@ -96,6 +97,10 @@ static enum culm_status load(struct opened *o, const char *path, const char *wei
     o->dir = is_dir ? o->run : NULL;
     o->other = checkpoint || weights;
     weights = checkpoint ? path : weights;
+    if (is_dir && weights && strcmp(weights, "best") == 0) {
+        status = culm_best_find(o->run, file, error);
+        return status == CULM_OK ? use(o, file, error) : status;
+    }
     return weights ? use(o, weights, error) : is_dir ? start_from(o, path, error) : CULM_OK;
 }
 
@@ -162,14 +167,41 @@ static enum culm_status areas(const struct opened *o, struct culm_gnn_evaluation
     return CULM_OK;
 }
 
-enum culm_status culm_gnn_eval(const char *path, const char *weights,
+/* Keeps what was evaluated, if it is better; it was opened before, since a run that goes on removes
+ * checkpoints. */
+static enum culm_status keep_best(const struct opened *o, const struct culm_weights *weights,
+                                  struct culm_gnn_evaluation *evaluation,
+                                  struct culm_error *error) {
+    if (evaluation->count[1] == 0) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "no vertices validate, so nothing tells which weights are best; "
+                              "leave --best out");
+    }
+    const struct culm_best_found found = {.loss = NAN,
+                                          .accuracy = (double)evaluation->correct[1] /
+                                                      (double)evaluation->count[1],
+                                          .samples = evaluation->count[1]};
+    return culm_best_keep(o->dir, weights, CULM_BEST_ACCURACY, &found, &evaluation->best, error);
+}
+
+enum culm_status culm_gnn_eval(const char *path, const char *weights, bool best,
                                struct culm_gnn_evaluation *ret_evaluation, char *ret_note,
                                struct culm_error *error) {
     struct opened o = {0};
     struct culm_gnn_evaluation evaluation = {.auc = {-1, -1, -1}};
     int64_t correct[CULM_GNN_SPLITS], count[4];
     bool is_run = culm_file_is_directory(path);
+    struct culm_weights *opened = NULL;
     enum culm_status status = load(&o, path, weights, error);
+    if (status == CULM_OK && best && (!is_run || culm_weights_is_checkpoint(path))) {
+        status = culm_error_set(error, CULM_ERR_CONFIG,
+                                "'%.300s' is not the folder of a run, which a best.safetensors is "
+                                "kept in; leave --best out",
+                                path);
+    }
+    if (status == CULM_OK && best) {
+        status = culm_weights_open_compared(o.config.model.init, &opened, error);
+    }
     if (status == CULM_OK && is_run) {
         status = culm_gnn_own_find(o.dir, &o.own, error);
     }
@@ -189,6 +221,10 @@ enum culm_status culm_gnn_eval(const char *path, const char *weights,
         }
         status = o.setup->model->plan.classes == 2 ? areas(&o, &evaluation, error) : CULM_OK;
     }
+    if (status == CULM_OK && best) {
+        status = keep_best(&o, opened, &evaluation, error);
+    }
+    culm_weights_close(opened);
     if (status == CULM_OK) {
         *ret_evaluation = evaluation;
     }

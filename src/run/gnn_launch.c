@@ -5,6 +5,7 @@
 #include "gnn/phase.h"
 #include "net/socket.h"
 #include "report/gnn.h"
+#include "run/eval_watch.h"
 #include "run/gnn_cost.h"
 #include "run/gnn_engine.h"
 #include "run/gnn_node.h"
@@ -34,6 +35,7 @@ struct launch {
     int64_t memory_bytes; /* of all servers together, about */
     char signature[CULM_SIGNATURE_SIZE];
     struct culm_resume start;
+    struct culm_eval_watch eval;
     struct culm_gnn_verdict start_verdict;
     struct culm_agent_fault *faults;
     struct culm_gnn_prices prices;
@@ -179,6 +181,12 @@ static enum culm_status count_rows(struct launch *l, struct culm_error *error) {
         if (split[v] >= 1 && split[v] <= CULM_GNN_SPLITS && graph->label[v] >= 0) {
             l->rows[split[v] - 1]++;
         }
+    }
+    if (l->rows[CULM_GNN_VALID] == 0 && config->checkpoint.best != CULM_BEST_NONE) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "checkpoint.best: split %lld of '%s' has no vertices for validation, "
+                              "so nothing tells which is best; leave it out",
+                              (long long)config->graph.split, config->graph.path);
     }
     if (l->rows[CULM_GNN_VALID] == 0 && (config->stop.accuracy > 0 || config->stop.patience > 0)) {
         return culm_error_set(
@@ -476,6 +484,7 @@ static void tell_start(const struct launch *l) {
 }
 
 static void release(struct launch *l) {
+    culm_eval_watch_stop(&l->eval);
     culm_train_launch_inputs_stop(&l->digests);
     culm_gnn_leader_free(l->leader);
     culm_gnn_numeric_free(l->exec);
@@ -505,10 +514,27 @@ static enum culm_status take_faults(struct launch *l, struct culm_error *error) 
     return CULM_OK;
 }
 
+/* An evaluation that has ended is told before the next event; the end waits for all. */
+static void before_event(void *job, const json_t *next) {
+    struct launch *l = job;
+    bool done = strcmp(culm_event_text(next, "event", ""), "done") == 0;
+    json_t *event;
+    while ((event = culm_eval_watch_result(&l->eval, done))) {
+        culm_launcher_tell_at(l->launcher, event, next);
+        json_decref(event);
+    }
+    culm_eval_watch_event(&l->eval, next);
+}
+
 /* The launch is to be released even after a failure. */
 static enum culm_status init(struct launch *l, const struct culm_gnn_launch_options *options,
                              struct culm_launcher_result *result, struct culm_error *error) {
-    *l = (struct launch){.o = options};
+    *l = (struct launch){.o = options,
+                         .eval = {.graph = true,
+                                  .every = options->config->checkpoint.best != CULM_BEST_NONE,
+                                  .best = options->config->checkpoint.best,
+                                  .dir = options->run.dir,
+                                  .program = options->run.program}};
     enum culm_status status = take_faults(l, error);
     if (status != CULM_OK) {
         return status;
@@ -519,6 +545,7 @@ static enum culm_status init(struct launch *l, const struct culm_gnn_launch_opti
         .trace_role = CULM_GNN_WORKER,
         .faults = l->faults,
         .result = result,
+        .before = before_event,
         .job = l,
     };
     return culm_launcher_new(&options->run, &job, &l->launcher, error);

@@ -1,6 +1,7 @@
 /* Opening what is named as a model. See subject.h. */
 #include "run/subject.h"
 
+#include "run/best.h"
 #include "run/commands.h"
 
 #include "store/checkpoint.h"
@@ -74,18 +75,6 @@ static enum culm_status find_weights(const char *dir, struct culm_subject *subje
                                 "not ended; finish it with 'culm train %.80s/config.yaml --resume "
                                 "--out %.80s'",
                                 dir, dir, dir);
-}
-
-/* The checkpoint that evaluations have found best. */
-static enum culm_status find_best(const char *dir, struct culm_subject *subject,
-                                  struct culm_error *error) {
-    enum culm_status status = culm_path_format(subject->weights, error, "%s/best.safetensors", dir);
-    return status != CULM_OK || culm_file_is_regular(subject->weights)
-               ? status
-               : culm_error_set(error, CULM_ERR_CONFIG,
-                                "'%.200s' has no best.safetensors: a run keeps one with "
-                                "checkpoint.best and eval.every, from its first evaluation on",
-                                dir);
 }
 
 /* Takes the configuration from the checkpoint `path`, and the files that the run had read. */
@@ -188,7 +177,7 @@ static enum culm_status open_run(const char *dir, const struct culm_subject_opti
     if (status != CULM_OK || options->structure) {
         return status;
     }
-    return best               ? find_best(dir, subject, error)
+    return best               ? culm_best_find(dir, subject->weights, error)
            : options->weights ? culm_path_format(subject->weights, error, "%s", options->weights)
                               : find_weights(dir, subject, error);
 }

@@ -325,7 +325,10 @@ static enum culm_status take_faults(struct launch *l, struct culm_error *error) 
 static enum culm_status init(struct launch *l, const struct culm_train_launch_options *options,
                              struct culm_launcher_result *result, struct culm_error *error) {
     *l = (struct launch){.o = options,
-                         .eval = {.config = options->config,
+                         .eval = {.every = options->config->eval.every,
+                                  .last = options->config->steps,
+                                  .samples = options->config->eval.samples,
+                                  .best = options->config->checkpoint.best,
                                   .dir = options->run.dir,
                                   .program = options->run.program},
                          .inputs.pins = options->config->pins};

@@ -674,5 +674,40 @@ def graph_networks(bench):
 
 cases.add("weights of graph networks", graph_networks, first=True)
 
+
+def best_of_graphs(bench):
+    """The checkpoint that is best on the vertices that validate stays, over a resume, though each is removed when the next is there."""
+    config = {"graph": {"path": graphs.path}, "model": {"arch": "gcn", "layers": 2, "width": 4, "dropout": 0}, "epochs": 12, "optimizer": {"lr": 0.05},
+              "checkpoint": {"every": 1, "keep": 1, "best": "accuracy"}, **ONE}
+    run = graphs.train(bench, config)
+    evaluations = [event for event in run.events if event["event"] == "eval"]
+    check(evaluations and all(event["ok"] for event in evaluations), f"evaluations {evaluations}")
+    equal(evaluations[-1]["epoch"], 12, "the last evaluation")
+    wanted = None
+    for event in evaluations:
+        better = wanted is None or event["valid"] > wanted["valid"]
+        equal(event["best"], better, f"whether {event} is said to be best")
+        wanted = event if better else wanted
+    path = os.path.join(run.dir, "best.safetensors")
+    about = metadata_of(path)
+    equal((int(about["step"]), float(about["accuracy"])), (wanted["epoch"], wanted["valid"]), "what best.safetensors says of itself")
+    told = json.loads(bench.run("gnn", "eval", run.dir, "--weights", "best", "--json").out)
+    equal((told["valid"], told["test"]), (wanted["valid"], wanted["test"]), "shares of --weights best")
+    equal(bench.run("gnn", "predict", run.dir, "--weights", "best", "--out", bench.path("logits.npy")).code, 0, "exit code of predict")
+    before = sha256_of(path)
+    graphs.train(bench, config, "run", "--resume")
+    again = json.loads(bench.run("gnn", "eval", run.dir, "--best", "accuracy", "--json").out)
+    equal((again["best"], sha256_of(path)), (False, before), "after a resume, and what is no better")
+    os.remove(path)
+    one_line(bench.run("gnn", "eval", run.dir, "--weights", "best"), "has no best.safetensors")
+    equal(json.loads(bench.run("gnn", "eval", run.dir, "--best", "accuracy", "--json").out)["best"], True, "made again")
+    check(os.path.exists(path), "no best.safetensors")
+    for key, value, part in (("best", "loss", "allowed: none, accuracy"), ("best", "accuracy", "set eval.every")):
+        path = bench.config(changed(config, checkpoint={"every": 1, key: value}, eval={"every": 0 if value == "accuracy" else 1}))
+        one_line(bench.run("gnn", "train", path, "--out", bench.path("no")), "checkpoint.best", part)
+
+
+cases.add("the best checkpoint of a graph network is kept", best_of_graphs)
+
 if __name__ == "__main__":
     cases.run()

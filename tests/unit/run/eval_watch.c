@@ -78,8 +78,8 @@ static void ends(struct culm_eval_watch *watch, int step) {
 
 static void test_newest_waits(void **state) {
     (void)state;
-    const struct culm_train_config config = {.steps = 13, .eval = {.every = 2}};
-    struct culm_eval_watch watch = {.config = &config, .dir = folder, .program = "/proc/self/exe"};
+    struct culm_eval_watch watch = {
+        .last = 13, .every = 2, .dir = folder, .program = "/proc/self/exe"};
     assert_null(culm_eval_watch_result(&watch, true));
     checkpoint(&watch, 1); /* not due */
     assert_int_equal(watch.pid, 0);
@@ -102,8 +102,8 @@ static void test_newest_waits(void **state) {
 
 static void test_removed(void **state) {
     (void)state;
-    const struct culm_train_config config = {.steps = 50, .eval = {.every = 20}};
-    struct culm_eval_watch watch = {.config = &config, .dir = folder, .program = "/proc/self/exe"};
+    struct culm_eval_watch watch = {
+        .last = 50, .every = 20, .dir = folder, .program = "/proc/self/exe"};
     checkpoint(&watch, 20);
     checkpoint(&watch, 40);
     drop(40);
@@ -111,12 +111,37 @@ static void test_removed(void **state) {
     assert_null(culm_eval_watch_result(&watch, true));
 }
 
+/* A checkpoint that is evaluated may be removed meanwhile: the evaluation has its files until it ends. */
+static void test_held(void **state) {
+    (void)state;
+    struct culm_eval_watch watch = {
+        .last = 50, .every = 30, .dir = folder, .program = "/proc/self/exe"};
+    char path[CULM_PATH_MAX], held[CULM_PATH_MAX], *text = NULL;
+    size_t len;
+    snprintf(path, sizeof path, "%s/checkpoints/step-%08d", folder, 30);
+    snprintf(held, sizeof held, "%s/logs/evaluated/step-%08d/piece", folder, 30);
+    assert_int_equal(mkdir(path, 0755), 0);
+    snprintf(path, sizeof path, "%s/checkpoints/step-%08d/piece", folder, 30);
+    assert_int_equal(culm_file_replace(NULL, path, "weights", 7, NULL), CULM_OK);
+    json_t *event = json_pack("{s:s, s:i, s:b}", "event", "checkpoint", "step", 30, "ok", 1);
+    culm_eval_watch_event(&watch, event);
+    json_decref(event);
+    assert_int_equal(culm_file_remove(NULL, path, NULL), CULM_OK);
+    drop(30);
+    assert_int_equal(culm_file_read(NULL, held, 100, &text, &len, NULL), CULM_OK);
+    assert_string_equal(text, "weights");
+    free(text);
+    ends(&watch, 30);
+    snprintf(held, sizeof held, "%s/logs/evaluated", folder);
+    assert_false(culm_file_is_directory(held));
+}
+
 /* What the launcher is to itself, it does not hand on: what it ignores and holds back.
  */
 static void test_clean_start(void **state) {
     (void)state;
-    const struct culm_train_config config = {.steps = 100, .eval = {.every = 60}};
-    struct culm_eval_watch watch = {.config = &config, .dir = folder, .program = "/proc/self/exe"};
+    struct culm_eval_watch watch = {
+        .last = 100, .every = 60, .dir = folder, .program = "/proc/self/exe"};
     sigset_t term, before;
     sigemptyset(&term);
     sigaddset(&term, SIGTERM);
@@ -134,8 +159,8 @@ static void test_clean_start(void **state) {
 
 static void test_stop(void **state) {
     (void)state;
-    const struct culm_train_config config = {.steps = 200, .eval = {.every = 61}};
-    struct culm_eval_watch watch = {.config = &config, .dir = folder, .program = "/proc/self/exe"};
+    struct culm_eval_watch watch = {
+        .last = 200, .every = 61, .dir = folder, .program = "/proc/self/exe"};
     culm_eval_watch_stop(&watch); /* nothing runs */
     checkpoint(&watch, 61);
     checkpoint(&watch, 122);
@@ -149,8 +174,8 @@ static void test_stop(void **state) {
 /* Whoever watches may be killed at any time. */
 static void test_death_of_the_launcher(void **state) {
     (void)state;
-    const struct culm_train_config config = {.steps = 200, .eval = {.every = 63}};
-    struct culm_eval_watch watch = {.config = &config, .dir = folder, .program = "/proc/self/exe"};
+    struct culm_eval_watch watch = {
+        .last = 200, .every = 63, .dir = folder, .program = "/proc/self/exe"};
     int ends[2], status;
     pid_t evaluation = 0;
     assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0); /* the evaluation becomes ours */
@@ -197,9 +222,9 @@ int main(int argc, char **argv) {
         return evaluate(argv);
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_newest_waits),          cmocka_unit_test(test_removed),
-        cmocka_unit_test(test_clean_start),           cmocka_unit_test(test_stop),
-        cmocka_unit_test(test_death_of_the_launcher),
+        cmocka_unit_test(test_newest_waits), cmocka_unit_test(test_removed),
+        cmocka_unit_test(test_held),         cmocka_unit_test(test_clean_start),
+        cmocka_unit_test(test_stop),         cmocka_unit_test(test_death_of_the_launcher),
     };
     return cmocka_run_group_tests_name("run/eval_watch", tests, begin, drop_folder);
 }
