@@ -209,7 +209,7 @@ def stopped_at_evaluation(bench):
     config = changed(LONG, checkpoint__every=20, eval={"every": 20, "samples": 64}, data__held_out=0.2)
     run = Watched(bench, bench.start(*bench.train_words(config, "run", *hold(4, 21))))
     run.wait()  # the checkpoint of step 20 may be under way, or evaluated
-    run.until(lambda: run.told("checkpoint"), "a checkpoint")
+    run.until(lambda: saved(run.events()), "a checkpoint")
     to_all(run.process, signal.SIGTERM)
     run.go_on()
     ended = bench.end(run.process)
@@ -243,21 +243,27 @@ def stopped_without_copy(bench):
     config = changed(LONG, redundancy="none", pipelines=1, cluster__replace_ms=600000)
     run = Watched(bench, bench.start(*bench.train_words(config, "run", *hold(0, 25))))
     run.wait()
-    run.until(lambda: any(event["step"] == 20 for event in run.told("checkpoint")), "the checkpoint of step 20")
+    run.until(lambda: saved(run.events()), "a checkpoint")
     os.kill(pids(bench)[1], signal.SIGKILL)
     run.go_on()
     run.until(lambda: run.told("rollback"), "a roll-back")
     run.process.send_signal(signal.SIGTERM)
     ended = bench.end(run.process)
-    check_lost_steps(bench, ended, 24, 20)
+    check_lost_steps(bench, ended, 24)
     goes_on(bench, changed(config, cluster__replace_ms=0))
 
 
-def check_lost_steps(bench, ended, last, saved):
+def saved(events):
+    """The step of the newest checkpoint, if there is one: a machine that writes slowly leaves some out."""
+    return max((event["step"] for event in events if event["event"] == "checkpoint" and event["ok"]), default=0)
+
+
+def check_lost_steps(bench, ended, last):
     equal(ended.code, 1, "exit code")
     equal(workers_of(bench.path("run")), [], "workers left behind")
+    newest = saved(bench.events())
     check(len(ended.err.splitlines()) == 1 and f"without a checkpoint of step {last}" in ended.err and
-          f"the newest is of step {saved}" in ended.err and f"does {last - saved} steps again" in ended.err, f"not one line that says so: {ended.err!r}")
+          f"the newest is of step {newest}" in ended.err and f"does {last - newest} steps again" in ended.err, f"not one line that says so: {ended.err!r}")
     equal([event["message"] in ended.err for event in bench.events() if event["event"] == "error"], [True], "the event that says so")
 
 
@@ -338,7 +344,7 @@ def second_signal(bench, first, second):
     """With a frozen worker no checkpoint can be written; whoever insists does not wait for it."""
     config = changed(LONG, cluster__suspect_ms=600000)
     run = standing(bench, config, 5, 26)
-    run.until(lambda: any(event["step"] == 20 for event in run.told("checkpoint")), "the checkpoint of step 20")
+    run.until(lambda: saved(run.events()), "a checkpoint")
     process = run.process
     for number in first, signal.SIGUSR1, first:  # the last is an echo of the first
         process.send_signal(number)
@@ -348,7 +354,7 @@ def second_signal(bench, first, second):
     wait_until(lambda: taken(process, signal.SIGUSR1), 120, "it to take the signal")
     check(process.poll() is None, "ended although a worker is frozen")
     process.send_signal(second)
-    check_lost_steps(bench, bench.end(process), 25, 20)  # before the frozen one is missed
+    check_lost_steps(bench, bench.end(process), 25)  # before the frozen one is missed
     goes_on(bench, LONG)
 
 
