@@ -12,8 +12,14 @@
 static struct culm_training *training; /* of the handler */
 
 static void on_interrupt(int number) {
+    static volatile sig_atomic_t again;
     (void)number;
-    culm_training_stop(training); /* a checkpoint, then the end */
+    if (again) {
+        culm_training_abort(training); /* the end */
+    } else {
+        culm_training_stop(training); /* a checkpoint, then the end */
+    }
+    again = 1;
 }
 
 static void on_event(void *context, const char *json) {
