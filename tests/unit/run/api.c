@@ -98,6 +98,7 @@ static void wrong_arguments(void **state) {
     assert_int_equal(culm_tensors_step(NULL), -1);
     assert_int_equal(culm_worker_main(0, NULL), 2);
     culm_training_stop(NULL);
+    culm_training_abort(NULL);
     culm_training_free(NULL);
     culm_model_free(NULL);
     culm_tensors_free(NULL);
@@ -348,6 +349,59 @@ static void a_stop_is_resumed(void **state) {
     assert_int_equal(summary.steps, 200);
 }
 
+/* Told at every event from step 2 on, as by a deadline: the first time counts. */
+struct insisting {
+    int64_t last; /* step */
+    int asked;
+    void (*ask)(struct culm_training *training);
+};
+
+static void insist(void *context, const char *json) {
+    struct insisting *of = context;
+    const char *step = strstr(json, "\"event\":\"step\"") ? strstr(json, "\"step\":") : NULL;
+    of->last = step ? atoll(step + 7) : of->last;
+    if (of->last >= 2) {
+        of->ask(stopped);
+        of->asked++;
+    }
+}
+
+static enum culm_status insist_on(const char *dir, struct insisting *of) {
+    struct culm_error error;
+    struct culm_config *config = tiny("100000");
+    const struct culm_training_options options = {
+        .size = sizeof options, .dir = dir, .program = program, .event = insist, .context = of};
+    assert_int_equal(culm_config_set(config, "checkpoint.every", "0", NULL), CULM_OK);
+    assert_int_equal(culm_training_new(config, &options, &stopped, &error), CULM_OK);
+    culm_config_free(config);
+    enum culm_status status = culm_training_run(stopped, &error);
+    culm_training_free(stopped);
+    return status;
+}
+
+static void a_stop_counts_once(void **state) {
+    (void)state;
+    struct culm_error error;
+    struct culm_tensors *tensors = NULL;
+    struct insisting of = {.ask = culm_training_stop};
+    assert_int_equal(insist_on("e", &of), CULM_ERR_STOPPED);
+    assert_true(of.asked > 1 && of.last >= 2);
+    assert_int_equal(culm_tensors_open("e", true, &tensors, &error), CULM_OK);
+    assert_int_equal(culm_tensors_step(tensors), of.last); /* nothing has to be done again */
+    culm_tensors_free(tensors);
+}
+
+static void an_end_at_once_does_not_wait(void **state) {
+    (void)state;
+    struct culm_error error;
+    struct culm_tensors *tensors = NULL;
+    struct insisting of = {.ask = culm_training_abort};
+    assert_int_not_equal(insist_on("f", &of), CULM_OK);
+    assert_true(of.last >= 2);
+    assert_int_not_equal(culm_tensors_open("f", false, &tensors, &error), CULM_OK);
+    assert_null(tensors);
+}
+
 static void write_file(const char *path, const char *mode, const char *text) {
     FILE *file = fopen(path, mode);
     assert_non_null(file);
@@ -407,6 +461,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(batches_of_any_size),
         IN_PLACE(two_runs_at_once),
         IN_PLACE(a_stop_is_resumed),
+        IN_PLACE(a_stop_counts_once),
+        IN_PLACE(an_end_at_once_does_not_wait),
         IN_PLACE(a_run_is_evaluated),
     };
     /* the tests run elsewhere, and a path may be relative */
