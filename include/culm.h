@@ -17,10 +17,10 @@
  *
  * Errors. A function that can fail returns `enum culm_status`, in which CULM_OK is 0, and fills the
  * caller's `struct culm_error` with one line for a person: what failed, where, and what to do about
- * it. `error` may be NULL. A function writes to its `ret_` arguments only on success, unless its
- * description says otherwise. A wrong argument (a NULL object, an index out of range) results in
- * CULM_ERR_ARGUMENT or, from a function that returns no status, in the value that stands for
- * "nothing".
+ * it. `error` may be NULL. What `ret_` arguments point to is as it was after a call unless the function
+ * has succeeded; culm_training_plan alone has an exception. A wrong argument (a NULL object, an index
+ * out of range) results in CULM_ERR_ARGUMENT or, from a function that returns no status, in the value
+ * that stands for "nothing".
  *
  * Ownership. The caller owns what a function creates, and frees it with the function named for that;
  * these functions accept NULL. Strings and arrays that a function returns by pointer belong to the

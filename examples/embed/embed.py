@@ -5,9 +5,16 @@
 """
 import ctypes
 import sys
-from ctypes import POINTER, Structure, byref, c_bool, c_char, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint64, c_void_p
+from ctypes import Structure, byref, c_bool, c_char, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint64, c_void_p
 
-import numpy
+if len(sys.argv) not in (3, 4):
+    print(f"usage: {sys.argv[0]} CONFIG.yaml DIR [LIBRARY]", file=sys.stderr)
+    sys.exit(2)
+try:
+    import numpy
+except ImportError:
+    print("embed.py: there is no NumPy; install python3-numpy", file=sys.stderr)
+    sys.exit(4)
 
 
 class Error(Structure):
@@ -31,7 +38,11 @@ DTYPES = {1: numpy.float32, 2: numpy.int32}
 
 
 def load(name):
-    culm = ctypes.CDLL(name)
+    try:
+        culm = ctypes.CDLL(name)
+    except OSError as why:
+        print(f"embed.py: {why}; name the library as the last argument", file=sys.stderr)
+        sys.exit(4)
     for free in ("culm_training_free", "culm_config_free", "culm_model_free"):
         getattr(culm, free).argtypes = [c_void_p]
         getattr(culm, free).restype = None
@@ -39,27 +50,28 @@ def load(name):
     return culm
 
 
-def check(status, error):
+def check(culm, status, error):
     if status:
-        sys.exit(error.text.decode())
+        print(error.text.decode(), file=sys.stderr)
+        sys.exit(culm.culm_status_exit_code(status))
 
 
 def train(culm, path, folder):
     error, config, training, events = Error(), c_void_p(), c_void_p(), []
-    check(culm.culm_config_open(path.encode(), byref(config), byref(error)), error)
+    check(culm, culm.culm_config_open(path.encode(), byref(config), byref(error)), error)
     on_event = EVENT(lambda context, line: events.append(line))
     options = TrainingOptions(size=ctypes.sizeof(TrainingOptions), dir=folder.encode(), event=on_event)
-    check(culm.culm_training_new(config, byref(options), byref(training), byref(error)), error)
-    check(culm.culm_training_run(training, byref(error)), error)
+    check(culm, culm.culm_training_new(config, byref(options), byref(training), byref(error)), error)
+    check(culm, culm.culm_training_run(training, byref(error)), error)
     culm.culm_training_free(training)
     culm.culm_config_free(config)
     return events
 
 
-def array_of(ask, model, index):
+def array_of(culm, ask, model, index):
     """Zeros of the shape and type that an input or output has."""
     error, info = Error(), ArrayInfo(size=ctypes.sizeof(ArrayInfo))
-    check(ask(model, index, byref(info), byref(error)), error)
+    check(culm, ask(model, index, byref(info), byref(error)), error)
     return numpy.zeros(info.shape[:info.rank], DTYPES[info.dtype])
 
 
@@ -69,10 +81,10 @@ def pointers(arrays):
 
 def infer(culm, folder):
     error, model = Error(), c_void_p()
-    check(culm.culm_model_open(folder.encode(), None, byref(model), byref(error)), error)
-    inputs = [array_of(culm.culm_model_input, model, i) for i in range(culm.culm_model_input_count(model))]
-    logits = array_of(culm.culm_model_output, model, 0)
-    check(culm.culm_model_run(model, pointers(inputs), pointers([logits]), byref(error)), error)
+    check(culm, culm.culm_model_open(folder.encode(), None, byref(model), byref(error)), error)
+    inputs = [array_of(culm, culm.culm_model_input, model, i) for i in range(culm.culm_model_input_count(model))]
+    logits = array_of(culm, culm.culm_model_output, model, 0)
+    check(culm, culm.culm_model_run(model, pointers(inputs), pointers([logits]), byref(error)), error)
     culm.culm_model_free(model)
     return logits
 

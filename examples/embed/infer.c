@@ -14,8 +14,11 @@ int main(int argc, char **argv) {
     struct culm_model *model = NULL;
     struct culm_array_info info = {.size = sizeof info};
     void *input[8] = {NULL}, *output = NULL;
-    enum culm_status status =
-        culm_model_open(argc > 1 ? argv[1] : "resnet18", NULL, &model, &error);
+    if (argc != 2) {
+        fprintf(stderr, "usage: %s RUN|FILE.onnx|NAME\n", argv[0]);
+        return 2;
+    }
+    enum culm_status status = culm_model_open(argv[1], NULL, &model, &error);
     for (int32_t i = 0; status == CULM_OK && i < culm_model_input_count(model) && i < 8; i++) {
         status = culm_model_input(model, i, &info, &error);
         if (status == CULM_OK) {

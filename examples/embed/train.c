@@ -32,7 +32,7 @@ int main(int argc, char **argv) {
     struct culm_config *config = NULL;
     struct culm_summary_info summary = {.size = sizeof summary};
     long events = 0;
-    if (argc < 3) {
+    if (argc < 3 || argc > 4) {
         fprintf(stderr, "usage: %s CONFIG.yaml DIR [STEPS]\n", argv[0]);
         return 2;
     }

@@ -200,9 +200,8 @@ static enum culm_status evaluate_public(const struct opening *opening,
     enum culm_status status =
         arguments ? culm_public_take(&own, sizeof own, arguments, "culm_evaluate_arguments", error)
                   : CULM_OK;
-    const struct culm_evaluate_result none = {0};
     if (status == CULM_OK) {
-        status = culm_public_fill(ret_result, &none, sizeof none, "culm_evaluate_result", error);
+        status = culm_public_room(ret_result, "culm_evaluate_result", error);
     }
     if (status == CULM_OK &&
         !(status = culm_public_check(own.samples, INT64_MAX, "culm_evaluate_arguments: samples",

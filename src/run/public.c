@@ -17,6 +17,11 @@ static enum culm_status size_of(const void *structure, const char *name, size_t 
     return CULM_OK;
 }
 
+enum culm_status culm_public_room(const void *ret_to, const char *name, struct culm_error *error) {
+    size_t room = 0;
+    return size_of(ret_to, name, &room, error);
+}
+
 enum culm_status culm_public_fill(void *ret_to, const void *from, size_t size, const char *name,
                                   struct culm_error *error) {
     size_t room = 0;

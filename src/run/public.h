@@ -15,6 +15,9 @@
  * CULM_ERR_ARGUMENT: NULL, or a size that is not set. `name` is for the message. */
 enum culm_status culm_public_fill(void *ret_to, const void *from, size_t size, const char *name,
                                   struct culm_error *error);
+/* What culm_public_fill would say of the structure, which stays as it is: for a function that has much
+ * to do before it fills it. */
+enum culm_status culm_public_room(const void *ret_to, const char *name, struct culm_error *error);
 /* The other way: *ret_to is what the caller's has, and zero where that is shorter. CULM_ERR_ARGUMENT
  * also when the caller's is longer and not zero there: it asks for what this version does not know. */
 enum culm_status culm_public_take(void *ret_to, size_t size, const void *from, const char *name,

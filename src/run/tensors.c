@@ -193,6 +193,20 @@ enum culm_status culm_tensors_find(const struct culm_tensors *tensors, const cha
                           name);
 }
 
+/* NULL: it cannot be read, or no memory; *error says which. */
+static uint8_t *bytes_of(const struct culm_safetensors_entry *entry, enum culm_status *ret_status,
+                         struct culm_error *error) {
+    uint8_t *bytes = malloc(entry->bytes + 1);
+    *ret_status =
+        bytes ? culm_safetensors_load(entry, 0, bytes, entry->bytes, error)
+              : culm_error_set(error, CULM_ERR_MEMORY, "tensor '%s': out of memory", entry->name);
+    if (*ret_status != CULM_OK) {
+        free(bytes);
+        return NULL;
+    }
+    return bytes;
+}
+
 enum culm_status culm_tensors_read(const struct culm_tensors *tensors, size_t index, void *ret_data,
                                    uint64_t bytes, struct culm_error *error) {
     enum culm_status status = check_index(tensors, index, "culm_tensors_read", error);
@@ -208,7 +222,12 @@ enum culm_status culm_tensors_read(const struct culm_tensors *tensors, size_t in
                               "culm_tensors_read: '%s' has %" PRIu64 " bytes, not %" PRIu64,
                               entry->name, entry->bytes, bytes);
     }
-    return culm_safetensors_load(entry, 0, ret_data, bytes, error);
+    uint8_t *read = bytes_of(entry, &status, error); /* a file that ends early leaves half of it */
+    if (read) {
+        memcpy(ret_data, read, bytes);
+    }
+    free(read);
+    return status;
 }
 
 /* --- comparing --- */
@@ -260,20 +279,6 @@ static void tell_element(struct culm_tensors_difference *difference,
              "tensor '%s' differs at %s (element %" PRId64 "): %s; %zu of %" PRId64
              " elements differ",
              a->name, where, first, values, different, a->elements);
-}
-
-/* NULL: it cannot be read, or no memory; *error says which. */
-static uint8_t *bytes_of(const struct culm_safetensors_entry *entry, enum culm_status *ret_status,
-                         struct culm_error *error) {
-    uint8_t *bytes = malloc(entry->bytes + 1);
-    *ret_status =
-        bytes ? culm_safetensors_load(entry, 0, bytes, entry->bytes, error)
-              : culm_error_set(error, CULM_ERR_MEMORY, "tensor '%s': out of memory", entry->name);
-    if (*ret_status != CULM_OK) {
-        free(bytes);
-        return NULL;
-    }
-    return bytes;
 }
 
 static enum culm_status compare_tensor(struct culm_tensors_difference *difference,
