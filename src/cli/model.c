@@ -165,6 +165,8 @@ static void print_import_json(const char *path, const struct culm_import *import
     for (int32_t i = 0; i < about.notes; i++) {
         json_array_append_new(notes, culm_json_text(culm_import_note(import, i)));
     }
+    json_object_set_new(object, "ends_in",
+                        about.ends_in ? json_string(about.ends_in) : json_null());
     json_object_set_new(object, "fields", fields);
     json_object_set_new(object, "notes", notes);
     culm_cli_print_json(object);
@@ -214,19 +216,22 @@ static void print_about_json(const char *path, const struct culm_vision_about *a
                                         "signature", a->layer[i].signature, "bytes",
                                         (json_int_t)a->layer[i].bytes));
     }
-    culm_cli_print_json(
-        json_pack("{s:o, s:s, s:i, s:{s:i, s:i, s:i}, s:i, s:I, s:i, s:f, s:I, s:I, s:o}", "name",
-                  culm_json_text(path), "answers", a->answers, "classes", a->classes, "input",
-                  "width", a->width, "height", a->height, "channels", a->channels, "heads",
-                  a->heads, "parameters", (json_int_t)a->parameters, "tensors", a->tensors,
-                  "flops_per_sample", a->flops, "memory_bytes", (json_int_t)a->memory_bytes,
-                  "bytes", (json_int_t)a->layer_bytes, "layers", layers));
+    culm_cli_print_json(json_pack(
+        "{s:o, s:s, s:i, s:s?, s:{s:i, s:i, s:i}, s:i, s:I, s:i, s:f, s:I, s:I, s:o}", "name",
+        culm_json_text(path), "answers", a->answers, "classes", a->classes, "ends_in", a->ends_in,
+        "input", "width", a->width, "height", a->height, "channels", a->channels, "heads", a->heads,
+        "parameters", (json_int_t)a->parameters, "tensors", a->tensors, "flops_per_sample",
+        a->flops, "memory_bytes", (json_int_t)a->memory_bytes, "bytes", (json_int_t)a->layer_bytes,
+        "layers", layers));
 }
 
 static void print_about(const char *path, const struct culm_vision_about *a) {
     char number[32];
     printf("%s: %s, %d %s, input %d x %d x %d\n", path, a->answers, a->classes,
            a->answers[0] == 'p' ? "of them" : "classes", a->width, a->height, a->channels);
+    if (a->ends_in) {
+        printf("  ends in a %s\n", a->ends_in);
+    }
     printf("  %s parameters in %d tensors\n", pretty_count(a->parameters, number), a->tensors);
     printf("  %.2f GFLOP a frame, %.1f MB to answer\n", a->flops / 1e9,
            (double)a->memory_bytes / 1e6);

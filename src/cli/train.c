@@ -94,6 +94,10 @@ static void print_plan(const struct train *t, const char *json) {
            shape.arch, (long long)culm_event_int(plan, "parameters", 0), (long long)shape.pipelines,
            (long long)shape.stages, (long long)shape.lanes, (long long)shape.micros_per_lane,
            shape.redundancy);
+    const char *end = culm_event_text(plan, "ends_in", NULL);
+    if (end) {
+        printf("the model ends in a %s: the loss is computed from what enters it\n", end);
+    }
     json_array_foreach(stages, s, stage) {
         printf("stage %zu: blocks %lld to %lld, %lld parameters, %.1f MFLOP a micro-batch, %.1f MB "
                "a node\n",

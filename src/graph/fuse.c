@@ -284,6 +284,7 @@ static void build(struct fuse *f) {
     }
     for (int32_t i = 0; i < g->output_count; i++) {
         culm_graph_output(f->to, g->output[i].name, f->value[g->output[i].value]);
+        culm_graph_output_end(f->to, g->output[i].end);
     }
     f->to->block = f->to->blocks;
 }

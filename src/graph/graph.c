@@ -174,6 +174,25 @@ void culm_graph_output(struct culm_graph *graph, const char *name, int32_t value
     snprintf(output->name, sizeof output->name, "%s", name);
 }
 
+void culm_graph_output_end(struct culm_graph *graph, enum culm_function end) {
+    if (graph->error.status == CULM_OK && graph->output_count > 0) {
+        graph->output[graph->output_count - 1].end = end;
+    }
+}
+
+const char *culm_end_name(enum culm_function end) {
+    return end == CULM_FUNCTION_SOFTMAX       ? "softmax"
+           : end == CULM_FUNCTION_LOG_SOFTMAX ? "log-softmax"
+           : end == CULM_FUNCTION_SIGMOID     ? "sigmoid"
+                                              : NULL;
+}
+
+const char *culm_end_output(enum culm_function end) {
+    return end == CULM_FUNCTION_LOG_SOFTMAX ? "log_probabilities"
+           : culm_end_name(end)             ? "probabilities"
+                                            : "logits";
+}
+
 void culm_output_set(struct culm_graph *graph, struct culm_node_desc *node, int32_t i,
                      enum culm_dtype dtype, const struct culm_shape *shape) {
     node->output[i] = culm_graph_value(graph, CULM_VALUE_TEMPORARY, dtype, shape);

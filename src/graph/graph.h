@@ -115,10 +115,12 @@ struct culm_use {
     int32_t param, node;
 };
 
-/* What the last stage gives. */
+/* What the last stage gives. A model that ends in a softmax, log-softmax or sigmoid has an output of
+ * what enters it, since losses and answers are worked out from that; `end` says which it is. */
 struct culm_output {
     char name[32];
     int32_t value;
+    enum culm_function end; /* NONE: the value is all */
 };
 
 struct culm_graph {
@@ -168,6 +170,13 @@ int32_t culm_graph_apply(struct culm_graph *graph, const char *op, const int32_t
                          int32_t count, const struct culm_attributes *attributes);
 /* Makes what an operator made an output as well, behind those that there are. */
 void culm_graph_output(struct culm_graph *graph, const char *name, int32_t value);
+/* What the output that was added last ends in. */
+void culm_graph_output_end(struct culm_graph *graph, enum culm_function end);
+/* "softmax", "log-softmax", "sigmoid"; NULL: it is none of what a model ends in. */
+const char *culm_end_name(enum culm_function end);
+/* What the numbers behind it are, as a name for an output: "probabilities", "log_probabilities", or
+ * "logits". */
+const char *culm_end_output(enum culm_function end);
 /* Appends a node as it is, unchecked: for autodiff. False after an error. */
 bool culm_graph_append(struct culm_graph *graph, const struct culm_node_desc *node);
 enum culm_status culm_graph_check(const struct culm_graph *graph, struct culm_error *error);

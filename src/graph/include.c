@@ -133,6 +133,7 @@ enum culm_status culm_graph_include(struct culm_graph *graph, const struct culm_
         char name[sizeof other->output[i].name];
         if (name_of(&in, other->output[i].name, name, sizeof name)) {
             culm_graph_output(graph, name, in.value[other->output[i].value]);
+            culm_graph_output_end(graph, other->output[i].end);
         }
     }
     enum culm_status status = culm_graph_check(graph, error);

@@ -96,6 +96,7 @@ static void resize(struct culm_graph *own, const struct culm_graph *graph, int64
     }
     for (int32_t i = 0; i < graph->output_count; i++) {
         culm_graph_output(own, graph->output[i].name, graph->output[i].value);
+        culm_graph_output_end(own, graph->output[i].end);
     }
     own->block = graph->block;
     own->blocks = graph->blocks;

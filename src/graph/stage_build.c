@@ -41,6 +41,7 @@ static enum culm_status extract(struct culm_stage *stage, const struct culm_grap
     }
     for (int32_t i = 0; i < graph->output_count; i++) {
         culm_graph_output(own, graph->output[i].name, graph->output[i].value);
+        culm_graph_output_end(own, graph->output[i].end);
     }
     own->value_count = graph->value_count;
     own->param_count = graph->param_count;

@@ -188,7 +188,10 @@ static void output_loss(struct running *r, int32_t output) {
     const double scale = part->weight / (double)r->count;
     for (int64_t i = 0; i < r->count; i++, y += each, dy += each) {
         const struct culm_wanted *wanted = &part->wanted[i];
-        if (model->kind == CULM_ANSWER_CLASSES && output == 0) {
+        bool classes = model->kind == CULM_ANSWER_CLASSES && output == 0;
+        if (classes && model->end == CULM_FUNCTION_SIGMOID) {
+            r->loss += culm_loss_each(each, wanted->label, y, scale, dy);
+        } else if (classes) {
             r->loss += culm_loss_label(r->device, model->classes, wanted->label, y, scale,
                                        part->room->work, dy);
         } else if (model->kind == CULM_ANSWER_POINTS && output == 0) {

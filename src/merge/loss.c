@@ -186,6 +186,19 @@ double culm_loss_label(struct culm_device *device, int32_t classes, int32_t labe
     return loss.loss;
 }
 
+/* max(x, 0) - x wanted + log(1 + e^-|x|) */
+double culm_loss_each(int64_t count, int32_t label, const float *logits, double scale,
+                      float *ret_gradient) {
+    double loss = 0;
+    for (int64_t i = 0; i < count; i++) {
+        double x = logits[i], wanted = count == 1 ? label : i == label;
+        double e = culm_exact_exp(-fabs(x)), p = x < 0 ? e / (1 + e) : 1 / (1 + e);
+        ret_gradient[i] = label < 0 ? 0 : (float)(scale * (p - wanted));
+        loss += label < 0 ? 0 : fmax(x, 0) - x * wanted + culm_exact_log(1 + e);
+    }
+    return loss;
+}
+
 double culm_loss_points(int64_t count, const float *wanted, const float *numbers, double scale,
                         float *ret_gradient) {
     double loss = 0;
@@ -268,6 +281,12 @@ double culm_loss_original(const struct culm_vision_model *model, int32_t output,
         if (model->head[h].output == output) {
             return like_map(model->head[h].classes, count, want, got, scale, ret_gradient);
         }
+    }
+    if (model->kind == CULM_ANSWER_CLASSES && model->end == CULM_FUNCTION_SIGMOID) {
+        for (int64_t i = 0; i < count; i++) {
+            loss += cross(got[i], want[i], 1, scale, &ret_gradient[i]);
+        }
+        return loss;
     }
     if (model->kind == CULM_ANSWER_CLASSES) {
         return like_classes(count, want, got, scale, work, ret_gradient);

@@ -48,6 +48,10 @@ double culm_loss_boxes(struct culm_device *device, const struct culm_vision_mode
  * culm_loss_boxes. */
 double culm_loss_label(struct culm_device *device, int32_t classes, int32_t label,
                        const float *logits, double scale, float *work, float *ret_gradient);
+/* The same where each class is by itself (culm_vision_model, end): the cross-entropies of the sigmoids
+ * of logits[count], of one for each class or, with count 1, of the second of two. */
+double culm_loss_each(int64_t count, int32_t label, const float *logits, double scale,
+                      float *ret_gradient);
 /* Sum of squared errors over numbers[count]. */
 double culm_loss_points(int64_t count, const float *wanted, const float *numbers, double scale,
                         float *ret_gradient);
@@ -57,7 +61,7 @@ double culm_loss_points(int64_t count, const float *wanted, const float *numbers
  * Detectors: the cross-entropy of the objectness against the original's probability of an object;
  * and, weighted by that probability, the cross-entropies of the position in the cell and of the
  * classes, and the squared error of the size. Classifiers: the cross-entropy against the original's
- * probabilities. Points: 100 times the squared error. The smallest possible value is subtracted
+ * probabilities, of each class where these are by themselves. Points: 100 times the squared error. The smallest possible value is subtracted
  * from each, so the loss is 0 where nothing differs. */
 double culm_loss_original(const struct culm_vision_model *model, int32_t output, int64_t count,
                           const float *want, const float *got, double scale, float *work,

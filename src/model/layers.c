@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #define BATCHNORM_EPS 1e-5
 #define BATCHNORM_MOMENTUM 0.1
@@ -164,6 +165,41 @@ int32_t culm_layer_flatten(struct culm_graph *graph, int32_t x) {
     }
     return culm_layer_reshape(graph, x,
                               (struct culm_shape){2, {in.dim[0], culm_elements(&in) / in.dim[0]}});
+}
+
+/* x - log(sum(exp(x))), with the largest subtracted first. */
+static int32_t log_softmax(struct culm_graph *graph, int32_t x) {
+    const struct culm_shape shape = culm_layer_shape(graph, x);
+    struct culm_attributes reduce = {.function = CULM_FUNCTION_MAX,
+                                     .axes = (int64_t)1 << (shape.rank - 1)};
+    const struct culm_attributes minus = {.function = CULM_FUNCTION_SUB};
+    const int32_t from_largest[] = {x, culm_layer_apply(graph, "reduce", &x, 1, &reduce)};
+    x = culm_layer_apply(graph, "binary", from_largest, 2, &minus);
+    reduce.function = CULM_FUNCTION_SUM;
+    int32_t sum = culm_layer_activation(graph, x, CULM_FUNCTION_EXP);
+    sum = culm_layer_apply(graph, "reduce", &sum, 1, &reduce);
+    const int32_t from_sum[] = {x, culm_layer_activation(graph, sum, CULM_FUNCTION_LOG)};
+    return culm_layer_apply(graph, "binary", from_sum, 2, &minus);
+}
+
+void culm_layer_ends(struct culm_graph *graph) {
+    for (int32_t i = 0; i < graph->output_count; i++) {
+        const struct culm_output was = graph->output[i];
+        int32_t y = was.value;
+        if (was.end == CULM_FUNCTION_NONE) {
+            continue;
+        }
+        y = was.end == CULM_FUNCTION_SOFTMAX       ? culm_layer_apply(graph, "softmax", &y, 1, NULL)
+            : was.end == CULM_FUNCTION_LOG_SOFTMAX ? log_softmax(graph, y)
+                                                   : culm_layer_activation(graph, y, was.end);
+        if (y < 0) {
+            return; /* the graph has the error */
+        }
+        struct culm_output *output = &graph->output[i];
+        *output = (struct culm_output){.value = y};
+        snprintf(output->name, sizeof output->name, "%s%.6s", culm_end_output(was.end),
+                 strncmp(was.name, "logits", 6) == 0 ? was.name + 6 : "");
+    }
 }
 
 void culm_layer_loss(struct culm_graph *graph, const struct culm_model_options *options,

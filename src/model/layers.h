@@ -57,6 +57,8 @@ int32_t culm_layer_widen(struct culm_graph *graph, int32_t x, int64_t before, in
                          double value);
 /* [N,H,W,C] -> [N,features] in the order of torch's flatten of [N,C,H,W]. */
 int32_t culm_layer_flatten(struct culm_graph *graph, int32_t x);
+/* Applies what the outputs end in (struct culm_output), which then have the names of that. */
+void culm_layer_ends(struct culm_graph *graph);
 /* Cross-entropy; with `inference` the logits are the graph's output instead. */
 void culm_layer_loss(struct culm_graph *graph, const struct culm_model_options *options,
                      int32_t logits, int32_t targets);

@@ -50,6 +50,10 @@ enum culm_status culm_onnx_build_inputs(struct culm_onnx_build *build);
 /* A pass for models of masked words: in front of what predicts them, gathers only the rows that
  * count, `masked` a sample (0: 15 %). False: out of memory. */
 bool culm_onnx_gather_rows(struct culm_onnx_graph *file, int64_t masked);
+/* The first output of this rank that is computed from activations; -1: none. */
+int32_t culm_onnx_output_of(const struct culm_onnx_graph *file, int rank);
+/* A pass, before the one above: cuts off what the outputs end in (cut_ends.c). False: out of memory. */
+bool culm_onnx_cut_ends(struct culm_onnx_graph *file, struct culm_onnx_notes *notes);
 /* Adds the losses, or the outputs. */
 enum culm_status culm_onnx_build_losses(struct culm_onnx_build *build);
 /* Builds one of ONNX's own operators. */

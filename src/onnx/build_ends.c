@@ -97,16 +97,21 @@ enum culm_status culm_onnx_build_inputs(struct culm_onnx_build *b) {
     return culm_graph_check(b->graph, b->error);
 }
 
-/* The first output of this rank that is computed from activations; -1: none. */
-static int32_t output_of(const struct culm_onnx_graph *file, int rank) {
+int32_t culm_onnx_output_of(const struct culm_onnx_graph *file, int rank) {
     for (int32_t i = 0; i < file->output_count; i++) {
         int32_t value = culm_onnx_at(file, file->output[i]);
         const struct culm_onnx_value *v = &file->value[value];
         if (v->rank == rank && culm_onnx_is_real(v->type) && culm_onnx_maker(file, value)) {
-            return value;
+            return i;
         }
     }
     return -1;
+}
+
+/* Its value; -1: none. */
+static int32_t output_of(const struct culm_onnx_graph *file, int rank) {
+    int32_t i = culm_onnx_output_of(file, rank);
+    return i < 0 ? -1 : culm_onnx_at(file, file->output[i]);
 }
 
 static bool sees_both_sides(const struct culm_onnx_graph *file) {
@@ -156,12 +161,15 @@ bool culm_onnx_gather_rows(struct culm_onnx_graph *file, int64_t masked) {
     return culm_onnx_sort(file);
 }
 
+/* `logits` is a value of the file. */
 static enum culm_status loss(struct culm_onnx_build *b, int32_t logits, const char *field,
                              int64_t per_sample) {
     const struct culm_shape shape = {2, {b->options->batch, per_sample}};
-    const int32_t inputs[] = {logits, culm_graph_field(b->graph, field, CULM_I32, &shape)};
+    const int32_t inputs[] = {b->made[logits].plain,
+                              culm_graph_field(b->graph, field, CULM_I32, &shape)};
     const struct culm_attributes attributes = {
         .smoothing = b->options->evaluate ? 0 : b->options->label_smoothing,
+        .function = b->file->value[logits].end,
         .loss_only = b->options->evaluate};
     culm_layer_apply(b->graph, "cross_entropy", inputs, 2, &attributes);
     return culm_graph_check(b->graph, b->error);
@@ -208,8 +216,10 @@ enum culm_status culm_onnx_build_losses(struct culm_onnx_build *b) {
     }
     if (b->options->inference) {
         culm_graph_output(b->graph, "logits", b->made[first].plain);
+        culm_graph_output_end(b->graph, file->value[first].end);
         if (classes >= 0 && classes != first) {
             culm_graph_output(b->graph, "logits_2", b->made[classes].plain);
+            culm_graph_output_end(b->graph, file->value[classes].end);
         }
         return culm_graph_check(b->graph, b->error);
     }
@@ -217,11 +227,10 @@ enum culm_status culm_onnx_build_losses(struct culm_onnx_build *b) {
     bool masked = rows >= 0 && b->made[rows].other_rows;
     if (rows >= 0) {
         const struct culm_shape *shape = &b->graph->value[b->made[rows].plain].shape;
-        status = loss(b, b->made[rows].plain, masked ? "mlm_targets" : "targets", shape->dim[1]);
+        status = loss(b, rows, masked ? "mlm_targets" : "targets", shape->dim[1]);
     }
     if (status == CULM_OK && classes >= 0 && b->made[classes].plain >= 0) {
-        status = loss(b, b->made[classes].plain,
-                      rows >= 0 && sees_both_sides(file) ? "nsp" : "label", 1);
+        status = loss(b, classes, rows >= 0 && sees_both_sides(file) ? "nsp" : "label", 1);
     }
     return status;
 }

@@ -270,15 +270,25 @@ static void name_inputs(struct culm_onnx_export *e) {
     }
 }
 
-/* Names an output, with an Identity: logits and logits_2; maps keep their name, `own`. Classes of
- * one row a sample, such as BERT's next sentence [B,1,2], become [B,classes]. */
+/* What the model ends in, behind the logits. */
+static const char *put_end_of(struct culm_onnx_export *e, const char *x, enum culm_function end) {
+    const struct culm_onnx_given last = CULM_ONNX_I("axis", -1);
+    return end == CULM_FUNCTION_SOFTMAX       ? culm_onnx_emit(e, "Softmax", &x, 1, &last, 1, 1)
+           : end == CULM_FUNCTION_LOG_SOFTMAX ? culm_onnx_emit(e, "LogSoftmax", &x, 1, &last, 1, 1)
+           : end == CULM_FUNCTION_SIGMOID     ? culm_onnx_emit_1(e, "Sigmoid", x)
+                                              : x;
+}
+
+/* Names an output, with an Identity: logits and logits_2, or what the model ends in makes of them;
+ * maps keep their name, `own`. Classes of one row a sample, such as BERT's next sentence [B,1,2],
+ * become [B,classes]. */
 static void put_output(struct culm_onnx_export *e, struct culm_buf *ends,
                        const struct culm_node_desc *node, int32_t value, const char *own,
-                       int32_t *count) {
+                       enum culm_function end, int32_t *count) {
     char name[32];
     struct culm_shape shape = e->graph->value[value].shape;
     bool map = own && shape.rank == 4;
-    snprintf(name, sizeof name, *count ? "logits_%d" : "logits", *count + 1);
+    snprintf(name, sizeof name, *count ? "%s_%d" : "%s", culm_end_output(end), *count + 1);
     struct culm_node_desc asking = {.op = node->op, .operator_id = node->operator_id};
     asking.input[0] = value;
     const char *from = map ? culm_onnx_in_image(e, &asking, 0) : culm_onnx_in(e, &asking, 0);
@@ -291,6 +301,7 @@ static void put_output(struct culm_onnx_export *e, struct culm_buf *ends,
         from = culm_onnx_emit_2(e, "Squeeze", from, culm_onnx_ints_constant(e, &middle, 1));
         shape = (struct culm_shape){2, {shape.dim[0], shape.dim[2]}};
     }
+    from = put_end_of(e, from, end);
     struct culm_buf one;
     culm_buf_init(&one, 4096);
     culm_wire_put_text(&one, 1, from);
@@ -317,14 +328,14 @@ static void put_nodes(struct culm_onnx_export *e, struct culm_buf *ends) {
     for (int32_t i = 0; i < e->graph->node_count && e->status == CULM_OK; i++) {
         const struct culm_node_desc *node = &e->graph->node[i];
         if (node->op->is_loss) {
-            put_output(e, ends, node, node->input[0], NULL, &outputs);
+            put_output(e, ends, node, node->input[0], NULL, node->attributes.function, &outputs);
         } else {
             write_node(e, node);
         }
     }
     for (int32_t i = 0; i < e->graph->output_count && e->status == CULM_OK; i++) {
         put_output(e, ends, &e->graph->node[e->graph->node_count - 1], e->graph->output[i].value,
-                   e->graph->output[i].name, &outputs);
+                   e->graph->output[i].name, e->graph->output[i].end, &outputs);
     }
     if (e->status == CULM_OK && outputs == 0) {
         e->status = culm_error_set(e->error, CULM_ERR_UNSUPPORTED,

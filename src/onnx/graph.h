@@ -66,6 +66,7 @@ struct culm_onnx_value {
     bool constant;                            /* training does not change data */
     bool owned;                               /* data is an allocation of its own */
     bool output;                              /* an output of the graph */
+    enum culm_function end;                   /* of an output: what was cut off behind it */
     int32_t node, slot;                       /* MADE: output `slot` of `node` */
     int32_t same_as;                          /* the value that has replaced it; -1: none */
     int32_t uses;                             /* by living nodes; see culm_onnx_count_uses */

@@ -132,7 +132,9 @@ static enum culm_status import(struct culm_onnx_graph *file,
     if (status == CULM_OK) {
         tie_transposes(file);
     }
-    if (status == CULM_OK && !options->every_row && !culm_onnx_gather_rows(file, options->masked)) {
+    if (status == CULM_OK &&
+        (!culm_onnx_cut_ends(file, &model->notes) ||
+         (!options->every_row && !culm_onnx_gather_rows(file, options->masked)))) {
         status = culm_error_set(error, CULM_ERR_MEMORY, "onnx '%s': out of memory", file->path);
     }
     if (status == CULM_OK) {

@@ -18,6 +18,9 @@
  *     [B,T,V], attention is causal or none    targets  i32 [B,T]
  *     [B,T,V], attention sees both sides      mlm_targets i32 [B,K] of the rows positions i32 [B,K]
  *
+ * A softmax, log-softmax or sigmoid that the file ends in is no part of the graph: the loss, and with
+ * `inference` the output, are of what enters it (struct culm_output, end).
+ *
  * The first of the free dimensions is `batch`; a file of fixed size is built for `batch`, too.
  * Batch norm and dropout work as in training unless `inference` or `evaluate` is set.
  *
@@ -78,7 +81,7 @@ typedef enum culm_status culm_onnx_source(void *arg, const struct culm_param *pa
                                           float *ret_data, struct culm_error *error);
 
 /* Writes a graph with its parameters. Losses are left out; their logits become the outputs logits,
- * logits_2, ... The graph of a training run has dropout and batch norm in training mode; for a file
+ * logits_2, ..., and those that a model ends otherwise with probabilities or log_probabilities. The graph of a training run has dropout and batch norm in training mode; for a file
  * to run elsewhere, build it with `inference` or `evaluate`. Images are [N,C,H,W] in the file.
  * CULM_ERR_UNSUPPORTED: an operator that cannot be exported. */
 enum culm_status culm_onnx_export(const struct culm_graph *graph, culm_onnx_source *source,

@@ -212,7 +212,8 @@ struct culm_import_about {
     const char *producer;
     int64_t opset, parameters;
     int32_t tensors, operators, blocks, fields, notes;
-    double flops; /* of a sample */
+    const char *ends_in; /* "softmax", "log-softmax", "sigmoid"; NULL: none of them */
+    double flops;        /* of a sample */
     size_t memory_bytes;
 };
 enum culm_status culm_import_open(const char *path, const struct culm_import_options *options,

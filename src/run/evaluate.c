@@ -118,8 +118,9 @@ enum culm_status culm_evaluate(struct culm_subject *subject,
     struct culm_runner runner = {0};
     char note[CULM_NETWORK_NOTE_SIZE] = "";
     enum culm_status status;
-    if ((status = open_source(&subject->config, options, &source, error)) ||
-        (status = culm_runner_init(&runner, subject->network, &how, error)) ||
+    if ((status = culm_runner_init(&runner, subject->network, &how, error)) ||
+        (status = culm_network_check_trainable(runner.graph, error)) ||
+        (status = open_source(&subject->config, options, &source, error)) ||
         (status = culm_network_check_source(runner.graph, source, error)) ||
         (status = culm_subject_load(subject, &runner, note, error))) {
         goto out;

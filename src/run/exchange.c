@@ -31,6 +31,7 @@ static enum culm_status look(struct culm_import *import, int64_t batch, struct c
         .operators = import->graph->node_count,
         .blocks = import->graph->blocks,
         .fields = import->graph->field_count,
+        .ends_in = culm_end_name(culm_network_end(import->graph)),
         .flops = (info->forward_flops + info->backward_flops) / (double)batch,
         .memory_bytes = culm_cost_memory(info),
     };

@@ -40,9 +40,9 @@ static bool continues_text(const struct culm_graph *graph) {
         }
     }
     const struct culm_shape *out = &graph->value[graph->output[0].value].shape;
-    return causal && graph->output_count == 1 && graph->field_count == 1 &&
-           strcmp(graph->field[0].name, "tokens") == 0 && out->rank == 3 &&
-           out->dim[1] == graph->field[0].shape.dim[1];
+    return causal && graph->output_count == 1 && graph->output[0].end != CULM_FUNCTION_SIGMOID &&
+           graph->field_count == 1 && strcmp(graph->field[0].name, "tokens") == 0 &&
+           out->rank == 3 && out->dim[1] == graph->field[0].shape.dim[1];
 }
 
 static enum culm_status prepare(struct generator *g, const char *dir, struct culm_error *error) {

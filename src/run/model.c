@@ -34,7 +34,7 @@ static enum culm_status open_model(struct culm_model *model, const char *what,
     };
     const struct culm_runner_options runner = {
         .batch = options->batch > 0 ? options->batch : 1,
-        .purpose = CULM_FOR_OUTPUT,
+        .purpose = CULM_FOR_ANSWER,
         .threads = options->threads ? (int)options->threads : 1,
     };
     char note[CULM_NETWORK_NOTE_SIZE];

@@ -46,7 +46,7 @@ static enum culm_status make_plan(struct launch *l, struct culm_error *error) {
 /* The samples, those held out too if they are wanted, and the weights to start from. */
 static enum culm_status check_data(struct launch *l, const struct culm_train_config *config,
                                    struct culm_error *error) {
-    enum culm_status status = CULM_OK;
+    enum culm_status status = culm_network_check_trainable(l->plan->graph, error);
     for (int held_out = 0; held_out < 1 + (config->eval.every > 0) && status == CULM_OK;
          held_out++) {
         struct culm_source_options options;

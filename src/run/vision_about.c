@@ -60,6 +60,7 @@ static enum culm_status tell(struct culm_vision_model *model, const struct culm_
     snprintf(about->name, sizeof about->name, "%s", model->name);
     about->answers = culm_answer_names[model->kind];
     about->classes = model->classes;
+    about->ends_in = culm_end_name(model->end);
     about->width = model->input.width;
     about->height = model->input.height;
     about->channels = model->input.channels;

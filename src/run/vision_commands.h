@@ -65,6 +65,7 @@ struct culm_vision_about {
     char name[64];
     const char *answers; /* "boxes", "classes" or "points" */
     int classes, width, height, channels, heads;
+    const char *ends_in;  /* "softmax", "log-softmax", "sigmoid"; NULL: none of them */
     int64_t parameters;   /* trained elements */
     int tensors;          /* all parameters */
     double flops;         /* of the forward pass of a frame */

@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "darknet/darknet.h"
+#include "model/layers.h"
 #include "onnx/graph.h"
 #include "onnx/onnx.h"
 #include "run/subject.h"
@@ -66,7 +67,9 @@ static struct network_model *of(struct culm_vision_model *model) {
 
 static enum culm_status graph(struct culm_vision_model *model, int64_t batch,
                               struct culm_graph **ret_graph, struct culm_error *error) {
-    return culm_network_graph(of(model)->subject.network, batch, CULM_FOR_OUTPUT, ret_graph, error);
+    enum culm_purpose purpose =
+        model->kind == CULM_ANSWER_POINTS ? CULM_FOR_ANSWER : CULM_FOR_OUTPUT;
+    return culm_network_graph(of(model)->subject.network, batch, purpose, ret_graph, error);
 }
 
 /* Opens the weights, or those that the network starts from, and compares them with the model. */
@@ -175,6 +178,28 @@ static enum culm_status not_of_pictures(const struct culm_vision_model *model,
                           model->name);
 }
 
+/* The heads are read through sigmoids of their own. */
+static enum culm_status check_maps(const struct culm_vision_model *model,
+                                   const struct culm_graph *graph, struct culm_error *error) {
+    for (int32_t i = 0; i < graph->node_count; i++) {
+        const struct culm_node_desc *node = &graph->node[i];
+        bool end =
+            node->op == &culm_op_softmax ||
+            (node->op == &culm_op_activation && node->attributes.function == CULM_FUNCTION_SIGMOID);
+        for (int32_t o = 0; o < graph->output_count && end; o++) {
+            if (graph->output[o].value == node->output[0]) {
+                return culm_error_set(
+                    error, CULM_ERR_CONFIG,
+                    "'%s': output '%s' ends in a %s, which is applied to maps again when their "
+                    "boxes are read; export what enters it",
+                    model->name, graph->output[o].name,
+                    node->op == &culm_op_softmax ? "softmax" : "sigmoid");
+            }
+        }
+    }
+    return CULM_OK;
+}
+
 /* Whether every head has a map with as many channels as it needs. */
 static bool heads_fit(const struct culm_vision_model *model, const struct culm_graph *graph) {
     bool fit = graph->output_count >= model->head_count;
@@ -211,6 +236,7 @@ static enum culm_status describe(struct culm_vision_model *model, const char *wh
                                               .deviation = {1, 1, 1}};
     if (maps) {
         status = find_heads(model, what, names, error);
+        status = status ? status : check_maps(model, made, error);
         if (status == CULM_OK && !heads_fit(model, made)) {
             status = culm_error_set(
                 error, CULM_ERR_CONFIG,
@@ -218,9 +244,13 @@ static enum culm_status describe(struct culm_vision_model *model, const char *wh
         }
     } else {
         int64_t count = culm_elements(out);
-        bool points = !names && (count == 136 || count == 196);
+        enum culm_function end = made->output[0].end;
+        bool each = end == CULM_FUNCTION_SIGMOID;
+        bool points =
+            !names && (count == 136 || count == 196) && (each || end == CULM_FUNCTION_NONE);
         model->kind = points ? CULM_ANSWER_POINTS : CULM_ANSWER_CLASSES;
-        model->classes = (int32_t)(points ? count / 2 : count);
+        model->classes = (int32_t)(points ? count / 2 : each && count == 1 ? 2 : count);
+        model->end = points ? CULM_FUNCTION_NONE : end;
         status = names ? culm_vision_names_read(model, names, error) : CULM_OK;
     }
     culm_graph_free(made);
@@ -278,11 +308,15 @@ static enum culm_status onnx_graph(struct culm_vision_model *model, int64_t batc
     const struct culm_onnx_options options = {.batch = batch, .inference = true};
     enum culm_status status =
         culm_onnx_import_graph(own->file, &options, &numbers, ret_graph, error);
-    if (status == CULM_OK) {
-        culm_onnx_model_free(own->numbers);
-        own->numbers = numbers;
+    if (status != CULM_OK) {
+        return status;
     }
-    return status;
+    culm_onnx_model_free(own->numbers);
+    own->numbers = numbers;
+    if (model->kind == CULM_ANSWER_POINTS) { /* they are read as they are */
+        culm_layer_ends(*ret_graph);
+    }
+    return culm_graph_check(*ret_graph, error);
 }
 
 /* A parameter that the file lacks is initialized as for training. */

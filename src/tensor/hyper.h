@@ -107,6 +107,8 @@ enum culm_function {
     CULM_FUNCTION_MEAN, /* over dimensions, from here */
     CULM_FUNCTION_SUM,
     CULM_FUNCTION_MAX,
+    CULM_FUNCTION_SOFTMAX, /* of rows, from here: what a model ends in, in no kernel */
+    CULM_FUNCTION_LOG_SOFTMAX,
     CULM_FUNCTION_COUNT
 };
 

@@ -2,6 +2,7 @@
 #include "train/network_internal.h"
 
 #include "graph/precision.h"
+#include "model/layers.h"
 #include "onnx/graph.h"
 
 #include <stdio.h>
@@ -10,6 +11,10 @@
 
 static bool is_onnx(const struct culm_train_config *config) {
     return config->model.arch == CULM_ARCH_ONNX;
+}
+
+static bool gives_output(enum culm_purpose purpose) {
+    return purpose == CULM_FOR_OUTPUT || purpose == CULM_FOR_ANSWER;
 }
 
 /* --- ONNX files --- */
@@ -43,7 +48,7 @@ static enum culm_status import(struct culm_network *network, const struct networ
         .width = request->image,
         .masked = request->masked,
         .label_smoothing = request->label_smoothing,
-        .inference = request->purpose == CULM_FOR_OUTPUT,
+        .inference = gives_output(request->purpose),
         .evaluate = request->purpose == CULM_FOR_LOSS,
     };
     const struct culm_train_config *config = network->config;
@@ -88,7 +93,7 @@ enum culm_status culm_network_graph(struct culm_network *network, int64_t batch,
     const struct culm_train_config *config = network->config;
     struct culm_model_options options = config->model.options;
     options.batch = batch;
-    options.inference = purpose == CULM_FOR_OUTPUT;
+    options.inference = gives_output(purpose);
     options.evaluate = purpose != CULM_FOR_TRAINING;
     if (purpose != CULM_FOR_TRAINING) {
         options.dropout = 0;
@@ -97,6 +102,10 @@ enum culm_status culm_network_graph(struct culm_network *network, int64_t batch,
     enum culm_status status = is_onnx(config)
                                   ? onnx_graph(network, batch, purpose, &graph, error)
                                   : culm_model_build(config->model.arch, &options, &graph, error);
+    if (status == CULM_OK && purpose == CULM_FOR_ANSWER) {
+        culm_layer_ends(graph);
+        status = culm_graph_check(graph, error);
+    }
     if (status == CULM_OK && config->precision == CULM_PRECISION_BF16) {
         status = culm_graph_lower_bf16(graph, error);
     }
@@ -294,6 +303,28 @@ const struct culm_train_config *culm_network_config(const struct culm_network *n
 }
 
 /* --- samples --- */
+
+enum culm_function culm_network_end(const struct culm_graph *graph) {
+    for (int32_t i = 0; i < graph->node_count; i++) {
+        if (graph->node[i].op == &culm_op_cross_entropy &&
+            graph->node[i].attributes.function != CULM_FUNCTION_NONE) {
+            return graph->node[i].attributes.function;
+        }
+    }
+    return CULM_FUNCTION_NONE;
+}
+
+/* The loss is of one class among many, as a softmax is; a sigmoid says of each by itself. */
+enum culm_status culm_network_check_trainable(const struct culm_graph *graph,
+                                              struct culm_error *error) {
+    return culm_network_end(graph) != CULM_FUNCTION_SIGMOID
+               ? CULM_OK
+               : culm_error_set(
+                     error, CULM_ERR_CONFIG,
+                     "model.file: the model ends in a sigmoid, each class by itself, and "
+                     "the loss, cross-entropy, is of one class among at least two; "
+                     "export it with an output a class and without the sigmoid");
+}
 
 enum culm_status culm_network_check_source(const struct culm_graph *graph,
                                            const struct culm_source *source,

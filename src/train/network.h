@@ -19,7 +19,8 @@
 enum culm_purpose {
     CULM_FOR_TRAINING,
     CULM_FOR_LOSS,   /* no dropout, running statistics; the loss */
-    CULM_FOR_OUTPUT, /* the same; the logits */
+    CULM_FOR_OUTPUT, /* the same; the logits, and which end they have (struct culm_output) */
+    CULM_FOR_ANSWER, /* the same; what the model answers with: a softmax that it ends in is there */
 };
 
 struct culm_network;
@@ -70,6 +71,15 @@ enum culm_status culm_network_check_file(struct culm_network *network,
 /* How many rows or classes the numbers of a field choose from, the least of all that it does: every
  * number must be below. 0: it chooses nothing. */
 int64_t culm_network_below(const struct culm_graph *graph, const char *field);
+
+/* What a model with a loss applies to its logits elsewhere: of an ONNX file that ends in a softmax,
+ * log-softmax or sigmoid. */
+enum culm_function culm_network_end(const struct culm_graph *graph);
+
+/* CULM_ERR_CONFIG when there is no loss for the model, whatever the samples are. Before a source is
+ * opened, which might complain of less. */
+enum culm_status culm_network_check_trainable(const struct culm_graph *graph,
+                                              struct culm_error *error);
 
 /* CULM_ERR_CONFIG, naming the field, unless the source offers all that the graph reads, and every
  * number that looks a row up, or says which class is right, is below how many there are. */

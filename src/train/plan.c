@@ -365,11 +365,16 @@ json_t *culm_plan_json(const struct culm_plan *plan) {
                               "memory_bytes", (json_int_t)plan->memory_bytes[s], "flops",
                               info->forward_flops + info->backward_flops));
     }
-    return json_pack("{s:i, s:I, s:i, s:i, s:b, s:s, s:o, s:o}", "format", 1, "parameters",
-                     (json_int_t)plan->param_count, "pipelines", plan->shape.pipelines, "lanes",
-                     plan->shape.lanes, "recompute", plan->recompute, "rate_of",
-                     plan->rows_per_sample > 1 ? "tokens" : "samples", "stages", stages, "choices",
-                     culm_choices_json(&plan->choices));
+    json_t *json = json_pack("{s:i, s:I, s:i, s:i, s:b, s:s, s:o, s:o}", "format", 1, "parameters",
+                             (json_int_t)plan->param_count, "pipelines", plan->shape.pipelines,
+                             "lanes", plan->shape.lanes, "recompute", plan->recompute, "rate_of",
+                             plan->rows_per_sample > 1 ? "tokens" : "samples", "stages", stages,
+                             "choices", culm_choices_json(&plan->choices));
+    const char *end = culm_end_name(culm_network_end(plan->graph));
+    if (json && end) {
+        json_object_set_new(json, "ends_in", json_string(end));
+    }
+    return json;
 }
 
 enum culm_status culm_plan_check(const struct culm_plan *plan, const char *path,

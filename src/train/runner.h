@@ -15,7 +15,7 @@ struct culm_runner {
     int64_t batch;
     float *params;
     void **field; /* by field of the graph */
-    void *output; /* CULM_FOR_OUTPUT: the logits */
+    void *output; /* CULM_FOR_OUTPUT, CULM_FOR_ANSWER */
     void *activations, *scratch;
     float *grads; /* CULM_FOR_TRAINING */
 };

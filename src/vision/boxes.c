@@ -175,6 +175,24 @@ static int less_likely(const void *a, const void *b) {
     return (x->class_index > y->class_index) - (x->class_index < y->class_index);
 }
 
+/* Sigmoids, of each class or of the second of two. Sorted as by read_classes. */
+static enum culm_status read_each(const float *logits, int64_t count, struct culm_answer *answer,
+                                  struct culm_error *error) {
+    if (!CULM_GROW(answer->classes, answer->class_capacity, count + 1)) {
+        return no_memory(error);
+    }
+    answer->class_count = count == 1 ? 2 : (int32_t)count;
+    for (int32_t i = 0; i < answer->class_count; i++) {
+        float logit = count > 1 ? logits[i] : i ? logits[0] : -logits[0];
+        answer->classes[i] = (struct culm_class_score){i, isnan(logit) ? -INFINITY : logit};
+    }
+    qsort(answer->classes, (size_t)answer->class_count, sizeof *answer->classes, less_likely);
+    for (int32_t i = 0; i < answer->class_count; i++) {
+        answer->classes[i].score = (float)sigmoid(answer->classes[i].score);
+    }
+    return CULM_OK;
+}
+
 /* Softmax. Sorted by logits, since rounded scores can be equal. */
 static enum culm_status read_classes(const float *logits, int64_t count, struct culm_answer *answer,
                                      struct culm_error *error) {
@@ -229,7 +247,8 @@ enum culm_status culm_answer_read(const struct culm_vision_model *model, const f
     answer->kind = model->kind;
     answer->box_count = answer->class_count = answer->point_count = 0;
     if (model->kind == CULM_ANSWER_CLASSES) {
-        return read_classes(output[0], culm_elements(&shape[0]), answer, error);
+        return (model->end == CULM_FUNCTION_SIGMOID ? read_each : read_classes)(
+            output[0], culm_elements(&shape[0]), answer, error);
     }
     if (model->kind == CULM_ANSWER_POINTS) {
         return read_points(output[0], culm_elements(&shape[0]), frame_width, frame_height, answer,

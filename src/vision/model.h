@@ -4,7 +4,8 @@
  * run/vision_open.h for all kinds); users cannot tell which.
  *
  * A graph has one field, "image" f32 [B,H,W,C], and no loss. Its outputs are maps of detector heads
- * [B,h,w,anchors (5 + classes)], logits [B,classes], or coordinates [B,2 points]. Parameters have
+ * [B,h,w,anchors (5 + classes)], logits [B,classes], or coordinates [B,2 points]. A softmax, log-softmax
+ * or sigmoid behind the logits is not part of it (struct culm_output, end). Parameters have
  * the names that the file format gives them. A batch norm is a node with parameters of its own
  * (gamma, beta, running mean and variance), never folded into a convolution.
  *
@@ -29,7 +30,7 @@ struct culm_vision_input {
 
 enum culm_answer_kind {
     CULM_ANSWER_BOXES,   /* outputs are heads */
-    CULM_ANSWER_CLASSES, /* output 0: logits */
+    CULM_ANSWER_CLASSES, /* output 0: logits, of one class among many or (`end`) of each by itself */
     CULM_ANSWER_POINTS,  /* output 0: x, y, x, y, ... as fractions of the input's size */
 };
 extern const char *const culm_answer_names[]; /* "boxes", "classes", "points", NULL */
@@ -66,7 +67,10 @@ struct culm_vision_model {
     char name[64]; /* of the file, without folder and extension */
     struct culm_vision_input input;
     enum culm_answer_kind kind;
-    int32_t classes;   /* POINTS: the number of points */
+    int32_t classes; /* POINTS: the number of points */
+    /* CLASSES: what the file ends in; NONE counts as SOFTMAX. With SIGMOID each class has a logit of its
+     * own, and two classes, no and yes, have that of the second alone. */
+    enum culm_function end;
     char **class_name; /* [classes]; NULL: no names */
     int32_t head_count;
     struct culm_yolo_head head[CULM_VISION_HEADS_MAX];
@@ -100,7 +104,7 @@ enum culm_status culm_vision_names_read(struct culm_vision_model *model, const c
 /* Everything that a model is apart from its numbers, as a text: its input, its graph with all
  * attributes, how its outputs are read. It begins with how it was worked out; whoever changes what
  * goes into it, or what graphs readers build, counts that up (tests/unit/vision notices). */
-#define CULM_VISION_STRUCTURE_WAY 1
+#define CULM_VISION_STRUCTURE_WAY 2
 #define CULM_VISION_STRUCTURE 80
 enum culm_status culm_vision_structure(struct culm_vision_model *model,
                                        char ret_text[CULM_VISION_STRUCTURE],

@@ -76,6 +76,7 @@ enum culm_status culm_vision_structure(struct culm_vision_model *model,
     if (status == CULM_OK) {
         add_int(&hash, model->kind);
         add_int(&hash, model->classes);
+        add_int(&hash, model->end);
         add_input(&hash, &model->input);
         for (int32_t h = 0; h < model->head_count; h++) {
             add_head(&hash, &model->head[h]);

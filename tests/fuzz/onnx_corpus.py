@@ -199,4 +199,5 @@ def main():
         tensor("w", [3, 2, 9, 9], block(9, bytes(4 * 3 * 2 * 81))), [node("Conv", ["x", "w"], ["y"])], image))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -4,7 +4,8 @@
  *
  * The loss is a number of the run, not a value; its gradient is formed at once, scaled by 1/(rows
  * of the global batch), so the walk backwards begins here and the logits need not be kept.
- * With `loss_only` the logits stay, no gradient is formed, and backward must not run.
+ * With `loss_only` the logits stay, no gradient is formed, and backward must not run. `function` is
+ * what the model makes of the logits elsewhere (struct culm_output, end); the loss does not need it.
  */
 #include "graph/autodiff.h"
 

@@ -183,6 +183,46 @@ static void test_label_and_points(void **state) {
     device->ops->release(device, work);
 }
 
+/* Each class by itself: as of a softmax of two where there is one output; and towards the original. */
+static void test_each(void **state) {
+    (void)state;
+    float x[5], gradient[5], pair[2], want[5];
+    float *work = work_new(5);
+    fill(x, 5, 3);
+    for (int label = -1; label < 5; label++) {
+        culm_loss_each(5, label, x, 3, gradient);
+        for (int i = 0; i < 5; i++) {
+            float at = x[i], other[5];
+            x[i] = at + 1e-2f;
+            double up = culm_loss_each(5, label, x, 3, other);
+            x[i] = at - 1e-2f;
+            double down = culm_loss_each(5, label, x, 3, other);
+            x[i] = at;
+            assert_true(fabs(3 * (up - down) / 2e-2 - gradient[i]) < 2e-3);
+        }
+    }
+    for (int label = 0; label < 2; label++) {
+        const float two[] = {0, x[0]};
+        double loss = culm_loss_each(1, label, x, 1, gradient);
+        assert_true(fabs(culm_loss_label(device, 2, label, two, 1, work, pair) - loss) < 1e-6);
+        assert_true(fabsf(pair[1] - gradient[0]) < 1e-6f);
+    }
+    const struct culm_vision_model model = {
+        .kind = CULM_ANSWER_CLASSES, .classes = 5, .end = CULM_FUNCTION_SIGMOID};
+    fill(want, 5, 3);
+    assert_true(fabs(culm_loss_original(&model, 0, 5, want, want, 1, work, gradient)) < 1e-9);
+    want[0] += 1;
+    want[1] += 1; /* a softmax of two would not see it */
+    assert_true(culm_loss_original(&model, 0, 2, want, x, 1, work, gradient) > 0);
+    for (int i = 0; i < 2; i++) {
+        double q = 1 / (1 + exp(-(double)x[i])), p = 1 / (1 + exp(-(double)want[i]));
+        assert_true(fabs(gradient[i] - (q - p)) < 1e-6);
+    }
+    assert_true(culm_loss_each(5, 2, (const float[]){1e30f, -1e30f, 0, 9, 9}, 1, gradient) > 1e29);
+    assert_true(isfinite(gradient[0]) && isfinite(gradient[1]));
+    device->ops->release(device, work);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_boxes_gradient),
@@ -190,6 +230,7 @@ int main(void) {
         cmocka_unit_test(test_good_neighbours_are_left_alone),
         cmocka_unit_test(test_hostile_boxes),
         cmocka_unit_test(test_label_and_points),
+        cmocka_unit_test(test_each),
     };
     return cmocka_run_group_tests_name("merge/loss", tests, start, stop);
 }

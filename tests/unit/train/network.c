@@ -256,6 +256,50 @@ static void onnx_config(struct culm_train_config *ret_config) {
     culm_train_config_release(&config);
 }
 
+/* Of a file that ends in a softmax: the logits, or what it answers with. */
+static void test_ends(void **state) {
+    (void)state;
+    char path[CULM_PATH_MAX], model[CULM_PATH_MAX + 128];
+    struct culm_train_config config;
+    struct culm_error error = {0};
+    config_of(&config, gpt2, NULL);
+    struct culm_network *network = network_of(&config);
+    struct culm_graph *graph = graph_for(network, CULM_FOR_OUTPUT);
+    culm_graph_output_end(graph, CULM_FUNCTION_SOFTMAX);
+    snprintf(path, sizeof path, "%s/ended.onnx", folder);
+    if (culm_onnx_export(graph, number_of, NULL, path, &error)) {
+        fail_msg("%s", error.text);
+    }
+    culm_graph_free(graph);
+    culm_network_close(network);
+    culm_train_config_release(&config);
+    snprintf(model, sizeof model, "model: {file: %s}\ndata: {kind: text, path: none}\n", path);
+    config_of(&config, model, NULL);
+    network = network_of(&config);
+    for (int bf16 = 0; bf16 < 2; bf16++) {
+        config.precision = bf16 ? CULM_PRECISION_BF16 : CULM_PRECISION_F32;
+        struct culm_graph *logits = graph_for(network, CULM_FOR_OUTPUT);
+        struct culm_graph *answer = graph_for(network, CULM_FOR_ANSWER);
+        graph = graph_for(network, CULM_FOR_LOSS);
+        assert_int_equal(logits->output[0].end, CULM_FUNCTION_SOFTMAX);
+        assert_string_equal(logits->output[0].name, "logits");
+        assert_string_equal(answer->output[0].name, "probabilities");
+        assert_int_equal(answer->output[0].end, CULM_FUNCTION_NONE);
+        bool ends = false;
+        for (int32_t i = 0; i < answer->node_count; i++) {
+            ends |= answer->node[i].output[0] == answer->output[0].value &&
+                    answer->node[i].op == &culm_op_softmax;
+        }
+        assert_true(ends);
+        assert_int_equal(culm_network_end(graph), CULM_FUNCTION_SOFTMAX);
+        culm_graph_free(logits);
+        culm_graph_free(answer);
+        culm_graph_free(graph);
+    }
+    culm_network_close(network);
+    culm_train_config_release(&config);
+}
+
 static void same_graphs(const struct culm_graph *a, const struct culm_graph *b) {
     assert_int_equal(a->node_count, b->node_count);
     assert_int_equal(a->value_count, b->value_count);
@@ -371,6 +415,7 @@ int main(void) {
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_longer_names),
         cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_ends),
         cmocka_unit_test(test_a_file_is_read_once),
         cmocka_unit_test(test_graphs_of_a_file_are_alike),
         cmocka_unit_test(test_limits),
