@@ -54,6 +54,12 @@ bool culm_onnx_gather_rows(struct culm_onnx_graph *file, int64_t masked);
 int32_t culm_onnx_output_of(const struct culm_onnx_graph *file, int rank);
 /* A pass, before the one above: cuts off what the outputs end in (cut_ends.c). False: out of memory. */
 bool culm_onnx_cut_ends(struct culm_onnx_graph *file, struct culm_onnx_notes *notes);
+/* Takes the masks of a language model for all ones: its samples are not padded. */
+void culm_onnx_drop_masks(struct culm_onnx_graph *file, struct culm_onnx_notes *notes);
+/* After a build has failed with this status: says what of the model is not supported, where that is
+ * known, instead of at which node. Returns the status. */
+enum culm_status culm_onnx_say_unsupported(const struct culm_onnx_graph *file,
+                                           enum culm_status status, struct culm_error *error);
 /* Adds the losses, or the outputs. */
 enum culm_status culm_onnx_build_losses(struct culm_onnx_build *build);
 /* Builds one of ONNX's own operators. */

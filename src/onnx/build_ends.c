@@ -45,6 +45,28 @@ static enum culm_status find_batch(struct culm_onnx_build *b) {
     return CULM_OK;
 }
 
+/* Whether an image has its channels last, as TensorFlow has them: it is turned later, before or behind
+ * arithmetic that keeps its shape. With one channel that is a reshape. */
+static bool channels_last(const struct culm_onnx_graph *file, int32_t input) {
+    const struct culm_onnx_value *v = &file->value[input];
+    int64_t c = v->dim[3];
+    bool last = (c == 1 || c == 3) && v->dim[1] != 1 && v->dim[1] != 3, turned = false;
+    for (int32_t i = 0; i < file->node_count && last && !turned; i++) {
+        const struct culm_onnx_node *node = &file->node[i];
+        int32_t x = node->dead || !node->inputs ? -1 : culm_onnx_input(file, node, 0);
+        int perm[CULM_ONNX_RANK_MAX];
+        if (x < 0 || node->output[0] < 0 || !culm_onnx_same_shape(file, x, input)) {
+            continue;
+        }
+        const struct culm_onnx_value *y = &file->value[node->output[0]];
+        turned = (culm_onnx_order(file, node, perm) && perm[0] == 0 && perm[1] == 3 &&
+                  perm[2] == 1 && perm[3] == 2) ||
+                 (c == 1 && culm_onnx_is_ours(node, "reshape") && y->rank == 4 && y->dim[1] == 1 &&
+                  y->dim[2] == v->dim[1] && y->dim[3] == v->dim[2]);
+    }
+    return turned;
+}
+
 enum culm_status culm_onnx_build_inputs(struct culm_onnx_build *b) {
     struct culm_onnx_graph *file = b->file;
     bool tokens = false, types = false;
@@ -73,6 +95,7 @@ enum culm_status culm_onnx_build_inputs(struct culm_onnx_build *b) {
             types = true;
         }
         struct culm_shape shape;
+        bool last = image && channels_last(file, input);
         b->made[input].batched = true;
         if (strlen(name) >= sizeof((struct culm_field *)0)->name ||
             !culm_onnx_shape_here(b, input, &shape)) {
@@ -80,7 +103,7 @@ enum culm_status culm_onnx_build_inputs(struct culm_onnx_build *b) {
                                   "onnx '%s': input '%.60s' cannot be a field of the samples",
                                   file->path, v->name);
         }
-        if (image) {
+        if (image && !last) {
             shape =
                 (struct culm_shape){4, {shape.dim[0], shape.dim[2], shape.dim[3], shape.dim[1]}};
         } else if (shape.rank == 1) { /* one number a sample */
@@ -92,7 +115,13 @@ enum culm_status culm_onnx_build_inputs(struct culm_onnx_build *b) {
             return culm_error_set(b->error, CULM_ERR_UNSUPPORTED, "onnx '%s': two inputs are '%s'",
                                   file->path, name);
         }
-        *(image ? &b->made[input].image : &b->made[input].plain) = field;
+        *(image && !last ? &b->made[input].image : &b->made[input].plain) = field;
+        if (last) {
+            culm_onnx_note(b->notes,
+                           "input '%.60s' has its channels last, [batch, height, width, channels]; "
+                           "export writes them first",
+                           v->name);
+        }
     }
     return culm_graph_check(b->graph, b->error);
 }

@@ -219,8 +219,12 @@ static enum culm_status set_inputs(struct culm_onnx_graph *graph,
             return culm_error_set(error, CULM_ERR_FORMAT, "onnx '%s': input '%s' has no shape",
                                   graph->path, v->name);
         }
+        /* channels last, as TensorFlow has them: three dimensions of an image are known by the third */
+        bool last = v->rank == 4 && !whole && v->dim[1] < 0 && (v->dim[3] == 1 || v->dim[3] == 3);
         for (int i = 0; i < v->rank; i++) {
             int64_t given = i == 0                   ? sizes->batch
+                            : i == 1 && last         ? sizes->height
+                            : i == 2 && last         ? sizes->width
                             : i == 1 && whole        ? sizes->context
                             : i == 2 && v->rank == 4 ? sizes->height
                             : i == 3                 ? sizes->width

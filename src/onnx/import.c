@@ -131,6 +131,9 @@ static enum culm_status import(struct culm_onnx_graph *file,
     }
     if (status == CULM_OK) {
         tie_transposes(file);
+        if (!options->keep_masks) {
+            culm_onnx_drop_masks(file, &model->notes);
+        }
     }
     if (status == CULM_OK &&
         (!culm_onnx_cut_ends(file, &model->notes) ||
@@ -138,7 +141,7 @@ static enum culm_status import(struct culm_onnx_graph *file,
         status = culm_error_set(error, CULM_ERR_MEMORY, "onnx '%s': out of memory", file->path);
     }
     if (status == CULM_OK) {
-        status = build(model, graph, options, error);
+        status = culm_onnx_say_unsupported(file, build(model, graph, options, error), error);
     }
     if (status != CULM_OK) {
         culm_onnx_model_free(model);

@@ -7,10 +7,11 @@
  * are set. Images are [N,H,W,C] inside.
  *
  *     input of the file                       field of the samples
- *     float [B,C,H,W]                         image    f32 [B,H,W,C]
+ *     float [B,C,H,W], or [B,H,W,C] that is   image    f32 [B,H,W,C]
+ *         turned into that
  *     ids of the first table                  tokens   i32 [B,T]
  *     ids of a second table                   types    i32 [B,T]
- *     hides keys of attention                 mask     i32 [B,T]
+ *     hides keys of attention                 mask     i32 [B,T]; none if attention is causal
  *     any other                               its own name
  *
  *     output of the file                      loss: cross-entropy with the field
@@ -40,6 +41,7 @@ struct culm_onnx_options {
     double label_smoothing;
     bool inference;            /* no loss; the logits are the output of the graph */
     bool evaluate;             /* a loss, but no dropout; batch norm by its running statistics */
+    bool keep_masks;           /* a causal language model's mask is an input, not all ones */
     bool every_row;            /* masked words: all rows, with targets i32 [B,T] and no positions */
     struct culm_pins *pins;    /* what the file and its side files must hold; NULL: anything */
     uint64_t memory_bytes_max; /* limit for folding; 0: 4 GiB at a time, 256 GiB in all */

@@ -49,6 +49,7 @@ static enum culm_status import(struct culm_network *network, const struct networ
         .masked = request->masked,
         .label_smoothing = request->label_smoothing,
         .inference = gives_output(request->purpose),
+        .keep_masks = request->purpose == CULM_FOR_ANSWER,
         .evaluate = request->purpose == CULM_FOR_LOSS,
     };
     const struct culm_train_config *config = network->config;
@@ -317,6 +318,24 @@ enum culm_function culm_network_end(const struct culm_graph *graph) {
 /* The loss is of one class among many, as a softmax is; a sigmoid says of each by itself. */
 enum culm_status culm_network_check_trainable(const struct culm_graph *graph,
                                               struct culm_error *error) {
+    int64_t table = culm_network_below(graph, "tokens");
+    int64_t words = culm_network_below(graph, "mlm_targets");
+    words = words ? words : culm_network_below(graph, "targets");
+    if (table && culm_network_below(graph, "label")) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "model.file: the model tells classes of whole texts, and there is no "
+                              "data.kind of texts with labels; export it with its head for masked "
+                              "words ('data.kind: masked') or for the next token ('text')");
+    }
+    if (words && table / 2 > words) { /* a padded table has only some more */
+        return culm_error_set(
+            error, CULM_ERR_CONFIG,
+            "model.file: the model tells %lld classes of each of %lld kinds of "
+            "tokens, and there is no data.kind of tokens with labels; export it "
+            "with its head for masked words ('data.kind: masked') or for the next "
+            "token ('text')",
+            (long long)words, (long long)table);
+    }
     return culm_network_end(graph) != CULM_FUNCTION_SIGMOID
                ? CULM_OK
                : culm_error_set(

@@ -138,5 +138,179 @@ def trained(bench, name):
 for form in ("softmax", "the logarithm of a softmax"):
     cases.add(f"an ONNX file that ends in {form}: trained", trained, form, first=form == "softmax")
 
+# --- channels last ---
+
+def turned(path, before, channels=3, side=32):
+    """A classifier of images [N,H,W,C], as TensorFlow writes it; `before` are nodes from "x" to "n"."""
+    body = [*before, NODE("Transpose", ["n" if before else "x"], ["t"], perm=[0, 3, 1, 2]), NODE("GlobalAveragePool", ["t"], ["a"]),
+            NODE("Flatten", ["a"], ["f"]), NODE("MatMul", ["f", "w"], ["y"])]
+    weights = [onnx.tensor("w", [channels, CLASSES], WEIGHTS[:channels * CLASSES]), onnx.tensor("half", [], [0.5])]
+    data = onnx.model(onnx.graph(body, [onnx.end("x", ["batch", side, side, channels])], [onnx.end("y")], weights))
+    with open(path, "wb") as file:
+        file.write(data)
+    return path
+
+
+def channels_last(bench):
+    """Images with their channels last are read: the same losses, training and answers as with channels first."""
+    images(bench.path("pictures"), count=6, size=32)
+    files = {"first": classifier(bench.path("first.onnx")), "last": turned(bench.path("last.onnx"), [])}
+    made = {}
+    for name, path in files.items():
+        config = changed(config_of("resnet.onnx"), model={"file": path}, data__held_out=0.2, steps=3, pipelines=1, stages=1)
+        loss = json.loads(bench.run("eval", bench.config(config), "--json").out)["loss"]
+        made[name] = (loss, bench.train(config, name).hashes()[0], answers(bench, path))
+        equal(bench.run("model", "export", bench.path(name), "--onnx", bench.path(f"{name}-run.onnx")).code, 0, "exit code of export")
+    equal(made["last"][:2], made["first"][:2], "loss and weights_sha256")
+    near(made["last"][2], made["first"][2], "answers")
+    near(answers(bench, bench.path("last-run.onnx")), answers(bench, bench.path("first-run.onnx")), "answers of what was exported")
+    notes = json.loads(bench.run("model", "import", files["last"], "--json").out)["notes"]
+    check(any("channels last" in note for note in notes), f"model import notes {notes}")
+    # Rescaled in front of the turn, of free size, and grey, where the turn is a reshape.
+    near(answers(bench, turned(bench.path("scaled.onnx"), [NODE("Mul", ["x", "half"], ["n"])])),
+         answers(bench, turned(bench.path("behind.onnx"), [NODE("Mul", ["x", "half"], ["m"]), NODE("Identity", ["m"], ["n"])])), "rescaled images")
+    told = json.loads(bench.run("model", "show", turned(bench.path("grey.onnx"), [], channels=1, side=28), "--json").out)
+    equal(told["input"], {"width": 28, "height": 28, "channels": 1}, "the input of a grey image")
+    free = turned(bench.path("free.onnx"), [], side="side")
+    fields = json.loads(bench.run("model", "import", free, "--image", "32", "--json").out)["fields"]
+    equal(fields[0]["shape"], [1, 32, 32, 3], "the image of a free size")
+
+
+cases.add("an ONNX file whose images have their channels last", channels_last, first=True)
+
+# --- texts ---
+
+LENGTH, VOCAB, WIDTH = 16, 64, 8
+
+
+def numbers(count, step):
+    return [((step * i + 5) % 19 - 9) / 19 for i in range(count)]
+
+
+def int_tensor(name, values):
+    return onnx.tensor(name, [len(values)], onnx.ints(values), onnx.INT64)
+
+
+def heads(x, out, count):
+    return [NODE("Reshape", [x, f"by{count}"], [x + "h"]), NODE("Transpose", [x + "h"], [out], perm=[0, 2, 1, 3])]
+
+
+def texts(path, masked=False, rotary=False, grouped=False, causal=True, opset=17):
+    """A layer of attention with two heads between a table and its rows again, over 16 tokens of 64."""
+    tail = 1 if grouped else 2
+    body = [NODE("Gather", ["table", "ids"], ["e0"]), NODE("Add", ["e0", "places"], ["e"]),
+            *[NODE("MatMul", ["e", f"w{x}"], [x]) for x in "qkv"], *heads("q", "Q", 2), *heads("k", "K" if tail == 2 else "K1", tail),
+            *heads("v", "V" if tail == 2 else "V1", tail)]
+    if grouped:
+        for x in "KV":
+            body += [NODE("Unsqueeze", [x + "1", "axis2"], [x + "5"]), NODE("Expand", [x + "5", "shared"], [x + "e"]), NODE("Reshape", [x + "e", "joined"], [x])]
+    q = "Q"
+    if rotary:
+        body += [NODE("Cos", ["angle"], ["cos"]), NODE("Sin", ["angle"], ["sin"]), NODE("Slice", ["Q", "zero", "two", "axis3"], ["Qa"]),
+                 NODE("Slice", ["Q", "two", "four", "axis3"], ["Qb"]), NODE("Neg", ["Qb"], ["Qn"]), NODE("Concat", ["Qn", "Qa"], ["Qr"], axis=3),
+                 NODE("Mul", ["Q", "cos"], ["Qc"]), NODE("Mul", ["Qr", "sin"], ["Qs"]), NODE("Add", ["Qc", "Qs"], ["Qt"])]
+        q = "Qt"
+    body += [NODE("Transpose", ["K"], ["KT"], perm=[0, 1, 3, 2]), NODE("MatMul", [q, "KT"], ["s0"]), NODE("Mul", ["s0", "half"], ["s"])]
+    shown = "triangle" if causal else None
+    if masked:
+        body += [NODE("Cast", ["attention_mask"], ["m2"], to=9), NODE("Unsqueeze", ["m2", "axes12"], ["m4"])]
+        body += [NODE("And", ["triangle", "m4"], ["shown"])] if causal else []
+        shown = "shown" if causal else "m4"
+    body += [NODE("Where", [shown, "s", "least"], ["sm"])] if shown else []
+    body += [NODE("Softmax", ["sm" if shown else "s"], ["p"], axis=-1), NODE("MatMul", ["p", "V"], ["o4"]),
+             NODE("Transpose", ["o4"], ["o3"], perm=[0, 2, 1, 3]), NODE("Reshape", ["o3", "back"], ["o"]), NODE("Add", ["e", "o"], ["r"]),
+             NODE("MatMul", ["r", "head"], ["logits"])]
+    triangle = bytes(int(k <= q) for q in range(LENGTH) for k in range(LENGTH))
+    weights = [onnx.tensor("table", [VOCAB, WIDTH], numbers(VOCAB * WIDTH, 7)), onnx.tensor("places", [LENGTH, WIDTH], numbers(LENGTH * WIDTH, 11)),
+               onnx.tensor("head", [WIDTH, VOCAB], numbers(VOCAB * WIDTH, 13)), onnx.tensor("wq", [WIDTH, WIDTH], numbers(WIDTH * WIDTH, 3)),
+               *[onnx.tensor(f"w{x}", [WIDTH, 4 * tail], numbers(WIDTH * 4 * tail, 5)) for x in "kv"],
+               onnx.tensor("triangle", [1, 1, LENGTH, LENGTH], onnx.block(9, triangle), 9), onnx.tensor("half", [], [0.5]), onnx.tensor("least", [], [-1e9]),
+               onnx.tensor("angle", [LENGTH, 4], numbers(LENGTH * 4, 9)), int_tensor("by2", [0, 0, 2, 4]), int_tensor("by1", [0, 0, 1, 4]),
+               int_tensor("back", [0, 0, 8]), int_tensor("axes12", [1, 2]), int_tensor("axis2", [2]), int_tensor("axis3", [3]), int_tensor("zero", [0]),
+               int_tensor("two", [2]), int_tensor("four", [4]), int_tensor("shared", [1, 1, 2, 1, 1]), int_tensor("joined", [0, 2, LENGTH, 4])]
+    inputs = [onnx.end(name, ["batch", LENGTH], onnx.INT64) for name in (["ids", "attention_mask"] if masked else ["ids"])]
+    return write_model(path, body, inputs, "logits", weights, opset)
+
+
+def write_model(path, body, inputs, output, weights, opset=17):
+    with open(path, "wb") as file:
+        file.write(onnx.model(onnx.graph(body, inputs, [onnx.end(output)], weights), opset))
+    return path
+
+
+def a_mask_of_ones(bench):
+    """A language model that was exported with its attention mask is trained as without: samples are not padded."""
+    made = []
+    for masked in (False, True):
+        path = texts(bench.path(f"{masked}.onnx"), masked)
+        config = changed(config_of("gpt2.onnx"), model={"file": path}, data__held_out=0.2, steps=3, pipelines=1, stages=1)
+        ended = bench.run("eval", bench.config(config), "--json")
+        equal(ended.code, 0, f"exit code of eval; {ended.err!r}")
+        run = bench.train(config, str(masked))
+        text = bench.run("generate", run.dir, "--prompt", "!", "--tokens", "8", "--seed", "3")
+        equal(text.code, 0, f"exit code of generate; {text.err!r}")
+        made.append((json.loads(ended.out)["loss"], run.hashes()[0], text.out))
+        told = json.loads(bench.run("model", "import", path, "--json").out)
+        equal([field["name"] for field in told["fields"]], ["tokens", "targets"], "fields")
+        equal(any("'attention_mask' is taken for all ones" in note for note in told["notes"]), masked, f"a note, {told['notes']}")
+    equal(made[1], made[0], "loss, weights_sha256 and text")
+    # Where attention goes both ways, the mask stays a field.
+    told = json.loads(bench.run("model", "import", texts(bench.path("both.onnx"), masked=True, causal=False), "--json").out)
+    check("mask" in [field["name"] for field in told["fields"]], f"fields {told['fields']}")
+
+
+cases.add("an ONNX language model with a mask as input", a_mask_of_ones, first=True)
+
+
+def refused(bench, path, code, *parts, family="gpt2.onnx"):
+    config = bench.config(changed(config_of(family), model={"file": path}, data__held_out=0.2, stages=1))
+    for words in (["train", config], ["train", config, "--dry-run"], ["eval", config]):
+        ended = bench.run(*words)
+        equal((ended.code, ended.err.count("\n")), (code, 1), f"exit code and lines of {words}; {ended.err!r}")
+        for part in parts:
+            check(part in ended.err, f"'{ended.err}' does not say '{part}'")
+        check("node '" not in ended.err, f"{ended.err!r} names where the reader stumbled")
+
+
+def not_supported(bench):
+    """One line says what of a model is not supported, and a way out."""
+    out = ("GPT-2, OPT and BERT",)
+    refused(bench, texts(bench.path("rotary.onnx"), rotary=True), 3, "rotary positions are not supported", *out)
+    refused(bench, texts(bench.path("grouped.onnx"), grouped=True), 3, "grouped-query attention is not supported", *out)
+    refused(bench, texts(bench.path("llama.onnx"), rotary=True, grouped=True), 3, "rotary positions and grouped-query attention are not supported", *out)
+    table = onnx.tensor("table", [VOCAB, WIDTH], numbers(VOCAB * WIDTH, 7))
+    ids = [onnx.end("ids", ["batch", LENGTH], onnx.INT64)]
+    for op, gates in (("LSTM", 4), ("GRU", 3), ("RNN", 1)):
+        body = [NODE("Gather", ["table", "ids"], ["e"]), NODE("Transpose", ["e"], ["t"], perm=[1, 0, 2]),
+                NODE(op, ["t", "W", "R"], ["h"], hidden_size=WIDTH), NODE("Squeeze", ["h", "axis1"], ["s"]), NODE("MatMul", ["s", "head"], ["logits"])]
+        weights = [table, *[onnx.tensor(x, [1, gates * WIDTH, WIDTH], numbers(gates * WIDTH * WIDTH, 3)) for x in "WR"], int_tensor("axis1", [1]),
+                   onnx.tensor("head", [WIDTH, VOCAB], numbers(VOCAB * WIDTH, 13))]
+        refused(bench, write_model(bench.path(f"{op}.onnx"), body, ids, "logits", weights), 3, f"recurrent layers ({op}) are not supported", "arch: gnmt")
+    # A mask that positions are counted with.
+    body = [NODE("Gather", ["table", "ids"], ["e"]), NODE("CumSum", ["attention_mask", "one"], ["places"]), NODE("Gather", ["table", "places"], ["p"]),
+            NODE("Add", ["e", "p"], ["r"]), NODE("MatMul", ["r", "head"], ["logits"])]
+    weights = [table, onnx.tensor("one", [], onnx.ints([1]), onnx.INT64), onnx.tensor("head", [WIDTH, VOCAB], numbers(VOCAB * WIDTH, 13))]
+    refused(bench, write_model(bench.path("counted.onnx"), body, ids + [onnx.end("attention_mask", ["batch", LENGTH], onnx.INT64)], "logits", weights), 3,
+            "'attention_mask' is a mask", "export without it")
+
+
+cases.add("what an ONNX model has that is not supported", not_supported, first=True)
+
+
+def no_kind_of_data(bench):
+    """Classifiers of texts and of tokens: no data.kind has labels for them, which is said whatever the data is."""
+    ids = [onnx.end("ids", ["batch", LENGTH], onnx.INT64)]
+    table = onnx.tensor("table", [VOCAB, WIDTH], numbers(VOCAB * WIDTH, 7))
+    gather = NODE("Gather", ["table", "ids"], ["e"])
+    whole = write_model(bench.path("whole.onnx"), [gather, NODE("ReduceMean", ["e"], ["m"], axes=[1], keepdims=0), NODE("MatMul", ["m", "head"], ["y"])], ids, "y",
+                        [table, onnx.tensor("head", [WIDTH, 3], numbers(3 * WIDTH, 13))])
+    refused(bench, whole, 3, "classes of whole texts", "no data.kind", "data.kind: masked")
+    each = write_model(bench.path("each.onnx"), [gather, NODE("MatMul", ["e", "head"], ["y"])], ids, "y",
+                       [table, onnx.tensor("head", [WIDTH, 9], numbers(9 * WIDTH, 13))])
+    refused(bench, each, 3, "9 classes of each of 64 kinds of tokens", "no data.kind", "data.kind: masked")
+
+
+cases.add("ONNX models that no data.kind has labels for", no_kind_of_data, first=True)
+
 if __name__ == "__main__":
     cases.run()
