@@ -239,7 +239,8 @@ struct culm_model_open_options {
  *   a published name     "gpt2", "resnet50", ...: random ones, from seed 1, so name `weights`
  * If the `weights` of a run are a checkpoint, the configuration that it was made with applies.
  * `options` may be NULL. Images are [batch, height, width, channels], tokens are [batch, length]:
- * culm_model_input says which. CULM_ERR_UNSUPPORTED: the ONNX file has operators that are not
+ * culm_model_input says which. Outputs are what the model answers with: logits, or what an ONNX file
+ * that ends in a softmax, log-softmax or sigmoid makes of them. CULM_ERR_UNSUPPORTED: the ONNX file has operators that are not
  * supported. CULM_ERR_NOT_FOUND: the run has not ended, and no `weights` are named.
  * CULM_ERR_CHANGED: `weights` is a checkpoint, and the file of the model is no longer what it was
  * when the run began. */

@@ -101,6 +101,16 @@ def main():
     put("good-double", linear_model(tensor("w", [3, 2], block(10, struct.pack("<6d", *range(6))), 11)))
     put("good-half", linear_model(tensor("w", [3, 2], block(5, b"".join(varint(0x3c00) for _ in range(6))), 10)))
     put("good-unknown-fields", good + number(900, 5) + block(901, b"abc") + varint(902 << 3 | 1) + bytes(8))
+    ends = {"softmax": [("Softmax", ["z"])], "log-softmax": [("LogSoftmax", ["z"])], "sigmoid": [("Sigmoid", ["z"])],
+            "log-of-softmax": [("Softmax", ["z"]), ("Log", ["p"])], "exp-of-log-softmax": [("LogSoftmax", ["z"]), ("Exp", ["p"])]}
+    for name, ops in ends.items():
+        put("good-" + name, linear_model(nodes=[node("MatMul", ["x", "w"], ["z"])] + [
+            node(op, inputs, ["y" if i + 1 == len(ops) else "p"]) for i, (op, inputs) in enumerate(ops)]))
+    put("good-quotient", linear_model(nodes=[
+        node("MatMul", ["x", "w"], ["z"]), node("Exp", ["z"], ["e"]), node("ReduceSum", ["e"], ["s"], axes=[1]), node("Div", ["e", "s"], ["y"])], opset=12))
+    put("good-channels-last", linear_model(nodes=[
+        node("Transpose", ["x"], ["t"], perm=[0, 3, 1, 2]), node("GlobalAveragePool", ["t"], ["a"]), node("Flatten", ["a"], ["f"]),
+        node("MatMul", ["f", "w"], ["y"])], inputs=[end("x", ["batch", 4, 5, 3])]))
     put("good-reshape", linear_model(nodes=[
         node("Constant", [], ["s"], value=tensor("", [2], ints([-1, 3]), INT64)),
         node("Reshape", ["x", "s"], ["r"]), node("MatMul", ["r", "w"], ["y"])],

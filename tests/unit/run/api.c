@@ -2,6 +2,7 @@
  * at once in a process that has threads and handlers. argv[1]: the culm program. */
 #include <culm.h>
 
+#include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -240,6 +241,33 @@ static void batches_of_any_size(void **state) {
     culm_model_free(model);
 }
 
+/* A file that ends in a softmax answers with probabilities, also to fewer samples. */
+static void an_end_is_applied(void **state) {
+    (void)state;
+    const struct culm_model_open_options two = {.size = sizeof two, .batch = 2};
+    struct culm_model *model = NULL;
+    struct culm_array_info info = {.size = sizeof info};
+    struct culm_error error;
+    const float x[2][3] = {{1, 0, 0}, {0, 1, -1}}; /* logits 1, 2 and -2, -2 */
+    float y[2][2] = {{0}};
+    const void *const inputs[] = {x};
+    void *const outputs[] = {y};
+    char command[512];
+    snprintf(command, sizeof command, "cp '%s/good-softmax' end.onnx", TEST_CORPUS);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(culm_model_open("end.onnx", &two, &model, &error), CULM_OK);
+    assert_int_equal(culm_model_output(model, 0, &info, &error), CULM_OK);
+    assert_string_equal(info.name, "probabilities");
+    for (int64_t batch = 2; batch > 0; batch--) {
+        memset(y, 0, sizeof y);
+        assert_int_equal(culm_model_set_batch(model, batch, &error), CULM_OK);
+        assert_int_equal(culm_model_run(model, inputs, outputs, &error), CULM_OK);
+        assert_true(fabsf(y[0][1] - 0.7310586f) < 1e-6f && fabsf(y[0][0] - 0.2689414f) < 1e-6f);
+        assert_true(batch < 2 ? y[1][0] == 0 : fabsf(y[1][0] - 0.5f) < 1e-6f);
+    }
+    culm_model_free(model);
+}
+
 struct run {
     const char *dir;
     pthread_t thread;
@@ -459,6 +487,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(the_last_value_of_a_key_wins),
         cmocka_unit_test(structures_of_other_versions),
         cmocka_unit_test(batches_of_any_size),
+        IN_PLACE(an_end_is_applied),
         IN_PLACE(two_runs_at_once),
         IN_PLACE(a_stop_is_resumed),
         IN_PLACE(a_stop_counts_once),
