@@ -85,7 +85,7 @@ enum culm_status culm_onnx_say_unsupported(const struct culm_onnx_graph *graph,
         return culm_error_set(
             error, status,
             "onnx '%s': %s%s%s not supported; what is: positions that are rows of a table, and as "
-            "many heads of keys as of queries, as in GPT-2, OPT and BERT",
+            "many heads of keys as of queries, as in GPT-2 and BERT",
             graph->path, rotary ? "rotary positions" : "", rotary && grouped ? " and " : "",
             grouped ? (rotary ? "grouped-query attention are" : "grouped-query attention is")
                     : " are");

@@ -371,8 +371,8 @@ json_t *culm_plan_json(const struct culm_plan *plan) {
                              plan->rows_per_sample > 1 ? "tokens" : "samples", "stages", stages,
                              "choices", culm_choices_json(&plan->choices));
     const char *end = culm_end_name(culm_network_end(plan->graph));
-    if (json && end) {
-        json_object_set_new(json, "ends_in", json_string(end));
+    if (json) {
+        json_object_set_new(json, "ends_in", end ? json_string(end) : json_null());
     }
     return json;
 }

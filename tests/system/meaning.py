@@ -274,7 +274,7 @@ def refused(bench, path, code, *parts, family="gpt2.onnx"):
 
 def not_supported(bench):
     """One line says what of a model is not supported, and a way out."""
-    out = ("GPT-2, OPT and BERT",)
+    out = ("GPT-2 and BERT",)
     refused(bench, texts(bench.path("rotary.onnx"), rotary=True), 3, "rotary positions are not supported", *out)
     refused(bench, texts(bench.path("grouped.onnx"), grouped=True), 3, "grouped-query attention is not supported", *out)
     refused(bench, texts(bench.path("llama.onnx"), rotary=True, grouped=True), 3, "rotary positions and grouped-query attention are not supported", *out)
