@@ -63,3 +63,18 @@ size_t culm_machine_memory(void) {
     }
     return limit;
 }
+
+size_t culm_machine_peak(void) {
+    size_t kb = 0;
+    char line[128];
+    FILE *file = fopen("/proc/self/status", "re");
+    while (file && fgets(line, sizeof line, file)) {
+        if (sscanf(line, "VmHWM: %zu", &kb) == 1) {
+            break;
+        }
+    }
+    if (file) {
+        fclose(file);
+    }
+    return kb * 1024;
+}

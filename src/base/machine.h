@@ -9,4 +9,8 @@
  * work that takes long. */
 size_t culm_machine_memory(void);
 
+/* Bytes of memory that this process has held at most; 0: nobody can tell. What getrusage says is not
+ * less than what the process held that started it. */
+size_t culm_machine_peak(void);
+
 #endif

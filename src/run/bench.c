@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/grow.h"
+#include "base/machine.h"
 #include "base/pages.h"
 #include "graph/ops/conv.h"
 #include "model/optimizer.h"
@@ -17,7 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #define WARM_UP 2
 
@@ -141,8 +141,6 @@ static double flops_done(const struct bench *b) {
 
 static void tell_step(const struct bench *b, double peak_gflops, struct culm_bench *bench) {
     const struct culm_stage_info *info = culm_stage_info(b->runner.stage);
-    struct rusage used;
-    getrusage(RUSAGE_SELF, &used);
     snprintf(bench->name, sizeof bench->name, "%s", b->subject.name);
     bench->dtype = culm_bench_dtypes[b->subject.config.precision];
     bench->threads = b->runner.device->ops->threads(b->runner.device);
@@ -152,7 +150,7 @@ static void tell_step(const struct bench *b, double peak_gflops, struct culm_ben
     bench->flops_done = flops_done(b);
     double done = bench->flops_done / 1e9 / bench->least_s;
     bench->peak_gflops = done > peak_gflops ? done : peak_gflops;
-    bench->peak_memory_bytes = (int64_t)used.ru_maxrss * 1024;
+    bench->peak_memory_bytes = (int64_t)culm_machine_peak();
 }
 
 static int slower(const void *a, const void *b) {

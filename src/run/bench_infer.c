@@ -1,6 +1,7 @@
 /* How fast a model of pictures answers. See vision_commands.h. */
 #include "base/clock.h"
 #include "base/grow.h"
+#include "base/machine.h"
 #include "base/rng.h"
 #include "data/feed.h"
 #include "run/vision_commands.h"
@@ -12,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #define WARM_UP 3
 #define BATCH_MAX 4096 /* frames */
@@ -102,14 +102,12 @@ static enum culm_status measure(const struct culm_vision_model *model,
             took[i] = (double)(culm_clock_ns() - start) / 1e9 / (double)runner->batch;
         }
     }
-    struct rusage used;
-    getrusage(RUSAGE_SELF, &used);
     bench->median_s = culm_median(took, (size_t)iters); /* and sorts them */
     bench->least_s = took[0];
     bench->flops = info->forward_flops / (double)runner->batch;
     bench->parameter_bytes = info->param_floats * 4;
     bench->activation_bytes = runner->memory_bytes - bench->parameter_bytes;
-    bench->peak_memory_bytes = (int64_t)used.ru_maxrss * 1024;
+    bench->peak_memory_bytes = (int64_t)culm_machine_peak();
     free(took);
     return CULM_OK;
 }

@@ -2,6 +2,7 @@
 #include "run/gnn_commands.h"
 
 #include "base/clock.h"
+#include "base/machine.h"
 #include "base/words.h"
 #include "data/adjacency.h"
 #include "device/device.h"
@@ -9,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #define WARM_UP 2
 #define HEADS 8
@@ -96,7 +96,6 @@ static int by_size(const void *a, const void *b) {
 static enum culm_status measure(const struct arrays *a, int kernel, int64_t calls,
                                 struct culm_gnn_kernel_bench *bench, struct culm_error *error) {
     double *took = calloc((size_t)calls, sizeof *took);
-    struct rusage usage;
     if (!took) {
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
     }
@@ -108,10 +107,9 @@ static enum culm_status measure(const struct arrays *a, int kernel, int64_t call
         }
     }
     qsort(took, (size_t)calls, sizeof *took, by_size);
-    getrusage(RUSAGE_SELF, &usage);
     bench->least_s = took[0];
     bench->median_s = (took[calls / 2] + took[(calls - 1) / 2]) / 2;
-    bench->peak_memory_bytes = (int64_t)usage.ru_maxrss * 1024;
+    bench->peak_memory_bytes = (int64_t)culm_machine_peak();
     free(took);
     return CULM_OK;
 }

@@ -7,13 +7,13 @@
 #include "base/file.h"
 
 #include "base/clock.h"
+#include "base/machine.h"
 #include "gnn/solo.h"
 #include "run/gnn_own.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #define WARM_UP 2
 
@@ -38,13 +38,11 @@ static enum culm_status measure(struct culm_gnn_solo *solo, int64_t epochs,
         }
     }
     if (status == CULM_OK) {
-        struct rusage usage;
         qsort(took, (size_t)epochs, sizeof *took, by_size);
-        getrusage(RUSAGE_SELF, &usage);
         bench->least_s = took[0];
         bench->median_s = (took[epochs / 2] + took[(epochs - 1) / 2]) / 2;
         bench->gathered_floats = epoch.gathered_floats;
-        bench->peak_memory_bytes = (int64_t)usage.ru_maxrss * 1024;
+        bench->peak_memory_bytes = (int64_t)culm_machine_peak();
     }
     free(took);
     return status;

@@ -123,14 +123,15 @@ void culm_launcher_tell_error(struct culm_launcher *l, const struct culm_error *
     json_decref(event);
 }
 
-/* What is committed, and what of it could be lost. */
+/* What is committed, and what of it could be lost. Steps that a roll-back undid count until the first
+ * of them is done again: whoever stops the run before that finds less than there was. */
 static void keep_count(struct culm_launcher *l, json_t *event) {
     const char *name = culm_event_text(event, "event", ""), *step = l->job.result->summary.job->step;
     char to[32];
     if (strcmp(name, step) == 0) {
         int64_t committed = culm_event_int(event, step, 0);
         l->saved = l->committed ? l->saved : committed - 1; /* what the run began with */
-        l->committed = committed > l->committed ? committed : l->committed;
+        l->committed = committed;
     } else if (strcmp(name, "checkpoint") == 0 && json_is_true(json_object_get(event, "ok"))) {
         l->saved = culm_event_int(event, step, l->saved);
     } else if (strcmp(name, "rollback") == 0) { /* it was looked for, and is whole */

@@ -19,7 +19,7 @@ struct culm_launcher {
     bool sink_failed;
     json_t *done; /* the last event, until processes have ended */
     /* Of steps, or whatever the job calls them. 0: none in this run. */
-    int64_t committed, saved; /* the newest that was committed; that a checkpoint holds */
+    int64_t committed, saved; /* the one committed last; the newest that a checkpoint holds */
     json_t *latest;           /* the event told last; NULL: none */
     struct culm_agent_fault *faults;
     struct culm_blob_pool *pool;

@@ -2,6 +2,7 @@
 #include "run/participant.h"
 
 #include "base/file.h"
+#include "base/machine.h"
 #include "net/socket.h"
 
 #include <errno.h>
@@ -207,28 +208,12 @@ void culm_participant_leave(struct culm_participant *p) {
 
 /* --- as a process --- */
 
-/* VmHWM. */
-static long peak_kb(void) {
-    long kb = 0;
-    char line[128];
-    FILE *file = fopen("/proc/self/status", "re");
-    while (file && fgets(line, sizeof line, file)) {
-        if (sscanf(line, "VmHWM: %ld", &kb) == 1) {
-            break;
-        }
-    }
-    if (file) {
-        fclose(file);
-    }
-    return kb;
-}
-
 void culm_participant_measure(struct culm_blob_pool *pool,
                               struct culm_participant_memory *ret_memory) {
     struct culm_blob_pool_stats stats;
     culm_blob_pool_stats(pool, &stats);
     *ret_memory = (struct culm_participant_memory){.blobs_bytes = stats.peak_bytes,
-                                                   .process_bytes = (size_t)peak_kb() * 1024,
+                                                   .process_bytes = culm_machine_peak(),
                                                    .allocations = stats.allocations};
 }
 

@@ -10,7 +10,7 @@ import signal
 import subprocess
 
 from gnn_harness import ENDLESS, ONE, PATIENT, Graphs, fault, faults_of
-from harness import RUN_LIMIT_S, Cases, Skipped, changed, check, equal, signal_all, wait_until, workers_of
+from harness import RUN_LIMIT_S, Cases, Skipped, changed, check, equal, peak_kb, signal_all, wait_until, workers_of
 
 cases = Cases(kind="waits", job="gnn")
 graphs = Graphs(cases, "--vertices", "400", "--edges", "1600", "--features", "24", "--classes", "4", "--seed", "3")
@@ -245,11 +245,7 @@ def larger_graph(bench, arch):
     logits, peak = [], []
     for limit in 0, 2:
         run, out = graphs.train(bench, changed(config, graph__memory_mb=limit), f"run{limit}"), bench.path(f"{limit}.npy")
-        with subprocess.Popen([bench.culm, "gnn", "predict", run.dir, "--graph", large, "--out", out], stdout=subprocess.DEVNULL) as process:
-            _, code, usage = os.wait4(process.pid, 0)
-            process.returncode = os.waitstatus_to_exitcode(code)
-        equal(process.returncode, 0, f"exit code with {limit} MB")
-        peak.append(usage.ru_maxrss)
+        peak.append(peak_kb([bench.culm, "gnn", "predict", run.dir, "--graph", large, "--out", out]))
         with open(out, "rb") as file:
             logits.append(array.array("f", file.read()[128:]))
     equal((len(logits[0]), len(logits[1])), (15000, 15000), "logits")

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 
-from harness import Cases, Skipped, check, equal, memory_group
+from harness import Cases, Skipped, check, equal, memory_group, peak_kb
 
 cases = Cases(kind="waits", job="gnn")
 
@@ -523,14 +523,6 @@ def no_space(bench):
     equal(len(ended.stderr.splitlines()), 1, "lines on standard error")
     check("edges.npy" in ended.stderr, f"standard error does not name the file: {ended.stderr!r}")
     equal([name for name in os.listdir(bench.folder) if name.startswith("g")], [], "what is left over")
-
-
-def peak_kb(command):
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
-        _, code, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(code)
-    equal(process.returncode, 0, f"exit code of {command}")
-    return usage.ru_maxrss
 
 
 def large_features(bench):

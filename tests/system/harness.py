@@ -201,6 +201,20 @@ def children_of(pid):
     return found
 
 
+# Runs a command as a child of a process that is small itself: to begin with, a child's peak is what its parent held.
+PEAK = """import os, sys
+quiet = [(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)]
+_, code, usage = os.wait4(os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ, file_actions=quiet), 0)
+print(os.waitstatus_to_exitcode(code), usage.ru_maxrss)"""
+
+
+def peak_kb(command):
+    """Kilobytes of memory that a command held at most, which has to succeed."""
+    told = subprocess.run([sys.executable, "-S", "-c", PEAK, *map(str, command)], stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+    equal(int(told[0]), 0, f"exit code of {command}")
+    return int(told[1])
+
+
 def signal_all(pid, number):
     """Sends a signal to a process and all that it has started, as a scheduler does."""
     everyone = [pid, *children_of(pid)]
