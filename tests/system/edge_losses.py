@@ -335,8 +335,8 @@ def slow_disk(bench):
     marks = len(fresh(process.out, "one")), len(fresh(process.out, "two"))
     until(process, "answers", lambda: len(fresh(process.out, "one")) > marks[0] + 9 and len(fresh(process.out, "two")) > marks[1] + 9)
     check(not told(process.out, "workload"), "it was taken up although a tensor was not written yet")
+    check(not any(os.path.exists(tensor) for tensor, _ in own), "a tensor was there before the disk had it")
     with open(gate, "wb"):  # whoever waits goes on, and who comes later does not wait
-        check(not any(os.path.exists(tensor) for tensor, _ in own), "a tensor was there before the disk had it")
         until(process, "a word on the workload", lambda: told(process.out, "workload"))
         os.remove(gate)
     for tensor, data in own:
