@@ -30,9 +30,9 @@ static int evaluate(char **argv) {
     sigaction(SIGPIPE, NULL, &pipe_action);
     sigprocmask(SIG_BLOCK, NULL, &blocked);
     printf("{\"name\": \"x\", \"checkpoint\": \"%s\", \"loss\": 1.5, \"ignored\": %d, \"blocked\": "
-           "%d}\n",
+           "%d, \"deaf\": %d}\n",
            strrchr(argv[4], '/') + 1, pipe_action.sa_handler == SIG_IGN,
-           sigismember(&blocked, SIGTERM));
+           sigismember(&blocked, SIGCHLD), sigismember(&blocked, SIGTERM));
     fflush(stdout); /* it has begun */
     snprintf(path, sizeof path, "%s/go", argv[2]);
     int go = open(path, O_RDONLY);
@@ -136,16 +136,16 @@ static void test_held(void **state) {
     assert_false(culm_file_is_directory(held));
 }
 
-/* What the launcher is to itself, it does not hand on: what it ignores and holds back.
- */
+/* What the launcher is to itself, it does not hand on: what it ignores and holds back. What ends runs
+ * it hears for the evaluation, too. */
 static void test_clean_start(void **state) {
     (void)state;
     struct culm_eval_watch watch = {
         .last = 100, .every = 60, .dir = folder, .program = "/proc/self/exe"};
-    sigset_t term, before;
-    sigemptyset(&term);
-    sigaddset(&term, SIGTERM);
-    sigprocmask(SIG_BLOCK, &term, &before);
+    sigset_t children, before;
+    sigemptyset(&children);
+    sigaddset(&children, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &children, &before);
     signal(SIGPIPE, SIG_IGN);
     checkpoint(&watch, 60);
     signal(SIGPIPE, SIG_DFL);
@@ -154,6 +154,7 @@ static void test_clean_start(void **state) {
     json_t *event = culm_eval_watch_result(&watch, true);
     assert_int_equal(json_integer_value(json_object_get(event, "ignored")), 0);
     assert_int_equal(json_integer_value(json_object_get(event, "blocked")), 0);
+    assert_int_equal(json_integer_value(json_object_get(event, "deaf")), 1);
     json_decref(event);
 }
 
