@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 /* In the child: what other threads held when we forked is held for ever, so nothing here
- * allocates. It ends with the launcher however that ends, and gets none of its signal settings; what ends a run it leaves to the
- * launcher. */
+ * allocates. It ends with the launcher however that ends, and gets none of its signal settings; what
+ * ends a run it leaves to the launcher. */
 static _Noreturn void become(const char *program, char **argv, pid_t launcher, const char *output,
                              const char *log) {
     sigset_t stops;
@@ -207,4 +207,16 @@ void culm_eval_watch_stop(struct culm_eval_watch *watch) {
         watch->pid = 0;
         let_go(watch);
     }
+}
+
+void culm_eval_watch_before(struct culm_eval_watch *watch, const json_t *next,
+                            void (*tell)(void *ctx, json_t *event, const json_t *next), void *ctx) {
+    const char *name = json_string_value(json_object_get(next, "event"));
+    bool done = name && strcmp(name, "done") == 0;
+    json_t *event;
+    while ((event = culm_eval_watch_result(watch, done))) {
+        tell(ctx, event, next);
+        json_decref(event);
+    }
+    culm_eval_watch_event(watch, next);
 }

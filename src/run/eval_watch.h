@@ -33,11 +33,17 @@ struct culm_eval_watch {
     char waiting[CULM_PATH_MAX];
 };
 
+/* An event of the run is about to be told: evaluations that have ended are told first (`tell`, which
+ * borrows both events, at the time of `next`), "done" waits for the one that runs and the one that
+ * waits, and a checkpoint may be due. */
+void culm_eval_watch_before(struct culm_eval_watch *watch, const json_t *next,
+                            void (*tell)(void *ctx, json_t *event, const json_t *next), void *ctx);
 /* An event of the run: a checkpoint may be due. */
 void culm_eval_watch_event(struct culm_eval_watch *watch, const json_t *event);
-/* The event of an evaluation that has ended: {"event":"eval","step" or "epoch","ok","loss","accuracy",...}, with
- * "message" in place of results when it failed; NULL: none has. With `wait`, waits for one that runs. Starts the one that waited: the end calls
- * it until it gives NULL. The caller's. */
+/* The event of an evaluation that has ended: {"event":"eval","step" or "epoch","ok","loss",
+ * "accuracy",...}, with "message" in place of results when it failed; NULL: none has. With `wait`,
+ * waits for one that runs. Starts the one that waited: the end calls it until it gives NULL. The
+ * caller's. */
 json_t *culm_eval_watch_result(struct culm_eval_watch *watch, bool wait);
 /* Ends the one that runs, if any, and forgets the one that waits: for every end of a run. */
 void culm_eval_watch_stop(struct culm_eval_watch *watch);

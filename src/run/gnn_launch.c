@@ -514,16 +514,13 @@ static enum culm_status take_faults(struct launch *l, struct culm_error *error) 
     return CULM_OK;
 }
 
-/* An evaluation that has ended is told before the next event; the end waits for all. */
+static void tell(void *launcher, json_t *event, const json_t *next) {
+    culm_launcher_tell_at(launcher, event, next);
+}
+
 static void before_event(void *job, const json_t *next) {
     struct launch *l = job;
-    bool done = strcmp(culm_event_text(next, "event", ""), "done") == 0;
-    json_t *event;
-    while ((event = culm_eval_watch_result(&l->eval, done))) {
-        culm_launcher_tell_at(l->launcher, event, next);
-        json_decref(event);
-    }
-    culm_eval_watch_event(&l->eval, next);
+    culm_eval_watch_before(&l->eval, next, tell, l->launcher);
 }
 
 /* The launch is to be released even after a failure. */

@@ -351,15 +351,15 @@ static int check_stopped(struct culm_launcher *l, struct culm_error *ret_error) 
         return 75;
     }
     struct culm_error error;
-    char newest[64] = "there is none";
+    char newest[96] = "there is none, so --resume begins anew";
     if (l->saved > 0) {
-        snprintf(newest, sizeof newest, "the newest is of %s %lld", step, (long long)l->saved);
+        snprintf(newest, sizeof newest, "the newest is of %s %lld, from which --resume goes on",
+                 step, (long long)l->saved);
     }
     culm_error_set(&error, CULM_ERR_AGAIN,
-                   "stopped without a checkpoint of %s %lld: %s; --resume goes on from there and "
-                   "does %lld %s%s again",
-                   step, (long long)l->committed, newest, (long long)again, step,
-                   again > 1 ? "s" : "");
+                   "stopped without a checkpoint of %s %lld: %s, and %lld %s%s again", step,
+                   (long long)l->committed, newest, (long long)again, step,
+                   again > 1 ? "s are done" : " is done");
     culm_launcher_tell_error(l, &error);
     if (ret_error) {
         *ret_error = error;

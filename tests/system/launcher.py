@@ -238,19 +238,21 @@ def stopped_in_recovery(bench):
 cases.add("every process is told to stop while a loss is made up for", stopped_in_recovery, first=True)
 
 
-def stopped_without_copy(bench):
-    """All copies of a stage are lost behind the checkpoint: what the line says is what --resume does."""
-    config = changed(LONG, redundancy="none", pipelines=1, cluster__replace_ms=600000)
+def stopped_without_copy(bench, every):
+    """All copies of a stage are lost behind the checkpoint, if there is one: what the line says is what --resume does."""
+    config = changed(LONG, redundancy="none", pipelines=1, checkpoint__every=every, cluster__replace_ms=600000)
     run = Watched(bench, bench.start(*bench.train_words(config, "run", *hold(0, 25))))
     run.wait()
-    run.until(lambda: saved(run.events()), "a checkpoint")
+    run.until(lambda: saved(run.events()) or not every, "a checkpoint")
     os.kill(pids(bench)[1], signal.SIGKILL)
     run.go_on()
     run.until(lambda: run.told("rollback"), "a roll-back")
     run.process.send_signal(signal.SIGTERM)
     ended = bench.end(run.process)
     check_lost_steps(bench, ended, 24)
-    goes_on(bench, changed(config, cluster__replace_ms=0))
+    newest = saved(run.events())
+    resumed = goes_on(bench, changed(config, cluster__replace_ms=0))
+    equal(min(event["step"] for event in resumed.all("step")), newest + 1, "first step after the resume")
 
 
 def saved(events):
@@ -263,11 +265,12 @@ def check_lost_steps(bench, ended, last):
     equal(workers_of(bench.path("run")), [], "workers left behind")
     newest = saved(bench.events())
     check(len(ended.err.splitlines()) == 1 and f"without a checkpoint of step {last}" in ended.err and
-          f"the newest is of step {newest}" in ended.err and f"does {last - newest} steps again" in ended.err, f"not one line that says so: {ended.err!r}")
+          (f"the newest is of step {newest}" if newest else "there is none, so --resume begins anew") in ended.err and f"{last - newest} steps are done again" in ended.err, f"not one line that says so: {ended.err!r}")
     equal([event["message"] in ended.err for event in bench.events() if event["event"] == "error"], [True], "the event that says so")
 
 
-cases.add("a stop when no copy of what was done is left", stopped_without_copy, first=True)
+cases.add("a stop when no copy of what was done is left", stopped_without_copy, 10, first=True)
+cases.add("a stop when no copy is left, nor a checkpoint", stopped_without_copy, 0)
 
 
 def ignored_at_start(bench):

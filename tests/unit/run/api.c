@@ -14,25 +14,9 @@
 
 #include <cmocka.h>
 
+#include "api_place.h"
+
 static const char *program;
-
-static int make_place(void **state) {
-    char *folder = strdup("/tmp/culm-api-XXXXXX");
-    *state = folder;
-    FILE *file = mkdtemp(folder) && !chdir(folder) ? fopen("text", "w") : NULL;
-    for (int i = 0; i < 400 && file; i++) {
-        fprintf(file, "the quick brown fox jumps over the lazy dog %d.\n", i);
-    }
-    return file ? fclose(file) : -1;
-}
-
-static int drop_place(void **state) {
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", (const char *)*state);
-    int failed = chdir("/tmp") || system(command);
-    free(*state);
-    return failed;
-}
 
 static struct culm_config *tiny(const char *steps) {
     static const char text[] =
@@ -477,8 +461,6 @@ static void a_run_is_evaluated(void **state) {
     assert_int_equal(culm_run_evaluate("d", &checkpoint, &result, &error), CULM_OK);
     culm_config_free(config);
 }
-
-#define IN_PLACE(test_) cmocka_unit_test_setup_teardown(test_, make_place, drop_place)
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {

@@ -14,6 +14,8 @@
 
 #include <cmocka.h>
 
+#include "api_place.h"
+
 static const char *program;
 static struct culm_error error;
 
@@ -62,27 +64,6 @@ static void write_tensors(const char *path) {
         assert_int_equal(fwrite(&number, sizeof number, 1, file), 1);
     }
     assert_int_equal(fclose(file), 0);
-}
-
-static int make_place(void **state) {
-    char *folder = strdup("/tmp/culm-untouched-XXXXXX");
-    *state = folder;
-    if (!mkdtemp(folder) || chdir(folder)) {
-        return -1;
-    }
-    FILE *file = fopen("text", "w");
-    for (int i = 0; i < 60 && file; i++) {
-        fprintf(file, "the quick brown fox jumps over the lazy dog %d.\n", i);
-    }
-    return file ? fclose(file) : -1;
-}
-
-static int drop_place(void **state) {
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", (const char *)*state);
-    int failed = chdir("/tmp") || system(command);
-    free(*state);
-    return failed;
 }
 
 static struct culm_config *tiny(void) {
@@ -259,8 +240,6 @@ static void tensors(void **state) {
     culm_tensors_free(a);
     culm_tensors_free(b);
 }
-
-#define IN_PLACE(test_) cmocka_unit_test_setup_teardown(test_, make_place, drop_place)
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {

@@ -237,14 +237,15 @@ static enum culm_status number_of(void *arg, const struct culm_param *param, flo
     return CULM_OK;
 }
 
-/* A gpt2 as an ONNX file, and a configuration that names it. */
-static void onnx_config(struct culm_train_config *ret_config) {
+/* A gpt2 as an ONNX file that ends so, and a configuration that names it. */
+static void onnx_config(enum culm_function end, struct culm_train_config *ret_config) {
     char path[CULM_PATH_MAX], model[CULM_PATH_MAX + 128];
     struct culm_train_config config;
     struct culm_error error = {0};
     config_of(&config, gpt2, NULL);
     struct culm_network *network = network_of(&config);
     struct culm_graph *graph = graph_for(network, CULM_FOR_OUTPUT);
+    culm_graph_output_end(graph, end);
     snprintf(path, sizeof path, "%s/model.onnx", folder);
     if (culm_onnx_export(graph, number_of, NULL, path, &error)) {
         fail_msg("%s", error.text);
@@ -259,28 +260,14 @@ static void onnx_config(struct culm_train_config *ret_config) {
 /* Of a file that ends in a softmax: the logits, or what it answers with. */
 static void test_ends(void **state) {
     (void)state;
-    char path[CULM_PATH_MAX], model[CULM_PATH_MAX + 128];
     struct culm_train_config config;
-    struct culm_error error = {0};
-    config_of(&config, gpt2, NULL);
+    onnx_config(CULM_FUNCTION_SOFTMAX, &config);
     struct culm_network *network = network_of(&config);
-    struct culm_graph *graph = graph_for(network, CULM_FOR_OUTPUT);
-    culm_graph_output_end(graph, CULM_FUNCTION_SOFTMAX);
-    snprintf(path, sizeof path, "%s/ended.onnx", folder);
-    if (culm_onnx_export(graph, number_of, NULL, path, &error)) {
-        fail_msg("%s", error.text);
-    }
-    culm_graph_free(graph);
-    culm_network_close(network);
-    culm_train_config_release(&config);
-    snprintf(model, sizeof model, "model: {file: %s}\ndata: {kind: text, path: none}\n", path);
-    config_of(&config, model, NULL);
-    network = network_of(&config);
     for (int bf16 = 0; bf16 < 2; bf16++) {
         config.precision = bf16 ? CULM_PRECISION_BF16 : CULM_PRECISION_F32;
         struct culm_graph *logits = graph_for(network, CULM_FOR_OUTPUT);
         struct culm_graph *answer = graph_for(network, CULM_FOR_ANSWER);
-        graph = graph_for(network, CULM_FOR_LOSS);
+        struct culm_graph *graph = graph_for(network, CULM_FOR_LOSS);
         assert_int_equal(logits->output[0].end, CULM_FUNCTION_SOFTMAX);
         assert_string_equal(logits->output[0].name, "logits");
         assert_string_equal(answer->output[0].name, "probabilities");
@@ -347,7 +334,7 @@ static void test_a_file_is_read_once(void **state) {
     struct culm_error error = {0};
     char note[CULM_NETWORK_NOTE_SIZE];
     size_t bytes = 0;
-    onnx_config(&config);
+    onnx_config(CULM_FUNCTION_NONE, &config);
     config.cuts = CULM_CUTS_MEASURED;
     int64_t before = culm_onnx_graph_reads();
     struct culm_network *network = network_of(&config);
@@ -382,7 +369,7 @@ static void test_a_file_is_read_once(void **state) {
 static void test_graphs_of_a_file_are_alike(void **state) {
     (void)state;
     struct culm_train_config config;
-    onnx_config(&config);
+    onnx_config(CULM_FUNCTION_NONE, &config);
     struct culm_network *network = network_of(&config);
     struct culm_graph *graph[3];
     for (int i = 0; i < 3; i++) {
