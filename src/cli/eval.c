@@ -93,6 +93,7 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
     enum culm_status status = culm_eval(arguments->items[0], &how, &evaluation, error);
     if (status == CULM_OK) {
         culm_cli_note("eval", evaluation.note);
+        culm_cli_note("eval", evaluation.left_out);
         print(arguments->items[0], &evaluation, v->best != 0, v->json);
     }
     return status;

@@ -52,13 +52,16 @@ const struct culm_usage culm_usage_predict = {
     .details =
         "MODEL is FILE.cfg (darknet, with FILE.weights beside it), FILE.onnx, a configuration, "
         "the\n"
-        "folder of a run, a checkpoint, or PACKAGE:QUERY (culm merge). FILE is a picture (PNG, "
-        "JPEG), a folder of them, an IDX\n"
+        "folder of a run, a checkpoint, or PACKAGE:QUERY (culm merge). FILE is a picture (JPEG, "
+        "PNG, WebP), a folder of them, an IDX\n"
         "file of images, or whatever ffmpeg opens, if it is installed. Frames are stretched to "
         "the\n"
         "size that the model reads.\n"
         "\n"
-        "x and y of a box are its top left corner, in pixels of the frame.\n",
+        "x and y of a box are its top left corner, in pixels of the frame.\n"
+        "\n"
+        "Of several pictures, one that cannot be read is named and the others are answered; the\n"
+        "exit code is 3 then.\n",
 };
 
 static void print_text(const struct culm_prediction *p) {
@@ -87,19 +90,33 @@ static enum culm_status tell(void *ctx, const struct culm_prediction *prediction
     return culm_cli_flush(error);
 }
 
-static void note(const char *text) { culm_cli_note("predict", text); }
+static void note(void *ctx, const char *text) {
+    (void)ctx;
+    culm_cli_note("predict", text);
+}
+
+static void bad(void *ctx, const char *file, int64_t frame, const char *why) {
+    const struct values *v = ctx;
+    if (v->json) {
+        culm_cli_print_json(json_pack("{s:o, s:I, s:o}", "file", culm_json_text(file), "frame",
+                                      (json_int_t)frame, "error", culm_json_text(why)));
+    } else {
+        culm_cli_note("predict", why);
+    }
+}
 
 static enum culm_status run(const struct culm_arguments *arguments, void *values, int *ret_code,
                             struct culm_error *error) {
     const struct values *v = values;
     struct culm_predict_options how = {.weights = v->weights,
-                                       .note = note,
                                        .names = v->names,
                                        .normalize = v->normalize,
                                        .end = -1,
                                        .score = v->score,
                                        .draw = v->draw,
                                        .threads = (int)v->threads,
+                                       .note = note,
+                                       .bad = bad,
                                        .top = v->top < 65536 ? (int)v->top : 65536};
     enum culm_status status =
         v->frames ? culm_predict_frames(v->frames, &how.first, &how.end, error) : CULM_OK;

@@ -42,6 +42,10 @@ static const struct culm_config_row rows[] = {
                     "cropped; 0: what the crop needs"),
     CULM_CONFIG_BOOL("flip", D, flip, "false", 0,
                      "mirror half of the training images, left to right"),
+    CULM_CONFIG_BOOL(
+        "orient", D, orient, "false", 0,
+        "turn images as their Exif data says; without, as PyTorch's loaders, they are "
+        "read as they are stored (`culm predict`, `merge` and `edge` always turn them)"),
     CULM_CONFIG_ENUM("normalize", D, normalize, "none", normalize_names, 0,
                      "scale pixels to (x / 255 - mean) / std: `imagenet` with ImageNet's figures, "
                      "`custom` with `data.mean` and `data.std`"),
@@ -66,6 +70,7 @@ void culm_data_config_source(const struct culm_data_config *config,
     options->crop = config->crop;
     options->padding = config->padding;
     options->flip = config->flip;
+    options->orient = config->orient;
     options->masked_of = config->masked_of;
     options->held_out = config->held_out;
     for (int i = 0; i < 3 && config->normalize != CULM_NORMALIZE_NONE; i++) {

@@ -22,7 +22,7 @@ struct culm_data_config {
     double held_out;
     enum culm_source_crop crop;
     int64_t padding, resize;
-    bool flip;
+    bool flip, orient;
     enum culm_normalize normalize;
     double mean, std;
 };

@@ -5,16 +5,15 @@
 #include "data/feed_internal.h"
 #include "data/idx.h"
 #include "data/image.h"
+#include "data/pictures.h"
 #include "data/string_set.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define DEPTH_MAX 8
 #define PICTURE_BYTES_MAX (1u << 28) /* the largest file of a picture */
 
 struct culm_feed {
@@ -34,6 +33,7 @@ struct culm_feed {
     uint8_t *pixels;
     uint8_t *labels; /* NULL: none */
     int64_t label_count;
+    char note[CULM_PICTURES_TEXT];
 };
 
 /* --- labels --- */
@@ -68,14 +68,9 @@ enum culm_status culm_feed_read_labels(const char *name, const char *path, int64
 
 /* --- pictures --- */
 
-static bool is_picture(const char *name) {
-    const char *dot = strrchr(name, '.');
-    return dot &&
-           (!strcasecmp(dot, ".jpg") || !strcasecmp(dot, ".jpeg") || !strcasecmp(dot, ".png"));
-}
-
-static enum culm_status add_picture(struct culm_feed *feed, const char *path, int32_t folder,
+static enum culm_status add_picture(void *ctx, const char *path, int32_t folder,
                                     struct culm_error *error) {
+    struct culm_feed *feed = ctx;
     int32_t count = feed->path.count;
     if (!(count & (count - 1))) { /* 0 or a power of two: the array is full */
         int32_t *larger = realloc(feed->folder, (count ? 2 * (size_t)count : 1) * sizeof *larger);
@@ -91,51 +86,24 @@ static enum culm_status add_picture(struct culm_feed *feed, const char *path, in
     return CULM_OK;
 }
 
-/* Adds the pictures in a folder. folder: the number of the top-level subfolder that it is, or is
- * in; -1: it is the feed's folder itself. */
-static enum culm_status add_folder(struct culm_feed *feed, const char *dir, int32_t folder,
-                                   int depth, struct culm_error *error) {
-    struct culm_names names;
-    char *path = malloc(CULM_PATH_MAX);
-    if (!path) {
-        return culm_error_set(error, CULM_ERR_MEMORY, "feed '%s': out of memory", feed->name);
+static enum culm_status open_pictures(struct culm_feed *feed, struct culm_error *error) {
+    char what[128];
+    feed->kind = CULM_FEED_PICTURES;
+    if (!culm_file_is_directory(feed->file)) {
+        return add_picture(feed, feed->file, -1, error);
     }
-    enum culm_status status = culm_dir_list(dir, &names, error);
+    snprintf(what, sizeof what, "feed '%.100s'", feed->name);
+    struct culm_pictures_walk walk = {.what = what, .found = add_picture, .ctx = feed};
+    enum culm_status status = culm_pictures_walk(&walk, feed->file, error);
     if (status != CULM_OK) {
-        free(path);
         return status;
     }
-    int32_t folders = 0;
-    for (size_t i = 0; i < names.count && status == CULM_OK; i++) {
-        if (names.name[i][0] == '.' ||
-            (status = culm_path_format(path, error, "%s/%s", dir, names.name[i])) != CULM_OK) {
-            continue;
-        }
-        if (culm_file_is_directory(path)) {
-            status = depth < DEPTH_MAX
-                         ? add_folder(feed, path, depth ? folder : folders, depth + 1, error)
-                         : CULM_OK;
-            folders++;
-        } else if (is_picture(names.name[i])) {
-            status = add_picture(feed, path, folder, error);
-        }
-    }
-    culm_names_release(&names);
-    free(path);
-    return status;
-}
-
-static enum culm_status open_pictures(struct culm_feed *feed, struct culm_error *error) {
-    feed->kind = CULM_FEED_PICTURES;
-    enum culm_status status = culm_file_is_directory(feed->file)
-                                  ? add_folder(feed, feed->file, -1, 0, error)
-                                  : add_picture(feed, feed->file, -1, error);
-    if (status == CULM_OK && feed->path.count == 0) {
-        return culm_error_set(error, CULM_ERR_CONFIG,
-                              "feed '%s': the folder '%s' has no .png or .jpg in it", feed->name,
-                              feed->file);
-    }
-    return status;
+    culm_pictures_left_text(&walk.left, "folder", feed->file, feed->note);
+    return feed->path.count ? CULM_OK
+                            : culm_error_set(error, CULM_ERR_CONFIG,
+                                             "feed '%s': the folder '%s' has no .jpg, .png or "
+                                             ".webp in it",
+                                             feed->name, feed->file);
 }
 
 static enum culm_status picture(struct culm_feed *feed, struct culm_feed_frame *frame,
@@ -147,8 +115,14 @@ static enum culm_status picture(struct culm_feed *feed, struct culm_feed_frame *
         culm_file_read(NULL, frame->file, PICTURE_BYTES_MAX, &data, &len, error);
     if (status == CULM_OK) {
         status = culm_image_decode(data, len, frame->file, 3, &feed->image, error);
+        if (status == CULM_OK) {
+            status = culm_image_turn(&feed->image, culm_image_orientation(data, len), error);
+        }
     }
     free(data);
+    if (status == CULM_ERR_NOT_FOUND || status == CULM_ERR_CONFIG) {
+        status = CULM_ERR_FORMAT; /* gone, a link that leads nowhere, or not for us to read */
+    }
     if (status == CULM_ERR_FORMAT) { /* the next call is for the next picture */
         feed->source++;
         feed->number++;
@@ -260,7 +234,7 @@ static enum culm_status open_feed(struct culm_feed *feed, const char *labels,
                                   struct culm_error *error) {
     enum culm_status status;
     if (culm_file_is_directory(feed->file) ||
-        (is_picture(feed->file) && culm_file_is_regular(feed->file))) {
+        (culm_picture_kind(feed->file) == CULM_PICTURE_READ && culm_file_is_regular(feed->file))) {
         status = open_pictures(feed, error);
     } else if (is_idx(feed->file)) {
         status = open_idx(feed, error);
@@ -322,6 +296,8 @@ void culm_feed_close(struct culm_feed *feed) {
 }
 
 enum culm_feed_kind culm_feed_kind(const struct culm_feed *feed) { return feed->kind; }
+
+const char *culm_feed_note(const struct culm_feed *feed) { return feed->note; }
 
 int64_t culm_feed_labels(const struct culm_feed *feed) {
     return feed->labels ? feed->label_count : -1;

@@ -1,9 +1,9 @@
 /*
  * Feeds: sequences of pictures, such as a camera gives. A feed is whatever ffmpeg opens (a clip, a
- * stream, a device), a picture or a folder of pictures (PNG, JPEG; sorted by name, with subfolders
- * in their place), or an IDX file of images.
+ * stream, a device), a picture or a folder of pictures (JPEG, PNG, WebP; sorted by name, with subfolders
+ * in their place; turned upright as their Exif data says), or an IDX file of images.
  *
- * ffmpeg runs as a child process that writes raw pixels into a pipe; only PNG and JPEG are decoded
+ * ffmpeg runs as a child process that writes raw pixels into a pipe; only these pictures are decoded
  * here. The child is killed with the feed, or dies when it next writes after this program has died.
  *
  * Frames are numbered from 0, without starting over where a feed loops. Feeds drop no frames and,
@@ -61,6 +61,8 @@ enum culm_feed_kind culm_feed_kind(const struct culm_feed *feed);
 bool culm_feed_is_live(const struct culm_feed *feed);
 /* How many frames the file has; -1: not known before its end. */
 int64_t culm_feed_count(const struct culm_feed *feed);
+/* One line that says which files of a folder are left out; "": none. */
+const char *culm_feed_note(const struct culm_feed *feed);
 /* How many labels the file of labels has; -1: none was given. Equals culm_feed_count where that is
  * known. */
 int64_t culm_feed_labels(const struct culm_feed *feed);
@@ -83,7 +85,8 @@ int culm_feed_fd(const struct culm_feed *feed);
  *     CULM_ERR_TIMEOUT      ffmpeg has stalled; another call goes on waiting
  *     CULM_ERR_IO           ffmpeg was killed or failed on the way, or pixels could not be read
  *     CULM_ERR_CONFIG       ffmpeg cannot open the file, and why; or the crop exceeds the frame
- *     CULM_ERR_FORMAT       one picture is damaged; another call goes on with the next one
+ *     CULM_ERR_FORMAT       one picture is damaged or cannot be read; another call goes on
+ *                           with the next one
  *
  * The error is one line, which names the feed or the picture. All but AGAIN, TIMEOUT and FORMAT are
  * final: later calls fail in the same way. */

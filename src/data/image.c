@@ -1,6 +1,8 @@
-/* JPEG and PNG through their libraries; see image.h. Both report errors by a jump, to here; what
+/* JPEG and PNG through their libraries, and which decoder a file needs; see image.h. Both report errors by a jump, to here; what
  * the jump passes over holds nothing but what the libraries own and the image. */
-#include "data/image.h"
+#include "data/image_internal.h"
+
+#include "data/content.h"
 
 #include <png.h>
 #include <setjmp.h>
@@ -41,6 +43,21 @@ enum culm_status culm_image_resize(struct culm_image *image, int64_t height, int
     image->width = (int32_t)width;
     image->channels = channels;
     return CULM_OK;
+}
+
+void culm_image_to_grey(struct culm_image *image) {
+    size_t pixels = (size_t)image->height * (size_t)image->width;
+    for (size_t i = 0; i < pixels; i++) {
+        image->data[i] = culm_image_grey_of(image->data + 3 * i);
+    }
+    image->channels = 1;
+}
+
+void culm_image_to_colour(struct culm_image *image) {
+    for (size_t i = (size_t)image->height * (size_t)image->width; i-- > 0;) {
+        image->data[3 * i] = image->data[3 * i + 1] = image->data[3 * i + 2] = image->data[i];
+    }
+    image->channels = 3;
 }
 
 bool culm_image_is_jpeg(const void *data, size_t len) {
@@ -90,10 +107,6 @@ static uint8_t cmyk_part(int paper, int ink) { /* paper (1 - ink), as Pillow rou
     return (uint8_t)(part < 0 ? 0 : part);
 }
 
-static uint8_t grey_of(const uint8_t *rgb) {
-    return (uint8_t)((rgb[0] * 19595 + rgb[1] * 38470 + rgb[2] * 7471 + 0x8000) >> 16);
-}
-
 /* Files that Adobe's programs write hold CMYK upside down. */
 static void cmyk_row(const struct jpeg *jpeg, uint8_t *to, int32_t width, int32_t channels) {
     uint8_t flip = jpeg->info.saw_Adobe_marker ? 0xFF : 0;
@@ -105,7 +118,7 @@ static void cmyk_row(const struct jpeg *jpeg, uint8_t *to, int32_t width, int32_
             rgb[i] = cmyk_part(paper, ink[i] ^ flip);
         }
         if (channels == 1) {
-            to[x] = grey_of(rgb);
+            to[x] = culm_image_grey_of(rgb);
         } else {
             memcpy(to + 3 * x, rgb, 3);
         }
@@ -148,7 +161,7 @@ static enum culm_status jpeg_rows(struct jpeg *jpeg, struct culm_image *image,
             cmyk_row(jpeg, to, width, channels);
         } else if (jpeg->row) {
             for (int32_t x = 0; x < width; x++) {
-                to[x] = grey_of(jpeg->row + 3 * x);
+                to[x] = culm_image_grey_of(jpeg->row + 3 * x);
             }
         }
     }
@@ -243,7 +256,7 @@ static enum culm_status png_rows(struct png *png, int32_t channels, struct culm_
         return status;
     }
     png_ask(png, &grey);
-    size_t pixels = (size_t)(height * width), stride = (size_t)width * (grey ? 1 : 3);
+    size_t stride = (size_t)width * (grey ? 1 : 3);
     if (png_get_rowbytes(png->read, png->info) != stride) {
         return culm_error_set(error, CULM_ERR_FORMAT, "has pixels of an unknown kind");
     }
@@ -256,11 +269,10 @@ static enum culm_status png_rows(struct png *png, int32_t channels, struct culm_
     }
     png_read_image(png->read, png->rows);
     png_read_end(png->read, NULL);
-    for (size_t i = 0; !grey && channels == 1 && i < pixels; i++) {
-        image->data[i] = grey_of(image->data + 3 * i);
-    }
-    for (size_t i = pixels; grey && channels == 3 && i-- > 0;) {
-        image->data[3 * i] = image->data[3 * i + 1] = image->data[3 * i + 2] = image->data[i];
+    if (!grey && channels == 1) {
+        culm_image_to_grey(image);
+    } else if (grey && channels == 3) {
+        culm_image_to_colour(image);
     }
     image->channels = channels;
     return CULM_OK;
@@ -299,19 +311,28 @@ enum culm_status culm_image_decode(const void *data, size_t len, const char *nam
                                    struct culm_image *image, struct culm_error *error) {
     struct culm_error reason = {0};
     enum culm_status status;
+    bool advised = false;
     if (culm_image_is_jpeg(data, len)) {
         status = decode_jpeg(data, len, channels, image, &reason);
     } else if (culm_image_is_png(data, len)) {
         status = decode_png(data, len, channels, image, &reason);
+    } else if (culm_image_is_webp(data, len)) {
+        status = culm_image_decode_webp(data, len, channels, image, &reason);
     } else {
-        status = culm_error_set(&reason, CULM_ERR_FORMAT, "is neither JPEG nor PNG");
+        const struct culm_content *content = culm_content_of(data, len);
+        const char *other = len ? "is neither JPEG, PNG nor WebP" : "is empty";
+        status = culm_error_set(&reason, CULM_ERR_FORMAT, content ? "is %s%s" : "%s%s",
+                                content ? content->name : other,
+                                content ? "; convert it to JPEG, PNG or WebP" : "");
+        advised = content;
     }
     if (status != CULM_OK) {
         for (char *at = reason.text; *at; at++) {
             *at = (uint8_t)*at < ' ' ? ' ' : *at;
         }
-        return culm_error_set(error, status, "image '%s': %s%s", name, reason.text,
-                              status == CULM_ERR_FORMAT ? "; replace the file or remove it" : "");
+        return culm_error_set(
+            error, status, "image '%s': %s%s", name, reason.text,
+            status == CULM_ERR_FORMAT && !advised ? "; replace the file or remove it" : "");
     }
     return CULM_OK;
 }

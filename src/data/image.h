@@ -1,9 +1,8 @@
 /*
- * Images: JPEG and PNG to bytes, and the part of an image at another size.
+ * Images: JPEG, PNG and WebP to bytes, and the part of an image at another size.
  *
- * Decoding is libjpeg's (its exact integer transform, whatever instructions it uses) and libpng's:
- * 16-bit samples lose their lower byte, an alpha channel and what is said of gamma, profiles and
- * orientation is ignored, palettes become colours. Grey becomes colour by repetition, colour grey
+ * Decoding is libjpeg's (its exact integer transform, whatever instructions it uses), libpng's and
+ * libwebp's (one picture; the same bytes with all instructions): 16-bit samples lose their lower byte, an alpha channel and what is said of gamma and profiles is ignored, palettes become colours. Grey becomes colour by repetition, colour grey
  * as (19595 R + 38470 G + 7471 B + 32768) >> 16, both as Pillow does, CMYK as well.
  *
  * Resizing is bilinear with antialiasing in integers, horizontally, then vertically, and gives the
@@ -34,13 +33,20 @@ enum culm_status culm_image_resize(struct culm_image *image, int64_t height, int
  */
 enum culm_status culm_image_decode(const void *data, size_t len, const char *name, int32_t channels,
                                    struct culm_image *image, struct culm_error *error);
+/* How the picture in such a file is to be turned, 1 (not) to 8, by its Exif data; 1 where nothing
+ * that makes sense is said. */
+int culm_image_orientation(const void *data, size_t len);
+/* Turns and mirrors the image so that it stands upright. CULM_ERR_MEMORY */
+enum culm_status culm_image_turn(struct culm_image *image, int orientation,
+                                 struct culm_error *error);
 /* The libraries that decode, as loaded, for what must tell them apart since they decide pixels:
- * "libpng-1.6.39/libjpeg-75b71ddb85234be3". libjpeg has no function that tells its version; it is
+ * "libpng-1.6.39/libjpeg-75b71ddb85234be3/libwebp-1.2.4". libjpeg has no function that tells its version; it is
  * named by the first 8 bytes of its build id. */
 void culm_image_libraries(char *ret_text, size_t size);
 /* By what its first bytes say. */
 bool culm_image_is_jpeg(const void *data, size_t len);
 bool culm_image_is_png(const void *data, size_t len);
+bool culm_image_is_webp(const void *data, size_t len);
 
 /* The whole of `from` (pixels of `channels` bytes, rows `stride` bytes apart) at full_height x
  * full_width, and of that the window of height x width at (top, left), into [height, width,

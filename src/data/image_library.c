@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include <jpeglib.h>
+#include <webp/decode.h>
 
 struct search {
     uintptr_t address;
@@ -64,6 +65,7 @@ void culm_image_libraries(char *ret_text, size_t size) {
             snprintf(id + 2 * i, 3, "%02x", search.id[i]);
         }
     }
-    snprintf(ret_text, size, "libpng-%s/libjpeg-%s", png_get_libpng_ver(NULL),
-             id[0] ? id : "unknown");
+    int webp = WebPGetDecoderVersion();
+    snprintf(ret_text, size, "libpng-%s/libjpeg-%s/libwebp-%d.%d.%d", png_get_libpng_ver(NULL),
+             id[0] ? id : "unknown", webp >> 16, webp >> 8 & 255, webp & 255);
 }

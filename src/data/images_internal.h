@@ -18,7 +18,7 @@ struct culm_images {
     int64_t height, width, resize, padding;
     int32_t channels;
     enum culm_source_crop crop;
-    bool flip;
+    bool flip, orient;
     float value[3][256]; /* of a byte, per channel */
     pthread_mutex_t lock;
     struct culm_images_workspace *idle; /* under the lock */

@@ -2,27 +2,20 @@
 #include "data/images_internal.h"
 
 #include "base/file.h"
+#include "data/pictures.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
-#define DEPTH_MAX 8
-#define CLASSES_MAX 1000000
 #define SHUFFLE_SEED 1
 
 /* --- opening: folders --- */
 
-static bool is_image_name(const char *name) {
-    const char *dot = strrchr(name, '.');
-    return dot &&
-           (!strcasecmp(dot, ".jpg") || !strcasecmp(dot, ".jpeg") || !strcasecmp(dot, ".png"));
-}
-
-static enum culm_status add_file(struct culm_images *images, const char *path, int32_t label,
+static enum culm_status add_file(void *ctx, const char *path, int32_t label,
                                  struct culm_error *error) {
+    struct culm_images *images = ctx;
     int32_t count = images->path.count;
     if (count == CULM_STRINGS_MAX) {
         return culm_error_set(error, CULM_ERR_CONFIG, "%s: too many files", images->name);
@@ -41,56 +34,17 @@ static enum culm_status add_file(struct culm_images *images, const char *path, i
     return CULM_OK;
 }
 
-static enum culm_status add_folder(struct culm_images *images, const char *folder, int32_t label,
-                                   int depth, struct culm_error *error) {
-    struct culm_names names;
-    enum culm_status status = culm_dir_list(folder, &names, error);
-    if (status != CULM_OK) {
-        return status;
+/* Each class needs something: a folder that is a class by mistake would move the others. */
+static enum culm_status end_class(void *ctx, const char *path, const char *name, int32_t label,
+                                  struct culm_error *error) {
+    struct culm_images *images = ctx;
+    if (!images->path.count || images->label[images->path.count - 1] != label) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "images '%s': has no JPEG, PNG or WebP file; each folder in '%.*s' "
+                              "is a class and needs images",
+                              path, (int)(strlen(path) - strlen(name) - 1), path);
     }
-    char *path = malloc(CULM_PATH_MAX);
-    if (!path) {
-        status = culm_error_set(error, CULM_ERR_MEMORY, "images '%s': out of memory", folder);
-    }
-    for (size_t i = 0; status == CULM_OK && i < names.count; i++) {
-        const char *name = names.name[i];
-        if (name[0] == '.' ||
-            (status = culm_path_format(path, error, "%s/%s", folder, name)) != CULM_OK) {
-            continue;
-        }
-        if (is_image_name(name)) {
-            status = add_file(images, path, label, error);
-        } else if (depth < DEPTH_MAX && culm_file_is_directory(path)) {
-            status = add_folder(images, path, label, depth + 1, error);
-        }
-    }
-    free(path);
-    culm_names_release(&names);
-    return status;
-}
-
-static enum culm_status open_class(struct culm_images *images, const char *root, const char *name,
-                                   int32_t label, struct culm_error *error) {
-    char path[CULM_PATH_MAX];
-    int32_t before = images->path.count;
-    enum culm_status status = culm_path_format(path, error, "%s/%s", root, name);
-    if (status == CULM_OK) {
-        status = add_folder(images, path, label, 0, error);
-    }
-    if (status == CULM_OK && images->path.count == before) {
-        return culm_error_set(
-            error, CULM_ERR_CONFIG,
-            "images '%s': has no JPEG or PNG file; each folder in '%s' is a class "
-            "and needs images",
-            path, root);
-    }
-    return status;
-}
-
-static bool is_class(const char *root, const char *name) {
-    char path[CULM_PATH_MAX];
-    return name[0] != '.' && culm_path_format(path, NULL, "%s/%s", root, name) == CULM_OK &&
-           culm_file_is_directory(path);
+    return CULM_OK;
 }
 
 static const char *path_of(const void *ctx, size_t index) {
@@ -103,21 +57,18 @@ enum culm_status culm_images_open_folders(struct culm_images *images,
                                           const struct culm_source_options *options,
                                           struct culm_error *error) {
     const char *root = options->paths[0];
-    struct culm_names names;
-    int32_t classes = 0;
-    enum culm_status status = culm_dir_list(root, &names, error);
+    struct culm_pictures_walk walk = {.what = images->name,
+                                      .trust_names = true,
+                                      .classes = true,
+                                      .found = add_file,
+                                      .folder = end_class,
+                                      .ctx = images};
+    enum culm_status status = culm_pictures_walk(&walk, root, error);
+    int32_t classes = walk.folders;
     if (status != CULM_OK) {
         return status;
     }
-    for (size_t i = 0; status == CULM_OK && i < names.count && classes < CLASSES_MAX; i++) {
-        if (is_class(root, names.name[i])) {
-            status = open_class(images, root, names.name[i], classes++, error);
-        }
-    }
-    culm_names_release(&names);
-    if (status != CULM_OK) {
-        return status;
-    }
+    culm_pictures_left_text(&walk.left, "images", root, images->source.note);
     if (!classes) {
         return culm_error_set(error, CULM_ERR_CONFIG,
                               "images '%s': has no folders; put the images of each class into a "

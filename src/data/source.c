@@ -145,6 +145,9 @@ size_t culm_source_opening_bytes(const struct culm_source *source) {
     return source->opening_bytes > source->resident_bytes ? source->opening_bytes
                                                           : source->resident_bytes;
 }
+
+const char *culm_source_note(const struct culm_source *source) { return source->note; }
+
 int32_t culm_source_field_count(const struct culm_source *source) { return source->field_count; }
 
 const struct culm_source_field *culm_source_fields(const struct culm_source *source) {

@@ -28,6 +28,7 @@
 #include "tensor/tensor.h"
 
 #define CULM_SOURCE_FIELDS_MAX 6
+#define CULM_SOURCE_NOTE 400
 
 enum culm_source_kind {
     CULM_SOURCE_TEXT,
@@ -68,6 +69,7 @@ struct culm_source_options {
     enum culm_source_crop crop;
     int64_t padding;
     bool flip;              /* half of the images, left to right */
+    bool orient;            /* images in files are turned as their Exif data says */
     bool augment;           /* false: centre crop, no flip, whatever is set above */
     double mean[3], std[3]; /* (x / 255 - mean) / std per channel; std 0: 1 */
 
@@ -110,6 +112,8 @@ int64_t culm_source_samples(const struct culm_source *source); /* of the split; 
  * made, where lines begin. Tables of tokenizers and lists of image files are not counted. */
 size_t culm_source_resident_bytes(const struct culm_source *source);
 size_t culm_source_opening_bytes(const struct culm_source *source);
+/* One line that says which files that were found are left out; "": none. */
+const char *culm_source_note(const struct culm_source *source);
 int32_t culm_source_field_count(const struct culm_source *source);
 const struct culm_source_field *culm_source_fields(const struct culm_source *source);
 /* The index of the field of that name, or -1. */

@@ -1,9 +1,10 @@
 /*
- * Labelled images as samples: a folder with a folder of JPEG and PNG files for each class, or IDX
- * images and labels.
+ * Labelled images as samples: a folder with a folder of JPEG, PNG and WebP files for each class, or
+ * IDX images and labels.
  *
  * Folders: the class is the place of its folder's name among the sorted names, from 0. Files may
- * lie deeper inside of it; names that begin with a dot and other kinds of files are passed over.
+ * lie deeper inside of it; names that begin with a dot are passed over, other files are counted
+ * (pictures.h).
  * The index of a sample is a fixed shuffle of the sorted paths, so that the held-out share, the
  * last by index, has of every class.
  *
@@ -22,6 +23,7 @@
 #include "data/images_internal.h"
 
 #include "base/file.h"
+#include "data/image_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -165,10 +167,6 @@ static int32_t entry_of(const struct culm_images *images, int64_t sample) {
     return (int32_t)culm_order_sample(&images->shuffle, (uint64_t)sample);
 }
 
-static uint8_t grey(const uint8_t *rgb) {
-    return (uint8_t)((rgb[0] * 19595 + rgb[1] * 38470 + rgb[2] * 7471 + 0x8000) >> 16);
-}
-
 static enum culm_status load_idx(const struct culm_images *images, int64_t sample,
                                  struct culm_images_workspace *space, struct culm_error *error) {
     const struct culm_idx *idx = &images->pixels;
@@ -182,12 +180,10 @@ static enum culm_status load_idx(const struct culm_images *images, int64_t sampl
     if (status != CULM_OK) {
         return status;
     }
-    size_t pixels = (size_t)(idx->dim[1] * idx->dim[2]);
-    for (size_t i = 0; stored == 3 && images->channels == 1 && i < pixels; i++) {
-        image->data[i] = grey(image->data + 3 * i);
-    }
-    for (size_t i = pixels; stored == 1 && images->channels == 3 && i-- > 0;) {
-        image->data[3 * i] = image->data[3 * i + 1] = image->data[3 * i + 2] = image->data[i];
+    if (stored == 3 && images->channels == 1) {
+        culm_image_to_grey(image);
+    } else if (stored == 1 && images->channels == 3) {
+        culm_image_to_colour(image);
     }
     image->channels = images->channels;
     return CULM_OK;
@@ -211,8 +207,11 @@ static enum culm_status load(const struct culm_images *images, int64_t sample,
             status = culm_error_set(error, same, "%s", changed.text);
         }
     }
-    return status == CULM_OK
-               ? culm_image_decode(space->file, len, path, images->channels, &space->image, error)
+    if (status == CULM_OK) {
+        status = culm_image_decode(space->file, len, path, images->channels, &space->image, error);
+    }
+    return status == CULM_OK && images->orient
+               ? culm_image_turn(&space->image, culm_image_orientation(space->file, len), error)
                : status;
 }
 
@@ -421,6 +420,7 @@ enum culm_status culm_source_open_images(const struct culm_source_options *optio
     images->padding = options->padding;
     images->crop = options->augment ? options->crop : CULM_CROP_CENTER;
     images->flip = options->augment && options->flip;
+    images->orient = options->orient;
     images->resize = options->resize                    ? options->resize
                      : options->height > options->width ? options->height
                                                         : options->width;

@@ -25,6 +25,7 @@ struct culm_source {
     int32_t field_count;
     uint64_t key;                         /* of all random numbers */
     size_t resident_bytes, opening_bytes; /* see source.h; 0: negligible */
+    char note[CULM_SOURCE_NOTE];          /* see source.h */
 };
 
 /* The number of samples for training, out of `total`; the remaining ones, at the end, are held out.

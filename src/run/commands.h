@@ -20,6 +20,7 @@ struct culm_summary;
 /* One line for the user of what is not an error, such as parameters that model.init lacks; "": there
  * is nothing to say. What carries one has it set also after a failure. */
 #define CULM_COMMAND_NOTE_SIZE 480
+#define CULM_COMMAND_LEFT_OUT_SIZE 400
 
 /* The commit that this was built of. */
 const char *culm_commit(void);
@@ -83,6 +84,7 @@ struct culm_evaluation {
     double perplexity; /* e^loss; 0 unless the model predicts tokens */
     bool best;         /* the weights were kept as best.safetensors: `best` of the options */
     char note[CULM_COMMAND_NOTE_SIZE];
+    char left_out[CULM_COMMAND_LEFT_OUT_SIZE]; /* which files of the data; "": none */
 };
 
 extern const char *const culm_eval_measures[]; /* "none", "loss", "accuracy", NULL */

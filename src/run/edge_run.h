@@ -204,6 +204,7 @@ struct edge_feed {
     pthread_mutex_t slots_lock;       /* guards these four */
     pthread_mutex_t lock;
     char said[CULM_ERROR_MAX]; /* a message to publish, "": none; guarded by lock */
+    char left_out[400];        /* a warning to publish, likewise */
     /* failed: it ended with an error, set before `ended`. ended: its end was published; loop thread
      * only. */
     bool failed, ended;

@@ -212,6 +212,9 @@ static void *feed_main(void *arg) {
     options.loop = config->loop;
     options.as_recorded = config->fps <= 0;
     if (culm_feed_open(&options, &source, &error) == CULM_OK) {
+        pthread_mutex_lock(&feed->lock);
+        snprintf(feed->left_out, sizeof feed->left_out, "%s", culm_feed_note(source));
+        pthread_mutex_unlock(&feed->lock);
         read_frames(feed, source);
         culm_feed_close(source);
     } else {
@@ -282,14 +285,19 @@ enum culm_status culm_edge_running_any_feed(const struct culm_edge_running *run,
 void culm_edge_running_hear(struct culm_edge_running *run) {
     for (int32_t f = 0; f < run->feed_count; f++) {
         struct edge_feed *feed = &run->feed[f];
-        char said[CULM_ERROR_MAX] = "";
+        char said[CULM_ERROR_MAX] = "", left_out[sizeof feed->left_out] = "";
         if (!feed->started) {
             continue;
         }
         pthread_mutex_lock(&feed->lock);
         memcpy(said, feed->said, sizeof said);
-        feed->said[0] = '\0';
+        memcpy(left_out, feed->left_out, sizeof left_out);
+        feed->said[0] = feed->left_out[0] = '\0';
         pthread_mutex_unlock(&feed->lock);
+        if (left_out[0]) {
+            culm_edge_running_publish(run, json_pack("{s:s, s:o}", "event", "warning", "message",
+                                                     culm_json_text(left_out)));
+        }
         if (said[0]) {
             culm_edge_running_publish(run, json_pack("{s:s, s:o, s:o}", "event", "feed", "feed",
                                                      culm_json_text(feed->config->name), "error",

@@ -4,7 +4,9 @@
 #include "base/exact.h"
 #include "run/best.h"
 #include "run/public.h"
+
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 const char *const culm_eval_measures[] = {
@@ -128,6 +130,8 @@ enum culm_status culm_evaluate(struct culm_subject *subject,
     int64_t samples = culm_source_samples(source);
     samples = options->samples > 0 && options->samples < samples ? options->samples : samples;
     status = run(&runner, source, samples, ret_evaluation, error);
+    snprintf(ret_evaluation->left_out, sizeof ret_evaluation->left_out, "%s",
+             culm_source_note(source));
 out:
     memcpy(ret_evaluation->note, note, sizeof note);
     culm_runner_release(&runner);

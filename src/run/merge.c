@@ -77,6 +77,19 @@ static enum culm_status warn_of_classes(struct culm_merging *m, size_t q,
     return status;
 }
 
+/* Each feed's once, however many sets are of it. */
+static void warn_of_left_out(struct culm_merging *m) {
+    for (int32_t s = 0; s < m->in.sets; s++) {
+        bool told = false;
+        for (int32_t before = 0; before < s; before++) {
+            told = told || m->in.set[before].feed == m->in.set[s].feed;
+        }
+        if (m->in.set[s].note[0] && !told) {
+            culm_merging_warn(m, m->in.set[s].note);
+        }
+    }
+}
+
 static enum culm_status prepare(struct culm_merging *m, struct culm_error *error) {
     const struct culm_vision_layers **layers = calloc((size_t)m->in.models + 1, sizeof *layers);
     struct culm_match match = {0};
@@ -102,6 +115,7 @@ static enum culm_status prepare(struct culm_merging *m, struct culm_error *error
         (status = culm_merge_inputs_read(&m->in, &m->stopped, error))) {
         return status;
     }
+    warn_of_left_out(m);
     for (size_t q = 0; q < m->workload.query_count && status == CULM_OK; q++) {
         status = m->stopped
                      ? culm_error_set(error, CULM_ERR_STOPPED, "stopped; continue with --resume")

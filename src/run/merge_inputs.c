@@ -176,8 +176,7 @@ static enum culm_status next_unless(const volatile sig_atomic_t *stop, struct cu
 }
 
 /* The number of frames in a feed; reads it through if it does not know. */
-static enum culm_status count_frames(const struct culm_merge_inputs *in,
-                                     const struct culm_merge_set *set,
+static enum culm_status count_frames(const struct culm_merge_inputs *in, struct culm_merge_set *set,
                                      const volatile sig_atomic_t *stop, int64_t *ret_count,
                                      struct culm_error *error) {
     const struct culm_feed_config *config = &in->workload->feeds[set->feed];
@@ -191,7 +190,10 @@ static enum culm_status count_frames(const struct culm_merge_inputs *in,
                               config->name, config->file);
     }
     enum culm_status status = open_feed(in, set, &feed, error);
-    *ret_count = status == CULM_OK ? culm_feed_count(feed) : 0;
+    if (status == CULM_OK) {
+        *ret_count = culm_feed_count(feed);
+        snprintf(set->note, sizeof set->note, "%s", culm_feed_note(feed));
+    }
     if (status == CULM_OK && *ret_count < 0) {
         for (*ret_count = 0; !(status = next_unless(stop, feed, &frame, error)); ++*ret_count) {
         }

@@ -29,6 +29,7 @@ struct culm_merge_set {
     struct culm_merge_frames part[CULM_MERGE_PARTS];
     int32_t *label[CULM_MERGE_PARTS];
     struct culm_answer *right[CULM_MERGE_PARTS]; /* [frames]; NULL for what is fitted to */
+    char note[400]; /* which files of its folder are left out; "": none */
 };
 
 struct culm_merge_inputs {

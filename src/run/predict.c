@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/finite.h"
 #include "data/feed.h"
+#include "data/pictures.h"
 #include "run/picture.h"
 #include "run/prediction.h"
 #include "run/vision_open.h"
@@ -51,6 +52,8 @@ struct predicting {
     void *ctx;
     struct culm_prediction_room room;
     size_t file, files; /* the one that is read, from 0, and how many there are */
+    int64_t good, bad;  /* pictures */
+    struct culm_error first_bad;
 };
 
 /* --- answers --- */
@@ -138,12 +141,33 @@ static enum culm_status answer(struct predicting *p, const struct culm_feed_fram
 
 /* --- files --- */
 
+/* Of several pictures, a bad one costs itself alone. */
+static void pass_bad(struct predicting *p, const char *file, int64_t frame,
+                     const struct culm_error *why) {
+    if (!p->bad++) {
+        p->first_bad = *why;
+    }
+    if (p->options->bad) {
+        p->options->bad(p->ctx, file, frame, why->text);
+    }
+}
+
 static enum culm_status read_feed(struct predicting *p, struct culm_feed *feed, const char *file,
                                   struct culm_error *error) {
     const struct culm_predict_options *o = p->options;
+    bool several = p->files > 1 || culm_feed_count(feed) > 1;
     for (;;) {
         struct culm_feed_frame frame;
         enum culm_status status = culm_feed_next(feed, -1, &frame, error);
+        if (status == CULM_ERR_FORMAT && several && culm_feed_kind(feed) == CULM_FEED_PICTURES) {
+            if (frame.number >= o->first) {
+                pass_bad(p, frame.file, frame.number, error);
+            }
+            if (o->end >= 0 && frame.number + 1 >= o->end) {
+                return CULM_OK;
+            }
+            continue;
+        }
         if (status == CULM_ERR_CLOSED) {
             return frame.number > o->first
                        ? CULM_OK
@@ -162,10 +186,17 @@ static enum culm_status read_feed(struct predicting *p, struct culm_feed *feed, 
             (o->draw && (status = draw(p, &frame, error)))) {
             return status;
         }
+        p->good += culm_feed_kind(feed) == CULM_FEED_PICTURES;
         if (o->end >= 0 && frame.number + 1 >= o->end) {
             return CULM_OK;
         }
     }
+}
+
+static enum culm_status say_bad(const struct predicting *p, struct culm_error *error) {
+    return culm_error_set(error, CULM_ERR_FORMAT, "%lld of %lld pictures cannot be read%s: %s",
+                          (long long)p->bad, (long long)(p->bad + p->good),
+                          p->good ? ", the others are answered" : "", p->first_bad.text);
 }
 
 static enum culm_status run(struct predicting *p, const char *what, const char *const *files,
@@ -184,19 +215,28 @@ static enum culm_status run(struct predicting *p, const char *what, const char *
         return status;
     }
     if (o->note && p->model->note[0]) {
-        o->note(p->model->note);
+        o->note(p->ctx, p->model->note);
     }
     for (size_t i = 0; i < count && status == CULM_OK; i++) {
         const struct culm_feed_options feed_options = {.file = files[i]};
         struct culm_feed *feed = NULL;
         p->file = i;
         status = culm_feed_open(&feed_options, &feed, error);
+        if (status == CULM_ERR_CONFIG && count > 1 &&
+            culm_picture_kind(files[i]) == CULM_PICTURE_READ) {
+            pass_bad(p, files[i], 0, error);
+            status = CULM_OK;
+            continue;
+        }
+        if (status == CULM_OK && o->note && culm_feed_note(feed)[0]) {
+            o->note(p->ctx, culm_feed_note(feed));
+        }
         if (status == CULM_OK) {
             status = read_feed(p, feed, files[i], error);
         }
         culm_feed_close(feed);
     }
-    return status;
+    return status == CULM_OK && p->bad ? say_bad(p, error) : status;
 }
 
 enum culm_status culm_predict(const char *what, const char *const *files, size_t count,

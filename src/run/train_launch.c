@@ -56,6 +56,9 @@ static enum culm_status check_data(struct launch *l, const struct culm_train_con
         if (status == CULM_OK) {
             status = culm_network_check_source(l->plan->graph, source, error);
             if (!held_out) {
+                if (culm_source_note(source)[0]) {
+                    culm_launcher_warn(l->launcher, "%s", culm_source_note(source));
+                }
                 l->inputs.samples = culm_source_samples(source);
                 culm_plan_hold(l->plan, culm_source_resident_bytes(source),
                                culm_source_opening_bytes(source));

@@ -13,12 +13,14 @@
 
 struct culm_predict_options {
     const char *weights, *names, *normalize; /* NULL: the model's own */
-    void (*note)(const char *text); /* told once, before the first frame, if there is one */
-    int64_t first, end;             /* frames [first, end) of each file; end -1: all */
-    double score;                   /* lowest score of a box */
-    const char *draw;               /* folder for pictures of the answers; NULL: none */
+    int64_t first, end;                      /* frames [first, end) of each file; end -1: all */
+    double score;                            /* lowest score of a box */
+    const char *draw;                        /* folder for pictures of the answers; NULL: none */
     int threads;
-    int top; /* classes: the number of best ones */
+    int top;                                   /* classes: the number of best ones */
+    void (*note)(void *ctx, const char *text); /* one line: what is left out; NULL: not told */
+    /* A picture of several cannot be read: one line says why. NULL: not told. */
+    void (*bad)(void *ctx, const char *file, int64_t frame, const char *why);
 };
 
 struct culm_predicted_box {
@@ -54,7 +56,8 @@ typedef enum culm_status culm_predict_fn(void *ctx, const struct culm_prediction
 enum culm_status culm_predict_frames(const char *text, int64_t *ret_first, int64_t *ret_end,
                                      struct culm_error *error);
 /* Predicts frame after frame of the files, which are feeds (data/feed.h). CULM_ERR_CONFIG: a file
- * has none of the frames asked for, or an answer has a number that is not finite. */
+ * has none of the frames asked for, or an answer has a number that is not finite. CULM_ERR_FORMAT: of
+ * several pictures some cannot be read; the others were predicted. */
 enum culm_status culm_predict(const char *what, const char *const *files, size_t count,
                               const struct culm_predict_options *options, culm_predict_fn *told,
                               void *ctx, struct culm_error *error);

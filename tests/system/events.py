@@ -100,7 +100,7 @@ def signature(bench):
         return bench.train(changed(config, steps=0, pipelines=1, stages=1), name).one("start")["signature"]
     check("libjpeg" not in of(CONFIG, "text"), "libjpeg decides no text")
     images = of(families.config_of("vgg11_bn"), "images")
-    check(re.search("/libpng-[0-9.]+/libjpeg-[0-9a-f]{16}$", images), f"the signature of images is {images}")
+    check(re.search("/libpng-[0-9.]+/libjpeg-[0-9a-f]{16}/libwebp-[0-9.]+$", images), f"the signature of images is {images}")
     tokenizer = os.path.join(os.path.dirname(families.GOLDEN), "data", "tokenizer", "vocab.txt")
     with open(tokenizer, encoding="utf-8") as file:
         words = len(file.readlines())

@@ -405,7 +405,7 @@ static void test_folder(void **state) {
     mkdir(path, 0755);
     const struct culm_feed_options options = {.file = path};
     assert_int_equal(culm_feed_open(&options, &feed, &error), CULM_ERR_CONFIG);
-    assert_non_null(strstr(error.text, "has no .png or .jpg"));
+    assert_non_null(strstr(error.text, "has no .jpg, .png or .webp"));
 }
 
 /* A pipe has no beginning to go back to: at its end a feed that loops would wait for another writer. */

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <png.h>
 #include <sys/stat.h>
+#include <webp/decode.h>
 #include <zlib.h>
 
 #define FASHION "/usr/share/datasets/fashion-mnist/"
@@ -40,13 +41,16 @@ static json_t *golden_cases(void) {
 /* What a run's signature says of them. */
 static void test_libraries_are_named(void **state) {
     (void)state;
-    char text[96], png[96];
+    char text[96], png[96], webp[32];
+    int version = WebPGetDecoderVersion();
     culm_image_libraries(text, sizeof text);
     snprintf(png, sizeof png, "libpng-%s/libjpeg-", png_get_libpng_ver(NULL));
     assert_memory_equal(text, png, strlen(png));
     const char *id = text + strlen(png);
-    assert_int_equal(strlen(id), 16);
     assert_int_equal(strspn(id, "0123456789abcdef"), 16);
+    snprintf(webp, sizeof webp, "/libwebp-%d.%d.%d", version >> 16, version >> 8 & 255,
+             version & 255);
+    assert_string_equal(id + 16, webp);
 }
 
 static void test_decoded_bytes_are_pillows(void **state) {
@@ -404,14 +408,14 @@ static void test_wrong_folders_are_one_line(void **state) {
     expect_refused(&options, "has no folders");
     snprintf(name, sizeof name, "%s/cats", place->dir);
     assert_int_equal(mkdir(name, 0700), 0);
-    expect_refused(&options, "has no JPEG or PNG file");
+    expect_refused(&options, "has no JPEG, PNG or WebP file; each folder in '");
     free(put_text(place, "cats/a.jpg", "no image"));
     struct culm_source *source = open_source(&options);
     float image[8 * 8 * 3];
     void *const fields[] = {image, NULL};
     const struct culm_source_item item = {0, 0};
     assert_int_equal(culm_source_fill(source, item, fields, &error), CULM_ERR_FORMAT);
-    expect_message(&error, "a.jpg': is neither JPEG nor PNG; replace the file or remove it");
+    expect_message(&error, "a.jpg': is neither JPEG, PNG nor WebP; replace the file or remove it");
     free(put_text(place, "cats/a.jpg", ""));
     assert_int_equal(culm_source_fill(source, item, fields, &error), CULM_ERR_FORMAT);
     expect_message(&error, "has 0 bytes");

@@ -1,0 +1,22 @@
+/*
+ * What a file holds, by its first bytes, for whoever expects something else there: archives,
+ * pictures, programs, text that is not UTF-8. Only what cannot be text by accident is named.
+ *
+ * Thread: any.
+ */
+#ifndef CULM_DATA_CONTENT_H
+#define CULM_DATA_CONTENT_H
+
+#include <stddef.h>
+
+#define CULM_CONTENT_HEAD 512 /* so many first bytes are enough */
+
+struct culm_content {
+    const char *name;   /* "a zip archive" */
+    const char *advice; /* to whoever needs text: "unpack it and give the text in it" */
+};
+
+/* NULL: nothing of these, such as text. */
+const struct culm_content *culm_content_of(const void *head, size_t len);
+
+#endif
