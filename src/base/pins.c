@@ -175,8 +175,20 @@ static enum culm_status add_bytes(struct culm_sha256 *hash, uint8_t *buffer, con
     return CULM_OK;
 }
 
-/* Of the whole, or of the size and blocks at even distances, the first and the last ones included.
- */
+/* Adds blocks at even distances, the first and the last ones included. */
+static enum culm_status add_blocks(struct culm_sha256 *hash, uint8_t *buffer, const char *path,
+                                   int fd, uint64_t bytes, const bool *stop,
+                                   struct culm_error *error) {
+    enum culm_status status = CULM_OK;
+    for (uint64_t i = 0; i < BLOCKS && status == CULM_OK; i++) {
+        uint64_t at = (bytes - BLOCK) / (BLOCKS - 1) * i;
+        at = i == BLOCKS - 1 ? bytes - BLOCK : at;
+        status = add_bytes(hash, buffer, path, fd, at, BLOCK, stop, error);
+    }
+    return status;
+}
+
+/* Of the whole, or of the size and blocks. */
 static enum culm_status digest(const char *path, int fd, uint64_t bytes, bool whole,
                                const bool *stop, char ret_hex[CULM_SHA256_HEX],
                                struct culm_error *error) {
@@ -191,11 +203,7 @@ static enum culm_status digest(const char *path, int fd, uint64_t bytes, bool wh
         status = add_bytes(&hash, buffer, path, fd, 0, bytes, stop, error);
     } else {
         culm_sha256_update(&hash, &bytes, sizeof bytes);
-        for (uint64_t i = 0; i < BLOCKS && status == CULM_OK; i++) {
-            uint64_t at = (bytes - BLOCK) / (BLOCKS - 1) * i;
-            at = i == BLOCKS - 1 ? bytes - BLOCK : at;
-            status = add_bytes(&hash, buffer, path, fd, at, BLOCK, stop, error);
-        }
+        status = add_blocks(&hash, buffer, path, fd, bytes, stop, error);
     }
     free(buffer);
     if (status != CULM_OK || asked(stop)) {
@@ -214,6 +222,10 @@ static enum culm_status stamp_of_fd(const char *path, int fd, struct culm_stamp 
     }
     culm_stamp_of(&info, ret_stamp);
     return CULM_OK;
+}
+
+static uint64_t hash_stamp(const struct culm_stamp *stamp) {
+    return culm_checksum(stamp, sizeof *stamp);
 }
 
 /* Whether another write gives another stamp: the tick of the clock in which the last one fell is
@@ -363,9 +375,97 @@ static enum culm_status read_bytes(const struct culm_pins_reader *reader, uint64
     return CULM_OK;
 }
 
+static enum culm_status checksum_of(const char *path, int fd, uint64_t *ret_sum,
+                                    struct culm_error *error) {
+    struct culm_checksum sum;
+    uint8_t *buffer = malloc(CHUNK);
+    uint64_t at = 0;
+    ssize_t got = 1;
+    if (!buffer) {
+        return no_memory(error);
+    }
+    culm_checksum_init(&sum);
+    while (got) {
+        got = pread(fd, buffer, CHUNK, (off_t)at);
+        if (got < 0 && errno != EINTR) {
+            free(buffer);
+            return culm_error_errno(error, errno, "'%.280s': read at byte %llu", path,
+                                    (unsigned long long)at);
+        }
+        if (got > 0) {
+            culm_checksum_add(&sum, buffer, (size_t)got);
+            at += (uint64_t)got;
+        }
+    }
+    free(buffer);
+    *ret_sum = culm_checksum_value(&sum) | 1;
+    return CULM_OK;
+}
+
+/* Under the lock. */
+static enum culm_status show_member(struct culm_pins *pins, const char *group, size_t member,
+                                    const char *path, int fd, struct culm_stamp *ret_stamp,
+                                    struct culm_error *error) {
+    struct entry *entry = find(pins, group);
+    if (!entry || !entry->shown || member >= entry->pin.files) {
+        return differs(error, path, "it did not exist then");
+    }
+    for (int i = 0; i < TRIES; i++) {
+        struct culm_stamp after = {0};
+        uint64_t sum = 0;
+        enum culm_status status = stamp_of_fd(path, fd, ret_stamp, error);
+        if (status != CULM_OK || entry->file_stamp[member] == hash_stamp(ret_stamp)) {
+            return status;
+        }
+        if (!entry->file_sum[member]) {
+            return differs(error, path, "it was written to or replaced");
+        }
+        settle(ret_stamp);
+        if ((status = checksum_of(path, fd, &sum, error)) != CULM_OK ||
+            (status = stamp_of_fd(path, fd, &after, error)) != CULM_OK) {
+            return status;
+        }
+        if (culm_stamp_same(ret_stamp, &after)) {
+            if (entry->file_sum[member] != sum) {
+                return differs(error, path, "its content has changed");
+            }
+            entry->file_stamp[member] = hash_stamp(ret_stamp);
+            return CULM_OK;
+        }
+    }
+    return differs(error, path, "it is being written to");
+}
+
+enum culm_status culm_pins_member(struct culm_pins *pins, const char *group, size_t member,
+                                  const char *path, int fd, struct culm_stamp *ret_stamp,
+                                  struct culm_error *error) {
+    if (!pins) {
+        return CULM_OK;
+    }
+    pthread_mutex_lock(&pins->lock);
+    enum culm_status status = show_member(pins, group, member, path, fd, ret_stamp, error);
+    pthread_mutex_unlock(&pins->lock);
+    return status;
+}
+
+bool culm_pins_is_group(struct culm_pins *pins, const char *name, bool wanted) {
+    if (!pins || !pins->sealed) {
+        return pins && wanted;
+    }
+    pthread_mutex_lock(&pins->lock);
+    const struct entry *entry = find(pins, name);
+    bool group = entry && entry->pin.files;
+    pthread_mutex_unlock(&pins->lock);
+    return group;
+}
+
 /* The stamp of what is there now, which is what was pinned. */
 static enum culm_status good_stamp(const struct culm_pins_reader *reader,
                                    struct culm_stamp *ret_stamp, struct culm_error *error) {
+    if (reader->group) {
+        return culm_pins_member(reader->pins, reader->group, reader->member, reader->path,
+                                reader->fd, ret_stamp, error);
+    }
     pthread_mutex_lock(&reader->pins->lock);
     struct entry *entry = find(reader->pins, reader->path);
     enum culm_status status = stamp_of_fd(reader->path, reader->fd, ret_stamp, error);
@@ -414,13 +514,44 @@ struct folder {
     struct culm_stamp *stamp; /* [count] */
     uint64_t *sum;            /* [count] of contents; 0: not known */
     uint8_t *buffer;          /* [CHUNK] */
+    bool group;               /* large files count by blocks */
+    bool first;               /* nothing is pinned yet: what cannot be read never could be */
 };
 
-static uint64_t hash_stamp(const struct culm_stamp *stamp) {
-    return culm_checksum(stamp, sizeof *stamp);
+/* Nobody can read it, and nobody could: nothing has changed. */
+static enum culm_status unreadable(const char *path, int reason, struct culm_error *error) {
+    struct stat info;
+    bool link = reason == ENOENT && lstat(path, &info) == 0;
+    bool nowhere = reason == ENOENT || reason == ELOOP || reason == ENOTDIR;
+    return nowhere
+               ? culm_error_set(error, CULM_ERR_CONFIG,
+                                "'%.280s' cannot be read: %s; restore it, or remove it before "
+                                "a run begins",
+                                path, link ? "it is a link that leads nowhere" : strerror(reason))
+               : culm_error_errno(error, reason, "'%.280s' cannot be read", path);
 }
 
-static enum culm_status stat_all(const struct folder *folder, struct culm_pin *pin,
+static enum culm_status cannot_read(const struct folder *folder, const char *path, int reason,
+                                    struct culm_error *error) {
+    bool limit = reason == EMFILE || reason == ENFILE || reason == ENOMEM;
+    return folder->first || limit ? unreadable(path, reason, error)
+                                  : differs(error, path, "%s", strerror(reason));
+}
+
+/* Before the first digests, when it is asked once. */
+static enum culm_status check_readable(const struct folder *folder, const char *path,
+                                       const struct stat *info, struct culm_error *error) {
+    if (!S_ISREG(info->st_mode)) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "'%.280s' is no file, but %s; give it another name, or remove it",
+                              path, S_ISDIR(info->st_mode) ? "a folder" : "a device or pipe");
+    }
+    return faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) == 0
+               ? CULM_OK
+               : cannot_read(folder, path, errno, error);
+}
+
+static enum culm_status stat_all(const struct folder *folder, bool check, struct culm_pin *pin,
                                  struct culm_error *error) {
     struct culm_checksum all;
     culm_checksum_init(&all);
@@ -430,7 +561,12 @@ static enum culm_status stat_all(const struct folder *folder, struct culm_pin *p
         struct stat info;
         const char *path = folder->path_of(folder->ctx, i);
         if (stat(path, &info)) {
-            return differs(error, path, "%s", strerror(errno));
+            return cannot_read(folder, path, errno, error);
+        }
+        enum culm_status status =
+            folder->first && check ? check_readable(folder, path, &info, error) : CULM_OK;
+        if (status != CULM_OK) {
+            return status;
         }
         culm_stamp_of(&info, &folder->stamp[i]);
         culm_checksum_add(&all, &folder->stamp[i], sizeof folder->stamp[i]);
@@ -447,7 +583,13 @@ static enum culm_status add_file(const struct folder *folder, size_t index,
     struct culm_checksum sum;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
-        return differs(error, path, "%s", strerror(errno));
+        return cannot_read(folder, path, errno, error);
+    }
+    uint64_t bytes = folder->stamp[index].bytes;
+    if (folder->group && bytes > CULM_PINS_WHOLE) { /* its own sum stays unknown */
+        enum culm_status status = add_blocks(hash, folder->buffer, path, fd, bytes, NULL, error);
+        close(fd);
+        return status;
     }
     culm_checksum_init(&sum);
     for (;;) {
@@ -473,11 +615,12 @@ static enum culm_status digest_folder(const struct folder *folder, bool all,
     if (culm_sha256_init(&hash) != CULM_OK) {
         return no_memory(error);
     }
-    size_t skip = strlen(folder->path);
+    size_t root = strlen(folder->path);
     size_t stride = all || folder->count < SOME_FILES ? 1 : folder->count / SOME_FILES;
     enum culm_status status = CULM_OK;
     for (size_t i = 0; i < folder->count && status == CULM_OK; i++) {
-        const char *name = folder->path_of(folder->ctx, i) + skip;
+        const char *name = folder->path_of(folder->ctx, i);
+        name += strncmp(name, folder->path, root) == 0 ? root : 0; /* a pattern begins none */
         culm_sha256_update(&hash, name, strlen(name) + 1);
         culm_sha256_update(&hash, &folder->stamp[i].bytes, sizeof folder->stamp[i].bytes);
         if (i % stride == 0) {
@@ -495,7 +638,7 @@ static enum culm_status digest_folder(const struct folder *folder, bool all,
 static enum culm_status describe_folder(const struct folder *folder, struct culm_pin *pin,
                                         struct culm_error *error) {
     for (int i = 0; i < TRIES; i++) {
-        enum culm_status status = stat_all(folder, pin, error);
+        enum culm_status status = stat_all(folder, i == 0, pin, error);
         struct culm_pin after = *pin;
         bool small = pin->bytes <= CULM_PINS_WHOLE;
         for (size_t f = 0; f < folder->count && status == CULM_OK; f++) {
@@ -505,7 +648,7 @@ static enum culm_status describe_folder(const struct folder *folder, struct culm
             status = digest_folder(folder, small, small ? pin->whole : pin->part, error);
         }
         if (status == CULM_OK) {
-            status = stat_all(folder, &after, error);
+            status = stat_all(folder, false, &after, error);
         }
         if (status != CULM_OK || culm_stamp_same(&pin->stamp, &after.stamp)) {
             return status;
@@ -514,10 +657,11 @@ static enum culm_status describe_folder(const struct folder *folder, struct culm
     return differs(error, folder->path, "it is being written to");
 }
 
-static enum culm_status show_folder(struct culm_pins *pins, const struct folder *folder,
+static enum culm_status show_folder(struct culm_pins *pins, struct folder *folder,
                                     struct culm_error *error) {
     struct culm_pin pin = {.path = (char *)(uintptr_t)folder->path};
     struct entry *entry = find(pins, folder->path);
+    folder->first = !entry && !pins->sealed;
     if (entry && entry->pin.files != folder->count) {
         return differs(error, folder->path, "it has %zu files, had %llu", folder->count,
                        (unsigned long long)entry->pin.files);
@@ -557,13 +701,12 @@ static enum culm_status show_folder(struct culm_pins *pins, const struct folder 
     return CULM_OK;
 }
 
-enum culm_status culm_pins_folder(struct culm_pins *pins, const char *path, size_t count,
-                                  culm_pins_path_of *path_of, const void *ctx,
-                                  struct culm_error *error) {
+static enum culm_status show_files(struct culm_pins *pins, struct folder folder,
+                                   struct culm_error *error) {
+    size_t count = folder.count;
     if (!pins) {
         return CULM_OK;
     }
-    struct folder folder = {.path = path, .count = count, .path_of = path_of, .ctx = ctx};
     folder.stamp = calloc(count + 1, sizeof *folder.stamp);
     folder.sum = calloc(count + 1, sizeof *folder.sum);
     folder.buffer = malloc(CHUNK);
@@ -579,6 +722,21 @@ enum culm_status culm_pins_folder(struct culm_pins *pins, const char *path, size
     free(folder.sum);
     free(folder.buffer);
     return status;
+}
+
+enum culm_status culm_pins_folder(struct culm_pins *pins, const char *path, size_t count,
+                                  culm_pins_path_of *path_of, const void *ctx,
+                                  struct culm_error *error) {
+    const struct folder folder = {.path = path, .count = count, .path_of = path_of, .ctx = ctx};
+    return show_files(pins, folder, error);
+}
+
+enum culm_status culm_pins_group(struct culm_pins *pins, const char *name, size_t count,
+                                 culm_pins_path_of *path_of, const void *ctx,
+                                 struct culm_error *error) {
+    const struct folder folder = {
+        .path = name, .count = count, .path_of = path_of, .ctx = ctx, .group = true};
+    return show_files(pins, folder, error);
 }
 
 enum culm_status culm_pins_inside(struct culm_pins *pins, const char *folder, size_t index,
@@ -613,6 +771,9 @@ enum culm_status culm_pins_look(struct culm_pins *pins, struct culm_error *error
         struct culm_pin pin = culm_pins_at(pins, i);
         struct stat info;
         if (stat(pin.path, &info)) {
+            if (pin.files && strpbrk(pin.path, "*?[")) {
+                continue; /* a pattern */
+            }
             return differs(error, pin.path, "%s", strerror(errno));
         }
         bool folder = S_ISDIR(info.st_mode);

@@ -13,7 +13,8 @@
  * The pinned whole of a large file is found out when somebody asks for it (culm_pins_complete), and
  * whoever holds a list without it may ask who has (culm_pins_ask). While nobody knows it another
  * stamp counts as a difference. A folder is one pin: names, sizes, and the
- * contents of all files, or of 256 of them when they are larger in all.
+ * contents of all files, or of 256 of them when they are larger in all. A *group* is the same of files
+ * that are read in parts, and may be large: of those above CULM_PINS_WHOLE 64 blocks count.
  *
  * A stamp changes with each write and each rename, also where somebody puts the time of change back
  * (the inode has a time of its own); another stamp alone is no difference. Two changes within one
@@ -73,8 +74,11 @@ struct culm_pins_reader {
     struct culm_pins *pins; /* NULL: whatever is there is read */
     const char *what;       /* in messages: "text" */
     const char *path;
+    const char *group; /* that it is a member of; NULL: it is pinned by itself */
+    size_t member;
     int fd;
-    struct culm_stamp stamp; /* the descriptor's, before it was shown to culm_pins_file */
+    struct culm_stamp stamp; /* the descriptor's, before it was shown to culm_pins_file; or what
+                              * culm_pins_member gave */
 };
 /* Bytes [at, at + len) as they were pinned, though the file be edited meanwhile and put back; one
  * fstat more than reading takes when nothing has changed. CULM_ERR_CHANGED when it is edited for
@@ -93,6 +97,19 @@ enum culm_status culm_pins_folder(struct culm_pins *pins, const char *folder, si
 enum culm_status culm_pins_inside(struct culm_pins *pins, const char *folder, size_t index,
                                   const char *path, const struct culm_stamp *stamp,
                                   const void *data, size_t len, struct culm_error *error);
+
+/* Files that are pinned together under a name, that of a folder or a pattern, in an order that the
+ * names decide; as culm_pins_folder. */
+enum culm_status culm_pins_group(struct culm_pins *pins, const char *name, size_t count,
+                                 culm_pins_path_of *path_of, const void *ctx,
+                                 struct culm_error *error);
+/* Whether such a name is a group: as it was pinned, or where that is open, as is asked for. */
+bool culm_pins_is_group(struct culm_pins *pins, const char *name, bool wanted);
+/* What is open as `fd` is what the shown group has in that place; *ret_stamp: of the descriptor,
+ * for culm_pins_read. CULM_ERR_CHANGED, naming `path`; CULM_ERR_IO. `pins` NULL: CULM_OK. */
+enum culm_status culm_pins_member(struct culm_pins *pins, const char *group, size_t member,
+                                  const char *path, int fd, struct culm_stamp *ret_stamp,
+                                  struct culm_error *error);
 
 /* All pinned files are there and have their sizes: what can be said at once, and clearly. */
 enum culm_status culm_pins_look(struct culm_pins *pins, struct culm_error *error);

@@ -1,8 +1,10 @@
 /* Status names, exit codes and the error record. */
 #include "base/status.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 const char *culm_status_name(enum culm_status status) {
     switch (status) {
@@ -67,6 +69,18 @@ enum culm_status culm_error_set(struct culm_error *error, enum culm_status statu
     return status;
 }
 
+/* Limits of the system that a user can raise are named. */
+static void say_limit(int errno_value, char *text, size_t size) {
+    struct rlimit limit;
+    if (errno_value == EMFILE && getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        snprintf(text, size,
+                 ", of which a process may have %llu; raise that, as with 'ulimit -n %llu'",
+                 (unsigned long long)limit.rlim_cur, 4 * (unsigned long long)limit.rlim_cur);
+    } else if (errno_value == ENFILE) {
+        snprintf(text, size, "; raise the limit of the machine, sysctl fs.file-max");
+    }
+}
+
 enum culm_status culm_error_errno(struct culm_error *error, int errno_value, const char *format,
                                   ...) {
     if (error) {
@@ -75,8 +89,10 @@ enum culm_status culm_error_errno(struct culm_error *error, int errno_value, con
         culm_error_setv(error, CULM_ERR_IO, format, args);
         va_end(args);
         size_t used = strlen(error->text);
-        mark_cut(error, (int)used + snprintf(error->text + used, sizeof error->text - used, ": %s",
-                                             strerror(errno_value)));
+        char limit[96] = "";
+        say_limit(errno_value, limit, sizeof limit);
+        mark_cut(error, (int)used + snprintf(error->text + used, sizeof error->text - used,
+                                             ": %s%s", strerror(errno_value), limit));
     }
     return CULM_ERR_IO;
 }

@@ -29,7 +29,7 @@ enum culm_status culm_error_set(struct culm_error *error, enum culm_status statu
                                 const char *format, ...) __attribute__((format(printf, 3, 4)));
 enum culm_status culm_error_setv(struct culm_error *error, enum culm_status status,
                                  const char *format, va_list args);
-/* Appends ": strerror(errno_value)". */
+/* Appends ": strerror(errno_value)", and how to raise a limit of the system that was met. */
 enum culm_status culm_error_errno(struct culm_error *error, int errno_value, const char *format,
                                   ...) __attribute__((format(printf, 3, 4)));
 /* Puts "context: " in front of what is there; returns error's status (CULM_ERR_INTERNAL when error

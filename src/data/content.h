@@ -7,6 +7,7 @@
 #ifndef CULM_DATA_CONTENT_H
 #define CULM_DATA_CONTENT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define CULM_CONTENT_HEAD 512 /* so many first bytes are enough */
@@ -14,6 +15,8 @@
 struct culm_content {
     const char *name;   /* "a zip archive" */
     const char *advice; /* to whoever needs text: "unpack it and give the text in it" */
+    bool certain;       /* by so many bytes that numbers do not begin like that by accident */
+    bool npy;           /* an array of NumPy */
 };
 
 /* NULL: nothing of these, such as text. */

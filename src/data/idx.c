@@ -2,18 +2,13 @@
 #include "data/idx.h"
 
 #include "data/files.h"
+#include "data/gzip.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 #define HEADER_MAX 20
-#define RATIO_MAX 1040 /* deflate makes at most 1032 bytes of one */
-
-static bool is_gzip(const uint8_t *data, size_t len) {
-    return len >= 2 && data[0] == 0x1F && data[1] == 0x8B;
-}
 
 void culm_idx_release(struct culm_idx *idx) {
     culm_files_free(idx->files);
@@ -67,51 +62,20 @@ static enum culm_status parse(struct culm_idx *idx, const uint8_t *head, size_t 
     return CULM_OK;
 }
 
-static enum culm_status damaged(const char *path, const char *what, struct culm_error *error) {
-    return culm_error_set(error, CULM_ERR_FORMAT,
-                          "IDX file '%s': its gzip data is %s; get it again", path, what);
-}
-
-/* Unpacks exactly `len` bytes. */
-static enum culm_status unpack(z_stream *stream, uint8_t *to, size_t len, size_t *ret_len,
-                               bool *ret_end, const char *path, struct culm_error *error) {
-    size_t done = 0;
-    *ret_end = false;
-    while (done < len && !*ret_end) {
-        uInt part = len - done < (1u << 30) ? (uInt)(len - done) : 1u << 30;
-        stream->next_out = to + done;
-        stream->avail_out = part;
-        int result = inflate(stream, Z_NO_FLUSH);
-        done += part - stream->avail_out;
-        if (result == Z_STREAM_END) {
-            *ret_end = true;
-        } else if (result == Z_BUF_ERROR && !stream->avail_in) {
-            break;
-        } else if (result != Z_OK) {
-            return result == Z_MEM_ERROR ? culm_error_set(error, CULM_ERR_MEMORY,
-                                                          "IDX file '%s': out of memory", path)
-                                         : damaged(path, "damaged", error);
-        }
-    }
-    *ret_len = done;
-    return CULM_OK;
-}
-
-static enum culm_status unpack_all(struct culm_idx *idx, z_stream *stream, size_t packed,
+static enum culm_status unpack_all(struct culm_idx *idx, struct culm_gunzip *gunzip, size_t packed,
                                    const char *path, struct culm_error *error) {
     uint8_t head[HEADER_MAX], more;
-    size_t got = 0, rest;
-    bool end;
-    enum culm_status status = unpack(stream, head, 4, &got, &end, path, error);
-    size_t rank = status == CULM_OK && got == 4 && head[3] <= 4 ? head[3] : 0, tail = 0;
-    if (status == CULM_OK && rank && !end) {
-        status = unpack(stream, head + 4, 4 * rank, &tail, &end, path, error);
+    size_t got = 0, tail = 0, rest = 0;
+    enum culm_status status = culm_gunzip_read(gunzip, head, 4, &got, error);
+    size_t rank = status == CULM_OK && got == 4 && head[3] <= 4 ? head[3] : 0;
+    if (status == CULM_OK && rank) {
+        status = culm_gunzip_read(gunzip, head + 4, 4 * rank, &tail, error);
     }
     if (status != CULM_OK || (status = parse(idx, head, got + tail, path, error)) != CULM_OK) {
         return status;
     }
     uint64_t bytes = (uint64_t)idx->dim[0] * (uint64_t)idx->item_bytes;
-    if (bytes / RATIO_MAX > packed) {
+    if (bytes / CULM_GZIP_RATIO_MAX > packed) {
         return culm_error_set(error, CULM_ERR_FORMAT,
                               "IDX file '%s': its header asks for %llu bytes, which %zu compressed "
                               "bytes cannot hold; it is damaged",
@@ -122,16 +86,17 @@ static enum culm_status unpack_all(struct culm_idx *idx, z_stream *stream, size_
         return culm_error_set(error, CULM_ERR_MEMORY, "IDX file '%s': out of memory for %llu bytes",
                               path, (unsigned long long)bytes);
     }
-    status = unpack(stream, idx->data, bytes, &got, &end, path, error);
-    if (status == CULM_OK && !end) { /* the checksum comes with the end */
-        status = unpack(stream, &more, 1, &rest, &end, path, error);
+    status = culm_gunzip_read(gunzip, idx->data, bytes, &got, error);
+    if (status == CULM_OK) { /* the checksum comes with the end */
+        status = culm_gunzip_read(gunzip, &more, 1, &rest, error);
         got += rest;
     }
     if (status != CULM_OK) {
         return status;
     }
-    if (got == bytes && !end) {
-        return damaged(path, "cut short", error);
+    if (got == bytes && !culm_gunzip_ended(gunzip)) {
+        return culm_error_set(error, CULM_ERR_FORMAT,
+                              "IDX file '%s': its gzip data is cut short; get it again", path);
     }
     return got == bytes
                ? CULM_OK
@@ -144,21 +109,18 @@ static enum culm_status unpack_all(struct culm_idx *idx, z_stream *stream, size_
 
 static enum culm_status open_gzip(struct culm_idx *idx, struct culm_error *error) {
     const char *path = idx->files->entry[0].path;
-    z_stream stream = {0};
+    struct culm_gunzip *gunzip = NULL;
     char *packed;
     size_t len;
     enum culm_status status = culm_files_slurp(idx->files, 0, UINT32_MAX, &packed, &len, error);
     if (status != CULM_OK) {
         return status;
     }
-    stream.next_in = (Bytef *)packed;
-    stream.avail_in = (uInt)len;
-    if (inflateInit2(&stream, 15 + 16) != Z_OK) {
-        status = culm_error_set(error, CULM_ERR_MEMORY, "IDX file '%s': out of memory", path);
-    } else {
-        status = unpack_all(idx, &stream, len, path, error);
-        inflateEnd(&stream);
+    status = culm_gunzip_open(packed, len, "IDX file", path, &gunzip, error);
+    if (status == CULM_OK) {
+        status = unpack_all(idx, gunzip, len, path, error);
     }
+    culm_gunzip_close(gunzip);
     free(packed);
     return status;
 }
@@ -184,13 +146,13 @@ static enum culm_status open_plain(struct culm_idx *idx, struct culm_error *erro
 enum culm_status culm_idx_open(const char *path, struct culm_pins *pins, struct culm_idx *ret_idx,
                                struct culm_error *error) {
     struct culm_idx idx = {0};
-    uint8_t head[2];
+    uint8_t head[3];
     enum culm_status status = culm_files_open("IDX file", &path, 1, pins, &idx.files, error);
     if (status == CULM_OK) {
-        size_t len = idx.files->entry[0].bytes < 2 ? 1 : 2;
+        size_t len = idx.files->entry[0].bytes < 3 ? (size_t)idx.files->entry[0].bytes : 3;
         status = culm_files_read(idx.files, 0, 0, head, len, error);
         if (status == CULM_OK) {
-            status = is_gzip(head, len) ? open_gzip(&idx, error) : open_plain(&idx, error);
+            status = culm_gzip_is(head, len) ? open_gzip(&idx, error) : open_plain(&idx, error);
         }
     }
     if (status != CULM_OK) {

@@ -27,7 +27,9 @@ enum culm_status culm_lines_open(const char *what, const char *path, struct culm
     }
     memset(lines, 0, offsetof(struct culm_lines, buffer));
     lines->what = what;
-    enum culm_status status = culm_files_open(what, &path, 1, NULL, &lines->files, error);
+    const struct culm_files_options options = {
+        .what = what, .content = CULM_FILES_TEXT, .paths = &path, .path_count = 1};
+    enum culm_status status = culm_files_open_as(&options, &lines->files, error);
     if (status != CULM_OK) {
         free(lines);
         return status;

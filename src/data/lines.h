@@ -2,7 +2,7 @@
  * Reads a text file of any size line by line, with line numbers for messages.
  *
  * Lines end with \n or \r\n; the last one need not. A line may have up to 64 KiB, and no NUL. A
- * byte order mark of UTF-8 at the beginning is skipped.
+ * byte order mark of UTF-8 at the beginning is skipped. A gzip file is unpacked into memory.
  * Thread: any, one at a time.
  */
 #ifndef CULM_DATA_LINES_H
@@ -12,8 +12,8 @@
 
 struct culm_lines;
 
-/* `what` begins messages, such as "edges"; borrowed. CULM_ERR_CONFIG: the file is missing or empty.
- */
+/* `what` begins messages, such as "edges"; borrowed. CULM_ERR_CONFIG: the file is missing or empty;
+ * CULM_ERR_FORMAT: it is no text. */
 enum culm_status culm_lines_open(const char *what, const char *path, struct culm_lines **ret_lines,
                                  struct culm_error *error);
 void culm_lines_free(struct culm_lines *lines); /* NULL is fine */

@@ -14,10 +14,22 @@
 static const char *const read_ends[] = {".jpg", ".jpeg", ".png", ".webp"};
 /* Kinds of pictures that are not read; ends of one kind stand side by side. */
 static const char *const other_ends[][3] = {
-    {".bmp", ".dib"},         {".tif", ".tiff"},         {".gif"},         {".heic", ".heif"},
-    {".avif"},                {".jp2", ".j2k", ".jpf"},  {".jxl"},         {".jfif", ".jpe"},
-    {".pbm", ".pgm", ".ppm"}, {".tga"},                  {".ico"},         {".svg"},
-    {".psd"},                 {".dng", ".raw", ".arw"},  {".cr2", ".nef"}, {".exr", ".hdr"},
+    {".bmp", ".dib"},
+    {".tif", ".tiff"},
+    {".gif"},
+    {".heic", ".heif"},
+    {".avif"},
+    {".jp2", ".j2k", ".jpf"},
+    {".jxl"},
+    {".jfif", ".jpe"},
+    {".pbm", ".pgm", ".ppm"},
+    {".tga"},
+    {".ico"},
+    {".svg"},
+    {".psd"},
+    {".dng", ".raw", ".arw"},
+    {".cr2", ".nef"},
+    {".exr", ".hdr"},
 };
 #define OTHERS (sizeof other_ends / sizeof *other_ends)
 _Static_assert(OTHERS <= sizeof((struct culm_pictures_left *)0)->of / sizeof(int64_t),

@@ -19,17 +19,17 @@ enum culm_picture_kind culm_picture_kind(const char *name);
 
 /* What was left out. */
 struct culm_pictures_left {
-    int64_t pictures, files;  /* of kinds that are not read; that are no pictures */
-    int64_t beside;           /* readable ones that lie beside the folders of classes */
-    int64_t folders;          /* nested too deep */
-    int64_t of[16];           /* of the kinds of pictures, in an order of this room's own */
-    char first[160];          /* one of `files`, or of `folders` */
+    int64_t pictures, files; /* of kinds that are not read; that are no pictures */
+    int64_t beside;          /* readable ones that lie beside the folders of classes */
+    int64_t folders;         /* nested too deep */
+    int64_t of[16];          /* of the kinds of pictures, in an order of this room's own */
+    char first[160];         /* one of `files`, or of `folders` */
 };
 
 struct culm_pictures_walk {
-    const char *what;  /* begins messages: "images", "feed 'gate'" */
-    bool trust_names;  /* what has a picture's name is one: no look at each */
-    bool classes;      /* pictures must lie in folders */
+    const char *what; /* begins messages: "images", "feed 'gate'" */
+    bool trust_names; /* what has a picture's name is one: no look at each */
+    bool classes;     /* pictures must lie in folders */
     /* Of each picture, in the order of names: `folder` is the number of the folder below the root
      * that it is in, from 0 in the order of their names; -1: it is in the root. */
     enum culm_status (*found)(void *ctx, const char *path, int32_t folder,

@@ -17,6 +17,7 @@
 #include "data/source_internal.h"
 #include "data/stream.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -256,6 +257,7 @@ enum culm_status culm_source_open_masked(const struct culm_source_options *optio
     m->chosen = options->masked ? options->masked : (15 * m->context + 99) / 100;
     enum culm_status status = open_stream(m, options, error);
     if (status == CULM_OK) {
+        snprintf(m->source.note, sizeof m->source.note, "%s", culm_stream_note(m->stream));
         m->source.resident_bytes = culm_stream_resident_bytes(m->stream);
         m->source.opening_bytes = culm_stream_opening_bytes(m->stream);
         uint64_t count = culm_stream_count(m->stream), length = (uint64_t)m->context - 3;

@@ -133,9 +133,15 @@ static bool blank(const char *text, size_t len) {
 /* Reads the line of a pair; its end is that of the file or a newline. */
 static enum culm_status read_line(const struct pairs *pairs, int64_t pair, struct workspace *space,
                                   struct line *ret_line, struct culm_error *error) {
-    size_t file = pairs->files->count - 1;
-    while (pairs->file_first[file] > pair) {
-        file--;
+    size_t file = 0, end_file = pairs->files->count;
+    while (end_file - file > 1) { /* the last that begins with this pair or before; files without
+                                   * pairs come before it */
+        size_t middle = file + (end_file - file) / 2;
+        if (pairs->file_first[middle] <= pair) {
+            file = middle;
+        } else {
+            end_file = middle;
+        }
     }
     const struct culm_files_entry *entry = &pairs->files->entry[file];
     uint64_t at = pairs->at[pair];
@@ -402,20 +408,26 @@ static enum culm_status choose_roles(struct pairs *pairs, int64_t vocab, struct 
 
 static enum culm_status open_lines(struct pairs *pairs, const struct culm_source_options *options,
                                    struct culm_error *error) {
-    enum culm_status status = culm_files_open("pairs", options->paths, options->path_count,
-                                              options->pins, &pairs->files, error);
+    const struct culm_files_options how = {.what = "pairs",
+                                           .content = CULM_FILES_TEXT,
+                                           .many = true,
+                                           .paths = options->paths,
+                                           .path_count = options->path_count,
+                                           .pins = options->pins};
+    enum culm_status status = culm_files_open_as(&how, &pairs->files, error);
+    size_t count = status == CULM_OK ? pairs->files->count : 0;
     uint64_t room = 1;
-    for (size_t i = 0; status == CULM_OK && i < options->path_count; i++) {
+    for (size_t i = 0; i < count; i++) {
         uint64_t bytes = pairs->files->entry[i].bytes;
         room = bytes > room ? bytes : room;
     }
     room = room < LINE_MAX_BYTES + CHUNK ? room : LINE_MAX_BYTES + CHUNK;
     char *buffer = malloc(room);
-    pairs->file_first = calloc(options->path_count, sizeof *pairs->file_first);
+    pairs->file_first = calloc(count + 1, sizeof *pairs->file_first);
     if (status == CULM_OK && (!buffer || !pairs->file_first)) {
         status = culm_error_set(error, CULM_ERR_MEMORY, "%s: out of memory", pairs->name);
     }
-    for (size_t i = 0; status == CULM_OK && i < options->path_count; i++) {
+    for (size_t i = 0; status == CULM_OK && i < count; i++) {
         pairs->file_first[i] = pairs->count;
         status = read_lines(pairs, i, buffer, room, error);
     }
@@ -456,7 +468,9 @@ enum culm_status culm_source_open_pairs(const struct culm_source_options *option
         status = culm_error_set(error, CULM_ERR_MEMORY, "pairs: out of memory");
     } else if ((status = open_lines(pairs, options, error)) == CULM_OK &&
                (status = open_vocab(pairs, options, error)) == CULM_OK) {
-        pairs->source.resident_bytes = (size_t)pairs->capacity * sizeof *pairs->at;
+        pairs->source.resident_bytes =
+            (size_t)pairs->capacity * sizeof *pairs->at + culm_files_resident_bytes(pairs->files);
+        snprintf(pairs->source.note, sizeof pairs->source.note, "%s", pairs->files->note);
         status = culm_source_set_samples(&pairs->source, options, pairs->count, pairs->name, error);
     }
     if (status != CULM_OK) {

@@ -12,6 +12,7 @@
 #include "data/source_internal.h"
 #include "data/stream.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 struct text {
@@ -61,6 +62,7 @@ enum culm_status culm_source_open_text(const struct culm_source_options *options
         culm_tokenizer_free(tokenizer);
     }
     if (status == CULM_OK) {
+        snprintf(text->source.note, sizeof text->source.note, "%s", culm_stream_note(text->stream));
         text->source.resident_bytes = culm_stream_resident_bytes(text->stream);
         text->source.opening_bytes = culm_stream_opening_bytes(text->stream);
         uint64_t count = culm_stream_count(text->stream);

@@ -23,18 +23,21 @@ struct culm_stream {
     int64_t vocab;
     uint64_t count;
     char *name;
-    bool bytes;               /* text as bytes */
-    void *memory;             /* the ids, where a tokenizer made them */
-    int memory_width;         /* 2 or 4 */
-    size_t opening_bytes;     /* at most, while they were made */
-    struct segment segment[]; /* one per file, in order; none is empty */
+    char note[CULM_FILES_NOTE]; /* of the files */
+    bool bytes;                 /* text as bytes */
+    void *memory;               /* the ids, where a tokenizer made them */
+    int memory_width;           /* 2 or 4 */
+    size_t opening_bytes;       /* at most, while they were made */
+    struct segment segment[];   /* one per file, in order; none is empty */
 };
 
 uint64_t culm_stream_count(const struct culm_stream *stream) { return stream->count; }
 const char *culm_stream_name(const struct culm_stream *stream) { return stream->name; }
+const char *culm_stream_note(const struct culm_stream *stream) { return stream->note; }
 
 size_t culm_stream_resident_bytes(const struct culm_stream *stream) {
-    return stream->memory ? (size_t)stream->count * (size_t)stream->memory_width : 0;
+    size_t ids = stream->memory ? (size_t)stream->count * (size_t)stream->memory_width : 0;
+    return ids + (stream->files ? culm_files_resident_bytes(stream->files) : 0);
 }
 
 size_t culm_stream_opening_bytes(const struct culm_stream *stream) { return stream->opening_bytes; }
@@ -149,25 +152,28 @@ enum culm_status culm_stream_read(const struct culm_stream *stream, uint64_t at,
 
 /* --- opening --- */
 
-static enum culm_status stream_new(const char *what, const char *const *paths, size_t path_count,
-                                   int64_t vocab, struct culm_pins *pins,
+static enum culm_status stream_new(const struct culm_files_options *options, int64_t vocab,
                                    struct culm_stream **ret_stream, struct culm_error *error) {
+    const char *what = options->what;
+    struct culm_files *files = NULL;
     if (vocab < 1 || vocab > INT32_MAX) {
         return culm_error_set(error, CULM_ERR_ARGUMENT, "%s: a vocabulary of %lld", what,
                               (long long)vocab);
     }
-    struct culm_stream *stream = calloc(1, sizeof *stream + path_count * sizeof stream->segment[0]);
-    enum culm_status status = CULM_OK;
-    if (!stream || (path_count && asprintf(&stream->name, "%s '%s'", what, paths[0]) < 0)) {
-        status = culm_error_set(error, CULM_ERR_MEMORY, "%s: out of memory", what);
-    } else {
-        stream->vocab = vocab;
-        status = culm_files_open(what, paths, path_count, pins, &stream->files, error);
-    }
+    enum culm_status status = culm_files_open_as(options, &files, error);
     if (status != CULM_OK) {
-        culm_stream_free(stream);
         return status;
     }
+    struct culm_stream *stream =
+        calloc(1, sizeof *stream + files->count * sizeof stream->segment[0]);
+    if (!stream || asprintf(&stream->name, "%s '%s'", what, options->paths[0]) < 0) {
+        free(stream);
+        culm_files_free(files);
+        return culm_error_set(error, CULM_ERR_MEMORY, "%s: out of memory", what);
+    }
+    stream->vocab = vocab;
+    stream->files = files;
+    memcpy(stream->note, files->note, sizeof stream->note);
     *ret_stream = stream;
     return CULM_OK;
 }
@@ -195,9 +201,10 @@ static enum culm_status look_through(const struct culm_stream *stream, size_t fi
     return CULM_OK;
 }
 
-static bool ends_in(const char *path, const char *end) {
-    size_t len = strlen(path), end_len = strlen(end);
-    return len >= end_len && !strcmp(path + len - end_len, end);
+/* "ids.u16.gz" ends in ".u16" */
+static bool ends_in(const struct culm_files_entry *entry, const char *end) {
+    size_t len = strlen(entry->path), end_len = strlen(end), gz = entry->unpacked ? 3 : 0;
+    return len >= end_len + gz && !strncmp(entry->path + len - gz - end_len, end, end_len);
 }
 
 /* u32 read as u16 gives ids that all exist, every second one 0. */
@@ -228,8 +235,7 @@ static enum culm_status check_width(const struct culm_stream *stream, size_t fil
 static enum culm_status plain_segment(const struct culm_stream *stream, size_t file,
                                       struct segment *segment, struct culm_error *error) {
     const struct culm_files_entry *entry = &stream->files->entry[file];
-    bool narrow =
-        ends_in(entry->path, ".u16") || (!ends_in(entry->path, ".u32") && stream->vocab <= 65536);
+    bool narrow = ends_in(entry, ".u16") || (!ends_in(entry, ".u32") && stream->vocab <= 65536);
     *segment = (struct segment){.width = narrow ? 2 : 4};
     segment->count = entry->bytes / (uint64_t)segment->width;
     if (entry->bytes % (uint64_t)segment->width) {
@@ -253,7 +259,7 @@ static enum culm_status token_segment(struct culm_stream *stream, size_t file,
                               entry->path);
     }
     enum culm_status status = culm_files_read(stream->files, file, 0, head, len, error);
-    bool is_npy = status == CULM_OK && (culm_npy_is(head, len) || ends_in(entry->path, ".npy"));
+    bool is_npy = status == CULM_OK && (culm_npy_is(head, len) || ends_in(entry, ".npy"));
     if (status == CULM_OK && is_npy) {
         status = culm_npy_parse(head, len, entry->bytes, entry->path, &npy, error);
         if (status == CULM_OK) {
@@ -276,12 +282,17 @@ enum culm_status culm_stream_open_tokens(const char *const *paths, size_t path_c
                                          struct culm_pins *pins, struct culm_stream **ret_stream,
                                          struct culm_error *error) {
     struct culm_stream *stream;
-    enum culm_status status =
-        stream_new("token file", paths, path_count, vocab, pins, &stream, error);
+    const struct culm_files_options options = {.what = "token file",
+                                               .content = CULM_FILES_TOKENS,
+                                               .many = true,
+                                               .paths = paths,
+                                               .path_count = path_count,
+                                               .pins = pins};
+    enum culm_status status = stream_new(&options, vocab, &stream, error);
     if (status != CULM_OK) {
         return status;
     }
-    for (size_t i = 0; status == CULM_OK && i < path_count; i++) {
+    for (size_t i = 0; status == CULM_OK && i < stream->files->count; i++) {
         status = token_segment(stream, i, error);
         if (status == CULM_OK) {
             stream->segment[i].first = stream->count;
@@ -384,7 +395,13 @@ enum culm_status culm_stream_open_text(const char *const *paths, size_t path_cou
                                        struct culm_pins *pins, struct culm_stream **ret_stream,
                                        struct culm_error *error) {
     struct culm_stream *stream;
-    enum culm_status status = stream_new("text", paths, path_count, vocab, pins, &stream, error);
+    const struct culm_files_options options = {.what = "text",
+                                               .content = CULM_FILES_TEXT,
+                                               .many = true,
+                                               .paths = paths,
+                                               .path_count = path_count,
+                                               .pins = pins};
+    enum culm_status status = stream_new(&options, vocab, &stream, error);
     if (status != CULM_OK) {
         return status;
     }

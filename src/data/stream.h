@@ -7,7 +7,8 @@
  *     text, encoded       by a tokenizer, when opened: 2 or 4 bytes of memory an id, in every
  *                         worker; a large text is better encoded once and saved
  *
- * The first two are read when asked for (see files.h). Every id is checked to be in the vocabulary
+ * Paths may be folders and patterns (corpus.h). The first two are read when asked for (see files.h;
+ * gzip files are unpacked into memory). Every id is checked to be in the vocabulary
  * whenever it is read; when opened, token files (and bytes, with a vocabulary below 256) are looked
  * through once, those above CULM_STREAM_SCAN_MAX in parts.
  * Thread: constant after opening; any number of threads may read.
@@ -38,6 +39,8 @@ uint64_t culm_stream_count(const struct culm_stream *stream); /* ids, of all fil
 size_t culm_stream_resident_bytes(const struct culm_stream *stream);
 size_t culm_stream_opening_bytes(const struct culm_stream *stream);
 const char *culm_stream_name(const struct culm_stream *stream); /* "text 'first path'" */
+/* What of folders was left out, in one line; "": nothing. */
+const char *culm_stream_note(const struct culm_stream *stream);
 /* Reads the ids [at, at + count), which the caller keeps inside. Allocates nothing. */
 enum culm_status culm_stream_read(const struct culm_stream *stream, uint64_t at, int32_t *ret_id,
                                   size_t count, struct culm_error *error);

@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
 """Data files as users have them: pictures of all kinds and corpora of many files. What is not read is counted or refused, and what a line
 advises works."""
+import bz2
+import gzip
 import json
 import os
 import shutil
+import subprocess
 
+import inputs
 from harness import Cases, changed, check, equal
 from vision_harness import model, two_queries
 
@@ -95,6 +99,100 @@ def bad_picture(bench):
     equal(bench.run(*words, "--json").out, good.out, "answers when the files are removed")
 
 
+# --- text -------------------------------------------------------------------------------------------------------------------
+
+
+def text_of(bench, path, **changes):
+    model_ = {"arch": "gpt2", "layers": 1, "width": 16, "heads": 2, "context": 16, "vocab": 256, "dropout": 0.0}
+    return changed({"model": model_, "data": {"kind": "text", "path": path}, "batch": {"global": 4, "micro": 2, "lanes": 2},
+                    "pipelines": 1, "stages": 1, "steps": 3, "seed": 1}, **changes)
+
+
+def packed(bench):
+    """A gzip file gives the bits of what is in it; what is no text is refused, and what the line advises works."""
+    with open(cases.text, "rb") as file:
+        content = file.read()[:4000]
+    put(bench.path("plain.txt"), content)
+    put(bench.path("packed.txt.gz"), gzip.compress(content[:1000]) + gzip.compress(content[1000:]))
+    plain = bench.train(text_of(bench, bench.path("plain.txt")), "plain")
+    unpacked = bench.train(text_of(bench, bench.path("packed.txt.gz")), "unpacked")
+    equal(unpacked.hashes(), plain.hashes(), "hashes of what was unpacked")
+    put(bench.path("wide.txt"), content.decode("ascii").encode("utf-16"))
+    put(bench.path("packed.bz2"), bz2.compress(content))
+    for name, part, command in (("wide.txt", "iconv -f UTF-16 -t UTF-8", "iconv -f UTF-16 -t UTF-8 wide.txt"),
+                                ("packed.bz2", "unpack it with bunzip2", "bunzip2 < packed.bz2")):
+        refused = bench.run(*bench.train_words(text_of(bench, bench.path(name)), "refused"))
+        equal((refused.code, len(refused.err.splitlines())), (INPUT, 1), f"exit code and lines of {name}")
+        check(part in refused.err and name in refused.err, f"stderr of {name} is {refused.err!r}")
+        check(not os.path.exists(bench.path("refused")), "something was written")
+        if shutil.which(command.split()[0]):
+            put(bench.path("as-advised"), subprocess.run(command, shell=True, cwd=bench.folder, capture_output=True, check=True).stdout)
+            advised = bench.train(text_of(bench, bench.path("as-advised")), "advised-" + name)
+            equal(advised.hashes(), plain.hashes(), f"hashes of {name} as it was advised")
+
+
+def corpus(bench, count=300):
+    with open(cases.text, "rb") as file:
+        content = file.read()[:20 * count]
+    for i in range(count):
+        put(bench.path("corpus", f"{i:03d}.txt"), content[20 * i:20 * i + 20])
+    put(bench.path("joined.txt"), content)
+    return bench.path("corpus")
+
+
+def many_files(bench):
+    """A folder or a pattern of more files than may be open gives the bits of one file with all of it."""
+    folder = corpus(bench)
+    joined = bench.train(text_of(bench, bench.path("joined.txt")), "joined")
+    for name, path in (("folder", folder), ("pattern", folder + "/*.txt"), ("list", sorted(os.path.join(folder, file) for file in os.listdir(folder)))):
+        words = bench.train_words(text_of(bench, path), name)
+        ended = subprocess.run(["sh", "-c", 'ulimit -n 64 && exec "$0" "$@"', bench.culm, *words], capture_output=True, text=True, cwd=bench.folder,
+                               check=False)
+        equal((ended.returncode, ended.stderr), (0, ""), f"exit code and stderr with a {name}")
+        done = next(json.loads(line) for line in ended.stdout.splitlines() if '"event":"done"' in line)
+        equal((done["weights_sha256"], done["state_sha256"]), joined.hashes(), f"hashes with a {name}")
+    with open(bench.path("folder", "plan.json"), encoding="utf-8") as file:
+        equal([pin["files"] for pin in json.load(file)["inputs"]["files"]], [300], "pinned files of the folder")
+
+
+def changed_corpus(bench, change):
+    """One of many files is another in mid-run: the run ends with its name, and goes on when it is back."""
+    folder = corpus(bench)
+    config = changed(inputs.LONG, data__path=folder)
+    reference = bench.train(config, "undisturbed").hashes()
+    process = inputs.started(bench, config, 3)
+    victims = [os.path.join(folder, f"{i:03d}.txt") for i in range(300)]
+    kept = {path: inputs.read(path) for path in victims}
+    for path in victims:
+        change(path)
+    inputs.kill_owner(bench, 0)
+    run = inputs.ended(bench, process)
+    inputs.names(run, folder, "--resume")
+    inputs.refuses(bench, config, folder)
+    for path, content in kept.items():
+        put(path, content)
+    inputs.same_after_resume(bench, config, reference)
+
+
+def nowhere(bench):
+    """A file that never could be read is not said to have changed; the run begins when it is gone."""
+    folder = classes(bench)
+    link = bench.path(folder, "cat", "z.png")
+    os.symlink("/nowhere/at/all", link)
+    config = of_classes(bench, folder)
+    refused = bench.run(*bench.train_words(config, "run"))
+    equal((refused.code, len(refused.err.splitlines())), (INPUT, 1), "exit code and lines on stderr")
+    check(f"'{link}' cannot be read: it is a link that leads nowhere" in refused.err and "is not what it was" not in refused.err,
+          f"stderr is {refused.err!r}")
+    os.remove(link)
+    bench.train(config)
+
+
+cases.add("text: packed, and no text", packed, first=True)
+cases.add("text: more files than may be open", many_files, first=True)
+cases.add("text: many files in mid-run, overwritten", changed_corpus, inputs.overwrite)
+cases.add("text: many files in mid-run, cut", changed_corpus, inputs.truncate)
+cases.add("pictures: a link that leads nowhere", nowhere, first=True)
 cases.add("pictures: what is left out of a folder", left_out, first=True, seconds=3)
 cases.add("predict: one bad picture of several", bad_picture, first=True)
 

@@ -232,7 +232,7 @@ static void test_wrong_text_is_one_line(void **state) {
     remove(path[0]);
     expect_refused(&options, "No such file");
     assert_int_equal(mkdir(path[0], 0700), 0);
-    expect_refused(&options, "is a directory");
+    expect_refused(&options, "the folder has no file with anything in it");
     rmdir(path[0]);
     assert_int_equal(mkfifo(path[0], 0600), 0);
     expect_refused(&options, "device or pipe");
