@@ -18,10 +18,11 @@ static const struct culm_config_row rows[] = {
     CULM_CONFIG_ENUM("kind", D, kind, "text", culm_source_kind_names, 0,
                      "what the data files contain: text, token ids, labelled images, sentence "
                      "pairs, or text to be masked"),
-    CULM_CONFIG_TEXTS("path", D, paths, path_count, NULL, NULL, 0,
-                      "data files: a file, a folder, a pattern such as `texts/*.txt`, or a list of these, "
-                      "relative to the current directory; "
-                      "for images a folder with one folder per class, or IDX images and labels"),
+    CULM_CONFIG_TEXTS(
+        "path", D, paths, path_count, NULL, NULL, 0,
+        "data files: a file, a folder, a pattern such as `texts/*.txt`, or a list of these, "
+        "relative to the current directory; "
+        "for images a folder with one folder per class, or IDX images and labels"),
     CULM_CONFIG_TEXTS(
         "tokenizer", D, tokenizer, tokenizer_count, "", "a file or a list of files",
         CULM_CONFIG_EMPTY,

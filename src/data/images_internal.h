@@ -25,6 +25,7 @@ struct culm_images {
     /* folders */
     struct culm_strings path; /* sorted */
     int32_t *label;
+    bool named; /* labels are by names that were given */
     struct culm_order shuffle;
     struct culm_pins *pins; /* borrowed; NULL: what changes is not noticed */
     char *root;

@@ -30,7 +30,25 @@ static enum culm_status add_file(void *ctx, const char *path, int32_t label,
     if (culm_strings_add(&images->path, path, strlen(path) + 1) < 0) { /* with its NUL */
         return culm_error_set(error, CULM_ERR_MEMORY, "%s: out of memory", images->name);
     }
-    images->label[count] = label;
+    images->label[count] = images->named ? -1 - label : label; /* until it is known by name */
+    return CULM_OK;
+}
+
+/* The label of a folder by its name, for samples of it that have its number. */
+static enum culm_status name_class(struct culm_images *images, const char *path, const char *name,
+                                   int32_t number, struct culm_error *error) {
+    const struct culm_strings *known = &images->source.class_name;
+    int32_t label = culm_strings_find(known, name, strlen(name) + 1);
+    size_t len;
+    if (label < 0) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "images '%s': '%s' is none of the %d classes that the model was "
+                              "trained on ('%s', ...); rename the folder, or leave it out",
+                              path, name, known->count, culm_strings_get(known, 0, &len));
+    }
+    for (int32_t i = images->path.count; i-- > 0 && images->label[i] == -1 - number;) {
+        images->label[i] = label;
+    }
     return CULM_OK;
 }
 
@@ -38,11 +56,31 @@ static enum culm_status add_file(void *ctx, const char *path, int32_t label,
 static enum culm_status end_class(void *ctx, const char *path, const char *name, int32_t label,
                                   struct culm_error *error) {
     struct culm_images *images = ctx;
+    label = images->named ? -1 - label : label;
     if (!images->path.count || images->label[images->path.count - 1] != label) {
         return culm_error_set(error, CULM_ERR_CONFIG,
                               "images '%s': has no JPEG, PNG or WebP file; each folder in '%.*s' "
                               "is a class and needs images",
                               path, (int)(strlen(path) - strlen(name) - 1), path);
+    }
+    if (images->named) {
+        return name_class(images, path, name, -1 - label, error);
+    }
+    return culm_strings_add(&images->source.class_name, name, strlen(name) + 1) >= 0
+               ? CULM_OK
+               : culm_error_set(error, CULM_ERR_MEMORY, "%s: out of memory", images->name);
+}
+
+/* Names that were given before the folders are looked at. */
+static enum culm_status take_names(struct culm_images *images,
+                                   const struct culm_source_options *options,
+                                   struct culm_error *error) {
+    images->named = options->class_name_count > 0;
+    for (size_t i = 0; i < options->class_name_count; i++) {
+        const char *name = options->class_names[i];
+        if (culm_strings_add(&images->source.class_name, name, strlen(name) + 1) < 0) {
+            return culm_error_set(error, CULM_ERR_MEMORY, "%s: out of memory", images->name);
+        }
     }
     return CULM_OK;
 }
@@ -63,7 +101,10 @@ enum culm_status culm_images_open_folders(struct culm_images *images,
                                       .found = add_file,
                                       .folder = end_class,
                                       .ctx = images};
-    enum culm_status status = culm_pictures_walk(&walk, root, error);
+    enum culm_status status = take_names(images, options, error);
+    if (status == CULM_OK) {
+        status = culm_pictures_walk(&walk, root, error);
+    }
     int32_t classes = walk.folders;
     if (status != CULM_OK) {
         return status;
@@ -75,6 +116,7 @@ enum culm_status culm_images_open_folders(struct culm_images *images,
                               "folder of its own there",
                               root);
     }
+    classes = images->source.class_name.count;
     if (options->classes && classes > options->classes) {
         return culm_error_set(error, CULM_ERR_CONFIG,
                               "images '%s': has %d classes (folders), the model %lld; set "

@@ -146,6 +146,13 @@ size_t culm_source_opening_bytes(const struct culm_source *source) {
                                                           : source->resident_bytes;
 }
 
+const char *culm_source_class_name(const struct culm_source *source, size_t label) {
+    size_t len;
+    return label < (size_t)source->class_name.count
+               ? culm_strings_get(&source->class_name, (int32_t)label, &len)
+               : NULL;
+}
+
 const char *culm_source_note(const struct culm_source *source) { return source->note; }
 
 int32_t culm_source_field_count(const struct culm_source *source) { return source->field_count; }

@@ -65,7 +65,11 @@ struct culm_source_options {
 
     int64_t height, width, channels; /* of the model's input; channels 1 or 3 */
     int64_t classes;                 /* labels are below it; 0: not checked */
-    int64_t resize;                  /* shorter side before a centre crop; 0: what the crop needs */
+    /* Names of the classes, whose labels are their places here; a folder of another name is refused.
+     * none: the folders themselves in the order of their names */
+    const char *const *class_names;
+    size_t class_name_count;
+    int64_t resize; /* shorter side before a centre crop; 0: what the crop needs */
     enum culm_source_crop crop;
     int64_t padding;
     bool flip;              /* half of the images, left to right */
@@ -112,6 +116,9 @@ int64_t culm_source_samples(const struct culm_source *source); /* of the split; 
  * made, where lines begin. Tables of tokenizers and lists of image files are not counted. */
 size_t culm_source_resident_bytes(const struct culm_source *source);
 size_t culm_source_opening_bytes(const struct culm_source *source);
+/* Names of the classes, in the order of their labels: those of folders of images. NULL: they have
+ * none. */
+const char *culm_source_class_name(const struct culm_source *source, size_t label);
 /* One line that says which files that were found are left out; "": none. */
 const char *culm_source_note(const struct culm_source *source);
 int32_t culm_source_field_count(const struct culm_source *source);

@@ -94,6 +94,7 @@ static void images_free(struct culm_source *source) {
     }
     pthread_mutex_destroy(&images->lock);
     culm_strings_release(&images->path);
+    culm_strings_release(&images->source.class_name);
     culm_idx_release(&images->pixels);
     free(images->label);
     free(images->labels);

@@ -26,6 +26,7 @@ struct culm_source {
     uint64_t key;                         /* of all random numbers */
     size_t resident_bytes, opening_bytes; /* see source.h; 0: negligible */
     char note[CULM_SOURCE_NOTE];          /* see source.h */
+    struct culm_strings class_name;       /* with their NULs; freed by whoever fills it */
 };
 
 /* The number of samples for training, out of `total`; the remaining ones, at the end, are held out.

@@ -457,8 +457,29 @@ static enum culm_status start(struct output *out, const char *path, struct culm_
     return out->status;
 }
 
+static void put_names(struct culm_onnx_export *e, const struct culm_names *names,
+                      struct output *out) {
+    struct culm_buf text, entry, meta;
+    culm_buf_init(&text, NODES_BYTES_MAX);
+    culm_buf_init(&entry, NODES_BYTES_MAX);
+    culm_buf_init(&meta, NODES_BYTES_MAX);
+    culm_onnx_class_names_text(names, &text);
+    culm_wire_put_text(&entry, 1, "names");
+    culm_wire_put_bytes(&entry, 2, text.data, text.len);
+    culm_wire_put_bytes(&meta, 14, entry.data, entry.len);
+    if (text.failed || entry.failed) {
+        no_memory(e);
+        out->status = out->status ? out->status : e->status;
+    }
+    write_buf(out, &meta);
+    culm_buf_release(&text);
+    culm_buf_release(&entry);
+    culm_buf_release(&meta);
+}
+
 static enum culm_status write_file(struct culm_onnx_export *e, struct culm_buf *ends,
-                                   culm_onnx_source *source, void *arg) {
+                                   culm_onnx_source *source, void *arg,
+                                   const struct culm_names *names) {
     char side[CULM_PATH_MAX];
     const char *slash = strrchr(e->path, '/'), *location = NULL;
     struct culm_buf head, weights;
@@ -513,6 +534,9 @@ static enum culm_status write_file(struct culm_onnx_export *e, struct culm_buf *
     culm_wire_put_varint(&opset, 2, CULM_ONNX_OPSET);
     culm_wire_put_bytes(&head, 8, opset.data, opset.len);
     write_buf(&out, &head);
+    if (names && names->count) {
+        put_names(e, names, &out);
+    }
     culm_buf_release(&opset);
     culm_buf_release(&head);
     culm_buf_release(&weights);
@@ -521,6 +545,12 @@ static enum culm_status write_file(struct culm_onnx_export *e, struct culm_buf *
 
 enum culm_status culm_onnx_export(const struct culm_graph *graph, culm_onnx_source *source,
                                   void *arg, const char *path, struct culm_error *error) {
+    return culm_onnx_export_named(graph, source, arg, NULL, path, error);
+}
+
+enum culm_status culm_onnx_export_named(const struct culm_graph *graph, culm_onnx_source *source,
+                                        void *arg, const struct culm_names *names, const char *path,
+                                        struct culm_error *error) {
     struct culm_onnx_export e = {.graph = graph, .path = path, .error = error};
     struct culm_buf ends;
     culm_onnx_arena_init(&e.arena, NODES_BYTES_MAX);
@@ -537,7 +567,7 @@ enum culm_status culm_onnx_export(const struct culm_graph *graph, culm_onnx_sour
         put_nodes(&e, &ends);
     }
     if (e.status == CULM_OK) {
-        e.status = write_file(&e, &ends, source, arg);
+        e.status = write_file(&e, &ends, source, arg, names);
     }
     free(e.form);
     free(e.param);

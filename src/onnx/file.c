@@ -19,7 +19,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MODEL_IR_VERSION = 1, MODEL_PRODUCER = 2, MODEL_GRAPH = 7, MODEL_OPSET = 8 };
+enum {
+    MODEL_IR_VERSION = 1,
+    MODEL_PRODUCER = 2,
+    MODEL_GRAPH = 7,
+    MODEL_OPSET = 8,
+    MODEL_META = 14
+};
 enum {
     GRAPH_NODE = 1,
     GRAPH_INITIALIZER = 5,
@@ -32,7 +38,10 @@ static const struct culm_onnx_form model_form = {"the model",
                                                  {[MODEL_IR_VERSION] = CULM_ONNX_VARINT,
                                                   [MODEL_PRODUCER] = CULM_ONNX_BYTES,
                                                   [MODEL_GRAPH] = CULM_ONNX_BYTES,
-                                                  [MODEL_OPSET] = CULM_ONNX_BYTES}};
+                                                  [MODEL_OPSET] = CULM_ONNX_BYTES,
+                                                  [MODEL_META] = CULM_ONNX_BYTES}};
+static const struct culm_onnx_form meta_form = {"the metadata",
+                                                {[1] = CULM_ONNX_BYTES, [2] = CULM_ONNX_BYTES}};
 static const struct culm_onnx_form opset_form = {"the operator set",
                                                  {[1] = CULM_ONNX_BYTES, [2] = CULM_ONNX_VARINT}};
 static const struct culm_onnx_form graph_form = {"the graph",
@@ -350,6 +359,23 @@ static enum culm_status read_graph(struct culm_onnx_graph *graph,
     return status;
 }
 
+/* Of the metadata, the names of classes; what is written there is looked at when it is asked for. */
+static enum culm_status read_meta(struct culm_onnx_graph *graph,
+                                  const struct culm_wire_field *message, struct culm_error *error) {
+    struct culm_wire wire = culm_wire_inside(message);
+    struct culm_wire_field field, key = {0}, value = {0};
+    enum culm_status status = CULM_OK;
+    while (culm_onnx_next(graph, &meta_form, &wire, &field, &status, error)) {
+        *(field.number == 1 ? &key : &value) = field;
+    }
+    if (status == CULM_OK && key.len == 5 && memcmp(key.data, "names", 5) == 0 && value.data) {
+        graph->class_names =
+            culm_onnx_copy_text(&graph->arena, (const char *)value.data, value.len);
+        status = graph->class_names ? CULM_OK : culm_onnx_no_memory(graph, error);
+    }
+    return status;
+}
+
 static enum culm_status read_model(struct culm_onnx_graph *graph, struct culm_error *error) {
     struct culm_wire wire = culm_wire_of(graph->map[0].data, graph->map[0].len);
     struct culm_wire_field field, message = {0};
@@ -365,6 +391,8 @@ static enum culm_status read_model(struct culm_onnx_graph *graph, struct culm_er
             status = read_opset(graph, &field, error);
         } else if (field.number == MODEL_PRODUCER) {
             status = culm_onnx_text(graph, &field, &graph->producer, error);
+        } else if (field.number == MODEL_META) {
+            status = read_meta(graph, &field, error);
         } else if (field.number == MODEL_GRAPH) {
             message = field;
         }

@@ -216,6 +216,7 @@ enum culm_status culm_onnx_graph_copy(const struct culm_onnx_graph *graph,
         culm_onnx_arena_init(&copy->arena, graph->arena.bytes_max);
         copy->path = strdup(graph->path);
         copy->producer = graph->producer;
+        copy->class_names = graph->class_names;
         copy->ir_version = graph->ir_version;
         copy->opset = graph->opset;
         copy->value = copy_array(graph->value, (size_t)graph->value_count, sizeof *copy->value);

@@ -116,6 +116,7 @@ struct culm_onnx_map {
 struct culm_onnx_graph {
     char *path;                /* for messages */
     const char *producer;      /* "pytorch" */
+    const char *class_names;   /* metadata "names", as it is written; NULL: none */
     int64_t ir_version, opset; /* of ONNX's own domain */
     struct culm_onnx_arena arena;
     struct culm_onnx_value *value;

@@ -31,6 +31,8 @@
 #ifndef CULM_ONNX_ONNX_H
 #define CULM_ONNX_ONNX_H
 
+#include "base/buf.h"
+#include "base/file.h"
 #include "base/pins.h"
 #include "graph/graph.h"
 
@@ -88,5 +90,16 @@ typedef enum culm_status culm_onnx_source(void *arg, const struct culm_param *pa
  * CULM_ERR_UNSUPPORTED: an operator that cannot be exported. */
 enum culm_status culm_onnx_export(const struct culm_graph *graph, culm_onnx_source *source,
                                   void *arg, const char *path, struct culm_error *error);
+/* The same with names of classes in the metadata, under "names"; NULL or none: without. */
+enum culm_status culm_onnx_export_named(const struct culm_graph *graph, culm_onnx_source *source,
+                                        void *arg, const struct culm_names *names, const char *path,
+                                        struct culm_error *error);
+
+/* Names of classes as a text, as they stand in the metadata, and back; the caller releases them.
+ * False: it is no such text, or out of memory. */
+void culm_onnx_class_names_text(const struct culm_names *names, struct culm_buf *out);
+bool culm_onnx_class_names_read(const char *text, struct culm_names *ret_names);
+/* Those of a file; false: it has none that can be read. */
+bool culm_onnx_graph_class_names(const struct culm_onnx_graph *file, struct culm_names *ret_names);
 
 #endif

@@ -13,10 +13,13 @@ const char *const culm_eval_measures[] = {
     [CULM_BEST_NONE] = "none", [CULM_BEST_LOSS] = "loss", [CULM_BEST_ACCURACY] = "accuracy", NULL};
 
 static enum culm_status open_source(const struct culm_train_config *config,
+                                    const struct culm_names *classes,
                                     const struct culm_evaluate_options *options,
                                     struct culm_source **ret_source, struct culm_error *error) {
     struct culm_source_options source;
     culm_train_config_source(config, true, &source);
+    source.class_names = (const char *const *)classes->name;
+    source.class_name_count = classes->count;
     if (options->path_count > 0) {
         source.paths = options->paths;
         source.path_count = options->path_count;
@@ -122,7 +125,7 @@ enum culm_status culm_evaluate(struct culm_subject *subject,
     enum culm_status status;
     if ((status = culm_runner_init(&runner, subject->network, &how, error)) ||
         (status = culm_network_check_trainable(runner.graph, error)) ||
-        (status = open_source(&subject->config, options, &source, error)) ||
+        (status = open_source(&subject->config, &subject->classes, options, &source, error)) ||
         (status = culm_network_check_source(runner.graph, source, error)) ||
         (status = culm_subject_load(subject, &runner, note, error))) {
         goto out;

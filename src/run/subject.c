@@ -96,6 +96,9 @@ static enum culm_status open_checkpoint(const char *dir, const char *path,
         status = culm_train_config_parse(info->config, strlen(info->config), path, options->sets,
                                          options->set_count, &subject->config, error);
     }
+    if (status == CULM_OK) {
+        status = culm_inputs_read_classes(info->inputs, &subject->classes, error);
+    }
     culm_checkpoint_close(checkpoint);
     if (status == CULM_OK && subject->inputs.pins) {
         culm_inputs_ask_plan(&subject->inputs, subject->plan_path);
@@ -148,6 +151,20 @@ static enum culm_status refuse_folder(const char *dir, struct culm_error *error)
     return CULM_ERR_CONFIG;
 }
 
+/* Names of classes, as the run has recorded them. One without has numbers alone. */
+static enum culm_status find_classes(const char *dir, struct culm_subject *subject,
+                                     struct culm_error *error) {
+    char path[CULM_PATH_MAX];
+    enum culm_status status = culm_path_format(path, error, "%s/plan.json", dir);
+    if (status == CULM_OK) {
+        json_t *plan = json_load_file(path, 0, NULL);
+        status =
+            culm_inputs_read_classes(json_object_get(plan, "inputs"), &subject->classes, error);
+        json_decref(plan);
+    }
+    return status;
+}
+
 static enum culm_status open_run(const char *dir, const struct culm_subject_options *options,
                                  struct culm_subject *subject, struct culm_error *error) {
     char path[CULM_PATH_MAX];
@@ -173,6 +190,9 @@ static enum culm_status open_run(const char *dir, const struct culm_subject_opti
     if (status == CULM_OK) {
         status = culm_train_config_load(path, options->sets, options->set_count, &subject->config,
                                         error);
+    }
+    if (status == CULM_OK) {
+        status = find_classes(dir, subject, error);
     }
     if (status != CULM_OK || options->structure) {
         return status;
@@ -271,6 +291,7 @@ void culm_subject_close(struct culm_subject *subject) {
     culm_network_close(subject->network);
     culm_train_config_release(&subject->config);
     culm_inputs_release(&subject->inputs);
+    culm_names_release(&subject->classes);
     *subject = (struct culm_subject){0};
 }
 

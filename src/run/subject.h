@@ -44,6 +44,7 @@ struct culm_subject {
     bool named;                      /* a published model, not a configuration */
     struct culm_train_config config; /* owned */
     struct culm_inputs inputs;       /* empty if there is no checkpoint with a list */
+    struct culm_names classes;       /* names, of a run on images in folders; none otherwise */
     char plan_path[CULM_PATH_MAX];   /* where the digests of inputs are looked for */
     struct culm_network *network;
     char weights[CULM_PATH_MAX]; /* as in store/weights.h; "": what the network starts from */

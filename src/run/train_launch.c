@@ -17,6 +17,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define CLASSES_MAX 65536 /* of more, names are not kept */
+
 struct launch {
     const struct culm_train_launch_options *o;
     struct culm_launcher *launcher;
@@ -43,6 +45,20 @@ static enum culm_status make_plan(struct launch *l, struct culm_error *error) {
     return status;
 }
 
+/* What the classes of the samples are called stays with the run. */
+static enum culm_status take_classes(struct launch *l, const struct culm_source *source,
+                                     struct culm_error *error) {
+    const char *name;
+    culm_names_release(&l->inputs.classes);
+    bool many = culm_source_class_name(source, CLASSES_MAX);
+    for (size_t i = 0; !many && (name = culm_source_class_name(source, i)); i++) {
+        if (!culm_inputs_add_class(&l->inputs, name)) {
+            return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+        }
+    }
+    return CULM_OK;
+}
+
 /* The samples, those held out too if they are wanted, and the weights to start from. */
 static enum culm_status check_data(struct launch *l, const struct culm_train_config *config,
                                    struct culm_error *error) {
@@ -60,6 +76,7 @@ static enum culm_status check_data(struct launch *l, const struct culm_train_con
                     culm_launcher_warn(l->launcher, "%s", culm_source_note(source));
                 }
                 l->inputs.samples = culm_source_samples(source);
+                status = status ? status : take_classes(l, source, error);
                 culm_plan_hold(l->plan, culm_source_resident_bytes(source),
                                culm_source_opening_bytes(source));
             }
@@ -291,6 +308,7 @@ static void release(struct launch *l) {
     culm_train_launch_inputs_stop(&l->digests);
     culm_coordinator_free(l->coordinator);
     culm_numeric_free(l->exec);
+    culm_names_release(&l->inputs.classes);
     culm_launcher_free(l->launcher);
     culm_plan_free(l->plan);
     free(l->faults);

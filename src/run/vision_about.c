@@ -112,7 +112,12 @@ enum culm_status culm_vision_export(const char *what, const char *weights, const
     enum culm_status status;
     if (!(status = culm_vision_open(what, &how, &model, error)) &&
         !(status = culm_vision_model_graph(model, 1, CULM_VISION_INFER, &graph, error))) {
-        status = culm_onnx_export(graph, numbers_of, model, path, error);
+        const struct culm_names names = {.name = model->class_name,
+                                         .count = model->class_name &&
+                                                          model->class_name[model->classes - 1]
+                                                      ? (size_t)model->classes
+                                                      : 0};
+        status = culm_onnx_export_named(graph, numbers_of, model, &names, path, error);
     }
     culm_graph_free(graph);
     culm_vision_model_free(model);

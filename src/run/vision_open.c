@@ -213,7 +213,8 @@ static bool heads_fit(const struct culm_vision_model *model, const struct culm_g
 
 /* Works out inputs and outputs from the graph. */
 static enum culm_status describe(struct culm_vision_model *model, const char *what,
-                                 const char *names, struct culm_error *error) {
+                                 const char *names, const struct culm_names *known,
+                                 struct culm_error *error) {
     struct culm_graph *made = NULL;
     enum culm_status status = model->ops->graph(model, 1, &made, error);
     if (status != CULM_OK) {
@@ -246,12 +247,17 @@ static enum culm_status describe(struct culm_vision_model *model, const char *wh
         int64_t count = culm_elements(out);
         enum culm_function end = made->output[0].end;
         bool each = end == CULM_FUNCTION_SIGMOID;
+        int64_t classes = each && count == 1 ? 2 : count;
+        bool fit = known->count > 0 && (int64_t)known->count <= classes;
         bool points =
-            !names && (count == 136 || count == 196) && (each || end == CULM_FUNCTION_NONE);
+            !names && !fit && (count == 136 || count == 196) && (each || end == CULM_FUNCTION_NONE);
         model->kind = points ? CULM_ANSWER_POINTS : CULM_ANSWER_CLASSES;
-        model->classes = (int32_t)(points ? count / 2 : each && count == 1 ? 2 : count);
+        model->classes = (int32_t)(points ? count / 2 : classes);
         model->end = points ? CULM_FUNCTION_NONE : end;
-        status = names ? culm_vision_names_read(model, names, error) : CULM_OK;
+        status = names ? culm_vision_names_read(model, names, error)
+                 : fit ? culm_vision_names_set(model, (const char *const *)known->name,
+                                               known->count, error)
+                       : CULM_OK;
     }
     culm_graph_free(made);
     return status;
@@ -277,7 +283,7 @@ static enum culm_status open_network(const char *what,
     enum culm_status status = culm_subject_open(what, &subject, &own->subject, error);
     if (status == CULM_OK) {
         own->subject.config.precision = CULM_PRECISION_F32;
-        status = describe(&own->model, what, options->names, error);
+        status = describe(&own->model, what, options->names, &own->subject.classes, error);
     }
     if (status != CULM_OK) {
         culm_vision_model_free(&own->model);
@@ -350,11 +356,14 @@ static enum culm_status open_onnx(const char *what, const struct culm_vision_ope
     if (!own) {
         return culm_error_set(error, CULM_ERR_MEMORY, "'%s': out of memory", what);
     }
+    struct culm_names known = {0};
     own->model.ops = &onnx_ops;
     name_of(what, own->model.name);
     enum culm_status status = culm_onnx_graph_open(what, &own->file, error);
     if (status == CULM_OK) {
-        status = describe(&own->model, what, options->names, error);
+        (void)culm_onnx_graph_class_names(own->file, &known);
+        status = describe(&own->model, what, options->names, &known, error);
+        culm_names_release(&known);
     }
     if (status != CULM_OK) {
         culm_vision_model_free(&own->model);

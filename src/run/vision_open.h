@@ -4,7 +4,8 @@
  *
  * How a model answers follows from the file. A darknet file answers with boxes. A model that ends
  * in one row of numbers a picture answers with classes, or with points if these are 136 or 196
- * numbers, as for the landmarks of a face, and no names of classes are given. An ONNX file that
+ * numbers, as for the landmarks of a face, and no names of classes are given. Names are those of the
+ * options, else of the run (the folders that it was trained on) or of the metadata of the ONNX file. An ONNX file that
  * ends in maps answers with boxes, as described by the darknet configuration of the same name
  * beside it.
  *

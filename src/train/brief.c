@@ -8,6 +8,7 @@ bool culm_brief_write(const char *config_text, const struct culm_choices *choice
                       const struct culm_inputs *inputs, struct culm_buf *out) {
     json_t *root = json_pack("{s:s, s:o, s:o}", "config", config_text, "choices",
                              culm_choices_json(choices), "inputs", culm_inputs_json(inputs));
+    json_object_del(json_object_get(root, "inputs"), "classes"); /* workers know numbers alone */
     char *text = root ? json_dumps(root, JSON_COMPACT) : NULL;
     if (text) {
         culm_buf_bytes(out, text, strlen(text));

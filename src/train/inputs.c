@@ -1,6 +1,8 @@
 /* The list of inputs as JSON; see the header. */
 #include "train/inputs.h"
 
+#include "base/json.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,7 +38,55 @@ json_t *culm_inputs_json(const struct culm_inputs *inputs) {
         json_decref(files);
         return NULL;
     }
-    return json_pack("{s:I, s:o}", "samples", (json_int_t)inputs->samples, "files", files);
+    json_t *json = json_pack("{s:I, s:o}", "samples", (json_int_t)inputs->samples, "files", files);
+    json_t *classes = inputs->classes.count ? json_array() : NULL;
+    for (size_t i = 0; classes && i < inputs->classes.count; i++) {
+        json_array_append_new(classes, culm_json_text(inputs->classes.name[i]));
+    }
+    if (json && classes) {
+        json_object_set_new(json, "classes", classes);
+    } else {
+        json_decref(classes);
+    }
+    return json;
+}
+
+static bool add_name(struct culm_names *names, const char *name) {
+    size_t count = names->count;
+    if (!(count & (count + 1))) { /* one less than a power of two: full */
+        char **larger = realloc(names->name, 2 * (count + 1) * sizeof *larger);
+        if (!larger) {
+            return false;
+        }
+        names->name = larger;
+    }
+    names->name[count] = strdup(name);
+    names->count += names->name[count] != NULL;
+    return names->count > count;
+}
+
+bool culm_inputs_add_class(struct culm_inputs *inputs, const char *name) {
+    return add_name(&inputs->classes, name);
+}
+
+enum culm_status culm_inputs_read_classes(const json_t *json, struct culm_names *ret_names,
+                                          struct culm_error *error) {
+    struct culm_names names = {0};
+    size_t i;
+    json_t *entry;
+    json_array_foreach(json_object_get(json, "classes"), i, entry) {
+        const char *name = json_string_value(entry);
+        if (!name) { /* not as it is written: as if there were none */
+            culm_names_release(&names);
+            break;
+        }
+        if (!add_name(&names, name)) {
+            culm_names_release(&names);
+            return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+        }
+    }
+    *ret_names = names;
+    return CULM_OK;
 }
 
 /* Absent: "". */
@@ -129,6 +179,7 @@ void culm_inputs_ask_plan(struct culm_inputs *inputs, const char *path) {
 
 void culm_inputs_release(struct culm_inputs *inputs) {
     culm_pins_free(inputs->pins);
+    culm_names_release(&inputs->classes);
     *inputs = (struct culm_inputs){0};
 }
 

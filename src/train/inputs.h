@@ -6,25 +6,32 @@
  *     {"samples": 1024, "files": [{"path": "corpus.txt", "bytes": 60000, "sha256": "...",
  *                                  "inode": 5, "mtime_ns": ..., "ctime_ns": ...}]}
  *
- * A large file has "part_sha256", and "sha256" when that is known; a folder has "files", how many.
+ * Of images in folders there are "classes", the names, in plan.json and checkpoints. A large file has "part_sha256", and "sha256" when that is known; a folder has "files", how many.
  * Thread: any.
  */
 #ifndef CULM_TRAIN_INPUTS_H
 #define CULM_TRAIN_INPUTS_H
 
 #include "base/buf.h"
+#include "base/file.h"
 #include "base/pins.h"
 
 #include <jansson.h>
 
 struct culm_inputs {
     struct culm_pins *pins;
-    int64_t samples; /* for training */
+    int64_t samples;           /* for training */
+    struct culm_names classes; /* names, in the order of labels; none: they have no names */
 };
 
 /* With what is known by now. NULL: out of memory. */
 json_t *culm_inputs_json(const struct culm_inputs *inputs);
-/* Sealed. CULM_ERR_FORMAT. */
+/* Copies a name of the classes, the next one. False: out of memory. */
+bool culm_inputs_add_class(struct culm_inputs *inputs, const char *name);
+/* The names of classes alone, of such JSON; none where it has none. CULM_ERR_MEMORY */
+enum culm_status culm_inputs_read_classes(const json_t *json, struct culm_names *ret_names,
+                                          struct culm_error *error);
+/* Sealed; without names of classes. CULM_ERR_FORMAT. */
 enum culm_status culm_inputs_read(const json_t *json, struct culm_inputs *ret_inputs,
                                   struct culm_error *error);
 /* Whole digests that are not known yet are looked for in that plan.json when they are needed: the

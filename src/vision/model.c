@@ -65,7 +65,7 @@ void culm_vision_model_free(struct culm_vision_model *model) {
 
 const char *culm_vision_class_name(const struct culm_vision_model *model, int32_t index,
                                    char text[24]) {
-    if (model->class_name && index >= 0 && index < model->classes) {
+    if (model->class_name && index >= 0 && index < model->classes && model->class_name[index]) {
         return model->class_name[index];
     }
     snprintf(text, 24, "class %d", (int)index);
@@ -95,6 +95,31 @@ static enum culm_status take_names(char *text, size_t len, const char *path, int
                                              "names '%s': %d lines for a model of %d classes; give "
                                              "the file that belongs to the model",
                                              path, count, classes);
+}
+
+enum culm_status culm_vision_names_set(struct culm_vision_model *model, const char *const *names,
+                                       size_t count, struct culm_error *error) {
+    if (model->kind == CULM_ANSWER_POINTS || count > (size_t)model->classes) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "'%s': names of %zu classes for a model of %d", model->name, count,
+                              model->kind == CULM_ANSWER_POINTS ? 0 : (int)model->classes);
+    }
+    char **copy = calloc((size_t)model->classes + 1, sizeof *copy);
+    bool good = copy;
+    for (size_t i = 0; good && i < count; i++) {
+        copy[i] = strdup(names[i]);
+        good = copy[i];
+    }
+    if (!good) {
+        for (size_t i = 0; copy && i < count; i++) {
+            free(copy[i]);
+        }
+        free(copy);
+        return culm_error_set(error, CULM_ERR_MEMORY, "'%s': out of memory", model->name);
+    }
+    free_names(model);
+    model->class_name = copy;
+    return CULM_OK;
 }
 
 enum culm_status culm_vision_names_read(struct culm_vision_model *model, const char *path,

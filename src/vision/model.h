@@ -94,6 +94,10 @@ void culm_vision_model_free(struct culm_vision_model *model); /* NULL is fine */
 /* The name of a class; if there is none, "class 3", which is written to `text`. */
 const char *culm_vision_class_name(const struct culm_vision_model *model, int32_t index,
                                    char text[24]);
+/* Copies names of the first classes, in order; others stay without. More than there are classes, or
+ * points in their place: CULM_ERR_CONFIG. */
+enum culm_status culm_vision_names_set(struct culm_vision_model *model, const char *const *names,
+                                       size_t count, struct culm_error *error);
 /* Reads the names of classes, one a line; an empty last line is ignored. CULM_ERR_CONFIG: the file
  * is missing, has more or fewer lines than there are classes, or the model answers with points. */
 enum culm_status culm_vision_names_read(struct culm_vision_model *model, const char *path,

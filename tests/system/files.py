@@ -188,6 +188,43 @@ def nowhere(bench):
     bench.train(config)
 
 
+# --- names ------------------------------------------------------------------------------------------------------------------
+
+
+def class_names(bench):
+    """They stay with a run and its model: in predict, from its checkpoints, in an exported file; eval goes by them, not by the order of folders."""
+    folder = classes(bench)
+    run = bench.train(of_classes(bench, folder, steps=2))
+    picture = bench.path(folder, "dog", "turned5.jpg")
+    checkpoint = bench.path("run", "checkpoints", max(os.listdir(bench.path("run", "checkpoints"))))
+
+    def said(*words):
+        ended = bench.run("predict", *words, picture, "--json")
+        equal(ended.code, 0, "exit code")
+        return sorted((one["class"], one["name"]) for one in json.loads(ended.out)["classes"])
+
+    named = [(0, "cat"), (1, "dog")]
+    equal(said(bench.path("run")), named, "classes of the run")
+    equal(said(bench.path("run"), "--weights", checkpoint), named, "classes of a checkpoint")
+    check("dog 0." in bench.run("predict", bench.path("run"), picture).out, "the text has no name")
+    equal(bench.run("model", "export", bench.path("run"), "--onnx", bench.path("out.onnx")).code, 0, "exit code of the export")
+    equal(said(bench.path("out.onnx")), named, "classes of the exported file")
+    put(bench.path("own.names"), b"tom\nrex\n")
+    equal(said(bench.path("out.onnx"), "--names", bench.path("own.names")), [(0, "tom"), (1, "rex")], "--names goes before")
+    shutil.copytree(bench.path(folder, "dog"), bench.path("dogs", "dog"))
+    one, two = (json.loads(bench.run("eval", run.dir, "--data", bench.path(path), "--json").out) for path in ("dogs", folder))
+    shutil.copytree(bench.path(folder, "cat"), bench.path("cats", "cat"))
+    other = json.loads(bench.run("eval", run.dir, "--data", bench.path("cats"), "--json").out)
+    check(abs((one["loss"] + other["loss"]) / 2 - two["loss"]) < 1e-5, f"losses of dogs, cats and both: {one}, {other}, {two}")
+    os.rename(bench.path("dogs", "dog"), bench.path("dogs", "zebra"))
+    refused = bench.run("eval", run.dir, "--data", bench.path("dogs"))
+    equal((refused.code, len(refused.err.splitlines())), (INPUT, 1), "exit code and lines on stderr")
+    check("'zebra' is none of the 2 classes" in refused.err, f"stderr is {refused.err!r}")
+    os.rename(bench.path("dogs", "zebra"), bench.path("dogs", "dog"))
+    equal(json.loads(bench.run("eval", run.dir, "--data", bench.path("dogs"), "--json").out), one, "as it was advised")
+
+
+cases.add("pictures: names of classes", class_names, first=True)
 cases.add("text: packed, and no text", packed, first=True)
 cases.add("text: more files than may be open", many_files, first=True)
 cases.add("text: many files in mid-run, overwritten", changed_corpus, inputs.overwrite)
