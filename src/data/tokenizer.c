@@ -9,10 +9,14 @@
 
 void culm_tokenizer_free(struct culm_tokenizer *tokenizer) {
     if (tokenizer) {
+        int32_t added = tokenizer->added.count;
         culm_strings_release(&tokenizer->token);
         culm_strings_release(&tokenizer->added);
         free(tokenizer->id);
         free(tokenizer->number);
+        for (int32_t i = 0; i < added; i++) {
+            free(tokenizer->added_info[i].normal);
+        }
         free(tokenizer->added_info);
         free(tokenizer->merge);
         free(tokenizer);
@@ -42,7 +46,7 @@ int32_t culm_tokenizer_role(const struct culm_tokenizer *tokenizer, enum culm_to
         [CULM_TOKEN_SEP] = {"[SEP]", "<sep>", "</s>"},
         [CULM_TOKEN_MASK] = {"[MASK]", "<mask>"},
     };
-    int32_t id = -1;
+    int32_t id = tokenizer->role[role] - 1;
     for (int i = 0; id < 0 && names[role][i]; i++) {
         id = culm_tokenizer_find(tokenizer, names[role][i]);
     }
@@ -95,22 +99,32 @@ static bool encode_plain(const struct culm_tokenizer *tokenizer, struct culm_enc
     if (!len) {
         return true;
     }
-    switch (tokenizer->kind) {
-    case CULM_TOKENIZER_BPE: return culm_tokenizer_bpe(tokenizer, encoder, text, len);
-    case CULM_TOKENIZER_WORDPIECE: return culm_tokenizer_wordpiece(tokenizer, encoder, text, len);
-    case CULM_TOKENIZER_WORDS: return culm_tokenizer_words(tokenizer, encoder, text, len);
+    if (tokenizer->kind == CULM_TOKENIZER_WORDPIECE) { /* which normalises first */
+        return culm_tokenizer_wordpiece(tokenizer, encoder, text, len);
     }
-    return false;
+    culm_tokenizer_between *between =
+        tokenizer->kind == CULM_TOKENIZER_BPE ? culm_tokenizer_bpe : culm_tokenizer_words;
+    return tokenizer->any_normalized
+               ? culm_tokenizer_split(tokenizer, encoder, text, len, true, between)
+               : between(tokenizer, encoder, text, len);
 }
 
-/* The longest added token that the text begins with, or -1. */
+/* The longest added token of the kind that the text begins with, or -1. */
 static int32_t added_at(const struct culm_tokenizer *tokenizer, const char *text, size_t len,
-                        size_t *ret_len) {
+                        bool normalized, size_t *ret_len) {
     int32_t best = -1;
     *ret_len = 0;
     for (int32_t i = 0; i < tokenizer->added.count; i++) {
         size_t size;
+        const struct culm_tokenizer_added *info = &tokenizer->added_info[i];
         const char *content = culm_strings_get(&tokenizer->added, i, &size);
+        if (info->normalized != normalized) {
+            continue;
+        }
+        if (info->normal) {
+            content = info->normal;
+            size = strlen(content);
+        }
         if (size > *ret_len && size <= len && !memcmp(content, text, size)) {
             best = i;
             *ret_len = size;
@@ -144,16 +158,21 @@ static size_t skip_space(const char *text, size_t at, size_t len) {
     return at;
 }
 
-enum culm_status culm_tokenizer_encode(const struct culm_tokenizer *tokenizer,
-                                       struct culm_encoder *encoder, const char *text, size_t len,
-                                       struct culm_error *error) {
-    bool good = prepare(encoder, tokenizer->serial);
+static bool stretch(const struct culm_tokenizer *tokenizer, struct culm_encoder *encoder,
+                    const char *text, size_t len, culm_tokenizer_between *between) {
+    return !len || between(tokenizer, encoder, text, len);
+}
+
+bool culm_tokenizer_split(const struct culm_tokenizer *tokenizer, struct culm_encoder *encoder,
+                          const char *text, size_t len, bool normalized,
+                          culm_tokenizer_between *between) {
+    bool good = true;
     size_t from = 0;
     for (size_t at = 0; good && at < len;) {
         size_t size;
         int32_t added = -1;
-        if (tokenizer->added_first[(uint8_t)text[at]]) {
-            added = added_at(tokenizer, text + at, len - at, &size);
+        if (tokenizer->added_first[normalized][(uint8_t)text[at]]) {
+            added = added_at(tokenizer, text + at, len - at, normalized, &size);
         }
         if (added < 0) {
             at++;
@@ -161,7 +180,7 @@ enum culm_status culm_tokenizer_encode(const struct culm_tokenizer *tokenizer,
         }
         const struct culm_tokenizer_added *info = &tokenizer->added_info[added];
         size_t end = info->lstrip ? trim_end(text, from, at) : at;
-        good = encode_plain(tokenizer, encoder, text + from, end - from) &&
+        good = stretch(tokenizer, encoder, text + from, end - from, between) &&
                culm_encoder_push(encoder, info->id);
         at += size;
         if (info->rstrip) {
@@ -169,7 +188,14 @@ enum culm_status culm_tokenizer_encode(const struct culm_tokenizer *tokenizer,
         }
         from = at;
     }
-    good = good && encode_plain(tokenizer, encoder, text + from, len - from);
+    return good && stretch(tokenizer, encoder, text + from, len - from, between);
+}
+
+enum culm_status culm_tokenizer_encode(const struct culm_tokenizer *tokenizer,
+                                       struct culm_encoder *encoder, const char *text, size_t len,
+                                       struct culm_error *error) {
+    bool good = prepare(encoder, tokenizer->serial) &&
+                culm_tokenizer_split(tokenizer, encoder, text, len, false, encode_plain);
     return good ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for tokens");
 }
 

@@ -8,6 +8,10 @@
  *     vocab.txt, with <unk>          words between white space, one a line
  *     a folder                       the first of those that is in it
  *
+ * Settings that lie beside these files (added_tokens.json, tokenizer_config.json,
+ * special_tokens_map.json) are obeyed or refused: added tokens, special tokens and their roles, blanks
+ * in front, lower case, accents.
+ *
  * What a tokenizer.json asks for beyond that (other models, normalisers or pre-tokenizers, byte
  * fall-back, dropout) is refused by name rather than ignored. Post-processors (which add [CLS] and
  * the like) are not applied: the sources add what their samples need.

@@ -19,6 +19,9 @@ struct culm_tokenizer_merge {
 struct culm_tokenizer_added {
     int32_t id;
     bool special, lstrip, rstrip;
+    bool normalized; /* found after all others, in text that is normalised */
+    bool settings;   /* it stands beside the vocabulary */
+    char *normal;    /* WordPiece: what a normalized one is in such text; NULL: itself */
 };
 
 struct culm_tokenizer {
@@ -30,7 +33,9 @@ struct culm_tokenizer {
     int32_t vocab;             /* the highest id + 1, added ones included */
     struct culm_strings added; /* found in text before all else */
     struct culm_tokenizer_added *added_info;
-    bool added_first[256]; /* an added token begins with this byte */
+    bool added_first[2][256]; /* an added token begins with this byte; [1]: a normalized one */
+    bool any_normalized;
+    int32_t role[CULM_TOKEN_ROLES]; /* id + 1, where settings name one; 0: none does */
     /* byte pairs */
     int32_t byte_id[256];
     struct culm_tokenizer_merge *merge; /* a hash table */
@@ -72,6 +77,17 @@ struct culm_encoder_state {
 };
 
 bool culm_encoder_push(struct culm_encoder *encoder, int32_t id);
+
+/* Encodes a text around the added tokens that are, or are not, normalized: the stretches between
+ * them by `between`. */
+typedef bool culm_tokenizer_between(const struct culm_tokenizer *tokenizer,
+                                    struct culm_encoder *encoder, const char *text, size_t len);
+bool culm_tokenizer_split(const struct culm_tokenizer *tokenizer, struct culm_encoder *encoder,
+                          const char *text, size_t len, bool normalized,
+                          culm_tokenizer_between *between);
+/* WordPiece: a text as it is looked up, into state->text; false: out of memory. */
+bool culm_tokenizer_normalise(const struct culm_tokenizer *tokenizer,
+                              struct culm_encoder_state *state, const char *text, size_t len);
 
 /* Encode a stretch of text without added tokens; false: out of memory. */
 bool culm_tokenizer_bpe(const struct culm_tokenizer *tokenizer, struct culm_encoder *encoder,

@@ -4,6 +4,7 @@
  */
 #include "data/tokenizer_load.h"
 #include "data/files.h"
+#include "data/tokenizer_settings.h"
 
 #include "base/file.h"
 
@@ -49,6 +50,8 @@ static enum culm_status read_bpe(struct culm_load *load, const json_t *root, con
     load->tokenizer->whole_words = json_is_true(json_object_get(model, "ignore_merges"));
     enum culm_status status;
     if ((status = culm_load_added_list(load, json_object_get(root, "added_tokens"))) != CULM_OK ||
+        (status = culm_settings_apply(load, CULM_BESIDE_JSON)) != CULM_OK ||
+        (status = culm_settings_tokens(load, json_object_get(model, "vocab"))) != CULM_OK ||
         (status = culm_load_vocab(load, json_object_get(model, "vocab"))) != CULM_OK ||
         (status = culm_load_byte_tokens(load)) != CULM_OK) {
         return status;
@@ -104,6 +107,8 @@ static enum culm_status read_wordpiece(struct culm_load *load, const json_t *roo
     t->max_chars = (int32_t)chars;
     enum culm_status status;
     if ((status = culm_load_added_list(load, json_object_get(root, "added_tokens"))) != CULM_OK ||
+        (status = culm_settings_apply(load, CULM_BESIDE_JSON)) != CULM_OK ||
+        (status = culm_settings_tokens(load, json_object_get(model, "vocab"))) != CULM_OK ||
         (status = culm_load_vocab(load, json_object_get(model, "vocab"))) != CULM_OK) {
         return status;
     }
@@ -145,7 +150,10 @@ static enum culm_status read_vocab_json(struct culm_load *load, const json_t *ro
         const struct culm_tokenizer_added info = {.special = true};
         status = culm_load_added_token(load, end, json_integer_value(id), &info);
     }
-    if (status != CULM_OK || (status = culm_load_vocab(load, root)) != CULM_OK ||
+    if (status != CULM_OK ||
+        (status = culm_settings_apply(load, CULM_BESIDE_VOCAB_JSON)) != CULM_OK ||
+        (status = culm_settings_tokens(load, root)) != CULM_OK ||
+        (status = culm_load_vocab(load, root)) != CULM_OK ||
         (status = culm_load_byte_tokens(load)) != CULM_OK) {
         return status;
     }
@@ -175,7 +183,9 @@ static enum culm_status finish_words(struct culm_load *load) {
                 load, "its lines have neither [UNK] (WordPiece) nor <unk> (words); add "
                       "one, or give tokenizer.json");
         }
-        return need_unknown(load, "<unk>");
+        enum culm_status status = culm_settings_apply(load, CULM_BESIDE_VOCAB_TEXT);
+        status = status ? status : culm_settings_tokens(load, NULL);
+        return status ? status : need_unknown(load, "<unk>");
     }
     t->kind = CULM_TOKENIZER_WORDPIECE;
     for (int32_t i = 0; i < t->token.count; i++) {
@@ -195,7 +205,9 @@ static enum culm_status finish_words(struct culm_load *load) {
             return status;
         }
     }
-    return need_unknown(load, "[UNK]");
+    enum culm_status status = culm_settings_apply(load, CULM_BESIDE_VOCAB_TEXT);
+    status = status ? status : culm_settings_tokens(load, NULL);
+    return status ? status : need_unknown(load, "[UNK]");
 }
 
 /* Tokens in the order of their ids. */
@@ -271,12 +283,12 @@ static enum culm_status read_json(struct culm_load *load, const char *data, size
     return status == CULM_OK ? culm_load_place_added(load) : status;
 }
 
-enum culm_status culm_tokenizer_parse(const char *data, size_t len, const char *name,
-                                      const char *merges, size_t merges_len,
-                                      const char *merges_name,
-                                      struct culm_tokenizer **ret_tokenizer,
-                                      struct culm_error *error) {
-    struct culm_load load = {.tokenizer = tokenizer_new(), .name = name, .error = error};
+static enum culm_status parse(const char *data, size_t len, const char *name, const char *merges,
+                              size_t merges_len, const char *merges_name,
+                              const struct culm_settings *settings,
+                              struct culm_tokenizer **ret_tokenizer, struct culm_error *error) {
+    struct culm_load load = {
+        .tokenizer = tokenizer_new(), .settings = settings, .name = name, .error = error};
     size_t blanks = 0;
     enum culm_status status;
     culm_load_byte_table(&load);
@@ -292,6 +304,7 @@ enum culm_status culm_tokenizer_parse(const char *data, size_t len, const char *
         status = culm_load_refuse(&load, "does not begin with '{'; give vocab.json and merges.txt");
     } else {
         status = read_vocab_text(&load, data, len);
+        status = status == CULM_OK ? culm_load_place_added(&load) : status;
     }
     free(load.buffer);
     if (status != CULM_OK) {
@@ -300,6 +313,14 @@ enum culm_status culm_tokenizer_parse(const char *data, size_t len, const char *
     }
     *ret_tokenizer = load.tokenizer;
     return CULM_OK;
+}
+
+enum culm_status culm_tokenizer_parse(const char *data, size_t len, const char *name,
+                                      const char *merges, size_t merges_len,
+                                      const char *merges_name,
+                                      struct culm_tokenizer **ret_tokenizer,
+                                      struct culm_error *error) {
+    return parse(data, len, name, merges, merges_len, merges_name, NULL, ret_tokenizer, error);
 }
 
 enum culm_status culm_tokenizer_of_words(const struct culm_strings *words,
@@ -362,13 +383,23 @@ static enum culm_status open_files(const char *const *paths, size_t count, struc
     for (size_t i = 0; status == CULM_OK && i < count; i++) {
         status = culm_files_slurp(files, i, CULM_TOKENIZER_FILE_MAX, &data[i], &len[i], error);
     }
+    struct culm_settings *settings = calloc(1, sizeof *settings);
+    if (!settings) {
+        status = culm_error_set(error, CULM_ERR_MEMORY, "tokenizer: out of memory");
+    }
+    if (status == CULM_OK) {
+        status = culm_settings_open(paths[0], pins, settings, error);
+    }
     if (status == CULM_OK) {
         /* vocab.json and merges.txt in either order */
         size_t vocab = count == 2 && data[0][0] != '{' && data[1][0] == '{';
-        status =
-            culm_tokenizer_parse(data[vocab], len[vocab], paths[vocab], data[!vocab], len[!vocab],
-                                 count == 2 ? paths[!vocab] : NULL, ret_tokenizer, error);
+        status = parse(data[vocab], len[vocab], paths[vocab], data[!vocab], len[!vocab],
+                       count == 2 ? paths[!vocab] : NULL, settings, ret_tokenizer, error);
     }
+    if (settings) {
+        culm_settings_release(settings);
+    }
+    free(settings);
     free(data[0]);
     free(data[1]);
     culm_files_free(files);

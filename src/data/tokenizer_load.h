@@ -9,9 +9,12 @@
 
 #include <jansson.h>
 
+struct culm_settings;
+
 struct culm_load {
     struct culm_tokenizer *tokenizer;
-    const char *name; /* the file, for messages */
+    const struct culm_settings *settings; /* beside the files; NULL: none */
+    const char *name;                     /* the file, for messages */
     struct culm_error *error;
     int32_t rank; /* of the next merge */
     char *buffer; /* for tokens turned back into bytes */

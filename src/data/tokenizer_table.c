@@ -7,6 +7,7 @@
  */
 #include "base/grow.h"
 #include "data/tokenizer_load.h"
+#include "data/tokenizer_settings.h"
 #include "data/unicode.h"
 
 #include <stdio.h>
@@ -314,7 +315,8 @@ enum culm_status culm_load_added_token(struct culm_load *load, const char *conte
     }
     t->added_info[number] = *info;
     t->added_info[number].id = (int32_t)id;
-    t->added_first[(uint8_t)content[0]] = true;
+    t->added_first[info->normalized][(uint8_t)content[0]] = true;
+    t->any_normalized |= info->normalized;
     return CULM_OK;
 }
 
@@ -335,15 +337,8 @@ enum culm_status culm_load_added_list(struct culm_load *load, const json_t *toke
         const struct culm_tokenizer_added info = {
             .special = json_is_true(json_object_get(entry, "special")),
             .lstrip = json_is_true(json_object_get(entry, "lstrip")),
-            .rstrip = json_is_true(json_object_get(entry, "rstrip"))};
-        if (load->tokenizer->kind == CULM_TOKENIZER_WORDPIECE &&
-            json_is_true(json_object_get(entry, "normalized"))) {
-            return culm_load_refuse(
-                load,
-                "the added token '%.40s' is 'normalized', which is not known for "
-                "WordPiece",
-                content);
-        }
+            .rstrip = json_is_true(json_object_get(entry, "rstrip")),
+            .normalized = json_is_true(json_object_get(entry, "normalized"))};
         if (*content) {
             status = culm_load_added_token(load, content, json_integer_value(id), &info);
             if (status != CULM_OK) {
@@ -352,6 +347,30 @@ enum culm_status culm_load_added_list(struct culm_load *load, const json_t *toke
         }
     }
     return CULM_OK;
+}
+
+/* What normalized tokens of WordPiece are in text when they are looked for. */
+static enum culm_status normalise_added(struct culm_load *load) {
+    struct culm_tokenizer *t = load->tokenizer;
+    struct culm_encoder encoder = {.state = calloc(1, sizeof *encoder.state)};
+    bool good = encoder.state;
+    for (int32_t i = 0; good && i < t->added.count; i++) {
+        size_t len;
+        const char *content = culm_strings_get(&t->added, i, &len);
+        if (!t->added_info[i].normalized) {
+            continue;
+        }
+        good = culm_tokenizer_normalise(t, encoder.state, content, len);
+        len = encoder.state->text_len;
+        char *normal = good ? strndup(len ? encoder.state->text : "", len) : NULL;
+        good = normal;
+        t->added_info[i].normal = normal;
+        if (good) {
+            t->added_first[1][(uint8_t)normal[0]] = true;
+        }
+    }
+    culm_encoder_release(&encoder);
+    return good ? CULM_OK : culm_load_no_memory(load);
 }
 
 /* Added tokens count to the vocabulary, whether it lists them or not. */
@@ -370,5 +389,8 @@ enum culm_status culm_load_place_added(struct culm_load *load) {
         t->number = larger;
         t->vocab = vocab;
     }
-    return CULM_OK;
+    enum culm_status status = culm_settings_check_ids(load);
+    return status == CULM_OK && t->any_normalized && t->kind == CULM_TOKENIZER_WORDPIECE
+               ? normalise_added(load)
+               : status;
 }

@@ -98,9 +98,8 @@ static bool encode_word(const struct culm_tokenizer *tokenizer, struct culm_enco
     return true;
 }
 
-bool culm_tokenizer_wordpiece(const struct culm_tokenizer *tokenizer, struct culm_encoder *encoder,
-                              const char *text, size_t len) {
-    struct culm_encoder_state *state = encoder->state;
+bool culm_tokenizer_normalise(const struct culm_tokenizer *tokenizer,
+                              struct culm_encoder_state *state, const char *text, size_t len) {
     state->text_len = 0;
     for (size_t at = 0; at < len;) {
         int32_t c;
@@ -109,27 +108,44 @@ bool culm_tokenizer_wordpiece(const struct culm_tokenizer *tokenizer, struct cul
             return false;
         }
     }
+    return true;
+}
+
+/* Words of a text that is normalised. */
+static bool cut(const struct culm_tokenizer *tokenizer, struct culm_encoder *encoder,
+                const char *text, size_t len) {
     size_t word = 0;
-    for (size_t at = 0, next; at <= state->text_len; at = next) {
+    for (size_t at = 0, next; at <= len; at = next) {
         int32_t c = ' ';
         next = at + 1;
-        if (at < state->text_len) {
-            next = at + culm_unicode_next(state->text, state->text_len, at, &c);
+        if (at < len) {
+            next = at + culm_unicode_next(text, len, at, &c);
         }
         bool space = culm_unicode_class(c) == CULM_UNICODE_SPACE;
         bool mark = !space && culm_unicode_is_punctuation(c);
         if (!space && !mark) {
             continue;
         }
-        if (at > word && !encode_word(tokenizer, encoder, state->text + word, at - word)) {
+        if (at > word && !encode_word(tokenizer, encoder, text + word, at - word)) {
             return false;
         }
-        if (mark && !encode_word(tokenizer, encoder, state->text + at, next - at)) {
+        if (mark && !encode_word(tokenizer, encoder, text + at, next - at)) {
             return false;
         }
         word = next;
     }
     return true;
+}
+
+bool culm_tokenizer_wordpiece(const struct culm_tokenizer *tokenizer, struct culm_encoder *encoder,
+                              const char *text, size_t len) {
+    struct culm_encoder_state *state = encoder->state;
+    if (!culm_tokenizer_normalise(tokenizer, state, text, len)) {
+        return false;
+    }
+    return tokenizer->any_normalized
+               ? culm_tokenizer_split(tokenizer, encoder, state->text, state->text_len, true, cut)
+               : cut(tokenizer, encoder, state->text, state->text_len);
 }
 
 bool culm_tokenizer_words(const struct culm_tokenizer *tokenizer, struct culm_encoder *encoder,

@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import shutil
+import struct
 import subprocess
 
 import inputs
@@ -224,6 +225,36 @@ def class_names(bench):
     equal(json.loads(bench.run("eval", run.dir, "--data", bench.path("dogs"), "--json").out), one, "as it was advised")
 
 
+# --- tokenizers -------------------------------------------------------------------------------------------------------------
+
+
+def settings_beside(bench):
+    """What lies beside vocab.json and merges.txt counts: the loss on a text is that on the ids of Hugging Face's library; what is not known is refused."""
+    golden = os.path.join(os.path.dirname(PICTURES), "tokenizer")
+    with open(os.path.join(golden, "settings.json"), encoding="ascii") as file:
+        case = json.load(file)[1]
+    shutil.copytree(os.path.join(golden, "bpe"), bench.path("tokenizer"))
+    for name, text in case["files"].items():
+        put(bench.path("tokenizer", name), text.encode())
+    one = next(text for text in case["texts"] if "<|im_start|>" in text["text"])
+    put(bench.path("text.txt"), one["text"].encode())
+    put(bench.path("ids.u16"), struct.pack(f"<{len(one['ids'])}H", *one["ids"]))
+    config = text_of(bench, bench.path("text.txt"), model__context=8, model__vocab=1000)
+
+    def loss(**data):
+        bench.config(changed(config, **{f"data__{key}": value for key, value in data.items()}), "c.yaml")
+        ended = bench.run("eval", bench.path("c.yaml"), "--data", data["path"], "--json")
+        equal(ended.code, 0, "exit code")
+        return json.loads(ended.out)
+
+    equal(loss(path=bench.path("text.txt"), tokenizer=bench.path("tokenizer")), loss(path=bench.path("ids.u16"), kind="tokens"), "losses of text and ids")
+    put(bench.path("tokenizer", "tokenizer_config.json"), b'{"some_rule": true}')
+    refused = bench.run(*bench.train_words(changed(config, data__tokenizer=bench.path("tokenizer")), "run"))
+    equal((refused.code, len(refused.err.splitlines())), (INPUT, 1), "exit code and lines on stderr")
+    check("tokenizer_config.json': 'some_rule' is not known" in refused.err, f"stderr is {refused.err!r}")
+
+
+cases.add("text: settings beside a tokenizer", settings_beside, first=True)
 cases.add("pictures: names of classes", class_names, first=True)
 cases.add("text: packed, and no text", packed, first=True)
 cases.add("text: more files than may be open", many_files, first=True)
