@@ -88,6 +88,9 @@ static enum culm_status fail(struct culm_error *error, int errno_value, const ch
                              const char *path) {
     enum culm_status status = CULM_ERR_IO;
     const char *advice = "";
+    if (errno_value == EMFILE || errno_value == ENFILE) { /* says how to raise them */
+        return culm_error_errno(error, errno_value, "%s '%s'", verb, path);
+    }
     if (errno_value == ENOENT || errno_value == ENOTDIR) {
         status = CULM_ERR_NOT_FOUND;
     } else if (errno_value == ENOSPC || errno_value == EDQUOT) {

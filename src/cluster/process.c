@@ -123,7 +123,7 @@ enum culm_status culm_process_start(struct culm_process *process, uv_loop_t *loo
         }
     }
     if (failed) {
-        return culm_error_set(error, CULM_ERR_IO, "start '%.200s': %s", argv[0], strerror(failed));
+        return culm_error_errno(error, failed, "start '%.200s'", argv[0]);
     }
     process->pid = pid;
     uv_poll_start(&process->poll, UV_READABLE, on_readable);

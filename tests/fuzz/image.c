@@ -1,6 +1,6 @@
 /*
  * Fuzz target: image files. Any bytes are decoded or refused with a message; what was decoded has
- * its size and becomes a window of any other.
+ * its size, is turned as the file says, and becomes a window of any other.
  *
  * The first byte chooses channels and window, the rest is the file.
  */
@@ -21,11 +21,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     uint8_t *exact = malloc(size); /* so that a sanitizer sees the first byte past the end */
     memcpy(exact, data + 1, size - 1);
     enum culm_status status = culm_image_decode(exact, size - 1, "fuzz", channels, &image, &error);
+    int orientation = culm_image_orientation(exact, size - 1);
     free(exact);
+    FUZZ_REQUIRE(orientation >= 1 && orientation <= 8, "orientation %d", orientation);
     if (status != CULM_OK) {
         FUZZ_REQUIRE(error.text[0] && !strchr(error.text, '\n'), "message: '%s'", error.text);
         return 0;
     }
+    status = culm_image_turn(&image, orientation, &error);
+    FUZZ_REQUIRE(status == CULM_OK, "%s", error.text);
     FUZZ_REQUIRE(image.height >= 1 && image.width >= 1 && image.channels == channels &&
                      (size_t)image.height * (size_t)image.width * (size_t)channels <=
                          image.capacity,
