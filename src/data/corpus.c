@@ -119,7 +119,9 @@ static enum culm_status expand(const char *what, struct culm_corpus *corpus, con
                                       pattern);
     }
     enum culm_status status = CULM_OK;
-    qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, by_bytes);
+    if (found.gl_pathc) {
+        qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, by_bytes);
+    }
     for (size_t i = 0; status == CULM_OK && i < found.gl_pathc; i++) {
         status = meet(what, corpus, found.gl_pathv[i], 0, error);
     }

@@ -6,11 +6,12 @@ import gzip
 import json
 import os
 import shutil
+import signal
 import struct
 import subprocess
 
 import inputs
-from harness import Cases, changed, check, equal
+from harness import Cases, changed, check, equal, wait_until
 from vision_harness import model, two_queries
 
 cases = Cases(job="train")
@@ -254,6 +255,23 @@ def settings_beside(bench):
     check("tokenizer_config.json': 'some_rule' is not known" in refused.err, f"stderr is {refused.err!r}")
 
 
+def left_out_live(bench):
+    """An edge says so once it has opened the folder."""
+    folder = classes(bench)
+    put(bench.path(folder, "cat", "a.gif"))
+    path = two_queries(bench, {"file": bench.path(folder), "loop": True, "fps": 30})
+
+    def told():
+        return [event["message"] for event in bench.events() if event["event"] == "warning" and "left out" in event["message"]]
+
+    process = bench.start("edge", "run", path, "--out", bench.path("run"), "--json")
+    wait_until(lambda: process.poll() is not None or told(), 120, "a warning")
+    process.send_signal(signal.SIGTERM)
+    equal(bench.end(process).code, 0, "exit code")
+    equal(told(), [f"folder '{bench.path(folder)}': left out: 1 picture of other kinds (1 .gif; convert it to JPEG, PNG or WebP)"], "warnings")
+
+
+cases.add("edge: what is left out of a folder", left_out_live)
 cases.add("text: settings beside a tokenizer", settings_beside, first=True)
 cases.add("pictures: names of classes", class_names, first=True)
 cases.add("text: packed, and no text", packed, first=True)
