@@ -8,6 +8,8 @@
 #include "data/pictures.h"
 #include "data/string_set.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,6 +108,10 @@ static enum culm_status open_pictures(struct culm_feed *feed, struct culm_error 
                                              feed->name, feed->file);
 }
 
+static bool is_forbidden(const char *file) {
+    return faccessat(AT_FDCWD, file, R_OK, AT_EACCESS) != 0 && errno == EACCES;
+}
+
 static enum culm_status picture(struct culm_feed *feed, struct culm_feed_frame *frame,
                                 struct culm_error *error) {
     char *data = NULL;
@@ -120,8 +126,9 @@ static enum culm_status picture(struct culm_feed *feed, struct culm_feed_frame *
         }
     }
     free(data);
-    if (status == CULM_ERR_NOT_FOUND || status == CULM_ERR_CONFIG) {
-        status = CULM_ERR_FORMAT; /* gone, a link that leads nowhere, or not for us to read */
+    if (status == CULM_ERR_NOT_FOUND || status == CULM_ERR_CONFIG ||
+        (status == CULM_ERR_IO && is_forbidden(frame->file))) {
+        status = CULM_ERR_FORMAT; /* gone, a link that leads nowhere, not for us to read */
     }
     if (status == CULM_ERR_FORMAT) { /* the next call is for the next picture */
         feed->source++;

@@ -17,8 +17,9 @@ static char *golden(const char *name) {
 
 static void is(const struct culm_image *image, const json_t *entry, const char *key) {
     char hash[17];
-    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)fnv(image->data, (size_t)image->height * (size_t)image->width *
- (size_t)image->channels));
+    snprintf(hash, sizeof hash, "%016llx",
+             (unsigned long long)fnv(image->data, (size_t)image->height * (size_t)image->width *
+                                                      (size_t)image->channels));
     if (strcmp(hash, json_string_value(json_object_get(entry, key))) != 0) {
         fail_msg("%s: other pixels than Pillow's, %s",
                  json_string_value(json_object_get(entry, "path")), key);
@@ -223,6 +224,38 @@ static void test_who_turns_pictures(void **state) {
     free(path);
 }
 
+/* Of a folder, a picture that is gone, leads nowhere or may not be read costs itself alone. */
+static void test_unreadable_pictures_pass(void **state) {
+    struct place *place = *state;
+    struct culm_error error = {0};
+    struct culm_feed *feed = NULL;
+    struct culm_feed_frame frame;
+    bool root = geteuid() == 0;
+    size_t len;
+    char *png = read_golden("grey.png", &len), *link, *secret;
+    assert_true(asprintf(&link, "%s/b.png", place->dir) > 0);
+    assert_int_equal(symlink("/nowhere/at/all", link), 0);
+    free(put(place, "a.png", png, len));
+    secret = put(place, "c.png", png, len);
+    free(put(place, "d.png", png, len));
+    assert_int_equal(chmod(secret, 0) | chmod(place->dir, 0755), 0);
+    assert_true(!root || seteuid(65534) == 0);
+    const struct culm_feed_options options = {.file = place->dir};
+    enum culm_status status[5] = {culm_feed_open(&options, &feed, &error)};
+    for (int i = 1; i < 5 && feed; i++) {
+        status[i] = culm_feed_next(feed, -1, &frame, &error);
+    }
+    assert_true(!root || seteuid(0) == 0);
+    const enum culm_status expected[5] = {CULM_OK, CULM_OK, CULM_ERR_FORMAT, CULM_ERR_FORMAT,
+                                          CULM_OK};
+    assert_memory_equal(status, expected, sizeof status);
+    assert_int_equal(frame.number, 3);
+    culm_feed_close(feed);
+    free(png);
+    free(link);
+    free(secret);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pixels_are_pillows),
@@ -230,6 +263,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_what_is_left_out_is_counted, make_place, drop_place),
         cmocka_unit_test(test_nothing_is_left_out),
         cmocka_unit_test_setup_teardown(test_who_turns_pictures, make_place, drop_place),
+        cmocka_unit_test_setup_teardown(test_unreadable_pictures_pass, make_place, drop_place),
     };
     return cmocka_run_group_tests_name("data/pictures", tests, NULL, NULL);
 }
