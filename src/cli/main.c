@@ -13,6 +13,7 @@ static const struct culm_command commands[] = {
      &culm_usage_model},
     {"bench", "measures the training step of a model", culm_cli_bench, &culm_usage_bench},
     {"eval", "measures a model on held-out data", culm_cli_eval, &culm_usage_eval},
+    {"data", "finds samples that cannot be used", culm_cli_data, &culm_usage_data},
     {"gnn", "trains graph networks; makes data graphs and looks at them", culm_cli_gnn,
      &culm_usage_gnn},
     {"merge", "lets several models share layers", culm_cli_merge, &culm_usage_merge},

@@ -33,6 +33,9 @@ static const struct culm_config_row rows[] = {
     CULM_CONFIG_REAL(
         "held_out", D, held_out, "0", 0, 1, CULM_CONFIG_BELOW,
         "share of the samples, taken from the end, that is kept out of training for evaluation"),
+    CULM_CONFIG_TEXT("skip", D, skip, "", "a file", CULM_CONFIG_EMPTY,
+                     "a list of what is left out of the samples, as `culm data check --out` writes "
+                     "it: the order of the others is as without it"),
     CULM_CONFIG_ENUM(
         "crop", D, crop, "center", crop_names, 0,
         "how training crops an image: `center`, its middle; `padded`, a random window after "
@@ -75,6 +78,7 @@ void culm_data_config_source(const struct culm_data_config *config,
     options->orient = config->orient;
     options->masked_of = config->masked_of;
     options->held_out = config->held_out;
+    options->skip = config->skip && config->skip[0] ? config->skip : NULL;
     for (int i = 0; i < 3 && config->normalize != CULM_NORMALIZE_NONE; i++) {
         bool custom = config->normalize == CULM_NORMALIZE_CUSTOM;
         options->mean[i] = custom ? config->mean : imagenet_mean[i];

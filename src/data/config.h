@@ -20,6 +20,7 @@ struct culm_data_config {
     size_t tokenizer_count;
     enum culm_source_kind masked_of; /* TEXT or TOKENS */
     double held_out;
+    char *skip;
     enum culm_source_crop crop;
     int64_t padding, resize;
     bool flip, orient;

@@ -29,9 +29,11 @@ struct culm_images {
     struct culm_order shuffle;
     struct culm_pins *pins; /* borrowed; NULL: what changes is not noticed */
     char *root;
+    struct culm_leaving *leaving; /* while it is opened */
     /* IDX */
     struct culm_idx pixels;
     uint8_t *labels;
+    char *pixels_path;
     char *name; /* of the first file */
 };
 

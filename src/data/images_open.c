@@ -91,6 +91,16 @@ static const char *path_of(const void *ctx, size_t index) {
     return culm_strings_get(&images->path, (int32_t)index, &len);
 }
 
+static void leave_files_out(struct culm_images *images) {
+    for (int32_t i = 0; images->leaving->skip && i < images->path.count; i++) {
+        size_t entry = (size_t)culm_order_sample(&images->shuffle, (uint64_t)i);
+        const struct culm_data_place place = {.file = path_of(images, entry)};
+        if (culm_skip_has(images->leaving->skip, &place)) {
+            culm_leaving_add(images->leaving, i);
+        }
+    }
+}
+
 enum culm_status culm_images_open_folders(struct culm_images *images,
                                           const struct culm_source_options *options,
                                           struct culm_error *error) {
@@ -134,6 +144,8 @@ enum culm_status culm_images_open_folders(struct culm_images *images,
         return culm_error_set(error, CULM_ERR_MEMORY, "%s: out of memory", images->name);
     }
     culm_order_init(&images->shuffle, SHUFFLE_SEED, images->path.count);
+    images->source.unseen = true;
+    leave_files_out(images);
     return culm_source_set_samples(&images->source, options, images->path.count, images->name,
                                    error);
 }
@@ -167,13 +179,32 @@ static enum culm_status read_labels(struct culm_images *images, const char *path
     culm_idx_release(&idx);
     for (int64_t i = 0; status == CULM_OK && classes && i < count; i++) {
         if (images->labels[i] >= classes) {
-            status = culm_error_set(error, CULM_ERR_CONFIG,
+            const struct culm_data_place place = {path, CULM_DATA_INDEX, i};
+            struct culm_error why;
+            status = culm_error_set(&why, CULM_ERR_CONFIG,
                                     "IDX file '%s': label %lld is %d, the model has %lld classes; "
                                     "set model.classes",
                                     path, (long long)i, images->labels[i], (long long)classes);
+            if (culm_leaving_bad(images->leaving, &place, why.text)) {
+                culm_leaving_add(images->leaving, i);
+                status = CULM_OK;
+            } else if (error) {
+                *error = why;
+            }
         }
     }
     return status;
+}
+
+static void leave_indexes_out(struct culm_images *images, const char *const *paths) {
+    for (int64_t i = 0; images->leaving->skip && i < images->pixels.dim[0]; i++) {
+        for (int file = 0; file < 2; file++) {
+            const struct culm_data_place place = {paths[file], CULM_DATA_INDEX, i};
+            if (culm_skip_has(images->leaving->skip, &place)) {
+                culm_leaving_add(images->leaving, i);
+            }
+        }
+    }
 }
 
 enum culm_status culm_images_open_idx(struct culm_images *images,
@@ -209,6 +240,10 @@ enum culm_status culm_images_open_idx(struct culm_images *images,
                               options->paths[0], (long long)idx->dim[2], (long long)idx->dim[1]);
     }
     status = read_labels(images, options->paths[1], options->classes, options->pins, error);
+    if (status == CULM_OK && !(images->pixels_path = strdup(options->paths[0]))) {
+        status = culm_error_set(error, CULM_ERR_MEMORY, "%s: out of memory", images->name);
+    }
+    leave_indexes_out(images, options->paths);
     return status == CULM_OK
                ? culm_source_set_samples(&images->source, options, idx->dim[0], images->name, error)
                : status;

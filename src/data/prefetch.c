@@ -108,8 +108,9 @@ static enum culm_status fill(const struct culm_prefetch *p, struct slot *slot, u
                 to[f] = (char *)slot->field[f] + (size_t)i * field[f].size_bytes;
             }
         }
-        uint64_t position = slot->first + (uint64_t)i;
-        const struct culm_source_item item = {culm_order_sample(&p->o.order, position), position};
+        const struct culm_order_place place =
+            culm_order_turn(&p->o.order, slot->first + (uint64_t)i);
+        const struct culm_source_item item = {place.sample, place.position};
         enum culm_status status = culm_source_fill(source, item, to, error);
         if (status != CULM_OK) {
             return status;

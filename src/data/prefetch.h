@@ -2,8 +2,8 @@
  * Micro-batches of samples, which a thread decodes ahead of their use, and which are kept for a
  * while afterwards.
  *
- * A micro-batch consists of `batch` consecutive samples, and is named by the position of the first
- * one in the global stream. The caller plans what it will ask for, and in which order; the thread
+ * A micro-batch consists of `batch` consecutive samples, and is named by the turn of the first
+ * one (ledger/order.h). The caller plans what it will ask for, and in which order; the thread
  * fills up to `ahead` micro-batches that have not been asked for yet. A micro-batch is handed out
  * in place, and pinned until it is put back. If it is not there, or lacks a field, the thread that
  * asks for it fills it at once. So a wrong plan costs time but never changes results, and an error
@@ -26,14 +26,14 @@ struct culm_prefetch;
 
 struct culm_prefetch_options {
     const struct culm_source *source; /* borrowed for good */
-    struct culm_order order;          /* position -> sample */
+    struct culm_order order;          /* turn -> sample */
     int64_t batch;                    /* samples in a micro-batch */
     int32_t ahead;                    /* 0: no thread, a cache alone */
     int32_t keep;                     /* at least as many as are pinned at once, 1 or more */
 };
 
 struct culm_prefetch_want {
-    uint64_t first;  /* position of the first sample */
+    uint64_t first;  /* turn of the first sample */
     uint32_t fields; /* bit i: field i of the source */
 };
 

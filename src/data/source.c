@@ -1,6 +1,8 @@
 /* Sources of samples: kinds, fields, the split. See source.h; each kind is in a file of its own. */
 #include "data/source_internal.h"
 
+#include "base/grow.h"
+
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
@@ -88,6 +90,71 @@ enum culm_status culm_source_tokenizer(const struct culm_source_options *options
                : CULM_OK;
 }
 
+struct culm_stream_options culm_source_stream(const struct culm_source_options *options,
+                                              const struct culm_leaving *leaving,
+                                              const struct culm_tokenizer *tokenizer) {
+    return (struct culm_stream_options){.paths = options->paths,
+                                        .path_count = options->path_count,
+                                        .vocab = options->vocab,
+                                        .tokenizer = tokenizer,
+                                        .pins = options->pins,
+                                        .skip = leaving->skip,
+                                        .trust = leaving->bad != NULL};
+}
+
+bool culm_leaving_bad(struct culm_leaving *leaving, const struct culm_data_place *place,
+                      const char *why) {
+    if (culm_skip_has(leaving->skip, place)) {
+        return true;
+    }
+    if (leaving->bad) {
+        leaving->bad(leaving->ctx, &(struct culm_data_bad){.place = *place, .why = why});
+    }
+    return leaving->bad != NULL;
+}
+
+void culm_leaving_add(struct culm_leaving *leaving, int64_t sample) {
+    if (!CULM_GROW(leaving->sample, leaving->capacity, leaving->count + 1)) {
+        leaving->failed = true;
+        return;
+    }
+    leaving->sample[leaving->count++] = sample;
+}
+
+static int compare_samples(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Of what is left out, that of the split. */
+static enum culm_status leave_out(struct culm_source *source, struct culm_leaving *leaving,
+                                  struct culm_error *error) {
+    size_t count = 0;
+    if (leaving->failed) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "data: out of memory");
+    }
+    if (leaving->count) {
+        qsort(leaving->sample, leaving->count, sizeof *leaving->sample, compare_samples);
+    }
+    for (size_t i = 0; i < leaving->count; i++) {
+        int64_t sample = leaving->sample[i] - source->first;
+        if (sample >= 0 && sample < source->samples &&
+            (!count || leaving->sample[count - 1] != sample)) {
+            leaving->sample[count++] = sample;
+        }
+    }
+    if ((int64_t)count == source->samples) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "none of the %lld samples%s is left%s; give other data",
+                              (long long)source->samples, source->first ? " held out" : "",
+                              leaving->skip ? " by data.skip" : " that can be used");
+    }
+    if (count && !(source->left_out = culm_order_left_out_new(leaving->sample, count))) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "data: out of memory");
+    }
+    return CULM_OK;
+}
+
 /* --- for everybody --- */
 
 static enum culm_status check(const struct culm_source_options *options, struct culm_error *error) {
@@ -110,32 +177,63 @@ static enum culm_status check(const struct culm_source_options *options, struct 
 enum culm_status culm_source_open(const struct culm_source_options *options,
                                   struct culm_source **ret_source, struct culm_error *error) {
     struct culm_source *source = NULL;
+    struct culm_leaving leaving = {.bad = options->bad, .ctx = options->bad_ctx};
     enum culm_status status = check(options, error);
+    if (status == CULM_OK && options->skip) {
+        status = culm_skip_read(options->skip, options->paths, options->path_count, options->pins,
+                                &leaving.skip, error);
+    }
     if (status != CULM_OK) {
         return status;
     }
     switch (options->kind) {
     case CULM_SOURCE_TEXT:
-    case CULM_SOURCE_TOKENS: status = culm_source_open_text(options, &source, error); break;
-    case CULM_SOURCE_IMAGES: status = culm_source_open_images(options, &source, error); break;
-    case CULM_SOURCE_PAIRS: status = culm_source_open_pairs(options, &source, error); break;
-    case CULM_SOURCE_MASKED: status = culm_source_open_masked(options, &source, error); break;
-    default: return culm_error_set(error, CULM_ERR_ARGUMENT, "data: no such kind");
+    case CULM_SOURCE_TOKENS:
+        status = culm_source_open_text(options, &leaving, &source, error);
+        break;
+    case CULM_SOURCE_IMAGES:
+        status = culm_source_open_images(options, &leaving, &source, error);
+        break;
+    case CULM_SOURCE_PAIRS:
+        status = culm_source_open_pairs(options, &leaving, &source, error);
+        break;
+    case CULM_SOURCE_MASKED:
+        status = culm_source_open_masked(options, &leaving, &source, error);
+        break;
+    default: status = culm_error_set(error, CULM_ERR_ARGUMENT, "data: no such kind");
     }
-    if (status == CULM_OK) {
-        source->key = culm_rng_mix(options->seed, SOURCE_STREAM);
-        *ret_source = source;
+    if (status == CULM_OK && (status = culm_skip_check_found(leaving.skip, error)) == CULM_OK) {
+        status = leave_out(source, &leaving, error);
     }
-    return status;
+    culm_skip_free(leaving.skip);
+    free(leaving.sample);
+    if (status != CULM_OK) {
+        culm_source_free(source);
+        return status;
+    }
+    source->key = culm_rng_mix(options->seed, SOURCE_STREAM);
+    *ret_source = source;
+    return CULM_OK;
 }
 
 void culm_source_free(struct culm_source *source) {
     if (source) {
+        culm_order_left_out_free(source->left_out);
         source->ops->free(source);
     }
 }
 
 int64_t culm_source_samples(const struct culm_source *source) { return source->samples; }
+
+struct culm_order_left_out *culm_source_left_out(const struct culm_source *source) {
+    return source->left_out;
+}
+
+bool culm_source_is_unseen(const struct culm_source *source) { return source->unseen; }
+
+struct culm_data_place culm_source_place(const struct culm_source *source, int64_t sample) {
+    return source->ops->place(source, source->first + sample);
+}
 
 size_t culm_source_resident_bytes(const struct culm_source *source) {
     return source->resident_bytes;

@@ -25,6 +25,8 @@
 #define CULM_DATA_SOURCE_H
 
 #include "base/pins.h"
+#include "data/skip.h"
+#include "ledger/order.h"
 #include "tensor/tensor.h"
 
 #define CULM_SOURCE_FIELDS_MAX 6
@@ -49,6 +51,15 @@ enum culm_source_crop {
     CULM_CROP_PADDED,  /* the same image with `padding` black pixels around it, a random window */
     CULM_CROP_RESIZED, /* a random part (8 to 100 % of the area, ratio 3/4 to 4/3), resized */
 };
+
+/* Something of the data that no sample can be made of; `usable`: one can, but it is hardly what was
+ * meant. All is borrowed until the call returns. */
+struct culm_data_bad {
+    struct culm_data_place place;
+    const char *why; /* one line */
+    bool usable;
+};
+typedef void culm_data_bad_fn(void *ctx, const struct culm_data_bad *bad);
 
 /* A zeroed struct is a start: every zero below means the default that the comment says. */
 struct culm_source_options {
@@ -83,6 +94,12 @@ struct culm_source_options {
      * its last (bytes: 256 to 259); of token files the last four of the vocabulary */
     int32_t special[4];
 
+    const char *skip; /* a list of what is left out (skip.h); NULL: nothing is */
+    /* Told of what is wrong with single samples, which are then left out, in place of failing at the first one. NULL:
+     * fail */
+    culm_data_bad_fn *bad;
+    void *bad_ctx;
+
     /* What the files must hold; borrowed as long as the source is open. NULL: whatever they do. */
     struct culm_pins *pins;
 
@@ -111,7 +128,15 @@ enum culm_status culm_source_open(const struct culm_source_options *options,
                                   struct culm_source **ret_source, struct culm_error *error);
 void culm_source_free(struct culm_source *source); /* NULL is fine */
 
-int64_t culm_source_samples(const struct culm_source *source); /* of the split; at least 1 */
+/* Of the split, those that are left out among them; at least 1, and one that is not left out. */
+int64_t culm_source_samples(const struct culm_source *source);
+/* Which of them are left out: for an order (ledger/order.h), and for whoever goes through all of
+ * them. NULL: none. It lives as long as the source. */
+struct culm_order_left_out *culm_source_left_out(const struct culm_source *source);
+/* Whether filling a sample may find that it is of no use: not everything was looked at when the source was opened. */
+bool culm_source_is_unseen(const struct culm_source *source);
+/* What a sample that cannot be filled is made of: the file, and the first thing in it that is wrong. */
+struct culm_data_place culm_source_place(const struct culm_source *source, int64_t sample);
 /* What it keeps in memory, and what opening it took at most, that included: ids that a tokenizer
  * made, where lines begin. Tables of tokenizers and lists of image files are not counted. */
 size_t culm_source_resident_bytes(const struct culm_source *source);

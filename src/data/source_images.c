@@ -99,6 +99,7 @@ static void images_free(struct culm_source *source) {
     free(images->label);
     free(images->labels);
     free(images->root);
+    free(images->pixels_path);
     free(images->name);
     free(images);
 }
@@ -358,7 +359,17 @@ static enum culm_status images_fill(const struct culm_source *source, struct cul
     return status;
 }
 
-static const struct culm_source_ops images_ops = {images_fill, images_free};
+static struct culm_data_place images_place(const struct culm_source *source, int64_t sample) {
+    const struct culm_images *images = (const struct culm_images *)source;
+    size_t len;
+    if (images->labels) {
+        return (struct culm_data_place){images->pixels_path, CULM_DATA_INDEX, sample};
+    }
+    return (struct culm_data_place){
+        .file = culm_strings_get(&images->path, entry_of(images, sample), &len)};
+}
+
+static const struct culm_source_ops images_ops = {images_fill, images_free, images_place};
 
 /* --- opening --- */
 
@@ -403,6 +414,7 @@ static void make_table(struct culm_images *images, const struct culm_source_opti
 }
 
 enum culm_status culm_source_open_images(const struct culm_source_options *options,
+                                         struct culm_leaving *leaving,
                                          struct culm_source **ret_source,
                                          struct culm_error *error) {
     enum culm_status status = check(options, error);
@@ -414,6 +426,7 @@ enum culm_status culm_source_open_images(const struct culm_source_options *optio
         return culm_error_set(error, CULM_ERR_MEMORY, "images: out of memory");
     }
     images->source.ops = &images_ops;
+    images->leaving = leaving;
     pthread_mutex_init(&images->lock, NULL);
     images->height = options->height;
     images->width = options->width;

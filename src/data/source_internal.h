@@ -9,6 +9,7 @@
 
 #include "base/rng.h"
 #include "data/source.h"
+#include "data/stream.h"
 #include "data/tokenizer.h"
 
 struct culm_source_ops {
@@ -16,6 +17,8 @@ struct culm_source_ops {
     enum culm_status (*fill)(const struct culm_source *source, struct culm_source_item item,
                              void *const *fields, struct culm_error *error);
     void (*free)(struct culm_source *source); /* frees what open made, and the source itself */
+    /* What the sample is made of, as far as is known; `sample` is counted over both splits. */
+    struct culm_data_place (*place)(const struct culm_source *source, int64_t sample);
 };
 
 struct culm_source {
@@ -27,7 +30,23 @@ struct culm_source {
     size_t resident_bytes, opening_bytes; /* see source.h; 0: negligible */
     char note[CULM_SOURCE_NOTE];          /* see source.h */
     struct culm_strings class_name;       /* with their NULs; freed by whoever fills it */
+    bool unseen;                          /* see source.h */
+    struct culm_order_left_out *left_out; /* of the split; NULL: none */
 };
+
+/* Samples that are left out while a source is opened; counted over both splits. */
+struct culm_leaving {
+    struct culm_skip *skip; /* NULL: none */
+    culm_data_bad_fn *bad;  /* NULL: what is bad and not on the list ends opening */
+    void *ctx;
+    int64_t *sample;
+    size_t count, capacity;
+    bool failed; /* out of memory */
+};
+/* The sample of that place is bad: true where it can be left out, then the caller adds it. */
+bool culm_leaving_bad(struct culm_leaving *leaving, const struct culm_data_place *place,
+                      const char *why);
+void culm_leaving_add(struct culm_leaving *leaving, int64_t sample);
 
 /* The number of samples for training, out of `total`; the remaining ones, at the end, are held out.
  * With a share above 0 there is at least one of each; CULM_ERR_CONFIG if total is below 2 then. */
@@ -43,6 +62,10 @@ void culm_source_add_image(struct culm_source *source, const char *name, int ran
                            const int64_t *dim);
 void culm_source_add_numbers(struct culm_source *source, const char *name, int64_t count,
                              int64_t below);
+/* What a stream of tokens is opened with. */
+struct culm_stream_options culm_source_stream(const struct culm_source_options *options,
+                                              const struct culm_leaving *leaving,
+                                              const struct culm_tokenizer *tokenizer);
 /* Opens the tokenizer that the options name; NULL if they name none. */
 enum culm_status culm_source_tokenizer(const struct culm_source_options *options,
                                        struct culm_tokenizer **ret_tokenizer,
@@ -56,12 +79,16 @@ static inline uint64_t culm_source_draw(const struct culm_source *source, uint64
 }
 
 enum culm_status culm_source_open_text(const struct culm_source_options *options,
+                                       struct culm_leaving *leaving,
                                        struct culm_source **ret_source, struct culm_error *error);
 enum culm_status culm_source_open_masked(const struct culm_source_options *options,
+                                         struct culm_leaving *leaving,
                                          struct culm_source **ret_source, struct culm_error *error);
 enum culm_status culm_source_open_images(const struct culm_source_options *options,
+                                         struct culm_leaving *leaving,
                                          struct culm_source **ret_source, struct culm_error *error);
 enum culm_status culm_source_open_pairs(const struct culm_source_options *options,
+                                        struct culm_leaving *leaving,
                                         struct culm_source **ret_source, struct culm_error *error);
 
 #endif

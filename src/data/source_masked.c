@@ -103,6 +103,18 @@ static enum culm_status read_tokens(const struct masked *m, struct culm_source_i
                             (size_t)m->second_len, error);
 }
 
+/* The next sample, from `other` on, that is neither left out nor this one; false: there is none. */
+static bool find_other(const struct culm_source *source, int64_t sample, int64_t *other) {
+    for (int64_t i = 0; i < source->samples; i++) {
+        int64_t next = (*other - source->first + i) % source->samples;
+        if (next + source->first != sample && !culm_order_left_out_has(source->left_out, next)) {
+            *other = next + source->first;
+            return true;
+        }
+    }
+    return false;
+}
+
 static enum culm_status masked_fill(const struct culm_source *source, struct culm_source_item item,
                                     void *const *fields, struct culm_error *error) {
     const struct masked *m = (const struct masked *)source;
@@ -112,6 +124,9 @@ static enum culm_status masked_fill(const struct culm_source *source, struct cul
                                    (uint64_t)source->samples - random) +
                     source->first;
     other += other >= item.sample; /* any but this one */
+    if (random && source->left_out) {
+        random = find_other(source, item.sample, &other);
+    }
     if (fields[TOKENS] || fields[TARGETS] || fields[POSITIONS]) {
         int32_t local[1024], *tokens = fields[TOKENS] ? fields[TOKENS] : local;
         if (!fields[TOKENS] && m->context > (int64_t)(sizeof local / sizeof local[0]) &&
@@ -141,7 +156,13 @@ static enum culm_status masked_fill(const struct culm_source *source, struct cul
     return CULM_OK;
 }
 
-static const struct culm_source_ops masked_ops = {masked_fill, masked_free};
+static struct culm_data_place masked_place(const struct culm_source *source, int64_t sample) {
+    const struct masked *m = (const struct masked *)source;
+    uint64_t length = (uint64_t)(m->first_len + m->second_len);
+    return culm_stream_place(m->stream, (uint64_t)sample * length, length);
+}
+
+static const struct culm_source_ops masked_ops = {masked_fill, masked_free, masked_place};
 
 /* --- opening --- */
 
@@ -202,7 +223,7 @@ static enum culm_status choose_specials(struct masked *m, const struct culm_sour
 }
 
 static enum culm_status open_stream(struct masked *m, const struct culm_source_options *o,
-                                    struct culm_error *error) {
+                                    const struct culm_leaving *leaving, struct culm_error *error) {
     struct culm_tokenizer *tokenizer = NULL;
     enum culm_status status = CULM_OK;
     bool tokens = o->masked_of == CULM_SOURCE_TOKENS;
@@ -213,10 +234,9 @@ static enum culm_status open_stream(struct masked *m, const struct culm_source_o
         status = choose_specials(m, o, tokenizer, error);
     }
     if (status == CULM_OK) {
-        status = tokens ? culm_stream_open_tokens(o->paths, o->path_count, o->vocab, o->pins,
-                                                  &m->stream, error)
-                        : culm_stream_open_text(o->paths, o->path_count, o->vocab, tokenizer,
-                                                o->pins, &m->stream, error);
+        const struct culm_stream_options how = culm_source_stream(o, leaving, tokenizer);
+        status = tokens ? culm_stream_open_tokens(&how, &m->stream, error)
+                        : culm_stream_open_text(&how, &m->stream, error);
     }
     culm_tokenizer_free(tokenizer);
     return status;
@@ -231,7 +251,19 @@ static void add_fields(struct masked *m, int64_t vocab) {
     culm_source_add_numbers(&m->source, "nsp", 1, 2);
 }
 
+static void leave_out(const struct masked *m, int64_t samples, struct culm_leaving *leaving) {
+    uint64_t length = (uint64_t)(m->first_len + m->second_len);
+    for (size_t i = 0; i < culm_stream_left_count(m->stream); i++) {
+        const struct culm_stream_range range = culm_stream_left(m->stream, i);
+        for (uint64_t s = range.begin / length; s < (uint64_t)samples && s * length < range.end;
+             s++) {
+            culm_leaving_add(leaving, (int64_t)s);
+        }
+    }
+}
+
 enum culm_status culm_source_open_masked(const struct culm_source_options *options,
+                                         struct culm_leaving *leaving,
                                          struct culm_source **ret_source,
                                          struct culm_error *error) {
     if (options->context < 5) {
@@ -255,13 +287,15 @@ enum culm_status culm_source_open_masked(const struct culm_source_options *optio
     m->second_len = (m->context - 3) / 2;
     m->first_len = m->context - 3 - m->second_len;
     m->chosen = options->masked ? options->masked : (15 * m->context + 99) / 100;
-    enum culm_status status = open_stream(m, options, error);
+    enum culm_status status = open_stream(m, options, leaving, error);
     if (status == CULM_OK) {
         snprintf(m->source.note, sizeof m->source.note, "%s", culm_stream_note(m->stream));
         m->source.resident_bytes = culm_stream_resident_bytes(m->stream);
         m->source.opening_bytes = culm_stream_opening_bytes(m->stream);
+        m->source.unseen = culm_stream_is_unseen(m->stream);
         uint64_t count = culm_stream_count(m->stream), length = (uint64_t)m->context - 3;
         const char *name = culm_stream_name(m->stream);
+        leave_out(m, (int64_t)(count / length), leaving);
         status = count >= length
                      ? culm_source_set_samples(&m->source, options, (int64_t)(count / length), name,
                                                error)

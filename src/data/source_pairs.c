@@ -48,6 +48,7 @@ struct pairs {
     int64_t count, capacity;
     int64_t *file_first; /* [files] its first pair */
     char *name;
+    struct culm_leaving *leaving; /* while it is opened */
     pthread_mutex_t lock;
     struct workspace *idle; /* under the lock */
 };
@@ -130,9 +131,7 @@ static bool blank(const char *text, size_t len) {
     return true;
 }
 
-/* Reads the line of a pair; its end is that of the file or a newline. */
-static enum culm_status read_line(const struct pairs *pairs, int64_t pair, struct workspace *space,
-                                  struct line *ret_line, struct culm_error *error) {
+static size_t file_of(const struct pairs *pairs, int64_t pair) {
     size_t file = 0, end_file = pairs->files->count;
     while (end_file - file > 1) { /* the last that begins with this pair or before; files without
                                    * pairs come before it */
@@ -143,6 +142,13 @@ static enum culm_status read_line(const struct pairs *pairs, int64_t pair, struc
             end_file = middle;
         }
     }
+    return file;
+}
+
+/* Reads the line of a pair; its end is that of the file or a newline. */
+static enum culm_status read_line(const struct pairs *pairs, int64_t pair, struct workspace *space,
+                                  struct line *ret_line, struct culm_error *error) {
+    size_t file = file_of(pairs, pair);
     const struct culm_files_entry *entry = &pairs->files->entry[file];
     uint64_t at = pairs->at[pair];
     bool last = pair + 1 == pairs->count ||
@@ -231,7 +237,12 @@ static enum culm_status pairs_fill(const struct culm_source *source, struct culm
     return status;
 }
 
-static const struct culm_source_ops pairs_ops = {pairs_fill, pairs_free};
+static struct culm_data_place pairs_place(const struct culm_source *source, int64_t sample) {
+    const struct pairs *pairs = (const struct pairs *)source;
+    return (struct culm_data_place){.file = pairs->files->entry[file_of(pairs, sample)].path};
+}
+
+static const struct culm_source_ops pairs_ops = {pairs_fill, pairs_free, pairs_place};
 
 /* --- opening: lines --- */
 
@@ -258,6 +269,12 @@ static enum culm_status take_line(struct pairs *pairs, size_t file, int64_t numb
         what = "has no source sentence; complete the line or remove it";
     } else if (blank(line.target, line.target_len)) {
         what = "has no target sentence; complete the line or remove it";
+    }
+    const struct culm_data_place place = {path, CULM_DATA_LINE, number};
+    if (what ? culm_leaving_bad(pairs->leaving, &place, what)
+             : culm_skip_has(pairs->leaving->skip, &place)) {
+        culm_leaving_add(pairs->leaving, pairs->count);
+        what = NULL;
     }
     return what ? culm_error_set(error, CULM_ERR_FORMAT, "pairs '%s': line %lld %s", path,
                                  (long long)number, what)
@@ -364,8 +381,14 @@ static enum culm_status make_words(struct pairs *pairs, const struct culm_source
                                 "model.vocab: %lld has no room for words beside four special ones",
                                 (long long)options->vocab);
     }
+    const struct culm_leaving *leaving = pairs->leaving;
+    size_t left = 0; /* the first that is left out from here on: they are rising */
     for (int64_t i = 0; status == CULM_OK && i < training; i++) {
         struct line line = {0};
+        if (left < leaving->count && leaving->sample[left] == i) {
+            left++;
+            continue;
+        }
         status = space ? read_line(pairs, i, space, &line, error) : CULM_ERR_MEMORY;
         if (status == CULM_OK && (!count_words(&counts, line.source, line.source_len) ||
                                   !count_words(&counts, line.target, line.target_len))) {
@@ -453,12 +476,14 @@ static enum culm_status open_vocab(struct pairs *pairs, const struct culm_source
 }
 
 enum culm_status culm_source_open_pairs(const struct culm_source_options *options,
+                                        struct culm_leaving *leaving,
                                         struct culm_source **ret_source, struct culm_error *error) {
     struct pairs *pairs = calloc(1, sizeof *pairs);
     if (!pairs) {
         return culm_error_set(error, CULM_ERR_MEMORY, "pairs: out of memory");
     }
     pairs->source.ops = &pairs_ops;
+    pairs->leaving = leaving;
     pthread_mutex_init(&pairs->lock, NULL);
     pairs->target_len = options->context;
     pairs->source_len = options->source_context ? options->source_context : options->context;
@@ -477,6 +502,7 @@ enum culm_status culm_source_open_pairs(const struct culm_source_options *option
         pairs_free(&pairs->source);
         return status;
     }
+    pairs->leaving = NULL;
     culm_source_add_numbers(&pairs->source, "source", pairs->source_len, options->vocab);
     culm_source_add_numbers(&pairs->source, "length", 1, pairs->source_len + 1);
     culm_source_add_numbers(&pairs->source, "tokens", pairs->target_len, options->vocab);

@@ -41,9 +41,28 @@ static enum culm_status text_fill(const struct culm_source *source, struct culm_
     return status;
 }
 
-static const struct culm_source_ops text_ops = {text_fill, text_free};
+static struct culm_data_place text_place(const struct culm_source *source, int64_t sample) {
+    const struct text *text = (const struct text *)source;
+    return culm_stream_place(text->stream, (uint64_t)sample * (uint64_t)text->context,
+                             (uint64_t)text->context + 1);
+}
+
+static const struct culm_source_ops text_ops = {text_fill, text_free, text_place};
+
+/* Windows share a token with the next one. */
+static void leave_out(const struct text *text, int64_t samples, struct culm_leaving *leaving) {
+    uint64_t context = (uint64_t)text->context;
+    for (size_t i = 0; i < culm_stream_left_count(text->stream); i++) {
+        const struct culm_stream_range range = culm_stream_left(text->stream, i);
+        uint64_t first = range.begin / context - (range.begin > 0 && range.begin % context == 0);
+        for (uint64_t s = first; s < (uint64_t)samples && s * context < range.end; s++) {
+            culm_leaving_add(leaving, (int64_t)s);
+        }
+    }
+}
 
 enum culm_status culm_source_open_text(const struct culm_source_options *options,
+                                       struct culm_leaving *leaving,
                                        struct culm_source **ret_source, struct culm_error *error) {
     struct culm_tokenizer *tokenizer = NULL;
     struct text *text = calloc(1, sizeof *text);
@@ -52,21 +71,22 @@ enum culm_status culm_source_open_text(const struct culm_source_options *options
     }
     text->source.ops = &text_ops;
     text->context = options->context;
-    enum culm_status status;
-    if (options->kind == CULM_SOURCE_TOKENS) {
-        status = culm_stream_open_tokens(options->paths, options->path_count, options->vocab,
-                                         options->pins, &text->stream, error);
-    } else if ((status = culm_source_tokenizer(options, &tokenizer, error)) == CULM_OK) {
-        status = culm_stream_open_text(options->paths, options->path_count, options->vocab,
-                                       tokenizer, options->pins, &text->stream, error);
+    bool tokens = options->kind == CULM_SOURCE_TOKENS;
+    enum culm_status status = tokens ? CULM_OK : culm_source_tokenizer(options, &tokenizer, error);
+    if (status == CULM_OK) {
+        const struct culm_stream_options how = culm_source_stream(options, leaving, tokenizer);
+        status = tokens ? culm_stream_open_tokens(&how, &text->stream, error)
+                        : culm_stream_open_text(&how, &text->stream, error);
         culm_tokenizer_free(tokenizer);
     }
     if (status == CULM_OK) {
         snprintf(text->source.note, sizeof text->source.note, "%s", culm_stream_note(text->stream));
         text->source.resident_bytes = culm_stream_resident_bytes(text->stream);
         text->source.opening_bytes = culm_stream_opening_bytes(text->stream);
+        text->source.unseen = culm_stream_is_unseen(text->stream);
         uint64_t count = culm_stream_count(text->stream);
         int64_t samples = count ? (int64_t)((count - 1) / (uint64_t)options->context) : 0;
+        leave_out(text, samples, leaving);
         status = samples
                      ? culm_source_set_samples(&text->source, options, samples,
                                                culm_stream_name(text->stream), error)

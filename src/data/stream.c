@@ -2,6 +2,7 @@
 #include "data/stream.h"
 
 #include "base/file.h"
+#include "base/grow.h"
 #include "data/files.h"
 #include "data/npy.h"
 
@@ -10,6 +11,7 @@
 #include <string.h>
 
 #define CHUNK_BYTES 4096 /* on the stack; a multiple of every width */
+#define MARGIN 2         /* ids on each side of a line that is left out of text */
 
 struct segment {
     uint64_t first, count; /* where it starts in the joined row, how long it is */
@@ -28,7 +30,10 @@ struct culm_stream {
     void *memory;               /* the ids, where a tokenizer made them */
     int memory_width;           /* 2 or 4 */
     size_t opening_bytes;       /* at most, while they were made */
-    struct segment segment[];   /* one per file, in order; none is empty */
+    bool unseen;
+    struct culm_stream_range *left;
+    size_t left_count, left_capacity;
+    struct segment segment[]; /* one per file, in order; none is empty */
 };
 
 uint64_t culm_stream_count(const struct culm_stream *stream) { return stream->count; }
@@ -47,6 +52,7 @@ void culm_stream_free(struct culm_stream *stream) {
         culm_files_free(stream->files);
         free(stream->name);
         free(stream->memory);
+        free(stream->left);
         free(stream);
     }
 }
@@ -120,12 +126,8 @@ static void read_memory(const struct culm_stream *stream, uint64_t at, int32_t *
     }
 }
 
-enum culm_status culm_stream_read(const struct culm_stream *stream, uint64_t at, int32_t *ret_id,
-                                  size_t count, struct culm_error *error) {
-    if (!stream->files) {
-        read_memory(stream, at, ret_id, count);
-        return CULM_OK;
-    }
+/* The segment with id `at`. */
+static size_t segment_of(const struct culm_stream *stream, uint64_t at) {
     size_t low = 0, high = stream->files->count;
     while (high - low > 1) {
         size_t middle = low + (high - low) / 2;
@@ -135,7 +137,16 @@ enum culm_status culm_stream_read(const struct culm_stream *stream, uint64_t at,
             high = middle;
         }
     }
-    for (; count; low++) {
+    return low;
+}
+
+enum culm_status culm_stream_read(const struct culm_stream *stream, uint64_t at, int32_t *ret_id,
+                                  size_t count, struct culm_error *error) {
+    if (!stream->files) {
+        read_memory(stream, at, ret_id, count);
+        return CULM_OK;
+    }
+    for (size_t low = segment_of(stream, at); count; low++) {
         const struct segment *segment = &stream->segment[low];
         uint64_t inside = at - segment->first;
         size_t part = count < segment->count - inside ? count : (size_t)(segment->count - inside);
@@ -150,17 +161,148 @@ enum culm_status culm_stream_read(const struct culm_stream *stream, uint64_t at,
     return CULM_OK;
 }
 
+/* --- what is left out --- */
+
+bool culm_stream_is_unseen(const struct culm_stream *stream) { return stream->unseen; }
+size_t culm_stream_left_count(const struct culm_stream *stream) { return stream->left_count; }
+
+struct culm_stream_range culm_stream_left(const struct culm_stream *stream, size_t index) {
+    return stream->left[index];
+}
+
+struct culm_data_place culm_stream_place(const struct culm_stream *stream, uint64_t at,
+                                         uint64_t count) {
+    if (!stream->files) {
+        return (struct culm_data_place){.file = stream->name};
+    }
+    uint64_t found = at;
+    for (uint64_t i = 0; i < count; i++) {
+        int32_t id;
+        if (culm_stream_read(stream, at + i, &id, 1, NULL) != CULM_OK) {
+            found = at + i;
+            break;
+        }
+    }
+    size_t file = segment_of(stream, found);
+    return (struct culm_data_place){stream->files->entry[file].path, CULM_DATA_INDEX,
+                                    (int64_t)(found - stream->segment[file].first)};
+}
+
+static enum culm_status leave_out(struct culm_stream *stream, struct culm_skip_entry *entry,
+                                  uint64_t begin, uint64_t end, struct culm_error *error) {
+    entry->found = true;
+    if (!CULM_GROW(stream->left, stream->left_capacity, stream->left_count + 1)) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "%s: out of memory", stream->name);
+    }
+    stream->left[stream->left_count++] = (struct culm_stream_range){begin, end};
+    return CULM_OK;
+}
+
+/* Where line `number` begins, from `at` on, where line *line begins; len: there is no such line. */
+static size_t find_line(const char *text, size_t len, size_t at, int64_t *line, int64_t number) {
+    while (*line < number && at < len) {
+        const char *newline = memchr(text + at, '\n', len - at);
+        at = newline ? (size_t)(newline - text) + 1 : len;
+        ++*line;
+    }
+    return at;
+}
+
+static size_t line_end(const char *text, size_t len, size_t at) {
+    const char *newline = memchr(text + at, '\n', len - at);
+    return newline ? (size_t)(newline - text) + 1 : len;
+}
+
+/* Files whose ids are read from them: the stream's last segment. Lines are those of text. */
+static enum culm_status leave_read_out(struct culm_stream *stream, size_t file,
+                                       struct culm_skip *skip, struct culm_error *error) {
+    const struct segment *segment = &stream->segment[file];
+    struct culm_skip_entry *entry = NULL;
+    size_t count = culm_skip_of(skip, stream->files->entry[file].path, &entry);
+    char *text = NULL;
+    size_t len = 0, at = 0;
+    int64_t line = 1;
+    enum culm_status status = CULM_OK;
+    for (size_t i = 0; i < count && status == CULM_OK; i++) {
+        const struct culm_data_place *place = &entry[i].place;
+        uint64_t number = (uint64_t)place->number;
+        if (place->unit == CULM_DATA_FILE) {
+            status = leave_out(stream, &entry[i], segment->first, segment->first + segment->count,
+                               error);
+        } else if (place->unit == CULM_DATA_INDEX && number < segment->count) {
+            status = leave_out(stream, &entry[i], segment->first + number,
+                               segment->first + number + 1, error);
+        } else if (place->unit == CULM_DATA_LINE && stream->bytes) {
+            status = text ? CULM_OK
+                          : culm_files_slurp(stream->files, file, SIZE_MAX / 8, &text, &len, error);
+            if (status == CULM_OK && (at = find_line(text, len, at, &line, place->number)) < len) {
+                status = leave_out(stream, &entry[i], segment->first + at,
+                                   segment->first + line_end(text, len, at), error);
+            }
+        }
+    }
+    free(text);
+    return status;
+}
+
+/* Ids that a tokenizer has made of a whole text: which of them are of a line is told by how many it
+ * makes of what is before. A cut may change a token or two beside it. */
+static enum culm_status leave_encoded_out(struct culm_stream *stream, const char *path,
+                                          const struct culm_stream_options *o, const char *text,
+                                          size_t len, uint64_t first, struct culm_error *error) {
+    struct culm_encoder encoder = {0};
+    struct culm_skip_entry *entry = NULL;
+    size_t count = culm_skip_of(o->skip, path, &entry), at = 0;
+    uint64_t before = first; /* ids up to `at` */
+    int64_t line = 1;
+    enum culm_status status = CULM_OK;
+    for (size_t i = 0; i < count && status == CULM_OK; i++) {
+        const struct culm_data_place *place = &entry[i].place;
+        if (place->unit == CULM_DATA_FILE) {
+            status = leave_out(stream, &entry[i], first, stream->count, error);
+        } else if (place->unit == CULM_DATA_LINE) {
+            size_t begin = find_line(text, len, at, &line, place->number);
+            encoder.count = 0;
+            status = begin < len ? culm_tokenizer_encode(o->tokenizer, &encoder, text + at,
+                                                         begin - at, error)
+                                 : CULM_OK;
+            if (status != CULM_OK || begin == len) {
+                continue;
+            }
+            before += encoder.count;
+            encoder.count = 0;
+            status = culm_tokenizer_encode(o->tokenizer, &encoder, text + begin,
+                                           line_end(text, len, begin) - begin, error);
+            uint64_t end = before + encoder.count + MARGIN;
+            status = status ? status
+                            : leave_out(stream, &entry[i],
+                                        before > first + MARGIN ? before - MARGIN : first,
+                                        end < stream->count ? end : stream->count, error);
+            at = begin;
+        }
+    }
+    culm_encoder_release(&encoder);
+    return status;
+}
+
 /* --- opening --- */
 
-static enum culm_status stream_new(const struct culm_files_options *options, int64_t vocab,
-                                   struct culm_stream **ret_stream, struct culm_error *error) {
-    const char *what = options->what;
+static enum culm_status stream_new(const struct culm_stream_options *options, const char *what,
+                                   enum culm_files_content content, struct culm_stream **ret_stream,
+                                   struct culm_error *error) {
+    const struct culm_files_options how = {.what = what,
+                                           .content = content,
+                                           .many = true,
+                                           .paths = options->paths,
+                                           .path_count = options->path_count,
+                                           .pins = options->pins};
     struct culm_files *files = NULL;
+    int64_t vocab = options->vocab;
     if (vocab < 1 || vocab > INT32_MAX) {
         return culm_error_set(error, CULM_ERR_ARGUMENT, "%s: a vocabulary of %lld", what,
                               (long long)vocab);
     }
-    enum culm_status status = culm_files_open_as(options, &files, error);
+    enum culm_status status = culm_files_open_as(&how, &files, error);
     if (status != CULM_OK) {
         return status;
     }
@@ -199,6 +341,18 @@ static enum culm_status look_through(const struct culm_stream *stream, size_t fi
         }
     }
     return CULM_OK;
+}
+
+/* Files of which something is left out are looked at sample by sample (check.h). */
+static enum culm_status look(struct culm_stream *stream, size_t file,
+                             const struct culm_stream_options *options, struct culm_error *error) {
+    const struct segment *segment = &stream->segment[file];
+    size_t left = stream->left_count;
+    enum culm_status status = leave_read_out(stream, file, options->skip, error);
+    bool partly = segment->count * (uint64_t)segment->width > CULM_STREAM_SCAN_MAX;
+    bool pass = options->trust || left < stream->left_count;
+    stream->unseen |= pass || partly;
+    return status == CULM_OK && !pass ? look_through(stream, file, error) : status;
 }
 
 /* "ids.u16.gz" ends in ".u16" */
@@ -278,17 +432,11 @@ static enum culm_status token_segment(struct culm_stream *stream, size_t file,
     return status;
 }
 
-enum culm_status culm_stream_open_tokens(const char *const *paths, size_t path_count, int64_t vocab,
-                                         struct culm_pins *pins, struct culm_stream **ret_stream,
+enum culm_status culm_stream_open_tokens(const struct culm_stream_options *options,
+                                         struct culm_stream **ret_stream,
                                          struct culm_error *error) {
     struct culm_stream *stream;
-    const struct culm_files_options options = {.what = "token file",
-                                               .content = CULM_FILES_TOKENS,
-                                               .many = true,
-                                               .paths = paths,
-                                               .path_count = path_count,
-                                               .pins = pins};
-    enum culm_status status = stream_new(&options, vocab, &stream, error);
+    enum culm_status status = stream_new(options, "token file", CULM_FILES_TOKENS, &stream, error);
     if (status != CULM_OK) {
         return status;
     }
@@ -297,7 +445,7 @@ enum culm_status culm_stream_open_tokens(const char *const *paths, size_t path_c
         if (status == CULM_OK) {
             stream->segment[i].first = stream->count;
             stream->count += stream->segment[i].count;
-            status = look_through(stream, i, error);
+            status = look(stream, i, options, error);
         }
     }
     if (status != CULM_OK) {
@@ -308,16 +456,17 @@ enum culm_status culm_stream_open_tokens(const char *const *paths, size_t path_c
     return CULM_OK;
 }
 
-static enum culm_status open_bytes(struct culm_stream *stream, struct culm_error *error) {
+static enum culm_status open_bytes(struct culm_stream *stream,
+                                   const struct culm_stream_options *options,
+                                   struct culm_error *error) {
     enum culm_status status = CULM_OK;
     stream->bytes = true;
     for (size_t i = 0; status == CULM_OK && i < stream->files->count; i++) {
         stream->segment[i] = (struct segment){
             .first = stream->count, .count = stream->files->entry[i].bytes, .width = 1};
         stream->count += stream->segment[i].count;
-        if (stream->vocab < 256) {
-            status = look_through(stream, i, error);
-        }
+        status = stream->vocab < 256 ? look(stream, i, options, error)
+                                     : leave_read_out(stream, i, options->skip, error);
     }
     return status;
 }
@@ -343,8 +492,9 @@ static bool keep(struct culm_stream *stream, const struct culm_encoder *encoder)
 
 /* Several files are several texts: the tokenizer's end-of-text stands between them. */
 static enum culm_status open_encoded(struct culm_stream *stream,
-                                     const struct culm_tokenizer *tokenizer,
+                                     const struct culm_stream_options *options,
                                      struct culm_error *error) {
+    const struct culm_tokenizer *tokenizer = options->tokenizer;
     struct culm_encoder encoder = {0};
     enum culm_status status = CULM_OK;
     int32_t vocab = culm_tokenizer_vocab(tokenizer);
@@ -365,8 +515,8 @@ static enum culm_status open_encoded(struct culm_stream *stream,
             break;
         }
         encoder.count = 0;
+        uint64_t before = stream->count;
         status = culm_tokenizer_encode(tokenizer, &encoder, text, len, error);
-        free(text);
         /* The text and its ids, then the ids and what is kept of them. */
         size_t ids = encoder.capacity * sizeof *encoder.id,
                held = culm_stream_resident_bytes(stream);
@@ -382,7 +532,11 @@ static enum culm_status open_encoded(struct culm_stream *stream,
         if (status != CULM_OK) {
             status = culm_error_set(error, status, "text '%s': out of memory for its tokens",
                                     stream->files->entry[i].path);
+        } else if (options->skip) {
+            status = leave_encoded_out(stream, stream->files->entry[i].path, options, text, len,
+                                       before, error);
         }
+        free(text);
     }
     culm_encoder_release(&encoder);
     culm_files_free(stream->files);
@@ -390,22 +544,15 @@ static enum culm_status open_encoded(struct culm_stream *stream,
     return status;
 }
 
-enum culm_status culm_stream_open_text(const char *const *paths, size_t path_count, int64_t vocab,
-                                       const struct culm_tokenizer *tokenizer,
-                                       struct culm_pins *pins, struct culm_stream **ret_stream,
-                                       struct culm_error *error) {
+enum culm_status culm_stream_open_text(const struct culm_stream_options *options,
+                                       struct culm_stream **ret_stream, struct culm_error *error) {
     struct culm_stream *stream;
-    const struct culm_files_options options = {.what = "text",
-                                               .content = CULM_FILES_TEXT,
-                                               .many = true,
-                                               .paths = paths,
-                                               .path_count = path_count,
-                                               .pins = pins};
-    enum culm_status status = stream_new(&options, vocab, &stream, error);
+    enum culm_status status = stream_new(options, "text", CULM_FILES_TEXT, &stream, error);
     if (status != CULM_OK) {
         return status;
     }
-    status = tokenizer ? open_encoded(stream, tokenizer, error) : open_bytes(stream, error);
+    status = options->tokenizer ? open_encoded(stream, options, error)
+                                : open_bytes(stream, options, error);
     if (status != CULM_OK) {
         culm_stream_free(stream);
         return status;

@@ -5,7 +5,9 @@
 #include "base/rng.h"
 
 #include <assert.h>
-#include <stdbool.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* Four are enough for large halves (Luby and Rackoff); tiny rectangles need more to reach all of
  * their permutations evenly. */
@@ -51,15 +53,140 @@ int64_t culm_order_sample(const struct culm_order *order, uint64_t position) {
     return (int64_t)value;
 }
 
+/* The rounds of culm_order_sample undone, the last one first. */
+uint64_t culm_order_position(const struct culm_order *order, uint64_t epoch, int64_t sample) {
+    uint64_t key = culm_rng_mix(order->key, epoch);
+    uint64_t value = (uint64_t)sample;
+    do {
+        uint64_t row = value / order->columns, column = value % order->columns;
+        for (uint64_t round = ROUNDS; round > 0; round -= 2) {
+            uint64_t down = draw(key, round - 1, row, order->columns);
+            column = (column + order->columns - down) % order->columns;
+            row = (row + order->rows - draw(key, round - 2, column, order->rows)) % order->rows;
+        }
+        value = row * order->columns + column;
+    } while (value >= order->samples);
+    return epoch * order->samples + value;
+}
+
+/* --- what is left out --- */
+
+struct culm_order_left_out {
+    size_t count;
+    int64_t *sample; /* rising */
+    /* Of the epoch that was asked for last, of the order with that key, under the lock. */
+    pthread_mutex_t lock;
+    bool known;
+    uint64_t key, epoch;
+    uint64_t *place; /* of the samples inside of the epoch, rising */
+};
+
+struct culm_order_left_out *culm_order_left_out_new(const int64_t *sample, size_t count) {
+    struct culm_order_left_out *left_out = calloc(1, sizeof *left_out);
+    if (!left_out) {
+        return NULL;
+    }
+    left_out->sample = malloc((count + 1) * sizeof *left_out->sample);
+    left_out->place = malloc((count + 1) * sizeof *left_out->place);
+    left_out->count = count;
+    pthread_mutex_init(&left_out->lock, NULL);
+    if (!left_out->sample || !left_out->place) {
+        culm_order_left_out_free(left_out);
+        return NULL;
+    }
+    if (count) {
+        memcpy(left_out->sample, sample, count * sizeof *sample);
+    }
+    return left_out;
+}
+
+struct culm_order_left_out *culm_order_left_out_copy(const struct culm_order_left_out *from) {
+    return from ? culm_order_left_out_new(from->sample, from->count) : NULL;
+}
+
+void culm_order_left_out_free(struct culm_order_left_out *left_out) {
+    if (left_out) {
+        pthread_mutex_destroy(&left_out->lock);
+        free(left_out->sample);
+        free(left_out->place);
+        free(left_out);
+    }
+}
+
+size_t culm_order_left_out_count(const struct culm_order_left_out *left_out) {
+    return left_out ? left_out->count : 0;
+}
+
+static int compare_samples(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static int compare_places(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+bool culm_order_left_out_has(const struct culm_order_left_out *left_out, int64_t sample) {
+    return left_out && bsearch(&sample, left_out->sample, left_out->count, sizeof sample,
+                               compare_samples) != NULL;
+}
+
+/* Under the lock. */
+static void know_epoch(struct culm_order_left_out *left_out, const struct culm_order *order,
+                       uint64_t epoch) {
+    if (left_out->known && left_out->key == order->key && left_out->epoch == epoch) {
+        return;
+    }
+    for (size_t i = 0; i < left_out->count; i++) {
+        left_out->place[i] =
+            culm_order_position(order, epoch, left_out->sample[i]) - epoch * order->samples;
+    }
+    qsort(left_out->place, left_out->count, sizeof *left_out->place, compare_places);
+    left_out->known = true;
+    left_out->key = order->key;
+    left_out->epoch = epoch;
+}
+
+/* Position of turn `turn` of an epoch: so many places that are passed over lie before it. */
+static uint64_t pass_over(const struct culm_order_left_out *left_out, uint64_t turn) {
+    size_t low = 0, high = left_out->count;
+    while (low < high) { /* the first i whose place[i] - i, its turn if it had one, is beyond */
+        size_t middle = low + (high - low) / 2;
+        if (left_out->place[middle] - middle <= turn) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return turn + low;
+}
+
+struct culm_order_place culm_order_turn(const struct culm_order *order, uint64_t turn) {
+    struct culm_order_left_out *left_out = order->left_out;
+    uint64_t position = turn;
+    if (left_out && left_out->count) {
+        assert(left_out->count < order->samples);
+        uint64_t turns = order->samples - left_out->count, epoch = turn / turns;
+        pthread_mutex_lock(&left_out->lock);
+        know_epoch(left_out, order, epoch);
+        position = epoch * order->samples + pass_over(left_out, turn % turns);
+        pthread_mutex_unlock(&left_out->lock);
+    }
+    return (struct culm_order_place){position, culm_order_sample(order, position)};
+}
+
+/* --- which were read --- */
+
 uint64_t culm_order_id(uint64_t position, int64_t sample) {
     return culm_rng_mix(position, (uint64_t)sample);
 }
 
-uint64_t culm_order_ids(const struct culm_order *order, uint64_t first, int64_t count) {
+uint64_t culm_order_ids(const struct culm_order *order, uint64_t first_turn, int64_t count) {
     uint64_t ids = 0;
     for (int64_t i = 0; i < count; i++) {
-        uint64_t position = first + (uint64_t)i;
-        ids += culm_order_id(position, culm_order_sample(order, position));
+        const struct culm_order_place place = culm_order_turn(order, first_turn + (uint64_t)i);
+        ids += culm_order_id(place.position, place.sample);
     }
     return ids;
 }

@@ -25,6 +25,7 @@ static enum culm_status open_source(const struct culm_train_config *config,
         source.path_count = options->path_count;
         source.held_out = 0;
         source.split = CULM_SPLIT_TRAIN;
+        source.skip = NULL; /* it is of the configuration's own files */
     } else if (source.held_out <= 0) {
         return culm_error_set(error, CULM_ERR_CONFIG,
                               "nothing is held out to evaluate on; set data.held_out, for example "
@@ -50,11 +51,22 @@ static void blank(const struct culm_runner *runner, int64_t from) {
     }
 }
 
+/* The first sample from `from` on that is not left out. */
+static int64_t next_sample(const struct culm_source *source, int64_t from) {
+    while (culm_order_left_out_has(culm_source_left_out(source), from)) {
+        from++;
+    }
+    return from;
+}
+
+/* *next is the first sample that has not been read. Rows behind the last one have the first one's. */
 static enum culm_status fill(const struct culm_runner *runner, const struct culm_source *source,
-                             int64_t first, int64_t count, struct culm_error *error) {
+                             int64_t *next, int64_t count, struct culm_error *error) {
     const struct culm_source_field *fields = culm_source_fields(source);
+    int64_t first = next_sample(source, *next);
     for (int64_t i = 0; i < runner->batch; i++) {
-        int64_t sample = i < count ? first + i : first;
+        int64_t sample = i < count ? next_sample(source, *next) : first;
+        *next = i < count ? sample + 1 : *next;
         void *to[CULM_SOURCE_FIELDS_MAX] = {NULL};
         for (int32_t f = 0; f < runner->graph->field_count; f++) {
             int32_t s = culm_source_find(source, runner->graph->field[f].name);
@@ -83,10 +95,10 @@ static enum culm_status run(const struct culm_runner *runner, const struct culm_
                             int64_t samples, struct culm_evaluation *ret,
                             struct culm_error *error) {
     double loss = 0, rows_per_sample = 1;
-    int64_t counted = 0, correct = 0;
+    int64_t counted = 0, correct = 0, next = 0;
     for (int64_t first = 0; first < samples; first += runner->batch) {
         int64_t left = samples - first, count = left < runner->batch ? left : runner->batch;
-        enum culm_status status = fill(runner, source, first, count, error);
+        enum culm_status status = fill(runner, source, &next, count, error);
         if (status != CULM_OK) {
             return status;
         }
@@ -130,7 +142,8 @@ enum culm_status culm_evaluate(struct culm_subject *subject,
         (status = culm_subject_load(subject, &runner, note, error))) {
         goto out;
     }
-    int64_t samples = culm_source_samples(source);
+    int64_t samples = culm_source_samples(source) -
+                      (int64_t)culm_order_left_out_count(culm_source_left_out(source));
     samples = options->samples > 0 && options->samples < samples ? options->samples : samples;
     status = run(&runner, source, samples, ret_evaluation, error);
     snprintf(ret_evaluation->left_out, sizeof ret_evaluation->left_out, "%s",

@@ -3,6 +3,7 @@
 
 #include "pipeline/coordinator.h"
 #include "report/training.h"
+#include "run/data_check.h"
 #include "run/eval_watch.h"
 #include "run/resume.h"
 #include "run/train_launch_choices.h"
@@ -24,6 +25,7 @@ struct launch {
     struct culm_launcher *launcher;
     struct culm_plan *plan;
     struct culm_inputs inputs; /* pinned as they are opened here; the pins are the caller's */
+    struct culm_order_left_out *left_out; /* of the samples */
     struct culm_train_launch_inputs_thread digests;
     char signature[CULM_SIGNATURE_SIZE];
     struct culm_resume start;
@@ -59,6 +61,30 @@ static enum culm_status take_classes(struct launch *l, const struct culm_source 
     return CULM_OK;
 }
 
+static enum culm_status take_left_out(struct launch *l, const struct culm_source *source,
+                                      struct culm_error *error) {
+    const struct culm_order_left_out *left_out = culm_source_left_out(source);
+    culm_order_left_out_free(l->left_out);
+    l->left_out = culm_order_left_out_copy(left_out);
+    if (!left_out) {
+        return CULM_OK;
+    }
+    culm_launcher_warn(l->launcher, "%zu of %lld samples are left out, as data.skip says",
+                       culm_order_left_out_count(left_out), (long long)culm_source_samples(source));
+    return l->left_out ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+}
+
+/* A sample that cannot be used is better found now than where it is read. */
+static enum culm_status look_through(struct launch *l, const struct culm_source *source,
+                                     struct culm_error *error) {
+    char note[CULM_ERROR_MAX];
+    enum culm_status status = culm_data_check_before(source, note, error);
+    if (note[0]) {
+        culm_launcher_warn(l->launcher, "%s", note);
+    }
+    return status;
+}
+
 /* The samples, those held out too if they are wanted, and the weights to start from. */
 static enum culm_status check_data(struct launch *l, const struct culm_train_config *config,
                                    struct culm_error *error) {
@@ -77,9 +103,11 @@ static enum culm_status check_data(struct launch *l, const struct culm_train_con
                 }
                 l->inputs.samples = culm_source_samples(source);
                 status = status ? status : take_classes(l, source, error);
+                status = status ? status : take_left_out(l, source, error);
                 culm_plan_hold(l->plan, culm_source_resident_bytes(source),
                                culm_source_opening_bytes(source));
             }
+            status = status || l->o->run.resume ? status : look_through(l, source, error);
         }
         culm_source_free(source);
     }
@@ -297,6 +325,7 @@ static enum culm_status make_coordinator(struct launch *l, struct culm_error *er
         .lr_context = l,
     };
     culm_order_init(&options.order, config->seed, l->inputs.samples);
+    options.order.left_out = l->left_out;
     l->coordinator = culm_coordinator_new(&options);
     return l->coordinator ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
 }
@@ -307,6 +336,7 @@ static void release(struct launch *l) {
     culm_eval_watch_stop(&l->eval);
     culm_train_launch_inputs_stop(&l->digests);
     culm_coordinator_free(l->coordinator);
+    culm_order_left_out_free(l->left_out);
     culm_numeric_free(l->exec);
     culm_names_release(&l->inputs.classes);
     culm_launcher_free(l->launcher);

@@ -31,6 +31,7 @@ enum culm_status culm_numeric_fields_init(struct culm_numeric *x, struct culm_er
         .keep = kept(&x->o.plan->shape),
     };
     culm_order_init(&options.order, x->o.config->seed, culm_source_samples(x->o.source));
+    options.order.left_out = culm_source_left_out(x->o.source);
     x->source_field = calloc(fields, sizeof *x->source_field);
     x->samples.field = calloc(fields, sizeof *x->samples.field);
     x->frc_samples.field = calloc(fields, sizeof *x->frc_samples.field);

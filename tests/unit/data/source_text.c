@@ -349,14 +349,16 @@ static void test_saved_tokens(void **state) {
     for (int64_t vocab = 256; vocab <= 70000; vocab += 69744) {
         struct culm_stream *stream, *again;
         struct culm_error error = {0};
-        assert_int_equal(culm_stream_open_text((const char *const *)&text, 1, vocab, NULL, NULL,
-                                               &stream, &error),
-                         CULM_OK);
+        const struct culm_stream_options from = {
+            .paths = (const char *const *)&text, .path_count = 1, .vocab = vocab};
+        const struct culm_stream_options of_saved = {
+            .paths = (const char *const *)&saved, .path_count = 1, .vocab = vocab};
+        assert_int_equal(culm_stream_open_text(&from, &stream, &error), CULM_OK);
         assert_int_equal(culm_stream_save(stream, saved, &error), CULM_OK);
         uint64_t size, count = culm_stream_count(stream);
         assert_int_equal(culm_file_size(saved, &size, NULL), CULM_OK);
         assert_int_equal(size, 128 + count * (vocab > 65536 ? 4 : 2));
-        if (culm_stream_open_tokens((const char *const *)&saved, 1, vocab, NULL, &again, &error)) {
+        if (culm_stream_open_tokens(&of_saved, &again, &error)) {
             fail_msg("%s", error.text);
         }
         assert_int_equal(culm_stream_count(again), count);
