@@ -138,6 +138,79 @@ static void test_any_position_and_count(void **state) {
     }
 }
 
+static void test_position_is_the_inverse(void **state) {
+    (void)state;
+    const int64_t counts[] = {1, 2, 3, 5, 97, 1024, 34001, (int64_t)1 << 40};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        struct culm_order order;
+        culm_order_init(&order, 11, counts[i]);
+        for (uint64_t p = 0; p < 300; p++) {
+            uint64_t epoch = p / (uint64_t)counts[i];
+            assert_int_equal(culm_order_position(&order, epoch, culm_order_sample(&order, p)), p);
+        }
+    }
+}
+
+/* Turns, one by one, against the stream gone through with the samples taken out. */
+static void test_turns_pass_over(void **state) {
+    (void)state;
+    static const int64_t lists[][4] = {{0}, {6}, {0, 6}, {1, 2, 3, 5}, {0, 1, 2, 3}};
+    static const size_t lengths[] = {1, 1, 2, 4, 4};
+    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+        struct culm_order order;
+        struct culm_order_left_out *made = culm_order_left_out_new(lists[i], lengths[i]);
+        struct culm_order_left_out *left_out = culm_order_left_out_copy(made);
+        culm_order_left_out_free(made);
+        assert_non_null(left_out);
+        culm_order_init(&order, 3 + i, 7);
+        order.left_out = left_out;
+        uint64_t turn = 0, ids = 0;
+        for (uint64_t p = 0; p < 7 * 5; p++) {
+            int64_t sample = culm_order_sample(&order, p);
+            bool out = false;
+            for (size_t k = 0; k < lengths[i]; k++) {
+                out = out || lists[i][k] == sample;
+            }
+            assert_int_equal(culm_order_left_out_has(left_out, sample), out);
+            if (!out) {
+                const struct culm_order_place place = culm_order_turn(&order, turn++);
+                assert_int_equal(place.position, p);
+                assert_int_equal(place.sample, sample);
+                ids += culm_order_id(p, sample);
+            }
+        }
+        assert_int_equal(culm_order_ids(&order, 0, (int64_t)turn), ids);
+        for (uint64_t back = turn; back-- > 0;) { /* in any order of epochs */
+            assert_int_not_equal(culm_order_turn(&order, back).position,
+                                 culm_order_turn(&order, back + 7).position);
+        }
+        culm_order_left_out_free(left_out);
+    }
+}
+
+/* One list may serve orders of several seeds at once. */
+static void test_turns_of_several_orders(void **state) {
+    (void)state;
+    const int64_t sample[] = {2, 90, 91};
+    struct culm_order order[2], alone[2];
+    struct culm_order_left_out *shared = culm_order_left_out_new(sample, 3), *own[2];
+    for (int i = 0; i < 2; i++) {
+        culm_order_init(&order[i], (uint64_t)i, 100);
+        alone[i] = order[i];
+        order[i].left_out = shared;
+        alone[i].left_out = own[i] = culm_order_left_out_new(sample, 3);
+    }
+    for (uint64_t turn = 0; turn < 400; turn++) {
+        for (int i = 0; i < 2; i++) {
+            assert_int_equal(culm_order_turn(&order[i], turn).position,
+                             culm_order_turn(&alone[i], turn).position);
+        }
+    }
+    culm_order_left_out_free(shared);
+    culm_order_left_out_free(own[0]);
+    culm_order_left_out_free(own[1]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_is_a_permutation),
@@ -145,6 +218,9 @@ int main(void) {
         cmocka_unit_test(test_places_are_even),
         cmocka_unit_test(test_is_a_function_of_seed_and_count),
         cmocka_unit_test(test_any_position_and_count),
+        cmocka_unit_test(test_position_is_the_inverse),
+        cmocka_unit_test(test_turns_pass_over),
+        cmocka_unit_test(test_turns_of_several_orders),
     };
     return cmocka_run_group_tests_name("ledger/order", tests, NULL, NULL);
 }
