@@ -19,8 +19,9 @@ struct slot {
     uint64_t first;
     uint32_t filled; /* fields */
     int32_t pins;
-    uint64_t stamp; /* of its last use */
-    uint64_t ids;   /* of the samples it was filled with */
+    uint64_t stamp;                 /* of its last use */
+    uint64_t ids;                   /* of the samples it was filled with */
+    struct culm_order_place *place; /* [batch] what it is filled with */
     void *field[CULM_SOURCE_FIELDS_MAX];
 };
 
@@ -108,9 +109,7 @@ static enum culm_status fill(const struct culm_prefetch *p, struct slot *slot, u
                 to[f] = (char *)slot->field[f] + (size_t)i * field[f].size_bytes;
             }
         }
-        const struct culm_order_place place =
-            culm_order_turn(&p->o.order, slot->first + (uint64_t)i);
-        const struct culm_source_item item = {place.sample, place.position};
+        const struct culm_source_item item = {slot->place[i].sample, slot->place[i].position};
         enum culm_status status = culm_source_fill(source, item, to, error);
         if (status != CULM_OK) {
             return status;
@@ -126,6 +125,9 @@ static enum culm_status fill_missing(struct culm_prefetch *p, struct slot *slot,
                                      struct culm_error *error) {
     uint32_t missing = fields & ~slot->filled;
     slot->filling = true;
+    for (int64_t i = 0; i < p->o.batch; i++) { /* turns are for one at a time */
+        slot->place[i] = culm_order_turn(&p->o.order, slot->first + (uint64_t)i);
+    }
     pthread_mutex_unlock(&p->lock);
     uint64_t ids = 0;
     enum culm_status status = fill(p, slot, missing, &ids, error);
@@ -200,11 +202,17 @@ enum culm_status culm_prefetch_new(const struct culm_prefetch_options *options,
     }
     int32_t slots = options->ahead + options->keep;
     struct culm_prefetch *p = calloc(1, sizeof *p + (size_t)slots * sizeof p->slot[0]);
-    if (!p) {
+    struct culm_order_place *places =
+        p ? calloc((size_t)slots, (size_t)options->batch * sizeof *places) : NULL;
+    if (!places) {
+        free(p);
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for samples");
     }
     p->o = *options;
     p->slot_count = slots;
+    for (int32_t i = 0; i < slots; i++) {
+        p->slot[i].place = places + i * options->batch;
+    }
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->work, NULL);
     pthread_cond_init(&p->done, NULL);
@@ -234,6 +242,7 @@ void culm_prefetch_free(struct culm_prefetch *p) {
     pthread_cond_destroy(&p->done);
     pthread_mutex_destroy(&p->lock);
     free(p->plan);
+    free(p->slot[0].place);
     free(p);
 }
 

@@ -25,11 +25,12 @@
 struct culm_prefetch;
 
 struct culm_prefetch_options {
-    const struct culm_source *source; /* borrowed for good */
-    struct culm_order order;          /* turn -> sample */
-    int64_t batch;                    /* samples in a micro-batch */
-    int32_t ahead;                    /* 0: no thread, a cache alone */
-    int32_t keep;                     /* at least as many as are pinned at once, 1 or more */
+    const struct culm_source
+        *source;             /* borrowed for good, as the order's list of what is left out */
+    struct culm_order order; /* turn -> sample */
+    int64_t batch;           /* samples in a micro-batch */
+    int32_t ahead;           /* 0: no thread, a cache alone */
+    int32_t keep;            /* at least as many as are pinned at once, 1 or more */
 };
 
 struct culm_prefetch_want {

@@ -5,7 +5,6 @@
 #include "base/rng.h"
 
 #include <assert.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,8 +53,8 @@ int64_t culm_order_sample(const struct culm_order *order, uint64_t position) {
 }
 
 /* The rounds of culm_order_sample undone, the last one first. */
-uint64_t culm_order_position(const struct culm_order *order, uint64_t epoch, int64_t sample) {
-    uint64_t key = culm_rng_mix(order->key, epoch);
+uint64_t culm_order_position(const struct culm_order *order, uint64_t pass, int64_t sample) {
+    uint64_t key = culm_rng_mix(order->key, pass);
     uint64_t value = (uint64_t)sample;
     do {
         uint64_t row = value / order->columns, column = value % order->columns;
@@ -66,7 +65,7 @@ uint64_t culm_order_position(const struct culm_order *order, uint64_t epoch, int
         }
         value = row * order->columns + column;
     } while (value >= order->samples);
-    return epoch * order->samples + value;
+    return pass * order->samples + value;
 }
 
 /* --- what is left out --- */
@@ -74,11 +73,10 @@ uint64_t culm_order_position(const struct culm_order *order, uint64_t epoch, int
 struct culm_order_left_out {
     size_t count;
     int64_t *sample; /* rising */
-    /* Of the epoch that was asked for last, of the order with that key, under the lock. */
-    pthread_mutex_t lock;
+    /* Of the pass that was asked for last, of the order with that key. */
     bool known;
-    uint64_t key, epoch;
-    uint64_t *place; /* of the samples inside of the epoch, rising */
+    uint64_t key, pass;
+    uint64_t *place; /* of the samples inside of the pass, rising */
 };
 
 struct culm_order_left_out *culm_order_left_out_new(const int64_t *sample, size_t count) {
@@ -89,7 +87,6 @@ struct culm_order_left_out *culm_order_left_out_new(const int64_t *sample, size_
     left_out->sample = malloc((count + 1) * sizeof *left_out->sample);
     left_out->place = malloc((count + 1) * sizeof *left_out->place);
     left_out->count = count;
-    pthread_mutex_init(&left_out->lock, NULL);
     if (!left_out->sample || !left_out->place) {
         culm_order_left_out_free(left_out);
         return NULL;
@@ -106,7 +103,6 @@ struct culm_order_left_out *culm_order_left_out_copy(const struct culm_order_lef
 
 void culm_order_left_out_free(struct culm_order_left_out *left_out) {
     if (left_out) {
-        pthread_mutex_destroy(&left_out->lock);
         free(left_out->sample);
         free(left_out->place);
         free(left_out);
@@ -132,24 +128,23 @@ bool culm_order_left_out_has(const struct culm_order_left_out *left_out, int64_t
                                compare_samples) != NULL;
 }
 
-/* Under the lock. */
-static void know_epoch(struct culm_order_left_out *left_out, const struct culm_order *order,
-                       uint64_t epoch) {
-    if (left_out->known && left_out->key == order->key && left_out->epoch == epoch) {
+static void know_pass(struct culm_order_left_out *left_out, const struct culm_order *order,
+                      uint64_t pass) {
+    if (left_out->known && left_out->key == order->key && left_out->pass == pass) {
         return;
     }
     for (size_t i = 0; i < left_out->count; i++) {
         left_out->place[i] =
-            culm_order_position(order, epoch, left_out->sample[i]) - epoch * order->samples;
+            culm_order_position(order, pass, left_out->sample[i]) - pass * order->samples;
     }
     qsort(left_out->place, left_out->count, sizeof *left_out->place, compare_places);
     left_out->known = true;
     left_out->key = order->key;
-    left_out->epoch = epoch;
+    left_out->pass = pass;
 }
 
-/* Position of turn `turn` of an epoch: so many places that are passed over lie before it. */
-static uint64_t pass_over(const struct culm_order_left_out *left_out, uint64_t turn) {
+/* Position of turn `turn` of a pass: so many places that are passed over lie before it. */
+static uint64_t find_turn(const struct culm_order_left_out *left_out, uint64_t turn) {
     size_t low = 0, high = left_out->count;
     while (low < high) { /* the first i whose place[i] - i, its turn if it had one, is beyond */
         size_t middle = low + (high - low) / 2;
@@ -167,11 +162,9 @@ struct culm_order_place culm_order_turn(const struct culm_order *order, uint64_t
     uint64_t position = turn;
     if (left_out && left_out->count) {
         assert(left_out->count < order->samples);
-        uint64_t turns = order->samples - left_out->count, epoch = turn / turns;
-        pthread_mutex_lock(&left_out->lock);
-        know_epoch(left_out, order, epoch);
-        position = epoch * order->samples + pass_over(left_out, turn % turns);
-        pthread_mutex_unlock(&left_out->lock);
+        uint64_t turns = order->samples - left_out->count, pass = turn / turns;
+        know_pass(left_out, order, pass);
+        position = pass * order->samples + find_turn(left_out, turn % turns);
     }
     return (struct culm_order_place){position, culm_order_sample(order, position)};
 }

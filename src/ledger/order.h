@@ -18,7 +18,7 @@
  *     sample    2 1 3 0 0 3 2 1
  *     turn      0   1 2 3 4 5
  *
- * Thread: constant after init; any.
+ * Thread: constant after init; any, but for turns with a list.
  */
 #ifndef CULM_LEDGER_ORDER_H
 #define CULM_LEDGER_ORDER_H
@@ -38,12 +38,12 @@ struct culm_order {
 void culm_order_init(struct culm_order *order, uint64_t seed, int64_t samples);
 /* In [0, samples). */
 int64_t culm_order_sample(const struct culm_order *order, uint64_t position);
-/* The position of a sample in an epoch: culm_order_sample of it is `sample`. */
-uint64_t culm_order_position(const struct culm_order *order, uint64_t epoch, int64_t sample);
+/* The position of a sample in a pass over all of them, from 0: culm_order_sample of it is `sample`. */
+uint64_t culm_order_position(const struct culm_order *order, uint64_t pass, int64_t sample);
 
 /* Samples that an order of `samples` leaves out. `sample`: rising, in [0, samples), fewer than all;
- * copied. NULL: out of memory. It remembers where they are in the epoch that was asked for last, under a
- * lock. */
+ * copied. NULL: out of memory. It remembers where they are in the pass that was asked for last: turns are
+ * for one thread at a time, the rest for any. */
 struct culm_order_left_out *culm_order_left_out_new(const int64_t *sample, size_t count);
 /* NULL: out of memory; of NULL: there is none. */
 struct culm_order_left_out *culm_order_left_out_copy(const struct culm_order_left_out *from);

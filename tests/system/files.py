@@ -11,7 +11,7 @@ import struct
 import subprocess
 
 import inputs
-from harness import Cases, changed, check, equal, wait_until
+from harness import Cases, changed, check, check_whole, equal, fault, wait_until
 from vision_harness import model, two_queries
 
 cases = Cases(job="train")
@@ -271,6 +271,39 @@ def left_out_live(bench):
     equal(told(), [f"folder '{bench.path(folder)}': left out: 1 picture of other kinds (1 .gif; convert it to JPEG, PNG or WebP)"], "warnings")
 
 
+# --- samples that cannot be used --------------------------------------------------------------------------------------------
+
+
+def unusable(bench):
+    """A picture that is cut short is found before anything is written; what the line advises lists it and leaves it out, also when a worker dies."""
+    folder = classes(bench)
+    cut = bench.path(folder, "dog", "turned7.jpg")
+    os.truncate(cut, os.path.getsize(cut) // 2)
+    config = {**of_classes(bench, folder, steps=8, stages=2), "checkpoint": {"every": 2}}
+    refused = bench.run(*bench.train_words(config, "run"))
+    equal((refused.code, len(refused.err.splitlines())), (INPUT, 1), "exit code and lines on stderr")
+    for part in (cut, "1 of 8 samples cannot be used", "'culm data check CONFIG --out FILE'", "data.skip: FILE"):
+        check(part in refused.err, f"the line does not say {part!r}: {refused.err!r}")
+    check(not os.path.exists(bench.path("run")), "something was written")
+    path, listed = bench.config(config), bench.path("skip.txt")
+    found = bench.run("data", "check", path, "--out", listed, "--json")
+    equal((found.code, len(found.err.splitlines())), (INPUT, 1), "exit code and lines on stderr of culm data check")
+    told = json.loads(found.out)
+    equal((told["samples"], told["left_out"], [one["file"] for one in told["bad"]]), (8, 0, [cut]), "what culm data check finds")
+    check("is damaged" in told["bad"][0]["why"], f"why is {told['bad'][0]['why']!r}")
+    config = changed(config, data__skip=listed)
+    again = bench.run("data", "check", bench.config(config), "--json")
+    equal((again.code, json.loads(again.out)), (0, {"samples": 8, "left_out": 1, "bad": []}), "code and answer with data.skip")
+    plain = bench.train(config)
+    equal(plain.one("warning")["message"], "1 of 8 samples are left out, as data.skip says", "the warning")
+    check_whole(bench.train(config, "killed", *fault(1, 5, "backward")), plain.hashes(), rollbacks=None)
+    os.remove(cut)
+    missing = bench.run("data", "check", bench.config(config))
+    equal(missing.code, INPUT, "exit code once the picture is gone")
+    check("line 2: '" + cut + "' is nothing that the samples of data.path have" in missing.err, f"stderr is {missing.err!r}")
+
+
+cases.add("samples: one that cannot be used", unusable, first=True)
 cases.add("edge: what is left out of a folder", left_out_live)
 cases.add("text: settings beside a tokenizer", settings_beside, first=True)
 cases.add("pictures: names of classes", class_names, first=True)
