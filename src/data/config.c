@@ -36,6 +36,9 @@ static const struct culm_config_row rows[] = {
     CULM_CONFIG_TEXT("skip", D, skip, "", "a file", CULM_CONFIG_EMPTY,
                      "a list of what is left out of the samples, as `culm data check --out` writes "
                      "it: the order of the others is as without it"),
+    CULM_CONFIG_REAL("check_s", D, check_s, "10", 0, 1000000, CULM_CONFIG_RESUMABLE,
+                     "seconds that a run may take before its first step to look for samples that "
+                     "cannot be used; 0: it does not look"),
     CULM_CONFIG_ENUM(
         "crop", D, crop, "center", crop_names, 0,
         "how training crops an image: `center`, its middle; `padded`, a random window after "

@@ -21,6 +21,7 @@ struct culm_data_config {
     enum culm_source_kind masked_of; /* TEXT or TOKENS */
     double held_out;
     char *skip;
+    double check_s;
     enum culm_source_crop crop;
     int64_t padding, resize;
     bool flip, orient;

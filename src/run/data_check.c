@@ -39,16 +39,14 @@ static void write_time(double seconds, char *ret_text, size_t size) {
                          : "minutes");
 }
 
-enum culm_status culm_data_check_before(const struct culm_source *source, char *ret_note,
-                                        struct culm_error *error) {
+enum culm_status culm_data_check_before(const struct culm_source *source, double most_s,
+                                        char *ret_note, struct culm_error *error) {
     char first[CULM_ERROR_MAX] = "", time[40];
-    const struct culm_check_options options = {.threads = all_processors(),
-                                               .most_s = CULM_DATA_CHECK_MOST_S,
-                                               .bad = keep_first,
-                                               .ctx = first};
+    const struct culm_check_options options = {
+        .threads = all_processors(), .most_s = most_s, .bad = keep_first, .ctx = first};
     struct culm_check_result result;
     ret_note[0] = '\0';
-    if (!culm_source_is_unseen(source)) {
+    if (most_s <= 0 || !culm_source_is_unseen(source)) {
         return CULM_OK;
     }
     enum culm_status status = culm_check_source(source, &options, &result, error);
@@ -59,8 +57,9 @@ enum culm_status culm_data_check_before(const struct culm_source *source, char *
         write_time(result.all_s, time, sizeof time);
         snprintf(
             ret_note, CULM_ERROR_MAX,
-            "the %lld samples were not looked through, which would take %s: one that cannot be "
-            "used would end the run where it is read; 'culm data check CONFIG' looks at all",
+            "the %lld samples were not looked through, which would take %s (data.check_s): one "
+            "that cannot be used would end the run where it is read; 'culm data check CONFIG' "
+            "looks at all",
             (long long)result.samples, time);
     }
     return !result.bad

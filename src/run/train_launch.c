@@ -78,7 +78,8 @@ static enum culm_status take_left_out(struct launch *l, const struct culm_source
 static enum culm_status look_through(struct launch *l, const struct culm_source *source,
                                      struct culm_error *error) {
     char note[CULM_ERROR_MAX];
-    enum culm_status status = culm_data_check_before(source, note, error);
+    enum culm_status status =
+        culm_data_check_before(source, l->o->config->data.check_s, note, error);
     if (note[0]) {
         culm_launcher_warn(l->launcher, "%s", note);
     }
