@@ -43,7 +43,7 @@ const struct culm_usage culm_usage_data = {
         "images\n"
         "are decoded, ids and labels must be below the model's vocabulary and classes, lines of "
         "pairs must\n"
-        "be pairs, and text must be UTF-8 (training would take its bytes as they are). It prints "
+        "be pairs, and text must be UTF-8 (training would take U+FFFD in its place). It prints "
         "what\n"
         "cannot be used: file, line or index, and why. The exit code is 3 if there is something.\n"
         "\n"

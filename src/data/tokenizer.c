@@ -194,8 +194,20 @@ bool culm_tokenizer_split(const struct culm_tokenizer *tokenizer, struct culm_en
 enum culm_status culm_tokenizer_encode(const struct culm_tokenizer *tokenizer,
                                        struct culm_encoder *encoder, const char *text, size_t len,
                                        struct culm_error *error) {
-    bool good = prepare(encoder, tokenizer->serial) &&
-                culm_tokenizer_split(tokenizer, encoder, text, len, false, encode_plain);
+    char *repaired = NULL;
+    size_t repaired_len;
+    bool good = prepare(encoder, tokenizer->serial);
+    if (good && tokenizer->kind == CULM_TOKENIZER_BPE &&
+        !culm_unicode_repair(text, len, NULL, &repaired_len)) {
+        repaired = malloc(repaired_len);
+        good = repaired;
+        if (good) {
+            (void)culm_unicode_repair(text, len, repaired, &len);
+            text = repaired;
+        }
+    }
+    good = good && culm_tokenizer_split(tokenizer, encoder, text, len, false, encode_plain);
+    free(repaired);
     return good ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for tokens");
 }
 

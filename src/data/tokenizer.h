@@ -16,8 +16,8 @@
  * fall-back, dropout) is refused by name rather than ignored. Post-processors (which add [CLS] and
  * the like) are not applied: the sources add what their samples need.
  *
- * Added and special tokens are found in the text, as theirs are. Bytes that are no UTF-8 are kept
- * by byte pairs (each cut as a symbol) and dropped by WordPiece, where they count as U+FFFD.
+ * Added and special tokens are found in the text, as theirs are. What is no UTF-8 is U+FFFD, as
+ * Python's errors="replace" reads it; WordPiece drops that.
  *
  * Classes of characters are those of the Unicode that utf8proc knows (15.0 in Debian 12), which may
  * cut characters that are newer otherwise than they do.
@@ -86,7 +86,7 @@ enum culm_status culm_tokenizer_encode(const struct culm_tokenizer *tokenizer,
                                        struct culm_error *error);
 enum culm_status culm_encoder_append(struct culm_encoder *encoder, int32_t id,
                                      struct culm_error *error);
-/* Appends the bytes of the ids; ids that do not exist are left out. Byte pairs: the exact bytes.
+/* Appends the bytes of the ids; ids that do not exist are left out. Byte pairs: the exact bytes of UTF-8.
  * Words and WordPiece: joined by blanks, without special tokens. */
 void culm_tokenizer_decode(const struct culm_tokenizer *tokenizer, const int32_t *id, size_t count,
                            struct culm_buf *out);

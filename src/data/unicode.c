@@ -23,6 +23,62 @@ size_t culm_unicode_next(const char *text, size_t len, size_t at, int32_t *ret_c
     return (size_t)size;
 }
 
+/* What may follow the first byte of a character, by the table of well-formed sequences. */
+struct sequence {
+    uint8_t first, last; /* of the first bytes */
+    uint8_t second_least, second_most;
+    size_t size;
+};
+static const struct sequence sequences[] = {
+    {0xC2, 0xDF, 0x80, 0xBF, 2}, {0xE0, 0xE0, 0xA0, 0xBF, 3}, {0xE1, 0xEC, 0x80, 0xBF, 3},
+    {0xED, 0xED, 0x80, 0x9F, 3}, {0xEE, 0xEF, 0x80, 0xBF, 3}, {0xF0, 0xF0, 0x90, 0xBF, 4},
+    {0xF1, 0xF3, 0x80, 0xBF, 4}, {0xF4, 0xF4, 0x80, 0x8F, 4},
+};
+
+/* How many of these bytes, which are no character, are the beginning of one; at least 1. */
+static size_t broken_len(const char *text, size_t len) {
+    const uint8_t *byte = (const uint8_t *)text;
+    for (size_t i = 0; i < sizeof sequences / sizeof *sequences; i++) {
+        const struct sequence *s = &sequences[i];
+        if (byte[0] < s->first || byte[0] > s->last) {
+            continue;
+        }
+        if (len < 2 || byte[1] < s->second_least || byte[1] > s->second_most) {
+            return 1;
+        }
+        size_t at = 2;
+        while (at < len && at < s->size && byte[at] >= 0x80 && byte[at] <= 0xBF) {
+            at++;
+        }
+        return at;
+    }
+    return 1;
+}
+
+bool culm_unicode_repair(const char *text, size_t len, char *ret_text, size_t *ret_len) {
+    static const char replacement[3] = {'\xEF', '\xBF', '\xBD'};
+    bool whole = true;
+    size_t written = 0;
+    for (size_t at = 0; at < len;) {
+        int32_t c;
+        const char *from = text + at;
+        size_t size = culm_unicode_next(text, len, at, &c), put = size;
+        if (c == CULM_UNICODE_NONE) {
+            whole = false;
+            size = broken_len(text + at, len - at);
+            from = replacement;
+            put = sizeof replacement;
+        }
+        if (ret_text) {
+            memcpy(ret_text + written, from, put);
+        }
+        written += put;
+        at += size;
+    }
+    *ret_len = written;
+    return whole;
+}
+
 static bool is_space(int32_t c) { /* the property White_Space */
     return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xA0 || c == 0x1680 ||
            (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F ||

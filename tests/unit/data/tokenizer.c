@@ -3,6 +3,7 @@
 #include "data/tokenizer.h"
 
 #include "base/rng.h"
+#include "data/unicode.h"
 #include "place.h"
 
 #include <jansson.h>
@@ -77,6 +78,45 @@ static void test_wordpiece_equals_theirs(void **state) {
     compare("vocab.txt", "wordpiece");
 }
 
+/* The table of the Unicode Standard on replacement, and Python's answers. */
+static void test_what_is_no_utf8(void **state) {
+    static const struct {
+        const char *text, *repaired; /* ? stands for U+FFFD */
+    } cases[] = {
+        {"plain \xc3\xa9", "plain \xc3\xa9"},
+        {"", ""},
+        {"\x61\xf1\x80\x80\xe1\x80\xc2\x62\x80\x63\x80\xbf\x64", "a???b?c??d"},
+        {"\xff\xfe\x80 caf\xe9 ", "??? caf? "},
+        {"\xed\xa0\x80", "???"},      /* a surrogate */
+        {"\xc0\x80", "??"},           /* overlong */
+        {"\xf4\x90\x80\x80", "????"}, /* beyond the last */
+        {"\xf0\x90\x80", "?"},        /* cut short */
+        {"\xe2\x82x", "?x"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char expected[100], got[100];
+        size_t expected_len = 0, len, same;
+        bool whole = true;
+        for (const char *c = cases[i].repaired; *c; c++) {
+            whole &= *c != '?';
+            if (*c == '?') {
+                memcpy(expected + expected_len, "\xef\xbf\xbd", 3);
+            } else {
+                expected[expected_len] = *c;
+            }
+            expected_len += *c == '?' ? 3 : 1;
+        }
+        assert_int_equal(culm_unicode_repair(cases[i].text, strlen(cases[i].text), got, &len),
+                         whole);
+        assert_int_equal(culm_unicode_repair(cases[i].text, strlen(cases[i].text), NULL, &same),
+                         whole);
+        assert_int_equal(len, expected_len);
+        assert_int_equal(same, expected_len);
+        assert_memory_equal(got, expected, len);
+    }
+}
+
 static void test_byte_pairs_go_back(void **state) {
     (void)state;
     struct culm_tokenizer *tokenizer = open_golden("bpe.json");
@@ -91,12 +131,15 @@ static void test_byte_pairs_go_back(void **state) {
             uint64_t word = culm_rng_next(&seed);
             text[i] = (char)(trial % 3 ? "et 'aoinsxy\n1"[word % 13] : (int)(word & 255));
         }
+        char utf8[3 * sizeof text];
+        size_t utf8_len;
+        (void)culm_unicode_repair(text, len, utf8, &utf8_len);
         encoder.count = 0;
         culm_buf_clear(&out);
         assert_int_equal(culm_tokenizer_encode(tokenizer, &encoder, text, len, NULL), CULM_OK);
         culm_tokenizer_decode(tokenizer, encoder.id, encoder.count, &out);
-        assert_int_equal(out.len, len);
-        assert_true(!len || !memcmp(out.data, text, len));
+        assert_int_equal(out.len, utf8_len);
+        assert_true(!len || !memcmp(out.data, utf8, utf8_len));
     }
     culm_buf_release(&out);
     culm_encoder_release(&encoder);
@@ -246,6 +289,7 @@ int main(void) {
         cmocka_unit_test(test_byte_pairs_equal_theirs),
         cmocka_unit_test(test_prefix_and_added_tokens_equal_theirs),
         cmocka_unit_test(test_wordpiece_equals_theirs),
+        cmocka_unit_test(test_what_is_no_utf8),
         cmocka_unit_test(test_byte_pairs_go_back),
         cmocka_unit_test(test_long_piece),
         cmocka_unit_test(test_wordpiece_goes_back_to_words),
