@@ -307,12 +307,22 @@ static void tell_gone(struct culm_gnn_leader *leader, int32_t id, uint32_t role)
     }
 }
 
+/* For how long it had not been heard, or had been at its task, if it was lost for that. */
+static void add_silence(const struct culm_gnn_leader *leader, json_t *event,
+                        const struct gnn_node *node, const char *cause) {
+    const bool silent = strcmp(cause, "heartbeat") == 0;
+    if (event && (silent || strcmp(cause, "stuck") == 0)) {
+        double ms = (double)(culm_gnn_leader_now(leader) - node->heard_ns) / 1e6;
+        json_object_set_new(event, "for_ms", json_real(silent ? ms : (double)node->beat.task_ms));
+    }
+}
+
 /* Its process is ended if it still runs. */
 void culm_gnn_leader_lose(struct culm_gnn_leader *leader, struct gnn_node *node, const char *cause,
                           const char *why) {
     int32_t id = node->id;
     uint32_t role = node->role;
-    culm_gnn_leader_pause(leader, node);
+    const bool pauses = culm_gnn_leader_pause(leader, node);
     node->alive = false;
     free(node->answer);
     node->answer = NULL;
@@ -320,10 +330,11 @@ void culm_gnn_leader_lose(struct culm_gnn_leader *leader, struct gnn_node *node,
         left(leader, node);
         culm_gnn_leader_vacate(leader, role);
     }
-    json_t *event = json_pack("{s:s, s:i, s:s, s:s, s:I}", "event", "lost", "node", (int)id, "role",
-                              culm_gnn_role_name(role), "cause", cause, "epoch",
-                              (json_int_t)leader->view.course.epoch);
+    json_t *event = json_pack("{s:s, s:i, s:s, s:s, s:I, s:b}", "event", "lost", "node", (int)id,
+                              "role", culm_gnn_role_name(role), "cause", cause, "epoch",
+                              (json_int_t)leader->view.course.epoch, "pauses", pauses);
     add_pid(event, node);
+    add_silence(leader, event, node, cause);
     if (event && why) {
         json_object_set_new(event, "message", json_string(why));
     }
@@ -499,13 +510,13 @@ static void hear_saved(struct culm_gnn_leader *leader, const struct gnn_node *no
         (saved.version <= leader->saved_version && leader->saved_path[0])) {
         return;
     }
+    const bool last = saved.version == leader->version && culm_gnn_leader_is_over(leader) &&
+                      !leader->view.course.train; /* after a stop, the epoch in progress is saved */
     if (saved.status != CULM_OK) {
-        bool last = saved.version == leader->version && culm_gnn_leader_is_over(leader) &&
-                    !leader->view.course.train; /* after a stop, the epoch in progress is saved */
         culm_gnn_leader_publish(leader,
-                                json_pack("{s:s, s:I, s:b, s:s, s:o}", "event", "checkpoint",
-                                          "epoch", (json_int_t)saved.version, "ok", 0, "path", "",
-                                          "message", culm_json_text(saved.why)));
+                                json_pack("{s:s, s:I, s:b, s:b, s:s, s:o}", "event", "checkpoint",
+                                          "epoch", (json_int_t)saved.version, "ok", 0, "waited",
+                                          last, "path", "", "message", culm_json_text(saved.why)));
         if (last) {
             culm_gnn_leader_fail(leader, saved.status,
                                  "the last checkpoint could not be written: %s", saved.why);
@@ -515,9 +526,9 @@ static void hear_saved(struct culm_gnn_leader *leader, const struct gnn_node *no
     leader->saved_version = saved.version;
     leader->saved_verdict = saved.verdict;
     snprintf(leader->saved_path, sizeof leader->saved_path, "%s", saved.path);
-    culm_gnn_leader_publish(leader,
-                            json_pack("{s:s, s:I, s:b, s:s}", "event", "checkpoint", "epoch",
-                                      (json_int_t)saved.version, "ok", 1, "path", saved.path));
+    culm_gnn_leader_publish(leader, json_pack("{s:s, s:I, s:b, s:b, s:s}", "event", "checkpoint",
+                                              "epoch", (json_int_t)saved.version, "ok", 1, "waited",
+                                              last, "path", saved.path));
     culm_gnn_leader_finish_if_done(leader);
 }
 

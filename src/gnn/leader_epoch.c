@@ -246,6 +246,7 @@ static void commit(struct culm_gnn_leader *leader) {
                      (double)(culm_gnn_leader_now(leader) - leader->epoch_ns) / (double)MS);
     if (!view->course.train) {
         leader->evaluated = true;
+        leader->eval_ms = (double)(culm_gnn_leader_now(leader) - leader->epoch_ns) / (double)MS;
         culm_gnn_leader_finish_if_done(leader);
         return;
     }
@@ -326,6 +327,9 @@ static void publish_done(struct culm_gnn_leader *leader) {
                   "state_sha256", finish->state_sha256, "nodes_lost", (json_int_t)leader->lost,
                   "losses", (json_int_t)leader->lost, "rollbacks", (json_int_t)leader->rollbacks,
                   "pause_ms_median", median, "pause_ms_max", longest);
+    if (event && leader->eval_ms > 0) {
+        json_object_set_new(event, "eval_ms", json_real(leader->eval_ms));
+    }
     if (event && leader->version > leader->o.start_version) {
         json_object_set_new(event, "loss", json_real(leader->loss));
     }

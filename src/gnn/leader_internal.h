@@ -85,6 +85,7 @@ struct culm_gnn_leader {
     struct culm_gnn_totals final_totals;
     double final_area[CULM_GNN_SPLITS]; /* under the ROC curve; -1: not known */
     uint64_t epoch_ns, watched_ns;      /* when the epoch began; when nodes were last checked */
+    double eval_ms;                     /* of the evaluation after training */
     struct culm_patience patience;
     struct culm_stall stall;
     struct gnn_broken *broken;
@@ -132,8 +133,9 @@ void culm_gnn_leader_fill_up(struct culm_gnn_leader *leader);
 void culm_gnn_leader_let_go(struct culm_gnn_leader *leader, struct gnn_node *node);
 
 /* leader_pause.c */
-/* Called when a node is lost: its pause begins, if it did work that only it could do. */
-void culm_gnn_leader_pause(struct culm_gnn_leader *leader, const struct gnn_node *node);
+/* Called when a node is lost: its pause begins, if it did work that only it could do. Returns whether
+ * it does. */
+bool culm_gnn_leader_pause(struct culm_gnn_leader *leader, const struct gnn_node *node);
 /* An owner reports an interval done. Called before it is recorded in `done`. */
 void culm_gnn_leader_pause_done(struct culm_gnn_leader *leader, const struct culm_gnn_done *done);
 /* A holder has reported its state. */

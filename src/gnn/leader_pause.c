@@ -29,7 +29,7 @@ static void recovered(struct culm_gnn_leader *leader, int32_t index) {
     }
 }
 
-void culm_gnn_leader_pause(struct culm_gnn_leader *leader, const struct gnn_node *node) {
+bool culm_gnn_leader_pause(struct culm_gnn_leader *leader, const struct gnn_node *node) {
     const struct culm_gnn_view *view = &leader->view;
     struct gnn_pause pause = {.node = node->id,
                               .role = node->role,
@@ -43,9 +43,11 @@ void culm_gnn_leader_pause(struct culm_gnn_leader *leader, const struct gnn_node
     }
     bool counts = node->role == CULM_GNN_SERVER ? !culm_gnn_set_empty(&pause.intervals)
                                                 : node->role == CULM_GNN_PARAMETER && node->holder;
-    if (counts && CULM_GROW(leader->pause, leader->pause_capacity, leader->pause_count + 1)) {
-        leader->pause[leader->pause_count++] = pause;
+    if (!counts || !CULM_GROW(leader->pause, leader->pause_capacity, leader->pause_count + 1)) {
+        return false;
     }
+    leader->pause[leader->pause_count++] = pause;
+    return true;
 }
 
 static int64_t steps_of(const struct culm_gnn_leader *leader, int64_t epoch) {

@@ -338,6 +338,12 @@ void culm_coordinator_lose(struct culm_coordinator *c, struct worker *worker, en
     json_t *event = json_pack("{s:s, s:i, s:I, s:s, s:I, s:o}", "event", "lost", "node", id, "pid",
                               (json_int_t)worker->pid, "cause", cause_name(cause), "step",
                               (json_int_t)c->iteration, "stages", stages);
+    if (cause == CULM_CAUSE_HEARTBEAT || cause == CULM_CAUSE_STUCK) {
+        double silent_ms = (double)(culm_coordinator_now(c) - worker->seen_ns) / 1e6;
+        json_object_set_new(
+            event, "for_ms",
+            json_real(cause == CULM_CAUSE_STUCK ? (double)worker->task_ms : silent_ms));
+    }
     if (message) {
         json_object_set_new(event, "message", culm_json_text(message));
     }

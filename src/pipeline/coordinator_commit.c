@@ -136,9 +136,10 @@ bool culm_coordinator_last_save(const struct culm_coordinator *c) {
 }
 
 void culm_coordinator_checkpoint_event(struct culm_coordinator *c, int64_t step, const char *path,
-                                       bool ok, const char *why) {
-    json_t *event = json_pack("{s:s, s:I, s:o, s:b}", "event", "checkpoint", "step",
-                              (json_int_t)step, "path", culm_json_text(path), "ok", ok);
+                                       bool ok, bool waited, const char *why) {
+    json_t *event =
+        json_pack("{s:s, s:I, s:o, s:b, s:b}", "event", "checkpoint", "step", (json_int_t)step,
+                  "path", culm_json_text(path), "ok", ok, "waited", waited);
     if (why) {
         json_object_set_new(event, "message", culm_json_text(why));
     }
@@ -165,7 +166,7 @@ void culm_coordinator_io_start(struct culm_coordinator *c, enum culm_task_kind k
 
 void culm_coordinator_give_up_save(struct culm_coordinator *c, const char *why) {
     c->saving.active = false;
-    culm_coordinator_checkpoint_event(c, c->saving.version, "", false, why);
+    culm_coordinator_checkpoint_event(c, c->saving.version, "", false, false, why);
     if (c->io_busy) {
         c->discard_due = true;
         c->discard_version = c->saving.version;
@@ -230,7 +231,7 @@ void culm_coordinator_save(struct culm_coordinator *c) {
     bool wanted = c->stop_requested || version == c->o.shape.steps;
     if (c->saving.active || c->io_busy) {
         if (!wanted) {
-            culm_coordinator_checkpoint_event(c, version, "", false,
+            culm_coordinator_checkpoint_event(c, version, "", false, false,
                                               "the previous one is still being written");
         }
         return; /* a wanted one follows when that is done */
@@ -317,7 +318,7 @@ void culm_coordinator_saved(struct culm_coordinator *c, struct worker *worker,
             return;
         }
         if (culm_coordinator_last_save(c)) {
-            culm_coordinator_checkpoint_event(c, saving->version, "", false, saved.why);
+            culm_coordinator_checkpoint_event(c, saving->version, "", false, true, saved.why);
             culm_coordinator_fail(c, saved.status, "the last checkpoint could not be written: %s",
                                   saved.why);
             return;
@@ -335,7 +336,7 @@ static void published(struct culm_coordinator *c) {
     bool last = culm_coordinator_last_save(c);
     c->saving.active = c->saving.publishing = false;
     if (c->io.job.status != CULM_OK) {
-        culm_coordinator_checkpoint_event(c, c->io.version, "", false, c->io.job.error.text);
+        culm_coordinator_checkpoint_event(c, c->io.version, "", false, last, c->io.job.error.text);
         if (last) {
             culm_coordinator_fail(c, c->io.job.status,
                                   "the last checkpoint could not be published: %s",
@@ -348,7 +349,7 @@ static void published(struct culm_coordinator *c) {
         snprintf(c->checkpoint_path, sizeof c->checkpoint_path, "%.*s",
                  (int)sizeof c->checkpoint_path - 1, c->io.text);
     }
-    culm_coordinator_checkpoint_event(c, c->io.version, c->io.text, true, NULL);
+    culm_coordinator_checkpoint_event(c, c->io.version, c->io.text, true, last, NULL);
     if (last) {
         finish(c);
     }

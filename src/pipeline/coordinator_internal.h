@@ -291,9 +291,9 @@ void culm_coordinator_io_start(struct culm_coordinator *c, enum culm_task_kind k
                                int64_t version);
 /* It has ended; starts what waited for it. */
 void culm_coordinator_io_done(struct culm_coordinator *c);
-/* Publishes what became of a checkpoint; `why` may be NULL. */
+/* Publishes what became of a checkpoint, and whether everyone waited for it; `why` may be NULL. */
 void culm_coordinator_checkpoint_event(struct culm_coordinator *c, int64_t step, const char *path,
-                                       bool ok, const char *why);
+                                       bool ok, bool waited, const char *why);
 /* Is the checkpoint being written that of the newest version, and what everyone waits for? */
 bool culm_coordinator_last_save(const struct culm_coordinator *c);
 

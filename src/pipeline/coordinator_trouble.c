@@ -159,7 +159,7 @@ void culm_coordinator_found(struct culm_coordinator *c) {
     snprintf(path, sizeof path, "%s", c->checkpoint_path);
     snprintf(reason, sizeof reason, "the checkpoint of step %lld is damaged",
              (long long)c->checkpoint_version);
-    culm_coordinator_checkpoint_event(c, c->checkpoint_version, path, false, reason);
+    culm_coordinator_checkpoint_event(c, c->checkpoint_version, path, false, false, reason);
     c->checkpoint_version = version;
     snprintf(c->checkpoint_path, sizeof c->checkpoint_path, "%.*s", CULM_SOURCE_MAX - 1,
              c->io.text);

@@ -71,9 +71,10 @@ static json_t *view_event(const struct culm_view *view) {
     for (int32_t l = 0; l < view->lanes; l++) {
         json_array_append_new(lanes, json_integer(view->lane_pipeline[l]));
     }
-    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:I}", "event", "view", "reason",
-                     culm_json_text(view->reason), "map", map, "lanes", lanes, "copies", copies,
-                     "step", (json_int_t)view->iteration);
+    return json_pack("{s:s, s:o, s:s, s:o, s:o, s:o, s:I}", "event", "view", "reason",
+                     culm_json_text(view->reason), "phase",
+                     view->phase == CULM_VIEW_LOAD ? "load" : "run", "map", map, "lanes", lanes,
+                     "copies", copies, "step", (json_int_t)view->iteration);
 }
 
 /* Makes the draft the view, tells everyone, and forgets what was said in the old one. */

@@ -1,6 +1,7 @@
 /* Evaluation beside training. See eval_watch.h. */
 #include "run/eval_watch.h"
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/stops.h"
 #include "store/checkpoint.h"
@@ -214,7 +215,13 @@ void culm_eval_watch_before(struct culm_eval_watch *watch, const json_t *next,
     const char *name = json_string_value(json_object_get(next, "event"));
     bool done = name && strcmp(name, "done") == 0;
     json_t *event;
+    uint64_t since_ns = culm_clock_ns();
     while ((event = culm_eval_watch_result(watch, done))) {
+        if (done) {
+            const uint64_t now_ns = culm_clock_ns();
+            json_object_set_new(event, "waited_ms", json_real((double)(now_ns - since_ns) / 1e6));
+            since_ns = now_ns;
+        }
         tell(ctx, event, next);
         json_decref(event);
     }

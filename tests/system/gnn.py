@@ -288,7 +288,7 @@ def stuck(bench, node, phase, workers):
     going.more_epochs()
     going.stop()
     equal([event["phase"] for event in going.told("fault")], [phase], "faults that fired")
-    check("the limit was" in its_loss()[0]["message"], "a loss without its reason")
+    check("the limit was" in its_loss()[0]["message"] and its_loss()[0]["for_ms"] > 1500, f"a loss without its reason: {its_loss()[0]}")
     alone = len(going.lost()) == 1
     if alone:
         equal(going.told("rollback"), [], "roll-backs")

@@ -172,6 +172,40 @@ static void test_stop(void **state) {
     assert_null(culm_eval_watch_result(&watch, true));
 }
 
+static void keep_told(void *context, json_t *event, const json_t *next) {
+    (void)next;
+    json_t **told = context;
+    assert_null(*told);
+    *told = json_incref(event);
+}
+
+/* The end of a run waits for an evaluation, and the event says for how long; another one does not. */
+static void test_waited(void **state) {
+    (void)state;
+    struct culm_eval_watch watch = {
+        .last = 500, .every = 64, .dir = folder, .program = "/proc/self/exe"};
+    json_t *step = json_pack("{s:s, s:i}", "event", "step", "step", 300);
+    json_t *done = json_pack("{s:s}", "event", "done"), *told = NULL;
+    siginfo_t ended;
+    checkpoint(&watch, 64);
+    culm_eval_watch_before(&watch, step, keep_told, &told);
+    assert_null(told);
+    let_end();
+    assert_int_equal(waitid(P_PID, (id_t)watch.pid, &ended, WEXITED | WNOWAIT), 0);
+    culm_eval_watch_before(&watch, step, keep_told, &told);
+    assert_non_null(told);
+    assert_null(json_object_get(told, "waited_ms"));
+    json_decref(told);
+    told = NULL;
+    checkpoint(&watch, 128);
+    let_end();
+    culm_eval_watch_before(&watch, done, keep_told, &told);
+    assert_true(json_number_value(json_object_get(told, "waited_ms")) > 0);
+    json_decref(told);
+    json_decref(step);
+    json_decref(done);
+}
+
 /* Whoever watches may be killed at any time. */
 static void test_death_of_the_launcher(void **state) {
     (void)state;
@@ -223,9 +257,13 @@ int main(int argc, char **argv) {
         return evaluate(argv);
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_newest_waits), cmocka_unit_test(test_removed),
-        cmocka_unit_test(test_held),         cmocka_unit_test(test_clean_start),
-        cmocka_unit_test(test_stop),         cmocka_unit_test(test_death_of_the_launcher),
+        cmocka_unit_test(test_newest_waits),
+        cmocka_unit_test(test_removed),
+        cmocka_unit_test(test_held),
+        cmocka_unit_test(test_clean_start),
+        cmocka_unit_test(test_stop),
+        cmocka_unit_test(test_waited),
+        cmocka_unit_test(test_death_of_the_launcher),
     };
     return cmocka_run_group_tests_name("run/eval_watch", tests, begin, drop_folder);
 }
