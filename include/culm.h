@@ -161,6 +161,9 @@ struct culm_summary_info {
     double pause_ms_median, pause_ms_max;   /* after losses; 0 if there was no pause */
     double rate_per_s; /* tokens per second, or samples where there are none; median over steps */
     char weights_sha256[72], state_sha256[72]; /* 64 digits and a NUL; "" until the run is done */
+    /* Where the time of all its launches went (docs/formats.md); goodput is the useful share, 1 if
+     * there was no time. */
+    double goodput, useful_ms, redone_ms, paused_ms, waiting_ms, saving_ms;
 };
 /* CULM_ERR_NOT_FOUND: `dir` holds no run. */
 CULM_API enum culm_status culm_run_summary(const char *dir, struct culm_summary_info *ret_summary,

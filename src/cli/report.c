@@ -1,4 +1,4 @@
-/* `culm report DIR [--against DIR] [--html FILE]`: the closing summary, from events alone. */
+/* `culm report DIR [--against DIR] [--html FILE] [--json]`: the closing summary, from events alone. */
 #include "base/file.h"
 #include "cli/command.h"
 #include "cli/options.h"
@@ -15,6 +15,7 @@
 
 struct values {
     const char *against, *html;
+    bool json;
 };
 
 static const struct culm_option options[] = {
@@ -22,6 +23,8 @@ static const struct culm_option options[] = {
                 "another run; exit 1 unless both ended bit-equal"),
     CULM_OPTION("html", TEXT, "FILE", struct values, html,
                 "writes a page with charts, tables and pictures to FILE"),
+    CULM_OPTION("json", FLAG, NULL, struct values, json,
+                "prints one JSON object in place of the lines"),
 };
 
 const struct culm_usage culm_usage_report = {
@@ -112,7 +115,11 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
         status = write_html(dir, against, given->html, error);
     }
     if (status == CULM_OK) {
-        culm_summary_print(&summary, dir, against ? &other : NULL, stdout);
+        if (given->json) {
+            culm_cli_print_json(culm_summary_json(&summary, dir, against ? &other : NULL));
+        } else {
+            culm_summary_print(&summary, dir, against ? &other : NULL, stdout);
+        }
         *ret_code =
             against && !culm_summary_identical(&summary, &other, difference, sizeof difference);
     }

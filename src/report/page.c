@@ -54,6 +54,14 @@ static void write_lines(struct culm_buf *out, const struct culm_summary *summary
             culm_buf_printf(out, "</tr>\n");
         }
     }
+    for (size_t i = 0; i < culm_goodput_lines(&summary->goodput); i++) {
+        char name[20], text[256];
+        culm_goodput_line(&summary->goodput, i, name, text, sizeof text);
+        culm_buf_printf(out, "<tr>");
+        cell(out, "th", false, name);
+        cell(out, "td", false, text);
+        culm_buf_printf(out, "</tr>\n");
+    }
     if (!summary->done) {
         culm_buf_printf(out, "<tr><th>not finished</th>");
         cell(out, "td", false, *summary->last_error ? summary->last_error : "no end was recorded");

@@ -15,6 +15,7 @@ void culm_summary_init(struct culm_summary *summary, const struct culm_summary_j
 void culm_summary_release(struct culm_summary *summary) {
     free(summary->steps);
     free(summary->pauses_ms);
+    culm_goodput_release(&summary->goodput);
     culm_summary_init(summary, summary->job);
 }
 
@@ -26,7 +27,9 @@ static enum culm_status no_memory(struct culm_error *error) {
 
 void culm_summary_undo(struct culm_summary *s, int64_t step) {
     while (s->step_count && s->steps[s->step_count - 1].step > step) {
-        s->step_count--;
+        const struct culm_summary_step *undone = &s->steps[--s->step_count];
+        culm_goodput_move(&s->goodput, undone->launch, undone->useful_us, CULM_GOODPUT_USEFUL,
+                          CULM_GOODPUT_REDONE);
         s->steps_redone++;
     }
 }
@@ -40,6 +43,9 @@ enum culm_status culm_summary_add_step(struct culm_summary *s, const struct culm
     struct culm_summary_step *at = &s->steps[s->step_count++];
     *at = *step;
     snprintf(at->loss_bits, sizeof at->loss_bits, "%s", culm_event_text(event, "loss_bits", ""));
+    at->useful_us = culm_goodput_close(&s->goodput, CULM_GOODPUT_USEFUL);
+    at->launch = s->goodput.launches - 1;
+    s->goodput.held_us = 0;
     return CULM_OK;
 }
 
@@ -86,9 +92,25 @@ enum culm_status culm_summary_add_error(struct culm_summary *s, const json_t *ev
     return CULM_OK;
 }
 
+static enum culm_status count_time(struct culm_summary *s, const json_t *event, const char *name,
+                                   struct culm_error *error) {
+    const struct culm_goodput_row *row = s->job->goodput;
+    if (row && strcmp(name, "start") != 0) { /* which begins a time of its own */
+        culm_goodput_advance(&s->goodput, event);
+    }
+    while (row && row->event && strcmp(name, row->event) != 0) {
+        row++;
+    }
+    return row && row->event ? row->move(s, event, error) : CULM_OK;
+}
+
 enum culm_status culm_summary_add(struct culm_summary *s, const json_t *event,
                                   struct culm_error *error) {
     const char *name = culm_event_text(event, "event", "");
+    enum culm_status status = count_time(s, event, name, error);
+    if (status != CULM_OK) {
+        return status;
+    }
     for (const struct culm_summary_row *row = s->job->rows; row->event; row++) {
         if (strcmp(name, row->event) != 0) {
             continue;
@@ -250,6 +272,11 @@ void culm_summary_print(const struct culm_summary *s, const char *dir,
         if (line->value(s, text, sizeof text)) {
             fprintf(out, "  %-18s %s\n", line->name, text);
         }
+    }
+    for (size_t i = 0; i < culm_goodput_lines(&s->goodput); i++) {
+        char name[20];
+        culm_goodput_line(&s->goodput, i, name, text, sizeof text);
+        fprintf(out, "  %-18s %s\n", name, text);
     }
     if (!s->done) {
         fprintf(out, "  %-18s no%s%s\n", "finished", *s->last_error ? ": " : "", s->last_error);

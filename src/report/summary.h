@@ -11,6 +11,7 @@
 #ifndef CULM_REPORT_SUMMARY_H
 #define CULM_REPORT_SUMMARY_H
 
+#include "report/goodput.h"
 #include "report/sink.h"
 
 #include <stdio.h>
@@ -40,12 +41,17 @@ struct culm_summary_job {
     const struct culm_summary_line *lines;
     const char *name; /* "job" in the event `start` of its runs; NULL: they have no such member */
     const struct culm_page_look *page;
+    const struct culm_goodput_row *goodput; /* NULL: its summary has no such line */
+    const char *places; /* the list in `view` of who fills each place; a number below 0: nobody */
+    const char *pauses; /* in `lost`: true, or a list that is not empty, if work lies still */
 };
 
 struct culm_summary_step {
     int64_t step;
     double loss, rate, step_ms;
     char loss_bits[24]; /* as in the event; "" when it has none */
+    double useful_us;   /* what it took, in the launch of that index (goodput.h) */
+    size_t launch;
 };
 
 #define CULM_SUMMARY_OWN 10
@@ -63,6 +69,7 @@ struct culm_summary {
     char rate_of[16];                          /* what the rate of a step counts, per second */
     char weights_sha256[72], state_sha256[72]; /* from the last `done`; "": there was none */
     char last_error[256];
+    struct culm_goodput goodput;
     /* Each job decides what these mean: its rows write them and its lines read them. */
     int64_t own_counts[CULM_SUMMARY_OWN];
     double own_figures[CULM_SUMMARY_OWN];
@@ -125,5 +132,9 @@ bool culm_summary_identical(const struct culm_summary *a, const struct culm_summ
  * whether it is identical to `against` if that is not NULL, and where its files are. */
 void culm_summary_print(const struct culm_summary *summary, const char *dir,
                         const struct culm_summary *against, FILE *out);
+/* The same as one object, with all figures and, if `against` is not NULL, "identical" and
+ * "difference". NULL: out of memory. */
+json_t *culm_summary_json(const struct culm_summary *summary, const char *dir,
+                          const struct culm_summary *against);
 
 #endif

@@ -183,4 +183,5 @@ static const char *const notes[] = {"lost",    "rollback", "fault",   "tune",
                                     "warning", "error",    "stopped", NULL};
 static const struct culm_page_look page = {charts, NULL, notes, false};
 
-const struct culm_summary_job culm_summary_gnn = {"epoch", rows, lines, "gnn", &page};
+const struct culm_summary_job culm_summary_gnn = {
+    "epoch", rows, lines, "gnn", &page, culm_goodput_steps, "owners", "pauses"};

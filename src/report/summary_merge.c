@@ -73,8 +73,8 @@ static const struct culm_page_column merge_columns[] = {
 static const char *const merge_notes[] = {"warning", "error", "stopped", NULL};
 static const struct culm_page_look merge_page = {merge_charts, merge_columns, merge_notes, true};
 
-const struct culm_summary_job culm_summary_merge = {"round", merge_rows, merge_lines, "merge",
-                                                    &merge_page};
+const struct culm_summary_job culm_summary_merge = {
+    "round", merge_rows, merge_lines, "merge", &merge_page, culm_goodput_rounds, NULL, NULL};
 
 /* --- edge --- */
 
@@ -206,5 +206,5 @@ static const char *const edge_notes[] = {"drift",   "feed",  "load_failed", "rou
                                          "warning", "error", "stopped",     NULL};
 static const struct culm_page_look edge_page = {edge_charts, edge_columns, edge_notes, false};
 
-const struct culm_summary_job culm_summary_edge = {"second", edge_rows, edge_lines, "edge",
-                                                   &edge_page};
+const struct culm_summary_job culm_summary_edge = {"second",   edge_rows, edge_lines, "edge",
+                                                   &edge_page, NULL,      NULL,       NULL};

@@ -145,4 +145,5 @@ static const char *const notes[] = {"lost",    "fenced", "rollback", "fault", "m
                                     "warning", "error",  "stopped",  NULL};
 static const struct culm_page_look page = {charts, NULL, notes, false};
 
-const struct culm_summary_job culm_summary_training = {"step", rows, lines, NULL, &page};
+const struct culm_summary_job culm_summary_training = {
+    "step", rows, lines, NULL, &page, culm_goodput_steps, "lanes", "stages"};

@@ -30,6 +30,7 @@ enum culm_status culm_run_summary(const char *dir, struct culm_summary_info *ret
     if (status == CULM_OK) {
         const struct culm_summary_step *last =
             summary.step_count ? &summary.steps[summary.step_count - 1] : NULL;
+        const struct culm_goodput_times times = culm_goodput_times(&summary.goodput, SIZE_MAX);
         struct culm_summary_info info = {
             .done = summary.done,
             .steps = last ? last->step : 0,
@@ -42,6 +43,12 @@ enum culm_status culm_run_summary(const char *dir, struct culm_summary_info *ret
             .pause_ms_median = culm_summary_pause_median_ms(&summary),
             .pause_ms_max = culm_summary_pause_max_ms(&summary),
             .rate_per_s = culm_summary_rate(&summary),
+            .goodput = culm_goodput_share(&times),
+            .useful_ms = times.ms[CULM_GOODPUT_USEFUL],
+            .redone_ms = times.ms[CULM_GOODPUT_REDONE],
+            .paused_ms = times.ms[CULM_GOODPUT_PAUSED],
+            .waiting_ms = times.ms[CULM_GOODPUT_WAITING],
+            .saving_ms = times.ms[CULM_GOODPUT_SAVING],
         };
         snprintf(info.weights_sha256, sizeof info.weights_sha256, "%.64s", summary.weights_sha256);
         snprintf(info.state_sha256, sizeof info.state_sha256, "%.64s", summary.state_sha256);

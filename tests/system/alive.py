@@ -6,7 +6,7 @@ import resource
 import signal
 
 import families
-from harness import Cases, changed, check, check_whole, children_of, equal, hold, pauses, tiny_config, workers_of
+from harness import Cases, changed, check, check_goodput, check_whole, children_of, equal, hold, pauses, tiny_config, workers_of
 from train_harness import Watched
 
 cases = Cases(job="train")
@@ -52,6 +52,8 @@ def hangs(bench):
     run = bench.train(config, "run", "--fault", "worker=1,step=3,phase=backward,how=stuck")
     check_whole(run, cases.reference(config))
     equal([event["cause"] for event in run.all("lost")], ["stuck"], "why it was lost")
+    paused = check_goodput(bench)["paused_ms"]
+    check(run.one("lost")["for_ms"] > 5000 and paused > 4000, f"{paused} ms were paused: {run.one('lost')}")
 
 
 cases.add("a task that hangs", hangs, kind="waits", first=True)

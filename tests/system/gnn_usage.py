@@ -9,7 +9,7 @@ import shutil
 import socket
 
 from gnn_harness import ENDLESS, ONE, PATIENT, Graphs, fault
-from harness import Cases, Disk, changed, check, equal, needs_disk, thaw, wait_until
+from harness import Cases, Disk, changed, check, check_goodput, equal, needs_disk, thaw, wait_until
 
 cases = Cases(kind="waits", job="gnn")
 graphs = Graphs(cases, "--vertices", "200", "--edges", "800", "--features", "8", "--classes", "3", "--seed", "2")
@@ -160,6 +160,9 @@ def events(bench):
     check(least - 1 <= recovered["pause_ms"] <= most + 1, f"the pause is not from {lost} to {recovered}, {least} to {most}")
     equal((done["pause_ms_median"], done["pause_ms_max"]), (recovered["pause_ms"],) * 2, "pauses in done")
     check("pause per loss" in bench.run("report", run.dir).out, "the report has no pauses")
+    paused = check_goodput(bench, run.dir)["paused_ms"]
+    check(done["eval_ms"] > 0, f"how long the evaluation after training took: {done}")
+    check(abs(paused - (recovered["t_ms"] - lost["t_ms"])) < 0.01, f"{paused} ms were paused, from {lost} to {recovered}")
     other = graphs.train_with_workers(bench, changed(CONFIG, epochs=8, parameter_servers=2, workers=1), "other",
                                       [("parameter:1", 4, "commit"), ("worker:0", 3, "apply")])
     equal([event["role"] for event in other.all("recovered")], ["parameter"], "roles that were recovered; workers need not be")

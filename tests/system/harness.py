@@ -480,6 +480,29 @@ def check_recovered(run):
 BESIDE_MB = 32
 
 
+GOODPUT = ["useful_ms", "redone_ms", "paused_ms", "waiting_ms", "saving_ms"]
+
+
+def check_goodput(bench, out="run"):
+    """What the report says of the time of a run: the kinds add up to the wall time that its events tell, of each launch and in all."""
+    walls = []
+    for event in read_events(bench.path(out, "events.jsonl")):
+        walls += [0.0] if event["event"] == "start" else []
+        walls[-1] += event.get("waited_ms", 0.0) if event["event"] == "eval" else 0.0
+        last = last_ms if event["event"] != "start" else 0.0
+        walls[-1] += event["t_ms"] - last
+        last_ms = event["t_ms"]
+    goodput = json.loads(bench.run("report", bench.path(out), "--json").out)["goodput"]
+    equal(len(goodput["launches"]), len(walls), "launches")
+    for told, wall in zip([goodput, *goodput["launches"]], [sum(walls), *walls]):
+        check(abs(sum(told[kind] for kind in GOODPUT) - wall) < 0.01, f"{told} do not add up to {wall} ms")
+        check(min(told[kind] for kind in GOODPUT) >= 0, f"negative: {told}")
+        check(abs(told["share"] * wall - told["useful_ms"]) < 0.01, f"the share is another: {told}")
+    line = next(line for line in bench.run("report", bench.path(out)).out.splitlines() if "goodput" in line)
+    check(f"{100 * goodput['share']:.1f} %: useful" in line, f"the report says {line!r} of {goodput}")
+    return goodput
+
+
 def peaks_of(run):
     """By node, the megabytes (of 1000 x 1000 bytes) that tensors, and that the process, took at most; those killed do not say."""
     peaks = {}

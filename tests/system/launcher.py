@@ -13,7 +13,7 @@ import socket
 import threading
 import time
 
-from harness import (Cases, Skipped, changed, check, check_recovered, check_whole, equal, fault, hold, pauses, sha256_of, signal_all,
+from harness import (Cases, Skipped, changed, check, check_goodput, check_recovered, check_whole, equal, fault, hold, pauses, sha256_of, signal_all,
                      tiny_config, wait_until, workers_of)
 from train_harness import Watched
 
@@ -58,6 +58,21 @@ def all_gone(bench):
     wait_until(lambda: not workers_of(bench.path("run")), 120, "all workers gone")
 
 
+def times_of_launches(bench):
+    """What a killed launcher did since the step from which the next one went on was for nothing."""
+    launches = []
+    for event in bench.events():
+        launches += [[]] if event["event"] == "start" else []
+        launches[-1].append(event)
+    told = check_goodput(bench)["launches"]
+    for i, events in enumerate(launches):
+        ends = {event.get("step"): event["t_ms"] for event in events if event["event"] == "step"}
+        began = next((event["t_ms"] for event in events if event.get("phase") == "run"), events[-1]["t_ms"])
+        next_step = next((event["step"] for later in launches[i + 1:] for event in later if event["event"] in ("view", "step")), None)
+        lost = events[-1]["t_ms"] - ends.get(next_step - 1, began) if next_step else 0.0
+        check(abs(told[i]["redone_ms"] + told[i]["paused_ms"] - lost) < 0.01, f"launch {i + 1}: {lost} ms were for nothing: {told[i]}")
+
+
 # --- the death of the launcher ----------------------------------------------------------------------------------------------
 
 
@@ -76,6 +91,7 @@ def launcher_killed(bench, seed):
         check(not workers, "workers before the run directory was claimed")
         return
     goes_on(bench, LONG)
+    times_of_launches(bench)
 
 
 def launcher_killed_with_a_frozen_worker(bench):
@@ -103,6 +119,7 @@ def killed_again_and_again(bench):
     bench.end(process)
     all_gone(bench)
     goes_on(bench, LONG)
+    times_of_launches(bench)
 
 
 def two_launchers(bench):
@@ -174,6 +191,8 @@ def whole_after_stop(bench, config):
     equal([event for event in events if event["event"] in ("lost", "done", "rollback")], [], "losses, ends and roll-backs")
     resumed = goes_on(bench, config)
     equal(min(event["step"] for event in resumed.all("step")), last + 1, "first step after the resume")
+    stopped = check_goodput(bench)["launches"][0]
+    check(last == 0 or stopped["redone_ms"] == 0 and stopped["saving_ms"] > 0, f"a run that was stopped does nothing again, and saved: {stopped}")
 
 
 for number in (signal.SIGINT, signal.SIGTERM):
@@ -450,6 +469,7 @@ def frozen(bench, thaw):
     check_whole(run, cases.reference(config))
     check_recovered(run)
     equal(run.one("lost")["cause"], "heartbeat", "cause")
+    check(run.one("lost")["for_ms"] > config["cluster"]["suspect_ms"], f"for how long it was silent: {run.one('lost')}")
     equal(len(run.all("fenced")), 1 if thaw else 0, "events fenced")
     if thaw:
         with open(bench.path("run", "logs", "node-2.log"), encoding="utf-8") as file:

@@ -8,7 +8,7 @@ import os
 import random
 import signal
 
-from harness import Cases, changed, check, check_fired, check_recovered, check_whole, equal, fault, hold, tiny_config, wait_until
+from harness import Cases, changed, check, check_fired, check_goodput, check_recovered, check_whole, equal, fault, hold, tiny_config, wait_until
 from train_harness import Watched
 
 cases = Cases(kind="waits", job="train")
@@ -146,6 +146,11 @@ def rolled_back(bench, config, faults, step=5):
     check(rollback["to_step"] <= rollback["from_step"], "rolled back forwards")
     check(rollback["reason"], "no reason was given")
     equal(run.one("done")["steps_redone"], rollback["from_step"] - rollback["to_step"], "steps_redone")
+    goodput = check_goodput(bench)
+    ends = [event["t_ms"] for event in run.events[:run.events.index(rollback)]
+            if event["event"] == "step" and event["step"] >= rollback["to_step"] or event.get("phase") == "run" and event["view"] == 2]
+    check(goodput["redone_ms"] > ends[-1] - ends[-1 - rollback["from_step"] + rollback["to_step"]] - 0.01, f"{goodput}: steps that were rolled back ended at {ends}")
+    check(min(goodput[kind] for kind in ("useful_ms", "paused_ms", "waiting_ms", "saving_ms")) > 0, f"{goodput}")
 
 
 one_pipeline = changed(BASE, pipelines=1, redundancy="none", steps=10, checkpoint__every=2)

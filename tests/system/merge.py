@@ -14,7 +14,7 @@ import subprocess
 
 import edge_harness
 from edge_harness import fresh
-from harness import Cases, check, equal, memory_group
+from harness import Cases, check, check_goodput, equal, memory_group
 from vision_harness import images, killed_behind, killed_in_search, model, telling, two_queries
 
 cases = Cases(kind="waits", job="edge")
@@ -270,8 +270,10 @@ def inside(bench):
     ended = bench.end(process)
     equal(ended.code, 0, f"exit code of edge run; {ended.err!r}")
     equal(bench.run("report", bench.path("package"), "--html", bench.path("page.html")).code, 0, "exit code of report")
+    check_goodput(bench, "package")
     with open(bench.path("page.html"), encoding="utf-8") as file:
         page = file.read()
+    check("<th>goodput</th>" in page, "the package's page has no goodput")
     check("<h2>Runs at the edge</h2>" in page and f'<td>edge</td><td class="n">{shown["round"]}</td>' in page, "the package's page lacks the run")
     answers = fresh(bench.path("edge"), "b")
     check(answers, "b answered nothing")

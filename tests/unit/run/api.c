@@ -359,6 +359,9 @@ static void a_stop_is_resumed(void **state) {
     assert_int_equal(culm_run_summary("c", &summary, &error), CULM_OK);
     assert_true(summary.done);
     assert_int_equal(summary.steps, 200);
+    assert_true(summary.redone_ms == 0); /* a stop loses nothing */
+    assert_true(summary.useful_ms > 0 && summary.waiting_ms > 0 && summary.saving_ms > 0);
+    assert_true(summary.goodput > 0 && summary.goodput < 1);
 }
 
 /* Told at every event from step 2 on, as by a deadline: the first time counts. */
