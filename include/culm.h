@@ -111,6 +111,9 @@ struct culm_training_options {
      * an event later. May be NULL. */
     void (*warning)(void *context, const char *text);
     void *context; /* passed to both */
+    /* With `resume`: go on with inputs that have changed since the run began; and, if no checkpoint of
+     * it is whole though it had some, do it all again. 0: no. */
+    int accept_inputs, from_start;
 };
 
 /* Checks the configuration, the options and the run directory; writes nothing and starts nothing.

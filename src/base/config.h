@@ -67,6 +67,8 @@ enum {
     CULM_CONFIG_BELOW = 2,     /* a real must be below `high` */
     CULM_CONFIG_RESUMABLE = 4, /* may change when a run is resumed */
     CULM_CONFIG_EMPTY = 8,     /* texts, lists: there may be none, which is also the default */
+    CULM_CONFIG_SETTING = 16,  /* may be set when a run is resumed, from there on; a plain value */
+    CULM_CONFIG_INPUT = 32,    /* may change when a run is resumed with --accept-inputs */
 };
 
 struct culm_config_row {
@@ -128,6 +130,12 @@ struct culm_config_difference {
 /* Finds the first row in which two objects differ, of those without `skip_flags`; false: none. */
 bool culm_config_differ(const struct culm_config_table *table, const void *a, const void *b,
                         unsigned skip_flags, struct culm_config_difference *ret_difference);
+/* Is told of a row in which two objects differ; true: that is enough. Borrowed, for the call. */
+typedef bool (*culm_config_difference_visit)(void *ctx, const struct culm_config_row *row,
+                                             const struct culm_config_difference *difference);
+/* Visits every such row, of those without `skip_flags`, until one is enough. */
+void culm_config_differences(const struct culm_config_table *table, const void *a, const void *b,
+                             unsigned skip_flags, culm_config_difference_visit visit, void *ctx);
 
 /* A key as a reference tells it: whole ("optimizer.lr", "models[].layers"), its default (NULL: it is
  * required), and in words what it may be. Borrowed, for the call. */
@@ -155,10 +163,12 @@ enum culm_status culm_config_load(const struct culm_config_table *table, const c
 char *culm_config_dump_text(const struct culm_config_table *table, const void *object);
 char *culm_config_document_text(const struct culm_config_table *table, bool markdown);
 char *culm_config_resumable_text(const struct culm_config_table *table);
-/* May a run that began with `before` go on with `now`? CULM_ERR_CONFIG: the first key that differs, and
- * which may. */
+char *culm_config_setting_text(const struct culm_config_table *table);
+/* May a run that began with `before` go on with `now`? Keys with CULM_CONFIG_RESUMABLE, or one of
+ * `more_flags`, may differ. CULM_ERR_CONFIG: the first other key that differs, and which may. */
 enum culm_status culm_config_resumable(const struct culm_config_table *table, const void *before,
-                                       const void *now, struct culm_error *error);
+                                       const void *now, unsigned more_flags,
+                                       struct culm_error *error);
 
 /* --- writing rows --- */
 

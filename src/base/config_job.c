@@ -33,24 +33,56 @@ char *culm_config_document_text(const struct culm_config_table *table, bool mark
     return culm_buf_take_text(&out);
 }
 
-char *culm_config_resumable_text(const struct culm_config_table *table) {
+static char *flagged_text(const struct culm_config_table *table, unsigned flags) {
     struct culm_buf out;
     culm_buf_init(&out, REFERENCE_MAX);
-    culm_config_list_flagged(table, CULM_CONFIG_RESUMABLE, &out);
+    culm_config_list_flagged(table, flags, &out);
     return culm_buf_take_text(&out);
 }
 
-enum culm_status culm_config_resumable(const struct culm_config_table *table, const void *before,
-                                       const void *now, struct culm_error *error) {
+char *culm_config_resumable_text(const struct culm_config_table *table) {
+    return flagged_text(table, CULM_CONFIG_RESUMABLE);
+}
+
+char *culm_config_setting_text(const struct culm_config_table *table) {
+    return flagged_text(table, CULM_CONFIG_SETTING);
+}
+
+struct refusal {
     struct culm_config_difference difference;
-    if (!culm_config_differ(table, before, now, CULM_CONFIG_RESUMABLE, &difference)) {
+    unsigned flags; /* of the row */
+    bool found;
+};
+
+static bool refuse(void *ctx, const struct culm_config_row *row,
+                   const struct culm_config_difference *difference) {
+    struct refusal *refusal = ctx;
+    *refusal = (struct refusal){*difference, row->flags, true};
+    return true;
+}
+
+enum culm_status culm_config_resumable(const struct culm_config_table *table, const void *before,
+                                       const void *now, unsigned more_flags,
+                                       struct culm_error *error) {
+    struct refusal refusal = {0};
+    const struct culm_config_difference *d = &refusal.difference;
+    culm_config_differences(table, before, now, CULM_CONFIG_RESUMABLE | more_flags, refuse,
+                            &refusal);
+    if (!refusal.found) {
         return CULM_OK;
+    }
+    if (refusal.flags & CULM_CONFIG_INPUT) {
+        return culm_error_set(
+            error, CULM_ERR_CONFIG,
+            "%s: the run has %s, this configuration %s; put it back, or take it up "
+            "with --resume --accept-inputs",
+            d->key, d->a, d->b);
     }
     char *keys = culm_config_resumable_text(table);
     culm_error_set(
         error, CULM_ERR_CONFIG,
-        "%s: the run has %s, this configuration %s; --resume may change only %s settings",
-        difference.key, difference.a, difference.b, keys ? keys : "some");
+        "%s: the run has %s, this configuration %s; --resume may change only %s settings", d->key,
+        d->a, d->b, keys ? keys : "some");
     free(keys);
     return CULM_ERR_CONFIG;
 }

@@ -282,71 +282,99 @@ static void show_value(const struct culm_config_row *row, const char *object, ch
     culm_buf_release(&out);
 }
 
-static bool differ(const struct culm_config_table *table, const char *a, const char *b,
-                   unsigned skip_flags, const char *prefix, struct culm_config_difference *d);
+/* What is visited, and by whom. */
+struct comparison {
+    unsigned skip_flags;
+    culm_config_difference_visit visit;
+    void *ctx;
+};
 
-static bool lists_differ(const struct culm_config_row *row, const char *a, const char *b,
-                         unsigned skip_flags, const char *key, struct culm_config_difference *d) {
+static bool compare(const struct comparison *c, const struct culm_config_table *table,
+                    const char *a, const char *b, const char *prefix);
+
+static bool compare_lists(const struct comparison *c, const struct culm_config_row *row,
+                          const char *a, const char *b, const char *key) {
+    struct culm_config_difference d = {0};
     struct culm_config_list p, q;
     memcpy(&p, a + row->offset, sizeof p);
     memcpy(&q, b + row->offset, sizeof q);
+    snprintf(d.key, sizeof d.key, "%s", key);
     for (size_t i = 0; i < p.count && i < q.count; i++) {
         const char *x = (const char *)p.items + i * row->table->object_bytes;
         const char *y = (const char *)q.items + i * row->table->object_bytes;
-        char inner[sizeof d->key];
+        char inner[sizeof d.key];
         if (row->type == CULM_CONFIG_TYPE_SECTIONS) {
             snprintf(inner, sizeof inner, "%.120s[%zu].", key, i);
         } else if (culm_words_same(name_of(row, x), name_of(row, y))) {
             snprintf(inner, sizeof inner, "%.80s.%s.", key, name_of(row, x));
-        } else {
-            snprintf(d->key, sizeof d->key, "%s", key);
-            snprintf(d->a, sizeof d->a, "%s", name_of(row, x));
-            snprintf(d->b, sizeof d->b, "%s", name_of(row, y));
-            return true;
+        } else { /* and what follows is not to be compared */
+            snprintf(d.a, sizeof d.a, "%s", name_of(row, x));
+            snprintf(d.b, sizeof d.b, "%s", name_of(row, y));
+            return c->visit(c->ctx, row, &d);
         }
-        if (differ(row->table, x, y, skip_flags, inner, d)) {
+        if (compare(c, row->table, x, y, inner)) {
             return true;
         }
     }
-    if (p.count != q.count) {
-        snprintf(d->key, sizeof d->key, "%s", key);
-        snprintf(d->a, sizeof d->a, "%zu section%s", p.count, p.count == 1 ? "" : "s");
-        snprintf(d->b, sizeof d->b, "%zu section%s", q.count, q.count == 1 ? "" : "s");
+    if (p.count == q.count) {
+        return false;
     }
-    return p.count != q.count;
+    snprintf(d.a, sizeof d.a, "%zu section%s", p.count, p.count == 1 ? "" : "s");
+    snprintf(d.b, sizeof d.b, "%zu section%s", q.count, q.count == 1 ? "" : "s");
+    return c->visit(c->ctx, row, &d);
 }
 
-static bool differ(const struct culm_config_table *table, const char *a, const char *b,
-                   unsigned skip_flags, const char *prefix, struct culm_config_difference *d) {
+static bool compare(const struct comparison *c, const struct culm_config_table *table,
+                    const char *a, const char *b, const char *prefix) {
     for (size_t i = 0; i < table->count; i++) {
         const struct culm_config_row *row = &table->rows[i];
-        char key[sizeof d->key];
-        snprintf(key, sizeof key, "%.100s%.50s", prefix, row->key);
-        if (row->flags & skip_flags) {
+        struct culm_config_difference d;
+        bool enough = false;
+        snprintf(d.key, sizeof d.key, "%.100s%.50s", prefix, row->key);
+        if (row->flags & c->skip_flags) {
             continue;
         }
         if (row->type == CULM_CONFIG_TYPE_SECTION) {
-            snprintf(key, sizeof key, "%.100s%.50s.", prefix, row->key);
-            if (differ(row->table, a + row->offset, b + row->offset, skip_flags, key, d)) {
-                return true;
-            }
+            snprintf(d.key, sizeof d.key, "%.100s%.50s.", prefix, row->key);
+            enough = compare(c, row->table, a + row->offset, b + row->offset, d.key);
         } else if (culm_config_is_list(row)) {
-            if (lists_differ(row, a, b, skip_flags, key, d)) {
-                return true;
-            }
+            enough = compare_lists(c, row, a, b, d.key);
         } else if (!same_value(row, a, b)) {
-            snprintf(d->key, sizeof d->key, "%s", key);
-            show_value(row, a, d->a, sizeof d->a);
-            show_value(row, b, d->b, sizeof d->b);
+            show_value(row, a, d.a, sizeof d.a);
+            show_value(row, b, d.b, sizeof d.b);
+            enough = c->visit(c->ctx, row, &d);
+        }
+        if (enough) {
             return true;
         }
     }
     return false;
 }
 
+void culm_config_differences(const struct culm_config_table *table, const void *a, const void *b,
+                             unsigned skip_flags, culm_config_difference_visit visit, void *ctx) {
+    const struct comparison comparison = {skip_flags, visit, ctx};
+    (void)compare(&comparison, table, a, b, "");
+}
+
+struct first_difference {
+    struct culm_config_difference *to;
+    bool found;
+};
+
+static bool take_first(void *ctx, const struct culm_config_row *row,
+                       const struct culm_config_difference *difference) {
+    struct first_difference *first = ctx;
+    (void)row;
+    *first->to = *difference;
+    return first->found = true;
+}
+
 bool culm_config_differ(const struct culm_config_table *table, const void *a, const void *b,
                         unsigned skip_flags, struct culm_config_difference *ret_difference) {
-    return differ(table, a, b, skip_flags, "", ret_difference);
+    struct first_difference first = {ret_difference, false};
+    culm_config_differences(table, a, b, skip_flags, take_first, &first);
+    return first.found;
 }
 
 /* --- reference ------------------------------------------------------------------------------- */
@@ -377,9 +405,13 @@ void culm_config_each(const struct culm_config_table *table, culm_config_visit v
 }
 
 static void document_markdown(void *ctx, const struct culm_config_entry *entry) {
-    culm_buf_printf(ctx, "| `%s` | %s | %s | %s%s |\n", entry->key,
-                    entry->value ? entry->value : "*required*", entry->allowed, entry->row->doc,
-                    entry->row->flags & CULM_CONFIG_RESUMABLE ? " (may change on `--resume`)" : "");
+    culm_buf_printf(
+        ctx, "| `%s` | %s | %s | %s%s |\n", entry->key, entry->value ? entry->value : "*required*",
+        entry->allowed, entry->row->doc,
+        entry->row->flags & CULM_CONFIG_RESUMABLE ? " (may change on `--resume`)"
+        : entry->row->flags & CULM_CONFIG_SETTING ? " (`--resume --set` changes it from there on)"
+        : entry->row->flags & CULM_CONFIG_INPUT   ? " (may change on `--resume --accept-inputs`)"
+                                                  : "");
 }
 
 static void document_lines(void *ctx, const struct culm_config_entry *entry) {

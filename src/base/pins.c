@@ -21,7 +21,9 @@
 #define TRIES 3
 #define READ_TRIES 8
 
-#define BACK "put it back; a run continues with --resume"
+#define BACK                                                                                       \
+    "put it back; a run continues with --resume, or on what is there now with --resume "           \
+    "--accept-inputs"
 
 struct entry {
     struct culm_pin pin;
@@ -863,23 +865,37 @@ static enum culm_status compare(const struct culm_pin *old, struct entry *entry,
     return CULM_OK;
 }
 
-enum culm_status culm_pins_compare(struct culm_pins *before, struct culm_pins *now, char *ret_note,
-                                   struct culm_error *error) {
-    ret_note[0] = '\0';
-    for (size_t i = 0; i < before->count; i++) {
-        struct entry *entry = find(now, before->entry[i].pin.path);
-        if (!entry) {
-            return differs(error, before->entry[i].pin.path, "it is no longer read");
-        }
-        enum culm_status status = compare(&before->entry[i].pin, entry, ret_note, error);
-        if (status != CULM_OK) {
-            return status;
-        }
+/* Of the file at `index` of `before`, or behind these of `now`, which must be known to `before`. */
+static enum culm_status compare_at(struct culm_pins *before, struct culm_pins *now, size_t index,
+                                   char *ret_note, struct culm_error *error) {
+    if (index >= before->count) {
+        const char *path = now->entry[index - before->count].pin.path;
+        return find(before, path) ? CULM_OK : differs(error, path, "it was not read");
     }
-    for (size_t i = 0; i < now->count; i++) {
-        if (!find(before, now->entry[i].pin.path)) {
-            return differs(error, now->entry[i].pin.path, "it was not read");
+    const struct culm_pin *old = &before->entry[index].pin;
+    struct entry *entry = find(now, old->path);
+    return entry ? compare(old, entry, ret_note, error)
+                 : differs(error, old->path, "it is no longer read");
+}
+
+enum culm_status culm_pins_compare_all(struct culm_pins *before, struct culm_pins *now,
+                                       culm_pins_changed *changed, void *ctx, char *ret_note,
+                                       struct culm_error *error) {
+    ret_note[0] = '\0';
+    for (size_t i = 0; i < before->count + now->count; i++) {
+        struct culm_error reason = {0};
+        enum culm_status status = compare_at(before, now, i, ret_note, &reason);
+        if (status == CULM_ERR_CHANGED && changed) {
+            changed(ctx, i < before->count ? before->entry[i].pin.path
+                                           : now->entry[i - before->count].pin.path);
+        } else if (status != CULM_OK) {
+            return culm_error_set(error, status, "%s", reason.text);
         }
     }
     return CULM_OK;
+}
+
+enum culm_status culm_pins_compare(struct culm_pins *before, struct culm_pins *now, char *ret_note,
+                                   struct culm_error *error) {
+    return culm_pins_compare_all(before, now, NULL, NULL, ret_note, error);
 }

@@ -130,5 +130,10 @@ void culm_pins_ask(struct culm_pins *pins, culm_pins_teller *teller, void *ctx);
  */
 enum culm_status culm_pins_compare(struct culm_pins *before, struct culm_pins *now, char *ret_note,
                                    struct culm_error *error);
+/* The same; differences are no failure, and `changed` is told of the path of each. NULL: they are. */
+typedef void culm_pins_changed(void *ctx, const char *path);
+enum culm_status culm_pins_compare_all(struct culm_pins *before, struct culm_pins *now,
+                                       culm_pins_changed *changed, void *ctx, char *ret_note,
+                                       struct culm_error *error);
 
 #endif

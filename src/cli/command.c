@@ -31,13 +31,15 @@ void culm_cli_print_json(json_t *take_value) {
     json_decref(take_value);
 }
 
-char *culm_cli_resume_remark(char *take_keys) {
+char *culm_cli_resume_remark(char *take_keys, char *take_settings) {
     struct culm_buf out;
     culm_buf_init(&out, 4096);
     culm_buf_printf(&out,
                     "--resume may change only\n  %s\nsettings: none of them changes a bit of the "
-                    "result.\n",
-                    take_keys ? take_keys : "some");
+                    "result. --set may change those of\n  %s\nas well, from the step on where the "
+                    "run goes on.\n",
+                    take_keys ? take_keys : "some", take_settings ? take_settings : "some");
+    free(take_settings);
     free(take_keys);
     return culm_buf_take_text(&out);
 }

@@ -55,8 +55,9 @@ void culm_cli_note(const char *command, const char *note);
 /* Prints one line of JSON to standard output. NULL, which is what an object with a number that is not
  * finite comes to, prints nothing: culm_cli_flush tells of it. */
 void culm_cli_print_json(json_t *take_value);
-/* What --help says of --resume, of the keys that it may change; NULL: "some". NULL: out of memory. */
-char *culm_cli_resume_remark(char *take_keys);
+/* What --help says of --resume, of the keys that it may change, and of those that --set may change then
+ * as well; NULL: "some". NULL: out of memory. */
+char *culm_cli_resume_remark(char *take_keys, char *take_settings);
 /* CULM_ERR_ARGUMENT if an option was given (`given`) that only `command` has. */
 enum culm_status culm_cli_only(bool given, const char *option, const char *command,
                                struct culm_error *error);

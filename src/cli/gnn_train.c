@@ -19,7 +19,7 @@ struct values {
     struct culm_option_list sets, faults;
     const char *out, *plan, *partition, *trace, *listen, *advertise;
     double time_scale;
-    bool resume, dry_run, json, insecure;
+    bool resume, accept_inputs, from_start, dry_run, json, insecure;
 };
 
 static const struct culm_option option_rows[] = {
@@ -28,6 +28,10 @@ static const struct culm_option option_rows[] = {
     CULM_OPTION("out", TEXT, "DIR", struct values, out,
                 "run directory (default: runs/<config name>)"),
     CULM_OPTION("resume", FLAG, NULL, struct values, resume, "continues the run in DIR"),
+    CULM_OPTION("accept-inputs", FLAG, NULL, struct values, accept_inputs,
+                "--resume: takes up files of the graph that have changed"),
+    CULM_OPTION("from-start", FLAG, NULL, struct values, from_start,
+                "--resume: begins anew where checkpoints are gone"),
     CULM_OPTION("plan", TEXT, "FILE", struct values, plan,
                 "takes the cut of another run (its plan.json)"),
     CULM_OPTION("partition", TEXT, "FILE", struct values, partition,
@@ -50,7 +54,10 @@ static const struct culm_option option_rows[] = {
                 "plays the trace X times as fast"),
 };
 
-static char *remark(void) { return culm_cli_resume_remark(culm_gnn_training_resumable_keys()); }
+static char *remark(void) {
+    return culm_cli_resume_remark(culm_gnn_training_resumable_keys(),
+                                  culm_gnn_training_setting_keys());
+}
 
 const struct culm_usage culm_usage_gnn_train = {
     .command = "gnn train",
@@ -179,6 +186,8 @@ static enum culm_status prepare(struct train *t, const char *config_path,
         .set_count = v->sets.count,
         .dir = t->out_dir,
         .resume = v->resume,
+        .accept_inputs = v->accept_inputs,
+        .from_start = v->from_start,
         .program = "/proc/self/exe",
         .faults = v->faults.items,
         .fault_count = v->faults.count,

@@ -273,6 +273,10 @@ static void put_key(void *ctx, const struct culm_config_entry *entry) {
     fputs(".\n", out);
     if (entry->row->flags & CULM_CONFIG_RESUMABLE) {
         fputs("May change on\n.BR \\-\\-resume .\n", out);
+    } else if (entry->row->flags & CULM_CONFIG_SETTING) {
+        fputs("May be set on\n.BR \\-\\-resume ,\nfrom there on.\n", out);
+    } else if (entry->row->flags & CULM_CONFIG_INPUT) {
+        fputs("May change on\n.B \\-\\-resume\nwith\n.BR \\-\\-accept\\-inputs .\n", out);
     }
 }
 

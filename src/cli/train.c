@@ -18,7 +18,7 @@ struct values {
     struct culm_option_list sets, faults;
     const char *out, *plan, *trace;
     double time_scale;
-    bool resume, dry_run, json;
+    bool resume, accept_inputs, from_start, dry_run, json;
 };
 
 static const struct culm_option option_rows[] = {
@@ -27,6 +27,10 @@ static const struct culm_option option_rows[] = {
     CULM_OPTION("out", TEXT, "DIR", struct values, out,
                 "run directory (default: runs/<config name>)"),
     CULM_OPTION("resume", FLAG, NULL, struct values, resume, "continues the run in DIR"),
+    CULM_OPTION("accept-inputs", FLAG, NULL, struct values, accept_inputs,
+                "--resume: takes up data and model files that have changed"),
+    CULM_OPTION("from-start", FLAG, NULL, struct values, from_start,
+                "--resume: begins anew where checkpoints are gone"),
     CULM_OPTION("plan", TEXT, "FILE", struct values, plan,
                 "uses the plan of another run (its plan.json)"),
     CULM_OPTION("dry-run", FLAG, NULL, struct values, dry_run,
@@ -41,7 +45,9 @@ static const struct culm_option option_rows[] = {
                 "plays the trace X times as fast"),
 };
 
-static char *remark(void) { return culm_cli_resume_remark(culm_config_resumable_keys()); }
+static char *remark(void) {
+    return culm_cli_resume_remark(culm_config_resumable_keys(), culm_config_setting_keys());
+}
 
 const struct culm_usage culm_usage_train = {
     .command = "train",
@@ -183,6 +189,8 @@ static enum culm_status prepare(struct train *t, const char *config_path,
         .program = "/proc/self/exe",
         .plan = v->plan,
         .warning = warn,
+        .accept_inputs = v->accept_inputs,
+        .from_start = v->from_start,
     };
     const struct culm_training_extras extras = {
         .faults = v->faults.items,

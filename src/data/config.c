@@ -14,18 +14,22 @@ static const char *const normalize_names[] = {[CULM_NORMALIZE_NONE] = "none",
                                               [CULM_NORMALIZE_CUSTOM] = "custom",
                                               NULL};
 
+/* What says which files are read, and what of them, has CULM_CONFIG_INPUT: a run may go on with
+ * others knowingly (--resume --accept-inputs). */
+#define INPUT CULM_CONFIG_INPUT
+
 static const struct culm_config_row rows[] = {
     CULM_CONFIG_ENUM("kind", D, kind, "text", culm_source_kind_names, 0,
                      "what the data files contain: text, token ids, labelled images, sentence "
                      "pairs, or text to be masked"),
     CULM_CONFIG_TEXTS(
-        "path", D, paths, path_count, NULL, NULL, 0,
+        "path", D, paths, path_count, NULL, NULL, INPUT,
         "data files: a file, a folder, a pattern such as `texts/*.txt`, or a list of these, "
         "relative to the current directory; "
         "for images a folder with one folder per class, or IDX images and labels"),
     CULM_CONFIG_TEXTS(
         "tokenizer", D, tokenizer, tokenizer_count, "", "a file or a list of files",
-        CULM_CONFIG_EMPTY,
+        CULM_CONFIG_EMPTY | INPUT,
         "tokenizer files: `[vocab.json, merges.txt]`, `tokenizer.json`, `vocab.txt`, or the folder "
         "that holds them; none: each byte is a token, with `data.kind: pairs` each word"),
     CULM_CONFIG_ENUM("masked_of", D, masked_of, "text", masked_of_names, 0,
@@ -33,7 +37,7 @@ static const struct culm_config_row rows[] = {
     CULM_CONFIG_REAL(
         "held_out", D, held_out, "0", 0, 1, CULM_CONFIG_BELOW,
         "share of the samples, taken from the end, that is kept out of training for evaluation"),
-    CULM_CONFIG_TEXT("skip", D, skip, "", "a file", CULM_CONFIG_EMPTY,
+    CULM_CONFIG_TEXT("skip", D, skip, "", "a file", CULM_CONFIG_EMPTY | INPUT,
                      "a list of what is left out of the samples, as `culm data check --out` writes "
                      "it: the order of the others is as without it"),
     CULM_CONFIG_REAL("check_s", D, check_s, "10", 0, 1000000, CULM_CONFIG_RESUMABLE,

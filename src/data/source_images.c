@@ -123,8 +123,9 @@ static enum culm_status read_file(struct culm_images_workspace *space, const cha
         if (gone && pinned) {
             return culm_error_set(
                 error, CULM_ERR_CHANGED,
-                "image '%s': cannot be read: %s; put it back, then continue with --resume", path,
-                strerror(reason));
+                "image '%s': cannot be read: %s; put it back and go on with --resume, or take "
+                "what is there up with --resume --accept-inputs",
+                path, strerror(reason));
         }
         return culm_error_errno(error, reason, "image '%s': cannot be read; restore it", path);
     }

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #define FREE CULM_CONFIG_RESUMABLE
+#define SET CULM_CONFIG_SETTING
 #define DAY_MS 86400000
 #define NODES_MAX_TEXT "1024"
 _Static_assert(CULM_GNN_NODES_MAX == 1024, "the default of cluster.max_nodes is its largest value");
@@ -28,7 +29,7 @@ static const char *const features_names[] = {"rows", "as-is", NULL};
 
 #define G struct culm_gnn_graph_config
 static const struct culm_config_row graph_rows[] = {
-    CULM_CONFIG_TEXT("path", G, path, NULL, "a folder", 0,
+    CULM_CONFIG_TEXT("path", G, path, NULL, "a folder", CULM_CONFIG_INPUT,
                      "graph to train on: a folder of the format culm-graph-1"),
     CULM_CONFIG_INT("split", G, split, "0", 0, 1000000, 0,
                     "which of the graph's splits says what trains, validates and tests"),
@@ -81,12 +82,12 @@ static const char *const decay_names[] = {
 static const struct culm_config_row optimizer_rows[] = {
     CULM_CONFIG_ENUM("name", O, name, "adam", optimizer_names, 0,
                      "which optimizer updates the weights; adam: betas 0.9 and 0.999"),
-    CULM_CONFIG_REAL("lr", O, lr, "0.01", 0, INFINITY, 0, "learning rate"),
-    CULM_CONFIG_REAL("weight_decay", O, weight_decay, "0.0005", 0, INFINITY, 0,
+    CULM_CONFIG_REAL("lr", O, lr, "0.01", 0, INFINITY, SET, "learning rate"),
+    CULM_CONFIG_REAL("weight_decay", O, weight_decay, "0.0005", 0, INFINITY, SET,
                      "weight decay, as a part of the gradient (L2)"),
     CULM_CONFIG_ENUM("decay_layers", O, decay_layers, "first", decay_names, 0,
                      "layers whose weights decay"),
-    CULM_CONFIG_REAL("momentum", O, momentum, "0", 0, 1, CULM_CONFIG_BELOW, "sgd: momentum"),
+    CULM_CONFIG_REAL("momentum", O, momentum, "0", 0, 1, CULM_CONFIG_BELOW | SET, "sgd: momentum"),
 };
 static const struct culm_config_table optimizer_table = {CULM_CONFIG_ROWS(optimizer_rows, O)};
 
@@ -205,7 +206,7 @@ static const char *const tune_names[] = {[CULM_GNN_TUNE_TIME] = "time",
 static const struct culm_config_row rows[] = {
     CULM_CONFIG_SECTION("graph", T, graph, &graph_table),
     CULM_CONFIG_SECTION("model", T, model, &model_table),
-    CULM_CONFIG_INT("epochs", T, epochs, NULL, 0, 1000000000, 0,
+    CULM_CONFIG_INT("epochs", T, epochs, NULL, 0, 1000000000, SET,
                     "epochs to train for; 0 writes the initial model"),
     CULM_CONFIG_ENUM(
         "mode", T, mode, "sync", mode_names, 0,
@@ -337,39 +338,48 @@ static enum culm_status finish(void *object, const struct culm_config_place *pla
     return CULM_OK;
 }
 
-static const struct culm_config_table table = {CULM_CONFIG_ROWS(rows, T), .finish = finish};
+const struct culm_config_table culm_gnn_config_table = {CULM_CONFIG_ROWS(rows, T),
+                                                        .finish = finish};
 
 enum culm_status culm_gnn_config_parse(const char *text, size_t len, const char *name,
                                        const char *const *sets, size_t set_count,
                                        struct culm_gnn_config *ret_config,
                                        struct culm_error *error) {
-    return culm_config_parse(&table, text, len, name, sets, set_count, ret_config, error);
+    return culm_config_parse(&culm_gnn_config_table, text, len, name, sets, set_count, ret_config,
+                             error);
 }
 
 enum culm_status culm_gnn_config_load(const char *path, const char *const *sets, size_t set_count,
                                       struct culm_gnn_config *ret_config,
                                       struct culm_error *error) {
-    return culm_config_load(&table, path, sets, set_count, ret_config, error);
+    return culm_config_load(&culm_gnn_config_table, path, sets, set_count, ret_config, error);
 }
 
 void culm_gnn_config_release(struct culm_gnn_config *config) {
-    culm_config_release(&table, config);
+    culm_config_release(&culm_gnn_config_table, config);
 }
 
 char *culm_gnn_config_dump(const struct culm_gnn_config *config) {
-    return culm_config_dump_text(&table, config);
+    return culm_config_dump_text(&culm_gnn_config_table, config);
 }
 
 char *culm_gnn_config_reference(bool markdown) {
-    return culm_config_document_text(&table, markdown);
+    return culm_config_document_text(&culm_gnn_config_table, markdown);
 }
 
-char *culm_gnn_config_resumable_keys(void) { return culm_config_resumable_text(&table); }
+char *culm_gnn_config_setting_keys(void) {
+    return culm_config_setting_text(&culm_gnn_config_table);
+}
+
+char *culm_gnn_config_resumable_keys(void) {
+    return culm_config_resumable_text(&culm_gnn_config_table);
+}
 
 enum culm_status culm_gnn_config_resumable(const struct culm_gnn_config *before,
-                                           const struct culm_gnn_config *now,
+                                           const struct culm_gnn_config *now, unsigned more_flags,
                                            struct culm_error *error) {
-    enum culm_status status = culm_config_resumable(&table, before, now, error);
+    enum culm_status status =
+        culm_config_resumable(&culm_gnn_config_table, before, now, more_flags, error);
     bool stops = before->stop.accuracy > 0 || before->stop.patience > 0;
     if (status == CULM_OK && stops && before->eval.every != now->eval.every) {
         status = culm_error_set(error, CULM_ERR_CONFIG,

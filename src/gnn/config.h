@@ -112,10 +112,15 @@ void culm_gnn_config_release(struct culm_gnn_config *config);
 char *culm_gnn_config_dump(const struct culm_gnn_config *config);
 /* A list, in words, of the keys that `--resume` may change. Caller frees. NULL: out of memory. */
 char *culm_gnn_config_resumable_keys(void);
-/* CULM_ERR_CONFIG, naming the key, if `now` changes a key that `--resume` may not change. */
+/* In the same way, what `--set` may change then as well. */
+char *culm_gnn_config_setting_keys(void);
+/* CULM_ERR_CONFIG, naming the key, if `now` changes a key that `--resume` may not change, and that has
+ * none of `more_flags` (base/config.h). */
 enum culm_status culm_gnn_config_resumable(const struct culm_gnn_config *before,
-                                           const struct culm_gnn_config *now,
+                                           const struct culm_gnn_config *now, unsigned more_flags,
                                            struct culm_error *error);
+/* Its rows, for what compares any two. */
+extern const struct culm_config_table culm_gnn_config_table;
 /* The reference of all keys: a Markdown table, or lines for a terminal. Caller frees. NULL: out of
  * memory. */
 char *culm_gnn_config_reference(bool markdown);

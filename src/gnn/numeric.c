@@ -197,8 +197,9 @@ static enum culm_status run_step(struct culm_gnn_numeric *x, struct culm_gnn_tas
         }
     }
     task->diverged = !is_finite(x, task);
+    const struct culm_optimizer_config *optimizer = culm_gnn_spans_at(&x->spans, task->epoch);
     struct culm_optimizer_step step =
-        culm_optimizer_step_at(&x->optimizer, task->epoch, x->optimizer.lr, 1, 1);
+        culm_optimizer_step_at(optimizer, task->epoch, optimizer->lr, 1, 1);
     for (int32_t i = 0; i < x->o.model->param_count && !task->diverged; i++) {
         const struct culm_gnn_param *param = &x->o.model->param[i];
         const struct culm_blob *whole = task->whole[param->stage];
@@ -301,21 +302,18 @@ enum culm_status culm_gnn_numeric_new(const struct culm_gnn_numeric_options *opt
     if (!x) {
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
     }
-    const struct culm_gnn_optimizer_config *optimizer = &options->config->optimizer;
     x->exec.ops = &numeric_ops;
     x->spill = -1;
     x->o = *options;
     x->o.kept_most = options->kept_most > 0 ? options->kept_most : CULM_GNN_KEPT_MOST;
     x->weights = options->model->weights_at[options->model->stages];
-    x->optimizer = (struct culm_optimizer_config){
-        .name = optimizer->name == CULM_GNN_SGD ? CULM_OPTIMIZER_SGD : CULM_OPTIMIZER_ADAM,
-        .lr = optimizer->lr,
-        .beta1 = 0.9,
-        .beta2 = 0.999,
-        .eps = 1e-8,
-        .weight_decay = optimizer->weight_decay,
-        .momentum = optimizer->momentum,
-    };
+    static const struct culm_lineage unchanged = {0};
+    enum culm_status status = culm_gnn_spans_read(options->lineage ? options->lineage : &unchanged,
+                                                  options->config, &x->spans, error);
+    if (status != CULM_OK) {
+        free(x);
+        return status;
+    }
     for (int32_t i = 0; i < options->layout->steps; i++) {
         const struct culm_gnn_step *step = &options->layout->step[i];
         bool back = step->kind == CULM_GNN_LOSS || step->kind == CULM_GNN_BACKWARD;
@@ -324,9 +322,10 @@ enum culm_status culm_gnn_numeric_new(const struct culm_gnn_numeric_options *opt
                 (struct gnn_flow){step->stage - back, back, step->kind == CULM_GNN_EVALUATE};
         }
     }
-    x->parts = culm_optimizer_parts(&x->optimizer);
+    x->parts = culm_optimizer_parts(&x->spans.span[0].optimizer);
     x->input = calloc((size_t)options->layout->intervals, sizeof *x->input);
     if (!x->input) {
+        culm_gnn_spans_release(&x->spans);
         free(x);
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
     }
@@ -356,5 +355,6 @@ void culm_gnn_numeric_free(struct culm_gnn_exec *exec) {
         close(x->spill);
     }
     free(x->input);
+    culm_gnn_spans_release(&x->spans);
     free(x);
 }

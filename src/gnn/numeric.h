@@ -26,6 +26,7 @@
 #include "gnn/exec.h"
 #include "gnn/model.h"
 #include "gnn/structure.h"
+#include "store/lineage.h"
 #include "store/weights.h"
 
 #define CULM_GNN_KEPT_MOST ((size_t)64 << 20)
@@ -41,11 +42,12 @@ struct culm_gnn_numeric_options {
     const struct culm_gnn_structure *structure;
     const struct culm_graph_data *graph;
     struct culm_blob_pool *pool;
-    struct culm_device *device; /* NULL: only FINISH will be run */
-    struct json_t *inputs;      /* pinned files, recorded in checkpoints; NULL: none */
-    const char *cut_sha256;     /* of the graph's cut, recorded in checkpoints; NULL: none */
-    struct culm_pins *pins;     /* model.init must match these; NULL: it is not checked */
-    size_t kept_most;           /* bytes of activations to keep; 0: CULM_GNN_KEPT_MOST */
+    struct culm_device *device;         /* NULL: only FINISH will be run */
+    struct json_t *inputs;              /* pinned files, recorded in checkpoints; NULL: none */
+    const struct culm_lineage *lineage; /* recorded in checkpoints; NULL: no change */
+    const char *cut_sha256; /* of the graph's cut, recorded in checkpoints; NULL: none */
+    struct culm_pins *pins; /* model.init must match these; NULL: it is not checked */
+    size_t kept_most;       /* bytes of activations to keep; 0: CULM_GNN_KEPT_MOST */
 };
 
 /* Opens model.init, which the configuration must have. CULM_ERR_CONFIG: there is no such file, or it

@@ -3,6 +3,7 @@
 #define CULM_GNN_NUMERIC_INTERNAL_H
 
 #include "gnn/numeric.h"
+#include "gnn/spans.h"
 
 #include "graph/sparse.h"
 #include "model/step.h"
@@ -85,10 +86,10 @@ struct culm_gnn_numeric {
     struct culm_gnn_exec exec;                /* first member */
     struct gnn_flow flow[CULM_GNN_STEPS_MAX]; /* [gathers] */
     struct culm_gnn_numeric_options o;
-    int64_t weights; /* floats */
-    int32_t parts;   /* vectors of the state */
-    struct culm_optimizer_config optimizer;
-    float *state; /* [parts][weights]; NULL: not a holder */
+    int64_t weights;             /* floats */
+    int32_t parts;               /* vectors of the state */
+    struct culm_gnn_spans spans; /* optimizers by epoch; at least one */
+    float *state;                /* [parts][weights]; NULL: not a holder */
     int64_t version;
     bool give_logits;
     struct gnn_input *input; /* [intervals] */

@@ -263,7 +263,8 @@ static enum culm_status publish(struct culm_gnn_numeric *x, const struct culm_gn
         .progress = progress,
     };
     enum culm_status status =
-        progress && (choices || !x->o.cut_sha256)
+        progress && (choices || !x->o.cut_sha256) &&
+                (!x->o.lineage || !culm_lineage_progress(x->o.lineage, &progress, error))
             ? culm_checkpoint_publish(NULL, x->o.run_dir, &info, piece, 1, error)
             : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a checkpoint");
     json_decref(progress);

@@ -193,25 +193,29 @@ const struct culm_config_table culm_model_config_table = {CULM_CONFIG_ROWS(model
 
 /* --- optimizer --- */
 
+/* Not the kind: what one keeps of a tensor, another cannot go on with. */
+#define SET CULM_CONFIG_SETTING
+
 #define O struct culm_optimizer_config
 static const char *const optimizer_names[] = {"adamw", "sgd", NULL};
 static const struct culm_config_row optimizer_rows[] = {
     CULM_CONFIG_ENUM("name", O, name, "adamw", optimizer_names, 0,
                      "which optimizer updates the weights"),
-    CULM_CONFIG_REAL("lr", O, lr, "0.001", 0, INFINITY, 0,
+    CULM_CONFIG_REAL("lr", O, lr, "0.001", 0, INFINITY, SET,
                      "learning rate at its highest, after the warm-up"),
-    CULM_CONFIG_REAL("beta1", O, beta1, "0.9", 0, 1, CULM_CONFIG_BELOW,
+    CULM_CONFIG_REAL("beta1", O, beta1, "0.9", 0, 1, CULM_CONFIG_BELOW | SET,
                      "adamw: decay of the first moment"),
-    CULM_CONFIG_REAL("beta2", O, beta2, "0.95", 0, 1, CULM_CONFIG_BELOW,
+    CULM_CONFIG_REAL("beta2", O, beta2, "0.95", 0, 1, CULM_CONFIG_BELOW | SET,
                      "adamw: decay of the second moment"),
-    CULM_CONFIG_REAL("eps", O, eps, "1e-08", 0, INFINITY, CULM_CONFIG_ABOVE,
+    CULM_CONFIG_REAL("eps", O, eps, "1e-08", 0, INFINITY, CULM_CONFIG_ABOVE | SET,
                      "adamw: number added to the denominator"),
-    CULM_CONFIG_REAL("weight_decay", O, weight_decay, "0.1", 0, INFINITY, 0,
+    CULM_CONFIG_REAL("weight_decay", O, weight_decay, "0.1", 0, INFINITY, SET,
                      "weight decay of tensors with two or more dimensions"),
-    CULM_CONFIG_REAL("momentum", O, momentum, "0.9", 0, 1, CULM_CONFIG_BELOW, "sgd: momentum"),
-    CULM_CONFIG_BOOL("nesterov", O, nesterov, "false", 0, "sgd: use Nesterov momentum"),
+    CULM_CONFIG_REAL("momentum", O, momentum, "0.9", 0, 1, CULM_CONFIG_BELOW | SET,
+                     "sgd: momentum"),
+    CULM_CONFIG_BOOL("nesterov", O, nesterov, "false", SET, "sgd: use Nesterov momentum"),
     CULM_CONFIG_REAL(
-        "clip_norm", O, clip_norm, "1", 0, INFINITY, 0,
+        "clip_norm", O, clip_norm, "1", 0, INFINITY, SET,
         "global norm above which gradients are scaled down to it; 0 turns clipping off"),
 };
 const struct culm_config_table culm_optimizer_config_table = {CULM_CONFIG_ROWS(optimizer_rows, O)};
@@ -220,19 +224,19 @@ const struct culm_config_table culm_optimizer_config_table = {CULM_CONFIG_ROWS(o
 
 #define S struct culm_schedule_config
 static const struct culm_config_row schedule_rows[] = {
-    CULM_CONFIG_ENUM("name", S, name, "cosine", culm_schedule_names, 0,
+    CULM_CONFIG_ENUM("name", S, name, "cosine", culm_schedule_names, SET,
                      "how the learning rate changes over the steps"),
     CULM_CONFIG_INT(
-        "warmup", S, warmup, "10", 0, 1000000000, 0,
+        "warmup", S, warmup, "10", 0, 1000000000, SET,
         "steps over which the learning rate rises from zero; not with `schedule.name: constant`"),
-    CULM_CONFIG_REAL("min_lr", S, min_lr, "0.0001", 0, INFINITY, 0,
+    CULM_CONFIG_REAL("min_lr", S, min_lr, "0.0001", 0, INFINITY, SET,
                      "learning rate of the last step with `schedule.name: cosine` or `linear`, the "
                      "lowest one with `step`"),
     CULM_CONFIG_INT(
-        "every", S, every, "0", 0, 1000000000, 0,
+        "every", S, every, "0", 0, 1000000000, SET,
         "`schedule.name: step`: steps between two drops of the learning rate; 0: it never drops"),
     CULM_CONFIG_REAL(
-        "gamma", S, gamma, "0.1", 0, 1, 0,
+        "gamma", S, gamma, "0.1", 0, 1, SET,
         "`schedule.name: step`: factor by which each drop multiplies the learning rate"),
 };
 const struct culm_config_table culm_schedule_config_table = {CULM_CONFIG_ROWS(schedule_rows, S)};

@@ -44,6 +44,8 @@ struct culm_coordinator_options {
     const char *start_source; /* its checkpoint directory; "": from the seed */
     bool traced; /* workers come and go by a preemption trace: no replacements of our own */
     double (*lr)(void *lr_context, int64_t step); /* for the step event; pure */
+    /* The norm to which gradients of a step are scaled down, 0: none. NULL: that of the shape. */
+    double (*clip_norm)(void *lr_context, int64_t step);
     void *lr_context;
 };
 

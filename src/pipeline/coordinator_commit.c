@@ -100,7 +100,9 @@ void culm_coordinator_try_commit(struct culm_coordinator *c) {
                               (long long)c->iteration, c->loss);
         return;
     }
-    double norm = sqrt(sum) / c->weight, limit = c->o.shape.clip_norm;
+    double norm = sqrt(sum) / c->weight;
+    double limit =
+        c->o.clip_norm ? c->o.clip_norm(c->o.lr_context, c->iteration) : c->o.shape.clip_norm;
     double clip = limit > 0 && norm + 1e-6 > limit ? limit / (norm + 1e-6) : 1.0;
     clip /= c->weight;
     const struct culm_commit commit = {

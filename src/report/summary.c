@@ -63,8 +63,36 @@ enum culm_status culm_summary_add_start(struct culm_summary *s, const json_t *ev
     (void)event;
     (void)error;
     s->done = false;
+    s->inexact[0] = '\0';
     *s->last_error = '\0';
     return CULM_OK;
+}
+
+/* The words of `inexact`, as people say them. */
+static void take_inexact(struct culm_summary *s, const json_t *event) {
+    static const char *const said[][2] = {{"inputs", "changed inputs"},
+                                          {"steps", "another number of steps"},
+                                          {"optimizer", "another optimizer"},
+                                          {"schedule", "another schedule"},
+                                          {"build", "another build or machine"}};
+    const json_t *words = json_object_get(event, "inexact");
+    size_t len = 0;
+    s->inexact[0] = '\0';
+    if (!json_is_false(json_object_get(event, "exact"))) {
+        return;
+    }
+    for (size_t i = 0; i < json_array_size(words) && len < sizeof s->inexact; i++) {
+        const char *word = json_string_value(json_array_get(words, i));
+        for (size_t k = 0; word && k < sizeof said / sizeof *said; k++) {
+            word = strcmp(word, said[k][0]) == 0 ? said[k][1] : word;
+        }
+        int added = snprintf(s->inexact + len, sizeof s->inexact - len, "%s%s", i ? ", " : "",
+                             word ? word : "");
+        len += added > 0 ? (size_t)added : 0;
+    }
+    if (!s->inexact[0]) {
+        snprintf(s->inexact, sizeof s->inexact, "a change");
+    }
 }
 
 enum culm_status culm_summary_add_done(struct culm_summary *s, const json_t *event,
@@ -75,6 +103,7 @@ enum culm_status culm_summary_add_done(struct culm_summary *s, const json_t *eve
              culm_event_text(event, "weights_sha256", ""));
     snprintf(s->state_sha256, sizeof s->state_sha256, "%s",
              culm_event_text(event, "state_sha256", ""));
+    take_inexact(s, event);
     return CULM_OK;
 }
 
@@ -280,6 +309,9 @@ void culm_summary_print(const struct culm_summary *s, const char *dir,
     }
     if (!s->done) {
         fprintf(out, "  %-18s no%s%s\n", "finished", *s->last_error ? ": " : "", s->last_error);
+    }
+    if (s->done && *s->inexact) {
+        fprintf(out, "  %-18s no: resumed with %s\n", "exact", s->inexact);
     }
     if (against) {
         char difference[256];

@@ -33,6 +33,7 @@ enum culm_status culm_config_add(struct culm_config *config, const char *set,
 /* What `--resume` may change, in words; and the reference of all keys: a Markdown table, or lines for
  * a terminal. The caller frees both. NULL: out of memory. */
 char *culm_config_resumable_keys(void);
+char *culm_config_setting_keys(void); /* what --set may change then as well */
 char *culm_config_reference(bool markdown);
 /* The same key by key. */
 void culm_config_keys(culm_config_visit visit, void *ctx);

@@ -177,6 +177,8 @@ enum culm_status culm_config_text(struct culm_config *config, const char **ret_t
 
 char *culm_config_resumable_keys(void) { return culm_train_config_resumable_keys(); }
 
+char *culm_config_setting_keys(void) { return culm_train_config_setting_keys(); }
+
 char *culm_config_reference(bool markdown) { return culm_train_config_reference(markdown); }
 
 void culm_config_keys(culm_config_visit visit, void *ctx) { culm_train_config_each(visit, ctx); }

@@ -3,6 +3,7 @@
 
 #include "gnn/numeric.h"
 #include "gnn/phase.h"
+#include "gnn/spans.h"
 #include "net/socket.h"
 #include "report/gnn.h"
 #include "run/eval_watch.h"
@@ -241,31 +242,39 @@ static json_t *plan_json(const struct launch *l) {
     return plan;
 }
 
-/* Checks that the run in the directory was begun with what this one continues with. */
+/* Checks that the run in the directory was begun with what this one continues with, apart from what it
+ * is given knowingly. */
+static enum culm_status check_config(struct launch *l, const char *before_text,
+                                     struct culm_error *error) {
+    unsigned flags = CULM_CONFIG_SETTING | (l->o->run.accept_inputs ? CULM_CONFIG_INPUT : 0);
+    struct culm_gnn_config before;
+    enum culm_status status = culm_gnn_config_parse(before_text, strlen(before_text),
+                                                    "its configuration", NULL, 0, &before, error);
+    if (status == CULM_OK) {
+        status = culm_gnn_config_resumable(&before, l->o->config, flags, error);
+        culm_gnn_config_release(&before);
+    }
+    return status;
+}
+
 static enum culm_status check_start(struct launch *l, struct culm_error *error) {
     struct culm_checkpoint *checkpoint = NULL;
-    struct culm_gnn_config before;
     enum culm_status status = culm_checkpoint_open(l->start.path, false, &checkpoint, error);
     if (status != CULM_OK) {
         return status;
     }
     const struct culm_checkpoint_info *info = culm_checkpoint_info(checkpoint);
-    culm_resume_compare_signature(l->launcher, &l->start, checkpoint, l->signature);
     bool told = culm_gnn_verdict_read(info->progress, &l->start_verdict);
     if (!told && (l->o->config->stop.accuracy > 0 || l->o->config->stop.patience > 0)) {
         culm_launcher_warn(l->launcher,
                            "'%s' does not say what evaluations had come to, so `stop` begins anew",
                            l->start.path);
     }
-    if (status == CULM_OK) {
-        status = culm_gnn_config_parse(info->config, strlen(info->config), "its configuration",
-                                       NULL, 0, &before, error);
-    }
-    if (status == CULM_OK) {
-        status = culm_gnn_config_resumable(&before, l->o->config, error);
-        culm_gnn_config_release(&before);
-    }
-    if (status == CULM_OK) {
+    if (!(status = culm_resume_compare_signature(l->launcher, &l->start, checkpoint, l->signature,
+                                                 error)) &&
+        !(status = check_config(l, info->config, error)) &&
+        !(status = culm_resume_go_on(&culm_gnn_config_table, &l->start, info->config,
+                                     l->o->config_text, error))) {
         status = culm_gnn_cut_recorded(info->choices, l->o->run.dir, l->brief.cut_sha256, error);
     }
     culm_checkpoint_close(checkpoint);
@@ -273,35 +282,40 @@ static enum culm_status check_start(struct launch *l, struct culm_error *error) 
 }
 
 static enum culm_status find_start(struct launch *l, struct culm_error *error) {
+    const struct culm_resume_options options = {.dir = l->o->run.dir,
+                                                .steps = l->o->config->epochs,
+                                                .unit = "epoch",
+                                                .key = "epochs",
+                                                .from_start = l->o->run.from_start};
+    const char *text = l->o->config_text;
+    enum culm_status status;
     if (!l->o->run.resume) {
         return CULM_OK;
     }
-    char note[CULM_ERROR_MAX];
-    enum culm_status status = culm_resume_find(l->launcher, l->o->run.dir, l->o->config->epochs,
-                                               "epoch", "epochs", &l->start, error);
-    if (status == CULM_OK && l->start.path[0]) {
-        status = check_start(l, error);
+    if ((status = culm_resume_find(l->launcher, &options, &l->start, error)) ||
+        (status = l->start.path[0]
+                      ? check_start(l, error)
+                      : culm_resume_go_on(&culm_gnn_config_table, &l->start, text, text, error)) ||
+        (status = culm_gnn_cost_read(l->o->run.dir, &l->prices, &l->spent, error)) ||
+        (status = culm_gnn_cut_compare(l->o->run.dir, l->brief.cut_sha256, error))) {
+        return status;
     }
-    if (status == CULM_OK) {
-        status = culm_gnn_cost_read(l->o->run.dir, &l->prices, &l->spent, error);
-    }
-    if (status == CULM_OK) {
-        status = culm_gnn_cut_compare(l->o->run.dir, l->brief.cut_sha256, error);
-    }
-    if (status == CULM_OK) {
-        status =
-            culm_train_launch_inputs_compare(l->o->run.dir, l->start.path, &l->inputs, note, error);
-        if (note[0]) {
-            culm_launcher_warn(l->launcher, "%s", note);
-        }
-    }
-    return status;
+    return culm_train_launch_inputs_resume(l->launcher, &l->o->run, &l->inputs, &l->start, error);
 }
 
 static enum culm_status write_plan(const struct launch *l, struct culm_error *error) {
-    json_t *plan = plan_json(l);
+    json_t *plan = plan_json(l), *lineage = NULL;
+    enum culm_status status = culm_lineage_json(&l->start.lineage, &lineage, error);
     if (plan) {
         json_object_set_new(plan, "inputs", culm_inputs_json(&l->inputs));
+    }
+    if (plan && lineage) {
+        json_object_set(plan, "lineage", lineage);
+    }
+    json_decref(lineage);
+    if (status != CULM_OK) {
+        json_decref(plan);
+        return status;
     }
     return culm_launcher_write_plan(l->launcher, plan, error);
 }
@@ -342,7 +356,7 @@ static const struct culm_launcher_role roles[CULM_GNN_ROLES] = {
     [CULM_GNN_WORKER] = {"worker", worker_words},
 };
 
-/* The inputs for a brief. A worker reads no files, but what it keeps for another run (gnn_node.h) is
+/* The inputs for a brief, and for whoever steps and saves what the run has gone on with. A worker reads no files, but what it keeps for another run (gnn_node.h) is
  * made of these: its brief is the same only if they are. It says nothing that becomes known later, such
  * as the whole digest of a large file. */
 static json_t *inputs_for(const struct launch *l, uint32_t role) {
@@ -354,6 +368,14 @@ static json_t *inputs_for(const struct launch *l, uint32_t role) {
             json_object_del(file, "sha256");
         }
     }
+    json_t *lineage = NULL;
+    if (inputs && role != CULM_GNN_WORKER &&
+        (culm_lineage_json(&l->start.lineage, &lineage, NULL) ||
+         (lineage && json_object_set(inputs, "lineage", lineage)))) {
+        json_decref(inputs);
+        inputs = NULL;
+    }
+    json_decref(lineage);
     return inputs;
 }
 
@@ -481,6 +503,16 @@ static void tell_start(const struct launch *l) {
     json_decref(more);
     culm_launcher_tell(l->launcher, plan);
     json_decref(plan);
+    if (l->o->run.resume) {
+        culm_resume_tell(l->launcher, &l->start, "epoch");
+    }
+    struct culm_gnn_spans spans;
+    if (culm_gnn_spans_read(&l->start.lineage, config, &spans, NULL) == CULM_OK) {
+        if (!culm_gnn_spans_exact(&spans)) {
+            culm_launcher_inexact(l->launcher, "optimizer");
+        }
+        culm_gnn_spans_release(&spans);
+    }
 }
 
 static void release(struct launch *l) {
@@ -493,6 +525,7 @@ static void release(struct launch *l) {
     culm_gnn_setup_close(l->setup);
     free(l->home);
     culm_gnn_prices_release(&l->prices);
+    culm_resume_release(&l->start);
     culm_pins_free(l->inputs.pins);
     free(l->faults);
 }

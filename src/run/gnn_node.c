@@ -22,6 +22,7 @@ struct culm_gnn_gear {
     struct culm_gnn_brief brief;
     struct culm_inputs inputs;
     json_t *inputs_json; /* the same, for checkpoints */
+    struct culm_lineage lineage;
     struct culm_gnn_config config;
     bool configured;
     char signature[CULM_SIGNATURE_SIZE];
@@ -221,6 +222,7 @@ void culm_gnn_gear_free(struct culm_gnn_gear *gear) {
     culm_gnn_brief_release(&gear->brief);
     culm_inputs_release(&gear->inputs);
     json_decref(gear->inputs_json);
+    culm_lineage_release(&gear->lineage);
     free(gear);
 }
 
@@ -234,6 +236,11 @@ static enum culm_status open_setup(struct node *n, struct culm_error *error) {
     char cut[65];
     n->gear->inputs_json = json_loads(n->gear->brief.inputs, 0, NULL);
     enum culm_status status = culm_inputs_read(n->gear->inputs_json, &n->gear->inputs, error);
+    if (status == CULM_OK) {
+        status = culm_lineage_read(json_object_get(n->gear->inputs_json, "lineage"),
+                                   &n->gear->lineage, error);
+        json_object_del(n->gear->inputs_json, "lineage");
+    }
     if (status == CULM_OK && n->news) {
         culm_inputs_ask_news(&n->gear->inputs, n->news);
     }
@@ -344,6 +351,7 @@ static enum culm_status open_gear(struct node *n, const void *data, size_t len,
         .pool = n->gear->pool,
         .device = n->gear->device,
         .inputs = n->gear->inputs_json,
+        .lineage = &n->gear->lineage,
         .cut_sha256 = n->gear->brief.cut_sha256,
         .pins = n->gear->inputs.pins,
         .kept_most = culm_gnn_kept_most(&n->gear->config, n->role == CULM_GNN_WORKER),

@@ -20,8 +20,9 @@ struct culm_gnn_brief {
     char *config_text; /* owned */
     struct culm_gnn_plan plan;
     uint64_t payload_max; /* bytes of the largest payload of the run */
-    char *inputs; /* owned; pins of the graph's files: the text of culm_inputs_json. A worker only
-                   * compares them, with those of the brief before */
+    char *inputs; /* owned; pins of the graph's files: the text of culm_inputs_json, with a member
+                   * "lineage" (store/lineage.h) if the run has one. A worker only compares them, with
+                   * those of the brief before */
     char cut_sha256[65]; /* of the launcher's cut; a server that cuts the graph must get the same */
     /* [plan.vertices] The cut, for servers that cannot read its file; NULL: it is not sent.
      * Borrowed for writing; after culm_gnn_brief_read, owned. */

@@ -7,6 +7,7 @@
 #include "run/gnn_launch.h"
 #include "run/gnn_node.h"
 #include "run/program.h"
+#include "run/resume.h"
 #include "run/rundir.h"
 #include "store/checkpoint.h"
 
@@ -28,11 +29,10 @@ static enum culm_status no_memory(struct culm_error *error) {
     return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a training run");
 }
 
-static enum culm_status load_config(struct culm_gnn_training *t,
-                                    const struct culm_gnn_training_options *options,
+static enum culm_status load_config(struct culm_gnn_training *t, const char *path,
+                                    const char *const *sets, size_t set_count,
                                     struct culm_error *error) {
-    enum culm_status status = culm_gnn_config_load(options->config_path, options->sets,
-                                                   options->set_count, &t->config, error);
+    enum culm_status status = culm_gnn_config_load(path, sets, set_count, &t->config, error);
     if (status != CULM_OK) {
         return status;
     }
@@ -44,6 +44,99 @@ static enum culm_status load_config(struct culm_gnn_training *t,
     }
     return culm_sha256_of(t->launch.config_text, strlen(t->launch.config_text),
                           t->launch.config_sha256);
+}
+
+/* What was given, and settings that the run was given when it was resumed before. */
+static enum culm_status load_with(struct culm_gnn_training *t,
+                                  const struct culm_gnn_training_options *options,
+                                  const struct culm_resume_sets *kept, struct culm_error *error) {
+    const char **sets = calloc(options->set_count + kept->count + 1, sizeof *sets);
+    if (!sets) {
+        return no_memory(error);
+    }
+    for (size_t i = 0; i < options->set_count + kept->count; i++) {
+        sets[i] = i < options->set_count ? options->sets[i] : kept->set[i - options->set_count];
+    }
+    enum culm_status status =
+        load_config(t, options->config_path, sets, options->set_count + kept->count, error);
+    free(sets);
+    return status;
+}
+
+/* The settings of `before`, which the run in the directory had last, go on; see resume.h. */
+static enum culm_status keep_settings(const struct culm_gnn_training *t,
+                                      const struct culm_gnn_training_options *options,
+                                      const struct culm_gnn_config *before,
+                                      struct culm_resume_sets *ret_kept, struct culm_error *error) {
+    struct culm_lineage lineage = {0};
+    struct culm_gnn_config now;
+    enum culm_status status =
+        culm_gnn_config_load(options->config_path, options->sets, options->set_count, &now, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    if (!(status = culm_resume_lineage(t->dir, &lineage, error))) {
+        status = culm_resume_settings(&culm_gnn_config_table, &lineage, before, &now, options->sets,
+                                      options->set_count, "epochs", ret_kept, error);
+    }
+    culm_gnn_config_release(&now);
+    culm_lineage_release(&lineage);
+    if (status == CULM_OK && ret_kept->count > 0 && options->warning) {
+        char list[160], text[CULM_ERROR_MAX];
+        culm_resume_sets_list(ret_kept, list, sizeof list);
+        snprintf(
+            text, sizeof text,
+            "'%.120s' goes on with %s, as it was given before on --resume, whatever %.80s says; "
+            "--set changes it",
+            t->dir, list, options->config_path);
+        options->warning(options->context, text);
+    }
+    return status;
+}
+
+/* The run directory must hold a run that this configuration may continue. Compares with config.yaml
+ * only as long as there is no checkpoint; later, gnn_launch.c compares with the checkpoint, which
+ * nobody edits. */
+static enum culm_status load_resumed(struct culm_gnn_training *t,
+                                     const struct culm_gnn_training_options *options,
+                                     struct culm_error *error) {
+    unsigned flags = CULM_CONFIG_SETTING | (options->accept_inputs ? CULM_CONFIG_INPUT : 0);
+    char path[CULM_PATH_MAX];
+    struct culm_gnn_config before;
+    struct culm_resume_sets kept = {0};
+    enum culm_status status;
+    if ((status = culm_rundir_check(t->dir, true, error)) ||
+        (status = culm_path_format(path, error, "%s/config.yaml", t->dir)) ||
+        (status = culm_gnn_config_load(path, NULL, 0, &before, error))) {
+        return status;
+    }
+    if (!(status = keep_settings(t, options, &before, &kept, error)) &&
+        !(status = load_with(t, options, &kept, error))) {
+        status = culm_gnn_config_resumable(&before, &t->config, flags, error);
+        if (status != CULM_OK) {
+            status =
+                culm_resume_way_out(&culm_gnn_config_table, &before, &t->config, t->dir, error);
+        }
+    }
+    culm_resume_sets_release(&kept);
+    culm_gnn_config_release(&before);
+    return status;
+}
+
+/* The configuration; and the run directory must be free, or hold its run. */
+static enum culm_status load(struct culm_gnn_training *t,
+                             const struct culm_gnn_training_options *options,
+                             struct culm_error *error) {
+    if (options->resume) {
+        return load_resumed(t, options, error);
+    }
+    if (options->accept_inputs || options->from_start) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "--%s means nothing without --resume",
+                              options->from_start ? "from-start" : "accept-inputs");
+    }
+    enum culm_status status =
+        load_config(t, options->config_path, options->sets, options->set_count, error);
+    return status == CULM_OK && !options->dry ? culm_rundir_check(t->dir, false, error) : status;
 }
 
 static enum culm_status load_faults(struct culm_gnn_training *t,
@@ -58,26 +151,6 @@ static enum culm_status load_faults(struct culm_gnn_training *t,
             status = culm_gnn_fault_check(&t->faults[i], text, &t->config, error);
         }
     }
-    return status;
-}
-
-/* The run directory must be free, or hold a run that this configuration may continue. Compares with
- * config.yaml only as long as there is no checkpoint; later, gnn_launch.c compares with the
- * checkpoint, which nobody edits. */
-static enum culm_status check_dir(struct culm_gnn_training *t, bool resume,
-                                  struct culm_error *error) {
-    char path[CULM_PATH_MAX];
-    struct culm_gnn_config before;
-    enum culm_status status = culm_rundir_check(t->dir, resume, error);
-    if (status != CULM_OK || !resume) {
-        return status;
-    }
-    if ((status = culm_path_format(path, error, "%s/config.yaml", t->dir)) ||
-        (status = culm_gnn_config_load(path, NULL, 0, &before, error))) {
-        return status;
-    }
-    status = culm_gnn_config_resumable(&before, &t->config, error);
-    culm_gnn_config_release(&before);
     return status;
 }
 
@@ -201,11 +274,10 @@ static enum culm_status make(struct culm_gnn_training *t,
                              struct culm_error *error) {
     enum culm_status status;
     if ((status = culm_launcher_options_init(&t->launch.run, error)) ||
-        (status = load_config(t, options, error)) || (status = load_faults(t, options, error)) ||
+        (status = culm_path_format(t->dir, error, "%s", options->dir)) ||
+        (status = load(t, options, error)) || (status = load_faults(t, options, error)) ||
         (status = check_partition(options, error)) || (status = take_listen(t, options, error)) ||
         (status = take_trace(t, options, error)) ||
-        (status = culm_path_format(t->dir, error, "%s", options->dir)) ||
-        (!(options->dry && !options->resume) && (status = check_dir(t, options->resume, error))) ||
         (status = culm_program_find(options->program, t->program, error))) {
         return status;
     }
@@ -214,6 +286,8 @@ static enum culm_status make(struct culm_gnn_training *t,
     t->launch.partition_path = options->partition;
     t->launch.run.dir = t->dir;
     t->launch.run.resume = options->resume;
+    t->launch.run.accept_inputs = options->accept_inputs;
+    t->launch.run.from_start = options->from_start;
     t->launch.run.program = t->program;
     t->launch.run.fault_texts = options->faults;
     t->launch.run.fault_count = options->fault_count;
@@ -295,6 +369,8 @@ bool culm_gnn_training_fired(const struct culm_gnn_training *training, size_t fa
 }
 
 char *culm_gnn_training_resumable_keys(void) { return culm_gnn_config_resumable_keys(); }
+
+char *culm_gnn_training_setting_keys(void) { return culm_gnn_config_setting_keys(); }
 
 char *culm_gnn_training_reference(bool markdown) { return culm_gnn_config_reference(markdown); }
 

@@ -19,7 +19,8 @@ struct culm_gnn_training_options { /* borrowed until _free */
     size_t set_count;
     const char *dir;
     bool resume;
-    const char *program; /* NULL: the culm program, found beside the library */
+    bool accept_inputs, from_start; /* with `resume`: as in culm_training_options */
+    const char *program;            /* NULL: the culm program, found beside the library */
     const char *const *faults;
     size_t fault_count;
     const char *listen;    /* "HOST:PORT", or as in net/address.h; NULL: none may join */
@@ -60,6 +61,7 @@ bool culm_gnn_training_fired(const struct culm_gnn_training *training, size_t fa
 /* A list, in words, of the keys that `--resume` may change; and the reference of all keys, as a
  * Markdown table or as lines for a terminal. The caller frees both. NULL: out of memory. */
 char *culm_gnn_training_resumable_keys(void);
+char *culm_gnn_training_setting_keys(void); /* what --set may change then as well */
 char *culm_gnn_training_reference(bool markdown);
 
 /* A server or a worker that is started by hand, or on another machine. Borrowed during the call. */

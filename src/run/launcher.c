@@ -385,6 +385,7 @@ void culm_launcher_free(struct culm_launcher *l) {
     }
     json_decref(l->done);
     json_decref(l->latest);
+    json_decref(l->inexact);
     remove_token(l);
     culm_host_free(l->host);
     culm_sink_free(l->sink);

@@ -40,6 +40,8 @@ struct culm_launcher;
 struct culm_launcher_options {
     const char *dir;                      /* checked (rundir.h), not yet claimed */
     bool resume;                          /* a run is there */
+    bool accept_inputs;                   /* of a resumed run: inputs may have changed */
+    bool from_start;                      /* of a resumed run: see resume.h */
     char run[CULM_RUN_ID_SIZE];           /* random */
     char token[CULM_TOKEN_SIZE];          /* random; who does not know it is not let in */
     const char *program;                  /* processes are `program [arguments] words ...` */
@@ -158,13 +160,18 @@ void culm_launcher_tell(struct culm_launcher *launcher, json_t *event);
 /* The same at the time and in the view of another one. */
 void culm_launcher_tell_at(struct culm_launcher *launcher, json_t *event, const json_t *at);
 
+/* The result is not what an undisturbed run would come to, and why, in a word: as the event done says.
+ * Until _run. */
+void culm_launcher_inexact(struct culm_launcher *launcher, const char *why);
+
 /* Adds to what processes were told in the brief, also those that come later: culm_host_news, from any
  * thread, from _open to _free. */
 void culm_launcher_news(struct culm_launcher *launcher, const void *news, size_t len);
 
 /* Runs the actor until it leaves; its exit code, as culm_host_run. One that was stopped (75) without a
  * checkpoint of all that was committed is 1, with an error that says what has to be done again. Its
- * event done comes last, when all processes have ended, with faults_fired. The result is whole then. */
+ * event done comes last, when all processes have ended, with faults_fired and exact. The result is
+ * whole then. */
 int culm_launcher_run(struct culm_launcher *launcher, const struct culm_actor_ops *ops, void *actor,
                       struct culm_error *ret_error);
 void culm_launcher_free(struct culm_launcher *launcher); /* NULL is fine */

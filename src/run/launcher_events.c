@@ -111,9 +111,8 @@ json_t *culm_launcher_plan_event(json_t *take_plan) {
 }
 
 void culm_launcher_tell_error(struct culm_launcher *l, const struct culm_error *error) {
-    json_t *event =
-        json_pack("{s:s, s:f, s:i, s:s, s:s}", "event", "error", "t_ms", 0.0, "view", 0, "code",
-                  culm_status_name(error->status), "message", error->text);
+    json_t *event = json_pack("{s:s, s:f, s:i, s:s, s:s}", "event", "error", "t_ms", 0.0, "view", 0,
+                              "code", culm_status_name(error->status), "message", error->text);
     if (event && l->latest) {
         set_time(event, l->latest);
     }
@@ -126,7 +125,8 @@ void culm_launcher_tell_error(struct culm_launcher *l, const struct culm_error *
 /* What is committed, and what of it could be lost. Steps that a roll-back undid count until the first
  * of them is done again: whoever stops the run before that finds less than there was. */
 static void keep_count(struct culm_launcher *l, json_t *event) {
-    const char *name = culm_event_text(event, "event", ""), *step = l->job.result->summary.job->step;
+    const char *name = culm_event_text(event, "event", ""),
+               *step = l->job.result->summary.job->step;
     char to[32];
     if (strcmp(name, step) == 0) {
         int64_t committed = culm_event_int(event, step, 0);
@@ -152,6 +152,18 @@ void culm_launcher_hear(void *launcher, json_t *event) {
     culm_launcher_tell(l, event);
 }
 
+void culm_launcher_inexact(struct culm_launcher *l, const char *why) {
+    size_t index;
+    json_t *said;
+    l->inexact = l->inexact ? l->inexact : json_array();
+    json_array_foreach(l->inexact, index, said) {
+        if (strcmp(json_string_value(said), why) == 0) {
+            return;
+        }
+    }
+    json_array_append_new(l->inexact, json_string(why));
+}
+
 void culm_launcher_tell_done(struct culm_launcher *l) {
     int64_t fired = 0;
     for (size_t i = 0; i < l->o->fault_count; i++) {
@@ -159,6 +171,10 @@ void culm_launcher_tell_done(struct culm_launcher *l) {
     }
     if (l->done) {
         json_object_set_new(l->done, "faults_fired", json_integer(fired));
+        json_object_set_new(l->done, "exact", json_boolean(!l->inexact));
+        if (l->inexact) {
+            json_object_set(l->done, "inexact", l->inexact);
+        }
         culm_launcher_tell(l, l->done);
     }
 }

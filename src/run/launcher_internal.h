@@ -21,6 +21,7 @@ struct culm_launcher {
     /* Of steps, or whatever the job calls them. 0: none in this run. */
     int64_t committed, saved; /* the one committed last; the newest that a checkpoint holds */
     json_t *latest;           /* the event told last; NULL: none */
+    json_t *inexact;          /* words; NULL: none */
     struct culm_agent_fault *faults;
     struct culm_blob_pool *pool;
     struct culm_host *host;

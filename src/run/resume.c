@@ -1,9 +1,18 @@
-/* Looking for a checkpoint. See resume.h. */
+/* Looking for a checkpoint, and telling of it. See resume.h. */
 #include "run/resume.h"
 
+#include "base/json.h"
 #include "store/weights.h"
 
+#include <stdio.h>
 #include <string.h>
+
+void culm_resume_release(struct culm_resume *resume) {
+    culm_lineage_release(&resume->lineage);
+    json_decref(resume->settings);
+    json_decref(resume->inputs);
+    *resume = (struct culm_resume){0};
+}
 
 /* Numbers that are not finite come to nothing else. */
 static enum culm_status check_finite(const char *path, struct culm_error *error) {
@@ -21,45 +30,123 @@ static enum culm_status check_finite(const char *path, struct culm_error *error)
                                 reason.text);
 }
 
-enum culm_status culm_resume_find(struct culm_launcher *launcher, const char *dir, int64_t steps,
-                                  const char *unit, const char *key, struct culm_resume *ret_resume,
-                                  struct culm_error *error) {
-    char warning[CULM_ERROR_MAX] = "";
+/* "all 39 steps" */
+static const char *count(char text[48], int64_t steps, const char *unit) {
+    snprintf(text, 48, "%lld %s%s", (long long)steps, unit, steps == 1 ? "" : "s");
+    return text;
+}
+
+/* None is whole: `broken` says why, if there are some. */
+static enum culm_status without(struct culm_launcher *launcher, const struct culm_resume_options *o,
+                                const struct culm_told *told, const char *broken,
+                                struct culm_error *error) {
+    const int64_t again = told->done > told->saved ? told->done : told->saved;
+    char steps[48];
+    count(steps, again, o->unit);
+    if (o->from_start) {
+        if (again > 0) {
+            culm_launcher_warn(launcher,
+                               "'%.200s': there is no whole checkpoint; %s are done again", o->dir,
+                               steps);
+        }
+        return CULM_OK;
+    }
+    if (broken) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "%.420s, or give --from-start to do all again (%s)", broken, steps);
+    }
+    return told->saved == 0
+               ? CULM_OK
+               : culm_error_set(
+                     error, CULM_ERR_CONFIG,
+                     "'%.100s/events.jsonl' tells of the checkpoint '%.120s' of %s %lld, "
+                     "and there is none in '%.100s/checkpoints'; bring it back (mount "
+                     "its volume?), or give --from-start to do all again (%s)",
+                     o->dir, told->path, o->unit, (long long)told->saved, o->dir, steps);
+}
+
+static enum culm_status with(struct culm_launcher *launcher, const struct culm_resume_options *o,
+                             const struct culm_resume *resume, const char *broken,
+                             struct culm_error *error) {
+    const struct culm_told *told = &resume->told;
+    const int64_t most = told->done > told->saved ? told->done : told->saved;
+    char steps[48], what[CULM_ERROR_MAX];
+    if (o->from_start) {
+        return culm_error_set(
+            error, CULM_ERR_CONFIG,
+            "--from-start: '%.200s' is whole; leave it out to go on from there, or "
+            "start another run in another --out",
+            resume->path);
+    }
+    if (resume->step > o->steps) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "'%.200s' is at %s %lld already, and '%s' is %lld; set it to %lld or "
+                              "more, or start another run",
+                              resume->path, o->unit, (long long)resume->step, o->key,
+                              (long long)o->steps, (long long)resume->step);
+    }
+    if (!*broken && told->saved <= resume->step) {
+        return CULM_OK;
+    }
+    snprintf(what, sizeof what,
+             "the checkpoint '%.200s' of %s %lld, of which events.jsonl tells, is "
+             "gone",
+             told->path, o->unit, (long long)told->saved);
+    culm_launcher_warn(launcher, "%.300s; the run goes on after %s %lld%s%s%s",
+                       *broken ? broken : what, o->unit, (long long)resume->step,
+                       most > resume->step ? ", and does " : "",
+                       most > resume->step ? count(steps, most - resume->step, o->unit) : "",
+                       most > resume->step ? " again" : "");
+    return CULM_OK;
+}
+
+enum culm_status culm_resume_find(struct culm_launcher *launcher,
+                                  const struct culm_resume_options *o,
+                                  struct culm_resume *ret_resume, struct culm_error *error) {
+    char broken[CULM_ERROR_MAX] = "";
     struct culm_resume resume = {0};
-    enum culm_status status =
-        culm_checkpoint_latest(dir, true, &resume.step, resume.path, warning, error);
-    if (warning[0]) {
-        culm_launcher_warn(launcher, "%s", warning);
+    struct culm_error reason = {0};
+    enum culm_status status = culm_told_read(o->dir, o->unit, &resume.told, &reason);
+    if (status != CULM_OK && status != CULM_ERR_NOT_FOUND) {
+        culm_launcher_warn(launcher, "%.300s; checkpoints are not compared with it", reason.text);
     }
-    if (status == CULM_ERR_NOT_FOUND) {
-        resume = (struct culm_resume){0};
-        culm_error_clear(error);
-        status = CULM_OK;
-    }
-    if (status == CULM_OK && resume.step > steps) {
-        status =
-            culm_error_set(error, CULM_ERR_CONFIG, "'%s' is at %s %lld already, and '%s' is %lld",
-                           resume.path, unit, (long long)resume.step, key, (long long)steps);
+    status = culm_checkpoint_latest(o->dir, true, &resume.step, resume.path, broken, &reason);
+    if (status == CULM_OK) {
+        status = with(launcher, o, &resume, broken, error);
+    } else if (status == CULM_ERR_NOT_FOUND || status == CULM_ERR_FORMAT) {
+        resume.step = 0;
+        resume.path[0] = '\0';
+        status = without(launcher, o, &resume.told, status == CULM_ERR_FORMAT ? reason.text : NULL,
+                         error);
+    } else {
+        return culm_error_set(error, status, "%s", reason.text);
     }
     if (status == CULM_OK && resume.path[0]) {
         status = check_finite(resume.path, error);
     }
     if (status == CULM_OK) {
+        status = culm_resume_lineage(o->dir, &resume.lineage, error);
+    }
+    if (status == CULM_OK) {
+        culm_lineage_back_to(&resume.lineage, resume.step);
         *ret_resume = resume;
     }
     return status;
 }
 
-void culm_resume_compare_signature(struct culm_launcher *launcher, const struct culm_resume *resume,
-                                   const struct culm_checkpoint *checkpoint,
-                                   const char *signature) {
+enum culm_status culm_resume_compare_signature(struct culm_launcher *launcher,
+                                               struct culm_resume *resume,
+                                               const struct culm_checkpoint *checkpoint,
+                                               const char *signature, struct culm_error *error) {
     const char *before = culm_checkpoint_info(checkpoint)->signature;
-    if (strcmp(before, signature) != 0) {
-        culm_launcher_warn(launcher,
-                           "'%s' was written by another build or machine (%s, here %s); the bits "
-                           "may differ from here on",
-                           resume->path, before, signature);
+    if (strcmp(before, signature) == 0) {
+        return CULM_OK;
     }
+    culm_launcher_warn(launcher,
+                       "'%s' was written by another build or machine (%s, here %s); the bits "
+                       "may differ from here on",
+                       resume->path, before, signature);
+    return culm_lineage_note(&resume->lineage, resume->step, "build", error);
 }
 
 enum culm_status culm_resume_settle(const char *dir, struct culm_resume *resume,
@@ -69,4 +156,46 @@ enum culm_status culm_resume_settle(const char *dir, struct culm_resume *resume,
     return status == CULM_OK && resume->path[0] && !culm_file_is_directory(resume->path)
                ? culm_checkpoint_path(dir, resume->step, resume->path, error)
                : status;
+}
+
+/* --- events --- */
+
+static void tell(struct culm_launcher *launcher, json_t *take_event) {
+    if (take_event) {
+        culm_launcher_tell(launcher, take_event);
+    }
+    json_decref(take_event);
+}
+
+static json_t *event_of(const char *name, const char *unit, int64_t step) {
+    return json_pack("{s:s, s:f, s:i, s:I}", "event", name, "t_ms", 0.0, "view", 0, unit,
+                     (json_int_t)step);
+}
+
+static void tell_changed(struct culm_launcher *launcher, const char *name, const char *unit,
+                         int64_t step, json_t *changed) {
+    json_t *event = changed ? event_of(name, unit, step) : NULL;
+    if (event && json_object_set(event, "changed", changed) == 0) {
+        tell(launcher, json_incref(event));
+    }
+    json_decref(event);
+}
+
+void culm_resume_tell(struct culm_launcher *launcher, const struct culm_resume *resume,
+                      const char *unit) {
+    const struct culm_told *told = &resume->told;
+    json_t *event = event_of("resumed", unit, resume->step);
+    if (event) {
+        json_object_set_new(event, "path", culm_json_text(resume->path));
+        json_object_set_new(event, "done", json_integer(told->done));
+        json_object_set_new(
+            event, "again",
+            json_integer(told->done > resume->step ? told->done - resume->step : 0));
+    }
+    tell(launcher, event);
+    tell_changed(launcher, "settings", unit, resume->step, resume->settings);
+    tell_changed(launcher, "inputs", unit, resume->step, resume->inputs);
+    for (size_t i = 0; i < resume->lineage.note_count; i++) {
+        culm_launcher_inexact(launcher, resume->lineage.note[i].why);
+    }
 }

@@ -12,6 +12,7 @@
 #include "train/brief.h"
 #include "train/numeric.h"
 #include "train/pace.h"
+#include "train/spans.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +30,8 @@ struct launch {
     struct culm_train_launch_inputs_thread digests;
     char signature[CULM_SIGNATURE_SIZE];
     struct culm_resume start;
+    struct culm_train_spans spans;
+    struct culm_train_config spanned; /* the caller's, with the spans; borrows */
     struct culm_agent_fault *faults;
     struct culm_exec *exec;
     struct culm_coordinator *coordinator;
@@ -108,7 +111,8 @@ static enum culm_status check_data(struct launch *l, const struct culm_train_con
                 culm_plan_hold(l->plan, culm_source_resident_bytes(source),
                                culm_source_opening_bytes(source));
             }
-            status = status || l->o->run.resume ? status : look_through(l, source, error);
+            bool seen = l->o->run.resume && !l->o->run.accept_inputs;
+            status = status || seen ? status : look_through(l, source, error);
         }
         culm_source_free(source);
     }
@@ -168,57 +172,104 @@ static enum culm_status check_choices(const struct launch *l, struct culm_error 
     return status == CULM_ERR_NOT_FOUND ? CULM_OK : status;
 }
 
-static enum culm_status compare_inputs(struct launch *l, struct culm_error *error) {
-    char note[CULM_ERROR_MAX];
-    enum culm_status status =
-        culm_train_launch_inputs_compare(l->o->run.dir, l->start.path, &l->inputs, note, error);
-    if (note[0]) {
-        culm_launcher_warn(l->launcher, "%s", note);
-    }
-    return status;
-}
-
 /* config.yaml, which the command has compared, may have been edited since; this one counts. */
 static enum culm_status check_config(const struct launch *l, const char *before_text,
                                      struct culm_error *error) {
+    unsigned flags = CULM_CONFIG_SETTING | (l->o->run.accept_inputs ? CULM_CONFIG_INPUT : 0);
     struct culm_train_config before;
     enum culm_status status = culm_train_config_parse(before_text, strlen(before_text),
                                                       "its configuration", NULL, 0, &before, error);
     if (status == CULM_OK) {
-        status = culm_train_config_resumable(&before, l->o->config, error);
+        status = culm_train_config_resumable(&before, l->o->config, flags, error);
         culm_train_config_release(&before);
     }
     return status == CULM_OK ? CULM_OK : culm_error_prefix(error, "'%s'", l->start.path);
 }
 
-/* What the run was begun with must be what it goes on with. */
+/* A model that was taken up changed (--accept-inputs) must still have a place for what was saved. */
+static enum culm_status check_tensors(const struct launch *l,
+                                      const struct culm_checkpoint *checkpoint,
+                                      struct culm_error *error) {
+    const struct culm_graph *graph = l->plan->graph;
+    for (int32_t i = 0; i < graph->param_count; i++) {
+        const char *name = graph->param[i].name;
+        const struct culm_shape *shape = &graph->param[i].shape;
+        const struct culm_safetensors_entry *entry = culm_checkpoint_find(checkpoint, name);
+        bool same = entry && entry->rank == shape->rank;
+        for (int32_t d = 0; same && d < shape->rank; d++) {
+            same = entry->shape[d] == shape->dim[d];
+        }
+        if (!same) {
+            return culm_error_set(error, CULM_ERR_CONFIG,
+                                  "'%.200s': the model as it is now has a tensor '%.100s' that the "
+                                  "checkpoint has not, or not in its shape; put the model back, or "
+                                  "start another run",
+                                  l->start.path, name);
+        }
+    }
+    return CULM_OK;
+}
+
+/* What the run was begun with must be what it goes on with, apart from what it is given knowingly. */
 static enum culm_status check_start(struct launch *l, struct culm_error *error) {
     struct culm_checkpoint *checkpoint = NULL;
     enum culm_status status = culm_checkpoint_open(l->start.path, false, &checkpoint, error);
-    if (status == CULM_OK) {
-        culm_resume_compare_signature(l->launcher, &l->start, checkpoint, l->signature);
-        status = check_config(l, culm_checkpoint_info(checkpoint)->config, error);
-        culm_checkpoint_close(checkpoint);
+    if (status != CULM_OK) {
+        return status;
     }
+    const char *text = culm_checkpoint_info(checkpoint)->config;
+    if (!(status = culm_resume_compare_signature(l->launcher, &l->start, checkpoint, l->signature,
+                                                 error)) &&
+        !(status = check_config(l, text, error)) &&
+        !(status = culm_resume_go_on(&culm_train_config_table, &l->start, text, l->o->config_text,
+                                     error)) &&
+        l->o->run.accept_inputs) {
+        status = check_tensors(l, checkpoint, error);
+    }
+    culm_checkpoint_close(checkpoint);
     return status == CULM_OK ? check_choices(l, error) : status;
 }
 
+/* A run that begins anew has been given nothing that was not there from its first step on. */
+static enum culm_status check_beginning(struct launch *l, struct culm_error *error) {
+    return culm_resume_go_on(&culm_train_config_table, &l->start, l->o->config_text,
+                             l->o->config_text, error);
+}
+
 static enum culm_status find_start(struct launch *l, struct culm_error *error) {
+    const struct culm_resume_options options = {.dir = l->o->run.dir,
+                                                .steps = l->o->config->steps,
+                                                .unit = "step",
+                                                .key = "steps",
+                                                .from_start = l->o->run.from_start};
+    enum culm_status status;
     if (!l->o->run.resume) {
         return CULM_OK;
     }
-    enum culm_status status = culm_resume_find(l->launcher, l->o->run.dir, l->o->config->steps,
-                                               "step", "steps", &l->start, error);
-    if (status == CULM_OK && l->start.path[0]) {
-        status = check_start(l, error);
+    if ((status = culm_resume_find(l->launcher, &options, &l->start, error)) ||
+        (status = l->start.path[0] ? check_start(l, error) : check_beginning(l, error)) ||
+        (status = culm_train_launch_inputs_resume(l->launcher, &l->o->run, &l->inputs, &l->start,
+                                                  error)) ||
+        (status = culm_train_spans_read(&l->start.lineage, &l->spans, error))) {
+        return status;
     }
-    return status == CULM_OK ? compare_inputs(l, error) : status;
+    l->spanned.spans = &l->spans;
+    return CULM_OK;
 }
 
 static enum culm_status write_plan(const struct launch *l, struct culm_error *error) {
-    json_t *json = culm_plan_json(l->plan);
+    json_t *json = culm_plan_json(l->plan), *lineage = NULL;
+    enum culm_status status = culm_lineage_json(&l->start.lineage, &lineage, error);
     if (json) {
         json_object_set_new(json, "inputs", culm_inputs_json(&l->inputs));
+    }
+    if (json && lineage) {
+        json_object_set(json, "lineage", lineage);
+    }
+    json_decref(lineage);
+    if (status != CULM_OK) {
+        json_decref(json);
+        return status;
     }
     return culm_launcher_write_plan(l->launcher, json, error);
 }
@@ -261,6 +312,13 @@ static void tell_start(const struct launch *l) {
     culm_launcher_tell(l->launcher, plan);
     json_decref(more);
     json_decref(plan);
+    const char *why;
+    if (l->o->run.resume) {
+        culm_resume_tell(l->launcher, &l->start, "step");
+    }
+    if (!culm_train_spans_exact(&l->spanned, &why)) {
+        culm_launcher_inexact(l->launcher, why);
+    }
 }
 
 /* --- workers and their coordinator --- */
@@ -271,12 +329,18 @@ static const struct culm_launcher_role roles[] = {[CULM_ROLE_WORKER] = {"worker"
 static bool write_brief(void *job, uint32_t role, struct culm_buf *out) {
     const struct launch *l = job;
     (void)role; /* there is one */
-    return culm_brief_write(l->o->config_text, &l->plan->choices, &l->inputs, out);
+    return culm_brief_write(l->o->config_text, &l->plan->choices, &l->inputs, &l->start.lineage,
+                            out);
 }
 
 static double learning_rate(void *ctx, int64_t step) {
     const struct launch *l = ctx;
-    return culm_numeric_lr(l->o->config, step);
+    return culm_numeric_lr(&l->spanned, step);
+}
+
+static double clip_norm(void *ctx, int64_t step) {
+    const struct launch *l = ctx;
+    return culm_train_span_of(&l->spanned, step).optimizer.clip_norm;
 }
 
 /* Often enough that no worker, however short its patience, takes us for gone. */
@@ -305,6 +369,7 @@ static enum culm_status make_coordinator(struct launch *l, struct culm_error *er
         .plan = l->plan,
         .pool = culm_launcher_pool(l->launcher),
         .inputs = &l->inputs,
+        .lineage = &l->start.lineage,
     };
     enum culm_status status = culm_numeric_new(&numeric, &l->exec, error);
     if (status != CULM_OK) {
@@ -323,6 +388,7 @@ static enum culm_status make_coordinator(struct launch *l, struct culm_error *er
         .start_source = l->start.path,
         .traced = l->o->run.trace_path != NULL,
         .lr = learning_rate,
+        .clip_norm = clip_norm,
         .lr_context = l,
     };
     culm_order_init(&options.order, config->seed, l->inputs.samples);
@@ -342,6 +408,8 @@ static void release(struct launch *l) {
     culm_names_release(&l->inputs.classes);
     culm_launcher_free(l->launcher);
     culm_plan_free(l->plan);
+    culm_resume_release(&l->start);
+    culm_train_spans_release(&l->spans);
     free(l->faults);
 }
 
@@ -373,6 +441,7 @@ static enum culm_status take_faults(struct launch *l, struct culm_error *error) 
 static enum culm_status init(struct launch *l, const struct culm_train_launch_options *options,
                              struct culm_launcher_result *result, struct culm_error *error) {
     *l = (struct launch){.o = options,
+                         .spanned = *options->config,
                          .eval = {.every = options->config->eval.every,
                                   .last = options->config->steps,
                                   .samples = options->config->eval.samples,

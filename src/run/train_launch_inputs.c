@@ -1,6 +1,7 @@
 /* The launcher's part of pinning; see the header. */
 #include "run/train_launch_inputs.h"
 
+#include "base/json.h"
 #include "store/checkpoint.h"
 
 #include <stdio.h>
@@ -35,9 +36,22 @@ static enum culm_status recorded(const char *run_dir, const char *checkpoint, js
     return status;
 }
 
-enum culm_status culm_train_launch_inputs_compare(const char *run_dir, const char *checkpoint,
-                                                  const struct culm_inputs *now, char *ret_note,
-                                                  struct culm_error *error) {
+static void add_path(void *ctx, const char *path) {
+    json_array_append_new(ctx, culm_json_text(path));
+}
+
+static enum culm_status compare(const struct culm_inputs *before, const struct culm_inputs *now,
+                                json_t *accepted, char *ret_note, struct culm_error *error) {
+    enum culm_status status = culm_pins_compare_all(
+        before->pins, now->pins, accepted ? add_path : NULL, accepted, ret_note, error);
+    return status == CULM_OK && !accepted ? culm_inputs_check_samples(before, now->samples, error)
+                                          : status;
+}
+
+/* `accepted`: takes the paths of files that have changed; NULL: that is refused. */
+static enum culm_status compare_with(const char *run_dir, const char *checkpoint,
+                                     const struct culm_inputs *now, json_t *accepted,
+                                     char *ret_note, struct culm_error *error) {
     struct culm_inputs before = {0};
     json_t *json = NULL;
     ret_note[0] = '\0';
@@ -54,10 +68,7 @@ enum culm_status culm_train_launch_inputs_compare(const char *run_dir, const cha
         status = culm_inputs_read(json, &before, error);
     }
     if (status == CULM_OK) {
-        status = culm_pins_compare(before.pins, now->pins, ret_note, error);
-    }
-    if (status == CULM_OK) {
-        status = culm_inputs_check_samples(&before, now->samples, error);
+        status = compare(&before, now, accepted, ret_note, error);
     }
     culm_inputs_release(&before);
     json_decref(json);
@@ -65,6 +76,32 @@ enum culm_status culm_train_launch_inputs_compare(const char *run_dir, const cha
         status = CULM_ERR_CONFIG;
         error->status = status;
     }
+    return status;
+}
+
+enum culm_status culm_train_launch_inputs_resume(struct culm_launcher *launcher,
+                                                 const struct culm_launcher_options *o,
+                                                 const struct culm_inputs *now,
+                                                 struct culm_resume *resume,
+                                                 struct culm_error *error) {
+    char note[CULM_ERROR_MAX];
+    json_t *accepted = o->accept_inputs ? json_array() : NULL;
+    enum culm_status status = compare_with(o->dir, resume->path, now, accepted, note, error);
+    if (note[0]) {
+        culm_launcher_warn(launcher, "%s", note);
+    }
+    size_t changed = json_array_size(accepted);
+    if (status == CULM_OK && changed > 0) {
+        const char *first = json_string_value(json_array_get(accepted, 0));
+        resume->inputs = json_incref(accepted);
+        culm_launcher_warn(launcher, "goes on with %zu changed input%s: '%.300s'%s", changed,
+                           changed == 1 ? "" : "s", first, changed > 1 ? ", ..." : "");
+        /* what nobody has computed with is no other run */
+        status = resume->step > 0
+                     ? culm_lineage_note(&resume->lineage, resume->step, "inputs", error)
+                     : CULM_OK;
+    }
+    json_decref(accepted);
     return status;
 }
 

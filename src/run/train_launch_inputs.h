@@ -5,17 +5,19 @@
 #ifndef CULM_RUN_TRAIN_LAUNCH_INPUTS_H
 #define CULM_RUN_TRAIN_LAUNCH_INPUTS_H
 
-#include "run/launcher.h"
+#include "run/resume.h"
 #include "train/inputs.h"
 
 #include <pthread.h>
 
-/* Before a run in `run_dir` is resumed at `checkpoint` ("": at its beginning), whose list, else
- * that of plan.json, is compared with `now`. CULM_ERR_CONFIG, naming the file that changed;
- * ret_note[CULM_ERROR_MAX]: a warning, or "". */
-enum culm_status culm_train_launch_inputs_compare(const char *run_dir, const char *checkpoint,
-                                                  const struct culm_inputs *now, char *ret_note,
-                                                  struct culm_error *error);
+/* Before a run is resumed at resume->path ("": at its beginning): the list of that checkpoint, or of
+ * plan.json, is compared with `now`. CULM_ERR_CONFIG, naming the file that changed; with
+ * o->accept_inputs it is taken up, which is warned of, told (resume->inputs) and noted. */
+enum culm_status culm_train_launch_inputs_resume(struct culm_launcher *launcher,
+                                                 const struct culm_launcher_options *o,
+                                                 const struct culm_inputs *now,
+                                                 struct culm_resume *resume,
+                                                 struct culm_error *error);
 
 /* A thread of low priority. After each digest all processes of the run are told it, also those that come
  * later, and `found` is called from the thread: plan.json is for --resume, too. */

@@ -8,6 +8,7 @@
 #include "run/config.h"
 #include "run/program.h"
 #include "run/public.h"
+#include "run/resume.h"
 #include "run/rundir.h"
 #include "run/train_launch.h"
 #include "store/checkpoint.h"
@@ -122,23 +123,87 @@ static enum culm_status load_before(const char *dir, struct culm_train_config *r
     return status == CULM_OK ? culm_train_config_load(path, NULL, 0, ret_before, error) : status;
 }
 
-/* The run directory must be free, or hold a run that this configuration may go on with. */
-static enum culm_status check_dir(struct culm_training *t, bool resume, struct culm_error *error) {
-    char checkpoint[CULM_PATH_MAX];
-    struct culm_train_config before;
-    enum culm_status status = culm_rundir_check(t->dir, resume, error);
-    if (status != CULM_OK || !resume) {
+/* Of settings that the run was given when it was resumed before, into the configuration. */
+static enum culm_status add_settings(const struct culm_training *t, struct culm_config *config,
+                                     const struct culm_train_config *before,
+                                     const struct culm_training_options *options,
+                                     struct culm_error *error) {
+    struct culm_lineage lineage = {0};
+    struct culm_train_config now;
+    struct culm_resume_sets sets = {0};
+    const char *const *given = (const char *const *)config->set;
+    enum culm_status status = culm_train_config_parse(config->text, config->len, config->name,
+                                                      given, config->set_count, &now, error);
+    if (status != CULM_OK) {
         return status;
     }
-    status = load_before(t->dir, &before, checkpoint, error);
-    if (status == CULM_OK) {
-        status = culm_train_config_resumable(&before, &t->config, error);
-        culm_train_config_release(&before);
+    if (!(status = culm_resume_lineage(t->dir, &lineage, error))) {
+        status = culm_resume_settings(&culm_train_config_table, &lineage, before, &now, given,
+                                      config->set_count, "steps", &sets, error);
     }
-    if (status != CULM_OK && checkpoint[0]) {
+    culm_train_config_release(&now);
+    culm_lineage_release(&lineage);
+    if (status == CULM_OK && sets.count > 0 && options->warning) {
+        char list[160], text[CULM_ERROR_MAX];
+        culm_resume_sets_list(&sets, list, sizeof list);
+        snprintf(
+            text, sizeof text,
+            "'%.120s' goes on with %s, as it was given before on --resume, whatever %.80s says; "
+            "--set changes it",
+            t->dir, list, config->name);
+        options->warning(options->context, text);
+    }
+    for (size_t i = 0; i < sets.count && status == CULM_OK; i++) {
+        status = culm_config_add(config, sets.set[i], error);
+    }
+    culm_resume_sets_release(&sets);
+    return status;
+}
+
+/* The run directory must hold a run that this configuration may go on with, for which it is loaded. */
+static enum culm_status load_resumed(struct culm_training *t, const struct culm_config *config,
+                                     const struct culm_training_options *options,
+                                     struct culm_error *error) {
+    unsigned flags = CULM_CONFIG_SETTING | (options->accept_inputs ? CULM_CONFIG_INPUT : 0);
+    char checkpoint[CULM_PATH_MAX];
+    struct culm_train_config before;
+    enum culm_status status;
+    if ((status = culm_rundir_check(t->dir, true, error)) ||
+        (status = load_before(t->dir, &before, checkpoint, error))) {
+        return status;
+    }
+    struct culm_config *own = culm_config_copy(config);
+    status = own ? add_settings(t, own, &before, options, error) : no_memory(error);
+    if (status == CULM_ERR_CONFIG && checkpoint[0]) {
         culm_error_prefix(error, "'%s'", checkpoint);
     }
+    if (status == CULM_OK && !(status = load_config(t, own, error))) {
+        status = culm_train_config_resumable(&before, &t->config, flags, error);
+        if (status != CULM_OK) {
+            status =
+                culm_resume_way_out(&culm_train_config_table, &before, &t->config, t->dir, error);
+        }
+        if (status != CULM_OK && checkpoint[0]) {
+            culm_error_prefix(error, "'%s'", checkpoint);
+        }
+    }
+    culm_config_free(own);
+    culm_train_config_release(&before);
     return status;
+}
+
+static enum culm_status load(struct culm_training *t, const struct culm_config *config,
+                             const struct culm_training_options *options, bool dry,
+                             struct culm_error *error) {
+    if (options->resume) {
+        return load_resumed(t, config, options, error);
+    }
+    if (options->accept_inputs || options->from_start) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "--%s means nothing without --resume",
+                              options->from_start ? "from-start" : "accept-inputs");
+    }
+    enum culm_status status = load_config(t, config, error);
+    return status == CULM_OK && !dry ? culm_rundir_check(t->dir, false, error) : status;
 }
 
 static enum culm_status check_program(const struct culm_training *t,
@@ -174,11 +239,10 @@ static enum culm_status make(struct culm_training *t, const struct culm_config *
                              const struct culm_training_extras *extras, struct culm_error *error) {
     enum culm_status status;
     if ((status = culm_launcher_options_init(&t->launch.run, error)) ||
-        (status = load_config(t, config, error)) || (status = check_program(t, options, error)) ||
-        (status = load_faults(t, extras, error)) ||
         (status = culm_path_format(t->dir, error, "%s", options->dir)) ||
+        (status = load(t, config, options, extras->dry, error)) ||
+        (status = check_program(t, options, error)) || (status = load_faults(t, extras, error)) ||
         (options->plan && (status = culm_path_format(t->plan, error, "%s", options->plan))) ||
-        (!(extras->dry && !options->resume) && (status = check_dir(t, options->resume, error))) ||
         (status = take_program(t, options, error))) {
         return status;
     }
@@ -191,6 +255,8 @@ static enum culm_status make(struct culm_training *t, const struct culm_config *
     t->launch.config_text = t->config_text;
     t->launch.run.dir = t->dir;
     t->launch.run.resume = options->resume;
+    t->launch.run.accept_inputs = options->accept_inputs;
+    t->launch.run.from_start = options->from_start;
     t->launch.run.program = t->program;
     t->launch.run.program_arguments = (const char *const *)t->program_arguments;
     t->launch.plan_path = options->plan ? t->plan : NULL;

@@ -249,9 +249,7 @@ static enum culm_status latest(const char *run_dir, bool verify, int64_t below, 
     if (!found) {
         return broken.text[0]
                    ? culm_error_set(error, CULM_ERR_FORMAT,
-                                    "no whole checkpoint in '%s': %s; repair it, or remove it to "
-                                    "start from the beginning",
-                                    dir, broken.text)
+                                    "no whole checkpoint in '%s': %s; repair it", dir, broken.text)
                    : culm_error_set(error, CULM_ERR_NOT_FOUND, "no checkpoint in '%s'", dir);
     }
     if (ret_warning) {

@@ -71,7 +71,7 @@ static const struct culm_config_row rows[] = {
     CULM_CONFIG_INT("threads", T, threads, "1", 1, 256, FREE, "compute threads of each worker"),
     CULM_CONFIG_U64("seed", T, seed, "1", 0,
                     "seed of the initial weights, the order of samples, and dropout"),
-    CULM_CONFIG_INT("steps", T, steps, NULL, 0, 1000000000, 0,
+    CULM_CONFIG_INT("steps", T, steps, NULL, 0, 1000000000, CULM_CONFIG_SETTING,
                     "optimizer steps to train for; 0 writes the initial model"),
     CULM_CONFIG_SECTION("optimizer", T, optimizer, &culm_optimizer_config_table),
     CULM_CONFIG_SECTION("schedule", T, schedule, &culm_schedule_config_table),
@@ -203,44 +203,52 @@ static enum culm_status finish(void *object, const struct culm_config_place *pla
     return check_roles(config, place, error);
 }
 
-static const struct culm_config_table table = {CULM_CONFIG_ROWS(rows, T), .finish = finish};
+const struct culm_config_table culm_train_config_table = {CULM_CONFIG_ROWS(rows, T),
+                                                          .finish = finish};
 
 enum culm_status culm_train_config_parse(const char *text, size_t len, const char *name,
                                          const char *const *sets, size_t set_count,
                                          struct culm_train_config *ret_config,
                                          struct culm_error *error) {
-    return culm_config_parse(&table, text, len, name, sets, set_count, ret_config, error);
+    return culm_config_parse(&culm_train_config_table, text, len, name, sets, set_count, ret_config,
+                             error);
 }
 
 enum culm_status culm_train_config_load(const char *path, const char *const *sets, size_t set_count,
                                         struct culm_train_config *ret_config,
                                         struct culm_error *error) {
-    return culm_config_load(&table, path, sets, set_count, ret_config, error);
+    return culm_config_load(&culm_train_config_table, path, sets, set_count, ret_config, error);
 }
 
 void culm_train_config_release(struct culm_train_config *config) {
-    culm_config_release(&table, config);
+    culm_config_release(&culm_train_config_table, config);
 }
 
 char *culm_train_config_dump(const struct culm_train_config *config) {
-    return culm_config_dump_text(&table, config);
+    return culm_config_dump_text(&culm_train_config_table, config);
 }
 
 char *culm_train_config_reference(bool markdown) {
-    return culm_config_document_text(&table, markdown);
+    return culm_config_document_text(&culm_train_config_table, markdown);
 }
 
 void culm_train_config_each(culm_config_visit visit, void *ctx) {
-    culm_config_each(&table, visit, ctx);
+    culm_config_each(&culm_train_config_table, visit, ctx);
 }
 
 enum culm_status culm_train_config_resumable(const struct culm_train_config *before,
                                              const struct culm_train_config *now,
-                                             struct culm_error *error) {
-    return culm_config_resumable(&table, before, now, error);
+                                             unsigned more_flags, struct culm_error *error) {
+    return culm_config_resumable(&culm_train_config_table, before, now, more_flags, error);
 }
 
-char *culm_train_config_resumable_keys(void) { return culm_config_resumable_text(&table); }
+char *culm_train_config_setting_keys(void) {
+    return culm_config_setting_text(&culm_train_config_table);
+}
+
+char *culm_train_config_resumable_keys(void) {
+    return culm_config_resumable_text(&culm_train_config_table);
+}
 
 void culm_train_config_source(const struct culm_train_config *config, bool held_out,
                               struct culm_source_options *ret_options) {

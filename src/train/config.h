@@ -28,6 +28,8 @@ extern const char *const culm_recompute_names[];
 enum culm_kernels { CULM_KERNELS_DEFAULT, CULM_KERNELS_TRIAL };
 enum culm_cuts { CULM_CUTS_ANALYTIC, CULM_CUTS_MEASURED };
 
+struct culm_train_spans;
+
 struct culm_train_config {
     struct culm_model_config model;
     struct culm_data_config data;
@@ -50,6 +52,9 @@ struct culm_train_config {
     /* Not a key: what the files it names must hold, wherever they are opened; NULL: whatever they
      * do. Borrowed. */
     struct culm_pins *pins;
+    /* Not a key either: which settings steps before were done with, where a resumed run was given
+     * others (train/spans.h); NULL: all with these. Borrowed. */
+    const struct culm_train_spans *spans;
 };
 
 /* Loads `path` (YAML), then applies `sets` ("key.sub=value") in order. Errors read `FILE:LINE: key:
@@ -74,11 +79,16 @@ char *culm_train_config_dump(const struct culm_train_config *config);
 /* What `--resume` may change, in words: "pipelines, ..., eval and cluster". These are the keys whose
  * rows say so, and the sections that consist of such. Caller frees. NULL: out of memory. */
 char *culm_train_config_resumable_keys(void);
+/* In the same way, what `--set` may change then as well. */
+char *culm_train_config_setting_keys(void);
 
-/* CULM_ERR_CONFIG, naming the key, when `now` changes anything else. */
+/* CULM_ERR_CONFIG, naming the key, when `now` changes anything else, and no key with one of
+ * `more_flags` (base/config.h). */
 enum culm_status culm_train_config_resumable(const struct culm_train_config *before,
                                              const struct culm_train_config *now,
-                                             struct culm_error *error);
+                                             unsigned more_flags, struct culm_error *error);
+/* Its rows, for what compares any two. */
+extern const struct culm_config_table culm_train_config_table;
 
 /* The reference of all keys: a Markdown table (as in README.md), or lines for a terminal. Caller
  * frees. NULL: out of memory. */

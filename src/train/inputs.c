@@ -189,6 +189,7 @@ enum culm_status culm_inputs_check_samples(const struct culm_inputs *inputs, int
                ? CULM_OK
                : culm_error_set(error, CULM_ERR_CHANGED,
                                 "the data has %lld samples, and had %lld when the run began; put "
-                                "it back; a run continues with --resume",
+                                "it back; a run continues with --resume, or on what is there now "
+                                "with --resume --accept-inputs",
                                 (long long)samples, (long long)inputs->samples);
 }

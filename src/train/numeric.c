@@ -5,22 +5,15 @@
 #include "base/pages.h"
 #include "base/rng.h"
 #include "model/step.h"
+#include "train/spans.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 double culm_numeric_lr(const struct culm_train_config *config, int64_t step) {
-    const struct culm_schedule schedule = {
-        .kind = config->schedule.name,
-        .lr = config->optimizer.lr,
-        .min_lr = config->schedule.min_lr,
-        .warmup = config->schedule.warmup,
-        .steps = config->steps,
-        .every = config->schedule.every,
-        .gamma = config->schedule.gamma,
-    };
-    return culm_schedule_lr(&schedule, step);
+    const struct culm_train_span span = culm_train_span_of(config, step);
+    return culm_train_span_lr(&span, step);
 }
 
 enum culm_status culm_numeric_state(struct culm_numeric *x, int32_t stage,
@@ -350,9 +343,10 @@ static enum culm_status step_tensor(struct culm_numeric *x, struct culm_task *ta
 
 static enum culm_status run_step(struct culm_numeric *x, struct culm_task *task) {
     const struct culm_stage_info *info = numeric_info(x, task->stage);
+    const struct culm_train_span span = culm_train_span_of(x->o.config, task->iteration);
     const struct culm_optimizer_step step = culm_optimizer_step_at(
-        &x->o.config->optimizer, task->iteration, culm_numeric_lr(x->o.config, task->iteration),
-        task->clip, x->o.plan->shape.micros);
+        &span.optimizer, task->iteration, culm_train_span_lr(&span, task->iteration), task->clip,
+        x->o.plan->shape.micros);
     enum culm_status status = CULM_OK;
     for (int32_t i = 0; i < info->param_count && status == CULM_OK; i++) {
         if (i == info->param_count / 2 && x->exec.world) {

@@ -15,6 +15,7 @@
 
 #include "device/device.h"
 #include "pipeline/exec.h"
+#include "store/lineage.h"
 #include "train/inputs.h"
 #include "train/network.h"
 #include "train/plan.h"
@@ -27,10 +28,11 @@ struct culm_numeric_options {
     struct culm_network *network; /* for the first weights; NULL: store tasks only */
     const struct culm_plan *plan;
     struct culm_blob_pool *pool;
-    struct culm_world *world;         /* for fault points; may be NULL */
-    struct culm_device *device;       /* NULL: store tasks only */
-    const struct culm_source *source; /* NULL: store tasks only */
-    const struct culm_inputs *inputs; /* as checkpoints record them; NULL: not */
+    struct culm_world *world;           /* for fault points; may be NULL */
+    struct culm_device *device;         /* NULL: store tasks only */
+    const struct culm_source *source;   /* NULL: store tasks only */
+    const struct culm_inputs *inputs;   /* as checkpoints record them; NULL: not */
+    const struct culm_lineage *lineage; /* in the same way */
 };
 
 enum culm_status culm_numeric_new(const struct culm_numeric_options *options,
@@ -50,7 +52,7 @@ enum culm_numeric_flip {
 /* Asks for one flipped bit in this worker's memory. Any thread. */
 void culm_numeric_flip(struct culm_exec *exec, enum culm_numeric_flip what);
 
-/* Learning rate of a step by the configuration's schedule; for step events. */
+/* Learning rate of a step by the schedule that it is done with; for step events. */
 double culm_numeric_lr(const struct culm_train_config *config, int64_t step);
 
 #endif

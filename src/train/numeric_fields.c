@@ -83,6 +83,18 @@ static enum culm_status look_ahead(struct culm_numeric *x, const struct culm_tas
     return culm_prefetch_plan(x->prefetch, want, count, error);
 }
 
+/* Whoever mends a file has changed an input of the run, which then has to be taken up knowingly. */
+static enum culm_status with_a_way_out(enum culm_status status, struct culm_error *error) {
+    if ((status == CULM_ERR_FORMAT || status == CULM_ERR_CONFIG) && error) {
+        const struct culm_error reason = *error;
+        culm_error_set(error, status,
+                       "%.400s, or leave it out with data.skip; then go on with --resume "
+                       "--accept-inputs",
+                       reason.text);
+    }
+    return status;
+}
+
 enum culm_status culm_numeric_fields(struct culm_numeric *x, const struct culm_task *task,
                                      const void *const **ret_fields, struct culm_error *error) {
     const struct culm_stage_info *info = numeric_info(x, task->stage);
@@ -99,7 +111,7 @@ enum culm_status culm_numeric_fields(struct culm_numeric *x, const struct culm_t
     }
     enum culm_status status = culm_prefetch_get(x->prefetch, want, &samples->batch, error);
     if (status != CULM_OK) {
-        return status;
+        return with_a_way_out(status, error);
     }
     samples->held = true;
     samples->ids = samples->batch.ids;

@@ -146,6 +146,10 @@ enum culm_status culm_numeric_publish(struct culm_numeric *x, struct culm_task *
         pieces[i].bytes = bytes;
         pieces[i].tensors = tensors;
     }
+    json_t *progress = NULL;
+    if (status == CULM_OK && x->o.lineage) {
+        status = culm_lineage_progress(x->o.lineage, &progress, error);
+    }
     const struct culm_checkpoint_info info = {
         .step = task->version,
         .samples = (uint64_t)task->version * (uint64_t)x->o.config->batch.global,
@@ -154,6 +158,7 @@ enum culm_status culm_numeric_publish(struct culm_numeric *x, struct culm_task *
         .config = x->o.config_text,
         .choices = culm_choices_json(&x->o.plan->choices),
         .inputs = x->o.inputs ? culm_inputs_json(x->o.inputs) : NULL,
+        .progress = progress,
     };
     if (status == CULM_OK && (!info.choices || (x->o.inputs && !info.inputs))) {
         status = culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
@@ -164,6 +169,7 @@ enum culm_status culm_numeric_publish(struct culm_numeric *x, struct culm_task *
     }
     json_decref(info.choices);
     json_decref(info.inputs);
+    json_decref(progress);
     char path[CULM_PATH_MAX];
     if (status == CULM_OK) {
         status = culm_checkpoint_path(x->o.run_dir, task->version, path, error);

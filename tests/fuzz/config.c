@@ -23,7 +23,8 @@ static void check_round_trip(const struct culm_train_config *config) {
     FUZZ_REQUIRE(culm_train_config_parse(text, strlen(text), "dump", NULL, 0, &again, &error) ==
                      CULM_OK,
                  "%s\n%s", error.text, text);
-    FUZZ_REQUIRE(culm_train_config_resumable(config, &again, &error) == CULM_OK, "%s", error.text);
+    FUZZ_REQUIRE(culm_train_config_resumable(config, &again, 0, &error) == CULM_OK, "%s",
+                 error.text);
     char *twice = culm_train_config_dump(&again);
     FUZZ_REQUIRE(twice && !strcmp(text, twice), "%s\n%s", text, twice);
     free(twice);

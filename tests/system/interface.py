@@ -33,7 +33,8 @@ FIELDS = {
     "error": {"code": str, "message": str},
     "done": {"steps": int, "loss": NUMBER, "weights_sha256": str, "state_sha256": str, "losses": int, "faults_fired": int,
              "samples_lost": int, "samples_repeated": int, "rollbacks": int, "steps_redone": int,
-             "pause_ms_median": NUMBER, "pause_ms_max": NUMBER},
+             "pause_ms_median": NUMBER, "pause_ms_max": NUMBER, "exact": bool},
+    "resumed": {"step": int, "path": str, "done": int, "again": int},
 }
 HEX64 = re.compile(r"[0-9a-f]{64}")
 

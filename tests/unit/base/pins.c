@@ -292,6 +292,33 @@ static void two_lists(void **state) {
     culm_pins_free(now);
 }
 
+static void count_changed(void *ctx, const char *changed) {
+    char *text = ctx;
+    strcat(strcat(text, changed), " ");
+}
+
+/* Whoever takes changes up is told of all of them, in either list. */
+static void all_differences(void **state) {
+    (void)state;
+    struct culm_error error = {0};
+    char note[CULM_ERROR_MAX], text[512] = "", expected[512];
+    put(path, 10, 0, "x");
+    put(other, 10, 0, "other");
+    struct culm_pins *before = pins_of(path), *now = pins_of(other);
+    assert_int_equal(culm_pins_compare_all(before, now, count_changed, text, note, &error),
+                     CULM_OK);
+    snprintf(expected, sizeof expected, "%s %s ", path, other);
+    assert_string_equal(text, expected);
+    assert_string_equal(error.text, "");
+    text[0] = '\0';
+    assert_int_equal(culm_pins_compare_all(now, now, count_changed, text, note, &error), CULM_OK);
+    assert_string_equal(text, "");
+    is_changed(culm_pins_compare_all(before, now, NULL, NULL, note, &error), &error, path,
+               "on what is there now with --resume --accept-inputs");
+    culm_pins_free(before);
+    culm_pins_free(now);
+}
+
 /* --- folders --- */
 
 static const char *const names[] = {"/a", "/b", "/c"};
@@ -358,6 +385,7 @@ int main(void) {
         cmocka_unit_test(what_changes_before_it_is_completed_stays_unknown),
         cmocka_unit_test(a_look),
         cmocka_unit_test(two_lists),
+        cmocka_unit_test(all_differences),
         cmocka_unit_test(a_folder),
     };
     return cmocka_run_group_tests_name("base/pins", tests, make_paths, drop_folder);

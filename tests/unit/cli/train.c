@@ -26,6 +26,7 @@ static struct {
     size_t fault_count;
     struct culm_fault_spec fault;
     double time_scale;
+    bool accept_inputs, from_start;
 } seen;
 
 static void see(const struct culm_train_launch_options *options) {
@@ -40,6 +41,8 @@ static void see(const struct culm_train_launch_options *options) {
              options->run.trace_path ? options->run.trace_path : "");
     snprintf(seen.config_sha256, sizeof seen.config_sha256, "%s", options->config_sha256);
     seen.resume = options->run.resume;
+    seen.accept_inputs = options->run.accept_inputs;
+    seen.from_start = options->run.from_start;
     seen.json = options->run.log != NULL;
     seen.dry_run = false;
     seen.fault_count = options->run.fault_count;
@@ -179,10 +182,31 @@ static void an_existing_run_is_resumed_or_refused(void **state) {
                          errors, sizeof errors),
                      75);
     assert_true(seen.resume);
-    refused("train main.yaml --resume --set optimizer.lr=0.5", 3,
-            "optimizer.lr: the run has 0.001, this configuration 0.5; --resume may change only "
+    refused("train main.yaml --resume --set seed=2", 3,
+            "seed: the run has 1, this configuration 2; --resume may change only data.check_s, "
             "pipelines, stages, redundancy, cuts, recompute, memory_mb, threads, checkpoint, eval "
-            "and cluster settings");
+            "and cluster "
+            "settings; another run can begin with its weights: --out NEW --set "
+            "model.init=runs/main");
+    refused("train main.yaml --resume --set model.layers=7", 3,
+            "model.layers: the run has 6, this configuration 7; --resume may change only "
+            "data.check_s, pipelines, stages, redundancy, cuts, recompute, memory_mb, threads, "
+            "checkpoint, eval and cluster settings");
+    refused("train main.yaml --resume --set data.path=b.txt", 3,
+            "data.path: the run has a.txt, this configuration b.txt; put it back, or take it up "
+            "with --resume --accept-inputs");
+    assert_false(seen.accept_inputs);
+    assert_int_equal(run("train main.yaml --resume --accept-inputs --set data.path=b.txt "
+                         "--set optimizer.lr=0.5 --set steps=9",
+                         errors, sizeof errors),
+                     75);
+    assert_string_equal(errors, "");
+    assert_true(seen.accept_inputs && !seen.from_start);
+    assert_int_equal(seen.steps, 9);
+    assert_int_equal(run("train runs/main/config.yaml --resume --from-start --out runs/main",
+                         errors, sizeof errors),
+                     75);
+    assert_true(seen.from_start && !seen.accept_inputs);
 }
 
 static void a_dry_run_writes_nothing(void **state) {
@@ -202,6 +226,8 @@ static void mistakes(void **state) {
             "unknown option '--resum'; did you mean '--resume'; see 'culm train --help'");
     refused("train main.yaml --time-scale 2", 2,
             "--time-scale means nothing without --preempt-trace FILE");
+    refused("train main.yaml --from-start", 2, "--from-start means nothing without --resume");
+    refused("train main.yaml --accept-inputs", 2, "--accept-inputs means nothing without --resume");
     refused("train main.yaml --set steps", 2,
             "--set: 'steps': no key and value; write --set key.sub=value");
     refused("train none.yaml", 3, "read 'none.yaml': No such file or directory");
