@@ -2,6 +2,7 @@
 #include "run/merge_internal.h"
 
 #include "run/merge_kept.h"
+#include "run/told.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -87,6 +88,32 @@ static enum culm_status same_models(const struct culm_merging *m,
     return CULM_OK;
 }
 
+/* A round that was told of and is gone is no reason to begin again before it without a word. */
+static enum culm_status compare_told(struct culm_merging *m, struct culm_error *error) {
+    const char *dir = m->options.dir;
+    const int64_t have = m->have > 0 ? m->have : 0;
+    char text[CULM_ERROR_MAX];
+    struct culm_told told;
+    if (culm_told_read(dir, "round", &told, NULL) != CULM_OK || told.saved <= have) {
+        return CULM_OK;
+    }
+    if (m->have < 0) {
+        return culm_error_set(
+            error, CULM_ERR_CONFIG,
+            "'%.160s/events.jsonl' tells of round %lld of the package, and there is "
+            "none in '%.160s'; bring it back (mount its volume?), or choose another "
+            "--out",
+            dir, (long long)told.saved, dir);
+    }
+    snprintf(
+        text, sizeof text,
+        "round %lld, of which '%.160s/events.jsonl' tells, is gone; merging goes on after round "
+        "%lld",
+        (long long)told.saved, dir, (long long)have);
+    culm_merging_warn(m, text);
+    return CULM_OK;
+}
+
 /* Finds the current round, and behind which one rounds are by the present frames. */
 static enum culm_status find_rounds(struct culm_merging *m, struct culm_error *error) {
     struct culm_package_round round;
@@ -105,6 +132,9 @@ static enum culm_status find_rounds(struct culm_merging *m, struct culm_error *e
         culm_package_round_release(&round);
     } else if (status == CULM_ERR_NOT_FOUND) { /* no round was finished */
         status = CULM_OK;
+    }
+    if (status == CULM_OK) {
+        status = compare_told(m, error);
     }
     if (status != CULM_OK) { /* a round that cannot be read is no reason to begin again over it */
         return status;

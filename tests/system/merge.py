@@ -370,6 +370,27 @@ def goes_on(bench):
 cases.add("gemel goes on behind the last attempt", goes_on, first=True)
 
 
+def rounds_gone(bench):
+    """Rounds that were told of are not there (their volume is not mounted): merging does not begin again without a word; brought back, it
+    goes on with them."""
+    path = workload(bench)
+    merge(bench, path, "package")
+    before = files(bench.path("package"))
+    for name in "current", "rounds", "tensors":
+        os.rename(bench.path("package", name), bench.path(name))
+    ended = bench.run("merge", path, "--out", bench.path("package"), "--resume")
+    equal((ended.code, len(ended.err.splitlines())), (3, 1), f"exit code, and lines of {ended.err!r}")
+    for part in "events.jsonl", "round", "bring it back", "--out":
+        check(part in ended.err, f"standard error does not say {part!r}: {ended.err!r}")
+    for name in "current", "rounds", "tensors":
+        os.rename(bench.path(name), bench.path("package", name))
+    merge(bench, path, "package", "--resume")
+    equal(files(bench.path("package")), before, "the package")
+
+
+cases.add("rounds that are gone", rounds_gone)
+
+
 def other_frames(bench):
     """--resume with another feed: further rounds of the same package, by the new frames; what is there stays."""
     path = workload(bench)
