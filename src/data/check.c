@@ -48,6 +48,10 @@ static void add(void *ctx, const struct culm_data_bad *bad) {
                           .why = strdup(bad->why),
                           .place = bad->place,
                           .usable = bad->usable};
+    char *advice = found.why ? strstr(found.why, CULM_SKIP_ADVICE) : NULL;
+    if (advice) { /* to do what is being done */
+        *advice = '\0';
+    }
     if (!found.file || !found.why || !CULM_GROW(list->found, list->capacity, list->count + 1)) {
         free(found.file);
         free(found.why);
@@ -276,11 +280,11 @@ static void check_utf8(const char *path, const char *text, size_t len, struct li
         int32_t c;
         size_t size = culm_unicode_next(text, len, at, &c);
         if (c == CULM_UNICODE_NONE && !told) {
-            char why[120];
+            char why[CULM_ERROR_MAX];
             snprintf(why, sizeof why,
-                     "line %lld: byte 0x%02x is not UTF-8; turn the file into UTF-8, or leave the "
-                     "line out",
-                     (long long)line, (unsigned char)text[at]);
+                     "text '%s': line %lld: byte 0x%02x is not UTF-8; turn the file into UTF-8, or "
+                     "leave the line out",
+                     path, (long long)line, (unsigned char)text[at]);
             add(list, &(struct culm_data_bad){{path, CULM_DATA_LINE, line}, why, true});
             told = true;
         }

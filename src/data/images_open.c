@@ -188,8 +188,8 @@ static enum culm_status read_labels(struct culm_images *images, const char *path
             if (culm_leaving_bad(images->leaving, &place, why.text)) {
                 culm_leaving_add(images->leaving, i);
                 status = CULM_OK;
-            } else if (error) {
-                *error = why;
+            } else {
+                status = culm_error_set(error, why.status, "%s" CULM_SKIP_ADVICE, why.text);
             }
         }
     }

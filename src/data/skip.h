@@ -18,6 +18,11 @@
 #include "base/pins.h"
 #include "data/string_set.h"
 
+/* Ends a message on something of a sample that is wrong in its file. */
+#define CULM_SKIP_ADVICE                                                                           \
+    "; 'culm data check CONFIG --out FILE' lists all such samples, and data.skip: FILE leaves "    \
+    "them out"
+
 /* Of a file: all of it, a line, or one of what it has. */
 enum culm_data_unit { CULM_DATA_FILE, CULM_DATA_LINE, CULM_DATA_INDEX };
 struct culm_data_place {

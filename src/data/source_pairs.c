@@ -271,13 +271,17 @@ static enum culm_status take_line(struct pairs *pairs, size_t file, int64_t numb
         what = "has no target sentence; complete the line or remove it";
     }
     const struct culm_data_place place = {path, CULM_DATA_LINE, number};
-    if (what ? culm_leaving_bad(pairs->leaving, &place, what)
+    struct culm_error why;
+    if (what) {
+        culm_error_set(&why, CULM_ERR_FORMAT, "pairs '%s': line %lld %s", path, (long long)number,
+                       what);
+    }
+    if (what ? culm_leaving_bad(pairs->leaving, &place, why.text)
              : culm_skip_has(pairs->leaving->skip, &place)) {
         culm_leaving_add(pairs->leaving, pairs->count);
         what = NULL;
     }
-    return what ? culm_error_set(error, CULM_ERR_FORMAT, "pairs '%s': line %lld %s", path,
-                                 (long long)number, what)
+    return what ? culm_error_set(error, CULM_ERR_FORMAT, "%s" CULM_SKIP_ADVICE, why.text)
                 : add_pair(pairs, at, error);
 }
 

@@ -81,14 +81,15 @@ static enum culm_status outside(const struct culm_stream *stream, size_t file, u
             path, (unsigned long long)index, (long long)id, (long long)stream->vocab);
     }
     if (id < 0) {
-        return culm_error_set(error, CULM_ERR_CONFIG,
-                              "token file '%s': token %llu is negative; ids begin at 0", path,
-                              (unsigned long long)index);
+        return culm_error_set(
+            error, CULM_ERR_CONFIG,
+            "token file '%s': token %llu is negative; ids begin at 0" CULM_SKIP_ADVICE, path,
+            (unsigned long long)index);
     }
     return culm_error_set(error, CULM_ERR_CONFIG,
                           "token file '%s': token %llu is %lld, outside of the vocabulary of %lld "
                           "(read as %d bytes a token); set model.vocab, or name the file .u16 or "
-                          ".u32 after what it holds",
+                          ".u32 after what it holds" CULM_SKIP_ADVICE,
                           path, (unsigned long long)index, (long long)id, (long long)stream->vocab,
                           stream->segment[file].width);
 }

@@ -229,9 +229,9 @@ static void test_pairs(void **state) {
     assert_int_equal(result.samples, 5);
     assert_int_equal(result.bad, 2);
     assert_int_equal(result.doubtful, 1);
-    expect(&told, 0, "pairs.tsv line 3 has no TAB");
-    expect(&told, 1, "pairs.tsv line 5 has no source");
-    expect(&told, 2, "pairs.tsv line 6 usable: line 6: byte 0xe9 is not UTF-8");
+    expect(&told, 0, "pairs.tsv line 3 pairs");
+    expect(&told, 1, "pairs.tsv': line 5 has no source");
+    expect(&told, 2, "pairs.tsv': line 6: byte 0xe9 is not UTF-8");
     expect_left_out(place, options, &told, 3);
     free(path);
 }
