@@ -11,7 +11,8 @@ json_t *culm_summary_json(const struct culm_summary *s, const char *dir,
                           const struct culm_summary *against) {
     const struct culm_summary_step *last = s->step_count ? &s->steps[s->step_count - 1] : NULL;
     json_t *object = json_pack(
-        "{s:o, s:s, s:b, s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:f, s:f, s:f, s:o, s:o, s:o, s:o}",
+        "{s:o, s:s, s:b, s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:f, s:f, s:f, s:o, s:o, s:o, s:o, "
+        "s:o}",
         "run", culm_json_text(dir), "job", s->job->name ? s->job->name : "train", "done", s->done,
         s->job->step, last ? json_integer(last->step) : json_null(), "loss",
         last ? json_real(last->loss) : json_null(), "losses", (json_int_t)s->losses, "rollbacks",
@@ -19,7 +20,8 @@ json_t *culm_summary_json(const struct culm_summary *s, const char *dir,
         known(s->samples_lost), "samples_repeated", known(s->samples_repeated), "pause_ms_median",
         culm_summary_pause_median_ms(s), "pause_ms_max", culm_summary_pause_max_ms(s), "rate_per_s",
         culm_summary_rate(s), "weights_sha256", text_or_null(s->weights_sha256), "state_sha256",
-        text_or_null(s->state_sha256), "error", text_or_null(s->last_error), "goodput",
+        text_or_null(s->state_sha256), "exact", s->done ? json_boolean(!*s->inexact) : json_null(),
+        "error", text_or_null(s->last_error), "goodput",
         s->job->goodput ? culm_goodput_json(&s->goodput) : json_null());
     if (object && against) {
         char difference[256];

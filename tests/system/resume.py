@@ -141,6 +141,7 @@ def more_steps(bench):
     check(all(math.isclose(lr, cosine(longer, step), rel_tol=1e-12) for step, lr in told), f"rates: {told}")
     equal(run.one("settings")["changed"], [{"key": "steps", "was": "9", "now": "15"}], "what is told")
     exact(run, "steps")
+    equal(json.loads(bench.run("report", bench.path("run"), "--json").out)["exact"], False, "exact in culm report --json")
     shutil.rmtree(checkpoint(bench, 15))
     plain = again(bench, BASE)  # though its configuration has 9
     check("steps=15" in plain.err and "--set" in plain.err, f"standard error: {plain.err!r}")
