@@ -5,6 +5,7 @@
  *                                   stage-0.safetensors    NAME, NAME.exp_avg, NAME.exp_avg_sq
  *                                   stage-1.safetensors
  *     RUN/checkpoints/.tmp-step-00000040/stage-1.node-4.safetensors       being written
+ *     RUN/checkpoints/weights-step-00000040/...                           the weights alone
  *
  * What is saved belongs to *owners*, named KIND-N: here stages of a model, elsewhere whatever a job
  * divides its state into. Workers write pieces under the temporary name, each its own file with its
@@ -73,6 +74,16 @@ enum culm_status culm_checkpoint_publish(struct culm_fs *fs, const char *run_dir
                                          const struct culm_checkpoint_info *info,
                                          const struct culm_piece *pieces, size_t count,
                                          struct culm_error *error);
+/* The same for pieces without the state of the optimizer, where there is no room for more: they become
+ * RUN/checkpoints/weights-step-N, from which nothing can be resumed, and which goes with the next
+ * prune after a step as late. Readers of weights take its path. */
+enum culm_status culm_checkpoint_publish_weights(struct culm_fs *fs, const char *run_dir,
+                                                 const struct culm_checkpoint_info *info,
+                                                 const struct culm_piece *pieces, size_t count,
+                                                 struct culm_error *error);
+enum culm_status culm_checkpoint_weights_path(const char *run_dir, int64_t step,
+                                              char ret_path[CULM_PATH_MAX],
+                                              struct culm_error *error);
 /* Gives up a checkpoint that was being written: removes its temporaries. */
 enum culm_status culm_checkpoint_discard(struct culm_fs *fs, const char *run_dir, int64_t step,
                                          struct culm_error *error);
@@ -97,6 +108,10 @@ enum culm_status culm_checkpoint_latest(const char *run_dir, bool verify, int64_
 /* The same, of those up to `most`, with all hashes. */
 enum culm_status culm_checkpoint_latest_to(const char *run_dir, int64_t most, int64_t *ret_step,
                                            char ret_path[CULM_PATH_MAX], struct culm_error *error);
+/* The newest of weights alone that is of a later step than `after`, and whole. False: there is none, and
+ * ret_path is untouched. */
+bool culm_checkpoint_latest_weights(const char *run_dir, int64_t after,
+                                    char ret_path[CULM_PATH_MAX]);
 /* "RUN/checkpoints/step-00000020". */
 enum culm_status culm_checkpoint_path(const char *run_dir, int64_t step,
                                       char ret_path[CULM_PATH_MAX], struct culm_error *error);

@@ -455,3 +455,26 @@ enum culm_status culm_checkpoint_conclude(const char *path, const char *run_dir,
     culm_checkpoint_close(checkpoint);
     return status;
 }
+
+bool culm_checkpoint_latest_weights(const char *run_dir, int64_t after,
+                                    char ret_path[CULM_PATH_MAX]) {
+    char dir[CULM_PATH_MAX], path[CULM_PATH_MAX];
+    struct culm_names names = {0};
+    int64_t step;
+    bool found = false;
+    if (culm_path_format(dir, NULL, "%s/checkpoints", run_dir) != CULM_OK ||
+        culm_dir_list(dir, &names, NULL) != CULM_OK) {
+        return false;
+    }
+    for (size_t i = 0; i < names.count; i++) {
+        if (culm_checkpoint_name_is(names.name[i], CULM_CHECKPOINT_WEIGHTS, &step) &&
+            step > after && culm_checkpoint_weights_path(run_dir, step, path, NULL) == CULM_OK &&
+            culm_checkpoint_check(path, step, true, NULL) == CULM_OK) {
+            memcpy(ret_path, path, sizeof path);
+            after = step;
+            found = true;
+        }
+    }
+    culm_names_release(&names);
+    return found;
+}

@@ -143,10 +143,11 @@ static enum culm_status assemble(struct culm_fs *fs, const char *dir,
     return status;
 }
 
-enum culm_status culm_checkpoint_publish(struct culm_fs *fs, const char *run_dir,
-                                         const struct culm_checkpoint_info *info,
-                                         const struct culm_piece *pieces, size_t count,
-                                         struct culm_error *error) {
+/* PREFIXstep-N from `.tmp-step-N`. */
+static enum culm_status publish_as(struct culm_fs *fs, const char *run_dir, const char *prefix,
+                                   const struct culm_checkpoint_info *info,
+                                   const struct culm_piece *pieces, size_t count,
+                                   struct culm_error *error) {
     char temporary[CULM_PATH_MAX], published[CULM_PATH_MAX], old[CULM_PATH_MAX];
     if (count == 0) {
         return culm_error_set(error, CULM_ERR_ARGUMENT,
@@ -162,7 +163,7 @@ enum culm_status culm_checkpoint_publish(struct culm_fs *fs, const char *run_dir
         status = culm_checkpoint_name(run_dir, CULM_CHECKPOINT_OLD, info->step, old, error);
     }
     if (status == CULM_OK) {
-        status = culm_checkpoint_path(run_dir, info->step, published, error);
+        status = culm_checkpoint_name(run_dir, prefix, info->step, published, error);
     }
     if (status == CULM_OK) {
         status = assemble(fs, temporary, info, pieces, count, final, error);
@@ -186,6 +187,26 @@ enum culm_status culm_checkpoint_publish(struct culm_fs *fs, const char *run_dir
     return status;
 }
 
+enum culm_status culm_checkpoint_publish(struct culm_fs *fs, const char *run_dir,
+                                         const struct culm_checkpoint_info *info,
+                                         const struct culm_piece *pieces, size_t count,
+                                         struct culm_error *error) {
+    return publish_as(fs, run_dir, "", info, pieces, count, error);
+}
+
+enum culm_status culm_checkpoint_publish_weights(struct culm_fs *fs, const char *run_dir,
+                                                 const struct culm_checkpoint_info *info,
+                                                 const struct culm_piece *pieces, size_t count,
+                                                 struct culm_error *error) {
+    return publish_as(fs, run_dir, CULM_CHECKPOINT_WEIGHTS, info, pieces, count, error);
+}
+
+enum culm_status culm_checkpoint_weights_path(const char *run_dir, int64_t step,
+                                              char ret_path[CULM_PATH_MAX],
+                                              struct culm_error *error) {
+    return culm_checkpoint_name(run_dir, CULM_CHECKPOINT_WEIGHTS, step, ret_path, error);
+}
+
 enum culm_status culm_checkpoint_discard(struct culm_fs *fs, const char *run_dir, int64_t step,
                                          struct culm_error *error) {
     char path[CULM_PATH_MAX];
@@ -193,9 +214,8 @@ enum culm_status culm_checkpoint_discard(struct culm_fs *fs, const char *run_dir
     return status == CULM_OK ? culm_tree_remove(fs, path, error) : status;
 }
 
-/* Removes a published checkpoint so that no reader ever sees half of it. */
-static enum culm_status remove_published(struct culm_fs *fs, const char *run_dir, int64_t step,
-                                         struct culm_error *error) {
+enum culm_status culm_checkpoint_remove(struct culm_fs *fs, const char *run_dir, int64_t step,
+                                        struct culm_error *error) {
     char path[CULM_PATH_MAX], trash[CULM_PATH_MAX];
     enum culm_status status = culm_checkpoint_path(run_dir, step, path, error);
     if (status == CULM_OK) {
@@ -226,14 +246,15 @@ static enum culm_status settle_old(struct culm_fs *fs, const char *run_dir, int6
         return culm_tree_remove(fs, old, error);
     }
     if (culm_file_is_directory(path)) {
-        status = remove_published(fs, run_dir, step, error);
+        status = culm_checkpoint_remove(fs, run_dir, step, error);
     }
     return status == CULM_OK ? culm_file_rename(fs, old, path, error) : status;
 }
 
-/* Removes trash and temporaries up to `through`, and settles what was set aside. */
+/* Removes trash, temporaries up to `through` and weights alone up to the step `whole`, and settles
+ * what was set aside. */
 static enum culm_status sweep(struct culm_fs *fs, const char *dir, const char *run_dir,
-                              const struct culm_names *names, int64_t through,
+                              const struct culm_names *names, int64_t through, int64_t whole,
                               struct culm_error *error) {
     char path[CULM_PATH_MAX];
     int64_t step;
@@ -243,6 +264,8 @@ static enum culm_status sweep(struct culm_fs *fs, const char *dir, const char *r
         if (culm_checkpoint_name_is(name, CULM_CHECKPOINT_OLD, &step)) {
             status = settle_old(fs, run_dir, step, error);
         } else if (culm_checkpoint_name_is(name, CULM_CHECKPOINT_TRASH, &step) ||
+                   (culm_checkpoint_name_is(name, CULM_CHECKPOINT_WEIGHTS, &step) &&
+                    step <= whole) ||
                    (culm_checkpoint_name_is(name, CULM_CHECKPOINT_TMP, &step) && step <= through)) {
             status = culm_path_format(path, error, "%s/%s", dir, name);
             if (status == CULM_OK) {
@@ -266,7 +289,7 @@ enum culm_status culm_checkpoint_clean(struct culm_fs *fs, const char *run_dir,
     }
     status = culm_dir_list(dir, &names, error);
     if (status == CULM_OK) {
-        status = sweep(fs, dir, run_dir, &names, INT64_MAX, error);
+        status = sweep(fs, dir, run_dir, &names, INT64_MAX, -1, error);
     }
     culm_names_release(&names);
     return status;
@@ -294,7 +317,7 @@ enum culm_status culm_checkpoint_prune(struct culm_fs *fs, const char *run_dir, 
     if (status != CULM_OK) {
         return status;
     }
-    status = sweep(fs, dir, run_dir, &names, step, error);
+    status = sweep(fs, dir, run_dir, &names, step, step, error);
     int64_t kept = 0, found;
     /* Sorted names are sorted steps up to 8 digits; longer ones sort wrongly, so look for the next
      * lower one each time. */
@@ -318,7 +341,7 @@ enum culm_status culm_checkpoint_prune(struct culm_fs *fs, const char *run_dir, 
         if (next <= step && kept < keep) {
             kept += whole; /* a broken one among those kept stays, to be looked at */
         } else {
-            status = remove_published(fs, run_dir, next, error);
+            status = culm_checkpoint_remove(fs, run_dir, next, error);
         }
     }
     culm_names_release(&names);

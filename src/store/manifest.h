@@ -43,8 +43,13 @@ bool culm_checkpoint_name_is(const char *name, const char *prefix, int64_t *ret_
 enum culm_status culm_checkpoint_check(const char *dir, int64_t step, bool verify,
                                        struct culm_error *error);
 
-#define CULM_CHECKPOINT_TMP ".tmp-"     /* being written */
-#define CULM_CHECKPOINT_OLD ".old-"     /* set aside while the same step is published again */
-#define CULM_CHECKPOINT_TRASH ".trash-" /* being removed */
+#define CULM_CHECKPOINT_TMP ".tmp-"        /* being written */
+#define CULM_CHECKPOINT_OLD ".old-"        /* set aside while the same step is published again */
+#define CULM_CHECKPOINT_TRASH ".trash-"    /* being removed */
+#define CULM_CHECKPOINT_WEIGHTS "weights-" /* the weights alone */
+
+/* Removes a published checkpoint so that no reader ever sees half of it. */
+enum culm_status culm_checkpoint_remove(struct culm_fs *fs, const char *run_dir, int64_t step,
+                                        struct culm_error *error);
 
 #endif

@@ -85,6 +85,11 @@ static enum culm_status locate_run(const char *run, const struct culm_pins *pins
     }
     enum culm_status status =
         culm_checkpoint_latest(run, true, &step, place->path, place->warning, error);
+    if (culm_checkpoint_latest_weights(run, status == CULM_OK ? step : -1, place->path) &&
+        status == CULM_ERR_NOT_FOUND) {
+        culm_error_clear(error);
+        status = CULM_OK;
+    }
     return status == CULM_ERR_NOT_FOUND
                ? culm_error_set(error, CULM_ERR_CONFIG,
                                 "'%s' is a run that has neither a model.safetensors nor a "
