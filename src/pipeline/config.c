@@ -64,7 +64,8 @@ static const struct culm_config_row cluster_rows[] = {
     CULM_CONFIG_INT("join_ms", N, join_ms, "10000", 1, DAY_MS, FREE,
                     "milliseconds that a step waits for a joining worker"),
     CULM_CONFIG_INT("wait_ms", N, wait_ms, "600000", 1, DAY_MS, FREE,
-                    "milliseconds that training waits for workers that it cannot do without"),
+                    "milliseconds that training waits for workers that it cannot do without, and for "
+                    "room on the disk when what it ends with cannot be saved"),
     CULM_CONFIG_INT("stuck_ms", N, stuck_ms, "30000", 1, DAY_MS, FREE,
                     "milliseconds that a worker may live without finishing a task that is due; the "
                     "limit grows with the time that such tasks take, and when it proved too short"),

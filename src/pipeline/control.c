@@ -24,6 +24,8 @@ void culm_save_encode(const struct culm_save *save, struct culm_buf *buf) {
     culm_buf_u64(buf, (uint64_t)save->version);
     culm_buf_i32(buf, save->attempt);
     culm_buf_i32(buf, save->stage);
+    culm_buf_i32(buf, save->weights);
+    culm_buf_string(buf, save->to);
 }
 
 enum culm_status culm_save_decode(const uint8_t *meta, size_t len, struct culm_save *ret_save) {
@@ -32,6 +34,8 @@ enum culm_status culm_save_decode(const uint8_t *meta, size_t len, struct culm_s
     save.version = culm_read_count(&in);
     save.attempt = culm_read_i32(&in);
     save.stage = culm_read_i32(&in);
+    save.weights = read_within(&in, 0, 1) == 1;
+    culm_read_string(&in, save.to, sizeof save.to);
     if (!culm_reader_done(&in)) {
         return CULM_ERR_FORMAT;
     }

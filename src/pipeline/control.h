@@ -12,6 +12,7 @@
 
 #include "base/buf.h"
 #include "pipeline/exec.h"
+#include "pipeline/view.h"
 
 #define CULM_CONTROL_TEXT_MAX 1024
 
@@ -22,6 +23,8 @@ struct culm_save {
     int64_t version;
     int32_t attempt; /* of a checkpoint; counts all of the run */
     int32_t stage;
+    bool weights;             /* them alone, without the rest of the state */
+    char to[CULM_SOURCE_MAX]; /* the folder; "": the run's */
 };
 
 /* The node was put out of the run, and ends. */

@@ -495,6 +495,10 @@ static void tick(struct culm_coordinator *c) {
     if (c->phase != ENDED) {
         culm_coordinator_watch(c, now, slept);
     }
+    if (c->phase == RUNNING || c->phase == FINISHING) {
+        (void)culm_coordinator_discard_if_due(c);
+        culm_coordinator_hold_tick(c, now);
+    }
     /* Those that were asked for are on their way, or their host tells of their end; one that opens
      * large data takes its time. */
     if ((c->phase == WAITING || c->phase == RUNNING) && c->wait_ns <= now && c->starting == 0) {
@@ -632,6 +636,7 @@ static void on_stop(void *leader) {
     if (c->phase != ENDED) {
         c->stop_requested = true;
         culm_coordinator_stop_if_safe(c);
+        culm_coordinator_hold_stop(c);
     }
 }
 

@@ -16,6 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MS 1000000ull
+#define DISCARD_MS 2000 /* that one waits for those who still write what is given up */
+
 void culm_coordinator_prepared(struct culm_coordinator *c, struct worker *worker,
                                const struct culm_message *message) {
     int32_t params = c->o.layout->param_count;
@@ -124,7 +127,8 @@ void culm_coordinator_try_commit(struct culm_coordinator *c) {
     culm_coordinator_got_on(c);
     char reason[CULM_REASON_MAX];
     culm_coordinator_publish(c, true, boundary_reason(c, reason, sizeof reason));
-    bool due = c->o.settings.checkpoint_every > 0 && step % c->o.settings.checkpoint_every == 0;
+    bool due = c->save_again ||
+               (c->o.settings.checkpoint_every > 0 && step % c->o.settings.checkpoint_every == 0);
     if (due || c->stop_requested || step == c->o.shape.steps) {
         culm_coordinator_save(c);
     }
@@ -133,7 +137,7 @@ void culm_coordinator_try_commit(struct culm_coordinator *c) {
 /* --- checkpoints --- */
 
 bool culm_coordinator_last_save(const struct culm_coordinator *c) {
-    return c->saving.active && c->saving.version == c->iteration - 1 &&
+    return (c->hold.active || (c->saving.active && c->saving.version == c->iteration - 1)) &&
            (c->stop_requested || c->iteration > c->o.shape.steps);
 }
 
@@ -159,6 +163,13 @@ void culm_coordinator_io_start(struct culm_coordinator *c, enum culm_task_kind k
         }
         c->io.pieces = c->io_pieces;
         c->io.piece_count = c->o.shape.stages;
+        c->io.weights_only = c->saving.weights;
+        memcpy(c->io.text, c->saving.to, sizeof c->saving.to);
+    } else if (kind == CULM_TASK_DISCARD) {
+        memcpy(c->io.text, c->discard_to, sizeof c->discard_to);
+    } else if (kind == CULM_TASK_ROOM) {
+        c->io.held = c->hold.active;
+        c->io.failed = c->hold.active ? c->hold.failed : true;
     } else if (kind == CULM_TASK_FINISH) {
         snprintf(c->io.text, sizeof c->io.text, "%s", c->checkpoint_path);
     }
@@ -169,12 +180,26 @@ void culm_coordinator_io_start(struct culm_coordinator *c, enum culm_task_kind k
 void culm_coordinator_give_up_save(struct culm_coordinator *c, const char *why) {
     c->saving.active = false;
     culm_coordinator_checkpoint_event(c, c->saving.version, "", false, false, why);
-    if (c->io_busy) {
-        c->discard_due = true;
-        c->discard_version = c->saving.version;
-    } else {
-        culm_coordinator_io_start(c, CULM_TASK_DISCARD, c->saving.version);
+    culm_coordinator_discard(c, false);
+}
+
+void culm_coordinator_discard(struct culm_coordinator *c, bool waits) {
+    c->discard_due = true;
+    c->discard_ns = waits ? culm_coordinator_now(c) + DISCARD_MS * MS : 0;
+    c->discard_version = c->saving.version;
+    memcpy(c->discard_to, c->saving.to, sizeof c->discard_to);
+    (void)culm_coordinator_discard_if_due(c);
+}
+
+bool culm_coordinator_discard_if_due(struct culm_coordinator *c) {
+    const bool waits =
+        c->saving.out && c->phase == RUNNING && culm_coordinator_now(c) < c->discard_ns;
+    if (!c->discard_due || c->io_busy || waits) {
+        return false;
     }
+    c->discard_due = false;
+    culm_coordinator_io_start(c, CULM_TASK_DISCARD, c->discard_version);
+    return true;
 }
 
 /* Has it tried to write this part, in this attempt, in vain? */
@@ -203,20 +228,24 @@ static int32_t writer_of(const struct culm_coordinator *c, int32_t stage) {
 static void order_piece(struct culm_coordinator *c, int32_t stage) {
     c->saving.writer[stage] = writer_of(c, stage);
     if (c->saving.writer[stage] < 0) {
-        culm_coordinator_fail(
-            c, CULM_ERR_IO,
-            "the last checkpoint could not be written: no worker is left that could write stage %d",
-            stage);
+        char why[80];
+        snprintf(why, sizeof why, "no worker is left that could write stage %d", stage);
+        culm_coordinator_hold(c, CULM_ERR_IO, why);
         return;
     }
-    const struct culm_save save = {
-        .version = c->saving.version, .attempt = c->saving.attempt, .stage = stage};
+    struct culm_save save = {.version = c->saving.version,
+                             .attempt = c->saving.attempt,
+                             .stage = stage,
+                             .weights = c->saving.weights};
+    memcpy(save.to, c->saving.to, sizeof save.to);
+    c->saving.out |= 1ull << stage;
     culm_save_encode(&save, culm_coordinator_meta(c));
     culm_coordinator_send(c, c->saving.writer[stage], CULM_MSG_SAVE);
 }
 
 /* The version that everyone waited for is on disk: leaves (after a stop), or writes the model. */
 static void finish(struct culm_coordinator *c) {
+    c->hold = (struct hold){0};
     if (c->iteration <= c->o.shape.steps) {
         culm_coordinator_leave(c, 75, NULL);
         return;
@@ -231,6 +260,16 @@ void culm_coordinator_save(struct culm_coordinator *c) {
         return; /* the view that was to follow the commit found no copy: a roll-back is under way */
     }
     bool wanted = c->stop_requested || version == c->o.shape.steps;
+    if (c->hold.active) {
+        culm_coordinator_hold_on(c);
+        return;
+    }
+    c->discard_ns = 0; /* it may be of the same version */
+    (void)culm_coordinator_discard_if_due(c);
+    c->save_again = c->io_busy && (c->io.kind == CULM_TASK_ROOM || c->io.kind == CULM_TASK_DISCARD);
+    if (c->save_again && !wanted) {
+        return; /* with the next commit, when room has been made */
+    }
     if (c->saving.active || c->io_busy) {
         if (!wanted) {
             culm_coordinator_checkpoint_event(c, version, "", false, false,
@@ -242,21 +281,30 @@ void culm_coordinator_save(struct culm_coordinator *c) {
         finish(c); /* it is there already */
         return;
     }
+    culm_coordinator_save_so(c, false, "");
+}
+
+void culm_coordinator_save_so(struct culm_coordinator *c, bool weights, const char *to) {
     c->saving.active = true;
     c->saving.attempt++;
     c->saving.publishing = false;
-    c->saving.version = version;
-    c->saving.saved = 0;
-    for (int32_t s = 0; s < c->o.shape.stages; s++) {
+    c->saving.version = c->iteration - 1;
+    c->saving.saved = c->saving.out = 0;
+    c->saving.weights = weights;
+    snprintf(c->saving.to, sizeof c->saving.to, "%s", to);
+    for (int32_t s = 0; s < c->o.shape.stages && c->saving.active; s++) {
         order_piece(c, s);
     }
 }
 
 void culm_coordinator_writer_lost(struct culm_coordinator *c, int32_t node) {
+    for (int32_t s = 0; s < c->o.shape.stages; s++) {
+        c->saving.out &= ~((uint64_t)(c->saving.writer[s] == node) << s);
+    }
     if (c->phase != RUNNING || !c->saving.active || c->saving.publishing) {
         return;
     }
-    for (int32_t s = 0; s < c->o.shape.stages; s++) {
+    for (int32_t s = 0; s < c->o.shape.stages && c->saving.active; s++) {
         if (c->saving.writer[s] != node || (c->saving.saved >> s & 1)) {
             continue;
         }
@@ -310,9 +358,17 @@ void culm_coordinator_saved(struct culm_coordinator *c, struct worker *worker,
         return;
     }
     struct saving *saving = &c->saving;
-    if (!saving->active || saving->publishing || saved.version != saving->version ||
-        saved.attempt != saving->attempt || saved.stage < 0 || saved.stage >= c->o.shape.stages ||
-        saving->writer[saved.stage] != worker->id) {
+    const bool asked = saved.version == saving->version && saved.attempt == saving->attempt &&
+                       saved.stage >= 0 && saved.stage < c->o.shape.stages &&
+                       saving->writer[saved.stage] == worker->id;
+    if (asked) {
+        saving->out &= ~(1ull << saved.stage);
+    }
+    if (asked && !saving->active) {
+        culm_coordinator_hold_on(c);
+        (void)culm_coordinator_discard_if_due(c);
+    }
+    if (!asked || !saving->active || saving->publishing) {
         return;
     }
     if (saved.status != CULM_OK) {
@@ -320,12 +376,13 @@ void culm_coordinator_saved(struct culm_coordinator *c, struct worker *worker,
             return;
         }
         if (culm_coordinator_last_save(c)) {
-            culm_coordinator_checkpoint_event(c, saving->version, "", false, true, saved.why);
-            culm_coordinator_fail(c, saved.status, "the last checkpoint could not be written: %s",
-                                  saved.why);
+            culm_coordinator_hold(c, saved.status, saved.why);
             return;
         }
-        culm_coordinator_give_up_save(c, saved.why);
+        saving->active = false;
+        culm_coordinator_checkpoint_event(c, saving->version, "", false, false, saved.why);
+        c->room_due = true;
+        culm_coordinator_discard(c, true);
         return;
     }
     memcpy(saving->piece[saved.stage], saved.piece, sizeof saving->piece[0]);
@@ -336,14 +393,19 @@ void culm_coordinator_saved(struct culm_coordinator *c, struct worker *worker,
 
 static void published(struct culm_coordinator *c) {
     bool last = culm_coordinator_last_save(c);
+    if (c->io.job.status != CULM_OK && last) {
+        culm_coordinator_hold(c, c->io.job.status, c->io.job.error.text);
+        return;
+    }
     c->saving.active = c->saving.publishing = false;
     if (c->io.job.status != CULM_OK) {
-        culm_coordinator_checkpoint_event(c, c->io.version, "", false, last, c->io.job.error.text);
-        if (last) {
-            culm_coordinator_fail(c, c->io.job.status,
-                                  "the last checkpoint could not be published: %s",
-                                  c->io.job.error.text);
-        }
+        culm_coordinator_checkpoint_event(c, c->io.version, "", false, false, c->io.job.error.text);
+        c->room_due = true;
+        return;
+    }
+    culm_coordinator_note(c);
+    if (c->io.weights_only) {
+        culm_coordinator_weights_saved(c);
         return;
     }
     if (c->io.version < c->iteration) {
@@ -359,10 +421,10 @@ static void published(struct culm_coordinator *c) {
 
 static void done(struct culm_coordinator *c) {
     if (c->io.job.status != CULM_OK) {
-        culm_coordinator_fail(c, c->io.job.status, "write the final model: %s",
-                              c->io.job.error.text);
+        culm_coordinator_hold(c, c->io.job.status, c->io.job.error.text);
         return;
     }
+    c->hold = (struct hold){0};
     while (c->pending_count > 0) {
         culm_coordinator_recovered(c, &c->pending[--c->pending_count]); /* nothing was left to do */
     }
@@ -393,14 +455,13 @@ void culm_coordinator_io_done(struct culm_coordinator *c) {
         done(c);
     } else if (kind == CULM_TASK_FIND) {
         culm_coordinator_found(c);
+    } else if (kind == CULM_TASK_ROOM) {
+        culm_coordinator_room(c);
     }
     if (c->phase == ENDED || c->io_busy) {
         return;
     }
-    if (c->discard_due) {
-        c->discard_due = false;
-        culm_coordinator_io_start(c, CULM_TASK_DISCARD, c->discard_version);
-    }
+    (void)culm_coordinator_discard_if_due(c);
     if (c->rollback_due) {
         char reason[CULM_REASON_MAX];
         snprintf(reason, sizeof reason, "%s", c->rollback_reason);
@@ -411,6 +472,12 @@ void culm_coordinator_io_done(struct culm_coordinator *c) {
         culm_coordinator_find_if_due(c);
     }
     if (c->io_busy || c->phase == ENDED) {
+        return;
+    }
+    if (c->room_due && !c->discard_due && c->phase == RUNNING && !c->saving.active &&
+        !c->hold.active) {
+        c->room_due = false;
+        culm_coordinator_io_start(c, CULM_TASK_ROOM, c->iteration - 1);
         return;
     }
     publish_if_whole(c);

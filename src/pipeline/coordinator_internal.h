@@ -72,11 +72,29 @@ struct pending {
 
 struct saving {
     bool active, publishing;
+    bool weights; /* them alone */
+    char to[CULM_SOURCE_MAX];
     int32_t attempt; /* counts all of the run */
     int64_t version;
     int32_t writer[CULM_MAX_STAGES];
     uint64_t saved; /* stages */
+    uint64_t out;   /* stages that are being written, whatever becomes of it */
     char piece[CULM_MAX_STAGES][CULM_PIECE_TEXT_MAX];
+};
+
+/* The version committed last is held: it could not be saved, or the model not be written, and nothing
+ * comes after it. coordinator_hold.c. */
+struct hold {
+    bool active;
+    uint64_t until_ns, again_ns;   /* given up; tried again */
+    bool look;                     /* room is to be looked at now */
+    bool failed;                   /* a save has failed since it was */
+    char weights[CULM_SOURCE_MAX]; /* where they are saved; "": not yet */
+    bool weights_next;         /* all of it fails though there seems to be room: what is smaller */
+    bool told;                 /* by the event "held" */
+    char note[CULM_ERROR_MAX]; /* what the last look at the room came to */
+    enum culm_status status;   /* why it could not be saved */
+    char why[CULM_ERROR_MAX];
 };
 
 struct culm_coordinator {
@@ -129,6 +147,11 @@ struct culm_coordinator {
     char checkpoint_path[CULM_SOURCE_MAX];
     struct saving saving;
     struct culm_task io;
+    struct hold hold;
+    bool room_due;   /* a checkpoint was given up: older ones give way to the next */
+    bool save_again; /* and have: the next commit is saved */
+    char discard_to[CULM_SOURCE_MAX];
+    uint64_t discard_ns; /* at the latest, though some still write */
     bool io_busy, discard_due;
     bool find_due;     /* a worker could not load the checkpoint */
     bool rollback_due; /* as soon as it is known whether the checkpoint being published is whole */
@@ -265,6 +288,24 @@ bool culm_coordinator_agree(struct culm_coordinator *c);
 /* The same of the state at the version before: agreed_version is that one. */
 bool culm_coordinator_state_agreed(struct culm_coordinator *c);
 
+/* --- coordinator_hold.c --- */
+
+/* What everyone waits for could not be saved or written: holds it, or ends the run where trying again
+ * is no use. Also when it is held already. */
+void culm_coordinator_hold(struct culm_coordinator *c, enum culm_status status, const char *why);
+/* While a version is held: tries to save it, when that is due and nothing is being done for it. */
+void culm_coordinator_hold_on(struct culm_coordinator *c);
+/* At every tick: the same, or gives it up. */
+void culm_coordinator_hold_tick(struct culm_coordinator *c, uint64_t now);
+/* A stop was asked for: what is held because the run is done is tried once more, and given up. */
+void culm_coordinator_hold_stop(struct culm_coordinator *c);
+/* ROOM has ended. */
+void culm_coordinator_room(struct culm_coordinator *c);
+/* The weights alone of the version that is held are published. */
+void culm_coordinator_weights_saved(struct culm_coordinator *c);
+/* Tells what a task has to say of the room. */
+void culm_coordinator_note(struct culm_coordinator *c);
+
 /* --- coordinator_commit.c --- */
 
 /* Whoever may have waited for what has just been said, or for one that was lost: looks again. */
@@ -278,6 +319,9 @@ void culm_coordinator_try_commit(struct culm_coordinator *c);
 /* Begins a checkpoint of the version that was committed last, or says why not; one that is wanted
  * (the last one, or at a stop) follows when the one before is done. */
 void culm_coordinator_save(struct culm_coordinator *c);
+/* Orders the pieces of the version that was committed last: all of it or the weights alone, into the
+ * folder `to` ("": the run's). */
+void culm_coordinator_save_so(struct culm_coordinator *c, bool weights, const char *to);
 /* SAVED has come; when it was the last piece, the checkpoint is published. */
 void culm_coordinator_saved(struct culm_coordinator *c, struct worker *worker,
                             const struct culm_message *message);
@@ -286,6 +330,11 @@ void culm_coordinator_saved(struct culm_coordinator *c, struct worker *worker,
 void culm_coordinator_writer_lost(struct culm_coordinator *c, int32_t node);
 /* The checkpoint being written is not to be: says so, and removes what there is of it. */
 void culm_coordinator_give_up_save(struct culm_coordinator *c, const char *why);
+/* What is being saved is not to be: there is to be nothing of it, as soon as those who still write have
+ * done so (`waits`), or at once. */
+void culm_coordinator_discard(struct culm_coordinator *c, bool waits);
+/* Removes what there is of a checkpoint that was given up, when all have written. True: that has begun. */
+bool culm_coordinator_discard_if_due(struct culm_coordinator *c);
 /* Starts an I/O task. Only when none runs (io_busy). */
 void culm_coordinator_io_start(struct culm_coordinator *c, enum culm_task_kind kind,
                                int64_t version);

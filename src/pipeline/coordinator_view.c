@@ -471,6 +471,7 @@ void culm_coordinator_rollback(struct culm_coordinator *c, const char *reason) {
                                         (json_int_t)from, "to_step", (json_int_t)to, "reason",
                                         culm_json_text(reason)));
     c->phase = WAITING;
+    c->hold = (struct hold){0};
     if (c->saving.active) {
         culm_coordinator_give_up_save(c, "every copy of a stage was lost while it was written");
     }

@@ -34,15 +34,21 @@ enum culm_task_kind {
     CULM_TASK_IMPORT,   /* stage, index, input, digest: state := that; CULM_ERR_FORMAT when the
                          * digest differs */
     CULM_TASK_SNAPSHOT, /* stage -> output: the whole state of the stage, opaque */
-    CULM_TASK_SAVE,     /* I/O: stage, version, input (a snapshot), node -> text: one piece, a file
-                         * of a checkpoint */
+    CULM_TASK_SAVE,     /* I/O: stage, version, input (a snapshot), node, text (the folder; "": the
+                         * run's), weights_only -> text: one piece, a file of a checkpoint */
     /* I/O, of the coordinator: */
-    CULM_TASK_PUBLISH, /* version, pieces -> text: path. The checkpoint exists, or does not */
-    CULM_TASK_DISCARD, /* version: forget an unpublished checkpoint */
+    CULM_TASK_PUBLISH, /* version, pieces, text and weights_only as of SAVE -> text: path; note. The
+                        * checkpoint exists, or does not */
+    CULM_TASK_DISCARD, /* version, text as of SAVE: forget an unpublished checkpoint */
     CULM_TASK_FINISH,  /* text: path -> weights, state: final model written and hashed */
+    CULM_TASK_ROOM,    /* version, failed, held -> room, text: the folder to save to; note. Older
+                        * checkpoints give way */
     CULM_TASK_FIND,    /* version -> version, text: path of the newest whole checkpoint, all bytes
                         * read, of that version or before; 0 and "" (the seed) if there is none */
 };
+
+/* What of a version there is room for. */
+enum culm_room_for { CULM_ROOM_NOTHING, CULM_ROOM_WEIGHTS, CULM_ROOM_ALL };
 
 #define CULM_PIECE_TEXT_MAX 1024 /* description of a written piece: opaque to the protocol */
 
@@ -76,8 +82,15 @@ struct culm_task {
     uint64_t digest; /* EXPORT, IMPORT */
     uint64_t *state_digest; /* LOAD, STEP, and the IMPORT of a stage's last tensor: [of the stage's
                                params] what its state now is */
-    bool damaged;       /* of a task that failed: by memory here that is not what was put there */
-    const char *source; /* LOAD: checkpoint directory; "": the seed */
+    bool damaged; /* of a task that failed: by memory here that is not what was put there */
+    bool
+        weights_only; /* SAVE, PUBLISH: without the rest of the state; what is published so is nothing to go on from */
+    bool failed;             /* ROOM: a save has just failed, whatever room there seems to be */
+    bool held;               /* ROOM: the version is kept until it is saved; else it is given up */
+    enum culm_room_for room; /* ROOM */
+    char
+        note[CULM_ERROR_MAX]; /* PUBLISH, ROOM: what the user is to know of the room; "": nothing */
+    const char *source;       /* LOAD: checkpoint directory; "": the seed */
     const char *const *pieces; /* PUBLISH */
     int32_t piece_count;
     char text[CULM_PIECE_TEXT_MAX]; /* SAVE: piece; PUBLISH, FIND: path; FINISH: path in */

@@ -64,6 +64,8 @@ struct save_order {
     bool waits;
     int64_t version;
     int32_t attempt;
+    bool weights;
+    char to[CULM_SOURCE_MAX];
 };
 
 /* A copy of a stage that this node sends. */

@@ -392,6 +392,8 @@ static void start_save(struct culm_node *node, struct culm_task *snapshot) {
                                .version = snapshot->version,
                                .input = culm_blob_ref(snapshot->output),
                                .exec = node->o.exec};
+    save->weights_only = node->saved_as[snapshot->stage].weights;
+    memcpy(save->text, node->saved_as[snapshot->stage].to, CULM_SOURCE_MAX);
     save->job.execute = culm_task_execute;
     save->job.owner = node;
     culm_node_task_begins(node, save);
@@ -438,7 +440,8 @@ void culm_node_save(struct culm_node *node, const struct culm_message *message) 
         said.stage >= node->o.layout->stages || !node->stage[said.stage].held) {
         return; /* an order from before a view that took the stage away: that view gave it up */
     }
-    const struct save_order save = {true, said.version, said.attempt};
+    struct save_order save = {true, said.version, said.attempt, said.weights, ""};
+    memcpy(save.to, said.to, sizeof save.to);
     if (node->saving[said.stage]) {
         node->save_due[said.stage] = save; /* the one file that is written has its own attempt */
     } else {

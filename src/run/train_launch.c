@@ -9,6 +9,7 @@
 #include "run/train_launch_choices.h"
 #include "run/train_launch_inputs.h"
 #include "run/worker.h"
+#include "store/checkpoint_room.h"
 #include "train/brief.h"
 #include "train/numeric.h"
 #include "train/pace.h"
@@ -149,6 +150,18 @@ static void warn_of_slow_tasks(struct launch *l) {
     culm_pace_warning(l->plan, l->o->config, text);
     if (text[0]) {
         culm_launcher_warn(l->launcher, "%s", text);
+    }
+}
+
+/* Where the run is to be, before the first checkpoint finds out. */
+static void warn_of_little_room(struct launch *l) {
+    char note[CULM_ERROR_MAX];
+    culm_checkpoint_room_note(
+        l->o->run.dir, culm_plan_checkpoint_bytes(l->plan, l->o->config_text, false),
+        culm_plan_checkpoint_bytes(l->plan, l->o->config_text, true),
+        l->o->config->checkpoint.every ? l->o->config->checkpoint.keep : 0, note);
+    if (note[0]) {
+        culm_launcher_warn(l->launcher, "%s", note);
     }
 }
 
@@ -475,6 +488,7 @@ enum culm_status culm_train_launch_plan(const struct culm_train_launch_options *
         *ret_plan = plan_event(&l);
         status = culm_plan_check_memory(l.plan, error);
         warn_of_slow_tasks(&l);
+        warn_of_little_room(&l);
     }
     release(&l);
     return status;
@@ -492,6 +506,7 @@ int culm_train_launch_run(const struct culm_train_launch_options *options,
     } else {
         culm_network_let_go(options->network);
         warn_of_slow_tasks(&l);
+        warn_of_little_room(&l);
         tell_start(&l);
         culm_train_launch_inputs_start(&l.digests, l.inputs.pins, l.launcher, found_digest, &l);
         code = culm_launcher_run(l.launcher, &culm_coordinator_actor, l.coordinator, ret_error);

@@ -164,7 +164,8 @@ static void note_error(struct running *run, const char *message) {
     for (int32_t i = 0; i < WORKERS_MAX; i++) {
         pinched += run->pinched[i];
     }
-    run->honest |= pinched >= 3 && strstr(message, "that failed ") && strstr(message, ": out of memory");
+    run->honest |=
+        pinched >= 3 && strstr(message, "that failed ") && strstr(message, ": out of memory");
     if (!run->honest) {
         complain(run, "error: %s", message);
     }
@@ -203,6 +204,10 @@ static void on_event(void *context, json_t *event) {
     } else if (strcmp(name, "misread") == 0) {
         run->samples_lost = number(event, "samples_lost");
         run->samples_repeated = number(event, "samples_repeated");
+    } else if (strcmp(name, "held") == 0) {
+        run->held = true;
+    } else if (strcmp(name, "checkpoint") == 0 && json_is_true(json_object_get(event, "ok"))) {
+        run->held = false;
     } else if (strcmp(name, "error") == 0) {
         note_error(run, json_string_value(json_object_get(event, "message")));
     } else if (strcmp(name, "done") == 0) {
@@ -381,7 +386,7 @@ static void judge_end(struct running *run) {
     if (run->exit_code == 75 && !stopped) {
         complain(run, "it ended as if stopped, and was not");
     }
-    if (run->exit_code == 75 && run->totals.committed != (newest < 0 ? 0 : newest)) {
+    if (run->exit_code == 75 && !run->held && run->totals.committed != (newest < 0 ? 0 : newest)) {
         complain(run, "it was stopped after step %lld and left a checkpoint of step %lld",
                  (long long)run->totals.committed, (long long)newest);
     }

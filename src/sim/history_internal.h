@@ -38,6 +38,7 @@ struct running {
     struct culm_coordinator_totals totals; /* at the end */
     int64_t rollbacks, views;
     int exit_code;
+    bool held;         /* a step that could not be saved */
     bool done, honest; /* it failed, and said that the last checkpoint could not be written, or that
                           copies differ */
     bool said;         /* it failed as the history wants it to */

@@ -525,10 +525,28 @@ static enum culm_status run_publish(struct symbolic *x, struct culm_task *task) 
             to->have |= 1ull << param;
         }
     }
+    if (task->weights_only) {
+        *to = (struct culm_symbolic_checkpoint){.version = -1}; /* nothing to go on from */
+        x->store->weights = task->version;
+        forget_pieces(x->store, task->version, false);
+        snprintf(task->text, sizeof task->text, "weights-%lld", (long long)task->version);
+        return CULM_OK;
+    }
     to->published = true;
     to->damaged = 0; /* written anew */
     prune(x->store, task->version);
     snprintf(task->text, sizeof task->text, "step-%lld", (long long)task->version);
+    return CULM_OK;
+}
+
+/* A disk that fails may seem to have room, or to have none. */
+static enum culm_status run_room(struct symbolic *x, struct culm_task *task) {
+    static const enum culm_room_for room[] = {CULM_ROOM_NOTHING, CULM_ROOM_WEIGHTS, CULM_ROOM_ALL};
+    const bool full = x->store->fail_percent >= 100;
+    task->room = room[culm_rng_below(&x->store->random, full ? 2 : 3)];
+    snprintf(task->text, sizeof task->text, "%s",
+             task->held && culm_rng_below(&x->store->random, 2) ? "/elsewhere" : "");
+    snprintf(task->note, sizeof task->note, "the simulated disk is full");
     return CULM_OK;
 }
 
@@ -601,6 +619,7 @@ static enum culm_status execute(struct culm_exec *exec, struct culm_task *task) 
     case CULM_TASK_DISCARD: return run_discard(x, task);
     case CULM_TASK_FINISH: return run_finish(x, task);
     case CULM_TASK_FIND: return run_find(x, task);
+    case CULM_TASK_ROOM: return run_room(x, task);
     }
     return wrong(task, "unknown task");
 }

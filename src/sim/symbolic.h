@@ -45,6 +45,7 @@ struct culm_symbolic_store {
     struct culm_symbolic_checkpoint checkpoint[64];
     uint64_t random;       /* state; for failures */
     uint32_t fail_percent; /* of SAVE and PUBLISH tasks */
+    int64_t weights;       /* the version whose weights alone were saved last; 0: none */
     int64_t keep;          /* how many published ones stay; 0: all */
 };
 

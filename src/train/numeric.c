@@ -462,6 +462,7 @@ static enum culm_status execute(struct culm_exec *exec, struct culm_task *task) 
     case CULM_TASK_DISCARD: return culm_numeric_discard(x, task);
     case CULM_TASK_FINISH: return culm_numeric_finish(x, task);
     case CULM_TASK_FIND: return culm_numeric_find(x, task);
+    case CULM_TASK_ROOM: return culm_numeric_room(x, task);
     }
     return CULM_ERR_INTERNAL;
 }

@@ -44,6 +44,7 @@ struct culm_numeric {
     float *tied;                   /* sum of the uses of a tied tensor */
     struct culm_stage_run frc_run; /* of a redundant forward that was stopped */
     uint64_t *normed;              /* [params] digests of the gradients of the last norms */
+    int room_told;                 /* of the room for checkpoints (store/checkpoint_room.h) */
     int flip;                      /* atomic; enum culm_numeric_flip that is due */
     struct culm_blob *flipped;     /* a gradient that reads as flip_copy; NULL */
     float *flip_copy;
@@ -89,5 +90,10 @@ enum culm_status culm_numeric_publish(struct culm_numeric *x, struct culm_task *
 enum culm_status culm_numeric_discard(struct culm_numeric *x, struct culm_task *task);
 enum culm_status culm_numeric_finish(struct culm_numeric *x, struct culm_task *task);
 enum culm_status culm_numeric_find(struct culm_numeric *x, struct culm_task *task);
+
+/* numeric_room.c */
+enum culm_status culm_numeric_room(struct culm_numeric *x, struct culm_task *task);
+/* A checkpoint was published: older ones give way to the next. Fills task->note. */
+void culm_numeric_look_ahead(struct culm_numeric *x, struct culm_task *task);
 
 #endif

@@ -2,7 +2,7 @@
 #include "train/numeric_internal.h"
 
 #include "model/step.h"
-#include "store/checkpoint.h"
+#include "store/checkpoint_room.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,6 +64,11 @@ enum culm_status culm_numeric_load(struct culm_numeric *x, struct culm_task *tas
     return status;
 }
 
+/* The folder that a task names, or the run's. */
+static const char *folder_of(const struct culm_numeric *x, const char *named) {
+    return named[0] ? named : x->o.run_dir;
+}
+
 /* A tied tensor is stored by the first stage that has it. */
 static bool stores(const struct culm_numeric *x, int32_t stage, int32_t param) {
     uint64_t stages = x->o.plan->layout.param[param].stages;
@@ -92,8 +97,9 @@ enum culm_status culm_numeric_save(struct culm_numeric *x, struct culm_task *tas
     }
     for (int32_t i = 0; i < info->param_count; i++) {
         const struct culm_param_info *param = &info->params[i];
-        for (int64_t part = 0;
-             part < x->o.plan->state_parts && stores(x, task->stage, param->global_index); part++) {
+        for (int64_t part = 0; part < (task->weights_only ? 1 : x->o.plan->state_parts) &&
+                               stores(x, task->stage, param->global_index);
+             part++) {
             if (param->statistic && part > 0) {
                 continue;
             }
@@ -113,8 +119,9 @@ enum culm_status culm_numeric_save(struct culm_numeric *x, struct culm_task *tas
     struct culm_piece piece;
     char owner[CULM_OWNER_SIZE];
     snprintf(owner, sizeof owner, "stage-%d", task->stage);
-    status = culm_checkpoint_write_piece(NULL, x->o.run_dir, task->version, owner, task->node,
-                                         tensors, count, &hook, &piece, &task->job.error);
+    status =
+        culm_checkpoint_write_piece(NULL, folder_of(x, task->text), task->version, owner,
+                                    task->node, tensors, count, &hook, &piece, &task->job.error);
     if (status == CULM_OK) { /* what was written is what the step made, or it is not told of */
         status = culm_numeric_check_saved(x, task);
     }
@@ -126,6 +133,19 @@ enum culm_status culm_numeric_save(struct culm_numeric *x, struct culm_task *tas
 out:
     free(tensors);
     free(names);
+    return status;
+}
+
+/* In a folder that was named while the run held its last steps. */
+static enum culm_status publish_there(const struct culm_numeric *x, const char *to,
+                                      const struct culm_checkpoint_info *info,
+                                      const struct culm_piece *pieces, size_t count,
+                                      struct culm_task *task) {
+    struct culm_error *error = &task->job.error;
+    enum culm_status status = culm_checkpoint_publish(NULL, to, info, pieces, count, error);
+    if (status == CULM_OK) {
+        status = culm_rescue_link(NULL, x->o.run_dir, to, info->step, error);
+    }
     return status;
 }
 
@@ -163,34 +183,44 @@ enum culm_status culm_numeric_publish(struct culm_numeric *x, struct culm_task *
     if (status == CULM_OK && (!info.choices || (x->o.inputs && !info.inputs))) {
         status = culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
     }
+    const size_t count = (size_t)task->piece_count;
+    char to[sizeof task->text];
+    memcpy(to, task->text, sizeof to);
     if (status == CULM_OK) {
-        status = culm_checkpoint_publish(NULL, x->o.run_dir, &info, pieces,
-                                         (size_t)task->piece_count, error);
+        status = task->weights_only ? culm_checkpoint_publish_weights(NULL, x->o.run_dir, &info,
+                                                                      pieces, count, error)
+                 : to[0]            ? publish_there(x, to, &info, pieces, count, task)
+                         : culm_checkpoint_publish(NULL, x->o.run_dir, &info, pieces, count, error);
     }
     json_decref(info.choices);
     json_decref(info.inputs);
     json_decref(progress);
     char path[CULM_PATH_MAX];
     if (status == CULM_OK) {
-        status = culm_checkpoint_path(x->o.run_dir, task->version, path, error);
+        status = task->weights_only
+                     ? culm_checkpoint_weights_path(x->o.run_dir, task->version, path, error)
+                     : culm_checkpoint_path(x->o.run_dir, task->version, path, error);
     }
     if (status == CULM_OK) {
         snprintf(task->text, sizeof task->text, "%.*s", (int)sizeof task->text - 1, path);
+    }
+    if (status == CULM_OK && !task->weights_only) {
         /* What cannot be removed does not make the new one less whole. */
         (void)culm_checkpoint_prune(NULL, x->o.run_dir, task->version, x->o.config->checkpoint.keep,
                                     NULL);
+        culm_numeric_look_ahead(x, task);
     }
     free(pieces);
     return status;
 }
 
 enum culm_status culm_numeric_discard(struct culm_numeric *x, struct culm_task *task) {
-    return culm_checkpoint_discard(NULL, x->o.run_dir, task->version, &task->job.error);
+    return culm_checkpoint_discard(NULL, folder_of(x, task->text), task->version, &task->job.error);
 }
 
 enum culm_status culm_numeric_finish(struct culm_numeric *x, struct culm_task *task) {
-    return culm_checkpoint_conclude(task->text, x->o.run_dir, task->weights, task->state,
-                                    &task->job.error);
+    return culm_rescue_conclude(task->text, x->o.run_dir, task->version, task->weights, task->state,
+                                &task->job.error);
 }
 
 enum culm_status culm_numeric_find(struct culm_numeric *x, struct culm_task *task) {

@@ -3,6 +3,7 @@
 
 #include "base/machine.h"
 #include "model/step.h"
+#include "store/checkpoint_room.h"
 #include "train/numeric.h"
 
 #include <stdlib.h>
@@ -255,6 +256,33 @@ static struct culm_run_shape shape_of(const struct culm_train_config *config) {
         .redundancy = config->redundancy,
         .clip_norm = config->optimizer.clip_norm,
     };
+}
+
+uint64_t culm_plan_checkpoint_bytes(const struct culm_plan *plan, const char *config_text,
+                                    bool weights_only) {
+    uint64_t floats = 0;
+    size_t tensors = 0;
+    for (int32_t s = 0; s < plan->shape.stages; s++) {
+        const struct culm_stage_info *info = culm_stage_info(plan->stage[s]);
+        for (int32_t i = 0; i < info->param_count; i++) {
+            const struct culm_param_info *param = &info->params[i];
+            const uint64_t before =
+                plan->layout.param[param->global_index].stages & ((1ull << s) - 1);
+            if (before) {
+                continue; /* a tied tensor is stored once */
+            }
+            const int64_t parts = weights_only || param->statistic ? 1 : plan->state_parts;
+            floats += (uint64_t)(param->count * parts);
+            tensors += (size_t)parts;
+        }
+    }
+    json_t *choices = culm_choices_json(&plan->choices);
+    char *text = choices ? json_dumps(choices, JSON_COMPACT) : NULL;
+    const size_t texts = strlen(config_text) + (text ? strlen(text) : 0);
+    free(text);
+    json_decref(choices);
+    return culm_checkpoint_room_of(floats * sizeof(float), tensors, (size_t)plan->shape.stages,
+                                   texts);
 }
 
 struct culm_pipeline_settings culm_plan_settings(const struct culm_train_config *config) {

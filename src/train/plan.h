@@ -41,6 +41,10 @@ enum culm_status culm_plan_new(struct culm_network *network, const struct culm_c
                                struct culm_plan **ret_plan, struct culm_error *error);
 void culm_plan_free(struct culm_plan *plan); /* NULL is fine */
 
+/* What a checkpoint takes on a disk, a little more rather than less; the weights alone. */
+uint64_t culm_plan_checkpoint_bytes(const struct culm_plan *plan, const char *config_text,
+                                    bool weights_only);
+
 /* What the protocol is told of `cluster` and `checkpoint`. */
 struct culm_pipeline_settings culm_plan_settings(const struct culm_train_config *config);
 

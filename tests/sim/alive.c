@@ -146,8 +146,65 @@ static int swallowing_links(int *ret_count) {
     return failed;
 }
 
+/* What befalls a run while it holds a step that it cannot save. */
+static struct culm_history_fault while_held(enum culm_fault_kind kind, enum culm_target target,
+                                            int32_t delay) {
+    return (struct culm_history_fault){.when = CULM_AFTER_EVENT,
+                                       .event = "held",
+                                       .delay = delay,
+                                       .kind = kind,
+                                       .target = target,
+                                       .freeze_ms = 300};
+}
+
+/* A disk on which half of all writes fail, or all of them: the run is done when it has saved, or says that
+ * it could not, and is then resumed on one that has room. */
+static int full_disk(int *ret_count) {
+    static const struct {
+        const char *name;
+        enum culm_fault_kind kind;
+        enum culm_target target;
+    } faults[] = {{"nothing else", CULM_FAULT_COUNT, CULM_TARGET_ANY},
+                  {"a worker is killed", CULM_FAULT_KILL, CULM_TARGET_ANY},
+                  {"a pipeline is killed", CULM_FAULT_KILL, CULM_TARGET_PIPELINE},
+                  {"all are killed", CULM_FAULT_KILL, CULM_TARGET_ALL},
+                  {"a worker freezes", CULM_FAULT_FREEZE, CULM_TARGET_ANY},
+                  {"it is stopped", CULM_FAULT_STOP, CULM_TARGET_ANY}};
+    int failed = 0;
+    char what[160];
+    for (size_t k = 0; k < sizeof faults / sizeof *faults; k++) {
+        for (uint32_t percent = 50; percent <= 100; percent += 50) {
+            for (int32_t variant = 0; variant < 8; variant++) {
+                struct culm_history history = history_of(1 + variant % 2, (uint64_t)*ret_count);
+                history.settings.checkpoint_every = variant % 4 < 2 ? 0 : 1;
+                history.settings.stuck_ms = 10000;
+                history.checkpoint_keep = 2;
+                history.save_fail_percent = percent;
+                history.must_fire = percent == 100; /* else it may be saved at once */
+                if (variant >= 4) { /* stopped before it is done, which finds no room either */
+                    history.fault[history.fault_count++] =
+                        (struct culm_history_fault){.when = CULM_AFTER_EVENT,
+                                                    .event = "step",
+                                                    .delay = variant,
+                                                    .kind = CULM_FAULT_STOP};
+                }
+                if (faults[k].kind < CULM_FAULT_COUNT) {
+                    history.fault[history.fault_count++] =
+                        while_held(faults[k].kind, faults[k].target, variant);
+                }
+                snprintf(what, sizeof what, "%d x 3, %u %% of writes fail, %s%s, variant %d",
+                         1 + variant % 2, percent, variant >= 4 ? "stopped, " : "", faults[k].name,
+                         variant);
+                failed += run(&history, ++*ret_count, what);
+            }
+        }
+    }
+    return failed;
+}
+
 int main(void) {
     int count = 0, failed = 0;
+    failed += full_disk(&count);
     failed += slow_tasks(&count);
     failed += endless_tasks(&count);
     failed += damaged_checkpoints(&count);

@@ -28,7 +28,7 @@
         culm_buf_release(&twice);                                                                  \
     }
 
-TEST(save, {2, 3, -4})
+TEST(save, {2, 3, -4, true, "/another/folder"})
 TEST(fenced, {"why it is out"})
 TEST(ask, {UINT64_MAX})
 TEST(heartbeat, {CULM_COUNT_MAX, -1, 2, 0})
