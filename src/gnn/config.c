@@ -145,7 +145,8 @@ static const struct culm_config_row cluster_rows[] = {
                     "`cluster.stuck_ms` limits that; accepted because `culm train` has it"),
     CULM_CONFIG_INT("wait_ms", N, wait_ms, "600000", 1, DAY_MS, FREE,
                     "milliseconds that the run waits for servers and parameter servers without "
-                    "which it cannot go on"),
+                    "which it cannot go on, and for room on the disk when what it ends with cannot be "
+                    "saved"),
     CULM_CONFIG_INT("stuck_ms", N, stuck_ms, "30000", 1, DAY_MS, FREE,
                     "milliseconds that a node may live without finishing a task that is due; the "
                     "limit grows with the time that such tasks take, and when it proved too short"),

@@ -98,7 +98,10 @@ struct culm_gnn_task {
     uint64_t digest;                   /* of the whole state */
     bool diverged;                     /* STEP: the gradient has a value that is not finite */
     struct culm_gnn_verdict verdict;   /* SAVE: goes into the checkpoint */
-    const char *source_path;           /* LOAD: a checkpoint; "": initial weights */
+    bool
+        last; /* SAVE: nothing comes after it: if there is no room, the weights alone are saved, and
+                  the error says what to do */
+    const char *source_path; /* LOAD: a checkpoint; "": initial weights */
     char text[512];
     char weights_sha256[65], state_sha256[65];
     void *mine; /* for the protocol's own use */

@@ -26,6 +26,7 @@ struct culm_gnn_holder {
     int64_t committed;
     int64_t save_version;                 /* to be saved; -1: none */
     struct culm_gnn_verdict save_verdict; /* with it */
+    bool save_last;                       /* no epoch is trained after it */
     uint64_t since;                       /* the view that made this node a holder */
     int32_t window;
     struct culm_blob *weights[CULM_GNN_STALENESS_MAX + 3]; /* [window] by version % window */
@@ -409,6 +410,7 @@ static void exported(struct culm_gnn_holder *holder) {
             holder->save_task = (struct culm_gnn_task){.kind = CULM_GNN_TASK_SAVE,
                                                        .version = task->version,
                                                        .verdict = holder->save_verdict,
+                                                       .last = holder->save_last,
                                                        .input = culm_blob_ref(task->output)};
             culm_gnn_run_io(self, &holder->save_task);
         }
@@ -628,6 +630,7 @@ void culm_gnn_holder_view(struct culm_gnn_holder *holder) {
     if (view->saver == holder->self->o.id) {
         holder->save_version = view->course.epoch - 1;
         holder->save_verdict = view->verdict;
+        holder->save_last = !view->course.train;
     }
     memset(holder->sent, 0, sizeof holder->sent);
     if (holder->ready) { /* else once it has the state */
@@ -642,6 +645,7 @@ void culm_gnn_holder_commit(struct culm_gnn_holder *holder, const struct culm_gn
     if (commit->saver == holder->self->o.id) {
         holder->save_version = commit->epoch;
         holder->save_verdict = commit->verdict;
+        holder->save_last = !commit->next.train;
     }
     go_on(holder);
 }

@@ -452,6 +452,7 @@ static void on_stop(void *actor) {
                              "stopped before the first epoch; continue with --resume");
     }
     culm_gnn_leader_wait(leader);
+    culm_gnn_leader_hold_stop(leader);
 }
 
 /* --- messages of nodes --- */
@@ -513,15 +514,19 @@ static void hear_saved(struct culm_gnn_leader *leader, const struct gnn_node *no
     const bool last = saved.version == leader->version && culm_gnn_leader_is_over(leader) &&
                       !leader->view.course.train; /* after a stop, the epoch in progress is saved */
     if (saved.status != CULM_OK) {
-        culm_gnn_leader_publish(leader,
-                                json_pack("{s:s, s:I, s:b, s:b, s:s, s:o}", "event", "checkpoint",
-                                          "epoch", (json_int_t)saved.version, "ok", 0, "waited",
-                                          last, "path", "", "message", culm_json_text(saved.why)));
+        if (!leader->hold.active || strcmp(leader->hold.why, saved.why) != 0) {
+            culm_gnn_leader_publish(
+                leader, json_pack("{s:s, s:I, s:b, s:b, s:s, s:o}", "event", "checkpoint", "epoch",
+                                  (json_int_t)saved.version, "ok", 0, "waited", last, "path", "",
+                                  "message", culm_json_text(saved.why)));
+        }
         if (last) {
-            culm_gnn_leader_fail(leader, saved.status,
-                                 "the last checkpoint could not be written: %s", saved.why);
+            culm_gnn_leader_hold(leader, saved.status, saved.why);
         }
         return;
+    }
+    if (saved.version == leader->version) {
+        culm_gnn_leader_hold_over(leader);
     }
     leader->saved_version = saved.version;
     leader->saved_verdict = saved.verdict;

@@ -306,6 +306,12 @@ void culm_gnn_leader_finish_if_done(struct culm_gnn_leader *leader) {
     leader->o.world->ops->io(leader->o.world, &leader->finish.job);
 }
 
+void culm_gnn_leader_finish_again(struct culm_gnn_leader *leader) {
+    leader->hold.again_ns = CULM_NEVER; /* until it is done */
+    leader->finishing = false;
+    culm_gnn_leader_finish_if_done(leader);
+}
+
 /* Brings the bill up to date, for `done` too, and publishes it. */
 static void publish_cost(struct culm_gnn_leader *leader) {
     struct culm_gnn_bill *bill = &leader->bill;
@@ -355,9 +361,10 @@ void culm_gnn_leader_job_done(struct culm_gnn_leader *leader, struct culm_job *j
         return;
     }
     if (job->status != CULM_OK) {
-        culm_gnn_leader_fail(leader, job->status, "%s", job->error.text);
+        culm_gnn_leader_hold(leader, job->status, job->error.text);
         return;
     }
+    culm_gnn_leader_hold_over(leader);
     bool whole = leader->version >= leader->o.settings.pace.epochs || leader->verdict.enough;
     culm_gnn_leader_pause_end(leader);
     publish_cost(leader);

@@ -201,6 +201,7 @@ static void tell(struct culm_gnn_leader *leader, const char *why) {
 }
 
 static void restart_from(struct culm_gnn_leader *leader, struct culm_gnn_view *view) {
+    culm_gnn_leader_hold_over(leader);
     leader->version = leader->saved_version;
     leader->verdict = leader->final_verdict = leader->saved_verdict;
     view->attempt++;
@@ -292,6 +293,19 @@ void culm_gnn_leader_review(struct culm_gnn_leader *leader, bool boundary, const
 void culm_gnn_leader_tell_again(struct culm_gnn_leader *leader) {
     leader->view.number++;
     tell(leader, "stalled");
+}
+
+void culm_gnn_leader_save_again(struct culm_gnn_leader *leader) {
+    const int32_t saver = culm_gnn_leader_saver(leader);
+    if (saver < 0 || leader->view.course.train) {
+        return; /* once there is one, a view says so */
+    }
+    leader->view.saver = leader->saver = saver;
+    leader->view.number++;
+    leader->view.verdict = leader->verdict;
+    note_holders(leader);
+    culm_gnn_view_encode(&leader->view, leader->o.layout->intervals, culm_gnn_leader_meta(leader));
+    culm_gnn_leader_send_all(leader, CULM_GNN_MSG_VIEW);
 }
 
 void culm_gnn_leader_begin(struct culm_gnn_leader *leader) {

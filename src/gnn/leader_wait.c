@@ -153,9 +153,9 @@ static void begin_to_wait(struct culm_gnn_leader *leader, uint32_t role) {
                                       "have", (int)there(leader, role)));
 }
 
-/* Sets the timer to what is due next. */
-static void arm(struct culm_gnn_leader *leader) {
+void culm_gnn_leader_arm(struct culm_gnn_leader *leader) {
     uint64_t now = culm_gnn_leader_now(leader), next = CULM_NEVER;
+    next = leader->hold.active ? leader->hold.again_ns : next;
     for (int r = 0; r < CULM_GNN_ROLES; r++) {
         const struct gnn_vacancies *vacant = &leader->vacant[r];
         uint64_t wait_ns = leader->wait_ns[r];
@@ -186,7 +186,7 @@ void culm_gnn_leader_wait(struct culm_gnn_leader *leader) {
             return;
         }
     }
-    arm(leader);
+    culm_gnn_leader_arm(leader);
 }
 
 void culm_gnn_leader_due(struct culm_gnn_leader *leader) {
@@ -194,5 +194,6 @@ void culm_gnn_leader_due(struct culm_gnn_leader *leader) {
     if (!leader->ended) {
         culm_gnn_leader_fill_up(leader);
         culm_gnn_leader_wait(leader);
+        culm_gnn_leader_hold_tick(leader);
     }
 }

@@ -245,7 +245,7 @@ static bool watched(struct culm_gnn_leader *leader) {
         waits = view->owner[i] < 0;
     }
     bool saves = culm_gnn_leader_is_over(leader) && leader->evaluated;
-    return !waits && !(saves && culm_gnn_leader_saver(leader) < 0);
+    return !waits && !leader->hold.active && !(saves && culm_gnn_leader_saver(leader) < 0);
 }
 
 static void watch_stall(struct culm_gnn_leader *leader, uint64_t now, bool slept) {
@@ -301,6 +301,7 @@ void culm_gnn_leader_tick(struct culm_gnn_leader *leader) {
     culm_gnn_leader_wait(leader);
     if (!leader->ended) {
         watch_stall(leader, now, slept);
+        culm_gnn_leader_hold_tick(leader);
     }
     culm_gnn_leader_watch(leader);
 }

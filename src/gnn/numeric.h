@@ -64,6 +64,8 @@ enum culm_status culm_gnn_numeric_new(const struct culm_gnn_numeric_options *opt
                                       struct culm_gnn_exec **ret_exec, struct culm_error *error);
 void culm_gnn_numeric_free(struct culm_gnn_exec *exec); /* NULL is fine */
 
+/* What a checkpoint takes on a disk, a little more rather than less; the weights alone. */
+uint64_t culm_gnn_numeric_checkpoint_bytes(const struct culm_gnn_exec *exec, bool weights_only);
 /* The bytes of features that a server must hold at once: the constant input of the largest interval,
  * with a few columns of the rows that it is gathered from; or, if features are sparse, all of them
  * with all that is made of them. */

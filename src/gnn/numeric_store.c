@@ -2,7 +2,7 @@
 #include "gnn/numeric_internal.h"
 
 #include "model/model.h"
-#include "store/checkpoint.h"
+#include "store/checkpoint_room.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -193,9 +193,9 @@ static bool add(struct tensors *t, const struct culm_gnn_param *param, int32_t p
     return true;
 }
 
-/* The tensors of an exported state. */
+/* The tensors of an exported state; of `parts` of it, the first of which has the weights. */
 static enum culm_status tensors_of(const struct culm_gnn_numeric *x, const float *state,
-                                   struct tensors *t, struct culm_error *error) {
+                                   int32_t parts, struct tensors *t, struct culm_error *error) {
     size_t most = (size_t)x->o.model->param_count * (size_t)x->parts + 1;
     t->ref = calloc(most, sizeof *t->ref);
     t->name = calloc(most, sizeof *t->name);
@@ -203,7 +203,7 @@ static enum culm_status tensors_of(const struct culm_gnn_numeric *x, const float
     bool ok = t->ref && t->name && t->turned;
     for (int32_t i = 0; i < x->o.model->param_count; i++) {
         const struct culm_gnn_param *param = &x->o.model->param[i];
-        for (int32_t part = 0; part < x->parts && ok; part++) {
+        for (int32_t part = 0; part < parts && ok; part++) {
             ok = add(t, param, part, state + part * x->weights + param->at);
         }
     }
@@ -224,7 +224,7 @@ enum culm_status culm_gnn_numeric_hash(struct culm_gnn_exec *exec,
     if (!x->state) {
         return culm_error_set(error, CULM_ERR_INTERNAL, "there are no weights here");
     }
-    enum culm_status status = tensors_of(x, x->state, &tensors, error);
+    enum culm_status status = tensors_of(x, x->state, x->parts, &tensors, error);
     if (status == CULM_OK) {
         status = culm_sha256_init(&hash);
     }
@@ -247,9 +247,16 @@ enum culm_status culm_gnn_numeric_hash(struct culm_gnn_exec *exec,
     return status == CULM_OK ? CULM_OK : culm_error_set(error, status, "cannot compute SHA-256");
 }
 
+/* What is written of a state, and where. */
+struct place {
+    const char *dir; /* the run's, or one that somebody has named */
+    bool weights;    /* them alone */
+};
+
 /* Publishes the checkpoint whose only piece has been written. */
 static enum culm_status publish(struct culm_gnn_numeric *x, const struct culm_gnn_task *task,
-                                const struct culm_piece *piece, struct culm_error *error) {
+                                const struct place *place, const struct culm_piece *piece,
+                                struct culm_error *error) {
     json_t *choices = x->o.cut_sha256 ? json_pack("{s:s}", "cut_sha256", x->o.cut_sha256) : NULL;
     json_t *progress = culm_gnn_verdict_json(&task->verdict);
     const struct culm_checkpoint_info info = {
@@ -262,39 +269,99 @@ static enum culm_status publish(struct culm_gnn_numeric *x, const struct culm_gn
         .inputs = x->o.inputs,
         .progress = progress,
     };
-    enum culm_status status =
-        progress && (choices || !x->o.cut_sha256) &&
-                (!x->o.lineage || !culm_lineage_progress(x->o.lineage, &progress, error))
-            ? culm_checkpoint_publish(NULL, x->o.run_dir, &info, piece, 1, error)
-            : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a checkpoint");
+    enum culm_status status = CULM_OK;
+    if (!progress || (!choices && x->o.cut_sha256) ||
+        (x->o.lineage && culm_lineage_progress(x->o.lineage, &progress, error) != CULM_OK)) {
+        status = culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a checkpoint");
+    } else if (place->weights) {
+        status = culm_checkpoint_publish_weights(NULL, place->dir, &info, piece, 1, error);
+    } else {
+        status = culm_checkpoint_publish(NULL, place->dir, &info, piece, 1, error);
+    }
     json_decref(progress);
     json_decref(choices);
     return status;
 }
 
-enum culm_status gnn_save(struct culm_gnn_numeric *x, struct culm_gnn_task *task) {
-    struct culm_error *error = &task->job.error;
+static enum culm_status save_so(struct culm_gnn_numeric *x, const struct culm_gnn_task *task,
+                                const struct place *place, struct culm_error *error) {
     struct tensors tensors = {0};
     struct culm_piece piece;
-    char path[CULM_PATH_MAX];
+    enum culm_status status =
+        tensors_of(x, task->input->data, place->weights ? 1 : x->parts, &tensors, error);
+    if (status == CULM_OK) {
+        status = culm_checkpoint_write_piece(NULL, place->dir, task->version, OWNER, 0, tensors.ref,
+                                             tensors.count, NULL, &piece, error);
+    }
+    release(&tensors);
+    if (status == CULM_OK) {
+        status = publish(x, task, place, &piece, error);
+    }
+    if (status != CULM_OK) { /* what there is of it takes the room of the next one */
+        (void)culm_checkpoint_discard(NULL, place->dir, task->version, NULL);
+    } else if (place->dir != x->o.run_dir) {
+        status = culm_rescue_link(NULL, x->o.run_dir, place->dir, task->version, error);
+    }
+    return status;
+}
+
+static uint64_t bytes_of(const struct culm_gnn_numeric *x, int32_t parts) {
+    return culm_checkpoint_room_of((uint64_t)(x->weights * parts) * sizeof(float),
+                                   (size_t)(x->o.model->param_count * parts), 1,
+                                   strlen(x->o.config_text));
+}
+
+uint64_t culm_gnn_numeric_checkpoint_bytes(const struct culm_gnn_exec *exec, bool weights_only) {
+    const struct culm_gnn_numeric *x = (const struct culm_gnn_numeric *)exec;
+    return bytes_of(x, weights_only ? 1 : x->parts);
+}
+
+/* Of the weights alone of a version that waits to be saved: once is enough. */
+static bool save_weights(struct culm_gnn_numeric *x, const struct culm_gnn_task *task,
+                         char ret_path[CULM_PATH_MAX]) {
+    const struct place place = {x->o.run_dir, true};
+    return culm_checkpoint_weights_path(x->o.run_dir, task->version, ret_path, NULL) == CULM_OK &&
+           (culm_file_is_directory(ret_path) || save_so(x, task, &place, NULL) == CULM_OK);
+}
+
+/* There was no room for what nothing comes after. */
+static enum culm_status save_last(struct culm_gnn_numeric *x, const struct culm_gnn_task *task,
+                                  struct culm_error *error) {
+    char to[CULM_PATH_MAX], note[CULM_ERROR_MAX], weights[CULM_PATH_MAX];
+    const enum culm_rescue_room room =
+        culm_rescue_look(x->o.run_dir, "epoch", task->version, bytes_of(x, x->parts),
+                         bytes_of(x, 1), true, to, note);
+    const struct place place = {to[0] ? to : x->o.run_dir, false};
+    if (room == CULM_RESCUE_ALL && save_so(x, task, &place, error) == CULM_OK) {
+        return CULM_OK;
+    }
+    if (room != CULM_RESCUE_NOTHING && save_weights(x, task, weights)) {
+        return culm_error_set(error, CULM_ERR_IO, "%.340s; the weights alone are '%.140s'", note,
+                              weights);
+    }
+    return culm_error_set(error, CULM_ERR_IO, "%s", note);
+}
+
+enum culm_status gnn_save(struct culm_gnn_numeric *x, struct culm_gnn_task *task) {
+    struct culm_error *error = &task->job.error;
+    char path[CULM_PATH_MAX], note[CULM_ERROR_MAX];
+    const struct place place = {x->o.run_dir, false};
     size_t want = (size_t)x->parts * (size_t)x->weights * sizeof(float);
     if (task->input->size_bytes != want) {
         return gnn_wrong_rows(task, "a state", task->input->size_bytes, want);
     }
-    enum culm_status status = tensors_of(x, task->input->data, &tensors, error);
+    /* Older ones give way first. Whether there is room then is for the writing to find out. */
+    int told = 0;
+    (void)culm_checkpoint_look_ahead(x->o.run_dir, bytes_of(x, x->parts), false, &told, note);
+    enum culm_status status = save_so(x, task, &place, error);
+    if (status == CULM_ERR_IO && task->last) {
+        status = save_last(x, task, error);
+    } else if (status == CULM_ERR_IO && note[0]) {
+        culm_error_set(error, status, "%s", note);
+    }
     if (status == CULM_OK) {
-        status = culm_checkpoint_write_piece(NULL, x->o.run_dir, task->version, OWNER, 0,
-                                             tensors.ref, tensors.count, NULL, &piece, error);
+        status = culm_checkpoint_path(x->o.run_dir, task->version, path, error);
     }
-    release(&tensors);
-    if (status == CULM_OK) {
-        status = publish(x, task, &piece, error);
-    }
-    if (status != CULM_OK) { /* what there is of it takes the room of the next one */
-        (void)culm_checkpoint_discard(NULL, x->o.run_dir, task->version, NULL);
-        return status;
-    }
-    status = culm_checkpoint_path(x->o.run_dir, task->version, path, error);
     if (status == CULM_OK) {
         snprintf(task->text, sizeof task->text, "%.*s", (int)sizeof task->text - 1, path);
         /* If old checkpoints cannot be removed, the new one is still good. */
@@ -308,7 +375,7 @@ enum culm_status gnn_finish(struct culm_gnn_numeric *x, struct culm_gnn_task *ta
     struct culm_error *error = &task->job.error;
     char path[CULM_PATH_MAX];
     enum culm_status status = checkpoint_path(x, task->version, task->text, path, error);
-    return status == CULM_OK ? culm_checkpoint_conclude(path, x->o.run_dir, task->weights_sha256,
-                                                        task->state_sha256, error)
+    return status == CULM_OK ? culm_rescue_conclude(path, x->o.run_dir, task->version,
+                                                    task->weights_sha256, task->state_sha256, error)
                              : status;
 }

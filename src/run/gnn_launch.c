@@ -12,6 +12,7 @@
 #include "run/gnn_node.h"
 #include "run/resume.h"
 #include "run/train_launch_inputs.h"
+#include "store/checkpoint_room.h"
 
 #include <malloc.h>
 #include <stdio.h>
@@ -489,6 +490,17 @@ static enum culm_status make_leader(struct launch *l, struct culm_error *error) 
 
 /* --- from beginning to end --- */
 
+static void warn_of_little_room(struct launch *l) {
+    char note[CULM_ERROR_MAX];
+    culm_checkpoint_room_note(l->o->run.dir, culm_gnn_numeric_checkpoint_bytes(l->exec, false),
+                              culm_gnn_numeric_checkpoint_bytes(l->exec, true),
+                              l->o->config->checkpoint.every ? l->o->config->checkpoint.keep : 0,
+                              note);
+    if (note[0]) {
+        culm_launcher_warn(l->launcher, "%s", note);
+    }
+}
+
 static void tell_start(const struct launch *l) {
     json_t *plan = culm_launcher_plan_event(plan_json(l));
     const struct culm_gnn_config *config = l->o->config;
@@ -621,6 +633,7 @@ int culm_gnn_launch_run(const struct culm_gnn_launch_options *options,
     } else {
         culm_gnn_setup_forget_graph(l.setup); /* nodes read it themselves */
         (void)malloc_trim(0);
+        warn_of_little_room(&l);
         tell_start(&l);
         culm_train_launch_inputs_start(&l.digests, l.inputs.pins, l.launcher, found_digest, &l);
         code = culm_launcher_run(l.launcher, &culm_gnn_leader_actor, l.leader, ret_error);

@@ -22,7 +22,7 @@ struct symbolic {
     const struct culm_gnn_layout *layout;
     const struct culm_gnn_pace *pace;
     struct culm_blob_pool *pool;
-    uint64_t seed;
+    uint64_t seed, saves;
     int64_t ages[CULM_GNN_STALENESS_MAX + 1];
     bool *here; /* [intervals] OWN or TAKE */
     struct state state;
@@ -382,8 +382,7 @@ static enum culm_status execute(struct culm_gnn_exec *exec, struct culm_gnn_task
         return put_state(s, task);
     case CULM_GNN_TASK_IMPORT: return import(s, task);
     case CULM_GNN_TASK_SAVE:
-        if (input->version != s->pace->epochs && !task->verdict.enough && /* not the last one */
-            culm_rng_mix(s->seed, 7000 + (uint64_t)input->version) % 4 == 0) {
+        if (culm_rng_mix(s->seed, 7000 + (uint64_t)input->version + 100 * s->saves++) % 4 == 0) {
             return culm_error_set(&task->job.error, CULM_ERR_IO, "the disk is full");
         }
         snprintf(task->text, sizeof task->text, "file-%" PRId64 "-%" PRIx64, input->version,

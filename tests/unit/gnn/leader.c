@@ -241,26 +241,112 @@ static void not_saved(struct fixture *f, int32_t node, int64_t version) {
     deliver(f, node, CULM_GNN_MSG_SAVED);
 }
 
-/* Of a checkpoint that could not be written it is told; the last one ends the run, which after a stop is
- * that of the epoch in progress. */
+static void saved(struct fixture *f, int32_t node, int64_t version) {
+    const struct culm_gnn_saved said = {.attempt = f->attempt, .version = version, .path = "file"};
+    culm_gnn_saved_encode(&said, &f->buf);
+    deliver(f, node, CULM_GNN_MSG_SAVED);
+}
+
+/* Whom the last view that a node was sent tells to save; -1: nobody. */
+static int32_t asked_again(const struct fixture *f, int32_t node) {
+    static struct culm_gnn_view view;
+    const struct fake_sent *sent = fake_world_last(&f->fake, node, CULM_GNN_MSG_VIEW);
+    assert_non_null(sent);
+    assert_int_equal(culm_gnn_view_decode(sent->meta, sent->meta_bytes, &f->layout, &view),
+                     CULM_OK);
+    return view.saver;
+}
+
+static void wait(struct fixture *f, uint64_t ms) {
+    f->fake.now_ns += ms * MS;
+    culm_gnn_leader_actor.timer(f->leader, 0); /* CULM_GNN_LEADER_WATCH */
+}
+
+/* Two epochs of which the first could not be saved, which is told, and the second, with which a stop ends
+ * the run, neither: it is held. */
+static void begin_held(struct fixture *f) {
+    struct culm_gnn_settings settings = settings_of(1, 2, 0);
+    settings.wait_ms = 10000;
+    begin_so(f, 1, 1, &settings);
+    holds(f, 1, 0);
+    holds(f, 2, 0);
+    commits(f, 1);
+    assert_int_equal(saver_of(f, 1), 1);
+    culm_gnn_leader_actor.leads->stop(f->leader);
+    not_saved(f, 1, 1);
+    assert_int_equal(fake_world_events(&f->fake, "checkpoint"), 1);
+    assert_int_equal(fake_world_events(&f->fake, "held"), 0);
+    assert_int_equal(f->fake.exit_code, -1);
+    commits(f, 2);
+    assert_int_equal(saver_of(f, 2), 1);
+    not_saved(f, 1, 2);
+    assert_int_equal(fake_world_events(&f->fake, "checkpoint"), 2);
+    assert_int_equal(fake_world_events(&f->fake, "held"), 1);
+    assert_int_equal(fake_world_events(&f->fake, "lost"), 0);
+    assert_int_equal(f->fake.exit_code, -1);
+}
+
+/* A version that is the last one is saved as soon as that can be done. */
 static void test_not_saved(void **state) {
     (void)state;
     struct fixture f;
-    begin(&f, 2, 0);
-    holds(&f, 1, 0);
-    holds(&f, 2, 0);
-    commits(&f, 1);
-    assert_int_equal(saver_of(&f, 1), 1);
-    culm_gnn_leader_actor.leads->stop(f.leader);
-    not_saved(&f, 1, 1);
-    assert_int_equal(fake_world_events(&f.fake, "checkpoint"), 1);
-    assert_int_equal(f.fake.exit_code, -1);
-    assert_int_equal(fake_world_events(&f.fake, "lost"), 0);
-    commits(&f, 2);
-    assert_int_equal(saver_of(&f, 2), 1);
+    begin_held(&f);
+    fake_world_forget(&f.fake);
+    wait(&f, 1000);
+    assert_null(fake_world_last(&f.fake, 1, CULM_GNN_MSG_VIEW));
+    wait(&f, 1500);
+    assert_int_equal(asked_again(&f, 1), 1);
     not_saved(&f, 1, 2);
-    assert_int_equal(fake_world_events(&f.fake, "checkpoint"), 2);
-    assert_int_equal(f.fake.exit_code, culm_status_exit_code(CULM_ERR_IO));
+    assert_int_equal(fake_world_events(&f.fake, "checkpoint"),
+                     0); /* for the same reason: told once */
+    assert_int_equal(fake_world_events(&f.fake, "held"), 0);
+    wait(&f, 2500);
+    saved(&f, 1, 2);
+    assert_int_equal(fake_world_events(&f.fake, "checkpoint"), 1);
+    struct culm_gnn_task *finish = fake_world_io(&f.fake);
+    assert_non_null(finish);
+    assert_int_equal(finish->kind, CULM_GNN_TASK_FINISH);
+    finish->job.status = CULM_ERR_IO; /* the model has no room either */
+    snprintf(finish->job.error.text, sizeof finish->job.error.text, "the disk is full");
+    culm_gnn_leader_actor.job_done(f.leader, &finish->job);
+    assert_int_equal(f.fake.exit_code, -1);
+    wait(&f, 2500);
+    finish = fake_world_io(&f.fake);
+    assert_non_null(finish);
+    finish->job.status = CULM_OK;
+    culm_gnn_leader_actor.job_done(f.leader, &finish->job);
+    assert_int_equal(f.fake.exit_code, culm_status_exit_code(CULM_ERR_STOPPED));
+    f.fake.exit_code = -1;
+    end(&f);
+}
+
+/* Another holder saves when the one that could not is lost. */
+static void test_not_saved_and_lost(void **state) {
+    (void)state;
+    struct fixture f;
+    begin_held(&f);
+    lost(&f, 1);
+    fake_world_forget(&f.fake);
+    wait(&f, 2500);
+    assert_int_equal(asked_again(&f, 2), 2);
+    saved(&f, 2, 2);
+    assert_non_null(fake_world_io(&f.fake));
+    end(&f);
+}
+
+/* After wait_ms the run ends; whoever launched it says what the stop has lost. */
+static void test_never_saved(void **state) {
+    (void)state;
+    struct fixture f;
+    begin_held(&f);
+    for (int i = 0; i < 5 && f.fake.exit_code < 0; i++) {
+        wait(&f, 2500);
+        if (f.fake.exit_code < 0) {
+            not_saved(&f, 1, 2);
+        }
+    }
+    assert_int_equal(f.fake.exit_code, culm_status_exit_code(CULM_ERR_STOPPED));
+    assert_int_equal(fake_world_events(&f.fake, "done"), 0);
     f.fake.exit_code = -1;
     end(&f);
 }
@@ -380,6 +466,8 @@ int main(void) {
         cmocka_unit_test(test_recovered),
         cmocka_unit_test(test_recovered_twice),
         cmocka_unit_test(test_not_saved),
+        cmocka_unit_test(test_not_saved_and_lost),
+        cmocka_unit_test(test_never_saved),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
