@@ -1,5 +1,6 @@
 /*
- * `culm ckpt`: looks at checkpoints, compares them bit for bit, and makes one file of one.
+ * `culm ckpt`: looks at checkpoints, compares them bit for bit, makes one file of one, and has a run
+ * save elsewhere what finds no room.
  *
  * What it does not do: change what is there. A checkpoint's hashes are verified before it is believed.
  */
@@ -17,21 +18,23 @@
 
 struct values {
     bool json;
-    const char *out;
+    const char *out, *to;
 };
 
 static const struct culm_option options[] = {
     CULM_OPTION("json", FLAG, NULL, struct values, json, "with show: prints one JSON object"),
     CULM_OPTION("out", TEXT, "FILE", struct values, out,
                 "with export: the safetensors file to write"),
+    CULM_OPTION("to", TEXT, "PATH", struct values, to,
+                "with rescue: the empty or new folder to save to"),
 };
 
 const struct culm_usage culm_usage_ckpt = {
     .command = "ckpt",
-    .arguments = "show PATH | diff A B | export PATH --out FILE",
+    .arguments = "show PATH | diff A B | export PATH --out FILE | rescue DIR --to PATH",
     .min_arguments = 1,
     .max_arguments = 3,
-    .summary = "Shows a checkpoint, compares two bit for bit, or makes one file of one",
+    .summary = "Shows a checkpoint, compares two, makes one file of one, or saves one elsewhere",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .details =
@@ -43,9 +46,14 @@ const struct culm_usage culm_usage_ckpt = {
         "1,\n"
         "and the first difference is printed. export writes the weights, without the state of the\n"
         "optimizer, as one file; of a run that has ended, those that it ended with. It takes a\n"
-        "folder of shards and their index, too, and writes F32. It is 2 for wrong usage, 3 for "
-        "input that cannot be\n"
-        "read.\n",
+        "folder of shards and their index, too, and writes F32.\n"
+        "\n"
+        "rescue is for a run that waits because what it has done finds no room in its folder, "
+        "DIR:\n"
+        "it then saves that in the folder PATH, and a link in DIR leads there, which --resume\n"
+        "follows.\n"
+        "\n"
+        "The exit code is 2 for wrong usage, 3 for input that cannot be read.\n",
 };
 
 /* ---- show ---------------------------------------------------------------------------------- */
@@ -210,19 +218,33 @@ static int export_weights(const char *path, const char *out, struct culm_error *
     return 0;
 }
 
+/* ---- rescue -------------------------------------------------------------------------------- */
+
+static int rescue(const char *dir, const char *to, struct culm_error *error) {
+    struct culm_rescued rescued;
+    enum culm_status status = culm_rescue(dir, to, &rescued, error);
+    if (status != CULM_OK) {
+        return status == CULM_ERR_NOT_FOUND ? 1 : culm_status_exit_code(status);
+    }
+    printf("%s\n", rescued.path);
+    return 0;
+}
+
 /* ---- the command --------------------------------------------------------------------------- */
 
 static enum culm_status run(const struct culm_arguments *arguments, void *values, int *ret_code,
                             struct culm_error *error) {
-    enum { SHOW, DIFF, EXPORT };
-    static const char *const actions[] = {"show", "diff", "export", NULL};
+    enum { SHOW, DIFF, EXPORT, RESCUE };
+    static const char *const actions[] = {"show", "diff", "export", "rescue", NULL};
     bool json = ((const struct values *)values)->json;
     const char *out = ((const struct values *)values)->out;
+    const char *to = ((const struct values *)values)->to;
     const char *const *words = arguments->items;
     struct culm_error problem = {0};
     int action = culm_word_find(actions, words[0]);
     enum culm_status slip =
         culm_cli_only(out && action != EXPORT, "out", "culm ckpt export", error);
+    slip = slip ? slip : culm_cli_only(to && action != RESCUE, "to", "culm ckpt rescue", error);
     if (slip != CULM_OK) {
         return slip;
     }
@@ -247,6 +269,13 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
                                   "export takes one path and --out FILE; see 'culm ckpt --help'");
         }
         *ret_code = export_weights(words[1], out, &problem);
+        break;
+    case RESCUE:
+        if (arguments->count != 2 || json || !to) {
+            return culm_error_set(error, CULM_ERR_ARGUMENT,
+                                  "rescue takes one run and --to PATH; see 'culm ckpt --help'");
+        }
+        *ret_code = rescue(words[1], to, &problem);
         break;
     default:
         return culm_error_set(error, CULM_ERR_ARGUMENT,

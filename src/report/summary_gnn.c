@@ -179,8 +179,8 @@ static const struct culm_page_chart charts[] = {
      .line = {{"recovered", "pause_ms", "pause", NULL, 1}}},
     {0},
 };
-static const char *const notes[] = {"lost",    "rollback", "fault",   "tune",
-                                    "warning", "error",    "stopped", NULL};
+static const char *const notes[] = {"lost",    "rollback", "fault", "tune",    "held",
+                                    "weights", "warning",  "error", "stopped", NULL};
 static const struct culm_page_look page = {charts, NULL, notes, false};
 
 const struct culm_summary_job culm_summary_gnn = {

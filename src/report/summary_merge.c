@@ -70,7 +70,7 @@ static const struct culm_page_column merge_columns[] = {
     {"target", "target", 100, " % of it"},
     {0},
 };
-static const char *const merge_notes[] = {"warning", "error", "stopped", NULL};
+static const char *const merge_notes[] = {"held", "warning", "error", "stopped", NULL};
 static const struct culm_page_look merge_page = {merge_charts, merge_columns, merge_notes, true};
 
 const struct culm_summary_job culm_summary_merge = {

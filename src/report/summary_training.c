@@ -141,8 +141,8 @@ static const struct culm_page_chart charts[] = {
      .line = {{"recovered", "pause_ms", "pause", NULL, 1}}},
     {0},
 };
-static const char *const notes[] = {"lost",    "fenced", "rollback", "fault", "misread",
-                                    "warning", "error",  "stopped",  NULL};
+static const char *const notes[] = {"lost",    "fenced",  "rollback", "fault",   "misread", "held",
+                                    "weights", "warning", "error",    "stopped", NULL};
 static const struct culm_page_look page = {charts, NULL, notes, false};
 
 const struct culm_summary_job culm_summary_training = {

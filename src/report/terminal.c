@@ -144,6 +144,18 @@ static enum culm_status flush(struct culm_terminal *t, struct culm_error *error)
 
 /* --- events of every job --- */
 
+static void held_line(struct culm_terminal *t, const json_t *event) {
+    culm_buf_printf(&t->out,
+                    "what is done is kept in memory for %.0f s, and saving is tried again: ",
+                    culm_event_real(event, "for_ms", 0) / 1e3);
+    culm_terminal_member(t, event, "message", "?");
+}
+
+static void weights_line(struct culm_terminal *t, const json_t *event) {
+    culm_buf_printf(&t->out, "the weights alone are saved: ");
+    culm_terminal_member(t, event, "path", "?");
+}
+
 static void warning_line(struct culm_terminal *t, const json_t *event) {
     culm_buf_printf(&t->out, "warning: ");
     culm_terminal_member(t, event, "message", "?");
@@ -156,6 +168,8 @@ static void error_line(struct culm_terminal *t, const json_t *event) {
 
 static const struct culm_terminal_row common[] = {
     {"warning", CULM_TERMINAL_YELLOW, .line = warning_line},
+    {"held", CULM_TERMINAL_YELLOW, .line = held_line},
+    {"weights", CULM_TERMINAL_GREEN, .line = weights_line},
     {"error", CULM_TERMINAL_RED, .line = error_line},
     {0},
 };

@@ -301,6 +301,17 @@ enum culm_status culm_weights_to_file(const char *path, const char *out,
                                       struct culm_weights_exported *ret_exported,
                                       struct culm_error *error);
 
+struct culm_rescued {
+    int64_t step;
+    char path[512]; /* of what was saved: a checkpoint, or the model of one that was saved before */
+};
+/* Names the folder `to`, which is made if need be, to the run at work in `dir` for the steps that it
+ * holds because they find no room, and waits until they are saved. CULM_ERR_NOT_FOUND: no run is at
+ * work there, it holds nothing, or it ended without saving; CULM_ERR_EXISTS: `to` is not an empty
+ * folder; CULM_ERR_TIMEOUT: a minute was not enough. */
+enum culm_status culm_rescue(const char *dir, const char *to, struct culm_rescued *ret_rescued,
+                             struct culm_error *error);
+
 struct culm_tensors_difference {
     bool differ;
     char text[512];        /* which tensor differs first, and where; one line */
