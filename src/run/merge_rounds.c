@@ -2,9 +2,17 @@
  * with. */
 #include "run/merge_internal.h"
 
+#include "base/json.h"
+#include "base/room.h"
 #include "run/merge_kept.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <time.h>
+
+#define TENSOR_TEXT 256 /* of a tensor in the file of its round */
+#define HOLD_MS 600000  /* that a round waits for room, as runs do by default */
+#define AGAIN_MS 500
 
 static struct culm_package_tensor tensor_of(const struct culm_merge_model *model, int32_t param) {
     const struct culm_shape *shape = &model->graph->param[param].shape;
@@ -97,14 +105,87 @@ enum culm_status culm_merging_put(const struct culm_merging *m,
     return CULM_OK;
 }
 
+/* What tensors of the round that are not there yet take, with the rest of it. */
+static uint64_t room_of(const struct culm_merging *m, const struct culm_package_round *round) {
+    char path[CULM_PATH_MAX];
+    uint64_t bytes = culm_room_of_file((uint64_t)round->tensor_count * TENSOR_TEXT);
+    for (int32_t t = 0; t < round->tensor_count; t++) {
+        const struct culm_package_tensor *tensor = &round->tensor[t];
+        const bool there =
+            culm_package_tensor_path(m->options.dir, tensor->digest, path, NULL) == CULM_OK &&
+            culm_file_is_regular(path);
+        bytes += there ? 0 : culm_room_of_file(4 * (uint64_t)tensor->count);
+    }
+    return bytes;
+}
+
+/* What is written, and may have to be written again. */
+struct written {
+    const struct culm_package_round *round; /* NULL: the state for a resumed run */
+    const void *data;                       /* [len] that state */
+    size_t len;
+    uint64_t bytes; /* of the round, that were new */
+};
+
+static enum culm_status try_write(struct culm_merging *m, struct written *written,
+                                  struct culm_error *error) {
+    const struct culm_package_round *round = written->round;
+    char what[40] = "the state for --resume";
+    const uint64_t room = round ? room_of(m, round) : culm_room_of_file(written->len);
+    if (round) {
+        snprintf(what, sizeof what, "round %lld", (long long)round->number);
+    }
+    enum culm_status status = culm_room_check(m->options.dir, room, what, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    if (!round) {
+        return culm_merge_kept_write(m->options.dir, &m->in, written->data, written->len, error);
+    }
+    status = culm_merging_put(m, round, &written->bytes, error);
+    return status ? status : culm_package_publish(NULL, m->options.dir, round, error);
+}
+
+/* What was worked for is in memory alone. */
+static enum culm_status hold(struct culm_merging *m, struct written *written,
+                             struct culm_error *error) {
+    static const struct timespec again = {.tv_nsec = AGAIN_MS * 1000000L};
+    enum culm_status status = CULM_ERR_IO;
+    culm_merging_event(m, "held",
+                       json_pack("{s:I, s:f, s:o}", "round", (json_int_t)m->counts, "for_ms",
+                                 (double)HOLD_MS, "message", culm_json_text(error->text)));
+    for (int waited = 0; status == CULM_ERR_IO && waited < HOLD_MS && !m->stopped;
+         waited += AGAIN_MS) {
+        nanosleep(&again, NULL);
+        status = try_write(m, written, error);
+    }
+    return status;
+}
+
 enum culm_status culm_merging_publish(struct culm_merging *m,
                                       const struct culm_package_round *round, uint64_t *ret_bytes,
                                       struct culm_error *error) {
-    enum culm_status status = culm_merging_put(m, round, ret_bytes, error);
-    if (status == CULM_OK && !(status = culm_package_publish(NULL, m->options.dir, round, error))) {
+    struct written written = {.round = round};
+    enum culm_status status = try_write(m, &written, error);
+    if (status == CULM_ERR_IO && round->number > 0) {
+        status = hold(m, &written, error);
+    }
+    if (status == CULM_OK) {
         m->counts = round->number;
+        *ret_bytes = written.bytes;
     }
     return status;
+}
+
+/* The originals, and at most as much again for what is merged of them. */
+static void warn_of_little_room(struct culm_merging *m,
+                                const struct culm_package_round *originals) {
+    struct culm_error little;
+    const uint64_t bytes = room_of(m, originals);
+    if (culm_room_check(m->options.dir, 2 * bytes, "a round beside the originals", &little) !=
+        CULM_OK) {
+        culm_merging_warn(m, little.text);
+    }
 }
 
 enum culm_status culm_merging_begin_rounds(struct culm_merging *m, struct culm_error *error) {
@@ -112,6 +193,7 @@ enum culm_status culm_merging_begin_rounds(struct culm_merging *m, struct culm_e
     uint64_t bytes;
     enum culm_status status = culm_merging_round(m, 0, NULL, &originals, error);
     if (status == CULM_OK && m->have < 0) {
+        warn_of_little_room(m, &originals);
         status = culm_merging_publish(m, &originals, &bytes, error);
     } else if (status == CULM_OK) {
         status = culm_merging_put(m, &originals, &bytes, error);
@@ -165,8 +247,9 @@ enum culm_status culm_merging_ship(void *ctx, int32_t round, struct culm_error *
 
 enum culm_status culm_merging_keep(void *ctx, const void *data, size_t len,
                                    struct culm_error *error) {
-    const struct culm_merging *m = ctx;
-    return culm_merge_kept_write(m->options.dir, &m->in, data, len, error);
+    struct written written = {.data = data, .len = len};
+    enum culm_status status = try_write(ctx, &written, error);
+    return status == CULM_ERR_IO ? hold(ctx, &written, error) : status;
 }
 
 enum culm_status culm_merging_recall(void *ctx, void **ret_data, size_t *ret_len,

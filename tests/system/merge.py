@@ -7,6 +7,7 @@ import json
 import math
 import os
 import random
+import re
 import shutil
 import signal
 import struct
@@ -14,7 +15,7 @@ import subprocess
 
 import edge_harness
 from edge_harness import fresh
-from harness import Cases, check, check_goodput, equal, memory_group
+from harness import Cases, Disk, check, check_goodput, equal, memory_group, needs_disk, wait_until
 from vision_harness import images, killed_behind, killed_in_search, model, telling, two_queries
 
 cases = Cases(kind="waits", job="edge")
@@ -82,6 +83,40 @@ def methods(bench, method):
 
 for way in ("culm", "gemel", "gemel-fixed", "stem", "max", "none"):
     cases.add(f"method {way}", methods, way, first=way in ("culm", "gemel-fixed", "none"))
+
+
+def little_room(bench):
+    """A round that finds no room is kept until there is some: as much as the line says is enough, and nothing is merged again."""
+    path = workload(bench, method="culm")
+    plain = merge(bench, path, "plain")
+    rounds = [event["round"] for event in plain.all("merged")]
+    check(rounds, "nothing was merged")
+    merge(bench, path, "none", "--set", "merge.method=none")
+    pages = sum(os.path.getsize(os.path.join(root, name)) // 4096 + 2 for root, _, names in os.walk(bench.path("none")) for name in names)
+    size_kb = 4 * pages + 16  # the originals fit, and some rounds
+    with Disk(bench, size_kb) as disk:
+        process = bench.start("merge", path, "--out", bench.path("disk", "package"), "--json")
+
+        def told(name):
+            with open(process.out_path, encoding="utf-8") as file:
+                return [json.loads(line) for line in file if f'"{name}"' in line and line.endswith("\n")]
+        wait_until(lambda: told("held") or process.poll() is not None, 120, "event held")
+        check(told("held"), "nothing was held")
+        message = told("held")[0]["message"]
+        need = re.search(r"; free ([0-9.]+) (kB|MB) there", message)
+        check(need, f"no figure: {message}")
+        before = len(told("merged")) + len(told("held"))
+        disk.resize(size_kb + int(float(need[1]) * {"kB": 1000, "MB": 1000000}[need[2]] / 1024 + 1))
+        wait_until(lambda: len(told("merged")) + len(told("held")) > before or process.poll() is not None, 120, "that it went on")
+        disk.resize(16384)
+        ended = bench.end(process)
+        equal(ended.code, 0, f"exit code; {ended.err!r}")
+        ended.events = [json.loads(line) for line in ended.out.splitlines()]
+        equal([event["round"] for event in ended.all("merged")], rounds, "rounds")
+        equal(files(bench.path("disk", "package")), files(bench.path("plain")), "the package")
+
+
+cases.add("a round waits for room", needs_disk, __file__, "a round waits for room", little_room, first=True)
 
 
 def empty_promise(bench):
