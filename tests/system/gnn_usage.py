@@ -5,6 +5,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import shutil
 import socket
 
@@ -51,20 +52,48 @@ def diverged(bench, changes):
 
 
 def disk_full(bench):
-    """A checkpoint that finds no room is given up, and costs no node; the last one cannot be, so the run fails, and goes on when there is room."""
-    config = changed(CONFIG, model__width=2000)  # a checkpoint of 330 kB
+    """A checkpoint that finds no room is given up, and costs no node; the last one is waited for, so the run fails in the end, and goes on when
+    there is room."""
+    config = changed(CONFIG, model__width=2000, cluster__wait_ms=1)  # a checkpoint of 330 kB
     with Disk(bench, 550) as disk:
         ended = bench.run(*graphs.words_of(bench, config, os.path.join("disk", "run")))
-        one_line(ended, 4, "the last checkpoint could not be written", "No space left")
+        equal(ended.code, 4, f"exit code; {ended.err!r}")
+        before, after = ended.err.splitlines()
+        check("warning: " in before and "are free where" in before, f"before the run: {before}")
+        check("the last checkpoint could not be written: the checkpoint of epoch 6 takes" in after and "culm ckpt rescue" in after, f"after it: {after}")
         events = [json.loads(line) for line in ended.out.splitlines()]
         told = [event for event in events if event["event"] == "checkpoint"]
         check([event["ok"] for event in told] == [True] + 5 * [False], f"checkpoints: {told}")
-        check(all("No space left" in event["message"] for event in told[1:]), f"why they were not written: {told}")
+        check(all(re.search("free [0-9.]+ kB there", event["message"]) for event in told[1:]), f"why they were not written: {told}")
+        equal([event["epoch"] for event in events if event["event"] == "held"], [6], "epochs that were held")
+        weights = bench.path("disk", "run", "checkpoints", "weights-step-00000006")
+        check(weights in after, f"the weights alone are not named: {after}")
+        shown = json.loads(bench.run("ckpt", "show", weights, "--json").out)
         equal([event for event in events if event["event"] in ("lost", "rollback")], [], "nodes lost and roll-backs")
         check(not os.path.exists(bench.path("disk", "run", "model.safetensors")), "a model was written")
         disk.resize(4096)
         again = graphs.train(bench, config, os.path.join("disk", "run"), "--resume")
         equal(again.hashes(), graphs.train(bench, config, "whole").hashes(), "weights_sha256 and state_sha256")
+        equal(shown["weights_sha256"], again.one("done")["weights_sha256"], "the weights that were saved alone")
+
+
+def disk_rescued(bench):
+    """While the run holds its last epoch, another folder is named, and --resume finds it there."""
+    config = changed(CONFIG, model__width=2000, checkpoint__every=0)
+    with Disk(bench, 300):
+        process = bench.start(*graphs.words_of(bench, config, os.path.join("disk", "run")))
+        def held():
+            with open(process.out_path, encoding="utf-8") as file:
+                return [line for line in file if '"held"' in line and line.endswith("\n")]
+        wait_until(lambda: held() or process.poll() is not None, 120, "event held")
+        check(held(), "no event held")
+        command = re.search(r"'culm (ckpt rescue \S+ --to )PATH'", json.loads(held()[0])["message"])
+        check(command, f"no command: {held()}")
+        done = bench.run(*command[1].split(), bench.path("other"))
+        equal((done.code, done.err, done.out.strip()), (0, "", bench.path("other", "checkpoints", "step-00000006")), "rescue")
+        equal(bench.end(process).code, 0, "exit code")
+        again = graphs.train(bench, config, os.path.join("disk", "run"), "--resume")
+        equal((again.all("epoch"), again.hashes()), ([], graphs.train(bench, config, "whole").hashes()), "epochs and hashes of a resumed run")
 
 
 def change_features(graph, to):
@@ -622,6 +651,7 @@ def helps(bench):
 
 
 cases.add("the disk is full", needs_disk, __file__, "the disk is full", disk_full, first=True)
+cases.add("the disk is full: rescued", needs_disk, __file__, "the disk is full: rescued", disk_rescued)
 cases.add("outputs in the place of inputs", own_inputs, first=True)
 cases.add("the cut is changed in mid-run", cut_changed)
 cases.add("it diverges", diverged, {}, first=True)

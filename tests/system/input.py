@@ -443,8 +443,8 @@ def full_at_start(bench):
 
 
 def full_in_the_middle(bench, size_kb):
-    """Checkpoints that find no room are given up; the last one cannot be, so the run fails, and goes on when there is room."""
-    config = changed(BASE, steps=30, checkpoint__every=5)
+    """Checkpoints that find no room are given up; the last one is waited for in vain, so the run fails, and goes on when there is room."""
+    config = changed(BASE, steps=30, checkpoint__every=5, cluster__wait_ms=1)
     with Disk(bench, size_kb) as disk:
         path = bench.config(config)
         ended = bench.run("train", path, "--out", bench.path("disk", "run"), "--json")
@@ -458,14 +458,14 @@ def full_in_the_middle(bench, size_kb):
         check(whole.code == 0 or not [name for name in kept if name.startswith("step-")], "a checkpoint is half there")
         equal(workers_of(bench.path("disk", "run")), [], "workers left behind")
         disk.resize(32768)
-        again = bench.run("train", path, "--out", bench.path("disk", "run"), "--json", "--resume")
+        again = bench.run("train", path, "--out", bench.path("disk", "run"), "--json", "--resume", "--set", "cluster.wait_ms=120000")
         equal(again.code, 0, "exit code once there is room")
         again.events = [json.loads(line) for line in again.out.splitlines()]
         equal(again.hashes(), cases.reference(config), "weights_sha256 and state_sha256")
 
 
 cases.add("full disk: at the start", needs_disk, __file__, "full disk: at the start", full_at_start)
-for size_kb in (64, 400, 700, 1000, 1400):
+for size_kb in (64, 400, 700, 1000):
     name = f"full disk: in the middle, {size_kb} kB"
     cases.add(name, needs_disk, __file__, name, full_in_the_middle, size_kb, first=size_kb == 700)
 
