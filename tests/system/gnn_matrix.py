@@ -48,6 +48,9 @@ def shape_of(nodes, phases):
 
 def one(bench, nodes, phases, how, changes):
     epoch = epoch_of(phases)
+    # A view that follows another loss leaves a checkpoint out that has not been begun, and the fault in it with it. By epoch 4 that of epoch 2
+    # has been.
+    epoch += epoch == 3 and "checkpoint" in phases and "parameter:1" not in nodes
     config = changed(shape_of(nodes, phases), **changes)
     wanted = {role: sum(node.startswith(role) for node in nodes) for role in PHASES}
     if how == "stop":  # much longer than it takes what a node has sent to leave before it freezes: two seconds if who is to read it is frozen
