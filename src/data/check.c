@@ -15,14 +15,18 @@
 #define PART 8          /* samples that a thread takes at once */
 #define PROGRESS_MS 200 /* between two looks at how far it is */
 #define THREADS_MAX 256
+#define TEXT_PART (64 << 10) /* bytes of a text at once */
 
-struct found { /* owns its texts */
-    char *file, *why;
-    struct culm_data_place place;
-    bool usable;
+struct found {
+    int32_t file; /* number of its name */
+    char *why;    /* NULL: of text that is not UTF-8 */
+    uint8_t byte; /* the first that is not */
+    enum culm_data_unit unit;
+    int64_t number;
 };
 
 struct list {
+    struct culm_strings file; /* names, with their NULs */
     struct found *found;
     size_t count, capacity;
     bool failed; /* out of memory */
@@ -42,62 +46,89 @@ struct check {
 
 /* --- what was found --- */
 
-static void add(void *ctx, const struct culm_data_bad *bad) {
-    struct list *list = ctx;
-    struct found found = {.file = strdup(bad->place.file),
-                          .why = strdup(bad->why),
-                          .place = bad->place,
-                          .usable = bad->usable};
-    char *advice = found.why ? strstr(found.why, CULM_SKIP_ADVICE) : NULL;
-    if (advice) { /* to do what is being done */
-        *advice = '\0';
-    }
-    if (!found.file || !found.why || !CULM_GROW(list->found, list->capacity, list->count + 1)) {
-        free(found.file);
-        free(found.why);
+static void push(struct list *list, const char *file, const struct found *found) {
+    int32_t number = culm_strings_add(&list->file, file, strlen(file) + 1);
+    if (number < 0 || !CULM_GROW(list->found, list->capacity, list->count + 1)) {
+        free(found->why);
         list->failed = true;
         return;
     }
-    found.place.file = found.file;
-    list->found[list->count++] = found;
+    list->found[list->count] = *found;
+    list->found[list->count++].file = number;
 }
 
-static int compare(const void *a, const void *b) {
+static void add(void *ctx, const struct culm_data_bad *bad) {
+    struct list *list = ctx;
+    struct found found = {
+        .why = strdup(bad->why), .unit = bad->place.unit, .number = bad->place.number};
+    char *advice = found.why ? strstr(found.why, CULM_SKIP_ADVICE) : NULL;
+    if (!found.why) {
+        list->failed = true;
+        return;
+    }
+    if (advice) { /* to do what is being done */
+        *advice = '\0';
+    }
+    push(list, bad->place.file, &found);
+}
+
+static const char *file_of(const struct list *list, const struct found *found) {
+    size_t len;
+    return culm_strings_get(&list->file, found->file, &len);
+}
+
+static int compare(const void *a, const void *b, void *ctx) {
     const struct found *x = a, *y = b;
-    int order = strcmp(x->file, y->file);
-    return order                                ? order
-           : x->place.unit != y->place.unit     ? (x->place.unit < y->place.unit ? -1 : 1)
-           : x->place.number != y->place.number ? (x->place.number < y->place.number ? -1 : 1)
-                                                : 0;
+    int order = x->file == y->file ? 0 : strcmp(file_of(ctx, x), file_of(ctx, y));
+    return order                    ? order
+           : x->unit != y->unit     ? (x->unit < y->unit ? -1 : 1)
+           : x->number != y->number ? (x->number < y->number ? -1 : 1)
+                                    : !x->why - !y->why; /* what is usable comes last */
+}
+
+static void tell_one(const struct list *list, const struct found *found,
+                     const struct culm_check_options *o) {
+    char utf8[CULM_ERROR_MAX];
+    const char *file = file_of(list, found);
+    if (!found->why) {
+        snprintf(utf8, sizeof utf8,
+                 "text '%s': line %lld: byte 0x%02x is not UTF-8; turn the file into UTF-8, or "
+                 "leave the line out",
+                 file, (long long)found->number, found->byte);
+    }
+    o->bad(o->ctx, &(struct culm_data_bad){{file, found->unit, found->number},
+                                           found->why ? found->why : utf8,
+                                           !found->why});
 }
 
 /* Sorted, each place once: two windows share a token. */
 static void tell(struct list *list, const struct culm_check_options *o,
                  struct culm_check_result *result) {
     if (list->count) {
-        qsort(list->found, list->count, sizeof *list->found, compare);
+        qsort_r(list->found, list->count, sizeof *list->found, compare, list);
     }
     for (size_t i = 0; i < list->count; i++) {
-        const struct found *found = &list->found[i];
-        if (i && compare(found - 1, found) == 0 && (found->usable || !found[-1].usable)) {
+        const struct found *found = &list->found[i], *before = i ? found - 1 : NULL;
+        if (before && before->file == found->file && before->unit == found->unit &&
+            before->number == found->number) {
             continue;
         }
-        if (found->usable) {
-            result->doubtful++;
-        } else {
+        if (found->why) {
             result->bad++;
+        } else {
+            result->doubtful++;
         }
         if (o->bad) {
-            o->bad(o->ctx, &(struct culm_data_bad){found->place, found->why, found->usable});
+            tell_one(list, found, o);
         }
     }
 }
 
 static void release(struct list *list) {
     for (size_t i = 0; i < list->count; i++) {
-        free(list->found[i].file);
         free(list->found[i].why);
     }
+    culm_strings_release(&list->file);
     free(list->found);
 }
 
@@ -272,28 +303,53 @@ static bool is_text(const struct culm_source_options *o) {
            (o->kind == CULM_SOURCE_MASKED && o->masked_of == CULM_SOURCE_TEXT);
 }
 
-/* Of each line the first byte that belongs to no character. */
-static void check_utf8(const char *path, const char *text, size_t len, struct list *list) {
-    int64_t line = 1;
-    bool told = false;
-    for (size_t at = 0; at < len;) {
+/* A text that is gone through in parts. */
+struct utf8_check {
+    const char *file;
+    struct culm_skip *skip; /* what is left out is known */
+    struct list *list;
+    int64_t line;
+    bool told; /* of this line */
+};
+
+static void not_utf8(struct utf8_check *u, char byte) {
+    const struct culm_data_place place = {u->file, CULM_DATA_LINE, u->line};
+    if (!u->told && !(u->skip && culm_skip_has(u->skip, &place))) {
+        push(u->list, u->file,
+             &(struct found){.byte = (uint8_t)byte, .unit = CULM_DATA_LINE, .number = u->line});
+    }
+    u->told = true;
+}
+
+/* Returns how many bytes of the part were looked at: the last few may be a character's beginning. */
+static size_t check_part(struct utf8_check *u, const char *text, size_t len, bool last) {
+    size_t at = 0;
+    while (at < len && (last || len - at >= 4)) {
         int32_t c;
         size_t size = culm_unicode_next(text, len, at, &c);
-        if (c == CULM_UNICODE_NONE && !told) {
-            char why[CULM_ERROR_MAX];
-            snprintf(why, sizeof why,
-                     "text '%s': line %lld: byte 0x%02x is not UTF-8; turn the file into UTF-8, or "
-                     "leave the line out",
-                     path, (long long)line, (unsigned char)text[at]);
-            add(list, &(struct culm_data_bad){{path, CULM_DATA_LINE, line}, why, true});
-            told = true;
-        }
-        if (text[at] == '\n') {
-            line++;
-            told = false;
+        if (c == CULM_UNICODE_NONE) {
+            not_utf8(u, text[at]);
+        } else if (c == '\n') {
+            u->line++;
+            u->told = false;
         }
         at += size;
     }
+    return at;
+}
+
+static enum culm_status check_file(const struct culm_files *files, size_t file, char *buffer,
+                                   struct utf8_check *u, struct culm_error *error) {
+    uint64_t bytes = files->entry[file].bytes;
+    for (uint64_t at = 0; at < bytes;) {
+        size_t len = bytes - at < TEXT_PART ? (size_t)(bytes - at) : TEXT_PART;
+        enum culm_status status = culm_files_read(files, file, at, buffer, len, error);
+        if (status != CULM_OK) {
+            return status;
+        }
+        at += check_part(u, buffer, len, at + len == bytes);
+    }
+    return CULM_OK;
 }
 
 static enum culm_status check_texts(const struct culm_source_options *o, struct culm_skip *skip,
@@ -305,29 +361,15 @@ static enum culm_status check_texts(const struct culm_source_options *o, struct 
                                            .path_count = o->path_count,
                                            .pins = o->pins};
     struct culm_files *files = NULL;
-    enum culm_status status = culm_files_open_as(&how, &files, error);
+    char *buffer = malloc(TEXT_PART);
+    enum culm_status status = buffer ? culm_files_open_as(&how, &files, error)
+                                     : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
     for (size_t i = 0; status == CULM_OK && i < files->count; i++) {
-        size_t len, first = list->count, kept;
-        char *text;
-        if ((status = culm_files_slurp(files, i, SIZE_MAX / 8, &text, &len, error)) != CULM_OK) {
-            break;
-        }
-        check_utf8(files->entry[i].path, text, len, list);
-        free(text);
-        kept = first;
-        for (size_t k = first; k < list->count; k++) { /* what is left out is known */
-            if (culm_skip_has(skip, &list->found[k].place)) {
-                free(list->found[k].file);
-                free(list->found[k].why);
-            } else {
-                list->found[kept++] = list->found[k];
-            }
-        }
-        list->count = kept;
+        struct utf8_check u = {.file = files->entry[i].path, .skip = skip, .list = list, .line = 1};
+        status = check_file(files, i, buffer, &u, error);
     }
-    if (status == CULM_OK) {
-        culm_files_free(files);
-    }
+    culm_files_free(files);
+    free(buffer);
     return status;
 }
 
@@ -345,18 +387,22 @@ enum culm_status culm_check_data(const struct culm_source_options *source,
     lenient.split = CULM_SPLIT_TRAIN;
     lenient.bad = add;
     lenient.bad_ctx = &list;
-    enum culm_status status = culm_source_open(&lenient, &open, error);
-    if (status == CULM_OK) {
-        size_t told = list.count; /* left out by opening, but not by the list */
-        status = check_into(open, options, &list, &result, error);
-        result.left_out -= (int64_t)told;
-    }
-    if (status == CULM_OK && source->skip) {
+    enum culm_status status = CULM_OK;
+    if (source->skip) {
         status = culm_skip_read(source->skip, source->paths, source->path_count, source->pins,
                                 &skip, error);
     }
-    if (status == CULM_OK && is_text(source)) {
+    if (status == CULM_OK && is_text(source)) { /* first: what is unpacked is in memory */
         status = check_texts(source, skip, &list, error);
+    }
+    size_t doubtful = list.count;
+    if (status == CULM_OK) {
+        status = culm_source_open(&lenient, &open, error);
+    }
+    if (status == CULM_OK) {
+        size_t told = list.count - doubtful; /* left out by opening, but not by the list */
+        status = check_into(open, options, &list, &result, error);
+        result.left_out -= (int64_t)told;
     }
     if (status == CULM_OK && list.failed) {
         status = culm_error_set(error, CULM_ERR_MEMORY, "data: out of memory");

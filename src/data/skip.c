@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define FILE_BYTES_MAX (256u << 20)
 
@@ -22,9 +23,10 @@ struct culm_skip {
     size_t len;
     struct culm_skip_entry *entry; /* by file, unit and number */
     size_t count, capacity;
-    struct culm_strings name; /* ways to name the files, with their NULs */
+    struct culm_strings name; /* of the files, as canonical() writes them, with their NULs */
     struct group *group;      /* [name.count] */
     size_t group_capacity;
+    char *folder, *real; /* that was asked for last, and what realpath makes of it */
 };
 
 /* --- a line --- */
@@ -103,8 +105,8 @@ static enum culm_status add_line(struct culm_skip *skip, char *line, size_t numb
 
 static enum culm_status add_lines(struct culm_skip *skip, struct culm_error *error) {
     enum culm_status status = CULM_OK;
-    size_t number = 0;
-    for (char *line = skip->text; status == CULM_OK && line < skip->text + skip->len;) {
+    size_t number = 0, mark = skip->len >= 3 && !memcmp(skip->text, "\xEF\xBB\xBF", 3) ? 3 : 0;
+    for (char *line = skip->text + mark; status == CULM_OK && line < skip->text + skip->len;) {
         size_t len = strcspn(line, "\n");
         char *next = line + len + 1;
         line[len] = '\0';
@@ -130,56 +132,83 @@ static int compare_number(const struct culm_data_place *a, const struct culm_dat
 
 static int compare(const void *a, const void *b) {
     const struct culm_skip_entry *x = a, *y = b;
-    int order = strcmp(x->place.file, y->place.file);
+    int order = strcmp(x->name, y->name);
     return order ? order : compare_number(&x->place, &y->place);
 }
 
-static bool add_name(struct culm_skip *skip, const char *name, const struct group *group) {
-    int32_t known = skip->name.count,
-            number = culm_strings_add(&skip->name, name, strlen(name) + 1);
-    if (number < 0 || !CULM_GROW(skip->group, skip->group_capacity, (size_t)number + 1)) {
-        return false;
+/* One name a file, however its folder is spelled; the caller frees it. NULL: out of memory. What is not
+ * there keeps its name. */
+static char *canonical(struct culm_skip *skip, const char *path) {
+    const char *slash = strrchr(path, '/');
+    char *folder = slash == path ? strdup("/")
+                   : slash       ? strndup(path, (size_t)(slash - path))
+                                 : strdup("."),
+         *name = NULL;
+    if (folder && skip->folder && !strcmp(folder, skip->folder)) {
+        free(folder);
+    } else if (folder) {
+        free(skip->folder);
+        free(skip->real);
+        skip->folder = folder;
+        skip->real = realpath(folder, NULL);
+    } else {
+        return NULL;
     }
-    if (number == known) { /* one that can be understood in two ways is the first */
-        skip->group[number] = *group;
+    const char *last = slash ? slash + 1 : path;
+    if (asprintf(&name, "%s/%s", skip->real ? skip->real : skip->folder, last) < 0) {
+        return NULL;
     }
-    return true;
+    return name;
 }
 
-/* Under its own name, and as a file of each of the paths. */
-static bool add_names(struct culm_skip *skip, const struct group *group, const char *const *paths,
-                      size_t path_count) {
-    const char *file = skip->entry[group->first].place.file;
-    bool good = add_name(skip, file, group);
-    for (size_t i = 0; good && i < path_count; i++) {
+/* The file that an entry names: it may be named from one of the paths on. */
+static char *find_file(struct culm_skip *skip, const char *file, const char *const *paths,
+                       size_t path_count) {
+    struct stat there;
+    for (size_t i = 0; i < path_count && lstat(file, &there) != 0; i++) {
         char *joined;
-        size_t len = strlen(paths[i]);
-        good = asprintf(&joined, "%s%s%s", paths[i], len && paths[i][len - 1] == '/' ? "" : "/",
-                        file) >= 0;
-        if (good) {
-            good = add_name(skip, joined, group);
-            free(joined);
+        if (asprintf(&joined, "%s/%s", paths[i], file) < 0) {
+            return NULL;
         }
+        if (lstat(joined, &there) == 0) {
+            char *found = canonical(skip, joined);
+            free(joined);
+            return found;
+        }
+        free(joined);
+    }
+    return canonical(skip, file);
+}
+
+static bool name_files(struct culm_skip *skip, const char *const *paths, size_t path_count) {
+    bool good = true;
+    for (size_t i = 0; i < skip->count && good; i++) {
+        skip->entry[i].name = find_file(skip, skip->entry[i].place.file, paths, path_count);
+        good = skip->entry[i].name;
     }
     return good;
 }
 
 static enum culm_status group_files(struct culm_skip *skip, const char *const *paths,
                                     size_t path_count, struct culm_error *error) {
-    if (skip->count) {
+    bool good = name_files(skip, paths, path_count);
+    if (skip->count && good) {
         qsort(skip->entry, skip->count, sizeof *skip->entry, compare);
     }
-    for (size_t first = 0, end; first < skip->count; first = end) {
-        for (end = first + 1; end < skip->count && !strcmp(skip->entry[first].place.file,
-                                                           skip->entry[end].place.file);) {
+    for (size_t first = 0, end; first < skip->count && good; first = end) {
+        const char *name = skip->entry[first].name;
+        for (end = first + 1; end < skip->count && !strcmp(name, skip->entry[end].name);) {
             end++;
         }
-        if (!add_names(skip, &(struct group){first, end - first}, paths, path_count)) {
-            return culm_error_set(error, CULM_ERR_MEMORY, "data.skip '%s': out of memory",
-                                  skip->path);
+        int32_t number = culm_strings_add(&skip->name, name, strlen(name) + 1);
+        good = number >= 0 && CULM_GROW(skip->group, skip->group_capacity, (size_t)number + 1);
+        if (good) {
+            skip->group[number] = (struct group){first, end - first};
         }
     }
-    return CULM_OK;
+    return good ? CULM_OK
+                : culm_error_set(error, CULM_ERR_MEMORY, "data.skip '%s': out of memory",
+                                 skip->path);
 }
 
 enum culm_status culm_skip_read(const char *path, const char *const *paths, size_t path_count,
@@ -223,6 +252,11 @@ void culm_skip_free(struct culm_skip *skip) {
         free(skip->path);
         free(skip->text);
         free(skip->lines);
+        for (size_t i = 0; i < skip->count; i++) {
+            free(skip->entry[i].name);
+        }
+        free(skip->folder);
+        free(skip->real);
         free(skip->entry);
         free(skip->group);
         free(skip);
@@ -232,7 +266,9 @@ void culm_skip_free(struct culm_skip *skip) {
 /* --- asking --- */
 
 size_t culm_skip_of(struct culm_skip *skip, const char *file, struct culm_skip_entry **ret_entry) {
-    int32_t number = skip ? culm_strings_find(&skip->name, file, strlen(file) + 1) : -1;
+    char *name = skip && skip->count ? canonical(skip, file) : NULL;
+    int32_t number = name ? culm_strings_find(&skip->name, name, strlen(name) + 1) : -1;
+    free(name);
     if (number < 0) {
         return 0;
     }

@@ -6,10 +6,10 @@
  *     pairs.tsv     TAB  line 17               a line of text, from 1
  *     ids.u16       TAB  index 40960  TAB  why   a token, an image of an IDX file, its label: from 0
  *
- * A file is named as data.path has it, or from a folder on that is named there. What stands behind a
+ * A file is named by any path that leads to its folder, or from a folder on that data.path names. What stands behind a
  * second TAB is for people. A sample is left out if it has anything of what is named: a window of
  * text that has a token of the line.
- * Thread: constant after reading, but for `found`.
+ * Thread: one at a time.
  */
 #ifndef CULM_DATA_SKIP_H
 #define CULM_DATA_SKIP_H
@@ -38,6 +38,7 @@ enum culm_status culm_data_place_write(const struct culm_data_place *place, cons
 struct culm_skip_entry {
     struct culm_data_place place;
     size_t line; /* of the list, from 1 */
+    char *name;  /* of the file, in one spelling */
     bool found;  /* set by who has found what it names */
 };
 struct culm_skip;

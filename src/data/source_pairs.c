@@ -290,16 +290,20 @@ static enum culm_status read_lines(struct pairs *pairs, size_t file, char *buffe
                                    struct culm_error *error) {
     uint64_t at = 0, bytes = pairs->files->entry[file].bytes;
     int64_t number = 0;
+    bool rest = false; /* of a line that is too long */
     while (at < bytes) {
         size_t len = bytes - at < room ? (size_t)(bytes - at) : room, used = 0;
         enum culm_status status = culm_files_read(pairs->files, file, at, buffer, len, error);
         while (status == CULM_OK && used < len) {
             const char *text = buffer + used, *newline = memchr(text, '\n', len - used);
             size_t size = newline ? (size_t)(newline - text) : len - used;
-            if (!newline && at + len < bytes && size <= LINE_MAX_BYTES) {
+            if (!newline && at + len < bytes && size <= LINE_MAX_BYTES && !rest) {
                 break;
             }
-            status = take_line(pairs, file, ++number, at + used, text, size, error);
+            if (!rest) {
+                status = take_line(pairs, file, ++number, at + used, text, size, error);
+            }
+            rest = !newline;
             used += size + (newline ? 1 : 0);
         }
         if (status != CULM_OK) {

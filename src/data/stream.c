@@ -5,13 +5,13 @@
 #include "base/grow.h"
 #include "data/files.h"
 #include "data/npy.h"
+#include "data/unicode.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define CHUNK_BYTES 4096 /* on the stack; a multiple of every width */
-#define MARGIN 2         /* ids on each side of a line that is left out of text */
 
 struct segment {
     uint64_t first, count; /* where it starts in the joined row, how long it is */
@@ -199,19 +199,49 @@ static enum culm_status leave_out(struct culm_stream *stream, struct culm_skip_e
     return CULM_OK;
 }
 
-/* Where line `number` begins, from `at` on, where line *line begins; len: there is no such line. */
-static size_t find_line(const char *text, size_t len, size_t at, int64_t *line, int64_t number) {
-    while (*line < number && at < len) {
-        const char *newline = memchr(text + at, '\n', len - at);
-        at = newline ? (size_t)(newline - text) + 1 : len;
-        ++*line;
+/* --- lines that are left out --- */
+
+/* What goes through a text in parts: where lines begin and end. */
+struct lines {
+    struct culm_stream *stream;
+    size_t file;
+    struct culm_skip_entry *entry; /* lines, rising */
+    size_t count, next;
+    uint64_t first; /* the file's first byte in the row */
+    uint64_t begin; /* of the line */
+    int64_t number; /* of the line */
+};
+
+static enum culm_status end_line(struct lines *l, uint64_t end, struct culm_error *error) {
+    enum culm_status status = CULM_OK;
+    while (l->next < l->count && l->entry[l->next].place.number == l->number && status == CULM_OK) {
+        status =
+            leave_out(l->stream, &l->entry[l->next++], l->first + l->begin, l->first + end, error);
     }
-    return at;
+    l->begin = end;
+    l->number++;
+    return status;
 }
 
-static size_t line_end(const char *text, size_t len, size_t at) {
-    const char *newline = memchr(text + at, '\n', len - at);
-    return newline ? (size_t)(newline - text) + 1 : len;
+/* Of text as bytes. */
+static enum culm_status leave_lines_out(struct lines *l, struct culm_error *error) {
+    const struct culm_files *files = l->stream->files;
+    uint64_t bytes = files->entry[l->file].bytes;
+    char part[CHUNK_BYTES];
+    enum culm_status status = CULM_OK;
+    for (uint64_t at = 0; at < bytes && l->next < l->count && status == CULM_OK;) {
+        size_t len = bytes - at < sizeof part ? (size_t)(bytes - at) : sizeof part;
+        status = culm_files_read(files, l->file, at, part, len, error);
+        for (size_t used = 0; used < len && status == CULM_OK;) {
+            const char *newline = memchr(part + used, '\n', len - used);
+            used = newline ? (size_t)(newline - part) + 1 : len;
+            if (newline || at + used == bytes) {
+                status = end_line(l, at + used, error);
+            }
+        }
+        at += len;
+    }
+    return status;
 }
 
 /* Files whose ids are read from them: the stream's last segment. Lines are those of text. */
@@ -219,10 +249,8 @@ static enum culm_status leave_read_out(struct culm_stream *stream, size_t file,
                                        struct culm_skip *skip, struct culm_error *error) {
     const struct segment *segment = &stream->segment[file];
     struct culm_skip_entry *entry = NULL;
-    size_t count = culm_skip_of(skip, stream->files->entry[file].path, &entry);
-    char *text = NULL;
-    size_t len = 0, at = 0;
-    int64_t line = 1;
+    size_t count = culm_skip_of(skip, stream->files->entry[file].path, &entry), lines = 0;
+    struct lines l = {.stream = stream, .file = file, .first = segment->first, .number = 1};
     enum culm_status status = CULM_OK;
     for (size_t i = 0; i < count && status == CULM_OK; i++) {
         const struct culm_data_place *place = &entry[i].place;
@@ -233,56 +261,110 @@ static enum culm_status leave_read_out(struct culm_stream *stream, size_t file,
         } else if (place->unit == CULM_DATA_INDEX && number < segment->count) {
             status = leave_out(stream, &entry[i], segment->first + number,
                                segment->first + number + 1, error);
-        } else if (place->unit == CULM_DATA_LINE && stream->bytes) {
-            status = text ? CULM_OK
-                          : culm_files_slurp(stream->files, file, SIZE_MAX / 8, &text, &len, error);
-            if (status == CULM_OK && (at = find_line(text, len, at, &line, place->number)) < len) {
-                status = leave_out(stream, &entry[i], segment->first + at,
-                                   segment->first + line_end(text, len, at), error);
-            }
+        } else if (place->unit == CULM_DATA_LINE && !lines++) { /* they follow each other */
+            l.entry = &entry[i];
         }
     }
-    free(text);
+    l.count = lines;
+    return status == CULM_OK && stream->bytes ? leave_lines_out(&l, error) : status;
+}
+
+static bool is_space_at(const char *text, size_t at, size_t *ret_begin) {
+    size_t begin = at - 1; /* of the character that ends there */
+    while (begin > 0 && at - begin < 4 && ((uint8_t)text[begin] & 0xC0) == 0x80) {
+        begin--;
+    }
+    int32_t c;
+    (void)culm_unicode_next(text, at, begin, &c);
+    *ret_begin = begin;
+    return culm_unicode_class(c) == CULM_UNICODE_SPACE;
+}
+
+/* A place that no token reaches over: before the white space that ends at `at`, where words end. */
+static size_t before_space(const char *text, size_t at) {
+    size_t begin;
+    while (at > 0 && is_space_at(text, at, &begin)) {
+        at = begin;
+    }
+    return at;
+}
+
+/* Ids that a tokenizer has made of a whole text. Which of them are of a line is told by how many it
+ * makes of the text up to there, in parts that end where no token does. */
+struct encoded_lines {
+    const struct culm_tokenizer *tokenizer;
+    struct culm_encoder encoder;
+    const char *text;
+    size_t len, at; /* counted up to */
+    uint64_t ids;   /* how many that makes */
+};
+
+static enum culm_status count_to(struct encoded_lines *l, size_t to, struct culm_error *error) {
+    if (to <= l->at) {
+        return CULM_OK;
+    }
+    l->encoder.count = 0;
+    l->encoder.goes_on = l->at > 0;
+    enum culm_status status =
+        culm_tokenizer_encode(l->tokenizer, &l->encoder, l->text + l->at, to - l->at, error);
+    l->ids += l->encoder.count;
+    l->at = to;
     return status;
 }
 
-/* Ids that a tokenizer has made of a whole text: which of them are of a line is told by how many it
- * makes of what is before. A cut may change a token or two beside it. */
+static enum culm_status leave_encoded_lines_out(struct culm_stream *stream, const char *path,
+                                                struct encoded_lines *l,
+                                                struct culm_skip_entry *entry, size_t count,
+                                                struct culm_stream_range of,
+                                                struct culm_error *error) {
+    uint64_t first = of.begin, all = of.end - of.begin;
+    size_t begin = 0, i = 0;
+    enum culm_status status = CULM_OK;
+    for (int64_t line = 1; begin < l->len && i < count && status == CULM_OK; line++) {
+        const char *newline = memchr(l->text + begin, '\n', l->len - begin);
+        size_t end = newline ? (size_t)(newline - l->text) + 1 : l->len;
+        if (entry[i].place.number == line) {
+            status = count_to(l, before_space(l->text, begin), error);
+            uint64_t before = l->ids;
+            status = status ? status : count_to(l, before_space(l->text, end), error);
+            uint64_t after = l->ids > before ? l->ids : before + 1; /* white space alone */
+            for (; i < count && entry[i].place.number == line && status == CULM_OK; i++) {
+                status = leave_out(stream, &entry[i], first + before,
+                                   first + (after < all ? after : all), error);
+            }
+        }
+        begin = end;
+    }
+    /* The rest as well, to see that parts give what the whole gave. */
+    status = status ? status : count_to(l, l->len, error);
+    return status == CULM_OK && l->ids != all
+               ? culm_error_set(error, CULM_ERR_CONFIG,
+                                "data.skip: lines of '%s' cannot be told from each other with this "
+                                "tokenizer; leave the lines out of the file itself",
+                                path)
+               : status;
+}
+
 static enum culm_status leave_encoded_out(struct culm_stream *stream, const char *path,
                                           const struct culm_stream_options *o, const char *text,
-                                          size_t len, uint64_t first, struct culm_error *error) {
-    struct culm_encoder encoder = {0};
+                                          size_t len, struct culm_stream_range of,
+                                          struct culm_error *error) {
     struct culm_skip_entry *entry = NULL;
-    size_t count = culm_skip_of(o->skip, path, &entry), at = 0;
-    uint64_t before = first; /* ids up to `at` */
-    int64_t line = 1;
+    size_t count = culm_skip_of(o->skip, path, &entry), lines = 0, from = 0;
     enum culm_status status = CULM_OK;
     for (size_t i = 0; i < count && status == CULM_OK; i++) {
-        const struct culm_data_place *place = &entry[i].place;
-        if (place->unit == CULM_DATA_FILE) {
-            status = leave_out(stream, &entry[i], first, stream->count, error);
-        } else if (place->unit == CULM_DATA_LINE) {
-            size_t begin = find_line(text, len, at, &line, place->number);
-            encoder.count = 0;
-            status = begin < len ? culm_tokenizer_encode(o->tokenizer, &encoder, text + at,
-                                                         begin - at, error)
-                                 : CULM_OK;
-            if (status != CULM_OK || begin == len) {
-                continue;
-            }
-            before += encoder.count;
-            encoder.count = 0;
-            status = culm_tokenizer_encode(o->tokenizer, &encoder, text + begin,
-                                           line_end(text, len, begin) - begin, error);
-            uint64_t end = before + encoder.count + MARGIN;
-            status = status ? status
-                            : leave_out(stream, &entry[i],
-                                        before > first + MARGIN ? before - MARGIN : first,
-                                        end < stream->count ? end : stream->count, error);
-            at = begin;
+        if (entry[i].place.unit == CULM_DATA_FILE) {
+            status = leave_out(stream, &entry[i], of.begin, of.end, error);
+        } else if (entry[i].place.unit == CULM_DATA_LINE && !lines++) {
+            from = i;
         }
     }
-    culm_encoder_release(&encoder);
+    if (status != CULM_OK || !lines) {
+        return status;
+    }
+    struct encoded_lines l = {.tokenizer = o->tokenizer, .text = text, .len = len};
+    status = leave_encoded_lines_out(stream, path, &l, entry + from, lines, of, error);
+    culm_encoder_release(&l.encoder);
     return status;
 }
 
@@ -516,8 +598,8 @@ static enum culm_status open_encoded(struct culm_stream *stream,
             break;
         }
         encoder.count = 0;
-        uint64_t before = stream->count;
         status = culm_tokenizer_encode(tokenizer, &encoder, text, len, error);
+        const struct culm_stream_range made = {stream->count, stream->count + encoder.count};
         /* The text and its ids, then the ids and what is kept of them. */
         size_t ids = encoder.capacity * sizeof *encoder.id,
                held = culm_stream_resident_bytes(stream);
@@ -535,7 +617,7 @@ static enum culm_status open_encoded(struct culm_stream *stream,
                                     stream->files->entry[i].path);
         } else if (options->skip) {
             status = leave_encoded_out(stream, stream->files->entry[i].path, options, text, len,
-                                       before, error);
+                                       made, error);
         }
         free(text);
     }

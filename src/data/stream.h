@@ -50,8 +50,8 @@ const char *culm_stream_name(const struct culm_stream *stream); /* "text 'first 
 const char *culm_stream_note(const struct culm_stream *stream);
 /* Whether ids may be outside of the vocabulary that nobody has looked at. */
 bool culm_stream_is_unseen(const struct culm_stream *stream);
-/* What is left out: ids [begin, end). The tokens of a line are those that a tokenizer makes of it,
- * and one on each side. */
+/* What is left out: ids [begin, end). The tokens of a line are those of its words and of the white space in
+ * front of them. */
 struct culm_stream_range {
     uint64_t begin, end;
 };

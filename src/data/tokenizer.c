@@ -208,6 +208,7 @@ enum culm_status culm_tokenizer_encode(const struct culm_tokenizer *tokenizer,
     }
     good = good && culm_tokenizer_split(tokenizer, encoder, text, len, false, encode_plain);
     free(repaired);
+    encoder->goes_on = false;
     return good ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for tokens");
 }
 

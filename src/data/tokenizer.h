@@ -78,6 +78,9 @@ struct culm_encoder {
     int32_t *id;
     size_t count, capacity;
     struct culm_encoder_state *state;
+    /* The next text goes on from another one that ends in no white space, and begins with that: it
+     * gets no blank in front. For one call. */
+    bool goes_on;
 };
 void culm_encoder_release(struct culm_encoder *encoder); /* fine on a zeroed struct */
 /* Appends the ids of the text; set encoder->count to 0 for a new one. Only fails for memory. */

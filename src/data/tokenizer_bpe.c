@@ -155,7 +155,9 @@ static bool encode_piece(const struct culm_tokenizer *tokenizer, struct culm_enc
 bool culm_tokenizer_bpe(const struct culm_tokenizer *tokenizer, struct culm_encoder *encoder,
                         const char *text, size_t len) {
     struct culm_encoder_state *state = encoder->state;
-    if (tokenizer->prefix_space && text[0] != ' ') {
+    bool goes_on = encoder->goes_on;
+    encoder->goes_on = false;
+    if (tokenizer->prefix_space && text[0] != ' ' && !goes_on) {
         if (!CULM_GROW(state->text, state->text_capacity, len + 1)) {
             return false;
         }

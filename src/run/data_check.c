@@ -96,8 +96,13 @@ static void tell(void *ctx, const struct culm_data_bad *bad) {
     if (c->o->bad) {
         c->o->bad(c->o->ctx, &told);
     }
-    if (c->o->out && c->status == CULM_OK) {
-        c->status = culm_data_place_write(place, bad->why, &c->list, &c->error);
+    if (c->o->out) {
+        struct culm_error error;
+        enum culm_status status = culm_data_place_write(place, bad->why, &c->list, &error);
+        if (status != CULM_OK && c->status == CULM_OK) { /* the others are listed */
+            c->status = status;
+            c->error = error;
+        }
     }
 }
 
@@ -113,10 +118,7 @@ static enum culm_status write_list(struct checking *c, const struct culm_source_
                                    struct culm_error *error) {
     struct culm_skip *skip = NULL;
     struct culm_buf all;
-    enum culm_status status = c->status;
-    if (status != CULM_OK) {
-        return culm_error_set(error, status, "%s", c->error.text);
-    }
+    enum culm_status status = CULM_OK;
     culm_buf_init(&all, LIST_BYTES_MAX);
     culm_buf_printf(&all, "%s", header);
     if (source->skip) {
@@ -134,7 +136,9 @@ static enum culm_status write_list(struct checking *c, const struct culm_source_
     }
     culm_skip_free(skip);
     culm_buf_release(&all);
-    return status;
+    return status == CULM_OK && c->status != CULM_OK
+               ? culm_error_set(error, c->status, "%s", c->error.text)
+               : status;
 }
 
 static enum culm_status check(struct checking *c, struct culm_train_config *config,

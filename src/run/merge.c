@@ -84,8 +84,18 @@ static void warn_of_left_out(struct culm_merging *m) {
         for (int32_t before = 0; before < s; before++) {
             told = told || m->in.set[before].feed == m->in.set[s].feed;
         }
-        if (m->in.set[s].note[0] && !told) {
-            culm_merging_warn(m, m->in.set[s].note);
+        const struct culm_merge_set *set = &m->in.set[s];
+        if (set->note[0] && !told) {
+            culm_merging_warn(m, set->note);
+        }
+        if (set->bad && !told) {
+            char text[CULM_ERROR_MAX + 200];
+            snprintf(text, sizeof text,
+                     "feed '%.100s': %lld picture%s cannot be read, and %s left "
+                     "out: %s",
+                     m->workload.feeds[set->feed].name, (long long)set->bad,
+                     set->bad == 1 ? "" : "s", set->bad == 1 ? "is" : "are", set->first_bad);
+            culm_merging_warn(m, text);
         }
     }
 }

@@ -271,6 +271,13 @@ static enum culm_status take_frame(struct culm_merge_set *set, const struct culm
     return CULM_OK;
 }
 
+/* A bad picture costs itself alone. */
+static void pass_bad(struct culm_merge_set *set, const struct culm_error *why) {
+    if (!set->bad++) {
+        snprintf(set->first_bad, sizeof set->first_bad, "%s", why->text);
+    }
+}
+
 static enum culm_status read_set(struct culm_merge_inputs *in, struct culm_merge_set *set,
                                  const volatile sig_atomic_t *stop, struct culm_error *error) {
     struct division d;
@@ -292,11 +299,22 @@ static enum culm_status read_set(struct culm_merge_inputs *in, struct culm_merge
         status = open_feed(in, set, &feed, error);
     }
     for (int64_t i = 0; i < all && status == CULM_OK; i++) {
-        status = next_unless(stop, feed, &frame, error);
         const int part = part_of(&d, i);
         const int64_t taken = set->part[part].count;
-        if (taken < d.count[part] && met[part] == taken * d.total[part] / d.count[part] &&
-            status == CULM_OK) {
+        struct culm_error why;
+        status = next_unless(stop, feed, &frame, &why);
+        if (status == CULM_ERR_FORMAT && culm_feed_kind(feed) == CULM_FEED_PICTURES) {
+            pass_bad(set, &why);
+            status = CULM_OK;
+            met[part]++;
+            continue;
+        }
+        if (status != CULM_OK) {
+            status = culm_error_set(error, status, "%s", why.text);
+            break;
+        }
+        /* After a bad one the next is taken in its place. */
+        if (taken < d.count[part] && met[part] >= taken * d.total[part] / d.count[part]) {
             status = take_frame(set, &frame, part, in->workload->feeds[set->feed].name, error);
             if (status == CULM_OK && set->right[part]) { /* moved to the set */
                 set->right[part][taken] = right.answer[i];
@@ -304,6 +322,15 @@ static enum culm_status read_set(struct culm_merge_inputs *in, struct culm_merge
             }
         }
         met[part]++;
+    }
+    for (int part = 0; part < CULM_MERGE_PARTS && status == CULM_OK; part++) {
+        if (set->bad && d.count[part] && !set->part[part].count) {
+            status = culm_error_set(error, CULM_ERR_FORMAT,
+                                    "feed '%s': %lld pictures cannot be read, and too few are "
+                                    "left: %s",
+                                    in->workload->feeds[set->feed].name, (long long)set->bad,
+                                    set->first_bad);
+        }
     }
     culm_right_release(&right);
     culm_feed_close(feed);

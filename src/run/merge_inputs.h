@@ -30,6 +30,8 @@ struct culm_merge_set {
     int32_t *label[CULM_MERGE_PARTS];
     struct culm_answer *right[CULM_MERGE_PARTS]; /* [frames]; NULL for what is fitted to */
     char note[400]; /* which files of its folder are left out; "": none */
+    int64_t bad;    /* pictures that cannot be read, which are left out, too */
+    char first_bad[CULM_ERROR_MAX];
 };
 
 struct culm_merge_inputs {

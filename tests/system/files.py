@@ -59,9 +59,13 @@ def left_out(bench):
     predicted = bench.run("predict", bench.path("run"), bench.path(folder), "--json")
     equal((predicted.code, len(predicted.out.splitlines())), (0, 8), "code and answers of culm predict")
     check("1 .bmp" in predicted.err, f"culm predict says {predicted.err!r}")
+    put(bench.path(folder, "dog", "b.jpg"), b"<html>404 not found</html>")
     merged = bench.run("merge", two_queries(bench, {"file": bench.path(folder)}), "--out", bench.path("merged"), "--json")
+    os.remove(bench.path(folder, "dog", "b.jpg"))
+    equal(merged.code, 0, "exit code of culm merge")
     warnings = [json.loads(line)["message"] for line in merged.out.splitlines() if json.loads(line)["event"] == "warning"]
     equal(sum("1 .bmp" in text for text in warnings), 1, f"warnings of culm merge ({warnings})")
+    equal(sum("1 picture cannot be read, and is left out: image" in text for text in warnings), 1, f"warnings of culm merge ({warnings})")
     os.remove(bench.path(folder, "cat", "a.bmp"))
     os.remove(bench.path(folder, "dog", "notes.txt"))
     shutil.copy(os.path.join(PICTURES, "lossy.webp"), bench.path(folder, "cat", "a.webp"))

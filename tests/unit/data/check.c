@@ -3,6 +3,7 @@
 #include "data/check.h"
 
 #include "data/image_write.h"
+#include "data/tokenizer.h"
 #include "place.h"
 
 #include <inttypes.h>
@@ -122,7 +123,10 @@ static void test_pictures(void **state) {
     expect_left_out(place, options, &told, 2);
 
     /* named from the folder on, and what is left comes as it did */
-    char *list = put_text(place, "own.txt", "a/03.png\r\n# b/00.png\nb/08.png\t\tempty\n");
+    char lines[300];
+    snprintf(lines, sizeof lines,
+             "a/03.png\r\n# b/00.png\nb/08.png\t\tempty\n%s/d/../d//b/08.png\n", place->dir);
+    char *list = put_text(place, "own.txt", lines);
     options.skip = list;
     struct culm_source *rest = open_source(&options);
     assert_int_equal(culm_source_samples(rest), 12);
@@ -256,14 +260,115 @@ static void test_texts(void **state) {
     culm_source_free(source);
     expect_left_out(place, options, &told, 3); /* bytes 6 to 10: windows 1, 2, 3 */
 
-    options.context = 1; /* aa bb cc dd ee ff gg, of which cc and two on each side */
+    options.context = 1; /* aa bb cc dd ee ff gg, of which cc */
     options.tokenizer = (const char *const *)&words;
     options.tokenizer_count = 1;
     result = check(&options, 2, &told);
     assert_int_equal(result.samples, 6);
-    expect_left_out(place, options, &told, 5);
+    expect_left_out(place, options, &told, 2);
     free(path);
     free(words);
+}
+
+/* Of lines that are indented, a token may have the end of one and the beginning of the next. Which windows
+ * have a token of lines on the list is told by where the bytes of each token are. */
+static void test_many_lines_of_tokens(void **state) {
+    enum { LINES = 200, CONTEXT = 5 };
+    struct place *place = *state;
+    char *vocab, text[LINES * 40], list[LINES * 60], *path, *skip;
+    size_t len = 0, list_len = 0, region[LINES + 1];
+    assert_true(asprintf(&vocab, "%s/data/tokenizer/bpe.json", getenv("CULM_GOLDEN")) > 0);
+    for (int i = 0; i < LINES; i++) { /* the white space in front of its words is a line's, too */
+        region[i] = i ? len - 1 : 0;
+        len += (size_t)sprintf(text + len, "%*sthe %d and%s\n", i % 7, "", i * i,
+                               i % 5 ? " a thing" : "");
+        if (i < 100 || i == 170) {
+            list_len += (size_t)sprintf(list + list_len, "%s/t.txt\tline %d\n", place->dir, i + 1);
+        }
+    }
+    region[LINES] = len - 1;
+    path = put_text(place, "t.txt", text);
+    list[list_len] = '\0';
+    skip = put_text(place, "list", list);
+    struct culm_source_options options = {.kind = CULM_SOURCE_TEXT,
+                                          .paths = (const char *const *)&path,
+                                          .path_count = 1,
+                                          .tokenizer = (const char *const *)&vocab,
+                                          .tokenizer_count = 1,
+                                          .context = CONTEXT,
+                                          .vocab = 5000,
+                                          .skip = skip};
+    struct culm_tokenizer *tokenizer;
+    struct culm_encoder encoder = {0};
+    struct culm_buf out;
+    struct culm_error error;
+    culm_buf_init(&out, 1 << 20);
+    assert_int_equal(culm_tokenizer_open(options.tokenizer, 1, &tokenizer, &error), CULM_OK);
+    assert_int_equal(culm_tokenizer_encode(tokenizer, &encoder, text, len, &error), CULM_OK);
+    bool *listed = calloc(encoder.count, sizeof *listed);
+    for (size_t t = 0, line = 0; t < encoder.count; t++) {
+        size_t at = out.len;
+        while (line < LINES - 1 && at >= region[line + 1]) {
+            line++;
+        }
+        culm_tokenizer_decode(tokenizer, &encoder.id[t], 1, &out);
+        listed[t] = line < 100 || line == 170;
+    }
+    assert_int_equal(out.len, len);
+    struct culm_source *source = open_source(&options);
+    int64_t samples = culm_source_samples(source), left = 0;
+    for (int64_t s = 0; s < samples; s++) {
+        bool expected = false;
+        for (int64_t t = s * CONTEXT; t <= s * CONTEXT + CONTEXT; t++) {
+            expected |= listed[t];
+        }
+        left += expected;
+        if (culm_order_left_out_has(culm_source_left_out(source), s) != expected) {
+            fail_msg("window %lld of %lld: %s left out", (long long)s, (long long)samples,
+                     expected ? "not" : "is");
+        }
+    }
+    assert_in_range(left, 10, samples - 10);
+    culm_source_free(source);
+    culm_encoder_release(&encoder);
+    culm_tokenizer_free(tokenizer);
+    culm_buf_release(&out);
+    free(listed);
+    free(vocab);
+    free(path);
+    free(skip);
+}
+
+/* A line that is too long is one line. */
+static void test_long_lines_of_pairs(void **state) {
+    struct place *place = *state;
+    size_t len = 0, room = (5u << 20) + 1000;
+    char *text = malloc(room);
+    for (int line = 1; line <= 10; line++) {
+        if (line == 4) {
+            memset(text + len, 'x', 5 << 20);
+            text[len + 2000000] = '\t';
+            len += 5 << 20;
+            text[len++] = '\n';
+        } else {
+            len += (size_t)sprintf(text + len, line == 8 ? "none\n" : "a\tb\n");
+        }
+    }
+    char *path = put(place, "long.tsv", text, len);
+    struct culm_source_options options = {.kind = CULM_SOURCE_PAIRS,
+                                          .paths = (const char *const *)&path,
+                                          .path_count = 1,
+                                          .context = 5,
+                                          .vocab = 100};
+    struct told told;
+    struct culm_check_result result = check(&options, 2, &told);
+    assert_int_equal(result.samples, 10);
+    assert_int_equal(told.count, 2);
+    expect(&told, 0, "line 4 has more than 1 MiB");
+    expect(&told, 1, "line 8 has no TAB");
+    expect_left_out(place, options, &told, 2);
+    free(path);
+    free(text);
 }
 
 /* --- lists --- */
@@ -338,6 +443,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_tokens, make_place, drop_place),
         cmocka_unit_test_setup_teardown(test_pairs, make_place, drop_place),
         cmocka_unit_test_setup_teardown(test_texts, make_place, drop_place),
+        cmocka_unit_test_setup_teardown(test_many_lines_of_tokens, make_place, drop_place),
+        cmocka_unit_test_setup_teardown(test_long_lines_of_pairs, make_place, drop_place),
         cmocka_unit_test_setup_teardown(test_lists_that_are_wrong, make_place, drop_place),
         cmocka_unit_test_setup_teardown(test_long_ones_are_left, make_place, drop_place),
     };
