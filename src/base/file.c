@@ -505,6 +505,11 @@ enum culm_status culm_tree_remove(struct culm_fs *fs, const char *path, struct c
     return remove_tree(fs, path, TREE_DEPTH_MAX, error);
 }
 
+bool culm_file_exists(const char *path) {
+    struct stat info;
+    return lstat(path, &info) == 0;
+}
+
 bool culm_file_is_regular(const char *path) {
     struct stat info;
     return stat(path, &info) == 0 && S_ISREG(info.st_mode);

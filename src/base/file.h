@@ -101,6 +101,8 @@ void culm_names_release(struct culm_names *names); /* fine on a zeroed struct */
 /* Removes a file, a link (not what it points to) or a whole directory; nothing there is CULM_OK. */
 enum culm_status culm_tree_remove(struct culm_fs *fs, const char *path, struct culm_error *error);
 
+/* Whether there is anything of that name, a link that leads nowhere too. */
+bool culm_file_exists(const char *path);
 /* False when there is none. */
 bool culm_file_is_regular(const char *path);
 bool culm_file_is_directory(const char *path);

@@ -358,7 +358,7 @@ static enum culm_status look_in(const char *folder, char (*ret_path)[CULM_PATH_M
             if (status != CULM_OK) {
                 return status;
             }
-            there = there && culm_file_is_regular(ret_path[k]);
+            there = there && culm_file_exists(ret_path[k]);
         }
         if (there) {
             return CULM_OK;

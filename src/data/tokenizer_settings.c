@@ -55,7 +55,7 @@ enum culm_status culm_settings_open(const char *path, struct culm_pins *pins,
     memset(settings->json, 0, sizeof settings->json);
     for (int i = 0; i < CULM_SETTINGS_FILES && status == CULM_OK; i++) {
         status = culm_path_format(settings->path[i], error, "%.*s%s", folder, path, file_names[i]);
-        if (status == CULM_OK && culm_file_is_regular(settings->path[i])) {
+        if (status == CULM_OK && culm_file_exists(settings->path[i])) {
             status = open_one(settings->path[i], pins, &settings->json[i], error);
         }
     }

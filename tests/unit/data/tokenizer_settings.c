@@ -6,6 +6,7 @@
 #include "place.h"
 
 #include <jansson.h>
+#include <sys/stat.h>
 
 static char *read_golden(const char *name, size_t *ret_len) {
     char *path, *data;
@@ -182,6 +183,30 @@ static void test_what_is_refused(void **state) {
 }
 
 /* They are inputs as the tokenizer's own files are. */
+/* A folder that was copied in part, as a cache of links is: what lies there and cannot be read is not passed over. */
+static void test_links_that_lead_nowhere(void **state) {
+    static const char *const names[] = {"tokenizer_config.json", "added_tokens.json",
+                                        "special_tokens_map.json", "tokenizer.json"};
+    struct place *place = *state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        for (int folder = 0; folder < 2; folder++) {
+            struct culm_tokenizer *tokenizer = NULL;
+            struct culm_error error = {0};
+            char *path;
+            const char *dir = place->dir;
+            put_base(place, "bpe");
+            assert_true(asprintf(&path, "%s/%s", place->dir, names[i]) > 0);
+            assert_int_equal(folder ? mkdir(path, 0700) : symlink("../blobs/gone", path), 0);
+            enum culm_status status = culm_tokenizer_open(&dir, 1, &tokenizer, &error);
+            if (status == CULM_OK || !strstr(error.text, names[i])) {
+                fail_msg("%s: '%s'", names[i], error.text);
+            }
+            clear(place);
+            free(path);
+        }
+    }
+}
+
 static void test_settings_are_pinned(void **state) {
     struct place *place = *state;
     struct culm_tokenizer *tokenizer = NULL;
@@ -211,6 +236,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_ids_equal_theirs, make_place, drop_place),
         cmocka_unit_test_setup_teardown(test_roles_are_named, make_place, drop_place),
         cmocka_unit_test_setup_teardown(test_what_is_refused, make_place, drop_place),
+        cmocka_unit_test_setup_teardown(test_links_that_lead_nowhere, make_place, drop_place),
         cmocka_unit_test_setup_teardown(test_settings_are_pinned, make_place, drop_place),
     };
     return cmocka_run_group_tests_name("data/tokenizer_settings", tests, NULL, NULL);
