@@ -59,6 +59,16 @@ static const struct culm_onnx_value *mask_of(const struct culm_onnx_graph *graph
     return NULL;
 }
 
+static bool reads_text(const struct culm_onnx_graph *graph) {
+    for (int32_t k = 0; k < graph->input_count; k++) {
+        const struct culm_onnx_value *v = &graph->value[graph->input[k]];
+        if ((v->type == CULM_ONNX_INT64 || v->type == CULM_ONNX_INT32) && v->rank == 2) {
+            return true;
+        }
+    }
+    return false;
+}
+
 enum culm_status culm_onnx_say_unsupported(const struct culm_onnx_graph *graph,
                                            enum culm_status status, struct culm_error *error) {
     const char *recurrent = NULL;
@@ -96,6 +106,14 @@ enum culm_status culm_onnx_say_unsupported(const struct culm_onnx_graph *graph,
                               "hide keys, which is not supported; export without it, with the ids "
                               "as the only input",
                               graph->path, mask->name);
+    }
+    if (reads_text(graph) && error) {
+        struct culm_error where = *error;
+        return culm_error_set(error, status,
+                              "%s; a model of text is read if it is made like GPT-2 or BERT: "
+                              "positions that are rows of a table, and attention without biases "
+                              "of its own",
+                              where.text);
     }
     return status;
 }

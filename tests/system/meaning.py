@@ -292,6 +292,11 @@ def not_supported(bench):
     weights = [table, onnx.tensor("one", [], onnx.ints([1]), onnx.INT64), onnx.tensor("head", [WIDTH, VOCAB], numbers(VOCAB * WIDTH, 13))]
     refused(bench, write_model(bench.path("counted.onnx"), body, ids + [onnx.end("attention_mask", ["batch", LENGTH], onnx.INT64)], "logits", weights), 3,
             "'attention_mask' is a mask", "export without it")
+    # Whatever else: where it is, and which models of text are read.
+    body = [NODE("Gather", ["table", "ids"], ["e"]), NODE("Hardmax", ["e"], ["r"]), NODE("MatMul", ["r", "head"], ["logits"])]
+    path = write_model(bench.path("other.onnx"), body, ids, "logits", [table, onnx.tensor("head", [WIDTH, VOCAB], numbers(VOCAB * WIDTH, 13))])
+    ended = bench.run("eval", bench.config(changed(config_of("gpt2.onnx"), model={"file": path}, data__held_out=0.2, stages=1)))
+    check(ended.code == 3 and "'Hardmax'" in ended.err and "made like GPT-2 or BERT" in ended.err, f"{ended.err!r}")
 
 
 cases.add("what an ONNX model has that is not supported", not_supported, first=True)
