@@ -117,6 +117,7 @@ struct edge_query {
     bool own_tensors;            /* both are its own tensors, which this run has written */
     bool unwatched;              /* it is merged, and there is no room for its original */
     bool told_unwatched;         /* an event has said so */
+    bool told_other;             /* an event has said that an answer is not finite */
     bool told;                   /* an event `query` has been published since it came */
     bool plain;                  /* the choice of forms gave it its own weights */
     int32_t original_of, shadow; /* the query whose original it is; its own original; -1: none */

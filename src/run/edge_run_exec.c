@@ -8,6 +8,7 @@
 #include "base/json.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -342,6 +343,18 @@ const struct culm_answer *culm_edge_running_right(const struct edge_query *query
     return frame->source < query->right.count ? &query->right.answer[frame->source] : NULL;
 }
 
+/* Once for a query: what it answers says nothing, and the others go on. */
+static void warn_of_other(struct culm_edge_running *run, struct edge_query *query, int64_t frame) {
+    char text[CULM_ERROR_MAX];
+    snprintf(text, sizeof text,
+             "query '%.100s': frame %lld: the model's answer is not finite (%s), and such answers "
+             "say nothing; its weights make numbers that are too large",
+             query->entry->config->name, (long long)frame, query->latest.other);
+    query->told_other = true;
+    culm_edge_running_publish(
+        run, json_pack("{s:s, s:o}", "event", "warning", "message", culm_json_text(text)));
+}
+
 static void settled(struct culm_edge_exec *exec, int32_t number, const struct culm_edge_look *look,
                     const struct culm_edge_batch *batch) {
     struct culm_edge_running *run = self(exec);
@@ -363,6 +376,9 @@ static void settled(struct culm_edge_exec *exec, int32_t number, const struct cu
             query->answer[k] = old; /* to reuse its memory */
             query->latest_frame = look->frame;
         }
+    }
+    if (batch && query->latest.other && !query->told_other) {
+        warn_of_other(run, query, look->frame);
     }
     query->latest.kind = query->entry->model->kind;
     const int32_t label = frame ? culm_edge_running_label(query, frame) : -1;

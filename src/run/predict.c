@@ -2,7 +2,6 @@
 #include "run/vision_commands.h"
 
 #include "base/file.h"
-#include "base/finite.h"
 #include "data/feed.h"
 #include "data/pictures.h"
 #include "run/picture.h"
@@ -86,44 +85,15 @@ static enum culm_status draw(const struct predicting *p, const struct culm_feed_
     return culm_picture_write(path, frame, p->model, &p->answer, error);
 }
 
-/* The first number of a map that is not finite: where an object may be. Elsewhere nobody has filled the
- * map but for what says that there is none. */
-static int64_t find_other(const struct culm_yolo_head *head, const float *map, int64_t count,
-                          float least) {
-    const int64_t size = 5 + head->classes;
-    for (int64_t at = 0; at + size <= count; at += size) {
-        bool open = !(map[at + 4] < least); /* NaN too */
-        int64_t other = culm_finite_find_other(map + at + (open ? 0 : 4), open ? size : 1);
-        if (other >= 0) {
-            return at + (open ? 0 : 4) + other;
-        }
-    }
-    return -1;
-}
-
 /* Numbers that say nothing are no answer. */
 static enum culm_status check_finite(const struct predicting *p, const struct culm_feed_frame *f,
                                      struct culm_error *error) {
-    const struct culm_vision_model *model = p->model;
-    const int32_t outputs = model->head_count ? model->head_count : 1;
-    for (int32_t i = 0; i < outputs; i++) {
-        const struct culm_yolo_head *head = model->head_count ? &model->head[i] : NULL;
-        struct culm_shape shape;
-        const float *output =
-            culm_vision_runner_output(&p->runner, head ? head->output : 0, 0, &shape);
-        int64_t count = culm_elements(&shape);
-        int64_t other =
-            head ? find_other(head, output, count, culm_box_least((float)p->options->score))
-                 : culm_finite_find_other(output, count);
-        if (other >= 0) {
-            return culm_error_set(error, CULM_ERR_CONFIG,
-                                  "'%.200s' frame %lld: the model's answer is not finite (%s); its "
-                                  "weights or --normalize make numbers that are too large",
-                                  f->file, (long long)f->number,
-                                  culm_finite_other_name(output[other]));
-        }
-    }
-    return CULM_OK;
+    return p->answer.other
+               ? culm_error_set(error, CULM_ERR_CONFIG,
+                                "'%.200s' frame %lld: the model's answer is not finite (%s); its "
+                                "weights or --normalize make numbers that are too large",
+                                f->file, (long long)f->number, p->answer.other)
+               : CULM_OK;
 }
 
 static enum culm_status answer(struct predicting *p, const struct culm_feed_frame *f,
@@ -131,12 +101,9 @@ static enum culm_status answer(struct predicting *p, const struct culm_feed_fram
     const struct culm_frame frame = {f->data, f->stride, f->width, f->height, f->channels};
     culm_vision_fill(&p->model->input, &frame, p->runner.image);
     culm_vision_runner_run(&p->runner);
-    enum culm_status status = check_finite(p, f, error);
-    if (status != CULM_OK) {
-        return status;
-    }
-    return culm_vision_runner_answer(&p->runner, p->model, 0, f->width, f->height,
-                                     (float)p->options->score, &p->answer, error);
+    enum culm_status status = culm_vision_runner_answer(
+        &p->runner, p->model, 0, f->width, f->height, (float)p->options->score, &p->answer, error);
+    return status == CULM_OK ? check_finite(p, f, error) : status;
 }
 
 /* --- files --- */

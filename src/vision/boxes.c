@@ -1,6 +1,7 @@
 /* From a network's outputs to boxes, classes and points. See boxes.h. */
 #include "vision/boxes.h"
 
+#include "base/finite.h"
 #include "base/grow.h"
 
 #include <math.h>
@@ -240,12 +241,45 @@ float culm_box_least(float score) {
     return score > 0 ? (float)(-log(1 / (double)score - 1) - 1e-4) : -INFINITY;
 }
 
+/* The first number of a map that is not finite: where an object may be. Elsewhere nobody has filled the
+ * map but for what says that there is none. */
+static int64_t find_other_in_map(const struct culm_yolo_head *head, const float *map, int64_t count,
+                                 float least) {
+    const int64_t size = 5 + head->classes;
+    for (int64_t at = 0; at + size <= count; at += size) {
+        bool open = !(map[at + 4] < least); /* NaN too */
+        int64_t other = culm_finite_find_other(map + at + (open ? 0 : 4), open ? size : 1);
+        if (other >= 0) {
+            return at + (open ? 0 : 4) + other;
+        }
+    }
+    return -1;
+}
+
+/* NULL: all numbers are finite that the answer is read from. */
+static const char *other_of(const struct culm_vision_model *model, const float *const *output,
+                            const struct culm_shape *shape, float least) {
+    const int32_t outputs = model->head_count ? model->head_count : 1;
+    for (int32_t i = 0; i < outputs; i++) {
+        const struct culm_yolo_head *head = model->head_count ? &model->head[i] : NULL;
+        const int32_t from = head ? head->output : 0;
+        const int64_t count = culm_elements(&shape[from]);
+        const int64_t at = head ? find_other_in_map(head, output[from], count, least)
+                                : culm_finite_find_other(output[from], count);
+        if (at >= 0) {
+            return culm_finite_other_name(output[from][at]);
+        }
+    }
+    return NULL;
+}
+
 enum culm_status culm_answer_read(const struct culm_vision_model *model, const float *const *output,
                                   const struct culm_shape *shape, int32_t frame_width,
                                   int32_t frame_height, float score, struct culm_answer *answer,
                                   struct culm_error *error) {
     answer->kind = model->kind;
     answer->box_count = answer->class_count = answer->point_count = 0;
+    answer->other = other_of(model, output, shape, culm_box_least(score));
     if (model->kind == CULM_ANSWER_CLASSES) {
         return (model->end == CULM_FUNCTION_SIGMOID ? read_each : read_classes)(
             output[0], culm_elements(&shape[0]), answer, error);

@@ -36,6 +36,8 @@ struct culm_answer {
     int32_t class_count, class_capacity;
     struct culm_point *point; /* POINTS */
     int32_t point_count, point_capacity;
+    /* "NaN", "infinity": a number that it was read from is that, and the answer says nothing. NULL: none is. */
+    const char *other;
 };
 void culm_answer_release(struct culm_answer *answer); /* fine on a zeroed struct */
 
@@ -45,7 +47,7 @@ float culm_box_least(float score);
 /* Turns the outputs of a network for one picture into an answer: output[i] is output i of the
  * model's graph, shape[i] its shape, [h,w,c] or [c]. Drops boxes below `score` and those that
  * overlap a better one; keeps the best CULM_VISION_BOXES_MAX. Numbers that are not finite give no
- * box. CULM_ERR_CONFIG: a map does not fit its head; CULM_ERR_MEMORY. */
+ * box, and are told by `other`. CULM_ERR_CONFIG: a map does not fit its head; CULM_ERR_MEMORY. */
 enum culm_status culm_answer_read(const struct culm_vision_model *model, const float *const *output,
                                   const struct culm_shape *shape, int32_t frame_width,
                                   int32_t frame_height, float score, struct culm_answer *answer,

@@ -373,6 +373,13 @@ def pictures(bench):
                                                    for n, (d, s, data) in tensors.items()})
     for words in ([], ["--json"]):
         one_line(bench.run("predict", run.dir, "--weights", path, "images", *words), "frame 0: the model's answer is not finite")
+    # An edge with others to answer goes on, and says so once.
+    workload["queries"][0]["weights"] = path
+    del workload["merge"]
+    ended = bench.run("edge", "run", bench.config(workload, "w.yaml"), "--out", bench.path("edge"), "--json")
+    equal(ended.code, 0, f"exit code of edge run: {ended.err!r}")
+    warnings = [event["message"] for event in bench.events("edge") if event["event"] == "warning"]
+    equal(sum("query 'a': frame 0: the model's answer is not finite" in text for text in warnings), 1, f"warnings of edge run: {warnings}")
 
 
 cases.add("weights of models of pictures", pictures)
