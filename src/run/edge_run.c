@@ -181,6 +181,12 @@ void culm_edge_running_tell_query(struct culm_edge_running *run, int32_t q) {
                        culm_json_text(config->name), "model", culm_json_text(config->model),
                        "bytes", (json_int_t)culm_edge_query_bytes(&laid->layout, q), "accuracy",
                        accuracy < 0 ? json_null() : json_real(accuracy)));
+    if (query->entry->model->note[0]) { /* what was done to its weights */
+        char text[sizeof query->entry->model->note + 120];
+        snprintf(text, sizeof text, "query '%.100s': %s", config->name, query->entry->model->note);
+        culm_edge_running_publish(
+            run, json_pack("{s:s, s:o}", "event", "warning", "message", culm_json_text(text)));
+    }
 }
 
 static void tell_start(struct culm_edge_running *run, const struct culm_edge_totals *totals) {

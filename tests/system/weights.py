@@ -369,16 +369,17 @@ def pictures(bench):
     path = write(bench.path("inf.safetensors"), {**tensors, name: (*tensors[name][:2], spoilt)})
     one_line(bench.run("predict", run.dir, "--weights", path, "images", "--json"), f"tensor '{name}' is not finite: element 0 of", "infinity")
     # Weights that are finite, and too large for what they are multiplied with.
-    path = write(bench.path("large.safetensors"), {n: (d, s, floats([3e38] * (len(data) // 4)) if n.endswith("weight") else data)
-                                                   for n, (d, s, data) in tensors.items()})
+    large = {n: (d, s, floats([3e38] * (len(data) // 4)) if n.endswith("weight") else data) for n, (d, s, data) in tensors.items()}
+    path = write(bench.path("large.safetensors"), large)
     for words in ([], ["--json"]):
         one_line(bench.run("predict", run.dir, "--weights", path, "images", *words), "frame 0: the model's answer is not finite")
-    # An edge with others to answer goes on, and says so once.
-    workload["queries"][0]["weights"] = path
+    # An edge with others to answer goes on, and says so once; also what was done to the weights.
+    workload["queries"][0]["weights"] = write(bench.path("both.safetensors"), {**large, **counters})
     del workload["merge"]
     ended = bench.run("edge", "run", bench.config(workload, "w.yaml"), "--out", bench.path("edge"), "--json")
     equal(ended.code, 0, f"exit code of edge run: {ended.err!r}")
     warnings = [event["message"] for event in bench.events("edge") if event["event"] == "warning"]
+    check(any(text.startswith("query 'a': ") and "counter of batches" in text for text in warnings), f"warnings of edge run: {warnings}")
     equal(sum("query 'a': frame 0: the model's answer is not finite" in text for text in warnings), 1, f"warnings of edge run: {warnings}")
 
 
