@@ -21,9 +21,8 @@
 #define TRIES 3
 #define READ_TRIES 8
 
-#define BACK                                                                                       \
-    "put it back; a run continues with --resume, or on what is there now with --resume "           \
-    "--accept-inputs"
+const char culm_pins_back[] = "put it back; a run continues with --resume, or on what is there now "
+                              "with --resume --accept-inputs";
 
 struct entry {
     struct culm_pin pin;
@@ -144,7 +143,17 @@ static enum culm_status differs(struct culm_error *error, const char *path, cons
     vsnprintf(what, sizeof what, format, args);
     va_end(args);
     return culm_error_set(error, CULM_ERR_CHANGED,
-                          "'%.280s' is not what it was when the run began: %s; " BACK, path, what);
+                          "'%.280s' is not what it was when the run began: %s; %s", path, what,
+                          culm_pins_back);
+}
+
+void culm_pins_advise(struct culm_error *error, const char *advice) {
+    const char *back = error ? strstr(error->text, culm_pins_back) : NULL;
+    if (back) {
+        const struct culm_error reason = *error;
+        culm_error_set(error, reason.status, "%.*s%s", (int)(back - error->text), reason.text,
+                       advice);
+    }
 }
 
 static enum culm_status no_memory(struct culm_error *error) {

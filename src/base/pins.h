@@ -111,6 +111,11 @@ enum culm_status culm_pins_member(struct culm_pins *pins, const char *group, siz
                                   const char *path, int fd, struct culm_stamp *ret_stamp,
                                   struct culm_error *error);
 
+/* In an error that tells of a difference: `advice` in the place of what a run is told to do about it. */
+void culm_pins_advise(struct culm_error *error, const char *advice);
+/* The same advice, for other differences of inputs. */
+extern const char culm_pins_back[];
+
 /* All pinned files are there and have their sizes: what can be said at once, and clearly. */
 enum culm_status culm_pins_look(struct culm_pins *pins, struct culm_error *error);
 

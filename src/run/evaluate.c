@@ -149,6 +149,7 @@ enum culm_status culm_evaluate(struct culm_subject *subject,
     snprintf(ret_evaluation->left_out, sizeof ret_evaluation->left_out, "%s",
              culm_source_note(source));
 out:
+    culm_subject_advise(subject, status, error);
     memcpy(ret_evaluation->note, note, sizeof note);
     culm_runner_release(&runner);
     culm_source_free(source);

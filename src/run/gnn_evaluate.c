@@ -204,6 +204,8 @@ enum culm_status culm_gnn_eval(const char *path, const char *weights, bool best,
     }
     if (status == CULM_OK && is_run) {
         status = culm_gnn_own_find(o.dir, &o.own, error);
+        o.own.advice = "put it back; what is there now is evaluated by config.yaml of the run with "
+                       "--weights";
     }
     if (status == CULM_OK) {
         status = culm_gnn_setup_open_cut(&o.config, o.own.pins, &o.own.cut, &o.setup, error);
@@ -290,6 +292,7 @@ enum culm_status culm_gnn_predict(const char *dir, const char *weights, const ch
     }
     if (status == CULM_OK && !graph) {
         status = culm_gnn_own_find(o.dir, &o.own, error);
+        o.own.advice = "put it back; what is there now is read with --graph";
     }
     if (status == CULM_OK && graph) {
         char *path = strdup(graph);

@@ -57,6 +57,7 @@ static enum culm_status compare_files(const struct culm_gnn_own *own, char *ret_
         status = culm_pins_compare(before.pins, own->pins, ret_note, error);
     }
     if (status == CULM_ERR_CHANGED) {
+        culm_pins_advise(error, own->advice ? own->advice : "put it back");
         status = error->status = CULM_ERR_CONFIG;
     }
     culm_inputs_release(&before);

@@ -19,6 +19,7 @@ struct culm_gnn_own {
     const char
         *dir; /* borrowed; NULL in a zeroed struct: there is no run, and nothing to compare */
     struct culm_gnn_cut cut; /* its path is `path` */
+    const char *advice;      /* where files have changed; borrowed; NULL: to put them back */
     struct culm_pins *pins;  /* owned; the files that are opened with them */
     char path[CULM_PATH_MAX];
 };

@@ -140,6 +140,7 @@ enum culm_status culm_gnn_show_config(const char *config_path,
     status = culm_gnn_show(config.graph.path, config.graph.split, &about.graph, error);
     if (status == CULM_OK && run) {
         status = culm_gnn_own_find(config_path, &own, error);
+        own.advice = "put it back; what is there now is shown by config.yaml of the run";
     }
     if (status == CULM_OK) {
         status = culm_gnn_setup_open_cut(&config, own.pins, &own.cut, &setup, error);

@@ -261,13 +261,36 @@ static enum culm_status finish(struct culm_subject *subject, const char *weights
 
 enum culm_status culm_subject_open(const char *what, const struct culm_subject_options *options,
                                    struct culm_subject *subject, struct culm_error *error) {
-    *subject = (struct culm_subject){.leave = options->leave};
+    *subject = (struct culm_subject){.leave = options->leave,
+                                     .config_too = options->kinds & CULM_SUBJECT_CONFIG};
     snprintf(subject->name, sizeof subject->name, "%s", what);
     enum culm_status status;
     if ((status = find(what, options, subject, error)) ||
         (status = finish(subject, options->structure ? NULL : options->weights, error)) ||
         (status = culm_network_open(&subject->config, &subject->network, error))) {
+        culm_subject_advise(subject, status, error);
         culm_subject_close(subject);
+    }
+    return status;
+}
+
+enum culm_status culm_subject_advise(const struct culm_subject *subject, enum culm_status status,
+                                     struct culm_error *error) {
+    char advice[CULM_ERROR_MAX] = "put it back";
+    const char *slash = strrchr(subject->plan_path, '/');
+    if (strstr(subject->weights,
+               "/logs/evaluated/")) { /* by the run, which is told what it can do */
+        return status;
+    }
+    if (status == CULM_ERR_CHANGED && subject->config_too && slash) {
+        snprintf(advice, sizeof advice,
+                 "put it back, or name '%.*s/config.yaml' with --weights '%.120s' for what is "
+                 "there now",
+                 (int)(slash - subject->plan_path > 120 ? 120 : slash - subject->plan_path),
+                 subject->plan_path, subject->weights);
+    }
+    if (status == CULM_ERR_CHANGED) {
+        culm_pins_advise(error, advice);
     }
     return status;
 }

@@ -49,6 +49,7 @@ struct culm_subject {
     struct culm_network *network;
     char weights[CULM_PATH_MAX]; /* as in store/weights.h; "": what the network starts from */
     const char *leave;           /* of the options */
+    bool config_too;             /* a configuration could have been named, too */
     struct culm_weights *opened; /* those, once they were loaded; NULL: not, or there are none */
     int64_t batch;               /* the configuration's micro-batch; 1 for a published name */
 };
@@ -62,6 +63,10 @@ enum culm_status culm_subject_open(const char *what, const struct culm_subject_o
 enum culm_status culm_subject_open_config(const struct culm_config *config, const char *weights,
                                           struct culm_subject *subject, struct culm_error *error);
 void culm_subject_close(struct culm_subject *subject);
+/* Of a subject that was opened: where its inputs have changed, `error` comes to say how it is used with
+ * what is there now. Returns the status. */
+enum culm_status culm_subject_advise(const struct culm_subject *subject, enum culm_status status,
+                                     struct culm_error *error);
 
 /* Opens `weights`, which the subject must have, for a graph of its network. ret_note: see
  * culm_network_check_file. */

@@ -188,8 +188,6 @@ enum culm_status culm_inputs_check_samples(const struct culm_inputs *inputs, int
     return samples == inputs->samples
                ? CULM_OK
                : culm_error_set(error, CULM_ERR_CHANGED,
-                                "the data has %lld samples, and had %lld when the run began; put "
-                                "it back; a run continues with --resume, or on what is there now "
-                                "with --resume --accept-inputs",
-                                (long long)samples, (long long)inputs->samples);
+                                "the data has %lld samples, and had %lld when the run began; %s",
+                                (long long)samples, (long long)inputs->samples, culm_pins_back);
 }
