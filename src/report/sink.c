@@ -164,10 +164,27 @@ enum culm_status culm_sink_jsonl_open(const char *path, struct culm_sink **ret_s
     return CULM_OK;
 }
 
+/* Notes the first line that is no event, or ends reading there. */
+static enum culm_status is_no_event(const char *path, size_t line, size_t *bad,
+                                    struct culm_error *error) {
+    if (!bad) {
+        return culm_error_set(error, CULM_ERR_FORMAT, "%s:%zu: not an event", path, line);
+    }
+    *bad = *bad ? *bad : line;
+    return CULM_OK;
+}
+
 enum culm_status culm_events_read(const char *path,
                                   enum culm_status (*each)(void *context, const json_t *event,
                                                            struct culm_error *error),
                                   void *context, struct culm_error *error) {
+    return culm_events_skim(path, each, context, NULL, error);
+}
+
+enum culm_status culm_events_skim(const char *path,
+                                  enum culm_status (*each)(void *context, const json_t *event,
+                                                           struct culm_error *error),
+                                  void *context, size_t *bad, struct culm_error *error) {
     FILE *file = fopen(path, "re");
     if (!file) {
         int reason = errno;
@@ -190,7 +207,7 @@ enum culm_status culm_events_read(const char *path,
             /* A torn line is its writer's last, so only the start of a resumed run may follow. */
             const char *name = event ? culm_event_text(event, "event", "") : "";
             if (strcmp(name, "start")) {
-                status = culm_error_set(error, CULM_ERR_FORMAT, "%s:%zu: not an event", path, torn);
+                status = is_no_event(path, torn, bad, error);
             }
             torn = 0;
         }

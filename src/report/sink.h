@@ -57,6 +57,13 @@ enum culm_status culm_events_read(const char *path,
                                   enum culm_status (*each)(void *context, const json_t *event,
                                                            struct culm_error *error),
                                   void *context, struct culm_error *error);
+/* The same; goes on behind lines that are no events. *bad, of the caller, becomes the number of the first
+ * of them as soon as it is known, unless it is one already; `each` may set it back to 0. NULL: as
+ * culm_events_read. */
+enum culm_status culm_events_skim(const char *path,
+                                  enum culm_status (*each)(void *context, const json_t *event,
+                                                           struct culm_error *error),
+                                  void *context, size_t *bad, struct culm_error *error);
 
 /* --- reading members, with a fallback for those that are missing or of another type -------------
  */

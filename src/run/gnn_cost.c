@@ -114,13 +114,15 @@ static enum culm_status add(void *context, const json_t *event, struct culm_erro
 }
 
 enum culm_status culm_gnn_cost_read(const char *dir, const struct culm_gnn_prices *prices,
-                                    struct culm_gnn_bill *ret_bill, struct culm_error *error) {
+                                    bool skim, struct culm_gnn_bill *ret_bill,
+                                    struct culm_error *error) {
     char path[CULM_PATH_MAX];
+    size_t bad = 0;
     struct culm_gnn_bill sum = {.rates = culm_gnn_prices_rates(prices, 0, 1)};
     struct reading r = {.prices = prices, .sum = &sum};
     enum culm_status status = culm_path_format(path, error, "%s/events.jsonl", dir);
     if (status == CULM_OK && access(path, F_OK) == 0) {
-        status = culm_events_read(path, add, &r, error);
+        status = culm_events_skim(path, add, &r, skim ? &bad : NULL, error);
     }
     end_part(&r);
     free(r.since);
@@ -167,7 +169,7 @@ enum culm_status culm_gnn_cost_run(const char *dir, const char *prices_path,
     if (status != CULM_OK) {
         return status;
     }
-    status = culm_gnn_cost_read(dir, &prices, &bill, error);
+    status = culm_gnn_cost_read(dir, &prices, false, &bill, error);
     if (status == CULM_OK) {
         struct culm_gnn_cost cost = {.usd = bill.before_usd,
                                      .seconds = bill.before_s,

@@ -297,7 +297,7 @@ static enum culm_status find_start(struct launch *l, struct culm_error *error) {
         (status = l->start.path[0]
                       ? check_start(l, error)
                       : culm_resume_go_on(&culm_gnn_config_table, &l->start, text, text, error)) ||
-        (status = culm_gnn_cost_read(l->o->run.dir, &l->prices, &l->spent, error)) ||
+        (status = culm_gnn_cost_read(l->o->run.dir, &l->prices, true, &l->spent, error)) ||
         (status = culm_gnn_cut_compare(l->o->run.dir, l->brief.cut_sha256, error))) {
         return status;
     }

@@ -36,12 +36,40 @@ static const char *count(char text[48], int64_t steps, const char *unit) {
     return text;
 }
 
+/* It has done something, though its events do not say what was saved; it was begun anew since if they
+ * say that. */
+static enum culm_status refuse_traces(const struct culm_resume_options *o,
+                                      const struct culm_told *told, const char *model,
+                                      struct culm_error *error) {
+    char what[CULM_ERROR_MAX];
+    if (told->anew) {
+        return CULM_OK;
+    }
+    if (told->bad > 0) {
+        snprintf(what, sizeof what,
+                 "line %zu of '%.160s/events.jsonl' is no event, so it does not say what was saved",
+                 told->bad, o->dir);
+    } else if (culm_file_is_regular(model)) {
+        snprintf(what, sizeof what, "'%.200s' is there, so the run has done something", model);
+    } else {
+        return CULM_OK;
+    }
+    return culm_error_set(error, CULM_ERR_CONFIG,
+                          "%.260s, and there is no checkpoint in '%.120s/checkpoints'; bring it "
+                          "back (mount its volume?), or give --from-start to do all again",
+                          what, o->dir);
+}
+
 /* None is whole: `broken` says why, if there are some. */
 static enum culm_status without(struct culm_launcher *launcher, const struct culm_resume_options *o,
                                 const struct culm_told *told, const char *broken,
                                 struct culm_error *error) {
     const int64_t again = told->done > told->saved ? told->done : told->saved;
-    char steps[48];
+    char steps[48], model[CULM_PATH_MAX];
+    enum culm_status status = culm_path_format(model, error, "%s/model.safetensors", o->dir);
+    if (status != CULM_OK) {
+        return status;
+    }
     count(steps, again, o->unit);
     if (o->from_start) {
         if (again > 0) {
@@ -51,12 +79,12 @@ static enum culm_status without(struct culm_launcher *launcher, const struct cul
         }
         return CULM_OK;
     }
-    if (broken) {
+    if (broken && !told->anew) {
         return culm_error_set(error, CULM_ERR_CONFIG,
                               "%.420s, or give --from-start to do all again (%s)", broken, steps);
     }
     return told->saved == 0
-               ? CULM_OK
+               ? refuse_traces(o, told, model, error)
                : culm_error_set(
                      error, CULM_ERR_CONFIG,
                      "'%.100s/events.jsonl' tells of the checkpoint '%.120s' of %s %lld, "
@@ -123,6 +151,12 @@ enum culm_status culm_resume_find(struct culm_launcher *launcher,
     }
     if (status == CULM_OK && resume.path[0]) {
         status = check_finite(resume.path, error);
+    }
+    if (status == CULM_OK && resume.told.bad > 0) {
+        culm_launcher_warn(launcher,
+                           "line %zu of '%.300s/events.jsonl' is no event; what the others tell "
+                           "counts",
+                           resume.told.bad, o->dir);
     }
     if (status == CULM_OK) {
         status = culm_resume_lineage(o->dir, &resume.lineage, error);

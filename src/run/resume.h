@@ -37,8 +37,9 @@ struct culm_resume_options {
 void culm_resume_release(struct culm_resume *resume); /* fine on a zeroed one */
 
 /* After culm_launcher_claim. Warns of checkpoints that are broken or gone, and of what is done again
- * for that. CULM_ERR_CONFIG: there is none though the events tell of one, or none is whole, and
- * `from_start` is not given, or it is and there is a whole one; it is past `steps`; or a weight is not
+ * for that. CULM_ERR_CONFIG: there is none though the run has done something, as far as
+ * its events and its folder tell, or none is whole, and `from_start` is not given, unless it was before;
+ * or it is and there is a whole one; it is past `steps`; or a weight is not
  * finite. */
 enum culm_status culm_resume_find(struct culm_launcher *launcher,
                                   const struct culm_resume_options *options,

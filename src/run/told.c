@@ -29,6 +29,7 @@ static enum culm_status each(void *context, const json_t *event, struct culm_err
         r->told.done = step;
     } else if (strcmp(name, "checkpoint") == 0 && json_is_true(json_object_get(event, "ok"))) {
         r->told.saved = step;
+        r->told.anew = false;
         snprintf(r->told.path, sizeof r->told.path, "%s", culm_event_text(event, "path", ""));
     } else if (strcmp(name, "merged") == 0) {
         r->told.saved = step;
@@ -36,6 +37,8 @@ static enum culm_status each(void *context, const json_t *event, struct culm_err
         go_back(&r->told, culm_event_int(event, r->to, 0), "");
     } else if (strcmp(name, "resumed") == 0) {
         go_back(&r->told, step, culm_event_text(event, "path", ""));
+        r->told.anew = step == 0;
+        r->told.bad = step == 0 ? 0 : r->told.bad;
     }
     return CULM_OK;
 }
@@ -47,7 +50,7 @@ enum culm_status culm_told_read(const char *dir, const char *unit, struct culm_t
     snprintf(reading.to, sizeof reading.to, "to_%s", unit);
     enum culm_status status = culm_path_format(path, error, "%s/events.jsonl", dir);
     if (status == CULM_OK) {
-        status = culm_events_read(path, each, &reading, error);
+        status = culm_events_skim(path, each, &reading, &reading.told.bad, error);
     }
     if (status == CULM_OK) {
         *ret_told = reading.told;

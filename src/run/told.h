@@ -11,12 +11,14 @@ struct culm_told {
     int64_t done;             /* the newest step that counts; 0: none */
     int64_t saved;            /* of the newest checkpoint that was written, and counts; 0: none */
     char path[CULM_PATH_MAX]; /* of that, as it was told; "": none */
+    bool anew;  /* it was begun anew from its first step, and has not saved anything since */
+    size_t bad; /* the first line that is no event, since it was begun anew; 0: all are */
 };
 
 /* Of DIR/events.jsonl of a job that calls one of its steps `unit`. Rounds of a merge are saved by the
  * event "merged". What was undone by a roll-back or
- * by an earlier --resume does not count. CULM_ERR_NOT_FOUND, CULM_ERR_FORMAT and others, as
- * culm_events_read. */
+ * by an earlier --resume does not count. Lines that are no events are passed over. CULM_ERR_NOT_FOUND and
+ * others, as culm_events_skim. */
 enum culm_status culm_told_read(const char *dir, const char *unit, struct culm_told *ret_told,
                                 struct culm_error *error);
 

@@ -113,7 +113,56 @@ def from_start_misused(bench):
         check(not os.path.exists(bench.path("other")), "a run directory was made")
 
 
+def damage(path):
+    """One line of the events is gone, and so are those that tell of checkpoints."""
+    with open(path, "rb") as file:
+        lines = [line for line in file.read().splitlines(keepends=True) if b'"checkpoint"' not in line]
+    with open(path, "wb") as file:
+        file.write(b"".join(bytes(len(line) - 1) + b"\n" if i == 3 else line for i, line in enumerate(lines)))
+
+
+def log_damaged(bench):
+    """Events that cannot all be read do not say that nothing was saved."""
+    hashes = bench.train(BASE).hashes()
+    path = bench.path("run", "events.jsonl")
+    damage(path)
+    one_line(again(bench, BASE), 0, "line 4", path, "no event")
+    shutil.rmtree(bench.path("run", "checkpoints"))
+    shutil.copytree(bench.path("run"), bench.path("nolog"))
+    with open(bench.path("run", "model.safetensors"), "rb") as file:
+        model = file.read()
+    one_line(resume(bench, BASE), INPUT, "line 4", path, bench.path("run", "checkpoints"), "--from-start")
+    with open(bench.path("run", "model.safetensors"), "rb") as file:
+        equal(file.read(), model, "model.safetensors")
+    run = again(bench, BASE, "--from-start")
+    equal(run.hashes(), hashes, "weights and state")
+    os.unlink(bench.path("nolog", "events.jsonl"))  # what it has made is told by its model
+    one_line(resume(bench, BASE, out="nolog"), INPUT, bench.path("nolog", "model.safetensors"), "--from-start")
+    equal(again(bench, BASE, "--from-start", out="nolog").hashes(), hashes, "weights and state")
+
+
+def killed_at(bench, step, *words, config=BASE):
+    """A resume whose launcher is killed while its worker stands still before that step."""
+    told = len(bench.events())
+    process = bench.start(*bench.train_words(config, "run", "--resume", *words, *hold(0, step)))
+    Held(bench, process).wait(lambda events: len(events) > told)
+    os.kill(process.pid, signal.SIGKILL)
+    bench.end(process)
+
+
+def killed_anew(bench):
+    """Begun anew over damaged checkpoints, and killed before the first of its own: it goes on without a flag."""
+    config = changed(BASE, checkpoint__every=0)
+    hashes = bench.train(config).hashes()
+    for name in os.listdir(bench.path("run", "checkpoints")):
+        os.truncate(bench.path("run", "checkpoints", name, "stage-0.safetensors"), 100)
+    killed_at(bench, 5, "--from-start", config=config)
+    equal(again(bench, config).hashes(), hashes, "weights and state")
+
+
 cases.add("checkpoints: all gone", all_gone, first=True)
+cases.add("checkpoints: gone with a damaged log", log_damaged)
+cases.add("checkpoints: damaged, begun anew, killed", killed_anew)
 cases.add("checkpoints: all cut", all_cut)
 cases.add("checkpoints: the newest gone", newest_gone)
 cases.add("checkpoints: none was written", nothing_was_saved)

@@ -91,6 +91,18 @@ static void what_is_no_event_is_refused(void **state) {
         snprintf(expected, sizeof expected, "%s:2: not an event", (char *)*state);
         assert_string_equal(error.text, expected);
     }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad;
+         i++) { /* but passed over by who asks for that */
+        char text[128];
+        size_t line = 0;
+        snprintf(text, sizeof text, "{\"event\":\"start\"}\n%s{\"event\":\"step\"}\n%s\n", bad[i],
+                 bad[i]);
+        write_text(*state, text);
+        strcpy(seen.names, "");
+        assert_int_equal(culm_events_skim(*state, see, &seen, &line, &error), CULM_OK);
+        assert_string_equal(seen.names, "start step ");
+        assert_int_equal(line, 2);
+    }
     unlink(*state);
     assert_int_equal(culm_events_read(*state, see, &seen, &error), CULM_ERR_NOT_FOUND);
     snprintf(expected, sizeof expected, "read '%s': No such file or directory", (char *)*state);
