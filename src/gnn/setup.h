@@ -18,7 +18,8 @@
 struct culm_gnn_cut {
     const char *path;            /* NULL: none */
     const uint32_t *interval_of; /* [vertices]; NULL: none */
-    int64_t vertices; /* of interval_of; CULM_ERR_CHANGED if the graph has another number */
+    int64_t vertices; /* of interval_of, or of the run's graph; CULM_ERR_CHANGED if the graph has
+                       * another number. 0 without interval_of: not known */
 };
 
 struct culm_gnn_setup {

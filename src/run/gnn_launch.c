@@ -90,6 +90,26 @@ static enum culm_status planned_cut(const char *plan_path, char path[CULM_PATH_M
                : status;
 }
 
+/* As plan.json says; 0: it does not. */
+static int64_t vertices_before(const char *dir) {
+    char path[CULM_PATH_MAX];
+    json_t *plan = culm_path_format(path, NULL, "%s/plan.json", dir) == CULM_OK
+                       ? json_load_file(path, 0, NULL)
+                       : NULL;
+    const json_int_t vertices = json_integer_value(json_object_get(plan, "vertices"));
+    json_decref(plan);
+    return vertices > 0 ? vertices : 0;
+}
+
+/* Nothing of the run but its weights has a meaning for a graph of another size. */
+static enum culm_status refuse_vertices(const struct launch *l, struct culm_error *error) {
+    const struct culm_error reason = *error;
+    return culm_error_set(error, CULM_ERR_CONFIG,
+                          "'%.200s': %.200s; put it back, or begin another run with the weights of "
+                          "this one: --out NEW --set model.init=%.200s",
+                          l->o->config->graph.path, reason.text, l->o->run.dir);
+}
+
 /* A resumed run must have the cut that it was begun with. */
 static enum culm_status open_setup(struct launch *l, struct culm_error *error) {
     char path[CULM_PATH_MAX];
@@ -102,8 +122,12 @@ static enum culm_status open_setup(struct launch *l, struct culm_error *error) {
     } else if (l->o->plan_path) {
         status = planned_cut(l->o->plan_path, path, &made.path, error);
     }
+    if (status == CULM_OK && l->o->run.resume) {
+        made.vertices = vertices_before(l->o->run.dir);
+    }
     if (status == CULM_OK) {
         status = culm_gnn_setup_open_cut(l->o->config, l->inputs.pins, &made, &l->setup, error);
+        status = status == CULM_ERR_CHANGED ? refuse_vertices(l, error) : status;
     }
     return status == CULM_OK ? culm_gnn_cut_sha256(l->setup, l->brief.cut_sha256) : status;
 }
@@ -258,6 +282,20 @@ static enum culm_status check_config(struct launch *l, const char *before_text,
     return status;
 }
 
+/* A graph that was taken up changed (--accept-inputs) may have other features and classes. */
+static enum culm_status check_tensors(const struct launch *l,
+                                      const struct culm_checkpoint *checkpoint,
+                                      struct culm_error *error) {
+    const struct culm_gnn_model *model = l->setup->model;
+    enum culm_status status = CULM_OK;
+    for (int32_t i = 0; i < model->param_count && status == CULM_OK; i++) {
+        const struct culm_param_info *info = model->param[i].info;
+        status = culm_train_launch_inputs_check_tensor(&l->start, checkpoint, info->name,
+                                                       info->rank, info->shape, error);
+    }
+    return status;
+}
+
 static enum culm_status check_start(struct launch *l, struct culm_error *error) {
     struct culm_checkpoint *checkpoint = NULL;
     enum culm_status status = culm_checkpoint_open(l->start.path, false, &checkpoint, error);
@@ -275,8 +313,11 @@ static enum culm_status check_start(struct launch *l, struct culm_error *error) 
                                                  error)) &&
         !(status = check_config(l, info->config, error)) &&
         !(status = culm_resume_go_on(&culm_gnn_config_table, &l->start, info->config,
-                                     l->o->config_text, error))) {
-        status = culm_gnn_cut_recorded(info->choices, l->o->run.dir, l->brief.cut_sha256, error);
+                                     l->o->config_text, error)) &&
+        !(status =
+              culm_gnn_cut_recorded(info->choices, l->o->run.dir, l->brief.cut_sha256, error)) &&
+        l->o->run.accept_inputs) {
+        status = check_tensors(l, checkpoint, error);
     }
     culm_checkpoint_close(checkpoint);
     return status == CULM_OK ? CULM_OK : culm_error_prefix(error, "'%s'", l->start.path);

@@ -204,23 +204,13 @@ static enum culm_status check_tensors(const struct launch *l,
                                       const struct culm_checkpoint *checkpoint,
                                       struct culm_error *error) {
     const struct culm_graph *graph = l->plan->graph;
-    for (int32_t i = 0; i < graph->param_count; i++) {
-        const char *name = graph->param[i].name;
+    enum culm_status status = CULM_OK;
+    for (int32_t i = 0; i < graph->param_count && status == CULM_OK; i++) {
         const struct culm_shape *shape = &graph->param[i].shape;
-        const struct culm_safetensors_entry *entry = culm_checkpoint_find(checkpoint, name);
-        bool same = entry && entry->rank == shape->rank;
-        for (int32_t d = 0; same && d < shape->rank; d++) {
-            same = entry->shape[d] == shape->dim[d];
-        }
-        if (!same) {
-            return culm_error_set(error, CULM_ERR_CONFIG,
-                                  "'%.200s': the model as it is now has a tensor '%.100s' that the "
-                                  "checkpoint has not, or not in its shape; put the model back, or "
-                                  "start another run",
-                                  l->start.path, name);
-        }
+        status = culm_train_launch_inputs_check_tensor(&l->start, checkpoint, graph->param[i].name,
+                                                       shape->rank, shape->dim, error);
     }
-    return CULM_OK;
+    return status;
 }
 
 /* What the run was begun with must be what it goes on with, apart from what it is given knowingly. */

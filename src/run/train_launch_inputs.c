@@ -105,6 +105,25 @@ enum culm_status culm_train_launch_inputs_resume(struct culm_launcher *launcher,
     return status;
 }
 
+enum culm_status culm_train_launch_inputs_check_tensor(const struct culm_resume *resume,
+                                                       const struct culm_checkpoint *checkpoint,
+                                                       const char *name, int rank,
+                                                       const int64_t *shape,
+                                                       struct culm_error *error) {
+    const struct culm_safetensors_entry *entry = culm_checkpoint_find(checkpoint, name);
+    bool same = entry && entry->rank == rank;
+    for (int d = 0; same && d < rank; d++) {
+        same = entry->shape[d] == shape[d];
+    }
+    return same ? CULM_OK
+                : culm_error_set(
+                      error, CULM_ERR_CONFIG,
+                      "'%.200s': the model as it is now has a tensor '%.100s' that the "
+                      "checkpoint has not, or not in its shape; put back what has changed, or "
+                      "start another run",
+                      resume->path, name);
+}
+
 /* Of large files whose digests are known by now, each once. */
 static void tell_digests(struct culm_train_launch_inputs_thread *thread) {
     struct culm_buf news;

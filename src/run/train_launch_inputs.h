@@ -19,6 +19,14 @@ enum culm_status culm_train_launch_inputs_resume(struct culm_launcher *launcher,
                                                  struct culm_resume *resume,
                                                  struct culm_error *error);
 
+/* Of a model that has been taken up changed: the checkpoint has its tensor of that name and shape [rank].
+ * CULM_ERR_CONFIG. */
+enum culm_status culm_train_launch_inputs_check_tensor(const struct culm_resume *resume,
+                                                       const struct culm_checkpoint *checkpoint,
+                                                       const char *name, int rank,
+                                                       const int64_t *shape,
+                                                       struct culm_error *error);
+
 /* A thread of low priority. After each digest all processes of the run are told it, also those that come
  * later, and `found` is called from the thread: plan.json is for --resume, too. */
 struct culm_train_launch_inputs_thread {
