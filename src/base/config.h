@@ -137,6 +137,11 @@ typedef bool (*culm_config_difference_visit)(void *ctx, const struct culm_config
 void culm_config_differences(const struct culm_config_table *table, const void *a, const void *b,
                              unsigned skip_flags, culm_config_difference_visit visit, void *ctx);
 
+/* Appends the value of a key with a plain one ("data.path"), whole, as in a dump. False: none is called
+ * so. */
+bool culm_config_value(const struct culm_config_table *table, const void *object, const char *key,
+                       struct culm_buf *out);
+
 /* A key as a reference tells it: whole ("optimizer.lr", "models[].layers"), its default (NULL: it is
  * required), and in words what it may be. Borrowed, for the call. */
 struct culm_config_entry {

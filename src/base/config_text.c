@@ -377,6 +377,25 @@ bool culm_config_differ(const struct culm_config_table *table, const void *a, co
     return first.found;
 }
 
+bool culm_config_value(const struct culm_config_table *table, const void *object, const char *key,
+                       struct culm_buf *out) {
+    for (size_t i = 0; i < table->count; i++) {
+        const struct culm_config_row *row = &table->rows[i];
+        size_t len = strlen(row->key);
+        if (row->type == CULM_CONFIG_TYPE_SECTION && strncmp(key, row->key, len) == 0 &&
+            key[len] == '.') {
+            return culm_config_value(row->table, (const char *)object + row->offset, key + len + 1,
+                                     out);
+        }
+        if (row->type != CULM_CONFIG_TYPE_SECTION && !culm_config_is_list(row) &&
+            strcmp(key, row->key) == 0) {
+            dump_value(row, object, out);
+            return true;
+        }
+    }
+    return false;
+}
+
 /* --- reference ------------------------------------------------------------------------------- */
 
 static void each(const struct culm_config_table *table, const char *prefix, culm_config_visit visit,

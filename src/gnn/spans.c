@@ -59,9 +59,9 @@ const struct culm_optimizer_config *culm_gnn_spans_at(const struct culm_gnn_span
     return &spans->span[i].optimizer;
 }
 
-bool culm_gnn_spans_exact(const struct culm_gnn_spans *spans) {
+bool culm_gnn_spans_exact(const struct culm_gnn_spans *spans, int64_t epochs) {
     struct culm_config_difference difference;
-    for (size_t i = 1; i < spans->count; i++) {
+    for (size_t i = 1; i < spans->count && spans->span[i].after < epochs; i++) {
         if (culm_config_differ(&culm_optimizer_config_table, &spans->span[0].optimizer,
                                &spans->span[i].optimizer, 0, &difference)) {
             return false;

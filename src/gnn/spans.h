@@ -31,7 +31,8 @@ void culm_gnn_spans_release(struct culm_gnn_spans *spans); /* fine on a zeroed o
 /* Of epoch 1, 2, ...; there is at least one span. */
 const struct culm_optimizer_config *culm_gnn_spans_at(const struct culm_gnn_spans *spans,
                                                       int64_t epoch);
-/* Whether all epochs have the same optimizer, so that it does not matter that the run was resumed. */
-bool culm_gnn_spans_exact(const struct culm_gnn_spans *spans);
+/* Whether all of these epochs have the same optimizer, so that it does not matter that the run was
+ * resumed. */
+bool culm_gnn_spans_exact(const struct culm_gnn_spans *spans, int64_t epochs);
 
 #endif

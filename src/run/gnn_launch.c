@@ -24,6 +24,9 @@
 #define TUNE_S 0.5             /* or more epochs, until they take that long; see tune.h */
 #define CUT_TOLD_MAX (1 << 24) /* vertices of the largest cut that is sent in a brief */
 
+/* What may differ when a run is resumed, beside what always may. */
+#define KNOWN (CULM_CONFIG_SETTING | CULM_CONFIG_INPUT)
+
 struct launch {
     const struct culm_gnn_launch_options *o;
     struct culm_launcher *launcher;
@@ -271,12 +274,13 @@ static json_t *plan_json(const struct launch *l) {
  * is given knowingly. */
 static enum culm_status check_config(struct launch *l, const char *before_text,
                                      struct culm_error *error) {
-    unsigned flags = CULM_CONFIG_SETTING | (l->o->run.accept_inputs ? CULM_CONFIG_INPUT : 0);
     struct culm_gnn_config before;
     enum culm_status status = culm_gnn_config_parse(before_text, strlen(before_text),
                                                     "its configuration", NULL, 0, &before, error);
     if (status == CULM_OK) {
-        status = culm_gnn_config_resumable(&before, l->o->config, flags, error);
+        status = culm_resume_compare(&culm_gnn_config_table, &l->start.lineage, &before,
+                                     l->o->config, l->o->run.accept_inputs, error);
+        status = status ? status : culm_gnn_config_resumable(&before, l->o->config, KNOWN, error);
         culm_gnn_config_release(&before);
     }
     return status;
@@ -561,7 +565,7 @@ static void tell_start(const struct launch *l) {
     }
     struct culm_gnn_spans spans;
     if (culm_gnn_spans_read(&l->start.lineage, config, &spans, NULL) == CULM_OK) {
-        if (!culm_gnn_spans_exact(&spans)) {
+        if (!culm_gnn_spans_exact(&spans, config->epochs)) {
             culm_launcher_inexact(l->launcher, "optimizer");
         }
         culm_gnn_spans_release(&spans);

@@ -66,21 +66,18 @@ static enum culm_status load_with(struct culm_gnn_training *t,
 /* The settings of `before`, which the run in the directory had last, go on; see resume.h. */
 static enum culm_status keep_settings(const struct culm_gnn_training *t,
                                       const struct culm_gnn_training_options *options,
+                                      const struct culm_lineage *lineage,
                                       const struct culm_gnn_config *before,
                                       struct culm_resume_sets *ret_kept, struct culm_error *error) {
-    struct culm_lineage lineage = {0};
     struct culm_gnn_config now;
     enum culm_status status =
         culm_gnn_config_load(options->config_path, options->sets, options->set_count, &now, error);
     if (status != CULM_OK) {
         return status;
     }
-    if (!(status = culm_resume_lineage(t->dir, &lineage, error))) {
-        status = culm_resume_settings(&culm_gnn_config_table, &lineage, before, &now, options->sets,
-                                      options->set_count, "epochs", ret_kept, error);
-    }
+    status = culm_resume_settings(&culm_gnn_config_table, lineage, before, &now, options->sets,
+                                  options->set_count, "epochs", ret_kept, error);
     culm_gnn_config_release(&now);
-    culm_lineage_release(&lineage);
     if (status == CULM_OK && ret_kept->count > 0 && options->warning) {
         char list[160], text[CULM_ERROR_MAX];
         culm_resume_sets_list(ret_kept, list, sizeof list);
@@ -100,7 +97,8 @@ static enum culm_status keep_settings(const struct culm_gnn_training *t,
 static enum culm_status load_resumed(struct culm_gnn_training *t,
                                      const struct culm_gnn_training_options *options,
                                      struct culm_error *error) {
-    unsigned flags = CULM_CONFIG_SETTING | (options->accept_inputs ? CULM_CONFIG_INPUT : 0);
+    const unsigned known = CULM_CONFIG_SETTING | CULM_CONFIG_INPUT;
+    struct culm_lineage lineage = {0};
     char path[CULM_PATH_MAX];
     struct culm_gnn_config before;
     struct culm_resume_sets kept = {0};
@@ -110,15 +108,19 @@ static enum culm_status load_resumed(struct culm_gnn_training *t,
         (status = culm_gnn_config_load(path, NULL, 0, &before, error))) {
         return status;
     }
-    if (!(status = keep_settings(t, options, &before, &kept, error)) &&
+    if (!(status = culm_resume_lineage(t->dir, NULL, &lineage, error)) &&
+        !(status = keep_settings(t, options, &lineage, &before, &kept, error)) &&
         !(status = load_with(t, options, &kept, error))) {
-        status = culm_gnn_config_resumable(&before, &t->config, flags, error);
+        status = culm_resume_compare(&culm_gnn_config_table, &lineage, &before, &t->config,
+                                     options->accept_inputs, error);
+        status = status ? status : culm_gnn_config_resumable(&before, &t->config, known, error);
         if (status != CULM_OK) {
             status =
                 culm_resume_way_out(&culm_gnn_config_table, &before, &t->config, t->dir, error);
         }
     }
     culm_resume_sets_release(&kept);
+    culm_lineage_release(&lineage);
     culm_gnn_config_release(&before);
     return status;
 }

@@ -128,6 +128,20 @@ static enum culm_status with(struct culm_launcher *launcher, const struct culm_r
     return CULM_OK;
 }
 
+/* What comes after the step from which the run goes on is not what it was given last. */
+static void warn_of_past(struct culm_launcher *launcher, const struct culm_resume_options *o,
+                         const struct culm_resume *resume) {
+    const struct culm_lineage *lineage = &resume->lineage;
+    const int64_t last = lineage->part_count > 0 ? lineage->part[lineage->part_count - 1].after : 0;
+    if (last > resume->step) {
+        culm_launcher_warn(
+            launcher,
+            "up to %s %lld the run goes on with the settings that it had there, apart "
+            "from what is set anew",
+            o->unit, (long long)last);
+    }
+}
+
 enum culm_status culm_resume_find(struct culm_launcher *launcher,
                                   const struct culm_resume_options *o,
                                   struct culm_resume *ret_resume, struct culm_error *error) {
@@ -138,6 +152,7 @@ enum culm_status culm_resume_find(struct culm_launcher *launcher,
     if (status != CULM_OK && status != CULM_ERR_NOT_FOUND) {
         culm_launcher_warn(launcher, "%.300s; checkpoints are not compared with it", reason.text);
     }
+    resume.steps = o->steps;
     status = culm_checkpoint_latest(o->dir, true, &resume.step, resume.path, broken, &reason);
     if (status == CULM_OK) {
         status = with(launcher, o, &resume, broken, error);
@@ -159,9 +174,10 @@ enum culm_status culm_resume_find(struct culm_launcher *launcher,
                            resume.told.bad, o->dir);
     }
     if (status == CULM_OK) {
-        status = culm_resume_lineage(o->dir, &resume.lineage, error);
+        status = culm_resume_lineage(o->dir, resume.path, &resume.lineage, error);
     }
     if (status == CULM_OK) {
+        warn_of_past(launcher, o, &resume);
         culm_lineage_back_to(&resume.lineage, resume.step);
         *ret_resume = resume;
     }
@@ -230,6 +246,8 @@ void culm_resume_tell(struct culm_launcher *launcher, const struct culm_resume *
     tell_changed(launcher, "settings", unit, resume->step, resume->settings);
     tell_changed(launcher, "inputs", unit, resume->step, resume->inputs);
     for (size_t i = 0; i < resume->lineage.note_count; i++) {
-        culm_launcher_inexact(launcher, resume->lineage.note[i].why);
+        if (resume->lineage.note[i].after < resume->steps) { /* else no step was done with it */
+            culm_launcher_inexact(launcher, resume->lineage.note[i].why);
+        }
     }
 }

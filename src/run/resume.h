@@ -5,8 +5,10 @@
  * What is there is compared with what the run's events say was written (told.h): that a checkpoint is
  * gone is said, and with all of them gone nothing begins anew unless it is asked for.
  *
- * What of the configuration must have stayed the job compares. Of its settings (CULM_CONFIG_SETTING)
- * those go on that the run was given last (store/lineage.h), until somebody sets others.
+ * What of the configuration must have stayed the job compares. Of its settings (CULM_CONFIG_SETTING),
+ * and of what names its inputs (CULM_CONFIG_INPUT), those go on that the run was given last
+ * (store/lineage.h), until somebody sets others. Steps that are done again are done as they were, apart
+ * from what is set anew.
  * Thread: the caller's.
  */
 #ifndef CULM_RUN_RESUME_H
@@ -19,7 +21,7 @@
 #include "store/lineage.h"
 
 struct culm_resume {
-    int64_t step;
+    int64_t step, steps;      /* where it goes on, and how many there are in all */
     char path[CULM_PATH_MAX]; /* "": at the beginning */
     struct culm_told told;
     struct culm_lineage lineage; /* owned: culm_resume_release */
@@ -57,9 +59,15 @@ enum culm_status culm_resume_settle(const char *dir, struct culm_resume *resume,
 /* --- settings --- */
 
 /* What the run in `dir` has been given so far: as plan.json says, which is written whenever the run
- * goes on; without that, as the checkpoint says that can be opened and is the newest. */
-enum culm_status culm_resume_lineage(const char *dir, struct culm_lineage *ret_lineage,
-                                     struct culm_error *error);
+ * goes on, unless that is gone, or does not know what the checkpoint says of the steps that it has done;
+ * then as the checkpoint says. `checkpoint` NULL: the newest; "": there is none. */
+enum culm_status culm_resume_lineage(const char *dir, const char *checkpoint,
+                                     struct culm_lineage *ret_lineage, struct culm_error *error);
+/* As culm_config_resumable: of a run that was begun with `before`, settings may differ, and with
+ * `accept_inputs` also what names inputs; without, that must be what the run was given last. */
+enum culm_status culm_resume_compare(const struct culm_config_table *table,
+                                     const struct culm_lineage *lineage, const void *before,
+                                     const void *now, bool accept_inputs, struct culm_error *error);
 
 #define CULM_RESUME_SETS 32
 /* "key=value", to be set beside what is given. */
@@ -71,8 +79,8 @@ void culm_resume_sets_release(struct culm_resume_sets *sets); /* fine on a zeroe
 
 /* Where `now`, which is read from a configuration and `given` sets, has what the run was given once,
  * and has been given something else since, that goes on. `before` is what it was begun with, for a
- * lineage without settings; `steps_key` is the number of steps. CULM_ERR_CONFIG: another difference of a setting that is not set but
- * stands in the configuration. */
+ * lineage without settings; `steps_key` is the number of steps. CULM_ERR_CONFIG: another difference of a
+ * setting that is not set but stands in the configuration. */
 enum culm_status culm_resume_settings(const struct culm_config_table *table,
                                       const struct culm_lineage *lineage, const void *before,
                                       const void *now, const char *const *given, size_t given_count,
@@ -85,8 +93,9 @@ enum culm_status culm_resume_way_out(const struct culm_config_table *table, cons
 /* One line of what was kept so: "lr=1, steps=30". */
 void culm_resume_sets_list(const struct culm_resume_sets *sets, char *ret_text, size_t size);
 
-/* After culm_resume_find: fills in resume->settings, and takes the configuration `now_text` into the
- * lineage if they are others than those of the last, or of `before_text`. */
+/* After culm_resume_find: fills in resume->settings, and takes what `now_text` has other than the last
+ * configuration of the lineage, or `before_text`, into that. CULM_ERR_CONFIG: it does not go with what
+ * steps were done with that are done again. */
 enum culm_status culm_resume_go_on(const struct culm_config_table *table,
                                    struct culm_resume *resume, const char *before_text,
                                    const char *now_text, struct culm_error *error);
@@ -94,7 +103,7 @@ enum culm_status culm_resume_go_on(const struct culm_config_table *table,
 /* --- events --- */
 
 /* resumed{step, path, done, again}, settings{step, changed} and inputs{step, changed}; `unit` in place
- * of "step". Of a run that is not resumed, nothing. Also what makes the end inexact. */
+ * of "step". Of a run that is not resumed, nothing. Also what makes the end inexact, of steps that are done. */
 void culm_resume_tell(struct culm_launcher *launcher, const struct culm_resume *resume,
                       const char *unit);
 

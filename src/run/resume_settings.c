@@ -5,36 +5,67 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define KEPT (CULM_CONFIG_SETTING | CULM_CONFIG_INPUT)
+
 static enum culm_status no_memory(struct culm_error *error) {
     return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
 }
 
 /* --- what it was given so far --- */
 
-enum culm_status culm_resume_lineage(const char *dir, struct culm_lineage *ret_lineage,
-                                     struct culm_error *error) {
+/* Of the checkpoint, or with NULL of the newest: nothing, if it cannot be opened. */
+static enum culm_status recorded(const char *dir, const char *checkpoint, bool verify,
+                                 struct culm_lineage *lineage, int64_t *ret_step,
+                                 struct culm_error *error) {
     char path[CULM_PATH_MAX];
-    struct culm_lineage lineage = {0};
+    struct culm_checkpoint *open = NULL;
+    culm_lineage_release(lineage);
+    *ret_step = 0;
+    if (!checkpoint && culm_checkpoint_latest(dir, verify, ret_step, path, NULL, NULL) == CULM_OK) {
+        checkpoint = path;
+    }
+    if (!checkpoint || !*checkpoint || culm_checkpoint_open(checkpoint, false, &open, NULL)) {
+        return CULM_OK;
+    }
+    const struct culm_checkpoint_info *info = culm_checkpoint_info(open);
+    enum culm_status status =
+        culm_lineage_read(json_object_get(info->progress, "lineage"), lineage, error);
+    if (status != CULM_OK) {
+        culm_error_prefix(error, "'%s'", checkpoint);
+    }
+    *ret_step = info->step;
+    culm_checkpoint_close(open);
+    return status;
+}
+
+enum culm_status culm_resume_lineage(const char *dir, const char *checkpoint,
+                                     struct culm_lineage *ret_lineage, struct culm_error *error) {
+    char path[CULM_PATH_MAX];
+    struct culm_lineage planned = {0}, done = {0};
+    int64_t step;
     enum culm_status status = culm_path_format(path, error, "%s/plan.json", dir);
     if (status != CULM_OK) {
         return status;
     }
     json_t *plan = json_load_file(path, 0, NULL);
-    bool known = plan && culm_lineage_read(json_object_get(plan, "lineage"), &lineage, NULL) == 0;
+    const bool known =
+        plan && culm_lineage_read(json_object_get(plan, "lineage"), &planned, NULL) == CULM_OK;
     json_decref(plan);
-    struct culm_checkpoint *checkpoint = NULL;
-    int64_t step;
-    if (!known && culm_checkpoint_latest(dir, false, &step, path, NULL, NULL) == CULM_OK &&
-        culm_checkpoint_open(path, false, &checkpoint, NULL) == CULM_OK) {
-        const json_t *progress = culm_checkpoint_info(checkpoint)->progress;
-        status = culm_lineage_read(json_object_get(progress, "lineage"), &lineage, error);
-        if (status != CULM_OK) {
-            culm_error_prefix(error, "'%s'", path);
-        }
-        culm_checkpoint_close(checkpoint);
+    const char *asked = checkpoint && !*checkpoint && !known ? NULL : checkpoint;
+    status = recorded(dir, asked, false, &done, &step, error);
+    if (status == CULM_OK && known && !asked && !culm_lineage_covers(&planned, &done, step)) {
+        /* a damaged one may be of a history that was given up: only a whole one contradicts */
+        status = recorded(dir, asked, true, &done, &step, error);
     }
+    const bool planned_counts = known && culm_lineage_covers(&planned, &done, step);
     if (status == CULM_OK) {
-        *ret_lineage = lineage;
+        *ret_lineage = planned_counts ? planned : done;
+    }
+    if (status != CULM_OK || planned_counts) {
+        culm_lineage_release(&done);
+    }
+    if (status != CULM_OK || !planned_counts) {
+        culm_lineage_release(&planned);
     }
     return status;
 }
@@ -67,7 +98,7 @@ static void put(const struct culm_config_table *table, void *object) {
 struct keeping {
     const struct culm_config_table *table;
     const struct culm_lineage *lineage;
-    const void *now;
+    const void *last, *now;
     const char *const *given;
     size_t given_count;
     const char *steps_key;
@@ -117,20 +148,37 @@ static bool had(struct keeping *k, const char *key) {
     return false;
 }
 
+/* Adds "key=value", with the value that the object has, whole. */
+static enum culm_status add_set(const struct culm_config_table *table, const void *object,
+                                const char *key, struct culm_resume_sets *sets,
+                                struct culm_error *error) {
+    struct culm_buf value;
+    char *set = NULL;
+    culm_buf_init(&value, 4 * CULM_YAML_MAX_BYTES);
+    bool there = sets->count < CULM_RESUME_SETS && culm_config_value(table, object, key, &value) &&
+                 !value.failed &&
+                 asprintf(&set, "%s=%.*s", key, (int)value.len, (const char *)value.data) >= 0;
+    culm_buf_release(&value);
+    if (!there) {
+        return no_memory(error);
+    }
+    sets->set[sets->count++] = set;
+    return CULM_OK;
+}
+
+/* What the run was given once, or was begun with, is kept in the place of what it had before that. */
 static bool keep(void *ctx, const struct culm_config_row *row,
                  const struct culm_config_difference *d) {
     struct keeping *k = ctx;
-    if (!(row->flags & CULM_CONFIG_SETTING) || is_given(k, d->key)) {
+    if (!(row->flags & KEPT) || is_given(k, d->key)) {
         return false;
     }
-    if (had(k, d->key) && k->sets.count < CULM_RESUME_SETS) {
-        char *set = NULL;
-        if (asprintf(&set, "%s=%s", d->key, d->a) < 0) {
-            k->status = no_memory(k->error);
-            return true;
-        }
-        k->sets.set[k->sets.count++] = set;
-        return false;
+    if (had(k, d->key)) {
+        k->status = k->status ? k->status : add_set(k->table, k->last, d->key, &k->sets, k->error);
+        return k->status != CULM_OK;
+    }
+    if (k->status == CULM_OK && (row->flags & CULM_CONFIG_INPUT)) {
+        return false; /* culm_resume_compare says whether it may */
     }
     if (k->status == CULM_OK && strcmp(d->key, k->steps_key) == 0) { /* it may be past that */
         k->status =
@@ -164,7 +212,8 @@ enum culm_status culm_resume_settings(const struct culm_config_table *table,
         k.status = take(table, lineage->part[lineage->part_count - 1].config, &last, error);
     }
     if (k.status == CULM_OK) {
-        culm_config_differences(table, last ? last : before, now, 0, keep, &k);
+        k.last = last ? last : before;
+        culm_config_differences(table, k.last, now, 0, keep, &k);
     }
     put(table, last);
     if (k.status != CULM_OK) {
@@ -191,6 +240,26 @@ void culm_resume_sets_list(const struct culm_resume_sets *sets, char *ret_text, 
     }
 }
 
+enum culm_status culm_resume_compare(const struct culm_config_table *table,
+                                     const struct culm_lineage *lineage, const void *before,
+                                     const void *now, bool accept_inputs,
+                                     struct culm_error *error) {
+    void *last = NULL;
+    enum culm_status status = culm_config_resumable(table, before, now, KEPT, error);
+    if (status != CULM_OK || accept_inputs) {
+        return status;
+    }
+    if (lineage->part_count > 0) {
+        status = take(table, lineage->part[lineage->part_count - 1].config, &last, error);
+    }
+    if (status == CULM_OK) {
+        status =
+            culm_config_resumable(table, last ? last : before, now, CULM_CONFIG_SETTING, error);
+    }
+    put(table, last);
+    return status;
+}
+
 enum culm_status culm_resume_way_out(const struct culm_config_table *table, const void *before,
                                      const void *now, const char *dir, struct culm_error *error) {
     unsigned flags = CULM_CONFIG_RESUMABLE | CULM_CONFIG_SETTING | CULM_CONFIG_INPUT;
@@ -208,13 +277,54 @@ enum culm_status culm_resume_way_out(const struct culm_config_table *table, cons
 
 /* --- what is new --- */
 
+struct changes {
+    const struct culm_config_table *table;
+    const void *now;
+    json_t *told; /* of settings */
+    struct culm_resume_sets sets;
+    int64_t after;
+    enum culm_status status;
+    struct culm_error *error;
+};
+
 static bool add_change(void *ctx, const struct culm_config_row *row,
                        const struct culm_config_difference *d) {
+    struct changes *changes = ctx;
     if (row->flags & CULM_CONFIG_SETTING) {
         json_array_append_new(
-            ctx, json_pack("{s:s, s:s, s:s}", "key", d->key, "was", d->a, "now", d->b));
+            changes->told, json_pack("{s:s, s:s, s:s}", "key", d->key, "was", d->a, "now", d->b));
     }
-    return false;
+    if (row->flags & KEPT) {
+        changes->status =
+            add_set(changes->table, changes->now, d->key, &changes->sets, changes->error);
+    }
+    return changes->status != CULM_OK;
+}
+
+/* A configuration of the run with the changes. */
+static enum culm_status apply(void *ctx, const char *config, char **ret_config,
+                              struct culm_error *error) {
+    const struct changes *changes = ctx;
+    void *object = calloc(1, changes->table->object_bytes);
+    if (!object) {
+        return no_memory(error);
+    }
+    enum culm_status status = culm_config_parse(
+        changes->table, config, strlen(config), "an earlier configuration of the run",
+        (const char *const *)changes->sets.set, changes->sets.count, object, error);
+    if (status != CULM_OK) {
+        free(object);
+        culm_error_prefix(error, "what is set anew does not go with what is done again after %lld",
+                          (long long)changes->after);
+        return status;
+    }
+    char *text = culm_config_dump_text(changes->table, object);
+    put(changes->table, object);
+    if (!text) {
+        return no_memory(error);
+    }
+    *ret_config = text;
+    return CULM_OK;
 }
 
 enum culm_status culm_resume_go_on(const struct culm_config_table *table,
@@ -223,24 +333,26 @@ enum culm_status culm_resume_go_on(const struct culm_config_table *table,
     struct culm_lineage *lineage = &resume->lineage;
     const char *text =
         lineage->part_count > 0 ? lineage->part[lineage->part_count - 1].config : before_text;
+    struct changes changes = {
+        .table = table, .told = json_array(), .after = resume->step, .error = error};
     void *last = NULL, *now = NULL;
-    json_t *changed = json_array();
-    enum culm_status status;
-    if (!changed) {
-        return no_memory(error);
-    }
-    if (!(status = take(table, text, &last, error)) &&
+    enum culm_status status = changes.told ? CULM_OK : no_memory(error);
+    if (status == CULM_OK && !(status = take(table, text, &last, error)) &&
         !(status = take(table, now_text, &now, error))) {
-        culm_config_differences(table, last, now, 0, add_change, changed);
+        changes.now = now;
+        culm_config_differences(table, last, now, 0, add_change, &changes);
+        status = changes.status;
     }
     put(table, last);
     put(table, now);
-    if (status == CULM_OK && json_array_size(changed) > 0) {
-        status = culm_lineage_go_on(lineage, resume->step, before_text, now_text, error);
-        if (status == CULM_OK) {
-            resume->settings = json_incref(changed);
-        }
+    if (status == CULM_OK && changes.sets.count > 0) {
+        const struct culm_lineage_change change = {apply, &changes};
+        status = culm_lineage_go_on(lineage, resume->step, before_text, &change, error);
     }
-    json_decref(changed);
+    if (status == CULM_OK && json_array_size(changes.told) > 0) {
+        resume->settings = json_incref(changes.told);
+    }
+    culm_resume_sets_release(&changes.sets);
+    json_decref(changes.told);
     return status;
 }

@@ -188,12 +188,12 @@ static enum culm_status check_choices(const struct launch *l, struct culm_error 
 /* config.yaml, which the command has compared, may have been edited since; this one counts. */
 static enum culm_status check_config(const struct launch *l, const char *before_text,
                                      struct culm_error *error) {
-    unsigned flags = CULM_CONFIG_SETTING | (l->o->run.accept_inputs ? CULM_CONFIG_INPUT : 0);
     struct culm_train_config before;
     enum culm_status status = culm_train_config_parse(before_text, strlen(before_text),
                                                       "its configuration", NULL, 0, &before, error);
     if (status == CULM_OK) {
-        status = culm_train_config_resumable(&before, l->o->config, flags, error);
+        status = culm_resume_compare(&culm_train_config_table, &l->start.lineage, &before,
+                                     l->o->config, l->o->run.accept_inputs, error);
         culm_train_config_release(&before);
     }
     return status == CULM_OK ? CULM_OK : culm_error_prefix(error, "'%s'", l->start.path);

@@ -125,10 +125,10 @@ static enum culm_status load_before(const char *dir, struct culm_train_config *r
 
 /* Of settings that the run was given when it was resumed before, into the configuration. */
 static enum culm_status add_settings(const struct culm_training *t, struct culm_config *config,
+                                     const struct culm_lineage *lineage,
                                      const struct culm_train_config *before,
                                      const struct culm_training_options *options,
                                      struct culm_error *error) {
-    struct culm_lineage lineage = {0};
     struct culm_train_config now;
     struct culm_resume_sets sets = {0};
     const char *const *given = (const char *const *)config->set;
@@ -137,12 +137,9 @@ static enum culm_status add_settings(const struct culm_training *t, struct culm_
     if (status != CULM_OK) {
         return status;
     }
-    if (!(status = culm_resume_lineage(t->dir, &lineage, error))) {
-        status = culm_resume_settings(&culm_train_config_table, &lineage, before, &now, given,
-                                      config->set_count, "steps", &sets, error);
-    }
+    status = culm_resume_settings(&culm_train_config_table, lineage, before, &now, given,
+                                  config->set_count, "steps", &sets, error);
     culm_train_config_release(&now);
-    culm_lineage_release(&lineage);
     if (status == CULM_OK && sets.count > 0 && options->warning) {
         char list[160], text[CULM_ERROR_MAX];
         culm_resume_sets_list(&sets, list, sizeof list);
@@ -164,8 +161,8 @@ static enum culm_status add_settings(const struct culm_training *t, struct culm_
 static enum culm_status load_resumed(struct culm_training *t, const struct culm_config *config,
                                      const struct culm_training_options *options,
                                      struct culm_error *error) {
-    unsigned flags = CULM_CONFIG_SETTING | (options->accept_inputs ? CULM_CONFIG_INPUT : 0);
     char checkpoint[CULM_PATH_MAX];
+    struct culm_lineage lineage = {0};
     struct culm_train_config before;
     enum culm_status status;
     if ((status = culm_rundir_check(t->dir, true, error)) ||
@@ -173,12 +170,16 @@ static enum culm_status load_resumed(struct culm_training *t, const struct culm_
         return status;
     }
     struct culm_config *own = culm_config_copy(config);
-    status = own ? add_settings(t, own, &before, options, error) : no_memory(error);
+    if (!(status = own ? CULM_OK : no_memory(error)) &&
+        !(status = culm_resume_lineage(t->dir, NULL, &lineage, error))) {
+        status = add_settings(t, own, &lineage, &before, options, error);
+    }
     if (status == CULM_ERR_CONFIG && checkpoint[0]) {
         culm_error_prefix(error, "'%s'", checkpoint);
     }
     if (status == CULM_OK && !(status = load_config(t, own, error))) {
-        status = culm_train_config_resumable(&before, &t->config, flags, error);
+        status = culm_resume_compare(&culm_train_config_table, &lineage, &before, &t->config,
+                                     options->accept_inputs, error);
         if (status != CULM_OK) {
             status =
                 culm_resume_way_out(&culm_train_config_table, &before, &t->config, t->dir, error);
@@ -188,6 +189,7 @@ static enum culm_status load_resumed(struct culm_training *t, const struct culm_
         }
     }
     culm_config_free(own);
+    culm_lineage_release(&lineage);
     culm_train_config_release(&before);
     return status;
 }

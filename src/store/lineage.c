@@ -33,10 +33,8 @@ static enum culm_status add_part(struct culm_lineage *lineage, int64_t after, co
 
 enum culm_status culm_lineage_note(struct culm_lineage *lineage, int64_t after, const char *why,
                                    struct culm_error *error) {
-    for (size_t i = 0; i < lineage->note_count; i++) {
-        if (lineage->note[i].after == after && strcmp(lineage->note[i].why, why) == 0) {
-            return CULM_OK;
-        }
+    if (culm_lineage_noted(lineage, after, why)) {
+        return CULM_OK;
     }
     if (!CULM_GROW(lineage->note, lineage->note_capacity, lineage->note_count + 1)) {
         return no_memory(error);
@@ -148,25 +146,100 @@ enum culm_status culm_lineage_read(const json_t *json, struct culm_lineage *ret_
 
 /* --- changes --- */
 
-static void drop_last(struct culm_lineage *lineage) {
-    free(lineage->part[--lineage->part_count].config);
+static void drop(struct culm_lineage *lineage, size_t index) {
+    free(lineage->part[index].config);
+    lineage->part_count--;
+    memmove(&lineage->part[index], &lineage->part[index + 1],
+            (lineage->part_count - index) * sizeof *lineage->part);
+}
+
+/* Makes a part begin after that step, with the configuration that is in force there. */
+static enum culm_status split(struct culm_lineage *lineage, int64_t after, size_t *ret_index,
+                              struct culm_error *error) {
+    size_t i = 0;
+    while (i < lineage->part_count && lineage->part[i].after < after) {
+        i++;
+    }
+    if (i == lineage->part_count || lineage->part[i].after > after) {
+        enum culm_status status = add_part(lineage, after, lineage->part[i - 1].config, error);
+        if (status != CULM_OK) {
+            return status;
+        }
+        const struct culm_lineage_part made = lineage->part[lineage->part_count - 1];
+        memmove(&lineage->part[i + 1], &lineage->part[i],
+                (lineage->part_count - 1 - i) * sizeof *lineage->part);
+        lineage->part[i] = made;
+    }
+    *ret_index = i;
+    return CULM_OK;
 }
 
 enum culm_status culm_lineage_go_on(struct culm_lineage *lineage, int64_t after, const char *was,
-                                    const char *now, struct culm_error *error) {
-    enum culm_status status = CULM_OK;
-    if (lineage->part_count == 0) {
-        status = add_part(lineage, 0, was, error);
+                                    const struct culm_lineage_change *change,
+                                    struct culm_error *error) {
+    size_t first;
+    enum culm_status status = lineage->part_count == 0 ? add_part(lineage, 0, was, error) : CULM_OK;
+    if (status != CULM_OK || (status = split(lineage, after, &first, error))) {
+        return status;
     }
-    while (status == CULM_OK && lineage->part_count > 0 &&
-           lineage->part[lineage->part_count - 1].after >= after) {
-        drop_last(lineage);
+    for (size_t i = first; i < lineage->part_count; i++) {
+        char *now;
+        status = change->apply(change->ctx, lineage->part[i].config, &now, error);
+        if (status != CULM_OK) {
+            return status;
+        }
+        free(lineage->part[i].config);
+        lineage->part[i].config = now;
     }
-    if (status == CULM_OK && after > 0) {
-        status = add_part(lineage, after, now, error);
+    for (size_t i = lineage->part_count - 1; i > 0; i--) {
+        if (strcmp(lineage->part[i].config, lineage->part[i - 1].config) == 0) {
+            drop(lineage, i);
+        }
     }
     if (lineage->part_count == 1) { /* all of it is as the one configuration says */
-        drop_last(lineage);
+        drop(lineage, 0);
     }
-    return status;
+    return CULM_OK;
+}
+
+static bool has_part(const struct culm_lineage *lineage, const struct culm_lineage_part *part) {
+    for (size_t i = 0; i < lineage->part_count; i++) {
+        if (lineage->part[i].after == part->after &&
+            strcmp(lineage->part[i].config, part->config) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool culm_lineage_noted(const struct culm_lineage *lineage, int64_t after, const char *why) {
+    for (size_t i = 0; i < lineage->note_count; i++) {
+        if (lineage->note[i].after == after && strcmp(lineage->note[i].why, why) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void culm_lineage_forget(struct culm_lineage *lineage, int64_t after, const char *why) {
+    size_t kept = 0;
+    for (size_t i = 0; i < lineage->note_count; i++) {
+        if (lineage->note[i].after != after || strcmp(lineage->note[i].why, why) != 0) {
+            lineage->note[kept++] = lineage->note[i];
+        }
+    }
+    lineage->note_count = kept;
+}
+
+bool culm_lineage_covers(const struct culm_lineage *lineage, const struct culm_lineage *done,
+                         int64_t step) {
+    bool all = true;
+    for (size_t i = 0; i < done->part_count && all; i++) {
+        all = done->part[i].after >= step || has_part(lineage, &done->part[i]);
+    }
+    for (size_t i = 0; i < done->note_count && all; i++) {
+        all = done->note[i].after >= step ||
+              culm_lineage_noted(lineage, done->note[i].after, done->note[i].why);
+    }
+    return all;
 }

@@ -47,12 +47,26 @@ enum culm_status culm_lineage_read(const json_t *json, struct culm_lineage *ret_
 enum culm_status culm_lineage_progress(const struct culm_lineage *lineage, json_t **progress,
                                        struct culm_error *error);
 
-/* The run, which had `was` so far, goes on with `now` after step `after`; what was to come after that
- * step is forgotten. Notes: of later steps, which are done again. CULM_ERR_MEMORY. */
+/* What becomes of a configuration of the run, when something is set: a copy, for the caller to free. */
+struct culm_lineage_change {
+    enum culm_status (*apply)(void *ctx, const char *config, char **ret_config,
+                              struct culm_error *error);
+    void *ctx;
+};
+/* The run, which had `was` so far if it has no parts, is given something after step `after`. It changes
+ * what is in force there and all that comes later, which stays as it is otherwise: steps that are done
+ * again differ in nothing else. CULM_ERR_MEMORY, and what `apply` returns. */
 enum culm_status culm_lineage_go_on(struct culm_lineage *lineage, int64_t after, const char *was,
-                                    const char *now, struct culm_error *error);
+                                    const struct culm_lineage_change *change,
+                                    struct culm_error *error);
+/* Whether it says all that `done` says of the steps up to `step`. */
+bool culm_lineage_covers(const struct culm_lineage *lineage, const struct culm_lineage *done,
+                         int64_t step);
 /* Forgets notes of steps after `after`, which are done again. */
 void culm_lineage_back_to(struct culm_lineage *lineage, int64_t after);
+bool culm_lineage_noted(const struct culm_lineage *lineage, int64_t after, const char *why);
+/* Of that step alone, which has not been done. */
+void culm_lineage_forget(struct culm_lineage *lineage, int64_t after, const char *why);
 /* Once for each `why` and step. CULM_ERR_MEMORY. */
 enum culm_status culm_lineage_note(struct culm_lineage *lineage, int64_t after, const char *why,
                                    struct culm_error *error);

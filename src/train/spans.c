@@ -72,16 +72,24 @@ static bool steps_matter(const struct culm_train_span *span, int64_t last) {
     return looks && last > span->schedule.warmup;
 }
 
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
 bool culm_train_spans_exact(const struct culm_train_config *config, const char **ret_why) {
     const struct culm_train_spans *spans = config->spans;
-    for (size_t i = 0; spans && i + 1 < spans->count; i++) {
-        const struct culm_train_span *span = &spans->span[i];
+    size_t count = spans ? spans->count : 0;
+    while (count > 1 && spans->span[count - 1].after >= config->steps) { /* no step has it */
+        count--;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const struct culm_train_span *span = &spans->span[i], *last = &spans->span[count - 1];
+        const int64_t to =
+            i + 1 < spans->count ? least(spans->span[i + 1].after, config->steps) : config->steps;
         const char *why = NULL;
-        if (!same(&culm_optimizer_config_table, &span->optimizer, &config->optimizer)) {
+        if (!same(&culm_optimizer_config_table, &span->optimizer, &last->optimizer)) {
             why = "optimizer";
-        } else if (!same(&culm_schedule_config_table, &span->schedule, &config->schedule)) {
+        } else if (!same(&culm_schedule_config_table, &span->schedule, &last->schedule)) {
             why = "schedule";
-        } else if (span->steps != config->steps && steps_matter(span, spans->span[i + 1].after)) {
+        } else if (span->steps != config->steps && steps_matter(span, to)) {
             why = "steps";
         }
         if (why) {

@@ -36,8 +36,8 @@ struct culm_train_span culm_train_span_of(const struct culm_train_config *config
 /* Learning rate of a step by its schedule. */
 double culm_train_span_lr(const struct culm_train_span *span, int64_t step);
 
-/* Whether every step has been, or will be, done as the configuration's own settings have it: a longer
- * run with a constant rate, for instance. If not, ret_why is what was changed: "steps", "optimizer" or
+/* Whether every step has been, or will be, done with the same settings: a longer run with a constant
+ * rate, for instance. Settings that come after the last step count for nothing. If not, ret_why is what was changed: "steps", "optimizer" or
  * "schedule". */
 bool culm_train_spans_exact(const struct culm_train_config *config, const char **ret_why);
 

@@ -276,6 +276,59 @@ def edited(bench):
     equal([event["step"] for event in run.all("step")], [10, 11, 12], "steps")
 
 
+CONSTANT = changed(BASE, schedule={"name": "constant"}, checkpoint__every=0, steps=5, checkpoint__keep=9)
+
+
+def rates(run):
+    return [(event["step"], event["lr"]) for event in run.all("step")]
+
+
+def older_checkpoint(bench):
+    """Steps that are done again, from an older checkpoint or from the start, keep the rates that they had, though another number of steps is
+    set, and plain resumes after that know them too."""
+    bench.train(CONSTANT)
+    bench.train(CONSTANT, "run", "--resume", "--set", "steps=7")
+    bench.train(CONSTANT, "run", "--resume", "--set", "steps=9", "--set", "optimizer.lr=0.02")
+    shutil.copytree(bench.path("run"), bench.path("anew"))
+    for step in 7, 9:
+        shutil.rmtree(checkpoint(bench, step))
+    run = again(bench, CONSTANT, "--set", "steps=11")
+    equal(rates(run), [(step, 0.002 if step <= 7 else 0.02) for step in range(6, 12)], "rates after step 5")
+    check("up to step 7 the run goes on with the settings that it had there" in run.err, f"standard error: {run.err!r}")
+    exact(run, "optimizer")
+    shutil.rmtree(bench.path("anew", "checkpoints"))
+    run = again(bench, CONSTANT, "--from-start", "--set", "steps=11", out="anew")
+    equal(rates(run), [(step, 0.002 if step <= 7 else 0.02) for step in range(1, 12)], "rates from the start")
+    exact(run, "optimizer")
+    shutil.rmtree(bench.path("anew", "checkpoints"))
+    plain = again(bench, CONSTANT, "--from-start", "--set", "steps=11", out="anew")
+    equal(plain.hashes(), run.hashes(), "weights and state once more")
+
+
+def older_plan(bench):
+    """A plan.json that was copied back does not make a run exact, nor forget its settings; checkpoints take precedence."""
+    bench.train(CONSTANT)
+    shutil.copy(bench.path("run", "plan.json"), bench.path("plan.json"))
+    again(bench, CONSTANT, "--set", "steps=7", "--set", "optimizer.lr=0.02")
+    shutil.copy(bench.path("plan.json"), bench.path("run", "plan.json"))
+    run = again(bench, CONSTANT, "--set", "steps=8")
+    equal(rates(run), [(8, 0.02)], "rates")
+    exact(run, "optimizer")
+
+
+def nothing_to_do(bench):
+    """A finished run to which something is set has done nothing with it, and stays exact; not once it goes on."""
+    run = bench.train(CONSTANT)
+    idle = again(bench, CONSTANT, "--set", "optimizer.lr=0.02")
+    equal(idle.hashes(), run.hashes(), "weights and state")
+    exact(idle)
+    exact(again(bench, CONSTANT))
+    exact(again(bench, CONSTANT, "--set", "steps=6"), "optimizer")
+
+
+cases.add("from an older checkpoint: each step as it was", older_checkpoint, first=True)
+cases.add("plan.json: an older one", older_plan)
+cases.add("a finished run: nothing is done with what is set", nothing_to_do)
 cases.add("more steps: cosine", more_steps, first=True)
 cases.add("more steps: constant", more_steps_alike, {"name": "constant"})
 cases.add("more steps: falls by steps", more_steps_alike, {"name": "step", "warmup": 2, "every": 5, "gamma": 0.5})

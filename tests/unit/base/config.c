@@ -228,6 +228,18 @@ static void dump_is_the_inverse(void **state) {
     struct culm_config_difference difference;
     assert_false(culm_config_differ(&table, &s, &again, 0, &difference));
     assert_int_equal(again.part.path_count, 6);
+    struct culm_buf value;
+    culm_buf_init(&value, 4096);
+    assert_true(culm_config_value(&table, &s, "part.paths", &value));
+    culm_buf_u8(&value, 0);
+    char set[256]; /* whole, and to be set again */
+    snprintf(set, sizeof set, "part.paths=%s", (const char *)value.data);
+    culm_config_release(&table, &again);
+    again = parse((const char *)out.data, (const char *const[]){"part.paths=x", set}, 2);
+    assert_false(culm_config_differ(&table, &s, &again, 0, &difference));
+    assert_false(culm_config_value(&table, &s, "part", &value));
+    assert_false(culm_config_value(&table, &s, "part.path", &value));
+    culm_buf_release(&value);
     culm_config_release(&table, &again);
 
     again = parse((const char *)out.data, (const char *const[]){"part.paths=one"}, 1);

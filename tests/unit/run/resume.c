@@ -126,6 +126,19 @@ static struct culm_train_config parse(const char *const *sets, size_t count) {
     return config;
 }
 
+#define LONG                                                                                       \
+    "/a/path/that/is/longer/than/what/a/message/says/of/a/value/which/is/eighty/characters/long/"  \
+    "and/goes/on"
+
+/* The lineage's configurations become this one. */
+static enum culm_status become(void *ctx, const char *config, char **ret_config,
+                               struct culm_error *error) {
+    (void)config;
+    (void)error;
+    *ret_config = strdup(ctx);
+    return CULM_OK;
+}
+
 /* The run was begun with BASE, and with `given` went on after step 20 ("": it did not). The
  * configuration is BASE with `edited`, `set` is set. What is kept, or the refusal. */
 static void settings(const char *given, const char *edited, const char *set, const char *expected) {
@@ -145,7 +158,8 @@ static void settings(const char *given, const char *edited, const char *set, con
     if (*given) {
         struct culm_train_config then = parse(&given, 1);
         char *old = culm_train_config_dump(&before), *new = culm_train_config_dump(&then);
-        assert_int_equal(culm_lineage_go_on(&lineage, 20, old, new, NULL), CULM_OK);
+        const struct culm_lineage_change change = {become, new};
+        assert_int_equal(culm_lineage_go_on(&lineage, 20, old, &change, NULL), CULM_OK);
         free(old);
         free(new);
         culm_train_config_release(&then);
@@ -172,8 +186,13 @@ static void settings_go_on(void **state) {
     settings("optimizer.lr=0.5", "", "optimizer.lr=0.25", ""); /* back to it, knowingly */
     settings("optimizer.lr=0.5", "", "steps=60", "optimizer.lr=0.5");
     settings("steps=60", "", "", "steps=60");
-    settings("", "threads=2", "", "");                       /* others are not its business */
-    settings("", "seed=2", "", "");                          /* nor are those that may not change */
+    settings("", "threads=2", "", ""); /* others are not its business */
+    /* what names inputs, whole */
+    settings("data.skip=list", "", "", "data.skip=list");
+    settings("data.skip=list", "", "data.skip=[]", "");
+    settings("data.path=[" LONG ", 'b, c']", "", "", "data.path=[" LONG ", \"b, c\"]");
+    settings("", "data.path=b", "", ""); /* others are for culm_resume_compare */
+    settings("", "seed=2", "", "");      /* nor are those that may not change */
     settings("", "", "optimizer={lr: 0.5, beta1: 0.5}", ""); /* a section is set with all in it */
     settings("", "optimizer.lr=0.5", "",
              "optimizer.lr: the run has 0.25, this configuration 0.5; give --set optimizer.lr=0.5 "
@@ -186,12 +205,88 @@ static void settings_go_on(void **state) {
              "which may be more, and no less than are done");
 }
 
+/* The run was begun with BASE and has gone on with `given` after step 20 ("": it did not): whether it may
+ * go on with BASE and `set`. */
+static enum culm_status compared(const char *given, const char *set, bool accept_inputs) {
+    struct culm_lineage lineage = {0};
+    struct culm_train_config before = parse(NULL, 0), now = parse(&set, *set ? 1 : 0);
+    if (*given) {
+        struct culm_train_config then = parse(&given, 1);
+        char *old = culm_train_config_dump(&before), *new = culm_train_config_dump(&then);
+        const struct culm_lineage_change change = {become, new};
+        assert_int_equal(culm_lineage_go_on(&lineage, 20, old, &change, NULL), CULM_OK);
+        free(old);
+        free(new);
+        culm_train_config_release(&then);
+    }
+    enum culm_status status =
+        culm_resume_compare(&culm_train_config_table, &lineage, &before, &now, accept_inputs, NULL);
+    culm_lineage_release(&lineage);
+    culm_train_config_release(&before);
+    culm_train_config_release(&now);
+    return status;
+}
+
+static void inputs_are_those_of_last(void **state) {
+    (void)state;
+    assert_int_equal(compared("", "", false), CULM_OK);
+    assert_int_equal(compared("", "optimizer.lr=0.5", false), CULM_OK);
+    assert_int_equal(compared("", "seed=2", true), CULM_ERR_CONFIG);
+    assert_int_equal(compared("", "data.skip=list", false), CULM_ERR_CONFIG);
+    assert_int_equal(compared("", "data.skip=list", true), CULM_OK);
+    assert_int_equal(compared("data.skip=list", "data.skip=list", false), CULM_OK);
+    assert_int_equal(compared("data.skip=list", "", false), CULM_ERR_CONFIG);
+    assert_int_equal(compared("data.skip=list", "", true), CULM_OK);
+}
+
+/* After step 5 of a run that has gone on with another rate after step 10: what is set anew holds from
+ * there, and the rate of each step stays. */
+static void from_an_earlier_step(void **state) {
+    (void)state;
+    const char *rate = "optimizer.lr=0.5";
+    const char *both[] = {rate, "steps=60"};
+    struct culm_train_config before = parse(NULL, 0), then = parse(&rate, 1), now = parse(both, 2);
+    char *old = culm_train_config_dump(&before), *new = culm_train_config_dump(&then),
+         *text = culm_train_config_dump(&now);
+    struct culm_resume resume = {.step = 5};
+    const struct culm_lineage_change change = {become, new};
+    assert_int_equal(culm_lineage_go_on(&resume.lineage, 10, old, &change, NULL), CULM_OK);
+    assert_int_equal(culm_resume_go_on(&culm_train_config_table, &resume, old, text, NULL),
+                     CULM_OK);
+    static const struct {
+        int64_t after, steps;
+        double lr;
+    } expected[] = {{0, 30, 0.25}, {5, 60, 0.25}, {10, 60, 0.5}};
+    assert_int_equal(resume.lineage.part_count, 3);
+    for (size_t i = 0; i < 3; i++) {
+        const struct culm_lineage_part *part = &resume.lineage.part[i];
+        struct culm_train_config config;
+        assert_int_equal(culm_train_config_parse(part->config, strlen(part->config), "part", NULL,
+                                                 0, &config, NULL),
+                         CULM_OK);
+        assert_int_equal(part->after, expected[i].after);
+        assert_int_equal(config.steps, expected[i].steps);
+        assert_true(config.optimizer.lr == expected[i].lr);
+        culm_train_config_release(&config);
+    }
+    assert_int_equal(json_array_size(resume.settings), 1); /* what is new */
+    culm_resume_release(&resume);
+    free(old);
+    free(new);
+    free(text);
+    culm_train_config_release(&before);
+    culm_train_config_release(&then);
+    culm_train_config_release(&now);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(events_tell, make_dir, drop_dir),
         cmocka_unit_test_setup_teardown(events_that_cannot_be_read, make_dir, drop_dir),
         cmocka_unit_test_setup_teardown(damaged_events, make_dir, drop_dir),
         cmocka_unit_test(settings_go_on),
+        cmocka_unit_test(inputs_are_those_of_last),
+        cmocka_unit_test(from_an_earlier_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

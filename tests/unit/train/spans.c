@@ -29,12 +29,22 @@ static struct culm_train_config parse(const char *set) {
     return config;
 }
 
+/* The lineage's configurations become this one. */
+static enum culm_status become(void *ctx, const char *config, char **ret_config,
+                               struct culm_error *error) {
+    (void)config;
+    (void)error;
+    *ret_config = strdup(ctx);
+    return CULM_OK;
+}
+
 /* A run that was begun with `was` and has gone on with `now` after that step. */
 static void begin(struct run *run, const char *was, const char *now, int64_t after) {
     struct culm_train_config before = parse(was);
     *run = (struct run){.config = parse(now)};
     char *old = culm_train_config_dump(&before), *new = culm_train_config_dump(&run->config);
-    assert_int_equal(culm_lineage_go_on(&run->lineage, after, old, new, NULL), CULM_OK);
+    const struct culm_lineage_change change = {become, new};
+    assert_int_equal(culm_lineage_go_on(&run->lineage, after, old, &change, NULL), CULM_OK);
     assert_int_equal(culm_train_spans_read(&run->lineage, &run->spans, NULL), CULM_OK);
     run->config.spans = &run->spans;
     free(old);
@@ -97,6 +107,9 @@ static void what_is_exact(void **state) {
         {"optimizer.clip_norm=1", "optimizer.clip_norm=2", 20, "optimizer"},
         {"schedule.min_lr=0.1", "schedule.min_lr=0.2", 20, "schedule"},
         {"threads=1", "threads=2", 20, NULL},
+        {"optimizer.lr=0.1", "optimizer.lr=0.2", 30, NULL}, /* no step is done with the second */
+        {"optimizer.lr=0.1", "optimizer={lr: 0.2}", 29, "optimizer"},
+        {"steps=40", "steps=30", 30, "steps"},             /* nor with that, but with the first */
         {"optimizer.lr=0.1", "optimizer.lr=0.2", 0, NULL}, /* nothing was done with the first */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -122,10 +135,12 @@ static void constant_rates(void **state) {
         const char *why = NULL;
         char set[64];
         snprintf(set, sizeof set, "schedule=%s", schedules[i]);
-        begin(&run, set, set, 30);
-        run.spans.span[0].steps = 30;
-        run.config.steps = run.spans.span[1].steps = 60;
+        struct culm_train_config other = parse(set);
+        begin(&run, "steps=30", "steps=60", 30);
+        run.config.schedule = other.schedule;
+        run.spans.span[0].schedule = run.spans.span[1].schedule = other.schedule;
         assert_int_equal(culm_train_spans_exact(&run.config, &why), i < 2);
+        culm_train_config_release(&other);
         end(&run);
     }
 }
