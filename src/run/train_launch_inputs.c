@@ -13,6 +13,23 @@
 /* Workers come first; but until a file is known as a whole another time of it ends the run. */
 #define NICE 10
 
+#define NOTE "inputs" /* in the lineage */
+#define LIST_SIZE 128
+
+/* "'a', 'b', ...": as many names as there is room for. */
+static void shorten(const struct culm_names *names, char ret_text[LIST_SIZE]) {
+    size_t len = 0;
+    for (size_t i = 0; i < names->count; i++) {
+        const size_t needs = strlen(names->name[i]) + sizeof "'', , ..";
+        if (len + needs >= LIST_SIZE) {
+            snprintf(ret_text + len, LIST_SIZE - len, "%s...", i ? ", " : "");
+            return;
+        }
+        len += (size_t)snprintf(ret_text + len, LIST_SIZE - len, "%s'%s'", i ? ", " : "",
+                                names->name[i]);
+    }
+}
+
 /* NULL with CULM_OK: there is none. */
 static enum culm_status recorded(const char *run_dir, const char *checkpoint, json_t **ret_json,
                                  struct culm_error *error) {
@@ -40,43 +57,99 @@ static void add_path(void *ctx, const char *path) {
     json_array_append_new(ctx, culm_json_text(path));
 }
 
-static enum culm_status compare(const struct culm_inputs *before, const struct culm_inputs *now,
-                                json_t *accepted, char *ret_note, struct culm_error *error) {
-    enum culm_status status = culm_pins_compare_all(
-        before->pins, now->pins, accepted ? add_path : NULL, accepted, ret_note, error);
-    return status == CULM_OK && !accepted ? culm_inputs_check_samples(before, now->samples, error)
-                                          : status;
+/* Labels are numbers, in the order of the names: other names mean another thing to the same weights. */
+static enum culm_status compare_classes(const json_t *json, const struct culm_names *now,
+                                        struct culm_error *error) {
+    struct culm_names before = {0};
+    enum culm_status status = culm_inputs_read_classes(json, &before, error);
+    bool same = before.count == now->count;
+    for (size_t i = 0; same && i < now->count; i++) {
+        same = strcmp(before.name[i], now->name[i]) == 0;
+    }
+    if (status == CULM_OK && !same && before.count > 0 && now->count > 0) {
+        char was[LIST_SIZE], is[LIST_SIZE];
+        shorten(&before, was);
+        shorten(now, is);
+        status = culm_error_set(error, CULM_ERR_CONFIG,
+                                "the classes of the data are %s, and were %s when the run began; "
+                                "its weights know them by their order: name them as they were, or "
+                                "begin another run with --out NEW --set model.init=DIR",
+                                is, was);
+    }
+    culm_names_release(&before);
+    return status;
 }
 
 /* `accepted`: takes the paths of files that have changed; NULL: that is refused. */
-static enum culm_status compare_with(const char *run_dir, const char *checkpoint,
-                                     const struct culm_inputs *now, json_t *accepted,
-                                     char *ret_note, struct culm_error *error) {
+static enum culm_status compare(const json_t *json, const struct culm_inputs *now, json_t *accepted,
+                                char *ret_note, struct culm_error *error) {
     struct culm_inputs before = {0};
-    json_t *json = NULL;
-    ret_note[0] = '\0';
-    enum culm_status status = recorded(run_dir, checkpoint, &json, error);
-    if (status == CULM_OK && !json) {
-        if (checkpoint[0]) {
-            snprintf(ret_note, CULM_ERROR_MAX,
-                     "'%.300s' does not say which inputs it was made of; they are not compared",
-                     checkpoint);
-        }
-        return CULM_OK;
-    }
+    enum culm_status status = culm_inputs_read(json, &before, error);
     if (status == CULM_OK) {
-        status = culm_inputs_read(json, &before, error);
+        status = culm_pins_compare_all(before.pins, now->pins, accepted ? add_path : NULL, accepted,
+                                       ret_note, error);
     }
-    if (status == CULM_OK) {
-        status = compare(&before, now, accepted, ret_note, error);
+    if (status == CULM_OK && !accepted) {
+        status = culm_inputs_check_samples(&before, now->samples, error);
     }
     culm_inputs_release(&before);
-    json_decref(json);
-    if (status == CULM_ERR_CHANGED) {
-        status = CULM_ERR_CONFIG;
-        error->status = status;
-    }
     return status;
+}
+
+/* What was taken up before, from the same step, is taken up still, if it is what is there. */
+static bool taken_up(const char *run_dir, const struct culm_inputs *now,
+                     const struct culm_resume *resume) {
+    char note[CULM_ERROR_MAX] = "";
+    json_t *json = NULL;
+    bool same = culm_lineage_noted(&resume->lineage, resume->step, NOTE) &&
+                recorded(run_dir, "", &json, NULL) == CULM_OK && json &&
+                compare(json, now, NULL, note, NULL) == CULM_OK;
+    json_decref(json);
+    return same;
+}
+
+/* The list of the checkpoint, or else of plan.json, and what has come of it. */
+static enum culm_status compare_with(const char *run_dir, const struct culm_inputs *now,
+                                     json_t *accepted, struct culm_resume *resume, char *ret_note,
+                                     struct culm_error *error) {
+    struct culm_error reason = {0};
+    json_t *json = NULL;
+    ret_note[0] = '\0';
+    enum culm_status status = recorded(run_dir, resume->path, &json, error);
+    if (status != CULM_OK || !json) {
+        if (status == CULM_OK && resume->path[0]) {
+            snprintf(ret_note, CULM_ERROR_MAX,
+                     "'%.300s' does not say which inputs it was made of; they are not compared",
+                     resume->path);
+        }
+        return status;
+    }
+    status = compare(json, now, accepted, ret_note, &reason);
+    if (status == CULM_ERR_CHANGED) {
+        status = taken_up(run_dir, now, resume) ? CULM_OK : CULM_ERR_CONFIG;
+    } else if (status == CULM_OK && json_array_size(accepted) == 0 && !ret_note[0]) {
+        culm_lineage_forget(&resume->lineage, resume->step, NOTE); /* put back, before a step */
+    }
+    if (status != CULM_OK) {
+        culm_error_set(error, status, "%s", reason.text);
+    } else if (resume->step > 0) { /* before, there are no weights to mean anything */
+        status = compare_classes(json, &now->classes, error);
+    }
+    json_decref(json);
+    return status;
+}
+
+/* Losses on other samples are not compared with those that it has. */
+static void warn_of_best(struct culm_launcher *launcher, const char *dir) {
+    char path[CULM_PATH_MAX];
+    if (culm_path_format(path, NULL, "%s/best.safetensors", dir) == CULM_OK &&
+        culm_file_is_regular(path)) {
+        culm_launcher_warn(launcher,
+                           "'%.300s' was the best on the inputs as they were, and stays until a "
+                           "checkpoint has a better measure on those of now; remove it to choose "
+                           "among these alone",
+                           path);
+    }
 }
 
 enum culm_status culm_train_launch_inputs_resume(struct culm_launcher *launcher,
@@ -86,7 +159,7 @@ enum culm_status culm_train_launch_inputs_resume(struct culm_launcher *launcher,
                                                  struct culm_error *error) {
     char note[CULM_ERROR_MAX];
     json_t *accepted = o->accept_inputs ? json_array() : NULL;
-    enum culm_status status = compare_with(o->dir, resume->path, now, accepted, note, error);
+    enum culm_status status = compare_with(o->dir, now, accepted, resume, note, error);
     if (note[0]) {
         culm_launcher_warn(launcher, "%s", note);
     }
@@ -96,10 +169,10 @@ enum culm_status culm_train_launch_inputs_resume(struct culm_launcher *launcher,
         resume->inputs = json_incref(accepted);
         culm_launcher_warn(launcher, "goes on with %zu changed input%s: '%.300s'%s", changed,
                            changed == 1 ? "" : "s", first, changed > 1 ? ", ..." : "");
+        warn_of_best(launcher, o->dir);
         /* what nobody has computed with is no other run */
-        status = resume->step > 0
-                     ? culm_lineage_note(&resume->lineage, resume->step, "inputs", error)
-                     : CULM_OK;
+        status = resume->step > 0 ? culm_lineage_note(&resume->lineage, resume->step, NOTE, error)
+                                  : CULM_OK;
     }
     json_decref(accepted);
     return status;

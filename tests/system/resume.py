@@ -446,7 +446,106 @@ def damaged_pictures(bench, way):
     equal(run.one("done")["steps"], 9, "steps")
 
 
+def accepted_and_killed(bench):
+    """Killed before the first checkpoint on new files: a plain resume goes on with these; with the old ones put back the run is exact."""
+    config = own_text(bench)
+    longer = changed(config, data__path=cases.text)
+    edit(bench.path("corpus"))
+    killed_at(bench, 8, *MORE, "--set", "checkpoint.every=0", "--accept-inputs", config=config)
+    for copy in "back", "other":
+        shutil.copytree(bench.path("run"), bench.path(copy))
+    run = again(bench, config)
+    check("put it back" not in run.err, f"standard error: {run.err!r}")
+    exact(run, "inputs")
+    cut(bench.path("corpus"))  # others were not taken up
+    one_line(resume(bench, config, *MORE, out="other"), INPUT, bench.path("corpus"), "--accept-inputs")
+    shutil.copy(cases.text, bench.path("corpus"))
+    run = again(bench, config, out="back")
+    equal(run.hashes(), cases.reference(longer), "weights and state with the old files")
+    exact(run)
+
+
+def finished_and_changed(bench):
+    """A run that has nothing left to do is no other for files that it does not read any more."""
+    config = own_text(bench)
+    edit(bench.path("corpus"))
+    exact(again(bench, changed(config, steps=6), "--accept-inputs"))
+    exact(again(bench, changed(config, steps=6)))
+    exact(again(bench, config, *MORE), "inputs")
+
+
+def images_of(bench):
+    """A run of three steps on two classes, and its configuration."""
+    folder = families.image_folder(bench)
+    model = {"name": "resnet18", "width": 4, "small_stem": True, "image": 32, "channels": 3, "classes": 2}
+    config = changed(BASE, model=model, data={"kind": "images", "path": folder, "check_s": 0}, optimizer=families.SGD, steps=3,
+                     batch={"global": 2, "micro": 2, "lanes": 1}, schedule={"name": "constant"})
+    bench.train(config)
+    return folder, config
+
+
+def other_classes(bench):
+    """Classes in another order would mean other things to the weights: refused even where changed inputs are accepted; either advice works."""
+    folder, config = images_of(bench)
+    os.rename(os.path.join(folder, "class-0"), os.path.join(folder, "last"))
+    words = "--accept-inputs", "--set", "steps=4"
+    ended = resume(bench, config, *words)
+    one_line(ended, INPUT, "'class-1', 'last'", "'class-0', 'class-1'", "--out NEW --set model.init=DIR")
+    bench.train(config, "new", "--set", f"model.init={bench.path('run')}")
+    os.rename(os.path.join(folder, "last"), os.path.join(folder, "class-0"))
+    exact(again(bench, config, *words))
+
+
+def skip_stays(bench):
+    """What was named with --set and accepted goes on without being named again, also where nothing was saved since; --set takes it back."""
+    folder, config = images_of(bench)
+    with open(os.path.join(folder, "class-0", sorted(os.listdir(os.path.join(folder, "class-0")))[0]), "wb") as file:
+        file.write(b"no picture")
+    equal(bench.run("data", "check", bench.path("run.yaml"), "--out", bench.path("list")).code, INPUT, "exit code of the check")
+    sets = "--set", f"data.skip={bench.path('list')}"
+    killed_at(bench, 5, "--accept-inputs", *sets, "--set", "steps=6", "--set", "checkpoint.every=0", config=config)
+    for _ in range(2):
+        run = again(bench, config)
+        check(f"data.skip={bench.path('list')}" in run.err and "--set changes it" in run.err, f"standard error: {run.err!r}")
+        exact(run, "inputs")
+    one_line(resume(bench, config, "--set", "data.skip=[]", "--set", "steps=6"), INPUT, "data.skip", "--resume --accept-inputs")
+
+
+def best_before(bench):
+    """The best on other samples is said, and begun anew as the line says."""
+    config = changed(own_text(bench), data__held_out=0.1, eval={"every": 3}, checkpoint__best="loss", steps=6)
+    bench.train(config, "best")
+    edit(bench.path("corpus"))
+    path = bench.path("best", "best.safetensors")
+    words = "--accept-inputs", "--set", "steps=9"
+    shutil.copytree(bench.path("best"), bench.path("anew"))
+    check(path in again(bench, config, *words, out="best").err, "nothing is said of best.safetensors")
+    os.unlink(bench.path("anew", "best.safetensors"))
+    run = again(bench, config, *words, out="anew")
+    check("best.safetensors" not in run.err, f"standard error: {run.err!r}")
+    equal([event["best"] for event in run.all("eval")], [True], "whether the only one that was evaluated is the best")
+
+
+def evaluated(bench):
+    """Of changed files, culm eval says what it can do itself."""
+    config = changed(own_text(bench), data__held_out=0.1, steps=6)
+    bench.train(config, "held")
+    edit(bench.path("corpus"))
+    words = "--weights", checkpoint(bench, 6, "held")
+    ended = bench.run("eval", bench.path("held"), *words)
+    line = ended.err
+    equal(len(line.splitlines()), 1, "lines")
+    check("--resume" not in line and f"name '{bench.path('held', 'config.yaml')}' with --weights '{words[1]}'" in line, f"standard error: {line!r}")
+    equal(bench.run("eval", bench.path("held", "config.yaml"), *words).code, 0, "exit code of what the line says")
+
+
 cases.add("changed text", accepted, edit, first=True)
+cases.add("changed, accepted, killed", accepted_and_killed, first=True)
+cases.add("changed once it is finished", finished_and_changed)
+cases.add("classes in another order", other_classes, first=True)
+cases.add("a list of samples to skip stays", skip_stays)
+cases.add("changed, with a best so far", best_before)
+cases.add("changed, and evaluated", evaluated)
 cases.add("fewer samples", accepted, cut)
 cases.add("changed and put back", back_again)
 cases.add("another path", other_path)
@@ -497,11 +596,46 @@ def of_graphs_changed(bench):
         file.seek(-1, os.SEEK_CUR)
         file.write(bytes([byte ^ 1]))
     one_line(bench.run(*graphs.words_of(bench, config, "run"), "--resume"), INPUT, path, "--resume --accept-inputs")
+    one_line(bench.run("gnn", "eval", bench.path("run")), INPUT, path, "config.yaml of the run with --weights")
+    equal(bench.run("gnn", "eval", bench.path("run", "config.yaml"), "--weights", bench.path("run")).code, 0, "exit code of that")
+    one_line(bench.run("gnn", "predict", bench.path("run"), "--out", bench.path("a.npy")), INPUT, path, "--graph")
+    equal(bench.run("gnn", "predict", bench.path("run"), "--graph", bench.path("graph"), "--out", bench.path("a.npy")).code, 0, "of that")
     run = graphs.train(bench, config, "run", "--resume", "--accept-inputs", "--set", "epochs=12")
     equal(run.one("inputs")["changed"], [path], "what is told")
     exact(run, "inputs")
 
 
+def of_graphs_resized(bench):
+    """Another number of vertices: one line, whose advice works, whether changes are accepted or not; a damaged log is no dead end."""
+    made = bench.run("gnn", "make", "sbm", "--vertices", "60", "--edges", "150", "--features", "8", "--out", bench.path("graph"))
+    equal(made.code, 0, made.err)
+    config = changed(GRAPH, graph__path=bench.path("graph"))
+    hashes = graphs.train(bench, config).hashes()
+    words = graphs.words_of(bench, config, "run")
+    os.rename(bench.path("graph"), bench.path("before"))
+    made = bench.run("gnn", "make", "sbm", "--vertices", "70", "--edges", "150", "--features", "8", "--out", bench.path("graph"))
+    equal(made.code, 0, made.err)
+    for more in (), ("--accept-inputs",):
+        one_line(bench.run(*words, "--resume", *more), INPUT, bench.path("graph"), "70 vertices", "60", "--out NEW --set model.init=")
+    graphs.train(bench, config, "new", "--set", f"model.init={bench.path('run')}")
+    shutil.rmtree(bench.path("graph"))
+    made = bench.run("gnn", "make", "sbm", "--vertices", "60", "--edges", "150", "--features", "9", "--out", bench.path("graph"))
+    equal(made.code, 0, made.err)
+    one_line(bench.run(*words, "--resume", "--accept-inputs"), INPUT, checkpoint(bench, 9), "convs.0.lin.weight", "put back")
+    shutil.rmtree(bench.path("graph"))
+    os.rename(bench.path("before"), bench.path("graph"))
+    exact(graphs.train(bench, config, "run", "--resume", "--set", "optimizer.lr=0.5"))  # no epoch is done with it
+    path = bench.path("run", "events.jsonl")
+    damage(path)
+    shutil.rmtree(bench.path("run", "checkpoints"))
+    rate = "--set", "optimizer.lr=0.01"  # which it was begun with
+    one_line(bench.run(*words, "--resume", *rate), INPUT, "line 4", path, "--from-start")
+    equal(graphs.train(bench, config, "run", "--resume", "--from-start", *rate).hashes(), hashes, "weights and state")
+    damage(path)
+    equal(bench.run("gnn", "eval", bench.path("run")).code, 0, "exit code of an evaluation")
+
+
+cases.add("graphs: another number of vertices, a damaged log", of_graphs_resized)
 cases.add("graphs: gone, more epochs, another rate", of_graphs, first=True)
 cases.add("graphs: changed features", of_graphs_changed)
 
