@@ -17,10 +17,10 @@
  *
  * Errors. A function that can fail returns `enum culm_status`, in which CULM_OK is 0, and fills the
  * caller's `struct culm_error` with one line for a person: what failed, where, and what to do about
- * it. `error` may be NULL. What `ret_` arguments point to is as it was after a call unless the function
- * has succeeded; culm_training_plan alone has an exception. A wrong argument (a NULL object, an index
- * out of range) results in CULM_ERR_ARGUMENT or, from a function that returns no status, in the value
- * that stands for "nothing".
+ * it. `error` may be NULL. What `ret_` arguments point to is as it was after a call unless the
+ * function has succeeded; culm_training_plan alone has an exception. A wrong argument (a NULL
+ * object, an index out of range) results in CULM_ERR_ARGUMENT or, from a function that returns no
+ * status, in the value that stands for "nothing".
  *
  * Ownership. The caller owns what a function creates, and frees it with the function named for that;
  * these functions accept NULL. Strings and arrays that a function returns by pointer belong to the
@@ -111,8 +111,8 @@ struct culm_training_options {
      * an event later. May be NULL. */
     void (*warning)(void *context, const char *text);
     void *context; /* passed to both */
-    /* With `resume`: go on with inputs that have changed since the run began; and, if no checkpoint of
-     * it is whole though it had some, do it all again. 0: no. */
+    /* With `resume`: go on with inputs that have changed since the run began; and, if no checkpoint
+     * of it is whole though it had some, do it all again. 0: no. */
     int accept_inputs, from_start;
 };
 
@@ -198,10 +198,11 @@ CULM_API enum culm_status culm_evaluate_model(struct culm_config *config,
                                               const struct culm_evaluate_arguments *arguments,
                                               struct culm_evaluate_result *ret_result,
                                               struct culm_error *error);
-/* Evaluates the model of the run in `dir`, or of a checkpoint. If `weights` is a checkpoint, the configuration that it was
- * made with applies. CULM_ERR_CHANGED: without `paths`, the files that the run reads no longer hold
- * what they held when it began. CULM_ERR_NOT_FOUND: the run has not ended, and `weights` is NULL.
- * CULM_ERR_CONFIG: the weights are not of this model, or they or the loss are not finite. */
+/* Evaluates the model of the run in `dir`, or of a checkpoint. If `weights` is a checkpoint, the
+ * configuration that it was made with applies. CULM_ERR_CHANGED: without `paths`, the files that
+ * the run reads no longer hold what they held when it began. CULM_ERR_NOT_FOUND: the run has not
+ * ended, and `weights` is NULL. CULM_ERR_CONFIG: the weights are not of this model, or they or the
+ * loss are not finite. */
 CULM_API enum culm_status culm_run_evaluate(const char *dir,
                                             const struct culm_evaluate_arguments *arguments,
                                             struct culm_evaluate_result *ret_result,
@@ -246,10 +247,10 @@ struct culm_model_open_options {
  * If the `weights` of a run are a checkpoint, the configuration that it was made with applies.
  * `options` may be NULL. Images are [batch, height, width, channels], tokens are [batch, length]:
  * culm_model_input says which. Outputs are what the model answers with: logits, or what an ONNX file
- * that ends in a softmax, log-softmax or sigmoid makes of them. CULM_ERR_UNSUPPORTED: the ONNX file has operators that are not
- * supported. CULM_ERR_NOT_FOUND: the run has not ended, and no `weights` are named.
- * CULM_ERR_CHANGED: `weights` is a checkpoint, and the file of the model is no longer what it was
- * when the run began. */
+ * that ends in a softmax, log-softmax or sigmoid makes of them. CULM_ERR_UNSUPPORTED: the ONNX file
+ * has operators that are not supported. CULM_ERR_NOT_FOUND: the run has not ended, and no `weights`
+ * are named. CULM_ERR_CHANGED: `weights` is a checkpoint, and the file of the model is no longer
+ * what it was when the run began. */
 CULM_API enum culm_status culm_model_open(const char *what,
                                           const struct culm_model_open_options *options,
                                           struct culm_model **ret_model, struct culm_error *error);

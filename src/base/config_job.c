@@ -1,4 +1,5 @@
-/* A whole configuration, as every job needs it: from a file, as text, and on --resume. See config.h. */
+/* A whole configuration, as every job needs it: from a file, as text, and on --resume. See
+ * config.h. */
 #include "base/config.h"
 #include "base/file.h"
 

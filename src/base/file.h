@@ -65,12 +65,14 @@ enum culm_status culm_file_append(struct culm_file *file, const void *data, size
 enum culm_status culm_file_finish(struct culm_file *file, struct culm_error *error);
 void culm_file_abandon(struct culm_file *file); /* closes and removes it */
 
-/* CULM_ERR_CONFIG if `path` is a device, a pipe, or a link to what a process has open (such as /dev/stdout): whoever
- * names one as an output does not want it replaced by a plain file. To be asked before work is done for the file. */
+/* CULM_ERR_CONFIG if `path` is a device, a pipe, or a link to what a process has open (such as
+ * /dev/stdout): whoever names one as an output does not want it replaced by a plain file. To be
+ * asked before work is done for the file. */
 enum culm_status culm_file_may_replace(const char *path, struct culm_error *error);
 /* The same for an output that is a file: a folder is refused, too. */
 enum culm_status culm_file_may_write(const char *path, struct culm_error *error);
-/* Renames and syncs the directory of `to`, if culm_file_may_replace that. When it fails, either may be there. */
+/* Renames and syncs the directory of `to`, if culm_file_may_replace that. When it fails, either may
+ * be there. */
 enum culm_status culm_file_rename(struct culm_fs *fs, const char *from, const char *to,
                                   struct culm_error *error);
 /* Creates a file with a name of its own in the folder of `path`, to be renamed to it:

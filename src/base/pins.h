@@ -3,8 +3,8 @@
  *
  * Whoever opens an input shows the open descriptor to culm_pins_file before it believes a byte, and
  * reads by culm_pins_read, which compares again when the file's *stamp* (inode, size, times) is no
- * longer the one that the opener saw. The launcher's pins are open: a file that is shown for the first time is pinned as it is. A worker's are sealed:
- * a file must be pinned, and hold the same.
+ * longer the one that the opener saw. The launcher's pins are open: a file that is shown for the
+ * first time is pinned as it is. A worker's are sealed: a file must be pinned, and hold the same.
  *
  *     up to CULM_PINS_WHOLE bytes      SHA-256 of the content, at each opening
  *     larger                           SHA-256 of the size and of 64 blocks at each opening; of the
@@ -13,8 +13,8 @@
  * The pinned whole of a large file is found out when somebody asks for it (culm_pins_complete), and
  * whoever holds a list without it may ask who has (culm_pins_ask). While nobody knows it another
  * stamp counts as a difference. A folder is one pin: names, sizes, and the
- * contents of all files, or of 256 of them when they are larger in all. A *group* is the same of files
- * that are read in parts, and may be large: of those above CULM_PINS_WHOLE 64 blocks count.
+ * contents of all files, or of 256 of them when they are larger in all. A *group* is the same of
+ * files that are read in parts, and may be large: of those above CULM_PINS_WHOLE 64 blocks count.
  *
  * A stamp changes with each write and each rename, also where somebody puts the time of change back
  * (the inode has a time of its own); another stamp alone is no difference. Two changes within one

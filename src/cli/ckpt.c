@@ -2,7 +2,8 @@
  * `culm ckpt`: looks at checkpoints, compares them bit for bit, makes one file of one, and has a run
  * save elsewhere what finds no room.
  *
- * What it does not do: change what is there. A checkpoint's hashes are verified before it is believed.
+ * What it does not do: change what is there. A checkpoint's hashes are verified before it is
+ * believed.
  */
 #include "cli/ckpt.h"
 

@@ -55,8 +55,8 @@ void culm_cli_note(const char *command, const char *note);
 /* Prints one line of JSON to standard output. NULL, which is what an object with a number that is not
  * finite comes to, prints nothing: culm_cli_flush tells of it. */
 void culm_cli_print_json(json_t *take_value);
-/* What --help says of --resume, of the keys that it may change, and of those that --set may change then
- * as well; NULL: "some". NULL: out of memory. */
+/* What --help says of --resume, of the keys that it may change, and of those that --set may change
+ * then as well; NULL: "some". NULL: out of memory. */
 char *culm_cli_resume_remark(char *take_keys, char *take_settings);
 /* CULM_ERR_ARGUMENT if an option was given (`given`) that only `command` has. */
 enum culm_status culm_cli_only(bool given, const char *option, const char *command,
@@ -69,12 +69,12 @@ enum culm_status culm_cli_flush(struct culm_error *error);
     "a safetensors file, the index of its shards or their folder, a checkpoint, or a run; best: "  \
     "DIR/best.safetensors (default: the model's own)"
 
-/* What a command does with its arguments and the values of its options. An error is printed by whoever
- * calls it; *ret_code, 0 before, is the exit code of what went well. */
+/* What a command does with its arguments and the values of its options. An error is printed by
+ * whoever calls it; *ret_code, 0 before, is the exit code of what went well. */
 typedef enum culm_status (*culm_cli_body)(const struct culm_arguments *arguments, void *values,
                                           int *ret_code, struct culm_error *error);
-/* The frame of a command: options, --help, the body, its error. `values` has the defaults. Returns the
- * exit code. */
+/* The frame of a command: options, --help, the body, its error. `values` has the defaults. Returns
+ * the exit code. */
 int culm_cli_run(const struct culm_usage *usage, int argc, char **argv, void *values,
                  culm_cli_body body);
 

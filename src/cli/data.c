@@ -1,5 +1,6 @@
 /*
- * `culm data check CONFIG`: makes every sample as training would, and lists those that cannot be used.
+ * `culm data check CONFIG`: makes every sample as training would, and lists those that cannot be
+ * used.
  *
  * --out writes them as a list that data.skip takes, behind those that it names already.
  */

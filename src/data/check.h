@@ -1,9 +1,9 @@
 /*
  * Looking at all samples before they are needed: which cannot be used, and why.
  *
- * Opening a source looks at what it can see cheaply: the lines of pairs, labels, ids of token files that are not
- * too large. Whether a picture can be decoded is seen when it is. Here every sample is made as training would
- * make it, on several threads.
+ * Opening a source looks at what it can see cheaply: the lines of pairs, labels, ids of token files
+ * that are not too large. Whether a picture can be decoded is seen when it is. Here every sample is
+ * made as training would make it, on several threads.
  * Thread: any; what is told is told by the calling thread, sorted by file and place.
  */
 #ifndef CULM_DATA_CHECK_H

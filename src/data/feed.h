@@ -1,7 +1,7 @@
 /*
  * Feeds: sequences of pictures, such as a camera gives. A feed is whatever ffmpeg opens (a clip, a
- * stream, a device), a picture or a folder of pictures (JPEG, PNG, WebP; sorted by name, with subfolders
- * in their place; turned upright as their Exif data says), or an IDX file of images.
+ * stream, a device), a picture or a folder of pictures (JPEG, PNG, WebP; sorted by name, with
+ * subfolders in their place; turned upright as their Exif data says), or an IDX file of images.
  *
  * ffmpeg runs as a child process that writes raw pixels into a pipe; only these pictures are decoded
  * here. The child is killed with the feed, or dies when it next writes after this program has died.

@@ -1,5 +1,6 @@
-/* JPEG and PNG through their libraries, and which decoder a file needs; see image.h. Both report errors by a jump, to here; what
- * the jump passes over holds nothing but what the libraries own and the image. */
+/* JPEG and PNG through their libraries, and which decoder a file needs; see image.h. Both report
+ * errors by a jump, to here; what the jump passes over holds nothing but what the libraries own and
+ * the image. */
 #include "data/image_internal.h"
 
 #include "data/content.h"

@@ -2,8 +2,10 @@
  * Images: JPEG, PNG and WebP to bytes, and the part of an image at another size.
  *
  * Decoding is libjpeg's (its exact integer transform, whatever instructions it uses), libpng's and
- * libwebp's (one picture; the same bytes with all instructions): 16-bit samples lose their lower byte, an alpha channel and what is said of gamma and profiles is ignored, palettes become colours. Grey becomes colour by repetition, colour grey
- * as (19595 R + 38470 G + 7471 B + 32768) >> 16, both as Pillow does, CMYK as well.
+ * libwebp's (one picture; the same bytes with all instructions): 16-bit samples lose their lower
+ * byte, an alpha channel and what is said of gamma and profiles is ignored, palettes become
+ * colours. Grey becomes colour by repetition, colour grey as (19595 R + 38470 G + 7471 B + 32768)
+ * >> 16, both as Pillow does, CMYK as well.
  *
  * Resizing is bilinear with antialiasing in integers, horizontally, then vertically, and gives the
  * bytes of Pillow's (hence of torchvision's transforms on its images).
@@ -40,8 +42,8 @@ int culm_image_orientation(const void *data, size_t len);
 enum culm_status culm_image_turn(struct culm_image *image, int orientation,
                                  struct culm_error *error);
 /* The libraries that decode, as loaded, for what must tell them apart since they decide pixels:
- * "libpng-1.6.39/libjpeg-75b71ddb85234be3/libwebp-1.2.4". libjpeg has no function that tells its version; it is
- * named by the first 8 bytes of its build id. */
+ * "libpng-1.6.39/libjpeg-75b71ddb85234be3/libwebp-1.2.4". libjpeg has no function that tells its
+ * version; it is named by the first 8 bytes of its build id. */
 void culm_image_libraries(char *ret_text, size_t size);
 /* By what its first bytes say. */
 bool culm_image_is_jpeg(const void *data, size_t len);

@@ -136,8 +136,8 @@ static int compare(const void *a, const void *b) {
     return order ? order : compare_number(&x->place, &y->place);
 }
 
-/* One name a file, however its folder is spelled; the caller frees it. NULL: out of memory. What is not
- * there keeps its name. */
+/* One name a file, however its folder is spelled; the caller frees it. NULL: out of memory. What is
+ * not there keeps its name. */
 static char *canonical(struct culm_skip *skip, const char *path) {
     const char *slash = strrchr(path, '/');
     char *folder = slash == path ? strdup("/")

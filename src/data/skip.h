@@ -6,9 +6,9 @@
  *     pairs.tsv     TAB  line 17               a line of text, from 1
  *     ids.u16       TAB  index 40960  TAB  why   a token, an image of an IDX file, its label: from 0
  *
- * A file is named by any path that leads to its folder, or from a folder on that data.path names. What stands behind a
- * second TAB is for people. A sample is left out if it has anything of what is named: a window of
- * text that has a token of the line.
+ * A file is named by any path that leads to its folder, or from a folder on that data.path names.
+ * What stands behind a second TAB is for people. A sample is left out if it has anything of what is
+ * named: a window of text that has a token of the line.
  * Thread: one at a time.
  */
 #ifndef CULM_DATA_SKIP_H
@@ -30,8 +30,8 @@ struct culm_data_place {
     enum culm_data_unit unit;
     int64_t number; /* lines from 1, indexes from 0 */
 };
-/* Writes it as a line of such a file has it; behind it, if `why` is not NULL, a TAB and why. CULM_ERR_CONFIG: its name
- * cannot stand there. */
+/* Writes it as a line of such a file has it; behind it, if `why` is not NULL, a TAB and why.
+ * CULM_ERR_CONFIG: its name cannot stand there. */
 enum culm_status culm_data_place_write(const struct culm_data_place *place, const char *why,
                                        struct culm_buf *buf, struct culm_error *error);
 

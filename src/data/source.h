@@ -95,8 +95,8 @@ struct culm_source_options {
     int32_t special[4];
 
     const char *skip; /* a list of what is left out (skip.h); NULL: nothing is */
-    /* Told of what is wrong with single samples, which are then left out, in place of failing at the first one. NULL:
-     * fail */
+    /* Told of what is wrong with single samples, which are then left out, in place of failing at
+     * the first one. NULL: fail */
     culm_data_bad_fn *bad;
     void *bad_ctx;
 
@@ -133,9 +133,11 @@ int64_t culm_source_samples(const struct culm_source *source);
 /* Which of them are left out: for an order (ledger/order.h), and for whoever goes through all of
  * them. NULL: none. It lives as long as the source. */
 struct culm_order_left_out *culm_source_left_out(const struct culm_source *source);
-/* Whether filling a sample may find that it is of no use: not everything was looked at when the source was opened. */
+/* Whether filling a sample may find that it is of no use: not everything was looked at when the
+ * source was opened. */
 bool culm_source_is_unseen(const struct culm_source *source);
-/* What a sample that cannot be filled is made of: the file, and the first thing in it that is wrong. */
+/* What a sample that cannot be filled is made of: the file, and the first thing in it that is
+ * wrong. */
 struct culm_data_place culm_source_place(const struct culm_source *source, int64_t sample);
 /* What it keeps in memory, and what opening it took at most, that included: ids that a tokenizer
  * made, where lines begin. Tables of tokenizers and lists of image files are not counted. */

@@ -50,15 +50,15 @@ const char *culm_stream_name(const struct culm_stream *stream); /* "text 'first 
 const char *culm_stream_note(const struct culm_stream *stream);
 /* Whether ids may be outside of the vocabulary that nobody has looked at. */
 bool culm_stream_is_unseen(const struct culm_stream *stream);
-/* What is left out: ids [begin, end). The tokens of a line are those of its words and of the white space in
- * front of them. */
+/* What is left out: ids [begin, end). The tokens of a line are those of its words and of the white
+ * space in front of them. */
 struct culm_stream_range {
     uint64_t begin, end;
 };
 size_t culm_stream_left_count(const struct culm_stream *stream);
 struct culm_stream_range culm_stream_left(const struct culm_stream *stream, size_t index);
-/* Where the first of the ids [at, at + count) is that is not in the vocabulary; if all are, or ids are in memory, the
- * first. */
+/* Where the first of the ids [at, at + count) is that is not in the vocabulary; if all are, or ids
+ * are in memory, the first. */
 struct culm_data_place culm_stream_place(const struct culm_stream *stream, uint64_t at,
                                          uint64_t count);
 /* Reads the ids [at, at + count), which the caller keeps inside. Allocates nothing. */

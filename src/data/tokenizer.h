@@ -9,8 +9,8 @@
  *     a folder                       the first of those that is in it
  *
  * Settings that lie beside these files (added_tokens.json, tokenizer_config.json,
- * special_tokens_map.json) are obeyed or refused: added tokens, special tokens and their roles, blanks
- * in front, lower case, accents.
+ * special_tokens_map.json) are obeyed or refused: added tokens, special tokens and their roles,
+ * blanks in front, lower case, accents.
  *
  * What a tokenizer.json asks for beyond that (other models, normalisers or pre-tokenizers, byte
  * fall-back, dropout) is refused by name rather than ignored. Post-processors (which add [CLS] and
@@ -89,8 +89,8 @@ enum culm_status culm_tokenizer_encode(const struct culm_tokenizer *tokenizer,
                                        struct culm_error *error);
 enum culm_status culm_encoder_append(struct culm_encoder *encoder, int32_t id,
                                      struct culm_error *error);
-/* Appends the bytes of the ids; ids that do not exist are left out. Byte pairs: the exact bytes of UTF-8.
- * Words and WordPiece: joined by blanks, without special tokens. */
+/* Appends the bytes of the ids; ids that do not exist are left out. Byte pairs: the exact bytes of
+ * UTF-8. Words and WordPiece: joined by blanks, without special tokens. */
 void culm_tokenizer_decode(const struct culm_tokenizer *tokenizer, const int32_t *id, size_t count,
                            struct culm_buf *out);
 

@@ -27,9 +27,9 @@ const char *culm_unicode_version(void);
 size_t culm_unicode_next(const char *text, size_t len, size_t at, int32_t *ret_char);
 enum culm_unicode_class culm_unicode_class(int32_t c);
 
-/* Whether all of it is UTF-8; else the text with U+FFFD for each longest part of a character that could still
- * have become one, as Unicode recommends and Python's errors="replace" does: into `ret_text`, which
- * has room for three bytes for each, or nowhere (NULL). *ret_len: its length. */
+/* Whether all of it is UTF-8; else the text with U+FFFD for each longest part of a character that
+ * could still have become one, as Unicode recommends and Python's errors="replace" does: into
+ * `ret_text`, which has room for three bytes for each, or nowhere (NULL). *ret_len: its length. */
 bool culm_unicode_repair(const char *text, size_t len, char *ret_text, size_t *ret_len);
 
 /* The next word from `*at` on (what white space separates): *ret_word is where it begins, and *at

@@ -114,8 +114,8 @@ char *culm_gnn_config_dump(const struct culm_gnn_config *config);
 char *culm_gnn_config_resumable_keys(void);
 /* In the same way, what `--set` may change then as well. */
 char *culm_gnn_config_setting_keys(void);
-/* CULM_ERR_CONFIG, naming the key, if `now` changes a key that `--resume` may not change, and that has
- * none of `more_flags` (base/config.h). */
+/* CULM_ERR_CONFIG, naming the key, if `now` changes a key that `--resume` may not change, and that
+ * has none of `more_flags` (base/config.h). */
 enum culm_status culm_gnn_config_resumable(const struct culm_gnn_config *before,
                                            const struct culm_gnn_config *now, unsigned more_flags,
                                            struct culm_error *error);

@@ -204,8 +204,8 @@ void culm_gnn_leader_keep_scores(struct culm_gnn_leader *leader, struct gnn_done
 void culm_gnn_leader_new_epoch(struct culm_gnn_leader *leader);
 /* Commits the epoch if all its reports are in. */
 void culm_gnn_leader_go_on(struct culm_gnn_leader *leader);
-/* leader_hold.c: what everyone waits for could not be saved or written. The nodes keep it, and it is tried
- * again at ticks until wait_ms have passed; where that is no use, the run ends. */
+/* leader_hold.c: what everyone waits for could not be saved or written. The nodes keep it, and it
+ * is tried again at ticks until wait_ms have passed; where that is no use, the run ends. */
 void culm_gnn_leader_hold(struct culm_gnn_leader *leader, enum culm_status status, const char *why);
 void culm_gnn_leader_hold_tick(struct culm_gnn_leader *leader);
 /* It was saved, or the run goes back to before it. */
@@ -213,7 +213,8 @@ void culm_gnn_leader_hold_over(struct culm_gnn_leader *leader);
 /* A stop was asked for: what is held because the run is done is tried once more, and given up. */
 void culm_gnn_leader_hold_stop(struct culm_gnn_leader *leader);
 
-/* leader_view.c: the current view is told again, without an event: whoever is to save tries once more. */
+/* leader_view.c: the current view is told again, without an event: whoever is to save tries once
+ * more. */
 void culm_gnn_leader_save_again(struct culm_gnn_leader *leader);
 /* leader_epoch.c: FINISH is done once more. */
 void culm_gnn_leader_finish_again(struct culm_gnn_leader *leader);

@@ -1,11 +1,12 @@
 /*
  * The leader: nodes that are missing. See leader.h.
  *
- * A lost node is replaced after replace_ms, or never. A run cannot go on without a server, cannot begin
- * before all servers and parameter servers are there, and cannot end before a parameter server has saved
- * what was committed last. It waits wait_ms for such a node, and longer for one that is starting; when
- * none can come any more it ends at once. That is so as soon as the last parameter server is lost and is
- * not to be replaced, though servers may have the weights: nobody else could save them.
+ * A lost node is replaced after replace_ms, or never. A run cannot go on without a server, cannot
+ * begin before all servers and parameter servers are there, and cannot end before a parameter
+ * server has saved what was committed last. It waits wait_ms for such a node, and longer for one
+ * that is starting; when none can come any more it ends at once. That is so as soon as the last
+ * parameter server is lost and is not to be replaced, though servers may have the weights: nobody
+ * else could save them.
  */
 #include "gnn/leader_internal.h"
 
@@ -180,7 +181,8 @@ void culm_gnn_leader_wait(struct culm_gnn_leader *leader) {
         } else if (!leader->waits[r]) {
             begin_to_wait(leader, r);
         }
-        /* One that starts is on its way, or its end is told; one that opens large data takes its time. */
+        /* One that starts is on its way, or its end is told; one that opens large data takes its
+         * time. */
         if (leader->wait_ns[r] <= culm_gnn_leader_now(leader) && leader->starting[r] == 0) {
             fail(leader, r);
             return;

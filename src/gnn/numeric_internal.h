@@ -56,8 +56,8 @@ struct gnn_input {
     struct culm_sparse_dropped holds;
     struct culm_blob *own;
     /* Dense features in a file: a copy of what precedes them in `packed`, the size and place of all
-     * of it in the file, and the time of last use. `packed`, `dense` and `own_dense` are NULL while they are not
-     * in memory. */
+     * of it in the file, and the time of last use. `packed`, `dense` and `own_dense` are NULL while
+     * they are not in memory. */
     struct culm_blob *front;
     size_t bytes;
     uint64_t file_at, used;

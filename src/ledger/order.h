@@ -42,8 +42,8 @@ int64_t culm_order_sample(const struct culm_order *order, uint64_t position);
 uint64_t culm_order_position(const struct culm_order *order, uint64_t pass, int64_t sample);
 
 /* Samples that an order of `samples` leaves out. `sample`: rising, in [0, samples), fewer than all;
- * copied. NULL: out of memory. It remembers where they are in the pass that was asked for last: turns are
- * for one thread at a time, the rest for any. */
+ * copied. NULL: out of memory. It remembers where they are in the pass that was asked for last:
+ * turns are for one thread at a time, the rest for any. */
 struct culm_order_left_out *culm_order_left_out_new(const int64_t *sample, size_t count);
 /* NULL: out of memory; of NULL: there is none. */
 struct culm_order_left_out *culm_order_left_out_copy(const struct culm_order_left_out *from);

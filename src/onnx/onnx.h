@@ -85,9 +85,10 @@ typedef enum culm_status culm_onnx_source(void *arg, const struct culm_param *pa
                                           float *ret_data, struct culm_error *error);
 
 /* Writes a graph with its parameters. Losses are left out; their logits become the outputs logits,
- * logits_2, ..., and those that a model ends otherwise with probabilities or log_probabilities. The graph of a training run has dropout and batch norm in training mode; for a file
- * to run elsewhere, build it with `inference` or `evaluate`. Images are [N,C,H,W] in the file.
- * CULM_ERR_UNSUPPORTED: an operator that cannot be exported. */
+ * logits_2, ..., and those that a model ends otherwise with probabilities or log_probabilities. The
+ * graph of a training run has dropout and batch norm in training mode; for a file to run elsewhere,
+ * build it with `inference` or `evaluate`. Images are [N,C,H,W] in the file. CULM_ERR_UNSUPPORTED:
+ * an operator that cannot be exported. */
 enum culm_status culm_onnx_export(const struct culm_graph *graph, culm_onnx_source *source,
                                   void *arg, const char *path, struct culm_error *error);
 /* The same with names of classes in the metadata, under "names"; NULL or none: without. */

@@ -2,16 +2,17 @@
  * The coordinator: finished steps that cannot be saved.
  *
  * The last checkpoint, the one that a stop asks for, and the final model are nothing that a run may
- * give up lightly: what they hold is nowhere else. So the version is *held*. Its nodes keep the state,
- * nothing is committed, and saving is tried again until wait_ms have passed since it first failed:
+ * give up lightly: what they hold is nowhere else. So the version is *held*. Its nodes keep the
+ * state, nothing is committed, and saving is tried again until wait_ms have passed since it first
+ * failed:
  *
  *     a save fails ─▶ DISCARD ─▶ ROOM ─┬─ for all of it: save ──▶ done
  *          ▲                           ├─ for the weights: save these, once
  *          └──── every AGAIN_MS ───────┴─ for nothing
  *
  * How much room there is, which older checkpoints give way, and whether somebody has named another
- * folder, is what the executor of ROOM finds out. A failure here is nobody's fault among the nodes, and
- * counts for none of the limits on failures.
+ * folder, is what the executor of ROOM finds out. A failure here is nobody's fault among the nodes,
+ * and counts for none of the limits on failures.
  */
 #include "pipeline/coordinator_internal.h"
 

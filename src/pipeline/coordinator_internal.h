@@ -330,10 +330,11 @@ void culm_coordinator_saved(struct culm_coordinator *c, struct worker *worker,
 void culm_coordinator_writer_lost(struct culm_coordinator *c, int32_t node);
 /* The checkpoint being written is not to be: says so, and removes what there is of it. */
 void culm_coordinator_give_up_save(struct culm_coordinator *c, const char *why);
-/* What is being saved is not to be: there is to be nothing of it, as soon as those who still write have
- * done so (`waits`), or at once. */
+/* What is being saved is not to be: there is to be nothing of it, as soon as those who still write
+ * have done so (`waits`), or at once. */
 void culm_coordinator_discard(struct culm_coordinator *c, bool waits);
-/* Removes what there is of a checkpoint that was given up, when all have written. True: that has begun. */
+/* Removes what there is of a checkpoint that was given up, when all have written. True: that has
+ * begun. */
 bool culm_coordinator_discard_if_due(struct culm_coordinator *c);
 /* Starts an I/O task. Only when none runs (io_busy). */
 void culm_coordinator_io_start(struct culm_coordinator *c, enum culm_task_kind kind,

@@ -3,8 +3,8 @@
  *
  * Each moment between the `start` of a launcher and the last event before the next one is of exactly
  * one kind, so the kinds add up to the wall time. docs/formats.md defines them. Time in a step is not
- * of any kind until the step is committed; what is undone later moves from useful to redone, and stays
- * with the launch in which it was spent.
+ * of any kind until the step is committed; what is undone later moves from useful to redone, and
+ * stays with the launch in which it was spent.
  *
  * How events move this is said by rows that jobs share (goodput_events.c); nothing here knows a job.
  * Thread: one at a time.

@@ -104,9 +104,9 @@ struct culm_eval_options {
                  best.safetensors take their place; 0: none */
 };
 
-/* Of a configuration file, a run or a checkpoint. A checkpoint of the run brings its configuration and, without
- * sets and paths, what its files must hold. CULM_ERR_CONFIG: nothing is held out, and there are no
- * paths; or the loss is not finite. */
+/* Of a configuration file, a run or a checkpoint. A checkpoint of the run brings its configuration
+ * and, without sets and paths, what its files must hold. CULM_ERR_CONFIG: nothing is held out, and
+ * there are no paths; or the loss is not finite. */
 enum culm_status culm_eval(const char *what, const struct culm_eval_options *options,
                            struct culm_evaluation *ret_evaluation, struct culm_error *error);
 
@@ -125,8 +125,8 @@ struct culm_generate_options {
     void *ctx;
 };
 
-/* Continues the prompt with the model of the run in `dir`, or of a checkpoint: a GPT-2, or whatever graph of an
- * ONNX file reads tokens alone, sees only what is before and answers with logits. */
+/* Continues the prompt with the model of the run in `dir`, or of a checkpoint: a GPT-2, or whatever
+ * graph of an ONNX file reads tokens alone, sees only what is before and answers with logits. */
 enum culm_status culm_generate(const char *dir, const struct culm_generate_options *options,
                                struct culm_error *error);
 
@@ -226,8 +226,8 @@ struct culm_import_about culm_import_about(const struct culm_import *import);
 struct culm_import_field culm_import_field(const struct culm_import *import, int32_t index);
 const char *culm_import_note(const struct culm_import *import, int32_t index);
 
-/* Writes a published model, that of a configuration file, of a run or of a checkpoint as an ONNX file.
- * weights: as for culm_eval. ret_note is set in any case. */
+/* Writes a published model, that of a configuration file, of a run or of a checkpoint as an ONNX
+ * file. weights: as for culm_eval. ret_note is set in any case. */
 enum culm_status culm_export(const char *what, const char *weights, const char *path,
                              char ret_note[CULM_COMMAND_NOTE_SIZE], struct culm_error *error);
 
@@ -254,8 +254,8 @@ struct culm_data_check_result {
     int64_t left_out; /* by data.skip */
     int64_t bad;      /* told */
 };
-/* Makes every sample that a configuration names, as training would. Bad ones are no failure; data that
- * cannot be opened is. */
+/* Makes every sample that a configuration names, as training would. Bad ones are no failure; data
+ * that cannot be opened is. */
 enum culm_status culm_data_check(const char *config_path,
                                  const struct culm_data_check_options *options,
                                  struct culm_data_check_result *ret_result,

@@ -304,8 +304,8 @@ struct culm_edge_running {
     int32_t catalogs;
     struct edge_query query[CULM_EDGE_QUERIES_MAX];
     int32_t query_count;
-    /* Of the boxes that any of them wants (culm_box_least), as of the layout in force: what is computed for
-     * one may be read by others, by a twin or behind a common prefix. Compute thread. */
+    /* Of the boxes that any of them wants (culm_box_least), as of the layout in force: what is
+     * computed for one may be read by others, by a twin or behind a common prefix. Compute thread. */
     float least;
     struct edge_feed feed[CULM_EDGE_FEEDS_MAX];
     int32_t feed_count;

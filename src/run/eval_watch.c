@@ -37,7 +37,8 @@ static _Noreturn void become(const char *program, char **argv, pid_t launcher, c
 #define WORDS 20
 
 /* Where the checkpoint that is evaluated has a second name, so that whoever removes old ones does not
- * take it away meanwhile. One at a time; what a launcher that was killed has left goes with the next. */
+ * take it away meanwhile. One at a time; what a launcher that was killed has left goes with the
+ * next. */
 static enum culm_status held_path(const struct culm_eval_watch *watch, const char *name,
                                   char ret_path[CULM_PATH_MAX]) {
     return culm_path_format(ret_path, NULL, "%s/logs/evaluated%s", watch->dir, name);

@@ -270,8 +270,8 @@ static json_t *plan_json(const struct launch *l) {
     return plan;
 }
 
-/* Checks that the run in the directory was begun with what this one continues with, apart from what it
- * is given knowingly. */
+/* Checks that the run in the directory was begun with what this one continues with, apart from what
+ * it is given knowingly. */
 static enum culm_status check_config(struct launch *l, const char *before_text,
                                      struct culm_error *error) {
     struct culm_gnn_config before;
@@ -402,9 +402,10 @@ static const struct culm_launcher_role roles[CULM_GNN_ROLES] = {
     [CULM_GNN_WORKER] = {"worker", worker_words},
 };
 
-/* The inputs for a brief, and for whoever steps and saves what the run has gone on with. A worker reads no files, but what it keeps for another run (gnn_node.h) is
- * made of these: its brief is the same only if they are. It says nothing that becomes known later, such
- * as the whole digest of a large file. */
+/* The inputs for a brief, and for whoever steps and saves what the run has gone on with. A worker
+ * reads no files, but what it keeps for another run (gnn_node.h) is made of these: its brief is the
+ * same only if they are. It says nothing that becomes known later, such as the whole digest of a
+ * large file. */
 static json_t *inputs_for(const struct launch *l, uint32_t role) {
     json_t *inputs = culm_inputs_json(&l->inputs), *file;
     size_t index;

@@ -150,7 +150,8 @@ struct culm_agent *culm_launcher_agent(struct culm_launcher *launcher);
 struct culm_blob_pool *culm_launcher_pool(struct culm_launcher *launcher);
 const char *culm_launcher_address(const struct culm_launcher *launcher); /* where processes call */
 
-/* Tells start{run, config_sha256, signature, job (the summary's), and `more`, an object; NULL: nothing}, then warnings. */
+/* Tells start{run, config_sha256, signature, job (the summary's), and `more`, an object; NULL:
+ * nothing}, then warnings. */
 void culm_launcher_start(struct culm_launcher *launcher, const char *config_sha256,
                          const json_t *more);
 /* The event plan: what the plan says, behind event, t_ms and view. */
@@ -160,18 +161,18 @@ void culm_launcher_tell(struct culm_launcher *launcher, json_t *event);
 /* The same at the time and in the view of another one. */
 void culm_launcher_tell_at(struct culm_launcher *launcher, json_t *event, const json_t *at);
 
-/* The result is not what an undisturbed run would come to, and why, in a word: as the event done says.
- * Until _run. */
+/* The result is not what an undisturbed run would come to, and why, in a word: as the event done
+ * says. Until _run. */
 void culm_launcher_inexact(struct culm_launcher *launcher, const char *why);
 
 /* Adds to what processes were told in the brief, also those that come later: culm_host_news, from any
  * thread, from _open to _free. */
 void culm_launcher_news(struct culm_launcher *launcher, const void *news, size_t len);
 
-/* Runs the actor until it leaves; its exit code, as culm_host_run. One that was stopped (75) without a
- * checkpoint of all that was committed is 1, with an error that says what has to be done again. Its
- * event done comes last, when all processes have ended, with faults_fired and exact. The result is
- * whole then. */
+/* Runs the actor until it leaves; its exit code, as culm_host_run. One that was stopped (75)
+ * without a checkpoint of all that was committed is 1, with an error that says what has to be done
+ * again. Its event done comes last, when all processes have ended, with faults_fired and exact. The
+ * result is whole then. */
 int culm_launcher_run(struct culm_launcher *launcher, const struct culm_actor_ops *ops, void *actor,
                       struct culm_error *ret_error);
 void culm_launcher_free(struct culm_launcher *launcher); /* NULL is fine */

@@ -74,8 +74,8 @@ enum culm_status culm_merging_round(const struct culm_merging *m, int64_t number
 enum culm_status culm_merging_put(const struct culm_merging *m,
                                   const struct culm_package_round *round, uint64_t *ret_bytes,
                                   struct culm_error *error);
-/* Does that, and makes the round the current one. While there is no room for one that was worked for, it
- * waits and tries again, until it is stopped or some minutes have passed. */
+/* Does that, and makes the round the current one. While there is no room for one that was worked
+ * for, it waits and tries again, until it is stopped or some minutes have passed. */
 enum culm_status culm_merging_publish(struct culm_merging *m,
                                       const struct culm_package_round *round, uint64_t *ret_bytes,
                                       struct culm_error *error);

@@ -1,7 +1,7 @@
 /*
  * What a command or a program names as a model: a published name, a configuration file, an ONNX
- * file, the directory of a run, or a checkpoint; together with its weights. Whatever runs a single model without
- * training opens it here.
+ * file, the directory of a run, or a checkpoint; together with its weights. Whatever runs a single
+ * model without training opens it here.
  *
  * A checkpoint of a run comes with the configuration that it was made with, and with what the run's
  * input files held (base/pins.h). So results are those of that run, whatever has happened to

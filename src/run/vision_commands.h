@@ -129,9 +129,9 @@ struct culm_infer_bench {
     int32_t layer_count;
     char note[480]; /* one line for the user: what was done to the weights; "" */
 };
-/* Times forward passes, after some that are not counted: first with all of the outputs, then with as much of
- * them as answers need (vision/runner.h), until these are read. Release the result
- * even after a failure. */
+/* Times forward passes, after some that are not counted: first with all of the outputs, then with
+ * as much of them as answers need (vision/runner.h), until these are read. Release the result even
+ * after a failure. */
 enum culm_status culm_bench_infer(const char *what, const struct culm_infer_options *options,
                                   struct culm_infer_bench *ret_bench, struct culm_error *error);
 void culm_infer_bench_release(struct culm_infer_bench *bench); /* fine on a zeroed struct */

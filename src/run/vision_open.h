@@ -1,13 +1,14 @@
 /*
  * Opens whatever a command or a workload names as a model of pictures: FILE.cfg (darknet),
- * FILE.onnx, the directory of a run, a checkpoint, a configuration, a published name, or PACKAGE:QUERY.
+ * FILE.onnx, the directory of a run, a checkpoint, a configuration, a published name, or
+ * PACKAGE:QUERY.
  *
  * How a model answers follows from the file. A darknet file answers with boxes. A model that ends
  * in one row of numbers a picture answers with classes, or with points if these are 136 or 196
  * numbers, as for the landmarks of a face, and no names of classes are given. Names are those of the
- * options, else of the run (the folders that it was trained on) or of the metadata of the ONNX file. An ONNX file that
- * ends in maps answers with boxes, as described by the darknet configuration of the same name
- * beside it.
+ * options, else of the run (the folders that it was trained on) or of the metadata of the ONNX
+ * file. An ONNX file that ends in maps answers with boxes, as described by the darknet
+ * configuration of the same name beside it.
  *
  * Thread: as vision/model.h.
  */

@@ -9,10 +9,11 @@
  *
  * What is saved belongs to *owners*, named KIND-N: here stages of a model, elsewhere whatever a job
  * divides its state into. Workers write pieces under the temporary name, each its own file with its
- * node id. Then the coordinator alone publishes: it gives the pieces their final names, adds the manifest, syncs
- * everything, and renames the directory. A crash at any point leaves the old checkpoints and at
- * most temporaries. Where a step is published again (redone after a roll-back), the old directory
- * is first set aside as `.old-step-N`, which readers accept while there is no whole `step-N`.
+ * node id. Then the coordinator alone publishes: it gives the pieces their final names, adds the
+ * manifest, syncs everything, and renames the directory. A crash at any point leaves the old
+ * checkpoints and at most temporaries. Where a step is published again (redone after a roll-back),
+ * the old directory is first set aside as `.old-step-N`, which readers accept while there is no
+ * whole `step-N`.
  *
  * Tensors are found by name over all pieces, so the owners that read need not be those that wrote;
  * a tensor that several hold is stored once, by the caller's choice of owner.
@@ -74,9 +75,9 @@ enum culm_status culm_checkpoint_publish(struct culm_fs *fs, const char *run_dir
                                          const struct culm_checkpoint_info *info,
                                          const struct culm_piece *pieces, size_t count,
                                          struct culm_error *error);
-/* The same for pieces without the state of the optimizer, where there is no room for more: they become
- * RUN/checkpoints/weights-step-N, from which nothing can be resumed, and which goes with the next
- * prune after a step as late. Readers of weights take its path. */
+/* The same for pieces without the state of the optimizer, where there is no room for more: they
+ * become RUN/checkpoints/weights-step-N, from which nothing can be resumed, and which goes with the
+ * next prune after a step as late. Readers of weights take its path. */
 enum culm_status culm_checkpoint_publish_weights(struct culm_fs *fs, const char *run_dir,
                                                  const struct culm_checkpoint_info *info,
                                                  const struct culm_piece *pieces, size_t count,
@@ -108,8 +109,8 @@ enum culm_status culm_checkpoint_latest(const char *run_dir, bool verify, int64_
 /* The same, of those up to `most`, with all hashes. */
 enum culm_status culm_checkpoint_latest_to(const char *run_dir, int64_t most, int64_t *ret_step,
                                            char ret_path[CULM_PATH_MAX], struct culm_error *error);
-/* The newest of weights alone that is of a later step than `after`, and whole. False: there is none, and
- * ret_path is untouched. */
+/* The newest of weights alone that is of a later step than `after`, and whole. False: there is
+ * none, and ret_path is untouched. */
 bool culm_checkpoint_latest_weights(const char *run_dir, int64_t after,
                                     char ret_path[CULM_PATH_MAX]);
 /* "RUN/checkpoints/step-00000020". */
@@ -123,7 +124,8 @@ struct culm_checkpoint;
 enum culm_status culm_checkpoint_open(const char *path, bool verify,
                                       struct culm_checkpoint **ret_checkpoint,
                                       struct culm_error *error);
-/* The same; manifest and pieces hold what was pinned (base/pins.h). `pins` is borrowed; may be NULL. */
+/* The same; manifest and pieces hold what was pinned (base/pins.h). `pins` is borrowed; may be
+ * NULL. */
 enum culm_status culm_checkpoint_open_pinned(const char *path, bool verify, struct culm_pins *pins,
                                              struct culm_checkpoint **ret_checkpoint,
                                              struct culm_error *error);

@@ -126,7 +126,8 @@ void culm_checkpoint_room_note(const char *run_dir, uint64_t checkpoint_bytes, u
         return;
     }
     const uint64_t old = bytes_there(run_dir, &count);
-    /* One that is there already gives way to the next but for the newest, beside which that is written. */
+    /* One that is there already gives way to the next but for the newest, beside which that is
+     * written. */
     const uint64_t least = (count > 0 ? 2 : 1) * checkpoint_bytes + model_bytes;
     const uint64_t all = ((uint64_t)keep + 1) * checkpoint_bytes + model_bytes;
     if (there + old >= all || keep > 1000) {

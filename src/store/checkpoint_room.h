@@ -50,25 +50,26 @@ bool culm_rescue_asked(const char *run_dir, char ret_to[CULM_PATH_MAX]);
 /* Nothing is held any more. */
 void culm_rescue_over(const char *run_dir);
 
-/* The other side's. The step that the run holds; CULM_ERR_NOT_FOUND: none, or nobody is at work there. */
+/* The other side's. The step that the run holds; CULM_ERR_NOT_FOUND: none, or nobody is at work
+ * there. */
 enum culm_status culm_rescue_holds(const char *run_dir, int64_t *ret_step,
                                    struct culm_error *error);
 /* Names a folder, by an absolute path, to a run that holds a step. CULM_ERR_EXISTS: another one was
  * named already. */
 enum culm_status culm_rescue_ask(const char *run_dir, const char *to, struct culm_error *error);
 
-/* culm_checkpoint_conclude, for which older checkpoints give way. Where there is still no room for the
- * model, it goes to the folder that somebody has named; else the step is held, and the error says what
- * to do. */
+/* culm_checkpoint_conclude, for which older checkpoints give way. Where there is still no room for
+ * the model, it goes to the folder that somebody has named; else the step is held, and the error
+ * says what to do. */
 enum culm_status culm_rescue_conclude(const char *path, const char *run_dir, int64_t step,
                                       char ret_weights[CULM_SHA256_HEX],
                                       char ret_state[CULM_SHA256_HEX], struct culm_error *error);
 
 /* What there is room for, of a step that is held. */
 enum culm_rescue_room { CULM_RESCUE_NOTHING, CULM_RESCUE_WEIGHTS, CULM_RESCUE_ALL };
-/* Looks: in the folder that somebody has named, else in the run's, where older checkpoints give way; one
- * at least with `failed`. ret_to: the folder; "": the run's. The note says what is lacking and what to
- * do. */
+/* Looks: in the folder that somebody has named, else in the run's, where older checkpoints give
+ * way; one at least with `failed`. ret_to: the folder; "": the run's. The note says what is lacking
+ * and what to do. */
 enum culm_rescue_room culm_rescue_look(const char *run_dir, const char *unit, int64_t step,
                                        uint64_t all_bytes, uint64_t weights_bytes, bool failed,
                                        char ret_to[CULM_PATH_MAX], char ret_note[CULM_ERROR_MAX]);

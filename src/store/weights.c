@@ -361,8 +361,8 @@ static int by_name(const void *a, const void *b) {
     return strcmp((*x)->name, (*y)->name);
 }
 
-/* What all names begin with, up to the last '.' of that; not the whole of any name. A part with a digit
- * is none of it: that numbers a layer, and all of a file may be one layer. */
+/* What all names begin with, up to the last '.' of that; not the whole of any name. A part with a
+ * digit is none of it: that numbers a layer, and all of a file may be one layer. */
 static size_t front_of(const struct culm_weights *weights) {
     if (weights->count == 0) {
         return 0;

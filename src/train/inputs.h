@@ -6,7 +6,8 @@
  *     {"samples": 1024, "files": [{"path": "corpus.txt", "bytes": 60000, "sha256": "...",
  *                                  "inode": 5, "mtime_ns": ..., "ctime_ns": ...}]}
  *
- * Of images in folders there are "classes", the names, in plan.json and checkpoints. A large file has "part_sha256", and "sha256" when that is known; a folder has "files", how many.
+ * Of images in folders there are "classes", the names, in plan.json and checkpoints. A large file
+ * has "part_sha256", and "sha256" when that is known; a folder has "files", how many.
  * Thread: any.
  */
 #ifndef CULM_TRAIN_INPUTS_H

@@ -246,7 +246,8 @@ static enum culm_status missing(struct culm_task *task, int32_t param) {
                           (long long)task->iteration, param);
 }
 
-/* A statistic that counts something, of at most `most`; what is no such number came damaged, and is 0. */
+/* A statistic that counts something, of at most `most`; what is no such number came damaged, and is
+ * 0. */
 static int64_t counted_of(float value, float most) {
     return value >= 0 && value <= most ? (int64_t)value : 0;
 }

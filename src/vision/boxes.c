@@ -241,8 +241,8 @@ float culm_box_least(float score) {
     return score > 0 ? (float)(-log(1 / (double)score - 1) - 1e-4) : -INFINITY;
 }
 
-/* The first number of a map that is not finite: where an object may be. Elsewhere nobody has filled the
- * map but for what says that there is none. */
+/* The first number of a map that is not finite: where an object may be. Elsewhere nobody has filled
+ * the map but for what says that there is none. */
 static int64_t find_other_in_map(const struct culm_yolo_head *head, const float *map, int64_t count,
                                  float least) {
     const int64_t size = 5 + head->classes;

@@ -36,13 +36,14 @@ struct culm_answer {
     int32_t class_count, class_capacity;
     struct culm_point *point; /* POINTS */
     int32_t point_count, point_capacity;
-    /* "NaN", "infinity": a number that it was read from is that, and the answer says nothing. NULL: none is. */
+    /* "NaN", "infinity": a number that it was read from is that, and the answer says nothing. NULL:
+     * none is. */
     const char *other;
 };
 void culm_answer_release(struct culm_answer *answer); /* fine on a zeroed struct */
 
-/* A t4 (vision/model.h) that every box of that score reaches: of a map, cells and anchors below it are not
- * read any further. It rises with the score. */
+/* A t4 (vision/model.h) that every box of that score reaches: of a map, cells and anchors below it
+ * are not read any further. It rises with the score. */
 float culm_box_least(float score);
 /* Turns the outputs of a network for one picture into an answer: output[i] is output i of the
  * model's graph, shape[i] its shape, [h,w,c] or [c]. Drops boxes below `score` and those that

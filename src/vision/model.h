@@ -4,9 +4,9 @@
  * run/vision_open.h for all kinds); users cannot tell which.
  *
  * A graph has one field, "image" f32 [B,H,W,C], and no loss. Its outputs are maps of detector heads
- * [B,h,w,anchors (5 + classes)], logits [B,classes], or coordinates [B,2 points]. A softmax, log-softmax
- * or sigmoid behind the logits is not part of it (struct culm_output, end). Parameters have
- * the names that the file format gives them. A batch norm is a node with parameters of its own
+ * [B,h,w,anchors (5 + classes)], logits [B,classes], or coordinates [B,2 points]. A softmax,
+ * log-softmax or sigmoid behind the logits is not part of it (struct culm_output, end). Parameters
+ * have the names that the file format gives them. A batch norm is a node with parameters of its own
  * (gamma, beta, running mean and variance), never folded into a convolution.
  *
  * Thread: constant except for `graph` and `weights`, which one thread at a time may call.
@@ -68,8 +68,8 @@ struct culm_vision_model {
     struct culm_vision_input input;
     enum culm_answer_kind kind;
     int32_t classes; /* POINTS: the number of points */
-    /* CLASSES: what the file ends in; NONE counts as SOFTMAX. With SIGMOID each class has a logit of its
-     * own, and two classes, no and yes, have that of the second alone. */
+    /* CLASSES: what the file ends in; NONE counts as SOFTMAX. With SIGMOID each class has a logit
+     * of its own, and two classes, no and yes, have that of the second alone. */
     enum culm_function end;
     char **class_name; /* [classes]; NULL: no names */
     int32_t head_count;
