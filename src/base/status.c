@@ -97,6 +97,19 @@ enum culm_status culm_error_errno(struct culm_error *error, int errno_value, con
     return CULM_ERR_IO;
 }
 
+enum culm_status culm_error_open(struct culm_error *error, int errno_value, const char *what,
+                                 const char *path) {
+    bool barred = errno_value == EACCES || errno_value == EMFILE || errno_value == ENFILE;
+    enum culm_status status = errno_value == ENOENT ? CULM_ERR_NOT_FOUND
+                              : barred              ? CULM_ERR_IO
+                                                    : CULM_ERR_CONFIG;
+    (void)culm_error_errno(error, errno_value, "%s '%s'", what, path);
+    if (error) {
+        error->status = status;
+    }
+    return status;
+}
+
 enum culm_status culm_error_prefix(struct culm_error *error, const char *format, ...) {
     if (!error) {
         return CULM_ERR_INTERNAL;

@@ -32,6 +32,10 @@ enum culm_status culm_error_setv(struct culm_error *error, enum culm_status stat
 /* Appends ": strerror(errno_value)", and how to raise a limit of the system that was met. */
 enum culm_status culm_error_errno(struct culm_error *error, int errno_value, const char *format,
                                   ...) __attribute__((format(printf, 3, 4)));
+/* The same of an input that could not be opened, "WHAT 'PATH'": CULM_ERR_NOT_FOUND if it is not there,
+ * CULM_ERR_IO if it may not be read or a limit was met, else CULM_ERR_CONFIG. */
+enum culm_status culm_error_open(struct culm_error *error, int errno_value, const char *what,
+                                 const char *path);
 /* Puts "context: " in front of what is there; returns error's status (CULM_ERR_INTERNAL when error
  * is NULL). */
 enum culm_status culm_error_prefix(struct culm_error *error, const char *format, ...)

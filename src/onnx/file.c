@@ -454,14 +454,7 @@ static enum culm_status load_file(const char *path, struct culm_pins *pins,
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct culm_pins_reader reader = {.pins = pins, .what = "onnx", .path = path, .fd = fd};
     if (fd < 0 || fstat(fd, &info) != 0) {
-        int reason = errno;
-        bool limit = reason == EMFILE || reason == ENFILE;
-        status = limit ? culm_error_errno(error, reason, "onnx '%s'", path)
-                       : culm_error_set(error,
-                                        reason == ENOENT   ? CULM_ERR_NOT_FOUND
-                                        : reason == EACCES ? CULM_ERR_IO
-                                                           : CULM_ERR_CONFIG,
-                                        "onnx '%s': %s", path, strerror(reason));
+        status = culm_error_open(error, errno, "onnx", path);
     } else if (S_ISDIR(info.st_mode)) {
         status = refuse_folder(path, error);
     } else if (!S_ISREG(info.st_mode)) {

@@ -79,13 +79,8 @@ static enum culm_status keep_settings(const struct culm_gnn_training *t,
                                   options->set_count, "epochs", ret_kept, error);
     culm_gnn_config_release(&now);
     if (status == CULM_OK && ret_kept->count > 0 && options->warning) {
-        char list[160], text[CULM_ERROR_MAX];
-        culm_resume_sets_list(ret_kept, list, sizeof list);
-        snprintf(
-            text, sizeof text,
-            "'%.120s' goes on with %s, as it was given before on --resume, whatever %.80s says; "
-            "--set changes it",
-            t->dir, list, options->config_path);
+        char text[CULM_ERROR_MAX];
+        culm_resume_sets_warning(ret_kept, t->dir, options->config_path, text);
         options->warning(options->context, text);
     }
     return status;

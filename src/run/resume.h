@@ -92,6 +92,9 @@ enum culm_status culm_resume_way_out(const struct culm_config_table *table, cons
                                      const void *now, const char *dir, struct culm_error *error);
 /* One line of what was kept so: "lr=1, steps=30". */
 void culm_resume_sets_list(const struct culm_resume_sets *sets, char *ret_text, size_t size);
+/* The warning that says so. */
+void culm_resume_sets_warning(const struct culm_resume_sets *sets, const char *dir,
+                              const char *config, char ret_text[CULM_ERROR_MAX]);
 
 /* After culm_resume_find: fills in resume->settings, and takes what `now_text` has other than the last
  * configuration of the lineage, or `before_text`, into that. CULM_ERR_CONFIG: it does not go with what

@@ -240,6 +240,16 @@ void culm_resume_sets_list(const struct culm_resume_sets *sets, char *ret_text, 
     }
 }
 
+void culm_resume_sets_warning(const struct culm_resume_sets *sets, const char *dir,
+                              const char *config, char ret_text[CULM_ERROR_MAX]) {
+    char list[160];
+    culm_resume_sets_list(sets, list, sizeof list);
+    snprintf(ret_text, CULM_ERROR_MAX,
+             "'%.120s' goes on with %s, as it was given before on --resume, whatever %.80s says; "
+             "--set changes it",
+             dir, list, config);
+}
+
 enum culm_status culm_resume_compare(const struct culm_config_table *table,
                                      const struct culm_lineage *lineage, const void *before,
                                      const void *now, bool accept_inputs,

@@ -141,13 +141,8 @@ static enum culm_status add_settings(const struct culm_training *t, struct culm_
                                   config->set_count, "steps", &sets, error);
     culm_train_config_release(&now);
     if (status == CULM_OK && sets.count > 0 && options->warning) {
-        char list[160], text[CULM_ERROR_MAX];
-        culm_resume_sets_list(&sets, list, sizeof list);
-        snprintf(
-            text, sizeof text,
-            "'%.120s' goes on with %s, as it was given before on --resume, whatever %.80s says; "
-            "--set changes it",
-            t->dir, list, config->name);
+        char text[CULM_ERROR_MAX];
+        culm_resume_sets_warning(&sets, t->dir, config->name, text);
         options->warning(options->context, text);
     }
     for (size_t i = 0; i < sets.count && status == CULM_OK; i++) {

@@ -366,14 +366,7 @@ enum culm_status culm_safetensors_open_pinned(const char *path, struct culm_pins
     struct culm_safetensors *file = NULL;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &info) != 0) {
-        int reason = errno;
-        bool limit = reason == EMFILE || reason == ENFILE;
-        status = limit ? culm_error_errno(error, reason, "safetensors '%s'", path)
-                       : culm_error_set(error,
-                                        reason == ENOENT   ? CULM_ERR_NOT_FOUND
-                                        : reason == EACCES ? CULM_ERR_IO
-                                                           : CULM_ERR_CONFIG,
-                                        "safetensors '%s': %s", path, strerror(reason));
+        status = culm_error_open(error, errno, "safetensors", path);
         goto out;
     }
     if (!S_ISREG(info.st_mode)) {
