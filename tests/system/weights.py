@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Weights as files: every form in which they are published, and every command that reads them. Each file is made here, of the
 weights of one short run, so that what must come out is known to the bit."""
+import contextlib
+import glob
 import json
 import math
 import os
@@ -9,7 +11,7 @@ import struct
 
 import vision_harness
 from gnn_harness import ONE, Graphs
-from harness import Bench, Cases, Held, changed, check, equal, hold, sha256_of, tiny_config
+from harness import Bench, Cases, Held, changed, check, equal, hold, sha256_of, tiny_config, wait_until
 
 cases = Cases(job="train")
 BASE = changed(tiny_config(cases.text), data={"kind": "text", "path": cases.text, "held_out": 0.02}, pipelines=1, stages=1, redundancy="none", steps=2,
@@ -388,6 +390,16 @@ cases.add("weights of models of pictures", pictures)
 # --- the best checkpoint ------------------------------------------------------------------------------------------------------
 
 
+def evaluating(folder):
+    """Processes that evaluate what is in a folder."""
+    found = []
+    for path in glob.glob("/proc/[0-9]*/cmdline"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError), open(path, "rb") as file:
+            words = file.read().split(b"\0")
+            found += [path] if words[1:2] == [b"eval"] and any(word.startswith(folder.encode()) for word in words) else []
+    return found
+
+
 def best(bench, measure):
     """The best of what was evaluated stays, also where a run goes on after it was stopped; training too fast makes later steps worse."""
     config = changed(BASE, pipelines=2, steps=12, optimizer__lr=0.6, optimizer__clip_norm=0, schedule={"name": "constant"}, checkpoint={"every": 1, "keep": 20, "best": measure},
@@ -399,9 +411,15 @@ def best(bench, measure):
     held.wait(lambda events: any(event["event"] == "eval" for event in events), "it to be told")
     held.process.kill()
     held.process.wait()
+    wait_until(lambda: not evaluating(bench.path("run")), 60, "the end of an evaluation that goes on")
+    before = [event for event in bench.events() if event["event"] == "eval"]
+    about = metadata_of(bench.path("run", "best.safetensors"))
+    if int(about["step"]) not in [event["step"] for event in before]:  # of an evaluation that nobody could tell any more
+        before.append({"step": int(about["step"]), "loss": float(about["loss"]), "accuracy": float(about["accuracy"]), "best": True, "ok": True})
+    told = sum(event["event"] == "eval" for event in bench.events())
     run = bench.train(config, "run", "--resume")
     # Of checkpoints that come due during an evaluation the newest alone is evaluated: what was is told.
-    evaluations = [event for event in bench.events() if event["event"] == "eval"]
+    evaluations = before + [event for event in bench.events() if event["event"] == "eval"][told:]
     check(len(evaluations) >= 2 and all(event["ok"] for event in evaluations), f"evaluations {evaluations}")
     rank = (lambda event: event["loss"]) if measure == "loss" else (lambda event: -event["accuracy"])
     wanted = None
