@@ -1,6 +1,6 @@
-/* Pins of files and folders; see the header. Digests are made under the lock: whoever waits for it
- * waits for the same answer. */
-#include "base/pins.h"
+/* The list of pins, and those of files; see the header. Digests are made under the lock: whoever waits for it
+ * waits for the same answer. Folders are pins_folder.c's. */
+#include "base/pins_internal.h"
 
 #include "base/checksum.h"
 #include "base/grow.h"
@@ -14,32 +14,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CHUNK ((size_t)1 << 20)
 #define BLOCK ((size_t)64 << 10)
 #define BLOCKS 64u
-#define SOME_FILES 256u
-#define TRIES 3
 #define READ_TRIES 8
 
 const char culm_pins_back[] = "put it back; a run continues with --resume, or on what is there now "
                               "with --resume --accept-inputs";
-
-struct entry {
-    struct culm_pin pin;
-    struct culm_stamp seen; /* the last stamp that was found to go with the pinned content */
-    bool shown;
-    uint64_t *file_stamp,
-        *file_sum; /* of a folder that was shown: of each file; sum 0: not known */
-};
-
-struct culm_pins {
-    struct entry *entry;
-    size_t count, capacity;
-    bool sealed;
-    culm_pins_teller *teller;
-    void *teller_ctx;
-    pthread_mutex_t lock;
-};
 
 /* Times after the year 2262 wrap: they are compared with each other alone. */
 static int64_t ns_of(const struct timespec *time) {
@@ -84,7 +64,7 @@ void culm_pins_free(struct culm_pins *pins) {
     free(pins);
 }
 
-static struct entry *find(const struct culm_pins *pins, const char *path) {
+struct culm_pins_entry *culm_pins_find(const struct culm_pins *pins, const char *path) {
     for (size_t i = 0; i < pins->count; i++) {
         if (strcmp(pins->entry[i].pin.path, path) == 0) {
             return &pins->entry[i];
@@ -93,19 +73,19 @@ static struct entry *find(const struct culm_pins *pins, const char *path) {
     return NULL;
 }
 
-static struct entry *add(struct culm_pins *pins, const struct culm_pin *pin) {
+struct culm_pins_entry *culm_pins_put(struct culm_pins *pins, const struct culm_pin *pin) {
     if (!CULM_GROW(pins->entry, pins->capacity, pins->count + 1)) {
         return NULL;
     }
-    struct entry *entry = &pins->entry[pins->count];
-    *entry = (struct entry){.pin = *pin, .seen = pin->stamp};
+    struct culm_pins_entry *entry = &pins->entry[pins->count];
+    *entry = (struct culm_pins_entry){.pin = *pin, .seen = pin->stamp};
     entry->pin.path = strdup(pin->path);
     pins->count += entry->pin.path != NULL;
     return entry->pin.path ? entry : NULL;
 }
 
 bool culm_pins_add(struct culm_pins *pins, const struct culm_pin *pin) {
-    return add(pins, pin) != NULL;
+    return culm_pins_put(pins, pin) != NULL;
 }
 
 void culm_pins_seal(struct culm_pins *pins) { pins->sealed = true; }
@@ -113,7 +93,7 @@ void culm_pins_seal(struct culm_pins *pins) { pins->sealed = true; }
 bool culm_pins_sealed(const struct culm_pins *pins) { return pins && pins->sealed; }
 
 bool culm_pins_exclude(const struct culm_pins *pins, const char *path) {
-    return culm_pins_sealed(pins) && !find(pins, path);
+    return culm_pins_sealed(pins) && !culm_pins_find(pins, path);
 }
 
 void culm_pins_ask(struct culm_pins *pins, culm_pins_teller *teller, void *ctx) {
@@ -132,11 +112,8 @@ struct culm_pin culm_pins_at(struct culm_pins *pins, size_t index) {
 
 /* --- what a file holds --- */
 
-static enum culm_status differs(struct culm_error *error, const char *path, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static enum culm_status differs(struct culm_error *error, const char *path, const char *format,
-                                ...) {
+enum culm_status culm_pins_differs(struct culm_error *error, const char *path, const char *format,
+                                   ...) {
     char what[128];
     va_list args;
     va_start(args, format);
@@ -156,7 +133,7 @@ void culm_pins_advise(struct culm_error *error, const char *advice) {
     }
 }
 
-static enum culm_status no_memory(struct culm_error *error) {
+enum culm_status culm_pins_no_memory(struct culm_error *error) {
     return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for digests of inputs");
 }
 
@@ -168,7 +145,8 @@ static enum culm_status add_bytes(struct culm_sha256 *hash, uint8_t *buffer, con
                                   int fd, uint64_t at, uint64_t len, const bool *stop,
                                   struct culm_error *error) {
     while (len && !asked(stop)) {
-        ssize_t got = pread(fd, buffer, len < CHUNK ? (size_t)len : CHUNK, (off_t)at);
+        ssize_t got =
+            pread(fd, buffer, len < CULM_PINS_CHUNK ? (size_t)len : CULM_PINS_CHUNK, (off_t)at);
         if (got < 0 && errno == EINTR) {
             continue;
         }
@@ -177,7 +155,7 @@ static enum culm_status add_bytes(struct culm_sha256 *hash, uint8_t *buffer, con
                                     (unsigned long long)at);
         }
         if (got == 0) {
-            return differs(error, path, "it ends at byte %llu", (unsigned long long)at);
+            return culm_pins_differs(error, path, "it ends at byte %llu", (unsigned long long)at);
         }
         culm_sha256_update(hash, buffer, (size_t)got);
         at += (uint64_t)got;
@@ -187,9 +165,9 @@ static enum culm_status add_bytes(struct culm_sha256 *hash, uint8_t *buffer, con
 }
 
 /* Adds blocks at even distances, the first and the last ones included. */
-static enum culm_status add_blocks(struct culm_sha256 *hash, uint8_t *buffer, const char *path,
-                                   int fd, uint64_t bytes, const bool *stop,
-                                   struct culm_error *error) {
+enum culm_status culm_pins_add_blocks(struct culm_sha256 *hash, uint8_t *buffer, const char *path,
+                                      int fd, uint64_t bytes, const bool *stop,
+                                      struct culm_error *error) {
     enum culm_status status = CULM_OK;
     for (uint64_t i = 0; i < BLOCKS && status == CULM_OK; i++) {
         uint64_t at = (bytes - BLOCK) / (BLOCKS - 1) * i;
@@ -204,17 +182,17 @@ static enum culm_status digest(const char *path, int fd, uint64_t bytes, bool wh
                                const bool *stop, char ret_hex[CULM_SHA256_HEX],
                                struct culm_error *error) {
     struct culm_sha256 hash;
-    uint8_t *buffer = malloc(CHUNK);
+    uint8_t *buffer = malloc(CULM_PINS_CHUNK);
     if (!buffer || culm_sha256_init(&hash) != CULM_OK) {
         free(buffer);
-        return no_memory(error);
+        return culm_pins_no_memory(error);
     }
     enum culm_status status = CULM_OK;
     if (whole) {
         status = add_bytes(&hash, buffer, path, fd, 0, bytes, stop, error);
     } else {
         culm_sha256_update(&hash, &bytes, sizeof bytes);
-        status = add_blocks(&hash, buffer, path, fd, bytes, stop, error);
+        status = culm_pins_add_blocks(&hash, buffer, path, fd, bytes, stop, error);
     }
     free(buffer);
     if (status != CULM_OK || asked(stop)) {
@@ -222,7 +200,7 @@ static enum culm_status digest(const char *path, int fd, uint64_t bytes, bool wh
         return status;
     }
     status = culm_sha256_final(&hash, ret_hex);
-    return status == CULM_OK ? CULM_OK : no_memory(error);
+    return status == CULM_OK ? CULM_OK : culm_pins_no_memory(error);
 }
 
 static enum culm_status stamp_of_fd(const char *path, int fd, struct culm_stamp *ret_stamp,
@@ -235,45 +213,47 @@ static enum culm_status stamp_of_fd(const char *path, int fd, struct culm_stamp 
     return CULM_OK;
 }
 
-static uint64_t hash_stamp(const struct culm_stamp *stamp) {
+uint64_t culm_pins_hash_stamp(const struct culm_stamp *stamp) {
     return culm_checksum(stamp, sizeof *stamp);
 }
 
 /* Whether another write gives another stamp: the tick of the clock in which the last one fell is
  * over. */
-static bool settled(const struct culm_stamp *stamp) {
+bool culm_pins_settled(const struct culm_stamp *stamp) {
     struct timespec now = {0};
     clock_gettime(CLOCK_REALTIME_COARSE, &now);
     int64_t age = (int64_t)((uint64_t)ns_of(&now) - (uint64_t)stamp->ctime_ns);
     return age > 0 || age < -1000000000; /* from a machine whose clock is another */
 }
 
-static void settle(const struct culm_stamp *stamp) {
+void culm_pins_settle(const struct culm_stamp *stamp) {
     const struct timespec part = {.tv_nsec = 500000};
-    for (int i = 0; i < 1000 && !settled(stamp); i++) {
+    for (int i = 0; i < 1000 && !culm_pins_settled(stamp); i++) {
         nanosleep(&part, NULL);
     }
 }
 
 /* Compares once; *ret_stamp is that before reading. */
-static enum culm_status compare_file(const struct culm_pins *pins, struct entry *entry, int fd,
-                                     struct culm_stamp *ret_stamp, struct culm_error *error) {
+static enum culm_status compare_file(const struct culm_pins *pins, struct culm_pins_entry *entry,
+                                     int fd, struct culm_stamp *ret_stamp,
+                                     struct culm_error *error) {
     struct culm_pin *pin = &entry->pin;
     char hex[CULM_SHA256_HEX] = "";
     enum culm_status status = stamp_of_fd(pin->path, fd, ret_stamp, error);
     if (status != CULM_OK) {
         return status;
     }
-    settle(ret_stamp);
+    culm_pins_settle(ret_stamp);
     if (ret_stamp->bytes != pin->bytes) {
-        return differs(error, pin->path, "it has %llu bytes, had %llu",
-                       (unsigned long long)ret_stamp->bytes, (unsigned long long)pin->bytes);
+        return culm_pins_differs(error, pin->path, "it has %llu bytes, had %llu",
+                                 (unsigned long long)ret_stamp->bytes,
+                                 (unsigned long long)pin->bytes);
     }
     bool small = pin->bytes <= CULM_PINS_WHOLE;
     if (!small) {
         status = digest(pin->path, fd, pin->bytes, false, NULL, hex, error);
         if (status == CULM_OK && strcmp(hex, pin->part) != 0) {
-            return differs(error, pin->path, "its content has changed");
+            return culm_pins_differs(error, pin->path, "its content has changed");
         }
         bool moved =
             !culm_stamp_same(ret_stamp, &pin->stamp) && !culm_stamp_same(ret_stamp, &entry->seen);
@@ -284,13 +264,14 @@ static enum culm_status compare_file(const struct culm_pins *pins, struct entry 
             pins->teller(pins->teller_ctx, pin, pin->whole);
         }
         if (!pin->whole[0]) {
-            return differs(error, pin->path,
-                           "it was written to or replaced, and cannot be compared as a whole");
+            return culm_pins_differs(
+                error, pin->path,
+                "it was written to or replaced, and cannot be compared as a whole");
         }
     }
     status = digest(pin->path, fd, pin->bytes, true, NULL, hex, error);
     if (status == CULM_OK && strcmp(hex, pin->whole) != 0) {
-        status = differs(error, pin->path, "its content has changed");
+        status = culm_pins_differs(error, pin->path, "its content has changed");
     }
     return status;
 }
@@ -299,12 +280,12 @@ static enum culm_status pin_file(struct culm_pins *pins, const char *path, int f
                                  struct culm_error *error) {
     struct culm_pin pin = {.path = (char *)(uintptr_t)path};
     struct culm_stamp after = {0};
-    for (int i = 0; i < TRIES; i++) {
+    for (int i = 0; i < CULM_PINS_TRIES; i++) {
         enum culm_status status = stamp_of_fd(path, fd, &pin.stamp, error);
         pin.bytes = pin.stamp.bytes;
         bool small = pin.bytes <= CULM_PINS_WHOLE;
         if (status == CULM_OK) {
-            settle(&pin.stamp);
+            culm_pins_settle(&pin.stamp);
             status = digest(path, fd, pin.bytes, small, NULL, small ? pin.whole : pin.part, error);
         }
         if (status == CULM_OK) {
@@ -314,11 +295,11 @@ static enum culm_status pin_file(struct culm_pins *pins, const char *path, int f
             return status;
         }
         if (status == CULM_OK && culm_stamp_same(&pin.stamp, &after)) {
-            struct entry *entry = add(pins, &pin);
+            struct culm_pins_entry *entry = culm_pins_put(pins, &pin);
             if (entry) {
                 entry->shown = true;
             }
-            return entry ? CULM_OK : no_memory(error);
+            return entry ? CULM_OK : culm_pins_no_memory(error);
         }
     }
     return culm_error_set(error, CULM_ERR_CONFIG,
@@ -327,12 +308,12 @@ static enum culm_status pin_file(struct culm_pins *pins, const char *path, int f
 
 static enum culm_status show_file(struct culm_pins *pins, const char *path, int fd,
                                   struct culm_error *error) {
-    struct entry *entry = find(pins, path);
+    struct culm_pins_entry *entry = culm_pins_find(pins, path);
     if (!entry) {
-        return pins->sealed ? differs(error, path, "it did not exist then")
+        return pins->sealed ? culm_pins_differs(error, path, "it did not exist then")
                             : pin_file(pins, path, fd, error);
     }
-    for (int i = 0; i < TRIES; i++) {
+    for (int i = 0; i < CULM_PINS_TRIES; i++) {
         struct culm_stamp before = {0}, after = {0};
         enum culm_status status = compare_file(pins, entry, fd, &before, error);
         if (status == CULM_OK) {
@@ -347,7 +328,7 @@ static enum culm_status show_file(struct culm_pins *pins, const char *path, int 
             return CULM_OK;
         }
     }
-    return differs(error, path, "it is being written to");
+    return culm_pins_differs(error, path, "it is being written to");
 }
 
 enum culm_status culm_pins_file(struct culm_pins *pins, const char *path, int fd,
@@ -389,15 +370,15 @@ static enum culm_status read_bytes(const struct culm_pins_reader *reader, uint64
 static enum culm_status checksum_of(const char *path, int fd, uint64_t *ret_sum,
                                     struct culm_error *error) {
     struct culm_checksum sum;
-    uint8_t *buffer = malloc(CHUNK);
+    uint8_t *buffer = malloc(CULM_PINS_CHUNK);
     uint64_t at = 0;
     ssize_t got = 1;
     if (!buffer) {
-        return no_memory(error);
+        return culm_pins_no_memory(error);
     }
     culm_checksum_init(&sum);
     while (got) {
-        got = pread(fd, buffer, CHUNK, (off_t)at);
+        got = pread(fd, buffer, CULM_PINS_CHUNK, (off_t)at);
         if (got < 0 && errno != EINTR) {
             free(buffer);
             return culm_error_errno(error, errno, "'%.280s': read at byte %llu", path,
@@ -417,34 +398,34 @@ static enum culm_status checksum_of(const char *path, int fd, uint64_t *ret_sum,
 static enum culm_status show_member(struct culm_pins *pins, const char *group, size_t member,
                                     const char *path, int fd, struct culm_stamp *ret_stamp,
                                     struct culm_error *error) {
-    struct entry *entry = find(pins, group);
+    struct culm_pins_entry *entry = culm_pins_find(pins, group);
     if (!entry || !entry->shown || member >= entry->pin.files) {
-        return differs(error, path, "it did not exist then");
+        return culm_pins_differs(error, path, "it did not exist then");
     }
-    for (int i = 0; i < TRIES; i++) {
+    for (int i = 0; i < CULM_PINS_TRIES; i++) {
         struct culm_stamp after = {0};
         uint64_t sum = 0;
         enum culm_status status = stamp_of_fd(path, fd, ret_stamp, error);
-        if (status != CULM_OK || entry->file_stamp[member] == hash_stamp(ret_stamp)) {
+        if (status != CULM_OK || entry->file_stamp[member] == culm_pins_hash_stamp(ret_stamp)) {
             return status;
         }
         if (!entry->file_sum[member]) {
-            return differs(error, path, "it was written to or replaced");
+            return culm_pins_differs(error, path, "it was written to or replaced");
         }
-        settle(ret_stamp);
+        culm_pins_settle(ret_stamp);
         if ((status = checksum_of(path, fd, &sum, error)) != CULM_OK ||
             (status = stamp_of_fd(path, fd, &after, error)) != CULM_OK) {
             return status;
         }
         if (culm_stamp_same(ret_stamp, &after)) {
             if (entry->file_sum[member] != sum) {
-                return differs(error, path, "its content has changed");
+                return culm_pins_differs(error, path, "its content has changed");
             }
-            entry->file_stamp[member] = hash_stamp(ret_stamp);
+            entry->file_stamp[member] = culm_pins_hash_stamp(ret_stamp);
             return CULM_OK;
         }
     }
-    return differs(error, path, "it is being written to");
+    return culm_pins_differs(error, path, "it is being written to");
 }
 
 enum culm_status culm_pins_member(struct culm_pins *pins, const char *group, size_t member,
@@ -464,7 +445,7 @@ bool culm_pins_is_group(struct culm_pins *pins, const char *name, bool wanted) {
         return pins && wanted;
     }
     pthread_mutex_lock(&pins->lock);
-    const struct entry *entry = find(pins, name);
+    const struct culm_pins_entry *entry = culm_pins_find(pins, name);
     bool group = entry && entry->pin.files;
     pthread_mutex_unlock(&pins->lock);
     return group;
@@ -478,12 +459,12 @@ static enum culm_status good_stamp(const struct culm_pins_reader *reader,
                                 reader->fd, ret_stamp, error);
     }
     pthread_mutex_lock(&reader->pins->lock);
-    struct entry *entry = find(reader->pins, reader->path);
+    struct culm_pins_entry *entry = culm_pins_find(reader->pins, reader->path);
     enum culm_status status = stamp_of_fd(reader->path, reader->fd, ret_stamp, error);
     bool known = entry && entry->shown && culm_stamp_same(ret_stamp, &entry->seen);
     if (status == CULM_OK && !known) {
         status = show_file(reader->pins, reader->path, reader->fd, error);
-        entry = find(reader->pins, reader->path);
+        entry = culm_pins_find(reader->pins, reader->path);
         *ret_stamp = status == CULM_OK ? entry->seen : *ret_stamp;
     }
     pthread_mutex_unlock(&reader->pins->lock);
@@ -512,267 +493,7 @@ enum culm_status culm_pins_read(const struct culm_pins_reader *reader, uint64_t 
             return look;
         }
     }
-    return differs(error, reader->path, "it is being written to");
-}
-
-/* --- folders --- */
-
-struct folder {
-    const char *path;
-    size_t count;
-    culm_pins_path_of *path_of;
-    const void *ctx;
-    struct culm_stamp *stamp; /* [count] */
-    uint64_t *sum;            /* [count] of contents; 0: not known */
-    uint8_t *buffer;          /* [CHUNK] */
-    bool group;               /* large files count by blocks */
-    bool first;               /* nothing is pinned yet: what cannot be read never could be */
-};
-
-/* Nobody can read it, and nobody could: nothing has changed. */
-static enum culm_status unreadable(const char *path, int reason, struct culm_error *error) {
-    struct stat info;
-    bool link = reason == ENOENT && lstat(path, &info) == 0;
-    bool nowhere = reason == ENOENT || reason == ELOOP || reason == ENOTDIR;
-    return nowhere
-               ? culm_error_set(error, CULM_ERR_CONFIG,
-                                "'%.280s' cannot be read: %s; restore it, or remove it before "
-                                "a run begins",
-                                path, link ? "it is a link that leads nowhere" : strerror(reason))
-               : culm_error_errno(error, reason, "'%.280s' cannot be read", path);
-}
-
-static enum culm_status cannot_read(const struct folder *folder, const char *path, int reason,
-                                    struct culm_error *error) {
-    bool limit = reason == EMFILE || reason == ENFILE || reason == ENOMEM;
-    return folder->first || limit ? unreadable(path, reason, error)
-                                  : differs(error, path, "%s", strerror(reason));
-}
-
-/* Before the first digests, when it is asked once. */
-static enum culm_status check_readable(const struct folder *folder, const char *path,
-                                       const struct stat *info, struct culm_error *error) {
-    if (!S_ISREG(info->st_mode)) {
-        return culm_error_set(error, CULM_ERR_CONFIG,
-                              "'%.280s' is no file, but %s; give it another name, or remove it",
-                              path, S_ISDIR(info->st_mode) ? "a folder" : "a device or pipe");
-    }
-    return faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) == 0
-               ? CULM_OK
-               : cannot_read(folder, path, errno, error);
-}
-
-static enum culm_status stat_all(const struct folder *folder, bool check, struct culm_pin *pin,
-                                 struct culm_error *error) {
-    struct culm_checksum all;
-    culm_checksum_init(&all);
-    pin->bytes = 0;
-    pin->files = folder->count;
-    for (size_t i = 0; i < folder->count; i++) {
-        struct stat info;
-        const char *path = folder->path_of(folder->ctx, i);
-        if (stat(path, &info)) {
-            return cannot_read(folder, path, errno, error);
-        }
-        enum culm_status status =
-            folder->first && check ? check_readable(folder, path, &info, error) : CULM_OK;
-        if (status != CULM_OK) {
-            return status;
-        }
-        culm_stamp_of(&info, &folder->stamp[i]);
-        culm_checksum_add(&all, &folder->stamp[i], sizeof folder->stamp[i]);
-        pin->bytes += folder->stamp[i].bytes;
-    }
-    pin->stamp = (struct culm_stamp){.inode = culm_checksum_value(&all), .bytes = pin->bytes};
-    return CULM_OK;
-}
-
-/* One file of it into the digest, and its own sum. */
-static enum culm_status add_file(const struct folder *folder, size_t index,
-                                 struct culm_sha256 *hash, struct culm_error *error) {
-    const char *path = folder->path_of(folder->ctx, index);
-    struct culm_checksum sum;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) {
-        return cannot_read(folder, path, errno, error);
-    }
-    uint64_t bytes = folder->stamp[index].bytes;
-    if (folder->group && bytes > CULM_PINS_WHOLE) { /* its own sum stays unknown */
-        enum culm_status status = add_blocks(hash, folder->buffer, path, fd, bytes, NULL, error);
-        close(fd);
-        return status;
-    }
-    culm_checksum_init(&sum);
-    for (;;) {
-        ssize_t got = read(fd, folder->buffer, CHUNK);
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got <= 0) {
-            enum culm_status status =
-                got < 0 ? culm_error_errno(error, errno, "'%.280s'", path) : CULM_OK;
-            close(fd);
-            folder->sum[index] = culm_checksum_value(&sum) | 1;
-            return status;
-        }
-        culm_checksum_add(&sum, folder->buffer, (size_t)got);
-        culm_sha256_update(hash, folder->buffer, (size_t)got);
-    }
-}
-
-static enum culm_status digest_folder(const struct folder *folder, bool all,
-                                      char ret_hex[CULM_SHA256_HEX], struct culm_error *error) {
-    struct culm_sha256 hash;
-    if (culm_sha256_init(&hash) != CULM_OK) {
-        return no_memory(error);
-    }
-    size_t root = strlen(folder->path);
-    size_t stride = all || folder->count < SOME_FILES ? 1 : folder->count / SOME_FILES;
-    enum culm_status status = CULM_OK;
-    for (size_t i = 0; i < folder->count && status == CULM_OK; i++) {
-        const char *name = folder->path_of(folder->ctx, i);
-        name += strncmp(name, folder->path, root) == 0 ? root : 0; /* a pattern begins none */
-        culm_sha256_update(&hash, name, strlen(name) + 1);
-        culm_sha256_update(&hash, &folder->stamp[i].bytes, sizeof folder->stamp[i].bytes);
-        if (i % stride == 0) {
-            status = add_file(folder, i, &hash, error);
-        }
-    }
-    if (status != CULM_OK) {
-        culm_sha256_release(&hash);
-        return status;
-    }
-    status = culm_sha256_final(&hash, ret_hex);
-    return status == CULM_OK ? CULM_OK : no_memory(error);
-}
-
-static enum culm_status describe_folder(const struct folder *folder, struct culm_pin *pin,
-                                        struct culm_error *error) {
-    for (int i = 0; i < TRIES; i++) {
-        enum culm_status status = stat_all(folder, i == 0, pin, error);
-        struct culm_pin after = *pin;
-        bool small = pin->bytes <= CULM_PINS_WHOLE;
-        for (size_t f = 0; f < folder->count && status == CULM_OK; f++) {
-            settle(&folder->stamp[f]); /* all of them in one tick */
-        }
-        if (status == CULM_OK) {
-            status = digest_folder(folder, small, small ? pin->whole : pin->part, error);
-        }
-        if (status == CULM_OK) {
-            status = stat_all(folder, false, &after, error);
-        }
-        if (status != CULM_OK || culm_stamp_same(&pin->stamp, &after.stamp)) {
-            return status;
-        }
-    }
-    return differs(error, folder->path, "it is being written to");
-}
-
-static enum culm_status show_folder(struct culm_pins *pins, struct folder *folder,
-                                    struct culm_error *error) {
-    struct culm_pin pin = {.path = (char *)(uintptr_t)folder->path};
-    struct entry *entry = find(pins, folder->path);
-    folder->first = !entry && !pins->sealed;
-    if (entry && entry->pin.files != folder->count) {
-        return differs(error, folder->path, "it has %zu files, had %llu", folder->count,
-                       (unsigned long long)entry->pin.files);
-    }
-    enum culm_status status = describe_folder(folder, &pin, error);
-    if (status != CULM_OK) {
-        return status;
-    }
-    if (!entry && pins->sealed) {
-        return differs(error, folder->path, "it did not exist then");
-    }
-    if (!entry) {
-        entry = add(pins, &pin);
-    } else if (entry->pin.bytes != pin.bytes || strcmp(entry->pin.part, pin.part) != 0 ||
-               (pin.whole[0] && strcmp(entry->pin.whole, pin.whole) != 0)) {
-        return differs(error, folder->path, "a file in it has a different name, size or content");
-    } else if (!pin.whole[0] && !culm_stamp_same(&pin.stamp, &entry->pin.stamp)) {
-        return differs(error, folder->path,
-                       "files in it were written to or replaced, and it is too large to compare");
-    }
-    uint64_t *stamps = entry ? malloc((folder->count + 1) * sizeof *stamps) : NULL;
-    uint64_t *sums = entry ? malloc((folder->count + 1) * sizeof *sums) : NULL;
-    if (!stamps || !sums) {
-        free(stamps);
-        free(sums);
-        return no_memory(error);
-    }
-    for (size_t i = 0; i < folder->count; i++) {
-        stamps[i] = hash_stamp(&folder->stamp[i]);
-        sums[i] = folder->sum[i];
-    }
-    free(entry->file_stamp);
-    free(entry->file_sum);
-    entry->file_stamp = stamps;
-    entry->file_sum = sums;
-    entry->shown = true;
-    return CULM_OK;
-}
-
-static enum culm_status show_files(struct culm_pins *pins, struct folder folder,
-                                   struct culm_error *error) {
-    size_t count = folder.count;
-    if (!pins) {
-        return CULM_OK;
-    }
-    folder.stamp = calloc(count + 1, sizeof *folder.stamp);
-    folder.sum = calloc(count + 1, sizeof *folder.sum);
-    folder.buffer = malloc(CHUNK);
-    enum culm_status status = CULM_ERR_MEMORY;
-    if (folder.stamp && folder.sum && folder.buffer) {
-        pthread_mutex_lock(&pins->lock);
-        status = show_folder(pins, &folder, error);
-        pthread_mutex_unlock(&pins->lock);
-    } else {
-        no_memory(error);
-    }
-    free(folder.stamp);
-    free(folder.sum);
-    free(folder.buffer);
-    return status;
-}
-
-enum culm_status culm_pins_folder(struct culm_pins *pins, const char *path, size_t count,
-                                  culm_pins_path_of *path_of, const void *ctx,
-                                  struct culm_error *error) {
-    const struct folder folder = {.path = path, .count = count, .path_of = path_of, .ctx = ctx};
-    return show_files(pins, folder, error);
-}
-
-enum culm_status culm_pins_group(struct culm_pins *pins, const char *name, size_t count,
-                                 culm_pins_path_of *path_of, const void *ctx,
-                                 struct culm_error *error) {
-    const struct folder folder = {
-        .path = name, .count = count, .path_of = path_of, .ctx = ctx, .group = true};
-    return show_files(pins, folder, error);
-}
-
-enum culm_status culm_pins_inside(struct culm_pins *pins, const char *folder, size_t index,
-                                  const char *path, const struct culm_stamp *stamp,
-                                  const void *data, size_t len, struct culm_error *error) {
-    if (!pins) {
-        return CULM_OK;
-    }
-    enum culm_status status = CULM_OK;
-    pthread_mutex_lock(&pins->lock);
-    struct entry *entry = find(pins, folder);
-    if (!entry || !entry->shown || index >= entry->pin.files) {
-        status = differs(error, path, "it did not exist then");
-    } else if (entry->file_stamp[index] != hash_stamp(stamp)) {
-        uint64_t sum = culm_checksum(data, len) | 1;
-        if (entry->file_sum[index] != sum) {
-            status = differs(error, path,
-                             entry->file_sum[index] ? "its content has changed"
-                                                    : "it was written to or replaced");
-        } else if (settled(stamp)) {
-            entry->file_stamp[index] = hash_stamp(stamp);
-        }
-    }
-    pthread_mutex_unlock(&pins->lock);
-    return status;
+    return culm_pins_differs(error, reader->path, "it is being written to");
 }
 
 /* --- all of them --- */
@@ -785,12 +506,13 @@ enum culm_status culm_pins_look(struct culm_pins *pins, struct culm_error *error
             if (pin.files && strpbrk(pin.path, "*?[")) {
                 continue; /* a pattern */
             }
-            return differs(error, pin.path, "%s", strerror(errno));
+            return culm_pins_differs(error, pin.path, "%s", strerror(errno));
         }
         bool folder = S_ISDIR(info.st_mode);
         if (folder != (pin.files > 0) || (!folder && (uint64_t)info.st_size != pin.bytes)) {
-            return differs(error, pin.path, "it has %llu bytes, had %llu",
-                           (unsigned long long)info.st_size, (unsigned long long)pin.bytes);
+            return culm_pins_differs(error, pin.path, "it has %llu bytes, had %llu",
+                                     (unsigned long long)info.st_size,
+                                     (unsigned long long)pin.bytes);
         }
     }
     return CULM_OK;
@@ -824,7 +546,7 @@ void culm_pins_complete(struct culm_pins *pins, const bool *stop, void (*found)(
 }
 
 /* The whole of a large file that is there now, into its pin. */
-static enum culm_status find_whole(struct entry *entry, struct culm_error *error) {
+static enum culm_status find_whole(struct culm_pins_entry *entry, struct culm_error *error) {
     int fd = open(entry->pin.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
         return culm_error_errno(error, errno, "'%.280s'", entry->pin.path);
@@ -835,16 +557,16 @@ static enum culm_status find_whole(struct entry *entry, struct culm_error *error
     return status;
 }
 
-static enum culm_status compare(const struct culm_pin *old, struct entry *entry, char *ret_note,
-                                struct culm_error *error) {
+static enum culm_status compare(const struct culm_pin *old, struct culm_pins_entry *entry,
+                                char *ret_note, struct culm_error *error) {
     struct culm_pin *now = &entry->pin;
     if (now->files != old->files) {
-        return differs(error, old->path, "it has %llu files, had %llu",
-                       (unsigned long long)now->files, (unsigned long long)old->files);
+        return culm_pins_differs(error, old->path, "it has %llu files, had %llu",
+                                 (unsigned long long)now->files, (unsigned long long)old->files);
     }
     if (now->bytes != old->bytes) {
-        return differs(error, old->path, "it has %llu bytes, had %llu",
-                       (unsigned long long)now->bytes, (unsigned long long)old->bytes);
+        return culm_pins_differs(error, old->path, "it has %llu bytes, had %llu",
+                                 (unsigned long long)now->bytes, (unsigned long long)old->bytes);
     }
     bool same_part = strcmp(now->part, old->part) == 0, moved;
     if (same_part && !now->files && old->whole[0] && !now->whole[0]) {
@@ -861,9 +583,9 @@ static enum culm_status compare(const struct culm_pin *old, struct entry *entry,
     }
     bool both = old->whole[0] && now->whole[0];
     if (!same_part || (both && strcmp(now->whole, old->whole) != 0)) {
-        return differs(error, old->path,
-                       now->files ? "a file in it has a different name, size or content"
-                                  : "its content has changed");
+        return culm_pins_differs(error, old->path,
+                                 now->files ? "a file in it has a different name, size or content"
+                                            : "its content has changed");
     }
     if (!both && !culm_stamp_same(&now->stamp, &old->stamp)) {
         snprintf(ret_note, CULM_ERROR_MAX,
@@ -879,12 +601,13 @@ static enum culm_status compare_at(struct culm_pins *before, struct culm_pins *n
                                    char *ret_note, struct culm_error *error) {
     if (index >= before->count) {
         const char *path = now->entry[index - before->count].pin.path;
-        return find(before, path) ? CULM_OK : differs(error, path, "it was not read");
+        return culm_pins_find(before, path) ? CULM_OK
+                                            : culm_pins_differs(error, path, "it was not read");
     }
     const struct culm_pin *old = &before->entry[index].pin;
-    struct entry *entry = find(now, old->path);
+    struct culm_pins_entry *entry = culm_pins_find(now, old->path);
     return entry ? compare(old, entry, ret_note, error)
-                 : differs(error, old->path, "it is no longer read");
+                 : culm_pins_differs(error, old->path, "it is no longer read");
 }
 
 enum culm_status culm_pins_compare_all(struct culm_pins *before, struct culm_pins *now,
