@@ -327,5 +327,3 @@ void culm_skip_copy(const struct culm_skip *skip, struct culm_buf *buf) {
         line += len + 1;
     }
 }
-
-size_t culm_skip_count(const struct culm_skip *skip) { return skip->count; }

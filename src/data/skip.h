@@ -57,6 +57,5 @@ bool culm_skip_has(struct culm_skip *skip, const struct culm_data_place *place);
 enum culm_status culm_skip_check_found(const struct culm_skip *skip, struct culm_error *error);
 /* Appends the lines of the entries as they are in the file. */
 void culm_skip_copy(const struct culm_skip *skip, struct culm_buf *buf);
-size_t culm_skip_count(const struct culm_skip *skip);
 
 #endif

@@ -10,7 +10,6 @@
 static void check_entries(struct culm_skip *skip, const char *file) {
     struct culm_skip_entry *entry = NULL;
     size_t count = culm_skip_of(skip, file, &entry);
-    FUZZ_REQUIRE(count <= culm_skip_count(skip), "%zu entries", count);
     for (size_t i = 0; i < count; i++) {
         const struct culm_data_place place = entry[i].place;
         const struct culm_data_place named = {file, place.unit, place.number};

@@ -1,12 +1,9 @@
 /* Tokenizers: the ids of Hugging Face's library on its own files, back to the same bytes, and every
  * way in which a file can be wrong. The golden data is made by tests/golden/make_data.py. */
-#include "data/tokenizer.h"
+#include "ids.h"
 
 #include "base/rng.h"
 #include "data/unicode.h"
-#include "place.h"
-
-#include <jansson.h>
 
 static char *golden(const char *name) {
     char *path;
@@ -41,19 +38,8 @@ static void compare(const char *file, const char *key) {
     size_t i;
     for (int round = 0; round < 2; round++) { /* the second from the cache */
         json_array_foreach(list, i, entry) {
-            const json_t *text = json_object_get(entry, "text"), *ids = json_object_get(entry, key);
-            encoder.count = 0;
-            assert_int_equal(culm_tokenizer_encode(tokenizer, &encoder, json_string_value(text),
-                                                   json_string_length(text), NULL),
-                             CULM_OK);
-            bool same = encoder.count == json_array_size(ids);
-            for (size_t k = 0; same && k < encoder.count; k++) {
-                same = encoder.id[k] == json_integer_value(json_array_get(ids, k));
-            }
-            if (!same) {
-                fail_msg("%s: case %zu '%s' differs: %zu ids, %zu expected", file, i,
-                         json_string_value(text), encoder.count, json_array_size(ids));
-            }
+            expect_ids(tokenizer, &encoder, json_object_get(entry, "text"),
+                       json_object_get(entry, key), file, i);
         }
     }
     json_decref(list);

@@ -1,11 +1,9 @@
 /* Settings beside a tokenizer's files: the ids of Hugging Face's library where they are obeyed
  * (tests/golden/make_tokenizer_settings.py), one line where they are refused. */
-#include "data/tokenizer.h"
+#include "ids.h"
 
 #include "base/pins.h"
-#include "place.h"
 
-#include <jansson.h>
 #include <sys/stat.h>
 
 static char *read_golden(const char *name, size_t *ret_len) {
@@ -59,20 +57,11 @@ static void same_ids(const struct culm_tokenizer *tokenizer, const json_t *texts
     struct culm_encoder encoder = {0};
     json_t *entry;
     size_t i;
+    char what[40];
+    snprintf(what, sizeof what, "settings %zu", number);
     json_array_foreach(texts, i, entry) {
-        const json_t *text = json_object_get(entry, "text"), *ids = json_object_get(entry, "ids");
-        encoder.count = 0;
-        assert_int_equal(culm_tokenizer_encode(tokenizer, &encoder, json_string_value(text),
-                                               json_string_length(text), NULL),
-                         CULM_OK);
-        bool same = encoder.count == json_array_size(ids);
-        for (size_t k = 0; same && k < encoder.count; k++) {
-            same = encoder.id[k] == json_integer_value(json_array_get(ids, k));
-        }
-        if (!same) {
-            fail_msg("settings %zu, text %zu '%s': %zu ids, %zu expected, or others", number, i,
-                     json_string_value(text), encoder.count, json_array_size(ids));
-        }
+        expect_ids(tokenizer, &encoder, json_object_get(entry, "text"),
+                   json_object_get(entry, "ids"), what, i);
     }
     culm_encoder_release(&encoder);
 }
