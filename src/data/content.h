@@ -1,6 +1,6 @@
 /*
  * What a file holds, by its first bytes, for whoever expects something else there: archives,
- * pictures, programs, text that is not UTF-8. Only what cannot be text by accident is named.
+ * pictures, programs, text that is not UTF-8. What is named begins as no text does that was not meant to.
  *
  * Thread: any.
  */

@@ -76,7 +76,9 @@ static enum culm_status unpack(struct culm_files *files, struct culm_files_entry
                                struct culm_error *error) {
     char *packed = NULL, *data = NULL;
     size_t packed_len = 0, len = 0;
-    uint64_t most = culm_machine_memory() / 2;
+    /* of all of them together */
+    const uint64_t all = culm_machine_memory() / 2, held = culm_files_resident_bytes(files);
+    const uint64_t most = all > held ? all - held : 0;
     enum culm_status status = culm_files_slurp(files, (size_t)(entry - files->entry), SIZE_MAX / 8,
                                                &packed, &packed_len, error);
     if (status == CULM_OK) {

@@ -114,6 +114,7 @@ static enum culm_status read_all(struct culm_gunzip *gunzip, uint64_t most, char
     for (;;) {
         if (len == room) {
             room = room ? 2 * room : FIRST_ROOM;
+            room = room > most ? (size_t)most + 1 : room; /* one byte more is too many */
             char *larger = realloc(*data, room + 1);
             if (!larger) {
                 return no_memory(gunzip->what, gunzip->path, error);

@@ -19,8 +19,8 @@ struct group { /* entries of one file */
 
 struct culm_skip {
     char *path;
-    char *text, *lines; /* the file, cut by NULs; as it is */
-    size_t len;
+    char *text, *lines;            /* the file, cut by NULs; as it is */
+    size_t len, mark;              /* mark: of the byte order mark that it begins with */
     struct culm_skip_entry *entry; /* by file, unit and number */
     size_t count, capacity;
     struct culm_strings name; /* of the files, as canonical() writes them, with their NULs */
@@ -105,8 +105,10 @@ static enum culm_status add_line(struct culm_skip *skip, char *line, size_t numb
 
 static enum culm_status add_lines(struct culm_skip *skip, struct culm_error *error) {
     enum culm_status status = CULM_OK;
-    size_t number = 0, mark = skip->len >= 3 && !memcmp(skip->text, "\xEF\xBB\xBF", 3) ? 3 : 0;
-    for (char *line = skip->text + mark; status == CULM_OK && line < skip->text + skip->len;) {
+    size_t number = 0;
+    skip->mark = skip->len >= 3 && !memcmp(skip->text, "\xEF\xBB\xBF", 3) ? 3 : 0;
+    for (char *line = skip->text + skip->mark;
+         status == CULM_OK && line < skip->text + skip->len;) {
         size_t len = strcspn(line, "\n");
         char *next = line + len + 1;
         line[len] = '\0';
@@ -318,7 +320,7 @@ enum culm_status culm_skip_check_found(const struct culm_skip *skip, struct culm
 }
 
 void culm_skip_copy(const struct culm_skip *skip, struct culm_buf *buf) {
-    for (const char *line = skip->lines; line < skip->lines + skip->len;) {
+    for (const char *line = skip->lines + skip->mark; line < skip->lines + skip->len;) {
         size_t len = strcspn(line, "\n");
         if (len && line[0] != '#' && line[0] != '\r') {
             culm_buf_bytes(buf, line, len);

@@ -92,9 +92,10 @@ static bool read_entry(const char **at, bool list, struct culm_names *names) {
             return false;
         }
         skip_blanks(at);
-        if (*(*at)++ != ':') {
+        if (**at != ':') { /* or the end */
             return false;
         }
+        ++*at;
         skip_blanks(at);
     }
     return number == (long)names->count && number < NAMES_MAX &&

@@ -404,8 +404,17 @@ static void test_lists_that_are_wrong(void **state) {
         expect_refused(&options, wrong[i][1]);
         free(list);
     }
+    struct culm_skip *skip;
     struct culm_buf buf;
     culm_buf_init(&buf, 100);
+    char *marked =
+        put_text(place, "list", "\xEF\xBB\xBF# made by an editor\ntexts/t.txt\tindex 1\r\n");
+    assert_int_equal(culm_skip_read(marked, NULL, 0, NULL, &skip, &error), CULM_OK);
+    culm_skip_copy(skip, &buf);
+    assert_int_equal(buf.len, strlen("texts/t.txt\tindex 1\r\n"));
+    assert_memory_equal(buf.data, "texts/t.txt\tindex 1\r\n", buf.len);
+    culm_skip_free(skip);
+    free(marked);
     const struct culm_data_place tab = {.file = "a\tb"};
     assert_int_equal(culm_data_place_write(&tab, NULL, &buf, &error), CULM_ERR_CONFIG);
     culm_buf_release(&buf);
