@@ -2,7 +2,7 @@
  * `culm ckpt`: looks at checkpoints, compares them bit for bit, makes one file of one, and has a run
  * save elsewhere what finds no room.
  *
- * What it does not do: change what is there. A checkpoint's hashes are verified before it is
+ * All but rescue, which has a run save elsewhere, change nothing that is there. A checkpoint's hashes are verified before it is
  * believed.
  */
 #include "cli/ckpt.h"

@@ -544,13 +544,8 @@ static enum culm_status write_file(struct culm_onnx_export *e, struct culm_buf *
 }
 
 enum culm_status culm_onnx_export(const struct culm_graph *graph, culm_onnx_source *source,
-                                  void *arg, const char *path, struct culm_error *error) {
-    return culm_onnx_export_named(graph, source, arg, NULL, path, error);
-}
-
-enum culm_status culm_onnx_export_named(const struct culm_graph *graph, culm_onnx_source *source,
-                                        void *arg, const struct culm_names *names, const char *path,
-                                        struct culm_error *error) {
+                                  void *arg, const struct culm_names *names, const char *path,
+                                  struct culm_error *error) {
     struct culm_onnx_export e = {.graph = graph, .path = path, .error = error};
     struct culm_buf ends;
     culm_onnx_arena_init(&e.arena, NODES_BYTES_MAX);

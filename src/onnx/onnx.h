@@ -88,13 +88,11 @@ typedef enum culm_status culm_onnx_source(void *arg, const struct culm_param *pa
  * logits_2, ..., and those that a model ends otherwise with probabilities or log_probabilities. The
  * graph of a training run has dropout and batch norm in training mode; for a file to run elsewhere,
  * build it with `inference` or `evaluate`. Images are [N,C,H,W] in the file. CULM_ERR_UNSUPPORTED:
- * an operator that cannot be exported. */
+ * an operator that cannot be exported. Names of classes stand in the metadata, under "names"; NULL or
+ * none: without. */
 enum culm_status culm_onnx_export(const struct culm_graph *graph, culm_onnx_source *source,
-                                  void *arg, const char *path, struct culm_error *error);
-/* The same with names of classes in the metadata, under "names"; NULL or none: without. */
-enum culm_status culm_onnx_export_named(const struct culm_graph *graph, culm_onnx_source *source,
-                                        void *arg, const struct culm_names *names, const char *path,
-                                        struct culm_error *error);
+                                  void *arg, const struct culm_names *names, const char *path,
+                                  struct culm_error *error);
 
 /* Names of classes as a text, as they stand in the metadata, and back; the caller releases them.
  * False: it is no such text, or out of memory. */

@@ -78,6 +78,7 @@ static void take_inexact(struct culm_summary *s, const json_t *event) {
     const json_t *words = json_object_get(event, "inexact");
     size_t len = 0;
     s->inexact[0] = '\0';
+    s->says_exact = json_is_boolean(json_object_get(event, "exact"));
     if (!json_is_false(json_object_get(event, "exact"))) {
         return;
     }

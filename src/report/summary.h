@@ -69,6 +69,7 @@ struct culm_summary {
     char rate_of[16];                          /* what the rate of a step counts, per second */
     char weights_sha256[72], state_sha256[72]; /* from the last `done`; "": there was none */
     char last_error[256];
+    bool says_exact;   /* the last `done` says whether it is exact */
     char inexact[160]; /* from the last `done`: why it is not exact, in words; "": it is */
     struct culm_goodput goodput;
     /* Each job decides what these mean: its rows write them and its lines read them. */

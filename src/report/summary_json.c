@@ -20,8 +20,9 @@ json_t *culm_summary_json(const struct culm_summary *s, const char *dir,
         known(s->samples_lost), "samples_repeated", known(s->samples_repeated), "pause_ms_median",
         culm_summary_pause_median_ms(s), "pause_ms_max", culm_summary_pause_max_ms(s), "rate_per_s",
         culm_summary_rate(s), "weights_sha256", text_or_null(s->weights_sha256), "state_sha256",
-        text_or_null(s->state_sha256), "exact", s->done ? json_boolean(!*s->inexact) : json_null(),
-        "error", text_or_null(s->last_error), "goodput",
+        text_or_null(s->state_sha256), "exact",
+        s->done && s->says_exact ? json_boolean(!*s->inexact) : json_null(), "error",
+        text_or_null(s->last_error), "goodput",
         s->job->goodput ? culm_goodput_json(&s->goodput) : json_null());
     if (object && against) {
         char difference[256];

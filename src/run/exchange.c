@@ -120,8 +120,7 @@ enum culm_status culm_export(const char *what, const char *weights, const char *
     subject.config.precision = CULM_PRECISION_F32;
     if ((status = culm_runner_init(&runner, subject.network, &how, error)) == CULM_OK &&
         (status = culm_subject_load(&subject, &runner, ret_note, error)) == CULM_OK) {
-        status =
-            culm_onnx_export_named(runner.graph, weight_of, &runner, &subject.classes, path, error);
+        status = culm_onnx_export(runner.graph, weight_of, &runner, &subject.classes, path, error);
     }
     culm_runner_release(&runner);
     culm_subject_close(&subject);

@@ -65,9 +65,10 @@ static enum culm_status without(struct culm_launcher *launcher, const struct cul
                                 const struct culm_told *told, const char *broken,
                                 struct culm_error *error) {
     const int64_t again = told->done > told->saved ? told->done : told->saved;
-    char steps[48], model[CULM_PATH_MAX];
+    char steps[48], model[CULM_PATH_MAX], saved[CULM_PATH_MAX];
     enum culm_status status = culm_path_format(model, error, "%s/model.safetensors", o->dir);
-    if (status != CULM_OK) {
+    if (status != CULM_OK ||
+        (status = culm_checkpoint_path(o->dir, told->saved, saved, error)) != CULM_OK) {
         return status;
     }
     count(steps, again, o->unit);
@@ -90,7 +91,7 @@ static enum culm_status without(struct culm_launcher *launcher, const struct cul
                      "'%.100s/events.jsonl' tells of the checkpoint '%.120s' of %s %lld, "
                      "and there is none in '%.100s/checkpoints'; bring it back (mount "
                      "its volume?), or give --from-start to do all again (%s)",
-                     o->dir, told->path, o->unit, (long long)told->saved, o->dir, steps);
+                     o->dir, saved, o->unit, (long long)told->saved, o->dir, steps);
 }
 
 static enum culm_status with(struct culm_launcher *launcher, const struct culm_resume_options *o,
@@ -98,7 +99,7 @@ static enum culm_status with(struct culm_launcher *launcher, const struct culm_r
                              struct culm_error *error) {
     const struct culm_told *told = &resume->told;
     const int64_t most = told->done > told->saved ? told->done : told->saved;
-    char steps[48], what[CULM_ERROR_MAX];
+    char steps[48], what[CULM_ERROR_MAX], saved[CULM_PATH_MAX];
     if (o->from_start) {
         return culm_error_set(
             error, CULM_ERR_CONFIG,
@@ -116,10 +117,14 @@ static enum culm_status with(struct culm_launcher *launcher, const struct culm_r
     if (!*broken && told->saved <= resume->step) {
         return CULM_OK;
     }
+    enum culm_status status = culm_checkpoint_path(o->dir, told->saved, saved, error);
+    if (status != CULM_OK) {
+        return status;
+    }
     snprintf(what, sizeof what,
              "the checkpoint '%.200s' of %s %lld, of which events.jsonl tells, is "
              "gone",
-             told->path, o->unit, (long long)told->saved);
+             saved, o->unit, (long long)told->saved);
     culm_launcher_warn(launcher, "%.300s; the run goes on after %s %lld%s%s%s",
                        *broken ? broken : what, o->unit, (long long)resume->step,
                        most > resume->step ? ", and does " : "",

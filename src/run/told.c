@@ -12,12 +12,9 @@ struct reading {
     struct culm_told told;
 };
 
-static void go_back(struct culm_told *told, int64_t step, const char *path) {
+static void go_back(struct culm_told *told, int64_t step) {
     told->done = told->done < step ? told->done : step;
-    if (told->saved > step) {
-        told->saved = step;
-        snprintf(told->path, sizeof told->path, "%s", step > 0 ? path : "");
-    }
+    told->saved = told->saved < step ? told->saved : step;
 }
 
 static enum culm_status each(void *context, const json_t *event, struct culm_error *error) {
@@ -30,13 +27,12 @@ static enum culm_status each(void *context, const json_t *event, struct culm_err
     } else if (strcmp(name, "checkpoint") == 0 && json_is_true(json_object_get(event, "ok"))) {
         r->told.saved = step;
         r->told.anew = false;
-        snprintf(r->told.path, sizeof r->told.path, "%s", culm_event_text(event, "path", ""));
     } else if (strcmp(name, "merged") == 0) {
         r->told.saved = step;
     } else if (strcmp(name, "rollback") == 0) {
-        go_back(&r->told, culm_event_int(event, r->to, 0), "");
+        go_back(&r->told, culm_event_int(event, r->to, 0));
     } else if (strcmp(name, "resumed") == 0) {
-        go_back(&r->told, step, culm_event_text(event, "path", ""));
+        go_back(&r->told, step);
         r->told.anew = step == 0;
         r->told.bad = step == 0 ? 0 : r->told.bad;
     }

@@ -8,11 +8,10 @@
 #include "base/file.h"
 
 struct culm_told {
-    int64_t done;             /* the newest step that counts; 0: none */
-    int64_t saved;            /* of the newest checkpoint that was written, and counts; 0: none */
-    char path[CULM_PATH_MAX]; /* of that, as it was told; "": none */
-    bool anew;  /* it was begun anew from its first step, and has not saved anything since */
-    size_t bad; /* the first line that is no event, since it was begun anew; 0: all are */
+    int64_t done;  /* the newest step that counts; 0: none */
+    int64_t saved; /* of the newest checkpoint that was written, and counts; 0: none */
+    bool anew;     /* it was begun anew from its first step, and has not saved anything since */
+    size_t bad;    /* the first line that is no event, since it was begun anew; 0: all are */
 };
 
 /* Of DIR/events.jsonl of a job that calls one of its steps `unit`. Rounds of a merge are saved by the

@@ -117,7 +117,7 @@ enum culm_status culm_vision_export(const char *what, const char *weights, const
                                                           model->class_name[model->classes - 1]
                                                       ? (size_t)model->classes
                                                       : 0};
-        status = culm_onnx_export_named(graph, numbers_of, model, &names, path, error);
+        status = culm_onnx_export(graph, numbers_of, model, &names, path, error);
     }
     culm_graph_free(graph);
     culm_vision_model_free(model);

@@ -131,7 +131,7 @@ static void test_again(void **state) {
         writer_node(&w, "MatMul", "x w", "z", "");
         writer_node(&w, ends[forms[i]][1], "z", "y", ends[forms[i]][2]);
         graph = writer_import(&w, 17, &train, &model); /* as export of a run has it: of the loss */
-        if (culm_onnx_export(graph, weight_of, model, path, &error) ||
+        if (culm_onnx_export(graph, weight_of, model, NULL, path, &error) ||
             culm_onnx_import(path, &infer, &again, &back, &error)) {
             fail_msg("%s", error.text);
         }

@@ -170,7 +170,7 @@ static void round_trip(size_t family, bool inference) {
                                           .inference = inference,
                                           .every_row = true};
     if (culm_model_build(families[family].arch, &options, &graph, &error) ||
-        culm_onnx_export(graph, weight_of, NULL, path, &error) ||
+        culm_onnx_export(graph, weight_of, NULL, NULL, path, &error) ||
         culm_onnx_import(path, &how, &model, &again, &error)) {
         fail_msg("%s: %s", families[family].name, error.text);
     }
@@ -226,7 +226,8 @@ static void test_refused(void **state) {
     char path[CULM_PATH_MAX];
     snprintf(path, sizeof path, "%s/gnmt.onnx", folder);
     assert_int_equal(culm_model_build(CULM_ARCH_GNMT, &gnmt, &graph, &error), CULM_OK);
-    assert_int_equal(culm_onnx_export(graph, weight_of, NULL, path, &error), CULM_ERR_UNSUPPORTED);
+    assert_int_equal(culm_onnx_export(graph, weight_of, NULL, NULL, path, &error),
+                     CULM_ERR_UNSUPPORTED);
     assert_non_null(strstr(error.text, "operator 'lstm'"));
     assert_non_null(strstr(error.text, "culm does not export it"));
     assert_false(culm_file_is_regular(path));

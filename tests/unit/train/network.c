@@ -247,7 +247,7 @@ static void onnx_config(enum culm_function end, struct culm_train_config *ret_co
     struct culm_graph *graph = graph_for(network, CULM_FOR_OUTPUT);
     culm_graph_output_end(graph, end);
     snprintf(path, sizeof path, "%s/model.onnx", folder);
-    if (culm_onnx_export(graph, number_of, NULL, path, &error)) {
+    if (culm_onnx_export(graph, number_of, NULL, NULL, path, &error)) {
         fail_msg("%s", error.text);
     }
     snprintf(model, sizeof model, "model: {file: %s}\ndata: {kind: text, path: none}\n", path);
