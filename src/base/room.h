@@ -10,6 +10,13 @@
 #include "base/status.h"
 
 #define CULM_ROOM_TEXT 24
+#define CULM_ROOM_AGAIN_MS 2000 /* what found no room is tried again so often */
+
+/* Whether what is wrong with a save may be put right while whoever saves waits. */
+static inline bool culm_room_may_pass(enum culm_status status) {
+    return status == CULM_ERR_IO || status == CULM_ERR_NOT_FOUND || status == CULM_ERR_AGAIN ||
+           status == CULM_ERR_EXISTS || status == CULM_ERR_MEMORY;
+}
 
 /* Bytes that this process may still write where `path` is; where it is not yet, in the nearest
  * folder above it that is there. CULM_ERR_IO. */

@@ -2,7 +2,7 @@
  * The leader: a version that is committed and cannot be saved. See leader.h.
  *
  * The last checkpoint and the final model hold what is nowhere else. When there is no room for them,
- * holders keep the state, no epoch follows, and the saver, or FINISH, is asked again every AGAIN_MS
+ * holders keep the state, no epoch follows, and the saver, or FINISH, is asked again every CULM_ROOM_AGAIN_MS
  * until wait_ms have passed. What takes less room, which older checkpoints give way and where else
  * it may go is the executor's. This is no failure of a node, and counts for none of the limits on
  * these.
@@ -10,17 +10,11 @@
 #include "gnn/leader_internal.h"
 
 #include "base/json.h"
+#include "base/room.h"
 
 #include <stdio.h>
 
 #define MS 1000000ull
-#define AGAIN_MS 2000
-
-/* What is wrong may be put right while the run waits. */
-static bool may_pass(enum culm_status status) {
-    return status == CULM_ERR_IO || status == CULM_ERR_NOT_FOUND || status == CULM_ERR_AGAIN ||
-           status == CULM_ERR_EXISTS || status == CULM_ERR_MEMORY;
-}
 
 static void give_up(struct culm_gnn_leader *leader) {
     const struct gnn_hold hold = leader->hold;
@@ -53,10 +47,10 @@ void culm_gnn_leader_hold(struct culm_gnn_leader *leader, enum culm_status statu
         *hold = (struct gnn_hold){
             .active = true, .until_ns = wait_ms > 0 ? now + (uint64_t)wait_ms * MS : CULM_NEVER};
     }
-    hold->again_ns = now + AGAIN_MS * MS;
+    hold->again_ns = now + CULM_ROOM_AGAIN_MS * MS;
     hold->status = status;
     snprintf(hold->why, sizeof hold->why, "%s", why);
-    if (!may_pass(status)) {
+    if (!culm_room_may_pass(status)) {
         give_up(leader);
         return;
     }
@@ -82,7 +76,7 @@ void culm_gnn_leader_hold_tick(struct culm_gnn_leader *leader) {
         give_up(leader);
         return;
     }
-    hold->again_ns = now + AGAIN_MS * MS;
+    hold->again_ns = now + CULM_ROOM_AGAIN_MS * MS;
     if (leader->finishing) {
         culm_gnn_leader_finish_again(leader);
     } else {
@@ -95,8 +89,10 @@ void culm_gnn_leader_hold_tick(struct culm_gnn_leader *leader) {
 
 void culm_gnn_leader_hold_stop(struct culm_gnn_leader *leader) {
     if (leader->hold.active && !leader->ended) {
-        leader->hold.again_ns = 0;
-        culm_gnn_leader_hold_tick(leader);
+        if (leader->hold.again_ns != CULM_NEVER) { /* else a try is under way */
+            leader->hold.again_ns = 0;
+            culm_gnn_leader_hold_tick(leader);
+        }
         leader->hold.until_ns = culm_gnn_leader_now(leader);
     }
 }

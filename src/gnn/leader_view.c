@@ -304,6 +304,7 @@ void culm_gnn_leader_save_again(struct culm_gnn_leader *leader) {
     leader->view.number++;
     leader->view.verdict = leader->verdict;
     note_holders(leader);
+    leader->hold.again_ns = CULM_NEVER; /* until it says what has come of it */
     culm_gnn_view_encode(&leader->view, leader->o.layout->intervals, culm_gnn_leader_meta(leader));
     culm_gnn_leader_send_all(leader, CULM_GNN_MSG_VIEW);
 }

@@ -332,8 +332,12 @@ static enum culm_status save_last(struct culm_gnn_numeric *x, const struct culm_
         culm_rescue_look(x->o.run_dir, "epoch", task->version, bytes_of(x, x->parts),
                          bytes_of(x, 1), true, to, note);
     const struct place place = {to[0] ? to : x->o.run_dir, false};
-    if (room == CULM_RESCUE_ALL && save_so(x, task, &place, error) == CULM_OK) {
-        return CULM_OK;
+    if (room == CULM_RESCUE_ALL) {
+        struct culm_error why;
+        if (save_so(x, task, &place, &why) == CULM_OK) {
+            return CULM_OK;
+        }
+        snprintf(note, sizeof note, "%s", why.text); /* it says more than that there is room */
     }
     if (room != CULM_RESCUE_NOTHING && save_weights(x, task, weights)) {
         return culm_error_set(error, CULM_ERR_IO, "%.340s; the weights alone are '%.140s'", note,

@@ -381,7 +381,7 @@ void culm_coordinator_saved(struct culm_coordinator *c, struct worker *worker,
         }
         saving->active = false;
         culm_coordinator_checkpoint_event(c, saving->version, "", false, false, saved.why);
-        c->room_due = true;
+        c->room_due = saved.status == CULM_ERR_IO;
         culm_coordinator_discard(c, true);
         return;
     }
@@ -400,7 +400,7 @@ static void published(struct culm_coordinator *c) {
     c->saving.active = c->saving.publishing = false;
     if (c->io.job.status != CULM_OK) {
         culm_coordinator_checkpoint_event(c, c->io.version, "", false, false, c->io.job.error.text);
-        c->room_due = true;
+        c->room_due = c->io.job.status == CULM_ERR_IO;
         return;
     }
     culm_coordinator_note(c);

@@ -8,7 +8,7 @@
  *
  *     a save fails ─▶ DISCARD ─▶ ROOM ─┬─ for all of it: save ──▶ done
  *          ▲                           ├─ for the weights: save these, once
- *          └──── every AGAIN_MS ───────┴─ for nothing
+ *          └──── every CULM_ROOM_AGAIN_MS ───────┴─ for nothing
  *
  * How much room there is, which older checkpoints give way, and whether somebody has named another
  * folder, is what the executor of ROOM finds out. A failure here is nobody's fault among the nodes,
@@ -17,20 +17,14 @@
 #include "pipeline/coordinator_internal.h"
 
 #include "base/json.h"
+#include "base/room.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define MS 1000000ull
-#define AGAIN_MS 2000
 
 static bool finishing(const struct culm_coordinator *c) { return c->phase == FINISHING; }
-
-/* What is wrong may be put right while the run waits. */
-static bool may_pass(enum culm_status status) {
-    return status == CULM_ERR_IO || status == CULM_ERR_NOT_FOUND || status == CULM_ERR_AGAIN ||
-           status == CULM_ERR_EXISTS || status == CULM_ERR_MEMORY;
-}
 
 static void give_up(struct culm_coordinator *c) {
     const struct hold hold = c->hold;
@@ -80,12 +74,12 @@ void culm_coordinator_hold(struct culm_coordinator *c, enum culm_status status, 
     }
     hold->status = status;
     snprintf(hold->why, sizeof hold->why, "%s", why);
-    hold->failed = true;
-    hold->again_ns = culm_coordinator_now(c) + AGAIN_MS * MS;
+    hold->failed = status == CULM_ERR_IO; /* nothing gives way for anything else */
+    hold->again_ns = culm_coordinator_now(c) + CULM_ROOM_AGAIN_MS * MS;
     if (news && !finishing(c) && !weights) {
         culm_coordinator_checkpoint_event(c, c->iteration - 1, "", false, true, why);
     }
-    if (!may_pass(status)) {
+    if (!culm_room_may_pass(status)) {
         give_up(c);
         return;
     }
@@ -109,7 +103,7 @@ void culm_coordinator_hold(struct culm_coordinator *c, enum culm_status status, 
 
 static void look(struct culm_coordinator *c) {
     c->hold.look = false;
-    c->hold.again_ns = culm_coordinator_now(c) + AGAIN_MS * MS;
+    c->hold.again_ns = culm_coordinator_now(c) + CULM_ROOM_AGAIN_MS * MS;
     culm_coordinator_io_start(c, CULM_TASK_ROOM, c->iteration - 1);
 }
 
@@ -130,7 +124,7 @@ void culm_coordinator_hold_on(struct culm_coordinator *c) {
         return;
     }
     if (finishing(c)) {
-        hold->again_ns = culm_coordinator_now(c) + AGAIN_MS * MS;
+        hold->again_ns = culm_coordinator_now(c) + CULM_ROOM_AGAIN_MS * MS;
         culm_coordinator_io_start(c, CULM_TASK_FINISH, c->checkpoint_version);
     } else {
         look(c);
@@ -150,7 +144,7 @@ void culm_coordinator_room(struct culm_coordinator *c) {
         return; /* a roll-back has begun, which ends what is held */
     }
     const enum culm_room_for room = c->io.room;
-    hold->again_ns = culm_coordinator_now(c) + AGAIN_MS * MS;
+    hold->again_ns = culm_coordinator_now(c) + CULM_ROOM_AGAIN_MS * MS;
     memcpy(hold->note, c->io.note, sizeof hold->note);
     if (room != CULM_ROOM_ALL && !hold->told) {
         hold->told = true;

@@ -42,11 +42,10 @@ static void lose_failed(struct culm_coordinator *c, struct worker *worker, enum 
         return; /* nothing is asked of workers any more */
     }
     if (failures > 0) {
-        culm_coordinator_fail(c, status, "step %lld, worker %d, the last of %d that failed %s: %s",
-                              (long long)step, id, failures,
-                              failures < CULM_FAILURES_KEPT ? "like this"
-                                                            : "while nothing new was done",
-                              text);
+        culm_coordinator_fail(
+            c, status, "step %lld, worker %d, the last of %d that failed %s: %s", (long long)step,
+            id, failures,
+            failures < CULM_FAILURES_KEPT ? "like this" : "while nothing new was done", text);
     } else if (c->phase != ENDED && nobody_comes(c)) {
         culm_coordinator_fail(c, status, "worker %d: %s", id, text);
     }

@@ -130,10 +130,10 @@ void culm_checkpoint_room_note(const char *run_dir, uint64_t checkpoint_bytes, u
      * written. */
     const uint64_t least = (count > 0 ? 2 : 1) * checkpoint_bytes + model_bytes;
     const uint64_t all = ((uint64_t)keep + 1) * checkpoint_bytes + model_bytes;
-    if (there + old >= all || keep > 1000) {
+    const bool little = there + old < least;
+    if (there + old >= all || (keep > 1000 && !little)) {
         return;
     }
-    const bool little = there + old < least;
     culm_room_text(checkpoint_bytes, each);
     culm_room_text(model_bytes, model);
     culm_room_text_of_free(there, have);

@@ -54,6 +54,8 @@ void culm_rescue_over(const char *run_dir);
  * there. */
 enum culm_status culm_rescue_holds(const char *run_dir, int64_t *ret_step,
                                    struct culm_error *error);
+#define CULM_RESCUE_PATH_MAX                                                                       \
+    480 /* with its NUL; messages carry it with a checkpoint's name behind */
 /* Names a folder, by an absolute path, to a run that holds a step. CULM_ERR_EXISTS: another one was
  * named already. */
 enum culm_status culm_rescue_ask(const char *run_dir, const char *to, struct culm_error *error);

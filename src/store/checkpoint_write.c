@@ -169,7 +169,8 @@ static enum culm_status publish_as(struct culm_fs *fs, const char *run_dir, cons
         status = assemble(fs, temporary, info, pieces, count, final, error);
     }
     bool set_aside = false;
-    if (status == CULM_OK && culm_file_is_directory(published)) {
+    if (status == CULM_OK &&
+        culm_file_exists(published)) { /* a link to a folder that is gone, too */
         status = culm_tree_remove(fs, old, error);
         if (status == CULM_OK) {
             status = culm_file_rename(fs, published, old, error);

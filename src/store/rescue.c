@@ -127,7 +127,8 @@ enum culm_status culm_rescue_ask(const char *run_dir, const char *to, struct cul
         status = culm_error_set(error, CULM_ERR_EXISTS,
                                 "the run was told to save in '%.*s' already; make room there",
                                 (int)(before_len < 300 ? before_len : 300), before);
-    } else if (!before && (strchr(to, '\n') || len + (size_t)more > LOCK_BYTES)) {
+    } else if (!before && (strchr(to, '\n') || strlen(to) >= CULM_RESCUE_PATH_MAX ||
+                           len + (size_t)more > LOCK_BYTES)) {
         status = culm_error_set(error, CULM_ERR_ARGUMENT,
                                 "'%.100s...' is too long, or has an end of line; name another "
                                 "folder",
@@ -136,6 +137,32 @@ enum culm_status culm_rescue_ask(const char *run_dir, const char *to, struct cul
         status = culm_error_errno(error, errno, "write '%s/lock'", run_dir);
     }
     close(fd);
+    return status;
+}
+
+/* `from` is a link to `target` then, whatever it was: it is made beside it and renamed, so that there is
+ * always one of the two. */
+static enum culm_status put_link(struct culm_fs *fs, const char *from, const char *target,
+                                 struct culm_error *error) {
+    char beside[CULM_PATH_MAX], old[CULM_PATH_MAX], dir[CULM_PATH_MAX];
+    enum culm_status status = culm_path_parent(from, dir, error);
+    if (status != CULM_OK ||
+        (status = culm_path_format(beside, error, "%s/.tmp-link", dir)) != CULM_OK ||
+        (status = culm_path_format(old, error, "%s/.old-link", dir)) != CULM_OK ||
+        (status = culm_tree_remove(fs, beside, error)) != CULM_OK ||
+        (status = culm_tree_remove(fs, old, error)) != CULM_OK) {
+        return status;
+    }
+    if (symlink(target, beside) != 0) {
+        return culm_error_errno(error, errno, "link '%s' to '%s'", from, target);
+    }
+    if (culm_file_is_directory(from)) { /* which nothing can be renamed over, or a link to one */
+        status = culm_file_rename(fs, from, old, error);
+    }
+    if (status == CULM_OK) {
+        status = culm_file_rename(fs, beside, from, error);
+    }
+    (void)culm_tree_remove(fs, status == CULM_OK ? old : beside, NULL);
     return status;
 }
 
@@ -152,10 +179,7 @@ enum culm_status culm_rescue_link(struct culm_fs *fs, const char *run_dir, const
     if (status == CULM_OK) {
         status = culm_checkpoint_path(to, step, target, error);
     }
-    if (status == CULM_OK && symlink(target, from) != 0 && errno != EEXIST) {
-        status = culm_error_errno(error, errno, "link '%s' to '%s'", from, target);
-    }
-    return status == CULM_OK ? culm_file_sync(fs, dir, error) : status;
+    return status == CULM_OK ? put_link(fs, from, target, error) : status;
 }
 
 /* "free 7.6 MB there, or name another folder: culm ckpt rescue DIR --to PATH" */
@@ -189,14 +213,17 @@ enum culm_rescue_room culm_rescue_look(const char *run_dir, const char *unit, in
     snprintf(what, sizeof what, "the checkpoint of %s %" PRId64, unit, step);
     (void)culm_rescue_hold(run_dir, step, all_bytes, NULL); /* then nobody can name a folder */
     ret_to[0] = '\0';
-    const bool asked = culm_rescue_asked(run_dir, to);
+    /* One that cannot be written is as if it had not been named. */
+    const bool asked = culm_rescue_asked(run_dir, to) && access(to, W_OK | X_OK) == 0;
     if (asked && (culm_room_free(to, &there, NULL) != CULM_OK || there >= all_bytes)) {
-        advise(run_dir, what, all_bytes, UINT64_MAX, to, "", ret_note);
+        snprintf(ret_note, CULM_ERROR_MAX, "%s goes to '%.300s' and fails there: see to it", what,
+                 to);
         memcpy(ret_to, to, sizeof to);
         return CULM_RESCUE_ALL;
     }
     if (culm_checkpoint_make_room(NULL, run_dir, all_bytes, failed, &room, NULL) != CULM_OK) {
-        room = (struct culm_checkpoint_room){.fits = true, .free_bytes = UINT64_MAX};
+        /* the writing finds out */
+        room = (struct culm_checkpoint_room){.fits = true, .free_bytes = all_bytes};
     }
     if (asked && !room.fits) {
         char lack[CULM_ROOM_TEXT], have[CULM_ROOM_TEXT];
@@ -238,10 +265,7 @@ static enum culm_status link_model(const char *run_dir, const char *to, struct c
     if (status == CULM_OK) {
         status = culm_path_format(target, error, "%s/model.safetensors", to);
     }
-    if (status == CULM_OK && symlink(target, from) != 0 && errno != EEXIST) {
-        status = culm_error_errno(error, errno, "link '%s' to '%s'", from, target);
-    }
-    return status;
+    return status == CULM_OK ? put_link(NULL, from, target, error) : status;
 }
 
 enum culm_status culm_rescue_conclude(const char *path, const char *run_dir, int64_t step,

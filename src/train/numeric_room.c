@@ -23,9 +23,8 @@ enum culm_status culm_numeric_room(struct culm_numeric *x, struct culm_task *tas
                                               [CULM_RESCUE_ALL] = CULM_ROOM_ALL};
     task->room = room[culm_rescue_look(x->o.run_dir, "step", task->version, all, weights,
                                        task->failed, to, task->note)];
-    if (strlen(to) < CULM_SOURCE_MAX) {
-        memcpy(task->text, to, strlen(to) + 1);
-    }
+    _Static_assert(CULM_RESCUE_PATH_MAX <= CULM_SOURCE_MAX, "one carries the other");
+    snprintf(task->text, sizeof task->text, "%.*s", CULM_RESCUE_PATH_MAX - 1, to);
     return CULM_OK;
 }
 

@@ -320,6 +320,39 @@ static void test_not_saved(void **state) {
     end(&f);
 }
 
+/* A try that is under way is waited for, however long it takes, and not made twice: neither by time nor by a
+ * stop that comes meanwhile. */
+static void test_a_slow_save_is_waited_for(void **state) {
+    (void)state;
+    struct fixture f;
+    begin_held(&f);
+    wait(&f, 2500);
+    assert_int_equal(asked_again(&f, 1), 1);
+    fake_world_forget(&f.fake);
+    wait(&f, 20000); /* beyond wait_ms */
+    culm_gnn_leader_actor.leads->stop(f.leader);
+    wait(&f, 20000);
+    assert_null(fake_world_last(&f.fake, 1, CULM_GNN_MSG_VIEW));
+    assert_int_equal(f.fake.exit_code, -1);
+    saved(&f, 1, 2);
+    struct culm_gnn_task *finish = fake_world_io(&f.fake);
+    finish->job.status = CULM_ERR_IO;
+    snprintf(finish->job.error.text, sizeof finish->job.error.text, "the disk is full");
+    culm_gnn_leader_actor.job_done(f.leader, &finish->job);
+    wait(&f, 2500);
+    assert_int_equal(f.fake.io_count, 1); /* the model is written again */
+    culm_gnn_leader_actor.leads->stop(f.leader);
+    wait(&f, 20000);
+    assert_int_equal(f.fake.io_count, 1);
+    assert_int_equal(f.fake.exit_code, -1);
+    finish = fake_world_io(&f.fake);
+    finish->job.status = CULM_OK;
+    culm_gnn_leader_actor.job_done(f.leader, &finish->job);
+    assert_int_equal(f.fake.exit_code, culm_status_exit_code(CULM_ERR_STOPPED));
+    f.fake.exit_code = -1;
+    end(&f);
+}
+
 /* Another holder saves when the one that could not is lost. */
 static void test_not_saved_and_lost(void **state) {
     (void)state;
@@ -466,6 +499,7 @@ int main(void) {
         cmocka_unit_test(test_recovered),
         cmocka_unit_test(test_recovered_twice),
         cmocka_unit_test(test_not_saved),
+        cmocka_unit_test(test_a_slow_save_is_waited_for),
         cmocka_unit_test(test_not_saved_and_lost),
         cmocka_unit_test(test_never_saved),
     };

@@ -287,6 +287,27 @@ static void test_older_ones_give_way_to_the_next_step(void **state) {
     end(&f);
 }
 
+/* None gives way for what room does not help. */
+static void test_no_checkpoint_gives_way_for_memory(void **state) {
+    (void)state;
+    struct fixture f;
+    struct culm_coordinator_options o = options(1);
+    o.shape.redundancy = CULM_REDUNDANCY_NONE;
+    o.settings.checkpoint_every = 1000;
+    o.start_step = 999;
+    o.shape.steps = 2000;
+    begin(&f, o);
+    run(&f);
+    commit(&f);
+    SAY(&f, 1, SAVED, saved, .version = 1000, .attempt = 1, .stage = 1, .status = CULM_ERR_MEMORY,
+        .why = "out of memory");
+    SAY(&f, 0, SAVED, saved, .version = 1000, .attempt = 1, .stage = 0, .status = CULM_OK,
+        .piece = "a piece");
+    io(&f, CULM_TASK_DISCARD, CULM_OK, 0, "");
+    assert_int_equal(f.fake.io_count, 0);
+    end(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_finished_run_waits_for_room),
@@ -299,6 +320,7 @@ int main(void) {
         cmocka_unit_test(test_what_cannot_pass_is_not_waited_for),
         cmocka_unit_test(test_a_stop_without_room),
         cmocka_unit_test(test_older_ones_give_way_to_the_next_step),
+        cmocka_unit_test(test_no_checkpoint_gives_way_for_memory),
     };
     return cmocka_run_group_tests_name("pipeline/coordinator_hold", tests, NULL, NULL);
 }

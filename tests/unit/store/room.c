@@ -284,6 +284,57 @@ static void test_a_link_leads_elsewhere(void **state) {
     temp_dir_drop(dir);
 }
 
+/* What stands in the place of a link, or of a checkpoint, gives way: a link to a folder that is gone, a
+ * damaged checkpoint, the model of before. */
+static void test_what_is_in_the_way(void **state) {
+    (void)state;
+    char dir[64], other[64], gone[64], path[CULM_PATH_MAX], to[CULM_PATH_MAX];
+    struct culm_error error = {0};
+    temp_dir_make(dir);
+    temp_dir_make(other);
+    temp_dir_make(gone);
+    publish(gone, 40);
+    assert_int_equal(culm_rescue_link(NULL, dir, gone, 40, &error), CULM_OK);
+    temp_dir_drop(gone); /* its volume is not mounted */
+    assert_false(there(dir, 40));
+    publish(dir, 40);
+    assert_true(there(dir, 40));
+    assert_int_equal(culm_checkpoint_path(dir, 40, path, NULL), CULM_OK);
+    assert_true(readlink(path, to, sizeof to) < 0); /* no link any more */
+    publish(other, 40);
+    assert_int_equal(culm_rescue_link(NULL, dir, other, 40, &error), CULM_OK);
+    assert_true(readlink(path, to, sizeof to) > 0);
+    assert_true(there(dir, 40));
+    temp_dir_drop(other);
+    temp_dir_make(other);
+    publish(other, 40);
+    assert_int_equal(culm_rescue_link(NULL, dir, other, 40, &error), CULM_OK);
+    assert_true(there(dir, 40)); /* not the stale one */
+    temp_dir_drop(other);
+    temp_dir_drop(dir);
+}
+
+/* A folder that cannot be written is as if it had not been named; one with too long a name is refused. */
+static void test_folders_that_are_of_no_use(void **state) {
+    (void)state;
+    char dir[64], to[CULM_PATH_MAX], note[CULM_ERROR_MAX], long_one[CULM_RESCUE_PATH_MAX + 1];
+    struct culm_error error;
+    temp_dir_make(dir);
+    int fd = take(dir);
+    memset(long_one, 'x', sizeof long_one - 1);
+    long_one[0] = '/';
+    long_one[sizeof long_one - 1] = '\0';
+    assert_int_equal(culm_rescue_ask(dir, long_one, &error), CULM_ERR_ARGUMENT);
+    assert_int_equal(culm_rescue_ask(dir, "/nowhere/at/all", NULL), CULM_OK);
+    assert_int_equal(culm_rescue_look(dir, "step", 40, 1, 1, true, to, note), CULM_RESCUE_ALL);
+    assert_string_equal(to, ""); /* there is room in its own */
+    assert_int_equal(culm_rescue_look(dir, "step", 40, NEVER_FITS, NEVER_FITS, true, to, note),
+                     CULM_RESCUE_NOTHING);
+    assert_null(strstr(note, "18446744073709"));
+    close(fd);
+    temp_dir_drop(dir);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_texts_round_to_the_safe_side),
@@ -296,6 +347,8 @@ int main(void) {
         cmocka_unit_test(test_what_is_held_and_asked_for),
         cmocka_unit_test(test_room_of_a_step_that_is_held),
         cmocka_unit_test(test_a_link_leads_elsewhere),
+        cmocka_unit_test(test_what_is_in_the_way),
+        cmocka_unit_test(test_folders_that_are_of_no_use),
     };
     return cmocka_run_group_tests_name("store/room", tests, NULL, NULL);
 }
