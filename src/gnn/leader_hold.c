@@ -1,11 +1,11 @@
 /*
  * The leader: a version that is committed and cannot be saved. See leader.h.
  *
- * The last checkpoint and the final model hold what is nowhere else. When there is no room for them,
- * holders keep the state, no epoch follows, and the saver, or FINISH, is asked again every CULM_ROOM_AGAIN_MS
- * until wait_ms have passed. What takes less room, which older checkpoints give way and where else
- * it may go is the executor's. This is no failure of a node, and counts for none of the limits on
- * these.
+ * The last checkpoint and the final model hold what is nowhere else. When there is no room for
+ * them, holders keep the state, no epoch follows, and the saver, or FINISH, is asked again every
+ * two seconds until wait_ms have passed. What takes less room, which older checkpoints give way and
+ * where else it may go is the executor's. This is no failure of a node, and counts for none of the
+ * limits on these.
  */
 #include "gnn/leader_internal.h"
 

@@ -8,7 +8,7 @@
  *
  *     a save fails ─▶ DISCARD ─▶ ROOM ─┬─ for all of it: save ──▶ done
  *          ▲                           ├─ for the weights: save these, once
- *          └──── every CULM_ROOM_AGAIN_MS ───────┴─ for nothing
+ *          └──── every two seconds ───┴─ for nothing
  *
  * How much room there is, which older checkpoints give way, and whether somebody has named another
  * folder, is what the executor of ROOM finds out. A failure here is nobody's fault among the nodes,
