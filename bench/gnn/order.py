@@ -107,7 +107,7 @@ def used_an_epoch(used, warm):
 
 def on_links(args, hosts, words, out):
     """The command of a run whose workers join it from hosts of their own, and theirs."""
-    more = ["--set", "workers=0", "--set", "epochs=1000000", "--listen", f"{hosts.address(0)}:0", "--insecure"]
+    more = ["--set", "workers=0", "--set", "epochs=1000000", "--listen", f"{hosts.address(0)}:0"]
     join = [args.culm, "gnn", "worker", "--token-file", os.path.join(out, "token"), "--join"]
     return hosts.on(0, *words, *more), [hosts.on(number, *join) for number in range(1, args.workers + 1)]
 

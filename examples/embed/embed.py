@@ -3,76 +3,37 @@
 
     python3 embed.py CONFIG.yaml DIR [LIBRARY]
 """
-import ctypes
-import sys
-from ctypes import Structure, byref, c_bool, c_char, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint64, c_void_p
+from ctypes import byref, c_bool, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint64, c_void_p
 
-if len(sys.argv) not in (3, 4):
-    print(f"usage: {sys.argv[0]} CONFIG.yaml DIR [LIBRARY]", file=sys.stderr)
-    sys.exit(2)
-try:
-    import numpy
-except ImportError:
-    print("embed.py: there is no NumPy; install python3-numpy", file=sys.stderr)
-    sys.exit(4)
+from culm import TEXT, Sized, arguments, numpy
 
 
-class Error(Structure):
-    _fields_ = [("status", c_int), ("text", c_char * 512)]
-
-
-EVENT = ctypes.CFUNCTYPE(None, c_void_p, c_char_p)
-
-
-class TrainingOptions(Structure):
+class TrainingOptions(Sized):
     _fields_ = [("size", c_size_t), ("dir", c_char_p), ("resume", c_bool), ("program", c_char_p), ("program_arguments", c_void_p),
-                ("plan", c_char_p), ("event", EVENT), ("warning", EVENT), ("context", c_void_p)]
+                ("plan", c_char_p), ("event", TEXT), ("warning", TEXT), ("context", c_void_p)]
 
 
-class ArrayInfo(Structure):
+class ArrayInfo(Sized):
     _fields_ = [("size", c_size_t), ("name", c_char_p), ("dtype", c_int), ("rank", c_int32), ("shape", c_int64 * 8),
                 ("bytes", c_uint64)]
 
 
-DTYPES = {1: numpy.float32, 2: numpy.int32}
-
-
-def load(name):
-    try:
-        culm = ctypes.CDLL(name)
-    except OSError as why:
-        print(f"embed.py: {why}; name the library as the last argument", file=sys.stderr)
-        sys.exit(4)
-    for free in ("culm_training_free", "culm_config_free", "culm_model_free"):
-        getattr(culm, free).argtypes = [c_void_p]
-        getattr(culm, free).restype = None
-    culm.culm_model_input_count.argtypes = [c_void_p]
-    return culm
-
-
-def check(culm, status, error):
-    if status:
-        print(error.text.decode(), file=sys.stderr)
-        sys.exit(culm.culm_status_exit_code(status))
-
-
 def train(culm, path, folder):
-    error, config, training, events = Error(), c_void_p(), c_void_p(), []
-    check(culm, culm.culm_config_open(path.encode(), byref(config), byref(error)), error)
-    on_event = EVENT(lambda context, line: events.append(line))
-    options = TrainingOptions(size=ctypes.sizeof(TrainingOptions), dir=folder.encode(), event=on_event)
-    check(culm, culm.culm_training_new(config, byref(options), byref(training), byref(error)), error)
-    check(culm, culm.culm_training_run(training, byref(error)), error)
-    culm.culm_training_free(training)
-    culm.culm_config_free(config)
+    config, training, events = c_void_p(), c_void_p(), []
+    on_event = TEXT(lambda context, line: events.append(line))
+    culm.call("culm_config_open", path, byref(config))
+    culm.call("culm_training_new", config, byref(TrainingOptions(dir=folder, event=on_event)), byref(training))
+    culm.call("culm_training_run", training)
+    culm.free("culm_training_free", training)
+    culm.free("culm_config_free", config)
     return events
 
 
-def array_of(culm, ask, model, index):
+def array_of(culm, function, model, index):
     """Zeros of the shape and type that an input or output has."""
-    error, info = Error(), ArrayInfo(size=ctypes.sizeof(ArrayInfo))
-    check(culm, ask(model, index, byref(info), byref(error)), error)
-    return numpy.zeros(info.shape[:info.rank], DTYPES[info.dtype])
+    info = ArrayInfo()
+    culm.call(function, model, c_int32(index), byref(info))
+    return numpy.zeros(info.shape[:info.rank], {1: numpy.float32, 2: numpy.int32}[info.dtype])
 
 
 def pointers(arrays):
@@ -80,19 +41,19 @@ def pointers(arrays):
 
 
 def infer(culm, folder):
-    error, model = Error(), c_void_p()
-    check(culm, culm.culm_model_open(folder.encode(), None, byref(model), byref(error)), error)
-    inputs = [array_of(culm, culm.culm_model_input, model, i) for i in range(culm.culm_model_input_count(model))]
-    logits = array_of(culm, culm.culm_model_output, model, 0)
-    check(culm, culm.culm_model_run(model, pointers(inputs), pointers([logits]), byref(error)), error)
-    culm.culm_model_free(model)
+    model = c_void_p()
+    culm.call("culm_model_open", folder, None, byref(model))
+    inputs = [array_of(culm, "culm_model_input", model, i) for i in range(culm.ask("culm_model_input_count", c_int32, model))]
+    logits = array_of(culm, "culm_model_output", model, 0)
+    culm.call("culm_model_run", model, pointers(inputs), pointers([logits]))
+    culm.free("culm_model_free", model)
     return logits
 
 
 def main():
-    culm = load(sys.argv[3] if len(sys.argv) > 3 else "libculm.so.0")
-    events = train(culm, sys.argv[1], sys.argv[2])
-    logits = infer(culm, sys.argv[2])
+    path, folder, culm = arguments("CONFIG.yaml DIR")
+    events = train(culm, path, folder)
+    logits = infer(culm, folder)
     print(f"{len(events)} events; logits {list(logits.shape)}, largest {logits.max():.4f}")
 
 

@@ -1,6 +1,6 @@
 /*
- * Status codes and the error record of Culm: the part of culm.h that everything inside the library
- * needs too. Include <culm.h>, which brings this along and says what holds for all functions.
+ * Status codes and the error record of Culm: what every other header includes, and everything inside
+ * of the library too. <culm.h> says what holds for all functions.
  */
 #ifndef CULM_STATUS_H
 #define CULM_STATUS_H
@@ -46,8 +46,12 @@ struct culm_error {
 
 /* "ok", "config", ...; never NULL. */
 CULM_API const char *culm_status_name(enum culm_status status);
-/* The exit code that the `culm` program has for this status: 0, 1, 2, 3, 4 or 75 (README.md). */
+/* The exit code that the `culm` program has for this status: 0, 1, 2, 3, 4 or 75
+ * (docs/commands.md). */
 CULM_API int culm_status_exit_code(enum culm_status status);
+
+/* Frees a text that a function made for the caller, as its header says. NULL is fine. */
+CULM_API void culm_text_free(char *text);
 
 #ifdef __cplusplus
 }

@@ -166,7 +166,7 @@ void culm_blob_pool_fail(struct culm_blob_pool *pool, uint64_t after) {
     pthread_mutex_unlock(&pool->lock);
 }
 
-void culm_blob_pool_stats(struct culm_blob_pool *pool, struct culm_blob_pool_stats *ret_stats) {
+void culm_blob_pool_stats_of(struct culm_blob_pool *pool, struct culm_blob_pool_stats *ret_stats) {
     pthread_mutex_lock(&pool->lock);
     *ret_stats = pool->stats;
     pthread_mutex_unlock(&pool->lock);

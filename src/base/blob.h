@@ -50,7 +50,7 @@ enum culm_status culm_blob_pool_get(struct culm_blob_pool *pool, size_t size_byt
                                     struct culm_blob **ret_blob);
 /* For tests: the request after the next `after` ones fails, once, as if memory were out. */
 void culm_blob_pool_fail(struct culm_blob_pool *pool, uint64_t after);
-void culm_blob_pool_stats(struct culm_blob_pool *pool, struct culm_blob_pool_stats *ret_stats);
+void culm_blob_pool_stats_of(struct culm_blob_pool *pool, struct culm_blob_pool_stats *ret_stats);
 
 struct culm_blob *culm_blob_ref(struct culm_blob *blob); /* NULL gives NULL */
 void culm_blob_unref(struct culm_blob *blob);            /* NULL is fine */

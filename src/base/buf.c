@@ -93,6 +93,13 @@ void culm_buf_f64(struct culm_buf *buf, double value) {
     put(buf, bits, 8);
 }
 
+void culm_buf_varint(struct culm_buf *buf, uint64_t value) {
+    for (; value > 0x7f; value >>= 7) {
+        culm_buf_u8(buf, (uint8_t)(0x80 | (value & 0x7f)));
+    }
+    culm_buf_u8(buf, (uint8_t)value);
+}
+
 void culm_buf_string(struct culm_buf *buf, const char *text) {
     size_t len = strlen(text);
     culm_buf_u32(buf, (uint32_t)len);
@@ -141,6 +148,22 @@ double culm_read_f64(struct culm_reader *reader) {
     double value;
     memcpy(&value, &bits, 8);
     return value;
+}
+
+uint64_t culm_read_varint(struct culm_reader *reader, uint64_t most) {
+    uint64_t value = 0;
+    uint8_t byte = 0x80;
+    for (int shift = 0; byte & 0x80; shift += 7) {
+        byte = culm_read_u8(reader);
+        const uint64_t bits = byte & 0x7f;
+        reader->failed |= shift > 63 || (shift == 63 && bits > 1) || (shift > 0 && byte == 0);
+        if (reader->failed) {
+            return 0;
+        }
+        value |= bits << shift;
+    }
+    reader->failed |= value > most;
+    return reader->failed ? 0 : value;
 }
 
 void culm_read_bytes(struct culm_reader *reader, void *ret_data, size_t len) {

@@ -29,6 +29,8 @@ void culm_buf_u32(struct culm_buf *buf, uint32_t value);
 void culm_buf_u64(struct culm_buf *buf, uint64_t value);
 void culm_buf_i32(struct culm_buf *buf, int32_t value);
 void culm_buf_f64(struct culm_buf *buf, double value);
+/* Seven bits a byte, the lowest first: the smaller, the shorter. */
+void culm_buf_varint(struct culm_buf *buf, uint64_t value);
 void culm_buf_string(struct culm_buf *buf, const char *text); /* u32 length, bytes */
 /* Ends what was written with a NUL and hands it over: the caller frees it. NULL when anything
  * failed. The buffer is as after init. */
@@ -50,6 +52,8 @@ int32_t culm_read_i32(struct culm_reader *reader);
 #define CULM_COUNT_MAX (UINT64_C(1) << 48)
 int64_t culm_read_count(struct culm_reader *reader);
 double culm_read_f64(struct culm_reader *reader);
+/* As culm_buf_varint writes it; one that is longer than it need be, or above `most`, fails the reader. */
+uint64_t culm_read_varint(struct culm_reader *reader, uint64_t most);
 void culm_read_bytes(struct culm_reader *reader, void *ret_data, size_t len);
 /* Copies at most size-1 bytes and a NUL; a longer string fails the reader. */
 void culm_read_string(struct culm_reader *reader, char *ret_text, size_t size);

@@ -71,7 +71,7 @@ uint64_t culm_checksum_value(const struct culm_checksum *sum) {
     return value ^ value >> 29;
 }
 
-uint64_t culm_checksum(const void *data, size_t len) {
+uint64_t culm_checksum_of(const void *data, size_t len) {
     struct culm_checksum sum;
     culm_checksum_init(&sum);
     culm_checksum_add(&sum, data, len);

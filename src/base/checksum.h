@@ -24,6 +24,6 @@ void culm_checksum_init(struct culm_checksum *sum);
 void culm_checksum_add(struct culm_checksum *sum, const void *data, size_t len);
 uint64_t culm_checksum_value(const struct culm_checksum *sum); /* of all so far */
 /* Of these bytes alone. */
-uint64_t culm_checksum(const void *data, size_t len);
+uint64_t culm_checksum_of(const void *data, size_t len);
 
 #endif

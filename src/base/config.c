@@ -1,7 +1,7 @@
 /*
  * Reading: file, then sets, then defaults, each value through the one function `assign`; then the
  * tables finish. A tree of origins grows beside the objects. Values are in config_value.c, dumping
- * and documenting in config_text.c.
+ * and documenting in config_text.c, what all of them ask of a row in config_row.c.
  */
 #include "base/config_row.h"
 
@@ -19,51 +19,6 @@ struct reading {
 };
 
 /* --- places ---------------------------------------------------------------------------------- */
-
-bool culm_config_is_list(const struct culm_config_row *row) {
-    return row->type == CULM_CONFIG_TYPE_SECTIONS || row->type == CULM_CONFIG_TYPE_NAMED;
-}
-
-/* Appends what may stand in a one-line message. */
-static size_t append(char *buffer, size_t used, size_t size, const char *text) {
-    for (; *text && used + 1 < size; text++) {
-        buffer[used++] = (unsigned char)*text < 0x20 || *text == 0x7F ? '?' : *text;
-    }
-    buffer[used] = '\0';
-    return used;
-}
-
-static char **name_of(const struct culm_config_row *row, char *object) {
-    return (char **)(void *)(object + row->name_offset);
-}
-
-static size_t append_path(const struct culm_config_place *place, char *buffer, size_t size) {
-    if (!place->up) {
-        buffer[0] = '\0';
-        return 0;
-    }
-    size_t used = append_path(place->up, buffer, size);
-    used = used ? append(buffer, used, size, ".") : used;
-    used = append(buffer, used, size, place->row->key);
-    if (place->row->type == CULM_CONFIG_TYPE_SECTIONS) {
-        char index[24];
-        snprintf(index, sizeof index, "[%zu]", place->index);
-        used = append(buffer, used, size, index);
-    } else if (place->row->type == CULM_CONFIG_TYPE_NAMED) {
-        used = append(buffer, used, size, ".");
-        used = append(buffer, used, size, *name_of(place->row, place->object));
-    }
-    return used;
-}
-
-void culm_config_path(const struct culm_config_place *place, const char *key, char *buffer,
-                      size_t size) {
-    size_t used = append_path(place, buffer, size);
-    if (key) {
-        used = used ? append(buffer, used, size, ".") : used;
-        append(buffer, used, used + 61 < size ? used + 61 : size, key);
-    }
-}
 
 static size_t find_row(const struct culm_config_table *table, const char *key, size_t len) {
     size_t i = 0;
@@ -169,7 +124,7 @@ static enum culm_status enter_named(const struct reading *r, const struct culm_c
     if (!is_name(name, len)) {
         struct culm_config_mark mark = {up, row->key, line, r->in_set};
         char shown[41];
-        append(shown, 0, sizeof shown, name);
+        culm_config_row_append(shown, 0, sizeof shown, name);
         return culm_config_fail(&mark, r->error,
                                 "'%s' is not a name; allowed: up to 64 letters, digits, '_' and "
                                 "'-'",
@@ -177,7 +132,8 @@ static enum culm_status enter_named(const struct reading *r, const struct culm_c
     }
     size_t index = 0;
     for (; index < list.count; index++) {
-        const char *known = *name_of(row, (char *)list.items + index * row->table->object_bytes);
+        const char *known =
+            *culm_config_name(row, (char *)list.items + index * row->table->object_bytes);
         if (strlen(known) == len && strncmp(known, name, len) == 0) {
             break;
         }
@@ -188,7 +144,7 @@ static enum culm_status enter_named(const struct reading *r, const struct culm_c
     }
     enum culm_status status = enter_element(r, up, row_index, index, ret_place);
     if (status == CULM_OK && copy) {
-        *name_of(row, ret_place->object) = copy;
+        *culm_config_name(row, ret_place->object) = copy;
         copy = NULL;
     }
     free(copy);
@@ -200,8 +156,8 @@ static enum culm_status enter_named(const struct reading *r, const struct culm_c
 static void list_keys(const struct culm_config_table *table, char *buffer, size_t size) {
     size_t used = 0;
     for (size_t i = 0; i < table->count; i++) {
-        used = append(buffer, used, size, i ? ", " : "");
-        used = append(buffer, used, size, table->rows[i].key);
+        used = culm_config_row_append(buffer, used, size, i ? ", " : "");
+        used = culm_config_row_append(buffer, used, size, table->rows[i].key);
     }
 }
 
@@ -291,7 +247,7 @@ static void release_list(const struct culm_config_row *row, void *object) {
         char *element = (char *)list.items + i * row->table->object_bytes;
         culm_config_release(row->table, element);
         if (row->type == CULM_CONFIG_TYPE_NAMED) {
-            free(*name_of(row, element));
+            free(*culm_config_name(row, element));
         }
     }
     free(list.items);
@@ -458,7 +414,7 @@ static enum culm_status apply_set(const struct reading *r, const struct culm_con
     const char *equals = strchr(set, '=');
     if (!equals || equals == set || equals - set > 256) {
         char shown[64];
-        append(shown, 0, 61, set);
+        culm_config_row_append(shown, 0, 61, set);
         return culm_error_set(r->error, CULM_ERR_ARGUMENT,
                               "--set: '%s': no key and value; write --set key.sub=value", shown);
     }

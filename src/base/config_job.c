@@ -16,6 +16,11 @@ enum culm_status culm_config_load(const struct culm_config_table *table, const c
     if (status == CULM_OK) {
         status = culm_config_parse(table, text, len, path, sets, set_count, ret_object, error);
         free(text);
+    } else if (status == CULM_ERR_FORMAT) { /* it is larger */
+        status = culm_error_set(error, CULM_ERR_FORMAT,
+                                "'%s' is too large for a configuration, which is 'key: value' "
+                                "lines of at most %u bytes",
+                                path, CULM_YAML_MAX_BYTES);
     }
     return status;
 }

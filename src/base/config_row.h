@@ -4,13 +4,17 @@
 
 #include "base/config.h"
 
-/* --- one row (config_text.c) --- */
+/* --- one row (config_row.c) --- */
 
 /* "a whole number", "a number", ... */
 const char *culm_config_row_noun(const struct culm_config_row *row);
 /* What is allowed: "1 to 1024", "above 0", "cosine, constant", "a path or a list of paths". */
 void culm_config_row_range(const struct culm_config_row *row, char *buffer, size_t size);
 bool culm_config_is_list(const struct culm_config_row *row); /* SECTIONS or NAMED */
+/* Where a section among NAMED ones has its name. */
+static inline char **culm_config_name(const struct culm_config_row *row, char *object) {
+    return (char **)(void *)(object + row->name_offset);
+}
 
 /* --- one value (config_value.c) --- */
 
@@ -32,7 +36,7 @@ enum culm_status culm_config_assign(const struct culm_config_mark *mark,
                                     void *object, struct culm_error *error);
 void culm_config_release_texts(struct culm_config_texts *texts);
 
-/* --- sections (config.c) --- */
+/* --- places (config_row.c) --- */
 
 /* Where a value came from: a tree beside the objects. */
 struct culm_config_origin {
@@ -52,6 +56,8 @@ struct culm_config_place {
     const char *file;
 };
 
+/* Appends what may stand in a one-line message; returns the new length. */
+size_t culm_config_row_append(char *buffer, size_t used, size_t size, const char *text);
 /* The key of a row in the section as messages name it, "models[1].layers"; key NULL: the section. */
 void culm_config_path(const struct culm_config_place *place, const char *key, char *buffer,
                       size_t size);

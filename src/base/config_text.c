@@ -7,67 +7,10 @@
 #include "base/config_row.h"
 #include "base/words.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-
-/* --- rows ------------------------------------------------------------------------------------ */
-
-const char *culm_config_row_noun(const struct culm_config_row *row) {
-    switch (row->type) {
-    case CULM_CONFIG_TYPE_INT:
-    case CULM_CONFIG_TYPE_INTS:
-    case CULM_CONFIG_TYPE_U64: return "a whole number";
-    case CULM_CONFIG_TYPE_REAL: return "a number";
-    case CULM_CONFIG_TYPE_ENUM:
-    case CULM_CONFIG_TYPE_BOOL: return "a word";
-    case CULM_CONFIG_TYPE_TEXT:
-    case CULM_CONFIG_TYPE_TEXTS: return row->allowed ? "a text" : "a path";
-    case CULM_CONFIG_TYPE_SECTIONS: return "a list of sections";
-    case CULM_CONFIG_TYPE_SECTION:
-    case CULM_CONFIG_TYPE_NAMED: break;
-    }
-    return "a map of sections";
-}
-
-static void real_range(const struct culm_config_row *row, char *buffer, size_t size) {
-    bool above = row->flags & CULM_CONFIG_ABOVE, below = row->flags & CULM_CONFIG_BELOW;
-    if (isinf(row->high)) {
-        snprintf(buffer, size, "%s %g", above ? "above" : "at least", row->low);
-    } else if (above || below) {
-        snprintf(buffer, size, "%s %g and %s %g", above ? "above" : "at least", row->low,
-                 below ? "below" : "at most", row->high);
-    } else {
-        snprintf(buffer, size, "%g to %g", row->low, row->high);
-    }
-}
-
-void culm_config_row_range(const struct culm_config_row *row, char *buffer, size_t size) {
-    switch (row->type) {
-    case CULM_CONFIG_TYPE_INT:
-        snprintf(buffer, size, "%lld to %lld", (long long)row->min, (long long)row->max);
-        break;
-    case CULM_CONFIG_TYPE_INTS:
-        snprintf(buffer, size, "%s, %lld to %lld", row->allowed, (long long)row->min,
-                 (long long)row->max);
-        break;
-    case CULM_CONFIG_TYPE_U64: snprintf(buffer, size, "0 to 18446744073709551615"); break;
-    case CULM_CONFIG_TYPE_REAL: real_range(row, buffer, size); break;
-    case CULM_CONFIG_TYPE_ENUM:
-    case CULM_CONFIG_TYPE_BOOL: culm_words_list(row->words, buffer, size); break;
-    case CULM_CONFIG_TYPE_TEXT:
-        snprintf(buffer, size, "%s", row->allowed ? row->allowed : "a path");
-        break;
-    case CULM_CONFIG_TYPE_TEXTS:
-        snprintf(buffer, size, "%s", row->allowed ? row->allowed : "a path or a list of paths");
-        break;
-    case CULM_CONFIG_TYPE_SECTION: snprintf(buffer, size, "a section"); break;
-    case CULM_CONFIG_TYPE_SECTIONS: snprintf(buffer, size, "a list of sections"); break;
-    case CULM_CONFIG_TYPE_NAMED: snprintf(buffer, size, "sections with names"); break;
-    }
-}
 
 /* --- dump ------------------------------------------------------------------------------------ */
 
@@ -428,7 +371,7 @@ static void document_markdown(void *ctx, const struct culm_config_entry *entry) 
         ctx, "| `%s` | %s | %s | %s%s |\n", entry->key, entry->value ? entry->value : "*required*",
         entry->allowed, entry->row->doc,
         entry->row->flags & CULM_CONFIG_RESUMABLE ? " (may change on `--resume`)"
-        : entry->row->flags & CULM_CONFIG_SETTING ? " (`--resume --set` changes it from there on)"
+        : entry->row->flags & CULM_CONFIG_SETTING ? " (`--resume --set` changes it from then on)"
         : entry->row->flags & CULM_CONFIG_INPUT   ? " (may change on `--resume --accept-inputs`)"
                                                   : "");
 }

@@ -24,7 +24,7 @@
 
 static int posix_open(struct culm_fs *fs, const char *path, int flags, int mode) {
     (void)fs;
-    return open(path, flags, mode);
+    return open(path, flags | O_CLOEXEC, mode);
 }
 
 static ssize_t posix_read(struct culm_fs *fs, int fd, void *data, size_t len) {

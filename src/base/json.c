@@ -1,9 +1,11 @@
-/* Text in JSON. See json.h. */
+/* Text in JSON, and JSON in files. See json.h. */
 #include "base/json.h"
 
 #include "base/buf.h"
 
+#include <errno.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Bytes of the character that begins at `at`; 0: it is none. NUL ends the text, so looking at what
@@ -46,5 +48,20 @@ json_t *culm_json_text(const char *text) {
     }
     json = buf.failed ? NULL : json_stringn((const char *)buf.data, buf.len);
     culm_buf_release(&buf);
+    return json;
+}
+
+json_t *culm_json_load(const char *path, json_error_t *ret_problem_or_null) {
+    FILE *file = fopen(path, "rbe");
+    if (!file) {
+        if (ret_problem_or_null) {
+            *ret_problem_or_null = (json_error_t){.line = -1, .column = -1};
+            snprintf(ret_problem_or_null->text, JSON_ERROR_TEXT_LENGTH - 1, "unable to open %s: %s",
+                     path, strerror(errno));
+        }
+        return NULL;
+    }
+    json_t *json = json_loadf(file, 0, ret_problem_or_null);
+    fclose(file);
     return json;
 }

@@ -1,6 +1,6 @@
 /*
- * Text in JSON. JSON is UTF-8; names of files, and messages with such names, may be any bytes.
- * Thread: any.
+ * Text in JSON, and JSON in files. JSON is UTF-8; names of files, and messages with such names, may
+ * be any bytes. Thread: any.
  */
 #ifndef CULM_BASE_JSON_H
 #define CULM_BASE_JSON_H
@@ -14,5 +14,8 @@ bool culm_json_is_utf8(const char *text);
  * memory. Every event and every answer of a command takes text that others wrote from here, since
  * one byte would otherwise take the whole of it away. */
 json_t *culm_json_text(const char *text);
+/* What json_load_file makes of the file at `path`, and what it says if that fails (NULL). But a
+ * process that is started meanwhile does not inherit the open file. */
+json_t *culm_json_load(const char *path, json_error_t *ret_problem_or_null);
 
 #endif

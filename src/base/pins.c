@@ -64,7 +64,7 @@ void culm_pins_free(struct culm_pins *pins) {
     free(pins);
 }
 
-struct culm_pins_entry *culm_pins_find(const struct culm_pins *pins, const char *path) {
+struct culm_pins_entry *pins_find(const struct culm_pins *pins, const char *path) {
     for (size_t i = 0; i < pins->count; i++) {
         if (strcmp(pins->entry[i].pin.path, path) == 0) {
             return &pins->entry[i];
@@ -73,7 +73,7 @@ struct culm_pins_entry *culm_pins_find(const struct culm_pins *pins, const char 
     return NULL;
 }
 
-struct culm_pins_entry *culm_pins_put(struct culm_pins *pins, const struct culm_pin *pin) {
+struct culm_pins_entry *pins_put(struct culm_pins *pins, const struct culm_pin *pin) {
     if (!CULM_GROW(pins->entry, pins->capacity, pins->count + 1)) {
         return NULL;
     }
@@ -85,7 +85,7 @@ struct culm_pins_entry *culm_pins_put(struct culm_pins *pins, const struct culm_
 }
 
 bool culm_pins_add(struct culm_pins *pins, const struct culm_pin *pin) {
-    return culm_pins_put(pins, pin) != NULL;
+    return pins_put(pins, pin) != NULL;
 }
 
 void culm_pins_seal(struct culm_pins *pins) { pins->sealed = true; }
@@ -93,7 +93,7 @@ void culm_pins_seal(struct culm_pins *pins) { pins->sealed = true; }
 bool culm_pins_sealed(const struct culm_pins *pins) { return pins && pins->sealed; }
 
 bool culm_pins_exclude(const struct culm_pins *pins, const char *path) {
-    return culm_pins_sealed(pins) && !culm_pins_find(pins, path);
+    return culm_pins_sealed(pins) && !pins_find(pins, path);
 }
 
 void culm_pins_ask(struct culm_pins *pins, culm_pins_teller *teller, void *ctx) {
@@ -112,8 +112,7 @@ struct culm_pin culm_pins_at(struct culm_pins *pins, size_t index) {
 
 /* --- what a file holds --- */
 
-enum culm_status culm_pins_differs(struct culm_error *error, const char *path, const char *format,
-                                   ...) {
+enum culm_status pins_differs(struct culm_error *error, const char *path, const char *format, ...) {
     char what[128];
     va_list args;
     va_start(args, format);
@@ -133,7 +132,7 @@ void culm_pins_advise(struct culm_error *error, const char *advice) {
     }
 }
 
-enum culm_status culm_pins_no_memory(struct culm_error *error) {
+enum culm_status pins_no_memory(struct culm_error *error) {
     return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for digests of inputs");
 }
 
@@ -155,7 +154,7 @@ static enum culm_status add_bytes(struct culm_sha256 *hash, uint8_t *buffer, con
                                     (unsigned long long)at);
         }
         if (got == 0) {
-            return culm_pins_differs(error, path, "it ends at byte %llu", (unsigned long long)at);
+            return pins_differs(error, path, "it ends at byte %llu", (unsigned long long)at);
         }
         culm_sha256_update(hash, buffer, (size_t)got);
         at += (uint64_t)got;
@@ -165,9 +164,9 @@ static enum culm_status add_bytes(struct culm_sha256 *hash, uint8_t *buffer, con
 }
 
 /* Adds blocks at even distances, the first and the last ones included. */
-enum culm_status culm_pins_add_blocks(struct culm_sha256 *hash, uint8_t *buffer, const char *path,
-                                      int fd, uint64_t bytes, const bool *stop,
-                                      struct culm_error *error) {
+enum culm_status pins_add_blocks(struct culm_sha256 *hash, uint8_t *buffer, const char *path,
+                                 int fd, uint64_t bytes, const bool *stop,
+                                 struct culm_error *error) {
     enum culm_status status = CULM_OK;
     for (uint64_t i = 0; i < BLOCKS && status == CULM_OK; i++) {
         uint64_t at = (bytes - BLOCK) / (BLOCKS - 1) * i;
@@ -185,14 +184,14 @@ static enum culm_status digest(const char *path, int fd, uint64_t bytes, bool wh
     uint8_t *buffer = malloc(CULM_PINS_CHUNK);
     if (!buffer || culm_sha256_init(&hash) != CULM_OK) {
         free(buffer);
-        return culm_pins_no_memory(error);
+        return pins_no_memory(error);
     }
     enum culm_status status = CULM_OK;
     if (whole) {
         status = add_bytes(&hash, buffer, path, fd, 0, bytes, stop, error);
     } else {
         culm_sha256_update(&hash, &bytes, sizeof bytes);
-        status = culm_pins_add_blocks(&hash, buffer, path, fd, bytes, stop, error);
+        status = pins_add_blocks(&hash, buffer, path, fd, bytes, stop, error);
     }
     free(buffer);
     if (status != CULM_OK || asked(stop)) {
@@ -200,7 +199,7 @@ static enum culm_status digest(const char *path, int fd, uint64_t bytes, bool wh
         return status;
     }
     status = culm_sha256_final(&hash, ret_hex);
-    return status == CULM_OK ? CULM_OK : culm_pins_no_memory(error);
+    return status == CULM_OK ? CULM_OK : pins_no_memory(error);
 }
 
 static enum culm_status stamp_of_fd(const char *path, int fd, struct culm_stamp *ret_stamp,
@@ -213,24 +212,29 @@ static enum culm_status stamp_of_fd(const char *path, int fd, struct culm_stamp 
     return CULM_OK;
 }
 
-uint64_t culm_pins_hash_stamp(const struct culm_stamp *stamp) {
-    return culm_checksum(stamp, sizeof *stamp);
+uint64_t pins_hash_stamp(const struct culm_stamp *stamp) {
+    return culm_checksum_of(stamp, sizeof *stamp);
 }
 
 /* Whether another write gives another stamp: the tick of the clock in which the last one fell is
  * over. */
-bool culm_pins_settled(const struct culm_stamp *stamp) {
+bool pins_settled(const struct culm_stamp *stamp) {
     struct timespec now = {0};
     clock_gettime(CLOCK_REALTIME_COARSE, &now);
     int64_t age = (int64_t)((uint64_t)ns_of(&now) - (uint64_t)stamp->ctime_ns);
     return age > 0 || age < -1000000000; /* from a machine whose clock is another */
 }
 
-void culm_pins_settle(const struct culm_stamp *stamp) {
+void pins_settle(const struct culm_stamp *stamp) {
     const struct timespec part = {.tv_nsec = 500000};
-    for (int i = 0; i < 1000 && !culm_pins_settled(stamp); i++) {
+    for (int i = 0; i < 1000 && !pins_settled(stamp); i++) {
         nanosleep(&part, NULL);
     }
+}
+
+static enum culm_status no_whole(const struct culm_pin *pin, struct culm_error *error) {
+    return pins_differs(error, pin->path,
+                        "it was written to or replaced, and cannot be compared as a whole");
 }
 
 /* Compares once; *ret_stamp is that before reading. */
@@ -243,35 +247,35 @@ static enum culm_status compare_file(const struct culm_pins *pins, struct culm_p
     if (status != CULM_OK) {
         return status;
     }
-    culm_pins_settle(ret_stamp);
+    pins_settle(ret_stamp);
     if (ret_stamp->bytes != pin->bytes) {
-        return culm_pins_differs(error, pin->path, "it has %llu bytes, had %llu",
-                                 (unsigned long long)ret_stamp->bytes,
-                                 (unsigned long long)pin->bytes);
+        return pins_differs(error, pin->path, "it has %llu bytes, had %llu",
+                            (unsigned long long)ret_stamp->bytes, (unsigned long long)pin->bytes);
     }
     bool small = pin->bytes <= CULM_PINS_WHOLE;
     if (!small) {
         status = digest(pin->path, fd, pin->bytes, false, NULL, hex, error);
         if (status == CULM_OK && strcmp(hex, pin->part) != 0) {
-            return culm_pins_differs(error, pin->path, "its content has changed");
+            return pins_differs(error, pin->path, "its content has changed");
         }
         bool moved =
             !culm_stamp_same(ret_stamp, &pin->stamp) && !culm_stamp_same(ret_stamp, &entry->seen);
         if (status != CULM_OK || !moved) {
             return status;
         }
-        if (!pin->whole[0] && pins->teller) {
-            pins->teller(pins->teller_ctx, pin, pin->whole);
-        }
-        if (!pin->whole[0]) {
-            return culm_pins_differs(
-                error, pin->path,
-                "it was written to or replaced, and cannot be compared as a whole");
+        bool later = !pin->whole[0] && pins->teller &&
+                     pins->teller(pins->teller_ctx, pin, false, pin->whole);
+        if (!pin->whole[0] && !later) {
+            return no_whole(pin, error);
         }
     }
     status = digest(pin->path, fd, pin->bytes, true, NULL, hex, error);
+    if (status == CULM_OK && !pin->whole[0]) {
+        (void)pins->teller(pins->teller_ctx, pin, true, pin->whole);
+        status = pin->whole[0] ? CULM_OK : no_whole(pin, error);
+    }
     if (status == CULM_OK && strcmp(hex, pin->whole) != 0) {
-        status = culm_pins_differs(error, pin->path, "its content has changed");
+        status = pins_differs(error, pin->path, "its content has changed");
     }
     return status;
 }
@@ -285,7 +289,7 @@ static enum culm_status pin_file(struct culm_pins *pins, const char *path, int f
         pin.bytes = pin.stamp.bytes;
         bool small = pin.bytes <= CULM_PINS_WHOLE;
         if (status == CULM_OK) {
-            culm_pins_settle(&pin.stamp);
+            pins_settle(&pin.stamp);
             status = digest(path, fd, pin.bytes, small, NULL, small ? pin.whole : pin.part, error);
         }
         if (status == CULM_OK) {
@@ -295,11 +299,11 @@ static enum culm_status pin_file(struct culm_pins *pins, const char *path, int f
             return status;
         }
         if (status == CULM_OK && culm_stamp_same(&pin.stamp, &after)) {
-            struct culm_pins_entry *entry = culm_pins_put(pins, &pin);
+            struct culm_pins_entry *entry = pins_put(pins, &pin);
             if (entry) {
                 entry->shown = true;
             }
-            return entry ? CULM_OK : culm_pins_no_memory(error);
+            return entry ? CULM_OK : pins_no_memory(error);
         }
     }
     return culm_error_set(error, CULM_ERR_CONFIG,
@@ -308,9 +312,9 @@ static enum culm_status pin_file(struct culm_pins *pins, const char *path, int f
 
 static enum culm_status show_file(struct culm_pins *pins, const char *path, int fd,
                                   struct culm_error *error) {
-    struct culm_pins_entry *entry = culm_pins_find(pins, path);
+    struct culm_pins_entry *entry = pins_find(pins, path);
     if (!entry) {
-        return pins->sealed ? culm_pins_differs(error, path, "it did not exist then")
+        return pins->sealed ? pins_differs(error, path, "it did not exist then")
                             : pin_file(pins, path, fd, error);
     }
     for (int i = 0; i < CULM_PINS_TRIES; i++) {
@@ -328,7 +332,7 @@ static enum culm_status show_file(struct culm_pins *pins, const char *path, int 
             return CULM_OK;
         }
     }
-    return culm_pins_differs(error, path, "it is being written to");
+    return pins_differs(error, path, "it is being written to");
 }
 
 enum culm_status culm_pins_file(struct culm_pins *pins, const char *path, int fd,
@@ -374,7 +378,7 @@ static enum culm_status checksum_of(const char *path, int fd, uint64_t *ret_sum,
     uint64_t at = 0;
     ssize_t got = 1;
     if (!buffer) {
-        return culm_pins_no_memory(error);
+        return pins_no_memory(error);
     }
     culm_checksum_init(&sum);
     while (got) {
@@ -398,34 +402,34 @@ static enum culm_status checksum_of(const char *path, int fd, uint64_t *ret_sum,
 static enum culm_status show_member(struct culm_pins *pins, const char *group, size_t member,
                                     const char *path, int fd, struct culm_stamp *ret_stamp,
                                     struct culm_error *error) {
-    struct culm_pins_entry *entry = culm_pins_find(pins, group);
+    struct culm_pins_entry *entry = pins_find(pins, group);
     if (!entry || !entry->shown || member >= entry->pin.files) {
-        return culm_pins_differs(error, path, "it did not exist then");
+        return pins_differs(error, path, "it did not exist then");
     }
     for (int i = 0; i < CULM_PINS_TRIES; i++) {
         struct culm_stamp after = {0};
         uint64_t sum = 0;
         enum culm_status status = stamp_of_fd(path, fd, ret_stamp, error);
-        if (status != CULM_OK || entry->file_stamp[member] == culm_pins_hash_stamp(ret_stamp)) {
+        if (status != CULM_OK || entry->file_stamp[member] == pins_hash_stamp(ret_stamp)) {
             return status;
         }
         if (!entry->file_sum[member]) {
-            return culm_pins_differs(error, path, "it was written to or replaced");
+            return pins_differs(error, path, "it was written to or replaced");
         }
-        culm_pins_settle(ret_stamp);
+        pins_settle(ret_stamp);
         if ((status = checksum_of(path, fd, &sum, error)) != CULM_OK ||
             (status = stamp_of_fd(path, fd, &after, error)) != CULM_OK) {
             return status;
         }
         if (culm_stamp_same(ret_stamp, &after)) {
             if (entry->file_sum[member] != sum) {
-                return culm_pins_differs(error, path, "its content has changed");
+                return pins_differs(error, path, "its content has changed");
             }
-            entry->file_stamp[member] = culm_pins_hash_stamp(ret_stamp);
+            entry->file_stamp[member] = pins_hash_stamp(ret_stamp);
             return CULM_OK;
         }
     }
-    return culm_pins_differs(error, path, "it is being written to");
+    return pins_differs(error, path, "it is being written to");
 }
 
 enum culm_status culm_pins_member(struct culm_pins *pins, const char *group, size_t member,
@@ -445,7 +449,7 @@ bool culm_pins_is_group(struct culm_pins *pins, const char *name, bool wanted) {
         return pins && wanted;
     }
     pthread_mutex_lock(&pins->lock);
-    const struct culm_pins_entry *entry = culm_pins_find(pins, name);
+    const struct culm_pins_entry *entry = pins_find(pins, name);
     bool group = entry && entry->pin.files;
     pthread_mutex_unlock(&pins->lock);
     return group;
@@ -459,12 +463,12 @@ static enum culm_status good_stamp(const struct culm_pins_reader *reader,
                                 reader->fd, ret_stamp, error);
     }
     pthread_mutex_lock(&reader->pins->lock);
-    struct culm_pins_entry *entry = culm_pins_find(reader->pins, reader->path);
+    struct culm_pins_entry *entry = pins_find(reader->pins, reader->path);
     enum culm_status status = stamp_of_fd(reader->path, reader->fd, ret_stamp, error);
     bool known = entry && entry->shown && culm_stamp_same(ret_stamp, &entry->seen);
     if (status == CULM_OK && !known) {
         status = show_file(reader->pins, reader->path, reader->fd, error);
-        entry = culm_pins_find(reader->pins, reader->path);
+        entry = pins_find(reader->pins, reader->path);
         *ret_stamp = status == CULM_OK ? entry->seen : *ret_stamp;
     }
     pthread_mutex_unlock(&reader->pins->lock);
@@ -493,7 +497,7 @@ enum culm_status culm_pins_read(const struct culm_pins_reader *reader, uint64_t 
             return look;
         }
     }
-    return culm_pins_differs(error, reader->path, "it is being written to");
+    return pins_differs(error, reader->path, "it is being written to");
 }
 
 /* --- all of them --- */
@@ -506,13 +510,12 @@ enum culm_status culm_pins_look(struct culm_pins *pins, struct culm_error *error
             if (pin.files && strpbrk(pin.path, "*?[")) {
                 continue; /* a pattern */
             }
-            return culm_pins_differs(error, pin.path, "%s", strerror(errno));
+            return pins_differs(error, pin.path, "%s", strerror(errno));
         }
         bool folder = S_ISDIR(info.st_mode);
         if (folder != (pin.files > 0) || (!folder && (uint64_t)info.st_size != pin.bytes)) {
-            return culm_pins_differs(error, pin.path, "it has %llu bytes, had %llu",
-                                     (unsigned long long)info.st_size,
-                                     (unsigned long long)pin.bytes);
+            return pins_differs(error, pin.path, "it has %llu bytes, had %llu",
+                                (unsigned long long)info.st_size, (unsigned long long)pin.bytes);
         }
     }
     return CULM_OK;
@@ -561,12 +564,12 @@ static enum culm_status compare(const struct culm_pin *old, struct culm_pins_ent
                                 char *ret_note, struct culm_error *error) {
     struct culm_pin *now = &entry->pin;
     if (now->files != old->files) {
-        return culm_pins_differs(error, old->path, "it has %llu files, had %llu",
-                                 (unsigned long long)now->files, (unsigned long long)old->files);
+        return pins_differs(error, old->path, "it has %llu files, had %llu",
+                            (unsigned long long)now->files, (unsigned long long)old->files);
     }
     if (now->bytes != old->bytes) {
-        return culm_pins_differs(error, old->path, "it has %llu bytes, had %llu",
-                                 (unsigned long long)now->bytes, (unsigned long long)old->bytes);
+        return pins_differs(error, old->path, "it has %llu bytes, had %llu",
+                            (unsigned long long)now->bytes, (unsigned long long)old->bytes);
     }
     bool same_part = strcmp(now->part, old->part) == 0, moved;
     if (same_part && !now->files && old->whole[0] && !now->whole[0]) {
@@ -583,9 +586,9 @@ static enum culm_status compare(const struct culm_pin *old, struct culm_pins_ent
     }
     bool both = old->whole[0] && now->whole[0];
     if (!same_part || (both && strcmp(now->whole, old->whole) != 0)) {
-        return culm_pins_differs(error, old->path,
-                                 now->files ? "a file in it has a different name, size or content"
-                                            : "its content has changed");
+        return pins_differs(error, old->path,
+                            now->files ? "a file in it has a different name, size or content"
+                                       : "its content has changed");
     }
     if (!both && !culm_stamp_same(&now->stamp, &old->stamp)) {
         snprintf(ret_note, CULM_ERROR_MAX,
@@ -601,13 +604,12 @@ static enum culm_status compare_at(struct culm_pins *before, struct culm_pins *n
                                    char *ret_note, struct culm_error *error) {
     if (index >= before->count) {
         const char *path = now->entry[index - before->count].pin.path;
-        return culm_pins_find(before, path) ? CULM_OK
-                                            : culm_pins_differs(error, path, "it was not read");
+        return pins_find(before, path) ? CULM_OK : pins_differs(error, path, "it was not read");
     }
     const struct culm_pin *old = &before->entry[index].pin;
-    struct culm_pins_entry *entry = culm_pins_find(now, old->path);
+    struct culm_pins_entry *entry = pins_find(now, old->path);
     return entry ? compare(old, entry, ret_note, error)
-                 : culm_pins_differs(error, old->path, "it is no longer read");
+                 : pins_differs(error, old->path, "it is no longer read");
 }
 
 enum culm_status culm_pins_compare_all(struct culm_pins *before, struct culm_pins *now,

@@ -125,9 +125,10 @@ enum culm_status culm_pins_look(struct culm_pins *pins, struct culm_error *error
 void culm_pins_complete(struct culm_pins *pins, const bool *stop, void (*found)(void *ctx),
                         void *ctx);
 
-/* Who may know the whole digest of `pin` when the list has none: ret_hex, which is "" before. Is
- * called under the lock. */
-typedef void culm_pins_teller(void *ctx, const struct culm_pin *pin, char *ret_hex);
+/* Who may know the whole digest of `pin` when the list has none: ret_hex, which is "" before. `wait`:
+ * until it is known, or known not to come; the file has been read meanwhile. False: it is of no use
+ * to ask again. Is called under the lock. */
+typedef bool culm_pins_teller(void *ctx, const struct culm_pin *pin, bool wait, char *ret_hex);
 void culm_pins_ask(struct culm_pins *pins, culm_pins_teller *teller, void *ctx);
 
 /* `now` holds what `before` held; what `before` knew of wholes is taken over. CULM_ERR_CHANGED

@@ -40,7 +40,7 @@ static enum culm_status cannot_read(const struct folder *folder, const char *pat
                                     struct culm_error *error) {
     bool limit = reason == EMFILE || reason == ENFILE || reason == ENOMEM;
     return folder->first || limit ? unreadable(path, reason, error)
-                                  : culm_pins_differs(error, path, "%s", strerror(reason));
+                                  : pins_differs(error, path, "%s", strerror(reason));
 }
 
 /* Before the first digests, when it is asked once. */
@@ -48,7 +48,7 @@ static enum culm_status check_readable(const struct folder *folder, const char *
                                        const struct stat *info, struct culm_error *error) {
     if (!S_ISREG(info->st_mode)) {
         return culm_error_set(error, CULM_ERR_CONFIG,
-                              "'%.280s' is no file, but %s; give it another name, or remove it",
+                              "'%.280s' is not a file but %s; give it another name, or remove it",
                               path, S_ISDIR(info->st_mode) ? "a folder" : "a device or pipe");
     }
     return faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) == 0
@@ -93,7 +93,7 @@ static enum culm_status add_file(const struct folder *folder, size_t index,
     uint64_t bytes = folder->stamp[index].bytes;
     if (folder->group && bytes > CULM_PINS_WHOLE) { /* its own sum stays unknown */
         enum culm_status status =
-            culm_pins_add_blocks(hash, folder->buffer, path, fd, bytes, NULL, error);
+            pins_add_blocks(hash, folder->buffer, path, fd, bytes, NULL, error);
         close(fd);
         return status;
     }
@@ -119,7 +119,7 @@ static enum culm_status digest_folder(const struct folder *folder, bool all,
                                       char ret_hex[CULM_SHA256_HEX], struct culm_error *error) {
     struct culm_sha256 hash;
     if (culm_sha256_init(&hash) != CULM_OK) {
-        return culm_pins_no_memory(error);
+        return pins_no_memory(error);
     }
     size_t root = strlen(folder->path);
     size_t stride = all || folder->count < SOME_FILES ? 1 : folder->count / SOME_FILES;
@@ -138,7 +138,7 @@ static enum culm_status digest_folder(const struct folder *folder, bool all,
         return status;
     }
     status = culm_sha256_final(&hash, ret_hex);
-    return status == CULM_OK ? CULM_OK : culm_pins_no_memory(error);
+    return status == CULM_OK ? CULM_OK : pins_no_memory(error);
 }
 
 static enum culm_status describe_folder(const struct folder *folder, struct culm_pin *pin,
@@ -148,7 +148,7 @@ static enum culm_status describe_folder(const struct folder *folder, struct culm
         struct culm_pin after = *pin;
         bool small = pin->bytes <= CULM_PINS_WHOLE;
         for (size_t f = 0; f < folder->count && status == CULM_OK; f++) {
-            culm_pins_settle(&folder->stamp[f]); /* all of them in one tick */
+            pins_settle(&folder->stamp[f]); /* all of them in one tick */
         }
         if (status == CULM_OK) {
             status = digest_folder(folder, small, small ? pin->whole : pin->part, error);
@@ -160,33 +160,33 @@ static enum culm_status describe_folder(const struct folder *folder, struct culm
             return status;
         }
     }
-    return culm_pins_differs(error, folder->path, "it is being written to");
+    return pins_differs(error, folder->path, "it is being written to");
 }
 
 static enum culm_status show_folder(struct culm_pins *pins, struct folder *folder,
                                     struct culm_error *error) {
     struct culm_pin pin = {.path = (char *)(uintptr_t)folder->path};
-    struct culm_pins_entry *entry = culm_pins_find(pins, folder->path);
+    struct culm_pins_entry *entry = pins_find(pins, folder->path);
     folder->first = !entry && !pins->sealed;
     if (entry && entry->pin.files != folder->count) {
-        return culm_pins_differs(error, folder->path, "it has %zu files, had %llu", folder->count,
-                                 (unsigned long long)entry->pin.files);
+        return pins_differs(error, folder->path, "it has %zu files, had %llu", folder->count,
+                            (unsigned long long)entry->pin.files);
     }
     enum culm_status status = describe_folder(folder, &pin, error);
     if (status != CULM_OK) {
         return status;
     }
     if (!entry && pins->sealed) {
-        return culm_pins_differs(error, folder->path, "it did not exist then");
+        return pins_differs(error, folder->path, "it did not exist then");
     }
     if (!entry) {
-        entry = culm_pins_put(pins, &pin);
+        entry = pins_put(pins, &pin);
     } else if (entry->pin.bytes != pin.bytes || strcmp(entry->pin.part, pin.part) != 0 ||
                (pin.whole[0] && strcmp(entry->pin.whole, pin.whole) != 0)) {
-        return culm_pins_differs(error, folder->path,
-                                 "a file in it has a different name, size or content");
+        return pins_differs(error, folder->path,
+                            "a file in it has a different name, size or content");
     } else if (!pin.whole[0] && !culm_stamp_same(&pin.stamp, &entry->pin.stamp)) {
-        return culm_pins_differs(
+        return pins_differs(
             error, folder->path,
             "files in it were written to or replaced, and it is too large to compare");
     }
@@ -195,10 +195,10 @@ static enum culm_status show_folder(struct culm_pins *pins, struct folder *folde
     if (!stamps || !sums) {
         free(stamps);
         free(sums);
-        return culm_pins_no_memory(error);
+        return pins_no_memory(error);
     }
     for (size_t i = 0; i < folder->count; i++) {
-        stamps[i] = culm_pins_hash_stamp(&folder->stamp[i]);
+        stamps[i] = pins_hash_stamp(&folder->stamp[i]);
         sums[i] = folder->sum[i];
     }
     free(entry->file_stamp);
@@ -224,7 +224,7 @@ static enum culm_status show_files(struct culm_pins *pins, struct folder folder,
         status = show_folder(pins, &folder, error);
         pthread_mutex_unlock(&pins->lock);
     } else {
-        culm_pins_no_memory(error);
+        pins_no_memory(error);
     }
     free(folder.stamp);
     free(folder.sum);
@@ -255,17 +255,17 @@ enum culm_status culm_pins_inside(struct culm_pins *pins, const char *folder, si
     }
     enum culm_status status = CULM_OK;
     pthread_mutex_lock(&pins->lock);
-    struct culm_pins_entry *entry = culm_pins_find(pins, folder);
+    struct culm_pins_entry *entry = pins_find(pins, folder);
     if (!entry || !entry->shown || index >= entry->pin.files) {
-        status = culm_pins_differs(error, path, "it did not exist then");
-    } else if (entry->file_stamp[index] != culm_pins_hash_stamp(stamp)) {
-        uint64_t sum = culm_checksum(data, len) | 1;
+        status = pins_differs(error, path, "it did not exist then");
+    } else if (entry->file_stamp[index] != pins_hash_stamp(stamp)) {
+        uint64_t sum = culm_checksum_of(data, len) | 1;
         if (entry->file_sum[index] != sum) {
-            status = culm_pins_differs(error, path,
-                                       entry->file_sum[index] ? "its content has changed"
-                                                              : "it was written to or replaced");
-        } else if (culm_pins_settled(stamp)) {
-            entry->file_stamp[index] = culm_pins_hash_stamp(stamp);
+            status = pins_differs(error, path,
+                                  entry->file_sum[index] ? "its content has changed"
+                                                         : "it was written to or replaced");
+        } else if (pins_settled(stamp)) {
+            entry->file_stamp[index] = pins_hash_stamp(stamp);
         }
     }
     pthread_mutex_unlock(&pins->lock);

@@ -27,24 +27,23 @@ struct culm_pins {
     pthread_mutex_t lock;
 };
 
-struct culm_pins_entry *culm_pins_find(const struct culm_pins *pins,
-                                       const char *path); /* or NULL */
+struct culm_pins_entry *pins_find(const struct culm_pins *pins, const char *path); /* or NULL */
 /* Copies it. NULL: out of memory. */
-struct culm_pins_entry *culm_pins_put(struct culm_pins *pins, const struct culm_pin *pin);
+struct culm_pins_entry *pins_put(struct culm_pins *pins, const struct culm_pin *pin);
 
 /* CULM_ERR_CHANGED: "'PATH' is not what it was when the run began: ...", and what to do. */
-enum culm_status culm_pins_differs(struct culm_error *error, const char *path, const char *format,
-                                   ...) __attribute__((format(printf, 3, 4)));
-enum culm_status culm_pins_no_memory(struct culm_error *error);
+enum culm_status pins_differs(struct culm_error *error, const char *path, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+enum culm_status pins_no_memory(struct culm_error *error);
 /* Adds blocks of a large file at even distances, the first and the last ones included. `stop` may be
  * set by another thread. */
-enum culm_status culm_pins_add_blocks(struct culm_sha256 *hash, uint8_t *buffer, const char *path,
-                                      int fd, uint64_t bytes, const bool *stop,
-                                      struct culm_error *error);
-uint64_t culm_pins_hash_stamp(const struct culm_stamp *stamp);
+enum culm_status pins_add_blocks(struct culm_sha256 *hash, uint8_t *buffer, const char *path,
+                                 int fd, uint64_t bytes, const bool *stop,
+                                 struct culm_error *error);
+uint64_t pins_hash_stamp(const struct culm_stamp *stamp);
 /* Whether another write gives another stamp: the tick of the clock in which the last one fell is over.
  * And waits for that. */
-bool culm_pins_settled(const struct culm_stamp *stamp);
-void culm_pins_settle(const struct culm_stamp *stamp);
+bool pins_settled(const struct culm_stamp *stamp);
+void pins_settle(const struct culm_stamp *stamp);
 
 #endif

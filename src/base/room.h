@@ -12,6 +12,9 @@
 #define CULM_ROOM_TEXT 24
 #define CULM_ROOM_AGAIN_MS 2000 /* what found no room is tried again so often */
 
+/* What of a version that could not be saved there is room for. */
+enum culm_room_for { CULM_ROOM_NOTHING, CULM_ROOM_WEIGHTS, CULM_ROOM_ALL };
+
 /* Whether what is wrong with a save may be put right while whoever saves waits. */
 static inline bool culm_room_may_pass(enum culm_status status) {
     return status == CULM_ERR_IO || status == CULM_ERR_NOT_FOUND || status == CULM_ERR_AGAIN ||

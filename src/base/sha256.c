@@ -1,6 +1,8 @@
 /* SHA-256 through libcrypto's EVP interface, which picks the CPU's own instructions. */
 #include "base/sha256.h"
 
+#include "base/hex.h"
+
 #include <openssl/evp.h>
 
 enum culm_status culm_sha256_init(struct culm_sha256 *hash) {
@@ -22,7 +24,6 @@ void culm_sha256_update(struct culm_sha256 *hash, const void *data, size_t len) 
 }
 
 enum culm_status culm_sha256_final(struct culm_sha256 *hash, char ret_hex[CULM_SHA256_HEX]) {
-    static const char digits[] = "0123456789abcdef";
     unsigned char digest[EVP_MAX_MD_SIZE];
     unsigned int len = 0;
     bool ok = !hash->failed && EVP_DigestFinal_ex(hash->context, digest, &len) == 1 && len == 32;
@@ -30,11 +31,7 @@ enum culm_status culm_sha256_final(struct culm_sha256 *hash, char ret_hex[CULM_S
     if (!ok) {
         return CULM_ERR_INTERNAL;
     }
-    for (size_t i = 0; i < 32; i++) {
-        ret_hex[2 * i] = digits[digest[i] >> 4];
-        ret_hex[2 * i + 1] = digits[digest[i] & 15];
-    }
-    ret_hex[64] = '\0';
+    culm_hex(digest, len, ret_hex);
     return CULM_OK;
 }
 

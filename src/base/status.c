@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -44,6 +45,8 @@ int culm_status_exit_code(enum culm_status status) {
     default: return 1;
     }
 }
+
+void culm_text_free(char *text) { free(text); }
 
 static void mark_cut(struct culm_error *error, int wanted) {
     if (wanted >= CULM_ERROR_MAX) {

@@ -224,8 +224,11 @@ static enum culm_status syntax_error(struct builder *b, const yaml_parser_t *par
                               "%s:%d: not text: %s at byte %zu; write it as UTF-8", b->name, line,
                               problem, parser->problem_offset);
     }
-    return culm_error_set(b->error, CULM_ERR_CONFIG, "%s:%zu: not valid YAML: %s", b->name,
-                          parser->problem_mark.line + 1, problem);
+    /* What fails before anything begins is often some other text. */
+    return culm_error_set(
+        b->error, CULM_ERR_CONFIG, "%s:%zu: not valid YAML: %s%s", b->name,
+        parser->problem_mark.line + 1, problem,
+        b->root && b->root->kind != CULM_YAML_SCALAR ? "" : "; write 'key: value' lines");
 }
 
 enum culm_status culm_yaml_parse(const char *text, size_t len, const char *name,

@@ -2,13 +2,15 @@
  * `culm bench step NAME|CONFIG`: how long one training step takes in one process. `culm bench ops`:
  * where its time goes, operator by operator. `culm bench gnn epoch CONFIG`: an epoch of a graph
  * network. `culm bench gnn spmm|sddmm|softmax GRAPH`: one of its kernels. `culm bench infer MODEL`: how
- * fast a model of pictures answers.
+ * fast a model of pictures answers. `culm bench leader`: bench_leader.c.
  */
+#include "run/bench.h"
+#include "cli/bench_leader.h"
 #include "cli/command.h"
 #include "cli/options.h"
-#include "run/commands.h"
-#include "run/gnn_commands.h"
-#include "run/vision_commands.h"
+#include "run/bench_infer.h"
+#include "run/bench_leader.h"
+#include "run/gnn_measure.h"
 
 #include "base/json.h"
 #include "base/words.h"
@@ -19,9 +21,9 @@
 #include <unistd.h>
 
 struct values {
-    int64_t batch, context, threads, iters; /* batch, context: 0: not given */
-    int64_t width;                          /* 0: not given */
-    int dtype, recompute;                   /* -1: not given */
+    int64_t batch, context, threads, width, workers; /* 0: not given */
+    int64_t iters;
+    int dtype, recompute, job; /* -1: not given */
     const char *weights, *feed;
     double score; /* below 0: not given */
     bool layers, json;
@@ -29,62 +31,72 @@ struct values {
 
 static const struct culm_option options[] = {
     CULM_OPTION("batch", INT, "N", struct values, batch,
-                "samples in a batch (default: that of the configuration, or 1)"),
+                "samples in a batch (default: the configuration's, or 1)"),
     CULM_OPTION("context", INT, "T", struct values, context, "tokens in a sample"),
     CULM_OPTION("dtype", WORD, "f32|bf16", struct values, dtype,
-                "number format (default: that of the configuration, or f32)",
-                .words = culm_bench_dtypes),
-    CULM_OPTION(
-        "recompute", WORD, "none|block", struct values, recompute,
-        "whether activations are computed again (default: that of the configuration, or none)",
-        .words = culm_bench_recomputes),
+                "number format (default: the configuration's, or f32)", .words = culm_bench_dtypes),
+    CULM_OPTION("recompute", WORD, "none|block", struct values, recompute,
+                "whether activations are computed again (default: the configuration's, or none)",
+                .words = culm_bench_recomputes),
     CULM_OPTION("threads", INT, "N", struct values, threads, "compute threads (default: 1)",
                 .most = CULM_OPTION_THREADS_MAX),
     CULM_OPTION("iters", INT, "K", struct values, iters, "steps (default: 10)"),
     CULM_OPTION("width", INT, "F", struct values, width,
-                "gnn spmm, sddmm: numbers in a row that is gathered (default: 64)"),
+                "gnn spmm, sddmm: numbers in a gathered row (default: 64)"),
     CULM_OPTION("weights", TEXT, "FILE", struct values, weights,
-                "infer: the model's numbers (default: its own)"),
+                "infer: the model's weights (default: its own)"),
     CULM_OPTION("feed", TEXT, "FILE", struct values, feed,
                 "infer: a picture, folder or clip to look at (default: noise)"),
     CULM_OPTION("score", SHARE, "S", struct values, score,
                 "infer: leaves out boxes whose score is below S (default: 0.25)"),
     CULM_OPTION("layers", FLAG, NULL, struct values, layers, "infer: times each layer as well"),
+    CULM_OPTION("job", WORD, "train|gnn", struct values, job,
+                "leader: of which job (default: train)", .words = culm_bench_jobs),
+    CULM_OPTION("workers", INT, "N", struct values, workers,
+                "leader: nodes that compute (default: 1000)"),
     CULM_OPTION("json", FLAG, NULL, struct values, json, "prints one JSON object"),
 };
 
 const struct culm_usage culm_usage_bench = {
     .command = "bench",
     .arguments =
-        "step|ops NAME|CONFIG | infer MODEL | gnn epoch CONFIG | gnn spmm|sddmm|softmax GRAPH",
-    .min_arguments = 2,
+        "step|ops NAME|CONFIG | infer MODEL | gnn epoch CONFIG | gnn spmm|sddmm|softmax GRAPH | "
+        "leader",
+    .min_arguments = 1,
     .max_arguments = 3,
-    .summary = "Measures the training step of a model in one process, or its operators",
+    .summary =
+        "Measures training steps, operators, inference, graph kernels and leaders in one process",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .details =
         "GFLOP/s counts operations as the layers define them. The peak is the highest rate of a\n"
         "matrix product of 1024 x 1024 x 1024 in the same number format, measured before and "
         "after\n"
-        "the steps, or that of a step. The share of the peak counts the operations that are "
-        "really\n"
-        "done: Winograd's convolutions do fewer.\n"
-        "\n"
-        "infer times how a model of pictures (FILE.cfg, FILE.onnx, a configuration, a run) "
-        "answers:\n"
-        "the forward pass of a batch, given for one frame of it, first with all outputs, and then\n"
-        "with as much of them as boxes of that score need, until the boxes are read. Memory is "
+        "the steps, or the rate of a step if that is higher. The share of the peak counts the\n"
+        "operations that are really done: Winograd convolutions do fewer.\n\n"
+        "infer times how a vision model (FILE.cfg, FILE.onnx, a configuration, a run) answers: "
         "the\n"
-        "model's numbers and what running takes beside them. With --layers come the operators one\n"
-        "by one: kind, shapes read and made, median time, operations, and the bytes read and\n"
-        "written a second.\n"
-        "\n"
-        "gnn epoch times the epochs of a graph network (culm gnn train) without evaluation. GB/s "
-        "is\n"
-        "of the rows that gathers read, over the whole epoch. gnn spmm times one gather over the\n"
+        "forward pass of a batch, divided by its frames, first with all outputs, then only with "
+        "what\n"
+        "boxes of that score need, until the boxes have been read. Memory is the model's weights "
+        "and\n"
+        "what running it needs besides. --layers adds the operators one by one: kind, shapes read\n"
+        "and written, median time, operations, and bytes read and written per second.\n\n"
+        "gnn epoch times the epochs of a graph network (culm gnn train) without evaluation. GB/s\n"
+        "counts the rows that gathers read, over the whole epoch. gnn spmm times one gather over "
+        "the\n"
         "edges of a graph, sddmm the products of rows that attention needs, softmax its softmax\n"
-        "with 8 heads; GB/s is of the rows read.\n",
+        "with 8 heads; GB/s counts the rows read.\n\n"
+        "leader measures the leader of a run alone, whose nodes are played: its processor time for "
+        "an\n"
+        "iteration (train) or epoch (gnn), the time from the last message that a commit waits for\n"
+        "until all commits are queued, and, when a tenth of the workers is lost at the same "
+        "moment,\n"
+        "the number of views, the time until they are queued, and the bytes for each node.\n",
 };
+
+/* Of those that can have several. */
+static int threads_of(const struct values *v) { return v->threads ? (int)v->threads : 1; }
 
 static void report_step(const struct culm_bench *b, bool as_json) {
     bool images = b->tokens == 0;
@@ -136,7 +148,7 @@ static void report_ops(const struct culm_bench *b, bool as_json) {
 static enum culm_status bench_kernel(const char *kernel, const char *graph, const struct values *v,
                                      struct culm_error *error) {
     const struct culm_gnn_kernel_options how = {
-        .threads = (int)v->threads,
+        .threads = threads_of(v),
         .calls = v->iters,
         .width = v->width ? v->width : 64,
         .bf16 = v->dtype > 0,
@@ -166,12 +178,13 @@ static enum culm_status bench_kernel(const char *kernel, const char *graph, cons
 static enum culm_status bench_gnn(const struct culm_arguments *arguments, const struct values *v,
                                   struct culm_error *error) {
     struct culm_gnn_bench b;
-    bool kernel = culm_word_find(culm_gnn_kernels, arguments->items[1]) >= 0;
-    if (arguments->count != 3 || (!kernel && strcmp(arguments->items[1], "epoch") != 0)) {
+    const char *what = arguments->count > 1 ? arguments->items[1] : "";
+    bool kernel = culm_word_find(culm_gnn_kernels, what) >= 0;
+    if (arguments->count != 3 || (!kernel && strcmp(what, "epoch") != 0)) {
         return culm_error_set(error, CULM_ERR_ARGUMENT,
                               "'gnn %.40s' cannot be measured; write 'culm bench gnn epoch CONFIG' "
                               "or 'culm bench gnn spmm|sddmm|softmax GRAPH'",
-                              arguments->items[1]);
+                              what);
     }
     if (v->batch || v->context || v->recompute >= 0 || v->layers) {
         return culm_error_set(
@@ -185,14 +198,14 @@ static enum culm_status bench_gnn(const struct culm_arguments *arguments, const 
     if (kernel) {
         return bench_kernel(arguments->items[1], arguments->items[2], v, error);
     }
-    if (access(arguments->items[2], F_OK) == 0 && culm_gnn_is_graph(arguments->items[2])) {
+    if (access(arguments->items[2], F_OK) == 0 && culm_cli_is_graph(arguments->items[2])) {
         return culm_error_set(error, CULM_ERR_ARGUMENT,
                               "'gnn epoch' takes a configuration; '%.200s' is a graph",
                               arguments->items[2]);
     }
     const char *dtype = v->dtype < 0 ? NULL : v->dtype ? "bf16" : "f32";
     enum culm_status status =
-        culm_gnn_bench(arguments->items[2], dtype, (int)v->threads, v->iters, &b, error);
+        culm_gnn_bench_run(arguments->items[2], dtype, threads_of(v), v->iters, &b, error);
     if (status != CULM_OK) {
         return status;
     }
@@ -285,7 +298,7 @@ static enum culm_status bench_infer(const struct culm_arguments *arguments, cons
     }
     const struct culm_infer_options how = {.weights = v->weights,
                                            .batch = v->batch,
-                                           .threads = (int)v->threads,
+                                           .threads = threads_of(v),
                                            .iters = v->iters,
                                            .layers = v->layers,
                                            .feed = v->feed,
@@ -298,12 +311,39 @@ static enum culm_status bench_infer(const struct culm_arguments *arguments, cons
     culm_infer_bench_release(&b);
     return status;
 }
+
+static enum culm_status bench_leader(const struct culm_arguments *arguments, const struct values *v,
+                                     struct culm_error *error) {
+    struct culm_leader_bench b;
+    if (arguments->count != 1 || v->batch || v->context || v->threads || v->recompute >= 0 ||
+        v->dtype >= 0 || v->width || v->weights || v->feed || v->score >= 0 || v->layers) {
+        return culm_error_set(
+            error, CULM_ERR_ARGUMENT,
+            "write 'culm bench leader', with --job, --workers, --iters and --json "
+            "alone");
+    }
+    enum culm_status status =
+        culm_bench_leader(v->job < 0 ? CULM_BENCH_TRAIN : v->job, v->workers ? v->workers : 1000,
+                          v->iters, &b, error);
+    if (status == CULM_OK) {
+        culm_cli_report_leader(&b, v->json);
+    }
+    return status;
+}
+
 static enum culm_status run(const struct culm_arguments *arguments, void *values, int *ret_code,
                             struct culm_error *error) {
     static const char *const actions[] = {"step", "ops", NULL};
     const struct values *v = values;
     int ops = culm_word_find(actions, arguments->items[0]);
     (void)ret_code;
+    if (strcmp(arguments->items[0], "leader") == 0) {
+        return bench_leader(arguments, v, error);
+    }
+    if (v->workers || v->job >= 0) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "--%s is for 'bench leader' alone",
+                              v->workers ? "workers" : "job");
+    }
     if (strcmp(arguments->items[0], "gnn") == 0) {
         return bench_gnn(arguments, v, error);
     }
@@ -333,12 +373,12 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
         .context = v->context,
         .dtype = v->dtype,
         .recompute = v->recompute,
-        .threads = (int)v->threads,
+        .threads = threads_of(v),
         .iters = v->iters,
         .ops = ops == 1,
     };
     struct culm_bench bench;
-    enum culm_status status = culm_bench(arguments->items[1], &how, &bench, error);
+    enum culm_status status = culm_bench_run(arguments->items[1], &how, &bench, error);
     culm_cli_note("bench", bench.note);
     if (status == CULM_OK) {
         (ops ? report_ops : report_step)(&bench, v->json);
@@ -348,6 +388,6 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
 }
 
 int culm_cli_bench(int argc, char **argv) {
-    struct values values = {.threads = 1, .iters = 10, .dtype = -1, .recompute = -1, .score = -1};
+    struct values values = {.iters = 10, .dtype = -1, .recompute = -1, .job = -1, .score = -1};
     return culm_cli_run(&culm_usage_bench, argc, argv, &values, run);
 }

@@ -11,7 +11,7 @@
 
 #include "base/json.h"
 #include "base/words.h"
-#include "run/commands.h"
+#include "run/ckpt.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -40,20 +40,16 @@ const struct culm_usage culm_usage_ckpt = {
     .option_count = sizeof options / sizeof *options,
     .details =
         "A path is a checkpoint directory, a run directory (which stands for its newest whole\n"
-        "checkpoint), or a .safetensors file.\n"
-        "\n"
+        "checkpoint), or a .safetensors file.\n\n"
         "show prints step, hashes and tensors. diff compares weights bit for bit, and optimizer\n"
         "state and step if both have them: the exit code is 0 if all are equal; otherwise it is "
         "1,\n"
         "and the first difference is printed. export writes the weights, without the state of the\n"
-        "optimizer, as one file; of a run that has ended, those that it ended with. It takes a\n"
-        "folder of shards and their index, too, and writes F32.\n"
-        "\n"
-        "rescue is for a run that waits because what it has done finds no room in its folder, "
-        "DIR:\n"
-        "it then saves that in the folder PATH, and a link in DIR leads there, which --resume\n"
-        "follows.\n"
-        "\n"
+        "optimizer, as one F32 file; of a run that has ended, its final weights. It also takes a\n"
+        "folder of shards, or their index.\n\n"
+        "rescue is for a run that waits because there is no room for its work in its folder, DIR:\n"
+        "it then saves its work in the folder PATH, and a link in DIR leads there, which --resume\n"
+        "follows.\n\n"
         "The exit code is 2 for wrong usage, 3 for input that cannot be read.\n",
 };
 
@@ -67,7 +63,7 @@ struct summary {
 static json_t *pieces_json(const struct culm_tensors *tensors, size_t count) {
     json_t *list = json_array();
     for (size_t i = 0; i < count; i++) {
-        const struct culm_tensors_piece piece = culm_tensors_piece(tensors, i);
+        const struct culm_tensors_piece piece = culm_tensors_piece_of(tensors, i);
         json_array_append_new(list, json_pack("{s:s, s:I, s:s, s:I}", "file", piece.file, "bytes",
                                               (json_int_t)piece.bytes, "sha256", piece.sha256,
                                               "tensors", (json_int_t)piece.tensors));
@@ -147,7 +143,7 @@ static void show_text(const struct culm_tensors *tensors, const struct summary *
 static struct culm_tensors *open_path(const char *path, struct culm_error *error) {
     struct culm_tensors *tensors = NULL;
     if (culm_tensors_open(path, true, &tensors, error) == CULM_OK) {
-        const char *warning = culm_tensors_about(tensors).warning;
+        const char *warning = culm_tensors_describe(tensors).warning;
         if (warning[0]) {
             fprintf(stderr, "culm ckpt: warning: %s; skipped\n", warning);
         }
@@ -160,7 +156,7 @@ static int show(const char *path, bool as_json, struct culm_error *error) {
     if (!tensors) {
         return culm_status_exit_code(error->status);
     }
-    struct summary summary = {.about = culm_tensors_about(tensors)};
+    struct summary summary = {.about = culm_tensors_describe(tensors)};
     culm_tensors_hashes(tensors, summary.weights, summary.state);
     (as_json ? show_json : show_text)(tensors, &summary);
     culm_tensors_free(tensors);
@@ -188,7 +184,7 @@ static int diff(const char *path_a, const char *path_b, struct culm_error *error
     }
     bool other_step = steps_differ(a, b); /* and the first tensor too: that is what is looked for */
     enum culm_status status = culm_tensors_differ(a, b, &difference, error);
-    bool both_state = culm_tensors_about(a).has_state && culm_tensors_about(b).has_state;
+    bool both_state = culm_tensors_describe(a).has_state && culm_tensors_describe(b).has_state;
     if (difference.differ) {
         puts(difference.text);
     } else if (status == CULM_OK && !other_step && both_state) {

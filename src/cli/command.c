@@ -2,6 +2,7 @@
 #include "cli/command.h"
 
 #include "base/buf.h"
+#include "base/file.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -19,15 +20,25 @@ void culm_cli_note(const char *command, const char *note) {
     }
 }
 
+bool culm_cli_is_graph(const char *path) {
+    char config[CULM_PATH_MAX];
+    return !culm_file_is_regular(path) &&
+           (culm_path_format(config, NULL, "%s/config.yaml", path) != CULM_OK ||
+            !culm_file_is_regular(config));
+}
+
 static bool unprintable; /* an answer that was to be printed */
 
-void culm_cli_print_json(json_t *take_value) {
-    char *text = take_value ? json_dumps(take_value, JSON_COMPACT) : NULL;
-    if (text) {
-        puts(text);
+void culm_cli_print_line(char *take_text) {
+    if (take_text) {
+        puts(take_text);
     }
-    unprintable = unprintable || !text;
-    free(text);
+    unprintable = unprintable || !take_text;
+    free(take_text);
+}
+
+void culm_cli_print_json(json_t *take_value) {
+    culm_cli_print_line(take_value ? json_dumps(take_value, JSON_COMPACT) : NULL);
     json_decref(take_value);
 }
 
@@ -35,9 +46,11 @@ char *culm_cli_resume_remark(char *take_keys, char *take_settings) {
     struct culm_buf out;
     culm_buf_init(&out, 4096);
     culm_buf_printf(&out,
-                    "--resume may change only\n  %s\nsettings: none of them changes a bit of the "
-                    "result. --set may change those of\n  %s\nas well, from the step on where the "
-                    "run goes on.\n",
+                    "--resume may change only\n"
+                    "  %s\n"
+                    "settings; none of them changes a bit of the result. --set may also change\n"
+                    "  %s\n"
+                    "settings, from the resumed step on.\n",
                     take_keys ? take_keys : "some", take_settings ? take_settings : "some");
     free(take_settings);
     free(take_keys);

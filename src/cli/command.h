@@ -1,6 +1,6 @@
 /*
  * The commands. Each is one file with one function of this form: argv[0] is the command's name, it
- * prints for itself and returns the exit code of README.md (0 done, 1 failed, 2 usage, 3
+ * prints for itself and returns the exit code of docs/commands.md (0 done, 1 failed, 2 usage, 3
  * configuration or input, 4 environment, 75 stopped by a signal and resumable).
  */
 #ifndef CULM_CLI_COMMAND_H
@@ -29,6 +29,7 @@ int culm_cli_gnn_join(int argc, char **argv);   /* argv[0] is "server" or "worke
 int culm_cli_gnn_bundle(int argc, char **argv); /* argv[0] is "bundle" */
 int culm_cli_gnn_train(int argc, char **argv);  /* argv[0] is "train" */
 int culm_cli_help(int argc, char **argv);
+int culm_cli_keys(int argc, char **argv);
 int culm_cli_merge(int argc, char **argv);
 int culm_cli_predict(int argc, char **argv);
 int culm_cli_report(int argc, char **argv);
@@ -41,10 +42,10 @@ int culm_cli_worker(int argc, char **argv);
 extern const struct culm_usage culm_usage_bench, culm_usage_ckpt, culm_usage_data, culm_usage_edge,
     culm_usage_eval, culm_usage_generate, culm_usage_gnn, culm_usage_gnn_bundle,
     culm_usage_gnn_cost, culm_usage_gnn_server, culm_usage_gnn_train, culm_usage_gnn_worker,
-    culm_usage_help, culm_usage_model, culm_usage_merge, culm_usage_predict, culm_usage_report,
-    culm_usage_train, culm_usage_version;
+    culm_usage_help, culm_usage_keys, culm_usage_model, culm_usage_merge, culm_usage_predict,
+    culm_usage_report, culm_usage_train, culm_usage_version;
 
-/* The table, which ends with a row without a name. It is in main.c. */
+/* The table, which ends with a row without a name. It is in commands.c. */
 const struct culm_command *culm_commands(void);
 
 /* Prints "culm COMMAND: ERROR" to standard error and returns the error's exit code. */
@@ -55,6 +56,11 @@ void culm_cli_note(const char *command, const char *note);
 /* Prints one line of JSON to standard output. NULL, which is what an object with a number that is not
  * finite comes to, prints nothing: culm_cli_flush tells of it. */
 void culm_cli_print_json(json_t *take_value);
+/* The same of a text that has been made. */
+void culm_cli_print_line(char *take_text);
+/* Whether `path` is to be taken for a data graph: it is not a file, which then is a configuration, nor
+ * the folder of a run. */
+bool culm_cli_is_graph(const char *path);
 /* What --help says of --resume, of the keys that it may change, and of those that --set may change
  * then as well; NULL: "some". NULL: out of memory. */
 char *culm_cli_resume_remark(char *take_keys, char *take_settings);

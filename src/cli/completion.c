@@ -2,7 +2,8 @@
 #include "cli/completion.h"
 
 #include "cli/command.h"
-#include "run/commands.h"
+#include "run/models.h"
+#include "run/references.h"
 
 #include <ctype.h>
 #include <string.h>

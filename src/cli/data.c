@@ -7,7 +7,7 @@
 #include "cli/command.h"
 
 #include "base/json.h"
-#include "run/commands.h"
+#include "run/samples.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -25,8 +25,8 @@ static const struct culm_option options[] = {
     CULM_OPTION("set", LIST, "key.sub=value", struct values, sets,
                 "changes a key of the configuration; repeatable"),
     CULM_OPTION("out", TEXT, "FILE", struct values, out,
-                "writes a list for data.skip: what is in it now, and what was found"),
-    CULM_OPTION("threads", INT, "N", struct values, threads, "threads (default: one a processor)",
+                "writes a list for data.skip: what it names now, and what was found"),
+    CULM_OPTION("threads", INT, "N", struct values, threads, "threads (default: one per processor)",
                 .most = CULM_OPTION_THREADS_MAX),
     CULM_OPTION("json", FLAG, NULL, struct values, json, "prints one JSON object"),
 };
@@ -40,17 +40,16 @@ const struct culm_usage culm_usage_data = {
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .details =
-        "check makes every sample that a configuration names, held out or not, as training would: "
-        "images\n"
-        "are decoded, ids and labels must be below the model's vocabulary and classes, lines of "
-        "pairs must\n"
-        "be pairs, and text must be UTF-8 (training would take U+FFFD in its place). It prints "
-        "what\n"
-        "cannot be used: file, line or index, and why. The exit code is 3 if there is something.\n"
-        "\n"
-        "data.skip in the configuration leaves out what a list names: the others come in the order "
-        "in\n"
-        "which they came without it.\n",
+        "check prepares every sample that a configuration names, held out or not, as training "
+        "would:\n"
+        "images are decoded, ids and labels must be below the model's vocabulary and classes, "
+        "lines of\n"
+        "pairs must be pairs, and text must be UTF-8 (training would put U+FFFD in its place). It "
+        "prints\n"
+        "what cannot be used: file, line or index, and the reason. The exit code is then 3.\n\n"
+        "data.skip in the configuration leaves out what a list names; the remaining samples keep "
+        "their\n"
+        "order.\n",
 };
 
 struct checking {

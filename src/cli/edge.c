@@ -4,9 +4,12 @@
 #include "base/clock.h"
 #include "cli/command.h"
 #include "cli/options.h"
-#include "run/edge_commands.h"
-#include "run/merge_commands.h"
+#include "run/edge_plan.h"
+#include "run/launches.h"
+#include "run/references.h"
 
+#include <culm/edge.h>
+#include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,10 +25,9 @@ struct values {
 };
 
 static const struct culm_option options[] = {
-    CULM_OPTION(
-        "package", LIST, "DIR", struct values, packages,
-        "a package of culm merge; for bench repeatable, also as NAME=DIR, or NAME=SHARE% for "
-        "one that saves so much (default: the models as they are)"),
+    CULM_OPTION("package", LIST, "DIR", struct values, packages,
+                "a package of culm merge; for bench repeatable, also as NAME=DIR, or NAME=SHARE% "
+                "for one that would save that share (default: the models as they are)"),
     CULM_OPTION("profile", TEXT, "FILE", struct values, profile,
                 "how long models run and how fast tensors load (default: measured)"),
     CULM_OPTION("set", LIST, "key.sub=value", struct values, sets,
@@ -47,7 +49,7 @@ const struct culm_usage culm_usage_edge = {
     .arguments = "run|plan|bench WORKLOAD.yaml",
     .min_arguments = 2,
     .max_arguments = 2,
-    .summary = "Answers queries on live video with more models than memory holds, in time",
+    .summary = "Answers queries on live video in time, with more models than memory holds",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .config = culm_merge_reference,
@@ -55,11 +57,11 @@ const struct culm_usage culm_usage_edge = {
         "run answers the queries of the workload on its feeds; each line of DIR/QUERY.jsonl is "
         "one\n"
         "frame's answer. A signal ends it with exit code 0. On SIGHUP it takes up changes of the\n"
-        "workload's queries and feeds; it takes up a new round of the package once that is there.\n"
-        "plan works out in virtual time what would come of it. bench does so for memory min, 50 % "
+        "workload's queries and feeds; a new round of the package takes effect once it is there.\n"
+        "plan predicts in virtual time how such a run would go. bench does so for memory min, 50 % "
         "and\n"
-        "75 %, deadlines of 100, 200 and 400 ms, and 5, 10 and 30 frames a second: for the models "
-        "as\n"
+        "75 %, deadlines of 100, 200 and 400 ms, and 5, 10 and 30 frames per second: for the "
+        "models as\n"
         "they are (none), each package, every equal layer shared (max), and loading that takes no\n"
         "time (load-free), each also with the scheduler that was released with GEMEL.\n",
 };
@@ -288,22 +290,108 @@ static void tell(void *ctx, json_t *take_object) {
     }
 }
 
+/* --- run -------------------------------------------------------------------------------------- */
+
+static void on_event(void *ctx, const char *json) {
+    json_t *event = json_loads(json, 0, NULL);
+    if (event) { /* else there is no memory for one more line on the screen */
+        tell(ctx, event);
+    }
+}
+
+static struct culm_edge *running; /* by the handler */
+
+static void on_signal(int number) {
+    if (number == SIGHUP) {
+        culm_edge_reload(running);
+    } else {
+        culm_edge_stop(running);
+    }
+}
+
+static void hold_signals(int how) {
+    sigset_t held;
+    sigemptyset(&held);
+    sigaddset(&held, SIGINT);
+    sigaddset(&held, SIGTERM);
+    sigaddset(&held, SIGHUP);
+    pthread_sigmask(how, &held, NULL);
+}
+
+/* SIGINT and SIGTERM end the run, SIGHUP has it read the workload again; those that come before there
+ * is one wait for it. */
+static void hear_signals(struct culm_edge *edge) {
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    running = edge;
+    sigfillset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
+    hold_signals(SIG_UNBLOCK);
+}
+
+static enum culm_status open_edge(const char *path, const struct values *v, struct telling *telling,
+                                  struct culm_edge **ret_edge, struct culm_error *error) {
+    const struct culm_edge_options how = {.size = sizeof how,
+                                          .dir = v->out,
+                                          .package =
+                                              v->packages.count ? v->packages.items[0] : NULL,
+                                          .profile = v->profile,
+                                          .seconds = v->for_s,
+                                          .event = on_event,
+                                          .context = telling,
+                                          .answers = -1};
+    struct culm_config *workload = NULL;
+    enum culm_status status = culm_config_open(path, &workload, error);
+    for (size_t i = 0; i < v->sets.count && status == CULM_OK; i++) {
+        status = culm_config_add(workload, v->sets.items[i], error);
+    }
+    if (status == CULM_OK) {
+        status = culm_edge_open(workload, &how, ret_edge, error);
+    }
+    culm_config_free(workload);
+    return status;
+}
+
+static enum culm_status run_edge(const char *workload, const struct values *v,
+                                 struct culm_error *error) {
+    struct telling telling = {.values = v,
+                              .print = print_event,
+                              .watched = !v->json && isatty(STDERR_FILENO),
+                              .goes_on = true};
+    struct culm_edge *edge = NULL;
+    signal(SIGPIPE, SIG_IGN);
+    hold_signals(SIG_BLOCK);
+    enum culm_status status = open_edge(workload, v, &telling, &edge, error);
+    if (status == CULM_OK) {
+        hear_signals(edge);
+        status = culm_edge_start(edge, error);
+    }
+    if (status == CULM_OK) {
+        status = culm_edge_wait(edge, error);
+    }
+    running = NULL;
+    culm_edge_close(edge);
+    return status;
+}
+
+/* --- the command line ------------------------------------------------------------------------- */
+
 static enum culm_status run(const struct culm_arguments *arguments, void *values, int *ret_code,
                             struct culm_error *error) {
     const struct values *v = values;
     struct telling telling = {.values = v};
-    const struct culm_edge_command command = {.workload = arguments->items[1],
-                                              .sets = v->sets.items,
-                                              .set_count = v->sets.count,
-                                              .packages = v->packages.items,
-                                              .package_count = v->packages.count,
-                                              .profile = v->profile,
-                                              .for_s = v->for_s,
-                                              .out = v->out,
-                                              .frames = v->frames,
-                                              .answers = v->answers,
-                                              .tell = tell,
-                                              .ctx = &telling};
+    const struct culm_edge_planning planning = {.workload = arguments->items[1],
+                                                .sets = v->sets.items,
+                                                .set_count = v->sets.count,
+                                                .packages = v->packages.items,
+                                                .package_count = v->packages.count,
+                                                .profile = v->profile,
+                                                .for_s = v->for_s,
+                                                .frames = v->frames,
+                                                .answers = v->answers,
+                                                .tell = tell,
+                                                .ctx = &telling};
     const char *what = arguments->items[0];
     bool runs = strcmp(what, "run") == 0, benches = strcmp(what, "bench") == 0;
     enum culm_status status;
@@ -317,19 +405,15 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
         return status;
     }
     if (runs) {
-        telling.print = print_event;
-        telling.watched = !v->json && isatty(STDERR_FILENO);
-        telling.goes_on = true;
-        signal(SIGPIPE, SIG_IGN);
-        return culm_edge_run(&command, error);
+        return run_edge(arguments->items[1], v, error);
     }
     if (strcmp(what, "plan") == 0) {
         telling.print = print_plan;
-        return culm_edge_plan_run(&command, error);
+        return culm_edge_plan_run(&planning, error);
     }
     if (benches) {
         telling.print = print_cell;
-        return culm_edge_grid(&command, error);
+        return culm_edge_grid(&planning, error);
     }
     return culm_error_set(error, CULM_ERR_ARGUMENT, "'%s' is not one of run, plan, bench", what);
 }

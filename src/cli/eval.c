@@ -5,14 +5,16 @@
  * (model.init, an ONNX file, or the seed). A checkpoint of a run directory brings the configuration
  * it was made with and what the files must hold.
  */
+#include "base/json.h"
 #include "cli/command.h"
 #include "cli/options.h"
-#include "run/commands.h"
 
-#include "base/json.h"
-
+#include <culm/train.h>
 #include <jansson.h>
 #include <stdio.h>
+
+/* As enum culm_evaluate_by numbers them. */
+static const char *const measures[] = {"none", "loss", "accuracy", NULL};
 
 struct values {
     struct culm_option_list sets, data;
@@ -31,10 +33,10 @@ static const struct culm_option options[] = {
     CULM_OPTION("samples", INT, "N", struct values, samples, "evaluates at most N samples"),
     CULM_OPTION("threads", INT, "N", struct values, threads, "compute threads (default: 2)",
                 .most = CULM_OPTION_THREADS_MAX),
-    CULM_OPTION("best", WORD, "loss|accuracy|none", struct values, best,
-                "keeps the weights as DIR/best.safetensors if this is better than that of those "
-                "there",
-                .words = culm_eval_measures),
+    CULM_OPTION(
+        "best", WORD, "loss|accuracy|none", struct values, best,
+        "keeps the weights as DIR/best.safetensors if they are better than those kept there",
+        .words = measures),
     CULM_OPTION("json", FLAG, NULL, struct values, json, "prints one JSON object"),
 };
 
@@ -48,7 +50,7 @@ const struct culm_usage culm_usage_eval = {
     .option_count = sizeof options / sizeof *options,
 };
 
-static void print(const char *name, const struct culm_evaluation *e, bool asked, bool json) {
+static void print(const char *name, const struct culm_evaluate_result *e, bool asked, bool json) {
     if (json) {
         json_t *object =
             json_pack("{s:o, s:I, s:I, s:f, s:f}", "name", culm_json_text(name), "samples",
@@ -58,7 +60,7 @@ static void print(const char *name, const struct culm_evaluation *e, bool asked,
             json_object_set_new(object, "perplexity", json_real(e->perplexity));
         }
         if (asked) {
-            json_object_set_new(object, "best", json_boolean(e->best));
+            json_object_set_new(object, "best", json_boolean(e->best != 0));
         }
         culm_cli_print_json(object);
         return;
@@ -75,26 +77,44 @@ static void print(const char *name, const struct culm_evaluation *e, bool asked,
     }
 }
 
+/* What is worth knowing beside the result, which is printed in front of it. */
+struct notes {
+    char text[4][CULM_ERROR_MAX];
+    size_t count;
+};
+
+static void keep_note(void *context, const char *text) {
+    struct notes *notes = context;
+    if (notes->count < sizeof notes->text / sizeof *notes->text) {
+        snprintf(notes->text[notes->count++], sizeof *notes->text, "%s", text);
+    }
+}
+
 static enum culm_status run(const struct culm_arguments *arguments, void *values, int *ret_code,
                             struct culm_error *error) {
     const struct values *v = values;
-    const struct culm_eval_options how = {
+    struct notes notes = {.count = 0};
+    const struct culm_evaluate_arguments how = {
+        .size = sizeof how,
         .weights = v->weights,
-        .sets = (const char *const *)v->sets.items,
-        .set_count = v->sets.count,
         .paths = (const char *const *)v->data.items,
         .path_count = v->data.count,
         .samples = v->samples,
-        .threads = (int)v->threads,
+        .threads = v->threads,
+        .settings = (const char *const *)v->sets.items,
+        .setting_count = v->sets.count,
+        .warning = keep_note,
+        .context = &notes,
         .best = v->best,
     };
-    struct culm_evaluation evaluation;
+    struct culm_evaluate_result result = {.size = sizeof result};
     (void)ret_code;
-    enum culm_status status = culm_eval(arguments->items[0], &how, &evaluation, error);
+    enum culm_status status = culm_evaluate(arguments->items[0], &how, &result, error);
     if (status == CULM_OK) {
-        culm_cli_note("eval", evaluation.note);
-        culm_cli_note("eval", evaluation.left_out);
-        print(arguments->items[0], &evaluation, v->best != 0, v->json);
+        for (size_t i = 0; i < notes.count; i++) {
+            culm_cli_note("eval", notes.text[i]);
+        }
+        print(arguments->items[0], &result, v->best != 0, v->json);
     }
     return status;
 }

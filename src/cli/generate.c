@@ -3,8 +3,8 @@
  */
 #include "cli/command.h"
 #include "cli/options.h"
-#include "run/commands.h"
 
+#include <culm/infer.h>
 #include <stdio.h>
 
 struct values {
@@ -36,17 +36,21 @@ const struct culm_usage culm_usage_generate = {
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .details =
-        "The model is a gpt2, or that of an ONNX file which reads nothing but tokens, has causal\n"
-        "attention, and answers with logits [batch, length, vocabulary].\n",
+        "The model is a gpt2, or an ONNX file that reads only tokens, has causal attention, and\n"
+        "answers with logits [batch, length, vocabulary].\n",
 };
 
-static void say(void *ctx, const void *bytes, size_t len) {
-    (void)ctx;
+static bool say(void *context, const void *bytes, size_t len) {
+    (void)context;
     fwrite(bytes, 1, len, stdout);
     fflush(stdout);
+    return true;
 }
 
-static void note(const char *text) { culm_cli_note("generate", text); }
+static void note(void *context, const char *text) {
+    (void)context;
+    culm_cli_note("generate", text);
+}
 
 static enum culm_status run(const struct culm_arguments *arguments, void *values, int *ret_code,
                             struct culm_error *error) {
@@ -57,14 +61,15 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
                               "--prompt: the text is empty; give at least one byte");
     }
     const struct culm_generate_options how = {
+        .size = sizeof how,
         .prompt = v->prompt,
         .weights = v->weights,
-        .note = note,
         .tokens = v->tokens,
         .temperature = v->temperature,
         .seed = (uint64_t)v->seed,
-        .threads = (int)v->threads,
-        .say = say,
+        .threads = v->threads,
+        .text = say,
+        .warning = note,
     };
     enum culm_status status = culm_generate(arguments->items[0], &how, error);
     if (status == CULM_OK) {

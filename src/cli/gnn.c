@@ -4,12 +4,13 @@
  */
 #include "cli/command.h"
 #include "cli/options.h"
-#include "run/gnn_commands.h"
-#include "run/gnn_training.h"
+#include "run/gnn_nodes.h"
+#include "run/references.h"
 
 #include "base/json.h"
 #include "base/words.h"
 
+#include <culm/gnn.h>
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -36,26 +37,25 @@ static const struct culm_option options[] = {
                 "eval, predict: a safetensors file, its shards, a checkpoint or a run; best: "
                 "DIR/best.safetensors (default: the model's own)"),
     CULM_OPTION("best", WORD, "accuracy|none", struct values, best,
-                "eval: keeps the weights as DIR/best.safetensors if this is better, on the "
-                "vertices that validate, than that of those there",
+                "eval: keeps the weights as DIR/best.safetensors if they are better, on the "
+                "validation vertices, than those kept there",
                 .words = best_words),
-    CULM_OPTION(
-        "split", TEXT, "N|A/B/C", struct values, split,
-        "show: the split to count (default: 0); import, make: percent that train, validate, "
-        "test"),
+    CULM_OPTION("split", TEXT, "N|A/B/C", struct values, split,
+                "show: the split to count (default: 0); import, make: percentages for training, "
+                "validation and testing"),
     CULM_OPTION("splits", INT, "N", struct values, splits,
                 "import, make: how many such splits (default: 1)"),
     CULM_OPTION("seed", TEXT, "S", struct values, seed,
-                "import: of the first split; make, and METIS in partition: of all that is drawn "
-                "(default: 0)"),
+                "import: seed of the first split; make, and METIS in partition: seed of all random "
+                "choices (default: 0)"),
     CULM_OPTION("intervals", INT, "K", struct values, intervals, "partition: how many intervals"),
     CULM_OPTION("servers", INT, "N", struct values, servers,
-                "partition: servers that share the intervals (default: one each)"),
+                "partition: number of servers (default: one per interval)"),
     CULM_OPTION("method", TEXT, "metis|stream|FILE", struct values, method,
-                "partition: METIS, streaming (default where METIS lacks memory), or a file with a "
-                "number per vertex"),
+                "partition: METIS, streaming (the default where METIS would lack memory), or a "
+                "file with a number per vertex"),
     CULM_OPTION("labels", TEXT, "FILE", struct values, labels,
-                "import edges: lines of a vertex and its label, or of a label"),
+                "import edges: lines of a vertex and its label, or of labels alone"),
     CULM_OPTION("features", TEXT, "FILE|F", struct values, features,
                 "import edges: a .npy or .json file; make: how many (default: sbm 16, rmat 0)"),
     CULM_OPTION("directed", FLAG, NULL, struct values, directed,
@@ -63,7 +63,7 @@ static const struct culm_option options[] = {
     CULM_OPTION("vertices", INT, "N", struct values, vertices,
                 "import edges, make: how many vertices"),
     CULM_OPTION("edges", INT, "M", struct values, edges,
-                "make: how many edges; knn: going out, so M/N of each vertex (default: 8)"),
+                "make: how many edges; knn: outgoing ones, M/N per vertex (default: 8 per vertex)"),
     CULM_OPTION("classes", INT, "C", struct values, classes,
                 "make: how many classes (default: sbm 4, rmat 0)"),
 };
@@ -83,46 +83,44 @@ const struct culm_usage culm_usage_gnn = {
                  "| make rmat|sbm|knn [FILE...] --out GRAPH",
     .min_arguments = 1,
     .max_arguments = 8,
-    .summary = "Trains graph networks; makes data graphs and looks at them",
+    .summary = "Trains graph networks; makes, imports and inspects data graphs",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .parts = with_options,
-    .config = culm_gnn_training_reference,
+    .config = culm_gnn_reference,
     .details =
         "train, server, worker, cost and bundle have options of their own; 'culm gnn train "
         "--help'\n"
-        "lists those of train, and 'culm help config gnn' every key of its configuration.\n"
-        "\n"
+        "lists those of train, and 'culm help config gnn' every key of its configuration.\n\n"
         "A graph is a folder: graph.json, and arrays as .npy files (docs/gnn.md has the format).\n"
-        "Everything in it is checked whenever it is read.\n"
-        "\n"
-        "partition cuts the vertices into intervals, which servers own as a whole. It prints the\n"
-        "edges between servers, the rows of others that servers need (ghosts), and the load of "
+        "Everything in it is checked whenever it is read.\n\n"
+        "partition divides the vertices into intervals, which servers own as a whole. It prints "
         "the\n"
-        "largest over the mean; load is vertices and edges.\n"
-        "\n"
-        "import edges reads text: two ids a line, with blanks or a comma between. import npz "
-        "reads\n"
-        "an archive with adj_indices, adj_indptr, adj_shape, attr_*, labels, or edges,\n"
-        "node_features, node_labels and masks.\n"
-        "\n"
-        "make rmat has few vertices with most edges, make sbm has classes that can be learned, "
-        "and\n"
-        "make knn IMAGES [LABELS] joins each image of an IDX file with its nearest ones.\n",
+        "number of edges between servers, of rows that servers need from each other (ghosts), and\n"
+        "the load (vertices and edges) of the busiest server relative to the mean.\n\n"
+        "import edges reads text: two vertex ids per line, separated by blanks or a comma. import "
+        "npz\n"
+        "reads an archive with adj_indices, adj_indptr, adj_shape, attr_*, labels, or edges,\n"
+        "node_features, node_labels and masks.\n\n"
+        "In a graph of make rmat, a few vertices have most of the edges; a graph of make sbm has\n"
+        "classes that can be learned; make knn IMAGES [LABELS] joins each image of an IDX file "
+        "with\n"
+        "the images nearest to it.\n",
 };
 
 /* --- printing --- */
 
-static void print_about(const struct culm_gnn_about *a, bool json) {
+static void print_about(const struct culm_gnn_graph_info *a, bool json) {
     if (json) {
-        json_t *object = json_pack(
-            "{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I, s:I}", "name",
-            culm_json_text(a->name), "vertices", (json_int_t)a->vertices, "edges",
-            (json_int_t)a->edges, "features", (json_int_t)a->features, "classes",
-            (json_int_t)a->classes, "splits", (json_int_t)a->splits, "train", (json_int_t)a->train,
-            "valid", (json_int_t)a->valid, "test", (json_int_t)a->test, "isolated",
-            (json_int_t)a->isolated, "directed", a->directed, "degree_max",
-            (json_int_t)a->degree_most, "entries", (json_int_t)a->entries);
+        json_t *object =
+            json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I, s:I}", "name",
+                      culm_json_text(a->name), "vertices", (json_int_t)a->vertices, "edges",
+                      (json_int_t)a->edges, "features", (json_int_t)a->features, "classes",
+                      (json_int_t)a->classes, "splits", (json_int_t)a->splits, "train",
+                      (json_int_t)a->count[0], "valid", (json_int_t)a->count[1], "test",
+                      (json_int_t)a->count[2], "isolated", (json_int_t)a->isolated, "directed",
+                      a->directed != 0, "degree_max", (json_int_t)a->degree_max, "entries",
+                      (json_int_t)a->entries);
         if (a->entries < 0) {
             json_object_del(object, "entries");
         }
@@ -131,7 +129,7 @@ static void print_about(const struct culm_gnn_about *a, bool json) {
     }
     printf("%s: %lld vertices, %lld edges%s\n", a->name, (long long)a->vertices,
            (long long)a->edges, a->directed ? ", directed" : "");
-    printf("  largest degree %lld; isolated vertices %lld\n", (long long)a->degree_most,
+    printf("  largest degree %lld; isolated vertices %lld\n", (long long)a->degree_max,
            (long long)a->isolated);
     if (a->features == 0) {
         printf("  no features\n");
@@ -141,16 +139,18 @@ static void print_about(const struct culm_gnn_about *a, bool json) {
         printf("  %lld features, sparse: %lld entries\n", (long long)a->features,
                (long long)a->entries);
     }
-    printf("  %lld classes, %lld splits\n", (long long)a->classes, (long long)a->splits);
+    printf("  %lld class%s, %lld split%s\n", (long long)a->classes, a->classes == 1 ? "" : "es",
+           (long long)a->splits, a->splits == 1 ? "" : "s");
     if (a->splits > 0) {
         printf("  split %lld: %lld train, %lld validate, %lld test\n", (long long)a->split,
-               (long long)a->train, (long long)a->valid, (long long)a->test);
+               (long long)a->count[0], (long long)a->count[1], (long long)a->count[2]);
     }
 }
 
-static void print_config(const struct culm_gnn_config_about *c, bool json) {
+static void print_config(const struct culm_gnn_graph_info *g, const struct culm_gnn_show_info *c,
+                         bool json) {
     json_t *order = json_array();
-    for (int32_t l = 0; l < c->layers; l++) {
+    for (int64_t l = 0; l < c->layers; l++) {
         const char *word = c->multiply_first[l]      ? "multiply"
                            : l == 0 && c->aggregated ? "cached"
                                                      : "gather";
@@ -159,17 +159,17 @@ static void print_config(const struct culm_gnn_config_about *c, bool json) {
     if (json) {
         culm_cli_print_json(json_pack(
             "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}",
-            "vertices", (json_int_t)c->graph.vertices, "edges", (json_int_t)c->graph.edges,
-            "features", (json_int_t)c->graph.features, "classes", (json_int_t)c->graph.classes,
-            "train", (json_int_t)c->graph.train, "valid", (json_int_t)c->graph.valid, "test",
-            (json_int_t)c->graph.test, "parameters", (json_int_t)c->parameters, "floats_per_edge",
+            "vertices", (json_int_t)g->vertices, "edges", (json_int_t)g->edges, "features",
+            (json_int_t)g->features, "classes", (json_int_t)g->classes, "train",
+            (json_int_t)g->count[0], "valid", (json_int_t)g->count[1], "test",
+            (json_int_t)g->count[2], "parameters", (json_int_t)c->parameters, "floats_per_edge",
             (json_int_t)c->floats_per_edge, "bytes_per_vertex", (json_int_t)c->bytes_per_vertex,
             "ghost_floats_per_vertex", (json_int_t)c->ghost_floats_per_vertex, "memory_bytes",
             (json_int_t)c->memory_bytes, "cut_edges", (json_int_t)c->cut_edges, "ghosts",
             (json_int_t)c->ghosts, "order", order));
         return;
     }
-    print_about(&c->graph, false);
+    print_about(g, false);
     printf("%lld parameters; order of the layers:", (long long)c->parameters);
     for (size_t l = 0; l < json_array_size(order); l++) {
         printf(" %s", json_string_value(json_array_get(order, l)));
@@ -184,26 +184,26 @@ static void print_config(const struct culm_gnn_config_about *c, bool json) {
     json_decref(order);
 }
 
-static void print_partition(const struct culm_gnn_partition *p, bool json) {
+static void print_partition(const struct culm_gnn_partition_info *p, bool json) {
     if (json) {
         culm_cli_print_json(json_pack(
             "{s:I, s:I, s:f, s:I, s:I, s:I, s:[I, I], s:[I, I], s:s}", "cut_edges",
             (json_int_t)p->cut_edges, "ghosts", (json_int_t)p->ghosts, "balance", p->balance,
             "intervals", (json_int_t)p->intervals, "servers", (json_int_t)p->servers,
-            "interval_cut_edges", (json_int_t)p->between_intervals, "vertices",
-            (json_int_t)p->vertices_least, (json_int_t)p->vertices_most, "edges",
-            (json_int_t)p->edges_least, (json_int_t)p->edges_most, "method", p->method));
+            "interval_cut_edges", (json_int_t)p->interval_cut_edges, "vertices",
+            (json_int_t)p->vertices_min, (json_int_t)p->vertices_max, "edges",
+            (json_int_t)p->edges_min, (json_int_t)p->edges_max, "method", p->method));
         return;
     }
     printf("%lld interval%s on %lld server%s (%s): %lld edges between servers, %lld between "
            "intervals\n",
            (long long)p->intervals, p->intervals == 1 ? "" : "s", (long long)p->servers,
            p->servers == 1 ? "" : "s", p->method, (long long)p->cut_edges,
-           (long long)p->between_intervals);
+           (long long)p->interval_cut_edges);
     printf("  %lld ghost rows, balance %.3f\n", (long long)p->ghosts, p->balance);
     printf("  a server has %lld to %lld vertices, %lld to %lld edges to gather over\n",
-           (long long)p->vertices_least, (long long)p->vertices_most, (long long)p->edges_least,
-           (long long)p->edges_most);
+           (long long)p->vertices_min, (long long)p->vertices_max, (long long)p->edges_min,
+           (long long)p->edges_max);
 }
 
 /* --- the actions --- */
@@ -223,29 +223,42 @@ static enum culm_status number_of(const char *option, const char *text, int64_t 
     return CULM_OK;
 }
 
-static enum culm_status show(const char *path, const struct values *v, struct culm_error *error) {
-    struct culm_gnn_about about;
-    int64_t split = 0;
-    if (!culm_gnn_is_graph(path) && v->split) {
+/* What a call has to say beside its result, which is printed in front of that. */
+static void keep_note(void *context, const char *text) {
+    snprintf(context, CULM_ERROR_MAX, "%s", text);
+}
+
+static enum culm_status show_config(const char *path, const struct values *v,
+                                    struct culm_error *error) {
+    struct culm_gnn_graph_info graph = {.size = sizeof graph};
+    struct culm_gnn_show_info info = {.size = sizeof info};
+    char note[CULM_ERROR_MAX] = "";
+    const struct culm_gnn_show_options how = {
+        .size = sizeof how, .warning = keep_note, .context = note};
+    if (v->split) {
         return culm_error_set(error, CULM_ERR_ARGUMENT,
                               "--split is for a graph; a configuration has the key graph.split");
     }
-    if (!culm_gnn_is_graph(path)) {
-        struct culm_gnn_config_about config;
-        char note[CULM_ERROR_MAX];
-        enum culm_status read = culm_gnn_show_config(path, &config, note, error);
-        if (read == CULM_OK) {
-            culm_cli_note("gnn", note);
-            print_config(&config, v->json);
-        }
-        return read;
+    enum culm_status status = culm_gnn_show(path, &how, &graph, &info, error);
+    if (status == CULM_OK) {
+        culm_cli_note("gnn", note);
+        print_config(&graph, &info, v->json);
+    }
+    return status;
+}
+
+static enum culm_status show(const char *path, const struct values *v, struct culm_error *error) {
+    struct culm_gnn_graph_info info = {.size = sizeof info};
+    int64_t split = 0;
+    if (!culm_cli_is_graph(path)) {
+        return show_config(path, v, error);
     }
     enum culm_status status = number_of("split", v->split, 0, INT32_MAX, &split, error);
     if (status == CULM_OK) {
-        status = culm_gnn_show(path, split, &about, error);
+        status = culm_gnn_graph_show(path, split, &info, error);
     }
     if (status == CULM_OK) {
-        print_about(&about, v->json);
+        print_about(&info, v->json);
     }
     return status;
 }
@@ -253,9 +266,14 @@ static enum culm_status show(const char *path, const struct values *v, struct cu
 static enum culm_status evaluate(const char *path, const struct values *v,
                                  struct culm_error *error) {
     static const char *const parts[] = {"train", "valid", "test"};
-    struct culm_gnn_evaluation e;
-    char note[CULM_ERROR_MAX];
-    enum culm_status status = culm_gnn_eval(path, v->weights, v->best != 0, &e, note, error);
+    struct culm_gnn_evaluate_result e = {.size = sizeof e};
+    char note[CULM_ERROR_MAX] = "";
+    const struct culm_gnn_evaluate_options how = {.size = sizeof how,
+                                                  .weights = v->weights,
+                                                  .warning = keep_note,
+                                                  .context = note,
+                                                  .best = v->best};
+    enum culm_status status = culm_gnn_evaluate(path, &how, &e, error);
     if (status != CULM_OK) {
         return status;
     }
@@ -282,7 +300,7 @@ static enum culm_status evaluate(const char *path, const struct values *v,
         }
     }
     if (v->best) {
-        json_object_set_new(object, "best", json_boolean(e.best));
+        json_object_set_new(object, "best", json_boolean(e.best != 0));
     }
     if (v->json) {
         culm_cli_print_json(json_incref(object));
@@ -299,32 +317,44 @@ static enum culm_status evaluate(const char *path, const struct values *v,
 }
 
 static enum culm_status predict(const char *dir, const struct values *v, struct culm_error *error) {
-    int64_t vertices, classes;
-    char note[CULM_ERROR_MAX];
+    struct culm_gnn_prediction *prediction = NULL;
+    char note[CULM_ERROR_MAX] = "";
+    const struct culm_gnn_predict_options how = {.size = sizeof how,
+                                                 .weights = v->weights,
+                                                 .graph = v->graph,
+                                                 .out = v->out,
+                                                 .warning = keep_note,
+                                                 .context = note};
     if (!v->out) {
         return culm_error_set(error, CULM_ERR_ARGUMENT,
                               "name the file to write: culm gnn predict DIR --out LOGITS.npy");
     }
-    enum culm_status status =
-        culm_gnn_predict(dir, v->weights, v->graph, v->out, &vertices, &classes, note, error);
-    if (status == CULM_OK) {
-        culm_cli_note("gnn", note);
+    enum culm_status status = culm_gnn_predict(dir, &how, &prediction, error);
+    if (status != CULM_OK) {
+        return status;
     }
-    if (status == CULM_OK && v->json) {
+    const int64_t vertices = culm_gnn_prediction_vertices(prediction),
+                  classes = culm_gnn_prediction_classes(prediction);
+    culm_gnn_prediction_free(prediction);
+    culm_cli_note("gnn", note);
+    if (v->json) {
         culm_cli_print_json(json_pack("{s:o, s:I, s:I}", "out", culm_json_text(v->out), "vertices",
                                       (json_int_t)vertices, "classes", (json_int_t)classes));
-    } else if (status == CULM_OK) {
+    } else {
         printf("%s: %lld vertices, %lld classes\n", v->out, (long long)vertices,
                (long long)classes);
     }
-    return status;
+    return CULM_OK;
 }
 
 static enum culm_status partition(const char *path, const struct values *v,
                                   struct culm_error *error) {
-    struct culm_gnn_partition_options how = {
-        .intervals = v->intervals, .servers = v->servers, .method = v->method, .out = v->out};
-    struct culm_gnn_partition result;
+    struct culm_gnn_partition_options how = {.size = sizeof how,
+                                             .intervals = v->intervals,
+                                             .servers = v->servers,
+                                             .method = v->method,
+                                             .out = v->out};
+    struct culm_gnn_partition_info result = {.size = sizeof result};
     if (!v->intervals) {
         return culm_error_set(error, CULM_ERR_ARGUMENT,
                               "say how many intervals: culm gnn partition GRAPH --intervals K");
@@ -347,9 +377,11 @@ static enum culm_status partition(const char *path, const struct values *v,
 }
 
 /* Kinds there are, and options that need others. */
-static enum culm_status check_new(const struct culm_gnn_new *new, bool import,
+static enum culm_status check_new(const struct culm_gnn_create_options *new, bool import,
                                   const struct values *v, struct culm_error *error) {
-    const char *const *kinds = import ? culm_gnn_import_kinds : culm_gnn_make_kinds;
+    static const char *const imported[] = {"edges", "npz", NULL};
+    static const char *const made[] = {"rmat", "sbm", "knn", NULL};
+    const char *const *kinds = import ? imported : made;
     if (culm_word_find(kinds, new->kind) < 0) {
         char known[64];
         culm_words_list(kinds, known, sizeof known);
@@ -371,19 +403,20 @@ static enum culm_status check_new(const struct culm_gnn_new *new, bool import,
 
 static enum culm_status create(const struct culm_arguments *arguments, bool import,
                                const struct values *v, struct culm_error *error) {
-    struct culm_gnn_new new = {.kind = arguments->items[1],
-                               .files = arguments->items + 2,
-                               .file_count = arguments->count - 2,
-                               .labels = v->labels,
-                               .features = import ? v->features : NULL,
-                               .vertices = v->vertices,
-                               .edges = v->edges,
-                               .classes = v->classes,
-                               .directed = v->directed,
-                               .split = v->split,
-                               .splits = v->splits,
-                               .out = v->out};
-    struct culm_gnn_about about;
+    struct culm_gnn_create_options new = {.size = sizeof new,
+                                          .kind = arguments->items[1],
+                                          .files = arguments->items + 2,
+                                          .file_count = arguments->count - 2,
+                                          .labels = v->labels,
+                                          .features = import ? v->features : NULL,
+                                          .vertices = v->vertices,
+                                          .edges = v->edges,
+                                          .classes = v->classes,
+                                          .directed = v->directed,
+                                          .split = v->split,
+                                          .splits = v->splits,
+                                          .path = v->out};
+    struct culm_gnn_graph_info info = {.size = sizeof info};
     int64_t seed = 0;
     enum culm_status status = check_new(&new, import, v, error);
     if (status == CULM_OK) {
@@ -393,11 +426,14 @@ static enum culm_status create(const struct culm_arguments *arguments, bool impo
     if (status == CULM_OK && !import) {
         status = number_of("features", v->features, 1, INT32_MAX, &new.columns, error);
     }
-    if (status == CULM_OK) {
-        status = culm_gnn_create(&new, &about, error);
+    if (status == CULM_OK && !v->out) {
+        status = culm_error_set(error, CULM_ERR_ARGUMENT, "say where the graph goes: --out FOLDER");
     }
     if (status == CULM_OK) {
-        print_about(&about, v->json);
+        status = culm_gnn_graph_create(&new, &info, error);
+    }
+    if (status == CULM_OK) {
+        print_about(&info, v->json);
     }
     return status;
 }

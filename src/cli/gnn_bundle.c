@@ -2,7 +2,7 @@
 #include "base/json.h"
 #include "cli/command.h"
 #include "cli/options.h"
-#include "run/gnn_commands.h"
+#include "run/gnn_nodes.h"
 
 #include <stdio.h>
 

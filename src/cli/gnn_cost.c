@@ -1,7 +1,7 @@
 /* `culm gnn cost`: prints what a run has cost, or what runs of the paper on Dorylus did. */
 #include "cli/command.h"
 #include "cli/options.h"
-#include "run/gnn_commands.h"
+#include "run/gnn_measure.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -13,8 +13,8 @@ struct values {
 
 static const struct culm_option option_rows[] = {
     CULM_OPTION("prices", TEXT, "FILE", struct values, prices,
-                "what machines cost (default: the run's key prices, or what 'culm gnn cost prices' "
-                "prints)"),
+                "price list (default: the run's key prices, or the list that 'culm gnn cost "
+                "prices' prints)"),
     CULM_OPTION("json", FLAG, NULL, struct values, json, "prints one JSON object"),
 };
 
@@ -23,16 +23,18 @@ const struct culm_usage culm_usage_gnn_cost = {
     .arguments = "DIR|published|prices",
     .min_arguments = 1,
     .max_arguments = 1,
-    .summary = "Says what a run on a graph has cost",
+    .summary = "Computes what a run on a graph has cost",
     .options = option_rows,
     .option_count = sizeof option_rows / sizeof *option_rows,
     .details =
-        "DIR is a run of culm gnn train. 'published' computes the dollars of the paper on Dorylus\n"
-        "for its runs without functions, and shows those that are printed there. 'prices' prints\n"
-        "the file of prices that comes with the program.\n"
-        "\n"
-        "Servers and parameter servers cost by the hour, and workers as functions: by memory and\n"
-        "time, and for each start. Processes of this machine are charged as if they were such.\n"
+        "DIR is a run of culm gnn train. 'published' computes what the runs without functions in\n"
+        "the paper on Dorylus cost, and shows the figures printed there. 'prices' prints the "
+        "price\n"
+        "list that is shipped with Culm.\n\n"
+        "Servers and parameter servers are charged by the hour, and workers as functions: by "
+        "memory\n"
+        "and time, and for each start. Processes of this machine are charged as if they were such\n"
+        "instances and functions.\n"
         "The value of a run is 1 / (seconds x dollars).\n",
 };
 

@@ -1,7 +1,7 @@
 /* `culm gnn server` and `culm gnn worker`: join a run that `culm gnn train --listen` has begun. */
 #include "cli/command.h"
 #include "cli/options.h"
-#include "run/gnn_training.h"
+#include "run/gnn_nodes.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,11 @@ struct values {
     CULM_OPTION("join", TEXT, "HOST:PORT", struct values, join, "where the run's launcher listens")
 #define OPTION_TOKEN                                                                               \
     CULM_OPTION("token-file", TEXT, "FILE", struct values, token_file,                             \
-                "the token of the run: its DIR/token, or a copy")
+                "the token of the run: its DIR/token, the file it was given, or a copy")
+
+#define OPTION_INSECURE                                                                            \
+    CULM_OPTION("insecure", FLAG, NULL, struct values, insecure,                                   \
+                "joins a run that encrypts nothing between machines, too")
 
 static const struct culm_option server_rows[] = {
     OPTION_JOIN,
@@ -24,16 +28,16 @@ static const struct culm_option server_rows[] = {
                 "where it listens for other nodes (default: the address from which it calls the "
                 "launcher)"),
     CULM_OPTION("advertise", TEXT, "ADDR:PORT", struct values, advertise,
-                "where others call it, if that is another address"),
-    CULM_OPTION("insecure", FLAG, NULL, struct values, insecure,
-                "--listen may be reached from other machines, unencrypted"),
+                "the address that other nodes connect to, if it is another one"),
+    OPTION_INSECURE,
 };
 
 static const struct culm_option worker_rows[] = {
     OPTION_JOIN,
     OPTION_TOKEN,
     CULM_OPTION("gearman", TEXT, "HOST:PORT", struct values, gearman,
-                "a Gearman job server, which says what to join, again and again"),
+                "a Gearman job server to take jobs from"),
+    OPTION_INSECURE,
 };
 
 #define ROWS(rows) .options = rows, .option_count = sizeof rows / sizeof *rows
@@ -44,12 +48,12 @@ const struct culm_usage culm_usage_gnn_server = {
     .summary = "Joins a run on a graph as a server",
     ROWS(server_rows),
     .details =
-        "It reads the graph at the path in the run's configuration, and ends if that graph is cut\n"
-        "differently there. It may come and go at any time. Nothing that it says or hears is\n"
-        "encrypted.\n"
-        "\n"
-        "The exit code is 0 when the run is over, 1 when the run ended early or has put the node\n"
-        "out, 2 for wrong usage, 3 when it was refused, and 4 when nobody listens there.\n",
+        "It reads the graph at the path in the run's configuration, and ends if the graph there "
+        "is\n"
+        "cut differently. It may come and go at any time. Its traffic is encrypted, with a key\n"
+        "made from the token (TLS 1.3), unless the run was started with --insecure.\n\n"
+        "The exit code is 0 when the run is over, 1 when the run ended early or has removed the\n"
+        "node, 2 for wrong usage, 3 when it was refused, and 4 when nobody listens there.\n",
 };
 
 const struct culm_usage culm_usage_gnn_worker = {
@@ -58,14 +62,13 @@ const struct culm_usage culm_usage_gnn_worker = {
     .summary = "Joins a run on a graph as a worker",
     ROWS(worker_rows),
     .details =
-        "It needs no files, and may come and go at any time. Nothing that it says or hears is\n"
-        "encrypted.\n"
-        "\n"
-        "With --gearman, it takes jobs that runs with 'engine: gearman' have there, one after the\n"
-        "other. A job has the address and the token of its run.\n"
-        "\n"
-        "The exit code is 0 when the run is over, 1 when the run ended early or has put the node\n"
-        "out, 2 for wrong usage, 3 when it was refused, and 4 when nobody listens there.\n",
+        "It needs no files, and may come and go at any time. Its traffic is encrypted, with a\n"
+        "key made from the token (TLS 1.3), unless the run was started with --insecure.\n\n"
+        "With --gearman, it takes the jobs that runs with 'engine: gearman' submit there, one "
+        "after\n"
+        "the other. A job holds the address and the token of its run.\n\n"
+        "The exit code is 0 when the run is over, 1 when the run ended early or has removed the\n"
+        "node, 2 for wrong usage, 3 when it was refused, and 4 when nobody listens there.\n",
 };
 
 static enum culm_status join(const char *role, const struct values *v, int *ret_code,

@@ -1,14 +1,16 @@
 /*
  * `culm gnn train`: parses options, prints the plan (`--dry-run`) or the run's progress. The checks
- * and the run are in run/gnn_training.h.
+ * and the run are in culm/gnn.h.
  */
 #include "base/file.h"
 #include "cli/command.h"
 #include "cli/launching.h"
 #include "report/gnn.h"
 #include "report/sink.h"
-#include "run/gnn_training.h"
+#include "run/launches.h"
+#include "run/references.h"
 
+#include <culm/gnn.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +19,7 @@
 
 struct values {
     struct culm_option_list sets, faults;
-    const char *out, *plan, *partition, *trace, *listen, *advertise;
+    const char *out, *plan, *partition, *trace, *listen, *advertise, *token_file;
     double time_scale;
     bool resume, accept_inputs, from_start, dry_run, json, insecure;
 };
@@ -29,9 +31,9 @@ static const struct culm_option option_rows[] = {
                 "run directory (default: runs/<config name>)"),
     CULM_OPTION("resume", FLAG, NULL, struct values, resume, "continues the run in DIR"),
     CULM_OPTION("accept-inputs", FLAG, NULL, struct values, accept_inputs,
-                "--resume: takes up files of the graph that have changed"),
+                "with --resume: accepts files of the graph that have changed"),
     CULM_OPTION("from-start", FLAG, NULL, struct values, from_start,
-                "--resume: begins anew where checkpoints are gone"),
+                "with --resume: begins anew if all checkpoints are gone"),
     CULM_OPTION("plan", TEXT, "FILE", struct values, plan,
                 "takes the cut of another run (its plan.json)"),
     CULM_OPTION("partition", TEXT, "FILE", struct values, partition,
@@ -41,11 +43,14 @@ static const struct culm_option option_rows[] = {
     CULM_OPTION("json", FLAG, NULL, struct values, json,
                 "prints the events as JSON lines, and nothing else"),
     CULM_OPTION("listen", TEXT, "ADDR:PORT", struct values, listen,
-                "lets servers and workers join there that bring DIR/token"),
+                "lets servers and workers that have the token join at this address"),
     CULM_OPTION("advertise", TEXT, "ADDR:PORT", struct values, advertise,
-                "where they call, if that is another address"),
+                "the address that they connect to, if it is another one"),
+    CULM_OPTION(
+        "token-file", TEXT, "FILE", struct values, token_file,
+        "the token that they have, of 'culm keys new' (default: one is drawn into DIR/token)"),
     CULM_OPTION("insecure", FLAG, NULL, struct values, insecure,
-                "--listen may be reached from other machines, unencrypted"),
+                "encrypts nothing between machines, for a network that is private"),
     CULM_OPTION("fault", LIST, "SPEC", struct values, faults,
                 "makes a node fail; repeatable, see below"),
     CULM_OPTION("preempt-trace", TEXT, "FILE", struct values, trace,
@@ -55,8 +60,7 @@ static const struct culm_option option_rows[] = {
 };
 
 static char *remark(void) {
-    return culm_cli_resume_remark(culm_gnn_training_resumable_keys(),
-                                  culm_gnn_training_setting_keys());
+    return culm_cli_resume_remark(culm_gnn_resumable_keys(), culm_gnn_setting_keys());
 }
 
 const struct culm_usage culm_usage_gnn_train = {
@@ -72,19 +76,20 @@ const struct culm_usage culm_usage_gnn_train = {
         "A fault is "
         "node=ROLE:K,epoch=E[,interval=I][,phase=P][,how=kill|stop|exit|stuck][,for_ms=N].\n"
         "The roles are server, parameter and worker; the phases are load, gather, scatter, apply,\n"
-        "edge, push-gradient, push-rows, update, commit and checkpoint; edge is of servers, with\n"
-        "arch: gat. A trace has lines 'milliseconds,add|remove,NAME'; servers do what is to be\n"
-        "done while no worker is there.\n"
-        "\n"
+        "edge, push-gradient, push-rows, update, commit and checkpoint; only servers\n"
+        "reach edge, with arch: gat. A trace has lines 'milliseconds,add|remove,NAME'; while "
+        "there\n"
+        "is no worker, servers do the work.\n\n"
         "The exit code is 0 for done, 1 for failed, 2 for wrong usage, 3 for a wrong configuration "
         "or\n"
-        "input, 4 for a fault of the environment, and 75 for a run that was stopped by a signal "
+        "input, 4 for a problem of the environment, and 75 for a run that was stopped by a signal "
         "and\n"
         "can be resumed. 'culm help config gnn' lists every key.\n",
 };
 
 struct train {
     struct values values; /* first: see `body` */
+    struct culm_config *config;
     char out_dir[CULM_PATH_MAX];
     struct culm_sink *sink;
     struct culm_gnn_training *training;
@@ -97,11 +102,12 @@ static void warn(void *ctx, const char *text) {
 
 static void print_plan(const json_t *plan) {
     const json_t *order = json_object_get(plan, "multiply_first");
-    printf("%lld parameters; %lld vertices and %lld edges in %lld intervals\n",
+    printf("%lld parameters; %lld vertices and %lld edges in %lld interval%s\n",
            (long long)culm_event_int(plan, "parameters", 0),
            (long long)culm_event_int(plan, "vertices", 0),
            (long long)culm_event_int(plan, "edges", 0),
-           (long long)culm_event_int(plan, "intervals", 0));
+           (long long)culm_event_int(plan, "intervals", 0),
+           culm_event_int(plan, "intervals", 0) == 1 ? "" : "s");
     printf("servers: %lld, parameter servers: %lld, workers: %lld; edges cut: %lld, ghost rows: "
            "%lld\n",
            (long long)culm_event_int(plan, "servers", 0),
@@ -122,14 +128,15 @@ static void print_plan(const json_t *plan) {
 
 static int dry_run(struct train *t) {
     struct culm_error error = {0};
-    json_t *plan = NULL;
-    enum culm_status status = culm_gnn_training_plan(t->training, &plan, &error);
+    const char *json = NULL;
+    enum culm_status status = culm_gnn_training_plan(t->training, &json, &error);
     if (status != CULM_OK) {
         return culm_cli_fail("gnn train", &error);
     }
     if (t->values.json) {
-        culm_cli_print_json(plan);
+        puts(json);
     } else {
+        json_t *plan = json_loads(json, 0, NULL);
         print_plan(plan);
         json_decref(plan);
     }
@@ -149,7 +156,7 @@ static bool fired(void *job, size_t fault) { return culm_gnn_training_fired(job,
 static const struct culm_summary *summary(void *job) { return culm_gnn_training_summary(job); }
 
 static int run(struct train *t) {
-    const struct culm_cli_run run = {.command = "gnn train",
+    const struct culm_cli_job run = {.command = "gnn train",
                                      .dir = t->out_dir,
                                      .json = t->values.json,
                                      .faults = &t->values.faults,
@@ -180,29 +187,36 @@ static enum culm_status prepare(struct train *t, const char *config_path,
     }
     enum culm_status status = v->out ? culm_path_format(t->out_dir, error, "%s", v->out)
                                      : culm_cli_default_out(config_path, t->out_dir, error);
+    if (status == CULM_OK) {
+        status = culm_config_open(config_path, &t->config, error);
+    }
+    for (size_t i = 0; i < v->sets.count && status == CULM_OK; i++) {
+        status = culm_config_add(t->config, v->sets.items[i], error);
+    }
     const struct culm_gnn_training_options options = {
-        .config_path = config_path,
-        .sets = v->sets.items,
-        .set_count = v->sets.count,
+        .size = sizeof options,
         .dir = t->out_dir,
         .resume = v->resume,
         .accept_inputs = v->accept_inputs,
         .from_start = v->from_start,
-        .program = "/proc/self/exe",
-        .faults = v->faults.items,
-        .fault_count = v->faults.count,
-        .listen = v->listen,
-        .advertise = v->advertise,
         .insecure = v->insecure,
+        .program = "/proc/self/exe",
         .plan = v->plan,
         .partition = v->partition,
-        .trace = v->trace,
-        .time_scale = v->time_scale,
-        .dry = v->dry_run,
+        .listen = v->listen,
+        .advertise = v->advertise,
+        .token_file = v->token_file,
         .warning = warn,
     };
+    const struct culm_launch_extras extras = {
+        .faults = v->faults.items,
+        .fault_count = v->faults.count,
+        .trace_path = v->trace,
+        .time_scale = v->time_scale,
+        .dry = v->dry_run,
+    };
     if (status == CULM_OK) {
-        status = culm_gnn_training_new(&options, &t->training, error);
+        status = culm_gnn_training_make(t->config, &options, &extras, &t->training, error);
     }
     return status == CULM_OK ? open_sink(t, error) : status;
 }
@@ -215,6 +229,7 @@ static enum culm_status body(const struct culm_arguments *arguments, void *value
         *ret_code = t->values.dry_run ? dry_run(t) : run(t);
     }
     culm_gnn_training_free(t->training);
+    culm_config_free(t->config);
     culm_sink_free(t->sink);
     return status;
 }

@@ -1,12 +1,13 @@
-/* `culm help [COMMAND]`, and `culm help config`: the reference of every key. The same as manual pages,
- * and completions for shells. */
+/* `culm help [COMMAND]`, and `culm help config`: the reference of every key. The same as manual
+ * pages and as Markdown, and completions for shells. */
 #include "cli/command.h"
 #include "cli/completion.h"
 #include "cli/dispatch.h"
 #include "cli/manual.h"
+#include "cli/markdown.h"
 #include "cli/options.h"
 
-#include "run/commands.h"
+#include "run/references.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,7 @@ struct values {
 
 static const struct culm_option options[] = {
     CULM_OPTION("markdown", FLAG, NULL, struct values, markdown,
-                "with 'config': prints a Markdown table"),
+                "prints Markdown: of all commands, of one, or with 'config' of its keys"),
     CULM_OPTION("man", FLAG, NULL, struct values, man,
                 "prints the manual page, for man(1); with 'config' culm.yaml(5)"),
     CULM_OPTION("completion", WORD, "bash|zsh|fish", struct values, completion,
@@ -67,17 +68,21 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
         return CULM_OK;
     }
     if (!arguments->count) {
-        (v->man ? culm_manual_program : culm_commands_print)(stdout);
+        (v->man        ? culm_manual_program
+         : v->markdown ? culm_markdown_commands
+                       : culm_commands_print)(stdout);
         return CULM_OK;
     }
     if (strcmp(arguments->items[0], "config") == 0) {
         return config(v, arguments->count > 1 ? arguments->items[1] : NULL, error);
     }
     const struct culm_command *command = culm_command_find(arguments->items[0]);
-    if (!command || (v->man && !command->usage)) {
+    if (!command || ((v->man || v->markdown) && !command->usage)) {
         *ret_code = culm_command_unknown(arguments->items[0]);
     } else if (v->man) {
         culm_manual_command(command, stdout);
+    } else if (v->markdown) {
+        culm_markdown_command(command, stdout);
     } else {
         bool part = arguments->count > 1;
         char *call[] = {(char *)command->name, (char *)(part ? arguments->items[1] : "--help"),

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct culm_cli_run *stopped; /* by the handler */
+static const struct culm_cli_job *stopped; /* by the handler */
 
 enum culm_status culm_cli_default_out(const char *config_path, char ret_path[CULM_PATH_MAX],
                                       struct culm_error *error) {
@@ -28,7 +28,7 @@ enum culm_status culm_cli_open_sink(bool json, const struct culm_terminal_option
 }
 
 static void on_signal(int number) {
-    const struct culm_cli_run *run = stopped;
+    const struct culm_cli_job *run = stopped;
     const bool insists = culm_cli_insists(number);
     if (run && insists) {
         run->abort(run->job);
@@ -37,14 +37,14 @@ static void on_signal(int number) {
     }
 }
 
-static void hear_signals(const struct culm_cli_run *run) {
+static void hear_signals(const struct culm_cli_job *run) {
     stopped = run;
     culm_cli_on_stop_signal(on_signal);
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of the sink */
 }
 
 /* A fault that was asked for and never fired means that the test around it proved nothing. */
-static int check_faults(const struct culm_cli_run *run, int code) {
+static int check_faults(const struct culm_cli_job *run, int code) {
     for (size_t i = 0; i < run->faults->count; i++) {
         if (!run->fired(run->job, i)) {
             fprintf(stderr, "culm %s: --fault '%s' never fired\n", run->command,
@@ -55,7 +55,7 @@ static int check_faults(const struct culm_cli_run *run, int code) {
     return code;
 }
 
-int culm_cli_launch(const struct culm_cli_run *run, struct culm_sink **sink) {
+int culm_cli_launch(const struct culm_cli_job *run, struct culm_sink **sink) {
     struct culm_error error = {0};
     hear_signals(run);
     int code = run->go(run->job, &error);
@@ -67,6 +67,8 @@ int culm_cli_launch(const struct culm_cli_run *run, struct culm_sink **sink) {
     code = check_faults(run, code);
     if (!run->json && code == 0) {
         culm_summary_print(run->summary(run->job), run->dir, NULL, stdout);
+    } else if (!run->json && !error.text[0] && code == culm_status_exit_code(CULM_ERR_STOPPED)) {
+        fprintf(stderr, "culm %s: stopped; continue with --resume\n", run->command);
     }
     stopped = NULL;
     return code;

@@ -12,7 +12,7 @@
 #include "report/terminal.h"
 
 /* A run as such a command sees it. */
-struct culm_cli_run {
+struct culm_cli_job {
     const char *command; /* "train" */
     const char *dir;
     bool json; /* events alone are printed */
@@ -33,8 +33,8 @@ enum culm_status culm_cli_default_out(const char *config_path, char ret_path[CUL
 enum culm_status culm_cli_open_sink(bool json, const struct culm_terminal_options *otherwise,
                                     struct culm_sink **ret_sink, struct culm_error *error);
 /* Runs it; signals stop it from here on (signals.h). Frees the sink that shows it, so that what that
- * shows in place is left as it is, and sets *sink to NULL; then prints errors, faults that never fired
- * and the summary. The exit code. */
-int culm_cli_launch(const struct culm_cli_run *run, struct culm_sink **sink);
+ * shows in place is left as it is, and sets *sink to NULL; then prints errors, faults that never fired,
+ * and the summary or, of a run that was stopped, how to go on. The exit code. */
+int culm_cli_launch(const struct culm_cli_job *run, struct culm_sink **sink);
 
 #endif

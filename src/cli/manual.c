@@ -1,7 +1,9 @@
 /* Manual pages. See manual.h. */
 #include "cli/manual.h"
 
-#include "run/commands.h"
+#include "run/references.h"
+
+#include <culm.h>
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -115,21 +117,18 @@ static void put_see_also(const char *page, FILE *out) {
 
 /* --- culm(1) ------------------------------------------------------------------------------------- */
 
-static const struct {
-    int code;
-    const char *means;
-} exit_codes[] = {
-    {0, "the command did what it was asked to"},
-    {1, "it failed; culm ckpt diff and culm report --against: the two differ"},
-    {2, "the command line is wrong"},
-    {3, "the configuration or an input is wrong; nothing was written"},
-    {4, "the environment failed: the disk is full, memory ran out, a permission is missing"},
-    {75, "a signal stopped the run; --resume continues it"},
+const struct culm_manual_row culm_manual_exit_codes[] = {
+    {"0", "the command did what it was asked to"},
+    {"1", "it failed; `culm ckpt diff` and `culm report --against`: the two differ"},
+    {"2", "the command line is wrong"},
+    {"3", "the configuration or an input is wrong; what was saved before that showed is kept"},
+    {"4", "the environment failed: the disk is full, memory ran out, a permission is missing"},
+    {"75",
+     "a signal stopped the run; a checkpoint holds all that was done, and `--resume` continues"},
+    {0},
 };
 
-static const struct {
-    const char *name, *means;
-} variables[] = {
+const struct culm_manual_row culm_manual_variables[] = {
     {"NO_COLOR", "if it is set, the terminal gets no colours"},
     {"TERM", "if it is `dumb`, output has plain lines only, as for a file or a pipe"},
     {"CULM_ISA",
@@ -137,7 +136,15 @@ static const struct {
      "same bits"},
     {"CULM_BF16_FLAVOUR",
      "how products of bf16 numbers are summed: amx or portable; results differ in their bits"},
+    {0},
 };
+
+static void put_rows(const struct culm_manual_row *rows, FILE *out) {
+    for (; rows->name; rows++) {
+        fprintf(out, ".TP\n.B %s\n", rows->name);
+        put_sentence(rows->means, out);
+    }
+}
 
 void culm_manual_program(FILE *out) {
     put_title("CULM", "1", out);
@@ -160,35 +167,26 @@ void culm_manual_program(FILE *out) {
         }
     }
     fputs(".SH EXIT STATUS\n", out);
-    for (size_t i = 0; i < sizeof exit_codes / sizeof *exit_codes; i++) {
-        fprintf(out, ".TP\n.B %d\n", exit_codes[i].code);
-        put_sentence(exit_codes[i].means, out);
-    }
+    put_rows(culm_manual_exit_codes, out);
     fputs(".SH ENVIRONMENT\n", out);
-    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
-        fprintf(out, ".TP\n.B %s\n", variables[i].name);
-        put_sentence(variables[i].means, out);
-    }
+    put_rows(culm_manual_variables, out);
     put_see_also("culm", out);
 }
 
 /* --- a command ----------------------------------------------------------------------------------- */
 
-/* One line of the synopsis for each form: "show PATH | diff A B" are two. */
+/* One line of the synopsis for each form. */
 static void put_synopsis(const struct culm_usage *usage, FILE *out) {
-    const char *at = usage->arguments;
+    size_t len;
     fputs(".SH SYNOPSIS\n", out);
-    do {
-        const char *end = *at == '[' ? NULL : strstr(at, " | ");
-        size_t len = end ? (size_t)(end - at) : strlen(at);
+    for (const char *at = usage->arguments, *form; (form = culm_usage_form(&at, &len));) {
         fprintf(out, ".SY culm\\~%s\n", usage->command);
         if (len) {
-            put_form(at, len, out);
+            put_form(form, len, out);
             fputc('\n', out);
         }
         fputs(usage->option_count ? ".RI [ OPTION ]...\n.YS\n" : ".YS\n", out);
-        at = end ? end + 3 : NULL;
-    } while (at);
+    }
 }
 
 static void put_options(const struct culm_usage *usage, FILE *out) {
@@ -274,7 +272,7 @@ static void put_key(void *ctx, const struct culm_config_entry *entry) {
     if (entry->row->flags & CULM_CONFIG_RESUMABLE) {
         fputs("May change on\n.BR \\-\\-resume .\n", out);
     } else if (entry->row->flags & CULM_CONFIG_SETTING) {
-        fputs("May be set on\n.BR \\-\\-resume ,\nfrom there on.\n", out);
+        fputs("May be set on\n.BR \\-\\-resume ,\nfrom then on.\n", out);
     } else if (entry->row->flags & CULM_CONFIG_INPUT) {
         fputs("May change on\n.B \\-\\-resume\nwith\n.BR \\-\\-accept\\-inputs .\n", out);
     }

@@ -11,6 +11,12 @@
 
 #include <stdio.h>
 
+/* What culm(1) lists beside the commands; the last row has no name. */
+struct culm_manual_row {
+    const char *name, *means;
+};
+extern const struct culm_manual_row culm_manual_exit_codes[], culm_manual_variables[];
+
 void culm_manual_program(FILE *out);                                     /* culm(1) */
 void culm_manual_command(const struct culm_command *command, FILE *out); /* culm-train(1), ... */
 void culm_manual_config(FILE *out);                                      /* culm.yaml(5) */

@@ -6,10 +6,14 @@
 #include "cli/command.h"
 #include "cli/launching.h"
 #include "cli/signals.h"
-#include "run/merge_commands.h"
+#include "run/launches.h"
+#include "run/references.h"
 
+#include <culm/merge.h>
+#include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -24,7 +28,7 @@ static const struct culm_option options[] = {
                 "changes a key of the workload; repeatable"),
     CULM_OPTION("out", TEXT, "DIR", struct values, out,
                 "the package to write (default: runs/<workload name>)"),
-    CULM_OPTION("resume", FLAG, NULL, struct values, resume, "goes on with the package in DIR"),
+    CULM_OPTION("resume", FLAG, NULL, struct values, resume, "continues the package in DIR"),
     CULM_OPTION("check", FLAG, NULL, struct values, check,
                 "show: reads every tensor of the package and verifies its digest"),
     CULM_OPTION("json", FLAG, NULL, struct values, json,
@@ -36,20 +40,18 @@ const struct culm_usage culm_usage_merge = {
     .arguments = "WORKLOAD.yaml | show WORKLOAD.yaml|DIR",
     .min_arguments = 1,
     .max_arguments = 2,
-    .summary = "Lets several models of pictures share layers, in the memory of few",
+    .summary = "Lets several vision models share layers, so that they fit into the memory of a few",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .config = culm_merge_reference,
     .details =
-        "A workload names feeds, and queries: which model answers for which feed, and which share "
-        "of\n"
-        "its accuracy must remain (docs/merge.md). What is written is a package: every tensor "
-        "once,\n"
-        "and who uses which; events.jsonl beside it.\n"
-        "\n"
-        "show WORKLOAD tells what sharing every equal layer could save; it needs neither weights "
-        "nor\n"
-        "feeds. show DIR tells what the models of a package share, and how well they answer.\n",
+        "A workload names feeds and queries: which model answers for which feed, and how much of "
+        "its\n"
+        "accuracy must remain (docs/merge.md). The result is a package: every tensor once, which\n"
+        "models use it, and events.jsonl beside it.\n\n"
+        "show WORKLOAD prints what sharing every equal layer could save; it needs neither weights\n"
+        "nor feeds. show DIR prints what the models of a package share, and how well they "
+        "answer.\n",
 };
 
 static struct culm_merging *running; /* for the signal handler */
@@ -71,21 +73,37 @@ static void on_warning(void *ctx, const char *text) {
     fprintf(stderr, "culm merge: warning: %s\n", text);
 }
 
-static enum culm_status merge(const char *workload, const struct values *v,
-                              struct culm_error *error) {
+/* The workload, with what was set. */
+static enum culm_status open_workload(const char *path, const struct values *v,
+                                      struct culm_config **ret_workload, struct culm_error *error) {
+    struct culm_config *workload = NULL;
+    enum culm_status status = culm_config_open(path, &workload, error);
+    for (size_t i = 0; i < v->sets.count && status == CULM_OK; i++) {
+        status = culm_config_add(workload, v->sets.items[i], error);
+    }
+    if (status != CULM_OK) {
+        culm_config_free(workload);
+        return status;
+    }
+    *ret_workload = workload;
+    return CULM_OK;
+}
+
+static enum culm_status merge(const char *path, const struct values *v, struct culm_error *error) {
     char dir[CULM_PATH_MAX];
     struct culm_sink *sink = NULL;
+    struct culm_config *workload = NULL;
     enum culm_status status = v->out ? culm_path_format(dir, error, "%s", v->out)
-                                     : culm_cli_default_out(workload, dir, error);
-    const struct culm_merging_options how = {.workload = workload,
-                                             .sets = v->sets.items,
-                                             .set_count = v->sets.count,
-                                             .dir = dir,
-                                             .resume = v->resume,
-                                             .warning = on_warning};
+                                     : culm_cli_default_out(path, dir, error);
+    const struct culm_merging_options how = {
+        .size = sizeof how, .dir = dir, .resume = v->resume, .warning = on_warning};
     if (status == CULM_OK) {
-        status = culm_merging_new(&how, &running, error);
+        status = open_workload(path, v, &workload, error);
     }
+    if (status == CULM_OK) {
+        status = culm_merging_new(workload, &how, &running, error);
+    }
+    culm_config_free(workload);
     if (status == CULM_OK) {
         const struct culm_terminal_options terminal =
             culm_terminal_options_of(STDOUT_FILENO, culm_terminal_merge, 0);
@@ -95,7 +113,7 @@ static enum culm_status merge(const char *workload, const struct values *v,
     if (status == CULM_OK) {
         culm_merging_watch(running, sink);
         hear_signals();
-        status = culm_merging_go(running, error);
+        status = culm_merging_run(running, error);
     }
     struct culm_merging *ended = running;
     running = NULL;
@@ -144,15 +162,39 @@ static void print_shown(const json_t *shown) {
            total > 0 ? 100.0 * (double)saved / (double)total : 0.0);
 }
 
+static enum culm_status show_json(const char *what, const struct values *v, char **ret_json,
+                                  struct culm_error *error) {
+    const bool package = culm_file_is_directory(what);
+    struct culm_config *workload = NULL;
+    if (package && v->sets.count) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "--set changes a workload, but '%s' is a package", what);
+    }
+    if (!package && v->check) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "--check reads a package, but '%s' is not one", what);
+    }
+    if (package) {
+        return culm_merge_show_package(what, v->check, ret_json, error);
+    }
+    enum culm_status status = open_workload(what, v, &workload, error);
+    if (status == CULM_OK) {
+        status = culm_merge_show_workload(workload, ret_json, error);
+    }
+    culm_config_free(workload);
+    return status;
+}
+
 static enum culm_status show(const char *what, const struct values *v, struct culm_error *error) {
-    json_t *shown = NULL;
-    enum culm_status status =
-        culm_merge_show(what, v->sets.items, v->sets.count, v->check, &shown, error);
+    char *text = NULL;
+    enum culm_status status = show_json(what, v, &text, error);
     if (status == CULM_OK && v->json) {
-        culm_cli_print_json(shown);
+        culm_cli_print_line(text);
     } else if (status == CULM_OK) {
+        json_t *shown = json_loads(text, 0, NULL);
         print_shown(shown);
         json_decref(shown);
+        culm_text_free(text);
     }
     return status;
 }

@@ -5,8 +5,8 @@
  */
 #include "cli/command.h"
 #include "cli/options.h"
-#include "run/commands.h"
-#include "run/vision_commands.h"
+#include "run/models.h"
+#include "run/vision_about.h"
 
 #include "base/json.h"
 #include "base/words.h"
@@ -25,9 +25,9 @@ static const struct culm_option options[] = {
     CULM_OPTION("json", FLAG, NULL, struct values, json, "prints one JSON object per model"),
     CULM_OPTION("onnx", TEXT, "FILE", struct values, onnx, "with export: the file to write"),
     CULM_OPTION("weights", TEXT, "PATH", struct values, weights,
-                "of FILE.cfg: its numbers (default: FILE.weights); with export: a safetensors "
-                "file, the index of its shards or their folder, a checkpoint, or a run; best: "
-                "DIR/best.safetensors (default: the model's own)"),
+                "for FILE.cfg: its weights file (default: FILE.weights); with export: a "
+                "safetensors file, the index of its shards or their folder, a checkpoint, or a "
+                "run; best: DIR/best.safetensors (default: the model's own)"),
     CULM_OPTION("batch", INT, "N", struct values, batch,
                 "with import: samples in a micro-batch (default: 1)"),
     CULM_OPTION("context", INT, "T", struct values, context,
@@ -46,22 +46,18 @@ const struct culm_usage culm_usage_model = {
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .details =
-        "FLOPs are those of the forward and backward pass of one sample. Memory is what "
-        "training in\n"
-        "one process takes with a micro-batch of one sample (with a configuration: of its\n"
-        "batch.micro).\n"
-        "\n"
+        "FLOPs count the forward and backward pass of one sample. Memory is what training in one\n"
+        "process needs with a micro-batch of one sample (of a configuration: with its "
+        "batch.micro).\n\n"
         "import shows what `culm train` makes of an ONNX file (model.file: FILE.onnx): its\n"
-        "parameters, the fields of its samples, and where it can be cut.\n"
-        "\n"
-        "Of darknet's FILE.cfg, import checks FILE.weights and shows what the model answers;\n"
-        "show needs the configuration alone. show FILE.onnx tells the same of an ONNX file,\n"
-        "and of PACKAGE:QUERY all three do it with what `culm merge` has made of the query's "
-        "model.\n"
-        "\n"
-        "export writes a model for inference: that of the run in DIR, of a checkpoint, or one with "
+        "parameters, the fields of its samples, and where it can be cut.\n\n"
+        "For darknet's FILE.cfg, import checks FILE.weights and shows what the model answers; "
+        "show\n"
+        "needs the configuration alone. For FILE.onnx, show prints the same. With PACKAGE:QUERY,\n"
+        "show, import and export take the model that `culm merge` has made of the query's.\n\n"
+        "export writes a model for inference, with the weights of a run or a checkpoint, or with "
         "its\n"
-        "first weights. BERT has both heads, logits and logits_2. GNMT cannot be exported.\n",
+        "initial weights. BERT has both heads, logits and logits_2. GNMT cannot be exported.\n",
 };
 
 static const char *pretty_count(int64_t count, char text[32]) {
@@ -124,7 +120,7 @@ static void print_cost(const struct culm_cost *c, bool stages) {
 
 static enum culm_status show(const char *what, bool stages, bool json, struct culm_error *error) {
     struct culm_cost cost;
-    enum culm_status status = culm_cost(what, stages, &cost, error);
+    enum culm_status status = culm_cost_compute(what, stages, &cost, error);
     if (status == CULM_OK) {
         (json ? print_cost_json : print_cost)(&cost, stages);
     }
@@ -144,7 +140,7 @@ static enum culm_status list(bool json, struct culm_error *error) {
 /* --- import --- */
 
 static void print_import_json(const char *path, const struct culm_import *import) {
-    const struct culm_import_about about = culm_import_about(import);
+    const struct culm_import_about about = culm_import_describe(import);
     json_t *fields = json_array(), *notes = json_array();
     json_t *object =
         json_pack("{s:o, s:I, s:f, s:I, s:I, s:o, s:I, s:i}", "name", culm_json_text(path),
@@ -153,7 +149,7 @@ static void print_import_json(const char *path, const struct culm_import *import
                   (json_int_t)about.blocks, "producer", culm_json_text(about.producer), "opset",
                   (json_int_t)about.opset, "operators", about.operators);
     for (int32_t i = 0; i < about.fields; i++) {
-        const struct culm_import_field field = culm_import_field(import, i);
+        const struct culm_import_field field = culm_import_field_of(import, i);
         json_t *shape = json_array();
         for (int k = 0; k < field.rank; k++) {
             json_array_append_new(shape, json_integer(field.shape[k]));
@@ -173,7 +169,7 @@ static void print_import_json(const char *path, const struct culm_import *import
 }
 
 static void print_import(const char *path, const struct culm_import *import) {
-    const struct culm_import_about about = culm_import_about(import);
+    const struct culm_import_about about = culm_import_describe(import);
     char number[32];
     printf("%s: by %s, opset %lld\n", path, about.producer[0] ? about.producer : "unknown",
            (long long)about.opset);
@@ -182,7 +178,7 @@ static void print_import(const char *path, const struct culm_import *import) {
     printf("  %.2f GFLOP a sample, %.1f MB to train\n", about.flops / 1e9,
            (double)about.memory_bytes / 1e6);
     for (int32_t i = 0; i < about.fields; i++) {
-        const struct culm_import_field field = culm_import_field(import, i);
+        const struct culm_import_field field = culm_import_field_of(import, i);
         printf("  field %-12s %s [", field.name, field.dtype);
         for (int k = 0; k < field.rank; k++) {
             printf("%s%lld", k ? "," : "", (long long)field.shape[k]);
@@ -245,7 +241,7 @@ static void print_about(const char *path, const struct culm_vision_about *a) {
 static enum culm_status about_model(const char *path, const struct values *v, bool check,
                                     struct culm_error *error) {
     struct culm_vision_about about;
-    enum culm_status status = culm_vision_about(path, v->weights, check, &about, error);
+    enum culm_status status = culm_vision_describe_file(path, v->weights, check, &about, error);
     if (status == CULM_OK) {
         (v->json ? print_about_json : print_about)(path, &about);
     }
@@ -262,7 +258,7 @@ static bool ends_in(const char *path, const char *ending) {
 
 static enum culm_status export_model(const char *what, const char *weights, const char *path,
                                      struct culm_error *error) {
-    char note[CULM_COMMAND_NOTE_SIZE];
+    char note[CULM_EXPORT_NOTE_SIZE];
     enum culm_status status = culm_export(what, weights, path, note, error);
     culm_cli_note("model", note);
     return status;

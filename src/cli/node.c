@@ -1,6 +1,6 @@
 /* The hidden command `culm node`: what the launcher of a run on a graph starts. Its output is the node's
  * log. */
 #include "cli/command.h"
-#include "run/gnn_training.h"
+#include "run/gnn_nodes.h"
 
 int culm_cli_node(int argc, char **argv) { return culm_gnn_node_main(argc, argv); }

@@ -222,6 +222,13 @@ const struct culm_option *culm_usage_option(const struct culm_usage *usage, size
     return NULL;
 }
 
+const char *culm_usage_form(const char **at, size_t *ret_len) {
+    const char *form = *at, *end = form && *form != '[' ? strstr(form, " | ") : NULL;
+    *ret_len = end ? (size_t)(end - form) : form ? strlen(form) : 0;
+    *at = end ? end + 3 : NULL;
+    return form;
+}
+
 void culm_usage_print(const struct culm_usage *usage, FILE *out) {
     fprintf(out, "usage: culm %s%s%s%s\n\n%s.\n", usage->command, *usage->arguments ? " " : "",
             usage->arguments, usage->option_count ? " [OPTION]..." : "", usage->summary);

@@ -66,6 +66,10 @@ struct culm_usage {
 /* The options of a command and of its parts, each name once; NULL: there are no more. */
 const struct culm_option *culm_usage_option(const struct culm_usage *usage, size_t at);
 
+/* Takes the next form of a command from *at, which is `arguments` at first and NULL after the last:
+ * "show PATH | diff A B" has two. Returns where it begins; NULL: there are no more. */
+const char *culm_usage_form(const char **at, size_t *ret_len);
+
 #define CULM_OPTION_THREADS_MAX 256 /* as many as a configuration allows */
 #define CULM_ARGUMENTS_MAX 4096
 

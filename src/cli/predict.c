@@ -2,13 +2,13 @@
  * `culm predict MODEL FILE...`: boxes, classes or points in pictures and clips.
  */
 #include "cli/command.h"
+#include "cli/frames.h"
 #include "cli/options.h"
-#include "run/vision_commands.h"
 
 #include "base/json.h"
 
+#include <culm/vision.h>
 #include <jansson.h>
-#include <math.h>
 #include <stdio.h>
 
 struct values {
@@ -20,16 +20,16 @@ struct values {
 
 static const struct culm_option options[] = {
     CULM_OPTION("names", TEXT, "FILE", struct values, names,
-                "names of the classes, one a line (default: those beside the model)"),
+                "names of the classes, one per line (default: the names beside the model)"),
     CULM_OPTION("weights", TEXT, "PATH", struct values, weights,
-                "the model's weights: of FILE.cfg a file; else a safetensors file, the index of "
-                "its shards or their folder, a checkpoint, or a run; best: DIR/best.safetensors "
+                "the model's weights: for FILE.cfg a file; otherwise a safetensors file, the index "
+                "of its shards or their folder, a checkpoint, or a run; best: DIR/best.safetensors "
                 "(default: its own)"),
     CULM_OPTION("normalize", TEXT, "HOW", struct values, normalize,
-                "none, imagenet, or three means and three deviations with commas between them: "
-                "(x / 255 - mean) / deviation (default: what the model says, else none)"),
+                "none, imagenet, or three means and three deviations with commas between them: (x "
+                "/ 255 - mean) / deviation (default: what the model says, or none)"),
     CULM_OPTION("frames", TEXT, "A:B", struct values, frames,
-                "frames A to B - 1 of each file, counted from 0; A: all from A on, A: one "
+                "frames A to B - 1 of each file, counted from 0; 'A:' is all from A on, 'A' is one "
                 "(default: all)"),
     CULM_OPTION("score", SHARE, "S", struct values, score,
                 "leaves out boxes whose score is below S (default: 0.25)"),
@@ -38,7 +38,7 @@ static const struct culm_option options[] = {
                 "writes each frame with its boxes or points to DIR as a PNG file"),
     CULM_OPTION("threads", INT, "N", struct values, threads, "compute threads (default: 2)",
                 .most = CULM_OPTION_THREADS_MAX),
-    CULM_OPTION("json", FLAG, NULL, struct values, json, "prints one JSON object a frame"),
+    CULM_OPTION("json", FLAG, NULL, struct values, json, "prints one JSON object per frame"),
 };
 
 const struct culm_usage culm_usage_predict = {
@@ -46,22 +46,19 @@ const struct culm_usage culm_usage_predict = {
     .arguments = "MODEL FILE...",
     .min_arguments = 2,
     .max_arguments = CULM_ARGUMENTS_MAX,
-    .summary = "Tells the boxes, classes or points that a model sees in pictures and clips",
+    .summary = "Prints the boxes, classes or points that a model finds in pictures and clips",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .details =
         "MODEL is FILE.cfg (darknet, with FILE.weights beside it), FILE.onnx, a configuration, "
         "the\n"
         "folder of a run, a checkpoint, or PACKAGE:QUERY (culm merge). FILE is a picture (JPEG, "
-        "PNG, WebP), a folder of them, an IDX\n"
-        "file of images, or whatever ffmpeg opens, if it is installed. Frames are stretched to "
-        "the\n"
-        "size that the model reads.\n"
-        "\n"
-        "x and y of a box are its top left corner, in pixels of the frame.\n"
-        "\n"
-        "Of several pictures, one that cannot be read is named and the others are answered; the\n"
-        "exit code is 3 then.\n",
+        "PNG,\n"
+        "WebP), a folder of pictures, an IDX file of images, or whatever ffmpeg opens, if it is\n"
+        "installed. Frames are stretched to the size that the model reads.\n\n"
+        "x and y of a box are its top left corner, in pixels of the frame.\n\n"
+        "Of several pictures, one that cannot be read is reported, the rest are answered, and the\n"
+        "exit code is 3.\n",
 };
 
 static void print_text(const struct culm_prediction *p) {
@@ -83,7 +80,7 @@ static enum culm_status tell(void *ctx, const struct culm_prediction *prediction
                              struct culm_error *error) {
     const struct values *v = ctx;
     if (v->json) {
-        culm_cli_print_json(culm_prediction_json(prediction));
+        culm_cli_print_line(culm_prediction_json(prediction));
     } else {
         print_text(prediction);
     }
@@ -95,7 +92,7 @@ static void note(void *ctx, const char *text) {
     culm_cli_note("predict", text);
 }
 
-static void bad(void *ctx, const char *file, int64_t frame, const char *why) {
+static void unreadable(void *ctx, const char *file, int64_t frame, const char *why) {
     const struct values *v = ctx;
     if (v->json) {
         culm_cli_print_json(json_pack("{s:o, s:I, s:o}", "file", culm_json_text(file), "frame",
@@ -108,22 +105,32 @@ static void bad(void *ctx, const char *file, int64_t frame, const char *why) {
 static enum culm_status run(const struct culm_arguments *arguments, void *values, int *ret_code,
                             struct culm_error *error) {
     const struct values *v = values;
-    struct culm_predict_options how = {.weights = v->weights,
-                                       .names = v->names,
-                                       .normalize = v->normalize,
-                                       .end = -1,
-                                       .score = v->score,
-                                       .draw = v->draw,
-                                       .threads = (int)v->threads,
-                                       .note = note,
-                                       .bad = bad,
-                                       .top = v->top < 65536 ? (int)v->top : 65536};
+    const struct culm_vision_options how = {.size = sizeof how,
+                                            .weights = v->weights,
+                                            .names = v->names,
+                                            .normalize = v->normalize,
+                                            .score = v->score > 0 ? v->score : -1,
+                                            .top = v->top < 65536 ? v->top : 65536,
+                                            .threads = v->threads};
+    struct culm_vision_files_options on = {.size = sizeof on,
+                                           .draw = v->draw,
+                                           .answer = tell,
+                                           .unreadable = unreadable,
+                                           .warning = note,
+                                           .context = values};
+    struct culm_vision *vision = NULL;
     enum culm_status status =
-        v->frames ? culm_predict_frames(v->frames, &how.first, &how.end, error) : CULM_OK;
+        v->frames ? culm_cli_read_frames(v->frames, &on.first, &on.end, error) : CULM_OK;
     (void)ret_code;
-    return status == CULM_OK ? culm_predict(arguments->items[0], arguments->items + 1,
-                                            arguments->count - 1, &how, tell, values, error)
-                             : status;
+    if (status == CULM_OK) {
+        status = culm_vision_open(arguments->items[0], &how, &vision, error);
+    }
+    if (status == CULM_OK) {
+        status = culm_vision_predict_files(vision, arguments->items + 1, arguments->count - 1, &on,
+                                           error);
+    }
+    culm_vision_free(vision);
+    return status;
 }
 
 int culm_cli_predict(int argc, char **argv) {

@@ -20,7 +20,7 @@ struct values {
 
 static const struct culm_option options[] = {
     CULM_OPTION("against", TEXT, "DIR", struct values, against,
-                "another run; exit 1 unless both ended bit-equal"),
+                "another run to compare with; exit code 1 unless both ended bit-equal"),
     CULM_OPTION("html", TEXT, "FILE", struct values, html,
                 "writes a page with charts, tables and pictures to FILE"),
     CULM_OPTION("json", FLAG, NULL, struct values, json,

@@ -7,7 +7,8 @@
 #include "cli/launching.h"
 #include "report/sink.h"
 #include "report/training.h"
-#include "run/commands.h"
+#include "run/launches.h"
+#include "run/references.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -28,9 +29,9 @@ static const struct culm_option option_rows[] = {
                 "run directory (default: runs/<config name>)"),
     CULM_OPTION("resume", FLAG, NULL, struct values, resume, "continues the run in DIR"),
     CULM_OPTION("accept-inputs", FLAG, NULL, struct values, accept_inputs,
-                "--resume: takes up data and model files that have changed"),
+                "with --resume: accepts data and model files that have changed"),
     CULM_OPTION("from-start", FLAG, NULL, struct values, from_start,
-                "--resume: begins anew where checkpoints are gone"),
+                "with --resume: begins anew if all checkpoints are gone"),
     CULM_OPTION("plan", TEXT, "FILE", struct values, plan,
                 "uses the plan of another run (its plan.json)"),
     CULM_OPTION("dry-run", FLAG, NULL, struct values, dry_run,
@@ -62,11 +63,10 @@ const struct culm_usage culm_usage_train = {
         "A fault is "
         "worker=K,step=S[,micro=M][,phase=P][,how=kill|stop|exit|stuck|flip][,for_ms=N].\n"
         "The phases are load, forward, backward, frc, send, reduce, commit, step, transfer and\n"
-        "checkpoint. A trace has lines 'milliseconds,add|remove,nodeK'.\n"
-        "\n"
+        "checkpoint. A trace has lines 'milliseconds,add|remove,nodeK'.\n\n"
         "The exit code is 0 for done, 1 for failed, 2 for wrong usage, 3 for a wrong configuration "
         "or\n"
-        "input, 4 for a fault of the environment, and 75 for a run that was stopped by a signal "
+        "input, 4 for a problem of the environment, and 75 for a run that was stopped by a signal "
         "and\n"
         "can be resumed. 'culm help config' lists every key.\n",
 };
@@ -87,7 +87,7 @@ static void warn(void *ctx, const char *text) {
 }
 
 static void print_plan(const struct train *t, const char *json) {
-    const struct culm_training_shape shape = culm_training_shape(t->training);
+    const struct culm_training_shape shape = culm_training_shape_of(t->training);
     json_t *plan = json_loads(json, 0, NULL), *stages = json_object_get(plan, "stages"), *stage;
     size_t s;
     if (t->values.json) {
@@ -95,11 +95,13 @@ static void print_plan(const struct train *t, const char *json) {
         json_decref(plan);
         return;
     }
-    printf("%s: %lld parameters, %lld pipelines of %lld stages, %lld lanes of %lld micro-batches, "
-           "redundancy %s\n",
-           shape.arch, (long long)culm_event_int(plan, "parameters", 0), (long long)shape.pipelines,
-           (long long)shape.stages, (long long)shape.lanes, (long long)shape.micros_per_lane,
-           shape.redundancy);
+    printf(
+        "%s: %lld parameters, %lld pipeline%s of %lld stage%s, %lld lane%s of %lld micro-batch%s, "
+        "redundancy %s\n",
+        shape.arch, (long long)culm_event_int(plan, "parameters", 0), (long long)shape.pipelines,
+        shape.pipelines == 1 ? "" : "s", (long long)shape.stages, shape.stages == 1 ? "" : "s",
+        (long long)shape.lanes, shape.lanes == 1 ? "" : "s", (long long)shape.micros_per_lane,
+        shape.micros_per_lane == 1 ? "" : "es", shape.redundancy);
     const char *end = culm_event_text(plan, "ends_in", NULL);
     if (end) {
         printf("the model ends in a %s: the loss is computed from what enters it\n", end);
@@ -142,7 +144,7 @@ static bool fired(void *job, size_t fault) { return culm_training_fired(job, fau
 static const struct culm_summary *summary(void *job) { return culm_training_summary(job); }
 
 static int run(struct train *t) {
-    const struct culm_cli_run run = {.command = "train",
+    const struct culm_cli_job run = {.command = "train",
                                      .dir = t->out_dir,
                                      .json = t->values.json,
                                      .faults = &t->values.faults,
@@ -159,7 +161,7 @@ static int run(struct train *t) {
 
 static enum culm_status open_sink(struct train *t, struct culm_error *error) {
     const struct culm_terminal_options terminal = culm_terminal_options_of(
-        STDOUT_FILENO, culm_terminal_training, culm_training_shape(t->training).steps);
+        STDOUT_FILENO, culm_terminal_training, culm_training_shape_of(t->training).steps);
     bool json = t->values.json;
     enum culm_status status = culm_cli_open_sink(json, &terminal, &t->sink, error);
     culm_training_watch(t->training, json ? t->sink : NULL, json ? NULL : t->sink);
@@ -192,7 +194,7 @@ static enum culm_status prepare(struct train *t, const char *config_path,
         .accept_inputs = v->accept_inputs,
         .from_start = v->from_start,
     };
-    const struct culm_training_extras extras = {
+    const struct culm_launch_extras extras = {
         .faults = v->faults.items,
         .fault_count = v->faults.count,
         .trace_path = v->trace,

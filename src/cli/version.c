@@ -2,7 +2,9 @@
 #include "cli/command.h"
 #include "cli/options.h"
 
-#include "run/commands.h"
+#include "run/references.h"
+
+#include <culm.h>
 
 #include <jansson.h>
 #include <openssl/crypto.h>
@@ -21,7 +23,7 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
     (void)values;
     (void)ret_code;
     (void)error;
-    printf("culm %s (%s)\n", culm_version(), culm_commit());
+    printf("culm %s (%s)\n", culm_version(), culm_build_commit());
     printf("libuv %s, libyaml %s, jansson %s, %s\n", uv_version_string(), yaml_get_version_string(),
            jansson_version_str(), OpenSSL_version(OPENSSL_VERSION));
     return CULM_OK;

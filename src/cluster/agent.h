@@ -8,10 +8,11 @@
  * takes its orders through the table in net/leader.h. So a leader could have agents on several
  * machines.
  *
- * Node ids count from 0 and are never reused. A node that is silent for start_limit_ms before it
+ * Node ids count from 0 and are never reused. A newcomer gets one when it is ready to join; until
+ * then it has a number below CULM_NEWCOMER, which nobody but the host hears of. A node that is silent for start_limit_ms before it
  * has joined is killed. If a node cannot be started, declines, or ends before it has joined, the
- * agent reports an error with the node's last words, unless it equals the previous one except for
- * numbers.
+ * agent reports an error with the node's last words. Errors that are equal except for numbers are
+ * merged: they are reported at most once a minute (complaints.h).
  *
  * With a trace, nodes of one role come and go as the trace says, at time / time_scale after _begin,
  * and the leader's table starts none in that role. At most max_nodes of their processes are alive
@@ -39,10 +40,10 @@
 struct uv_loop_s;
 
 /* A node that is to be started. Borrowed during the call. */
-struct culm_agent_start {
+struct culm_agent_starting {
     int32_t node;
     uint32_t role;
-    int32_t index; /* counts the starts in this role, from 0; never reused */
+    int32_t index; /* counts the starts in this role, from 0, without newcomers; never reused */
     const char *name, *address;
     int fault_fd; /* descriptor that is open in the node, for fault records */
 };
@@ -55,17 +56,20 @@ struct culm_agent_fault {
     enum culm_fault_how how;
     int64_t for_ms; /* CULM_HOW_STOP: the node is thawed after that time; 0: never */
     uint32_t role;
-    int32_t index;         /* as in culm_agent_start */
+    int32_t index;         /* as in culm_agent_starting */
     const char *role_name; /* as named in the event; NULL: not in the event */
 };
 
 struct culm_local_agent;
 
+#define CULM_AGENT_NODE_SIZE 96
+
 struct culm_local_agent_ops {
     /* Whether the leader has left. Then nothing is started, and failed starts are not reported. */
     bool (*over)(void *ctx);
     /* The node's process has ended or could not be started; or it is a newcomer, whose link has
-     * ended or is to be closed now. why: the reason if it declined, or if an engine gave one; else
+     * ended or is to be closed now, below 0 if it has not got an id. why: the reason if it declined,
+     * or if an engine gave one, or CULM_ERR_MEMORY if the system has killed it for want of memory; else
      * NULL. */
     void (*ended)(void *ctx, int32_t node, const struct culm_error *why);
     void (*removed)(void *ctx, int32_t node);
@@ -80,7 +84,7 @@ struct culm_local_agent_options { /* all borrowed until _free */
     const char *address; /* that nodes connect to */
     /* The command line of a new node, terminated by NULL. The array and its strings are malloc'd,
      * and the agent frees them. NULL: out of memory. */
-    void (*command)(void *ctx, const struct culm_agent_start *start, char ***ret_argv);
+    void (*command)(void *ctx, const struct culm_agent_starting *start, char ***ret_argv);
     void *command_ctx;
     const char *log_dir;            /* must exist; output of node K is appended to node-K.log */
     const struct culm_trace *trace; /* NULL: none */
@@ -94,7 +98,8 @@ struct culm_local_agent_options { /* all borrowed until _free */
     int32_t trace_max;
     const struct culm_agent_fault *faults;
     size_t fault_count;
-    int64_t start_limit_ms;     /* 0: 60000 */
+    int64_t start_limit_ms; /* 0: 60000 */
+    const char *vmstat; /* where the system counts whom it kills for memory; NULL: /proc/vmstat */
     struct culm_engine *engine; /* starts the nodes of engine_role; NULL: the agent does */
     uint32_t engine_role;
     const struct culm_local_agent_ops *ops;
@@ -121,26 +126,38 @@ void culm_local_agent_begin(struct culm_local_agent *agent);
  * says why. */
 bool culm_local_agent_awaits(struct culm_local_agent *agent, int32_t node, int64_t pid,
                              struct culm_error *ret_error);
-/* Makes the newcomer of this name, process `pid` (0: not known), a node. CULM_ERR_CONFIG: there are
- * max_nodes already, all ids have been used, or its name is that of an engine's start and none is
- * awaited. */
+/* Lets the newcomer of this name, process `pid` (0: not known), prepare; *ret_node is a number of its
+ * own below CULM_NEWCOMER, or its id, if it comes for an engine's start. CULM_ERR_CONFIG: there are
+ * max_nodes already, or its name is that of an engine's start and none is awaited. */
 enum culm_status culm_local_agent_enroll(struct culm_local_agent *agent, uint32_t role, int64_t pid,
                                          const char *name, int32_t *ret_node,
                                          struct culm_error *error);
+/* The newcomer is ready: *node becomes its id, which it keeps. CULM_ERR_CONFIG: all have been used, or it has
+ * been ended. */
+enum culm_status culm_local_agent_admit(struct culm_local_agent *agent, int32_t *node,
+                                        struct culm_error *error);
+/* What it is called in messages: "node 7", or "newcomer 'NAME'" if it has no id. */
+void culm_local_agent_describe(const struct culm_local_agent *agent, int32_t node,
+                               char ret_text[CULM_AGENT_NODE_SIZE]);
 /* The link of a node has ended; a newcomer ends with it. */
 void culm_local_agent_left(struct culm_local_agent *agent, int32_t node);
 /* The node has been let in and prepares, or has sent a sign of life meanwhile. */
 void culm_local_agent_heard(struct culm_local_agent *agent, int32_t node);
-/* The node takes part now. *ret_info has no signature; its strings live as long as the agent. */
+/* The node takes part now. *ret_info has no signature; its strings live until `ended`. */
 void culm_local_agent_joined(struct culm_local_agent *agent, int32_t node,
                              struct culm_node_info *ret_info);
 bool culm_local_agent_has_joined(const struct culm_local_agent *agent, int32_t node);
 uint32_t culm_local_agent_role(const struct culm_local_agent *agent, int32_t node);
+/* Whether it was started elsewhere, by people or by an engine. */
+bool culm_local_agent_is_newcomer(const struct culm_local_agent *agent, int32_t node);
 /* The node will not take part. why: the reason it gave; NULL: one that has been reported. */
 void culm_local_agent_declined(struct culm_local_agent *agent, int32_t node,
                                const struct culm_error *why);
 
 /* --- at any time --- */
+
+/* Reports an error that ends nothing, unless ones like it were reported lately (complaints.h). */
+void culm_local_agent_complain(struct culm_local_agent *agent, const struct culm_error *error);
 
 /* Reads and reports pending fault records now. */
 void culm_local_agent_hear_faults(struct culm_local_agent *agent);

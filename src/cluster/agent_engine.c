@@ -35,7 +35,11 @@ int32_t culm_engine_number(const struct culm_engine *engine, const char *name) {
     }
     const char *digits = name + len + 1;
     size_t count = strspn(digits, "0123456789");
-    return count > 0 && count <= 9 && !digits[count] ? atoi(digits) : -1;
+    if (!count || count > 10 || digits[count]) {
+        return -1;
+    }
+    long long number = atoll(digits);
+    return number < CULM_NODE_IDS ? (int32_t)number : -1;
 }
 
 /* --- reports of engines --- */
@@ -61,7 +65,7 @@ void culm_engine_complain(struct culm_engine_report *report, const struct culm_e
 }
 
 static void hear_end(struct culm_local_agent *agent, const struct told *told) {
-    struct child *child = culm_agent_child(agent, told->number);
+    struct child *child = agent_child(agent, told->number);
     if (!child || !child->elsewhere || child->came || child->exited) {
         return;
     }
@@ -70,17 +74,15 @@ static void hear_end(struct culm_local_agent *agent, const struct told *told) {
         culm_error_set(&why, CULM_ERR_CLOSED, "ended before it joined");
     }
     child->why = why;
-    culm_agent_start_error(child, &why);
-    culm_agent_kill(child);
+    agent_start_error(child, &why);
+    agent_kill(child);
 }
 
 static void hear(struct culm_local_agent *agent, struct told *told) {
     if (told->number >= 0) {
         hear_end(agent, told);
-    } else if (!agent->o.ops->over(agent->o.ctx) &&
-               !culm_agent_alike(agent->engine_error, told->why.text)) {
-        snprintf(agent->engine_error, sizeof agent->engine_error, "%s", told->why.text);
-        agent->o.ops->complain(agent->o.ctx, &told->why);
+    } else {
+        culm_local_agent_complain(agent, &told->why);
     }
 }
 
@@ -100,11 +102,11 @@ static void on_told(uv_async_t *async) {
 
 /* --- starts --- */
 
-bool culm_agent_starts_elsewhere(const struct culm_local_agent *agent, uint32_t role) {
+bool agent_starts_elsewhere(const struct culm_local_agent *agent, uint32_t role) {
     return agent->o.engine && role == agent->o.engine_role;
 }
 
-void culm_agent_start_elsewhere(struct child *child) {
+void agent_start_elsewhere(struct child *child) {
     struct culm_local_agent *agent = child->agent;
     struct culm_engine *engine = agent->o.engine;
     child->newcomer = child->elsewhere = true;
@@ -119,7 +121,7 @@ void culm_agent_start_elsewhere(struct child *child) {
     engine->ops->start(engine, &start);
 }
 
-void culm_agent_end_elsewhere(const struct child *child) {
+void agent_end_elsewhere(const struct child *child) {
     if (child->elsewhere) {
         struct culm_engine *engine = child->agent->o.engine;
         engine->ops->end(engine, child->node);
@@ -130,17 +132,17 @@ static bool awaited(const struct child *child) {
     return child && child->elsewhere && !child->came && !child->exited;
 }
 
-enum culm_status culm_agent_take_in(struct culm_local_agent *agent, uint32_t role, int64_t pid,
-                                    const char *name, int32_t *ret_node, struct culm_error *error) {
+enum culm_status agent_take_in(struct culm_local_agent *agent, uint32_t role, int64_t pid,
+                               const char *name, int32_t *ret_node, struct culm_error *error) {
     int32_t number =
-        culm_agent_starts_elsewhere(agent, role) ? culm_engine_number(agent->o.engine, name) : -1;
+        agent_starts_elsewhere(agent, role) ? culm_engine_number(agent->o.engine, name) : -1;
     *ret_node = CULM_NEWCOMER;
     if (number < 0) {
         return CULM_OK; /* not one of the engine's nodes */
     }
-    struct child *child = culm_agent_child(agent, number);
-    for (int32_t i = 0; i < agent->child_count && !awaited(child); i++) {
-        child = agent->child[i];
+    struct child *child = agent_child(agent, number);
+    for (int32_t i = 0; i < agent->children.count && !awaited(child); i++) {
+        child = agent->children.thing[i];
     }
     if (!awaited(child)) {
         return culm_error_set(error, CULM_ERR_CONFIG, "'%.40s' is not expected, or no longer",
@@ -176,21 +178,21 @@ static enum culm_status engine_open(struct culm_local_agent *agent, struct culm_
     return engine->ops->open(engine, report, error);
 }
 
-void culm_agent_engine_open(struct culm_local_agent *agent) {
+void agent_engine_open(struct culm_local_agent *agent) {
     struct culm_error error;
     if (agent->o.engine && engine_open(agent, &error) != CULM_OK) {
         agent->o.ops->failed(agent->o.ctx, &error);
     }
 }
 
-void culm_agent_engine_close(struct culm_local_agent *agent) {
+void agent_engine_close(struct culm_local_agent *agent) {
     if (agent->report) {
         agent->o.engine->ops->close(agent->o.engine);
         uv_close((uv_handle_t *)&agent->report->more, NULL);
     }
 }
 
-void culm_agent_engine_free(struct culm_local_agent *agent) {
+void agent_engine_free(struct culm_local_agent *agent) {
     if (agent->report) {
         pthread_mutex_destroy(&agent->report->lock);
         free(agent->report->told);

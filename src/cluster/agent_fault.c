@@ -54,20 +54,25 @@ static void thaw_later(struct child *child, int64_t for_ms) {
     uv_timer_start(&thaw->timer, on_thaw, (uint64_t)for_ms, 0);
 }
 
-void culm_agent_thaws_free(struct culm_local_agent *agent) {
-    while (agent->thaws) {
-        thaw_free(agent->thaws);
+void agent_thaws_free(struct culm_local_agent *agent, const struct child *child) {
+    for (struct thaw *thaw = agent->thaws, *next; thaw; thaw = next) {
+        next = thaw->next;
+        if (!child || thaw->child == child) {
+            thaw_free(thaw);
+        }
     }
 }
 
 /* --- records --- */
 
-/* The node that the fault is for; NULL: it was never started, so the record is nonsense. */
+/* The node that the fault is for; NULL: it was never started, so the record is nonsense (records of
+ * one that has ended are read before its end is reported). */
 static struct child *child_of(const struct culm_local_agent *agent,
                               const struct culm_agent_fault *fault) {
-    for (int32_t node = 0; node < agent->child_count; node++) {
-        struct child *child = agent->child[node];
-        if (culm_agent_fault_meets(fault, node, child->role, child->index)) {
+    for (int32_t i = 0; i < agent->children.count; i++) {
+        struct child *child = agent->children.thing[i];
+        if (!child->newcomer &&
+            culm_agent_fault_meets(fault, child->node, child->role, child->index)) {
             return child;
         }
     }
@@ -109,7 +114,7 @@ void culm_local_agent_hear_faults(struct culm_local_agent *agent) {
     }
 }
 
-void culm_agent_on_records(uv_poll_t *poll, int status, int events) {
+void agent_on_records(uv_poll_t *poll, int status, int events) {
     (void)status;
     (void)events;
     culm_local_agent_hear_faults(poll->data);

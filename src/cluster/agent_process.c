@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/grow.h"
+#include "cluster/oom.h"
 #include "cluster/wire.h"
 
 #include <errno.h>
@@ -28,12 +29,48 @@ static void log_path(const struct child *child, char ret_path[PATH_MAX]) {
 
 /* --- the end --- */
 
+/* NULL: there is none, and no memory for it. */
+static struct role_count *count_of(struct culm_local_agent *agent, uint32_t role) {
+    for (int32_t i = 0; i < agent->role_count; i++) {
+        if (agent->role[i].role == role) {
+            return &agent->role[i];
+        }
+    }
+    if (!CULM_GROW(agent->role, agent->role_capacity, agent->role_count + 1)) {
+        return NULL;
+    }
+    agent->role[agent->role_count] = (struct role_count){.role = role};
+    return &agent->role[agent->role_count++];
+}
+
+int32_t agent_processes(const struct culm_local_agent *agent, uint32_t role) {
+    for (int32_t i = 0; i < agent->role_count; i++) {
+        if (agent->role[i].role == role) {
+            return agent->role[i].processes;
+        }
+    }
+    return 0;
+}
+
+static void on_closed(uv_handle_t *poll) { free(((struct culm_process *)(uv_poll_t *)poll)->data); }
+
+/* Nobody asks for it any more. */
+static void forget(struct child *child) {
+    (void)culm_ids_take(&child->agent->children, child->node);
+    agent_thaws_free(child->agent, child);
+    if (child->watched) {
+        uv_close((uv_handle_t *)&child->process.poll, on_closed);
+    } else {
+        free(child);
+    }
+}
+
 static void ended(struct child *child) {
     struct culm_local_agent *agent = child->agent;
     culm_local_agent_hear_faults(agent);
-    child->told = true;
     agent->o.ops->ended(agent->o.ctx, child->node, child->why.text[0] ? &child->why : NULL);
-    culm_agent_trace_place(agent);
+    forget(child);
+    agent_trace_place(agent);
 }
 
 /* The last line of the node's log, with '?' for anything that is not printable ASCII; "" if there
@@ -61,25 +98,25 @@ static void last_words(const struct child *child, char *ret_text, size_t size) {
     }
 }
 
-bool culm_agent_alike(const char *a, const char *b) {
-    while (*a && *b) {
-        a += strspn(a, "0123456789");
-        b += strspn(b, "0123456789");
-        if (*a != *b) {
-            return false;
-        }
-        a += *a != 0;
-        b += *b != 0;
+void agent_start_error(struct child *child, struct culm_error *error) {
+    struct culm_local_agent *agent = child->agent;
+    char who[CULM_AGENT_NODE_SIZE];
+    if (!child->why.text[0]) {
+        child->why = *error; /* the leader says it of a run that waits */
     }
-    return !*a && !*b;
+    if (!agent->o.ops->over(agent->o.ctx) &&
+        culm_complaints_hear(&agent->complaints, error, culm_clock_ns())) {
+        culm_local_agent_describe(agent, child->node, who);
+        culm_error_prefix(error, "%s", who);
+        agent->o.ops->complain(agent->o.ctx, error);
+    }
 }
 
-void culm_agent_start_error(struct child *child, struct culm_error *error) {
-    struct culm_local_agent *agent = child->agent;
-    if (!agent->o.ops->over(agent->o.ctx) && !culm_agent_alike(agent->start_error, error->text)) {
-        memcpy(agent->start_error, error->text, sizeof error->text);
-        culm_error_prefix(error, "node %d", child->node);
-        agent->o.ops->complain(agent->o.ctx, error);
+void culm_local_agent_complain(struct culm_local_agent *agent, const struct culm_error *error) {
+    struct culm_error said = *error;
+    if (!agent->o.ops->over(agent->o.ctx) &&
+        culm_complaints_hear(&agent->complaints, &said, culm_clock_ns())) {
+        agent->o.ops->complain(agent->o.ctx, &said);
     }
 }
 
@@ -91,14 +128,29 @@ static void tell_early_end(struct child *child, int exit_status, int term_signal
                    "ended with %s %d before it joined; its log, in '%.100s', ends with '%s'",
                    term_signal ? "signal" : "exit code", term_signal ? term_signal : exit_status,
                    child->agent->o.log_dir, words);
-    culm_agent_start_error(child, &error);
+    agent_start_error(child, &error);
+}
+
+/* Somebody has killed it, and it was not the agent: the system, if it has killed one more for memory. */
+static bool out_of_memory(struct culm_local_agent *agent) {
+    bool more = culm_oom_kills(agent_vmstat(agent)) > agent->oom_kills;
+    agent->oom_kills += more;
+    return more;
 }
 
 static void on_exit_process(struct culm_process *process, int exit_status, int term_signal) {
     struct child *child = process->data;
     child->exited = true;
     child->agent->alive--;
-    uv_close((uv_handle_t *)&process->poll, NULL);
+    count_of(child->agent, child->role)->processes--;
+    if (term_signal == SIGKILL && !child->ended && out_of_memory(child->agent)) {
+        culm_error_set(&child->why, CULM_ERR_MEMORY,
+                       "the system has killed it for want of memory; use fewer nodes on this "
+                       "machine, or smaller ones");
+        if (child->joined) {
+            agent_start_error(child, &child->why);
+        }
+    }
     if (!child->joined && !child->ended) {
         tell_early_end(child, exit_status, term_signal);
     }
@@ -107,22 +159,24 @@ static void on_exit_process(struct culm_process *process, int exit_status, int t
 
 static void on_defer(uv_timer_t *timer) {
     struct culm_local_agent *agent = timer->data;
-    for (int32_t i = 0; i < agent->child_count; i++) {
-        if (agent->child[i]->exited && !agent->child[i]->told) {
-            ended(agent->child[i]);
+    for (struct child *child = agent_child_from(agent, INT32_MIN); child;) {
+        int32_t node = child->node;
+        if (child->exited) {
+            ended(child);
         }
+        child = agent_child_from(agent, node + 1);
     }
 }
 
 /* Ends a node without a process; reported from the loop. */
 static void end_newcomer(struct child *child) {
     child->exited = true;
-    child->agent->alive--;
-    culm_agent_end_elsewhere(child);
+    child->agent->alive -= !child->dropped;
+    agent_end_elsewhere(child);
     uv_timer_start(&child->agent->defer, on_defer, 0, 0);
 }
 
-void culm_agent_kill(struct child *child) {
+void agent_kill(struct child *child) {
     if (child->exited) {
         return;
     }
@@ -135,21 +189,21 @@ void culm_agent_kill(struct child *child) {
 }
 
 void culm_local_agent_left(struct culm_local_agent *agent, int32_t node) {
-    struct child *child = culm_agent_child(agent, node);
-    if (!child->newcomer || child->exited) {
+    struct child *child = agent_child(agent, node);
+    if (!child || !child->newcomer || child->exited) {
         return;
     }
     if (!child->joined && !child->ended) {
         struct culm_error error;
         culm_error_set(&error, CULM_ERR_IO, "left before it was ready");
-        culm_agent_start_error(child, &error);
+        agent_start_error(child, &error);
     }
     end_newcomer(child);
 }
 
 void culm_local_agent_leave_rest(struct culm_local_agent *agent) {
-    for (int32_t i = 0; i < agent->child_count; i++) {
-        const struct child *child = agent->child[i];
+    for (int32_t i = 0; i < agent->children.count; i++) {
+        const struct child *child = agent->children.thing[i];
         if (!child->exited && !child->newcomer) {
             struct culm_error error;
             culm_error_set(&error, CULM_ERR_TIMEOUT,
@@ -162,19 +216,20 @@ void culm_local_agent_leave_rest(struct culm_local_agent *agent) {
 }
 
 void culm_local_agent_end_all(struct culm_local_agent *agent, bool joined_too) {
-    for (int32_t i = 0; i < agent->child_count; i++) {
-        if (joined_too || !agent->child[i]->joined) {
-            culm_agent_kill(agent->child[i]);
+    for (int32_t i = 0; i < agent->children.count; i++) {
+        struct child *child = agent->children.thing[i];
+        if (joined_too || !child->joined) {
+            agent_kill(child);
         }
     }
 }
 
-void culm_agent_starts_sweep(struct culm_local_agent *agent, uint64_t now_ns) {
+void agent_starts_sweep(struct culm_local_agent *agent, uint64_t now_ns) {
     int64_t limit_ms = agent->o.start_limit_ms ? agent->o.start_limit_ms : 60000;
     uint64_t limit_ns = (uint64_t)limit_ms * 1000000;
     bool still = culm_clock_stood_still(&agent->swept_ns, now_ns, limit_ns);
-    for (int32_t i = 0; i < agent->child_count; i++) {
-        struct child *child = agent->child[i];
+    for (int32_t i = 0; i < agent->children.count; i++) {
+        struct child *child = agent->children.thing[i];
         bool awaited =
             !child->elsewhere || child->came; /* else the engine applies a limit of its own */
         child->heard_ns = still ? now_ns : child->heard_ns;
@@ -186,45 +241,44 @@ void culm_agent_starts_sweep(struct culm_local_agent *agent, uint64_t now_ns) {
                                ? "was silent for %lld ms while it prepared, and is killed"
                                : "did not join within %lld ms, and is killed",
                            (long long)limit_ms);
-            culm_agent_start_error(child, &error);
-            culm_agent_kill(child);
+            agent_start_error(child, &error);
+            agent_kill(child);
         }
     }
 }
 
 /* --- the start --- */
 
-int32_t culm_agent_count(const struct culm_local_agent *agent, uint32_t role, bool alive) {
-    int32_t count = 0;
-    for (int32_t i = 0; i < agent->child_count; i++) {
-        const struct child *child = agent->child[i];
-        count +=
-            child->role == role && (!alive || (child->pid && !child->newcomer && !child->exited));
-    }
-    return count;
-}
-
-static struct child *child_new(struct culm_local_agent *agent, uint32_t role, const char *name) {
-    if (!CULM_GROW(agent->child, agent->child_capacity, agent->child_count + 1)) {
+static struct child *child_new(struct culm_local_agent *agent, int32_t node, uint32_t role,
+                               const char *name) {
+    struct role_count *count = count_of(agent, role);
+    struct child *child = count ? calloc(1, sizeof *child) : NULL;
+    if (!child || !culm_ids_put(&agent->children, node, child)) {
+        free(child);
         return NULL;
     }
-    struct child *child = calloc(1, sizeof *child);
-    if (child) {
-        child->agent = agent;
-        child->node = agent->child_count;
-        child->role = role;
-        child->index = culm_agent_count(agent, role, false);
-        child->heard_ns = culm_clock_ns();
-        snprintf(child->name, sizeof child->name, "%s", name);
-        agent->child[agent->child_count++] = child;
-    }
+    child->agent = agent;
+    child->node = node;
+    child->role = role;
+    child->index = -1;
+    child->heard_ns = culm_clock_ns();
+    snprintf(child->name, sizeof child->name, "%s", name);
     return child;
+}
+
+/* Nobody has heard of such a number: it is given again, as soon as it is free and all others were. */
+static int32_t next_guest(struct culm_local_agent *agent) {
+    do {
+        agent->guest = agent->guest < CULM_NEWCOMER && agent->guest > INT32_MIN ? agent->guest - 1
+                                                                                : CULM_NEWCOMER - 1;
+    } while (agent_child(agent, agent->guest));
+    return agent->guest;
 }
 
 enum culm_status culm_local_agent_enroll(struct culm_local_agent *agent, uint32_t role, int64_t pid,
                                          const char *name, int32_t *ret_node,
                                          struct culm_error *error) {
-    enum culm_status status = culm_agent_take_in(agent, role, pid, name, ret_node, error);
+    enum culm_status status = agent_take_in(agent, role, pid, name, ret_node, error);
     if (status != CULM_OK || *ret_node != CULM_NEWCOMER) {
         return status;
     }
@@ -233,11 +287,7 @@ enum culm_status culm_local_agent_enroll(struct culm_local_agent *agent, uint32_
                               "the run has %d nodes already, and max_nodes is %d", agent->alive,
                               agent->o.max_nodes);
     }
-    if (agent->child_count >= CULM_NODE_IDS) {
-        return culm_error_set(error, CULM_ERR_CONFIG, "all %d ids of nodes have been used",
-                              CULM_NODE_IDS);
-    }
-    struct child *child = child_new(agent, role, name);
+    struct child *child = child_new(agent, next_guest(agent), role, name);
     if (!child) {
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a node");
     }
@@ -246,6 +296,26 @@ enum culm_status culm_local_agent_enroll(struct culm_local_agent *agent, uint32_
     child->pid = pid;
     agent->alive++;
     *ret_node = child->node;
+    return CULM_OK;
+}
+
+enum culm_status culm_local_agent_admit(struct culm_local_agent *agent, int32_t *node,
+                                        struct culm_error *error) {
+    struct child *child = agent_child(agent, *node);
+    if (child->node >= 0) {
+        return CULM_OK; /* it came for a start */
+    }
+    if (child->exited) { /* its READY was on its way; its end is about to be reported */
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "it is ready too late: it was given up, or the run is at its end");
+    }
+    if (agent->next_node >= CULM_NODE_IDS) {
+        return culm_error_set(error, CULM_ERR_CONFIG, "all %d ids of nodes have been used",
+                              CULM_NODE_IDS);
+    }
+    child->node = agent->next_node++;
+    culm_ids_renumber(&agent->children, *node, child->node);
+    *node = child->node;
     return CULM_OK;
 }
 
@@ -280,8 +350,10 @@ static enum culm_status spawn(struct child *child, char **argv, int token_fd, in
     if (status != CULM_OK) {
         return status;
     }
+    child->watched = true;
     child->pid = child->process.pid;
     agent->alive++;
+    count_of(agent, child->role)->processes++;
     return CULM_OK;
 }
 
@@ -297,12 +369,12 @@ static enum culm_status start(struct child *child, struct culm_error *error) {
     int token_fd = -1;
     enum culm_status status = token_pipe(agent->o.token, &token_fd, error);
     if (status == CULM_OK) {
-        const struct culm_agent_start what = {.node = child->node,
-                                              .role = child->role,
-                                              .index = child->index,
-                                              .name = child->name,
-                                              .address = agent->o.address,
-                                              .fault_fd = FAULT_FD};
+        const struct culm_agent_starting what = {.node = child->node,
+                                                 .role = child->role,
+                                                 .index = child->index,
+                                                 .name = child->name,
+                                                 .address = agent->o.address,
+                                                 .fault_fd = FAULT_FD};
         agent->o.command(agent->o.command_ctx, &what, &argv);
         status = argv ? spawn(child, argv, token_fd, log_fd, error)
                       : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a command line");
@@ -316,16 +388,21 @@ static enum culm_status start(struct child *child, struct culm_error *error) {
     return status;
 }
 
-void culm_agent_start(struct culm_local_agent *agent, uint32_t role, const char *name) {
+void agent_start(struct culm_local_agent *agent, uint32_t role, const char *name) {
     struct culm_error error;
-    struct child *child = child_new(agent, role, name);
+    struct child *child =
+        agent->next_node < CULM_NODE_IDS ? child_new(agent, agent->next_node, role, name) : NULL;
     if (!child) {
-        culm_error_set(&error, CULM_ERR_MEMORY, "out of memory for a worker");
+        culm_error_set(&error, CULM_ERR_MEMORY, "out of memory, or of ids, for a node");
         agent->o.ops->failed(agent->o.ctx, &error);
-    } else if (culm_agent_starts_elsewhere(agent, role)) {
-        culm_agent_start_elsewhere(child);
+        return;
+    }
+    agent->next_node++;
+    child->index = count_of(agent, role)->starts++;
+    if (agent_starts_elsewhere(agent, role)) {
+        agent_start_elsewhere(child);
     } else if (start(child, &error) != CULM_OK) {
-        culm_agent_start_error(child, &error);
+        agent_start_error(child, &error);
         child->exited = true;
         uv_timer_start(&agent->defer, on_defer, 0, 0);
     }

@@ -9,17 +9,17 @@ static double scale_of(const struct culm_local_agent *agent) {
 }
 
 static bool has_room(const struct culm_local_agent *agent) {
-    int32_t count = culm_agent_count(agent, agent->o.trace_role, true);
+    int32_t count = agent_processes(agent, agent->o.trace_role);
     return agent->o.trace_max > 0 ? count < agent->o.trace_max && agent->alive < agent->o.max_nodes
                                   : count < agent->o.max_nodes;
 }
 
-void culm_agent_trace_place(struct culm_local_agent *agent) {
+void agent_trace_place(struct culm_local_agent *agent) {
     while (agent->o.trace && !agent->o.ops->over(agent->o.ctx) && agent->queue_count &&
            has_room(agent)) {
         const char *name = agent->queue[0];
         memmove(agent->queue, agent->queue + 1, --agent->queue_count * sizeof *agent->queue);
-        culm_agent_start(agent, agent->o.trace_role, name);
+        agent_start(agent, agent->o.trace_role, name);
     }
 }
 
@@ -38,16 +38,16 @@ static void take_away(struct culm_local_agent *agent, const char *name) {
     if (drop_queued(agent, name)) {
         return;
     }
-    for (int32_t node = agent->child_count - 1; node >= 0; node--) {
-        struct child *child = agent->child[node];
-        if (child->newcomer || child->role != agent->o.trace_role || strcmp(child->name, name)) {
+    /* One that has ended by itself is not there, and one of that name before it was taken away. */
+    for (int32_t i = agent->children.count - 1; i >= 0; i--) {
+        struct child *child = agent->children.thing[i];
+        if (child->newcomer || child->role != agent->o.trace_role || strcmp(child->name, name) ||
+            child->exited || child->ended) {
             continue;
         }
-        if (!child->exited) { /* else it had ended by itself before */
-            culm_agent_kill(child);
-            if (child->joined) {
-                agent->o.ops->removed(agent->o.ctx, node);
-            }
+        agent_kill(child);
+        if (child->joined) {
+            agent->o.ops->removed(agent->o.ctx, child->node);
         }
         return;
     }
@@ -68,14 +68,14 @@ static void on_trace(uv_timer_t *timer) {
         agent->trace_at++;
         if (entry->add) {
             agent->queue[agent->queue_count++] = entry->name;
-            culm_agent_trace_place(agent);
+            agent_trace_place(agent);
         } else {
             take_away(agent, entry->name);
         }
     }
 }
 
-void culm_agent_trace_begin(struct culm_local_agent *agent) {
+void agent_trace_begin(struct culm_local_agent *agent) {
     if (agent->o.trace) {
         uv_timer_start(&agent->trace_timer, on_trace, 0, 0);
     }

@@ -5,7 +5,6 @@
 #include "cluster/real.h"
 
 #include <assert.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,17 +16,14 @@ struct posted {
     uint8_t meta[CULM_ALONE_META_MAX];
 };
 
-#define SIGNALS 3
-static const int signals[SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
-
 struct culm_alone {
     struct culm_real real; /* first */
     struct culm_alone_options o;
     uint64_t begin_ns;
     uv_mutex_t lock;
-    struct posted *first, **last; /* under the lock */
-    uv_async_t more;
-    uv_signal_t signal[SIGNALS];
+    struct posted *first, **last; /* under the lock, */
+    size_t waiting;               /* as how many there are */
+    uv_async_t more, wake;
     uv_timer_t tick, end;
 };
 
@@ -63,7 +59,7 @@ static void publish(struct culm_world *world, json_t *take_event) {
 static const struct culm_world_ops world_ops = {.size = sizeof(struct culm_world_ops),
                                                 .now_ns = culm_real_now_ns,
                                                 .send = nobody,
-                                                .timer = culm_real_timer,
+                                                .timer = culm_real_set_timer,
                                                 .run = culm_real_run,
                                                 .io = culm_real_io,
                                                 .fault = no_fault,
@@ -81,6 +77,7 @@ static void on_more(uv_async_t *async) {
     struct posted *list = alone->first;
     alone->first = NULL;
     alone->last = &alone->first;
+    alone->waiting = 0;
     uv_mutex_unlock(&alone->lock);
     while (list) {
         struct posted *next = list->next;
@@ -96,11 +93,10 @@ static void on_more(uv_async_t *async) {
     }
 }
 
-static void on_signal(uv_signal_t *handle, int number) {
-    struct culm_alone *alone = handle->data;
-    void (*call)(void *) = number == SIGHUP ? alone->o.again : alone->o.stop;
-    if (call && culm_real_listens(&alone->real)) {
-        call(alone->o.ctx);
+static void on_wake(uv_async_t *async) {
+    struct culm_alone *alone = async->data;
+    if (alone->o.woken && culm_real_listens(&alone->real)) {
+        alone->o.woken(alone->o.ctx);
     }
 }
 
@@ -118,23 +114,6 @@ static void on_end(uv_timer_t *timer) {
     }
 }
 
-static void mask_signals(int how) {
-    sigset_t set;
-    sigemptyset(&set);
-    for (int i = 0; i < SIGNALS; i++) {
-        sigaddset(&set, signals[i]);
-    }
-    pthread_sigmask(how, &set, NULL);
-}
-
-void culm_alone_defer_signals(void) { mask_signals(SIG_BLOCK); }
-
-bool culm_alone_asked_to_stop(void) {
-    sigset_t waiting;
-    return sigpending(&waiting) == 0 &&
-           (sigismember(&waiting, SIGINT) == 1 || sigismember(&waiting, SIGTERM) == 1);
-}
-
 enum culm_status culm_alone_new(const struct culm_alone_options *options,
                                 struct culm_alone **ret_alone, struct culm_error *error) {
     struct culm_alone *alone = calloc(1, sizeof *alone);
@@ -150,15 +129,11 @@ enum culm_status culm_alone_new(const struct culm_alone_options *options,
     }
     uv_mutex_init(&alone->lock);
     uv_async_init(&alone->real.loop, &alone->more, on_more);
-    alone->more.data = alone;
+    uv_async_init(&alone->real.loop, &alone->wake, on_wake);
+    alone->more.data = alone->wake.data = alone;
     uv_timer_init(&alone->real.loop, &alone->tick);
     uv_timer_init(&alone->real.loop, &alone->end);
     alone->tick.data = alone->end.data = alone;
-    for (int i = 0; i < SIGNALS; i++) {
-        uv_signal_init(&alone->real.loop, &alone->signal[i]);
-        alone->signal[i].data = alone;
-        uv_signal_start(&alone->signal[i], on_signal, signals[i]);
-    }
     alone->begin_ns = culm_clock_ns();
     *ret_alone = alone;
     return CULM_OK;
@@ -185,9 +160,17 @@ static bool put(struct culm_alone *alone, int32_t from, const struct culm_messag
     uv_mutex_lock(&alone->lock);
     *alone->last = posted;
     alone->last = &posted->next;
+    alone->waiting++;
     uv_mutex_unlock(&alone->lock);
     uv_async_send(&alone->more);
     return true;
+}
+
+size_t culm_alone_count_waiting(struct culm_alone *alone) {
+    uv_mutex_lock(&alone->lock);
+    const size_t waiting = alone->waiting;
+    uv_mutex_unlock(&alone->lock);
+    return waiting;
 }
 
 bool culm_alone_post(struct culm_alone *alone, int32_t from, const struct culm_message *message) {
@@ -195,6 +178,8 @@ bool culm_alone_post(struct culm_alone *alone, int32_t from, const struct culm_m
 }
 
 bool culm_alone_lost(struct culm_alone *alone, int32_t from) { return put(alone, from, NULL); }
+
+void culm_alone_wake(struct culm_alone *alone) { (void)uv_async_send(&alone->wake); }
 
 int culm_alone_run(struct culm_alone *alone, const struct culm_actor_ops *ops, void *actor,
                    struct culm_error *ret_error) {
@@ -209,7 +194,6 @@ int culm_alone_run(struct culm_alone *alone, const struct culm_actor_ops *ops, v
     if (alone->o.for_ms) {
         uv_timer_start(&alone->end, on_end, alone->o.for_ms, 0);
     }
-    mask_signals(SIG_UNBLOCK); /* deferred signals are delivered to the loop now */
     ops->start(actor);
     if (!real->left) {
         uv_run(&real->loop, UV_RUN_DEFAULT);
@@ -231,9 +215,7 @@ void culm_alone_free(struct culm_alone *alone) {
         (void)culm_jobs_stop(alone->real.compute, CULM_NEVER);
         (void)culm_jobs_stop(alone->real.io, CULM_NEVER);
     }
-    for (int i = 0; i < SIGNALS; i++) {
-        uv_close((uv_handle_t *)&alone->signal[i], NULL);
-    }
+    uv_close((uv_handle_t *)&alone->wake, NULL);
     uv_close((uv_handle_t *)&alone->tick, NULL);
     uv_close((uv_handle_t *)&alone->end, NULL);
     uv_close((uv_handle_t *)&alone->more, NULL);

@@ -42,8 +42,8 @@ struct culm_engine_report;
  */
 void culm_engine_ended(struct culm_engine_report *report, int32_t number,
                        const struct culm_error *why);
-/* Reports an error that ends nothing, as an event "error", unless it equals the previous one except
- * for numbers. */
+/* Reports an error that ends nothing, as an event "error"; those that are equal except for numbers
+ * are merged. */
 void culm_engine_complain(struct culm_engine_report *report, const struct culm_error *error);
 
 /* A node that is to be started. Borrowed during the call. */

@@ -11,10 +11,10 @@
  * used to get in as any other node.
  *
  * Until the listener has proved itself, the caller reveals nothing but ids and a nonce, so whoever
- * has taken over the address of a coordinator or a peer learns nothing. The MAC covers ids, nonces
+ * has taken over the address of a leader or a peer learns nothing. The MAC covers ids, nonces
  * and the whole introduction, so a proof is of no use for another node, on another connection, or
  * in the other direction. Frames after the handshake have no MAC: on one machine nobody sits
- * between the two ends; across a network this needs TLS around it.
+ * between the two ends; between machines TLS is around it, handshake included (net/tls.h).
  *
  * No I/O; nonces are supplied by the user of this file. Thread: any. Internal to the room.
  */
@@ -36,7 +36,7 @@ struct culm_handshake {
 /* What a caller says about itself. */
 struct culm_introduction {
     char address[CULM_ADDRESS_SIZE]; /* where it listens for peers; "": nowhere */
-    char name[CULM_WIRE_TEXT_MAX];   /* for the coordinator */
+    char name[CULM_WIRE_TEXT_MAX];   /* for the leader */
     uint32_t role;                   /* that a newcomer asks for; else 0 */
 };
 

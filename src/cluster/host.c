@@ -15,7 +15,7 @@
 #define NUMBERS_MAX 8 /* addresses of a name to listen at that are tried, at most */
 #define REAP_MS 5000  /* a process that has not ended so long after its kill is left behind */
 
-void culm_host_publish(struct culm_host *host, json_t *take_event) {
+void host_publish_event(struct culm_host *host, json_t *take_event) {
     double t_ms = (double)host->o.start_ms + (double)(culm_clock_ns() - host->birth_ns) / 1e6;
     json_t *event = json_object();
     if (take_event && event) {
@@ -31,16 +31,21 @@ void culm_host_publish(struct culm_host *host, json_t *take_event) {
     json_decref(take_event);
 }
 
-void culm_host_complain(struct culm_host *host, const struct culm_error *error) {
-    culm_host_publish(host, json_pack("{s:s, s:s, s:o}", "event", "error", "code",
-                                      culm_status_name(error->status), "message",
-                                      culm_json_text(error->text)));
+void host_complain(struct culm_host *host, const struct culm_error *error) {
+    host_publish_event(host, json_pack("{s:s, s:s, s:o}", "event", "error", "code",
+                                       culm_status_name(error->status), "message",
+                                       culm_json_text(error->text)));
+}
+
+/* What ends the run is an event, as what the leader ends it for is. */
+static void on_failing(struct culm_real *real, const struct culm_error *error) {
+    host_complain((struct culm_host *)real, error);
 }
 
 /* --- the table --- */
 
 static void host_send(struct culm_world *world, int32_t node, const struct culm_message *message) {
-    struct culm_host *host = culm_host_of(world);
+    struct culm_host *host = host_of(world);
     assert(message->type < CULM_WIRE_FIRST);
     if (!host->real.left) {
         culm_roster_send(host->roster, node, message);
@@ -54,15 +59,15 @@ static void host_fault(struct culm_world *world, const struct culm_fault_point *
 
 static void host_publish(struct culm_world *world, json_t *take_event) {
     culm_local_agent_hear_faults(
-        culm_host_of(world)->agent); /* a fault is reported before its consequences */
-    culm_host_publish(culm_host_of(world), take_event);
+        host_of(world)->agent); /* a fault is reported before its consequences */
+    host_publish_event(host_of(world), take_event);
 }
 
 static const struct culm_world_ops host_ops = {
     .size = sizeof host_ops,
     .now_ns = culm_real_now_ns,
     .send = host_send,
-    .timer = culm_real_timer,
+    .timer = culm_real_set_timer,
     .run = culm_real_run,
     .io = culm_real_io,
     .fault = host_fault,
@@ -104,7 +109,7 @@ static void on_end(uv_timer_t *timer) {
 }
 
 static void watch(struct culm_host *host) {
-    culm_listener_start(&host->network.listener);
+    culm_listener_start(&host->fabric.listener);
     culm_local_agent_begin(host->agent);
     uint64_t alive_ms = host->o.alive_ms ? (uint64_t)host->o.alive_ms : 1000;
     uv_timer_start(&host->alive_timer, on_alive, alive_ms, alive_ms);
@@ -117,7 +122,7 @@ static void watch(struct culm_host *host) {
  * not end in time, are killed; one that even so does not end (in a system call that does not
  * return) is left behind. */
 static void finish(struct culm_host *host) {
-    culm_listener_stop(&host->network.listener);
+    culm_listener_stop(&host->fabric.listener);
     culm_local_agent_end_all(host->agent, false);
     culm_roster_finish(host->roster);
     uv_update_time(&host->real.loop);
@@ -214,7 +219,7 @@ static enum culm_status watch_stops(struct culm_host *host, struct culm_error *e
 static void close_loop(struct culm_host *host) {
     (void)culm_jobs_stop(host->real.compute, CULM_NEVER);
     (void)culm_jobs_stop(host->real.io, CULM_NEVER);
-    culm_host_links_free(host);
+    host_links_free(host);
     if (host->agent) {
         culm_local_agent_close(host->agent);
     }
@@ -223,13 +228,13 @@ static void close_loop(struct culm_host *host) {
     }
     uv_close((uv_handle_t *)&host->alive_timer, NULL);
     uv_close((uv_handle_t *)&host->end, NULL);
-    culm_host_news_close(host);
+    host_news_close(host);
     culm_real_release(&host->real);
 }
 
 static void free_memory(struct culm_host *host) {
     culm_local_agent_free(host->agent);
-    culm_host_news_free(host);
+    host_news_free(host);
     if (host->listen_fd >= 0) {
         culm_socket_close_listener(host->listen_fd);
     }
@@ -253,10 +258,10 @@ enum culm_status culm_host_new(const struct culm_host_options *options, struct c
         free_memory(host);
         return status;
     }
+    host->real.failing = on_failing;
     init_timers(host);
-    if ((status = culm_host_news_init(host, error)) ||
-        (status = culm_host_links_new(host, error)) ||
-        (status = culm_host_agent_new(host, error)) || (status = watch_stops(host, error))) {
+    if ((status = host_news_init(host, error)) || (status = host_links_new(host, error)) ||
+        (status = host_agent_new(host, error)) || (status = watch_stops(host, error))) {
         close_loop(host);
         free_memory(host);
         return status;

@@ -12,7 +12,7 @@
  * (unix:), it is the process that was started as that node. A newcomer is admitted if the leader
  * admits newcomers, and this one.
  *
- * Thread: one, the loop's, except culm_host_news. It must live as long as the workers, which have
+ * Thread: one, the loop's, except culm_host_add_news. It must live as long as the workers, which have
  * asked the kernel to kill them when it ends.
  */
 #ifndef CULM_CLUSTER_HOST_H
@@ -28,10 +28,14 @@ struct culm_host_options { /* all borrowed until _free */
     /* Address that nodes connect to: a number, or a name that they look up; port 0: the one that is
      * listened at. NULL: the one listened at, which then must not be 0.0.0.0 or [::]. */
     const char *advertise;
-    const char *token;     /* every worker must prove that it knows it */
+    const char *token; /* every worker must prove that it knows it; the key of TLS (net/tls.h) */
+    bool plain;        /* between machines nothing is encrypted: the network is trusted */
     const char *signature; /* that every worker must have; NULL: any */
-    /* Writes the brief for a worker in this role. NULL: there is none. False: out of memory. */
-    bool (*brief)(void *ctx, uint32_t role, struct culm_buf *out);
+    /* Writes the brief for workers in this role; `newcomer`: that come from elsewhere, and may have
+     * no other way to what those started here find on this machine. One serves all of them, until
+     * there is news (culm_host_add_news). NULL: there is none. False: out of memory; the worker is
+     * refused. */
+    bool (*brief)(void *ctx, uint32_t role, bool newcomer, struct culm_buf *out);
     size_t payload_max;          /* bytes of the largest payload that may be received */
     struct culm_blob_pool *pool; /* for received payloads */
     int64_t hello_limit_ms;      /* time in which a connection must prove itself; 0: 10000 */
@@ -42,7 +46,7 @@ struct culm_host_options { /* all borrowed until _free */
     void *ctx;
     int64_t start_ms; /* t_ms at the time of _new */
     /* For the agent, as in culm_local_agent_options; `command` is given `ctx`. */
-    void (*command)(void *ctx, const struct culm_agent_start *start, char ***ret_argv);
+    void (*command)(void *ctx, const struct culm_agent_starting *start, char ***ret_argv);
     const char *log_dir;
     const struct culm_trace *trace;
     uint32_t trace_role;
@@ -71,11 +75,11 @@ const char *culm_host_address(const struct culm_host *host); /* that nodes conne
 #define CULM_HOST_ABORT ((uint64_t)1 << 32)
 int culm_host_run(struct culm_host *host, const struct culm_actor_ops *ops, void *actor,
                   struct culm_error *ret_error);
-/* Sends an addition to the brief to all workers that are ready, and later to those that become
- * ready, in the order of the calls. The bytes, at most CULM_HOST_NEWS_MAX, are copied.
+/* Sends an addition to the brief to all workers, also those that prepare, and later to those that
+ * come, in the order of the calls. The bytes, at most CULM_HOST_NEWS_MAX, are copied.
  * CULM_ERR_MEMORY; CULM_ERR_ARGUMENT: too long. Any thread, between _new and _free. */
 #define CULM_HOST_NEWS_MAX 2048
-enum culm_status culm_host_news(struct culm_host *host, const void *news, size_t len);
+enum culm_status culm_host_add_news(struct culm_host *host, const void *news, size_t len);
 /* How often fault `index` has fired; also after culm_host_run. */
 int32_t culm_host_fired(const struct culm_host *host, size_t index);
 void culm_host_free(struct culm_host *host); /* NULL is fine */

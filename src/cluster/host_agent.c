@@ -10,7 +10,7 @@ static bool on_over(void *ctx) {
 static void on_ended(void *ctx, int32_t node, const struct culm_error *why) {
     struct culm_host *host = ctx;
     (void)culm_roster_end(host->roster, node);
-    if (culm_real_listens(&host->real)) {
+    if (node >= 0 && culm_real_listens(&host->real)) { /* else the leader never heard of it */
         host->real.actor_ops->leads->ended(host->real.actor, node, why);
     }
 }
@@ -28,12 +28,10 @@ static void on_fired(void *ctx, const struct culm_agent_fault *fault, int32_t no
     if (event && fault->role_name) {
         json_object_set_new(event, "role", json_string(fault->role_name));
     }
-    culm_host_publish(ctx, event);
+    host_publish_event(ctx, event);
 }
 
-static void on_complaint(void *ctx, const struct culm_error *error) {
-    culm_host_complain(ctx, error);
-}
+static void on_complaint(void *ctx, const struct culm_error *error) { host_complain(ctx, error); }
 
 static void on_failed(void *ctx, const struct culm_error *error) {
     struct culm_host *host = ctx;
@@ -43,7 +41,7 @@ static void on_failed(void *ctx, const struct culm_error *error) {
 static const struct culm_local_agent_ops agent_ops = {on_over,  on_ended,     on_removed,
                                                       on_fired, on_complaint, on_failed};
 
-enum culm_status culm_host_agent_new(struct culm_host *host, struct culm_error *error) {
+enum culm_status host_agent_new(struct culm_host *host, struct culm_error *error) {
     const struct culm_local_agent_options options = {
         .loop = &host->real.loop,
         .token = host->o.token,

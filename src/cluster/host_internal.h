@@ -4,7 +4,7 @@
 
 #include "cluster/host.h"
 #include "cluster/real.h"
-#include "cluster/real_network.h"
+#include "cluster/real_fabric.h"
 #include "cluster/roster.h"
 #include "net/conn.h"
 #include "net/socket.h"
@@ -16,6 +16,13 @@ struct culm_host_news {
     uint8_t data[CULM_HOST_NEWS_MAX];
 };
 
+/* What all callers in a role are told, from one place in memory. */
+struct culm_host_brief {
+    uint32_t role;
+    bool newcomer;
+    struct culm_blob *blob; /* NULL: it is empty */
+};
+
 struct culm_host {
     struct culm_real real; /* first */
     struct culm_host_options o;
@@ -24,21 +31,23 @@ struct culm_host {
     int listen_fd;
     char address[CULM_ADDRESS_SIZE];
     struct culm_local_agent *agent;
-    struct culm_real_network network;
+    struct culm_real_fabric fabric;
     struct culm_roster *roster;
+    struct culm_host_brief *brief; /* those that were asked for */
+    size_t brief_count, brief_capacity;
     uv_timer_t alive_timer, end;
     uv_poll_t stop;
     bool has_stop;
-    bool stopped; /* the leader was asked to stop */
+    bool stopped;         /* the leader was asked to stop */
     bool given_up;        /* processes that have not ended are left behind */
     pthread_mutex_t lock; /* protects the news */
     struct culm_host_news **news;
     size_t news_count, news_capacity;
-    size_t news_told; /* so many have been sent to all ready workers; only used by the loop */
+    size_t news_told; /* so many have been sent to all workers; only used by the loop */
     uv_async_t more_news;
 };
 
-static inline struct culm_host *culm_host_of(struct culm_world *world) {
+static inline struct culm_host *host_of(struct culm_world *world) {
     return (struct culm_host *)world;
 }
 
@@ -47,27 +56,29 @@ static inline struct culm_host *culm_host_of(struct culm_world *world) {
 /* --- host.c --- */
 
 /* Takes the event, and passes it to options.publish with "t_ms" and "view" after "event". */
-void culm_host_publish(struct culm_host *host, json_t *take_event);
+void host_publish_event(struct culm_host *host, json_t *take_event);
 /* Publishes an event "error", for errors that the leader need not know of. */
-void culm_host_complain(struct culm_host *host, const struct culm_error *error);
+void host_complain(struct culm_host *host, const struct culm_error *error);
 
 /* --- host_news.c --- */
 
-enum culm_status culm_host_news_init(struct culm_host *host, struct culm_error *error);
-void culm_host_news_close(struct culm_host *host); /* before the loop is closed */
-void culm_host_news_free(struct culm_host *host);  /* fine without _init */
-/* Sends a worker that has become ready the news that others have been sent. */
-void culm_host_news_catch_up(struct culm_host *host, int32_t node);
+enum culm_status host_news_init(struct culm_host *host, struct culm_error *error);
+void host_news_close(struct culm_host *host); /* before the loop is closed */
+void host_news_free(struct culm_host *host);  /* fine without _init */
+/* Sends a worker that has been welcomed the news that others have been sent. */
+void host_news_catch_up(struct culm_host *host, int32_t node);
 
 /* --- host_agent.c --- */
 
-enum culm_status culm_host_agent_new(struct culm_host *host, struct culm_error *error);
+enum culm_status host_agent_new(struct culm_host *host, struct culm_error *error);
 
 /* --- host_link.c --- */
 
 /* Makes the roster, and a listener on the host's socket. Nothing is accepted before the host runs.
  */
-enum culm_status culm_host_links_new(struct culm_host *host, struct culm_error *error);
-void culm_host_links_free(struct culm_host *host); /* also when _new failed */
+enum culm_status host_links_new(struct culm_host *host, struct culm_error *error);
+void host_links_free(struct culm_host *host); /* also when _new failed */
+/* Briefs are written anew for those who ask from now on. */
+void host_forget_briefs(struct culm_host *host);
 
 #endif

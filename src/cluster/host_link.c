@@ -4,6 +4,8 @@
  */
 #include "cluster/host_internal.h"
 
+#include "base/grow.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +22,7 @@ static bool on_check(void *ctx, const struct culm_caller *caller, struct culm_er
     return culm_local_agent_awaits(host->agent, caller->node, caller->pid, ret_error);
 }
 
-/* The leader decides whether a newcomer may join, and in which role; the agent gives it an id. */
+/* The leader decides whether a newcomer may join, and in which role. It gets an id when it is ready. */
 static bool on_enroll(void *ctx, const struct culm_caller *caller, int32_t *ret_node,
                       uint32_t *ret_role, struct culm_error *ret_error) {
     struct culm_host *host = ctx;
@@ -47,52 +49,102 @@ static bool on_enroll(void *ctx, const struct culm_caller *caller, int32_t *ret_
     return true;
 }
 
-/* Makes the brief as a blob, so that it need not be copied when it is queued. */
-static bool on_brief(void *ctx, int32_t node, struct culm_blob **ret_brief) {
-    struct culm_host *host = ctx;
+static enum culm_status write_brief(const struct culm_host *host, uint32_t role, bool newcomer,
+                                    struct culm_blob **ret_blob, struct culm_error *error) {
     struct culm_blob *blob = NULL;
     struct culm_buf brief;
     culm_buf_init(&brief, CULM_WIRE_BRIEF_MAX);
-    uint32_t role = culm_local_agent_role(host->agent, node);
-    bool failed =
-        host->o.brief && (!host->o.brief(host->o.ctx, role, &brief) || brief.failed ||
-                          (brief.len && culm_blob_pool_get(host->o.pool, brief.len, &blob)));
+    bool failed = !host->o.brief(host->o.ctx, role, newcomer, &brief) || brief.failed ||
+                  (brief.len && culm_blob_pool_get(host->o.pool, brief.len, &blob));
     if (blob) {
         memcpy(blob->data, brief.data, brief.len);
-        *ret_brief = blob;
     }
     culm_buf_release(&brief);
     if (failed) {
-        struct culm_error error;
-        culm_error_set(&error, CULM_ERR_MEMORY,
-                       "the brief for workers does not fit into memory, or exceeds %zu MB",
-                       CULM_WIRE_BRIEF_MAX >> 20);
-        culm_real_fail(&host->real, &error);
+        return culm_error_set(error, CULM_ERR_MEMORY,
+                              "the brief for this worker does not fit into the launcher's memory, "
+                              "or exceeds %zu MB; try again when fewer join at a time",
+                              CULM_WIRE_BRIEF_MAX >> 20);
     }
-    return !failed;
+    *ret_blob = blob;
+    return CULM_OK;
 }
+
+static const struct culm_host_brief *find_brief(const struct culm_host *host, uint32_t role,
+                                                bool newcomer) {
+    for (size_t i = 0; i < host->brief_count; i++) {
+        if (host->brief[i].role == role && host->brief[i].newcomer == newcomer) {
+            return &host->brief[i];
+        }
+    }
+    return NULL;
+}
+
+/* One blob is sent to all callers of a role, so that however many of them do not read it take no
+ * more memory than one. */
+static bool on_brief(void *ctx, int32_t node, struct culm_blob **ret_brief,
+                     struct culm_error *ret_error) {
+    struct culm_host *host = ctx;
+    uint32_t role = culm_local_agent_role(host->agent, node);
+    bool newcomer = culm_local_agent_is_newcomer(host->agent, node);
+    const struct culm_host_brief *there = find_brief(host, role, newcomer);
+    struct culm_blob *blob = there ? culm_blob_ref(there->blob) : NULL;
+    if (!there && host->o.brief) {
+        if (write_brief(host, role, newcomer, &blob, ret_error) != CULM_OK) {
+            culm_local_agent_declined(host->agent, node, ret_error);
+            return false;
+        }
+        if (CULM_GROW(host->brief, host->brief_capacity, host->brief_count + 1)) {
+            host->brief[host->brief_count++] =
+                (struct culm_host_brief){role, newcomer, culm_blob_ref(blob)};
+        }
+    }
+    *ret_brief = blob;
+    return true;
+}
+
+void host_forget_briefs(struct culm_host *host) {
+    while (host->brief_count) {
+        culm_blob_unref(host->brief[--host->brief_count].blob);
+    }
+}
+
+static void on_welcomed(void *ctx, int32_t node) { host_news_catch_up(ctx, node); }
 
 static void on_preparing(void *ctx, int32_t node) {
     struct culm_host *host = ctx;
     culm_local_agent_heard(host->agent, node);
 }
 
-static bool on_ready(void *ctx, int32_t node, const struct culm_ready *ready,
+static bool has_signature(const struct culm_host *host, int32_t node,
+                          const struct culm_ready *ready, struct culm_error *ret_error) {
+    char who[CULM_AGENT_NODE_SIZE];
+    if (!host->o.signature || strcmp(ready->signature, host->o.signature) == 0) {
+        return true;
+    }
+    culm_local_agent_describe(host->agent, node, who);
+    culm_error_set(ret_error, CULM_ERR_CONFIG,
+                   "%s has the signature '%.120s', not '%.120s'; start workers of the same build",
+                   who, ready->signature, host->o.signature);
+    return false;
+}
+
+static bool on_ready(void *ctx, int32_t *node, const struct culm_ready *ready,
                      struct culm_error *ret_error) {
     struct culm_host *host = ctx;
     if (ready->status != CULM_OK) {
         struct culm_error why;
         culm_error_set(&why, ready->status, "%s", ready->text);
-        culm_local_agent_declined(host->agent, node, &why);
+        culm_local_agent_declined(host->agent, *node, &why);
         return true;
     }
-    if (host->o.signature && strcmp(ready->signature, host->o.signature)) {
-        culm_error_set(
-            ret_error, CULM_ERR_CONFIG,
-            "node %d has the signature '%.120s', not '%.120s'; start workers of the same build",
-            node, ready->signature, host->o.signature);
-        culm_host_complain(host, ret_error);
-        culm_local_agent_declined(host->agent, node, NULL);
+    if (!has_signature(host, *node, ready, ret_error)) {
+        culm_local_agent_complain(host->agent, ret_error);
+        culm_local_agent_declined(host->agent, *node, NULL);
+        return false;
+    }
+    if (culm_local_agent_admit(host->agent, node, ret_error) != CULM_OK) {
+        culm_local_agent_declined(host->agent, *node, ret_error);
         return false;
     }
     return true;
@@ -103,7 +155,6 @@ static void on_up(void *ctx, int32_t node, const struct culm_ready *ready) {
     struct culm_node_info info;
     culm_local_agent_joined(host->agent, node, &info);
     info.signature = ready->signature;
-    culm_host_news_catch_up(host, node);
     if (culm_real_listens(&host->real)) {
         host->real.actor_ops->leads->joined(host->real.actor, node, &info);
     }
@@ -119,7 +170,7 @@ static void on_message(void *ctx, int32_t node, const struct culm_message *messa
 static void on_failed(void *ctx, int32_t node, const struct culm_ready *why) {
     struct culm_error error;
     culm_error_set(&error, why->status, "node %d: %s", node, why->text);
-    culm_host_complain(ctx, &error);
+    host_complain(ctx, &error);
 }
 
 static void on_eof(void *ctx, int32_t node, const struct culm_error *why) {
@@ -127,8 +178,15 @@ static void on_eof(void *ctx, int32_t node, const struct culm_error *why) {
     culm_local_agent_hear_faults(host->agent); /* a fault is reported before its consequences */
     if (why->status != CULM_ERR_CLOSED) {
         struct culm_error error = *why;
-        culm_error_prefix(&error, "node %d", node);
-        culm_host_complain(host, &error);
+        char who[CULM_AGENT_NODE_SIZE];
+        culm_local_agent_describe(host->agent, node, who);
+        culm_error_prefix(&error, "%s", who);
+        if (node < 0) {
+            culm_local_agent_complain(host->agent, &error); /* it may come again and again */
+            culm_local_agent_declined(host->agent, node, NULL);
+        } else {
+            host_complain(host, &error);
+        }
     }
     if (culm_local_agent_has_joined(host->agent, node) && /* else the leader does not know it */
         culm_real_listens(&host->real)) {
@@ -141,6 +199,7 @@ static const struct culm_roster_ops roster_ops = {
     .check = on_check,
     .enroll = on_enroll,
     .brief = on_brief,
+    .welcomed = on_welcomed,
     .preparing = on_preparing,
     .ready = on_ready,
     .up = on_up,
@@ -149,16 +208,17 @@ static const struct culm_roster_ops roster_ops = {
     .eof = on_eof,
 };
 
-/* --- callbacks of the network --- */
+/* --- callbacks of the fabric --- */
 
 static void on_rang(void *ctx) {
     struct culm_host *host = ctx;
     culm_roster_alarm(host->roster);
 }
 
-static void on_accepted(void *ctx, struct culm_stream *take_stream, int64_t pid) {
+static void on_accepted(void *ctx, struct culm_stream *take_stream, int64_t pid,
+                        const char *origin) {
     struct culm_host *host = ctx;
-    culm_roster_accepted(host->roster, take_stream, pid);
+    culm_roster_accepted(host->roster, take_stream, pid, origin);
 }
 
 static bool on_evict(void *ctx) {
@@ -166,16 +226,18 @@ static bool on_evict(void *ctx) {
     return culm_roster_evict(host->roster);
 }
 
-static const struct culm_real_network_ops network_ops = {on_rang, on_accepted, on_evict};
+static const struct culm_real_fabric_ops fabric_ops = {on_rang, on_accepted, on_evict};
 
 /* --- life --- */
 
-enum culm_status culm_host_links_new(struct culm_host *host, struct culm_error *error) {
-    culm_real_network_init(&host->network, &host->real.loop, &network_ops, host);
+enum culm_status host_links_new(struct culm_host *host, struct culm_error *error) {
+    culm_real_fabric_init(&host->fabric, &host->real.loop, &fabric_ops, host);
+    culm_real_fabric_guard(&host->fabric, host->o.token, host->o.plain);
     const struct culm_roster_options options = {
-        .network = &host->network.network,
+        .fabric = &host->fabric.fabric,
         .token = host->o.token,
         .pid = (int64_t)getpid(),
+        .plain = host->o.plain,
         .pool = host->o.pool,
         .payload_max = host->o.payload_max,
         .hello_limit_ms = host->o.hello_limit_ms,
@@ -183,11 +245,13 @@ enum culm_status culm_host_links_new(struct culm_host *host, struct culm_error *
         .ctx = host,
     };
     host->roster = culm_roster_new(&options);
-    return host->roster ? culm_real_network_listen(&host->network, host->listen_fd, error)
+    return host->roster ? culm_real_fabric_listen(&host->fabric, host->listen_fd, error)
                         : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a host");
 }
 
-void culm_host_links_free(struct culm_host *host) {
+void host_links_free(struct culm_host *host) {
+    host_forget_briefs(host);
+    free(host->brief);
     culm_roster_free(host->roster);
-    culm_real_network_close(&host->network);
+    culm_real_fabric_close(&host->fabric);
 }

@@ -1,4 +1,4 @@
-/* The host: sends additions to the brief. See culm_host_news. */
+/* The host: sends additions to the brief. See culm_host_add_news. */
 #include "base/grow.h"
 #include "cluster/host_internal.h"
 
@@ -19,20 +19,21 @@ static const struct culm_host_news *news_at(struct culm_host *host, size_t index
 static void on_more(uv_async_t *async) {
     struct culm_host *host = async->data;
     const struct culm_host_news *news;
+    host_forget_briefs(host); /* new ones may have it already */
     while ((news = news_at(host, host->news_told))) {
         culm_roster_news_all(host->roster, news->data, news->len);
         host->news_told++;
     }
 }
 
-void culm_host_news_catch_up(struct culm_host *host, int32_t node) {
+void host_news_catch_up(struct culm_host *host, int32_t node) {
     for (size_t i = 0; i < host->news_told; i++) {
         const struct culm_host_news *news = news_at(host, i);
         culm_roster_news(host->roster, node, news->data, news->len);
     }
 }
 
-enum culm_status culm_host_news(struct culm_host *host, const void *news, size_t len) {
+enum culm_status culm_host_add_news(struct culm_host *host, const void *news, size_t len) {
     struct culm_host_news *copy = len <= CULM_HOST_NEWS_MAX ? malloc(sizeof *copy) : NULL;
     if (!copy) {
         return len <= CULM_HOST_NEWS_MAX ? CULM_ERR_MEMORY : CULM_ERR_ARGUMENT;
@@ -53,7 +54,7 @@ enum culm_status culm_host_news(struct culm_host *host, const void *news, size_t
     return CULM_OK;
 }
 
-enum culm_status culm_host_news_init(struct culm_host *host, struct culm_error *error) {
+enum culm_status host_news_init(struct culm_host *host, struct culm_error *error) {
     int failed = uv_async_init(&host->real.loop, &host->more_news, on_more);
     if (failed) {
         return culm_error_set(error, CULM_ERR_IO, "wake the loop: %s", uv_strerror(failed));
@@ -63,13 +64,13 @@ enum culm_status culm_host_news_init(struct culm_host *host, struct culm_error *
     return CULM_OK;
 }
 
-void culm_host_news_close(struct culm_host *host) {
+void host_news_close(struct culm_host *host) {
     if (host->more_news.data) {
         uv_close((uv_handle_t *)&host->more_news, NULL);
     }
 }
 
-void culm_host_news_free(struct culm_host *host) {
+void host_news_free(struct culm_host *host) {
     for (size_t i = 0; i < host->news_count; i++) {
         free(host->news[i]);
     }

@@ -1,6 +1,7 @@
 /* A list of all links, and one of unknown links ordered by age. See link.h. */
 #include "cluster/link.h"
 
+#include "base/mark.h"
 #include "cluster/wire.h"
 
 #include <stdlib.h>
@@ -9,7 +10,7 @@ static void unknown_add(struct culm_link *link) {
     struct culm_link_set *set = link->set;
     link->older = set->newest;
     link->newer = NULL;
-    link->since_ns = set->network->ops->now_ns(set->network);
+    link->since_ns = set->fabric->ops->now_ns(set->fabric);
     *(link->older ? &link->older->newer : &set->oldest) = link;
     set->newest = link;
     set->unknown_count++;
@@ -67,9 +68,11 @@ struct culm_link *culm_link_accepted(struct culm_link_set *set, struct culm_stre
                                      int64_t pid) {
     uint8_t nonce[CULM_NONCE_BYTES];
     if (set->unknown_count >= set->unknown_max) {
+        CULM_MARK(cluster_crowd_pushes_the_oldest_out);
         (void)culm_link_evict(set);
     }
-    if (set->network->ops->random(set->network, nonce, sizeof nonce) != CULM_OK) {
+    if (set->fabric->ops->random(set->fabric, nonce, sizeof nonce) != CULM_OK) {
+        CULM_MARK(cluster_no_random_numbers_for_a_caller);
         take_stream->ops->close(take_stream, NULL, NULL);
         return NULL;
     }
@@ -98,14 +101,15 @@ static enum culm_status say(struct culm_link *link, uint16_t type, struct culm_b
 enum culm_status culm_link_call(struct culm_link_set *set, int kind, int32_t node,
                                 const char *address, struct culm_link **ret_link,
                                 struct culm_error *error) {
-    struct culm_network *network = set->network;
+    struct culm_fabric *fabric = set->fabric;
     struct culm_stream *stream = NULL;
     uint8_t nonce[CULM_NONCE_BYTES];
-    enum culm_status status = network->ops->random(network, nonce, sizeof nonce);
+    enum culm_status status = fabric->ops->random(fabric, nonce, sizeof nonce);
     if (status != CULM_OK) {
+        CULM_MARK(cluster_no_random_numbers_to_call);
         return culm_error_set(error, status, "the system provides no random numbers");
     }
-    status = network->ops->connect(network, address, &stream, error);
+    status = fabric->ops->connect(fabric, address, &stream, error);
     if (status != CULM_OK) {
         return status;
     }
@@ -169,12 +173,15 @@ void culm_link_free(struct culm_link *link) {
         link->next->slot = link->slot;
     }
     culm_conn_close(link->conn);
+    free(link->held);
+    free(link->origin);
     free(link);
 }
 
 void culm_link_sweep(struct culm_link_set *set) {
-    uint64_t now = set->network->ops->now_ns(set->network);
+    uint64_t now = set->fabric->ops->now_ns(set->fabric);
     while (set->oldest && now > set->oldest->since_ns + set->hello_ns) {
+        CULM_MARK(cluster_silent_link_is_closed);
         (void)culm_link_evict(set);
     }
 }

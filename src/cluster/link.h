@@ -1,5 +1,5 @@
 /*
- * Links: connections together with the node at the other end. The coordinator and workers both use
+ * Links: connections together with the node at the other end. The leader and workers both use
  * them.
  *
  * An incoming link is *unknown* until it has proved who it is (handshake.h). Until then its frames
@@ -13,7 +13,7 @@
 
 #include "cluster/handshake.h"
 #include "net/conn.h"
-#include "net/network.h"
+#include "net/fabric.h"
 
 struct culm_link_set;
 
@@ -25,15 +25,19 @@ struct culm_link {
     uint64_t since_ns;               /* when it came in */
     int kind;                        /* CULM_LINK_UNKNOWN, or a kind of the owner's */
     int32_t node;                    /* at the other end; not valid for unknown links */
+    void *own;                       /* the owner's; NULL at first */
     struct culm_handshake handshake;
     int64_t pid;  /* of the other end, if it came in; 0: not known */
-    bool refused; /* has been sent REFUSED; it is about to be closed */
+    bool refused; /* has been sent REFUSED, or is going to be; it is about to be closed */
+    char *held;   /* why it is refused, while it is not told yet; NULL: it is, or is not refused */
+    uint64_t held_until_ns;
+    char *origin; /* where it came from; NULL: not known */
 };
 
 #define CULM_LINK_UNKNOWN 0
 
 struct culm_link_set {
-    struct culm_network *network; /* borrowed, like the pool */
+    struct culm_fabric *fabric; /* borrowed, like the pool */
     struct culm_blob_pool *pool;
     size_t payload_max, scratch_bytes;
     const char *token; /* borrowed */

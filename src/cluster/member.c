@@ -1,5 +1,5 @@
 /*
- * A worker's links: to the coordinator, out to peers, in from peers, and unknown ones. See
+ * A worker's links: to the leader, out to peers, in from peers, and unknown ones. See
  * member.h.
  *
  * If a peer turns out to be unreachable while something is sent to it, this is reported by an alarm
@@ -7,7 +7,8 @@
  */
 #include "cluster/member.h"
 
-#include "base/grow.h"
+#include "base/ids.h"
+#include "base/mark.h"
 #include "cluster/link.h"
 #include "cluster/wire.h"
 
@@ -23,7 +24,7 @@
 #define PAUSE_NS (10 * MS)
 #define PAUSE_MAX_NS (500 * MS)
 
-enum kind { UNKNOWN = CULM_LINK_UNKNOWN, COORDINATOR, OUT, IN };
+enum kind { UNKNOWN = CULM_LINK_UNKNOWN, LEADER, OUT, IN };
 
 /* The dialing of a node. Time during which this process or its machine stands still is not counted,
  * since nobody can be reached then. */
@@ -40,13 +41,13 @@ struct held {
 };
 
 struct peer {
+    int32_t node;
     char *address; /* NULL: not known; "": others cannot connect to it */
     struct culm_link *out, *in;
     /* The link over which frames are sent: `out` once the peer has sent WELCOME, or `in` if nobody
      * can connect to the peer. NULL: not yet. */
     struct culm_link *way;
-    bool lost; /* has been reported, or is about to be */
-    bool told; /* has been reported */
+    bool lost; /* is about to be reported */
     struct dial dial;
     struct held *held, *held_last;
     size_t held_bytes; /* not counting payloads */
@@ -55,16 +56,17 @@ struct peer {
 struct culm_member {
     struct culm_member_options o;
     struct culm_link_set links;
-    struct culm_link *coordinator;
-    struct peer *peer; /* [peer_capacity], by node */
-    int32_t peer_capacity, dialing;
+    struct culm_link *leader;
+    struct culm_ids peers; /* those that are known, and have not been reported as lost */
+    struct culm_ids lost;  /* those that have: they are not heard again */
+    int32_t dialing;
     struct dial join;
-    uint64_t heard_ns; /* from the coordinator */
+    uint64_t heard_ns; /* from the leader */
     bool joined, ended, unreported;
 };
 
 static uint64_t now(const struct culm_member *member) {
-    return member->o.network->ops->now_ns(member->o.network);
+    return member->o.fabric->ops->now_ns(member->o.fabric);
 }
 
 static void set_alarm(struct culm_member *member) {
@@ -81,7 +83,7 @@ static void set_alarm(struct culm_member *member) {
     if (member->unreported) {
         delay = 0;
     }
-    member->o.network->ops->alarm(member->o.network, delay);
+    member->o.fabric->ops->alarm(member->o.fabric, delay);
 }
 
 static void end(struct culm_member *member, const struct culm_error *why) {
@@ -122,15 +124,16 @@ static bool dial_again(struct culm_member *member, struct dial *dial, enum culm_
     return why == CULM_ERR_AGAIN || why == CULM_ERR_CLOSED || why == CULM_ERR_MEMORY;
 }
 
-/* Ends because of an error of its own, and reports it to the coordinator. */
+/* Ends because of an error of its own, and reports it to the leader. */
 static void fail(struct culm_member *member, const struct culm_error *why) {
     struct culm_ready said = {.status = why->status};
     struct culm_buf meta;
     snprintf(said.text, sizeof said.text, "%s", why->text);
     culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
     culm_ready_encode(&said, &meta);
-    if (!meta.failed && member->coordinator && member->joined && !member->ended) {
-        culm_link_send(member->coordinator, CULM_WIRE_FAILED, meta.data, meta.len);
+    if (!meta.failed && member->leader && member->joined && !member->ended) {
+        CULM_MARK(cluster_last_words_are_said);
+        culm_link_send(member->leader, CULM_WIRE_FAILED, meta.data, meta.len);
     }
     culm_buf_release(&meta);
     end(member, why);
@@ -147,18 +150,34 @@ static void fail_text(struct culm_member *member, enum culm_status status, const
 /* Whether nobody can connect to a node with this address; others send over its own connections. */
 static bool only_calls(const char *address) { return address && !address[0]; }
 
-/* NULL: out of memory, or an impossible id. */
-static struct peer *peer_of(struct culm_member *member, int32_t node) {
-    if (node < 0 || node >= CULM_NODE_IDS) {
+/* NULL: it is not known, or was reported as lost. */
+static struct peer *peer_of(const struct culm_member *member, int32_t node) {
+    return culm_ids_find(&member->peers, node);
+}
+
+/* The same, known from now on, unless it was reported as lost. NULL: out of memory. */
+static struct peer *peer_known(struct culm_member *member, int32_t node) {
+    struct peer *peer = peer_of(member, node);
+    if (peer) {
+        return peer;
+    }
+    peer = calloc(1, sizeof *peer);
+    if (!peer || !culm_ids_put(&member->peers, node, peer)) {
+        free(peer);
         return NULL;
     }
-    int32_t before = member->peer_capacity;
-    if (!CULM_GROW(member->peer, member->peer_capacity, node + 1)) {
-        return NULL;
-    }
-    memset(member->peer + before, 0,
-           (size_t)(member->peer_capacity - before) * sizeof *member->peer);
-    return &member->peer[node];
+    peer->node = node;
+    return peer;
+}
+
+/* The first whose id is not below `node`; NULL: there is none. */
+static struct peer *peer_from(const struct culm_member *member, int32_t node) {
+    int32_t at = culm_ids_from(&member->peers, node);
+    return at < member->peers.count ? member->peers.thing[at] : NULL;
+}
+
+static bool was_lost(const struct culm_member *member, int32_t node) {
+    return culm_ids_has(&member->lost, node);
 }
 
 /* False: out of memory. */
@@ -182,43 +201,55 @@ static void held_drop(struct peer *peer) {
 static void peer_stop(struct culm_member *member, struct peer *peer) {
     dial_stop(member, &peer->dial);
     while (peer->held) {
+        CULM_MARK(cluster_held_frames_are_dropped);
         held_drop(peer);
     }
 }
 
 static void drop_link(struct culm_member *member, struct culm_link *link) {
     if (link->kind == OUT || link->kind == IN) {
-        struct peer *peer = &member->peer[link->node];
+        struct peer *peer = link->own;
         peer->way = peer->way == link ? NULL : peer->way;
         *(link->kind == OUT ? &peer->out : &peer->in) = NULL;
-    } else if (link->kind == COORDINATOR) {
-        member->coordinator = NULL;
+    } else if (link->kind == LEADER) {
+        member->leader = NULL;
     }
     culm_link_free(link);
 }
 
+static void peer_free(struct culm_member *member, struct peer *peer) {
+    peer_stop(member, peer);
+    free(peer->address);
+    free(peer);
+}
+
 static void peer_tell(struct culm_member *member, int32_t node) {
-    struct peer *peer = &member->peer[node];
+    struct peer *peer = peer_of(member, node);
     /* Deliver what the peer has sent before reporting its end. */
     if (peer->in) {
-        culm_conn_pump(peer->in->conn); /* may free the link */
-        peer = &member->peer[node];
+        culm_conn_pump(peer->in->conn); /* may free the link, and report the peer */
+        peer = peer_of(member, node);
     }
-    if (peer->out && only_calls(member->o.address)) {
+    if (peer && peer->out && only_calls(member->o.address)) {
         culm_conn_pump(peer->out->conn);
-        peer = &member->peer[node];
+        peer = peer_of(member, node);
     }
-    if (peer->told) {
+    if (!peer) {
+        CULM_MARK(cluster_lost_one_hung_up_meanwhile);
         return;
     }
-    peer->lost = peer->told = true;
-    peer_stop(member, peer);
+    if (!culm_ids_put(&member->lost, node, NULL)) {
+        fail_text(member, CULM_ERR_MEMORY, "out of memory for a lost peer");
+        return;
+    }
     if (peer->in) {
         drop_link(member, peer->in);
     }
     if (peer->out) {
         drop_link(member, peer->out);
     }
+    (void)culm_ids_take(&member->peers, node);
+    peer_free(member, peer);
     if (!member->ended) {
         member->o.ops->lost(member->o.ctx, node);
     }
@@ -234,33 +265,38 @@ static void peer_give_up(struct culm_member *member, struct peer *peer) {
 
 static void peer_failed(struct culm_member *member, struct peer *peer, enum culm_status why) {
     if (!dial_again(member, &peer->dial, why)) {
+        CULM_MARK(cluster_peer_is_not_there);
         peer_give_up(member, peer);
     }
 }
 
-static void peer_call(struct culm_member *member, int32_t node) {
-    struct peer *peer = &member->peer[node];
+static void peer_call(struct culm_member *member, struct peer *peer) {
     if (only_calls(peer->address)) {
+        CULM_MARK(cluster_peer_has_to_call);
         return; /* it has to connect to us */
     }
     enum culm_status status =
-        culm_link_call(&member->links, OUT, node, peer->address, &peer->out, NULL);
-    if (status != CULM_OK) {
+        culm_link_call(&member->links, OUT, peer->node, peer->address, &peer->out, NULL);
+    if (status == CULM_OK) {
+        peer->out->own = peer;
+    } else {
         peer_failed(member, peer, status);
     }
 }
 
-static void peer_look(struct culm_member *member, int32_t node) {
-    struct peer *peer = &member->peer[node];
+static void peer_look(struct culm_member *member, struct peer *peer) {
     if (peer->dial.on && dial_is_over(member, &peer->dial)) {
+        CULM_MARK(cluster_peer_was_dialed_for_too_long);
         peer_give_up(member, peer);
     } else if (peer->dial.on && !peer->out && now(member) >= peer->dial.again_ns) {
-        peer_call(member, node);
+        CULM_MARK(cluster_peer_is_dialed_again);
+        peer_call(member, peer);
     }
 }
 
 static void join_failed(struct culm_member *member, struct culm_error *why) {
     if (!dial_again(member, &member->join, why->status)) {
+        CULM_MARK(cluster_join_failed_for_good);
         dial_stop(member, &member->join);
         if (why->status == CULM_ERR_CONFIG || why->status == CULM_ERR_NOT_FOUND) {
             why->status = CULM_ERR_CLOSED;
@@ -271,8 +307,8 @@ static void join_failed(struct culm_member *member, struct culm_error *why) {
 
 static void join_call(struct culm_member *member) {
     struct culm_error error = {0};
-    enum culm_status status = culm_link_call(&member->links, COORDINATOR, CULM_LEADER,
-                                             member->o.coordinator, &member->coordinator, &error);
+    enum culm_status status = culm_link_call(&member->links, LEADER, CULM_LEADER, member->o.leader,
+                                             &member->leader, &error);
     if (status != CULM_OK) {
         join_failed(member, &error);
     }
@@ -280,32 +316,37 @@ static void join_call(struct culm_member *member) {
 
 static void join_look(struct culm_member *member) {
     if (member->join.on && dial_is_over(member, &member->join)) {
+        CULM_MARK(cluster_leader_does_not_answer);
         dial_stop(member, &member->join);
-        fail_text(member, CULM_ERR_TIMEOUT, "the coordinator does not answer");
-    } else if (member->join.on && !member->coordinator && now(member) >= member->join.again_ns) {
+        fail_text(member, CULM_ERR_TIMEOUT, "the leader does not answer");
+    } else if (member->join.on && !member->leader && now(member) >= member->join.again_ns) {
+        CULM_MARK(cluster_leader_is_called_again);
         join_call(member);
     }
 }
 
-/* --- silence of the coordinator --- */
+/* --- silence of the leader --- */
 
-/* Ends if the coordinator has been silent for too long. Reads pending frames first, because this
+/* Ends if the leader has been silent for too long. Reads pending frames first, because this
  * process may have been frozen. */
 static void orphan_look(struct culm_member *member) {
     uint64_t limit = (uint64_t)member->o.orphan_ms * MS;
     if (!limit || !member->joined || member->ended || now(member) <= member->heard_ns + limit) {
         return;
     }
-    if (member->coordinator) {
-        culm_conn_pump(member->coordinator->conn);
+    if (member->leader) {
+        culm_conn_pump(member->leader->conn);
     }
     if (!member->ended && now(member) > member->heard_ns + limit) {
+        CULM_MARK(cluster_orphaned);
         struct culm_error error;
         culm_error_set(&error, CULM_ERR_CLOSED,
-                       "the coordinator has said nothing for %lld ms; this worker ends (the limit "
+                       "the leader has said nothing for %lld ms; this worker ends (the limit "
                        "is cluster.orphan_ms)",
                        (long long)member->o.orphan_ms);
         end(member, &error);
+    } else if (!member->ended) {
+        CULM_MARK(cluster_slept_while_the_leader_spoke);
     }
 }
 
@@ -313,13 +354,15 @@ static void orphan_look(struct culm_member *member) {
 static bool peer_dial(struct culm_member *member, int32_t node) {
     struct peer *peer = peer_of(member, node);
     if (!peer || !peer->address || peer->lost) {
+        CULM_MARK(cluster_frame_for_a_lost_or_unknown_one);
         return false;
     }
     if (only_calls(peer->address) && only_calls(member->o.address)) {
+        CULM_MARK(cluster_neither_can_call);
         peer_give_up(member, peer); /* neither can call the other */
     } else if (!peer->way && !peer->dial.on) {
         dial_start(member, &peer->dial, member->o.dial_limit_ms ? member->o.dial_limit_ms : 6000);
-        peer_call(member, node);
+        peer_call(member, peer);
     }
     return !peer->lost;
 }
@@ -329,6 +372,7 @@ static void peer_hold(struct culm_member *member, struct peer *peer,
     size_t bytes = sizeof(struct held) + message->meta_bytes;
     struct held *held = peer->held_bytes + bytes <= CULM_CONN_HEADS_MAX ? malloc(bytes) : NULL;
     if (!held) {
+        CULM_MARK(cluster_too_much_is_held);
         peer_give_up(member, peer);
         return;
     }
@@ -348,6 +392,7 @@ static void peer_hold(struct culm_member *member, struct peer *peer,
 static void peer_opened(struct culm_member *member, struct peer *peer, struct culm_link *way) {
     peer->way = way;
     while (peer->held) {
+        CULM_MARK(cluster_held_frames_are_sent);
         culm_conn_send(way->conn, &peer->held->message);
         held_drop(peer);
     }
@@ -357,7 +402,7 @@ static void peer_opened(struct culm_member *member, struct peer *peer, struct cu
 static enum culm_status prove(struct culm_member *member, struct culm_link *link,
                               const struct culm_message *challenge, struct culm_error *error) {
     struct culm_introduction introduction = {0};
-    const char *name = member->o.name && link->kind == COORDINATOR ? member->o.name : "";
+    const char *name = member->o.name && link->kind == LEADER ? member->o.name : "";
     snprintf(introduction.address, sizeof introduction.address, "%s", member->o.address);
     snprintf(introduction.name, sizeof introduction.name, "%s", name);
     return culm_link_challenged(link, challenge, &introduction, error);
@@ -369,18 +414,23 @@ static void read_book(struct culm_member *member, const struct culm_message *mes
     struct culm_reader reader = culm_reader_of(message->meta, message->meta_bytes);
     struct culm_entry entry;
     while (culm_entry_decode(&reader, &entry)) {
-        struct peer *peer = peer_of(member, entry.node);
+        if (was_lost(member, entry.node)) {
+            CULM_MARK(cluster_book_has_one_that_was_lost);
+            continue;
+        }
+        struct peer *peer = peer_known(member, entry.node);
         if (!peer || !peer_at(peer, entry.address)) {
             fail_text(member, CULM_ERR_MEMORY, "out of memory for an address book");
             return;
         }
         if (only_calls(member->o.address) && !only_calls(entry.address)) {
+            CULM_MARK(cluster_calls_everyone);
             (void)peer_dial(member, entry.node); /* it may have something to send */
         }
     }
     if (reader.failed) {
-        fail_text(member, CULM_ERR_FORMAT,
-                  "the coordinator sent an address book that cannot be read");
+        CULM_MARK(cluster_book_is_malformed);
+        fail_text(member, CULM_ERR_FORMAT, "the leader sent an address book that cannot be read");
     }
 }
 
@@ -391,16 +441,18 @@ static void read_refusal(const struct culm_message *message, struct culm_error *
     culm_error_set(ret_error, CULM_ERR_CLOSED, "refused: %s", text);
 }
 
-/* An answer of the coordinator before this member is let in. */
+/* An answer of the leader before this member is let in. */
 static void hear_answer(struct culm_member *member, struct culm_link *link,
                         const struct culm_message *message) {
     struct culm_welcome welcome;
     struct culm_error error;
     if (message->type == CULM_WIRE_REFUSED) {
+        CULM_MARK(cluster_leader_refuses);
         read_refusal(message, &error);
     } else if (!link->handshake.greeted) {
         enum culm_status status = prove(member, link, message, &error);
         if (status != CULM_OK) {
+            CULM_MARK(cluster_leader_does_not_know_the_token);
             drop_link(member, link);
             join_failed(member, &error);
         }
@@ -413,9 +465,9 @@ static void hear_answer(struct culm_member *member, struct culm_link *link,
         member->o.ops->joined(member->o.ctx, welcome.pid);
         return;
     } else {
+        CULM_MARK(cluster_leader_answers_something_else);
         culm_error_set(&error, CULM_ERR_FORMAT,
-                       "the coordinator answered with a message of unknown type %04x",
-                       message->type);
+                       "the leader answered with a message of unknown type %04x", message->type);
     }
     dial_stop(member, &member->join);
     end(member, &error);
@@ -424,10 +476,11 @@ static void hear_answer(struct culm_member *member, struct culm_link *link,
 /* An answer of a peer that is being dialed. */
 static void peer_answered(struct culm_member *member, struct culm_link *link,
                           const struct culm_message *message) {
-    struct peer *peer = &member->peer[link->node];
+    struct peer *peer = link->own;
     if (!link->handshake.greeted) {
         enum culm_status status = prove(member, link, message, NULL);
         if (status != CULM_OK) {
+            CULM_MARK(cluster_peer_does_not_know_the_token);
             drop_link(member, link);
             peer_failed(member, peer, status);
         }
@@ -444,18 +497,23 @@ static bool admit(struct culm_member *member, struct culm_link *link,
         return culm_link_greeted(link, message, NULL) == CULM_OK;
     }
     if (culm_handshake_proved(&link->handshake, message, &introduction, NULL) != CULM_OK) {
+        CULM_MARK(cluster_caller_does_not_know_the_token);
         return false;
     }
     int32_t node = link->handshake.caller;
-    struct peer *peer = node == member->o.node ? NULL : peer_of(member, node);
+    bool wanted = node != member->o.node && !was_lost(member, node);
+    struct peer *peer = wanted ? peer_known(member, node) : NULL;
     if (!peer || peer->in || peer->lost ||
         !peer_at(peer, introduction.address)) { /* BOOK may not have arrived yet */
+        CULM_MARK(cluster_caller_is_not_wanted);
         return false;
     }
     peer->in = link;
+    link->own = peer;
     culm_link_known(link, IN, node);
     culm_link_send(link, CULM_WIRE_WELCOME, NULL, 0);
     if (only_calls(peer->address)) {
+        CULM_MARK(cluster_caller_is_answered_over_its_link);
         peer_opened(member, peer, link);
     }
     return true;
@@ -465,7 +523,7 @@ static void on_message(void *ctx, struct culm_conn *conn, const struct culm_mess
     struct culm_link *link = ctx;
     struct culm_member *member = link->set->owner;
     (void)conn;
-    if (link->kind == COORDINATOR) {
+    if (link->kind == LEADER) {
         member->heard_ns = now(member);
     }
     if (member->ended) {
@@ -475,23 +533,25 @@ static void on_message(void *ctx, struct culm_conn *conn, const struct culm_mess
         if (!admit(member, link, message)) {
             culm_link_free(link);
         }
-    } else if (link->kind == OUT && !member->peer[link->node].way) {
+    } else if (link->kind == OUT && !((const struct peer *)link->own)->way) {
         peer_answered(member, link, message);
     } else if (link->kind == OUT && !only_calls(member->o.address)) {
+        CULM_MARK(cluster_peer_answers_over_our_link);
         return; /* it has to send over a link of its own */
-    } else if (link->kind == COORDINATOR && !member->joined) {
+    } else if (link->kind == LEADER && !member->joined) {
         hear_answer(member, link, message);
     } else if (message->type < CULM_WIRE_FIRST) {
-        int32_t from = link->kind == COORDINATOR ? CULM_LEADER : link->node;
+        int32_t from = link->kind == LEADER ? CULM_LEADER : link->node;
         member->o.ops->message(member->o.ctx, from, message);
-    } else if (link->kind == COORDINATOR && message->type == CULM_WIRE_BOOK) {
+    } else if (link->kind == LEADER && message->type == CULM_WIRE_BOOK) {
         read_book(member, message);
-    } else if (link->kind == COORDINATOR && message->type == CULM_WIRE_NEWS) {
+    } else if (link->kind == LEADER && message->type == CULM_WIRE_NEWS) {
         if (member->o.ops->news) {
             member->o.ops->news(member->o.ctx, message->meta, message->meta_bytes);
         }
-    } else if (link->kind == COORDINATOR && message->type == CULM_WIRE_REFUSED) {
+    } else if (link->kind == LEADER && message->type == CULM_WIRE_REFUSED) {
         struct culm_error error;
+        CULM_MARK(cluster_leader_refuses_later);
         read_refusal(message, &error);
         end(member, &error);
     }
@@ -502,7 +562,8 @@ static void on_closed(void *ctx, struct culm_conn *conn, const struct culm_error
     struct culm_member *member = link->set->owner;
     enum kind kind = (enum kind)link->kind;
     int32_t node = link->node;
-    bool open = kind != OUT || member->peer[node].way;
+    struct peer *peer = link->own;
+    bool open = kind != OUT || peer->way;
     struct culm_error error = *why;
     (void)conn;
     drop_link(member, link);
@@ -510,21 +571,26 @@ static void on_closed(void *ctx, struct culm_conn *conn, const struct culm_error
         return;
     }
     if (!open) {
-        peer_failed(member, &member->peer[node], error.status);
-    } else if (kind == COORDINATOR && !member->joined && !member->ended) {
+        CULM_MARK(cluster_peer_hung_up_before_welcome);
+        peer_failed(member, peer, error.status);
+    } else if (kind == LEADER && !member->joined && !member->ended) {
+        CULM_MARK(cluster_leader_hung_up_before_welcome);
         join_failed(member, &error);
     } else if (error.status == CULM_ERR_MEMORY) {
-        if (kind == COORDINATOR) {
-            culm_error_prefix(&error, "receive from the coordinator");
+        CULM_MARK(cluster_no_memory_for_what_came);
+        if (kind == LEADER) {
+            culm_error_prefix(&error, "receive from the leader");
         } else {
             culm_error_prefix(&error, "receive from node %d", node);
         }
         fail(member, &error);
-    } else if (kind == COORDINATOR) {
+    } else if (kind == LEADER) {
         error.status = CULM_ERR_CLOSED;
-        culm_error_prefix(&error, "the coordinator is gone, or has put this node out");
+        CULM_MARK(cluster_leader_is_gone);
+        culm_error_prefix(&error, "the leader is gone, or has put this node out");
         end(member, &error);
     } else {
+        CULM_MARK(cluster_peer_is_gone);
         peer_tell(member, node);
     }
 }
@@ -542,13 +608,16 @@ void culm_member_accepted(struct culm_member *member, struct culm_stream *take_s
 
 void culm_member_alarm(struct culm_member *member) {
     member->unreported = false;
-    for (int32_t node = 0; node < member->peer_capacity; node++) {
-        if (member->peer[node].lost && !member->peer[node].told) {
+    for (struct peer *peer = peer_from(member, 0); peer;) {
+        int32_t node = peer->node;
+        if (peer->lost) {
+            CULM_MARK(cluster_given_up_is_told_at_the_alarm);
             peer_tell(member, node);
         }
+        peer = peer_from(member, node + 1);
     }
-    for (int32_t node = 0; node < member->peer_capacity && member->dialing; node++) {
-        peer_look(member, node);
+    for (int32_t i = 0; i < member->peers.count && member->dialing; i++) {
+        peer_look(member, member->peers.thing[i]);
     }
     culm_link_sweep(&member->links);
     join_look(member);
@@ -562,11 +631,11 @@ void culm_member_send(struct culm_member *member, int32_t node,
         return;
     }
     if (node == CULM_LEADER) {
-        if (member->coordinator && member->joined) {
-            culm_conn_send(member->coordinator->conn, message);
+        if (member->leader && member->joined) {
+            culm_conn_send(member->leader->conn, message);
         }
     } else if (peer_dial(member, node)) {
-        struct peer *peer = &member->peer[node];
+        struct peer *peer = peer_of(member, node);
         if (peer->way) {
             culm_conn_send(peer->way->conn, message);
         } else {
@@ -580,31 +649,36 @@ bool culm_member_evict(struct culm_member *member) { return culm_link_evict(&mem
 /* --- for a process that is to die at an exact byte --- */
 
 bool culm_member_reaches(struct culm_member *member, int32_t node) {
-    return node == CULM_LEADER ? member->coordinator && member->joined
+    return node == CULM_LEADER ? member->leader && member->joined
                                : !member->ended && peer_dial(member, node);
 }
 
 struct culm_conn *culm_member_conn(const struct culm_member *member, int32_t node) {
     if (node == CULM_LEADER) {
-        return member->coordinator ? member->coordinator->conn : NULL;
+        return member->leader ? member->leader->conn : NULL;
     }
-    bool open = node >= 0 && node < member->peer_capacity && member->peer[node].way;
-    return open ? member->peer[node].way->conn : NULL;
+    const struct peer *peer = peer_of(member, node);
+    return peer && peer->way ? peer->way->conn : NULL;
 }
 
-int32_t culm_member_nodes(const struct culm_member *member) { return member->peer_capacity; }
+int32_t culm_member_next(const struct culm_member *member, int32_t node) {
+    const struct peer *peer = peer_from(member, node);
+    return peer ? peer->node : -1;
+}
 
 bool culm_member_dialing(const struct culm_member *member, int32_t node,
                          struct culm_conn **ret_conn) {
-    if (node < 0 || node >= member->peer_capacity || !member->peer[node].dial.on ||
-        only_calls(member->peer[node].address)) {
+    const struct peer *peer = peer_of(member, node);
+    if (!peer || !peer->dial.on || only_calls(peer->address)) {
         return false;
     }
-    *ret_conn = member->peer[node].out ? member->peer[node].out->conn : NULL;
+    *ret_conn = peer->out ? peer->out->conn : NULL;
     return true;
 }
 
-void culm_member_dial_now(struct culm_member *member, int32_t node) { peer_call(member, node); }
+void culm_member_dial_now(struct culm_member *member, int32_t node) {
+    peer_call(member, peer_of(member, node));
+}
 
 void culm_member_flush(struct culm_member *member, uint64_t deadline_ns) {
     for (struct culm_link *link = member->links.first; link; link = link->next) {
@@ -619,7 +693,7 @@ struct culm_member *culm_member_new(const struct culm_member_options *options) {
     if (member) {
         member->o = *options;
         member->links = (struct culm_link_set){
-            .network = options->network,
+            .fabric = options->fabric,
             .pool = options->pool,
             .payload_max = options->payload_max,
             .scratch_bytes = options->scratch_bytes,
@@ -640,12 +714,11 @@ void culm_member_join(struct culm_member *member) {
 }
 
 bool culm_member_adopt(struct culm_member *member, struct culm_stream *take_stream) {
-    member->coordinator =
-        culm_link_new(&member->links, COORDINATOR, CULM_LEADER, take_stream, false);
+    member->leader = culm_link_new(&member->links, LEADER, CULM_LEADER, take_stream, false);
     member->joined = true;
     member->heard_ns = now(member);
     set_alarm(member);
-    return member->coordinator != NULL;
+    return member->leader != NULL;
 }
 
 void culm_member_ready(struct culm_member *member) {
@@ -655,15 +728,15 @@ void culm_member_ready(struct culm_member *member) {
              member->o.signature ? member->o.signature : "");
     culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
     culm_ready_encode(&ready, &meta);
-    if (!meta.failed && member->coordinator) {
-        culm_link_send(member->coordinator, CULM_WIRE_READY, meta.data, meta.len);
+    if (!meta.failed && member->leader) {
+        culm_link_send(member->leader, CULM_WIRE_READY, meta.data, meta.len);
     }
     culm_buf_release(&meta);
 }
 
 void culm_member_finish(struct culm_member *member) {
-    if (member->coordinator) {
-        culm_conn_finish(member->coordinator->conn);
+    if (member->leader) {
+        culm_conn_finish(member->leader->conn);
     }
 }
 
@@ -674,10 +747,10 @@ void culm_member_free(struct culm_member *member) {
     while (member->links.first) {
         drop_link(member, member->links.first);
     }
-    for (int32_t node = 0; node < member->peer_capacity; node++) {
-        peer_stop(member, &member->peer[node]);
-        free(member->peer[node].address);
+    for (int32_t i = 0; i < member->peers.count; i++) {
+        peer_free(member, member->peers.thing[i]);
     }
-    free(member->peer);
+    culm_ids_release(&member->peers);
+    culm_ids_release(&member->lost);
     free(member);
 }

@@ -1,8 +1,8 @@
 /*
- * A worker's side of the cluster: joins a coordinator, opens links to peers, lets in peers that
+ * A worker's side of the cluster: joins a leader, opens links to peers, lets in peers that
  * prove who they are, and reports lost peers.
  *
- * A state machine over a network, without sockets, clock or processes of its own. For each peer,
+ * A state machine over a fabric, without sockets, clock or processes of its own. For each peer,
  * `lost` is called once, when either of its two links ends or cannot be opened. Everything that the
  * peer sent has been delivered by then; nothing is received from it or sent to it afterwards.
  * `ended` is called at most once, and nothing after it. Functions do not call back, except those
@@ -23,28 +23,28 @@
 #define CULM_CLUSTER_MEMBER_H
 
 #include "net/conn.h"
-#include "net/network.h"
+#include "net/fabric.h"
 #include "net/world.h"
 
 struct culm_member;
 
 struct culm_member_ops {
-    /* It has been let in; coordinator_pid is what the coordinator says. Call culm_member_ready
+    /* It has been let in; leader_pid is what the leader says. Call culm_member_ready
      * once it has prepared. */
-    void (*joined)(void *ctx, int64_t coordinator_pid);
+    void (*joined)(void *ctx, int64_t leader_pid);
     void (*message)(void *ctx, int32_t from, const struct culm_message *message);
     void (*lost)(void *ctx, int32_t node);
-    /* It was refused, or out of time, or the coordinator is gone (CULM_ERR_CLOSED,
+    /* It was refused, or out of time, or the leader is gone (CULM_ERR_CLOSED,
      * CULM_ERR_TIMEOUT), or a message was malformed, or memory is out. */
     void (*ended)(void *ctx, const struct culm_error *why);
     /* An addition to the brief. May be NULL. */
     void (*news)(void *ctx, const void *news, size_t len);
 };
 
-struct culm_member_options {      /* all borrowed until _free */
-    struct culm_network *network; /* its owner calls culm_member_accepted and culm_member_alarm */
-    const char *coordinator;      /* its address */
-    const char *address;          /* that peers connect to; "": they cannot, this member does */
+struct culm_member_options {    /* all borrowed until _free */
+    struct culm_fabric *fabric; /* its owner calls culm_member_accepted and culm_member_alarm */
+    const char *leader;         /* its address */
+    const char *address;        /* that peers connect to; "": they cannot, this member does */
     const char *token;
     int32_t node;
     const char *name, *signature; /* NULL: "" */
@@ -53,7 +53,7 @@ struct culm_member_options {      /* all borrowed until _free */
     size_t scratch_bytes;   /* of a connection; 0: a default */
     int64_t hello_limit_ms; /* time in which a connection must prove itself; 0: 10000 */
     int64_t join_limit_ms;  /* 0: 30000 */
-    int64_t orphan_ms;      /* ends if the coordinator is silent for longer; 0: never */
+    int64_t orphan_ms;      /* ends if the leader is silent for longer; 0: never */
     int64_t dial_limit_ms;  /* a peer that cannot be reached in this time is lost; 0: 6000 */
     const struct culm_member_ops *ops;
     void *ctx;
@@ -71,7 +71,7 @@ bool culm_member_adopt(struct culm_member *member, struct culm_stream *take_stre
 void culm_member_ready(struct culm_member *member);
 /* A stream has come in. */
 void culm_member_accepted(struct culm_member *member, struct culm_stream *take_stream);
-void culm_member_alarm(struct culm_member *member); /* the network's alarm; calls back */
+void culm_member_alarm(struct culm_member *member); /* the fabric's alarm; calls back */
 /* The message is dropped if the node is not known, or lost. */
 void culm_member_send(struct culm_member *member, int32_t node, const struct culm_message *message);
 /* Closes the oldest unknown link; false: there is none. */
@@ -84,7 +84,8 @@ bool culm_member_evict(struct culm_member *member);
 bool culm_member_reaches(struct culm_member *member, int32_t node);
 /* The open connection over which messages to the node are sent; NULL: there is none. */
 struct culm_conn *culm_member_conn(const struct culm_member *member, int32_t node);
-int32_t culm_member_nodes(const struct culm_member *member); /* ids of peers are below this */
+/* The known peer with the lowest id that is not below `node`; -1: there is none. */
+int32_t culm_member_next(const struct culm_member *member, int32_t node);
 /* Whether the peer is being dialed; *ret_conn: the connection, or NULL between two attempts. False
  * for a peer that cannot be connected to: nothing can be done from here. */
 bool culm_member_dialing(const struct culm_member *member, int32_t node,
@@ -94,8 +95,8 @@ void culm_member_dial_now(struct culm_member *member, int32_t node);
 /* Waits until everything queued on open links has been written, at most until deadline_ns. */
 void culm_member_flush(struct culm_member *member, uint64_t deadline_ns);
 
-/* Ends the stream to the coordinator once everything queued is written; `ended` follows when the
- * coordinator has closed its side. */
+/* Ends the stream to the leader once everything queued is written; `ended` follows when the
+ * leader has closed its side. */
 void culm_member_finish(struct culm_member *member);
 void culm_member_free(struct culm_member *member); /* NULL is fine */
 

@@ -6,20 +6,23 @@
 #include "net/socket.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <time.h>
+#include <unistd.h>
 
 #define BEAT_NS 250000000ull
 #define WRITE_NS 30000000000ull
 
 struct culm_preparing {
-    int fd;
+    struct culm_channel *channel;
+    int wake_fd; /* an eventfd, to stop */
+    bool (*readable)(void *ctx);
+    void *ctx;
     clockid_t clock; /* processor time of the thread that prepares */
     pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t wake;
-    bool stop; /* under the lock */
 };
 
 static uint64_t spent_ns(const struct culm_preparing *p) {
@@ -28,16 +31,24 @@ static uint64_t spent_ns(const struct culm_preparing *p) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* False: it is over. */
-static bool wait_a_beat(struct culm_preparing *p) {
-    uint64_t due = culm_clock_ns() + BEAT_NS;
-    const struct timespec until = {(time_t)(due / 1000000000u), (long)(due % 1000000000u)};
-    pthread_mutex_lock(&p->lock);
-    while (!p->stop && pthread_cond_timedwait(&p->wake, &p->lock, &until) != ETIMEDOUT) {
+/* False: it is over. Calls `readable` meanwhile; *ret_deaf: it does not want to be called again. */
+static bool wait_a_beat(struct culm_preparing *p, bool *ret_deaf) {
+    for (uint64_t due = culm_clock_ns() + BEAT_NS;;) {
+        struct pollfd fds[] = {{.fd = p->wake_fd, .events = POLLIN},
+                               {.fd = *ret_deaf ? -1 : p->channel->fd, .events = POLLIN}};
+        bool held = !*ret_deaf && culm_channel_holds(p->channel);
+        uint64_t now = culm_clock_ns();
+        if (now >= due) {
+            return true;
+        }
+        if (poll(fds, 2, held ? 0 : (int)((due - now) / 1000000) + 1) <= 0 && !held) {
+            continue;
+        }
+        if (fds[0].revents) {
+            return false;
+        }
+        *ret_deaf = !p->readable(p->ctx);
     }
-    bool stop = p->stop;
-    pthread_mutex_unlock(&p->lock);
-    return !stop;
 }
 
 static void *beat(void *arg) {
@@ -45,10 +56,11 @@ static void *beat(void *arg) {
     uint8_t frame[CULM_FRAME_HEADER_BYTES];
     uint64_t before = spent_ns(p);
     culm_frame_header_encode(&(struct culm_message){.type = CULM_WIRE_PREPARING}, frame);
-    while (wait_a_beat(p)) {
+    bool deaf = false;
+    while (wait_a_beat(p, &deaf)) {
         uint64_t now = spent_ns(p);
-        if (now != before && culm_socket_write(p->fd, frame, sizeof frame,
-                                               culm_clock_ns() + WRITE_NS, NULL) != CULM_OK) {
+        if (now != before && culm_channel_write(p->channel, frame, sizeof frame,
+                                                culm_clock_ns() + WRITE_NS, NULL) != CULM_OK) {
             break; /* the worker's next message will fail as well, and report the error */
         }
         before = now;
@@ -56,24 +68,21 @@ static void *beat(void *arg) {
     return NULL;
 }
 
-enum culm_status culm_preparing_start(int fd, struct culm_preparing **ret_preparing,
+enum culm_status culm_preparing_start(struct culm_channel *channel, bool (*readable)(void *ctx),
+                                      void *ctx, struct culm_preparing **ret_preparing,
                                       struct culm_error *error) {
     struct culm_preparing *p = calloc(1, sizeof *p);
-    pthread_condattr_t attr;
     if (!p) {
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a thread");
     }
-    p->fd = fd;
-    int failed = pthread_getcpuclockid(pthread_self(), &p->clock);
-    pthread_mutex_init(&p->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&p->wake, &attr);
-    pthread_condattr_destroy(&attr);
+    *p = (struct culm_preparing){.channel = channel, .readable = readable, .ctx = ctx};
+    p->wake_fd = eventfd(0, EFD_CLOEXEC);
+    int failed = p->wake_fd < 0 ? errno : pthread_getcpuclockid(pthread_self(), &p->clock);
     failed = failed ? failed : pthread_create(&p->thread, NULL, beat, p);
     if (failed) {
-        pthread_cond_destroy(&p->wake);
-        pthread_mutex_destroy(&p->lock);
+        if (p->wake_fd >= 0) {
+            close(p->wake_fd);
+        }
         free(p);
         return culm_error_errno(error, failed, "start a thread");
     }
@@ -85,12 +94,8 @@ void culm_preparing_stop(struct culm_preparing *p) {
     if (!p) {
         return;
     }
-    pthread_mutex_lock(&p->lock);
-    p->stop = true;
-    pthread_cond_signal(&p->wake);
-    pthread_mutex_unlock(&p->lock);
+    (void)eventfd_write(p->wake_fd, 1);
     pthread_join(p->thread, NULL);
-    pthread_cond_destroy(&p->wake);
-    pthread_mutex_destroy(&p->lock);
+    close(p->wake_fd);
     free(p);
 }

@@ -81,6 +81,8 @@ static int spawn(char **argv, const int fds[CULM_PROCESS_FDS], pid_t *ret_pid) {
     for (int i = 0; i < CULM_PROCESS_FDS && !failed; i++) {
         failed = posix_spawn_file_actions_adddup2(&actions, fds[i], i);
     }
+    /* What a library has opened, or the process that runs us, need not be close-on-exec. */
+    failed = failed ? failed : posix_spawn_file_actions_addclosefrom_np(&actions, CULM_PROCESS_FDS);
     if (!failed) {
         posix_spawnattr_setsigmask(&attributes, &stops);
         posix_spawnattr_setsigdefault(&attributes, &all);

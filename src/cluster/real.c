@@ -79,7 +79,7 @@ uint64_t culm_real_now_ns(struct culm_world *world) {
     return culm_clock_ns();
 }
 
-void culm_real_timer(struct culm_world *world, uint32_t number, uint64_t delay_ns) {
+void culm_real_set_timer(struct culm_world *world, uint32_t number, uint64_t delay_ns) {
     assert(number < CULM_REAL_TIMERS);
     struct culm_real_timer *timer = &self(world)->timer[number];
     if (delay_ns == CULM_NEVER) {
@@ -120,5 +120,8 @@ void culm_real_leave(struct culm_world *world, int exit_code, const struct culm_
 }
 
 void culm_real_fail(struct culm_real *real, const struct culm_error *error) {
+    if (!real->left && real->failing) {
+        real->failing(real, error);
+    }
     culm_real_leave(&real->world, culm_status_exit_code(error->status), error);
 }

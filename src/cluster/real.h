@@ -26,6 +26,8 @@ struct culm_real {
     struct culm_jobs *compute, *io;
     const struct culm_actor_ops *actor_ops; /* set by run */
     void *actor;
+    /* Told why the world fails, before it leaves; NULL: nobody is. */
+    void (*failing)(struct culm_real *real, const struct culm_error *error);
     bool left;
     int exit_code;
     struct culm_error error; /* text "": none */
@@ -42,7 +44,7 @@ bool culm_real_listens(const struct culm_real *real);
 void culm_real_fail(struct culm_real *real, const struct culm_error *error);
 
 uint64_t culm_real_now_ns(struct culm_world *world);
-void culm_real_timer(struct culm_world *world, uint32_t timer, uint64_t delay_ns);
+void culm_real_set_timer(struct culm_world *world, uint32_t timer, uint64_t delay_ns);
 void culm_real_run(struct culm_world *world, struct culm_job *job);
 void culm_real_io(struct culm_world *world, struct culm_job *job);
 void culm_real_leave(struct culm_world *world, int exit_code, const struct culm_error *error);

@@ -1,16 +1,30 @@
-/* The coordinator's links: admits workers, and keeps the address book. See roster.h. */
+/* The leader's links: admits workers, and keeps the address book. See roster.h. */
 #include "cluster/roster.h"
 
-#include "base/grow.h"
+#include "base/ids.h"
+#include "base/mark.h"
 #include "cluster/link.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define SWEEP_NS 100000000ull
 #define UNKNOWN_MAX 1024
 
+#define ORIGINS 64 /* that were refused lately and are remembered, at most */
+#define ORIGIN_FORGOTTEN_NS 60000000000ull /* without a refusal */
+#define PAUSE_NS 100000000ull              /* of the second refusal; doubled by each */
+#define PAUSE_MOST_NS 5000000000ull
+
 enum kind { UNKNOWN = CULM_LINK_UNKNOWN, PREPARING, WORKER };
+
+/* Where newcomers come from that were refused. */
+struct origin {
+    char host[CULM_ADDRESS_HOST_SIZE];
+    int32_t refusals; /* 0: the place is free */
+    uint64_t last_ns;
+};
 
 struct place {
     struct culm_link *link;
@@ -20,29 +34,35 @@ struct place {
 struct culm_roster {
     struct culm_roster_options o;
     struct culm_link_set links;
-    struct place *place; /* [capacity], by node */
-    int32_t capacity;
+    struct culm_ids places; /* of the nodes that have a link */
+    struct origin origin[ORIGINS];
+    bool refused; /* some may have to be told yet that they are, or to be shown out */
 };
 
 static void set_alarm(struct culm_roster *roster) {
-    roster->o.network->ops->alarm(roster->o.network,
-                                  roster->links.unknown_count ? SWEEP_NS : CULM_NEVER);
+    roster->o.fabric->ops->alarm(
+        roster->o.fabric, roster->links.unknown_count || roster->refused ? SWEEP_NS : CULM_NEVER);
 }
 
 static struct culm_link *link_of(const struct culm_roster *roster, int32_t node) {
-    return node >= 0 && node < roster->capacity ? roster->place[node].link : NULL;
+    const struct place *place = culm_ids_find(&roster->places, node);
+    return place ? place->link : NULL;
 }
 
 static void drop_link(struct culm_roster *roster, struct culm_link *link) {
     if (link->kind != UNKNOWN) {
-        roster->place[link->node].link = NULL;
+        free(culm_ids_take(&roster->places, link->node));
     }
     culm_link_free(link);
 }
 
 /* --- the handshake --- */
 
-static void refuse(struct culm_link *link, const char *text) {
+static uint64_t now(const struct culm_roster *roster) {
+    return roster->o.fabric->ops->now_ns(roster->o.fabric);
+}
+
+static void tell_refused(struct culm_link *link, const char *text) {
     struct culm_buf meta;
     culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
     culm_buf_string(&meta, text);
@@ -51,23 +71,135 @@ static void refuse(struct culm_link *link, const char *text) {
     }
     culm_buf_release(&meta);
     culm_conn_finish(link->conn); /* the other side closes once it has read REFUSED */
-    link->refused = true;
 }
 
-static struct place *place_of(struct culm_roster *roster, int32_t node) {
-    int32_t before = roster->capacity;
-    if (!CULM_GROW(roster->place, roster->capacity, node + 1)) {
-        return NULL;
+static struct origin *origin_of(struct culm_roster *roster, const char *host) {
+    struct origin *oldest = &roster->origin[0];
+    for (int32_t i = 0; i < ORIGINS; i++) {
+        struct origin *origin = &roster->origin[i];
+        if (origin->refusals && strcmp(origin->host, host) == 0) {
+            return origin;
+        }
+        oldest = !origin->refusals || (oldest->refusals && origin->last_ns < oldest->last_ns)
+                     ? origin
+                     : oldest;
     }
-    memset(roster->place + before, 0, (size_t)(roster->capacity - before) * sizeof *roster->place);
-    return &roster->place[node];
+    *oldest = (struct origin){.last_ns = now(roster)};
+    snprintf(oldest->host, sizeof oldest->host, "%s", host);
+    return oldest;
+}
+
+/* How long a newcomer from there waits for its refusal, which is counted. */
+static uint64_t pause_of(struct culm_roster *roster, const char *host) {
+    struct origin *origin = origin_of(roster, host);
+    uint64_t half = roster->links.hello_ns / 2, most = half < PAUSE_MOST_NS ? half : PAUSE_MOST_NS;
+    uint64_t pause = PAUSE_NS;
+    if (now(roster) > origin->last_ns + ORIGIN_FORGOTTEN_NS) {
+        origin->refusals = 0;
+    }
+    origin->last_ns = now(roster);
+    if (++origin->refusals == 1) {
+        return 0;
+    }
+    for (int32_t i = 2; i < origin->refusals && pause < most; i++) {
+        pause *= 2;
+    }
+    return pause < most ? pause : most;
+}
+
+static void refuse(struct culm_roster *roster, struct culm_link *link, const char *text) {
+    bool newcomer = link->handshake.greeted && link->handshake.caller == CULM_NEWCOMER;
+    uint64_t pause = newcomer ? pause_of(roster, link->origin ? link->origin : "") : 0;
+    link->refused = true;
+    link->held = pause ? strdup(text) : NULL;
+    link->held_until_ns = now(roster) + (link->held ? pause : 0);
+    if (link->held) {
+        CULM_MARK(cluster_refusal_is_held_back);
+    } else {
+        tell_refused(link, text);
+    }
+    roster->refused = roster->refused || link->held || link->kind != UNKNOWN;
+    set_alarm(roster);
+}
+
+static void tell_held(struct culm_roster *roster, struct culm_link *link) {
+    if (link->held && now(roster) >= link->held_until_ns) {
+        tell_refused(link, link->held);
+        free(link->held);
+        link->held = NULL;
+    }
+}
+
+/* Whether it was known when it was refused, and is to be shown out if it does not go. Links of
+ * those who are unknown are closed as any others (culm_link_sweep). */
+static bool stays(const struct culm_link *link) { return link->refused && link->kind != UNKNOWN; }
+
+/* One that was told some time ago that it is refused, and has not gone; NULL: nobody. */
+static struct culm_link *overdue(const struct culm_roster *roster) {
+    struct culm_link *link = roster->links.first;
+    while (link && !(stays(link) && now(roster) > link->held_until_ns + roster->links.hello_ns)) {
+        link = link->next;
+    }
+    return link;
+}
+
+static void show_out(struct culm_roster *roster, struct culm_link *link) {
+    const int32_t node = link->node;
+    struct culm_error error;
+    CULM_MARK(cluster_refused_is_shown_out);
+    culm_error_set(&error, CULM_ERR_TIMEOUT, "it was refused, and did not go");
+    drop_link(roster, link);
+    roster->o.ops->eof(roster->o.ctx, node, &error);
+}
+
+static void sweep_refused(struct culm_roster *roster) {
+    bool any = false;
+    if (!roster->refused) {
+        return;
+    }
+    for (struct culm_link *link = overdue(roster); link; link = overdue(roster)) {
+        show_out(roster, link); /* others may go with it */
+    }
+    for (struct culm_link *link = roster->links.first; link; link = link->next) {
+        tell_held(roster, link);
+        any = any || link->held || stays(link);
+    }
+    roster->refused = any;
+}
+
+/* The entry of the node in the book. */
+static const struct culm_entry *entry_of(const struct culm_link *link) {
+    return &((const struct place *)link->own)->entry;
+}
+
+/* False: out of memory. */
+static bool place_link(struct culm_roster *roster, struct culm_link *link, int32_t node,
+                       const char *address) {
+    struct place *place = calloc(1, sizeof *place);
+    if (!place || !culm_ids_put(&roster->places, node, place)) {
+        free(place);
+        return false;
+    }
+    place->link = link;
+    place->entry.node = node;
+    snprintf(place->entry.address, sizeof place->entry.address, "%s", address);
+    link->own = place;
+    return true;
 }
 
 static void welcome(struct culm_roster *roster, struct culm_link *link, uint32_t role) {
-    const struct culm_welcome said = {.pid = roster->o.pid, .node = link->node, .role = role};
+    const struct culm_welcome said = {
+        .pid = roster->o.pid,
+        .node = link->handshake.caller,
+        .role = role,
+        .plain = roster->o.plain,
+    };
     struct culm_blob *brief = NULL;
+    struct culm_error error;
     struct culm_buf meta;
-    if (roster->o.ops->brief && !roster->o.ops->brief(roster->o.ctx, link->node, &brief)) {
+    if (roster->o.ops->brief && !roster->o.ops->brief(roster->o.ctx, link->node, &brief, &error)) {
+        CULM_MARK(cluster_brief_was_not_made);
+        refuse(roster, link, error.text);
         return;
     }
     culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
@@ -82,6 +214,9 @@ static void welcome(struct culm_roster *roster, struct culm_link *link, uint32_t
     }
     culm_buf_release(&meta);
     culm_blob_unref(brief);
+    if (roster->o.ops->welcomed) {
+        roster->o.ops->welcomed(roster->o.ctx, link->node);
+    }
 }
 
 /* The node has given a sign of life. */
@@ -96,14 +231,14 @@ static void tell_addresses(struct culm_roster *roster, struct culm_link *link) {
     culm_buf_init(&meta, CULM_FRAME_META_MAX);
     for (struct culm_link *other = roster->links.first; other; other = other->next) {
         if (other->kind == WORKER && other != link) {
-            culm_entry_encode(&roster->place[other->node].entry, &meta);
+            culm_entry_encode(entry_of(other), &meta);
         }
     }
     if (!meta.failed) {
         culm_link_send(link, CULM_WIRE_BOOK, meta.data, meta.len);
     }
     culm_buf_clear(&meta);
-    culm_entry_encode(&roster->place[link->node].entry, &meta);
+    culm_entry_encode(entry_of(link), &meta);
     for (struct culm_link *other = roster->links.first; other; other = other->next) {
         if (other->kind == WORKER && other != link) {
             culm_link_send(other, CULM_WIRE_BOOK, meta.data, meta.len);
@@ -122,6 +257,7 @@ static bool identify(struct culm_roster *roster, struct culm_caller *caller, uin
         return ops->check(roster->o.ctx, caller, ret_error);
     }
     if (!ops->enroll) {
+        CULM_MARK(cluster_no_newcomers);
         culm_error_set(ret_error, CULM_ERR_CONFIG, "this run lets in no newcomers");
         return false;
     }
@@ -134,57 +270,81 @@ static void admit(struct culm_roster *roster, struct culm_link *link,
     struct culm_error error = {0};
     if (!link->handshake.greeted) {
         if (culm_link_greeted(link, message, &error) != CULM_OK) {
-            refuse(link, error.text);
+            CULM_MARK(cluster_greeting_is_refused);
+            refuse(roster, link, error.text);
         }
         return;
     }
     if (culm_handshake_proved(&link->handshake, message, &introduction, &error) != CULM_OK) {
-        refuse(link, error.text);
+        CULM_MARK(cluster_proof_is_refused);
+        refuse(roster, link, error.text);
         return;
     }
     struct culm_caller caller = {link->handshake.caller, link->pid, &introduction};
     uint32_t role;
     if (link_of(roster, caller.node)) {
+        CULM_MARK(cluster_node_is_there_already);
         culm_error_set(&error, CULM_ERR_CONFIG, "node %d is not expected", caller.node);
-        refuse(link, error.text);
+        refuse(roster, link, error.text);
         return;
     }
     if (!identify(roster, &caller, &role, &error)) {
-        refuse(link, error.text);
+        CULM_MARK(cluster_worker_is_not_let_in);
+        refuse(roster, link, error.text);
         return;
     }
-    struct place *place = place_of(roster, caller.node);
-    if (!place) {
-        refuse(link, "the coordinator is out of memory");
+    if (!place_link(roster, link, caller.node, introduction.address)) {
+        refuse(roster, link, "the leader is out of memory");
         return;
     }
-    place->link = link;
-    place->entry.node = caller.node;
-    memcpy(place->entry.address, introduction.address, sizeof place->entry.address);
     culm_link_known(link, PREPARING, caller.node);
     culm_conn_limits(link->conn, CULM_WIRE_HELLO_MAX, 0);
     lives(roster, link);
     welcome(roster, link, role);
 }
 
+/* A newcomer learns who it is. */
+static void take_id(struct culm_roster *roster, struct culm_link *link, int32_t node) {
+    struct place *place = link->own;
+    struct culm_buf meta;
+    if (link->handshake.caller != CULM_NEWCOMER) {
+        return;
+    }
+    culm_ids_renumber(&roster->places, link->node, node);
+    link->node = place->entry.node = node;
+    culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
+    culm_buf_i32(&meta, node);
+    if (!meta.failed) {
+        culm_link_send(link, CULM_WIRE_ADMITTED, meta.data, meta.len);
+    }
+    culm_buf_release(&meta);
+}
+
 static void hear_preparing(struct culm_roster *roster, struct culm_link *link,
                            const struct culm_message *message) {
     struct culm_ready ready;
     struct culm_error error;
+    int32_t node = link->node;
     lives(roster, link);
     if (message->type == CULM_WIRE_PREPARING) {
         return;
     }
     if (message->type != CULM_WIRE_READY || !culm_ready_decode(message, &ready)) {
-        refuse(link, "this worker neither prepares nor is ready; is it of the same version?");
+        CULM_MARK(cluster_worker_neither_prepares_nor_is_ready);
+        refuse(roster, link,
+               "this worker neither prepares nor is ready; is it of the same version?");
     } else if (roster->o.ops->ready &&
-               !roster->o.ops->ready(roster->o.ctx, link->node, &ready, &error)) {
-        refuse(link, error.text);
+               !roster->o.ops->ready(roster->o.ctx, &node, &ready, &error)) {
+        CULM_MARK(cluster_ready_is_refused);
+        refuse(roster, link, error.text);
     } else if (ready.status == CULM_OK) {
+        take_id(roster, link, node);
         link->kind = WORKER;
         culm_conn_limits(link->conn, CULM_FRAME_META_MAX, roster->o.payload_max);
         tell_addresses(roster, link);
         roster->o.ops->up(roster->o.ctx, link->node, &ready);
+    } else {
+        CULM_MARK(cluster_worker_declines);
     }
 }
 
@@ -194,6 +354,7 @@ static void hear_last_words(struct culm_roster *roster, const struct culm_link *
                             const struct culm_message *message) {
     struct culm_ready why;
     if (culm_ready_decode(message, &why) && why.status != CULM_OK && roster->o.ops->failed) {
+        CULM_MARK(cluster_last_words_are_heard);
         roster->o.ops->failed(roster->o.ctx, link->node, &why);
     }
 }
@@ -203,6 +364,7 @@ static void on_message(void *ctx, struct culm_conn *conn, const struct culm_mess
     struct culm_roster *roster = link->set->owner;
     (void)conn;
     if (link->refused) {
+        CULM_MARK(cluster_refused_goes_on);
         return;
     }
     if (link->kind == UNKNOWN) {
@@ -225,6 +387,7 @@ static void on_closed(void *ctx, struct culm_conn *conn, const struct culm_error
     (void)conn;
     drop_link(roster, link);
     if (!unknown) {
+        CULM_MARK(cluster_worker_is_gone);
         roster->o.ops->eof(roster->o.ctx, node, &error);
     }
 }
@@ -233,10 +396,14 @@ static const struct culm_conn_ops link_ops = {on_message, on_closed};
 
 /* --- from outside --- */
 
-void culm_roster_accepted(struct culm_roster *roster, struct culm_stream *take_stream,
-                          int64_t pid) {
+void culm_roster_accepted(struct culm_roster *roster, struct culm_stream *take_stream, int64_t pid,
+                          const char *origin) {
     bool first = roster->links.unknown_count == 0;
-    if (culm_link_accepted(&roster->links, take_stream, pid) && first) {
+    struct culm_link *link = culm_link_accepted(&roster->links, take_stream, pid);
+    if (link) {
+        link->origin = strdup(origin);
+    }
+    if (link && first) {
         set_alarm(roster);
     }
 }
@@ -251,22 +418,27 @@ void culm_roster_say_alive(struct culm_roster *roster) {
     }
 }
 
+static bool hears_news(const struct culm_link *link) {
+    return link->kind == WORKER || (link->kind == PREPARING && !link->refused);
+}
+
 void culm_roster_news(struct culm_roster *roster, int32_t node, const void *news, size_t len) {
     struct culm_link *link = link_of(roster, node);
-    if (link && link->kind == WORKER) {
+    if (link && hears_news(link)) {
         culm_link_send(link, CULM_WIRE_NEWS, news, len);
     }
 }
 
 void culm_roster_news_all(struct culm_roster *roster, const void *news, size_t len) {
     for (struct culm_link *link = roster->links.first; link; link = link->next) {
-        if (link->kind == WORKER) {
+        if (hears_news(link)) {
             culm_link_send(link, CULM_WIRE_NEWS, news, len);
         }
     }
 }
 
 void culm_roster_alarm(struct culm_roster *roster) {
+    sweep_refused(roster);
     culm_link_sweep(&roster->links);
     set_alarm(roster);
 }
@@ -287,6 +459,7 @@ bool culm_roster_end(struct culm_roster *roster, int32_t node) {
     struct culm_link *link = link_of(roster, node);
     if (link) { /* frames still in flight, or a child process that has the socket, come too late */
         struct culm_error error;
+        CULM_MARK(cluster_process_ended_but_not_its_link);
         culm_error_set(&error, CULM_ERR_CLOSED, "its process has ended");
         drop_link(roster, link);
         roster->o.ops->eof(roster->o.ctx, node, &error);
@@ -309,7 +482,7 @@ struct culm_roster *culm_roster_new(const struct culm_roster_options *options) {
     if (roster) {
         roster->o = *options;
         roster->links = (struct culm_link_set){
-            .network = options->network,
+            .fabric = options->fabric,
             .pool = options->pool,
             .payload_max = options->payload_max,
             .scratch_bytes = options->scratch_bytes,
@@ -331,6 +504,6 @@ void culm_roster_free(struct culm_roster *roster) {
     while (roster->links.first) {
         drop_link(roster, roster->links.first);
     }
-    free(roster->place);
+    culm_ids_release(&roster->places);
     free(roster);
 }

@@ -1,9 +1,13 @@
 /*
- * The coordinator's side of the cluster: lets in awaited workers that prove who they are, and
- * newcomers, which get an id; tells workers where the others listen; and knows which link belongs
+ * The leader's side of the cluster: lets in awaited workers that prove who they are, and
+ * newcomers, which get an id when they are ready; tells workers where the others listen; and knows which link belongs
  * to which node.
  *
- * A state machine over a network, without sockets, clock or processes of its own; `check` says who
+ * A newcomer that is refused is told so at once, but those of an origin (a machine) that is refused
+ * again and again wait for the answer, longer each time, so that something that starts them anew
+ * whenever they end does so seldom. Others from there are let in without delay.
+ *
+ * A state machine over a fabric, without sockets, clock or processes of its own; `check` says who
  * is awaited. For each worker, `up` is called first, then `message`, then `eof`; everything that it
  * has sent is delivered before `eof`. Functions do not call back, except those that say so. Thread:
  * the loop's.
@@ -12,7 +16,7 @@
 #define CULM_CLUSTER_ROSTER_H
 
 #include "cluster/handshake.h"
-#include "net/network.h"
+#include "net/fabric.h"
 
 struct culm_roster;
 
@@ -26,19 +30,24 @@ struct culm_caller {
 struct culm_roster_ops {
     /* Whether the node may come in. If not, *ret_error says why, and the node is sent its text. */
     bool (*check)(void *ctx, const struct culm_caller *caller, struct culm_error *ret_error);
-    /* A newcomer asks to come in: gives it a new id and a role. If it may not, *ret_error says why,
-     * and the newcomer is sent its text. NULL: no newcomers are let in. */
+    /* A newcomer asks to come in: gives it a role, and a number for the roster's use until it is
+     * ready: its id if it has one already, or one below CULM_NEWCOMER. If it may not, *ret_error says
+     * why, and the newcomer is sent its text. NULL: no newcomers are let in. */
     bool (*enroll)(void *ctx, const struct culm_caller *caller, int32_t *ret_node,
                    uint32_t *ret_role, struct culm_error *ret_error);
     /* Makes the brief that is sent with WELCOME: a blob, whose ownership passes to the roster; or
-     * leaves *ret_brief alone if there is none. False: it failed, and the caller gets no answer.
-     * NULL: there are no briefs. */
-    bool (*brief)(void *ctx, int32_t node, struct culm_blob **ret_brief);
+     * leaves *ret_brief alone if there is none. False: there is no room for it; *ret_error says so,
+     * and the node is sent its text. NULL: there are no briefs. */
+    bool (*brief)(void *ctx, int32_t node, struct culm_blob **ret_brief,
+                  struct culm_error *ret_error);
+    /* WELCOME has been sent: news may follow. May be NULL. */
+    void (*welcomed)(void *ctx, int32_t node);
     /* The node was let in, or has sent a sign of life while it prepares. May be NULL. */
     void (*preparing)(void *ctx, int32_t node);
-    /* The node has prepared, or, if ready->status is not CULM_OK, declines and ends. False: it may
-     * not take part; *ret_error says why, and the node is sent its text. NULL: all may. */
-    bool (*ready)(void *ctx, int32_t node, const struct culm_ready *ready,
+    /* The node has prepared, or, if ready->status is not CULM_OK, declines and ends. A newcomer that
+     * is ready gets its id: *node. False: it may not take part; *ret_error says why, and the node
+     * is sent its text. NULL: all may. */
+    bool (*ready)(void *ctx, int32_t *node, const struct culm_ready *ready,
                   struct culm_error *ret_error);
     /* The node takes part from now on. */
     void (*up)(void *ctx, int32_t node, const struct culm_ready *ready);
@@ -50,9 +59,10 @@ struct culm_roster_ops {
 };
 
 struct culm_roster_options { /* all borrowed until _free */
-    struct culm_network *network;
+    struct culm_fabric *fabric;
     const char *token;
-    int64_t pid; /* of the coordinator, for WELCOME */
+    int64_t pid; /* of the leader, for WELCOME, as is */
+    bool plain;  /* between machines nothing is encrypted */
     struct culm_blob_pool *pool;
     size_t payload_max;
     size_t scratch_bytes;   /* of a connection; 0: a default */
@@ -63,16 +73,18 @@ struct culm_roster_options { /* all borrowed until _free */
 
 /* NULL: out of memory. */
 struct culm_roster *culm_roster_new(const struct culm_roster_options *options);
-/* A stream has come in, from process `pid` (0: not known). */
-void culm_roster_accepted(struct culm_roster *roster, struct culm_stream *take_stream, int64_t pid);
+/* A stream has come in, from process `pid` (0: not known) of `origin`, the host of its address ("": this
+ * machine). */
+void culm_roster_accepted(struct culm_roster *roster, struct culm_stream *take_stream, int64_t pid,
+                          const char *origin);
 /* Frees a descriptor by closing the oldest unknown link. False: there is none. */
 bool culm_roster_evict(struct culm_roster *roster);
 /* Sends ALIVE to every worker for which nothing is queued. */
 void culm_roster_say_alive(struct culm_roster *roster);
-/* Sends an addition to the brief to one worker that is up, or to all of them. */
+/* Sends an addition to the brief to one worker that has been welcomed, or to all of them. */
 void culm_roster_news(struct culm_roster *roster, int32_t node, const void *news, size_t len);
 void culm_roster_news_all(struct culm_roster *roster, const void *news, size_t len);
-void culm_roster_alarm(struct culm_roster *roster); /* the network's alarm */
+void culm_roster_alarm(struct culm_roster *roster); /* the fabric's alarm */
 /* The message is dropped if the node is not up. */
 void culm_roster_send(struct culm_roster *roster, int32_t node, const struct culm_message *message);
 /* The node's process has ended: delivers what it has sent, then its eof; calls back. False: its eof

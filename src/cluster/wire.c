@@ -7,6 +7,7 @@ void culm_welcome_encode(const struct culm_welcome *welcome, struct culm_buf *bu
     culm_buf_u64(buf, (uint64_t)welcome->pid);
     culm_buf_i32(buf, welcome->node);
     culm_buf_u32(buf, welcome->role);
+    culm_buf_u8(buf, welcome->plain);
 }
 
 bool culm_welcome_decode(const struct culm_message *message, struct culm_welcome *ret_welcome) {
@@ -14,10 +15,22 @@ bool culm_welcome_decode(const struct culm_message *message, struct culm_welcome
     struct culm_welcome welcome = {.pid = (int64_t)culm_read_u64(&reader)};
     welcome.node = culm_read_i32(&reader);
     welcome.role = culm_read_u32(&reader);
-    if (!culm_reader_done(&reader) || welcome.node < 0 || welcome.node >= CULM_NODE_IDS) {
+    welcome.plain = culm_read_u8(&reader) != 0;
+    bool known = welcome.node >= 0 && welcome.node < CULM_NODE_IDS;
+    if (!culm_reader_done(&reader) || (!known && welcome.node != CULM_NEWCOMER)) {
         return false;
     }
     *ret_welcome = welcome;
+    return true;
+}
+
+bool culm_admitted_decode(const struct culm_message *message, int32_t *ret_node) {
+    struct culm_reader reader = culm_reader_of(message->meta, message->meta_bytes);
+    int32_t node = culm_read_i32(&reader);
+    if (!culm_reader_done(&reader) || node < 0 || node >= CULM_NODE_IDS) {
+        return false;
+    }
+    *ret_node = node;
     return true;
 }
 

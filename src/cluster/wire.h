@@ -1,13 +1,14 @@
 /*
  * The messages of the worlds, which share connections with the actors' messages.
  *
- *     worker ─ HELLO, PROOF ─▶ coordinator     (handshake.h)    worker ─ HELLO, PROOF ─▶ worker
+ *     worker ─ HELLO, PROOF ─▶ leader     (handshake.h)    worker ─ HELLO, PROOF ─▶ worker
  *     worker ◀─ CHALLENGE, WELCOME (the brief) ──               worker ◀ CHALLENGE, WELCOME ─
  *     worker ── PREPARING ... ──▶              while it prepares   (then data; see member.h)
  *     worker ── READY ──▶                      it has prepared, or why it declines
+ *     worker ◀─ ADMITTED (its id) ──           a newcomer, which had none so far
  *     worker ◀─ BOOK (everybody) ──
  *     worker ◀─ BOOK (one) ──                  at every later join
- *     worker ◀─ NEWS ──                        additions to the brief
+ *     worker ◀─ NEWS ──                        additions to the brief, from WELCOME on
  *     worker ◀─ ALIVE ──                       if there is nothing else to send, once it is ready
  *     worker ── FAILED ──▶                     why it ends by itself
  *     worker ◀─ REFUSED ──                     and the end of the connection
@@ -28,16 +29,17 @@
 enum culm_wire {
     CULM_WIRE_FIRST = 0xff00,
     CULM_WIRE_HELLO = CULM_WIRE_FIRST,
-    CULM_WIRE_WELCOME, /* from a coordinator: struct culm_welcome, and the brief as payload */
+    CULM_WIRE_WELCOME, /* from a leader: struct culm_welcome, and the brief as payload */
     CULM_WIRE_REFUSED,
     CULM_WIRE_BOOK,
     CULM_WIRE_CHALLENGE,
     CULM_WIRE_PREPARING,
     CULM_WIRE_READY,
     CULM_WIRE_PROOF,
-    CULM_WIRE_ALIVE,  /* the coordinator is alive, and has nothing else to send */
-    CULM_WIRE_FAILED, /* struct culm_ready: why a worker is about to end by itself */
-    CULM_WIRE_NEWS,   /* from a coordinator: opaque bytes */
+    CULM_WIRE_ALIVE,    /* the leader is alive, and has nothing else to send */
+    CULM_WIRE_FAILED,   /* struct culm_ready: why a worker is about to end by itself */
+    CULM_WIRE_NEWS,     /* from a leader: opaque bytes */
+    CULM_WIRE_ADMITTED, /* from a leader: a newcomer's id, i32 */
 };
 
 #define CULM_WIRE_TOKEN_MAX 128
@@ -47,15 +49,18 @@ enum culm_wire {
 /* How long an unproved or refused connection may last. */
 #define CULM_WIRE_HELLO_NS(limit_ms) ((uint64_t)((limit_ms) ? (limit_ms) : 10000) * 1000000u)
 
-/* What the coordinator tells a worker that it lets in. */
+/* What the leader tells a worker that it lets in. */
 struct culm_welcome {
-    int64_t pid; /* of the coordinator */
-    int32_t node;
+    int64_t pid;   /* of the leader */
+    int32_t node;  /* CULM_NEWCOMER: it gets its id when it is ready (CULM_WIRE_ADMITTED) */
     uint32_t role; /* of a newcomer; 0 for others, which know it from their start */
+    bool plain;    /* between machines of this run nothing is encrypted */
 };
 
 void culm_welcome_encode(const struct culm_welcome *welcome, struct culm_buf *buf);
 bool culm_welcome_decode(const struct culm_message *message, struct culm_welcome *ret_welcome);
+
+bool culm_admitted_decode(const struct culm_message *message, int32_t *ret_node);
 
 struct culm_ready {
     enum culm_status status; /* not CULM_OK: the worker cannot take part, and ends */

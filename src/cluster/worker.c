@@ -17,7 +17,7 @@
 
 static struct culm_worker *self(struct culm_world *world) { return (struct culm_worker *)world; }
 
-void culm_worker_end(struct culm_worker *worker, enum culm_status status, const char *text) {
+void worker_end(struct culm_worker *worker, enum culm_status status, const char *text) {
     struct culm_error error;
     culm_error_set(&error, status, "%s", text);
     culm_real_fail(&worker->real, &error);
@@ -29,7 +29,7 @@ void culm_worker_end(struct culm_worker *worker, enum culm_status status, const 
  * If the process survives that, the other half follows. */
 static void send_half(struct culm_worker *worker, struct culm_conn *conn,
                       const struct culm_message *message) {
-    culm_worker_flush_all(worker);
+    worker_flush_all(worker);
     culm_conn_cork(conn, true);
     culm_conn_send(conn, message);
     (void)culm_conn_flush(conn, culm_conn_queued(conn) / 2, culm_clock_ns() + SEND_NS);
@@ -49,7 +49,7 @@ static void worker_send(struct culm_world *world, int32_t node,
         culm_member_send(worker->member, node, message);
         return;
     }
-    culm_worker_peer_await(worker, node, culm_clock_ns() + SEND_NS);
+    worker_peer_await(worker, node, culm_clock_ns() + SEND_NS);
     struct culm_conn *conn = culm_member_conn(worker->member, node);
     if (conn) {
         send_half(worker, conn, message);
@@ -72,7 +72,7 @@ static void worker_fault(struct culm_world *world, const struct culm_fault_point
     const struct culm_worker_fault *fault = culm_faults_claim(&worker->faults, point);
     if (fault) {
         if (pthread_equal(pthread_self(), worker->thread)) {
-            culm_worker_flush_all(worker);
+            worker_flush_all(worker);
         }
         culm_faults_fire(&worker->faults, fault);
         if (fault->how == CULM_HOW_STUCK && !pthread_equal(pthread_self(), worker->thread)) {
@@ -96,7 +96,7 @@ static const struct culm_world_ops worker_ops = {
     .size = sizeof worker_ops,
     .now_ns = culm_real_now_ns,
     .send = worker_send,
-    .timer = culm_real_timer,
+    .timer = culm_real_set_timer,
     .run = culm_real_run,
     .io = culm_real_io,
     .fault = worker_fault,
@@ -114,7 +114,7 @@ enum culm_status culm_worker_new(const struct culm_worker_options *options,
     }
     worker->o = *options;
     worker->thread = pthread_self();
-    worker->coordinator_fd = worker->listen_fd = -1;
+    worker->leader.fd = worker->listen_fd = -1;
     worker->brief_pool = culm_blob_pool_new(2 * CULM_WIRE_BRIEF_MAX);
     if (!worker->brief_pool) {
         free(worker);
@@ -134,8 +134,8 @@ enum culm_status culm_worker_new(const struct culm_worker_options *options,
         free(worker);
         return status;
     }
-    culm_worker_network_init(worker);
-    status = culm_worker_join(worker, error);
+    worker_fabric_init(worker);
+    status = worker_join(worker, error);
     if (status != CULM_OK) {
         culm_worker_free(worker);
         return status;
@@ -160,24 +160,25 @@ const void *culm_worker_brief(const struct culm_worker *worker, size_t *ret_len)
     return worker->brief ? worker->brief->data : NULL;
 }
 
-enum culm_status culm_worker_ready(struct culm_worker *worker,
-                                   const struct culm_worker_ready *ready,
-                                   struct culm_error *error) {
+enum culm_status culm_worker_report_ready(struct culm_worker *worker,
+                                          const struct culm_worker_ready *ready,
+                                          struct culm_error *error) {
     struct culm_ready said = {.status = CULM_OK};
     worker->ready = *ready;
     worker->ready.orphan_ms = ready->orphan_ms ? ready->orphan_ms : ORPHAN_MS;
     snprintf(said.signature, sizeof said.signature, "%s", ready->signature ? ready->signature : "");
-    enum culm_status status = culm_worker_say_ready(worker, &said, error);
+    enum culm_status status = worker_say_ready(worker, &said, error);
     if (status != CULM_OK && error) {
-        culm_error_prefix(error, "tell the coordinator that this worker is ready");
+        culm_error_prefix(error, "tell the leader that this worker is ready");
     }
-    return status;
+    return status == CULM_OK && worker->o.node == CULM_NEWCOMER ? worker_await_id(worker, error)
+                                                                : status;
 }
 
 void culm_worker_decline(struct culm_worker *worker, const struct culm_error *why) {
     struct culm_ready said = {.status = why->status ? why->status : CULM_ERR_INTERNAL};
     snprintf(said.text, sizeof said.text, "%s", why->text);
-    (void)culm_worker_say_ready(worker, &said, NULL);
+    (void)worker_say_ready(worker, &said, NULL);
 }
 
 static void stop_jobs(struct culm_worker *worker) {
@@ -194,7 +195,7 @@ int culm_worker_run(struct culm_worker *worker, const struct culm_actor_ops *ops
     struct culm_real *real = &worker->real;
     real->actor_ops = ops;
     real->actor = actor;
-    culm_worker_links_open(worker);
+    worker_links_open(worker);
     if (!real->left) {
         ops->start(actor);
     }
@@ -219,12 +220,10 @@ void culm_worker_free(struct culm_worker *worker) {
     culm_preparing_stop(worker->preparing);
     (void)culm_jobs_stop(worker->real.compute, CULM_NEVER);
     (void)culm_jobs_stop(worker->real.io, CULM_NEVER);
-    culm_worker_links_close(worker);
+    worker_links_close(worker);
     culm_real_release(&worker->real);
-    if (worker->coordinator_fd >= 0) {
-        close(worker->coordinator_fd);
-    }
-    culm_worker_listen_stop(worker);
+    culm_channel_close(&worker->leader);
+    worker_listen_stop(worker);
     culm_faults_release(&worker->faults);
     culm_blob_unref(worker->brief);
     culm_blob_pool_free(worker->brief_pool);

@@ -6,8 +6,9 @@
 #include "cluster/member.h"
 #include "cluster/preparing.h"
 #include "cluster/real.h"
-#include "cluster/real_network.h"
+#include "cluster/real_fabric.h"
 #include "cluster/worker.h"
+#include "net/channel.h"
 #include "net/conn.h"
 
 #include <pthread.h>
@@ -24,9 +25,10 @@ struct culm_worker {
     struct culm_faults faults;
     struct culm_job hang; /* CULM_HOW_STUCK: a job that never ends, so that none after it begins */
     pthread_t thread;     /* the loop's */
-    int coordinator_fd, listen_fd;   /* -1: none, or the loop has taken it over */
+    struct culm_channel leader;      /* none: the loop has taken it over */
+    int listen_fd;                   /* -1: none, or the loop has taken it over */
     char address[CULM_ADDRESS_SIZE]; /* that peers connect to; "": none */
-    struct culm_real_network network;
+    struct culm_real_fabric fabric;
     struct culm_member *member; /* NULL: not running yet */
 };
 
@@ -36,37 +38,39 @@ struct culm_worker {
 
 /* Ends the worker because of an error of its own. The actor is not told; culm_worker_run returns.
  */
-void culm_worker_end(struct culm_worker *worker, enum culm_status status, const char *text);
+void worker_end(struct culm_worker *worker, enum culm_status status, const char *text);
 
 /* --- worker_join.c --- */
 
-/* Joins the coordinator and gets the brief, before the loop runs. Blocks for up to 30 s plus the
- * time that the system's resolver takes. Signs of life are then sent until culm_worker_say_ready.
+/* Joins the leader and gets the brief, before the loop runs. Blocks for up to 30 s plus the
+ * time that the system's resolver takes. Signs of life are then sent until worker_say_ready.
  */
-enum culm_status culm_worker_join(struct culm_worker *worker, struct culm_error *error);
+enum culm_status worker_join(struct culm_worker *worker, struct culm_error *error);
 /* Sends READY, or why the worker declines, before the loop takes the socket over. */
-enum culm_status culm_worker_say_ready(struct culm_worker *worker, const struct culm_ready *ready,
-                                       struct culm_error *error);
+enum culm_status worker_say_ready(struct culm_worker *worker, const struct culm_ready *ready,
+                                  struct culm_error *error);
+/* After that: awaits the id of a newcomer, for as long as the leader may be silent. */
+enum culm_status worker_await_id(struct culm_worker *worker, struct culm_error *error);
 
 /* --- worker_listen.c --- */
 
 /* Listens for peers and sets worker->address, unless it does so already or calls_only is set. There
- * must be a connection to the coordinator; the loop does not run yet. */
-enum culm_status culm_worker_listen(struct culm_worker *worker, struct culm_error *error);
-void culm_worker_listen_stop(struct culm_worker *worker);
+ * must be a connection to the leader; the loop does not run yet. */
+enum culm_status worker_listen(struct culm_worker *worker, struct culm_error *error);
+void worker_listen_stop(struct culm_worker *worker);
 
 /* --- worker_link.c --- */
 
-void culm_worker_network_init(struct culm_worker *worker);
-/* Gives the loop the connection to the coordinator and the listener. If memory or descriptors are
+void worker_fabric_init(struct culm_worker *worker);
+/* Gives the loop the connection to the leader and the listener. If memory or descriptors are
  * out, the worker ends. */
-void culm_worker_links_open(struct culm_worker *worker);
-void culm_worker_links_close(struct culm_worker *worker); /* also if they were never opened */
+void worker_links_open(struct culm_worker *worker);
+void worker_links_close(struct culm_worker *worker); /* also if they were never opened */
 /* Waits until a peer that is being dialed is open or lost. Does not call back. Does not wait for a
  * peer to connect, since the loop would have to run to accept it. */
-void culm_worker_peer_await(struct culm_worker *worker, int32_t node, uint64_t deadline_ns);
+void worker_peer_await(struct culm_worker *worker, int32_t node, uint64_t deadline_ns);
 /* Waits up to 2 s until everything sent has left this process, except what is held for peers that
  * cannot be connected to. Does not call back. */
-void culm_worker_flush_all(struct culm_worker *worker);
+void worker_flush_all(struct culm_worker *worker);
 
 #endif

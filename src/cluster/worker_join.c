@@ -1,5 +1,5 @@
 /*
- * A worker's world: joins the coordinator, before the loop runs. See worker.h.
+ * A worker's world: joins the leader, before the loop runs. See worker.h.
  *
  * Each attempt is a new connection. If it cannot be made for lack of resources, or ends before it
  * is answered (a crowd may have pushed it out), another attempt follows, until the deadline. A
@@ -19,10 +19,10 @@
 #define READY_NS (30 * SECOND)
 #define PAUSE_NS (SECOND / 100)
 #define PAUSE_MAX_NS (SECOND / 2)
-#define NUMBERS_MAX 8          /* addresses of the coordinator's name that are tried, at most */
+#define NUMBERS_MAX 8          /* addresses of the leader's name that are tried, at most */
 #define NUMBER_NS (5 * SECOND) /* time limit for each of them but the last */
 
-static enum culm_status say(int fd, uint16_t type, const struct culm_buf *meta,
+static enum culm_status say(struct culm_channel *leader, uint16_t type, const struct culm_buf *meta,
                             uint64_t deadline_ns, struct culm_error *error) {
     uint8_t header[CULM_FRAME_HEADER_BYTES];
     if (meta->failed) {
@@ -31,26 +31,26 @@ static enum culm_status say(int fd, uint16_t type, const struct culm_buf *meta,
     culm_frame_header_encode(
         &(struct culm_message){.type = type, .meta_bytes = (uint32_t)meta->len, .meta = meta->data},
         header);
-    enum culm_status status = culm_socket_write(fd, header, sizeof header, deadline_ns, error);
-    return status == CULM_OK ? culm_socket_write(fd, meta->data, meta->len, deadline_ns, error)
+    enum culm_status status = culm_channel_write(leader, header, sizeof header, deadline_ns, error);
+    return status == CULM_OK ? culm_channel_write(leader, meta->data, meta->len, deadline_ns, error)
                              : status;
 }
 
 /* Reads the rest of a frame whose header has been read, and nothing beyond it. */
-static enum culm_status hear_rest(int fd, struct culm_frame_reader *reader, uint64_t deadline_ns,
-                                  const struct culm_message **ret_message,
+static enum culm_status hear_rest(struct culm_channel *leader, struct culm_frame_reader *reader,
+                                  uint64_t deadline_ns, const struct culm_message **ret_message,
                                   struct culm_error *error) {
     uint8_t bytes[CULM_WIRE_HELLO_MAX], *at;
     size_t rest = reader->message.meta_bytes, used;
     enum culm_status status = CULM_OK;
     if (rest) {
-        status = culm_socket_read(fd, bytes, rest, deadline_ns, error);
+        status = culm_channel_read(leader, bytes, rest, deadline_ns, error);
     }
     if (status == CULM_OK && rest) {
         status = culm_frame_reader_feed(reader, bytes, rest, &used, ret_message, error);
     }
     while (status == CULM_OK && (rest = culm_frame_reader_space(reader, &at)) > 0) {
-        status = culm_socket_read(fd, at, rest, deadline_ns, error);
+        status = culm_channel_read(leader, at, rest, deadline_ns, error);
         if (status == CULM_OK) {
             status = culm_frame_reader_wrote(reader, rest, ret_message, error);
         }
@@ -60,17 +60,18 @@ static enum culm_status hear_rest(int fd, struct culm_frame_reader *reader, uint
 
 /* Reads exactly one frame, so that what follows is left for the loop. The message belongs to the
  * reader. */
-static enum culm_status hear(int fd, struct culm_frame_reader *reader, uint64_t deadline_ns,
-                             const struct culm_message **ret_message, struct culm_error *error) {
+static enum culm_status hear(struct culm_channel *leader, struct culm_frame_reader *reader,
+                             uint64_t deadline_ns, const struct culm_message **ret_message,
+                             struct culm_error *error) {
     uint8_t header[CULM_FRAME_HEADER_BYTES];
     const struct culm_message *message = NULL;
     size_t used;
-    enum culm_status status = culm_socket_read(fd, header, sizeof header, deadline_ns, error);
+    enum culm_status status = culm_channel_read(leader, header, sizeof header, deadline_ns, error);
     if (status == CULM_OK) {
         status = culm_frame_reader_feed(reader, header, sizeof header, &used, &message, error);
     }
     if (status == CULM_OK && !message) {
-        status = hear_rest(fd, reader, deadline_ns, &message, error);
+        status = hear_rest(leader, reader, deadline_ns, &message, error);
     }
     if (status == CULM_OK) {
         *ret_message = message;
@@ -88,8 +89,7 @@ static enum culm_status prove(struct culm_worker *worker, const struct culm_hand
              worker->o.name ? worker->o.name : "");
     culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
     culm_handshake_proof(handshake, &introduction, &meta);
-    enum culm_status status =
-        say(worker->coordinator_fd, CULM_WIRE_PROOF, &meta, deadline_ns, error);
+    enum culm_status status = say(&worker->leader, CULM_WIRE_PROOF, &meta, deadline_ns, error);
     culm_buf_release(&meta);
     return status;
 }
@@ -99,20 +99,35 @@ static enum culm_status greet(struct culm_worker *worker, const struct culm_hand
     struct culm_buf meta;
     culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
     culm_handshake_hello(handshake, &meta);
-    enum culm_status status =
-        say(worker->coordinator_fd, CULM_WIRE_HELLO, &meta, deadline_ns, error);
+    enum culm_status status = say(&worker->leader, CULM_WIRE_HELLO, &meta, deadline_ns, error);
     culm_buf_release(&meta);
     return status;
 }
 
+/* Any answer but the one that is hoped for. */
+static enum culm_status refusal(const struct culm_message *answer, struct culm_error *error) {
+    struct culm_reader meta = culm_reader_of(answer->meta, answer->meta_bytes);
+    char text[CULM_WIRE_TEXT_MAX];
+    if (answer->type == CULM_WIRE_REFUSED) {
+        culm_read_string(&meta, text, sizeof text);
+        return culm_error_set(error, CULM_ERR_CONFIG, "refused: %s", text);
+    }
+    return culm_error_set(error, CULM_ERR_FORMAT,
+                          "the leader answered with a message of unknown type %04x", answer->type);
+}
+
 static enum culm_status read_answer(struct culm_worker *worker, const struct culm_message *answer,
                                     int64_t *ret_pid, struct culm_error *error) {
-    struct culm_reader meta = culm_reader_of(answer->meta, answer->meta_bytes);
     struct culm_welcome welcome;
-    char text[CULM_WIRE_TEXT_MAX];
     if (answer->type == CULM_WIRE_WELCOME && culm_welcome_decode(answer, &welcome)) {
+        culm_real_fabric_guard(&worker->fabric, worker->o.token, welcome.plain);
+        if (worker->o.node == CULM_NEWCOMER && welcome.plain && !worker->o.plain) {
+            return culm_error_set(error, CULM_ERR_CONFIG,
+                                  "the run encrypts nothing between machines, since it was started "
+                                  "with --insecure; give --insecure here too if your network is "
+                                  "private");
+        }
         if (worker->o.node == CULM_NEWCOMER) {
-            worker->o.node = welcome.node;
             worker->o.role = welcome.role;
         } else {
             *ret_pid = welcome.pid;
@@ -120,41 +135,42 @@ static enum culm_status read_answer(struct culm_worker *worker, const struct cul
         worker->brief = culm_blob_ref(answer->payload);
         return CULM_OK;
     }
-    if (answer->type == CULM_WIRE_REFUSED) {
-        culm_read_string(&meta, text, sizeof text);
-        return culm_error_set(error, CULM_ERR_CONFIG, "refused: %s", text);
-    }
-    return culm_error_set(error, CULM_ERR_FORMAT,
-                          "the coordinator answered with a message of unknown type %04x",
-                          answer->type);
+    return refusal(answer, error);
 }
 
 /* Cleans up after a failed attempt. The listener is closed too: the next attempt may use another
  * local address, at which the listener then has to be. */
 static void hang_up(struct culm_worker *worker) {
-    if (worker->coordinator_fd >= 0) {
-        close(worker->coordinator_fd);
-        worker->coordinator_fd = -1;
-    }
-    culm_worker_listen_stop(worker);
+    culm_channel_close(&worker->leader);
+    worker_listen_stop(worker);
+}
+
+/* A newcomer encrypts also what seems to stay on this machine: the address may be that of a tunnel. */
+static enum culm_status secure(struct culm_worker *worker, const struct culm_address *number,
+                               struct culm_error *error) {
+    bool newcomer = worker->o.node == CULM_NEWCOMER && culm_address_is_tcp(number);
+    return newcomer || !culm_socket_stays(worker->leader.fd, number)
+               ? culm_tls_new(worker->leader.fd, worker->o.token, true, &worker->leader.tls, error)
+               : CULM_OK;
 }
 
 static enum culm_status connect_to(struct culm_worker *worker, const struct culm_address *number,
                                    uint64_t deadline_ns, struct culm_error *error) {
     char text[CULM_ADDRESS_SIZE];
     culm_address_print(number, text);
-    enum culm_status status = culm_socket_connect(text, &worker->coordinator_fd, error);
+    enum culm_status status = culm_socket_connect(text, &worker->leader.fd, error);
     if (status != CULM_OK) {
         return status;
     }
-    if (!culm_socket_wait(worker->coordinator_fd, POLLOUT, deadline_ns)) {
+    if (!culm_socket_wait(worker->leader.fd, POLLOUT, deadline_ns)) {
         return culm_error_set(error, CULM_ERR_TIMEOUT, "the other side does not answer");
     }
-    int cause = culm_socket_error(worker->coordinator_fd);
+    int cause = culm_socket_error(worker->leader.fd);
     if (cause) {
         culm_error_errno(error, cause, "connect");
+        return culm_socket_connect_status(cause);
     }
-    return culm_socket_connect_status(cause);
+    return secure(worker, number, error);
 }
 
 /* If none of a name's addresses can be reached, the error with the most weight decides: that nobody
@@ -203,10 +219,9 @@ static enum culm_status shake_hands(struct culm_worker *worker, struct culm_fram
         return status;
     }
     culm_handshake_call(&handshake, worker->o.token, worker->o.node, CULM_LEADER, nonce);
-    if ((status = reach(worker, deadline_ns, error)) ||
-        (status = culm_worker_listen(worker, error)) ||
+    if ((status = reach(worker, deadline_ns, error)) || (status = worker_listen(worker, error)) ||
         (status = greet(worker, &handshake, deadline_ns, error)) ||
-        (status = hear(worker->coordinator_fd, reader, deadline_ns, &message, error))) {
+        (status = hear(&worker->leader, reader, deadline_ns, &message, error))) {
         return status;
     }
     if (message->type == CULM_WIRE_REFUSED) {
@@ -216,8 +231,8 @@ static enum culm_status shake_hands(struct culm_worker *worker, struct culm_fram
         (status = prove(worker, &handshake, deadline_ns, error))) {
         return status;
     }
-    reader->payload_max = CULM_WIRE_BRIEF_MAX; /* now that the coordinator has proved itself */
-    status = hear(worker->coordinator_fd, reader, deadline_ns, &message, error);
+    reader->payload_max = CULM_WIRE_BRIEF_MAX; /* now that the leader has proved itself */
+    status = hear(&worker->leader, reader, deadline_ns, &message, error);
     return status == CULM_OK ? read_answer(worker, message, ret_pid, error) : status;
 }
 
@@ -231,16 +246,16 @@ static enum culm_status attempt(struct culm_worker *worker, uint64_t deadline_ns
     return status;
 }
 
-/* If the coordinator is our parent, asks the kernel to kill us when it dies; otherwise the end of
+/* If the leader is our parent, asks the kernel to kill us when it dies; otherwise the end of
  * the connection tells us. It was alive when it answered, so if it still is our parent afterwards,
- * nothing was missed. Not for newcomers (coordinator_pid 0): the pid of a coordinator on another
+ * nothing was missed. Not for newcomers (leader_pid 0): the pid of a leader on another
  * machine may happen to be that of their parent. */
-static enum culm_status die_with_parent(int64_t coordinator_pid, struct culm_error *error) {
-    if (!coordinator_pid || getppid() != (pid_t)coordinator_pid) {
+static enum culm_status die_with_parent(int64_t leader_pid, struct culm_error *error) {
+    if (!leader_pid || getppid() != (pid_t)leader_pid) {
         return CULM_OK;
     }
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != (pid_t)coordinator_pid) {
-        return culm_error_set(error, CULM_ERR_CLOSED, "the coordinator is gone");
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != (pid_t)leader_pid) {
+        return culm_error_set(error, CULM_ERR_CLOSED, "the leader is gone");
     }
     return CULM_OK;
 }
@@ -261,14 +276,33 @@ static enum culm_status call(struct culm_worker *worker, int64_t *ret_pid,
     }
 }
 
-enum culm_status culm_worker_join(struct culm_worker *worker, struct culm_error *error) {
+/* News while this worker prepares. Nothing else is sent meanwhile; whatever follows finds the end of the
+ * connection, too. */
+static bool hear_news(void *ctx) {
+    struct culm_worker *worker = ctx;
+    struct culm_frame_reader reader;
+    const struct culm_message *message;
+    culm_frame_reader_init(&reader, NULL, CULM_WIRE_HELLO_MAX, 0);
+    enum culm_status status =
+        hear(&worker->leader, &reader, culm_clock_ns() + READY_NS, &message, NULL);
+    bool news = status == CULM_OK && message->type == CULM_WIRE_NEWS;
+    if (worker->o.news) {
+        worker->o.news(worker->o.news_ctx, news ? message->meta : NULL,
+                       news ? message->meta_bytes : 0);
+    }
+    culm_frame_reader_release(&reader);
+    return news;
+}
+
+enum culm_status worker_join(struct culm_worker *worker, struct culm_error *error) {
     int64_t pid = 0;
     enum culm_status status = call(worker, &pid, error);
     if (status == CULM_OK) {
         status = die_with_parent(pid, error);
     }
     if (status == CULM_OK) {
-        status = culm_preparing_start(worker->coordinator_fd, &worker->preparing, error);
+        status =
+            culm_preparing_start(&worker->leader, hear_news, worker, &worker->preparing, error);
     }
     enum culm_status why = status;
     if (status == CULM_ERR_CONFIG || status == CULM_ERR_NOT_FOUND || status == CULM_ERR_AGAIN) {
@@ -276,20 +310,42 @@ enum culm_status culm_worker_join(struct culm_worker *worker, struct culm_error 
     }
     if (status != CULM_OK && error) {
         error->status = why;
-        culm_error_prefix(error, "join the coordinator at '%s'", worker->o.address);
+        culm_error_prefix(error, "join the leader at '%s'", worker->o.address);
     }
     return status;
 }
 
-enum culm_status culm_worker_say_ready(struct culm_worker *worker, const struct culm_ready *ready,
-                                       struct culm_error *error) {
+enum culm_status worker_say_ready(struct culm_worker *worker, const struct culm_ready *ready,
+                                  struct culm_error *error) {
     culm_preparing_stop(worker->preparing);
     worker->preparing = NULL;
     struct culm_buf meta;
     culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
     culm_ready_encode(ready, &meta);
     enum culm_status status =
-        say(worker->coordinator_fd, CULM_WIRE_READY, &meta, culm_clock_ns() + READY_NS, error);
+        say(&worker->leader, CULM_WIRE_READY, &meta, culm_clock_ns() + READY_NS, error);
     culm_buf_release(&meta);
+    return status;
+}
+
+enum culm_status worker_await_id(struct culm_worker *worker, struct culm_error *error) {
+    struct culm_frame_reader reader;
+    const struct culm_message *message;
+    uint64_t deadline = culm_clock_ns() + (uint64_t)worker->ready.orphan_ms * (SECOND / 1000);
+    culm_frame_reader_init(&reader, NULL, CULM_WIRE_HELLO_MAX, 0);
+    enum culm_status status = CULM_OK;
+    do {
+        status = hear(&worker->leader, &reader, deadline, &message, error);
+        if (status == CULM_OK && message->type == CULM_WIRE_NEWS && worker->o.news) {
+            worker->o.news(worker->o.news_ctx, message->meta, message->meta_bytes);
+        }
+    } while (status == CULM_OK && message->type == CULM_WIRE_NEWS);
+    if (status == CULM_OK &&
+        (message->type != CULM_WIRE_ADMITTED || !culm_admitted_decode(message, &worker->o.node))) {
+        status = refusal(message, error) == CULM_ERR_CONFIG ? CULM_ERR_CLOSED : CULM_ERR_FORMAT;
+    } else if (status == CULM_ERR_CLOSED && error) {
+        culm_error_prefix(error, "the leader is gone, or has put this node out");
+    }
+    culm_frame_reader_release(&reader);
     return status;
 }

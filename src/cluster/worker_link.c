@@ -12,9 +12,9 @@
 
 /* --- callbacks of the member --- */
 
-static void on_joined(void *ctx, int64_t coordinator_pid) { /* it joined before the loop ran */
+static void on_joined(void *ctx, int64_t leader_pid) { /* it joined before the loop ran */
     (void)ctx;
-    (void)coordinator_pid;
+    (void)leader_pid;
 }
 
 static void on_message(void *ctx, int32_t from, const struct culm_message *message) {
@@ -46,16 +46,18 @@ static void on_news(void *ctx, const void *news, size_t len) {
 static const struct culm_member_ops member_ops = {on_joined, on_message, on_lost, on_ended,
                                                   on_news};
 
-/* --- callbacks of the network --- */
+/* --- callbacks of the fabric --- */
 
 static void on_rang(void *ctx) {
     struct culm_worker *worker = ctx;
     culm_member_alarm(worker->member);
 }
 
-static void on_accepted(void *ctx, struct culm_stream *take_stream, int64_t pid) {
+static void on_accepted(void *ctx, struct culm_stream *take_stream, int64_t pid,
+                        const char *origin) {
     struct culm_worker *worker = ctx;
     (void)pid;
+    (void)origin;
     culm_member_accepted(worker->member, take_stream);
 }
 
@@ -64,11 +66,11 @@ static bool on_evict(void *ctx) {
     return culm_member_evict(worker->member);
 }
 
-static const struct culm_real_network_ops network_ops = {on_rang, on_accepted, on_evict};
+static const struct culm_real_fabric_ops fabric_ops = {on_rang, on_accepted, on_evict};
 
 /* --- waiting --- */
 
-void culm_worker_peer_await(struct culm_worker *worker, int32_t node, uint64_t deadline_ns) {
+void worker_peer_await(struct culm_worker *worker, int32_t node, uint64_t deadline_ns) {
     struct culm_conn *conn;
     while (culm_member_dialing(worker->member, node, &conn) && culm_clock_ns() < deadline_ns) {
         if (conn) {
@@ -83,24 +85,24 @@ void culm_worker_peer_await(struct culm_worker *worker, int32_t node, uint64_t d
     }
 }
 
-void culm_worker_flush_all(struct culm_worker *worker) {
+void worker_flush_all(struct culm_worker *worker) {
     uint64_t deadline = culm_clock_ns() + FLUSH_NS;
-    for (int32_t node = 0; node < culm_member_nodes(worker->member); node++) {
-        culm_worker_peer_await(worker, node, deadline);
+    for (int32_t node = -1; (node = culm_member_next(worker->member, node + 1)) >= 0;) {
+        worker_peer_await(worker, node, deadline);
     }
     culm_member_flush(worker->member, deadline);
 }
 
 /* --- life --- */
 
-void culm_worker_network_init(struct culm_worker *worker) {
-    culm_real_network_init(&worker->network, &worker->real.loop, &network_ops, worker);
+void worker_fabric_init(struct culm_worker *worker) {
+    culm_real_fabric_init(&worker->fabric, &worker->real.loop, &fabric_ops, worker);
 }
 
-void culm_worker_links_open(struct culm_worker *worker) {
+void worker_links_open(struct culm_worker *worker) {
     const struct culm_member_options options = {
-        .network = &worker->network.network,
-        .coordinator = worker->o.address,
+        .fabric = &worker->fabric.fabric,
+        .leader = worker->o.address,
         .address = worker->address,
         .token = worker->o.token,
         .node = worker->o.node,
@@ -114,24 +116,26 @@ void culm_worker_links_open(struct culm_worker *worker) {
         .ctx = worker,
     };
     struct culm_stream *stream = NULL;
-    int fd = worker->coordinator_fd, listen_fd = worker->listen_fd;
-    worker->coordinator_fd = -1;
+    struct culm_channel leader = worker->leader;
+    int listen_fd = worker->listen_fd;
+    worker->leader = (struct culm_channel){.fd = -1};
     worker->member = culm_member_new(&options);
     if (!worker->member) {
-        close(fd);
-    } else if (culm_stream_socket_new(&worker->real.loop, fd, &stream, NULL) == CULM_OK &&
+        culm_channel_close(&leader);
+    } else if (culm_stream_socket_new(&worker->real.loop, leader.fd, leader.tls, &stream, NULL) ==
+                   CULM_OK &&
                culm_member_adopt(worker->member, stream) &&
                (listen_fd < 0 ||
-                culm_real_network_listen(&worker->network, listen_fd, NULL) == CULM_OK)) {
+                culm_real_fabric_listen(&worker->fabric, listen_fd, NULL) == CULM_OK)) {
         if (listen_fd >= 0) {
-            culm_listener_start(&worker->network.listener);
+            culm_listener_start(&worker->fabric.listener);
         }
         return;
     }
-    culm_worker_end(worker, CULM_ERR_MEMORY, "out of memory or descriptors for connections");
+    worker_end(worker, CULM_ERR_MEMORY, "out of memory or descriptors for connections");
 }
 
-void culm_worker_links_close(struct culm_worker *worker) {
+void worker_links_close(struct culm_worker *worker) {
     culm_member_free(worker->member);
-    culm_real_network_close(&worker->network);
+    culm_real_fabric_close(&worker->fabric);
 }

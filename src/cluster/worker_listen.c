@@ -4,12 +4,12 @@
 
 #include <stdio.h>
 
-/* The local address of the connection to the coordinator, with any port (or name). Of all addresses
+/* The local address of the connection to the leader, with any port (or name). Of all addresses
  * of this machine, peers are most likely to reach it by this one. */
 static enum culm_status own_side(const struct culm_worker *worker,
                                  char ret_address[CULM_ADDRESS_SIZE], struct culm_error *error) {
     struct culm_address address;
-    enum culm_status status = culm_socket_local(worker->coordinator_fd, &address, error);
+    enum culm_status status = culm_socket_local(worker->leader.fd, &address, error);
     if (status != CULM_OK) {
         return status;
     }
@@ -51,7 +51,7 @@ static enum culm_status advertise(struct culm_worker *worker, const char *listen
     return status == CULM_OK ? to_number(worker->address, error) : status;
 }
 
-enum culm_status culm_worker_listen(struct culm_worker *worker, struct culm_error *error) {
+enum culm_status worker_listen(struct culm_worker *worker, struct culm_error *error) {
     char own[CULM_ADDRESS_SIZE], where[CULM_ADDRESS_SIZE], listening[CULM_ADDRESS_SIZE];
     if (worker->listen_fd >= 0 || worker->o.calls_only) {
         return CULM_OK;
@@ -67,7 +67,7 @@ enum culm_status culm_worker_listen(struct culm_worker *worker, struct culm_erro
     return status == CULM_OK ? advertise(worker, listening, own, error) : status;
 }
 
-void culm_worker_listen_stop(struct culm_worker *worker) {
+void worker_listen_stop(struct culm_worker *worker) {
     if (worker->listen_fd >= 0) {
         culm_socket_close_listener(worker->listen_fd);
         worker->listen_fd = -1;

@@ -22,31 +22,29 @@ static const struct culm_config_row rows[] = {
     CULM_CONFIG_ENUM("kind", D, kind, "text", culm_source_kind_names, 0,
                      "what the data files contain: text, token ids, labelled images, sentence "
                      "pairs, or text to be masked"),
-    CULM_CONFIG_TEXTS(
-        "path", D, paths, path_count, NULL, NULL, INPUT,
-        "data files: a file, a folder, a pattern such as `texts/*.txt`, or a list of these, "
-        "relative to the current directory; "
-        "for images a folder with one folder per class, or IDX images and labels"),
+    CULM_CONFIG_TEXTS("path", D, paths, path_count, NULL, NULL, INPUT,
+                      "data files: a file, a folder, a pattern such as `texts/*.txt`, or a list of "
+                      "these, relative to the current directory; for images, a folder with one "
+                      "subfolder per class, or IDX images and labels"),
     CULM_CONFIG_TEXTS(
         "tokenizer", D, tokenizer, tokenizer_count, "", "a file or a list of files",
         CULM_CONFIG_EMPTY | INPUT,
         "tokenizer files: `[vocab.json, merges.txt]`, `tokenizer.json`, `vocab.txt`, or the folder "
-        "that holds them; none: each byte is a token, with `data.kind: pairs` each word"),
+        "that holds them; empty: each byte is a token (with `data.kind: pairs`, each word)"),
     CULM_CONFIG_ENUM("masked_of", D, masked_of, "text", masked_of_names, 0,
                      "whether the files of `data.kind: masked` hold text or token ids"),
     CULM_CONFIG_REAL(
         "held_out", D, held_out, "0", 0, 1, CULM_CONFIG_BELOW,
         "share of the samples, taken from the end, that is kept out of training for evaluation"),
     CULM_CONFIG_TEXT("skip", D, skip, "", "a file", CULM_CONFIG_EMPTY | INPUT,
-                     "a list of what is left out of the samples, as `culm data check --out` writes "
-                     "it: the order of the others is as without it"),
+                     "list of samples to leave out, as `culm data check --out` writes it; the "
+                     "remaining samples keep their order"),
     CULM_CONFIG_REAL("check_s", D, check_s, "10", 0, 1000000, CULM_CONFIG_RESUMABLE,
-                     "seconds that a run may take before its first step to look for samples that "
-                     "cannot be used; 0: it does not look"),
-    CULM_CONFIG_ENUM(
-        "crop", D, crop, "center", crop_names, 0,
-        "how training crops an image: `center`, its middle; `padded`, a random window after "
-        "padding by `data.padding`; `resized`, a random part that is scaled to size"),
+                     "seconds that a run may spend before its first step on looking for samples "
+                     "that cannot be used; 0: it does not look"),
+    CULM_CONFIG_ENUM("crop", D, crop, "center", crop_names, 0,
+                     "how training crops an image: `center`: its middle; `padded`: a random window "
+                     "after padding by `data.padding`; `resized`: a random part, scaled to size"),
     CULM_CONFIG_INT("padding", D, padding, "4", 0, 1024, 0,
                     "black pixels added on each side of an image with `data.crop: padded`"),
     CULM_CONFIG_INT("resize", D, resize, "0", 0, 8192, 0,
@@ -56,8 +54,8 @@ static const struct culm_config_row rows[] = {
                      "mirror half of the training images, left to right"),
     CULM_CONFIG_BOOL(
         "orient", D, orient, "false", 0,
-        "turn images as their Exif data says; without, as PyTorch's loaders, they are "
-        "read as they are stored (`culm predict`, `merge` and `edge` always turn them)"),
+        "turn images upright as their Exif data says; otherwise they are read as they are stored, "
+        "as PyTorch's loaders do (`culm predict`, `merge` and `edge` always turn them)"),
     CULM_CONFIG_ENUM("normalize", D, normalize, "none", normalize_names, 0,
                      "scale pixels to (x / 255 - mean) / std: `imagenet` with ImageNet's figures, "
                      "`custom` with `data.mean` and `data.std`"),

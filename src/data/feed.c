@@ -95,7 +95,7 @@ static enum culm_status open_pictures(struct culm_feed *feed, struct culm_error 
         return add_picture(feed, feed->file, -1, error);
     }
     snprintf(what, sizeof what, "feed '%.100s'", feed->name);
-    struct culm_pictures_walk walk = {.what = what, .found = add_picture, .ctx = feed};
+    struct culm_pictures_walker walk = {.what = what, .found = add_picture, .ctx = feed};
     enum culm_status status = culm_pictures_walk(&walk, feed->file, error);
     if (status != CULM_OK) {
         return status;
@@ -241,7 +241,8 @@ static enum culm_status open_feed(struct culm_feed *feed, const char *labels,
                                   struct culm_error *error) {
     enum culm_status status;
     if (culm_file_is_directory(feed->file) ||
-        (culm_picture_kind(feed->file) == CULM_PICTURE_READ && culm_file_is_regular(feed->file))) {
+        (culm_picture_kind_of(feed->file) == CULM_PICTURE_READ &&
+         culm_file_is_regular(feed->file))) {
         status = open_pictures(feed, error);
     } else if (is_idx(feed->file)) {
         status = open_idx(feed, error);
@@ -302,7 +303,7 @@ void culm_feed_close(struct culm_feed *feed) {
     }
 }
 
-enum culm_feed_kind culm_feed_kind(const struct culm_feed *feed) { return feed->kind; }
+enum culm_feed_kind culm_feed_kind_of(const struct culm_feed *feed) { return feed->kind; }
 
 const char *culm_feed_note(const struct culm_feed *feed) { return feed->note; }
 

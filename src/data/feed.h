@@ -55,7 +55,7 @@ enum culm_status culm_feed_find(const char *name, const char *file, bool loop,
 enum culm_status culm_feed_open(const struct culm_feed_options *options,
                                 struct culm_feed **ret_feed, struct culm_error *error);
 void culm_feed_close(struct culm_feed *feed); /* NULL is fine */
-enum culm_feed_kind culm_feed_kind(const struct culm_feed *feed);
+enum culm_feed_kind culm_feed_kind_of(const struct culm_feed *feed);
 /* Whether frames come at their own pace, and queue up in the pipe unless they are asked for: those
  * of a stream, a device or a fifo, and those of a clip as recorded. */
 bool culm_feed_is_live(const struct culm_feed *feed);

@@ -64,6 +64,7 @@ static int spawn(const char *name, bool as_recorded, int out, int said, pid_t *r
     if (!(failed = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)) &&
         !(failed = posix_spawn_file_actions_adddup2(&actions, out, 1)) &&
         !(failed = posix_spawn_file_actions_adddup2(&actions, said, 2)) &&
+        !(failed = posix_spawn_file_actions_addclosefrom_np(&actions, 3)) &&
         !(failed = posix_spawnattr_setsigmask(&attributes, &blocked)) &&
         !(failed = posix_spawnattr_setsigdefault(&attributes, &pipes)) &&
         !(failed = posix_spawnattr_setflags(&attributes,

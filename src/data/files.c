@@ -219,9 +219,9 @@ static void note(struct culm_files *files, const struct culm_corpus *corpus, con
         return;
     }
     if (corpus->others) {
-        snprintf(others, sizeof others, "%s%lld that %s no plain file%s", corpus->empty ? ", " : "",
-                 (long long)corpus->others, corpus->others == 1 ? "is" : "are",
-                 corpus->others == 1 ? "" : "s");
+        snprintf(others, sizeof others, "%s%lld that %s", corpus->empty ? ", " : "",
+                 (long long)corpus->others,
+                 corpus->others == 1 ? "is not a plain file" : "are not plain files");
     }
     int len =
         snprintf(files->note, sizeof files->note, "%s '%.100s': left out: ", files->what, path);

@@ -343,9 +343,9 @@ static enum culm_status read_sparse(struct reader *reader, struct culm_graph_dat
     return CULM_OK;
 }
 
-enum culm_status culm_graph_arrays_read(struct culm_graph_data *graph, const char *folder,
-                                        unsigned parts, struct culm_pins *pins,
-                                        struct culm_error *error) {
+enum culm_status graph_arrays_read(struct culm_graph_data *graph, const char *folder,
+                                   unsigned parts, struct culm_pins *pins,
+                                   struct culm_error *error) {
     struct reader reader = {.folder = folder, .pins = pins, .error = error};
     enum culm_status status = CULM_OK;
     if (parts & CULM_GRAPH_EDGES) {

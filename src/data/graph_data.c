@@ -239,7 +239,7 @@ enum culm_status culm_graph_data_open(const char *path, unsigned parts, struct c
         status = read_head(graph, name, text, len, error);
     }
     if (status == CULM_OK) {
-        status = culm_graph_arrays_read(graph, path, parts, pins, error);
+        status = graph_arrays_read(graph, path, parts, pins, error);
     }
     free(text);
     culm_files_free(files);

@@ -1,10 +1,16 @@
-/* Archives of NumPy arrays. Arrays of Python objects (pickles) are not read. */
+/*
+ * Archives of NumPy arrays. Arrays of Python objects (pickles) are not read.
+ *
+ * libzip is loaded when it is first needed: programs that link Culm's library, perhaps statically, do
+ * not all import graphs.
+ */
 #include "data/graph_import.h"
 
 #include "data/graph_write.h"
 #include "data/npy.h"
 
 #include "base/file.h"
+#include "base/library.h"
 #include "base/pages.h"
 
 #include <math.h>
@@ -15,6 +21,37 @@
 
 #define RATIO_MAX 1040 /* deflate makes at most 1032 bytes of one */
 #define CLASSES_MAX 65536
+
+#define FUNCTIONS(ROW)                                                                             \
+    ROW(open)                                                                                      \
+    ROW(discard)                                                                                   \
+    ROW(name_locate)                                                                               \
+    ROW(stat_index)                                                                                \
+    ROW(fopen_index)                                                                               \
+    ROW(fread)                                                                                     \
+    ROW(fclose)
+
+static struct {
+#define ROW(name) __typeof__(zip_##name) *name;
+    FUNCTIONS(ROW)
+#undef ROW
+} zip;
+
+static enum culm_status need_library(const char *path, struct culm_error *error) {
+#define ROW(name) {"zip_" #name, &zip.name},
+    static const struct culm_library_function functions[] = {FUNCTIONS(ROW)};
+#undef ROW
+    static struct culm_library library = {.name = "libzip.so.4",
+                                          .package = "libzip4",
+                                          .oldest = "0.11",
+                                          .functions = functions,
+                                          .count = sizeof functions / sizeof *functions};
+    enum culm_status status = culm_library_load(&library, error);
+    if (status != CULM_OK) {
+        culm_error_prefix(error, "archive '%s'", path);
+    }
+    return status;
+}
 
 /* An array of the archive; data NULL: it is not there. */
 struct array {
@@ -43,22 +80,22 @@ static enum culm_status no_memory(const struct archive *archive) {
 /* The whole of a member. */
 static enum culm_status unpack(const struct archive *archive, zip_uint64_t index,
                                struct array *array, uint64_t bytes) {
-    zip_file_t *file = zip_fopen_index(archive->zip, index, 0);
+    zip_file_t *file = zip.fopen_index(archive->zip, index, 0);
     if (!file) {
         return bad(archive, array, "cannot be unpacked");
     }
     array->data = malloc((size_t)bytes + 1);
     uint64_t done = 0;
     while (array->data && done < bytes) {
-        zip_int64_t got = zip_fread(file, array->data + done, bytes - done);
+        zip_int64_t got = zip.fread(file, array->data + done, bytes - done);
         if (got <= 0) {
             break;
         }
         done += (uint64_t)got;
     }
     /* The checksum is compared when the end is read. */
-    bool whole = array->data && done == bytes && zip_fread(file, array->data + bytes, 1) == 0;
-    zip_fclose(file);
+    bool whole = array->data && done == bytes && zip.fread(file, array->data + bytes, 1) == 0;
+    zip.fclose(file);
     return !array->data ? no_memory(archive)
            : whole      ? CULM_OK
                         : bad(archive, array, "is damaged; get the archive again");
@@ -72,12 +109,12 @@ static enum culm_status load(const struct archive *archive, const char *name,
     struct array array = {0};
     snprintf(member, sizeof member, "%s.npy", name);
     snprintf(array.name, sizeof array.name, "%.380s: %s", archive->path, name);
-    zip_int64_t index = zip_name_locate(archive->zip, member, 0);
+    zip_int64_t index = zip.name_locate(archive->zip, member, 0);
     if (index < 0) {
         return CULM_OK;
     }
     const zip_uint64_t wanted = ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE;
-    if (zip_stat_index(archive->zip, (zip_uint64_t)index, 0, &stat) != 0 ||
+    if (zip.stat_index(archive->zip, (zip_uint64_t)index, 0, &stat) != 0 ||
         (stat.valid & wanted) != wanted || stat.comp_size > archive->bytes ||
         stat.size / RATIO_MAX > stat.comp_size) {
         return bad(archive, &array, "has an impossible size");
@@ -472,10 +509,11 @@ enum culm_status culm_graph_import_npz(const char *path, bool directed, const ch
     struct archive archive = {.path = path, .error = error};
     int reason = 0;
     enum culm_status status = culm_file_size(path, &archive.bytes, error);
+    status = status ? status : need_library(path, error);
     if (status != CULM_OK) {
         return status;
     }
-    archive.zip = zip_open(path, ZIP_RDONLY, &reason);
+    archive.zip = zip.open(path, ZIP_RDONLY, &reason);
     if (!archive.zip) {
         return culm_error_set(error, reason == ZIP_ER_MEMORY ? CULM_ERR_MEMORY : CULM_ERR_FORMAT,
                               "archive '%s': is not a readable .npz; download it again", path);
@@ -488,7 +526,7 @@ enum culm_status culm_graph_import_npz(const char *path, bool directed, const ch
     } else {
         status = no_memory(&archive);
     }
-    zip_discard(archive.zip);
+    zip.discard(archive.zip);
     if (status != CULM_OK) {
         culm_graph_data_free(graph);
         return status;

@@ -17,50 +17,6 @@
 #define SCANS_MAX 500 /* of a progressive file: more are an attack on our time */
 #define CHUNK_MAX (8u << 20)
 
-void culm_image_release(struct culm_image *image) {
-    free(image->data);
-    *image = (struct culm_image){0};
-}
-
-enum culm_status culm_image_resize(struct culm_image *image, int64_t height, int64_t width,
-                                   int32_t channels, struct culm_error *error) {
-    if (height < 1 || width < 1 || height > CULM_IMAGE_SIDE_MAX || width > CULM_IMAGE_SIDE_MAX ||
-        height * width * channels > CULM_IMAGE_BYTES_MAX) {
-        return culm_error_set(error, CULM_ERR_FORMAT,
-                              "has %lld x %lld pixels; allowed: 1 to %d each way, %u MB in all",
-                              (long long)width, (long long)height, CULM_IMAGE_SIDE_MAX,
-                              CULM_IMAGE_BYTES_MAX >> 20);
-    }
-    size_t needed = (size_t)(height * width * channels);
-    if (needed > image->capacity) {
-        uint8_t *larger = realloc(image->data, needed);
-        if (!larger) {
-            return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for %zu bytes", needed);
-        }
-        image->data = larger;
-        image->capacity = needed;
-    }
-    image->height = (int32_t)height;
-    image->width = (int32_t)width;
-    image->channels = channels;
-    return CULM_OK;
-}
-
-void culm_image_to_grey(struct culm_image *image) {
-    size_t pixels = (size_t)image->height * (size_t)image->width;
-    for (size_t i = 0; i < pixels; i++) {
-        image->data[i] = culm_image_grey_of(image->data + 3 * i);
-    }
-    image->channels = 1;
-}
-
-void culm_image_to_colour(struct culm_image *image) {
-    for (size_t i = (size_t)image->height * (size_t)image->width; i-- > 0;) {
-        image->data[3 * i] = image->data[3 * i + 1] = image->data[3 * i + 2] = image->data[i];
-    }
-    image->channels = 3;
-}
-
 bool culm_image_is_jpeg(const void *data, size_t len) {
     return len >= 3 && !memcmp(data, "\xff\xd8\xff", 3);
 }
@@ -119,7 +75,7 @@ static void cmyk_row(const struct jpeg *jpeg, uint8_t *to, int32_t width, int32_
             rgb[i] = cmyk_part(paper, ink[i] ^ flip);
         }
         if (channels == 1) {
-            to[x] = culm_image_grey_of(rgb);
+            to[x] = image_grey_of(rgb);
         } else {
             memcpy(to + 3 * x, rgb, 3);
         }
@@ -162,7 +118,7 @@ static enum culm_status jpeg_rows(struct jpeg *jpeg, struct culm_image *image,
             cmyk_row(jpeg, to, width, channels);
         } else if (jpeg->row) {
             for (int32_t x = 0; x < width; x++) {
-                to[x] = culm_image_grey_of(jpeg->row + 3 * x);
+                to[x] = image_grey_of(jpeg->row + 3 * x);
             }
         }
     }
@@ -271,9 +227,9 @@ static enum culm_status png_rows(struct png *png, int32_t channels, struct culm_
     png_read_image(png->read, png->rows);
     png_read_end(png->read, NULL);
     if (!grey && channels == 1) {
-        culm_image_to_grey(image);
+        image_to_grey(image);
     } else if (grey && channels == 3) {
-        culm_image_to_colour(image);
+        image_to_colour(image);
     }
     image->channels = channels;
     return CULM_OK;
@@ -318,7 +274,7 @@ enum culm_status culm_image_decode(const void *data, size_t len, const char *nam
     } else if (culm_image_is_png(data, len)) {
         status = decode_png(data, len, channels, image, &reason);
     } else if (culm_image_is_webp(data, len)) {
-        status = culm_image_decode_webp(data, len, channels, image, &reason);
+        status = image_decode_webp(data, len, channels, image, &reason);
     } else {
         const struct culm_content *content = culm_content_of(data, len);
         const char *other = len ? "is neither JPEG, PNG nor WebP" : "is empty";

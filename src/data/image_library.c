@@ -1,6 +1,8 @@
 /* Which libraries decode images. See image.h. */
 #include "data/image.h"
 
+#include "base/hex.h"
+
 #include <elf.h>
 #include <link.h>
 #include <png.h>
@@ -61,9 +63,7 @@ void culm_image_libraries(char *ret_text, size_t size) {
     struct search search = {.address = (uintptr_t)&jpeg_std_error};
     char id[17] = "";
     if (dl_iterate_phdr(look, &search) && search.id) {
-        for (size_t i = 0; i < search.id_len && i < 8; i++) {
-            snprintf(id + 2 * i, 3, "%02x", search.id[i]);
-        }
+        culm_hex(search.id, search.id_len < 8 ? search.id_len : 8, id);
     }
     int webp = WebPGetDecoderVersion();
     snprintf(ret_text, size, "libpng-%s/libjpeg-%s/libwebp-%d.%d.%d", png_get_libpng_ver(NULL),

@@ -17,11 +17,12 @@ static enum culm_status damaged(VP8StatusCode code, struct culm_error *error) {
                                     : "libwebp cannot decode it");
 }
 
-enum culm_status culm_image_decode_webp(const void *data, size_t len, int32_t channels,
-                                        struct culm_image *image, struct culm_error *error) {
+enum culm_status image_decode_webp(const void *data, size_t len, int32_t channels,
+                                   struct culm_image *image, struct culm_error *error) {
     WebPDecoderConfig config;
     if (!WebPInitDecoderConfig(&config)) {
-        return culm_error_set(error, CULM_ERR_INTERNAL, "libwebp is another than it was built for");
+        return culm_error_set(error, CULM_ERR_INTERNAL,
+                              "libwebp is another version than the program was built for");
     }
     VP8StatusCode code = WebPGetFeatures(data, len, &config.input);
     if (code != VP8_STATUS_OK) {
@@ -46,7 +47,7 @@ enum culm_status culm_image_decode_webp(const void *data, size_t len, int32_t ch
         return damaged(code, error);
     }
     if (channels == 1) {
-        culm_image_to_grey(image);
+        image_to_grey(image);
     }
     return CULM_OK;
 }

@@ -40,11 +40,11 @@ struct culm_images {
 /* What the options name, as `images->path` and `label`, or as `pixels` and `labels`; sets the
  * samples.
  */
-enum culm_status culm_images_open_folders(struct culm_images *images,
-                                          const struct culm_source_options *options,
-                                          struct culm_error *error);
-enum culm_status culm_images_open_idx(struct culm_images *images,
-                                      const struct culm_source_options *options,
-                                      struct culm_error *error);
+enum culm_status images_open_folders(struct culm_images *images,
+                                     const struct culm_source_options *options,
+                                     struct culm_error *error);
+enum culm_status images_open_idx(struct culm_images *images,
+                                 const struct culm_source_options *options,
+                                 struct culm_error *error);
 
 #endif

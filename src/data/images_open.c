@@ -42,7 +42,7 @@ static enum culm_status name_class(struct culm_images *images, const char *path,
     size_t len;
     if (label < 0) {
         return culm_error_set(error, CULM_ERR_CONFIG,
-                              "images '%s': '%s' is none of the %d classes that the model was "
+                              "images '%s': '%s' is not one of the %d classes that the model was "
                               "trained on ('%s', ...); rename the folder, or leave it out",
                               path, name, known->count, culm_strings_get(known, 0, &len));
     }
@@ -96,21 +96,21 @@ static void leave_files_out(struct culm_images *images) {
         size_t entry = (size_t)culm_order_sample(&images->shuffle, (uint64_t)i);
         const struct culm_data_place place = {.file = path_of(images, entry)};
         if (culm_skip_has(images->leaving->skip, &place)) {
-            culm_leaving_add(images->leaving, i);
+            leaving_add(images->leaving, i);
         }
     }
 }
 
-enum culm_status culm_images_open_folders(struct culm_images *images,
-                                          const struct culm_source_options *options,
-                                          struct culm_error *error) {
+enum culm_status images_open_folders(struct culm_images *images,
+                                     const struct culm_source_options *options,
+                                     struct culm_error *error) {
     const char *root = options->paths[0];
-    struct culm_pictures_walk walk = {.what = images->name,
-                                      .trust_names = true,
-                                      .classes = true,
-                                      .found = add_file,
-                                      .folder = end_class,
-                                      .ctx = images};
+    struct culm_pictures_walker walk = {.what = images->name,
+                                        .trust_names = true,
+                                        .classes = true,
+                                        .found = add_file,
+                                        .folder = end_class,
+                                        .ctx = images};
     enum culm_status status = take_names(images, options, error);
     if (status == CULM_OK) {
         status = culm_pictures_walk(&walk, root, error);
@@ -146,8 +146,7 @@ enum culm_status culm_images_open_folders(struct culm_images *images,
     culm_order_init(&images->shuffle, SHUFFLE_SEED, images->path.count);
     images->source.unseen = true;
     leave_files_out(images);
-    return culm_source_set_samples(&images->source, options, images->path.count, images->name,
-                                   error);
+    return source_set_samples(&images->source, options, images->path.count, images->name, error);
 }
 
 /* --- opening: IDX --- */
@@ -185,8 +184,8 @@ static enum culm_status read_labels(struct culm_images *images, const char *path
                                     "IDX file '%s': label %lld is %d, the model has %lld classes; "
                                     "set model.classes",
                                     path, (long long)i, images->labels[i], (long long)classes);
-            if (culm_leaving_bad(images->leaving, &place, why.text)) {
-                culm_leaving_add(images->leaving, i);
+            if (leaving_bad(images->leaving, &place, why.text)) {
+                leaving_add(images->leaving, i);
                 status = CULM_OK;
             } else {
                 status = culm_error_set(error, why.status, "%s" CULM_SKIP_ADVICE, why.text);
@@ -201,15 +200,15 @@ static void leave_indexes_out(struct culm_images *images, const char *const *pat
         for (int file = 0; file < 2; file++) {
             const struct culm_data_place place = {paths[file], CULM_DATA_INDEX, i};
             if (culm_skip_has(images->leaving->skip, &place)) {
-                culm_leaving_add(images->leaving, i);
+                leaving_add(images->leaving, i);
             }
         }
     }
 }
 
-enum culm_status culm_images_open_idx(struct culm_images *images,
-                                      const struct culm_source_options *options,
-                                      struct culm_error *error) {
+enum culm_status images_open_idx(struct culm_images *images,
+                                 const struct culm_source_options *options,
+                                 struct culm_error *error) {
     if (options->path_count == 1 && access(options->paths[0], R_OK) != 0) {
         return culm_error_set(error, CULM_ERR_CONFIG,
                               "images '%s': %s; give a folder of folders, or [images, labels]",
@@ -245,6 +244,6 @@ enum culm_status culm_images_open_idx(struct culm_images *images,
     }
     leave_indexes_out(images, options->paths);
     return status == CULM_OK
-               ? culm_source_set_samples(&images->source, options, idx->dim[0], images->name, error)
+               ? source_set_samples(&images->source, options, idx->dim[0], images->name, error)
                : status;
 }

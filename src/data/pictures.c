@@ -46,7 +46,7 @@ static int other_kind(const char *dot) {
     return -1;
 }
 
-enum culm_picture_kind culm_picture_kind(const char *name) {
+enum culm_picture_kind culm_picture_kind_of(const char *name) {
     const char *dot = strrchr(name, '.');
     for (size_t i = 0; dot && i < sizeof read_ends / sizeof *read_ends; i++) {
         if (!strcasecmp(dot, read_ends[i])) {
@@ -64,10 +64,10 @@ static void keep_first(struct culm_pictures_left *left, const char *path) {
     }
 }
 
-static enum culm_status walk_folder(struct culm_pictures_walk *walk, const char *dir,
+static enum culm_status walk_folder(struct culm_pictures_walker *walk, const char *dir,
                                     int32_t folder, int depth, struct culm_error *error);
 
-static enum culm_status enter(struct culm_pictures_walk *walk, const char *path, const char *name,
+static enum culm_status enter(struct culm_pictures_walker *walk, const char *path, const char *name,
                               int32_t folder, int depth, struct culm_error *error) {
     if (depth > DEPTH_MAX) {
         walk->left.folders++;
@@ -87,9 +87,9 @@ static enum culm_status enter(struct culm_pictures_walk *walk, const char *path,
                                              : status;
 }
 
-static enum culm_status meet(struct culm_pictures_walk *walk, const char *path, const char *name,
+static enum culm_status meet(struct culm_pictures_walker *walk, const char *path, const char *name,
                              int32_t folder, int depth, struct culm_error *error) {
-    enum culm_picture_kind kind = culm_picture_kind(name);
+    enum culm_picture_kind kind = culm_picture_kind_of(name);
     bool trusted = walk->trust_names && kind == CULM_PICTURE_READ && folder >= 0;
     if (!trusted && culm_file_is_directory(path)) {
         return enter(walk, path, name, folder, depth + 1, error);
@@ -109,7 +109,7 @@ static enum culm_status meet(struct culm_pictures_walk *walk, const char *path, 
     return CULM_OK;
 }
 
-static enum culm_status walk_folder(struct culm_pictures_walk *walk, const char *dir,
+static enum culm_status walk_folder(struct culm_pictures_walker *walk, const char *dir,
                                     int32_t folder, int depth, struct culm_error *error) {
     struct culm_names names;
     enum culm_status status = culm_dir_list(dir, &names, error);
@@ -132,7 +132,7 @@ static enum culm_status walk_folder(struct culm_pictures_walk *walk, const char 
     return status;
 }
 
-enum culm_status culm_pictures_walk(struct culm_pictures_walk *walk, const char *root,
+enum culm_status culm_pictures_walk(struct culm_pictures_walker *walk, const char *root,
                                     struct culm_error *error) {
     walk->left = (struct culm_pictures_left){0};
     walk->folders = 0;
@@ -184,9 +184,9 @@ void culm_pictures_left_text(const struct culm_pictures_left *left, const char *
         separator = ", ";
     }
     if (left->files) {
-        used = add(ret_text, used, "%s%lld file%s that %s no picture%s, such as '%.100s'",
-                   separator, (long long)left->files, s_of(left->files),
-                   left->files == 1 ? "is" : "are", s_of(left->files), left->first);
+        used = add(ret_text, used, "%s%lld file%s that %s, such as '%.100s'", separator,
+                   (long long)left->files, s_of(left->files),
+                   left->files == 1 ? "is not a picture" : "are not pictures", left->first);
         separator = ", ";
     }
     if (left->folders) {

@@ -15,7 +15,7 @@
 #define CULM_PICTURES_TEXT 400
 
 enum culm_picture_kind { CULM_PICTURE_READ, CULM_PICTURE_OTHER, CULM_PICTURE_NONE };
-enum culm_picture_kind culm_picture_kind(const char *name);
+enum culm_picture_kind culm_picture_kind_of(const char *name);
 
 /* What was left out. */
 struct culm_pictures_left {
@@ -26,7 +26,7 @@ struct culm_pictures_left {
     char first[160];         /* one of `files`, or of `folders` */
 };
 
-struct culm_pictures_walk {
+struct culm_pictures_walker {
     const char *what; /* begins messages: "images", "feed 'gate'" */
     bool trust_names; /* what has a picture's name is one: no look at each */
     bool classes;     /* pictures must lie in folders */
@@ -42,7 +42,7 @@ struct culm_pictures_walk {
     int32_t folders;                /* filled: below the root */
 };
 /* CULM_ERR_CONFIG: a limit; what the functions return. */
-enum culm_status culm_pictures_walk(struct culm_pictures_walk *walk, const char *root,
+enum culm_status culm_pictures_walk(struct culm_pictures_walker *walk, const char *root,
                                     struct culm_error *error);
 
 /* One line that tells what was left out and what to do; "": nothing was. */

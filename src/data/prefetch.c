@@ -374,7 +374,7 @@ void culm_prefetch_settle(struct culm_prefetch *p) {
     pthread_mutex_unlock(&p->lock);
 }
 
-struct culm_prefetch_stats culm_prefetch_stats(struct culm_prefetch *p) {
+struct culm_prefetch_stats culm_prefetch_stats_of(struct culm_prefetch *p) {
     pthread_mutex_lock(&p->lock);
     struct culm_prefetch_stats stats = p->stats;
     pthread_mutex_unlock(&p->lock);

@@ -68,6 +68,6 @@ void culm_prefetch_put(struct culm_prefetch *prefetch, const struct culm_prefetc
 
 /* Waits until the thread has nothing to do. */
 void culm_prefetch_settle(struct culm_prefetch *prefetch);
-struct culm_prefetch_stats culm_prefetch_stats(struct culm_prefetch *prefetch);
+struct culm_prefetch_stats culm_prefetch_stats_of(struct culm_prefetch *prefetch);
 
 #endif

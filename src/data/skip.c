@@ -314,8 +314,8 @@ enum culm_status culm_skip_check_found(const struct culm_skip *skip, struct culm
                  first->place.number);
     }
     return culm_error_set(error, CULM_ERR_CONFIG,
-                          "data.skip '%.300s': line %zu: '%.300s'%s is nothing that the samples of "
-                          "data.path have; correct the line or remove it",
+                          "data.skip '%.300s': line %zu: '%.300s'%s is not among the samples of "
+                          "data.path; correct the line or remove it",
                           skip->path, first->line, first->place.file, number);
 }
 

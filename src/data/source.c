@@ -1,10 +1,7 @@
-/* Sources of samples: kinds, fields, the split. See source.h; each kind is in a file of its own. */
+/* Sources of samples: opening one of any kind, and asking it. See source.h; each kind is in a file
+ * of its own. */
 #include "data/source_internal.h"
 
-#include "base/grow.h"
-
-#include <assert.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,111 +12,7 @@ const char *const culm_source_kind_names[CULM_SOURCE_KIND_COUNT + 1] = {
     [CULM_SOURCE_PAIRS] = "pairs", [CULM_SOURCE_MASKED] = "masked",
 };
 
-/* --- for the kinds --- */
-
-enum culm_status culm_source_training(const struct culm_source_options *options, int64_t total,
-                                      const char *what, int64_t *ret_training,
-                                      struct culm_error *error) {
-    double share = options->held_out;
-    if (!(share >= 0 && share < 1)) {
-        return culm_error_set(error, CULM_ERR_CONFIG,
-                              "data.held_out: %g is not a share; allowed: at least 0 and below 1",
-                              share);
-    }
-    if (share == 0) {
-        *ret_training = total;
-        return CULM_OK;
-    }
-    if (total < 2) {
-        return culm_error_set(
-            error, CULM_ERR_CONFIG,
-            "%s: has one sample, and data.held_out needs one more; give more data "
-            "or set data.held_out to 0",
-            what);
-    }
-    int64_t held = (int64_t)floor((double)total * share + 0.5);
-    held = held < 1 ? 1 : held > total - 1 ? total - 1 : held;
-    *ret_training = total - held;
-    return CULM_OK;
-}
-
-enum culm_status culm_source_set_samples(struct culm_source *source,
-                                         const struct culm_source_options *options, int64_t total,
-                                         const char *what, struct culm_error *error) {
-    int64_t training = total;
-    enum culm_status status = culm_source_training(options, total, what, &training, error);
-    if (status != CULM_OK) {
-        return status;
-    }
-    bool held_out = options->split == CULM_SPLIT_HELD_OUT && training < total;
-    source->first = held_out ? training : 0;
-    source->samples = held_out ? total - training : training;
-    return CULM_OK;
-}
-
-static struct culm_source_field *add_field(struct culm_source *source, const char *name,
-                                           enum culm_dtype dtype, int rank, const int64_t *dim) {
-    assert(source->field_count < CULM_SOURCE_FIELDS_MAX);
-    struct culm_source_field *field = &source->field[source->field_count++];
-    *field = (struct culm_source_field){.name = name, .dtype = dtype};
-    field->shape = culm_shape_of(rank, dim);
-    field->size_bytes = culm_dtype_bytes(dtype);
-    for (int i = 0; i < rank; i++) {
-        field->size_bytes *= (size_t)dim[i];
-    }
-    return field;
-}
-
-void culm_source_add_image(struct culm_source *source, const char *name, int rank,
-                           const int64_t *dim) {
-    (void)add_field(source, name, CULM_F32, rank, dim);
-}
-
-void culm_source_add_numbers(struct culm_source *source, const char *name, int64_t count,
-                             int64_t below) {
-    add_field(source, name, CULM_I32, 1, &count)->below = below;
-}
-
-enum culm_status culm_source_tokenizer(const struct culm_source_options *options,
-                                       struct culm_tokenizer **ret_tokenizer,
-                                       struct culm_error *error) {
-    *ret_tokenizer = NULL;
-    return options->tokenizer_count
-               ? culm_tokenizer_open_pinned(options->tokenizer, options->tokenizer_count,
-                                            options->pins, ret_tokenizer, error)
-               : CULM_OK;
-}
-
-struct culm_stream_options culm_source_stream(const struct culm_source_options *options,
-                                              const struct culm_leaving *leaving,
-                                              const struct culm_tokenizer *tokenizer) {
-    return (struct culm_stream_options){.paths = options->paths,
-                                        .path_count = options->path_count,
-                                        .vocab = options->vocab,
-                                        .tokenizer = tokenizer,
-                                        .pins = options->pins,
-                                        .skip = leaving->skip,
-                                        .trust = leaving->bad != NULL};
-}
-
-bool culm_leaving_bad(struct culm_leaving *leaving, const struct culm_data_place *place,
-                      const char *why) {
-    if (culm_skip_has(leaving->skip, place)) {
-        return true;
-    }
-    if (leaving->bad) {
-        leaving->bad(leaving->ctx, &(struct culm_data_bad){.place = *place, .why = why});
-    }
-    return leaving->bad != NULL;
-}
-
-void culm_leaving_add(struct culm_leaving *leaving, int64_t sample) {
-    if (!CULM_GROW(leaving->sample, leaving->capacity, leaving->count + 1)) {
-        leaving->failed = true;
-        return;
-    }
-    leaving->sample[leaving->count++] = sample;
-}
+/* --- opening --- */
 
 static int compare_samples(const void *a, const void *b) {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
@@ -155,8 +48,6 @@ static enum culm_status leave_out(struct culm_source *source, struct culm_leavin
     return CULM_OK;
 }
 
-/* --- for everybody --- */
-
 static enum culm_status check(const struct culm_source_options *options, struct culm_error *error) {
     bool image = options->kind == CULM_SOURCE_IMAGES;
     if (!options->path_count) {
@@ -188,21 +79,16 @@ enum culm_status culm_source_open(const struct culm_source_options *options,
     }
     switch (options->kind) {
     case CULM_SOURCE_TEXT:
-    case CULM_SOURCE_TOKENS:
-        status = culm_source_open_text(options, &leaving, &source, error);
-        break;
-    case CULM_SOURCE_IMAGES:
-        status = culm_source_open_images(options, &leaving, &source, error);
-        break;
-    case CULM_SOURCE_PAIRS:
-        status = culm_source_open_pairs(options, &leaving, &source, error);
-        break;
-    case CULM_SOURCE_MASKED:
-        status = culm_source_open_masked(options, &leaving, &source, error);
-        break;
+    case CULM_SOURCE_TOKENS: status = source_open_text(options, &leaving, &source, error); break;
+    case CULM_SOURCE_IMAGES: status = source_open_images(options, &leaving, &source, error); break;
+    case CULM_SOURCE_PAIRS: status = source_open_pairs(options, &leaving, &source, error); break;
+    case CULM_SOURCE_MASKED: status = source_open_masked(options, &leaving, &source, error); break;
     default: status = culm_error_set(error, CULM_ERR_ARGUMENT, "data: no such kind");
     }
-    if (status == CULM_OK && (status = culm_skip_check_found(leaving.skip, error)) == CULM_OK) {
+    if (status == CULM_OK) {
+        status = culm_skip_check_found(leaving.skip, error);
+    }
+    if (status == CULM_OK) {
         status = leave_out(source, &leaving, error);
     }
     culm_skip_free(leaving.skip);
@@ -215,6 +101,8 @@ enum culm_status culm_source_open(const struct culm_source_options *options,
     *ret_source = source;
     return CULM_OK;
 }
+
+/* --- asking --- */
 
 void culm_source_free(struct culm_source *source) {
     if (source) {

@@ -184,9 +184,9 @@ static enum culm_status load_idx(const struct culm_images *images, int64_t sampl
         return status;
     }
     if (stored == 3 && images->channels == 1) {
-        culm_image_to_grey(image);
+        image_to_grey(image);
     } else if (stored == 1 && images->channels == 3) {
-        culm_image_to_colour(image);
+        image_to_colour(image);
     }
     image->channels = images->channels;
     return CULM_OK;
@@ -246,7 +246,7 @@ static struct part random_part(const struct culm_images *images, uint64_t positi
     for (uint64_t i = 0; i < 10; i++) {
         uint64_t draw[4];
         for (uint64_t k = 0; k < 4; k++) {
-            draw[k] = culm_source_draw(&images->source, position, DRAW_PART + 4 * i + k);
+            draw[k] = source_draw(&images->source, position, DRAW_PART + 4 * i + k);
         }
         double area = (double)(height * width) * (0.08 + 0.92 * (double)(draw[0] >> 11) * 0x1p-53);
         double ratio = small_exp(log_ratio * (2 * (double)(draw[1] >> 11) * 0x1p-53 - 1));
@@ -348,12 +348,12 @@ static enum culm_status images_fill(const struct culm_source *source, struct cul
         int64_t down = 0, right = 0;
         if (images->crop == CULM_CROP_PADDED) {
             int64_t places = 2 * images->padding + 1;
-            down = (int64_t)below(culm_source_draw(source, item.position, DRAW_TOP), places) -
+            down = (int64_t)below(source_draw(source, item.position, DRAW_TOP), places) -
                    images->padding;
-            right = (int64_t)below(culm_source_draw(source, item.position, DRAW_LEFT), places) -
+            right = (int64_t)below(source_draw(source, item.position, DRAW_LEFT), places) -
                     images->padding;
         }
-        bool mirror = images->flip && culm_source_draw(source, item.position, DRAW_FLIP) & 1;
+        bool mirror = images->flip && source_draw(source, item.position, DRAW_FLIP) & 1;
         write_image(images, space->window, down, right, mirror, fields[IMAGE]);
     }
     workspace_give(images, space);
@@ -414,10 +414,9 @@ static void make_table(struct culm_images *images, const struct culm_source_opti
     }
 }
 
-enum culm_status culm_source_open_images(const struct culm_source_options *options,
-                                         struct culm_leaving *leaving,
-                                         struct culm_source **ret_source,
-                                         struct culm_error *error) {
+enum culm_status source_open_images(const struct culm_source_options *options,
+                                    struct culm_leaving *leaving, struct culm_source **ret_source,
+                                    struct culm_error *error) {
     enum culm_status status = check(options, error);
     struct culm_images *images = status == CULM_OK ? calloc(1, sizeof *images) : NULL;
     if (status != CULM_OK) {
@@ -445,17 +444,17 @@ enum culm_status culm_source_open_images(const struct culm_source_options *optio
         status = culm_error_set(error, CULM_ERR_MEMORY, "images: out of memory");
     } else {
         bool folder = options->path_count == 1 && culm_file_is_directory(options->paths[0]);
-        status = folder ? culm_images_open_folders(images, options, error)
-                        : culm_images_open_idx(images, options, error);
+        status = folder ? images_open_folders(images, options, error)
+                        : images_open_idx(images, options, error);
     }
     if (status != CULM_OK) {
         images_free(&images->source);
         return status;
     }
     const int64_t shape[] = {images->height, images->width, images->channels};
-    culm_source_add_image(&images->source, "image", 3, shape);
-    culm_source_add_numbers(&images->source, "label", 1,
-                            options->classes ? options->classes : INT32_MAX);
+    source_add_image(&images->source, "image", 3, shape);
+    source_add_numbers(&images->source, "label", 1,
+                       options->classes ? options->classes : INT32_MAX);
     *ret_source = &images->source;
     return CULM_OK;
 }

@@ -64,7 +64,7 @@ static void hide(const struct masked *m, uint64_t position, int32_t *tokens, voi
     for (int64_t i = 0; i < places && k < wanted; i++) {
         int64_t at = i < m->first_len ? 1 + i : 2 + i;
         uint64_t draw = DRAW_PLACE + 2 * (uint64_t)i;
-        if (below(culm_source_draw(&m->source, position, draw), (uint64_t)(places - i)) >=
+        if (below(source_draw(&m->source, position, draw), (uint64_t)(places - i)) >=
             (uint64_t)(wanted - k)) {
             continue;
         }
@@ -189,7 +189,7 @@ static enum culm_status choose_specials(struct masked *m, const struct culm_sour
     bool given = o->special[0] || o->special[1] || o->special[2] || o->special[3];
     int32_t known = next;
     for (int i = 0; i < SPECIALS; i++) {
-        int32_t id = tokenizer ? culm_tokenizer_role(tokenizer, role[i]) : -1;
+        int32_t id = tokenizer ? culm_tokenizer_role_id(tokenizer, role[i]) : -1;
         m->special[i] = given ? o->special[i] : id >= 0 ? id : next++;
     }
     known = given && !tokenizer && o->masked_of == CULM_SOURCE_TOKENS ? (int32_t)o->vocab : known;
@@ -228,13 +228,13 @@ static enum culm_status open_stream(struct masked *m, const struct culm_source_o
     enum culm_status status = CULM_OK;
     bool tokens = o->masked_of == CULM_SOURCE_TOKENS;
     if (!tokens) {
-        status = culm_source_tokenizer(o, &tokenizer, error);
+        status = source_tokenizer(o, &tokenizer, error);
     }
     if (status == CULM_OK) {
         status = choose_specials(m, o, tokenizer, error);
     }
     if (status == CULM_OK) {
-        const struct culm_stream_options how = culm_source_stream(o, leaving, tokenizer);
+        const struct culm_stream_options how = source_stream(o, leaving, tokenizer);
         status = tokens ? culm_stream_open_tokens(&how, &m->stream, error)
                         : culm_stream_open_text(&how, &m->stream, error);
     }
@@ -243,12 +243,12 @@ static enum culm_status open_stream(struct masked *m, const struct culm_source_o
 }
 
 static void add_fields(struct masked *m, int64_t vocab) {
-    culm_source_add_numbers(&m->source, "tokens", m->context, vocab);
-    culm_source_add_numbers(&m->source, "types", m->context, 2);
-    culm_source_add_numbers(&m->source, "mask", m->context, 2);
-    culm_source_add_numbers(&m->source, "positions", m->chosen, m->context);
-    culm_source_add_numbers(&m->source, "mlm_targets", m->chosen, vocab);
-    culm_source_add_numbers(&m->source, "nsp", 1, 2);
+    source_add_numbers(&m->source, "tokens", m->context, vocab);
+    source_add_numbers(&m->source, "types", m->context, 2);
+    source_add_numbers(&m->source, "mask", m->context, 2);
+    source_add_numbers(&m->source, "positions", m->chosen, m->context);
+    source_add_numbers(&m->source, "mlm_targets", m->chosen, vocab);
+    source_add_numbers(&m->source, "nsp", 1, 2);
 }
 
 static void leave_out(const struct masked *m, int64_t samples, struct culm_leaving *leaving) {
@@ -257,15 +257,14 @@ static void leave_out(const struct masked *m, int64_t samples, struct culm_leavi
         const struct culm_stream_range range = culm_stream_left(m->stream, i);
         for (uint64_t s = range.begin / length; s < (uint64_t)samples && s * length < range.end;
              s++) {
-            culm_leaving_add(leaving, (int64_t)s);
+            leaving_add(leaving, (int64_t)s);
         }
     }
 }
 
-enum culm_status culm_source_open_masked(const struct culm_source_options *options,
-                                         struct culm_leaving *leaving,
-                                         struct culm_source **ret_source,
-                                         struct culm_error *error) {
+enum culm_status source_open_masked(const struct culm_source_options *options,
+                                    struct culm_leaving *leaving, struct culm_source **ret_source,
+                                    struct culm_error *error) {
     if (options->context < 5) {
         return culm_error_set(
             error, CULM_ERR_CONFIG,
@@ -296,14 +295,14 @@ enum culm_status culm_source_open_masked(const struct culm_source_options *optio
         uint64_t count = culm_stream_count(m->stream), length = (uint64_t)m->context - 3;
         const char *name = culm_stream_name(m->stream);
         leave_out(m, (int64_t)(count / length), leaving);
-        status = count >= length
-                     ? culm_source_set_samples(&m->source, options, (int64_t)(count / length), name,
-                                               error)
-                     : culm_error_set(error, CULM_ERR_CONFIG,
-                                      "%s%s: has %llu tokens, one sample needs %llu; give more or "
-                                      "lower model.context",
-                                      name, options->path_count > 1 ? " and the other files" : "",
-                                      (unsigned long long)count, (unsigned long long)length);
+        status =
+            count >= length
+                ? source_set_samples(&m->source, options, (int64_t)(count / length), name, error)
+                : culm_error_set(error, CULM_ERR_CONFIG,
+                                 "%s%s: has %llu tokens, one sample needs %llu; give more or "
+                                 "lower model.context",
+                                 name, options->path_count > 1 ? " and the other files" : "",
+                                 (unsigned long long)count, (unsigned long long)length);
     }
     if (status != CULM_OK) {
         masked_free(&m->source);

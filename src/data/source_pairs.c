@@ -124,7 +124,7 @@ static bool blank(const char *text, size_t len) {
     for (size_t at = 0; at < len;) {
         int32_t c;
         at += culm_unicode_next(text, len, at, &c);
-        if (culm_unicode_class(c) != CULM_UNICODE_SPACE) {
+        if (culm_unicode_class_of(c) != CULM_UNICODE_SPACE) {
             return false;
         }
     }
@@ -276,9 +276,9 @@ static enum culm_status take_line(struct pairs *pairs, size_t file, int64_t numb
         culm_error_set(&why, CULM_ERR_FORMAT, "pairs '%s': line %lld %s", path, (long long)number,
                        what);
     }
-    if (what ? culm_leaving_bad(pairs->leaving, &place, why.text)
+    if (what ? leaving_bad(pairs->leaving, &place, why.text)
              : culm_skip_has(pairs->leaving->skip, &place)) {
-        culm_leaving_add(pairs->leaving, pairs->count);
+        leaving_add(pairs->leaving, pairs->count);
         what = NULL;
     }
     return what ? culm_error_set(error, CULM_ERR_FORMAT, "%s" CULM_SKIP_ADVICE, why.text)
@@ -416,8 +416,8 @@ static enum culm_status make_words(struct pairs *pairs, const struct culm_source
 
 static int32_t role(const struct culm_tokenizer *tokenizer, enum culm_tokenizer_role first,
                     enum culm_tokenizer_role second, int32_t *next) {
-    int32_t id = culm_tokenizer_role(tokenizer, first);
-    id = id < 0 ? culm_tokenizer_role(tokenizer, second) : id;
+    int32_t id = culm_tokenizer_role_id(tokenizer, first);
+    id = id < 0 ? culm_tokenizer_role_id(tokenizer, second) : id;
     return id < 0 ? (*next)++ : id;
 }
 
@@ -474,18 +474,17 @@ static enum culm_status open_lines(struct pairs *pairs, const struct culm_source
 static enum culm_status open_vocab(struct pairs *pairs, const struct culm_source_options *options,
                                    struct culm_error *error) {
     int64_t training = pairs->count;
-    enum culm_status status =
-        culm_source_training(options, pairs->count, pairs->name, &training, error);
+    enum culm_status status = source_training(options, pairs->count, pairs->name, &training, error);
     if (status == CULM_OK) {
-        status = options->tokenizer_count ? culm_source_tokenizer(options, &pairs->tokenizer, error)
+        status = options->tokenizer_count ? source_tokenizer(options, &pairs->tokenizer, error)
                                           : make_words(pairs, options, training, error);
     }
     return status == CULM_OK ? choose_roles(pairs, options->vocab, error) : status;
 }
 
-enum culm_status culm_source_open_pairs(const struct culm_source_options *options,
-                                        struct culm_leaving *leaving,
-                                        struct culm_source **ret_source, struct culm_error *error) {
+enum culm_status source_open_pairs(const struct culm_source_options *options,
+                                   struct culm_leaving *leaving, struct culm_source **ret_source,
+                                   struct culm_error *error) {
     struct pairs *pairs = calloc(1, sizeof *pairs);
     if (!pairs) {
         return culm_error_set(error, CULM_ERR_MEMORY, "pairs: out of memory");
@@ -504,17 +503,17 @@ enum culm_status culm_source_open_pairs(const struct culm_source_options *option
         pairs->source.resident_bytes =
             (size_t)pairs->capacity * sizeof *pairs->at + culm_files_resident_bytes(pairs->files);
         snprintf(pairs->source.note, sizeof pairs->source.note, "%s", pairs->files->note);
-        status = culm_source_set_samples(&pairs->source, options, pairs->count, pairs->name, error);
+        status = source_set_samples(&pairs->source, options, pairs->count, pairs->name, error);
     }
     if (status != CULM_OK) {
         pairs_free(&pairs->source);
         return status;
     }
     pairs->leaving = NULL;
-    culm_source_add_numbers(&pairs->source, "source", pairs->source_len, options->vocab);
-    culm_source_add_numbers(&pairs->source, "length", 1, pairs->source_len + 1);
-    culm_source_add_numbers(&pairs->source, "tokens", pairs->target_len, options->vocab);
-    culm_source_add_numbers(&pairs->source, "targets", pairs->target_len, options->vocab);
+    source_add_numbers(&pairs->source, "source", pairs->source_len, options->vocab);
+    source_add_numbers(&pairs->source, "length", 1, pairs->source_len + 1);
+    source_add_numbers(&pairs->source, "tokens", pairs->target_len, options->vocab);
+    source_add_numbers(&pairs->source, "targets", pairs->target_len, options->vocab);
     *ret_source = &pairs->source;
     return CULM_OK;
 }

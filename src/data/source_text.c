@@ -56,14 +56,14 @@ static void leave_out(const struct text *text, int64_t samples, struct culm_leav
         const struct culm_stream_range range = culm_stream_left(text->stream, i);
         uint64_t first = range.begin / context - (range.begin > 0 && range.begin % context == 0);
         for (uint64_t s = first; s < (uint64_t)samples && s * context < range.end; s++) {
-            culm_leaving_add(leaving, (int64_t)s);
+            leaving_add(leaving, (int64_t)s);
         }
     }
 }
 
-enum culm_status culm_source_open_text(const struct culm_source_options *options,
-                                       struct culm_leaving *leaving,
-                                       struct culm_source **ret_source, struct culm_error *error) {
+enum culm_status source_open_text(const struct culm_source_options *options,
+                                  struct culm_leaving *leaving, struct culm_source **ret_source,
+                                  struct culm_error *error) {
     struct culm_tokenizer *tokenizer = NULL;
     struct text *text = calloc(1, sizeof *text);
     if (!text) {
@@ -72,9 +72,9 @@ enum culm_status culm_source_open_text(const struct culm_source_options *options
     text->source.ops = &text_ops;
     text->context = options->context;
     bool tokens = options->kind == CULM_SOURCE_TOKENS;
-    enum culm_status status = tokens ? CULM_OK : culm_source_tokenizer(options, &tokenizer, error);
+    enum culm_status status = tokens ? CULM_OK : source_tokenizer(options, &tokenizer, error);
     if (status == CULM_OK) {
-        const struct culm_stream_options how = culm_source_stream(options, leaving, tokenizer);
+        const struct culm_stream_options how = source_stream(options, leaving, tokenizer);
         status = tokens ? culm_stream_open_tokens(&how, &text->stream, error)
                         : culm_stream_open_text(&how, &text->stream, error);
         culm_tokenizer_free(tokenizer);
@@ -88,8 +88,8 @@ enum culm_status culm_source_open_text(const struct culm_source_options *options
         int64_t samples = count ? (int64_t)((count - 1) / (uint64_t)options->context) : 0;
         leave_out(text, samples, leaving);
         status = samples
-                     ? culm_source_set_samples(&text->source, options, samples,
-                                               culm_stream_name(text->stream), error)
+                     ? source_set_samples(&text->source, options, samples,
+                                          culm_stream_name(text->stream), error)
                      : culm_error_set(error, CULM_ERR_CONFIG,
                                       "%s%s: has %llu tokens, one sample needs %lld; give more "
                                       "or lower model.context",
@@ -101,8 +101,8 @@ enum culm_status culm_source_open_text(const struct culm_source_options *options
         text_free(&text->source);
         return status;
     }
-    culm_source_add_numbers(&text->source, "tokens", options->context, options->vocab);
-    culm_source_add_numbers(&text->source, "targets", options->context, options->vocab);
+    source_add_numbers(&text->source, "tokens", options->context, options->vocab);
+    source_add_numbers(&text->source, "targets", options->context, options->vocab);
     *ret_source = &text->source;
     return CULM_OK;
 }

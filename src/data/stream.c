@@ -277,7 +277,7 @@ static bool is_space_at(const char *text, size_t at, size_t *ret_begin) {
     int32_t c;
     (void)culm_unicode_next(text, at, begin, &c);
     *ret_begin = begin;
-    return culm_unicode_class(c) == CULM_UNICODE_SPACE;
+    return culm_unicode_class_of(c) == CULM_UNICODE_SPACE;
 }
 
 /* A place that no token reaches over: before the white space that ends at `at`, where words end. */
@@ -581,7 +581,7 @@ static enum culm_status open_encoded(struct culm_stream *stream,
     struct culm_encoder encoder = {0};
     enum culm_status status = CULM_OK;
     int32_t vocab = culm_tokenizer_vocab(tokenizer);
-    int32_t end = culm_tokenizer_role(tokenizer, CULM_TOKEN_END);
+    int32_t end = culm_tokenizer_role_id(tokenizer, CULM_TOKEN_END);
     stream->memory_width = vocab <= 65536 ? 2 : 4;
     if (vocab > stream->vocab) {
         return culm_error_set(

@@ -71,7 +71,8 @@ enum culm_status culm_tokenizer_of_words(const struct culm_strings *words,
                                          struct culm_tokenizer **ret_tokenizer,
                                          struct culm_error *error);
 /* The id of the token that has this role by its usual names; -1: it has none. */
-int32_t culm_tokenizer_role(const struct culm_tokenizer *tokenizer, enum culm_tokenizer_role role);
+int32_t culm_tokenizer_role_id(const struct culm_tokenizer *tokenizer,
+                               enum culm_tokenizer_role role);
 
 /* Where ids are collected, and the encoder's memory: kept from call to call. */
 struct culm_encoder {

@@ -12,8 +12,7 @@
 
 #include <string.h>
 
-size_t culm_tokenizer_merge_slot(const struct culm_tokenizer *tokenizer, int32_t left,
-                                 int32_t right) {
+size_t tokenizer_merge_slot(const struct culm_tokenizer *tokenizer, int32_t left, int32_t right) {
     uint64_t key = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
     key *= 0xD6E8FEB86659FD93ull;
     size_t mask = tokenizer->merge_slots - 1, at = (size_t)(key ^ key >> 32) & mask;
@@ -24,12 +23,12 @@ size_t culm_tokenizer_merge_slot(const struct culm_tokenizer *tokenizer, int32_t
     return at;
 }
 
-const struct culm_tokenizer_merge *culm_tokenizer_merge_of(const struct culm_tokenizer *tokenizer,
-                                                           int32_t left, int32_t right) {
+const struct culm_tokenizer_merge *tokenizer_merge_of(const struct culm_tokenizer *tokenizer,
+                                                      int32_t left, int32_t right) {
     if (!tokenizer->merge_slots) {
         return NULL;
     }
-    size_t at = culm_tokenizer_merge_slot(tokenizer, left, right);
+    size_t at = tokenizer_merge_slot(tokenizer, left, right);
     return tokenizer->merge[at].left >= 0 ? &tokenizer->merge[at] : NULL;
 }
 
@@ -70,7 +69,7 @@ static void consider(const struct culm_tokenizer *tokenizer, struct culm_encoder
         return;
     }
     int32_t left = state->symbol[at].id, right = state->symbol[after].id;
-    const struct culm_tokenizer_merge *merge = culm_tokenizer_merge_of(tokenizer, left, right);
+    const struct culm_tokenizer_merge *merge = tokenizer_merge_of(tokenizer, left, right);
     if (merge) {
         const struct culm_encoder_candidate candidate = {
             .rank = merge->rank, .at = at, .left = left, .right = right, .id = merge->id};
@@ -112,7 +111,7 @@ static bool merge_piece(const struct culm_tokenizer *tokenizer, struct culm_enco
         consider(tokenizer, state, &heap, symbol[best.at].before);
     }
     for (int32_t at = 0; at >= 0; at = symbol[at].after) {
-        if (!culm_encoder_push(encoder, symbol[at].id)) {
+        if (!encoder_push(encoder, symbol[at].id)) {
             return false;
         }
     }
@@ -122,9 +121,9 @@ static bool merge_piece(const struct culm_tokenizer *tokenizer, struct culm_enco
 static bool encode_piece(const struct culm_tokenizer *tokenizer, struct culm_encoder *encoder,
                          const char *text, size_t len) {
     struct culm_encoder_state *state = encoder->state;
-    int32_t whole = tokenizer->whole_words ? culm_tokenizer_id(tokenizer, text, len) : -1;
+    int32_t whole = tokenizer->whole_words ? tokenizer_id(tokenizer, text, len) : -1;
     if (whole >= 0) {
-        return culm_encoder_push(encoder, whole);
+        return encoder_push(encoder, whole);
     }
     if (len > CULM_ENCODER_CACHE_WORD) {
         return merge_piece(tokenizer, encoder, text, len);
@@ -132,7 +131,7 @@ static bool encode_piece(const struct culm_tokenizer *tokenizer, struct culm_enc
     size_t slot = (size_t)culm_strings_hash(text, len) % CULM_ENCODER_CACHE;
     if (state->cache[slot].len == len && !memcmp(state->cache[slot].word, text, len)) {
         for (int i = 0; i < state->cache[slot].count; i++) {
-            if (!culm_encoder_push(encoder, state->cache[slot].id[i])) {
+            if (!encoder_push(encoder, state->cache[slot].id[i])) {
                 return false;
             }
         }
@@ -152,8 +151,8 @@ static bool encode_piece(const struct culm_tokenizer *tokenizer, struct culm_enc
     return true;
 }
 
-bool culm_tokenizer_bpe(const struct culm_tokenizer *tokenizer, struct culm_encoder *encoder,
-                        const char *text, size_t len) {
+bool tokenizer_bpe(const struct culm_tokenizer *tokenizer, struct culm_encoder *encoder,
+                   const char *text, size_t len) {
     struct culm_encoder_state *state = encoder->state;
     bool goes_on = encoder->goes_on;
     encoder->goes_on = false;

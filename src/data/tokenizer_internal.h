@@ -76,33 +76,31 @@ struct culm_encoder_state {
     } cache[CULM_ENCODER_CACHE];
 };
 
-bool culm_encoder_push(struct culm_encoder *encoder, int32_t id);
+bool encoder_push(struct culm_encoder *encoder, int32_t id);
 
 /* Encodes a text around the added tokens that are, or are not, normalized: the stretches between
  * them by `between`. */
-typedef bool culm_tokenizer_between(const struct culm_tokenizer *tokenizer,
-                                    struct culm_encoder *encoder, const char *text, size_t len);
-bool culm_tokenizer_split(const struct culm_tokenizer *tokenizer, struct culm_encoder *encoder,
-                          const char *text, size_t len, bool normalized,
-                          culm_tokenizer_between *between);
+typedef bool tokenizer_between(const struct culm_tokenizer *tokenizer, struct culm_encoder *encoder,
+                               const char *text, size_t len);
+bool tokenizer_split(const struct culm_tokenizer *tokenizer, struct culm_encoder *encoder,
+                     const char *text, size_t len, bool normalized, tokenizer_between *between);
 /* WordPiece: a text as it is looked up, into state->text; false: out of memory. */
-bool culm_tokenizer_normalise(const struct culm_tokenizer *tokenizer,
-                              struct culm_encoder_state *state, const char *text, size_t len);
+bool tokenizer_normalise(const struct culm_tokenizer *tokenizer, struct culm_encoder_state *state,
+                         const char *text, size_t len);
 
 /* Encode a stretch of text without added tokens; false: out of memory. */
-bool culm_tokenizer_bpe(const struct culm_tokenizer *tokenizer, struct culm_encoder *encoder,
-                        const char *text, size_t len);
-bool culm_tokenizer_wordpiece(const struct culm_tokenizer *tokenizer, struct culm_encoder *encoder,
-                              const char *text, size_t len);
-bool culm_tokenizer_words(const struct culm_tokenizer *tokenizer, struct culm_encoder *encoder,
-                          const char *text, size_t len);
+bool tokenizer_bpe(const struct culm_tokenizer *tokenizer, struct culm_encoder *encoder,
+                   const char *text, size_t len);
+bool tokenizer_wordpiece(const struct culm_tokenizer *tokenizer, struct culm_encoder *encoder,
+                         const char *text, size_t len);
+bool tokenizer_words(const struct culm_tokenizer *tokenizer, struct culm_encoder *encoder,
+                     const char *text, size_t len);
 
 /* The merge of two ids, or NULL. */
-const struct culm_tokenizer_merge *culm_tokenizer_merge_of(const struct culm_tokenizer *tokenizer,
-                                                           int32_t left, int32_t right);
-size_t culm_tokenizer_merge_slot(const struct culm_tokenizer *tokenizer, int32_t left,
-                                 int32_t right);
+const struct culm_tokenizer_merge *tokenizer_merge_of(const struct culm_tokenizer *tokenizer,
+                                                      int32_t left, int32_t right);
+size_t tokenizer_merge_slot(const struct culm_tokenizer *tokenizer, int32_t left, int32_t right);
 /* The id of a token of the vocabulary (not an added one) by its bytes, or -1. */
-int32_t culm_tokenizer_id(const struct culm_tokenizer *tokenizer, const void *data, size_t len);
+int32_t tokenizer_id(const struct culm_tokenizer *tokenizer, const void *data, size_t len);
 
 #endif

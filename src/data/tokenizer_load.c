@@ -25,6 +25,16 @@ static bool is_off(const json_t *value) {
            (json_is_string(value) && !json_string_length(value));
 }
 
+/* What formats in JSON have in common: settings, the tokens of these, and the vocabulary. */
+static enum culm_status load_vocab(struct culm_load *load, enum culm_settings_beside beside,
+                                   const json_t *vocab) {
+    enum culm_status status = culm_settings_apply(load, beside);
+    if (status == CULM_OK) {
+        status = culm_settings_tokens(load, vocab);
+    }
+    return status == CULM_OK ? culm_load_vocab(load, vocab) : status;
+}
+
 static enum culm_status read_bpe(struct culm_load *load, const json_t *root, const json_t *model) {
     static const char *const off[] = {"dropout", "continuing_subword_prefix", "end_of_word_suffix",
                                       "byte_fallback"};
@@ -48,19 +58,19 @@ static enum culm_status read_bpe(struct culm_load *load, const json_t *root, con
     load->tokenizer->kind = CULM_TOKENIZER_BPE;
     load->tokenizer->prefix_space = json_is_true(json_object_get(cut, "add_prefix_space"));
     load->tokenizer->whole_words = json_is_true(json_object_get(model, "ignore_merges"));
-    enum culm_status status;
-    if ((status = culm_load_added_list(load, json_object_get(root, "added_tokens"))) != CULM_OK ||
-        (status = culm_settings_apply(load, CULM_BESIDE_JSON)) != CULM_OK ||
-        (status = culm_settings_tokens(load, json_object_get(model, "vocab"))) != CULM_OK ||
-        (status = culm_load_vocab(load, json_object_get(model, "vocab"))) != CULM_OK ||
-        (status = culm_load_byte_tokens(load)) != CULM_OK) {
-        return status;
+    enum culm_status status = culm_load_added_list(load, json_object_get(root, "added_tokens"));
+    if (status == CULM_OK) {
+        status = load_vocab(load, CULM_BESIDE_JSON, json_object_get(model, "vocab"));
     }
-    return culm_load_merges_json(load, json_object_get(model, "merges"));
+    if (status == CULM_OK) {
+        status = culm_load_byte_tokens(load);
+    }
+    return status == CULM_OK ? culm_load_merges_json(load, json_object_get(model, "merges"))
+                             : status;
 }
 
 static enum culm_status need_unknown(struct culm_load *load, const char *token) {
-    load->tokenizer->unknown = culm_tokenizer_id(load->tokenizer, token, strlen(token));
+    load->tokenizer->unknown = tokenizer_id(load->tokenizer, token, strlen(token));
     return load->tokenizer->unknown < 0
                ? culm_load_refuse(load, "its vocabulary lacks the unknown token '%.40s'", token)
                : CULM_OK;
@@ -105,14 +115,19 @@ static enum culm_status read_wordpiece(struct culm_load *load, const json_t *roo
                                 CULM_TOKENIZER_WORD_CHARS);
     }
     t->max_chars = (int32_t)chars;
-    enum culm_status status;
-    if ((status = culm_load_added_list(load, json_object_get(root, "added_tokens"))) != CULM_OK ||
-        (status = culm_settings_apply(load, CULM_BESIDE_JSON)) != CULM_OK ||
-        (status = culm_settings_tokens(load, json_object_get(model, "vocab"))) != CULM_OK ||
-        (status = culm_load_vocab(load, json_object_get(model, "vocab"))) != CULM_OK) {
-        return status;
+    enum culm_status status = culm_load_added_list(load, json_object_get(root, "added_tokens"));
+    if (status == CULM_OK) {
+        status = load_vocab(load, CULM_BESIDE_JSON, json_object_get(model, "vocab"));
     }
-    return need_unknown(load, unknown ? unknown : "[UNK]");
+    return status == CULM_OK ? need_unknown(load, unknown ? unknown : "[UNK]") : status;
+}
+
+static enum culm_status finish(struct culm_load *load) {
+    enum culm_status status = culm_load_place_added(load);
+    if (status == CULM_OK) {
+        status = culm_settings_check_ids(load);
+    }
+    return status == CULM_OK ? culm_load_normalise_added(load) : status;
 }
 
 static enum culm_status read_tokenizer_json(struct culm_load *load, const json_t *root) {
@@ -150,11 +165,13 @@ static enum culm_status read_vocab_json(struct culm_load *load, const json_t *ro
         const struct culm_tokenizer_added info = {.special = true};
         status = culm_load_added_token(load, end, json_integer_value(id), &info);
     }
-    if (status != CULM_OK ||
-        (status = culm_settings_apply(load, CULM_BESIDE_VOCAB_JSON)) != CULM_OK ||
-        (status = culm_settings_tokens(load, root)) != CULM_OK ||
-        (status = culm_load_vocab(load, root)) != CULM_OK ||
-        (status = culm_load_byte_tokens(load)) != CULM_OK) {
+    if (status == CULM_OK) {
+        status = load_vocab(load, CULM_BESIDE_VOCAB_JSON, root);
+    }
+    if (status == CULM_OK) {
+        status = culm_load_byte_tokens(load);
+    }
+    if (status != CULM_OK) {
         return status;
     }
     load->name = merges_name;
@@ -176,16 +193,18 @@ static enum culm_status finish_words(struct culm_load *load) {
     struct culm_tokenizer *t = load->tokenizer;
     const struct culm_tokenizer_added info = {.special = true};
     bool upper = false;
-    if (culm_tokenizer_id(t, "[UNK]", 5) < 0) {
+    if (tokenizer_id(t, "[UNK]", 5) < 0) {
         t->kind = CULM_TOKENIZER_WORDS;
-        if (culm_tokenizer_id(t, "<unk>", 5) < 0) {
+        if (tokenizer_id(t, "<unk>", 5) < 0) {
             return culm_load_refuse(
                 load, "its lines have neither [UNK] (WordPiece) nor <unk> (words); add "
                       "one, or give tokenizer.json");
         }
         enum culm_status status = culm_settings_apply(load, CULM_BESIDE_VOCAB_TEXT);
-        status = status ? status : culm_settings_tokens(load, NULL);
-        return status ? status : need_unknown(load, "<unk>");
+        if (status == CULM_OK) {
+            status = culm_settings_tokens(load, NULL);
+        }
+        return status == CULM_OK ? need_unknown(load, "<unk>") : status;
     }
     t->kind = CULM_TOKENIZER_WORDPIECE;
     for (int32_t i = 0; i < t->token.count; i++) {
@@ -198,7 +217,7 @@ static enum culm_status finish_words(struct culm_load *load) {
     t->max_chars = 100;
     strcpy(t->prefix, "##");
     for (size_t i = 0; i < sizeof specials / sizeof specials[0]; i++) {
-        int32_t id = culm_tokenizer_id(t, specials[i], strlen(specials[i]));
+        int32_t id = tokenizer_id(t, specials[i], strlen(specials[i]));
         enum culm_status status =
             id < 0 ? CULM_OK : culm_load_added_token(load, specials[i], id, &info);
         if (status != CULM_OK) {
@@ -206,8 +225,10 @@ static enum culm_status finish_words(struct culm_load *load) {
         }
     }
     enum culm_status status = culm_settings_apply(load, CULM_BESIDE_VOCAB_TEXT);
-    status = status ? status : culm_settings_tokens(load, NULL);
-    return status ? status : need_unknown(load, "[UNK]");
+    if (status == CULM_OK) {
+        status = culm_settings_tokens(load, NULL);
+    }
+    return status == CULM_OK ? need_unknown(load, "[UNK]") : status;
 }
 
 /* Tokens in the order of their ids. */
@@ -280,7 +301,7 @@ static enum culm_status read_json(struct culm_load *load, const char *data, size
         status = read_vocab_json(load, root, merges, merges_len, merges_name);
     }
     json_decref(root);
-    return status == CULM_OK ? culm_load_place_added(load) : status;
+    return status == CULM_OK ? finish(load) : status;
 }
 
 static enum culm_status parse(const char *data, size_t len, const char *name, const char *merges,
@@ -304,7 +325,9 @@ static enum culm_status parse(const char *data, size_t len, const char *name, co
         status = culm_load_refuse(&load, "does not begin with '{'; give vocab.json and merges.txt");
     } else {
         status = read_vocab_text(&load, data, len);
-        status = status == CULM_OK ? culm_load_place_added(&load) : status;
+        if (status == CULM_OK) {
+            status = finish(&load);
+        }
     }
     free(load.buffer);
     if (status != CULM_OK) {

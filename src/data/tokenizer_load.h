@@ -37,7 +37,9 @@ enum culm_status culm_load_vocab(struct culm_load *load, const json_t *vocab);
 enum culm_status culm_load_byte_tokens(struct culm_load *load);
 enum culm_status culm_load_merges_text(struct culm_load *load, const char *text, size_t len);
 enum culm_status culm_load_merges_json(struct culm_load *load, const json_t *merges);
-/* Last: ids of added tokens count to the vocabulary. */
+/* Last: ids of added tokens count to the vocabulary; then, what normalized tokens of WordPiece are
+ * in text when they are looked for. */
 enum culm_status culm_load_place_added(struct culm_load *load);
+enum culm_status culm_load_normalise_added(struct culm_load *load);
 
 #endif

@@ -42,7 +42,7 @@ static enum culm_status open_one(const char *path, struct culm_pins *pins, json_
                               "tokenizer '%s': line %d: %s; mend it, or remove it if it belongs to "
                               "another tokenizer",
                               path, *ret_json ? 1 : reason.line,
-                              *ret_json ? "it is no map of settings" : reason.text);
+                              *ret_json ? "it is not a map of settings" : reason.text);
     }
     return CULM_OK;
 }
@@ -212,23 +212,25 @@ static enum culm_status apply_words(struct culm_load *load, bool own) {
     struct culm_tokenizer *t = load->tokenizer;
     const json_t *config = load->settings->json[CULM_SETTINGS_CONFIG];
     const json_t *never = json_object_get(config, "never_split");
-    enum culm_status status;
     if (json_array_size(never)) {
         return refuse(load, CULM_SETTINGS_CONFIG,
                       "never_split has words, which is not known; make them added tokens");
     }
-    if ((status = take_flag(load, "do_lower_case", own, &t->lower)) != CULM_OK) {
+    enum culm_status status = take_flag(load, "do_lower_case", own, &t->lower);
+    if (status != CULM_OK) {
         return status;
     }
     if (!own && json_is_boolean(json_object_get(config, "do_lower_case"))) {
         t->strip_accents = t->lower;
     }
-    if ((status = take_flag(load, "strip_accents", own, &t->strip_accents)) ||
-        (status = take_flag(load, "tokenize_chinese_chars", own, &t->chinese)) ||
-        (status = must_be(load, "do_basic_tokenize", true))) {
-        return status;
+    status = take_flag(load, "strip_accents", own, &t->strip_accents);
+    if (status == CULM_OK) {
+        status = take_flag(load, "tokenize_chinese_chars", own, &t->chinese);
     }
-    return must_be(load, "add_prefix_space", false);
+    if (status == CULM_OK) {
+        status = must_be(load, "do_basic_tokenize", true);
+    }
+    return status == CULM_OK ? must_be(load, "add_prefix_space", false) : status;
 }
 
 enum culm_status culm_settings_apply(struct culm_load *load, enum culm_settings_beside beside) {
@@ -244,20 +246,20 @@ enum culm_status culm_settings_apply(struct culm_load *load, enum culm_settings_
                           "'%.60s' is not known; if it changes no ids, remove it there", key);
         }
     }
-    enum culm_status status;
-    if ((status = check_class(load, beside)) != CULM_OK ||
-        (status = must_be(load, "split_special_tokens", false)) != CULM_OK) {
+    enum culm_status status = check_class(load, beside);
+    if (status == CULM_OK) {
+        status = must_be(load, "split_special_tokens", false);
+    }
+    if (status != CULM_OK) {
         return status;
     }
     if (load->tokenizer->kind == CULM_TOKENIZER_WORDPIECE) {
         return apply_words(load, own);
     }
-    if (load->tokenizer->kind == CULM_TOKENIZER_BPE &&
-        (status = take_flag(load, "add_prefix_space", own, &load->tokenizer->prefix_space)) !=
-            CULM_OK) {
-        return status;
+    if (load->tokenizer->kind == CULM_TOKENIZER_BPE) {
+        status = take_flag(load, "add_prefix_space", own, &load->tokenizer->prefix_space);
     }
-    return must_be(load, "do_lower_case", false);
+    return status == CULM_OK ? must_be(load, "do_lower_case", false) : status;
 }
 
 /* --- tokens --- */
@@ -269,7 +271,7 @@ static const char *content_of(const json_t *entry) {
 
 static json_int_t vocab_id(const struct culm_load *load, const json_t *vocab, const char *content) {
     if (!vocab) {
-        return culm_tokenizer_id(load->tokenizer, content, strlen(content));
+        return tokenizer_id(load->tokenizer, content, strlen(content));
     }
     const json_t *id = json_object_get(vocab, content);
     return json_is_integer(id) ? json_integer_value(id) : -1;
@@ -396,10 +398,14 @@ static enum culm_status add_more(struct culm_load *load, int file, const char *k
     int32_t id;
     size_t i;
     json_array_foreach(list, i, entry) {
-        status = status ? status : add(load, file, key, entry, -1, true, vocab, &id);
+        if (status == CULM_OK) {
+            status = add(load, file, key, entry, -1, true, vocab, &id);
+        }
     }
     json_object_foreach(list, name, entry) {
-        status = status ? status : add(load, file, name, entry, -1, true, vocab, &id);
+        if (status == CULM_OK) {
+            status = add(load, file, name, entry, -1, true, vocab, &id);
+        }
     }
     return status;
 }
@@ -430,12 +436,11 @@ static enum culm_status add_roles(struct culm_load *load, int file, const json_t
         *role = id + 1;
     }
     enum culm_status status = add_more(load, file, "additional_special_tokens", vocab);
-    return status ? status : add_more(load, file, "extra_special_tokens", vocab);
+    return status == CULM_OK ? add_more(load, file, "extra_special_tokens", vocab) : status;
 }
 
 /* Maps before plain texts: they say how a token takes the blanks around it. */
 enum culm_status culm_settings_tokens(struct culm_load *load, const json_t *vocab) {
-    enum culm_status status;
     if (!load->settings) {
         return CULM_OK;
     }
@@ -443,13 +448,20 @@ enum culm_status culm_settings_tokens(struct culm_load *load, const json_t *voca
     bool map =
         json_is_object(json_object_get(load->settings->json[CULM_SETTINGS_MAP], "mask_token"));
     int first = map ? CULM_SETTINGS_MAP : CULM_SETTINGS_CONFIG;
-    if ((status = add_decoder(load, vocab)) || (status = add_list(load, vocab)) ||
-        (status = add_roles(load, first, vocab)) ||
-        (status = add_roles(load, CULM_SETTINGS_CONFIG + CULM_SETTINGS_MAP - first, vocab))) {
-        return status;
+    enum culm_status status = add_decoder(load, vocab);
+    if (status == CULM_OK) {
+        status = add_list(load, vocab);
     }
-    load->name = name;
-    return CULM_OK;
+    if (status == CULM_OK) {
+        status = add_roles(load, first, vocab);
+    }
+    if (status == CULM_OK) {
+        status = add_roles(load, CULM_SETTINGS_CONFIG + CULM_SETTINGS_MAP - first, vocab);
+    }
+    if (status == CULM_OK) {
+        load->name = name;
+    }
+    return status;
 }
 
 enum culm_status culm_settings_check_ids(struct culm_load *load) {

@@ -157,7 +157,8 @@ enum culm_status culm_load_vocab(struct culm_load *load, const json_t *vocab) {
         if (number < 0) {
             return culm_load_no_memory(load);
         }
-        if ((status = set_number(load, number, json_integer_value(value))) != CULM_OK) {
+        status = set_number(load, number, json_integer_value(value));
+        if (status != CULM_OK) {
             return status;
         }
     }
@@ -167,7 +168,7 @@ enum culm_status culm_load_vocab(struct culm_load *load, const json_t *vocab) {
 enum culm_status culm_load_byte_tokens(struct culm_load *load) {
     for (int byte = 0; byte < 256; byte++) {
         uint8_t one = (uint8_t)byte;
-        load->tokenizer->byte_id[byte] = culm_tokenizer_id(load->tokenizer, &one, 1);
+        load->tokenizer->byte_id[byte] = tokenizer_id(load->tokenizer, &one, 1);
         if (load->tokenizer->byte_id[byte] < 0) {
             return culm_load_refuse(
                 load,
@@ -207,17 +208,17 @@ static enum culm_status add_merge(struct culm_load *load, const char *left, size
         return culm_load_no_memory(load);
     }
     if (to_bytes(load, right, right_len, &both)) {
-        right_id = culm_tokenizer_id(t, load->buffer, both);
+        right_id = tokenizer_id(t, load->buffer, both);
     }
     if (to_bytes(load, left, left_len, &first)) {
-        left_id = culm_tokenizer_id(t, load->buffer, first);
+        left_id = tokenizer_id(t, load->buffer, first);
     }
     if (left_id >= 0 && right_id >= 0) {
         char *buffer = load->buffer;
         load->buffer += first;
         to_bytes(load, right, right_len, &both);
         load->buffer = buffer;
-        id = culm_tokenizer_id(t, buffer, first + both);
+        id = tokenizer_id(t, buffer, first + both);
     }
     if (id < 0 || !left_len || !right_len) {
         return culm_load_refuse(
@@ -227,7 +228,7 @@ static enum culm_status add_merge(struct culm_load *load, const char *left, size
             load->rank + 1, (int)(left_len < 40 ? left_len : 40), left,
             (int)(right_len < 40 ? right_len : 40), right);
     }
-    size_t slot = culm_tokenizer_merge_slot(t, left_id, right_id);
+    size_t slot = tokenizer_merge_slot(t, left_id, right_id);
     t->merge[slot] = (struct culm_tokenizer_merge){
         .left = left_id, .right = right_id, .rank = load->rank++, .id = id};
     return CULM_OK;
@@ -349,9 +350,11 @@ enum culm_status culm_load_added_list(struct culm_load *load, const json_t *toke
     return CULM_OK;
 }
 
-/* What normalized tokens of WordPiece are in text when they are looked for. */
-static enum culm_status normalise_added(struct culm_load *load) {
+enum culm_status culm_load_normalise_added(struct culm_load *load) {
     struct culm_tokenizer *t = load->tokenizer;
+    if (!t->any_normalized || t->kind != CULM_TOKENIZER_WORDPIECE) {
+        return CULM_OK;
+    }
     struct culm_encoder encoder = {.state = calloc(1, sizeof *encoder.state)};
     bool good = encoder.state;
     for (int32_t i = 0; good && i < t->added.count; i++) {
@@ -360,7 +363,7 @@ static enum culm_status normalise_added(struct culm_load *load) {
         if (!t->added_info[i].normalized) {
             continue;
         }
-        good = culm_tokenizer_normalise(t, encoder.state, content, len);
+        good = tokenizer_normalise(t, encoder.state, content, len);
         len = encoder.state->text_len;
         char *normal = good ? strndup(len ? encoder.state->text : "", len) : NULL;
         good = normal;
@@ -389,8 +392,5 @@ enum culm_status culm_load_place_added(struct culm_load *load) {
         t->number = larger;
         t->vocab = vocab;
     }
-    enum culm_status status = culm_settings_check_ids(load);
-    return status == CULM_OK && t->any_normalized && t->kind == CULM_TOKENIZER_WORDPIECE
-               ? normalise_added(load)
-               : status;
+    return CULM_OK;
 }

@@ -45,7 +45,7 @@ static bool put_normal(const struct culm_tokenizer *tokenizer, struct culm_encod
         if (c == 0 || c == 0xFFFD || culm_unicode_is_control(c)) {
             return true;
         }
-        c = culm_unicode_class(c) == CULM_UNICODE_SPACE ? ' ' : c;
+        c = culm_unicode_class_of(c) == CULM_UNICODE_SPACE ? ' ' : c;
     }
     bool apart = tokenizer->chinese && culm_unicode_is_chinese(c);
     int count = 1;
@@ -73,24 +73,23 @@ static bool encode_word(const struct culm_tokenizer *tokenizer, struct culm_enco
         chars += ((uint8_t)word[i] & 0xC0) != 0x80;
     }
     if (chars > (size_t)tokenizer->max_chars) {
-        return culm_encoder_push(encoder, tokenizer->unknown);
+        return encoder_push(encoder, tokenizer->unknown);
     }
     memcpy(buffer, tokenizer->prefix, prefix);
     for (size_t at = 0; at < len;) {
         size_t skip = at ? 0 : prefix, size = len - at;
         int32_t id = -1;
         memcpy(buffer + prefix, word + at, size);
-        while (size &&
-               (id = culm_tokenizer_id(tokenizer, buffer + skip, prefix - skip + size)) < 0) {
+        while (size && (id = tokenizer_id(tokenizer, buffer + skip, prefix - skip + size)) < 0) {
             do {
                 size--;
             } while (size && ((uint8_t)word[at + size] & 0xC0) == 0x80);
         }
         if (id < 0) {
             encoder->count = first;
-            return culm_encoder_push(encoder, tokenizer->unknown);
+            return encoder_push(encoder, tokenizer->unknown);
         }
-        if (!culm_encoder_push(encoder, id)) {
+        if (!encoder_push(encoder, id)) {
             return false;
         }
         at += size;
@@ -98,8 +97,8 @@ static bool encode_word(const struct culm_tokenizer *tokenizer, struct culm_enco
     return true;
 }
 
-bool culm_tokenizer_normalise(const struct culm_tokenizer *tokenizer,
-                              struct culm_encoder_state *state, const char *text, size_t len) {
+bool tokenizer_normalise(const struct culm_tokenizer *tokenizer, struct culm_encoder_state *state,
+                         const char *text, size_t len) {
     state->text_len = 0;
     for (size_t at = 0; at < len;) {
         int32_t c;
@@ -121,7 +120,7 @@ static bool cut(const struct culm_tokenizer *tokenizer, struct culm_encoder *enc
         if (at < len) {
             next = at + culm_unicode_next(text, len, at, &c);
         }
-        bool space = culm_unicode_class(c) == CULM_UNICODE_SPACE;
+        bool space = culm_unicode_class_of(c) == CULM_UNICODE_SPACE;
         bool mark = !space && culm_unicode_is_punctuation(c);
         if (!space && !mark) {
             continue;
@@ -137,23 +136,23 @@ static bool cut(const struct culm_tokenizer *tokenizer, struct culm_encoder *enc
     return true;
 }
 
-bool culm_tokenizer_wordpiece(const struct culm_tokenizer *tokenizer, struct culm_encoder *encoder,
-                              const char *text, size_t len) {
+bool tokenizer_wordpiece(const struct culm_tokenizer *tokenizer, struct culm_encoder *encoder,
+                         const char *text, size_t len) {
     struct culm_encoder_state *state = encoder->state;
-    if (!culm_tokenizer_normalise(tokenizer, state, text, len)) {
+    if (!tokenizer_normalise(tokenizer, state, text, len)) {
         return false;
     }
     return tokenizer->any_normalized
-               ? culm_tokenizer_split(tokenizer, encoder, state->text, state->text_len, true, cut)
+               ? tokenizer_split(tokenizer, encoder, state->text, state->text_len, true, cut)
                : cut(tokenizer, encoder, state->text, state->text_len);
 }
 
-bool culm_tokenizer_words(const struct culm_tokenizer *tokenizer, struct culm_encoder *encoder,
-                          const char *text, size_t len) {
+bool tokenizer_words(const struct culm_tokenizer *tokenizer, struct culm_encoder *encoder,
+                     const char *text, size_t len) {
     size_t word, bytes;
     for (size_t at = 0; culm_unicode_next_word(text, len, &at, &word, &bytes);) {
-        int32_t id = culm_tokenizer_id(tokenizer, text + word, bytes);
-        if (!culm_encoder_push(encoder, id < 0 ? tokenizer->unknown : id)) {
+        int32_t id = tokenizer_id(tokenizer, text + word, bytes);
+        if (!encoder_push(encoder, id < 0 ? tokenizer->unknown : id)) {
             return false;
         }
     }

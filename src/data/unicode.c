@@ -85,7 +85,7 @@ static bool is_space(int32_t c) { /* the property White_Space */
            c == 0x205F || c == 0x3000;
 }
 
-enum culm_unicode_class culm_unicode_class(int32_t c) {
+enum culm_unicode_class culm_unicode_class_of(int32_t c) {
     if (c < 0x80) {
         bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
         return letter                  ? CULM_UNICODE_LETTER
@@ -116,7 +116,7 @@ static size_t run_end(const char *text, size_t len, size_t at, enum culm_unicode
     while (at < len) {
         int32_t c;
         size_t size = culm_unicode_next(text, len, at, &c);
-        if (culm_unicode_class(c) != class) {
+        if (culm_unicode_class_of(c) != class) {
             break;
         }
         *ret_last = at;
@@ -149,7 +149,7 @@ size_t culm_unicode_gpt2_piece(const char *text, size_t len, size_t at) {
         from++; /* one blank goes with what follows, if that is not white space */
     }
     culm_unicode_next(text, len, from, &c);
-    enum culm_unicode_class class = culm_unicode_class(c);
+    enum culm_unicode_class class = culm_unicode_class_of(c);
     if (class != CULM_UNICODE_SPACE) {
         return run_end(text, len, from, class, &last);
     }
@@ -163,7 +163,7 @@ bool culm_unicode_next_word(const char *text, size_t len, size_t *at, size_t *re
     while (*at < len) {
         int32_t c;
         size_t next = *at + culm_unicode_next(text, len, *at, &c);
-        bool space = culm_unicode_class(c) == CULM_UNICODE_SPACE;
+        bool space = culm_unicode_class_of(c) == CULM_UNICODE_SPACE;
         if (space && *at > word) {
             break;
         }

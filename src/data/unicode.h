@@ -25,7 +25,7 @@ const char *culm_unicode_version(void);
 
 /* The character at `at` (below len) and how many bytes it has. */
 size_t culm_unicode_next(const char *text, size_t len, size_t at, int32_t *ret_char);
-enum culm_unicode_class culm_unicode_class(int32_t c);
+enum culm_unicode_class culm_unicode_class_of(int32_t c);
 
 /* Whether all of it is UTF-8; else the text with U+FFFD for each longest part of a character that
  * could still have become one, as Unicode recommends and Python's errors="replace" does: into

@@ -1,8 +1,8 @@
 /* Choosing among layouts. See choice.h. */
 #include "edge/choice.h"
 
-#include "edge/less.h"
-#include "edge/trial.h"
+#include "edge/rehearsal.h"
+#include "edge/unshared.h"
 
 /* Whether no later layout need be looked at: this one fits into memory as a whole, so nothing is
  * ever loaded twice, and no later one has more common beginnings that would save computation. */
@@ -22,29 +22,32 @@ static bool is_enough(const struct culm_edge_layout *const *layout, int32_t coun
 /* A layout that was looked at; found: a plan was found for it. */
 struct tried {
     struct culm_edge_plan plan;
-    struct culm_edge_trial trial;
+    struct culm_edge_rehearsal rehearsal;
     bool found;
 };
 
 static enum culm_status try_one(const struct culm_edge_layout *layout,
                                 const struct culm_edge_plan_options *how, struct tried *tried,
                                 struct culm_error *error) {
-    struct culm_edge_trial trial = {0};
+    struct culm_edge_rehearsal rehearsal = {0};
     struct culm_edge_plan plan;
-    enum culm_status status = culm_edge_plan(layout, how, &plan, error);
-    if (status == CULM_OK && !how->quick &&
-        (status = culm_edge_trial_run(layout, &plan, true, &trial))) {
-        culm_error_set(error, status, "out of memory for a plan");
+    enum culm_status status = culm_edge_plan_make(layout, how, &plan, error);
+    if (status == CULM_OK && !how->quick) {
+        status = culm_edge_rehearsal_run(layout, &plan, true, &rehearsal);
+        if (status != CULM_OK) {
+            culm_error_set(error, status, "out of memory for a plan");
+        }
     }
     if (status == CULM_OK) {
-        *tried = (struct tried){plan, trial, true};
+        *tried = (struct tried){plan, rehearsal, true};
     }
     return status;
 }
 
 static bool better(const struct tried *one, const struct tried *other, bool quick) {
-    return !other->found || (quick ? one->plan.least_share > other->plan.least_share
-                                   : culm_edge_trial_better(&one->trial, &other->trial));
+    return !other->found ||
+           (quick ? one->plan.least_share > other->plan.least_share
+                  : culm_edge_rehearsal_better(&one->rehearsal, &other->rehearsal));
 }
 
 /* Looks at every layout with the plans worked out for it and the best plan of earlier layouts. */
@@ -67,11 +70,11 @@ static enum culm_status look_at_all(const struct culm_edge_layout *const *layout
             *ret_chosen = i;
             *best = tried;
         }
-        if (culm_edge_asked_to_stop(how.stop)) {
+        if (culm_stop_asked(how.stop)) {
             break;
         }
-        if (*ret_chosen == i &&
-            (is_enough(layout, count, i) || (!how.quick && culm_edge_trial_whole(&best->trial)))) {
+        if (*ret_chosen == i && (is_enough(layout, count, i) ||
+                                 (!how.quick && culm_edge_rehearsal_whole(&best->rehearsal)))) {
             break;
         }
     }
@@ -119,28 +122,28 @@ static enum culm_status share_less(const struct culm_edge_layout *layout, bool n
     const struct starts none = {.count = 0};
     int32_t tries = how.tries;
     for (int32_t i = nothing ? 0 : 1; i < LESS && status == CULM_OK; i++) {
-        struct culm_edge_less less;
+        struct culm_edge_unshared unshared;
         struct tried tried = {0};
         how.tries = i > 0 ? LESS_TRIES(tries) : tries;
-        status = culm_edge_less_init(&less, layout, (double)i / LESS);
+        status = culm_edge_unshared_init(&unshared, layout, (double)i / LESS);
         if (status == CULM_OK) {
-            status = look_near(&less.layout, how, &none, &tried, error);
+            status = look_near(&unshared.layout, how, &none, &tried, error);
             begin_with(starts, &tried);
         } else {
             culm_error_set(error, status, "out of memory for a plan");
         }
-        culm_edge_less_release(&less);
+        culm_edge_unshared_release(&unshared);
     }
     return status;
 }
 
-/* Replaces the trial by the one that decides in the end, if that is another one. */
+/* Replaces the rehearsal by the one that decides in the end, if that is another one. */
 static enum culm_status weigh(const struct culm_edge_layout *layout,
                               const struct culm_edge_plan_options *how, struct tried *tried,
                               struct culm_error *error) {
     enum culm_status status =
         how->frames > 0 && tried->found
-            ? culm_edge_trial_of_frames(layout, &tried->plan, how->frames, &tried->trial)
+            ? culm_edge_rehearsal_of_frames(layout, &tried->plan, how->frames, &tried->rehearsal)
             : CULM_OK;
     return status ? culm_error_set(error, status, "out of memory for a plan") : CULM_OK;
 }
@@ -154,7 +157,7 @@ static enum culm_status look_again(const struct culm_edge_layout *layout, bool n
     if (status != CULM_OK) {
         return culm_error_set(error, status, "out of memory for a plan");
     }
-    if (!shares || culm_edge_asked_to_stop(how->stop)) {
+    if (!shares || culm_stop_asked(how->stop)) {
         return CULM_OK;
     }
     status = share_less(layout, nothing, *how, starts, error);
@@ -182,7 +185,7 @@ static enum culm_status look_longer(const struct culm_edge_layout *const *layout
         struct starts one = {.count = 0};
         bool again = look == LAST && (enough || at[BEST] == last);
         begin_with(&one, look == LAST && found[BEST].found ? &found[BEST] : best);
-        if (!again && !culm_edge_asked_to_stop(how->stop)) {
+        if (!again && !culm_stop_asked(how->stop)) {
             status = look_near(layout[at[look]], *how, &one, &found[look], error);
         }
         begin_with(&starts, &found[look]);
@@ -190,7 +193,7 @@ static enum culm_status look_longer(const struct culm_edge_layout *const *layout
     if (status == CULM_OK && last > 0 && !enough) {
         status = look_again(layout[last], false, how, &starts, &found[LAST_AGAIN], error);
     }
-    if (culm_edge_asked_to_stop(how->stop)) { /* a search cut short may have found less than this */
+    if (culm_stop_asked(how->stop)) { /* a search cut short may have found less than this */
         found[WITHOUT] = *best;
     }
     best->found = false;
@@ -213,8 +216,8 @@ enum culm_status culm_edge_choose(const struct culm_edge_layout *const *layout, 
     how.tries = 0;
     enum culm_status status = look_at_all(layout, count, how, &chosen, &best, error);
     how.tries = options->tries;
-    if (status == CULM_OK && how.tries > 0 && !how.quick && !culm_edge_trial_whole(&best.trial) &&
-        !culm_edge_asked_to_stop(how.stop)) {
+    if (status == CULM_OK && how.tries > 0 && !how.quick &&
+        !culm_edge_rehearsal_whole(&best.rehearsal) && !culm_stop_asked(how.stop)) {
         status = look_longer(layout, count, &how, &chosen, &best, error);
     }
     if (status == CULM_OK) {

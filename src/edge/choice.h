@@ -3,7 +3,7 @@
  * what queries share, and so in what has to be loaded; those that share more may be less accurate.
  *
  * Layouts are given in order of preference, the most accurate one first. A layout is chosen if it
- * fits into memory as a whole, or if no other answers more frames in time [trial.h]; of equally
+ * fits into memory as a whole, or if no other answers more frames in time [rehearsal.h]; of equally
  * good ones the first. The best plan found so far is tried for the later layouts as well.
  *
  * With `tries`, plans near the best one are looked for in the first layout exactly as if there were
@@ -17,7 +17,7 @@
 #ifndef CULM_EDGE_CHOICE_H
 #define CULM_EDGE_CHOICE_H
 
-#include "edge/plan.h"
+#include "edge/planner.h"
 
 /* A layout that does not fit into its limit is skipped; if none fits, the error is that of the last
  * one. Errors as of culm_edge_plan. With options->quick, layouts are compared by the shares that

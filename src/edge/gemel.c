@@ -180,8 +180,8 @@ static int32_t sizes_of(const struct culm_edge_query *query) {
     return count;
 }
 
-enum culm_status culm_edge_gemel(const struct culm_edge_layout *layout, int64_t frames,
-                                 struct culm_edge_gemel *ret_result, uint8_t *answered) {
+enum culm_status culm_edge_gemel_play(const struct culm_edge_layout *layout, int64_t frames,
+                                      struct culm_edge_gemel *ret_result, uint8_t *answered) {
     int32_t count = layout->query_count;
     struct culm_edge_gemel trial = {0}, best = {0};
     double share[CULM_EDGE_QUERIES_MAX];

@@ -27,7 +27,7 @@ struct culm_edge_gemel {
 /* Plays `frames` frames of each query; no query and no feed may have gone. answered[query_count *
  * frames], zeroed by the caller, is set to 1 for each frame of each query that is answered in time;
  * it may be NULL. CULM_ERR_MEMORY. */
-enum culm_status culm_edge_gemel(const struct culm_edge_layout *layout, int64_t frames,
-                                 struct culm_edge_gemel *ret_result, uint8_t *answered);
+enum culm_status culm_edge_gemel_play(const struct culm_edge_layout *layout, int64_t frames,
+                                      struct culm_edge_gemel *ret_result, uint8_t *answered);
 
 #endif

@@ -154,9 +154,9 @@ int32_t culm_edge_order_given(const struct culm_edge_layout *layout, int32_t *re
     return count;
 }
 
-int32_t culm_edge_order(const struct culm_edge_layout *layout, const size_t *activation_bytes,
-                        size_t frames_bytes, int64_t most_work, int32_t *ret_order,
-                        int64_t *ret_work) {
+int32_t culm_edge_order_find(const struct culm_edge_layout *layout, const size_t *activation_bytes,
+                             size_t frames_bytes, int64_t most_work, int32_t *ret_order,
+                             int64_t *ret_work) {
     struct search search = {.layout = layout,
                             .activation_bytes = activation_bytes,
                             .frames_bytes = frames_bytes,

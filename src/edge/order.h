@@ -26,9 +26,9 @@
  * are as in culm_edge_cycle_bytes. The search stops when it has done `most_work`, in the units of
  * culm_edge_cycle_work; ret_work, which may be NULL, is what it did, which may exceed that by the
  * work of two candidates. */
-int32_t culm_edge_order(const struct culm_edge_layout *layout, const size_t *activation_bytes,
-                        size_t frames_bytes, int64_t most_work, int32_t *ret_order,
-                        int64_t *ret_work);
+int32_t culm_edge_order_find(const struct culm_edge_layout *layout, const size_t *activation_bytes,
+                             size_t frames_bytes, int64_t most_work, int32_t *ret_order,
+                             int64_t *ret_work);
 /* The same in the order of the layout. */
 int32_t culm_edge_order_given(const struct culm_edge_layout *layout, int32_t *ret_order);
 

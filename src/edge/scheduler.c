@@ -2,6 +2,8 @@
  * scheduler_choice.c makes the choices; frames, memory and events have files of their own. */
 #include "edge/scheduler_internal.h"
 
+#include "base/mark.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +26,7 @@ culm_edge_scheduler_new(const struct culm_edge_scheduler_options *options) {
         culm_edge_scheduler_free(scheduler);
         return NULL;
     }
-    culm_edge_count_frames(scheduler);
+    scheduler_count_frames(scheduler);
     scheduler->most_bytes = scheduler->frame_bytes;
     return scheduler;
 }
@@ -48,16 +50,16 @@ void culm_edge_scheduler_free(struct culm_edge_scheduler *scheduler) {
 /* --- batches --- */
 
 static bool has_visit_to(const struct culm_edge_scheduler *scheduler, int32_t query) {
-    return query < scheduler->layout->query_count && !culm_edge_query_of(scheduler, query)->gone;
+    return query < scheduler->layout->query_count && !scheduler_query_of(scheduler, query)->gone;
 }
 
 /* Whether a frame could be answered now if its query's tensors were loaded. */
 static bool lacks_tensors(const struct culm_edge_scheduler *scheduler, uint64_t now_ns) {
     for (int32_t i = 0; i < scheduler->plan.count; i++) {
         int32_t query = scheduler->plan.order[i];
-        if (!culm_edge_query_of(scheduler, query)->every_ns &&
-            !culm_edge_all_there(scheduler, query) &&
-            culm_edge_in_time(scheduler, query, now_ns) > 0) {
+        if (!scheduler_query_of(scheduler, query)->every_ns &&
+            !scheduler_all_there(scheduler, query) &&
+            scheduler_in_time(scheduler, query, now_ns) > 0) {
             return true;
         }
     }
@@ -77,25 +79,26 @@ static void count_idle(struct culm_edge_scheduler *scheduler, uint64_t now_ns, b
 static bool start(struct culm_edge_scheduler *scheduler, int32_t query, int32_t most,
                   uint64_t now_ns, bool may_evict) {
     struct culm_edge_batch batch;
-    int32_t size = culm_edge_choose_batch(scheduler, query, most, now_ns, &batch);
+    int32_t size = scheduler_choose_batch(scheduler, query, most, now_ns, &batch);
     if (size < 0) {
         return false;
     }
-    size_t activations = culm_edge_query_of(scheduler, query)->activation_bytes[size];
-    size_t room = culm_edge_room_beside(scheduler, activations);
+    size_t activations = scheduler_query_of(scheduler, query)->activation_bytes[size];
+    size_t room = scheduler_room_beside(scheduler, activations);
     if (scheduler->residency.bytes > room &&
-        (!may_evict || !culm_edge_make_room(scheduler, room, 1ull << query, 0))) {
+        (!may_evict || !scheduler_make_room(scheduler, room, 1ull << query, 0))) {
+        CULM_MARK(edge_batch_has_no_room);
         return false;
     }
-    culm_edge_set_activations(scheduler, activations);
-    culm_edge_count_bytes(scheduler);
+    scheduler_set_activations(scheduler, activations);
+    scheduler_count_bytes(scheduler);
     batch.job = (struct culm_job){
         .execute = scheduler->o.exec->ops->infer, .cost_ns = batch.expected_ns, .owner = scheduler};
     batch.begin_ns = now_ns;
     scheduler->batch = batch;
     scheduler->running = true;
     scheduler->run_end_ns = now_ns + batch.expected_ns;
-    culm_edge_mark_run(scheduler, true);
+    scheduler_mark_run(scheduler, true);
     scheduler->query[query].totals.visits++;
     count_idle(scheduler, now_ns, false);
     scheduler->o.world->ops->run(scheduler->o.world, &scheduler->batch.job);
@@ -105,7 +108,7 @@ static bool start(struct culm_edge_scheduler *scheduler, int32_t query, int32_t 
 static void batch_done(struct culm_edge_scheduler *scheduler) {
     struct culm_edge_batch *batch = &scheduler->batch;
     struct query_state *state = &scheduler->query[batch->query];
-    uint64_t now = culm_edge_now_ns(scheduler);
+    uint64_t now = scheduler_now_ns(scheduler);
     bool failed = batch->job.status != CULM_OK;
     scheduler->running = false;
     scheduler->kept_bytes = failed ? 0 : scheduler->activation_bytes;
@@ -113,12 +116,17 @@ static void batch_done(struct culm_edge_scheduler *scheduler) {
     if (!failed) {
         scheduler->o.exec->ops->ran(scheduler->o.exec, batch, now - batch->begin_ns);
     }
-    culm_edge_mark_run(scheduler, false);
+    scheduler_mark_run(scheduler, false);
     for (int32_t k = 0; k < batch->count; k++) {
         const struct culm_edge_look *look = &batch->look[k];
         if (failed || now > look->due_ns) {
+            if (failed) {
+                CULM_MARK(edge_batch_failed);
+            } else {
+                CULM_MARK(edge_batch_ended_too_late);
+            }
             state->totals.late += !failed;
-            culm_edge_drop(scheduler, batch->query, look,
+            scheduler_drop(scheduler, batch->query, look,
                            failed ? "it failed" : "it ended too late");
         } else {
             uint64_t wait = now - state->answered_ns;
@@ -129,11 +137,11 @@ static void batch_done(struct culm_edge_scheduler *scheduler) {
                 wait > state->totals.longest_wait_ns ? wait : state->totals.longest_wait_ns;
             state->answered_ns = now;
             scheduler->o.exec->ops->settled(scheduler->o.exec, batch->query, look, batch);
-            culm_edge_say_frame(scheduler, batch->query, look, now, NULL);
+            scheduler_say_frame(scheduler, batch->query, look, now, NULL);
         }
     }
     for (int32_t f = 0; f < scheduler->layout->feed_count; f++) {
-        culm_edge_forget_seen(&scheduler->feed[f]);
+        scheduler_forget_seen(&scheduler->feed[f]);
     }
 }
 
@@ -159,22 +167,22 @@ static void begin_visit(struct culm_edge_scheduler *scheduler, int32_t query) {
 }
 
 static void try_run(struct culm_edge_scheduler *scheduler, uint64_t now_ns) {
-    int32_t kin = culm_edge_choose_kin(scheduler, now_ns);
+    int32_t kin = scheduler_choose_kin(scheduler, now_ns);
     if (kin >= 0 && start(scheduler, kin, 1, now_ns, false)) {
         return;
     }
     if (scheduler->visiting >= 0) {
         if (scheduler->left > 0 && has_visit_to(scheduler, scheduler->visiting) &&
-            culm_edge_all_there(scheduler, scheduler->visiting) &&
+            scheduler_all_there(scheduler, scheduler->visiting) &&
             start(scheduler, scheduler->visiting, scheduler->left, now_ns, true)) {
             scheduler->left -= scheduler->batch.count;
             return;
         }
         scheduler->visiting = -1;
     }
-    culm_edge_choose_target(scheduler, now_ns);
+    scheduler_choose_target(scheduler, now_ns);
     int32_t target = scheduler->target;
-    if (target >= 0 && !scheduler->waits && culm_edge_all_there(scheduler, target)) {
+    if (target >= 0 && !scheduler->waits && scheduler_all_there(scheduler, target)) {
         begin_visit(scheduler, target);
         if (start(scheduler, target, scheduler->left, now_ns, true)) {
             scheduler->left -= scheduler->batch.count;
@@ -184,8 +192,8 @@ static void try_run(struct culm_edge_scheduler *scheduler, uint64_t now_ns) {
         scheduler->visiting = -1;
     }
     count_idle(scheduler, now_ns, lacks_tensors(scheduler, now_ns));
-    culm_edge_try_load(scheduler, now_ns); /* before a filler runs, since there is most room now */
-    int32_t filler = culm_edge_choose_filler(scheduler, now_ns);
+    scheduler_try_load(scheduler, now_ns); /* before a filler runs, since there is most room now */
+    int32_t filler = scheduler_choose_filler(scheduler, now_ns);
     if (filler >= 0) {
         start(scheduler, filler, 1, now_ns, false);
     }
@@ -207,10 +215,10 @@ static bool all_over(const struct culm_edge_scheduler *scheduler) {
 }
 
 static void end(struct culm_edge_scheduler *scheduler) {
-    uint64_t now = culm_edge_now_ns(scheduler);
+    uint64_t now = scheduler_now_ns(scheduler);
     count_idle(scheduler, now, false);
     scheduler->ended = true;
-    culm_edge_say_done(scheduler, now);
+    scheduler_publish(scheduler, culm_edge_scheduler_report(scheduler));
     scheduler->o.world->ops->leave(scheduler->o.world, 0, NULL);
 }
 
@@ -220,28 +228,30 @@ static void advance(struct culm_edge_scheduler *scheduler) {
     if (scheduler->ended) {
         return;
     }
-    uint64_t now = culm_edge_now_ns(scheduler);
+    uint64_t now = scheduler_now_ns(scheduler);
     if (scheduler->stopping) {
         if (!scheduler->running && !scheduler->loading) {
             end(scheduler);
+        } else {
+            CULM_MARK(edge_stop_waits_for_a_job);
         }
         return;
     }
     if (scheduler->next && !scheduler->running && !scheduler->loading) {
         take_next(scheduler);
     }
-    uint64_t next = culm_edge_drop_too_old(scheduler, now);
+    uint64_t next = scheduler_drop_too_old(scheduler, now);
     if (scheduler->frames_over) {
-        culm_edge_count_frames(scheduler);
+        scheduler_count_frames(scheduler);
     }
     if (!scheduler->next) {
         if (!scheduler->running) {
             try_run(scheduler, now);
         }
         if (scheduler->running) {
-            culm_edge_choose_target(scheduler, now);
+            scheduler_choose_target(scheduler, now);
         }
-        culm_edge_try_load(scheduler, now);
+        scheduler_try_load(scheduler, now);
     }
     if (!scheduler->running && !scheduler->loading && all_over(scheduler)) {
         end(scheduler);
@@ -271,6 +281,7 @@ enum culm_status culm_edge_scheduler_update(struct culm_edge_scheduler *schedule
         same = layout->tensor_bytes[t] == old->tensor_bytes[t];
     }
     if (!same) {
+        CULM_MARK(edge_layout_does_not_go_on);
         return culm_error_set(error, CULM_ERR_ARGUMENT,
                               "the new layout does not continue the old one");
     }
@@ -279,6 +290,9 @@ enum culm_status culm_edge_scheduler_update(struct culm_edge_scheduler *schedule
     if (!victim || culm_edge_residency_init(&residency, layout) != CULM_OK) {
         free(victim);
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a new layout");
+    }
+    if (scheduler->next) {
+        CULM_MARK(edge_layout_is_replaced_before_it_is_taken);
     }
     free(scheduler->next_victim);
     culm_edge_residency_release(&scheduler->next_residency);
@@ -293,7 +307,8 @@ enum culm_status culm_edge_scheduler_update(struct culm_edge_scheduler *schedule
 /* Switches to the next layout. Nothing runs and nothing is being loaded. */
 static void take_next(struct culm_edge_scheduler *scheduler) {
     int32_t queries = scheduler->layout->query_count;
-    culm_edge_say_loads(scheduler); /* of tensors that these queries may not use any more */
+    CULM_MARK(edge_layout_is_taken);
+    scheduler_say_loads(scheduler); /* of tensors that these queries may not use any more */
     culm_edge_residency_go_on(&scheduler->residency, &scheduler->next_residency);
     free(scheduler->victim);
     scheduler->victim = scheduler->next_victim;
@@ -303,7 +318,7 @@ static void take_next(struct culm_edge_scheduler *scheduler) {
     scheduler->next_victim = NULL;
     for (int32_t q = 0; q < scheduler->layout->query_count; q++) {
         struct query_state *state = &scheduler->query[q];
-        uint64_t now = culm_edge_now_ns(scheduler), every = scheduler->layout->query[q].every_ns;
+        uint64_t now = scheduler_now_ns(scheduler), every = scheduler->layout->query[q].every_ns;
         uint64_t first = now + scheduler->layout->query[q].after_ns;
         state->answered_ns = q >= queries ? now : state->answered_ns;
         if (every && !state->looked_ns) { /* it begins to sample: its first burst is at `first` */
@@ -315,25 +330,26 @@ static void take_next(struct culm_edge_scheduler *scheduler) {
     scheduler->cursor = 0;
     scheduler->target = scheduler->visiting = -1;
     scheduler->batch.count = 0;
-    culm_edge_forget_gone(scheduler);
-    culm_edge_count_frames(scheduler);
-    culm_edge_set_activations(scheduler, 0);
+    scheduler_forget_gone(scheduler);
+    scheduler_count_frames(scheduler);
+    scheduler_set_activations(scheduler, 0);
     /* What nobody uses any more goes at once, and more if frames now take more memory. */
     int32_t count = 0;
     for (int32_t t = 0; t < scheduler->layout->tensor_count; t++) {
         if (scheduler->residency.state[t] == CULM_EDGE_RESIDENT && !scheduler->residency.users[t]) {
+            CULM_MARK(edge_tensor_that_nobody_uses_goes);
             scheduler->victim[count++] = t;
         }
     }
-    culm_edge_evict(scheduler, count);
-    culm_edge_make_room(scheduler, culm_edge_room_beside(scheduler, 0), 0, 0);
-    culm_edge_count_bytes(scheduler);
+    scheduler_evict(scheduler, count);
+    scheduler_make_room(scheduler, scheduler_room_beside(scheduler, 0), 0, 0);
+    scheduler_count_bytes(scheduler);
     scheduler->o.exec->ops->relaid(scheduler->o.exec);
 }
 
 static void on_start(void *actor) {
     struct culm_edge_scheduler *scheduler = actor;
-    uint64_t now = culm_edge_now_ns(scheduler);
+    uint64_t now = scheduler_now_ns(scheduler);
     scheduler->begin_ns = now;
     for (int32_t q = 0; q < CULM_EDGE_QUERIES_MAX; q++) {
         scheduler->query[q].answered_ns = now;
@@ -345,7 +361,7 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
     struct culm_edge_scheduler *scheduler = actor;
     bool frame = message->type == CULM_EDGE_FRAME || message->type == CULM_EDGE_FRAME_LOST;
     if (frame && !scheduler->ended) {
-        culm_edge_hear_frame(scheduler, from, message);
+        scheduler_hear_frame(scheduler, from, message);
         advance(scheduler);
     }
 }
@@ -353,8 +369,9 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
 static void on_lost(void *actor, int32_t node) {
     struct culm_edge_scheduler *scheduler = actor;
     if (node >= 0 && node < CULM_EDGE_FEEDS_MAX) { /* it may be a feed of the next layout */
+        CULM_MARK(edge_feed_is_lost);
         scheduler->feed[node].ended = true;
-        culm_edge_publish(scheduler,
+        scheduler_publish(scheduler,
                           json_pack("{s:s, s:i, s:b}", "event", "feed", "feed", node, "ended", 1));
         advance(scheduler);
     }
@@ -368,7 +385,7 @@ static void on_timer(void *actor, uint32_t timer) {
 static void on_job_done(void *actor, struct culm_job *job) {
     struct culm_edge_scheduler *scheduler = actor;
     if (job == &scheduler->load.job) {
-        culm_edge_load_done(scheduler);
+        scheduler_load_done(scheduler);
     } else {
         batch_done(scheduler);
     }
@@ -394,7 +411,7 @@ void culm_edge_scheduler_memory(const struct culm_edge_scheduler *scheduler,
     ret_memory->activation_bytes = scheduler->activation_bytes;
     ret_memory->frame_bytes = scheduler->frame_bytes;
     ret_memory->most_bytes = scheduler->most_bytes;
-    ret_memory->elapsed_ns = culm_edge_now_ns(scheduler) - scheduler->begin_ns;
+    ret_memory->elapsed_ns = scheduler_now_ns(scheduler) - scheduler->begin_ns;
 }
 
 bool culm_edge_scheduler_holds(const struct culm_edge_scheduler *scheduler, int32_t tensor) {

@@ -76,6 +76,8 @@ enum culm_status culm_edge_scheduler_update(struct culm_edge_scheduler *schedule
  * `done` and leaves its world with 0. */
 void culm_edge_scheduler_stop(struct culm_edge_scheduler *scheduler);
 
+/* The event `done` as it would be now; NULL: out of memory. */
+json_t *culm_edge_scheduler_report(const struct culm_edge_scheduler *scheduler);
 const struct culm_edge_totals *
 culm_edge_scheduler_totals(const struct culm_edge_scheduler *scheduler, int32_t query);
 struct culm_edge_memory {

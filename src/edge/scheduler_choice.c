@@ -7,6 +7,8 @@
  */
 #include "edge/scheduler_internal.h"
 
+#include "base/mark.h"
+
 #include <string.h>
 
 #define LIVE_PERIODS 3 /* a feed that has been silent for more periods is not waited for */
@@ -16,7 +18,7 @@ static const struct culm_edge_query *query_of(const struct culm_edge_scheduler *
     return &scheduler->layout->query[query];
 }
 
-bool culm_edge_all_there(const struct culm_edge_scheduler *scheduler, int32_t query) {
+bool scheduler_all_there(const struct culm_edge_scheduler *scheduler, int32_t query) {
     const struct culm_edge_query *of = query_of(scheduler, query);
     for (int32_t i = 0; i < of->tensor_count; i++) {
         if (scheduler->residency.state[of->tensor[i]] != CULM_EDGE_RESIDENT) {
@@ -26,7 +28,7 @@ bool culm_edge_all_there(const struct culm_edge_scheduler *scheduler, int32_t qu
     return true;
 }
 
-uint64_t culm_edge_ready_ns(const struct culm_edge_scheduler *scheduler, int32_t query,
+uint64_t scheduler_ready_ns(const struct culm_edge_scheduler *scheduler, int32_t query,
                             uint64_t now_ns) {
     const struct culm_edge_query *of = query_of(scheduler, query);
     uint64_t loaded = now_ns;
@@ -46,19 +48,19 @@ uint64_t culm_edge_ready_ns(const struct culm_edge_scheduler *scheduler, int32_t
     return scheduler->running && scheduler->run_end_ns > ready ? scheduler->run_end_ns : ready;
 }
 
-int32_t culm_edge_in_time(const struct culm_edge_scheduler *scheduler, int32_t query,
+int32_t scheduler_in_time(const struct culm_edge_scheduler *scheduler, int32_t query,
                           uint64_t at_ns) {
     const struct culm_edge_query *of = query_of(scheduler, query);
     const struct feed_state *feed = &scheduler->feed[of->feed];
     int32_t count = 0;
     for (int32_t i = 0; i < feed->count; i++) {
         count += (feed->slot[i].pending >> query & 1) &&
-                 culm_edge_due_ns(scheduler, query, &feed->slot[i]) >= at_ns + of->run_ns[0];
+                 scheduler_due_ns(scheduler, query, &feed->slot[i]) >= at_ns + of->run_ns[0];
     }
     return count;
 }
 
-uint64_t culm_edge_burst_ns(const struct culm_edge_scheduler *scheduler,
+uint64_t scheduler_burst_ns(const struct culm_edge_scheduler *scheduler,
                             const struct culm_edge_query *of, const struct query_state *state) {
     return state->looked_ns ? state->looked_ns + of->every_ns : scheduler->begin_ns + of->after_ns;
 }
@@ -76,7 +78,7 @@ static uint64_t next_frame_ns(const struct culm_edge_scheduler *scheduler, int32
     uint64_t next = feed->last_ns + period;
     const struct query_state *state = &scheduler->query[query];
     if (of->every_ns && state->burst_left == 0) {
-        uint64_t burst = culm_edge_burst_ns(scheduler, of, state);
+        uint64_t burst = scheduler_burst_ns(scheduler, of, state);
         next = burst > next ? burst : next;
     }
     return next > now_ns ? next : now_ns;
@@ -99,10 +101,10 @@ static uint64_t next_to_answer_ns(const struct culm_edge_scheduler *scheduler, i
 }
 
 static bool may_load(const struct culm_edge_scheduler *scheduler, int32_t query, uint64_t now_ns) {
-    return scheduler->query[query].retry_ns <= now_ns || culm_edge_all_there(scheduler, query);
+    return scheduler->query[query].retry_ns <= now_ns || scheduler_all_there(scheduler, query);
 }
 
-void culm_edge_turns(const struct culm_edge_scheduler *scheduler, int32_t *ret_turn) {
+void scheduler_turns(const struct culm_edge_scheduler *scheduler, int32_t *ret_turn) {
     const struct culm_edge_plan *plan = &scheduler->plan;
     int32_t from = scheduler->cursor;
     for (int32_t q = 0; q < CULM_EDGE_QUERIES_MAX; q++) {
@@ -145,13 +147,13 @@ static int32_t prefix_shared(const struct culm_edge_scheduler *scheduler, int32_
         for (int32_t k = 0; k < before->count; k++) {
             found += feed->slot[i].number == before->look[k].frame &&
                      (feed->slot[i].pending >> query & 1) &&
-                     culm_edge_due_ns(scheduler, query, &feed->slot[i]) >= at_ns + run_ns;
+                     scheduler_due_ns(scheduler, query, &feed->slot[i]) >= at_ns + run_ns;
         }
     }
     return found == before->count ? shared : -1;
 }
 
-size_t culm_edge_kept_for(const struct culm_edge_scheduler *scheduler, int32_t query,
+size_t scheduler_kept_for(const struct culm_edge_scheduler *scheduler, int32_t query,
                           uint64_t now_ns) {
     int32_t shared = prefix_shared(scheduler, query, now_ns);
     const struct culm_edge_query *of = query_of(scheduler, query);
@@ -160,13 +162,16 @@ size_t culm_edge_kept_for(const struct culm_edge_scheduler *scheduler, int32_t q
                : of->prefix[shared].keep_bytes[culm_edge_batch_for(of, scheduler->batch.count)];
 }
 
-void culm_edge_choose_target(struct culm_edge_scheduler *scheduler, uint64_t now_ns) {
+void scheduler_choose_target(struct culm_edge_scheduler *scheduler, uint64_t now_ns) {
     const struct culm_edge_plan *plan = &scheduler->plan;
     scheduler->waits = false;
     if (scheduler->target >= 0 && may_load(scheduler, scheduler->target, now_ns) &&
-        culm_edge_in_time(scheduler, scheduler->target,
-                          culm_edge_ready_ns(scheduler, scheduler->target, now_ns)) > 0) {
+        scheduler_in_time(scheduler, scheduler->target,
+                          scheduler_ready_ns(scheduler, scheduler->target, now_ns)) > 0) {
         return; /* what has been loaded for it is not wasted */
+    }
+    if (scheduler->target >= 0) {
+        CULM_MARK(edge_target_is_given_up);
     }
     scheduler->target = -1;
     int32_t soonest = -1;
@@ -178,8 +183,8 @@ void culm_edge_choose_target(struct culm_edge_scheduler *scheduler, uint64_t now
         if (!may_load(scheduler, query, now_ns)) {
             continue;
         }
-        uint64_t ready = culm_edge_ready_ns(scheduler, query, now_ns);
-        if (culm_edge_in_time(scheduler, query, ready) > 0) {
+        uint64_t ready = scheduler_ready_ns(scheduler, query, now_ns);
+        if (scheduler_in_time(scheduler, query, ready) > 0) {
             scheduler->target = query;
             return;
         }
@@ -190,6 +195,7 @@ void culm_edge_choose_target(struct culm_edge_scheduler *scheduler, uint64_t now
         /* The next burst of a query that samples may be far away, so it is not waited for. */
         bool soon = !of->every_ns || state->burst_left > 0;
         if (state->passed_over >= plan->passes && soon) {
+            CULM_MARK(edge_passed_over_often_enough);
             scheduler->target = query;
             scheduler->waits = true;
             scheduler->wait_ns = next + of->deadline_ns - of->run_ns[0];
@@ -226,15 +232,15 @@ static bool fit_together(const struct culm_edge_scheduler *scheduler, int32_t ru
     return bytes <= scheduler->layout->limit_bytes;
 }
 
-int32_t culm_edge_choose_filler(const struct culm_edge_scheduler *scheduler, uint64_t now_ns) {
+int32_t scheduler_choose_filler(const struct culm_edge_scheduler *scheduler, uint64_t now_ns) {
     const struct culm_edge_plan *plan = &scheduler->plan;
     int32_t target = scheduler->target;
     size_t room = scheduler->layout->limit_bytes - scheduler->frame_bytes;
     for (int32_t i = 0; i < plan->count; i++) {
         int32_t query = plan->order[(scheduler->cursor + i) % plan->count];
         const struct culm_edge_query *of = query_of(scheduler, query);
-        if (query == target || !culm_edge_all_there(scheduler, query) ||
-            culm_edge_in_time(scheduler, query, now_ns) == 0 ||
+        if (query == target || !scheduler_all_there(scheduler, query) ||
+            scheduler_in_time(scheduler, query, now_ns) == 0 ||
             scheduler->residency.bytes + of->activation_bytes[0] > room) {
             continue;
         }
@@ -242,13 +248,14 @@ int32_t culm_edge_choose_filler(const struct culm_edge_scheduler *scheduler, uin
         if (target < 0) {
             return query;
         }
-        if (!culm_edge_all_there(scheduler, target) && !fit_together(scheduler, query, target)) {
+        if (!scheduler_all_there(scheduler, target) && !fit_together(scheduler, query, target)) {
+            CULM_MARK(edge_filler_would_take_the_room);
             continue; /* else fillers could keep the target waiting for room forever */
         }
-        uint64_t ready = culm_edge_ready_ns(scheduler, target, now_ns);
+        uint64_t ready = scheduler_ready_ns(scheduler, target, now_ns);
         if (end <= ready || (scheduler->waits && end <= scheduler->wait_ns) ||
-            (!scheduler->waits && culm_edge_in_time(scheduler, target, end) ==
-                                      culm_edge_in_time(scheduler, target, ready))) {
+            (!scheduler->waits && scheduler_in_time(scheduler, target, end) ==
+                                      scheduler_in_time(scheduler, target, ready))) {
             return query;
         }
     }
@@ -259,7 +266,7 @@ int32_t culm_edge_choose_filler(const struct culm_edge_scheduler *scheduler, uin
 static bool loses(const struct culm_edge_scheduler *scheduler, int32_t query, uint64_t from,
                   uint64_t to) {
     return to > from &&
-           culm_edge_in_time(scheduler, query, to) < culm_edge_in_time(scheduler, query, from);
+           scheduler_in_time(scheduler, query, to) < scheduler_in_time(scheduler, query, from);
 }
 
 /* How many frames a visit would answer that goes on at `at_ns` and may take `most` more. */
@@ -268,7 +275,7 @@ static int32_t visit_answers(const struct culm_edge_scheduler *scheduler, int32_
     const struct feed_state *feed = &scheduler->feed[query_of(scheduler, query)->feed];
     struct culm_edge_batch batch;
     int32_t answers = 0;
-    while (most > 0 && culm_edge_choose_batch(scheduler, query, most, at_ns, &batch) >= 0) {
+    while (most > 0 && scheduler_choose_batch(scheduler, query, most, at_ns, &batch) >= 0) {
         answers += batch.count;
         at_ns += batch.expected_ns;
         most = 0;
@@ -283,12 +290,12 @@ static int32_t visit_answers(const struct culm_edge_scheduler *scheduler, int32_
 /* Whether the visit in progress would answer fewer frames if it went on at `to`, not at `from`. */
 static bool visit_loses(const struct culm_edge_scheduler *scheduler, uint64_t from, uint64_t to) {
     int32_t visiting = scheduler->visiting, left = scheduler->left;
-    return visiting >= 0 && left > 0 && culm_edge_all_there(scheduler, visiting) &&
+    return visiting >= 0 && left > 0 && scheduler_all_there(scheduler, visiting) &&
            visit_answers(scheduler, visiting, left, to) <
                visit_answers(scheduler, visiting, left, from);
 }
 
-int32_t culm_edge_choose_kin(const struct culm_edge_scheduler *scheduler, uint64_t now_ns) {
+int32_t scheduler_choose_kin(const struct culm_edge_scheduler *scheduler, uint64_t now_ns) {
     const struct culm_edge_plan *plan = &scheduler->plan;
     int32_t target = scheduler->target, best = -1;
     size_t room = scheduler->layout->limit_bytes - scheduler->frame_bytes;
@@ -296,7 +303,7 @@ int32_t culm_edge_choose_kin(const struct culm_edge_scheduler *scheduler, uint64
     for (int32_t i = 0; i < plan->count; i++) {
         int32_t query = plan->order[(scheduler->cursor + i) % plan->count];
         int32_t shared = prefix_shared(scheduler, query, now_ns);
-        if (shared < 0 || !culm_edge_all_there(scheduler, query)) {
+        if (shared < 0 || !scheduler_all_there(scheduler, query)) {
             continue;
         }
         const struct culm_edge_query *of = query_of(scheduler, query);
@@ -305,7 +312,7 @@ int32_t culm_edge_choose_kin(const struct culm_edge_scheduler *scheduler, uint64
         uint64_t end = now_ns + of->run_ns[size] - saved;
         bool harms = query != scheduler->visiting && visit_loses(scheduler, now_ns, end);
         if (target >= 0 && target != query) {
-            uint64_t ready = culm_edge_ready_ns(scheduler, target, now_ns);
+            uint64_t ready = scheduler_ready_ns(scheduler, target, now_ns);
             harms |=
                 scheduler->waits ? end > scheduler->wait_ns : loses(scheduler, target, ready, end);
         }
@@ -322,11 +329,11 @@ static void look_at(const struct culm_edge_scheduler *scheduler, int32_t query,
                     const struct waiting_frame *frame, struct culm_edge_look *ret_look) {
     *ret_look = (struct culm_edge_look){.frame = frame->number,
                                         .at_ns = frame->at_ns,
-                                        .due_ns = culm_edge_due_ns(scheduler, query, frame),
+                                        .due_ns = scheduler_due_ns(scheduler, query, frame),
                                         .blob = frame->blob};
 }
 
-int32_t culm_edge_choose_batch(const struct culm_edge_scheduler *scheduler, int32_t query,
+int32_t scheduler_choose_batch(const struct culm_edge_scheduler *scheduler, int32_t query,
                                int32_t most, uint64_t now_ns, struct culm_edge_batch *ret_batch) {
     const struct culm_edge_query *of = query_of(scheduler, query);
     const struct feed_state *feed = &scheduler->feed[of->feed];
@@ -350,7 +357,7 @@ int32_t culm_edge_choose_batch(const struct culm_edge_scheduler *scheduler, int3
     /* The newest frames that are in time, the newest first. */
     for (int32_t i = feed->count - 1; i >= 0 && count < most; i--) {
         if ((feed->slot[i].pending >> query & 1) &&
-            culm_edge_due_ns(scheduler, query, &feed->slot[i]) >= now_ns + of->run_ns[0]) {
+            scheduler_due_ns(scheduler, query, &feed->slot[i]) >= now_ns + of->run_ns[0]) {
             fits[count++] = i;
         }
     }
@@ -361,7 +368,7 @@ int32_t culm_edge_choose_batch(const struct culm_edge_scheduler *scheduler, int3
         int32_t in_time = 0;
         for (int32_t i = 0; i < count; i++) {
             in_time +=
-                culm_edge_due_ns(scheduler, query, &feed->slot[fits[i]]) >= now_ns + of->run_ns[b];
+                scheduler_due_ns(scheduler, query, &feed->slot[fits[i]]) >= now_ns + of->run_ns[b];
         }
         in_time = in_time < of->batch[b] ? in_time : of->batch[b];
         if (own + of->activation_bytes[b] <= room && in_time > 0 &&
@@ -375,7 +382,7 @@ int32_t culm_edge_choose_batch(const struct culm_edge_scheduler *scheduler, int3
         return -1;
     }
     for (int32_t i = count - 1; i >= 0 && chosen.count < best_count; i--) { /* the oldest first */
-        if (culm_edge_due_ns(scheduler, query, &feed->slot[fits[i]]) >= now_ns + of->run_ns[best]) {
+        if (scheduler_due_ns(scheduler, query, &feed->slot[fits[i]]) >= now_ns + of->run_ns[best]) {
             look_at(scheduler, query, &feed->slot[fits[i]], &chosen.look[chosen.count++]);
         }
     }

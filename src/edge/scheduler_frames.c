@@ -2,26 +2,27 @@
 #include "edge/scheduler_internal.h"
 
 #include "base/buf.h"
+#include "base/mark.h"
 
 #include <string.h>
 
-void culm_edge_drop(struct culm_edge_scheduler *scheduler, int32_t query,
+void scheduler_drop(struct culm_edge_scheduler *scheduler, int32_t query,
                     const struct culm_edge_look *look, const char *why) {
     struct culm_edge_totals *totals = &scheduler->query[query].totals;
     totals->frames++;
     totals->dropped++;
     scheduler->o.exec->ops->settled(scheduler->o.exec, query, look, NULL);
-    culm_edge_say_frame(scheduler, query, look, 0, why);
+    scheduler_say_frame(scheduler, query, look, 0, why);
 }
 
 static void drop_waiting(struct culm_edge_scheduler *scheduler, int32_t query,
                          struct waiting_frame *frame, const char *why) {
     const struct culm_edge_look look = {.frame = frame->number,
                                         .at_ns = frame->at_ns,
-                                        .due_ns = culm_edge_due_ns(scheduler, query, frame),
+                                        .due_ns = scheduler_due_ns(scheduler, query, frame),
                                         .blob = frame->blob};
     frame->pending &= ~(1ull << query);
-    culm_edge_drop(scheduler, query, &look, why);
+    scheduler_drop(scheduler, query, &look, why);
 }
 
 static void forget(struct feed_state *feed, int32_t at) {
@@ -31,7 +32,7 @@ static void forget(struct feed_state *feed, int32_t at) {
     feed->count--;
 }
 
-void culm_edge_forget_seen(struct feed_state *feed) {
+void scheduler_forget_seen(struct feed_state *feed) {
     for (int32_t i = feed->count - 1; i >= 0; i--) {
         if (!feed->slot[i].pending && !feed->slot[i].in_run) {
             forget(feed, i);
@@ -55,8 +56,10 @@ static bool make_slot(struct culm_edge_scheduler *scheduler, struct feed_state *
             oldest++;
         }
         if (oldest == feed->count) {
+            CULM_MARK(edge_all_slots_are_in_a_batch);
             return false;
         }
+        CULM_MARK(edge_newer_frames_came);
         drop_for_all(scheduler, &feed->slot[oldest], "newer frames came");
         forget(feed, oldest);
     }
@@ -67,7 +70,7 @@ static bool make_slot(struct culm_edge_scheduler *scheduler, struct feed_state *
 static bool samples(const struct culm_edge_scheduler *scheduler, const struct culm_edge_query *of,
                     struct query_state *state, uint64_t at_ns) {
     if (state->burst_left == 0) {
-        if (at_ns < culm_edge_burst_ns(scheduler, of, state)) {
+        if (at_ns < scheduler_burst_ns(scheduler, of, state)) {
             return false;
         }
         state->looked_ns = at_ns ? at_ns : 1;
@@ -77,7 +80,7 @@ static bool samples(const struct culm_edge_scheduler *scheduler, const struct cu
     return true;
 }
 
-void culm_edge_hear_frame(struct culm_edge_scheduler *scheduler, int32_t from,
+void scheduler_hear_frame(struct culm_edge_scheduler *scheduler, int32_t from,
                           const struct culm_message *message) {
     struct culm_reader reader = culm_reader_of(message->meta, message->meta_bytes);
     const bool lost = message->type == CULM_EDGE_FRAME_LOST;
@@ -86,6 +89,7 @@ void culm_edge_hear_frame(struct culm_edge_scheduler *scheduler, int32_t from,
                                   .blob = message->payload};
     if (!culm_reader_done(&reader) || from < 0 || from >= scheduler->layout->feed_count ||
         scheduler->layout->feed[from].gone) {
+        CULM_MARK(edge_frame_of_a_feed_that_is_gone);
         return;
     }
     struct feed_state *feed = &scheduler->feed[from];
@@ -94,7 +98,7 @@ void culm_edge_hear_frame(struct culm_edge_scheduler *scheduler, int32_t from,
     feed->last_ns = frame.at_ns;
     for (int32_t i = 0; i < scheduler->plan.count; i++) {
         int32_t query = scheduler->plan.order[i];
-        const struct culm_edge_query *of = culm_edge_query_of(scheduler, query);
+        const struct culm_edge_query *of = scheduler_query_of(scheduler, query);
         struct query_state *state = &scheduler->query[query];
         if (of->feed == from &&
             (!of->every_ns || (!lost && samples(scheduler, of, state, frame.at_ns)))) {
@@ -108,38 +112,40 @@ void culm_edge_hear_frame(struct culm_edge_scheduler *scheduler, int32_t from,
         culm_blob_ref(frame.blob);
         feed->slot[feed->count++] = frame;
     } else {
+        CULM_MARK(edge_frame_without_room);
         drop_for_all(scheduler, &frame, "no room for it");
     }
 }
 
-uint64_t culm_edge_drop_too_old(struct culm_edge_scheduler *scheduler, uint64_t now_ns) {
+uint64_t scheduler_drop_too_old(struct culm_edge_scheduler *scheduler, uint64_t now_ns) {
     uint64_t next_ns = CULM_NEVER;
     for (int32_t f = 0; f < scheduler->layout->feed_count; f++) {
         struct feed_state *feed = &scheduler->feed[f];
         for (int32_t i = 0; i < feed->count; i++) {
             for (uint64_t left = feed->slot[i].pending; left; left &= left - 1) {
                 int32_t query = __builtin_ctzll(left);
-                const struct culm_edge_query *of = culm_edge_query_of(scheduler, query);
-                uint64_t due = culm_edge_due_ns(scheduler, query, &feed->slot[i]);
+                const struct culm_edge_query *of = scheduler_query_of(scheduler, query);
+                uint64_t due = scheduler_due_ns(scheduler, query, &feed->slot[i]);
                 uint64_t least = of->run_ns[0];
                 if (of->prefixes) {
                     least -= of->prefix[of->prefixes - 1].run_ns[0];
                 }
                 if (now_ns + least > due) {
+                    CULM_MARK(edge_no_time_is_left);
                     drop_waiting(scheduler, query, &feed->slot[i], "no time left");
                 } else if (due - least + 1 < next_ns) {
                     next_ns = due - least + 1;
                 }
             }
         }
-        culm_edge_forget_seen(feed);
+        scheduler_forget_seen(feed);
     }
     return next_ns;
 }
 
-void culm_edge_mark_run(struct culm_edge_scheduler *scheduler, bool begins) {
+void scheduler_mark_run(struct culm_edge_scheduler *scheduler, bool begins) {
     const struct culm_edge_batch *batch = &scheduler->batch;
-    struct feed_state *feed = &scheduler->feed[culm_edge_query_of(scheduler, batch->query)->feed];
+    struct feed_state *feed = &scheduler->feed[scheduler_query_of(scheduler, batch->query)->feed];
     uint64_t bit = 1ull << batch->query;
     for (int32_t i = 0; i < feed->count; i++) {
         for (int32_t k = 0; k < batch->count; k++) {
@@ -152,20 +158,21 @@ void culm_edge_mark_run(struct culm_edge_scheduler *scheduler, bool begins) {
     }
 }
 
-void culm_edge_forget_gone(struct culm_edge_scheduler *scheduler) {
+void scheduler_forget_gone(struct culm_edge_scheduler *scheduler) {
     const struct culm_edge_layout *layout = scheduler->layout;
     for (int32_t f = 0; f < layout->feed_count; f++) {
         struct feed_state *feed = &scheduler->feed[f];
         for (int32_t i = 0; i < feed->count; i++) {
             for (uint64_t left = feed->slot[i].pending; left; left &= left - 1) {
                 const struct culm_edge_query *query =
-                    culm_edge_query_of(scheduler, __builtin_ctzll(left));
+                    scheduler_query_of(scheduler, __builtin_ctzll(left));
                 if (query->gone || query->feed != f || layout->feed[f].gone) {
+                    CULM_MARK(edge_frame_for_a_query_that_is_gone);
                     feed->slot[i].pending &= ~(left & -left);
                 }
             }
         }
-        culm_edge_forget_seen(feed);
+        scheduler_forget_seen(feed);
         make_slot(scheduler, feed, scheduler->plan.slots + 1);
     }
 }

@@ -71,97 +71,99 @@ struct culm_edge_scheduler {
 /* scheduler_choice.c */
 
 /* When the next burst of a query that samples may begin. */
-uint64_t culm_edge_burst_ns(const struct culm_edge_scheduler *scheduler,
+uint64_t scheduler_burst_ns(const struct culm_edge_scheduler *scheduler,
                             const struct culm_edge_query *of, const struct query_state *state);
 /* When the query could start: all its tensors loaded, and nothing running. */
-uint64_t culm_edge_ready_ns(const struct culm_edge_scheduler *scheduler, int32_t query,
+uint64_t scheduler_ready_ns(const struct culm_edge_scheduler *scheduler, int32_t query,
                             uint64_t now_ns);
 /* How many waiting frames a batch of one begun at `at_ns` could answer in time. */
-int32_t culm_edge_in_time(const struct culm_edge_scheduler *scheduler, int32_t query,
+int32_t scheduler_in_time(const struct culm_edge_scheduler *scheduler, int32_t query,
                           uint64_t at_ns);
 /* Sets target, waits and wait_ns. */
-void culm_edge_choose_target(struct culm_edge_scheduler *scheduler, uint64_t now_ns);
+void scheduler_choose_target(struct culm_edge_scheduler *scheduler, uint64_t now_ns);
 /* The query, whether or not it is its turn, that saves most by continuing from what the last batch
  * has computed; -1: there is none that would not cost the visit in progress or the target a frame.
  */
-int32_t culm_edge_choose_kin(const struct culm_edge_scheduler *scheduler, uint64_t now_ns);
+int32_t scheduler_choose_kin(const struct culm_edge_scheduler *scheduler, uint64_t now_ns);
 /* A query that may run now, while the target cannot yet; -1: none. */
-int32_t culm_edge_choose_filler(const struct culm_edge_scheduler *scheduler, uint64_t now_ns);
+int32_t scheduler_choose_filler(const struct culm_edge_scheduler *scheduler, uint64_t now_ns);
 /* Composes a batch of at most `most` frames: sets exec, query, count, look, shared_prefix and
  * expected_ns of ret_batch. Returns the index of its size, or -1: no frame would be in time.
  * scheduler->batch must still be the previous batch. */
-int32_t culm_edge_choose_batch(const struct culm_edge_scheduler *scheduler, int32_t query,
+int32_t scheduler_choose_batch(const struct culm_edge_scheduler *scheduler, int32_t query,
                                int32_t most, uint64_t now_ns, struct culm_edge_batch *ret_batch);
 /* How many bytes at the start of the activations the query could continue from if it ran next; 0:
  * it would begin with the frames. */
-size_t culm_edge_kept_for(const struct culm_edge_scheduler *scheduler, int32_t query,
+size_t scheduler_kept_for(const struct culm_edge_scheduler *scheduler, int32_t query,
                           uint64_t now_ns);
 /* ret_turn[CULM_EDGE_QUERIES_MAX]: how many visits come before each query's next one, counted from
  * the target if there is one; CULM_EDGE_QUERIES_MAX if the query is not in the plan. */
-void culm_edge_turns(const struct culm_edge_scheduler *scheduler, int32_t *ret_turn);
-bool culm_edge_all_there(const struct culm_edge_scheduler *scheduler, int32_t query);
+void scheduler_turns(const struct culm_edge_scheduler *scheduler, int32_t *ret_turn);
+bool scheduler_all_there(const struct culm_edge_scheduler *scheduler, int32_t query);
 
 /* scheduler_events.c */
 
-void culm_edge_publish(struct culm_edge_scheduler *scheduler, json_t *take_event);
+void scheduler_publish(struct culm_edge_scheduler *scheduler, json_t *take_event);
 /* event: "load" or "evict". */
-void culm_edge_say_moved(struct culm_edge_scheduler *scheduler, const char *event, int32_t query,
+void scheduler_say_moved(struct culm_edge_scheduler *scheduler, const char *event, int32_t query,
                          size_t bytes);
 /* why: why the frame was dropped; NULL: it was answered at done_ns. */
-void culm_edge_say_frame(struct culm_edge_scheduler *scheduler, int32_t query,
+void scheduler_say_frame(struct culm_edge_scheduler *scheduler, int32_t query,
                          const struct culm_edge_look *look, uint64_t done_ns, const char *why);
-void culm_edge_say_done(struct culm_edge_scheduler *scheduler, uint64_t now_ns);
 
 /* scheduler_frames.c */
 
-void culm_edge_hear_frame(struct culm_edge_scheduler *scheduler, int32_t from,
+void scheduler_hear_frame(struct culm_edge_scheduler *scheduler, int32_t from,
                           const struct culm_message *message);
-void culm_edge_drop(struct culm_edge_scheduler *scheduler, int32_t query,
+void scheduler_drop(struct culm_edge_scheduler *scheduler, int32_t query,
                     const struct culm_edge_look *look, const char *why);
 /* Drops the frames that can no longer be answered in time. Returns when the next one will be too
  * old; CULM_NEVER: there is none. */
-uint64_t culm_edge_drop_too_old(struct culm_edge_scheduler *scheduler, uint64_t now_ns);
+uint64_t scheduler_drop_too_old(struct culm_edge_scheduler *scheduler, uint64_t now_ns);
 /* Frees the frames that no query still waits for or uses. */
-void culm_edge_forget_seen(struct feed_state *feed);
+void scheduler_forget_seen(struct feed_state *feed);
 /* Marks the frames of scheduler->batch as in use, or as no longer in use. */
-void culm_edge_mark_run(struct culm_edge_scheduler *scheduler, bool begins);
+void scheduler_mark_run(struct culm_edge_scheduler *scheduler, bool begins);
 /* After a switch of layouts: discards frames that only queries or feeds now gone would have used.
  */
-void culm_edge_forget_gone(struct culm_edge_scheduler *scheduler);
+void scheduler_forget_gone(struct culm_edge_scheduler *scheduler);
 
 /* scheduler_memory.c */
 
-size_t culm_edge_bytes_now(const struct culm_edge_scheduler *scheduler);
 /* Sets frame_bytes: what the layout says, or more if frames of the one before are still in use. */
-void culm_edge_count_frames(struct culm_edge_scheduler *scheduler);
+void scheduler_count_frames(struct culm_edge_scheduler *scheduler);
 /* Updates the maximum of memory in use. */
-void culm_edge_count_bytes(struct culm_edge_scheduler *scheduler);
+void scheduler_count_bytes(struct culm_edge_scheduler *scheduler);
 /* What the limit leaves for tensors beside the frames and `activations` bytes. */
-size_t culm_edge_room_beside(const struct culm_edge_scheduler *scheduler, size_t activations);
-void culm_edge_set_activations(struct culm_edge_scheduler *scheduler, size_t bytes);
+size_t scheduler_room_beside(const struct culm_edge_scheduler *scheduler, size_t activations);
+void scheduler_set_activations(struct culm_edge_scheduler *scheduler, size_t bytes);
 /* Publishes the loads of all queries that do not have all of their tensors yet. */
-void culm_edge_say_loads(struct culm_edge_scheduler *scheduler);
+void scheduler_say_loads(struct culm_edge_scheduler *scheduler);
 /* Evicts the first `count` tensors of victim[]. */
-void culm_edge_evict(struct culm_edge_scheduler *scheduler, int32_t count);
+void scheduler_evict(struct culm_edge_scheduler *scheduler, int32_t count);
 /* Evicts until at most `most_bytes` of tensors are left. pinned: a bit for each query whose tensors
  * must stay; before: as in culm_edge_residency_victims. False: not possible now, nothing evicted.
  */
-bool culm_edge_make_room(struct culm_edge_scheduler *scheduler, size_t most_bytes, uint64_t pinned,
+bool scheduler_make_room(struct culm_edge_scheduler *scheduler, size_t most_bytes, uint64_t pinned,
                          int32_t before);
 /* Begins to load the next tensor that the target lacks, if room can be made. */
-void culm_edge_try_load(struct culm_edge_scheduler *scheduler, uint64_t now_ns);
-void culm_edge_load_done(struct culm_edge_scheduler *scheduler);
+void scheduler_try_load(struct culm_edge_scheduler *scheduler, uint64_t now_ns);
+void scheduler_load_done(struct culm_edge_scheduler *scheduler);
 
-static inline uint64_t culm_edge_now_ns(const struct culm_edge_scheduler *scheduler) {
+static inline size_t scheduler_bytes_now(const struct culm_edge_scheduler *scheduler) {
+    return scheduler->residency.bytes + scheduler->activation_bytes + scheduler->frame_bytes;
+}
+
+static inline uint64_t scheduler_now_ns(const struct culm_edge_scheduler *scheduler) {
     return scheduler->o.world->ops->now_ns(scheduler->o.world);
 }
 
 static inline const struct culm_edge_query *
-culm_edge_query_of(const struct culm_edge_scheduler *scheduler, int32_t query) {
+scheduler_query_of(const struct culm_edge_scheduler *scheduler, int32_t query) {
     return &scheduler->layout->query[query];
 }
 
-static inline uint64_t culm_edge_due_ns(const struct culm_edge_scheduler *scheduler, int32_t query,
+static inline uint64_t scheduler_due_ns(const struct culm_edge_scheduler *scheduler, int32_t query,
                                         const struct waiting_frame *frame) {
     return frame->at_ns + scheduler->layout->query[query].deadline_ns;
 }

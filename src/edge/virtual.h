@@ -1,7 +1,8 @@
 /*
  * Virtual time: a world with one actor, the scheduler, in which jobs take exactly as long as they
- * are said to take and feeds send frames without pixels. It serves to try plans, and tests, which
- * can make things go wrong in it.
+ * are said to take and feeds send frames without pixels. It is part of planning, and smaller than the
+ * simulated world of src/sim: no links, no processes, no random numbers. Plans are tried in it;
+ * tests can make things go wrong in it.
  *
  * Things that happen at the same moment happen in a fixed order: first jobs end, then timers fire,
  * then feeds send, by number.

@@ -5,8 +5,8 @@
 #include "gnn/config.h"
 
 #include "device/kernels.h"
-#include "gnn/layout.h"
-#include "gnn/pace.h"
+#include "interval/layout.h"
+#include "interval/pace.h"
 
 #include <errno.h>
 #include <math.h>
@@ -15,9 +15,7 @@
 
 #define FREE CULM_CONFIG_RESUMABLE
 #define SET CULM_CONFIG_SETTING
-#define DAY_MS 86400000
-#define NODES_MAX_TEXT "1024"
-_Static_assert(CULM_GNN_NODES_MAX == 1024, "the default of cluster.max_nodes is its largest value");
+_Static_assert(CULM_CREW_NODES_MAX <= CULM_GNN_NODES_MAX, "so many can be led");
 /* Each layer may begin with a gather, and the last one may end with another. */
 #define LAYERS_MAX (CULM_GNN_STAGES_MAX - 1)
 #define WIDTH_MAX 16384
@@ -30,13 +28,13 @@ static const char *const features_names[] = {"rows", "as-is", NULL};
 #define G struct culm_gnn_graph_config
 static const struct culm_config_row graph_rows[] = {
     CULM_CONFIG_TEXT("path", G, path, NULL, "a folder", CULM_CONFIG_INPUT,
-                     "graph to train on: a folder of the format culm-graph-1"),
+                     "graph to train on: a folder in the format culm-graph-1"),
     CULM_CONFIG_INT("split", G, split, "0", 0, 1000000, 0,
-                    "which of the graph's splits says what trains, validates and tests"),
+                    "which of the graph's splits to use for training, validation and testing"),
     CULM_CONFIG_ENUM("features", G, features, "rows", features_names, 0,
-                     "features of a vertex: `rows`, divided by their sum; `as-is`"),
+                     "features of a vertex: `rows`: divided by their sum; `as-is`: unchanged"),
     CULM_CONFIG_INT("memory_mb", G, memory_mb, "0", 0, 1 << 30, FREE,
-                    "megabytes of memory that features may take in each server; 0: any amount"),
+                    "megabytes of memory that features may use in each server; 0: no limit"),
 };
 static const struct culm_config_table graph_table = {CULM_CONFIG_ROWS(graph_rows, G)};
 
@@ -54,16 +52,17 @@ static const struct culm_config_row model_rows[] = {
         "kind of layers: graph convolutions, graph attention, or GraphSAGE with means"),
     CULM_CONFIG_INT("layers", M, layers, "2", 1, LAYERS_MAX, 0, "number of layers"),
     CULM_CONFIG_INT("width", M, width, "16", 1, WIDTH_MAX, 0,
-                    "features that each hidden layer makes of a vertex; gat: each of its heads"),
+                    "features per vertex that each hidden layer computes; gat: that each of its "
+                    "heads computes"),
     CULM_CONFIG_INT("heads", M, heads, "8", 1, CULM_EDGE_HEADS_MAX, 0,
                     "gat: heads of each hidden layer"),
     CULM_CONFIG_INT("out_heads", M, out_heads, "1", 1, CULM_EDGE_HEADS_MAX, 0,
-                    "gat: heads of the last layer, whose mean is taken"),
+                    "gat: heads of the last layer, which are averaged"),
     CULM_CONFIG_ENUM("activation", M, activation, "relu", activation_names, 0,
-                     "function behind each hidden layer"),
+                     "activation function after each hidden layer"),
     CULM_CONFIG_REAL("dropout", M, dropout, "0.5", 0, 1, CULM_CONFIG_BELOW,
-                     "share of a layer's inputs that dropout sets to zero; gat: of its attention "
-                     "and of the rows that it gathers too"),
+                     "share of a layer's inputs that dropout sets to zero; gat: also of its "
+                     "attention and of the rows that it gathers"),
     CULM_CONFIG_BOOL("bias", M, bias, "true", 0, "whether layers have a bias"),
     CULM_CONFIG_TEXT("init", M, init, "", "a file or a folder", CULM_CONFIG_EMPTY, CULM_INIT_DOC),
     CULM_CONFIG_ENUM("init_unused", M, init_unused, "refuse", culm_init_unused_names, 0,
@@ -81,10 +80,10 @@ static const char *const decay_names[] = {
 #define O struct culm_gnn_optimizer_config
 static const struct culm_config_row optimizer_rows[] = {
     CULM_CONFIG_ENUM("name", O, name, "adam", optimizer_names, 0,
-                     "which optimizer updates the weights; adam: betas 0.9 and 0.999"),
+                     "which optimizer updates the weights; adam has betas 0.9 and 0.999"),
     CULM_CONFIG_REAL("lr", O, lr, "0.01", 0, INFINITY, SET, "learning rate"),
     CULM_CONFIG_REAL("weight_decay", O, weight_decay, "0.0005", 0, INFINITY, SET,
-                     "weight decay, as a part of the gradient (L2)"),
+                     "weight decay, added to the gradient (L2)"),
     CULM_CONFIG_ENUM("decay_layers", O, decay_layers, "first", decay_names, 0,
                      "layers whose weights decay"),
     CULM_CONFIG_REAL("momentum", O, momentum, "0", 0, 1, CULM_CONFIG_BELOW | SET, "sgd: momentum"),
@@ -94,22 +93,22 @@ static const struct culm_config_table optimizer_table = {CULM_CONFIG_ROWS(optimi
 #define S struct culm_gnn_stop_config
 static const struct culm_config_row stop_rows[] = {
     CULM_CONFIG_REAL("accuracy", S, accuracy, "0", 0, 1, 0,
-                     "training ends when so large a share of the vertices that validate is right; "
-                     "0: not for that reason"),
-    CULM_CONFIG_INT("patience", S, patience, "0", 0, 1000000000, 0,
-                    "training ends when so many evaluations in a row have not been better than the "
-                    "best before; 0: not for that reason"),
+                     "training stops once this fraction of the validation vertices is classified "
+                     "correctly; 0 disables this"),
+    CULM_CONFIG_INT(
+        "patience", S, patience, "0", 0, 1000000000, 0,
+        "training stops after this many evaluations in a row without improvement; 0 disables this"),
 };
 static const struct culm_config_table stop_table = {CULM_CONFIG_ROWS(stop_rows, S)};
 
 #define E struct culm_gnn_eval_config
 static const struct culm_config_row eval_rows[] = {
     CULM_CONFIG_INT("every", E, every, "1", 0, 1000000000, FREE,
-                    "epochs between evaluations on the vertices that validate and test; 0: never"),
+                    "epochs between evaluations on the validation and test vertices; 0: never"),
 };
 static const struct culm_config_table eval_table = {CULM_CONFIG_ROWS(eval_rows, E)};
 
-/* --- checkpoint, cluster --- */
+/* --- checkpoint --- */
 
 #define C struct culm_checkpoint_config
 static const struct culm_config_row checkpoint_rows[] = {
@@ -118,68 +117,27 @@ static const struct culm_config_row checkpoint_rows[] = {
     CULM_CONFIG_INT("keep", C, keep, "2", 1, 1000000, FREE,
                     "number of checkpoints to keep; older ones are removed"),
     CULM_CONFIG_ENUM("best", C, best, "none", culm_best_names, FREE,
-                     "keep the weights of the best checkpoint as best.safetensors: `accuracy`, on "
-                     "the vertices that validate. Each checkpoint is evaluated, by a process on "
-                     "the launcher's machine that reads the whole graph; of those that come due "
-                     "meanwhile only the newest follows"),
+                     "keep the weights of the best checkpoint as best.safetensors: `accuracy`: on "
+                     "the validation vertices. Each checkpoint is evaluated by a process on the "
+                     "launcher's machine, which reads the whole graph; if several checkpoints come "
+                     "due meanwhile, only the newest is evaluated"),
 };
 static const struct culm_config_table checkpoint_table = {CULM_CONFIG_ROWS(checkpoint_rows, C)};
-
-/* The keys of `culm train`, so that one section serves both. */
-#define N struct culm_cluster_config
-static const struct culm_config_row cluster_rows[] = {
-    CULM_CONFIG_INT("heartbeat_ms", N, heartbeat_ms, "200", 1, DAY_MS, FREE,
-                    "milliseconds between two signs of life of a node"),
-    CULM_CONFIG_INT("suspect_ms", N, suspect_ms, "3000", 2, DAY_MS, FREE,
-                    "milliseconds of silence after which a node counts as lost and is killed; at "
-                    "least three times `cluster.heartbeat_ms`"),
-    CULM_CONFIG_INT("kill_suspect_ms", N, kill_suspect_ms, "10000", 0, DAY_MS, FREE,
-                    "not used: a node that counts as lost is killed at once, since a parameter "
-                    "server that woke up could remove newer checkpoints; accepted because `culm "
-                    "train` has it"),
-    CULM_CONFIG_INT("replace_ms", N, replace_ms, "500", -1, DAY_MS, FREE,
-                    "milliseconds until a lost node is replaced; -1: never, and the run goes on "
-                    "with the nodes that are left"),
-    CULM_CONFIG_INT("join_ms", N, join_ms, "10000", 1, DAY_MS, FREE,
-                    "not used: an epoch waits only for a parameter server that joins, and "
-                    "`cluster.stuck_ms` limits that; accepted because `culm train` has it"),
-    CULM_CONFIG_INT("wait_ms", N, wait_ms, "600000", 1, DAY_MS, FREE,
-                    "milliseconds that the run waits for servers and parameter servers without "
-                    "which it cannot go on, and for room on the disk when what it ends with cannot be "
-                    "saved"),
-    CULM_CONFIG_INT("stuck_ms", N, stuck_ms, "30000", 1, DAY_MS, FREE,
-                    "milliseconds that a node may live without finishing a task that is due; the "
-                    "limit grows with the time that such tasks take, and when it proved too short"),
-    CULM_CONFIG_INT("orphan_ms", N, orphan_ms, "60000", 10, DAY_MS, FREE,
-                    "milliseconds of silence of the launcher after which a node ends itself; at "
-                    "least `cluster.suspect_ms`"),
-    CULM_CONFIG_INT("max_nodes", N, max_nodes, NODES_MAX_TEXT, 1, CULM_GNN_NODES_MAX, FREE,
-                    "nodes at once, also with `--listen` and `--preempt-trace`; at least `servers` "
-                    "+ `parameter_servers` + `workers`"),
-};
-
-static enum culm_status finish_cluster(void *object, const struct culm_config_place *place,
-                                       struct culm_error *error) {
-    return culm_cluster_config_table.finish(object, place, error);
-}
-
-static const struct culm_config_table cluster_table = {CULM_CONFIG_ROWS(cluster_rows, N),
-                                                       .finish = finish_cluster};
 
 /* --- engines --- */
 
 #define L struct culm_gnn_lambda_config
 static const struct culm_config_row lambda_rows[] = {
     CULM_CONFIG_TEXT("function", L, function, "", "a name", FREE | CULM_CONFIG_EMPTY,
-                     "function that workers are: NAME, NAME:VERSION or NAME:ALIAS"),
+                     "function that runs the workers: NAME, NAME:VERSION or NAME:ALIAS"),
     CULM_CONFIG_TEXT("region", L, region, "", "a name", FREE | CULM_CONFIG_EMPTY,
-                     "region of the function; none: that of AWS_REGION or AWS_DEFAULT_REGION"),
+                     "region of the function; empty: the one in AWS_REGION or AWS_DEFAULT_REGION"),
     CULM_CONFIG_TEXT("endpoint", L, endpoint, "", "a URL", FREE | CULM_CONFIG_EMPTY,
-                     "where functions are invoked; none: that of AWS in the region"),
+                     "where functions are invoked; empty: AWS's own endpoint in the region"),
     CULM_CONFIG_INT("memory_mb", L, memory_mb, "0", 0, 10240, FREE,
                     "megabytes of memory that the function must have; 0: any amount"),
     CULM_CONFIG_INT("concurrency", L, concurrency, "0", 0, 100000, FREE,
-                    "invocations at once, at most; 0: one for each worker"),
+                    "largest number of invocations at a time; 0: one for each worker"),
 };
 static const struct culm_config_table lambda_table = {CULM_CONFIG_ROWS(lambda_rows, L)};
 
@@ -211,34 +169,36 @@ static const struct culm_config_row rows[] = {
                     "epochs to train for; 0 writes the initial model"),
     CULM_CONFIG_ENUM(
         "mode", T, mode, "sync", mode_names, 0,
-        "`sync`: every gather waits for the rows of its own epoch; `async`: it may "
-        "read rows that are up to `staleness` epochs old; `nopipe`: one step after the "
-        "other"),
+        "`sync`: every gather waits for the rows of its own epoch; `async`: it may read rows that "
+        "are up to `staleness` epochs old; `nopipe`: one step after the other, without overlap"),
     CULM_CONFIG_INT("staleness", T, staleness, "1", 0, CULM_GNN_STALENESS_MAX, 0,
-                    "`mode: async`: epochs that a row may be old"),
+                    "`mode: async`: how many epochs old a row may be"),
     CULM_CONFIG_INT("intervals", T, intervals, "8", 1, CULM_GNN_INTERVALS_MAX, 0,
-                    "fixed pieces of the graph that servers share out"),
+                    "fixed pieces of the graph, distributed over the servers"),
     CULM_CONFIG_INT("servers", T, servers, "1", 1, CULM_GNN_INTERVALS_MAX, FREE,
                     "processes that own pieces of the graph; at most `intervals`"),
     CULM_CONFIG_INT("parameter_servers", T, parameter_servers, "1", 1, 15, FREE,
                     "processes that hold the weights"),
-    CULM_CONFIG_TEXT("workers", T, workers, "0", "a number or `auto`", FREE,
-                     "processes that do the tensor tasks of servers; 0: the servers do them"),
-    CULM_CONFIG_ENUM("tune", T, tune, "value", tune_names, FREE,
-                     "`workers: auto`: what is sought, the least time, the fewest dollars, or the "
-                     "least product of both"),
-    CULM_CONFIG_INT("max_workers", T, max_workers, "0", 0, CULM_GNN_NODES_MAX, FREE,
-                    "`workers: auto`: how many there may be; 0: as many as intervals, and with "
-                    "`engine: local` as the machine has processors"),
-    CULM_CONFIG_ENUM("engine", T, engine, "local", engine_names, FREE,
-                     "where workers run: processes of this machine, AWS Lambda, or Gearman"),
+    CULM_CONFIG_TEXT(
+        "workers", T, workers, "0", "a number or `auto`", FREE,
+        "processes that do the servers' tensor tasks; 0: the servers do these tasks themselves"),
+    CULM_CONFIG_ENUM(
+        "tune", T, tune, "value", tune_names, FREE,
+        "`workers: auto`: what to minimise: `time`, `dollars`, or `value`: the product of both"),
+    CULM_CONFIG_INT("max_workers", T, max_workers, "0", 0, CULM_CREW_NODES_MAX, FREE,
+                    "`workers: auto`: largest number of workers; 0: one per interval and, with "
+                    "`engine: local`, at most one per processor"),
+    CULM_CONFIG_ENUM(
+        "engine", T, engine, "local", engine_names, FREE,
+        "where workers run: as processes of this machine, on AWS Lambda, or as Gearman jobs"),
     CULM_CONFIG_SECTION("lambda", T, lambda, &lambda_table),
     CULM_CONFIG_SECTION("gearman", T, gearman, &gearman_table),
     CULM_CONFIG_TEXT("prices", T, prices, "", "a file", FREE | CULM_CONFIG_EMPTY,
-                     "file of what machines cost; [] is the one that comes with Culm"),
-    CULM_CONFIG_ENUM("order", T, order, "auto", order_names, 0,
-                     "order of products and gathers: `auto`, the cheaper one in each layer by "
-                     "counted cost; `published`, that of Dorylus, where nothing is kept"),
+                     "price list of machines; empty: the list shipped with Culm"),
+    CULM_CONFIG_ENUM(
+        "order", T, order, "auto", order_names, 0,
+        "order of products and gathers: `auto`: in each layer the one with the lower counted cost; "
+        "`published`: the order of Dorylus, which gathers the features again in every epoch"),
     CULM_CONFIG_SECTION("optimizer", T, optimizer, &optimizer_table),
     CULM_CONFIG_SECTION("stop", T, stop, &stop_table),
     CULM_CONFIG_ENUM("precision", T, precision, "f32", culm_precision_names, 0,
@@ -247,14 +207,14 @@ static const struct culm_config_row rows[] = {
     CULM_CONFIG_U64("seed", T, seed, "1", 0, "seed of the initial weights and of dropout"),
     CULM_CONFIG_SECTION("checkpoint", T, checkpoint, &checkpoint_table),
     CULM_CONFIG_SECTION("eval", T, eval, &eval_table),
-    CULM_CONFIG_SECTION("cluster", T, cluster, &cluster_table),
+    CULM_CONFIG_SECTION("cluster", T, cluster, &culm_crew_config_table),
 };
 
 static enum culm_status read_workers(T *c, const struct culm_config_place *place,
                                      struct culm_error *error) {
     c->workers_auto = strcmp(c->workers, "auto") == 0;
     if (c->workers_auto) {
-        int64_t most = c->max_workers > 0 ? c->max_workers : CULM_GNN_NODES_MAX;
+        int64_t most = c->max_workers > 0 ? c->max_workers : CULM_CREW_NODES_MAX;
         c->worker_count = AUTO_A_SERVER * c->servers;
         c->worker_count = c->worker_count < c->intervals ? c->worker_count : c->intervals;
         c->worker_count = c->worker_count < most ? c->worker_count : most;
@@ -264,10 +224,10 @@ static enum culm_status read_workers(T *c, const struct culm_config_place *place
     errno = 0;
     long long count = strtoll(c->workers, &end, 10);
     if (errno || end == c->workers || *end || strspn(c->workers, "0123456789") == 0 ||
-        count > CULM_GNN_NODES_MAX) {
+        count > CULM_CREW_NODES_MAX) {
         return culm_config_refuse(place, CULM_CONFIG_KEYS("workers"), error,
                                   "'%.40s' is not a number of workers; allowed: 0 to %d, auto",
-                                  c->workers, CULM_GNN_NODES_MAX);
+                                  c->workers, CULM_CREW_NODES_MAX);
     }
     c->worker_count = count;
     return CULM_OK;
@@ -285,6 +245,9 @@ static enum culm_status check_order(const T *c, const struct culm_config_place *
 /* All that are to be there may be; those that are sought have what the others leave. */
 static enum culm_status check_nodes(T *c, const struct culm_config_place *place,
                                     struct culm_error *error) {
+    if (c->cluster.max_nodes == 0) {
+        c->cluster.max_nodes = CULM_CREW_NODES_MAX;
+    }
     int64_t room = c->cluster.max_nodes - c->servers - c->parameter_servers;
     if (c->workers_auto && c->worker_count > room) {
         c->worker_count = room > 1 ? room : 1;

@@ -8,10 +8,10 @@
 #define CULM_GNN_CONFIG_H
 
 #include "base/config.h"
-#include "gnn/tune.h"
+#include "crew/config.h"
 #include "graph/precision.h"
+#include "interval/tune.h"
 #include "model/config.h"
-#include "pipeline/config.h"
 #include "store/config.h"
 
 enum culm_gnn_features { CULM_GNN_FEATURES_ROWS, CULM_GNN_FEATURES_AS_IS };
@@ -92,7 +92,7 @@ struct culm_gnn_config {
     uint64_t seed;
     struct culm_checkpoint_config checkpoint; /* `every` counts epochs */
     struct culm_gnn_eval_config eval;
-    struct culm_cluster_config cluster;
+    struct culm_crew_config cluster;
 };
 
 /* Loads `path` (YAML), then applies `sets` ("key.sub=value") in order. Errors read `FILE:LINE: key:

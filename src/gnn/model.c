@@ -95,8 +95,8 @@ static enum culm_status place_params(struct culm_gnn_model *m, struct culm_error
         return culm_error_set(error, CULM_ERR_MEMORY, "model: out of memory");
     }
     for (int32_t s = 0; s < m->stages; s++) {
-        const struct culm_stage_info *info = culm_stage_info(m->stage[0][s]);
-        const struct culm_stage_info *other = culm_stage_info(m->stage[1][s]);
+        const struct culm_stage_info *info = culm_stage_info_of(m->stage[0][s]);
+        const struct culm_stage_info *other = culm_stage_info_of(m->stage[1][s]);
         bool alike =
             info->param_count == other->param_count && info->param_floats == other->param_floats &&
             info->grad_count == info->param_count && info->grad_floats == info->param_floats;
@@ -227,7 +227,7 @@ void culm_gnn_model_layout(const struct culm_gnn_model *m, struct culm_gnn_layou
         row_bytes[s] = (size_t)m->border[s].width * element;
         d_row_bytes[s] = (size_t)m->border[s].d_width * element;
         gradient_bytes[s] =
-            (size_t)culm_stage_info(m->stage[CULM_GNN_FOR_TRAINING][s])->param_floats *
+            (size_t)culm_stage_info_of(m->stage[CULM_GNN_FOR_TRAINING][s])->param_floats *
             sizeof(float);
     }
     culm_gnn_layout_steps(layout, m->stages, row_bytes, d_row_bytes, gradient_bytes);
@@ -238,7 +238,7 @@ void culm_gnn_model_layout(const struct culm_gnn_model *m, struct culm_gnn_layou
         step->remote = multiplies(m, step->stage);
         step->kept =
             step->kind == CULM_GNN_BACKWARD && culm_gnn_plan_keeps(&m->plan) &&
-            culm_stage_info(m->stage[CULM_GNN_FOR_TRAINING][step->stage])->activation_bytes > 0;
+            culm_stage_info_of(m->stage[CULM_GNN_FOR_TRAINING][step->stage])->activation_bytes > 0;
         /* Attention appends an array after all rows, and sparse features are read by columns, so
          * neither can be divided into blocks of rows. */
         bool whole = has_heads(m) || (step->stage == 0 && m->plan.sparse);

@@ -13,19 +13,22 @@
  * With graph.memory_mb, dense inputs of the intervals of a server are kept in an anonymous file,
  * and in memory as far as there is room (numeric_spill.c).
  *
- * Files: numeric.c: state, sums and dispatch; numeric_input.c: inputs of intervals; numeric_kept.c:
- * activations kept from forward to backward steps; numeric_gather.c: gathers and slices;
- * numeric_attention.c: gathers of attention; numeric_apply.c: steps; numeric_store.c: checkpoints.
+ * Files, from above: numeric.c: sums and dispatch; numeric_store.c: checkpoints; numeric_state.c:
+ * the state of a holder; numeric_apply.c: steps; numeric_gather.c: gathers and slices;
+ * numeric_attention.c: gathers of attention; numeric_input.c: inputs of intervals; numeric_spill.c:
+ * those in a file; numeric_kept.c: activations kept from forward to backward steps;
+ * numeric_packed.c: packed inputs; numeric_room.c: what all of them use.
  *
- * Thread: see exec.h; I/O tasks (SAVE, FINISH) may run beside others.
+ * Thread: see exec.h; I/O tasks may run beside others.
  */
 #ifndef CULM_GNN_NUMERIC_H
 #define CULM_GNN_NUMERIC_H
 
 #include "device/device.h"
-#include "gnn/exec.h"
 #include "gnn/model.h"
 #include "gnn/structure.h"
+#include "interval/exec.h"
+#include "store/inputs.h"
 #include "store/lineage.h"
 #include "store/weights.h"
 
@@ -35,19 +38,20 @@ struct culm_gnn_numeric_options {
     const struct culm_gnn_config *config; /* borrowed, like all pointers here */
     const char *config_text;              /* recorded in checkpoints */
     const char *signature;                /* of the kernels; recorded in checkpoints */
-    const char *run_dir;                  /* NULL: none; SAVE needs one */
+    const char *run_dir;                  /* NULL: none; SAVE and the leader's tasks need one */
     const struct culm_gnn_model *model;
     const struct culm_gnn_layout *layout; /* with steps filled in */
     /* Both or neither. NULL: it cannot own intervals. Labels, splits and features must be open. */
     const struct culm_gnn_structure *structure;
     const struct culm_graph_data *graph;
     struct culm_blob_pool *pool;
-    struct culm_device *device;         /* NULL: only FINISH will be run */
-    struct json_t *inputs;              /* pinned files, recorded in checkpoints; NULL: none */
+    struct culm_device *device;         /* NULL: only the leader's tasks will be run */
     const struct culm_lineage *lineage; /* recorded in checkpoints; NULL: no change */
-    const char *cut_sha256; /* of the graph's cut, recorded in checkpoints; NULL: none */
-    struct culm_pins *pins; /* model.init must match these; NULL: it is not checked */
-    size_t kept_most;       /* bytes of activations to keep; 0: CULM_GNN_KEPT_MOST */
+    /* PUBLISH: recorded in checkpoints; NULL: none. */
+    const struct culm_inputs *inputs; /* pinned files */
+    const char *cut_sha256;           /* of the graph's cut */
+    struct culm_pins *pins;           /* model.init must match these; NULL: it is not checked */
+    size_t kept_most;                 /* bytes of activations to keep; 0: CULM_GNN_KEPT_MOST */
 };
 
 /* Opens model.init, which the configuration must have. CULM_ERR_CONFIG: there is no such file, or it

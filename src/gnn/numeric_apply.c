@@ -9,7 +9,7 @@
  */
 #include "gnn/numeric_internal.h"
 
-#include "gnn/roc.h"
+#include "interval/roc.h"
 
 #include <string.h>
 
@@ -80,11 +80,11 @@ static enum culm_status prepare(struct culm_gnn_numeric *x, struct culm_gnn_task
                                 struct culm_stage_run *ret_run) {
     const struct culm_gnn_model *m = x->o.model;
     int32_t stage = x->o.layout->step[task->step].stage;
-    const struct culm_stage_info *info = culm_stage_info(m->stage[purpose][stage]);
+    const struct culm_stage_info *info = culm_stage_info_of(m->stage[purpose][stage]);
     enum culm_status status =
-        gnn_room(x, &x->activations, info->activation_bytes, &task->job.error);
+        gnn_need_room(x, &x->activations, info->activation_bytes, &task->job.error);
     if (status == CULM_OK) {
-        status = gnn_room(x, &x->scratch, info->scratch_bytes, &task->job.error);
+        status = gnn_need_room(x, &x->scratch, info->scratch_bytes, &task->job.error);
     }
     const float *rows = NULL;
     if (status == CULM_OK && stage == 0) {
@@ -149,7 +149,7 @@ static enum culm_status forward(struct culm_gnn_numeric *x, struct culm_gnn_task
         status = gnn_make(x, &x->wide[1], made_at(x, task, block, width), count, &made,
                           &task->job.error);
     }
-    const struct culm_stage_info *info = culm_stage_info(m->stage[purpose][stage]);
+    const struct culm_stage_info *info = culm_stage_info_of(m->stage[purpose][stage]);
     void *keep = status == CULM_OK && purpose == CULM_GNN_FOR_TRAINING
                      ? gnn_keep(x, task, input, info, block->piece, block->pieces)
                      : NULL;
@@ -174,7 +174,7 @@ static enum culm_status backward(struct culm_gnn_numeric *x, struct culm_gnn_tas
     const struct culm_gnn_model *m = x->o.model;
     const struct culm_gnn_step *step = &x->o.layout->step[task->step];
     const struct culm_stage *stage = m->stage[CULM_GNN_FOR_TRAINING][step->stage];
-    const struct culm_stage_info *info = culm_stage_info(stage);
+    const struct culm_stage_info *info = culm_stage_info_of(stage);
     size_t gradient_bytes = x->o.layout->gradient_bytes[step->stage];
     const struct culm_gnn_border *before = step->stage > 0 ? &m->border[step->stage - 1] : NULL;
     bool attention = before && before->heads > 0;
@@ -189,7 +189,7 @@ static enum culm_status backward(struct culm_gnn_numeric *x, struct culm_gnn_tas
     }
     size_t bytes = info->output_bytes > info->input_bytes ? info->output_bytes : info->input_bytes;
     if (status == CULM_OK && bytes > 0) {
-        status = gnn_room(x, &x->made, bytes, &task->job.error);
+        status = gnn_need_room(x, &x->made, bytes, &task->job.error);
     }
     const float *d_rows = NULL;
     float *made = NULL;
@@ -206,7 +206,7 @@ static enum culm_status backward(struct culm_gnn_numeric *x, struct culm_gnn_tas
     }
     run.d_output = d_rows;
     void *kept =
-        step->kind == CULM_GNN_BACKWARD ? gnn_kept(x, task, input, info, block->piece) : NULL;
+        step->kind == CULM_GNN_BACKWARD ? gnn_find_kept(x, task, input, info, block->piece) : NULL;
     run.activations = kept ? kept : run.activations;
     /* Forward is computed again if backward needs its activations and they were not kept. */
     if (step->kind == CULM_GNN_LOSS || (info->activation_bytes > 0 && !kept)) {
@@ -264,7 +264,8 @@ static enum culm_status score(struct culm_gnn_numeric *x, struct culm_gnn_task *
     struct culm_stage_run run;
     enum culm_status status = prepare(x, task, input, block, CULM_GNN_FOR_EVALUATION, field, &run);
     if (status == CULM_OK) {
-        status = gnn_room(x, &x->made, (size_t)input->n * (size_t)m->plan.classes * sizeof(float),
+        status =
+            gnn_need_room(x, &x->made, (size_t)input->n * (size_t)m->plan.classes * sizeof(float),
                           &task->job.error);
     }
     bool scores = !x->give_logits && x->o.layout->scores;
@@ -276,7 +277,7 @@ static enum culm_status score(struct culm_gnn_numeric *x, struct culm_gnn_task *
                           &task->job.error);
     }
     if (status == CULM_OK) {
-        status = gnn_room(x, &x->index, (size_t)input->n * sizeof(int32_t), &task->job.error);
+        status = gnn_need_room(x, &x->index, (size_t)input->n * sizeof(int32_t), &task->job.error);
     }
     if (status != CULM_OK) {
         return status;
@@ -351,7 +352,7 @@ static enum culm_status apply_pieces(struct culm_gnn_numeric *x, struct culm_gnn
 
 enum culm_status gnn_apply(struct culm_gnn_numeric *x, struct culm_gnn_task *task) {
     struct gnn_input *input;
-    enum culm_status status = gnn_input(x, task, &input);
+    enum culm_status status = gnn_find_input(x, task, &input);
     int64_t given = 0, n = status == CULM_OK ? input->n : 0, count = n;
     int32_t blocks = culm_gnn_layout_blocks(x->o.layout, task->step, n);
     int32_t from = task->block > 0 ? task->block - 1 : 0, to = task->block > 0 ? from + 1 : blocks;

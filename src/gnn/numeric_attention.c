@@ -28,7 +28,7 @@ struct edges {
 
 static enum culm_status room(struct culm_gnn_numeric *x, struct gnn_room *of, int64_t floats,
                              float **ret_data, struct culm_error *error) {
-    enum culm_status status = gnn_room(x, of, (size_t)(floats + 16) * sizeof(float), error);
+    enum culm_status status = gnn_need_room(x, of, (size_t)(floats + 16) * sizeof(float), error);
     *ret_data = of->data;
     return status;
 }

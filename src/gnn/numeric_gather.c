@@ -4,10 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool same_readers(const struct culm_gnn_set *a, const struct culm_gnn_set *b) {
-    return memcmp(a, b, sizeof *a) == 0;
-}
-
 static int direction(const struct culm_gnn_numeric *x, bool transposed) {
     return transposed && x->o.structure->directed;
 }
@@ -18,27 +14,26 @@ static enum culm_status no_memory(struct culm_gnn_task *task) {
 
 /* --- slices --- */
 
+/* No two servers own the same interval, so that the slices for all of them have places of their own. */
 static enum culm_status rows_of_slice(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
                                       struct gnn_input *input, bool transposed,
                                       const struct gnn_slice **ret_slice) {
-    int d = direction(x, transposed);
-    for (int32_t i = 0; i < GNN_SLICES_KEPT; i++) {
-        if (input->slice[d][i].row && same_readers(&input->slice[d][i].readers, &task->readers)) {
-            *ret_slice = &input->slice[d][i];
-            return CULM_OK;
-        }
+    const int32_t least = culm_set_next(&task->readers, 0);
+    struct gnn_slice *slice = &input->slice[direction(x, transposed)][least < 0 ? 0 : least];
+    *ret_slice = slice;
+    if (slice->row && culm_set_same(&slice->readers, &task->readers)) {
+        return CULM_OK;
     }
     uint32_t *row = malloc(((size_t)input->n + 1) * sizeof *row);
-    if (!row) {
+    if (!row || !culm_set_copy(&slice->readers, &task->readers)) {
+        free(row);
         return no_memory(task);
     }
-    struct gnn_slice *slice = &input->slice[d][input->next_slice[d]++ % GNN_SLICES_KEPT];
     free(slice->row);
-    slice->readers = task->readers;
-    slice->row = row;
     slice->count =
         culm_gnn_structure_slice(x->o.structure, transposed, task->interval, &task->readers, row);
-    *ret_slice = slice;
+    uint32_t *fits = realloc(row, ((size_t)slice->count + 1) * sizeof *row);
+    slice->row = fits ? fits : row;
     return CULM_OK;
 }
 
@@ -50,7 +45,7 @@ static enum culm_status find_in_slice(struct culm_gnn_numeric *x, struct culm_gn
     const struct culm_gnn_structure *s = x->o.structure;
     struct gnn_in_slice *in = &input->in_slice[direction(x, transposed)][source->interval];
     *ret_found = in;
-    if (in->at && same_readers(&in->readers, source->readers)) {
+    if (in->at && culm_set_same(&in->readers, source->readers)) {
         return CULM_OK;
     }
     const struct culm_gnn_need *need = culm_gnn_structure_need(s, transposed, task->interval);
@@ -58,13 +53,12 @@ static enum culm_status find_in_slice(struct culm_gnn_numeric *x, struct culm_gn
     uint32_t *slice =
         malloc(((size_t)culm_gnn_structure_rows(s, source->interval) + 1) * sizeof *slice);
     uint32_t *at = malloc((wanted + 1) * sizeof *at);
-    if (!slice || !at) {
+    if (!slice || !at || !culm_set_copy(&in->readers, source->readers)) {
         free(slice);
         free(at);
         return no_memory(task);
     }
     free(in->at);
-    in->readers = *source->readers;
     in->at = at;
     in->count = culm_gnn_structure_slice(s, transposed, source->interval, &in->readers, slice);
     culm_gnn_structure_in_slice(s, transposed, source->interval, task->interval, slice, in->count,
@@ -98,12 +92,12 @@ static void widths(const struct culm_gnn_numeric *x, int32_t gather, int64_t *re
     *ret_sent = flow->back ? border->d_sent : border->sent;
 }
 
-enum culm_status gnn_slice(struct culm_gnn_numeric *x, struct culm_gnn_task *task) {
+enum culm_status gnn_make_slice(struct culm_gnn_numeric *x, struct culm_gnn_task *task) {
     const struct culm_gnn_gather *gather = &x->o.layout->gather[task->gather];
     const struct gnn_slice *slice = NULL;
     struct gnn_input *input;
     int64_t width, sent;
-    enum culm_status status = gnn_input(x, task, &input);
+    enum culm_status status = gnn_find_input(x, task, &input);
     widths(x, task->gather, &width, &sent);
     if (status == CULM_OK && task->input->size_bytes != (size_t)input->n * gather->row_bytes) {
         return gnn_wrong_rows(task, "rows", task->input->size_bytes,
@@ -218,13 +212,13 @@ enum culm_status gnn_gather(struct culm_gnn_numeric *x, struct culm_gnn_task *ta
     int64_t table_rows = need->start[s->intervals], filled = 0, width, sent;
     const void *own = NULL;
     struct gnn_input *input;
-    enum culm_status status = gnn_input(x, task, &input);
+    enum culm_status status = gnn_find_input(x, task, &input);
     widths(x, task->gather, &width, &sent);
     const struct culm_gnn_source *whole = whole_table(x, task, table_rows, width, sent);
     x->pitch = whole ? width : gnn_table_pitch(x, sent);
     if (status == CULM_OK && !whole) {
         size_t bytes = (size_t)(table_rows * x->pitch) * gnn_element(x);
-        status = gnn_room(x, &x->table, bytes + 64, &task->job.error);
+        status = gnn_need_room(x, &x->table, bytes + 64, &task->job.error);
     }
     x->rows = whole ? whole->blob->data : x->table.data;
     for (int32_t i = 0; i < task->source_count && status == CULM_OK; i++) {

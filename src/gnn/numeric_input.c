@@ -1,11 +1,6 @@
 /*
  * The numeric executor: inputs of intervals. Owners make them from the graph, and workers from a
- * packed copy that they are sent.
- *
- * Packed input: struct head, then arrays, each aligned to 64 bytes: original numbers u32[n], scale
- * f32[n], labels i32[n], uses u8[n]; then features f32[n,columns], and own features if the model has
- * them, or, if sparse, start u64[n+1], column u32[entries], value f32[entries]. Everything else is
- * derived from it.
+ * packed copy that they are sent (numeric_packed.c).
  */
 #include "gnn/numeric_internal.h"
 
@@ -13,49 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAGIC 0x31676e6e67 /* "gnng1" */
 #define COLUMNS_AT_ONCE 64 /* of dense features, gathered together */
 #define COLUMNS_LEAST 8    /* the same, however little memory there is */
 #define EVEN_LEAST 1e-20f  /* smallest value of rows for the form in words; see is_even */
-
-struct head {
-    uint64_t magic;
-    int64_t n, columns;
-    uint64_t entries; /* sparse; dense: 0 */
-    uint64_t sparse, own;
-};
-
-/* Offsets of the arrays, and the total size. */
-struct places {
-    size_t id, scale, label, use, dense, own, start, column, value, bytes;
-};
-
-static size_t next(size_t *at, size_t bytes) {
-    size_t here = *at;
-    *at += (bytes + 63) & ~(size_t)63;
-    return here;
-}
-
-static struct places places_of(const struct head *h) {
-    size_t at = 0, n = (size_t)h->n;
-    struct places p = {0};
-    next(&at, sizeof *h);
-    p.id = next(&at, n * sizeof(uint32_t));
-    p.scale = next(&at, n * sizeof(float));
-    p.label = next(&at, n * sizeof(int32_t));
-    p.use = next(&at, n);
-    if (h->sparse) {
-        p.start = next(&at, (n + 1) * sizeof(uint64_t));
-        p.column = next(&at, h->entries * sizeof(uint32_t));
-        p.value = next(&at, h->entries * sizeof(float));
-    } else {
-        size_t rows = n * (size_t)h->columns * sizeof(float);
-        p.dense = next(&at, rows);
-        p.own = next(&at, h->own ? rows : 0);
-    }
-    p.bytes = at;
-    return p;
-}
 
 /* Offsets of the arrays that are derived from the packed input. For sparse features these are the
  * entries by column, and bit sets of what dropout leaves: of entries, or, in words, of elements. */
@@ -70,16 +25,16 @@ static struct own_places own_places_of(int64_t n, int64_t columns, size_t entrie
     size_t by_rows = words ? culm_sparse_words(n, columns) * sizeof(uint64_t) : 0;
     size_t by_columns = words ? culm_sparse_words(columns, n) * sizeof(uint64_t) : 0;
     struct own_places p;
-    p.train_label = next(&at, (size_t)n * sizeof(int32_t));
-    p.column_start = next(&at, ((size_t)columns + 2) * sizeof(uint64_t));
-    p.entry = next(&at, entries * sizeof(uint32_t));
-    p.row = next(&at, entries * sizeof(uint32_t));
-    p.value = next(&at, value ? entries * sizeof(float) : 0);
-    p.kept = next(&at, words ? 0 : culm_sparse_kept_words(entries) * sizeof(uint32_t));
-    p.there = next(&at, by_rows);
-    p.kept_words = next(&at, by_rows);
-    p.turned_words = next(&at, by_columns);
-    p.weight = next(&at, words && value ? (size_t)n * sizeof(float) : 0);
+    p.train_label = gnn_place(&at, (size_t)n * sizeof(int32_t));
+    p.column_start = gnn_place(&at, ((size_t)columns + 2) * sizeof(uint64_t));
+    p.entry = gnn_place(&at, entries * sizeof(uint32_t));
+    p.row = gnn_place(&at, entries * sizeof(uint32_t));
+    p.value = gnn_place(&at, value ? entries * sizeof(float) : 0);
+    p.kept = gnn_place(&at, words ? 0 : culm_sparse_kept_words(entries) * sizeof(uint32_t));
+    p.there = gnn_place(&at, by_rows);
+    p.kept_words = gnn_place(&at, by_rows);
+    p.turned_words = gnn_place(&at, by_columns);
+    p.weight = gnn_place(&at, words && value ? (size_t)n * sizeof(float) : 0);
     p.bytes = at;
     return p;
 }
@@ -116,28 +71,6 @@ static double sum_of(const struct culm_gnn_numeric *x, uint32_t vertex, const fl
         sum = (double)(g->start[vertex + 1] - g->start[vertex]);
     }
     return sum != 0 ? sum : 1;
-}
-
-static uint64_t entries_of(const struct culm_gnn_structure *s, const struct culm_graph_data *graph,
-                           int32_t interval) {
-    uint64_t entries = 0;
-    for (int64_t v = s->first[interval]; v < s->first[interval + 1] && graph->start; v++) {
-        entries += graph->start[s->old_of_new[v] + 1] - graph->start[s->old_of_new[v]];
-    }
-    return entries;
-}
-
-static struct head head_of(const struct culm_gnn_model *model, const struct culm_gnn_structure *s,
-                           const struct culm_graph_data *graph, int32_t interval) {
-    bool sparse = model->plan.sparse;
-    return (struct head){
-        .magic = MAGIC,
-        .n = culm_gnn_structure_rows(s, interval),
-        .columns = graph->columns,
-        .entries = sparse ? entries_of(s, graph, interval) : 0,
-        .sparse = sparse,
-        .own = model->own_features,
-    };
 }
 
 static void pack_sparse(const struct culm_gnn_numeric *x, const uint32_t *id, int64_t n,
@@ -199,7 +132,7 @@ static enum culm_status pack_gathered(struct culm_gnn_numeric *x, struct culm_gn
     int64_t rows = need->start[s->intervals], at_once = columns_at_once(x, rows);
     bool gcn = x->o.config->model.arch == CULM_GNN_GCN;
     size_t bytes = (size_t)(rows * at_once) * sizeof(float);
-    enum culm_status status = gnn_room(x, &x->table, bytes, &task->job.error);
+    enum culm_status status = gnn_need_room(x, &x->table, bytes, &task->job.error);
     double *sum = malloc(((size_t)rows + 1) * sizeof *sum);
     int64_t *vertex = malloc(((size_t)rows + 1) * sizeof *vertex);
     float *row = malloc((size_t)g->columns * sizeof *row);
@@ -241,8 +174,8 @@ static enum culm_status pack(struct culm_gnn_numeric *x, struct culm_gnn_task *t
                              struct gnn_input *input) {
     const struct culm_gnn_structure *s = x->o.structure;
     const struct culm_graph_data *g = x->o.graph;
-    const struct head head = head_of(x->o.model, s, g, task->interval);
-    const struct places p = places_of(&head);
+    const struct gnn_packed head = gnn_packed_of(x->o.model, s, g, task->interval);
+    const struct gnn_places p = gnn_places_of(&head);
     /* for prediction, a graph may have neither splits nor labels */
     const uint8_t *use = x->o.config->graph.split < g->splits
                              ? g->split + x->o.config->graph.split * g->vertices
@@ -280,15 +213,6 @@ static enum culm_status pack(struct culm_gnn_numeric *x, struct culm_gnn_task *t
     return status == CULM_OK && gnn_limited(x) ? gnn_spill(x, task, input, p.dense) : status;
 }
 
-size_t gnn_input_bytes(const struct culm_gnn_model *model,
-                       const struct culm_gnn_structure *structure,
-                       const struct culm_graph_data *graph, int32_t interval, size_t *ret_front) {
-    const struct head head = head_of(model, structure, graph, interval);
-    const struct places p = places_of(&head);
-    *ret_front = p.dense;
-    return p.bytes;
-}
-
 /* The size of all intervals' inputs together, packed and derived. */
 static size_t sparse_bytes(const struct culm_gnn_config *config, const struct culm_gnn_model *model,
                            const struct culm_gnn_structure *structure,
@@ -296,7 +220,7 @@ static size_t sparse_bytes(const struct culm_gnn_config *config, const struct cu
     bool value = graph->value || config->graph.features != CULM_GNN_FEATURES_AS_IS;
     size_t bytes = 0, front;
     for (int32_t i = 0; i < structure->intervals; i++) {
-        const struct head head = head_of(model, structure, graph, i);
+        const struct gnn_packed head = gnn_packed_of(model, structure, graph, i);
         bool words = culm_sparse_worth_words(head.n, head.columns, head.entries); /* at most */
         bytes += gnn_input_bytes(model, structure, graph, i, &front);
         bytes += own_places_of(head.n, head.columns, head.entries, value, words).bytes;
@@ -343,80 +267,6 @@ enum culm_status culm_gnn_numeric_fits(const struct culm_gnn_config *config,
 }
 
 /* --- from a packed input --- */
-
-static enum culm_status damaged(struct culm_gnn_task *task) {
-    return culm_error_set(&task->job.error, CULM_ERR_FORMAT,
-                          "the input of interval %d was damaged on its way", task->interval);
-}
-
-static bool sparse_is_sound(const struct head *h, const uint64_t *start, const uint32_t *column) {
-    bool sound = start[0] == 0 && start[h->n] == h->entries;
-    for (int64_t r = 0; r < h->n && sound; r++) {
-        sound = start[r] <= start[r + 1] && start[r + 1] <= h->entries;
-        for (uint64_t e = start[r]; e < start[r + 1] && sound; e++) {
-            sound =
-                column[e] < (uint64_t)h->columns && (e == start[r] || column[e - 1] < column[e]);
-        }
-    }
-    return sound;
-}
-
-static bool all_ones(const float *value, uint64_t entries) {
-    uint64_t e = 0;
-    while (e < entries && value[e] == 1) {
-        e++;
-    }
-    return e == entries;
-}
-
-/* The packed input may come from another node, so everything in it is checked. */
-enum culm_status gnn_unpack(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
-                            struct gnn_input *input) {
-    const struct culm_gnn_plan *plan = &x->o.model->plan;
-    const struct culm_blob *packed = input->packed;
-    struct head h;
-    if (packed->size_bytes < sizeof h) {
-        return damaged(task);
-    }
-    memcpy(&h, packed->data, sizeof h);
-    if (h.magic != MAGIC || h.n < 1 || h.n > plan->rows_max || h.columns != plan->columns ||
-        h.sparse != plan->sparse || h.own != x->o.model->own_features ||
-        h.entries > packed->size_bytes / sizeof(uint32_t)) {
-        return damaged(task);
-    }
-    const struct places p = places_of(&h);
-    const char *at = packed->data;
-    if (p.bytes != packed->size_bytes) {
-        return damaged(task);
-    }
-    const char *front = input->in_file ? input->front->data : at; /* stays in memory */
-    input->n = h.n;
-    input->id = (const uint32_t *)(front + p.id);
-    input->scale = (const float *)(front + p.scale);
-    input->label = (const int32_t *)(front + p.label);
-    input->use = (const uint8_t *)(front + p.use);
-    for (int64_t r = 0; r < h.n; r++) {
-        bool used = input->use[r] != CULM_GRAPH_UNUSED;
-        if (input->label[r] >= plan->classes || (used && input->label[r] < 0) ||
-            input->use[r] > CULM_GRAPH_TEST) {
-            return damaged(task);
-        }
-    }
-    if (!h.sparse) {
-        input->dense = (const float *)(at + p.dense);
-        input->own_dense = h.own ? (const float *)(at + p.own) : NULL;
-        return CULM_OK;
-    }
-    input->sparse = (struct culm_sparse_rows){
-        .n = h.n,
-        .columns = h.columns,
-        .start = (const uint64_t *)(at + p.start),
-        .column = (const uint32_t *)(at + p.column),
-        .value = all_ones((const float *)(at + p.value), h.entries) ? NULL
-                                                                    : (const float *)(at + p.value),
-    };
-    return sparse_is_sound(&h, input->sparse.start, input->sparse.column) ? CULM_OK : damaged(task);
-}
 
 /* Whether in each row all entries have the same value, and none is so small that scaling for
  * dropout could make it 0. */
@@ -582,7 +432,7 @@ enum culm_status gnn_own(struct culm_gnn_numeric *x, struct culm_gnn_task *task)
     input->n = culm_gnn_structure_rows(s, task->interval);
     for (int d = 0; d <= s->directed && status == CULM_OK; d++) {
         status = culm_gnn_rows_init(s, d, task->interval, &input->gather[d], &task->job.error);
-        input->slice[d] = calloc(GNN_SLICES_KEPT, sizeof *input->slice[d]);
+        input->slice[d] = calloc((size_t)s->intervals, sizeof *input->slice[d]);
         input->in_slice[d] = calloc((size_t)s->intervals, sizeof *input->in_slice[d]);
         if (status == CULM_OK && (!input->slice[d] || !input->in_slice[d])) {
             status = culm_error_set(&task->job.error, CULM_ERR_MEMORY, "out of memory");
@@ -612,11 +462,15 @@ void gnn_drop(struct culm_gnn_numeric *x, int32_t interval) {
     culm_blob_unref(input->own);
     for (int d = 0; d < 2; d++) {
         culm_gnn_rows_release(&input->gather[d]);
-        for (int32_t i = 0; i < GNN_SLICES_KEPT && input->slice[d]; i++) {
-            free(input->slice[d][i].row);
-        }
-        for (int32_t i = 0; i < x->o.layout->intervals && input->in_slice[d]; i++) {
-            free(input->in_slice[d][i].at);
+        for (int32_t i = 0; i < x->o.layout->intervals; i++) {
+            if (input->slice[d]) {
+                culm_set_release(&input->slice[d][i].readers);
+                free(input->slice[d][i].row);
+            }
+            if (input->in_slice[d]) {
+                culm_set_release(&input->in_slice[d][i].readers);
+                free(input->in_slice[d][i].at);
+            }
         }
         free(input->table_id[d]);
         free(input->slice[d]);
@@ -644,8 +498,7 @@ size_t culm_gnn_numeric_payload_max(const struct culm_gnn_model *model,
         most = d_rows > most ? d_rows : most;
     }
     for (int32_t i = 0; i < layout->intervals; i++) {
-        const struct head head = head_of(model, structure, graph, i);
-        size_t bytes = places_of(&head).bytes;
+        size_t front, bytes = gnn_input_bytes(model, structure, graph, i, &front);
         most = bytes > most ? bytes : most;
     }
     return most;

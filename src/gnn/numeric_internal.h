@@ -10,19 +10,17 @@
 
 /* The rows of an interval that make up the slice for `readers`. */
 struct gnn_slice {
-    struct culm_gnn_set readers;
+    struct culm_set readers;
     int64_t count;
     uint32_t *row; /* [count] */
 };
 
 /* Where the rows that one interval reads of another stand in the other's slice for `readers`. */
 struct gnn_in_slice {
-    struct culm_gnn_set readers;
+    struct culm_set readers;
     int64_t count; /* rows of the slice */
     uint32_t *at;  /* NULL: not computed yet */
 };
-
-#define GNN_SLICES_KEPT 64
 
 /* A buffer that grows as needed. Its content is lost then. */
 struct gnn_room {
@@ -70,9 +68,9 @@ struct gnn_input {
     struct gnn_kept kept[CULM_GNN_STAGES_MAX];
     /* Only for owners; indexed by [transposed], and only [0] is used for an undirected graph. */
     struct culm_gnn_rows gather[2];
-    uint32_t *table_id[2];      /* original numbers of the table's rows; NULL: not needed */
-    struct gnn_slice *slice[2]; /* [GNN_SLICES_KEPT] of its own rows, for other intervals */
-    int32_t next_slice[2];
+    uint32_t *table_id[2]; /* original numbers of the table's rows; NULL: not needed */
+    struct gnn_slice
+        *slice[2]; /* [intervals] of its own rows, for other intervals, by the least of them */
     struct gnn_in_slice *in_slice[2]; /* [intervals] in slices of other intervals */
 };
 
@@ -107,22 +105,34 @@ struct culm_gnn_numeric {
     struct gnn_room wide[3];  /* for bf16 rows as f32 */
 };
 
-/* Makes the buffer at least so large. Its content is lost if it grows. CULM_ERR_MEMORY. */
-enum culm_status gnn_room(struct culm_gnn_numeric *x, struct gnn_room *room, size_t bytes,
-                          struct culm_error *error);
+/* What a packed input begins with. */
+struct gnn_packed {
+    uint64_t magic;
+    int64_t n, columns;
+    uint64_t entries; /* sparse; dense: 0 */
+    uint64_t sparse, own;
+};
+
+/* Offsets of its arrays, and its size. */
+struct gnn_places {
+    size_t id, scale, label, use, dense, own, start, column, value, bytes;
+};
+
+/* numeric_room.c. Makes the buffer at least `bytes` large; if it grows, its content is lost.
+ * CULM_ERR_MEMORY. */
+enum culm_status gnn_need_room(struct culm_gnn_numeric *x, struct gnn_room *room, size_t bytes,
+                               struct culm_error *error);
 void gnn_room_drop(struct culm_gnn_numeric *x, struct gnn_room *room);
 /* A new blob from the executor's pool. */
 enum culm_status gnn_blob(struct culm_gnn_numeric *x, size_t bytes, struct culm_blob **ret_blob,
                           struct culm_error *error);
 /* The input of the task's interval. CULM_ERR_INTERNAL if it is not here. */
-enum culm_status gnn_input(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
-                           struct gnn_input **ret_input);
+enum culm_status gnn_find_input(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
+                                struct gnn_input **ret_input);
 /* Returns CULM_ERR_INTERNAL: a blob has the wrong size. */
 enum culm_status gnn_wrong_rows(struct culm_gnn_task *task, const char *what, size_t have,
                                 size_t want);
 
-/* numeric.c: allocates the state of a holder, zeroed, unless it is there. */
-enum culm_status gnn_state(struct culm_gnn_numeric *x, struct culm_error *error);
 /* Where, in elements, the array begins that a gather appends to its n rows (model.h). */
 static inline int64_t gnn_extra_at(const struct culm_gnn_border *border, int64_t n) {
     return (n * border->width + 15) & ~(int64_t)15;
@@ -160,7 +170,7 @@ static inline int64_t gnn_table_pitch(const struct culm_gnn_numeric *x, int64_t 
     pitch = (row + pitch - 1) / pitch * pitch;
     return 3 * (pitch - row) <= row ? pitch : row;
 }
-/* numeric.c: `count` elements of rows as f32: the rows themselves, or a copy in `room`. */
+/* `count` elements of rows as f32: the rows themselves, or a copy in `room`. */
 enum culm_status gnn_widen(struct culm_gnn_numeric *x, struct gnn_room *room, const void *rows,
                            int64_t count, const float **ret_rows, struct culm_error *error);
 /* gnn_make returns where to compute rows in f32: in `rows` itself, or in `room` if they are to be
@@ -169,10 +179,27 @@ enum culm_status gnn_make(struct culm_gnn_numeric *x, struct gnn_room *room, voi
                           int64_t count, float **ret_rows, struct culm_error *error);
 void gnn_narrow(struct culm_gnn_numeric *x, void *rows, const float *made, int64_t count);
 
-/* numeric_input.c */
-enum culm_status gnn_own(struct culm_gnn_numeric *x, struct culm_gnn_task *task);
-enum culm_status gnn_take(struct culm_gnn_numeric *x, struct culm_gnn_task *task);
-void gnn_drop(struct culm_gnn_numeric *x, int32_t interval);
+/* numeric_state.c. Allocates the state of a holder, zeroed, unless it is there. */
+enum culm_status gnn_state(struct culm_gnn_numeric *x, struct culm_error *error);
+void gnn_state_drop(struct culm_gnn_numeric *x);
+/* The digest of a state, of this node or as it was exported. */
+uint64_t gnn_state_digest(struct culm_gnn_numeric *x, const float *state, int64_t version);
+enum culm_status gnn_step(struct culm_gnn_numeric *x, struct culm_gnn_task *task);
+enum culm_status gnn_copy_weights(struct culm_gnn_numeric *x, struct culm_gnn_task *task);
+enum culm_status gnn_export(struct culm_gnn_numeric *x, struct culm_gnn_task *task);
+enum culm_status gnn_import(struct culm_gnn_numeric *x, struct culm_gnn_task *task);
+
+/* numeric_packed.c */
+struct gnn_packed gnn_packed_of(const struct culm_gnn_model *model,
+                                const struct culm_gnn_structure *structure,
+                                const struct culm_graph_data *graph, int32_t interval);
+struct gnn_places gnn_places_of(const struct gnn_packed *packed);
+/* Lays out one array after another, each aligned to 64 bytes; returns where this one is. */
+static inline size_t gnn_place(size_t *at, size_t bytes) {
+    size_t here = *at;
+    *at += (bytes + 63) & ~(size_t)63;
+    return here;
+}
 /* The size of an interval's packed input; *ret_front: that of the part before dense features. */
 size_t gnn_input_bytes(const struct culm_gnn_model *model,
                        const struct culm_gnn_structure *structure,
@@ -180,6 +207,11 @@ size_t gnn_input_bytes(const struct culm_gnn_model *model,
 /* Sets the pointers into input->packed, once it is in memory. CULM_ERR_FORMAT: it is damaged. */
 enum culm_status gnn_unpack(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
                             struct gnn_input *input);
+
+/* numeric_input.c */
+enum culm_status gnn_own(struct culm_gnn_numeric *x, struct culm_gnn_task *task);
+enum culm_status gnn_take(struct culm_gnn_numeric *x, struct culm_gnn_task *task);
+void gnn_drop(struct culm_gnn_numeric *x, int32_t interval);
 
 /* numeric_spill.c. Whether dense inputs go to a file; the other functions are then to be used. */
 bool gnn_limited(const struct culm_gnn_numeric *x);
@@ -208,15 +240,15 @@ void gnn_kept_old(struct culm_gnn_numeric *x, int64_t epoch);
 void gnn_kept_meet(struct culm_gnn_task *task, struct gnn_input *input, int32_t stage);
 /* The kept activations of a piece; NULL: there are none, so forward has to be computed again.
  * gnn_kept_read: they have been used, and may be dropped. */
-void *gnn_kept(struct culm_gnn_numeric *x, const struct culm_gnn_task *task,
-               struct gnn_input *input, const struct culm_stage_info *info, int32_t piece);
+void *gnn_find_kept(struct culm_gnn_numeric *x, const struct culm_gnn_task *task,
+                    struct gnn_input *input, const struct culm_stage_info *info, int32_t piece);
 void gnn_kept_read(struct culm_gnn_numeric *x, struct gnn_input *input, int32_t stage,
                    int32_t piece);
 void gnn_kept_drop(struct culm_gnn_numeric *x, struct gnn_input *input);
 
 /* numeric_gather.c */
 enum culm_status gnn_gather(struct culm_gnn_numeric *x, struct culm_gnn_task *task);
-enum culm_status gnn_slice(struct culm_gnn_numeric *x, struct culm_gnn_task *task);
+enum culm_status gnn_make_slice(struct culm_gnn_numeric *x, struct culm_gnn_task *task);
 /* numeric_attention.c. The table has been filled. `rows` receives the result of the gather; `own`
  * has the rows that the interval itself has made for it. */
 enum culm_status gnn_attend(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
@@ -233,5 +265,9 @@ enum culm_status gnn_apply(struct culm_gnn_numeric *x, struct culm_gnn_task *tas
 enum culm_status gnn_load(struct culm_gnn_numeric *x, struct culm_gnn_task *task);
 enum culm_status gnn_save(struct culm_gnn_numeric *x, struct culm_gnn_task *task);
 enum culm_status gnn_finish(struct culm_gnn_numeric *x, struct culm_gnn_task *task);
+enum culm_status gnn_publish(struct culm_gnn_numeric *x, struct culm_gnn_task *task);
+enum culm_status gnn_discard(struct culm_gnn_numeric *x, struct culm_gnn_task *task);
+enum culm_status gnn_find_room(struct culm_gnn_numeric *x, struct culm_gnn_task *task);
+enum culm_status gnn_find(struct culm_gnn_numeric *x, struct culm_gnn_task *task);
 
 #endif

@@ -142,8 +142,8 @@ void gnn_kept_meet(struct culm_gnn_task *task, struct gnn_input *input, int32_t 
     }
 }
 
-void *gnn_kept(struct culm_gnn_numeric *x, const struct culm_gnn_task *task,
-               struct gnn_input *input, const struct culm_stage_info *info, int32_t piece) {
+void *gnn_find_kept(struct culm_gnn_numeric *x, const struct culm_gnn_task *task,
+                    struct gnn_input *input, const struct culm_stage_info *info, int32_t piece) {
     struct gnn_kept *kept = &input->kept[info->index];
     if (piece >= PIECES_MOST || !is_of(kept, task) || kept->rows[task->block] != task->rows ||
         !(kept->there >> piece & 1)) {

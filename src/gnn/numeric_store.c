@@ -1,4 +1,4 @@
-/* The numeric executor: loads the state from initial weights or a checkpoint, and saves it. */
+/* The numeric executor: loads the state from initial weights or a checkpoint, saves it, and publishes. */
 #include "gnn/numeric_internal.h"
 
 #include "model/model.h"
@@ -122,9 +122,10 @@ static enum culm_status open_files(struct culm_gnn_numeric *x, struct culm_gnn_t
         if (status == CULM_OK) {
             status = culm_checkpoint_open(path, true, &files->checkpoint, error);
         }
-        if (status == CULM_OK && culm_checkpoint_info(files->checkpoint)->step != task->version) {
+        if (status == CULM_OK &&
+            culm_checkpoint_info_of(files->checkpoint)->step != task->version) {
             status = culm_error_set(error, CULM_ERR_FORMAT, "'%s' is of epoch %lld, not %lld", path,
-                                    (long long)culm_checkpoint_info(files->checkpoint)->step,
+                                    (long long)culm_checkpoint_info_of(files->checkpoint)->step,
                                     (long long)task->version);
         }
         return status;
@@ -154,6 +155,10 @@ enum culm_status gnn_load(struct culm_gnn_numeric *x, struct culm_gnn_task *task
     }
     culm_weights_close(files.init);
     culm_checkpoint_close(files.checkpoint);
+    if (status == CULM_OK) {
+        x->version = task->version;
+        task->digest = gnn_state_digest(x, x->state, x->version);
+    }
     return status;
 }
 
@@ -247,18 +252,66 @@ enum culm_status culm_gnn_numeric_hash(struct culm_gnn_exec *exec,
     return status == CULM_OK ? CULM_OK : culm_error_set(error, status, "cannot compute SHA-256");
 }
 
-/* What is written of a state, and where. */
-struct place {
-    const char *dir; /* the run's, or one that somebody has named */
-    bool weights;    /* them alone */
-};
+/* The folder that a task names, or the run's. */
+static const char *folder_of(const struct culm_gnn_numeric *x, const char *named) {
+    return named[0] ? named : x->o.run_dir;
+}
 
-/* Publishes the checkpoint whose only piece has been written. */
+enum culm_status gnn_save(struct culm_gnn_numeric *x, struct culm_gnn_task *task) {
+    struct culm_error *error = &task->job.error;
+    struct tensors tensors = {0};
+    struct culm_piece piece;
+    const size_t want = (size_t)x->parts * (size_t)x->weights * sizeof(float);
+    if (task->input->size_bytes != want) {
+        return gnn_wrong_rows(task, "a state", task->input->size_bytes, want);
+    }
+    enum culm_status status =
+        tensors_of(x, task->input->data, task->weights_only ? 1 : x->parts, &tensors, error);
+    if (status == CULM_OK) {
+        status = culm_checkpoint_write_piece(NULL, folder_of(x, task->text), task->version, OWNER,
+                                             task->node, tensors.ref, tensors.count, NULL, &piece,
+                                             error);
+    }
+    release(&tensors);
+    if (status == CULM_OK) {
+        snprintf(task->text, sizeof task->text, "%s %d %s %llu %s %llu", piece.owner, piece.node,
+                 piece.file, (unsigned long long)piece.bytes, piece.sha256,
+                 (unsigned long long)piece.tensors);
+    }
+    return status;
+}
+
+static enum culm_status read_piece(const char *text, struct culm_piece *ret_piece,
+                                   struct culm_error *error) {
+    unsigned long long bytes = 0, tensors = 0;
+    if (sscanf(text, "%31s %d %63s %llu %64s %llu", ret_piece->owner, &ret_piece->node,
+               ret_piece->file, &bytes, ret_piece->sha256, &tensors) != 6) {
+        return culm_error_set(error, CULM_ERR_INTERNAL, "bad piece '%.100s'", text);
+    }
+    ret_piece->bytes = bytes;
+    ret_piece->tensors = tensors;
+    return CULM_OK;
+}
+
+/* In the run's folder; or in another one, which a link in the run's leads to. */
+static enum culm_status publish_at(struct culm_gnn_numeric *x, const struct culm_gnn_task *task,
+                                   const struct culm_checkpoint_info *info,
+                                   const struct culm_piece *piece, struct culm_error *error) {
+    if (task->weights_only) {
+        return culm_checkpoint_publish_weights(NULL, x->o.run_dir, info, piece, 1, error);
+    }
+    const char *dir = folder_of(x, task->text);
+    enum culm_status status = culm_checkpoint_publish(NULL, dir, info, piece, 1, error);
+    return status == CULM_OK && dir != x->o.run_dir
+               ? culm_rescue_link(NULL, x->o.run_dir, dir, task->version, error)
+               : status;
+}
+
 static enum culm_status publish(struct culm_gnn_numeric *x, const struct culm_gnn_task *task,
-                                const struct place *place, const struct culm_piece *piece,
-                                struct culm_error *error) {
+                                const struct culm_piece *piece, struct culm_error *error) {
     json_t *choices = x->o.cut_sha256 ? json_pack("{s:s}", "cut_sha256", x->o.cut_sha256) : NULL;
     json_t *progress = culm_gnn_verdict_json(&task->verdict);
+    json_t *inputs = x->o.inputs ? culm_inputs_json(x->o.inputs) : NULL;
     const struct culm_checkpoint_info info = {
         .step = task->version,
         .samples = (uint64_t)task->version * (uint64_t)x->o.model->plan.train,
@@ -266,42 +319,19 @@ static enum culm_status publish(struct culm_gnn_numeric *x, const struct culm_gn
         .signature = x->o.signature,
         .config = x->o.config_text,
         .choices = choices,
-        .inputs = x->o.inputs,
+        .inputs = inputs,
         .progress = progress,
     };
-    enum culm_status status = CULM_OK;
-    if (!progress || (!choices && x->o.cut_sha256) ||
+    enum culm_status status = CULM_ERR_MEMORY;
+    if (!progress || (!choices && x->o.cut_sha256) || (!inputs && x->o.inputs) ||
         (x->o.lineage && culm_lineage_progress(x->o.lineage, &progress, error) != CULM_OK)) {
-        status = culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a checkpoint");
-    } else if (place->weights) {
-        status = culm_checkpoint_publish_weights(NULL, place->dir, &info, piece, 1, error);
+        culm_error_set(error, status, "out of memory for a checkpoint");
     } else {
-        status = culm_checkpoint_publish(NULL, place->dir, &info, piece, 1, error);
+        status = publish_at(x, task, &info, piece, error);
     }
     json_decref(progress);
+    json_decref(inputs);
     json_decref(choices);
-    return status;
-}
-
-static enum culm_status save_so(struct culm_gnn_numeric *x, const struct culm_gnn_task *task,
-                                const struct place *place, struct culm_error *error) {
-    struct tensors tensors = {0};
-    struct culm_piece piece;
-    enum culm_status status =
-        tensors_of(x, task->input->data, place->weights ? 1 : x->parts, &tensors, error);
-    if (status == CULM_OK) {
-        status = culm_checkpoint_write_piece(NULL, place->dir, task->version, OWNER, 0, tensors.ref,
-                                             tensors.count, NULL, &piece, error);
-    }
-    release(&tensors);
-    if (status == CULM_OK) {
-        status = publish(x, task, place, &piece, error);
-    }
-    if (status != CULM_OK) { /* what there is of it takes the room of the next one */
-        (void)culm_checkpoint_discard(NULL, place->dir, task->version, NULL);
-    } else if (place->dir != x->o.run_dir) {
-        status = culm_rescue_link(NULL, x->o.run_dir, place->dir, task->version, error);
-    }
     return status;
 }
 
@@ -316,63 +346,51 @@ uint64_t culm_gnn_numeric_checkpoint_bytes(const struct culm_gnn_exec *exec, boo
     return bytes_of(x, weights_only ? 1 : x->parts);
 }
 
-/* Of the weights alone of a version that waits to be saved: once is enough. */
-static bool save_weights(struct culm_gnn_numeric *x, const struct culm_gnn_task *task,
-                         char ret_path[CULM_PATH_MAX]) {
-    const struct place place = {x->o.run_dir, true};
-    return culm_checkpoint_weights_path(x->o.run_dir, task->version, ret_path, NULL) == CULM_OK &&
-           (culm_file_is_directory(ret_path) || save_so(x, task, &place, NULL) == CULM_OK);
-}
-
-/* There was no room for what nothing comes after. */
-static enum culm_status save_last(struct culm_gnn_numeric *x, const struct culm_gnn_task *task,
-                                  struct culm_error *error) {
-    char to[CULM_PATH_MAX], note[CULM_ERROR_MAX], weights[CULM_PATH_MAX];
-    const enum culm_rescue_room room =
-        culm_rescue_look(x->o.run_dir, "epoch", task->version, bytes_of(x, x->parts),
-                         bytes_of(x, 1), true, to, note);
-    const struct place place = {to[0] ? to : x->o.run_dir, false};
-    if (room == CULM_RESCUE_ALL) {
-        struct culm_error why;
-        if (save_so(x, task, &place, &why) == CULM_OK) {
-            return CULM_OK;
-        }
-        snprintf(note, sizeof note, "%s", why.text); /* it says more than that there is room */
-    }
-    if (room != CULM_RESCUE_NOTHING && save_weights(x, task, weights)) {
-        return culm_error_set(error, CULM_ERR_IO, "%.340s; the weights alone are '%.140s'", note,
-                              weights);
-    }
-    return culm_error_set(error, CULM_ERR_IO, "%s", note);
-}
-
-enum culm_status gnn_save(struct culm_gnn_numeric *x, struct culm_gnn_task *task) {
+enum culm_status gnn_publish(struct culm_gnn_numeric *x, struct culm_gnn_task *task) {
     struct culm_error *error = &task->job.error;
     char path[CULM_PATH_MAX], note[CULM_ERROR_MAX];
-    const struct place place = {x->o.run_dir, false};
-    size_t want = (size_t)x->parts * (size_t)x->weights * sizeof(float);
-    if (task->input->size_bytes != want) {
-        return gnn_wrong_rows(task, "a state", task->input->size_bytes, want);
-    }
-    /* Older ones give way first. Whether there is room then is for the writing to find out. */
-    int told = 0;
-    (void)culm_checkpoint_look_ahead(x->o.run_dir, bytes_of(x, x->parts), false, &told, note);
-    enum culm_status status = save_so(x, task, &place, error);
-    if (status == CULM_ERR_IO && task->last) {
-        status = save_last(x, task, error);
-    } else if (status == CULM_ERR_IO && note[0]) {
-        culm_error_set(error, status, "%s", note);
+    struct culm_piece piece;
+    enum culm_status status = read_piece(task->piece, &piece, error);
+    if (status == CULM_OK) {
+        status = publish(x, task, &piece, error);
     }
     if (status == CULM_OK) {
-        status = culm_checkpoint_path(x->o.run_dir, task->version, path, error);
+        status = task->weights_only
+                     ? culm_checkpoint_weights_path(x->o.run_dir, task->version, path, error)
+                     : culm_checkpoint_path(x->o.run_dir, task->version, path, error);
     }
-    if (status == CULM_OK) {
-        snprintf(task->text, sizeof task->text, "%.*s", (int)sizeof task->text - 1, path);
-        /* If old checkpoints cannot be removed, the new one is still good. */
+    if (status != CULM_OK) {
+        return status;
+    }
+    snprintf(task->text, sizeof task->text, "%.*s", (int)sizeof task->text - 1, path);
+    if (!task->weights_only) { /* what cannot be removed does not make the new one less whole */
+        int told = 0;
         (void)culm_checkpoint_prune(NULL, x->o.run_dir, task->version, x->o.config->checkpoint.keep,
                                     NULL);
+        (void)culm_checkpoint_look_ahead(x->o.run_dir, bytes_of(x, x->parts), false, &told, note);
     }
-    return status;
+    return CULM_OK;
+}
+
+enum culm_status gnn_discard(struct culm_gnn_numeric *x, struct culm_gnn_task *task) {
+    return culm_checkpoint_discard(NULL, folder_of(x, task->text), task->version, &task->job.error);
+}
+
+enum culm_status gnn_find_room(struct culm_gnn_numeric *x, struct culm_gnn_task *task) {
+    const uint64_t all = bytes_of(x, x->parts);
+    char to[CULM_PATH_MAX] = "";
+    if (task->held) {
+        task->room = culm_rescue_look(x->o.run_dir, "epoch", task->version, all, bytes_of(x, 1),
+                                      true, to, task->note);
+    } else {
+        int told = 0; /* each time: it says why that checkpoint was given up */
+        task->room = culm_checkpoint_look_ahead(x->o.run_dir, all, true, &told, task->note)
+                         ? CULM_ROOM_ALL
+                         : CULM_ROOM_NOTHING;
+    }
+    _Static_assert(CULM_RESCUE_PATH_MAX <= sizeof task->text, "one carries the other");
+    snprintf(task->text, sizeof task->text, "%.*s", CULM_RESCUE_PATH_MAX - 1, to);
+    return CULM_OK;
 }
 
 enum culm_status gnn_finish(struct culm_gnn_numeric *x, struct culm_gnn_task *task) {
@@ -382,4 +400,30 @@ enum culm_status gnn_finish(struct culm_gnn_numeric *x, struct culm_gnn_task *ta
     return status == CULM_OK ? culm_rescue_conclude(path, x->o.run_dir, task->version,
                                                     task->weights_sha256, task->state_sha256, error)
                              : status;
+}
+
+enum culm_status gnn_find(struct culm_gnn_numeric *x, struct culm_gnn_task *task) {
+    struct culm_checkpoint *checkpoint = NULL;
+    struct culm_error *error = &task->job.error;
+    char path[CULM_PATH_MAX] = "";
+    int64_t step = 0;
+    task->verdict = (struct culm_gnn_verdict){0};
+    enum culm_status status =
+        culm_checkpoint_latest_to(x->o.run_dir, task->version, &step, path, error);
+    if (status == CULM_ERR_NOT_FOUND || status == CULM_ERR_FORMAT) {
+        step = 0; /* the initial weights, which are there again */
+        path[0] = '\0';
+        culm_error_clear(error);
+        status = CULM_OK;
+    } else if (status == CULM_OK) {
+        status = culm_checkpoint_open(path, false, &checkpoint, error);
+    }
+    if (status == CULM_OK) {
+        (void)(checkpoint && culm_gnn_verdict_read(culm_checkpoint_info_of(checkpoint)->progress,
+                                                   &task->verdict));
+        task->version = step;
+        snprintf(task->text, sizeof task->text, "%.*s", (int)sizeof task->text - 1, path);
+    }
+    culm_checkpoint_close(checkpoint);
+    return status;
 }

@@ -1,7 +1,7 @@
 /* Turns parts of any origin into intervals: fills empty ones, orders and numbers them. */
 #include "gnn/partition_internal.h"
 
-#include "gnn/layout.h"
+#include "interval/layout.h"
 
 #include "base/machine.h"
 #include "base/pages.h"
@@ -106,11 +106,10 @@ static bool fill_empty(uint32_t *part, int64_t vertices, int64_t parts) {
 
 /* Renumbers parts so that neighbouring numbers share many edges. */
 static bool arrange(const struct culm_adjacency *neighbours, struct culm_partition *partition) {
-    uint64_t *load = NULL, *between = culm_partition_quotient(neighbours, partition->interval,
-                                                              partition->intervals, &load);
+    uint64_t *load = NULL, *between = partition_quotient(neighbours, partition->interval,
+                                                         partition->intervals, &load);
     uint32_t *place = malloc((size_t)partition->intervals * sizeof *place);
-    bool done =
-        between && place && culm_partition_arrange(between, load, partition->intervals, place);
+    bool done = between && place && partition_arrange(between, load, partition->intervals, place);
     for (int64_t v = 0; done && v < partition->vertices; v++) {
         partition->interval[v] = place[partition->interval[v]];
     }
@@ -181,8 +180,8 @@ static enum culm_status find_parts(const struct culm_adjacency *neighbours,
         return take_parts(options, neighbours->vertices, ret_part, error);
     }
     if (method == CULM_PARTITION_FILE) {
-        return culm_partition_file(options->path, neighbours->vertices, options->intervals,
-                                   ret_part, error);
+        return partition_file(options->path, neighbours->vertices, options->intervals, ret_part,
+                              error);
     }
     if (options->intervals == 1) {
         memset(ret_part, 0, (size_t)neighbours->vertices * sizeof *ret_part);
@@ -193,10 +192,10 @@ static enum culm_status find_parts(const struct culm_adjacency *neighbours,
     }
     const struct culm_adjacency *symmetric = options->directed ? &both : neighbours;
     if (method == CULM_PARTITION_METIS) {
-        status =
-            culm_partition_metis(symmetric, options->intervals, options->seed, ret_part, error);
+        status = partition_metis(symmetric, options->intervals, options->seed, options->stop,
+                                 ret_part, error);
     } else {
-        status = culm_partition_stream(symmetric, options->intervals, ret_part, error);
+        status = partition_stream(symmetric, options->intervals, ret_part, error);
     }
     culm_adjacency_release(&both);
     return status;

@@ -17,6 +17,7 @@
 #ifndef CULM_GNN_PARTITION_H
 #define CULM_GNN_PARTITION_H
 
+#include "base/stop.h"
 #include "data/adjacency.h"
 
 /* AUTO: METIS, unless it would take more than half of the machine's memory; then streaming. */
@@ -36,6 +37,9 @@ struct culm_partition_options {
     const uint32_t *parts; /* FILE: [V] the same numbers in memory; NULL: read `path` */
     uint64_t seed;         /* METIS */
     bool directed;         /* the graph is directed; the cut ignores directions */
+    /* METIS: asked some times a second, and ended then, with CULM_ERR_STOPPED. NULL: it goes on to the
+     * end. */
+    const struct culm_stop *stop;
 };
 
 /* V vertices in K intervals, none of them empty. */

@@ -76,8 +76,8 @@ static enum culm_status read_text(const char *path, const char *at, int64_t vert
                                                  : status;
 }
 
-enum culm_status culm_partition_file(const char *path, int64_t vertices, int64_t parts,
-                                     uint32_t *ret_part, struct culm_error *error) {
+enum culm_status partition_file(const char *path, int64_t vertices, int64_t parts,
+                                uint32_t *ret_part, struct culm_error *error) {
     const uint64_t bytes_max = 65536 + (uint64_t)vertices * 24;
     const char *paths[] = {path};
     struct culm_files *files;

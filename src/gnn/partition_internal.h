@@ -6,21 +6,22 @@
 
 #include "gnn/partition.h"
 
-enum culm_status culm_partition_metis(const struct culm_adjacency *symmetric, int64_t parts,
-                                      uint64_t seed, uint32_t *ret_part, struct culm_error *error);
-enum culm_status culm_partition_stream(const struct culm_adjacency *symmetric, int64_t parts,
-                                       uint32_t *ret_part, struct culm_error *error);
-enum culm_status culm_partition_file(const char *path, int64_t vertices, int64_t parts,
-                                     uint32_t *ret_part, struct culm_error *error);
+enum culm_status partition_metis(const struct culm_adjacency *symmetric, int64_t parts,
+                                 uint64_t seed, const struct culm_stop *stop, uint32_t *ret_part,
+                                 struct culm_error *error);
+enum culm_status partition_stream(const struct culm_adjacency *symmetric, int64_t parts,
+                                  uint32_t *ret_part, struct culm_error *error);
+enum culm_status partition_file(const char *path, int64_t vertices, int64_t parts,
+                                uint32_t *ret_part, struct culm_error *error);
 
 /* A symmetric table [K, K] of the numbers of edges between intervals, counted at both ends; edges
  * within intervals are on the diagonal. *ret_load: [K]. The caller frees both. NULL: out of
  * memory. */
-uint64_t *culm_partition_quotient(const struct culm_adjacency *neighbours, const uint32_t *interval,
-                                  int64_t intervals, uint64_t **ret_load);
+uint64_t *partition_quotient(const struct culm_adjacency *neighbours, const uint32_t *interval,
+                             int64_t intervals, uint64_t **ret_load);
 /* Orders intervals so that neighbours share many edges: ret_place[k] is the place of interval k.
  * False: out of memory. */
-bool culm_partition_arrange(const uint64_t *between, const uint64_t *load, int64_t intervals,
-                            uint32_t *ret_place);
+bool partition_arrange(const uint64_t *between, const uint64_t *load, int64_t intervals,
+                       uint32_t *ret_place);
 
 #endif

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-uint64_t *culm_partition_quotient(const struct culm_adjacency *neighbours, const uint32_t *interval,
-                                  int64_t intervals, uint64_t **ret_load) {
+uint64_t *partition_quotient(const struct culm_adjacency *neighbours, const uint32_t *interval,
+                             int64_t intervals, uint64_t **ret_load) {
     size_t k = (size_t)intervals;
     uint64_t *between = calloc(k * k, sizeof *between), *load = calloc(k, sizeof *load);
     if (!between || !load) {
@@ -201,8 +201,8 @@ static void bisect(struct line *line, size_t first, size_t end) {
     bisect(line, middle, end);
 }
 
-bool culm_partition_arrange(const uint64_t *between, const uint64_t *load, int64_t intervals,
-                            uint32_t *ret_place) {
+bool partition_arrange(const uint64_t *between, const uint64_t *load, int64_t intervals,
+                       uint32_t *ret_place) {
     size_t k = (size_t)intervals;
     struct line line = {.between = between, .load = load, .count = k};
     line.at = malloc(k * sizeof *line.at);
@@ -324,8 +324,8 @@ enum culm_status culm_partition_share(const struct culm_adjacency *neighbours,
                               "intervals, or more intervals",
                               (long long)servers, k);
     }
-    uint64_t *load = NULL, *between = culm_partition_quotient(neighbours, partition->interval,
-                                                              partition->intervals, &load);
+    uint64_t *load = NULL, *between = partition_quotient(neighbours, partition->interval,
+                                                         partition->intervals, &load);
     bool done = between != NULL;
     if (done) {
         uint64_t bound = least_bound(load, partition->intervals, servers);

@@ -106,8 +106,8 @@ static void stream_once(struct stream *s) {
     }
 }
 
-enum culm_status culm_partition_stream(const struct culm_adjacency *symmetric, int64_t parts,
-                                       uint32_t *ret_part, struct culm_error *error) {
+enum culm_status partition_stream(const struct culm_adjacency *symmetric, int64_t parts,
+                                  uint32_t *ret_part, struct culm_error *error) {
     struct stream s = {.graph = symmetric, .part = ret_part, .parts = (uint32_t)parts};
     uint64_t total = (uint64_t)symmetric->vertices + symmetric->start[symmetric->vertices];
     s.load = calloc((size_t)parts, sizeof *s.load);

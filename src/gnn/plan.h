@@ -25,7 +25,7 @@
 
 #include "data/graph_data.h"
 #include "gnn/config.h"
-#include "gnn/layout.h"
+#include "interval/layout.h"
 
 #include <jansson.h>
 

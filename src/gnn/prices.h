@@ -1,7 +1,7 @@
 /*
  * Prices of machines from a dated file, and the rates of each role by these prices.
  *
- * The file is YAML (docs/gnn.md describes its keys). One is built into the program.
+ * The file is YAML (docs/configuration.md describes its keys). One is built into the program.
  *
  * Thread: constant once read.
  */
@@ -9,7 +9,7 @@
 #define CULM_GNN_PRICES_H
 
 #include "base/config.h"
-#include "gnn/bill.h"
+#include "interval/bill.h"
 
 struct culm_gnn_instance {
     char *name;

@@ -22,7 +22,8 @@ static enum culm_status cut(struct culm_gnn_setup *s, const struct culm_gnn_cut 
                                                    .path = made->path,
                                                    .parts = made->interval_of,
                                                    .seed = s->config->seed,
-                                                   .directed = s->graph->directed};
+                                                   .directed = s->graph->directed,
+                                                   .stop = made->stop};
     size_t bytes = (size_t)s->graph->vertices * sizeof *s->interval_of;
     struct culm_adjacency neighbours = {0};
     struct culm_partition partition = {0};
@@ -108,7 +109,9 @@ static enum culm_status open_graph(struct culm_gnn_setup *s, struct culm_pins *p
         status = build(s, &plan, error);
     }
     if (status == CULM_OK) {
-        culm_gnn_structure_layout(s->structure, &s->layout);
+        status = culm_gnn_structure_layout(s->structure, &s->layout, error);
+    }
+    if (status == CULM_OK) {
         s->layout.payload_max =
             culm_gnn_numeric_payload_max(s->model, &s->layout, s->structure, s->graph);
         status = culm_gnn_numeric_fits(s->config, s->model, s->structure, s->graph, error);

@@ -20,6 +20,7 @@ struct culm_gnn_cut {
     const uint32_t *interval_of; /* [vertices]; NULL: none */
     int64_t vertices; /* of interval_of, or of the run's graph; CULM_ERR_CHANGED if the graph has
                        * another number. 0 without interval_of: not known */
+    const struct culm_stop *stop; /* as in culm_partition_options, where a cut has to be made */
 };
 
 struct culm_gnn_setup {

@@ -70,7 +70,7 @@ static enum culm_status apply(struct culm_gnn_solo *s, int32_t index, int64_t ep
 static enum culm_status gather(struct culm_gnn_solo *s, int32_t index, int64_t epoch, int32_t i,
                                struct culm_error *error) {
     const struct culm_gnn_layout *layout = &s->setup->layout;
-    const struct culm_gnn_set *reads = &layout->reads[layout->gather[index].transposed][i];
+    const struct culm_set *reads = &layout->reads[layout->gather[index].transposed][i];
     struct culm_gnn_task task = {.kind = CULM_GNN_TASK_GATHER,
                                  .interval = i,
                                  .gather = index,
@@ -82,11 +82,9 @@ static enum culm_status gather(struct culm_gnn_solo *s, int32_t index, int64_t e
         s->made[g] = s->rows[g].made[i];
         s->gathered[g] = s->rows[g].gathered[i];
     }
-    for (int32_t j = 0; j < layout->intervals; j++) {
-        if (culm_gnn_set_has(reads, j)) {
-            s->source[task.source_count++] =
-                (struct culm_gnn_source){.interval = j, .blob = s->rows[index].made[j]};
-        }
+    for (int32_t j = culm_set_next(reads, 0); j >= 0; j = culm_set_next(reads, j + 1)) {
+        s->source[task.source_count++] =
+            (struct culm_gnn_source){.interval = j, .blob = s->rows[index].made[j]};
     }
     enum culm_status status = run(s, &task, error);
     s->rows[index].gathered[i] = task.output;

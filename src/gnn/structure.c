@@ -177,7 +177,9 @@ void culm_gnn_structure_free(struct culm_gnn_structure *s) {
     free(s);
 }
 
-void culm_gnn_structure_layout(const struct culm_gnn_structure *s, struct culm_gnn_layout *layout) {
+enum culm_status culm_gnn_structure_layout(const struct culm_gnn_structure *s,
+                                           struct culm_gnn_layout *layout,
+                                           struct culm_error *error) {
     memcpy(layout->first, s->first, ((size_t)s->intervals + 1) * sizeof *layout->first);
     for (int t = 0; t < 2; t++) {
         const uint64_t *start = culm_gnn_structure_along(s, t)->start;
@@ -185,12 +187,14 @@ void culm_gnn_structure_layout(const struct culm_gnn_structure *s, struct culm_g
             const struct culm_gnn_need *need = culm_gnn_structure_need(s, t, i);
             layout->edges[t][i] = (int64_t)(start[s->first[i + 1]] - start[s->first[i]]);
             for (int32_t j = 0; j < s->intervals; j++) {
-                if (i == j || need->start[j + 1] > need->start[j]) {
-                    culm_gnn_layout_reads(layout, t, i, j);
+                bool reads = i == j || need->start[j + 1] > need->start[j];
+                if (reads && culm_gnn_layout_reads(layout, t, i, j) != CULM_OK) {
+                    return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
                 }
             }
         }
     }
+    return CULM_OK;
 }
 
 /* --- the rows of a gather --- */
@@ -223,14 +227,11 @@ void culm_gnn_rows_release(struct culm_gnn_rows *rows) {
 /* --- slices --- */
 
 int64_t culm_gnn_structure_slice(const struct culm_gnn_structure *s, bool transposed,
-                                 int32_t interval, const struct culm_gnn_set *readers,
+                                 int32_t interval, const struct culm_set *readers,
                                  uint32_t *ret_row) {
     int64_t count = culm_gnn_structure_rows(s, interval), taken = 0;
     memset(ret_row, 0, (size_t)count * sizeof *ret_row);
-    for (int32_t r = 0; r < s->intervals; r++) {
-        if (!culm_gnn_set_has(readers, r)) {
-            continue;
-        }
+    for (int32_t r = culm_set_next(readers, 0); r >= 0; r = culm_set_next(readers, r + 1)) {
         const struct culm_gnn_need *need = culm_gnn_structure_need(s, transposed, r);
         for (uint32_t at = need->start[interval]; at < need->start[interval + 1]; at++) {
             ret_row[need->row[at]] = 1;

@@ -18,7 +18,7 @@
 #define CULM_GNN_STRUCTURE_H
 
 #include "data/adjacency.h"
-#include "gnn/layout.h"
+#include "interval/layout.h"
 
 /* The rows that an interval reads of each interval j, itself included: row[start[j]] up to, but not
  * including, row[start[j+1]] are row numbers within j, ascending. Together they are the rows of
@@ -66,9 +66,10 @@ static inline int64_t culm_gnn_structure_rows(const struct culm_gnn_structure *s
     return structure->first[interval + 1] - structure->first[interval];
 }
 
-/* Fills in first, reads, read_by and edges of a layout with the same number of intervals. */
-void culm_gnn_structure_layout(const struct culm_gnn_structure *structure,
-                               struct culm_gnn_layout *layout);
+/* Fills in first, reads, read_by and edges of a layout with the same number of intervals. CULM_ERR_MEMORY. */
+enum culm_status culm_gnn_structure_layout(const struct culm_gnn_structure *structure,
+                                           struct culm_gnn_layout *layout,
+                                           struct culm_error *error);
 
 /* The edges of an interval's gather in the form that kernels take: compressed rows, whose columns
  * are rows of the table. */
@@ -84,7 +85,7 @@ void culm_gnn_rows_release(struct culm_gnn_rows *rows); /* fine on a zeroed one 
 /* The rows of `interval` in its slice for `readers`, ascending. ret_row must have room for all rows
  * of the interval. Returns their number. */
 int64_t culm_gnn_structure_slice(const struct culm_gnn_structure *structure, bool transposed,
-                                 int32_t interval, const struct culm_gnn_set *readers,
+                                 int32_t interval, const struct culm_set *readers,
                                  uint32_t *ret_row);
 /* The places, in a slice of `interval` with the rows slice[count], of the rows that `reader` reads;
  * ret_at must have room for as many as it reads. `reader` must be one of the slice's readers. */

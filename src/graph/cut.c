@@ -67,9 +67,9 @@ static enum culm_status count_blocks(const struct culm_graph *graph, struct cost
         return CULM_ERR_MEMORY;
     }
     whole->info = (struct culm_stage_info){.stages = 1, .last_block = graph->blocks - 1};
-    enum culm_status status = culm_stage_build(whole, graph, NULL, &options, error);
+    enum culm_status status = stage_build(whole, graph, NULL, &options, error);
     if (status == CULM_OK) {
-        status = culm_stage_place(whole, error);
+        status = stage_place(whole, error);
     }
     const struct culm_graph *program = whole->graph;
     for (int32_t i = 0; i < program->node_count && status == CULM_OK; i++) {

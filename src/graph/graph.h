@@ -95,7 +95,7 @@ struct culm_param {
     double std;     /* NORMAL; UNIFORM: in [-std, std); CONSTANT: the value */
     bool decay;     /* weight decay acts on it */
     bool statistic; /* not trained: a running mean of what its uses collect, which is summed over
-                       lanes like a gradient (see ARCHITECTURE.md) */
+                       lanes like a gradient (docs/internals/numbers.md) */
     bool
         turned; /* weights of conv_infer: shape is [kh,kw,I,O] of what files, and `written`, have as
                     [O,I,kh,kw]; culm_graph_turn */

@@ -6,8 +6,8 @@
  * autodiff.h. `execute` calls the device's kernel on memory that the plan has placed. Gradient
  * operators have neither shape rule nor gradient: autodiff gives them the shapes.
  *
- * Images are [N,H,W,C] everywhere inside; convolution weights stay [O,C/groups,kh,kw], as others
- * keep them. A value is f32 or bf16; parameters and their gradients are f32. `?` marks an input
+ * Images are [N,H,W,C] everywhere inside; convolution weights stay [O,C/groups,kh,kw], as in
+ * PyTorch. A value is f32 or bf16; parameters and their gradients are f32. `?` marks an input
  * that may be absent (-1).
  *
  * operator          inputs -> outputs                             attributes

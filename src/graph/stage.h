@@ -31,8 +31,9 @@
  * bits of a result do not depend on the number of stages the graph was cut into: every operator
  * runs with the same shapes and the same kernel wherever it is.
  *
- * Files: stage.c running; stage_build.c what a stage consists of; stage_backward.c its gradients;
- * stage_place.c where values live; stage_rows.c fewer samples; stage_chain.c what is done as one.
+ * Files: stages.c all stages of a graph; stage.c running one; stage_build.c what a stage consists of;
+ * stage_backward.c its gradients; stage_place.c where values live; stage_rows.c fewer samples;
+ * stage_chain.c what is done as one.
  * Thread: constant after compiling; a run belongs to one thread at a time.
  */
 #ifndef CULM_GRAPH_STAGE_H
@@ -107,7 +108,7 @@ enum culm_status culm_stages_compile(const struct culm_graph *graph, int32_t sta
                                      const struct culm_stage_options *options,
                                      struct culm_stage **ret_stage, struct culm_error *error);
 void culm_stage_free(struct culm_stage *stage); /* NULL is fine */
-const struct culm_stage_info *culm_stage_info(const struct culm_stage *stage);
+const struct culm_stage_info *culm_stage_info_of(const struct culm_stage *stage);
 /* The stage's program, forward then backward, and its values: for reports and benchmarks. */
 const struct culm_graph *culm_stage_program(const struct culm_stage *stage);
 /* Where the graph's output `index` begins in what the last stage writes, in bytes. */

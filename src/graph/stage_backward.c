@@ -281,10 +281,10 @@ out:
     return status;
 }
 
-enum culm_status culm_stage_build_backward(struct culm_stage *stage, const struct culm_graph *graph,
-                                           const struct culm_stage *next,
-                                           const struct culm_stage_options *options,
-                                           struct culm_error *error) {
+enum culm_status stage_build_backward(struct culm_stage *stage, const struct culm_graph *graph,
+                                      const struct culm_stage *next,
+                                      const struct culm_stage_options *options,
+                                      struct culm_error *error) {
     bool *learned = calloc((size_t)graph->value_count + 1, sizeof *learned);
     if (!learned) {
         return out_of_memory(error);

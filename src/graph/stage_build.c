@@ -246,20 +246,31 @@ static void count_flops(struct culm_stage *stage) {
     stage->info.backward_ops = stage->graph->node_count - stage->info.forward_ops;
 }
 
-enum culm_status culm_stage_build(struct culm_stage *stage, const struct culm_graph *graph,
-                                  const struct culm_stage *next,
-                                  const struct culm_stage_options *options,
-                                  struct culm_error *error) {
-    enum culm_status status;
-    if ((status = check_outputs(graph, error)) || (status = extract(stage, graph, error)) ||
-        (status = find_borders(stage, graph, error)) ||
-        (status = find_fields(stage, graph, error)) ||
-        (status = number_params(stage, graph, options->frozen, error)) ||
-        (status = number_losses(stage, error))) {
+enum culm_status stage_build(struct culm_stage *stage, const struct culm_graph *graph,
+                             const struct culm_stage *next,
+                             const struct culm_stage_options *options, struct culm_error *error) {
+    enum culm_status status = check_outputs(graph, error);
+    if (status == CULM_OK) {
+        status = extract(stage, graph, error);
+    }
+    if (status == CULM_OK) {
+        status = find_borders(stage, graph, error);
+    }
+    if (status != CULM_OK) {
+        return status;
+    }
+    status = find_fields(stage, graph, error);
+    if (status == CULM_OK) {
+        status = number_params(stage, graph, options->frozen, error);
+    }
+    if (status == CULM_OK) {
+        status = number_losses(stage, error);
+    }
+    if (status != CULM_OK) {
         return status;
     }
     if (!options->forward_only) {
-        status = culm_stage_build_backward(stage, graph, next, options, error);
+        status = stage_build_backward(stage, graph, next, options, error);
     }
     count_flops(stage);
     return status;

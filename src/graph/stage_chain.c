@@ -22,7 +22,7 @@ static void count_readers(const struct culm_stage *stage, int32_t *readers) {
     }
 }
 
-enum culm_status culm_stage_find_chains(struct culm_stage *stage, struct culm_error *error) {
+enum culm_status stage_find_chains(struct culm_stage *stage, struct culm_error *error) {
     const struct culm_graph *graph = stage->graph;
     int32_t *readers = calloc((size_t)graph->value_count + 1, sizeof *readers);
     stage->chain = malloc(((size_t)stage->info.forward_ops + 1) * sizeof *stage->chain);

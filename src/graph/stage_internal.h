@@ -72,18 +72,17 @@ static inline int32_t stage_root(const struct culm_graph *graph, int32_t value) 
 }
 
 /* stage_build.c: everything but places. `next` is the stage behind, built before; NULL: none. */
-enum culm_status culm_stage_build(struct culm_stage *stage, const struct culm_graph *graph,
-                                  const struct culm_stage *next,
-                                  const struct culm_stage_options *options,
-                                  struct culm_error *error);
+enum culm_status stage_build(struct culm_stage *stage, const struct culm_graph *graph,
+                             const struct culm_stage *next,
+                             const struct culm_stage_options *options, struct culm_error *error);
 /* stage_backward.c: the gradient nodes behind the forward ones. */
-enum culm_status culm_stage_build_backward(struct culm_stage *stage, const struct culm_graph *graph,
-                                           const struct culm_stage *next,
-                                           const struct culm_stage_options *options,
-                                           struct culm_error *error);
+enum culm_status stage_build_backward(struct culm_stage *stage, const struct culm_graph *graph,
+                                      const struct culm_stage *next,
+                                      const struct culm_stage_options *options,
+                                      struct culm_error *error);
 /* stage_chain.c: fills `chain` of a stage that is built. */
-enum culm_status culm_stage_find_chains(struct culm_stage *stage, struct culm_error *error);
+enum culm_status stage_find_chains(struct culm_stage *stage, struct culm_error *error);
 /* stage_place.c */
-enum culm_status culm_stage_place(struct culm_stage *stage, struct culm_error *error);
+enum culm_status stage_place(struct culm_stage *stage, struct culm_error *error);
 
 #endif

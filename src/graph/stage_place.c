@@ -113,7 +113,7 @@ static void place_results(struct culm_stage *stage, const struct life *life) {
     }
 }
 
-enum culm_status culm_stage_place(struct culm_stage *stage, struct culm_error *error) {
+enum culm_status stage_place(struct culm_stage *stage, struct culm_error *error) {
     const struct culm_graph *graph = stage->graph;
     size_t values = (size_t)graph->value_count + 1;
     struct life *life = malloc(values * sizeof *life);

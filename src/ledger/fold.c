@@ -41,37 +41,27 @@ bool culm_fold_tree_covers(const struct culm_fold_tree *tree, int32_t ancestor, 
 
 /* --- what is there --- */
 
-void culm_fold_add(const struct culm_fold_tree *tree, struct culm_slice *slice, int32_t node,
-                   struct culm_blob *blob, size_t offset_bytes) {
+/* One past the last node below it. */
+static int32_t end_of(const struct culm_fold_tree *tree, int32_t node) {
+    return node + 2 * (tree->node[node].hi - tree->node[node].lo) - 1;
+}
+
+int32_t culm_fold_add(const struct culm_fold_tree *tree, struct culm_slice *slice, int32_t node,
+                      struct culm_blob *blob, size_t offset_bytes) {
     for (int32_t at = node; at >= 0; at = tree->node[at].parent) {
         if (slice[at].blob) {
-            return;
+            return 0;
         }
     }
-    for (int32_t i = 0; i < tree->count; i++) {
-        if (slice[i].blob && culm_fold_tree_covers(tree, node, i)) {
+    int32_t more = tree->node[node].hi - tree->node[node].lo;
+    for (int32_t i = node + 1; i < end_of(tree, node); i++) {
+        if (slice[i].blob) {
+            more -= tree->node[i].hi - tree->node[i].lo;
             culm_blob_clear(&slice[i].blob);
         }
     }
     slice[node] = (struct culm_slice){culm_blob_ref(blob), offset_bytes};
-}
-
-bool culm_fold_has(const struct culm_fold_tree *tree, const struct culm_slice *slice,
-                   int32_t part) {
-    for (int32_t at = tree->leaf[part]; at >= 0; at = tree->node[at].parent) {
-        if (slice[at].blob) {
-            return true;
-        }
-    }
-    return false;
-}
-
-bool culm_fold_whole(const struct culm_fold_tree *tree, const struct culm_slice *slice) {
-    int32_t part = 0;
-    while (part < tree->parts && culm_fold_has(tree, slice, part)) {
-        part++;
-    }
-    return part == tree->parts;
+    return more;
 }
 
 void culm_fold_clear(const struct culm_fold_tree *tree, struct culm_slice *slice) {

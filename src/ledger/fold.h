@@ -23,6 +23,7 @@
 #include "base/blob.h"
 #include "base/status.h"
 
+/* All nodes below one follow it, and nothing between them. */
 struct culm_fold_node {
     int32_t lo, hi, left, right, parent; /* -1: none */
 };
@@ -46,11 +47,10 @@ struct culm_slice {
 
 /* --- slices as they come: in any order, some of them more than once --- */
 
-/* Takes a reference, and lets go of those below. One that is covered already is left alone. */
-void culm_fold_add(const struct culm_fold_tree *tree, struct culm_slice *slice, int32_t node,
-                   struct culm_blob *blob, size_t offset_bytes);
-bool culm_fold_has(const struct culm_fold_tree *tree, const struct culm_slice *slice, int32_t part);
-bool culm_fold_whole(const struct culm_fold_tree *tree, const struct culm_slice *slice);
+/* Takes a reference, and lets go of those below. One that is covered already is left alone. Returns how many parts
+ * are covered that were not: the sum is whole when all are, which the caller counts. */
+int32_t culm_fold_add(const struct culm_fold_tree *tree, struct culm_slice *slice, int32_t node,
+                      struct culm_blob *blob, size_t offset_bytes);
 /* Lets go of all of them. */
 void culm_fold_clear(const struct culm_fold_tree *tree, struct culm_slice *slice);
 

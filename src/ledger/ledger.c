@@ -58,8 +58,8 @@ static int compare_first(const void *a, const void *b) {
 }
 
 enum culm_status culm_ledger_audit(const struct culm_ledger *ledger, uint64_t end,
-                                   struct culm_ledger_audit *ret_audit) {
-    struct culm_ledger_audit audit = {.first_lost = UINT64_MAX, .first_repeated = UINT64_MAX};
+                                   struct culm_ledger_findings *ret_audit) {
+    struct culm_ledger_findings audit = {.first_lost = UINT64_MAX, .first_repeated = UINT64_MAX};
     struct record *sorted = NULL;
     if (ledger->count) {
         sorted = malloc(ledger->count * sizeof *sorted);

@@ -13,7 +13,7 @@
 
 struct culm_ledger;
 
-struct culm_ledger_audit {
+struct culm_ledger_findings {
     uint64_t lost;           /* positions below `end` that no step consumed */
     uint64_t repeated;       /* consumptions beyond the first of a position, wherever */
     uint64_t first_lost;     /* UINT64_MAX: none */
@@ -34,7 +34,7 @@ size_t culm_ledger_records(const struct culm_ledger *ledger);
 
 /* `end`: how many positions should have been consumed by now. Only fails for memory. */
 enum culm_status culm_ledger_audit(const struct culm_ledger *ledger, uint64_t end,
-                                   struct culm_ledger_audit *ret_audit);
+                                   struct culm_ledger_findings *ret_audit);
 /* Of the records in order of commit: equal for equal histories. */
 uint64_t culm_ledger_checksum(const struct culm_ledger *ledger);
 

@@ -72,7 +72,7 @@ static int32_t tensor_at(struct culm_joint *joint, float *value, int64_t count) 
 static enum culm_status find_tensors(struct culm_joint *joint, const struct culm_joint_part *from,
                                      int32_t index, struct culm_error *error) {
     const struct joint_part *part = &joint->part[index];
-    const struct culm_stage_info *info = culm_stage_info(part->stage);
+    const struct culm_stage_info *info = culm_stage_info_of(part->stage);
     for (int32_t p = 0; p < info->param_count; p++) {
         const struct culm_param_info *param = &info->params[p];
         int32_t t = tensor_at(joint, from->value[param->global_index], param->count);

@@ -25,7 +25,7 @@ static enum culm_status shapes_of_fewer(struct joint_part *part, struct culm_err
 }
 
 static bool find_addresses(struct joint_part *part, const struct culm_joint_part *from) {
-    const struct culm_stage_info *info = culm_stage_info(part->stage);
+    const struct culm_stage_info *info = culm_stage_info_of(part->stage);
     part->param = calloc((size_t)info->param_count + 1, sizeof *part->param);
     part->original = calloc((size_t)info->param_count + 1, sizeof *part->original);
     if (!part->param || !part->original) {
@@ -48,7 +48,7 @@ static void *take(struct culm_device *device, size_t bytes) {
 static enum culm_status take_memory(struct joint_part *part, const struct culm_joint_part *from,
                                     bool asks, struct culm_device *device, struct joint_room *room,
                                     struct culm_error *error) {
-    const struct culm_stage_info *info = culm_stage_info(part->stage);
+    const struct culm_stage_info *info = culm_stage_info_of(part->stage);
     const size_t out = info->output_bytes;
     const size_t work = (size_t)culm_loss_work((int64_t)(out / sizeof(float))) * sizeof(float);
     room->activation_bytes = larger(room->activation_bytes, info->activation_bytes);
@@ -165,7 +165,7 @@ static void forward(const struct running *r, bool original) {
 }
 
 static void backward(const struct running *r) {
-    const struct culm_stage_info *info = culm_stage_info(r->part->stage);
+    const struct culm_stage_info *info = culm_stage_info_of(r->part->stage);
     struct culm_stage_run run = run_of(r, false);
     (void)culm_stage_backward(r->part->stage, r->device, &run);
     for (int32_t g = 0; g < info->grad_count; g++) {
@@ -209,7 +209,7 @@ static void output_loss(struct running *r, int32_t output) {
 
 static void toward_answers(struct running *r) {
     forward(r, false);
-    memset(r->part->d_output, 0, culm_stage_info(r->part->stage)->output_bytes);
+    memset(r->part->d_output, 0, culm_stage_info_of(r->part->stage)->output_bytes);
     for (int32_t o = 0; o < r->part->graph->output_count; o++) {
         output_loss(r, o);
     }
@@ -255,7 +255,7 @@ static void toward_outputs(struct running *r) {
     const double scale = part->weight / (double)r->count;
     ask_original(r);
     forward(r, false);
-    memset(part->d_output, 0, culm_stage_info(part->stage)->output_bytes);
+    memset(part->d_output, 0, culm_stage_info_of(part->stage)->output_bytes);
     for (int32_t o = 0; o < part->graph->output_count; o++) {
         const int64_t each = output_size(part, o);
         for (int64_t i = 0; i < r->count; i++) {

@@ -23,7 +23,7 @@ void culm_judge_release(struct culm_judge *judge) {
 }
 
 static void load(struct culm_judge *judge, float *const *value) {
-    const struct culm_stage_info *info = culm_stage_info(judge->runner.stage);
+    const struct culm_stage_info *info = culm_stage_info_of(judge->runner.stage);
     for (int32_t p = 0; p < info->param_count; p++) {
         int32_t index = info->params[p].global_index; /* the same index as in the model's graph */
         culm_graph_turn(&judge->runner.graph->param[index], value[index],

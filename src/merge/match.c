@@ -54,9 +54,9 @@ static void keep_shared(struct culm_match *match) {
     match->count = kept;
 }
 
-enum culm_status culm_match(const struct culm_vision_layers *const *models, int32_t count,
-                            enum culm_match_rule rule, struct culm_match *ret_match,
-                            struct culm_error *error) {
+enum culm_status culm_match_find(const struct culm_vision_layers *const *models, int32_t count,
+                                 enum culm_match_rule rule, struct culm_match *ret_match,
+                                 struct culm_error *error) {
     *ret_match = (struct culm_match){0};
     for (int32_t m = 0; m < count; m++) {
         for (int32_t l = 0; l < models[m]->count; l++) {
@@ -232,8 +232,9 @@ static void flatten(const struct culm_match *match, const int32_t *gathered,
     groups->count = kept;
 }
 
-enum culm_status culm_match_groups(const struct culm_match *match, bool released,
-                                   struct culm_match_groups *ret_groups, struct culm_error *error) {
+enum culm_status culm_match_find_groups(const struct culm_match *match, bool released,
+                                        struct culm_match_groups *ret_groups,
+                                        struct culm_error *error) {
     size_t count = (size_t)(match->count > 0 ? match->count : 1);
     int32_t *order = calloc(count, sizeof *order), *gathered = calloc(count, sizeof *gathered);
     bool *taken = calloc(count, sizeof *taken);

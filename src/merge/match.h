@@ -41,9 +41,9 @@ enum culm_match_rule {
 };
 
 /* Finds all instances. The caller releases the match, even after a failure. CULM_ERR_MEMORY. */
-enum culm_status culm_match(const struct culm_vision_layers *const *models, int32_t count,
-                            enum culm_match_rule rule, struct culm_match *ret_match,
-                            struct culm_error *error);
+enum culm_status culm_match_find(const struct culm_vision_layers *const *models, int32_t count,
+                                 enum culm_match_rule rule, struct culm_match *ret_match,
+                                 struct culm_error *error);
 void culm_match_release(struct culm_match *match);
 /* Replaces *match by a new match in which each instance is split by group[models]; the parts that
  * have at least two members stay. total_bytes and saved_bytes are copied unchanged. The old match's
@@ -70,8 +70,9 @@ struct culm_match_groups {
 
 /* `released`: group exactly as GEMEL's released code does, which loses the smallest kind of layer.
  * The caller releases the groups. CULM_ERR_MEMORY. */
-enum culm_status culm_match_groups(const struct culm_match *match, bool released,
-                                   struct culm_match_groups *ret_groups, struct culm_error *error);
+enum culm_status culm_match_find_groups(const struct culm_match *match, bool released,
+                                        struct culm_match_groups *ret_groups,
+                                        struct culm_error *error);
 void culm_match_groups_release(struct culm_match_groups *groups);
 
 #endif

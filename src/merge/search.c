@@ -349,7 +349,7 @@ static enum culm_status by_stem(struct culm_search *s, struct search_state *ship
     return status;
 }
 
-enum culm_status culm_search(struct culm_search *s, struct culm_error *error) {
+enum culm_status culm_search_run(struct culm_search *s, struct culm_error *error) {
     struct search_state shipped = {0};
     s->tried = 0;
     revert(s);

@@ -32,7 +32,7 @@
 
 #include "merge/fit.h"
 #include "merge/judge.h"
-#include "merge/workload.h"
+#include "query/workload.h"
 
 struct culm_search_query {
     const char *name;
@@ -88,6 +88,6 @@ struct culm_search {
 /* Runs the search of config->method. Afterwards models and share are as shipped last; if nothing
  * shipped, the originals, sharing nothing. CULM_ERR_STOPPED if ops->stop said so; errors of
  * `ops`. */
-enum culm_status culm_search(struct culm_search *search, struct culm_error *error);
+enum culm_status culm_search_run(struct culm_search *search, struct culm_error *error);
 
 #endif

@@ -2,10 +2,10 @@
 #include "merge/search_gemel.h"
 
 #include "base/buf.h"
+#include "merge/answer_samples.h"
+#include "merge/checks.h"
 #include "merge/gemel.h"
 #include "merge/joint.h"
-#include "merge/lesson.h"
-#include "merge/pace.h"
 #include "merge/search_parts.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@
 
 #define EPOCHS 10
 #define BATCH 2
-#define MODELS_MAX CULM_PACE_MODELS_MAX
+#define MODELS_MAX CULM_CHECKS_MODELS_MAX
 
 struct work {
     struct culm_search *s;
@@ -22,9 +22,9 @@ struct work {
     int32_t *instance_of;    /* [match.count]: index in the search's match */
     struct culm_match_groups groups;
     struct culm_gemel gemel;
-    struct culm_lesson *lesson; /* [models] */
-    float **kept;               /* [models]: values as last kept */
-    float **tried;              /* [models]: values of the set that is kept; NULL: none */
+    struct culm_answer_samples *samples; /* [models] */
+    float **kept;                        /* [models]: values as last kept */
+    float **tried;                       /* [models]: values of the set that is kept; NULL: none */
     /* The current attempt: */
     uint64_t pool;
     int32_t model_of[MODELS_MAX]; /* [parts] */
@@ -81,7 +81,7 @@ static void share(const struct work *w, int32_t i, uint64_t models) {
     }
 }
 
-/* --- lessons --- */
+/* --- samples --- */
 
 static int32_t query_of(const struct culm_search *s, int32_t model) {
     for (int32_t q = 0; q < s->query_count; q++) {
@@ -103,13 +103,13 @@ static enum culm_status prepare(struct work *w, int32_t model, struct culm_error
     if (q < 0 || !s->may[model]) {
         return CULM_OK;
     }
-    struct culm_lesson *lesson = &w->lesson[model];
+    struct culm_answer_samples *samples = &w->samples[model];
     const struct culm_merge_model *own = s->models[model];
     enum culm_status status =
-        culm_lesson_init(lesson, frames, culm_elements(&own->graph->field[0].shape),
-                         own->vision->classes, BATCH, error);
+        culm_answer_samples_init(samples, frames, culm_elements(&own->graph->field[0].shape),
+                                 own->vision->classes, BATCH, error);
     return status == CULM_OK
-               ? culm_judge_answer(s->query[q].judge, own->original, frames, lesson->answer, error)
+               ? culm_judge_answer(s->query[q].judge, own->original, frames, samples->answer, error)
                : status;
 }
 
@@ -166,7 +166,7 @@ static enum culm_status begin_attempt(struct work *w, struct culm_error *error) 
         part[i] = (struct culm_joint_part){
             .model = s->models[k]->vision,
             .value = w->value[i],
-            .samples = {&w->lesson[k], s->frames[k].count, culm_lesson_get}};
+            .samples = {&w->samples[k], s->frames[k].count, culm_answer_samples_get}};
     }
     if (!w->value) {
         return no_memory(error);
@@ -367,45 +367,47 @@ static enum culm_status keep(struct work *w, uint64_t parts, struct culm_error *
     return status;
 }
 
-static enum culm_status look(struct work *w, struct culm_pace *pace, struct culm_error *error) {
+static enum culm_status look(struct work *w, struct culm_checks *checks, struct culm_error *error) {
     enum culm_status status = CULM_OK;
     int32_t part;
     copy_shared(w);
-    while (status == CULM_OK && (part = culm_pace_next(pace)) >= 0) {
+    while (status == CULM_OK && (part = culm_checks_next(checks)) >= 0) {
         double share = 0;
         status = look_at(w, w->model_of[part], true, &share, error);
-        culm_pace_saw(pace, part, share);
+        culm_checks_saw(checks, part, share);
     }
-    return status == CULM_OK && culm_pace_looked(pace) ? keep(w, culm_pace_kept(pace), error)
-                                                       : status;
+    return status == CULM_OK && culm_checks_looked(checks)
+               ? keep(w, culm_checks_kept(checks), error)
+               : status;
 }
 
-static enum culm_status train(struct work *w, struct culm_pace *pace, struct culm_error *error) {
+static enum culm_status train(struct work *w, struct culm_checks *checks,
+                              struct culm_error *error) {
     struct culm_search *s = w->s;
-    const int64_t batches = culm_pace_batches(pace);
-    const int64_t all = (int64_t)(pace->config.epochs * (double)pace->config.epoch_batches);
+    const int64_t batches = culm_checks_batches(checks);
+    const int64_t all = (int64_t)(checks->config.epochs * (double)checks->config.epoch_batches);
     enum culm_status status = CULM_OK;
     double loss = 0;
     for (int32_t i = 0; i < w->parts; i++) {
-        culm_joint_weight(w->joint, i, culm_pace_weight(pace, i));
+        culm_joint_weight(w->joint, i, culm_checks_weight(checks, i));
     }
     for (int64_t b = 0; b < batches && status == CULM_OK && isfinite(loss); b++) {
         if (s->ops->stop(s->ctx)) {
             return culm_error_set(error, CULM_ERR_STOPPED, "stopped; continue with --resume");
         }
         status = culm_joint_run(w->joint, 1, &loss, error);
-        s->ops->step(s->ctx, pace->trained + b + 1, all, loss);
+        s->ops->step(s->ctx, checks->trained + b + 1, all, loss);
     }
-    culm_pace_trained(pace, batches, isfinite(loss));
+    culm_checks_trained(checks, batches, isfinite(loss));
     return status;
 }
 
 /* The parts, nearest to their targets first. */
-static void sort_parts(const struct work *w, const struct culm_pace *pace, int32_t *ret_model) {
+static void sort_parts(const struct work *w, const struct culm_checks *checks, int32_t *ret_model) {
     int32_t order[MODELS_MAX];
     for (int32_t i = 0; i < w->parts; i++) {
         int32_t at = i;
-        for (; at > 0 && pace->model[order[at - 1]].accuracy < pace->model[i].accuracy; at--) {
+        for (; at > 0 && checks->model[order[at - 1]].accuracy < checks->model[i].accuracy; at--) {
             order[at] = order[at - 1];
         }
         order[at] = i;
@@ -416,8 +418,8 @@ static void sort_parts(const struct work *w, const struct culm_pace *pace, int32
 }
 
 static enum culm_status attempt(struct work *w, struct culm_error *error) {
-    struct culm_pace pace;
-    struct culm_pace_config config = {.epochs = w->s->config->steps > 0 ? EPOCHS : 0};
+    struct culm_checks checks;
+    struct culm_checks_config config = {.epochs = w->s->config->steps > 0 ? EPOCHS : 0};
     enum culm_status status = begin_attempt(w, error);
     if (status != CULM_OK) {
         return status;
@@ -429,14 +431,14 @@ static enum culm_status attempt(struct work *w, struct culm_error *error) {
     for (int32_t i = 0; i < w->parts; i++) {
         config.target[i] = 1;
     }
-    culm_pace_begin(&pace, &config);
-    while (status == CULM_OK && culm_pace_state(&pace) == CULM_PACE_GOING) {
-        status = look(w, &pace, error);
-        if (status == CULM_OK && culm_pace_state(&pace) == CULM_PACE_GOING) {
+    culm_checks_begin(&checks, &config);
+    while (status == CULM_OK && culm_checks_state_of(&checks) == CULM_CHECKS_GOING) {
+        status = look(w, &checks, error);
+        if (status == CULM_OK && culm_checks_state_of(&checks) == CULM_CHECKS_GOING) {
             if (search_late(w->s)) {
                 break;
             }
-            status = train(w, &pace, error);
+            status = train(w, &checks, error);
         }
     }
     for (int32_t k = 0; k < w->s->count && status == CULM_OK && w->sound; k++) {
@@ -446,7 +448,7 @@ static enum culm_status attempt(struct work *w, struct culm_error *error) {
     }
     if (status == CULM_OK) {
         int32_t nearest[MODELS_MAX];
-        sort_parts(w, &pace, nearest);
+        sort_parts(w, &checks, nearest);
         culm_gemel_tried(&w->gemel, w->sound, nearest, w->parts);
     }
     return status;
@@ -556,10 +558,10 @@ static void release(struct work *w) {
     int32_t count = w->s->count;
     end_attempt(w);
     for (int32_t k = 0; k < count; k++) {
-        culm_lesson_release(&w->lesson[k]);
+        culm_answer_samples_release(&w->samples[k]);
         free(w->kept[k]);
     }
-    free(w->lesson);
+    free(w->samples);
     free(w->kept);
     free(w->tried);
     free(w->instance_of);
@@ -577,11 +579,11 @@ enum culm_status culm_search_gemel(struct culm_search *search, struct culm_error
     }
     const size_t count = (size_t)search->count + 1;
     struct work w = {.s = search,
-                     .lesson = calloc(count, sizeof *w.lesson),
+                     .samples = calloc(count, sizeof *w.samples),
                      .kept = calloc(count, sizeof *w.kept),
                      .tried = calloc(count, sizeof *w.tried)};
-    if (!w.lesson || !w.kept || !w.tried) {
-        free(w.lesson);
+    if (!w.samples || !w.kept || !w.tried) {
+        free(w.samples);
         free(w.kept);
         free(w.tried);
         return no_memory(error);
@@ -591,7 +593,7 @@ enum culm_status culm_search_gemel(struct culm_search *search, struct culm_error
         status = prepare(&w, k, error);
     }
     if (status != CULM_OK || (status = find_match(&w, error)) ||
-        (status = culm_match_groups(&w.match, !fixed, &w.groups, error)) ||
+        (status = culm_match_find_groups(&w.match, !fixed, &w.groups, error)) ||
         (status = culm_gemel_begin(&w.gemel, &w.match, &w.groups, fixed, error)) ||
         (status = load(&w, error))) {
         release(&w);

@@ -1,6 +1,6 @@
 /*
  * Merging the way GEMEL does (NSDI 2023), on real models: its search (gemel.h), joint training
- * towards answers (joint.h) and its schedule of checks (pace.h).
+ * towards answers (joint.h) and its schedule of checks (checks.h).
  *
  * An attempt starts from what was last kept of every model. Layers on trial take the weights of the
  * first model that has them. All models of the attempt are trained together on their frames,

@@ -18,7 +18,7 @@ enum culm_status culm_steps_init(struct culm_steps *steps, const struct culm_mer
         (status = culm_stages_compile(steps->graph, 1, &how, &steps->stage, error))) {
         return status;
     }
-    const struct culm_stage_info *info = culm_stage_info(steps->stage);
+    const struct culm_stage_info *info = culm_stage_info_of(steps->stage);
     steps->count = info->forward_ops;
     steps->param = calloc((size_t)info->param_count + 1, sizeof *steps->param);
     steps->output = take(steps, info->output_bytes);

@@ -19,11 +19,11 @@ const char *const culm_init_unused_names[] = {
 static const struct culm_config_row model_rows[] = {
     CULM_CONFIG_ENUM("arch", M, arch, "gpt2", culm_arch_names, 0,
                      "architecture of the model; sizes that are not given are those of the "
-                     "family's first published model (`culm model list`), for gpt2 the defaults "
-                     "below; `onnx`: the graph in `model.file`, which implies it"),
+                     "family's first published model (`culm model list`) or, for gpt2, the "
+                     "defaults below; `onnx`, which `model.file` implies: the graph in that file"),
     MODEL_TEXT(
         name, "a name",
-        "published model to build (`culm model list`); sizes that are given replace its own"),
+        "published model to build (`culm model list`); sizes that are given override its own"),
     MODEL_TEXT(file, "a file",
                "ONNX file to train, exported in training mode; sizes that are not given are taken "
                "from the file"),
@@ -31,7 +31,7 @@ static const struct culm_config_row model_rows[] = {
     CULM_CONFIG_ENUM("init_unused", M, init_unused, "refuse", culm_init_unused_names, 0,
                      CULM_INIT_UNUSED_DOC),
     MODEL_INT(layers, "6", 0, 1024,
-              "transformer blocks, depth of a ResNet or VGG, or LSTM layers in each of encoder and "
+              "transformer blocks; depth of a ResNet or VGG; LSTM layers in the encoder and in the "
               "decoder"),
     MODEL_INT(width, "256", 0, CULM_MODEL_MAX_WIDTH,
               "size of the residual stream, a multiple of `model.heads`; gnmt: of every LSTM; "
@@ -53,16 +53,15 @@ static const struct culm_config_row model_rows[] = {
               "bert: number of tokens to predict in a sample; 0: 15 % of `model.context`"),
     MODEL_INT(image, "0", 0, 4096, "height and width of the images in pixels; 0: as published"),
     MODEL_INT(channels, "0", 0, 3, "channels of the images: 1 for grey, 3 for colour; 0: 3"),
-    MODEL_INT(classes, "0", 0, 1000000,
-              "number of classes that the classifier tells apart; 0: 1000"),
+    MODEL_INT(classes, "0", 0, 1000000, "number of classes; 0: 1000"),
     CULM_CONFIG_INTS(
         "blocks", M, options.blocks, 1, 1024, "up to four numbers", 0,
         "resnet: residual blocks in each of up to four stages, as a list; replaces `model.layers`"),
     MODEL_BOOL(bottleneck, "resnet with `model.blocks`: use bottleneck blocks"),
     MODEL_BOOL(small_stem, "resnet: begin with a 3x3 convolution of stride 1, for small images"),
     CULM_CONFIG_ENUM("shortcut", M, options.shortcut, "conv", culm_shortcut_names, 0,
-                     "resnet: what is added where the size changes: a 1x1 convolution, or every "
-                     "other pixel with half of the new channels, zeros, on either side"),
+                     "resnet: shortcut where the size changes: `conv`: a 1x1 convolution; `pad`: "
+                     "every other pixel, with zeros for the new channels, half on either side"),
     MODEL_BOOL(batch_norm, "vgg: use batch norm after each convolution"),
     MODEL_INT(pool, "0", 0, 64,
               "vgg, alexnet: height and width of the feature map that the classifier sees; 0: as "
@@ -76,7 +75,7 @@ static const struct culm_config_row model_rows[] = {
 
 static const struct culm_model_preset *first_of(enum culm_arch arch) {
     const struct culm_model_preset *preset;
-    for (size_t i = 0; (preset = culm_model_preset(i)); i++) {
+    for (size_t i = 0; (preset = culm_model_preset_at(i)); i++) {
         if (preset->arch == arch) {
             return preset;
         }
@@ -202,21 +201,21 @@ static const struct culm_config_row optimizer_rows[] = {
     CULM_CONFIG_ENUM("name", O, name, "adamw", optimizer_names, 0,
                      "which optimizer updates the weights"),
     CULM_CONFIG_REAL("lr", O, lr, "0.001", 0, INFINITY, SET,
-                     "learning rate at its highest, after the warm-up"),
+                     "highest learning rate, reached after the warm-up"),
     CULM_CONFIG_REAL("beta1", O, beta1, "0.9", 0, 1, CULM_CONFIG_BELOW | SET,
                      "adamw: decay of the first moment"),
     CULM_CONFIG_REAL("beta2", O, beta2, "0.95", 0, 1, CULM_CONFIG_BELOW | SET,
                      "adamw: decay of the second moment"),
     CULM_CONFIG_REAL("eps", O, eps, "1e-08", 0, INFINITY, CULM_CONFIG_ABOVE | SET,
-                     "adamw: number added to the denominator"),
+                     "adamw: constant added to the denominator"),
     CULM_CONFIG_REAL("weight_decay", O, weight_decay, "0.1", 0, INFINITY, SET,
                      "weight decay of tensors with two or more dimensions"),
     CULM_CONFIG_REAL("momentum", O, momentum, "0.9", 0, 1, CULM_CONFIG_BELOW | SET,
                      "sgd: momentum"),
     CULM_CONFIG_BOOL("nesterov", O, nesterov, "false", SET, "sgd: use Nesterov momentum"),
-    CULM_CONFIG_REAL(
-        "clip_norm", O, clip_norm, "1", 0, INFINITY, SET,
-        "global norm above which gradients are scaled down to it; 0 turns clipping off"),
+    CULM_CONFIG_REAL("clip_norm", O, clip_norm, "1", 0, INFINITY, SET,
+                     "largest global norm of the gradient, to which a larger one is scaled down; "
+                     "0: no clipping"),
 };
 const struct culm_config_table culm_optimizer_config_table = {CULM_CONFIG_ROWS(optimizer_rows, O)};
 
@@ -230,8 +229,8 @@ static const struct culm_config_row schedule_rows[] = {
         "warmup", S, warmup, "10", 0, 1000000000, SET,
         "steps over which the learning rate rises from zero; not with `schedule.name: constant`"),
     CULM_CONFIG_REAL("min_lr", S, min_lr, "0.0001", 0, INFINITY, SET,
-                     "learning rate of the last step with `schedule.name: cosine` or `linear`, the "
-                     "lowest one with `step`"),
+                     "learning rate of the last step with `schedule.name: cosine` or `linear`; "
+                     "lowest learning rate with `step`"),
     CULM_CONFIG_INT(
         "every", S, every, "0", 0, 1000000000, SET,
         "`schedule.name: step`: steps between two drops of the learning rate; 0: it never drops"),

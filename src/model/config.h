@@ -21,8 +21,8 @@
 enum culm_init_unused { CULM_INIT_UNUSED_REFUSE, CULM_INIT_UNUSED_IGNORE };
 extern const char *const culm_init_unused_names[];
 #define CULM_INIT_UNUSED_DOC                                                                       \
-    "what is done about tensors of `model.init` that the model has no place for, or in another "   \
-    "shape: `refuse` them, or `ignore` and name them"
+    "what to do with tensors of `model.init` that the model lacks or has in another shape: "       \
+    "`refuse` them, or `ignore` and name them"
 #define CULM_INIT_DOC                                                                              \
     "weights to start from: a safetensors file, the index of its shards or their folder, a "       \
     "checkpoint, or a run"

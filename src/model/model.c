@@ -105,7 +105,7 @@ static const struct culm_model_preset presets[] = {
     GNMT("gnmt-16", 32320, false),
 };
 
-const struct culm_model_preset *culm_model_preset(size_t index) {
+const struct culm_model_preset *culm_model_preset_at(size_t index) {
     return index < sizeof presets / sizeof *presets ? &presets[index] : NULL;
 }
 

@@ -84,7 +84,7 @@ struct culm_model_preset {
     enum culm_arch arch;
     struct culm_model_options options;
 };
-const struct culm_model_preset *culm_model_preset(size_t index);          /* NULL: past the last */
+const struct culm_model_preset *culm_model_preset_at(size_t index);       /* NULL: past the last */
 const struct culm_model_preset *culm_model_preset_find(const char *name); /* NULL: none */
 
 /* Elements of all trained parameters, a tied one counted once; statistics are not counted. */

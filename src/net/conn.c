@@ -11,6 +11,7 @@
 #include "net/conn.h"
 
 #include "net/socket.h"
+#include "net/tls.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -306,8 +307,7 @@ static bool read_some(struct culm_conn *conn, size_t most, size_t *ret_bytes) {
         }
         struct culm_error error;
         if (got < 0) {
-            culm_error_errno(&error, (int)-got, "receive");
-            error.status = CULM_ERR_CLOSED;
+            (void)culm_tls_error((int)-got, &error);
         } else {
             culm_error_set(&error, CULM_ERR_CLOSED, "the other side closed the connection");
         }
@@ -421,7 +421,7 @@ enum culm_status culm_conn_new(const struct culm_conn_options *options, int take
                                bool connecting, struct culm_conn **ret_conn,
                                struct culm_error *error) {
     struct culm_stream *stream = NULL;
-    enum culm_status status = culm_stream_socket_new(options->loop, take_fd, &stream, error);
+    enum culm_status status = culm_stream_socket_new(options->loop, take_fd, NULL, &stream, error);
     return status == CULM_OK ? culm_conn_over(options, stream, connecting, ret_conn, error)
                              : status;
 }

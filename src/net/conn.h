@@ -1,5 +1,5 @@
 /*
- * A connection: frames over one stream (a socket on a libuv loop, or one of the simulated network).
+ * A connection: frames over one stream (a socket on a libuv loop, or one of the simulated fabric).
  *
  * The queue of what is to be written is ours, not libuv's, so that a caller can finish it, or the
  * first part of it, at once (culm_conn_flush): a worker that is to die at an exact byte needs that.
@@ -19,7 +19,7 @@ struct culm_conn_ops {
     /* The callee may close the connection. */
     void (*message)(void *ctx, struct culm_conn *conn, const struct culm_message *message);
     /* End of stream, a reader that does not read (CULM_ERR_CLOSED), a connect that failed
-     * (culm_socket_connect_status), garbage (CULM_ERR_FORMAT), pool or memory exhausted
+     * (culm_socket_connect_status), TLS that refuses (CULM_ERR_CONFIG), garbage (CULM_ERR_FORMAT), pool or memory exhausted
      * (CULM_ERR_MEMORY). Comes at most once; the callee calls culm_conn_close. */
     void (*closed)(void *ctx, struct culm_conn *conn, const struct culm_error *why);
 };

@@ -24,7 +24,7 @@ static uint32_t header_sum(const uint8_t *header) {
     uint8_t all[CULM_FRAME_HEADER_BYTES];
     memcpy(all, header, sizeof all);
     memset(all + 12, 0, 4);
-    return (uint32_t)culm_checksum(all, sizeof all);
+    return (uint32_t)culm_checksum_of(all, sizeof all);
 }
 
 void culm_frame_header_seal(uint8_t header[CULM_FRAME_HEADER_BYTES]) {

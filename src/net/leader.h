@@ -1,16 +1,16 @@
 /*
- * What only the one who leads has: it is told who joins and who is gone, what people ask for, and
- * it may have nodes started and ended.
+ * What only a leader has. It is told which nodes join, which are gone, and when somebody asks the
+ * run to stop; and it may have nodes started and ended.
  *
  * An actor leads when its table names a culm_leader_ops (world.h), and can start nodes when whoever
  * made it gave it an agent: one without has neither. A *role* says what a node is to do in the run.
  * Roles are numbers of the protocol's own, as phases are; a world carries them and knows no more.
  *
  * A node that was started joins by itself. A *newcomer* is one that nobody here started: it knows the
- * token, asks, and is given an id and a role if the leader says so.
+ * token, asks, and is given a role if the leader says so, and an id when it is ready.
  *
  * Of one node its leader hears `joined`, then messages, then `lost` (world.h), then `ended`; of one
- * that never joined only `ended`. Thread: the leader's loop.
+ * that was started and never joined only `ended`; of a newcomer that never joined nothing. Thread: the leader's loop.
  */
 #ifndef CULM_NET_LEADER_H
 #define CULM_NET_LEADER_H
@@ -21,7 +21,7 @@ struct culm_agent;
 
 #define CULM_NO_ROLE UINT32_MAX
 
-/* Whoever can start and end nodes: one for a machine, or one that speaks to many. */
+/* Starts and ends nodes: on one machine, or by forwarding to many. */
 struct culm_agent_ops {
     size_t size; /* sizeof(struct culm_agent_ops), for versioning */
     /* Asks for one more node. It joins, or, if it ends before or has not joined in a time of the
@@ -30,7 +30,8 @@ struct culm_agent_ops {
     /* SIGKILLs its process, if it still runs; of a newcomer, which has no process here, ends the
      * connection, upon which it ends itself. Never calls back. */
     void (*end)(struct culm_agent *agent, int32_t node);
-    /* As what it was asked to start the node, whatever has become of it; CULM_NO_ROLE: it was not. */
+    /* The role in which the node was started, until the leader has been told of its end;
+     * CULM_NO_ROLE: it was not started here. */
     uint32_t (*role)(struct culm_agent *agent, int32_t node);
 };
 
@@ -58,7 +59,7 @@ struct culm_leader_ops {
     /* SIGINT, SIGTERM: to end, so that the run can be resumed. */
     void (*stop)(void *leader);
     /* A newcomer that knows the token asks to come in, in the role that *role names. True: it may, in
-     * the role that *role names then, and `joined` or `ended` follows once it has an id. False:
+     * the role that *role names then, and `joined` follows once it is ready. False:
      * *ret_error says why not, in words that it is told. Changes nothing yet: the newcomer may still
      * not come. NULL: this run starts all its nodes itself, and lets in nobody else. */
     bool (*admits)(void *leader, const struct culm_node_info *info, uint32_t *role,

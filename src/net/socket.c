@@ -1,6 +1,7 @@
 /* Thin layer over the socket calls: options set once, EINTR retried, errors named. */
 #include "net/socket.h"
 
+#include "base/hex.h"
 #include "base/secret.h"
 
 #include <arpa/inet.h>
@@ -141,9 +142,8 @@ static enum culm_status random_name(struct where *where, struct culm_error *erro
     enum culm_status status = culm_secret_random(bytes, sizeof bytes, error);
     if (status == CULM_OK) {
         at += sprintf(at, "culm-");
-        for (size_t i = 0; i < sizeof bytes; i++) {
-            at += sprintf(at, "%02x", bytes[i]);
-        }
+        culm_hex(bytes, sizeof bytes, at);
+        at += 2 * sizeof bytes;
         where->len = (socklen_t)(at - (char *)&where->local);
     }
     return status;
@@ -280,6 +280,34 @@ static bool peer(int fd, struct ucred *ret_peer) {
 int64_t culm_socket_peer_pid(int fd) {
     struct ucred other;
     return peer(fd, &other) && other.pid > 0 ? (int64_t)other.pid : 0;
+}
+
+void culm_socket_peer_host(int fd, char ret_host[CULM_ADDRESS_HOST_SIZE]) {
+    struct where at = {.len = sizeof at.local};
+    struct culm_address address = {0};
+    if (family(fd) != AF_UNIX && getpeername(fd, &at.any, &at.len) == 0) {
+        address_of(&at, &address);
+    }
+    memcpy(ret_host, address.host, sizeof address.host);
+}
+
+/* Whoever calls itself by an address of the network does not leave the machine, either. */
+bool culm_socket_stays(int fd, const struct culm_address *peer_or_null) {
+    struct where at = {.len = sizeof at.local};
+    struct culm_address local = {0}, other = {0};
+    if (family(fd) == AF_UNIX) {
+        return true;
+    }
+    if (peer_or_null) {
+        other = *peer_or_null;
+    } else if (getpeername(fd, &at.any, &at.len) == 0) {
+        address_of(&at, &other);
+    } else {
+        return false;
+    }
+    return culm_address_is_loopback(&other) ||
+           (culm_socket_local(fd, &local, NULL) == CULM_OK && other.host[0] &&
+            strcmp(local.host, other.host) == 0);
 }
 
 /* TCP does not tell; there the proof of the token alone decides. */

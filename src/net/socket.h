@@ -35,6 +35,11 @@ int culm_socket_error(int fd);
 enum culm_status culm_socket_connect_status(int cause);
 /* The process at the other end when it connected or began to listen; 0 when that is not known. */
 int64_t culm_socket_peer_pid(int fd);
+/* The number of the host at the other end; "": this machine, or it is not known. */
+void culm_socket_peer_host(int fd, char ret_host[CULM_ADDRESS_HOST_SIZE]);
+/* Whether all between the two ends stays on this machine. peer: where the other one is, if it may not be connected yet;
+ * NULL: as the socket says. */
+bool culm_socket_stays(int fd, const struct culm_address *peer_or_null);
 /* Waits for poll(2) events until deadline_ns (CLOCK_MONOTONIC); false when it has passed. */
 bool culm_socket_wait(int fd, short events, uint64_t deadline_ns);
 /* Exactly len bytes out of, or into, `data`. CULM_ERR_CLOSED, CULM_ERR_TIMEOUT, CULM_ERR_IO. */

@@ -2,7 +2,7 @@
  * A stream: bytes both ways between two processes, as a connection needs it.
  *
  * Two things implement this table: a socket on a libuv loop (below) and a stream of the simulated
- * network (sim/network.h), so that everything above bytes is the same code in both. Nothing here
+ * fabric (sim/fabric.c), so that everything above bytes is the same code in both. Nothing here
  * blocks except `wait`. `ready` comes from the loop only, never from within a call; it may close
  * the stream. Thread: the loop's.
  */
@@ -45,8 +45,22 @@ struct culm_stream { /* first member of an implementation */
     void *ctx;
 };
 
-/* Takes the non-blocking socket; it is closed also when this fails. */
-enum culm_status culm_stream_socket_new(uv_loop_t *loop, int take_fd,
+/* Who may come in, and how. */
+struct culm_stream_door {
+    const char
+        *token; /* key of TLS (tls.h); NULL: none speaks it. Borrowed for as long as the stream */
+    bool plain; /* from other machines, too, without TLS; from this one always */
+};
+
+struct culm_tls;
+
+/* Takes the non-blocking socket, and the TLS over it (NULL: none); they are closed also when this fails. */
+enum culm_status culm_stream_socket_new(uv_loop_t *loop, int take_fd, struct culm_tls *take_tls,
                                         struct culm_stream **ret_stream, struct culm_error *error);
+/* The same of one that was accepted: its first byte says whether it speaks TLS. */
+enum culm_status culm_stream_socket_accepted(uv_loop_t *loop, int take_fd,
+                                             const struct culm_stream_door *door,
+                                             struct culm_stream **ret_stream,
+                                             struct culm_error *error);
 
 #endif

@@ -4,7 +4,7 @@
  *
  * A protocol is an *actor*: a state machine that is told of messages, timers, finished jobs and
  * lost peers, and acts through the operations of its *world*. Two worlds implement this table: the
- * real one (libuv, sockets, threads, processes) and the simulated one (virtual clock and network,
+ * real one (libuv, sockets, threads, processes) and the simulated one (virtual clock and fabric,
  * one thread, one seed). The same actor object files run in both. One actor of a run *leads*: what
  * only that one is told and may do is in leader.h.
  *
@@ -31,7 +31,7 @@
 /* Whoever leads, as an address: what is sent to it goes there, and what comes from it is its word.
  * Nodes are 0, 1, 2, ...; no number is used again. */
 #define CULM_LEADER (-1)
-#define CULM_NODE_IDS 100000 /* ids of nodes are 0 or more, and below */
+#define CULM_NODE_IDS INT32_MAX /* ids of nodes are 0 or more, and below */
 /* The id of a newcomer until it has one: a process that nobody here started, and that asks to come in
  * (leader.h). Nothing is ever sent to it, or comes from it, under this number. */
 #define CULM_NEWCOMER (-2)

@@ -44,7 +44,7 @@ struct culm_onnx_build {
 };
 
 /* Builds everything but the graph's blocks. */
-enum culm_status culm_onnx_build(struct culm_onnx_build *build);
+enum culm_status culm_onnx_build_nodes(struct culm_onnx_build *build);
 /* Creates the fields of samples for the inputs of the file. */
 enum culm_status culm_onnx_build_inputs(struct culm_onnx_build *build);
 /* A pass for models of masked words: in front of what predicts them, gathers only the rows that
@@ -68,6 +68,12 @@ enum culm_status culm_onnx_build_node(struct culm_onnx_build *build,
 /* Sets the block of every node, with borders where few values cross. */
 enum culm_status culm_onnx_blocks(struct culm_graph *graph, struct culm_error *error);
 
+/* build_values.c. The first error of the graph, attributed to a node. */
+enum culm_status culm_onnx_graph_error(struct culm_onnx_build *build,
+                                       const struct culm_onnx_node *node);
+/* What input i of a node has become; NULL: nothing. */
+struct culm_onnx_made *culm_onnx_made_of(struct culm_onnx_build *build,
+                                         const struct culm_onnx_node *node, int32_t i);
 enum culm_status culm_onnx_unsupported(struct culm_onnx_build *build,
                                        const struct culm_onnx_node *node, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

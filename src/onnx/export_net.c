@@ -4,7 +4,7 @@
 #include <float.h>
 #include <math.h>
 
-void culm_onnx_write_conv(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+void culm_onnx_write_conv(struct culm_onnx_exporter *e, const struct culm_node_desc *node) {
     const struct culm_attributes *a = &node->attributes;
     const struct culm_shape *w = culm_onnx_shape(e, node, 1);
     const struct culm_onnx_given given[] = {
@@ -16,7 +16,7 @@ void culm_onnx_write_conv(struct culm_onnx_export *e, const struct culm_node_des
     culm_onnx_out(e, node, true, culm_onnx_emit(e, "Conv", inputs, inputs[2] ? 3 : 2, given, 5, 1));
 }
 
-static void pool(struct culm_onnx_export *e, const struct culm_node_desc *node, bool largest) {
+static void pool(struct culm_onnx_exporter *e, const struct culm_node_desc *node, bool largest) {
     const struct culm_attributes *a = &node->attributes;
     struct culm_onnx_given given[5] = {
         CULM_ONNX_INTS("kernel_shape", a->kernel, 2), CULM_ONNX_INTS("strides", a->stride, 2),
@@ -30,16 +30,16 @@ static void pool(struct culm_onnx_export *e, const struct culm_node_desc *node, 
                                  largest && !dilated ? 4 : 5, 1));
 }
 
-void culm_onnx_write_maxpool(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+void culm_onnx_write_maxpool(struct culm_onnx_exporter *e, const struct culm_node_desc *node) {
     pool(e, node, true);
 }
 
-void culm_onnx_write_avgpool(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+void culm_onnx_write_avgpool(struct culm_onnx_exporter *e, const struct culm_node_desc *node) {
     pool(e, node, false);
 }
 
 /* Pooling with equal windows, or over the whole image. */
-void culm_onnx_write_adaptive_avgpool(struct culm_onnx_export *e,
+void culm_onnx_write_adaptive_avgpool(struct culm_onnx_exporter *e,
                                       const struct culm_node_desc *node) {
     const struct culm_shape *x = culm_onnx_shape(e, node, 0);
     const int64_t *dims = node->attributes.dims;
@@ -58,7 +58,7 @@ void culm_onnx_write_adaptive_avgpool(struct culm_onnx_export *e,
     culm_onnx_out(e, node, true, culm_onnx_emit(e, "AveragePool", &in, 1, given, 2, 1));
 }
 
-void culm_onnx_write_batchnorm(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+void culm_onnx_write_batchnorm(struct culm_onnx_exporter *e, const struct culm_node_desc *node) {
     const struct culm_attributes *a = &node->attributes;
     bool image = culm_onnx_shape(e, node, 0)->rank == 4, training = !a->inference;
     const struct culm_onnx_given given[] = {CULM_ONNX_F("epsilon", a->eps),
@@ -77,7 +77,7 @@ void culm_onnx_write_batchnorm(struct culm_onnx_export *e, const struct culm_nod
     culm_onnx_out(e, node, image, culm_onnx_function(e, node, y, a->function));
 }
 
-void culm_onnx_write_pad(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+void culm_onnx_write_pad(struct culm_onnx_exporter *e, const struct culm_node_desc *node) {
     const int64_t *p = node->attributes.pad;
     const int64_t pads[8] = {0, 0, p[0], p[1], 0, 0, p[2], p[3]};
     culm_onnx_out(e, node, true,
@@ -87,7 +87,7 @@ void culm_onnx_write_pad(struct culm_onnx_export *e, const struct culm_node_desc
 }
 
 /* Resizes by factors, since the number of samples is free; these must give the exact size. */
-void culm_onnx_write_resize(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+void culm_onnx_write_resize(struct culm_onnx_exporter *e, const struct culm_node_desc *node) {
     const struct culm_attributes *a = &node->attributes;
     const struct culm_shape *x = culm_onnx_shape(e, node, 0);
     bool nearest = a->function == CULM_FUNCTION_NONE;
@@ -95,7 +95,7 @@ void culm_onnx_write_resize(struct culm_onnx_export *e, const struct culm_node_d
     for (int d = 0; d < 2; d++) {
         factor[2 + d] = (float)a->dims[d] / (float)x->dim[1 + d];
         if ((int64_t)(factor[2 + d] * (float)x->dim[1 + d]) != a->dims[d]) {
-            culm_onnx_cannot(e, node, "its factor is no number of the file");
+            culm_onnx_cannot(e, node, "its factor is not a constant in the file");
             return;
         }
     }
@@ -112,7 +112,7 @@ void culm_onnx_write_resize(struct culm_onnx_export *e, const struct culm_node_d
 }
 
 /* [B,T,H*D] -> [B,H,T,D], or [B,H,D,T] */
-static const char *heads(struct culm_onnx_export *e, const char *x, int64_t count, int64_t width,
+static const char *heads(struct culm_onnx_exporter *e, const char *x, int64_t count, int64_t width,
                          bool flipped) {
     const int64_t dim[4] = {0, 0, count, width};
     const int64_t perm[4] = {0, 2, flipped ? 3 : 1, flipped ? 1 : 3};
@@ -121,7 +121,7 @@ static const char *heads(struct culm_onnx_export *e, const char *x, int64_t coun
 }
 
 /* The causal mask [T,T]: true where the key is not behind the query. */
-static const char *triangle(struct culm_onnx_export *e, int64_t length) {
+static const char *triangle(struct culm_onnx_exporter *e, int64_t length) {
     if (!e->causal || e->causal_length != length) {
         const int64_t zero = 0, one = 1;
         const char *axis[2] = {culm_onnx_ints_constant(e, &zero, 1),
@@ -137,7 +137,7 @@ static const char *triangle(struct culm_onnx_export *e, int64_t length) {
     return e->causal;
 }
 
-void culm_onnx_write_attention(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+void culm_onnx_write_attention(struct culm_onnx_exporter *e, const struct culm_node_desc *node) {
     const struct culm_attributes *a = &node->attributes;
     bool whole = node->input[1] < 0;
     const struct culm_shape *x = culm_onnx_shape(e, node, 0);

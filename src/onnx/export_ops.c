@@ -5,13 +5,13 @@
 #include <string.h>
 
 /* 0.5 x (1 + inner) */
-static const char *gelu_around(struct culm_onnx_export *e, const char *x, const char *inner) {
+static const char *gelu_around(struct culm_onnx_exporter *e, const char *x, const char *inner) {
     inner = culm_onnx_emit_2(e, "Add", inner, culm_onnx_real_constant(e, 1));
     inner = culm_onnx_emit_2(e, "Mul", x, inner);
     return culm_onnx_emit_2(e, "Mul", inner, culm_onnx_real_constant(e, 0.5));
 }
 
-static const char *gelu_tanh(struct culm_onnx_export *e, const char *x) {
+static const char *gelu_tanh(struct culm_onnx_exporter *e, const char *x) {
     const char *cube = culm_onnx_emit_2(e, "Pow", x, culm_onnx_real_constant(e, 3));
     cube = culm_onnx_emit_2(e, "Mul", cube, culm_onnx_real_constant(e, 0.044715));
     cube = culm_onnx_emit_2(e, "Add", x, cube);
@@ -19,7 +19,7 @@ static const char *gelu_tanh(struct culm_onnx_export *e, const char *x) {
     return gelu_around(e, x, culm_onnx_emit_1(e, "Tanh", cube));
 }
 
-const char *culm_onnx_function(struct culm_onnx_export *e, const struct culm_node_desc *node,
+const char *culm_onnx_function(struct culm_onnx_exporter *e, const struct culm_node_desc *node,
                                const char *x, enum culm_function function) {
     const struct culm_onnx_given slope = CULM_ONNX_F("alpha", node->attributes.alpha);
     const char *y;
@@ -47,7 +47,7 @@ const char *culm_onnx_function(struct culm_onnx_export *e, const struct culm_nod
     }
 }
 
-static const char *dropped(struct culm_onnx_export *e, const struct culm_node_desc *node,
+static const char *dropped(struct culm_onnx_exporter *e, const struct culm_node_desc *node,
                            const char *x) {
     if (!(node->attributes.dropout > 0)) {
         return x;
@@ -57,7 +57,7 @@ static const char *dropped(struct culm_onnx_export *e, const struct culm_node_de
 }
 
 /* Both inputs in the same form: images if both are. */
-static bool two(struct culm_onnx_export *e, const struct culm_node_desc *node,
+static bool two(struct culm_onnx_exporter *e, const struct culm_node_desc *node,
                 const char **ret_inputs) {
     bool first, second;
     culm_onnx_in_either(e, node, 0, &first);
@@ -70,19 +70,19 @@ static bool two(struct culm_onnx_export *e, const struct culm_node_desc *node,
     return image;
 }
 
-void culm_onnx_write_activation(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+void culm_onnx_write_activation(struct culm_onnx_exporter *e, const struct culm_node_desc *node) {
     bool image;
     const char *x = culm_onnx_in_either(e, node, 0, &image);
     culm_onnx_out(e, node, image, culm_onnx_function(e, node, x, node->attributes.function));
 }
 
-void culm_onnx_write_dropout(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+void culm_onnx_write_dropout(struct culm_onnx_exporter *e, const struct culm_node_desc *node) {
     bool image;
     const char *x = culm_onnx_in_either(e, node, 0, &image);
     culm_onnx_out(e, node, image, dropped(e, node, x));
 }
 
-void culm_onnx_write_affine(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+void culm_onnx_write_affine(struct culm_onnx_exporter *e, const struct culm_node_desc *node) {
     bool image;
     const char *x = culm_onnx_in_either(e, node, 0, &image);
     if (node->attributes.scale != 1) {
@@ -94,27 +94,27 @@ void culm_onnx_write_affine(struct culm_onnx_export *e, const struct culm_node_d
     culm_onnx_out(e, node, image, x);
 }
 
-void culm_onnx_write_residual(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+void culm_onnx_write_residual(struct culm_onnx_exporter *e, const struct culm_node_desc *node) {
     const char *in[2];
     bool image = two(e, node, in);
     const char *h = dropped(e, node, in[1]);
     culm_onnx_out(e, node, image, culm_onnx_emit_2(e, "Add", in[0], h));
 }
 
-void culm_onnx_write_add(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+void culm_onnx_write_add(struct culm_onnx_exporter *e, const struct culm_node_desc *node) {
     const char *in[2];
     bool image = two(e, node, in);
     culm_onnx_out(e, node, image, culm_onnx_emit_2(e, "Add", in[0], in[1]));
 }
 
 /* The shape that a parameter has in the file. */
-static const struct culm_shape *written(const struct culm_onnx_export *e,
+static const struct culm_shape *written(const struct culm_onnx_exporter *e,
                                         const struct culm_node_desc *node, int32_t i) {
     const struct culm_value *value = &e->graph->value[node->input[i]];
     return value->kind == CULM_VALUE_PARAM ? &e->graph->param[value->param].written : &value->shape;
 }
 
-void culm_onnx_write_binary(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+void culm_onnx_write_binary(struct culm_onnx_exporter *e, const struct culm_node_desc *node) {
     const char *in[2], *op = "Div";
     bool image = two(e, node, in);
     const struct culm_shape *b = written(e, node, 1);
@@ -132,7 +132,7 @@ void culm_onnx_write_binary(struct culm_onnx_export *e, const struct culm_node_d
     culm_onnx_out(e, node, image, culm_onnx_emit_2(e, op, in[0], in[1]));
 }
 
-void culm_onnx_write_linear(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+void culm_onnx_write_linear(struct culm_onnx_exporter *e, const struct culm_node_desc *node) {
     static const int64_t flip[2] = {1, 0};
     const char *w = culm_onnx_in(e, node, 1);
     if (node->attributes.transposed) {
@@ -146,7 +146,7 @@ void culm_onnx_write_linear(struct culm_onnx_export *e, const struct culm_node_d
 }
 
 /* Input i, a table, cut to the rows that input 0 needs. */
-static const char *first_rows(struct culm_onnx_export *e, const struct culm_node_desc *node,
+static const char *first_rows(struct culm_onnx_exporter *e, const struct culm_node_desc *node,
                               int32_t i) {
     const struct culm_shape *table = written(e, node, i);
     const int64_t zero = 0, rows = culm_onnx_shape(e, node, 0)->dim[1], axis = table->rank - 2;
@@ -160,27 +160,27 @@ static const char *first_rows(struct culm_onnx_export *e, const struct culm_node
     return culm_onnx_emit(e, "Slice", inputs, axis ? 4 : 3, NULL, 0, 1);
 }
 
-void culm_onnx_write_positions(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+void culm_onnx_write_positions(struct culm_onnx_exporter *e, const struct culm_node_desc *node) {
     const char *rows = first_rows(e, node, 1);
     culm_onnx_out(e, node, false, culm_onnx_emit_2(e, "Add", culm_onnx_in(e, node, 0), rows));
 }
 
 /* The rows of table 1 that input 0 selects. */
-static const char *gathered(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+static const char *gathered(struct culm_onnx_exporter *e, const struct culm_node_desc *node) {
     return culm_onnx_emit_2(e, "Gather", culm_onnx_in(e, node, 1), culm_onnx_in(e, node, 0));
 }
 
-void culm_onnx_write_lookup(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+void culm_onnx_write_lookup(struct culm_onnx_exporter *e, const struct culm_node_desc *node) {
     culm_onnx_out(e, node, false, gathered(e, node));
 }
 
-void culm_onnx_write_embedding(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+void culm_onnx_write_embedding(struct culm_onnx_exporter *e, const struct culm_node_desc *node) {
     const char *y = gathered(e, node);
     const char *rows = first_rows(e, node, 2);
     culm_onnx_out(e, node, false, culm_onnx_emit_2(e, "Add", y, rows));
 }
 
-void culm_onnx_write_gather_rows(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+void culm_onnx_write_gather_rows(struct culm_onnx_exporter *e, const struct culm_node_desc *node) {
     const int64_t last = -1;
     const struct culm_onnx_given batch = CULM_ONNX_I("batch_dims", 1);
     const char *inputs[] = {culm_onnx_in(e, node, 0),
@@ -189,7 +189,7 @@ void culm_onnx_write_gather_rows(struct culm_onnx_export *e, const struct culm_n
     culm_onnx_out(e, node, false, culm_onnx_emit(e, "GatherND", inputs, 2, &batch, 1, 1));
 }
 
-void culm_onnx_write_layernorm(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+void culm_onnx_write_layernorm(struct culm_onnx_exporter *e, const struct culm_node_desc *node) {
     const struct culm_onnx_given given[] = {CULM_ONNX_I("axis", -1),
                                             CULM_ONNX_F("epsilon", node->attributes.eps)};
     const char *inputs[] = {culm_onnx_in(e, node, 0), culm_onnx_in(e, node, 1),
@@ -197,13 +197,13 @@ void culm_onnx_write_layernorm(struct culm_onnx_export *e, const struct culm_nod
     culm_onnx_out(e, node, false, culm_onnx_emit(e, "LayerNormalization", inputs, 3, given, 2, 1));
 }
 
-void culm_onnx_write_softmax(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+void culm_onnx_write_softmax(struct culm_onnx_exporter *e, const struct culm_node_desc *node) {
     const struct culm_onnx_given last = CULM_ONNX_I("axis", -1);
     const char *x = culm_onnx_in(e, node, 0);
     culm_onnx_out(e, node, false, culm_onnx_emit(e, "Softmax", &x, 1, &last, 1, 1));
 }
 
-void culm_onnx_write_matmul(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+void culm_onnx_write_matmul(struct culm_onnx_exporter *e, const struct culm_node_desc *node) {
     const char *in[2];
     for (int32_t i = 0; i < 2; i++) {
         int rank = culm_onnx_shape(e, node, i)->rank;
@@ -223,7 +223,7 @@ void culm_onnx_write_matmul(struct culm_onnx_export *e, const struct culm_node_d
     culm_onnx_out(e, node, false, y);
 }
 
-void culm_onnx_write_reduce(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+void culm_onnx_write_reduce(struct culm_onnx_exporter *e, const struct culm_node_desc *node) {
     bool sums = node->attributes.function == CULM_FUNCTION_SUM;
     bool means = node->attributes.function == CULM_FUNCTION_MEAN;
     int64_t axes[4];
@@ -245,7 +245,7 @@ void culm_onnx_write_reduce(struct culm_onnx_export *e, const struct culm_node_d
 }
 
 /* Leaves the first dimension open: kept, or inferred. */
-void culm_onnx_write_reshape(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+void culm_onnx_write_reshape(struct culm_onnx_exporter *e, const struct culm_node_desc *node) {
     const struct culm_shape *x = culm_onnx_shape(e, node, 0);
     const struct culm_shape *y = &e->graph->value[node->output[0]].shape;
     int64_t dim[CULM_MAX_RANK];
@@ -257,7 +257,7 @@ void culm_onnx_write_reshape(struct culm_onnx_export *e, const struct culm_node_
                   culm_onnx_emit_2(e, "Reshape", in, culm_onnx_ints_constant(e, dim, y->rank)));
 }
 
-void culm_onnx_write_permute(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+void culm_onnx_write_permute(struct culm_onnx_exporter *e, const struct culm_node_desc *node) {
     const int64_t *dims = node->attributes.dims;
     bool image, to_first = dims[1] == 3 && dims[2] == 1 && dims[3] == 2;
     int rank = culm_onnx_shape(e, node, 0)->rank;
@@ -276,7 +276,7 @@ static int64_t image_axis(bool image, int64_t axis) {
     return image && axis >= 0 && axis < 4 ? to[axis] : axis;
 }
 
-void culm_onnx_write_concat(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+void culm_onnx_write_concat(struct culm_onnx_exporter *e, const struct culm_node_desc *node) {
     const char *inputs[CULM_NODE_INPUTS_MAX];
     int32_t count = 0;
     bool image = true;
@@ -294,7 +294,7 @@ void culm_onnx_write_concat(struct culm_onnx_export *e, const struct culm_node_d
     culm_onnx_out(e, node, image, culm_onnx_emit(e, "Concat", inputs, count, &axis, 1, 1));
 }
 
-void culm_onnx_write_slice(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+void culm_onnx_write_slice(struct culm_onnx_exporter *e, const struct culm_node_desc *node) {
     const struct culm_attributes *a = &node->attributes;
     bool image;
     const char *x = culm_onnx_in_either(e, node, 0, &image);

@@ -1,23 +1,15 @@
 /*
- * Reading ONNX: the model, its graph, the file and its side files. See read.h.
+ * Reading ONNX: the model and its graph. See read.h.
  *
  * The fields of a message can come in any order, so the graph is gone over three times: for inputs
  * and initializers, for nodes, and for outputs.
  */
 #include "onnx/read.h"
 
-#include "base/file.h"
 #include "base/grow.h"
-#include "base/pins.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum {
     MODEL_IR_VERSION = 1,
@@ -60,76 +52,6 @@ static const struct culm_onnx_form type_form[] = {
     {"a dimension", {[1] = CULM_ONNX_VARINT, [2] = CULM_ONNX_BYTES}}};
 
 #define ARENA_BYTES_MIN ((uint64_t)16 << 20)
-
-enum culm_status culm_onnx_bad(const struct culm_onnx_graph *graph, const uint8_t *at,
-                               struct culm_error *error, const char *format, ...) {
-    char text[400];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    return culm_error_set(error, CULM_ERR_FORMAT, "onnx '%s': byte %llu: %s", graph->path,
-                          (unsigned long long)(at - graph->map[0].data), text);
-}
-
-enum culm_status culm_onnx_no_memory(const struct culm_onnx_graph *graph,
-                                     struct culm_error *error) {
-    return culm_error_set(error, CULM_ERR_MEMORY, "onnx '%s': out of memory", graph->path);
-}
-
-bool culm_onnx_next(const struct culm_onnx_graph *graph, const struct culm_onnx_form *form,
-                    struct culm_wire *wire, struct culm_wire_field *ret_field,
-                    enum culm_status *status, struct culm_error *error) {
-    const uint8_t *at = wire->at;
-    if (*status != CULM_OK) {
-        return false;
-    }
-    if (!culm_wire_next(wire, ret_field)) {
-        if (wire->failed) {
-            *status = culm_onnx_bad(
-                graph, at, error,
-                "%s is cut off or damaged; export it again or copy the file again", form->what);
-        }
-        return false;
-    }
-    uint8_t kinds = ret_field->number <= CULM_ONNX_FIELD_MAX ? form->kinds[ret_field->number] : 0;
-    if (kinds && !(kinds >> ret_field->kind & 1)) {
-        *status = culm_onnx_bad(graph, at, error,
-                                "%s has field %u in a form that it cannot have; export it again",
-                                form->what, ret_field->number);
-        return false;
-    }
-    return true;
-}
-
-enum culm_status culm_onnx_text(struct culm_onnx_graph *graph, const struct culm_wire_field *field,
-                                const char **ret_text, struct culm_error *error) {
-    for (size_t i = 0; i < field->len; i++) {
-        if (field->data[i] < 0x20 || field->data[i] == 0x7f) {
-            return culm_onnx_bad(graph, field->data + i, error, "a name has a control character");
-        }
-    }
-    *ret_text = culm_onnx_copy_text(&graph->arena, field->data, field->len);
-    return *ret_text ? CULM_OK : culm_onnx_no_memory(graph, error);
-}
-
-enum culm_status culm_onnx_name(struct culm_onnx_graph *graph, const struct culm_wire_field *field,
-                                int32_t *ret_value, struct culm_error *error) {
-    const char *name;
-    enum culm_status status = culm_onnx_text(graph, field, &name, error);
-    if (status != CULM_OK) {
-        return status;
-    }
-    *ret_value = -1;
-    if (!name[0]) {
-        return CULM_OK;
-    }
-    *ret_value = culm_onnx_find(graph, name);
-    if (*ret_value < 0) {
-        *ret_value = culm_onnx_value_new(graph, name);
-    }
-    return *ret_value < 0 ? culm_onnx_no_memory(graph, error) : CULM_OK;
-}
 
 static enum culm_status read_opset(struct culm_onnx_graph *graph,
                                    const struct culm_wire_field *message,
@@ -180,7 +102,7 @@ static enum culm_status read_dim(struct culm_onnx_graph *graph,
                                      graph->value[value].name);
             }
         } else if (field.number == 2) {
-            status = culm_onnx_text(graph, &field, &name, error);
+            status = culm_onnx_read_text(graph, &field, &name, error);
         }
     }
     struct culm_onnx_value *v = &graph->value[value];
@@ -235,7 +157,7 @@ static enum culm_status read_end(struct culm_onnx_graph *graph,
     enum culm_status status = CULM_OK;
     while (culm_onnx_next(graph, &end_form, &wire, &field, &status, error)) {
         if (field.number == 1) {
-            status = culm_onnx_name(graph, &field, &value, error);
+            status = culm_onnx_read_name(graph, &field, &value, error);
         } else if (field.number == 2) {
             type = field;
         }
@@ -390,7 +312,7 @@ static enum culm_status read_model(struct culm_onnx_graph *graph, struct culm_er
         } else if (field.number == MODEL_OPSET) {
             status = read_opset(graph, &field, error);
         } else if (field.number == MODEL_PRODUCER) {
-            status = culm_onnx_text(graph, &field, &graph->producer, error);
+            status = culm_onnx_read_text(graph, &field, &graph->producer, error);
         } else if (field.number == MODEL_META) {
             status = read_meta(graph, &field, error);
         } else if (field.number == MODEL_GRAPH) {
@@ -416,129 +338,6 @@ static enum culm_status read_model(struct culm_onnx_graph *graph, struct culm_er
     if (status == CULM_OK && (graph->output_count == 0 || graph->input_count == 0)) {
         status = culm_onnx_bad(graph, message.data, error, "the graph has no %s",
                                graph->output_count ? "input" : "output");
-    }
-    return status;
-}
-
-/* A folder in the place of a file: the line names the files that it has. */
-static enum culm_status refuse_folder(const char *path, struct culm_error *error) {
-    struct culm_names names = {0};
-    const char *first = NULL;
-    size_t count = 0;
-    (void)culm_dir_list(path, &names, NULL);
-    for (size_t i = 0; i < names.count; i++) {
-        size_t len = strlen(names.name[i]);
-        if (len > 5 && strcmp(names.name[i] + len - 5, ".onnx") == 0 && names.name[i][0] != '.') {
-            first = first ? first : names.name[i];
-            count++;
-        }
-    }
-    enum culm_status status = culm_error_set(
-        error, CULM_ERR_CONFIG,
-        count == 0 ? "onnx '%.200s': is a folder without an .onnx file in it"
-        : count == 1
-            ? "onnx '%.200s': is a folder; name the file in it, '%.200s/%.80s'"
-            : "onnx '%.200s': is a folder with several .onnx files; name one of them, such "
-              "as '%.200s/%.80s'",
-        path, path, first ? first : "");
-    culm_names_release(&names);
-    return status;
-}
-
-/* Reads a file into memory. It is not mapped, since a file that is truncated while mapped would end
- * the process. */
-static enum culm_status load_file(const char *path, struct culm_pins *pins,
-                                  struct culm_onnx_map *ret_map, struct culm_error *error) {
-    struct stat info;
-    enum culm_status status = CULM_OK;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    struct culm_pins_reader reader = {.pins = pins, .what = "onnx", .path = path, .fd = fd};
-    if (fd < 0 || fstat(fd, &info) != 0) {
-        status = culm_error_open(error, errno, "onnx", path);
-    } else if (S_ISDIR(info.st_mode)) {
-        status = refuse_folder(path, error);
-    } else if (!S_ISREG(info.st_mode)) {
-        status = culm_error_set(error, CULM_ERR_CONFIG, "onnx '%s': is not a plain file", path);
-    } else if ((status = culm_pins_file(pins, path, fd, error)) == CULM_OK && info.st_size > 0) {
-        size_t len = (size_t)info.st_size;
-        culm_stamp_of(&info, &reader.stamp);
-        void *data = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (data == MAP_FAILED) {
-            status = culm_error_set(error, CULM_ERR_MEMORY,
-                                    "onnx '%s': out of memory for %zu bytes", path, len);
-        } else if ((status = culm_pins_read(&reader, 0, data, len, error)) == CULM_OK) {
-            *ret_map = (struct culm_onnx_map){.data = data, .len = len, .mapped = true};
-        } else {
-            munmap(data, len);
-        }
-    }
-    if (fd >= 0) {
-        close(fd);
-    }
-    return status;
-}
-
-enum culm_status culm_onnx_side_file(struct culm_onnx_graph *graph, const char *location,
-                                     uint64_t offset, uint64_t length, const char *tensor,
-                                     const void **ret_data, struct culm_error *error) {
-    char path[CULM_PATH_MAX];
-    const char *slash = strrchr(graph->path, '/');
-    int folder = slash ? (int)(slash - graph->path + 1) : 0;
-    if (!graph->map[0].mapped) {
-        return culm_error_set(error, CULM_ERR_FORMAT,
-                              "onnx '%s': tensor '%s' is stored in another file", graph->path,
-                              tensor);
-    }
-    if (!location[0] || location[0] == '/' || strstr(location, "..")) {
-        return culm_error_set(error, CULM_ERR_FORMAT,
-                              "onnx '%s': tensor '%s' lies in '%s', which is not below the folder "
-                              "of the model",
-                              graph->path, tensor, location);
-    }
-    enum culm_status status =
-        culm_path_format(path, error, "%.*s%s", folder, graph->path, location);
-    int32_t i = 1;
-    while (status == CULM_OK && i < graph->maps && strcmp(graph->map[i].path, path) != 0) {
-        i++;
-    }
-    if (status == CULM_OK && i == graph->maps) {
-        struct culm_onnx_map map = {0};
-        if (i > CULM_ONNX_SIDE_FILES_MAX) {
-            return culm_error_set(error, CULM_ERR_FORMAT, "onnx '%s': has more than %d side files",
-                                  graph->path, CULM_ONNX_SIDE_FILES_MAX);
-        }
-        struct culm_error reason = {0};
-        status = load_file(path, graph->pins, &map, &reason);
-        if (status != CULM_OK && status != CULM_ERR_CHANGED) {
-            const char *why = strstr(reason.text, "': ");
-            return culm_error_set(error, CULM_ERR_CONFIG,
-                                  "onnx '%.150s': tensor '%.80s' lies in '%.150s', which cannot be "
-                                  "read: %.80s; keep it beside the model",
-                                  graph->path, tensor, path, why ? why + 3 : reason.text);
-        }
-        if (status != CULM_OK) {
-            return culm_error_set(error, status, "%s", reason.text);
-        }
-        if (status != CULM_OK) {
-            return status;
-        }
-        map.path = culm_onnx_copy_text(&graph->arena, path, strlen(path));
-        graph->map[graph->maps++] = map;
-        if (!map.path) {
-            graph->map[i].path = "";
-            return culm_onnx_no_memory(graph, error);
-        }
-    }
-    if (status == CULM_OK && (offset > graph->map[i].len || length > graph->map[i].len - offset)) {
-        return culm_error_set(
-            error, CULM_ERR_FORMAT,
-            "onnx '%s': tensor '%s' lies at bytes %llu to %llu of '%s', which has "
-            "%zu",
-            graph->path, tensor, (unsigned long long)offset, (unsigned long long)(offset + length),
-            path, graph->map[i].len);
-    }
-    if (status == CULM_OK) {
-        *ret_data = graph->map[i].data + offset;
     }
     return status;
 }
@@ -589,34 +388,10 @@ enum culm_status culm_onnx_graph_open_pinned(const char *path, struct culm_pins 
         return culm_error_set(error, CULM_ERR_MEMORY, "onnx '%s': out of memory", path);
     }
     graph->pins = pins;
-    enum culm_status status = load_file(path, pins, &graph->map[0], error);
+    enum culm_status status = culm_onnx_load(path, pins, &graph->map[0], error);
     if (status != CULM_OK) {
         culm_onnx_graph_close(graph);
         return status;
     }
     return read_all(graph, path, ret_graph, error);
-}
-
-void culm_onnx_graph_close(struct culm_onnx_graph *graph) {
-    if (!graph) {
-        return;
-    }
-    for (int32_t i = 0; i < CULM_ONNX_SIDE_FILES_MAX + 1; i++) {
-        if (graph->map[i].mapped) {
-            munmap((void *)(uintptr_t)graph->map[i].data, graph->map[i].len);
-        }
-    }
-    for (int32_t i = 0; i < graph->value_count; i++) {
-        if (graph->value[i].owned) {
-            free((void *)(uintptr_t)graph->value[i].data);
-        }
-    }
-    culm_onnx_arena_release(&graph->arena);
-    free(graph->value);
-    free(graph->node);
-    free(graph->input);
-    free(graph->output);
-    free(graph->names);
-    free(graph->path);
-    free(graph);
 }

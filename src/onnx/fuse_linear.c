@@ -97,7 +97,7 @@ static bool gemm(struct culm_onnx_graph *graph, int32_t index, void *context) {
     if (linear.b >= 0 && (beta != 1 || !is_bias(graph, linear.b, linear.out))) {
         return true;
     }
-    *without_bias += linear.b < 0 && culm_onnx_attribute(node, "beta") && beta == 1;
+    *without_bias += linear.b < 0 && culm_onnx_attribute_of(node, "beta") && beta == 1;
     return put(graph, index, &linear);
 }
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static const struct {
     const char *name;
@@ -111,8 +112,8 @@ struct culm_onnx_node *culm_onnx_maker(const struct culm_onnx_graph *graph, int3
     return node->dead ? NULL : node;
 }
 
-const struct culm_onnx_attribute *culm_onnx_attribute(const struct culm_onnx_node *node,
-                                                      const char *name) {
+const struct culm_onnx_attribute *culm_onnx_attribute_of(const struct culm_onnx_node *node,
+                                                         const char *name) {
     for (int32_t i = 0; i < node->attributes; i++) {
         if (strcmp(node->attribute[i].name, name) == 0) {
             return &node->attribute[i];
@@ -123,23 +124,23 @@ const struct culm_onnx_attribute *culm_onnx_attribute(const struct culm_onnx_nod
 
 const struct culm_onnx_attribute *culm_onnx_list(const struct culm_onnx_node *node,
                                                  const char *name) {
-    const struct culm_onnx_attribute *attribute = culm_onnx_attribute(node, name);
+    const struct culm_onnx_attribute *attribute = culm_onnx_attribute_of(node, name);
     return attribute && attribute->kind == CULM_ONNX_ATTRIBUTE_INTS ? attribute : NULL;
 }
 
 int64_t culm_onnx_int(const struct culm_onnx_node *node, const char *name, int64_t otherwise) {
-    const struct culm_onnx_attribute *attribute = culm_onnx_attribute(node, name);
+    const struct culm_onnx_attribute *attribute = culm_onnx_attribute_of(node, name);
     return attribute && attribute->kind == CULM_ONNX_ATTRIBUTE_INT ? attribute->i : otherwise;
 }
 
 double culm_onnx_float(const struct culm_onnx_node *node, const char *name, double otherwise) {
-    const struct culm_onnx_attribute *attribute = culm_onnx_attribute(node, name);
+    const struct culm_onnx_attribute *attribute = culm_onnx_attribute_of(node, name);
     return attribute && attribute->kind == CULM_ONNX_ATTRIBUTE_FLOAT ? attribute->f : otherwise;
 }
 
 const char *culm_onnx_string(const struct culm_onnx_node *node, const char *name,
                              const char *otherwise) {
-    const struct culm_onnx_attribute *attribute = culm_onnx_attribute(node, name);
+    const struct culm_onnx_attribute *attribute = culm_onnx_attribute_of(node, name);
     return attribute && attribute->kind == CULM_ONNX_ATTRIBUTE_STRING ? attribute->s : otherwise;
 }
 
@@ -172,6 +173,30 @@ const char *culm_onnx_shape_text(const struct culm_onnx_value *value, char *text
                                i + 1 == value->rank ? "]" : "");
     }
     return text;
+}
+
+void culm_onnx_graph_close(struct culm_onnx_graph *graph) {
+    if (!graph) {
+        return;
+    }
+    for (int32_t i = 0; i < CULM_ONNX_SIDE_FILES_MAX + 1; i++) {
+        if (graph->map[i].mapped) {
+            munmap((void *)(uintptr_t)graph->map[i].data, graph->map[i].len);
+        }
+    }
+    for (int32_t i = 0; i < graph->value_count; i++) {
+        if (graph->value[i].owned) {
+            free((void *)(uintptr_t)graph->value[i].data);
+        }
+    }
+    culm_onnx_arena_release(&graph->arena);
+    free(graph->value);
+    free(graph->node);
+    free(graph->input);
+    free(graph->output);
+    free(graph->names);
+    free(graph->path);
+    free(graph);
 }
 
 static bool copy_ends(int32_t **items, size_t count, struct culm_onnx_arena *arena) {

@@ -163,8 +163,8 @@ int32_t culm_onnx_find(const struct culm_onnx_graph *graph, const char *name); /
 /* Appends a new value; -1: out of memory. */
 int32_t culm_onnx_value_new(struct culm_onnx_graph *graph, const char *name);
 
-const struct culm_onnx_attribute *culm_onnx_attribute(const struct culm_onnx_node *node,
-                                                      const char *name); /* NULL: none */
+const struct culm_onnx_attribute *culm_onnx_attribute_of(const struct culm_onnx_node *node,
+                                                         const char *name); /* NULL: none */
 /* An attribute that is a list of integers; NULL: there is none, or it is of another kind. */
 const struct culm_onnx_attribute *culm_onnx_list(const struct culm_onnx_node *node,
                                                  const char *name);

@@ -73,7 +73,7 @@ static enum culm_status build(struct culm_onnx_model *model, struct culm_graph *
                                 .options = options,
                                 .notes = &model->notes,
                                 .error = error};
-    enum culm_status status = culm_onnx_build(&b);
+    enum culm_status status = culm_onnx_build_nodes(&b);
     if (status == CULM_OK) {
         status = culm_onnx_blocks(graph, error);
     }

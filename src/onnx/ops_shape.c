@@ -58,7 +58,7 @@ static void constant_value(struct culm_onnx_call *call) {
 }
 
 static bool filled(struct culm_onnx_call *call) {
-    const struct culm_onnx_attribute *a = culm_onnx_attribute(call->node, "value");
+    const struct culm_onnx_attribute *a = culm_onnx_attribute_of(call->node, "value");
     int64_t dim[CULM_ONNX_RANK_MAX];
     int count;
     if (!culm_onnx_ints(call, 0, "shape", dim, &count)) {
@@ -72,7 +72,7 @@ static bool filled(struct culm_onnx_call *call) {
 }
 
 static void filled_value(struct culm_onnx_call *call) {
-    const struct culm_onnx_attribute *a = culm_onnx_attribute(call->node, "value");
+    const struct culm_onnx_attribute *a = culm_onnx_attribute_of(call->node, "value");
     for (int64_t i = 0; a && a->t && i < call->out[0].data->elements; i++) {
         culm_onnx_put_from(call->out[0].data, i, a->t, 0);
     }
@@ -224,7 +224,7 @@ static bool unsqueeze(struct culm_onnx_call *call) {
 }
 
 static bool order(struct culm_onnx_call *call, int *perm) {
-    const struct culm_onnx_attribute *a = culm_onnx_attribute(call->node, "perm");
+    const struct culm_onnx_attribute *a = culm_onnx_attribute_of(call->node, "perm");
     int rank = call->in[0].rank;
     uint32_t seen = 0;
     if (a && (a->kind != CULM_ONNX_ATTRIBUTE_INTS || a->count != rank)) {

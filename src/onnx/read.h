@@ -1,4 +1,5 @@
-/* Private to the reader: file.c reads the model and its graph, read_node.c nodes and tensors. */
+/* Private to the reader: file.c reads the model and its graph, read_node.c nodes and tensors,
+ * read.c fields, read_bytes.c the file and its side files as bytes. */
 #ifndef CULM_ONNX_READ_H
 #define CULM_ONNX_READ_H
 
@@ -31,11 +32,13 @@ enum culm_status culm_onnx_bad(const struct culm_onnx_graph *graph, const uint8_
     __attribute__((format(printf, 4, 5)));
 enum culm_status culm_onnx_no_memory(const struct culm_onnx_graph *graph, struct culm_error *error);
 /* The value of this name, added if there is none yet. */
-enum culm_status culm_onnx_name(struct culm_onnx_graph *graph, const struct culm_wire_field *field,
-                                int32_t *ret_value, struct culm_error *error);
+enum culm_status culm_onnx_read_name(struct culm_onnx_graph *graph,
+                                     const struct culm_wire_field *field, int32_t *ret_value,
+                                     struct culm_error *error);
 /* A copy of a string; control characters are refused. */
-enum culm_status culm_onnx_text(struct culm_onnx_graph *graph, const struct culm_wire_field *field,
-                                const char **ret_text, struct culm_error *error);
+enum culm_status culm_onnx_read_text(struct culm_onnx_graph *graph,
+                                     const struct culm_wire_field *field, const char **ret_text,
+                                     struct culm_error *error);
 
 enum culm_status culm_onnx_read_tensor(struct culm_onnx_graph *graph,
                                        const struct culm_wire_field *field,
@@ -44,6 +47,10 @@ enum culm_status culm_onnx_read_tensor(struct culm_onnx_graph *graph,
 enum culm_status culm_onnx_read_node(struct culm_onnx_graph *graph,
                                      const struct culm_wire_field *field,
                                      struct culm_onnx_node *ret_node, struct culm_error *error);
+/* Reads a file into memory. It is not mapped, since a file that is truncated while mapped would end
+ * the process. CULM_ERR_CHANGED: it is not the pinned one. */
+enum culm_status culm_onnx_load(const char *path, struct culm_pins *pins,
+                                struct culm_onnx_map *ret_map, struct culm_error *error);
 /* Bytes [offset, offset + length) of a side file in or below the model's folder. Each file is read
  * into memory once. `tensor` is for messages. */
 enum culm_status culm_onnx_side_file(struct culm_onnx_graph *graph, const char *location,

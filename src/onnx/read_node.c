@@ -135,7 +135,8 @@ static enum culm_status outside(struct culm_onnx_graph *graph, struct culm_onnx_
         const char *key = "", *value = "";
         while (culm_onnx_next(graph, &entry_form, &wire, &field, &status, error)) {
             if (field.number == 1 || field.number == 2) {
-                status = culm_onnx_text(graph, &field, field.number == 1 ? &key : &value, error);
+                status =
+                    culm_onnx_read_text(graph, &field, field.number == 1 ? &key : &value, error);
             }
         }
         if (status != CULM_OK) {
@@ -281,7 +282,7 @@ enum culm_status culm_onnx_read_tensor(struct culm_onnx_graph *graph,
     enum culm_status status = CULM_OK;
     while (culm_onnx_next(graph, &tensor_form, &wire, &field, &status, error)) { /* for messages */
         if (field.number == TENSOR_NAME) {
-            status = culm_onnx_text(graph, &field, &tensor.name, error);
+            status = culm_onnx_read_text(graph, &field, &tensor.name, error);
         }
     }
     wire = culm_wire_inside(message);
@@ -432,7 +433,9 @@ static enum culm_status read_attribute(struct culm_onnx_graph *graph,
         }
         attribute.kind = kind >= 0 ? kind : attribute.kind;
         switch (field.number) {
-        case ATTRIBUTE_NAME: status = culm_onnx_text(graph, &field, &attribute.name, error); break;
+        case ATTRIBUTE_NAME:
+            status = culm_onnx_read_text(graph, &field, &attribute.name, error);
+            break;
         case ATTRIBUTE_F: attribute.f = (double)culm_wire_float(field.value); break;
         case ATTRIBUTE_I: attribute.i = (int64_t)field.value; break;
         case ATTRIBUTE_S:
@@ -505,14 +508,14 @@ enum culm_status culm_onnx_read_node(struct culm_onnx_graph *graph,
     while (culm_onnx_next(graph, &node_form, &wire, &field, &status, error)) {
         switch (field.number) {
         case NODE_INPUT:
-            status = culm_onnx_name(graph, &field, &node.input[node.inputs++], error);
+            status = culm_onnx_read_name(graph, &field, &node.input[node.inputs++], error);
             break;
         case NODE_OUTPUT:
-            status = culm_onnx_name(graph, &field, &node.output[node.outputs++], error);
+            status = culm_onnx_read_name(graph, &field, &node.output[node.outputs++], error);
             break;
-        case NODE_NAME: status = culm_onnx_text(graph, &field, &node.name, error); break;
-        case NODE_OP: status = culm_onnx_text(graph, &field, &node.op, error); break;
-        case NODE_DOMAIN: status = culm_onnx_text(graph, &field, &node.domain, error); break;
+        case NODE_NAME: status = culm_onnx_read_text(graph, &field, &node.name, error); break;
+        case NODE_OP: status = culm_onnx_read_text(graph, &field, &node.op, error); break;
+        case NODE_DOMAIN: status = culm_onnx_read_text(graph, &field, &node.domain, error); break;
         case NODE_ATTRIBUTE:
             status = read_attribute(graph, &field, &node.attribute[node.attributes++], error);
             break;

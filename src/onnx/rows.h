@@ -12,7 +12,7 @@
 #include "onnx/export.h"
 
 /* Writes a node; calls culm_onnx_cannot if ONNX has no equivalent. */
-typedef void culm_onnx_writer(struct culm_onnx_export *e, const struct culm_node_desc *node);
+typedef void culm_onnx_writer(struct culm_onnx_exporter *e, const struct culm_node_desc *node);
 /* Builds the operator that a node of domain CULM_ONNX_OURS stands for. */
 typedef enum culm_status culm_onnx_builder(struct culm_onnx_build *build,
                                            const struct culm_onnx_node *node);
@@ -37,10 +37,13 @@ culm_onnx_writer culm_onnx_write_activation, culm_onnx_write_dropout, culm_onnx_
 culm_onnx_writer culm_onnx_write_conv, culm_onnx_write_maxpool, culm_onnx_write_avgpool,
     culm_onnx_write_adaptive_avgpool, culm_onnx_write_batchnorm, culm_onnx_write_pad,
     culm_onnx_write_resize, culm_onnx_write_attention;
-/* build.c; pointwise: activation, dropout, affine */
+/* build_rows.c; pointwise: activation, dropout, affine */
 culm_onnx_builder culm_onnx_build_linear, culm_onnx_build_lookup, culm_onnx_build_positions,
     culm_onnx_build_layernorm, culm_onnx_build_attention, culm_onnx_build_batchnorm,
     culm_onnx_build_pointwise, culm_onnx_build_residual, culm_onnx_build_reshape,
     culm_onnx_build_slice, culm_onnx_build_gather_rows;
+/* The same; made by passes, of several operators. */
+culm_onnx_builder culm_onnx_build_row, culm_onnx_build_token, culm_onnx_build_drop_sample,
+    culm_onnx_build_shuffle;
 
 #endif

@@ -150,8 +150,8 @@ void culm_onnx_drop_masks(struct culm_onnx_graph *graph, struct culm_onnx_notes 
         node->input[3] = -1;
         if (mask != told) {
             culm_onnx_note(notes,
-                           "input '%.60s' is taken for all ones, and is no field of the samples: "
-                           "texts are trained without padding",
+                           "input '%.60s' is taken to be all ones, and is not a field of the "
+                           "samples: texts are trained without padding",
                            graph->value[mask].name);
             told = mask;
         }

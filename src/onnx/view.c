@@ -1,7 +1,7 @@
 /* Views: up to the source, and down again taking its dimensions apart. See view.h. */
 #include "onnx/view.h"
 
-#include "onnx/pass.h"
+#include "onnx/rewrite.h"
 
 #include <string.h>
 

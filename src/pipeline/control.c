@@ -1,25 +1,6 @@
 /* Encoding and decoding of control messages, in pairs. See control.h. */
 #include "pipeline/control.h"
 
-/* Reads a number in [low, high]; anything else fails the reader. */
-static int32_t read_within(struct culm_reader *in, int32_t low, int32_t high) {
-    int32_t value = culm_read_i32(in);
-    if (value < low || value > high) {
-        in->failed = true;
-        return low;
-    }
-    return value;
-}
-
-static enum culm_status read_status(struct culm_reader *in) {
-    return (enum culm_status)read_within(in, CULM_OK, CULM_ERR_INTERNAL);
-}
-
-/* Of something that went wrong. */
-static enum culm_status read_failure(struct culm_reader *in) {
-    return (enum culm_status)read_within(in, CULM_OK + 1, CULM_ERR_INTERNAL);
-}
-
 void culm_save_encode(const struct culm_save *save, struct culm_buf *buf) {
     culm_buf_u64(buf, (uint64_t)save->version);
     culm_buf_i32(buf, save->attempt);
@@ -34,43 +15,12 @@ enum culm_status culm_save_decode(const uint8_t *meta, size_t len, struct culm_s
     save.version = culm_read_count(&in);
     save.attempt = culm_read_i32(&in);
     save.stage = culm_read_i32(&in);
-    save.weights = read_within(&in, 0, 1) == 1;
+    save.weights = culm_read_within(&in, 0, 1) == 1;
     culm_read_string(&in, save.to, sizeof save.to);
     if (!culm_reader_done(&in)) {
         return CULM_ERR_FORMAT;
     }
     *ret_save = save;
-    return CULM_OK;
-}
-
-void culm_fenced_encode(const struct culm_fenced *fenced, struct culm_buf *buf) {
-    culm_buf_string(buf, fenced->why);
-}
-
-enum culm_status culm_fenced_decode(const uint8_t *meta, size_t len,
-                                    struct culm_fenced *ret_fenced) {
-    struct culm_reader in = culm_reader_of(meta, len);
-    struct culm_fenced fenced = {0};
-    culm_read_string(&in, fenced.why, sizeof fenced.why);
-    if (!culm_reader_done(&in)) {
-        return CULM_ERR_FORMAT;
-    }
-    *ret_fenced = fenced;
-    return CULM_OK;
-}
-
-void culm_ask_encode(const struct culm_ask *ask, struct culm_buf *buf) {
-    culm_buf_u64(buf, ask->question);
-}
-
-enum culm_status culm_ask_decode(const uint8_t *meta, size_t len, struct culm_ask *ret_ask) {
-    struct culm_reader in = culm_reader_of(meta, len);
-    struct culm_ask ask = {0};
-    ask.question = culm_read_u64(&in);
-    if (!culm_reader_done(&in)) {
-        return CULM_ERR_FORMAT;
-    }
-    *ret_ask = ask;
     return CULM_OK;
 }
 
@@ -103,7 +53,7 @@ enum culm_status culm_unloaded_decode(const uint8_t *meta, size_t len,
     struct culm_reader in = culm_reader_of(meta, len);
     struct culm_unloaded unloaded = {0};
     unloaded.view = culm_read_u64(&in);
-    unloaded.status = read_failure(&in);
+    unloaded.status = culm_read_failure(&in);
     culm_read_string(&in, unloaded.why, sizeof unloaded.why);
     if (!culm_reader_done(&in)) {
         return CULM_ERR_FORMAT;
@@ -145,7 +95,7 @@ enum culm_status culm_saved_decode(const uint8_t *meta, size_t len, struct culm_
     saved.version = culm_read_count(&in);
     saved.attempt = culm_read_i32(&in);
     saved.stage = culm_read_i32(&in);
-    saved.status = read_status(&in);
+    saved.status = culm_read_status(&in);
     culm_read_string(&in, saved.piece, sizeof saved.piece);
     culm_read_string(&in, saved.why, sizeof saved.why);
     if (!culm_reader_done(&in)) {
@@ -169,46 +119,12 @@ enum culm_status culm_taken_over_decode(const uint8_t *meta, size_t len,
     taken_over.view = culm_read_u64(&in);
     taken_over.stage = culm_read_i32(&in);
     taken_over.origin =
-        (enum culm_origin)read_within(&in, CULM_ORIGIN_SHADOW, CULM_ORIGIN_CHECKPOINT);
+        (enum culm_origin)culm_read_within(&in, CULM_ORIGIN_SHADOW, CULM_ORIGIN_CHECKPOINT);
     taken_over.redone = culm_read_count(&in);
     if (!culm_reader_done(&in)) {
         return CULM_ERR_FORMAT;
     }
     *ret_taken_over = taken_over;
-    return CULM_OK;
-}
-
-void culm_peer_lost_encode(const struct culm_peer_lost *peer_lost, struct culm_buf *buf) {
-    culm_buf_i32(buf, peer_lost->node);
-}
-
-enum culm_status culm_peer_lost_decode(const uint8_t *meta, size_t len,
-                                       struct culm_peer_lost *ret_peer_lost) {
-    struct culm_reader in = culm_reader_of(meta, len);
-    struct culm_peer_lost peer_lost = {0};
-    peer_lost.node = culm_read_i32(&in);
-    if (!culm_reader_done(&in)) {
-        return CULM_ERR_FORMAT;
-    }
-    *ret_peer_lost = peer_lost;
-    return CULM_OK;
-}
-
-void culm_failed_encode(const struct culm_failed *failed, struct culm_buf *buf) {
-    culm_buf_i32(buf, (int32_t)failed->status);
-    culm_buf_string(buf, failed->why);
-}
-
-enum culm_status culm_failed_decode(const uint8_t *meta, size_t len,
-                                    struct culm_failed *ret_failed) {
-    struct culm_reader in = culm_reader_of(meta, len);
-    struct culm_failed failed = {0};
-    failed.status = read_failure(&in);
-    culm_read_string(&in, failed.why, sizeof failed.why);
-    if (!culm_reader_done(&in)) {
-        return CULM_ERR_FORMAT;
-    }
-    *ret_failed = failed;
     return CULM_OK;
 }
 

@@ -1,8 +1,8 @@
 /*
- * Control messages between the coordinator and one node: a struct each, and its encoding into a
+ * Control messages of training between the leader and one node: a struct each, and its encoding into a
  * frame's meta bytes.
  *
- * END has no content. VIEW, COMMIT, PREPARED and DIGESTS are in message.h, WAITS in waits.h.
+ * VIEW, COMMIT, PREPARED and DIGESTS are in message.h, WAITS in waits.h; those of any job in crew/words.h.
  * Decoders check every bound that does not depend on the run; a malformed message is
  * CULM_ERR_FORMAT, and *ret is untouched. A stage or a node that is told still has to be looked at
  * by who knows the run. Thread: none of their own.
@@ -11,12 +11,13 @@
 #define CULM_PIPELINE_CONTROL_H
 
 #include "base/buf.h"
+#include "crew/words.h"
 #include "pipeline/exec.h"
 #include "pipeline/view.h"
 
 #define CULM_CONTROL_TEXT_MAX 1024
 
-/* --- coordinator to node --- */
+/* --- leader to node --- */
 
 /* Write this stage as it is at `version`. */
 struct culm_save {
@@ -27,17 +28,7 @@ struct culm_save {
     char to[CULM_SOURCE_MAX]; /* the folder; "": the run's */
 };
 
-/* The node was put out of the run, and ends. */
-struct culm_fenced {
-    char why[CULM_CONTROL_TEXT_MAX];
-};
-
-/* Nothing moves: what have you? The answer is WAITS. */
-struct culm_ask {
-    uint64_t question;
-};
-
-/* --- node to coordinator --- */
+/* --- node to leader --- */
 
 /* All that the LOAD view `view` says it holds is loaded. */
 struct culm_loaded {
@@ -82,17 +73,6 @@ struct culm_taken_over {
     int64_t redone; /* tasks of the owner before that are done again */
 };
 
-/* The connection to a peer of the view has ended. */
-struct culm_peer_lost {
-    int32_t node;
-};
-
-/* It cannot go on, and ends. */
-struct culm_failed {
-    enum culm_status status; /* not CULM_OK */
-    char why[CULM_CONTROL_TEXT_MAX];
-};
-
 /* A task found that memory of this node is not what was put there. It does nothing any more. */
 struct culm_damaged {
     int64_t iteration; /* of the task */
@@ -106,15 +86,11 @@ struct culm_damaged {
     enum culm_status culm_##name##_decode(const uint8_t *meta, size_t len,                         \
                                           struct culm_##name *ret_##name);
 CULM_CONTROL(save)
-CULM_CONTROL(fenced)
-CULM_CONTROL(ask)
 CULM_CONTROL(loaded)
 CULM_CONTROL(unloaded)
 CULM_CONTROL(joined)
 CULM_CONTROL(saved)
 CULM_CONTROL(taken_over)
-CULM_CONTROL(peer_lost)
-CULM_CONTROL(failed)
 CULM_CONTROL(damaged)
 #undef CULM_CONTROL
 

@@ -15,6 +15,7 @@
 #define CULM_PIPELINE_EXEC_H
 
 #include "base/blob.h"
+#include "base/room.h"
 #include "ledger/fold.h"
 #include "net/world.h"
 #include "pipeline/layout.h"
@@ -36,7 +37,7 @@ enum culm_task_kind {
     CULM_TASK_SNAPSHOT, /* stage -> output: the whole state of the stage, opaque */
     CULM_TASK_SAVE,     /* I/O: stage, version, input (a snapshot), node, text (the folder; "": the
                          * run's), weights_only -> text: one piece, a file of a checkpoint */
-    /* I/O, of the coordinator: */
+    /* I/O, of the leader: */
     CULM_TASK_PUBLISH, /* version, pieces, text and weights_only as of SAVE -> text: path; note. The
                         * checkpoint exists, or does not */
     CULM_TASK_DISCARD, /* version, text as of SAVE: forget an unpublished checkpoint */
@@ -47,9 +48,6 @@ enum culm_task_kind {
                         * read, of that version or before; 0 and "" (the seed) if there is none */
 };
 
-/* What of a version there is room for. */
-enum culm_room_for { CULM_ROOM_NOTHING, CULM_ROOM_WEIGHTS, CULM_ROOM_ALL };
-
 #define CULM_PIECE_TEXT_MAX 1024 /* description of a written piece: opaque to the protocol */
 
 struct culm_task {
@@ -58,14 +56,14 @@ struct culm_task {
     enum culm_task_kind kind;
     int32_t stage, index, micro, node;
     int64_t iteration, version;
-    int64_t epoch;   /* the protocol's own: which life of the cells it was made for */
-    uint64_t stages; /* NORM: mask */
-    bool frc;        /* FORWARD: redundant; sliced, with scratch of its own */
-    bool first;      /* BACKWARD: first micro-batch of its lane */
-    bool late;       /* FORWARD, BACKWARD: no NORM follows that would look at what it uses of the
+    int64_t resets;               /* the protocol's own: of the cells, when it was made */
+    struct culm_stage_set stages; /* NORM */
+    bool frc;                     /* FORWARD: redundant; sliced, with scratch of its own */
+    bool first;                   /* BACKWARD: first micro-batch of its lane */
+    bool late;      /* FORWARD, BACKWARD: no NORM follows that would look at what it uses of the
                         state, so it looks itself, afterwards */
-    int32_t cursor;  /* FORWARD: where a stopped one goes on; 0 to begin */
-    uint64_t moved;  /* atomic; LOAD: grows while it reads, as a sign that it is not stuck */
+    int32_t cursor; /* FORWARD: where a stopped one goes on; 0 to begin */
+    uint64_t moved; /* atomic; LOAD: grows while it reads, as a sign that it is not stuck */
 
     struct culm_blob *input, *output, *activations, *grads, *d_output, *d_input;
     const struct culm_fold_tree *tree; /* FOLD */

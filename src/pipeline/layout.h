@@ -17,11 +17,9 @@
 
 #include "base/status.h"
 #include "pipeline/settings.h"
+#include "pipeline/stages.h"
 
-#define CULM_MAX_STAGES 64
-#define CULM_MAX_LANES 64
-#define CULM_MAX_PIPELINES 64
-#define CULM_MAX_NODES 256 /* alive at once */
+#define CULM_MAX_NODES 4096 /* alive at once */
 
 struct culm_grad_desc {
     int32_t stage, param;            /* param -1: statistics */
@@ -29,7 +27,7 @@ struct culm_grad_desc {
 };
 
 struct culm_param_desc {
-    uint64_t stages; /* bit s: stage s holds a copy */
+    struct culm_stage_set stages; /* that hold a copy */
     size_t state_bytes;
 };
 

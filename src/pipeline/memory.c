@@ -1,6 +1,7 @@
 /* What parts take, and views that keep the promise. See memory.h. */
 #include "pipeline/memory.h"
 
+#include "base/mark.h"
 #include "base/pages.h"
 
 static size_t taken_by(size_t bytes) { return bytes ? culm_pages_size(bytes) : 0; }
@@ -29,7 +30,8 @@ static size_t owned_bytes(const struct culm_memory *memory, const struct culm_ru
                           const struct culm_memory_load *load, int32_t s) {
     const struct culm_stage_desc *stage = &memory->layout->stage[s];
     int32_t in_flight = lesser(shape->stages - s, load->micros);
-    int32_t activations = load->ahead >> s & 1 ? 0 : in_flight; /* counted where it runs ahead */
+    int32_t activations =
+        culm_stage_set_has(&load->ahead, s) ? 0 : in_flight; /* counted where it runs ahead */
     size_t boundaries = taken_by(stage->input_bytes) + taken_by(stage->output_bytes);
     size_t passing = (size_t)in_flight + 1; /* what came and is not yet used */
     int32_t lanes = load->micros / shape->micros_per_lane;
@@ -51,8 +53,9 @@ size_t culm_memory_of(const struct culm_memory *memory, const struct culm_run_sh
     size_t bytes = memory->base_bytes, scratch = 0, scratch_ahead = 0, samples = 0;
     for (int32_t s = 0; s < shape->stages; s++) {
         const struct culm_stage_desc *stage = &memory->layout->stage[s];
-        bool owned = load->owned >> s & 1, ahead = load->ahead >> s & 1;
-        if ((load->held | load->owned) >> s & 1) {
+        bool owned = culm_stage_set_has(&load->owned, s),
+             ahead = culm_stage_set_has(&load->ahead, s);
+        if (owned || culm_stage_set_has(&load->held, s)) {
             bytes += taken_by(stage->state_bytes) + stage->grad_bytes;
         }
         bytes += owned ? owned_bytes(memory, shape, load, s) : 0;
@@ -67,12 +70,15 @@ size_t culm_memory_of(const struct culm_memory *memory, const struct culm_run_sh
 
 struct culm_memory_load culm_memory_undisturbed(const struct culm_run_shape *shape, int32_t stage) {
     int32_t lanes = (shape->lanes + shape->pipelines - 1) / shape->pipelines;
-    struct culm_memory_load load = {
-        .held = 1ull << stage, .owned = 1ull << stage, .micros = lanes * shape->micros_per_lane};
+    struct culm_memory_load load = {.held = culm_stage_set_of(stage),
+                                    .owned = culm_stage_set_of(stage),
+                                    .micros = lanes * shape->micros_per_lane};
     if (shape->redundancy != CULM_REDUNDANCY_NONE && shape->stages > 1) {
-        uint64_t shadowed = 1ull << (stage + 1) % shape->stages;
-        load.held |= shadowed;
-        load.ahead = shape->redundancy == CULM_REDUNDANCY_EAGER ? shadowed : 0;
+        const int32_t shadowed = (stage + 1) % shape->stages;
+        culm_stage_set_add(&load.held, shadowed);
+        if (shape->redundancy == CULM_REDUNDANCY_EAGER) {
+            culm_stage_set_add(&load.ahead, shadowed);
+        }
     }
     return load;
 }
@@ -87,8 +93,14 @@ static int32_t lanes_of(const struct culm_view *view, int32_t pipeline) {
     return lanes;
 }
 
-static uint64_t own_slot(const struct culm_view_node *node) {
-    return node->stage >= 0 ? 1ull << node->stage : 0;
+/* What it owns that is not of its slot. */
+static struct culm_stage_set foreign(const struct culm_view_node *node,
+                                     const struct culm_stage_set *owned) {
+    struct culm_stage_set others = *owned;
+    if (node->stage >= 0) {
+        culm_stage_set_remove(&others, node->stage);
+    }
+    return others;
 }
 
 /* A view that is being made, and the rules for it. */
@@ -96,8 +108,7 @@ struct draft {
     const struct culm_memory *memory;
     const struct culm_run_shape *shape;
     struct culm_view *view;
-    const struct culm_view *before;                /* NULL at a boundary */
-    bool refused[CULM_MAX_NODES][CULM_MAX_STAGES]; /* by place in view->node */
+    const struct culm_view *before; /* NULL at a boundary */
 };
 
 /* Inside an iteration a stage taken over may have been run ahead as a whole. */
@@ -108,16 +119,19 @@ static struct culm_memory_load load_in(const struct draft *draft,
     if (node->pipeline < 0) {
         return load;
     }
-    uint64_t shadowed = 0;
     for (int32_t s = 0; s < view->stages; s++) {
         const struct culm_role *role = &view->role[node->pipeline][s];
-        load.owned |= role->owner == node->id ? 1ull << s : 0;
-        shadowed |= role->shadow == node->id ? 1ull << s : 0;
+        if (role->owner == node->id) {
+            culm_stage_set_add(&load.owned, s);
+        }
+        if (role->shadow == node->id && view->frc) {
+            culm_stage_set_add(&load.ahead, s);
+        }
     }
     load.micros = lanes_of(view, node->pipeline) * draft->shape->micros_per_lane;
-    load.ahead = view->frc ? shadowed : 0;
     if (draft->before && draft->before->frc) {
-        load.ahead |= load.owned & ~own_slot(node);
+        const struct culm_stage_set others = foreign(node, &load.owned);
+        load.ahead = culm_stage_set_any(&load.ahead, &others);
     }
     return load;
 }
@@ -152,24 +166,26 @@ static bool pipeline_over(const struct draft *draft, int32_t pipeline) {
 
 /* --- desired copies --- */
 
-uint64_t culm_memory_desired(const struct culm_memory *memory, const struct culm_run_shape *shape,
-                             const struct culm_view *view, int32_t id) {
-    uint64_t desired = culm_view_desired(view, shape, id);
+struct culm_stage_set culm_memory_desired(const struct culm_memory *memory,
+                                          const struct culm_run_shape *shape,
+                                          const struct culm_view *view, int32_t id) {
+    const struct culm_stage_set desired = culm_view_desired(view, shape, id);
     const struct culm_view_node *node = culm_view_find(view, id);
     if (!memory->node_bytes || !node || node->stage < 0) {
         return desired;
     }
     struct culm_memory_load load = culm_memory_undisturbed(shape, node->stage);
-    load.held &= desired;
-    load.ahead &= desired;
+    load.held = culm_stage_set_both(&load.held, &desired);
+    load.ahead = culm_stage_set_both(&load.ahead, &desired);
     for (int32_t i = 2; i < shape->stages; i++) {
-        uint64_t stage = 1ull << (node->stage + i) % shape->stages;
-        if (!(desired & stage)) {
+        const int32_t stage = (node->stage + i) % shape->stages;
+        if (!culm_stage_set_has(&desired, stage)) {
             continue;
         }
-        load.held |= stage;
+        culm_stage_set_add(&load.held, stage);
         if (culm_memory_of(memory, shape, &load) > memory->node_bytes) {
-            load.held &= ~stage;
+            CULM_MARK(pipeline_memory_has_no_room_for_a_copy);
+            culm_stage_set_remove(&load.held, stage);
         }
     }
     return load.held;
@@ -181,25 +197,29 @@ uint64_t culm_memory_desired(const struct culm_memory *memory, const struct culm
  * or to nobody. False: it has none. */
 static bool give_up_stage(struct draft *draft, const struct culm_view_node *node) {
     struct culm_view *view = draft->view;
-    uint64_t foreign = load_in(draft, node).owned & ~own_slot(node);
-    if (!foreign) {
+    const struct culm_memory_load load = load_in(draft, node);
+    const struct culm_stage_set others = foreign(node, &load.owned);
+    const int32_t s = culm_stage_set_last(&others);
+    if (s < 0) {
         return false;
     }
-    int32_t s = 63 - __builtin_clzll(foreign);
     struct culm_role *role = &view->role[node->pipeline][s];
     const struct culm_role had = *role;
-    draft->refused[node - view->node][s] = true;
+    culm_stage_set_add(&view->refused[node - view->node], s);
     for (int32_t n = 0; n < view->node_count; n++) {
         const struct culm_view_node *other = &view->node[n];
-        if (other->pipeline != node->pipeline || draft->refused[n][s] || !(other->holds >> s & 1)) {
+        if (other->pipeline != node->pipeline || culm_stage_set_has(&view->refused[n], s) ||
+            !culm_stage_set_has(&other->holds, s)) {
             continue;
         }
         *role = (struct culm_role){other->id, had.shadow == other->id ? -1 : had.shadow};
         if (!over(draft, other)) {
+            CULM_MARK(pipeline_memory_gives_a_stage_to_another);
             return true;
         }
-        draft->refused[n][s] = true;
+        culm_stage_set_add(&view->refused[n], s);
     }
+    CULM_MARK(pipeline_memory_gives_a_stage_to_nobody);
     *role = (struct culm_role){-1, -1};
     culm_view_deal(view, draft->shape, draft->before);
     return true;
@@ -227,8 +247,9 @@ static int32_t surplus_lane(const struct draft *draft, int32_t pipeline) {
 
 /* No more than the plan counts: its own stage, an undisturbed share of the lanes. */
 static bool undisturbed(const struct draft *draft, const struct culm_view_node *node) {
-    return !(load_in(draft, node).owned & ~own_slot(node)) &&
-           surplus_lane(draft, node->pipeline) < 0;
+    const struct culm_memory_load load = load_in(draft, node);
+    const struct culm_stage_set others = foreign(node, &load.owned);
+    return culm_stage_set_empty(&others) && surplus_lane(draft, node->pipeline) < 0;
 }
 
 /* Takes one thing from one node that breaks the promise. False: nobody does, or nothing helps. */
@@ -241,6 +262,7 @@ static bool take_one(struct draft *draft) {
             continue;
         }
         if (view->frc && !undisturbed(draft, node)) {
+            CULM_MARK(pipeline_memory_ends_redundant_forwards);
             view->frc = false;
             return true;
         }
@@ -249,6 +271,7 @@ static bool take_one(struct draft *draft) {
         }
         int32_t lane = surplus_lane(draft, node->pipeline);
         if (lane >= 0) {
+            CULM_MARK(pipeline_memory_lets_a_lane_wait);
             view->lane_pipeline[lane] = -1;
             return true;
         }
@@ -264,6 +287,9 @@ static void place_lanes(struct draft *draft) {
             if (culm_view_whole(view, p)) {
                 view->lane_pipeline[l] = p;
                 view->lane_pipeline[l] = pipeline_over(draft, p) ? -1 : p;
+                if (view->lane_pipeline[l] >= 0) {
+                    CULM_MARK(pipeline_memory_places_a_lane);
+                }
             }
         }
     }
@@ -273,6 +299,9 @@ void culm_memory_fit(const struct culm_memory *memory, const struct culm_run_sha
                      struct culm_view *view, const struct culm_view *before) {
     struct draft draft = {.memory = memory, .shape = shape, .view = view, .before = before};
     bool taken = false;
+    for (int32_t i = 0; i < view->node_count; i++) {
+        view->refused[i] = (struct culm_stage_set){{0}};
+    }
     while (take_one(&draft)) {
         taken = true;
     }

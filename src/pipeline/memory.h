@@ -29,10 +29,10 @@ struct culm_memory {
 };
 
 struct culm_memory_load {
-    uint64_t held;  /* bit s: state of stage s */
-    uint64_t owned; /* bit s: runs its tasks; held too */
-    uint64_t ahead; /* bit s: runs its forwards ahead of a loss; held too */
-    int32_t micros; /* micro-batches that its pipeline runs */
+    struct culm_stage_set held;  /* stages: their state */
+    struct culm_stage_set owned; /* runs their tasks; held too */
+    struct culm_stage_set ahead; /* runs their forwards ahead of a loss; held too */
+    int32_t micros;              /* micro-batches that its pipeline runs */
 };
 
 /* What a node with this load takes at most. */
@@ -43,8 +43,9 @@ struct culm_memory_load culm_memory_undisturbed(const struct culm_run_shape *sha
 
 /* Of the stages that `id` should hold in `view` by its slots, those that fit: its own first, then
  * what it shadows, then others. */
-uint64_t culm_memory_desired(const struct culm_memory *memory, const struct culm_run_shape *shape,
-                             const struct culm_view *view, int32_t id);
+struct culm_stage_set culm_memory_desired(const struct culm_memory *memory,
+                                          const struct culm_run_shape *shape,
+                                          const struct culm_view *view, int32_t id);
 /* Takes from nodes of an assigned view what would break the promise: first the forwards run ahead,
  * then stages that are not of their slot, then lanes beyond an undisturbed share. Lanes that no
  * whole pipeline has room for are -1: they wait. */

@@ -104,12 +104,15 @@ enum culm_status culm_state_decode(const uint8_t *meta, size_t len, struct culm_
 }
 
 enum culm_status culm_have_init(struct culm_have *have, int32_t stages, int32_t micros,
-                                int32_t grads) {
-    *have = (struct culm_have){.stages = stages, .micros = micros, .grads = grads};
+                                int32_t grads, int32_t lanes) {
+    *have = (struct culm_have){.stages = stages,
+                               .micros = micros,
+                               .grads = grads,
+                               .lane_words = (int32_t)culm_bits_words(lanes)};
     have->activation = calloc((size_t)stages * (size_t)micros, 1);
     have->gradient = calloc((size_t)stages * (size_t)micros, 1);
     have->reduced = calloc((size_t)grads, 1);
-    have->lanes = calloc((size_t)grads, sizeof *have->lanes);
+    have->lanes = calloc((size_t)grads * (size_t)have->lane_words, sizeof *have->lanes);
     if (!have->activation || !have->gradient || !have->reduced || !have->lanes) {
         culm_have_release(have);
         return CULM_ERR_MEMORY;
@@ -125,6 +128,63 @@ void culm_have_release(struct culm_have *have) {
     *have = (struct culm_have){0};
 }
 
+/* Values of eight bytes, of which most are `none`: of each 64, which are not, and those. */
+static void sparse_encode(const void *values, int32_t count, uint64_t none, struct culm_buf *buf) {
+    const uint8_t *at = values;
+    for (int32_t from = 0; from < count; from += 64, at += 64 * sizeof none) {
+        const int32_t here = count - from < 64 ? count - from : 64;
+        uint64_t told = 0, value;
+        for (int32_t i = 0; i < here; i++) {
+            memcpy(&value, at + (size_t)i * sizeof value, sizeof value);
+            told |= (uint64_t)(value != none) << i;
+        }
+        culm_buf_u64(buf, told);
+        for (; told; told &= told - 1) {
+            memcpy(&value, at + (size_t)__builtin_ctzll(told) * sizeof value, sizeof value);
+            culm_buf_u64(buf, value);
+        }
+    }
+}
+
+static void read_sparse(struct culm_reader *in, void *ret_values, int32_t count, uint64_t none) {
+    uint8_t *at = ret_values;
+    for (int32_t from = 0; from < count && !in->failed; from += 64, at += 64 * sizeof none) {
+        const int32_t here = count - from < 64 ? count - from : 64;
+        uint64_t told = culm_read_u64(in);
+        in->failed |= here < 64 && told >> here != 0;
+        for (int32_t i = 0; i < here; i++) {
+            memcpy(at + (size_t)i * sizeof none, &none, sizeof none);
+        }
+        for (; told && !in->failed; told &= told - 1) {
+            const uint64_t value = culm_read_u64(in);
+            in->failed |= value == none;
+            memcpy(at + (size_t)__builtin_ctzll(told) * sizeof value, &value, sizeof value);
+        }
+    }
+}
+
+/* A bit each, in words of 64. */
+static void flags_encode(const uint8_t *flags, size_t count, struct culm_buf *buf) {
+    for (size_t from = 0; from < count; from += 64) {
+        uint64_t bits = 0;
+        for (size_t i = 0; i < 64 && from + i < count; i++) {
+            bits |= (uint64_t)(flags[from + i] != 0) << i;
+        }
+        culm_buf_u64(buf, bits);
+    }
+}
+
+static void read_flags(struct culm_reader *in, uint8_t *ret_flags, size_t count) {
+    for (size_t from = 0; from < count; from += 64) {
+        const size_t here = count - from < 64 ? count - from : 64;
+        const uint64_t bits = culm_read_u64(in);
+        in->failed |= here < 64 && bits >> here != 0;
+        for (size_t i = 0; i < here; i++) {
+            ret_flags[from + i] = bits >> i & 1;
+        }
+    }
+}
+
 void culm_have_encode(const struct culm_have *have, struct culm_buf *buf) {
     size_t cells = (size_t)have->stages * (size_t)have->micros;
     culm_buf_u64(buf, have->view);
@@ -132,12 +192,11 @@ void culm_have_encode(const struct culm_have *have, struct culm_buf *buf) {
     culm_buf_i32(buf, have->stages);
     culm_buf_i32(buf, have->micros);
     culm_buf_i32(buf, have->grads);
-    culm_buf_bytes(buf, have->activation, cells);
-    culm_buf_bytes(buf, have->gradient, cells);
-    culm_buf_bytes(buf, have->reduced, (size_t)have->grads);
-    for (int32_t g = 0; g < have->grads; g++) {
-        culm_buf_u64(buf, have->lanes[g]);
-    }
+    flags_encode(have->activation, cells, buf);
+    flags_encode(have->gradient, cells, buf);
+    flags_encode(have->reduced, (size_t)have->grads, buf);
+    culm_buf_i32(buf, have->lane_words);
+    sparse_encode(have->lanes, have->grads * have->lane_words, 0, buf);
 }
 
 enum culm_status culm_have_decode(const uint8_t *meta, size_t len, struct culm_have *ret_have) {
@@ -149,101 +208,16 @@ enum culm_status culm_have_decode(const uint8_t *meta, size_t len, struct culm_h
         return CULM_ERR_FORMAT;
     }
     size_t cells = (size_t)ret_have->stages * (size_t)ret_have->micros;
-    culm_read_bytes(&in, ret_have->activation, cells);
-    culm_read_bytes(&in, ret_have->gradient, cells);
-    culm_read_bytes(&in, ret_have->reduced, (size_t)ret_have->grads);
-    for (int32_t g = 0; g < ret_have->grads; g++) {
-        ret_have->lanes[g] = culm_read_u64(&in);
+    read_flags(&in, ret_have->activation, cells);
+    read_flags(&in, ret_have->gradient, cells);
+    read_flags(&in, ret_have->reduced, (size_t)ret_have->grads);
+    if (culm_read_i32(&in) != ret_have->lane_words) {
+        return CULM_ERR_FORMAT;
     }
+    read_sparse(&in, ret_have->lanes, ret_have->grads * ret_have->lane_words, 0);
     ret_have->view = view;
     ret_have->iteration = iteration;
     return finished(&in);
-}
-
-void culm_view_encode(const struct culm_view *view, struct culm_buf *buf) {
-    culm_buf_u64(buf, view->number);
-    culm_buf_u8(buf, (uint8_t)view->phase);
-    culm_buf_u64(buf, (uint64_t)view->iteration);
-    culm_buf_u32(buf, view->attempt);
-    culm_buf_u8(buf, view->frc);
-    culm_buf_i32(buf, view->pipelines);
-    culm_buf_i32(buf, view->stages);
-    culm_buf_i32(buf, view->lanes);
-    for (int32_t p = 0; p < view->pipelines; p++) {
-        for (int32_t s = 0; s < view->stages; s++) {
-            culm_buf_i32(buf, view->role[p][s].owner);
-            culm_buf_i32(buf, view->role[p][s].shadow);
-        }
-    }
-    for (int32_t l = 0; l < view->lanes; l++) {
-        culm_buf_i32(buf, view->lane_pipeline[l]);
-    }
-    culm_buf_i32(buf, view->node_count);
-    for (int32_t i = 0; i < view->node_count; i++) {
-        culm_buf_i32(buf, view->node[i].id);
-        culm_buf_i32(buf, view->node[i].pipeline);
-        culm_buf_i32(buf, view->node[i].stage);
-        culm_buf_u64(buf, view->node[i].holds);
-    }
-    culm_buf_i32(buf, view->transfer_count);
-    for (int32_t i = 0; i < view->transfer_count; i++) {
-        culm_buf_u32(buf, view->transfer[i].id);
-        culm_buf_i32(buf, view->transfer[i].source);
-        culm_buf_i32(buf, view->transfer[i].destination);
-        culm_buf_i32(buf, view->transfer[i].stage);
-    }
-    culm_buf_string(buf, view->reason);
-    culm_buf_string(buf, view->source);
-}
-
-enum culm_status culm_view_decode(const uint8_t *meta, size_t len,
-                                  const struct culm_run_shape *shape, struct culm_view *ret_view) {
-    struct culm_reader in = culm_reader_of(meta, len);
-    struct culm_view *view = calloc(1, sizeof *view); /* too large for a small stack */
-    if (!view) {
-        return CULM_ERR_MEMORY;
-    }
-    view->number = culm_read_u64(&in);
-    uint8_t phase = culm_read_u8(&in);
-    view->phase = phase == CULM_VIEW_LOAD ? CULM_VIEW_LOAD : CULM_VIEW_RUN;
-    view->iteration = culm_read_count(&in);
-    view->attempt = culm_read_u32(&in);
-    view->frc = culm_read_u8(&in);
-    view->pipelines = read_within(&in, shape->pipelines, shape->pipelines);
-    view->stages = read_within(&in, shape->stages, shape->stages);
-    view->lanes = read_within(&in, shape->lanes, shape->lanes);
-    for (int32_t p = 0; p < view->pipelines; p++) {
-        for (int32_t s = 0; s < view->stages; s++) {
-            view->role[p][s].owner = read_within(&in, -1, INT32_MAX);
-            view->role[p][s].shadow = read_within(&in, -1, INT32_MAX);
-        }
-    }
-    for (int32_t l = 0; l < view->lanes; l++) {
-        view->lane_pipeline[l] = read_within(&in, -1, shape->pipelines - 1);
-    }
-    view->node_count = read_within(&in, 0, CULM_MAX_NODES);
-    for (int32_t i = 0; i < view->node_count; i++) {
-        view->node[i].id = read_within(&in, 0, INT32_MAX);
-        view->node[i].pipeline = read_within(&in, -1, shape->pipelines - 1);
-        view->node[i].stage = read_within(&in, -1, shape->stages - 1);
-        view->node[i].holds = culm_read_u64(&in);
-    }
-    view->transfer_count = read_within(&in, 0, CULM_MAX_TRANSFERS);
-    for (int32_t i = 0; i < view->transfer_count; i++) {
-        view->transfer[i].id = culm_read_u32(&in);
-        view->transfer[i].source = read_within(&in, 0, INT32_MAX);
-        view->transfer[i].destination = read_within(&in, 0, INT32_MAX);
-        view->transfer[i].stage = read_within(&in, 0, shape->stages - 1);
-    }
-    culm_read_string(&in, view->reason, sizeof view->reason);
-    culm_read_string(&in, view->source, sizeof view->source);
-    bool right = phase == CULM_VIEW_LOAD || (phase == CULM_VIEW_RUN && view->iteration > 0);
-    enum culm_status status = right ? finished(&in) : CULM_ERR_FORMAT;
-    if (status == CULM_OK) {
-        *ret_view = *view;
-    }
-    free(view);
-    return status;
 }
 
 void culm_commit_encode(const struct culm_commit *commit, struct culm_buf *buf) {
@@ -267,21 +241,21 @@ enum culm_status culm_commit_decode(const uint8_t *meta, size_t len,
     return CULM_OK;
 }
 
+/* The bits of NAN. */
+#define NO_NORM 0x7ff8000000000000ull
+
 void culm_prepared_encode(const struct culm_prepared *prepared, struct culm_buf *buf) {
     culm_buf_u64(buf, prepared->view);
     culm_buf_u64(buf, (uint64_t)prepared->iteration);
-    culm_buf_u64(buf, prepared->stages);
+    culm_stage_set_write(buf, &prepared->stages);
     culm_buf_f64(buf, prepared->loss);
     culm_buf_u64(buf, (uint64_t)prepared->samples);
     culm_buf_f64(buf, prepared->weight);
     culm_buf_i32(buf, prepared->params);
-    for (int32_t i = 0; i < prepared->params; i++) {
-        culm_buf_f64(buf, prepared->norm[i]);
-    }
-    for (int32_t s = 0; s < CULM_MAX_STAGES; s++) {
-        if (prepared->stages >> s & 1) {
-            culm_buf_u64(buf, prepared->ids[s]);
-        }
+    sparse_encode(prepared->norm, prepared->params, NO_NORM, buf);
+    for (int32_t s = culm_stage_set_next(&prepared->stages, 0); s >= 0;
+         s = culm_stage_set_next(&prepared->stages, s + 1)) {
+        culm_buf_u64(buf, prepared->ids[s]);
     }
 }
 
@@ -290,18 +264,17 @@ enum culm_status culm_prepared_decode(const uint8_t *meta, size_t len,
     struct culm_reader in = culm_reader_of(meta, len);
     ret_prepared->view = culm_read_u64(&in);
     ret_prepared->iteration = culm_read_count(&in);
-    ret_prepared->stages = culm_read_u64(&in);
+    ret_prepared->stages = culm_stage_set_read(&in, ret_prepared->of_stages);
     ret_prepared->loss = culm_read_f64(&in);
     ret_prepared->samples = culm_read_count(&in);
     ret_prepared->weight = culm_read_f64(&in);
     if (culm_read_i32(&in) != ret_prepared->params) {
         return CULM_ERR_FORMAT;
     }
-    for (int32_t i = 0; i < ret_prepared->params; i++) {
-        ret_prepared->norm[i] = culm_read_f64(&in);
-    }
-    for (int32_t s = 0; s < CULM_MAX_STAGES; s++) {
-        ret_prepared->ids[s] = ret_prepared->stages >> s & 1 ? culm_read_u64(&in) : 0;
+    read_sparse(&in, ret_prepared->norm, ret_prepared->params, NO_NORM);
+    for (int32_t s = 0; s < ret_prepared->of_stages; s++) {
+        ret_prepared->ids[s] =
+            culm_stage_set_has(&ret_prepared->stages, s) ? culm_read_u64(&in) : 0;
     }
     return finished(&in);
 }
@@ -309,11 +282,9 @@ enum culm_status culm_prepared_decode(const uint8_t *meta, size_t len,
 void culm_digests_encode(const struct culm_digests *digests, struct culm_buf *buf) {
     culm_buf_u64(buf, digests->view);
     culm_buf_u64(buf, (uint64_t)digests->version);
-    culm_buf_u64(buf, digests->stages);
+    culm_stage_set_write(buf, &digests->stages);
     culm_buf_i32(buf, digests->params);
-    for (int32_t i = 0; i < digests->params; i++) {
-        culm_buf_u64(buf, digests->digest[i]);
-    }
+    sparse_encode(digests->digest, digests->params, 0, buf);
 }
 
 enum culm_status culm_digests_decode(const uint8_t *meta, size_t len,
@@ -321,12 +292,10 @@ enum culm_status culm_digests_decode(const uint8_t *meta, size_t len,
     struct culm_reader in = culm_reader_of(meta, len);
     ret_digests->view = culm_read_u64(&in);
     ret_digests->version = culm_read_count(&in);
-    ret_digests->stages = culm_read_u64(&in);
+    ret_digests->stages = culm_stage_set_read(&in, ret_digests->of_stages);
     if (culm_read_i32(&in) != ret_digests->params) {
         return CULM_ERR_FORMAT;
     }
-    for (int32_t i = 0; i < ret_digests->params; i++) {
-        ret_digests->digest[i] = culm_read_u64(&in);
-    }
+    read_sparse(&in, ret_digests->digest, ret_digests->params, 0);
     return finished(&in);
 }

@@ -1,7 +1,7 @@
 /*
  * Messages of the protocol: their types, and a struct and an encoding into a frame's meta bytes for
  * those that nodes send each other and those that carry what an iteration comes to. The small ones
- * between a node and the coordinator are in control.h.
+ * between a node and the leader are in control.h, those of any job in crew/words.h.
  *
  * Data frames carry a payload and are pure functions of what their meta bytes say (a key): whoever
  * sends one, and under whatever view, the bytes are the same. Control frames that depend on a view
@@ -11,38 +11,33 @@
 #ifndef CULM_PIPELINE_MESSAGE_H
 #define CULM_PIPELINE_MESSAGE_H
 
+#include "base/bits.h"
 #include "base/buf.h"
+#include "crew/words.h"
 #include "pipeline/view.h"
 
 enum culm_message_type {
     /* data, node to node */
-    CULM_MSG_ACTIVATION = 1,
+    CULM_MSG_ACTIVATION = CULM_WORD_OWN,
     CULM_MSG_GRADIENT,
     CULM_MSG_SUM,
     CULM_MSG_REDUCED,
     CULM_MSG_STATE,
     /* control, node to node */
     CULM_MSG_HAVE,
-    /* control, coordinator to node; control.h but for the first two */
+    /* control, leader to node; control.h but for the first two */
     CULM_MSG_VIEW,
     CULM_MSG_COMMIT,
     CULM_MSG_SAVE,
-    CULM_MSG_FENCED,
-    CULM_MSG_END, /* without content: the run is over */
-    CULM_MSG_ASK,
-    /* control, node to coordinator; control.h but for the first three */
+    /* control, node to leader; control.h but for the first three */
     CULM_MSG_PREPARED,
     CULM_MSG_DIGESTS, /* of the state that a holder has come to */
-    CULM_MSG_WAITS,   /* the answer to ASK: waits.h */
-    CULM_MSG_HEARTBEAT,
-    CULM_MSG_TOOK,
+    CULM_MSG_WAITS,   /* the answer to CULM_WORD_ASK: waits.h */
     CULM_MSG_LOADED,
     CULM_MSG_UNLOADED,
     CULM_MSG_JOINED,
     CULM_MSG_SAVED,
     CULM_MSG_TAKEN_OVER,
-    CULM_MSG_PEER_LOST,
-    CULM_MSG_FAILED,
     CULM_MSG_DAMAGED,
 };
 
@@ -84,12 +79,16 @@ struct culm_state {
 struct culm_have {
     uint64_t view;
     int64_t iteration;
-    int32_t stages, micros, grads;
+    int32_t stages, micros, grads, lane_words;
     uint8_t *activation; /* [stages * micros] 1: ACTIVATION(stage, micro) is not needed */
     uint8_t *gradient;   /* [stages * micros] 1: GRADIENT(stage, micro) is not needed */
     uint8_t *reduced;    /* [grads] 1: REDUCED(grad) is not needed */
-    uint64_t *lanes;     /* [grads] lanes whose sums this node has as reducer of the grad */
+    uint64_t *lanes;     /* [grads * lane_words] lanes whose sums this node has as reducer of the
+                            grad (base/bits.h); none once it is reduced */
 };
+static inline uint64_t *culm_have_lanes(const struct culm_have *have, int32_t grad) {
+    return have->lanes + (size_t)grad * (size_t)have->lane_words;
+}
 
 struct culm_commit {
     uint64_t view;
@@ -100,14 +99,14 @@ struct culm_commit {
 struct culm_prepared {
     uint64_t view;
     int64_t iteration;
-    uint64_t stages;
-    double loss;     /* valid when the last stage is in `stages` */
-    int64_t samples; /* as above */
-    double weight;   /* as above: share of the rows that count */
-    int32_t params;
-    double *norm;                  /* [params] squared; NaN where this node has none */
-    uint64_t ids[CULM_MAX_STAGES]; /* of `stages`: which samples were read for it (ledger/order.h);
-                                      0: it reads none */
+    struct culm_stage_set stages;
+    double loss;               /* valid when the last stage is in `stages` */
+    int64_t samples;           /* as above */
+    double weight;             /* as above: share of the rows that count */
+    int32_t params, of_stages; /* of the run */
+    double *norm;              /* [params] squared; NaN where this node has none */
+    uint64_t *ids; /* [of_stages] of `stages`: which samples were read for it (ledger/order.h);
+                      0: it reads none */
 };
 
 /* What the state of a holder is at `version`, tensor by tensor: what it stepped to, loaded or was
@@ -115,9 +114,9 @@ struct culm_prepared {
 struct culm_digests {
     uint64_t view;
     int64_t version;
-    uint64_t stages; /* of which it tells */
-    int32_t params;
-    uint64_t *digest; /* [params]; 0 where it tells of none */
+    struct culm_stage_set stages; /* of which it tells */
+    int32_t params, of_stages;    /* of the run */
+    uint64_t *digest;             /* [params]; 0 where it tells of none */
 };
 
 void culm_boundary_encode(const struct culm_boundary *boundary, struct culm_buf *buf);
@@ -135,14 +134,18 @@ void culm_state_encode(const struct culm_state *state, struct culm_buf *buf);
 enum culm_status culm_state_decode(const uint8_t *meta, size_t len, struct culm_state *ret_state);
 
 enum culm_status culm_have_init(struct culm_have *have, int32_t stages, int32_t micros,
-                                int32_t grads);
+                                int32_t grads, int32_t lanes);
 void culm_have_release(struct culm_have *have);
 void culm_have_encode(const struct culm_have *have, struct culm_buf *buf);
 /* `ret_have` is initialised with the run's sizes; others than these are refused. */
 enum culm_status culm_have_decode(const uint8_t *meta, size_t len, struct culm_have *ret_have);
 
-void culm_view_encode(const struct culm_view *view, struct culm_buf *buf);
-enum culm_status culm_view_decode(const uint8_t *meta, size_t len,
+/* view_message.c. The view for those who know `known`: what has changed since. NULL: for those who know none. */
+void culm_view_encode(const struct culm_view *view, const struct culm_view *known,
+                      const struct culm_run_shape *shape, struct culm_buf *buf);
+/* `known`: the view that is known here; NULL, or number 0: none. CULM_ERR_FORMAT also if the changes are to another
+ * one; CULM_ERR_MEMORY. `ret_view` is one of the run, or zeroed, and not `known`. */
+enum culm_status culm_view_decode(const uint8_t *meta, size_t len, const struct culm_view *known,
                                   const struct culm_run_shape *shape, struct culm_view *ret_view);
 
 void culm_commit_encode(const struct culm_commit *commit, struct culm_buf *buf);
@@ -150,12 +153,12 @@ enum culm_status culm_commit_decode(const uint8_t *meta, size_t len,
                                     struct culm_commit *ret_commit);
 
 void culm_prepared_encode(const struct culm_prepared *prepared, struct culm_buf *buf);
-/* `ret_prepared->params` and `norm` are the caller's; another count is refused. */
+/* `params`, `of_stages`, `norm` and `ids` of *ret_prepared are the caller's; other counts are refused. */
 enum culm_status culm_prepared_decode(const uint8_t *meta, size_t len,
                                       struct culm_prepared *ret_prepared);
 
 void culm_digests_encode(const struct culm_digests *digests, struct culm_buf *buf);
-/* `ret_digests->params` and `digest` are the caller's; another count is refused. */
+/* `params`, `of_stages` and `digest` of *ret_digests are the caller's; other counts are refused. */
 enum culm_status culm_digests_decode(const uint8_t *meta, size_t len,
                                      struct culm_digests *ret_digests);
 

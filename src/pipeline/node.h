@@ -45,6 +45,6 @@ int64_t culm_node_version(const struct culm_node *node, int32_t stage);
 struct culm_node_queues {
     int32_t early, early_have, orders;
 };
-struct culm_node_queues culm_node_queues(const struct culm_node *node);
+struct culm_node_queues culm_node_queues_of(const struct culm_node *node);
 
 #endif

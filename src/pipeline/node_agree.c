@@ -5,21 +5,26 @@
  * and before it is changed, copied or saved. A node whose own memory is not what was put there says
  * DAMAGED and does no more: one copy is enough to know that. What it did make may still be wrong, by a
  * processor that errs; so every holder tells the digests of each version it comes to, as soon as it
- * has stepped to, loaded or received it, and the coordinator compares them.
+ * has stepped to, loaded or received it, and the leader compares them.
  */
 #include "pipeline/node_internal.h"
+
+#include "base/mark.h"
 
 #include <stdio.h>
 #include <string.h>
 
-void culm_node_tell_digests(struct culm_node *node, uint64_t stages, int64_t version) {
+void node_tell_digests(struct culm_node *node, const struct culm_stage_set *stages,
+                       int64_t version) {
     const struct culm_layout *layout = node->o.layout;
     memset(node->digest, 0, (size_t)layout->param_count * sizeof *node->digest);
-    for (int32_t s = 0; s < layout->stages; s++) {
+    for (int32_t s = culm_stage_set_next(stages, 0); s >= 0;
+         s = culm_stage_set_next(stages, s + 1)) {
         const struct culm_stage_desc *desc = &layout->stage[s];
-        for (int32_t i = 0; i < desc->param_count && (stages >> s & 1); i++) {
+        for (int32_t i = 0; i < desc->param_count; i++) {
             uint64_t *digest = &node->digest[desc->params[i]], own = node->stage[s].digest[i];
             if (*digest && *digest != own) {
+                CULM_MARK(pipeline_copies_of_a_tied_tensor_differ);
                 own = ~own; /* two copies of a tied tensor here: neither is believed */
             }
             *digest = own;
@@ -27,20 +32,22 @@ void culm_node_tell_digests(struct culm_node *node, uint64_t stages, int64_t ver
     }
     const struct culm_digests digests = {.view = node->view->number,
                                          .version = version,
-                                         .stages = stages,
+                                         .stages = *stages,
                                          .params = layout->param_count,
+                                         .of_stages = layout->stages,
                                          .digest = node->digest};
-    culm_digests_encode(&digests, culm_node_meta(node));
-    culm_node_tell(node, CULM_MSG_DIGESTS);
+    culm_digests_encode(&digests, culm_self_meta(&node->self));
+    culm_self_tell(&node->self, CULM_MSG_DIGESTS);
 }
 
-void culm_node_damaged(struct culm_node *node, const struct culm_task *task) {
-    if (node->left) {
+void node_damaged(struct culm_node *node, const struct culm_task *task) {
+    if (node->self.left) {
         return;
     }
+    CULM_MARK(pipeline_finds_itself_damaged);
     struct culm_damaged damaged = {.iteration = task->iteration, .stage = task->stage};
     snprintf(damaged.why, sizeof damaged.why, "%s", task->job.error.text);
-    culm_damaged_encode(&damaged, culm_node_meta(node));
-    culm_node_tell(node, CULM_MSG_DAMAGED);
-    node->left = true; /* the coordinator ends this process once it has heard why */
+    culm_damaged_encode(&damaged, culm_self_meta(&node->self));
+    culm_self_tell(&node->self, CULM_MSG_DAMAGED);
+    node->self.left = true; /* the leader ends this process once it has heard why */
 }

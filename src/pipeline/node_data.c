@@ -1,28 +1,25 @@
 /*
  * The node: what it keeps of an iteration, what it says it has, and what it sends to whom.
  *
- * Nothing is sent to a peer before its HAVE of the current view has come; from then on everything
- * it wants goes to it as soon as it exists. Receivers drop what they have. So a frame is never lost
+ * HAVE goes to those who may send this node something in the view (node_peers.c). Nothing is sent to
+ * a peer before its HAVE of the current view has come; from then on everything it wants goes to it as
+ * soon as it exists. Receivers drop what they have. So a frame is never lost
  * by a view and never counts twice.
  */
 #include "pipeline/node_internal.h"
 
 #include "base/grow.h"
+#include "base/mark.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* Was it in a view, and no longer is? Ids are never used again. */
 static bool known_lost(const struct culm_node *node, int32_t id) {
-    for (int32_t i = 0; i < node->lost_count; i++) {
-        if (node->lost[i] == id) {
-            return true;
-        }
-    }
-    return false;
+    return culm_ids_has(&node->lost, id);
 }
 
-void culm_node_cells_clear(struct culm_node *node) {
+void node_cells_clear(struct culm_node *node) {
     size_t cells = (size_t)node->o.layout->stages * (size_t)node->o.shape.micros;
     for (size_t i = 0; i < cells; i++) {
         struct cell *cell = &node->cell[i];
@@ -31,8 +28,8 @@ void culm_node_cells_clear(struct culm_node *node) {
         culm_blob_clear(&cell->activations);
         *cell = (struct cell){0};
     }
-    node->epoch++;
-    culm_node_frc_forget(node);
+    node->resets++;
+    node_frc_forget(node);
 }
 
 /* --- receiving --- */
@@ -104,7 +101,7 @@ static void accept(struct culm_node *node, const struct frame *frame) {
         }
         break;
     case CULM_MSG_SUM:
-        culm_node_slice_add(node, frame->of.sum.grad, frame->of.sum.tree_node, frame->payload, 0);
+        node_slice_add(node, frame->of.sum.grad, frame->of.sum.tree_node, frame->payload, 0);
         break;
     default:
         grad = &node->grad[frame->of.reduced.grad];
@@ -117,7 +114,7 @@ static void accept(struct culm_node *node, const struct frame *frame) {
 
 static void keep_early(struct culm_node *node, const struct frame *frame) {
     if (node->early_count == EARLY_MAX) {
-        culm_node_fail(node, CULM_ERR_MEMORY, "more than %d early frames", EARLY_MAX);
+        culm_self_fail(&node->self, CULM_ERR_MEMORY, "more than %d early frames", EARLY_MAX);
         return;
     }
     node->early[node->early_count] = *frame;
@@ -127,37 +124,40 @@ static void keep_early(struct culm_node *node, const struct frame *frame) {
 /* Takes the frame, keeps it for later, or drops it. */
 static void sort(struct culm_node *node, const struct frame *frame) {
     if (known_lost(node, frame->from) || !frame->payload) {
+        CULM_MARK(pipeline_frame_of_a_lost_peer);
         return;
     }
     if (frame->at.attempt != node->view->attempt) {
+        CULM_MARK(pipeline_frame_of_another_attempt);
         return; /* what a damaged copy may have had a part in */
     }
     if (frame->at.iteration == node->iteration + 1) {
+        CULM_MARK(pipeline_frame_is_early);
         keep_early(node, frame);
     } else if (frame->at.iteration == node->iteration) {
         accept(node, frame);
     }
 }
 
-void culm_node_data(struct culm_node *node, int32_t from, const struct culm_message *message) {
+void node_data(struct culm_node *node, int32_t from, const struct culm_message *message) {
     struct frame frame = {.from = from,
                           .type = message->type,
                           .payload = message->payload,
                           .payload_bytes = message->payload_bytes};
     if (read_frame(message, &frame) == CULM_OK) {
-        node->tasks_done++; /* a sign that links work */
+        node->self.progress++; /* a sign that links work */
         sort(node, &frame);
     }
 }
 
-void culm_node_early_clear(struct culm_node *node) {
+void node_early_clear(struct culm_node *node) {
     for (int32_t i = 0; i < node->early_count; i++) {
         culm_blob_unref(node->early[i].payload);
     }
     node->early_count = 0;
 }
 
-void culm_node_replay_early(struct culm_node *node) {
+void node_replay_early(struct culm_node *node) {
     int32_t count = node->early_count;
     node->early_count = 0;
     for (int32_t i = 0; i < count; i++) {
@@ -169,7 +169,7 @@ void culm_node_replay_early(struct culm_node *node) {
 
 /* --- HAVE --- */
 
-void culm_node_have_fill(struct culm_node *node) {
+void node_have_fill(struct culm_node *node) {
     const struct culm_layout *layout = node->o.layout;
     struct culm_have *have = &node->have;
     have->view = node->view->number;
@@ -184,39 +184,33 @@ void culm_node_have_fill(struct culm_node *node) {
     }
     for (int32_t g = 0; g < layout->grad_count; g++) {
         have->reduced[g] = node->grad[g].reduced != NULL;
-        have->lanes[g] = culm_node_slice_lanes(node, g);
+        node_slice_lanes(node, g, culm_have_lanes(have, g));
     }
 }
 
-void culm_node_have_send(struct culm_node *node) {
-    culm_node_have_fill(node);
-    culm_have_encode(&node->have, culm_node_meta(node));
+void node_have_send(struct culm_node *node) {
+    node_have_fill(node);
+    culm_have_encode(&node->have, culm_self_meta(&node->self));
     for (int32_t i = 0; i < node->peer_count; i++) {
-        culm_node_send(node, node->peer[i].id, CULM_MSG_HAVE, NULL, 0, 0);
-    }
-}
-
-static struct peer_state *peer_of(const struct culm_node *node, int32_t id) {
-    for (int32_t i = 0; i < node->peer_count; i++) {
-        if (node->peer[i].id == id) {
-            return (struct peer_state *)&node->peer[i];
+        if (node->peer[i].gives) {
+            culm_self_send(&node->self, node->peer[i].id, CULM_MSG_HAVE, NULL, 0, 0);
         }
     }
-    return NULL;
 }
 
-bool culm_node_said_have(const struct culm_node *node, int32_t id) {
-    const struct peer_state *peer = peer_of(node, id);
+bool node_said_have(const struct culm_node *node, int32_t id) {
+    const struct peer_state *peer = node_peer(node, id);
     return peer && peer->have;
 }
 
 static void apply_have(struct culm_node *node, int32_t from, const struct culm_have *have) {
-    struct peer_state *peer = peer_of(node, from);
+    struct peer_state *peer = node_peer(node, from);
     if (!peer) {
         return;
     }
     peer->have = true;
     if (have->iteration != node->iteration) {
+        CULM_MARK(pipeline_have_of_the_iteration_before);
         return; /* we have gone on since; of this iteration it had nothing */
     }
     const struct culm_layout *layout = node->o.layout;
@@ -233,9 +227,14 @@ static void apply_have(struct culm_node *node, int32_t from, const struct culm_h
         }
     }
     for (int32_t g = 0; g < layout->grad_count; g++) {
-        int32_t stage = layout->grad[g].stage;
-        if (culm_view_reducer(view, stage, g - layout->stage[stage].first_grad) == from) {
-            node->grad[g].sent_lanes = have->lanes[g];
+        node->grad[g].spread = false;
+        if (node->reducer[g] == from) {
+            node_not_sent(node, g);
+            memcpy(node->grad[g].sent_lanes, culm_have_lanes(have, g),
+                   (size_t)have->lane_words * sizeof *have->lanes);
+            if (have->reduced[g]) {
+                culm_bits_add_range(node->grad[g].sent_lanes, 0, node->o.shape.lanes);
+            }
         }
     }
 }
@@ -246,6 +245,7 @@ static void keep_early_have(struct culm_node *node, int32_t from) {
     for (int32_t i = 0; i < node->early_have_count; i++) {
         struct early_have *early = &node->early_have[i];
         if (early->from == from) {
+            CULM_MARK(pipeline_have_of_two_views_to_come);
             struct culm_have swap = early->have;
             early->have = node->have.view > swap.view ? node->have : swap;
             node->have = node->have.view > swap.view ? swap : node->have;
@@ -254,15 +254,16 @@ static void keep_early_have(struct culm_node *node, int32_t from) {
     }
     struct culm_have fresh;
     if (!CULM_GROW(node->early_have, node->early_have_capacity, node->early_have_count + 1) ||
-        culm_have_init(&fresh, node->have.stages, node->have.micros, node->have.grads) != CULM_OK) {
-        culm_node_fail(node, CULM_ERR_MEMORY, "keep a HAVE");
+        culm_have_init(&fresh, node->have.stages, node->have.micros, node->have.grads,
+                       node->o.shape.lanes) != CULM_OK) {
+        culm_self_fail(&node->self, CULM_ERR_MEMORY, "keep a HAVE");
         return;
     }
     node->early_have[node->early_have_count++] = (struct early_have){from, node->have};
     node->have = fresh;
 }
 
-void culm_node_have(struct culm_node *node, int32_t from, const struct culm_message *message) {
+void node_have(struct culm_node *node, int32_t from, const struct culm_message *message) {
     if (culm_have_decode(message->meta, message->meta_bytes, &node->have) != CULM_OK ||
         known_lost(node, from)) {
         return;
@@ -272,16 +273,19 @@ void culm_node_have(struct culm_node *node, int32_t from, const struct culm_mess
         return;
     }
     if (node->have.view < node->view->number) {
+        CULM_MARK(pipeline_have_of_an_old_view);
         return;
     }
+    CULM_MARK(pipeline_have_of_a_view_to_come);
     keep_early_have(node, from);
 }
 
-void culm_node_have_replay(struct culm_node *node) {
+void node_have_replay(struct culm_node *node) {
     int32_t kept = 0;
     for (int32_t i = 0; i < node->early_have_count; i++) {
         struct early_have early = node->early_have[i];
         if (early.have.view > node->view->number) {
+            CULM_MARK(pipeline_have_waits_for_its_view);
             node->early_have[kept++] = early;
             continue;
         }
@@ -299,16 +303,16 @@ static void send_boundary(struct culm_node *node, int32_t to, uint16_t type, int
                           int32_t micro, struct culm_blob *payload) {
     const struct culm_boundary boundary = {
         .at = {node->iteration, node->view->attempt}, .stage = stage, .micro = micro};
-    culm_node_fault(node, CULM_PHASE_SEND, micro);
-    culm_boundary_encode(&boundary, culm_node_meta(node));
-    culm_node_send(node, to, type, payload, 0, payload->size_bytes);
+    node_fault(node, CULM_PHASE_SEND, micro);
+    culm_boundary_encode(&boundary, culm_self_meta(&node->self));
+    culm_self_send(&node->self, to, type, payload, 0, payload->size_bytes);
 }
 
 static void push_boundaries(struct culm_node *node) {
     const struct culm_role *role = node->view->role[node->pipeline];
     for (int32_t s = 0; s < node->o.layout->stages; s++) {
-        if (role[s].owner == node->o.id || role[s].owner < 0 ||
-            !culm_node_said_have(node, role[s].owner)) {
+        if (role[s].owner == node->self.id || role[s].owner < 0 ||
+            !node_said_have(node, role[s].owner)) {
             continue;
         }
         bool feeds = s > 0 && owns(node, s - 1);
@@ -330,13 +334,13 @@ static void push_boundaries(struct culm_node *node) {
     }
 }
 
-void culm_node_push(struct culm_node *node) {
+void node_push(struct culm_node *node) {
     if (node->view->phase != CULM_VIEW_RUN || node->iteration > node->o.shape.steps) {
         return;
     }
     if (node->pipeline >= 0) {
         push_boundaries(node);
-        culm_node_contribute(node);
+        node_contribute(node);
     }
-    culm_node_distribute(node);
+    node_distribute(node);
 }

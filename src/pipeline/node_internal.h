@@ -2,7 +2,8 @@
 #ifndef CULM_PIPELINE_NODE_INTERNAL_H
 #define CULM_PIPELINE_NODE_INTERNAL_H
 
-#include "ledger/pulse.h"
+#include "base/ids.h"
+#include "crew/self.h"
 #include "pipeline/control.h"
 #include "pipeline/message.h"
 #include "pipeline/node.h"
@@ -17,27 +18,42 @@ struct cell {
     bool sent_input, sent_d_output;
 };
 
+/* A copy of a stage that comes here. */
+struct incoming {
+    uint32_t id; /* of the transfer; 0: none */
+    int32_t stage, source;
+    int32_t ordered, imported; /* tensors that have come, and that are done */
+};
+
 struct stage_state {
     bool held;        /* by the view */
     int64_t version;  /* of the state here; -1: none */
     uint64_t *digest; /* [params of the stage] of that state */
+    struct incoming incoming;
     /* By node of the lane tree: whole sums, and a leaf being filled. */
-    struct culm_blob *sum[2 * CULM_MAX_LANES];
-    uint64_t lanes_done;     /* lanes whose leaf is, or has been, whole */
+    struct culm_blob **sum;
+    uint64_t *lanes_done;    /* [lanes] whose leaf is, or has been, whole (base/bits.h) */
+    bool merges;             /* there may be two whole halves to be folded */
     bool took_over;          /* report the first task done at this stage */
     enum culm_origin origin; /* of its state then */
     int32_t reduce_frames;   /* SUM and REDUCED frames of this stage sent in this iteration */
 };
 
 struct grad_state {
-    struct culm_blob *reduced;                   /* G */
-    struct culm_slice slice[2 * CULM_MAX_LANES]; /* as reducer: sums by tree node */
-    uint64_t sent_lanes; /* as contributor: lanes the reducer has, or was sent, in this view */
+    struct culm_blob *reduced; /* G */
+    struct culm_slice *slice;  /* as reducer: sums by tree node; NULL: there was none yet */
+    int32_t lanes;             /* that these cover */
+    uint64_t
+        *sent_lanes;  /* [lanes] as contributor: that the reducer has, or was sent, in this view */
+    bool contributed; /* and that is all there is to send */
+    bool spread;      /* as reducer: all who need G have it, or were sent it */
 };
 
 struct peer_state {
     int32_t id;
     bool have;        /* its HAVE of this view has come */
+    bool gives;       /* may send this node something in this view */
+    bool takes;       /* may be sent something by it, and says HAVE */
     uint8_t *reduced; /* [grads] it has G, or was sent it, in this view */
 };
 
@@ -52,13 +68,6 @@ struct state_order {
     uint32_t transfer;
 };
 
-/* A copy of a stage that comes here. */
-struct incoming {
-    uint32_t id; /* of the transfer; 0: none */
-    int32_t stage, source;
-    int32_t ordered, imported; /* tensors that have come, and that are done */
-};
-
 /* A SAVE that came while the one before, given up since, was still being written. */
 struct save_order {
     bool waits;
@@ -66,6 +75,13 @@ struct save_order {
     int32_t attempt;
     bool weights;
     char to[CULM_SOURCE_MAX];
+};
+
+/* What is written of a stage: one file at a time. */
+struct save_state {
+    bool runs; /* from its SAVE to its SAVED */
+    struct save_order as, due;
+    struct culm_task task; /* I/O */
 };
 
 /* A copy of a stage that this node sends. */
@@ -90,7 +106,6 @@ struct frame {
     size_t payload_bytes;
 };
 #define EARLY_MAX 8192
-#define CULM_NODE_TIMER_HEARTBEAT 0
 
 /* HAVE of a view that has not come yet: the newest of each node. */
 struct early_have {
@@ -99,39 +114,45 @@ struct early_have {
 };
 
 struct culm_node {
+    struct culm_self
+        self; /* its pulse: line 0: the compute task; 1 + s: the file of stage s; progress:
+                              tasks done and data frames taken */
     struct culm_node_options o;
     struct culm_fold_tree tree; /* over lanes */
-    struct culm_view *view;     /* current; number 0: none yet */
-    struct culm_view *next;     /* room to decode into */
-    int32_t pipeline;           /* whose roles this node has; -1: none */
-    int64_t iteration;          /* in progress */
-    int64_t epoch;              /* counts resets of the cells; a task of an older one is dropped */
+    struct culm_view views[2];
+    struct culm_view *view; /* current; number 0: none yet */
+    struct culm_view *next; /* room to decode into */
+    int32_t pipeline;       /* whose roles this node has; -1: none */
+    int64_t iteration;      /* in progress */
+    int64_t resets;         /* of the cells; a task from before the last one is dropped */
 
     struct stage_state *stage;   /* [stages] */
     struct cell *cell;           /* [stages * micros] */
     struct grad_state *grad;     /* [grads] */
     struct culm_blob **stepping; /* [grads] G of the iteration being stepped */
     struct culm_blob **reduced;  /* [grads] what a running NORM reads */
+    int32_t *reducer;            /* [grads] in this view; -1: nobody */
+    int32_t *whole;              /* [pipelines] scratch for it */
+    uint64_t *lane_sets;         /* all `lanes_done` and `sent_lanes` */
+    struct culm_blob **sums;     /* all `sum` */
     double *norm;                /* [params] */
     uint64_t *digest;            /* [params] scratch for DIGESTS */
     double loss;
     int64_t samples;
     double weight;
-    uint64_t ids[CULM_MAX_STAGES];
-    uint64_t normed;   /* stages whose norms are known for this iteration */
-    uint64_t prepared; /* stages PREPARED was sent for, in this view */
-    bool committed;    /* fault point COMMIT was passed */
+    uint64_t *ids;                  /* [stages] */
+    struct culm_stage_set normed;   /* stages whose norms are known for this iteration */
+    struct culm_stage_set prepared; /* stages PREPARED was sent for, in this view */
+    bool committed;                 /* fault point COMMIT was passed */
 
-    struct peer_state peer[CULM_MAX_NODES];
-    int32_t peer_count;
-    int32_t *lost; /* ids that were in a view and no longer are */
-    int32_t lost_count, lost_capacity;
+    struct peer_state *peer; /* by id */
+    int32_t peer_count, peer_capacity;
+    struct culm_ids lost; /* that were in a view and no longer are */
 
     struct state_order *order; /* queue */
     int32_t order_first, order_count, order_capacity;
-    struct incoming incoming[CULM_MAX_STAGES];
-    struct outgoing outgoing[CULM_MAX_TRANSFERS];
-    int32_t outgoing_count;
+    struct outgoing *outgoing;
+    int32_t outgoing_count, outgoing_capacity;
 
     struct frame *early; /* of the next iteration, come before its COMMIT has reached us */
     int32_t early_count;
@@ -142,21 +163,15 @@ struct culm_node {
     struct culm_task frc;  /* the redundant forward running or suspended */
     bool busy;             /* a compute task runs */
     bool frc_running, frc_suspended;
-    struct culm_slice fold_slice[2 * CULM_MAX_LANES];
+    struct culm_slice *fold_slice;
     uint32_t order_transfer;            /* of the EXPORT or IMPORT running */
     char order_source[CULM_SOURCE_MAX]; /* what a running LOAD reads: views come and go meanwhile */
     bool frc_stale; /* the running or suspended redundant forward is of no use any more */
 
-    struct culm_task save[CULM_MAX_STAGES]; /* I/O, one per stage at a time */
-    bool saving[CULM_MAX_STAGES];           /* from its SAVE to its SAVED */
-    struct save_order saved_as[CULM_MAX_STAGES], save_due[CULM_MAX_STAGES];
+    struct save_state *save; /* [stages] */
 
-    int64_t tasks_done;      /* and data frames taken: whatever shows that it gets on */
-    uint64_t moved;          /* of the running task, when last looked at */
-    struct culm_pulse pulse; /* line 0: the compute task; 1 + s: the file of stage s */
-    struct culm_have have;   /* scratch for HAVE in and out */
-    struct culm_buf meta;
-    bool left;
+    uint64_t moved;        /* of the running task, when last looked at */
+    struct culm_have have; /* scratch for HAVE in and out */
 };
 
 static inline struct cell *cell_at(const struct culm_node *node, int32_t stage, int32_t micro) {
@@ -173,151 +188,152 @@ static inline bool runs(const struct culm_node *node, int32_t micro) {
     return node->pipeline >= 0 && node->view->lane_pipeline[lane_of(node, micro)] == node->pipeline;
 }
 static inline bool owns(const struct culm_node *node, int32_t stage) {
-    return node->pipeline >= 0 && node->view->role[node->pipeline][stage].owner == node->o.id;
+    return node->pipeline >= 0 && node->view->role[node->pipeline][stage].owner == node->self.id;
 }
-/* Does a node that holds the stages of the mask `holds` step with this gradient? Of statistics: does
- * it have to know them? */
-bool culm_node_needs_grad(const struct culm_node *node, int32_t grad, uint64_t holds);
+/* Does a node that holds these stages step with this gradient? Of statistics: does it have to know
+ * them? */
+bool node_needs_grad(const struct culm_node *node, int32_t grad,
+                     const struct culm_stage_set *holds);
 
 /*
  * Every function below is called on the loop thread, and none is called again before it returns.
- * Those that may end the node's life (culm_node_fail, and what calls it) set node->left; whoever
+ * Those that may end the node's life (culm_self_fail, and what calls it) set node->self.left; whoever
  * goes on after them looks at it, or does nothing that would be wrong then.
  */
 
 /* --- node.c --- */
 
-/* Tells the coordinator that this node cannot go on, and why, and leaves. Does nothing if it has
- * left already. Tasks that run are dropped when they end. */
-void culm_node_fail(struct culm_node *node, enum culm_status status, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-/* Where a message is encoded: node->meta, emptied. Good until the next call. */
-struct culm_buf *culm_node_meta(struct culm_node *node);
-/* Sends what culm_node_meta holds, with `size_bytes` of payload from `offset_bytes` (NULL: none),
- * which is referenced until written. May be called again for another receiver of the same. */
-void culm_node_send(struct culm_node *node, int32_t to, uint16_t type, struct culm_blob *payload,
-                    size_t offset_bytes, size_t size_bytes);
-/* The same to the coordinator, without a payload. */
-void culm_node_tell(struct culm_node *node, uint16_t type);
 /* Passes a fault point of the iteration in progress. May not return, or return late. */
-void culm_node_fault(struct culm_node *node, enum culm_phase phase, int64_t micro);
+void node_fault(struct culm_node *node, enum culm_phase phase, int64_t micro);
 /* A blob from the node's pool. False: the promise of the plan is reached, and the node has failed. */
-bool culm_node_get(struct culm_node *node, size_t size_bytes, struct culm_blob **ret_blob);
+bool node_get(struct culm_node *node, size_t size_bytes, struct culm_blob **ret_blob);
+
+/* --- node_peers.c --- */
+
+/* The view is new: who is in it, and who may send what to whom. Roles of the view count for this node's
+ * pipeline. False: out of memory, and this node has failed. */
+bool node_meet(struct culm_node *node);
+/* NULL: it is not in the view. */
+struct peer_state *node_peer(const struct culm_node *node, int32_t id);
 
 /* --- node_watch.c --- */
 
 /* Says what runs and for how long, and sets the timer for the next time. At the start, then by the
  * timer only. */
-void culm_node_heartbeat(struct culm_node *node);
+void node_heartbeat(struct culm_node *node);
 /* ASK has come: answers with WAITS. */
-void culm_node_asked(struct culm_node *node, const struct culm_message *message);
+void node_asked(struct culm_node *node, const struct culm_message *message);
 /* A task begins; has ended, and if it ended well and how long it took is news, says TOOK. */
-void culm_node_task_begins(struct culm_node *node, const struct culm_task *task);
-void culm_node_task_ends(struct culm_node *node, const struct culm_task *task);
+void node_task_begins(struct culm_node *node, const struct culm_task *task);
+void node_task_ends(struct culm_node *node, const struct culm_task *task);
 
 /* --- node_task.c --- */
 
 /* Gives a task whose request is filled in, node->task or node->frc, to the world. Only when no
- * compute task runs; afterwards node->busy, until culm_node_task_done. */
-void culm_node_submit(struct culm_node *node, struct culm_task *task);
+ * compute task runs; afterwards node->busy, until node_task_done. */
+void node_submit(struct culm_node *node, struct culm_task *task);
 /* Starts the first task that is ready, in the order of node.h, or asks a redundant forward that runs
  * to give way to it. With something else running it does nothing. */
-void culm_node_run_next(struct culm_node *node);
+void node_run_next(struct culm_node *node);
 /* A compute task has ended, well or not: takes what it made, unless the cells have been reset since
  * it was submitted, and lets go of its blobs. */
-void culm_node_task_done(struct culm_node *node, struct culm_task *task);
+void node_task_done(struct culm_node *node, struct culm_task *task);
 /* No redundant forward that runs or is suspended is of use any more: under a new view, or with the
  * cells reset. One that runs is asked to stop and dropped when it has. */
-void culm_node_frc_forget(struct culm_node *node);
+void node_frc_forget(struct culm_node *node);
 
 /* --- node_data.c --- */
 
 /* A data frame has come: of this iteration it is taken unless it is here already, of the next it is
  * kept (early), of any other, of another attempt or of a lost node it is dropped. */
-void culm_node_data(struct culm_node *node, int32_t from, const struct culm_message *message);
+void node_data(struct culm_node *node, int32_t from, const struct culm_message *message);
 /* The iteration has just become the next one: takes the early frames, which are of it. */
-void culm_node_replay_early(struct culm_node *node);
+void node_replay_early(struct culm_node *node);
 /* Drops them: everyone loads. */
-void culm_node_early_clear(struct culm_node *node);
+void node_early_clear(struct culm_node *node);
 /* node->have := what this node has now, under the current view. */
-void culm_node_have_fill(struct culm_node *node);
-/* Once a view, when all of it has been entered: HAVE to every peer. */
-void culm_node_have_send(struct culm_node *node);
+void node_have_fill(struct culm_node *node);
+/* Once a view, when all of it has been entered: HAVE to every peer that may send something. */
+void node_have_send(struct culm_node *node);
 /* HAVE has come: of the current view it counts at once, of a later one when that view comes, of an
  * earlier one never. Overwrites node->have. */
-void culm_node_have(struct culm_node *node, int32_t from, const struct culm_message *message);
+void node_have(struct culm_node *node, int32_t from, const struct culm_message *message);
 /* A view has been entered: those of it that came before it count now. */
-void culm_node_have_replay(struct culm_node *node);
+void node_have_replay(struct culm_node *node);
 /* Sends what peers that have said HAVE want and do not have: boundaries to owners of the node's own
  * pipeline, sums to reducers, reduced gradients to holders. Nothing while everyone loads. */
-void culm_node_push(struct culm_node *node);
-/* Forgets all boundaries and activations of the iteration; tasks made for them are of an older
- * epoch from here on. */
-void culm_node_cells_clear(struct culm_node *node);
+void node_push(struct culm_node *node);
+/* A reset: forgets all boundaries and activations of the iteration. What tasks made for them put
+ * out is dropped. */
+void node_cells_clear(struct culm_node *node);
 /* Has its HAVE of the current view come? Before that nothing goes to it. */
-bool culm_node_said_have(const struct culm_node *node, int32_t id);
+bool node_said_have(const struct culm_node *node, int32_t id);
 
 /* --- node_reduce.c --- */
 
 /* Starts a fold that is ready. True: one is; it was not started if something else runs. */
-bool culm_node_fold_next(struct culm_node *node);
+bool node_fold_next(struct culm_node *node);
 /* The same of the norms, once all reduced gradients of what it holds are here and the step before
  * is done. */
-bool culm_node_norm_next(struct culm_node *node);
-/* The fold, or the norms, that ran have ended well. NULL: they were of an older epoch, and only what
- * the task borrowed is let go of. */
-void culm_node_fold_done(struct culm_node *node, struct culm_task *task);
-void culm_node_norm_done(struct culm_node *node, struct culm_task *task);
+bool node_norm_next(struct culm_node *node);
+/* The fold, or the norms, that ran have ended well. NULL: they were from before a reset, and only
+ * what the task borrowed is let go of. */
+void node_fold_done(struct culm_node *node, struct culm_task *task);
+void node_norm_done(struct culm_node *node, struct culm_task *task);
 /* As owner: gives the sums of stages that are summed to the reducers that lack them (itself, too). */
-void culm_node_contribute(struct culm_node *node);
+void node_contribute(struct culm_node *node);
 /* As reducer: sends reduced gradients to the holders that lack them. */
-void culm_node_distribute(struct culm_node *node);
+void node_distribute(struct culm_node *node);
 /* As reducer: the sum of `grad` over a node of the lane tree, from `offset_bytes` of the blob, which
  * is referenced. One that is covered by what is here changes nothing; one that covers others takes
  * their place. */
-void culm_node_slice_add(struct culm_node *node, int32_t grad, int32_t tree_node,
-                         struct culm_blob *blob, size_t offset_bytes);
-/* Lanes whose sums of `grad` are here; all bits when it is reduced already. */
-uint64_t culm_node_slice_lanes(const struct culm_node *node, int32_t grad);
+void node_slice_add(struct culm_node *node, int32_t grad, int32_t tree_node, struct culm_blob *blob,
+                    size_t offset_bytes);
+/* Lanes whose sums of `grad` are here, and which it is not reduced of yet. */
+void node_slice_lanes(const struct culm_node *node, int32_t grad, uint64_t *ret_lanes);
+/* Nothing has been sent to the reducer of `grad`, as far as is known. */
+void node_not_sent(struct culm_node *node, int32_t grad);
+/* A sum of the stage has become whole: it may be half of another, and is to be sent. */
+void node_sum_is_whole(struct culm_node *node, int32_t stage);
 /* Says PREPARED, once a view, when the norms of all that this node holds are known. */
-void culm_node_prepare(struct culm_node *node);
+void node_prepare(struct culm_node *node);
 /* COMMIT has come; one of another view or iteration does not count. Orders the steps, and begins the
  * next iteration. */
-void culm_node_commit(struct culm_node *node, const struct culm_message *message);
+void node_commit(struct culm_node *node, const struct culm_message *message);
 /* Forgets all sums and reduced gradients of the iteration. */
-void culm_node_grads_clear(struct culm_node *node);
+void node_grads_clear(struct culm_node *node);
 
 /* --- node_agree.c --- */
 
-/* Tells the coordinator the digests of `stages` at `version`, which they have just come to. */
-void culm_node_tell_digests(struct culm_node *node, uint64_t stages, int64_t version);
+/* Tells the leader the digests of `stages` at `version`, which they have just come to. */
+void node_tell_digests(struct culm_node *node, const struct culm_stage_set *stages,
+                       int64_t version);
 /* A task found memory of this node damaged: says so and does no more. */
-void culm_node_damaged(struct culm_node *node, const struct culm_task *task);
+void node_damaged(struct culm_node *node, const struct culm_task *task);
 
 /* --- node_state.c --- */
 
 /* The view is new: what it lets this node hold, load and copy. Before HAVE is sent. */
-void culm_node_state_view(struct culm_node *node);
+void node_state_view(struct culm_node *node);
 /* At the end of the queue. Takes order.input, also when it fails. */
-void culm_node_order_add(struct culm_node *node, struct state_order order);
+void node_order_add(struct culm_node *node, struct state_order order);
 /* Starts the first of the queue. True: there is one; it was not started if something else runs. */
-bool culm_node_order_next(struct culm_node *node);
+bool node_order_next(struct culm_node *node);
 /* The order that ran has ended well. */
-void culm_node_order_done(struct culm_node *node, struct culm_task *task);
+void node_order_done(struct culm_node *node, struct culm_task *task);
 /* A task has failed. If it was to load a checkpoint that is not as it was written: says so, and
  * waits for another view. False: that was not it. */
-bool culm_node_unloaded(struct culm_node *node, const struct culm_task *task);
+bool node_unloaded(struct culm_node *node, const struct culm_task *task);
 /* A STATE frame has come. It counts if it is the next tensor of a transfer of the view, from its
  * source, at the version that all hold. */
-void culm_node_state_message(struct culm_node *node, int32_t from,
-                             const struct culm_message *message);
+void node_state_message(struct culm_node *node, int32_t from, const struct culm_message *message);
 /* Orders the next tensor of each transfer that this node is the source of. */
-void culm_node_transfers(struct culm_node *node);
+void node_transfers(struct culm_node *node);
 /* COMMIT has come: what has not been copied by now is of an old version, and given up. */
-void culm_node_transfers_end(struct culm_node *node);
+void node_transfers_end(struct culm_node *node);
 /* SAVE has come: orders a snapshot, or remembers it while another one of the stage is written. */
-void culm_node_save(struct culm_node *node, const struct culm_message *message);
+void node_save(struct culm_node *node, const struct culm_message *message);
 /* The file is written, or could not be: says SAVED, then does what was remembered. */
-void culm_node_save_done(struct culm_node *node, struct culm_task *task);
+void node_save_done(struct culm_node *node, struct culm_task *task);
 
 #endif

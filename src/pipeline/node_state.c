@@ -8,19 +8,22 @@
  */
 #include "pipeline/node_internal.h"
 
+#include "base/grow.h"
+#include "base/mark.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* --- the queue of orders --- */
 
-void culm_node_order_add(struct culm_node *node, struct state_order order) {
+void node_order_add(struct culm_node *node, struct state_order order) {
     if (node->order_count == node->order_capacity) {
         int32_t capacity = node->order_capacity ? 2 * node->order_capacity : 64;
         struct state_order *queue = calloc((size_t)capacity, sizeof *queue);
         if (!queue) {
             culm_blob_unref(order.input);
-            culm_node_fail(node, CULM_ERR_MEMORY, "queue of state tasks");
+            culm_self_fail(&node->self, CULM_ERR_MEMORY, "queue of state tasks");
             return;
         }
         for (int32_t i = 0; i < node->order_count; i++) {
@@ -41,6 +44,7 @@ static void orders_filter(struct culm_node *node,
     for (int32_t i = 0; i < node->order_count; i++) {
         struct state_order order = node->order[(node->order_first + i) % node->order_capacity];
         if (drop(node, &order)) {
+            CULM_MARK(pipeline_order_is_dropped);
             culm_blob_unref(order.input);
         } else {
             node->order[(node->order_first + kept++) % node->order_capacity] = order;
@@ -51,8 +55,8 @@ static void orders_filter(struct culm_node *node,
 
 static struct incoming *incoming_of(const struct culm_node *node, uint32_t id) {
     for (int32_t s = 0; s < node->o.layout->stages; s++) {
-        if (id && node->incoming[s].id == id) {
-            return (struct incoming *)&node->incoming[s];
+        if (id && node->stage[s].incoming.id == id) {
+            return (struct incoming *)&node->stage[s].incoming;
         }
     }
     return NULL;
@@ -67,7 +71,7 @@ static struct outgoing *outgoing_of(const struct culm_node *node, uint32_t id) {
     return NULL;
 }
 
-bool culm_node_order_next(struct culm_node *node) {
+bool node_order_next(struct culm_node *node) {
     if (node->order_count == 0) {
         return false;
     }
@@ -81,9 +85,9 @@ bool culm_node_order_next(struct culm_node *node) {
     *task = (struct culm_task){.kind = order.kind,
                                .stage = order.stage,
                                .index = order.index,
-                               .node = node->o.id,
+                               .node = node->self.id,
                                .iteration = node->iteration,
-                               .epoch = node->epoch,
+                               .resets = node->resets,
                                .version = order.version,
                                .grad = node->stepping,
                                .clip = order.clip,
@@ -100,14 +104,14 @@ bool culm_node_order_next(struct culm_node *node) {
     } else if (order.kind == CULM_TASK_STEP) {
         task->iteration = order.version; /* the one being stepped */
     }
-    if (size_bytes && !culm_node_get(node, size_bytes, &task->output)) {
+    if (size_bytes && !node_get(node, size_bytes, &task->output)) {
         return true;
     }
     if (order.kind == CULM_TASK_LOAD) {
         snprintf(node->order_source, sizeof node->order_source, "%s", node->view->source);
     }
     node->order_transfer = order.transfer;
-    culm_node_submit(node, task);
+    node_submit(node, task);
     return true;
 }
 
@@ -128,7 +132,7 @@ static bool drop_stale(const struct culm_node *node, const struct state_order *o
 static void forget_stage(struct culm_node *node, int32_t stage) {
     node->stage[stage].held = false;
     node->stage[stage].version = -1;
-    culm_node_order_add(node, (struct state_order){.kind = CULM_TASK_DROP, .stage = stage});
+    node_order_add(node, (struct state_order){.kind = CULM_TASK_DROP, .stage = stage});
 }
 
 static const struct culm_transfer *transfer_of(const struct culm_view *view, uint32_t id) {
@@ -152,52 +156,66 @@ static void saves_forget(struct culm_node *node) {
         const struct state_order *order =
             &node->order[(node->order_first + i) % node->order_capacity];
         if (order->kind == CULM_TASK_SNAPSHOT) {
-            node->saving[order->stage] = false;
+            CULM_MARK(pipeline_snapshot_is_dropped);
+            node->save[order->stage].runs = false;
         }
     }
-    memset(node->save_due, 0, sizeof node->save_due);
+    for (int32_t s = 0; s < node->o.layout->stages; s++) {
+        node->save[s].due = (struct save_order){0};
+    }
 }
 
-static void load_all(struct culm_node *node, uint64_t holds) {
+static void load_all(struct culm_node *node, const struct culm_stage_set *holds) {
     /* A step that is running keeps the gradients it reads until it is done; see stepped(). */
     saves_forget(node);
     orders_filter(node, drop_all);
     if (!node->busy || node->task.kind != CULM_TASK_STEP) {
         stepping_clear(node);
+    } else {
+        CULM_MARK(pipeline_load_while_a_step_runs);
     }
-    memset(node->incoming, 0, sizeof node->incoming);
     node->outgoing_count = 0;
     for (int32_t s = 0; s < node->o.layout->stages; s++) {
         forget_stage(node, s);
-        node->stage[s].held = holds >> s & 1;
+        node->stage[s].incoming = (struct incoming){0};
+        node->stage[s].held = culm_stage_set_has(holds, s);
         if (node->stage[s].held) {
-            culm_node_order_add(node, (struct state_order){.kind = CULM_TASK_LOAD,
-                                                           .stage = s,
-                                                           .version = node->iteration - 1});
+            node_order_add(node, (struct state_order){.kind = CULM_TASK_LOAD,
+                                                      .stage = s,
+                                                      .version = node->iteration - 1});
         }
     }
 }
 
 static void enter_transfers(struct culm_node *node) {
     const struct culm_view *view = node->view;
-    struct outgoing before[CULM_MAX_TRANSFERS];
+    struct outgoing *before = node->outgoing;
     int32_t before_count = node->outgoing_count;
-    memcpy(before, node->outgoing, sizeof before);
-    node->outgoing_count = 0;
+    node->outgoing = NULL;
+    node->outgoing_count = node->outgoing_capacity = 0;
     for (int32_t i = 0; i < view->transfer_count; i++) {
         const struct culm_transfer *t = &view->transfer[i];
-        if (t->source != node->o.id) {
+        if (t->source != node->self.id) {
             continue;
         }
         struct outgoing out = {.id = t->id, .stage = t->stage, .destination = t->destination};
         for (int32_t b = 0; b < before_count; b++) {
-            out = before[b].id == t->id ? before[b] : out;
+            if (before[b].id == t->id) {
+                CULM_MARK(pipeline_copy_goes_on_in_a_new_view);
+                out = before[b];
+            }
+        }
+        if (!CULM_GROW(node->outgoing, node->outgoing_capacity, node->outgoing_count + 1)) {
+            culm_self_fail(&node->self, CULM_ERR_MEMORY, "remember the copies of a view");
+            break;
         }
         node->outgoing[node->outgoing_count++] = out;
     }
+    free(before);
     for (int32_t s = 0; s < view->stages; s++) {
-        struct incoming *in = &node->incoming[s];
+        struct incoming *in = &node->stage[s].incoming;
         if (in->id && !node->stage[s].held && !transfer_of(view, in->id)) {
+            CULM_MARK(pipeline_half_a_copy_is_dropped);
             forget_stage(node, s);
         }
         if (in->id && !transfer_of(view, in->id)) {
@@ -206,33 +224,35 @@ static void enter_transfers(struct culm_node *node) {
     }
     for (int32_t i = 0; i < view->transfer_count; i++) {
         const struct culm_transfer *t = &view->transfer[i];
-        if (t->destination == node->o.id && node->incoming[t->stage].id != t->id) {
-            node->incoming[t->stage] =
+        if (t->destination == node->self.id && node->stage[t->stage].incoming.id != t->id) {
+            node->stage[t->stage].incoming =
                 (struct incoming){.id = t->id, .stage = t->stage, .source = t->source};
         }
     }
     orders_filter(node, drop_stale);
 }
 
-void culm_node_state_view(struct culm_node *node) {
-    const struct culm_view_node *self = culm_view_find(node->view, node->o.id);
-    uint64_t holds = self ? self->holds : 0;
+void node_state_view(struct culm_node *node) {
+    const struct culm_view_node *self = culm_view_find(node->view, node->self.id);
+    const struct culm_stage_set holds = self ? self->holds : (struct culm_stage_set){{0}};
     if (node->view->phase == CULM_VIEW_LOAD) {
-        load_all(node, holds);
+        load_all(node, &holds);
         return;
     }
     for (int32_t s = 0; s < node->o.layout->stages; s++) {
-        bool now = holds >> s & 1;
+        bool now = culm_stage_set_has(&holds, s);
         if (node->stage[s].held && !now) {
+            CULM_MARK(pipeline_stage_is_let_go);
             forget_stage(node, s);
         } else if (!node->stage[s].held && now) {
             if (node->stage[s].version != node->iteration - 1) {
-                culm_node_fail(node, CULM_ERR_INTERNAL,
+                culm_self_fail(&node->self, CULM_ERR_INTERNAL,
                                "view %llu says that stage %d is held here at version %lld",
                                (unsigned long long)node->view->number, s,
                                (long long)(node->iteration - 1));
                 return;
             }
+            CULM_MARK(pipeline_copy_is_held);
             node->stage[s].held = true;
         }
     }
@@ -241,45 +261,46 @@ void culm_node_state_view(struct culm_node *node) {
 
 /* --- transfers --- */
 
-void culm_node_transfers(struct culm_node *node) {
+void node_transfers(struct culm_node *node) {
     for (int32_t i = 0; i < node->outgoing_count; i++) {
         struct outgoing *out = &node->outgoing[i];
-        if (out->ordered || !culm_node_said_have(node, out->destination) ||
+        if (out->ordered || !node_said_have(node, out->destination) ||
             out->next == node->o.layout->stage[out->stage].param_count ||
             node->stage[out->stage].version != node->iteration - 1) {
             continue;
         }
         out->ordered = true;
-        culm_node_order_add(node, (struct state_order){.kind = CULM_TASK_EXPORT,
-                                                       .stage = out->stage,
-                                                       .index = out->next,
-                                                       .version = node->iteration - 1,
-                                                       .transfer = out->id});
+        node_order_add(node, (struct state_order){.kind = CULM_TASK_EXPORT,
+                                                  .stage = out->stage,
+                                                  .index = out->next,
+                                                  .version = node->iteration - 1,
+                                                  .transfer = out->id});
     }
 }
 
-void culm_node_transfers_end(struct culm_node *node) {
+void node_transfers_end(struct culm_node *node) {
     node->outgoing_count = 0;
     for (int32_t s = 0; s < node->o.layout->stages; s++) {
-        if (node->incoming[s].id && !node->stage[s].held) {
-            node->incoming[s] = (struct incoming){0};
+        if (node->stage[s].incoming.id && !node->stage[s].held) {
+            CULM_MARK(pipeline_commit_ends_a_copy);
+            node->stage[s].incoming = (struct incoming){0};
             forget_stage(node, s);
         }
     }
     orders_filter(node, drop_stale);
 }
 
-void culm_node_state_message(struct culm_node *node, int32_t from,
-                             const struct culm_message *message) {
+void node_state_message(struct culm_node *node, int32_t from, const struct culm_message *message) {
     struct culm_state state;
     if (culm_state_decode(message->meta, message->meta_bytes, &state) != CULM_OK) {
         return;
     }
-    node->tasks_done++; /* a sign that links work */
+    node->self.progress++; /* a sign that links work */
     struct incoming *in = incoming_of(node, state.transfer);
     if (!in || !message->payload || in->source != from || state.index != in->ordered ||
         state.version != node->iteration - 1 ||
         state.index >= node->o.layout->stage[in->stage].param_count) {
+        CULM_MARK(pipeline_state_is_not_wanted);
         return;
     }
     int32_t param = node->o.layout->stage[in->stage].params[state.index];
@@ -287,26 +308,27 @@ void culm_node_state_message(struct culm_node *node, int32_t from,
         return;
     }
     in->ordered++;
-    culm_node_order_add(node, (struct state_order){.kind = CULM_TASK_IMPORT,
-                                                   .stage = in->stage,
-                                                   .index = state.index,
-                                                   .version = state.version,
-                                                   .input = culm_blob_ref(message->payload),
-                                                   .digest = state.digest,
-                                                   .transfer = in->id});
+    node_order_add(node, (struct state_order){.kind = CULM_TASK_IMPORT,
+                                              .stage = in->stage,
+                                              .index = state.index,
+                                              .version = state.version,
+                                              .input = culm_blob_ref(message->payload),
+                                              .digest = state.digest,
+                                              .transfer = in->id});
 }
 
 static void exported(struct culm_node *node, struct culm_task *task) {
     struct outgoing *out = outgoing_of(node, node->order_transfer);
     if (!out) {
+        CULM_MARK(pipeline_export_of_a_copy_that_is_no_more);
         return;
     }
     const struct culm_state state = {.version = task->version,
                                      .transfer = out->id,
                                      .index = task->index,
                                      .digest = task->digest};
-    culm_state_encode(&state, culm_node_meta(node));
-    culm_node_send(node, out->destination, CULM_MSG_STATE, task->output, 0,
+    culm_state_encode(&state, culm_self_meta(&node->self));
+    culm_self_send(&node->self, out->destination, CULM_MSG_STATE, task->output, 0,
                    task->output->size_bytes);
     out->next++;
     out->ordered = false;
@@ -315,50 +337,56 @@ static void exported(struct culm_node *node, struct culm_task *task) {
 static void imported(struct culm_node *node, const struct culm_task *task) {
     struct incoming *in = incoming_of(node, node->order_transfer);
     if (!in) {
+        CULM_MARK(pipeline_import_of_a_copy_that_is_no_more);
         return;
     }
     in->imported++;
     if (in->imported == node->o.layout->stage[in->stage].param_count) {
         node->stage[in->stage].version = task->version;
-        culm_node_tell_digests(node, 1ull << in->stage, task->version);
+        const struct culm_stage_set stage = culm_stage_set_of(in->stage);
+        node_tell_digests(node, &stage, task->version);
         const struct culm_joined joined = {.version = task->version, .transfer = in->id};
-        culm_joined_encode(&joined, culm_node_meta(node));
-        culm_node_tell(node, CULM_MSG_JOINED);
+        culm_joined_encode(&joined, culm_self_meta(&node->self));
+        culm_self_tell(&node->self, CULM_MSG_JOINED);
     }
 }
 
 /* --- done --- */
 
 static void loaded(struct culm_node *node, const struct culm_task *task) {
-    if (node->view->phase != CULM_VIEW_LOAD || task->epoch != node->epoch ||
+    if (node->view->phase != CULM_VIEW_LOAD || task->resets != node->resets ||
         !node->stage[task->stage].held) {
+        CULM_MARK(pipeline_load_of_a_view_before);
         return; /* ordered by a view before: this one has ordered it again */
     }
     node->stage[task->stage].version = task->version;
-    uint64_t stages = 0;
+    struct culm_stage_set stages = {{0}};
     for (int32_t s = 0; s < node->o.layout->stages; s++) {
         if (node->stage[s].held && node->stage[s].version != task->version) {
             return;
         }
-        stages |= (uint64_t)node->stage[s].held << s;
+        if (node->stage[s].held) {
+            culm_stage_set_add(&stages, s);
+        }
     }
-    culm_node_tell_digests(node, stages, task->version);
+    node_tell_digests(node, &stages, task->version);
     const struct culm_loaded loaded = {.view = node->view->number, .version = task->version};
-    culm_loaded_encode(&loaded, culm_node_meta(node));
-    culm_node_tell(node, CULM_MSG_LOADED);
+    culm_loaded_encode(&loaded, culm_self_meta(&node->self));
+    culm_self_tell(&node->self, CULM_MSG_LOADED);
 }
 
-bool culm_node_unloaded(struct culm_node *node, const struct culm_task *task) {
+bool node_unloaded(struct culm_node *node, const struct culm_task *task) {
     enum culm_status status = task->job.status;
     if (task->kind != CULM_TASK_LOAD || !task->source[0] ||
         (status != CULM_ERR_FORMAT && status != CULM_ERR_NOT_FOUND && status != CULM_ERR_IO)) {
         return false;
     }
-    if (node->view->phase == CULM_VIEW_LOAD && task->epoch == node->epoch) {
+    if (node->view->phase == CULM_VIEW_LOAD && task->resets == node->resets) {
+        CULM_MARK(pipeline_says_that_it_cannot_load);
         struct culm_unloaded unloaded = {.view = node->view->number, .status = status};
         snprintf(unloaded.why, sizeof unloaded.why, "%s", task->job.error.text);
-        culm_unloaded_encode(&unloaded, culm_node_meta(node));
-        culm_node_tell(node, CULM_MSG_UNLOADED);
+        culm_unloaded_encode(&unloaded, culm_self_meta(&node->self));
+        culm_self_tell(&node->self, CULM_MSG_UNLOADED);
     }
     return true;
 }
@@ -366,6 +394,8 @@ bool culm_node_unloaded(struct culm_node *node, const struct culm_task *task) {
 static void stepped(struct culm_node *node, const struct culm_task *task) {
     if (node->stage[task->stage].held && node->stage[task->stage].version == task->version - 1) {
         node->stage[task->stage].version = task->version;
+    } else {
+        CULM_MARK(pipeline_step_of_a_stage_that_went);
     }
     for (int32_t i = 0; i < node->order_count; i++) {
         if (node->order[(node->order_first + i) % node->order_capacity].kind == CULM_TASK_STEP) {
@@ -373,34 +403,35 @@ static void stepped(struct culm_node *node, const struct culm_task *task) {
         }
     }
     stepping_clear(node);
-    uint64_t stages = 0;
+    struct culm_stage_set stages = {{0}};
     for (int32_t s = 0; s < node->o.layout->stages; s++) {
-        bool stepped = node->stage[s].held && node->stage[s].version == task->version;
-        stages |= (uint64_t)stepped << s;
+        if (node->stage[s].held && node->stage[s].version == task->version) {
+            culm_stage_set_add(&stages, s);
+        }
     }
-    if (stages) {
-        culm_node_tell_digests(node, stages, task->version);
+    if (!culm_stage_set_empty(&stages)) {
+        node_tell_digests(node, &stages, task->version);
     }
 }
 
 static void start_save(struct culm_node *node, struct culm_task *snapshot) {
-    struct culm_task *save = &node->save[snapshot->stage];
+    struct culm_task *save = &node->save[snapshot->stage].task;
     *save = (struct culm_task){.kind = CULM_TASK_SAVE,
                                .stage = snapshot->stage,
-                               .node = node->o.id,
+                               .node = node->self.id,
                                .iteration = snapshot->version,
                                .version = snapshot->version,
                                .input = culm_blob_ref(snapshot->output),
                                .exec = node->o.exec};
-    save->weights_only = node->saved_as[snapshot->stage].weights;
-    memcpy(save->text, node->saved_as[snapshot->stage].to, CULM_SOURCE_MAX);
+    save->weights_only = node->save[snapshot->stage].as.weights;
+    memcpy(save->text, node->save[snapshot->stage].as.to, CULM_SOURCE_MAX);
     save->job.execute = culm_task_execute;
     save->job.owner = node;
-    culm_node_task_begins(node, save);
-    node->o.world->ops->io(node->o.world, &save->job);
+    node_task_begins(node, save);
+    node->self.tell.world->ops->io(node->self.tell.world, &save->job);
 }
 
-void culm_node_order_done(struct culm_node *node, struct culm_task *task) {
+void node_order_done(struct culm_node *node, struct culm_task *task) {
     switch (task->kind) {
     case CULM_TASK_LOAD: loaded(node, task); break;
     case CULM_TASK_STEP: stepped(node, task); break;
@@ -414,11 +445,10 @@ void culm_node_order_done(struct culm_node *node, struct culm_task *task) {
 /* --- checkpoints --- */
 
 static void order_snapshot(struct culm_node *node, int32_t stage, struct save_order save) {
-    node->saving[stage] = true;
-    node->saved_as[stage] = save;
-    culm_node_order_add(
-        node,
-        (struct state_order){.kind = CULM_TASK_SNAPSHOT, .stage = stage, .version = save.version});
+    node->save[stage].runs = true;
+    node->save[stage].as = save;
+    node_order_add(node, (struct state_order){
+                             .kind = CULM_TASK_SNAPSHOT, .stage = stage, .version = save.version});
 }
 
 static void tell_saved(struct culm_node *node, int32_t stage, struct save_order save,
@@ -430,41 +460,43 @@ static void tell_saved(struct culm_node *node, int32_t stage, struct save_order 
     } else {
         snprintf(saved.why, sizeof saved.why, "%s", text);
     }
-    culm_saved_encode(&saved, culm_node_meta(node));
-    culm_node_tell(node, CULM_MSG_SAVED);
+    culm_saved_encode(&saved, culm_self_meta(&node->self));
+    culm_self_tell(&node->self, CULM_MSG_SAVED);
 }
 
-void culm_node_save(struct culm_node *node, const struct culm_message *message) {
+void node_save(struct culm_node *node, const struct culm_message *message) {
     struct culm_save said;
     if (culm_save_decode(message->meta, message->meta_bytes, &said) != CULM_OK || said.stage < 0 ||
-        said.stage >= node->o.layout->stages || !node->stage[said.stage].held) {
-        return; /* an order from before a view that took the stage away: that view gave it up */
+        said.stage >= node->o.layout->stages) {
+        return;
     }
     struct save_order save = {true, said.version, said.attempt, said.weights, ""};
     memcpy(save.to, said.to, sizeof save.to);
-    if (node->saving[said.stage]) {
-        node->save_due[said.stage] = save; /* the one file that is written has its own attempt */
+    if (node->save[said.stage].runs) {
+        CULM_MARK(pipeline_save_waits_for_the_one_before);
+        node->save[said.stage].due = save; /* the one file that is written has its own attempt */
     } else {
         order_snapshot(node, said.stage, save);
     }
 }
 
-void culm_node_save_done(struct culm_node *node, struct culm_task *task) {
+void node_save_done(struct culm_node *node, struct culm_task *task) {
     int32_t stage = task->stage;
-    struct save_order due = node->save_due[stage];
-    culm_node_task_ends(node, task);
-    node->saving[stage] = false;
-    node->save_due[stage] = (struct save_order){0};
+    struct save_order due = node->save[stage].due;
+    node_task_ends(node, task);
+    node->save[stage].runs = false;
+    node->save[stage].due = (struct save_order){0};
     culm_blob_clear(&task->input);
     if (task->damaged) {
-        culm_node_damaged(node, task);
+        node_damaged(node, task);
         return;
     }
-    tell_saved(node, stage, node->saved_as[stage], task->job.status,
+    tell_saved(node, stage, node->save[stage].as, task->job.status,
                task->job.status == CULM_OK ? task->text : task->job.error.text);
     if (due.waits && node->stage[stage].held && due.version == node->iteration - 1) {
         order_snapshot(node, stage, due);
     } else if (due.waits) {
+        CULM_MARK(pipeline_save_waited_too_long);
         tell_saved(node, stage, due, CULM_ERR_AGAIN,
                    "the checkpoint before was still being written");
     }

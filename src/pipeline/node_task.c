@@ -2,29 +2,33 @@
  * node.h. */
 #include "pipeline/node_internal.h"
 
+#include "base/mark.h"
+
 #include <string.h>
 
 static bool ready_to_compute(const struct culm_node *node, int32_t stage) {
     return node->stage[stage].held && node->stage[stage].version == node->iteration - 1;
 }
 
-void culm_node_submit(struct culm_node *node, struct culm_task *task) {
+void node_submit(struct culm_node *node, struct culm_task *task) {
     task->exec = node->o.exec;
     task->job.execute = culm_task_execute;
     task->job.owner = node;
     task->job.stop = 0;
-    task->late = node->normed != 0;
+    task->late = !culm_stage_set_empty(&node->normed);
     node->busy = true;
     node->moved = task->moved = 0;
-    culm_node_task_begins(node, task);
-    node->o.world->ops->run(node->o.world, &task->job);
+    node_task_begins(node, task);
+    node->self.tell.world->ops->run(node->self.tell.world, &task->job);
 }
 
-void culm_node_frc_forget(struct culm_node *node) {
+void node_frc_forget(struct culm_node *node) {
     if (node->frc_running) {
+        CULM_MARK(pipeline_redundant_forward_is_stale);
         node->frc_stale = true;
         __atomic_store_n(&node->frc.job.stop, 1, __ATOMIC_RELAXED);
     } else if (node->frc_suspended) {
+        CULM_MARK(pipeline_suspended_forward_is_dropped);
         culm_task_release(&node->frc);
     }
     node->frc_suspended = false;
@@ -55,17 +59,17 @@ static void start_backward(struct culm_node *node, int32_t stage, int32_t micro)
                                .stage = stage,
                                .micro = micro,
                                .iteration = node->iteration,
-                               .epoch = node->epoch,
+                               .resets = node->resets,
                                .first = micro % node->o.shape.micros_per_lane == 0};
-    if ((!*sum && !culm_node_get(node, desc->grad_bytes, sum)) ||
-        (stage > 0 && !culm_node_get(node, desc->input_bytes, &task->d_input))) {
+    if ((!*sum && !node_get(node, desc->grad_bytes, sum)) ||
+        (stage > 0 && !node_get(node, desc->input_bytes, &task->d_input))) {
         return;
     }
     task->input = culm_blob_ref(cell->input);
     task->d_output = culm_blob_ref(cell->d_output);
     task->activations = culm_blob_ref(cell->activations);
     task->grads = culm_blob_ref(*sum);
-    culm_node_submit(node, task);
+    node_submit(node, task);
 }
 
 static bool backward_next(struct culm_node *node) {
@@ -100,17 +104,17 @@ static void start_forward(struct culm_node *node, struct culm_task *task, int32_
                                .stage = stage,
                                .micro = micro,
                                .iteration = node->iteration,
-                               .epoch = node->epoch,
+                               .resets = node->resets,
                                .frc = frc};
-    if (!culm_node_get(node, desc->activation_bytes, &task->activations) ||
-        (stage < last_stage(node) && !culm_node_get(node, desc->output_bytes, &task->output))) {
+    if (!node_get(node, desc->activation_bytes, &task->activations) ||
+        (stage < last_stage(node) && !node_get(node, desc->output_bytes, &task->output))) {
         culm_blob_clear(&task->activations);
         return;
     }
     task->input = culm_blob_ref(cell_at(node, stage, micro)->input);
     node->frc_running = frc;
     node->frc_stale = frc ? false : node->frc_stale;
-    culm_node_submit(node, task);
+    node_submit(node, task);
 }
 
 static bool forward_next(struct culm_node *node) {
@@ -145,7 +149,7 @@ static bool forward_next(struct culm_node *node) {
 static bool shadows_actively(const struct culm_node *node, int32_t stage) {
     int32_t stages = node->o.layout->stages;
     const struct culm_role *role = &node->view->role[node->pipeline][stage];
-    return role->shadow == node->o.id && role->owner != node->o.id &&
+    return role->shadow == node->self.id && role->owner != node->self.id &&
            owns(node, (stage + stages - 1) % stages) && ready_to_compute(node, stage);
 }
 
@@ -164,9 +168,10 @@ static void frc_next(struct culm_node *node) {
         return;
     }
     if (node->frc_suspended) {
+        CULM_MARK(pipeline_suspended_forward_goes_on);
         node->frc_suspended = false;
         node->frc_running = true;
-        culm_node_submit(node, &node->frc);
+        node_submit(node, &node->frc);
         return;
     }
     for (int32_t s = 0; s <= last_stage(node); s++) {
@@ -183,14 +188,14 @@ static void frc_next(struct culm_node *node) {
     }
 }
 
-void culm_node_run_next(struct culm_node *node) {
-    if (node->left || (node->busy && !node->frc_running)) {
+void node_run_next(struct culm_node *node) {
+    if (node->self.left || (node->busy && !node->frc_running)) {
         return;
     }
     /* With a redundant forward running these only say whether something of our own is ready. */
-    bool own = culm_node_order_next(node);
+    bool own = node_order_next(node);
     bool training = node->view->phase == CULM_VIEW_RUN && node->iteration <= node->o.shape.steps;
-    own = own || (training && (culm_node_fold_next(node) || culm_node_norm_next(node)));
+    own = own || (training && (node_fold_next(node) || node_norm_next(node)));
     own = own || (training && node->pipeline >= 0 && (backward_next(node) || forward_next(node)));
     if (node->frc_running && own) {
         __atomic_store_n(&node->frc.job.stop, 1, __ATOMIC_RELAXED);
@@ -224,13 +229,14 @@ static void report_take_over(struct culm_node *node, int32_t stage) {
     if (!node->stage[stage].took_over || !owns(node, stage)) {
         return;
     }
+    CULM_MARK(pipeline_says_what_it_took_over);
     node->stage[stage].took_over = false;
     const struct culm_taken_over taken_over = {.view = node->view->number,
                                                .stage = stage,
                                                .origin = node->stage[stage].origin,
                                                .redone = count_redone(node, stage)};
-    culm_taken_over_encode(&taken_over, culm_node_meta(node));
-    culm_node_tell(node, CULM_MSG_TAKEN_OVER);
+    culm_taken_over_encode(&taken_over, culm_self_meta(&node->self));
+    culm_self_tell(&node->self, CULM_MSG_TAKEN_OVER);
 }
 
 /* Whatever a task done here made is kept until COMMIT, whoever owns the stages now: a later view
@@ -269,7 +275,8 @@ static void backward_done(struct culm_node *node, struct culm_task *task) {
         culm_blob_clear(&cell->d_output);
     }
     if ((m + 1) % node->o.shape.micros_per_lane == 0) {
-        node->stage[s].lanes_done |= 1ull << lane_of(node, m);
+        culm_bits_add(node->stage[s].lanes_done, lane_of(node, m));
+        node_sum_is_whole(node, s);
     }
 }
 
@@ -278,36 +285,41 @@ static bool cells_task(const struct culm_task *task) {
            task->kind == CULM_TASK_FOLD || task->kind == CULM_TASK_NORM;
 }
 
-void culm_node_task_done(struct culm_node *node, struct culm_task *task) {
+void node_task_done(struct culm_node *node, struct culm_task *task) {
     node->busy = false;
-    node->tasks_done++;
-    culm_node_task_ends(node, task);
+    node->self.progress++;
+    node_task_ends(node, task);
     bool frc = task == &node->frc;
     if (frc) {
         node->frc_running = false;
     }
-    bool current = !cells_task(task) || task->epoch == node->epoch;
+    bool current = !cells_task(task) || task->resets == node->resets;
     current = current && !(frc && node->frc_stale);
+    if (!current) {
+        CULM_MARK(pipeline_task_is_of_no_use_any_more);
+    }
     if (frc && task->job.status == CULM_ERR_AGAIN) {
         if (current) {
+            CULM_MARK(pipeline_redundant_forward_gives_way);
             node->frc_suspended = true;
         } else {
+            CULM_MARK(pipeline_stale_forward_gives_way);
             culm_task_release(task);
         }
         return;
     }
     if (task->damaged) {
-        culm_node_damaged(node, task);
-    } else if (task->job.status != CULM_OK && culm_node_unloaded(node, task)) {
-        /* the coordinator decides what to load instead */
+        node_damaged(node, task);
+    } else if (task->job.status != CULM_OK && node_unloaded(node, task)) {
+        /* the leader decides what to load instead */
     } else if (task->job.status != CULM_OK) {
-        culm_node_fail(node, task->job.status, "%s", task->job.error.text);
+        culm_self_fail(&node->self, task->job.status, "%s", task->job.error.text);
     } else if (task->kind == CULM_TASK_FOLD) {
-        culm_node_fold_done(node, current ? task : NULL);
+        node_fold_done(node, current ? task : NULL);
     } else if (task->kind == CULM_TASK_NORM) {
-        culm_node_norm_done(node, current ? task : NULL);
+        node_norm_done(node, current ? task : NULL);
     } else if (!cells_task(task)) {
-        culm_node_order_done(node, task);
+        node_order_done(node, task);
     } else if (current) {
         if (task->kind == CULM_TASK_FORWARD) {
             forward_done(node, task);

@@ -1,7 +1,7 @@
 /*
  * Views: numbered maps from (pipeline, stage) to owner and shadow, and who holds what.
  *
- * The coordinator alone makes views; nodes obey the newest. A view is a pure function of the slots
+ * The leader alone makes views; nodes obey the newest. A view is a pure function of the slots
  * (which node sits where), of what every node holds, of the view before it, and of whether an
  * iteration boundary has been reached:
  *
@@ -18,7 +18,7 @@
  *                                 d as soon as d has a copy.
  *
  * What a node *should* hold follows in the same way from the slots alone; what it should hold and
- * does not is a transfer (ARCHITECTURE.md, "The life of one loss").
+ * does not is a transfer (docs/internals/loss.md).
  *
  * Thread: none of its own.
  */
@@ -38,8 +38,8 @@ struct culm_role {
 
 struct culm_view_node {
     int32_t id;
-    int32_t pipeline, stage; /* its slot; -1: standing by */
-    uint64_t holds;          /* bit s: has state of stage s at the committed version */
+    int32_t pipeline, stage;     /* its slot; -1: standing by */
+    struct culm_stage_set holds; /* the stages whose state it has at the committed version */
 };
 
 struct culm_transfer {
@@ -47,7 +47,7 @@ struct culm_transfer {
     int32_t source, destination, stage;
 };
 
-#define CULM_MAX_TRANSFERS 256
+#define CULM_MAX_TRANSFERS (2 * CULM_MAX_NODES)
 #define CULM_REASON_MAX 192
 #define CULM_SOURCE_MAX 512
 
@@ -60,16 +60,31 @@ struct culm_view {
      * attempt do not count. */
     uint32_t attempt;
     int32_t pipelines, stages, lanes;
-    struct culm_role role[CULM_MAX_PIPELINES][CULM_MAX_STAGES];
-    int32_t lane_pipeline[CULM_MAX_LANES]; /* -1: no pipeline can run it now */
-    int32_t node_count;
-    struct culm_view_node node[CULM_MAX_NODES];
-    int32_t transfer_count;
-    struct culm_transfer transfer[CULM_MAX_TRANSFERS];
+    struct culm_role **role; /* [pipelines][stages] */
+    int32_t *lane_pipeline;  /* [lanes] -1: no pipeline can run it now */
+    int32_t node_count, node_capacity;
+    struct culm_view_node *node;    /* [node_count] with rising ids */
+    struct culm_stage_set *refused; /* [node_count] scratch of memory.c */
+    /* The place in `node` of who sits there; -1: nobody. Not sent; see culm_view_seat. */
+    int32_t **seat; /* [pipelines][stages] */
+    int32_t *load;  /* [pipelines] scratch */
+    int32_t transfer_count, transfer_capacity;
+    struct culm_transfer *transfer;
     bool frc;                     /* eager redundancy is on */
     char reason[CULM_REASON_MAX]; /* one sentence */
     char source[CULM_SOURCE_MAX]; /* LOAD: checkpoint directory; empty: from the seed */
 };
+
+/* An empty view of a run: nobody is in it, number 0. False: out of memory, and there is nothing to release. */
+bool culm_view_init(struct culm_view *view, const struct culm_run_shape *shape);
+void culm_view_release(struct culm_view *view); /* fine on a zeroed one */
+/* As after init; keeps the memory. */
+void culm_view_clear(struct culm_view *view);
+/* Room for so many nodes. False: out of memory. */
+bool culm_view_reserve(struct culm_view *view, int32_t nodes);
+/* At the end. False: out of memory. */
+bool culm_view_add_node(struct culm_view *view, const struct culm_view_node *node);
+bool culm_view_add_transfer(struct culm_view *view, const struct culm_transfer *transfer);
 
 /* NULL: it is not in the view. */
 const struct culm_view_node *culm_view_find(const struct culm_view *view, int32_t node);
@@ -81,11 +96,13 @@ int32_t culm_view_reducer(const struct culm_view *view, int32_t stage, int32_t i
 /* How many live copies stage s has. */
 int32_t culm_view_copies(const struct culm_view *view, int32_t stage);
 
-/* What node `id` should hold by the slots in `view->node`: own stages and, with redundancy, the
- * shadowed ones. */
-uint64_t culm_view_desired(const struct culm_view *view, const struct culm_run_shape *shape,
-                           int32_t id);
-/* Fills role, lane_pipeline and frc of `view` from its nodes and their `holds`. `before` is the
+/* Fills `seat`. */
+void culm_view_seat(struct culm_view *view);
+/* What node `id` should hold by the slots: own stages and, with redundancy, the shadowed ones. `seat`
+ * is filled. */
+struct culm_stage_set culm_view_desired(const struct culm_view *view,
+                                        const struct culm_run_shape *shape, int32_t id);
+/* Fills seat, role, lane_pipeline, load and frc of `view` from its nodes and their `holds`. `before` is the
  * previous view when inside an iteration (its living owners stay), or NULL at a boundary. */
 void culm_view_assign(struct culm_view *view, const struct culm_run_shape *shape,
                       const struct culm_view *before);

@@ -1,12 +1,18 @@
 /* Encoding and decoding of WAITS. See waits.h. */
 #include "pipeline/waits.h"
 
+#include "base/grow.h"
+
 #include <stdlib.h>
 
-struct culm_waits *culm_waits_new(int32_t stages, int32_t micros, int32_t grads) {
+struct culm_waits *culm_waits_new(int32_t stages, int32_t micros, int32_t grads, int32_t lanes) {
     struct culm_waits *waits = calloc(1, sizeof *waits);
-    if (waits && culm_have_init(&waits->have, stages, micros, grads) != CULM_OK) {
-        free(waits);
+    if (waits && culm_have_init(&waits->have, stages, micros, grads, lanes) == CULM_OK) {
+        waits->lanes_done =
+            calloc((size_t)stages * (size_t)waits->have.lane_words, sizeof *waits->lanes_done);
+    }
+    if (!waits || !waits->lanes_done) {
+        culm_waits_free(waits);
         return NULL;
     }
     return waits;
@@ -15,16 +21,26 @@ struct culm_waits *culm_waits_new(int32_t stages, int32_t micros, int32_t grads)
 void culm_waits_free(struct culm_waits *waits) {
     if (waits) {
         culm_have_release(&waits->have);
+        free(waits->lanes_done);
+        free(waits->deaf);
         free(waits);
     }
+}
+
+bool culm_waits_add_deaf(struct culm_waits *waits, int32_t node) {
+    if (!CULM_GROW(waits->deaf, waits->deaf_capacity, waits->deaf_count + 1)) {
+        return false;
+    }
+    waits->deaf[waits->deaf_count++] = node;
+    return true;
 }
 
 void culm_waits_encode(const struct culm_waits *waits, const struct culm_have *have,
                        struct culm_buf *buf) {
     culm_buf_u64(buf, waits->question);
     culm_buf_i32(buf, have->stages);
-    for (int32_t s = 0; s < have->stages; s++) {
-        culm_buf_u64(buf, waits->lanes_done[s]);
+    for (int32_t i = 0; i < have->stages * have->lane_words; i++) {
+        culm_buf_u64(buf, waits->lanes_done[i]);
     }
     culm_buf_i32(buf, waits->deaf_count);
     for (int32_t i = 0; i < waits->deaf_count; i++) {
@@ -39,16 +55,18 @@ enum culm_status culm_waits_decode(const uint8_t *meta, size_t len, struct culm_
     if (culm_read_i32(&in) != ret_waits->have.stages || in.failed) {
         return CULM_ERR_FORMAT;
     }
-    for (int32_t s = 0; s < ret_waits->have.stages; s++) {
-        ret_waits->lanes_done[s] = culm_read_u64(&in);
+    for (int32_t i = 0; i < ret_waits->have.stages * ret_waits->have.lane_words; i++) {
+        ret_waits->lanes_done[i] = culm_read_u64(&in);
     }
     int32_t count = culm_read_i32(&in);
     if (in.failed || count < 0 || count > CULM_MAX_NODES) {
         return CULM_ERR_FORMAT;
     }
-    ret_waits->deaf_count = count;
-    for (int32_t i = 0; i < count; i++) {
-        ret_waits->deaf[i] = culm_read_i32(&in);
+    ret_waits->deaf_count = 0;
+    for (int32_t i = 0; i < count && !in.failed; i++) {
+        if (!culm_waits_add_deaf(ret_waits, culm_read_i32(&in))) {
+            return CULM_ERR_MEMORY;
+        }
     }
     if (in.failed) {
         return CULM_ERR_FORMAT;

@@ -84,7 +84,7 @@ void culm_goodput_move(struct culm_goodput *g, size_t launch, double us,
 
 /* --- figures --- */
 
-struct culm_goodput_times culm_goodput_times(const struct culm_goodput *g, size_t launch) {
+struct culm_goodput_times culm_goodput_times_of(const struct culm_goodput *g, size_t launch) {
     struct culm_goodput_launch sum = {0};
     struct culm_goodput_times times;
     for (size_t l = 0; l < g->launches; l++) {
@@ -117,14 +117,14 @@ static size_t shown(const struct culm_goodput *g) {
 }
 
 size_t culm_goodput_lines(const struct culm_goodput *g) {
-    const struct culm_goodput_times all = culm_goodput_times(g, ALL);
+    const struct culm_goodput_times all = culm_goodput_times_of(g, ALL);
     return culm_goodput_wall_ms(&all) > 0 ? 1 + shown(g) : 0;
 }
 
 void culm_goodput_line(const struct culm_goodput *g, size_t line, char ret_name[20], char *ret_text,
                        size_t size) {
     size_t launch = line == 0 ? ALL : g->launches - shown(g) + line - 1;
-    const struct culm_goodput_times times = culm_goodput_times(g, launch);
+    const struct culm_goodput_times times = culm_goodput_times_of(g, launch);
     int digits = culm_goodput_wall_ms(&times) < 60e3 ? 3 : 1;
     size_t len = 0;
     snprintf(ret_name, 20, "goodput");
@@ -150,10 +150,10 @@ static json_t *times_json(const struct culm_goodput_times *times) {
 }
 
 json_t *culm_goodput_json(const struct culm_goodput *g) {
-    const struct culm_goodput_times all = culm_goodput_times(g, ALL);
+    const struct culm_goodput_times all = culm_goodput_times_of(g, ALL);
     json_t *object = times_json(&all), *launches = json_array();
     for (size_t l = 0; l < g->launches; l++) {
-        const struct culm_goodput_times one = culm_goodput_times(g, l);
+        const struct culm_goodput_times one = culm_goodput_times_of(g, l);
         json_array_append_new(launches, times_json(&one));
     }
     if (!object || json_object_set_new(object, "launches", launches)) {

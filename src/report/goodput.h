@@ -78,7 +78,7 @@ void culm_goodput_move(struct culm_goodput *goodput, size_t launch, double us,
                        enum culm_goodput_kind from, enum culm_goodput_kind to);
 
 /* Of all launches (`launch` is SIZE_MAX) or one of them. What is open counts as redone. */
-struct culm_goodput_times culm_goodput_times(const struct culm_goodput *goodput, size_t launch);
+struct culm_goodput_times culm_goodput_times_of(const struct culm_goodput *goodput, size_t launch);
 double culm_goodput_wall_ms(const struct culm_goodput_times *times);
 double culm_goodput_share(const struct culm_goodput_times *times); /* 1 if there was no time */
 

@@ -1,4 +1,4 @@
-/* The tee, writing and reading JSON lines, and access to members. See sink.h. */
+/* The tee, functions as sinks, writing and reading JSON lines, and access to members. See sink.h. */
 #include "report/sink.h"
 
 #include <errno.h>
@@ -11,6 +11,7 @@
 
 /* A longer line cannot be an event: the largest one, a view of 4096 nodes, is far shorter. */
 #define LINE_BYTES_MAX ((size_t)16 << 20)
+#define EVENT_FORMAT (JSON_COMPACT | JSON_REAL_PRECISION(17))
 
 const char *culm_event_text(const json_t *object, const char *key, const char *fallback) {
     const char *text = json_string_value(json_object_get(object, key));
@@ -77,6 +78,28 @@ enum culm_status culm_sink_tee_add(struct culm_sink *sink, struct culm_sink *tak
     return CULM_OK;
 }
 
+/* --- a function ------------------------------------------------------------------------------ */
+
+static enum culm_status function_event(struct culm_sink *sink, const json_t *event,
+                                       struct culm_error *error) {
+    struct culm_function_sink *self = (struct culm_function_sink *)sink;
+    char *line = json_dumps(event, EVENT_FORMAT);
+    if (!line) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for an event");
+    }
+    self->event(self->context, line);
+    free(line);
+    return CULM_OK;
+}
+
+static void function_free(struct culm_sink *sink) { (void)sink; /* its owner's */ }
+
+void culm_function_sink_init(struct culm_function_sink *sink,
+                             void (*event)(void *context, const char *json), void *context) {
+    static const struct culm_sink_ops ops = {sizeof ops, function_event, function_free};
+    *sink = (struct culm_function_sink){{&ops}, event, context};
+}
+
 /* --- JSON lines ------------------------------------------------------------------------------ */
 
 struct jsonl {
@@ -108,7 +131,7 @@ static enum culm_status write_line(int fd, const char *path, const char *line, s
 static enum culm_status jsonl_event(struct culm_sink *sink, const json_t *event,
                                     struct culm_error *error) {
     struct jsonl *jsonl = (struct jsonl *)sink;
-    char *text = json_dumps(event, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    char *text = json_dumps(event, EVENT_FORMAT);
     if (!text) {
         return culm_error_set(error, CULM_ERR_MEMORY, "write event: out of memory");
     }

@@ -49,6 +49,16 @@ enum culm_status culm_sink_jsonl_open(const char *path, struct culm_sink **ret_s
 /* The same to an open descriptor, such as standard output, which is not closed. */
 struct culm_sink *culm_sink_jsonl_fd(int fd); /* NULL: out of memory */
 
+/* Hands each event to a function of whoever embeds this, as the line that is in events.jsonl, without
+ * its end. It lies in an object of its owner, and freeing it does nothing. */
+struct culm_function_sink {
+    struct culm_sink sink;
+    void (*event)(void *context, const char *json);
+    void *context;
+};
+void culm_function_sink_init(struct culm_function_sink *sink,
+                             void (*event)(void *context, const char *json), void *context);
+
 /* Calls `each` for every event of an events.jsonl, in order; stops at the first failure. Skips a
  * torn line, which is the last one of the file or followed by the `start` of a resumed run.
  * CULM_ERR_FORMAT, with its number, for any other line that is not an event; CULM_ERR_NOT_FOUND if

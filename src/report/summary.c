@@ -5,8 +5,10 @@
 #include "base/file.h"
 #include "base/grow.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 void culm_summary_init(struct culm_summary *summary, const struct culm_summary_job *job) {
     *summary = (struct culm_summary){.job = job, .samples_lost = -1, .samples_repeated = -1};
@@ -167,7 +169,7 @@ enum culm_status culm_summary_read(struct culm_summary *summary, const char *dir
 /* --- which job --- */
 
 struct search {
-    char name[64];
+    char name[CULM_SUMMARY_JOB_NAME];
     bool found;
 };
 
@@ -179,31 +181,46 @@ static enum culm_status look_at(void *context, const json_t *event, struct culm_
     return search->found ? CULM_ERR_CLOSED : CULM_OK; /* CLOSED: to stop reading */
 }
 
-enum culm_status culm_summary_job_of(const char *dir, const struct culm_summary_job *const *jobs,
-                                     const struct culm_summary_job **ret_job,
-                                     struct culm_error *error) {
+enum culm_status culm_summary_job_name(const char *dir, char ret_name[CULM_SUMMARY_JOB_NAME],
+                                       struct culm_error *error) {
     char path[CULM_PATH_MAX];
+    struct stat info;
     struct search search = {0};
     enum culm_status status = culm_path_format(path, error, "%s/events.jsonl", dir);
     if (status == CULM_OK) {
         status = culm_events_read(path, look_at, &search, error);
     }
-    if (status != CULM_OK && !search.found) {
+    if (status == CULM_OK || search.found) {
+        memcpy(ret_name, search.name, sizeof search.name);
+        return CULM_OK;
+    }
+    if (lstat(path, &info) < 0 && (errno == ENOENT || errno == ENOTDIR)) {
+        return culm_error_set(error, status, "'%s' is not a run: it has no events.jsonl", dir);
+    }
+    return status;
+}
+
+enum culm_status culm_summary_job_of(const char *dir, const struct culm_summary_job *const *jobs,
+                                     const struct culm_summary_job **ret_job,
+                                     struct culm_error *error) {
+    char name[CULM_SUMMARY_JOB_NAME];
+    enum culm_status status = culm_summary_job_name(dir, name, error);
+    if (status != CULM_OK) {
         return status;
     }
-    if (!search.found || !*search.name) {
+    if (!*name) {
         *ret_job = jobs[0];
         return CULM_OK;
     }
     for (; *jobs; jobs++) {
-        if ((*jobs)->name && strcmp((*jobs)->name, search.name) == 0) {
+        if ((*jobs)->name && strcmp((*jobs)->name, name) == 0) {
             *ret_job = *jobs;
             return CULM_OK;
         }
     }
     return culm_error_set(error, CULM_ERR_CONFIG,
                           "'%s' is a run of the job '%s', which this version does not know", dir,
-                          search.name);
+                          name);
 }
 
 struct summary_sink {
@@ -265,34 +282,48 @@ double culm_summary_rate(const struct culm_summary *summary) {
     return result;
 }
 
-bool culm_summary_identical(const struct culm_summary *a, const struct culm_summary *b,
+/* Some jobs, such as the edge, compute nothing that could be compared. */
+static bool has_hashes(const struct culm_summary *s) {
+    return *s->weights_sha256 && *s->state_sha256;
+}
+
+enum verdict { DIFFERENT, IDENTICAL, UNKNOWN };
+
+static enum verdict compare(const struct culm_summary *a, const struct culm_summary *b,
                             char *ret_difference, size_t size) {
     if (!a->done || !b->done) {
         snprintf(ret_difference, size, "%s run did not finish", a->done ? "the other" : "this");
-        return false;
+        return DIFFERENT;
     }
     for (size_t i = 0, j = 0; i < a->step_count && j < b->step_count;) {
         const struct culm_summary_step *x = &a->steps[i], *y = &b->steps[j];
         if (x->step == y->step && strcmp(x->loss_bits, y->loss_bits)) {
             snprintf(ret_difference, size, "first at the loss of %s %lld: %.9g and %.9g",
                      a->job->step, (long long)x->step, x->loss, y->loss);
-            return false;
+            return DIFFERENT;
         }
         i += x->step <= y->step;
         j += y->step <= x->step;
+    }
+    if (!has_hashes(a) || !has_hashes(b)) {
+        snprintf(ret_difference, size, "%s recorded no hashes",
+                 has_hashes(a)   ? "the other run"
+                 : has_hashes(b) ? "this run"
+                                 : "the runs");
+        return UNKNOWN;
     }
     const char *what = strcmp(a->weights_sha256, b->weights_sha256) ? "the weights differ"
                        : strcmp(a->state_sha256, b->state_sha256)   ? "the optimizer state differs"
                                                                     : NULL;
     if (what) {
         snprintf(ret_difference, size, "%s", what);
-        return false;
     }
-    if (!*a->weights_sha256 || !*a->state_sha256) {
-        snprintf(ret_difference, size, "the runs recorded no hashes");
-        return false;
-    }
-    return true;
+    return what ? DIFFERENT : IDENTICAL;
+}
+
+bool culm_summary_identical(const struct culm_summary *a, const struct culm_summary *b,
+                            char *ret_difference, size_t size) {
+    return compare(a, b, ret_difference, size) == IDENTICAL;
 }
 
 void culm_summary_print(const struct culm_summary *s, const char *dir,
@@ -316,11 +347,12 @@ void culm_summary_print(const struct culm_summary *s, const char *dir,
     }
     if (against) {
         char difference[256];
-        if (culm_summary_identical(s, against, difference, sizeof difference)) {
-            fprintf(out, "  %-18s yes: weights, optimizer state and every loss\n", "identical");
-        } else {
-            fprintf(out, "  %-18s no: %s\n", "identical", difference);
-        }
+        enum verdict verdict = compare(s, against, difference, sizeof difference);
+        fprintf(out, "  %-18s %s: %s\n", "identical",
+                verdict == IDENTICAL ? "yes"
+                : verdict == UNKNOWN ? "unknown"
+                                     : "no",
+                verdict == IDENTICAL ? "weights, optimizer state and every loss" : difference);
     }
     fprintf(out, "  %-18s %s\n", "files", dir);
 }

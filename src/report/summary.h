@@ -54,7 +54,7 @@ struct culm_summary_step {
     size_t launch;
 };
 
-#define CULM_SUMMARY_OWN 10
+#define CULM_SUMMARY_OWN 12
 
 struct culm_summary {
     const struct culm_summary_job *job;
@@ -79,9 +79,13 @@ struct culm_summary {
 
 /* All jobs that this build knows, ended by NULL [jobs.c]. */
 extern const struct culm_summary_job *const culm_summary_jobs[];
-/* Finds out, from the first `start` of the run in `dir`, which of `jobs` it is a run of. That is
- * the first job if the event names none or there is no such event yet. CULM_ERR_CONFIG: the event
- * names a job that is not in the list. Errors also as of culm_events_read. */
+#define CULM_SUMMARY_JOB_NAME 64
+/* The job that the first `start` of the run in `dir` names; "" if it names none or there is no such
+ * event yet. Errors as of culm_events_read; if there is no such file, they say that `dir` is not a run. */
+enum culm_status culm_summary_job_name(const char *dir, char ret_name[CULM_SUMMARY_JOB_NAME],
+                                       struct culm_error *error);
+/* Which of `jobs` that is: the first of them if no job is named. CULM_ERR_CONFIG: one that is not in
+ * the list. Errors also as of culm_summary_job_name. */
 enum culm_status culm_summary_job_of(const char *dir, const struct culm_summary_job *const *jobs,
                                      const struct culm_summary_job **ret_job,
                                      struct culm_error *error);

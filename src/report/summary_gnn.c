@@ -82,6 +82,19 @@ static const struct culm_summary_row rows[] = {
     {0},
 };
 
+struct culm_gnn_figures culm_gnn_figures_of(const struct culm_summary *s) {
+    const bool ended = s->own_counts[ENDED];
+    return (struct culm_gnn_figures){
+        .valid = ended ? s->own_figures[VALID] : (double)NAN,
+        .test = ended ? s->own_figures[TEST] : (double)NAN,
+        .test_at_best_valid = ended ? s->own_figures[TEST_AT_BEST] : (double)NAN,
+        .usd = s->own_figures[USD],
+        .lost_servers = s->own_counts[LOST_SERVERS],
+        .lost_parameter_servers = s->own_counts[LOST_PARAMETERS],
+        .lost_workers = s->own_counts[LOST_WORKERS],
+    };
+}
+
 /* --- lines --- */
 
 static bool loss(const struct culm_summary *s, char *ret_text, size_t size) {
@@ -132,9 +145,13 @@ static bool nodes_lost(const struct culm_summary *s, char *ret_text, size_t size
         snprintf(ret_text, size, "0");
         return true;
     }
-    snprintf(ret_text, size, "%lld servers, %lld parameter servers, %lld workers%s",
-             (long long)s->own_counts[LOST_SERVERS], (long long)s->own_counts[LOST_PARAMETERS],
-             (long long)s->own_counts[LOST_WORKERS], s->done ? "; all survived" : "");
+    const int64_t servers = s->own_counts[LOST_SERVERS];
+    const int64_t parameters = s->own_counts[LOST_PARAMETERS];
+    const int64_t workers = s->own_counts[LOST_WORKERS];
+    snprintf(ret_text, size, "%lld server%s, %lld parameter server%s, %lld worker%s%s",
+             (long long)servers, servers == 1 ? "" : "s", (long long)parameters,
+             parameters == 1 ? "" : "s", (long long)workers, workers == 1 ? "" : "s",
+             s->done ? "; all survived" : "");
     return true;
 }
 
@@ -179,8 +196,8 @@ static const struct culm_page_chart charts[] = {
      .line = {{"recovered", "pause_ms", "pause", NULL, 1}}},
     {0},
 };
-static const char *const notes[] = {"lost",    "rollback", "fault", "tune",    "held",
-                                    "weights", "warning",  "error", "stopped", NULL};
+static const char *const notes[] = {"lost",    "fenced",  "rollback", "fault",   "tune", "held",
+                                    "weights", "warning", "error",    "stopped", NULL};
 static const struct culm_page_look page = {charts, NULL, notes, false};
 
 const struct culm_summary_job culm_summary_gnn = {

@@ -78,7 +78,20 @@ const struct culm_summary_job culm_summary_merge = {
 
 /* --- edge --- */
 
-enum { FRAMES, PROCESSED, RESIDENT, LIMIT, LOADED, EVICTED, DRIFTS, ROUND, PACKED, PACKED_ONCE };
+enum {
+    FRAMES,
+    PROCESSED,
+    RESIDENT,
+    LIMIT,
+    LOADED,
+    EVICTED,
+    CHECKS,
+    WATCHED,
+    REVERTED,
+    ROUND,
+    PACKED,
+    PACKED_ONCE
+};
 enum { LOAD_SHARE };
 
 /* Notes what the package saves with the round in force from now on. */
@@ -129,13 +142,21 @@ static enum culm_status add_evict(struct culm_summary *s, const json_t *event,
     return CULM_OK;
 }
 
-#define OWN(index) offsetof(struct culm_summary, own_counts) + (index) * sizeof(int64_t)
+static enum culm_status add_drift(struct culm_summary *s, const json_t *event,
+                                  struct culm_error *error) {
+    const char *action = culm_event_text(event, "action", "");
+    (void)error;
+    s->own_counts[CHECKS]++;
+    s->own_counts[WATCHED] += strcmp(action, "watched") == 0;
+    s->own_counts[REVERTED] += strcmp(action, "reverted") == 0;
+    return CULM_OK;
+}
 
 static const struct culm_summary_row edge_rows[] = {
     {"start", .add = add_edge_start}, {"round", .add = add_round},
     {"done", .add = add_edge_done},   {"error", .add = culm_summary_add_error},
     {"load", .add = add_load},        {"evict", .add = add_evict},
-    {"drift", .count = OWN(DRIFTS)},  {0},
+    {"drift", .add = add_drift},      {0},
 };
 
 static bool frames(const struct culm_summary *s, char *ret_text, size_t size) {
@@ -171,14 +192,19 @@ static bool loading(const struct culm_summary *s, char *ret_text, size_t size) {
     return true;
 }
 
-static bool drifts(const struct culm_summary *s, char *ret_text, size_t size) {
-    snprintf(ret_text, size, "%lld", (long long)s->own_counts[DRIFTS]);
-    return s->own_counts[DRIFTS] > 0;
+/* What checks found: most find no drift. */
+static bool drift(const struct culm_summary *s, char *ret_text, size_t size) {
+    const int64_t checks = s->own_counts[CHECKS], watched = s->own_counts[WATCHED];
+    const int64_t reverted = s->own_counts[REVERTED];
+    snprintf(ret_text, size, "%lld check%s: %lld without drift, %lld watched, %lld reverted",
+             (long long)checks, checks == 1 ? "" : "s", (long long)(checks - watched - reverted),
+             (long long)watched, (long long)reverted);
+    return checks > 0;
 }
 
 static const struct culm_summary_line edge_lines[] = {
     {"frames", frames},   {"memory", memory}, {"package", packed},
-    {"weights", loading}, {"drifts", drifts}, {0},
+    {"weights", loading}, {"drift", drift},   {0},
 };
 
 static const struct culm_page_chart edge_charts[] = {

@@ -99,12 +99,12 @@ static const char *const causes[][2] = {
     {"eof", "its connection closed"},
     {"heartbeat", "it gave no sign of life"},
     {"exit", "its process ended"},
-    {"removed", "it was taken away"},
-    {"stuck", "it lives but does not work"},
+    {"removed", "it was preempted"},
+    {"stuck", "it is alive but does not work"},
     {"failed", "it failed"},
     {"stalled", "nothing moved, and it is at one end of what is broken"},
     {"differs", "its copy is wrong"},
-    {"peer", "others cannot reach it"},
+    {"peer", "other nodes cannot reach it"},
     {NULL, NULL},
 };
 
@@ -156,6 +156,11 @@ static void weights_line(struct culm_terminal *t, const json_t *event) {
     culm_terminal_member(t, event, "path", "?");
 }
 
+static void fenced_line(struct culm_terminal *t, const json_t *event) {
+    culm_buf_printf(&t->out, "node %lld came back, found its place taken and ended",
+                    (long long)culm_event_int(event, "node", -1));
+}
+
 static void warning_line(struct culm_terminal *t, const json_t *event) {
     culm_buf_printf(&t->out, "warning: ");
     culm_terminal_member(t, event, "message", "?");
@@ -170,6 +175,7 @@ static const struct culm_terminal_row common[] = {
     {"warning", CULM_TERMINAL_YELLOW, .line = warning_line},
     {"held", CULM_TERMINAL_YELLOW, .line = held_line},
     {"weights", CULM_TERMINAL_GREEN, .line = weights_line},
+    {"fenced", CULM_TERMINAL_YELLOW, .line = fenced_line},
     {"error", CULM_TERMINAL_RED, .line = error_line},
     {0},
 };

@@ -39,12 +39,12 @@ static void lost_line(struct culm_terminal *t, const json_t *event) {
 static void recovered_line(struct culm_terminal *t, const json_t *event) {
     bool peer = strcmp(culm_event_text(event, "source", ""), "peer") == 0;
     int64_t redone = culm_event_int(event, "redone_tasks", 0);
-    culm_buf_printf(&t->out, "others took over the work of node %lld after %.0f ms, from %s",
+    culm_buf_printf(&t->out, "other nodes took over the work of node %lld after %.0f ms, from %s",
                     (long long)culm_event_int(event, "node", -1),
                     culm_event_real(event, "pause_ms", 0),
                     peer ? "what they had kept" : "a checkpoint");
     if (redone > 0) {
-        culm_buf_printf(&t->out, "; %lld task%s done again", (long long)redone,
+        culm_buf_printf(&t->out, "; %lld task%s repeated", (long long)redone,
                         redone == 1 ? "" : "s");
     }
 }
@@ -90,7 +90,7 @@ static void differs_line(struct culm_terminal *t, const json_t *event) {
 }
 
 static void rollback_line(struct culm_terminal *t, const json_t *event) {
-    culm_buf_printf(&t->out, "rolled back to epoch %lld: nobody has the weights any more",
+    culm_buf_printf(&t->out, "rolled back to epoch %lld: no copy of the weights is left",
                     (long long)culm_event_int(event, "to_epoch", 0));
 }
 

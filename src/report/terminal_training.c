@@ -113,9 +113,9 @@ static void on_step(struct culm_terminal *t, const json_t *event) {
 }
 
 static const char *const sources[][2] = {
-    {"shadow", "the shadow's copy"},
-    {"peer", "another pipeline's copy"},
-    {"checkpoint", "the last checkpoint"},
+    {"shadow", "on its shadow"},
+    {"peer", "from another pipeline's copy"},
+    {"checkpoint", "from the last checkpoint"},
     {NULL, NULL},
 };
 
@@ -139,12 +139,13 @@ static void lost_line(struct culm_terminal *t, const json_t *event) {
 }
 
 static void recovered_line(struct culm_terminal *t, const json_t *event) {
-    culm_buf_printf(&t->out, "the work of node %lld goes on from ",
+    culm_buf_printf(&t->out, "node %lld's work continues ",
                     (long long)culm_event_int(event, "node", -1));
     culm_terminal_text(t, culm_terminal_meaning(sources, culm_event_text(event, "source", "?")));
-    culm_buf_printf(&t->out, " after %.0f ms, %lld tasks done again",
-                    culm_event_real(event, "pause_ms", 0),
-                    (long long)culm_event_int(event, "redone_tasks", 0));
+    const int64_t redone = culm_event_int(event, "redone_tasks", 0);
+    culm_buf_printf(&t->out, " after %.0f ms, %lld task%s repeated",
+                    culm_event_real(event, "pause_ms", 0), (long long)redone,
+                    redone == 1 ? "" : "s");
 }
 
 static void on_checkpoint(struct culm_terminal *t, const json_t *event) {
@@ -175,11 +176,6 @@ static void fault_line(struct culm_terminal *t, const json_t *event) {
                     (long long)culm_event_int(event, "node", -1),
                     (long long)culm_event_int(event, "step", 0));
     culm_terminal_member(t, event, "phase", "?");
-}
-
-static void fenced_line(struct culm_terminal *t, const json_t *event) {
-    culm_buf_printf(&t->out, "node %lld came back, found its place taken and ended",
-                    (long long)culm_event_int(event, "node", -1));
 }
 
 static void differs_line(struct culm_terminal *t, const json_t *event) {
@@ -213,9 +209,11 @@ static void rollback_line(struct culm_terminal *t, const json_t *event) {
 static void on_done(struct culm_terminal *t, const json_t *event) {
     culm_terminal_steps_end(t, event);
     culm_terminal_begin(t, event, CULM_TERMINAL_GREEN);
-    culm_buf_printf(&t->out, "done: %lld steps, loss %.4f",
-                    (long long)culm_event_int(event, "steps", 0),
-                    culm_event_real(event, "loss", 0));
+    const double loss = culm_event_real(event, "loss", 0);
+    culm_buf_printf(&t->out, "done: %lld steps", (long long)culm_event_int(event, "steps", 0));
+    if (*t->step_line || loss != 0) { /* no step was left to do otherwise */
+        culm_buf_printf(&t->out, ", loss %.4f", loss);
+    }
     culm_terminal_end(t);
 }
 
@@ -230,7 +228,6 @@ static const struct culm_terminal_row rows[] = {
     {"checkpoint", .lines = on_checkpoint},
     {"eval", .lines = on_eval},
     {"fault", CULM_TERMINAL_YELLOW, .line = fault_line},
-    {"fenced", CULM_TERMINAL_YELLOW, .line = fenced_line},
     {"differs", CULM_TERMINAL_RED, .line = differs_line},
     {"stalled", CULM_TERMINAL_YELLOW, .line = stalled_line},
     {"waiting", CULM_TERMINAL_YELLOW, .line = waiting_line},

@@ -5,7 +5,7 @@
  * after two steps that are not counted. It is the same code as in training, without protocol, data
  * and checkpoints.
  */
-#include "run/commands.h"
+#include "run/bench.h"
 
 #include "base/clock.h"
 #include "base/grow.h"
@@ -13,7 +13,7 @@
 #include "base/pages.h"
 #include "graph/ops/conv.h"
 #include "model/optimizer.h"
-#include "run/subject.h"
+#include "query/subject.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,7 +58,7 @@ static int64_t tokens_of(const struct culm_graph *graph) {
 /* --- a step --- */
 
 static void run_ops(struct bench *b, struct culm_stage_run *run) {
-    const struct culm_stage_info *info = culm_stage_info(b->runner.stage);
+    const struct culm_stage_info *info = culm_stage_info_of(b->runner.stage);
     for (int32_t i = 0; i < info->forward_ops + info->backward_ops; i++) {
         uint64_t start = culm_clock_ns();
         culm_stage_execute(b->runner.stage, b->runner.device, run, i);
@@ -68,7 +68,7 @@ static void run_ops(struct bench *b, struct culm_stage_run *run) {
 
 static void step(struct bench *b) {
     const struct culm_runner *r = &b->runner;
-    const struct culm_stage_info *info = culm_stage_info(r->stage);
+    const struct culm_stage_info *info = culm_stage_info_of(r->stage);
     struct culm_stage_run run = culm_runner_run(r);
     run.seed = 1;
     run.iteration = (uint64_t)++b->steps;
@@ -140,7 +140,7 @@ static double flops_done(const struct bench *b) {
 /* --- the results --- */
 
 static void tell_step(const struct bench *b, double peak_gflops, struct culm_bench *bench) {
-    const struct culm_stage_info *info = culm_stage_info(b->runner.stage);
+    const struct culm_stage_info *info = culm_stage_info_of(b->runner.stage);
     snprintf(bench->name, sizeof bench->name, "%s", b->subject.name);
     bench->dtype = culm_bench_dtypes[b->subject.config.precision];
     bench->threads = b->runner.device->ops->threads(b->runner.device);
@@ -261,7 +261,7 @@ static enum culm_status run(struct bench *b, const char *what,
         (status = culm_subject_load(&b->subject, &b->runner, bench->note, error))) {
         return status;
     }
-    const struct culm_stage_info *info = culm_stage_info(b->runner.stage);
+    const struct culm_stage_info *info = culm_stage_info_of(b->runner.stage);
     b->m = culm_pages_zeroed((size_t)info->param_floats * sizeof(float));
     b->v = culm_pages_zeroed((size_t)info->param_floats * sizeof(float));
     if (!b->m || !b->v) {
@@ -271,8 +271,8 @@ static enum culm_status run(struct bench *b, const char *what,
     return measure(b, options, bench, error);
 }
 
-enum culm_status culm_bench(const char *what, const struct culm_bench_options *options,
-                            struct culm_bench *ret_bench, struct culm_error *error) {
+enum culm_status culm_bench_run(const char *what, const struct culm_bench_options *options,
+                                struct culm_bench *ret_bench, struct culm_error *error) {
     struct bench b = {0};
     *ret_bench = (struct culm_bench){0};
     enum culm_status status = run(&b, what, options, ret_bench, error);

@@ -1,11 +1,11 @@
-/* How fast a model of pictures answers. See vision_commands.h. */
+/* How fast a model of pictures answers. See bench_infer.h. */
+#include "run/bench_infer.h"
 #include "base/clock.h"
 #include "base/grow.h"
 #include "base/machine.h"
 #include "base/rng.h"
 #include "data/feed.h"
-#include "run/vision_commands.h"
-#include "run/vision_open.h"
+#include "query/open.h"
 #include "vision/boxes.h"
 #include "vision/picture.h"
 #include "vision/runner.h"
@@ -89,7 +89,7 @@ static enum culm_status measure(const struct culm_vision_model *model,
                                 struct culm_vision_runner *runner, const struct pictures *pictures,
                                 int64_t iters, struct culm_infer_bench *bench,
                                 struct culm_error *error) {
-    const struct culm_stage_info *info = culm_stage_info(runner->stage);
+    const struct culm_stage_info *info = culm_stage_info_of(runner->stage);
     double *took = calloc((size_t)iters, sizeof *took);
     if (!took) {
         return no_memory(error);
@@ -221,7 +221,7 @@ static void run_layers(const struct culm_vision_runner *r, int32_t layers, int64
 static enum culm_status measure_layers(const struct culm_vision_runner *runner, int64_t iters,
                                        struct culm_infer_bench *bench, struct culm_error *error) {
     const struct culm_graph *program = culm_stage_program(runner->stage);
-    int32_t layers = culm_stage_info(runner->stage)->forward_ops;
+    int32_t layers = culm_stage_info_of(runner->stage)->forward_ops;
     double *took = calloc((size_t)(layers * iters) + 1, sizeof *took);
     bench->layer = calloc((size_t)layers + 1, sizeof *bench->layer);
     if (!took || !bench->layer) {
@@ -271,7 +271,7 @@ static enum culm_status run(struct culm_vision_model *model, struct culm_device 
 
 enum culm_status culm_bench_infer(const char *what, const struct culm_infer_options *options,
                                   struct culm_infer_bench *ret_bench, struct culm_error *error) {
-    const struct culm_vision_open_options how = {.weights = options->weights};
+    const struct culm_query_open_options how = {.weights = options->weights};
     struct culm_vision_model *model = NULL;
     struct culm_device *device = NULL;
     struct pictures pictures = {0};
@@ -282,7 +282,7 @@ enum culm_status culm_bench_infer(const char *what, const struct culm_infer_opti
         return culm_error_set(error, CULM_ERR_ARGUMENT, "--batch %lld: at most %d is possible",
                               (long long)batch, BATCH_MAX);
     }
-    if (!(status = culm_vision_open(what, &how, &model, error)) &&
+    if (!(status = culm_query_open(what, &how, &model, error)) &&
         !(status = culm_device_new(options->threads, &device, error))) {
         snprintf(ret_bench->name, sizeof ret_bench->name, "%s", model->name);
         status = run(model, device, options, &pictures, ret_bench, error);

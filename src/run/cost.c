@@ -1,7 +1,7 @@
-/* What a model costs before it is trained: parameters, FLOPs, memory, stages. See commands.h. */
+/* What a model costs before it is trained: parameters, FLOPs, memory, stages. See models.h. */
 #include "run/cost.h"
 
-#include "run/subject.h"
+#include "query/subject.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #define STAGES_MAX 64
 
 const char *culm_published(size_t index) {
-    const struct culm_model_preset *preset = culm_model_preset(index);
+    const struct culm_model_preset *preset = culm_model_preset_at(index);
     return preset ? preset->name : NULL;
 }
 
@@ -50,7 +50,7 @@ static enum culm_status cut(const struct culm_subject *subject, const struct cul
     }
     enum culm_status status = culm_stages_compile(graph, (int32_t)count, NULL, stage, error);
     for (int32_t i = 0; i < count && status == CULM_OK; i++) {
-        cost->stage[cost->stages++] = stage_of(culm_stage_info(stage[i]), subject->batch);
+        cost->stage[cost->stages++] = stage_of(culm_stage_info_of(stage[i]), subject->batch);
         culm_stage_free(stage[i]);
     }
     return status;
@@ -66,7 +66,7 @@ static enum culm_status compile(const struct culm_subject *subject, const struct
     enum culm_status status;
     if ((status = culm_stages_compile(graph, 1, &plain, &whole, error)) == CULM_OK &&
         (status = culm_stages_compile(graph, 1, &again, &recomputed, error)) == CULM_OK) {
-        const struct culm_stage_info *info = culm_stage_info(whole);
+        const struct culm_stage_info *info = culm_stage_info_of(whole);
         snprintf(cost->name, sizeof cost->name, "%s", subject->name);
         cost->batch = subject->batch;
         cost->parameters = culm_model_parameters(graph);
@@ -75,15 +75,15 @@ static enum culm_status compile(const struct culm_subject *subject, const struct
         cost->memory_bytes = culm_cost_memory(info);
         cost->activation_bytes = info->activation_bytes / (size_t)subject->batch;
         cost->activation_bytes_recompute =
-            culm_stage_info(recomputed)->activation_bytes / (size_t)subject->batch;
+            culm_stage_info_of(recomputed)->activation_bytes / (size_t)subject->batch;
     }
     culm_stage_free(whole);
     culm_stage_free(recomputed);
     return status;
 }
 
-enum culm_status culm_cost(const char *what, bool stages, struct culm_cost *ret_cost,
-                           struct culm_error *error) {
+enum culm_status culm_cost_compute(const char *what, bool stages, struct culm_cost *ret_cost,
+                                   struct culm_error *error) {
     const struct culm_subject_options options = {
         .kinds = CULM_SUBJECT_NAME | CULM_SUBJECT_CONFIG | CULM_SUBJECT_RUN, .structure = true};
     struct culm_subject subject;

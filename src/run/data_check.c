@@ -1,9 +1,9 @@
-/* `culm data check`, and what `culm train` looks at before it starts. See commands.h. */
+/* `culm data check`, and what `culm train` looks at before it starts. See samples.h. */
 #include "run/data_check.h"
 
 #include "base/file.h"
 #include "data/check.h"
-#include "run/commands.h"
+#include "run/samples.h"
 #include "train/network.h"
 
 #include <stdio.h>

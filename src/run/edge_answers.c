@@ -1,287 +1,190 @@
-/* What a workload's models answer on frames of its feeds. See edge_answers.h. */
+/* A ring of copied answers. See edge_answers.h. */
 #include "run/edge_answers.h"
 
-#include "base/file.h"
-#include "data/feed.h"
-#include "run/feeds.h"
-#include "run/vision_open.h"
-#include "vision/picture.h"
-#include "vision/runner.h"
-
-#include <stdio.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-static enum culm_status no_memory(struct culm_error *error) {
-    return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for answers");
-}
-
-/* --- frames --- */
-
-static enum culm_status open_feed(const struct culm_edge_catalog *catalog, int32_t f,
-                                  const char *labels, struct culm_feed **ret_feed,
-                                  struct culm_error *error) {
-    const struct culm_feed_config *config = &catalog->workload.feeds[f];
-    const struct culm_feed_options options = culm_feed_options_of(config, labels);
-    return culm_feed_open(&options, ret_feed, error);
-}
-
-static enum culm_status take(const struct culm_edge_catalog *catalog, int32_t f, int64_t most,
-                             struct culm_edge_taken *taken, struct culm_error *error) {
-    struct culm_feed *feed = NULL;
-    enum culm_status status = open_feed(catalog, f, NULL, &feed, error);
-    int64_t count = 0, known = -1;
-    double fps = catalog->workload.feeds[f].fps;
-    if (status == CULM_OK && culm_feed_kind(feed) == CULM_FEED_FFMPEG) {
-        taken->rate = fps > 0 ? fps : CULM_EDGE_OWN_FPS;
-    }
-    if (status == CULM_OK) {
-        known = culm_feed_count(feed);
-        status = culm_feed_count_whole(feed, NULL, &count, error);
-    }
-    culm_feed_close(feed);
-    int64_t held = (int64_t)((double)count * catalog->workload.merge.held_out);
-    held = held < 1 || count == CULM_FEED_COUNTED_MAX ? count : held;
-    taken->first = count == CULM_FEED_COUNTED_MAX ? 0 : count - held;
-    taken->count = held < most ? held : most;
-    taken->frames = known < 0 && count == CULM_FEED_COUNTED_MAX ? -1 : count;
-    return status;
-}
-
-/* --- models --- */
-
-struct asked {
-    struct culm_vision_model *model; /* borrowed */
-    struct culm_vision_runner runner;
-    int32_t query;
+struct edge_kept {
+    struct culm_edge_answer answer; /* points to the rest */
+    struct culm_prediction prediction;
+    double data[]; /* the list; then texts */
 };
 
-static enum culm_status answer(const struct culm_edge_catalog *catalog, struct asked *asked,
-                               const struct culm_feed_frame *f, struct culm_answer *ret_answer,
-                               struct culm_error *error) {
-    const struct culm_frame frame = {f->data, f->stride, f->width, f->height, f->channels};
-    double score = catalog->entry[asked->query].config->score;
-    culm_vision_fill(&asked->model->input, &frame, asked->runner.image);
-    culm_vision_runner_run(&asked->runner);
-    return culm_vision_runner_answer(&asked->runner, asked->model, 0, f->width, f->height,
-                                     (float)score, ret_answer, error);
+/* --- copies --- */
+
+/* Where the parts of a copy go. Without `at` they are only measured. */
+struct room {
+    char *at;
+    size_t used;
+};
+
+static void *put(struct room *room, const void *from, size_t bytes) {
+    void *to = room->at ? room->at + room->used : NULL;
+    if (to && bytes) {
+        memcpy(to, from, bytes);
+    }
+    room->used += bytes;
+    return to;
 }
 
-/* Runs every model asked on each of the taken frames of a feed. */
-static enum culm_status ask(const struct culm_edge_catalog *catalog, int32_t f, struct asked *asked,
-                            int32_t count, struct culm_edge_answers *answers,
-                            struct culm_error *error) {
-    const struct culm_edge_taken *taken = &answers->taken[f];
-    struct culm_feed *feed = NULL;
-    struct culm_feed_frame frame;
-    answers->width[f] = calloc((size_t)taken->count + 1, sizeof *answers->width[f]);
-    enum culm_status status =
-        answers->width[f] ? open_feed(catalog, f, NULL, &feed, error) : no_memory(error);
-    for (int64_t i = 0; i < taken->first + taken->count && status == CULM_OK; i++) {
-        status = culm_feed_next_whole(feed, &frame, error);
-        if (status == CULM_OK && i >= taken->first) {
-            answers->width[f][i - taken->first] = frame.width;
-        }
-        for (int32_t a = 0; a < count && i >= taken->first && status == CULM_OK; a++) {
-            struct culm_answer *at = &answers->answer[asked[a].query][i - taken->first];
-            status = answer(catalog, &asked[a], &frame, at, error);
-        }
-    }
-    culm_feed_close(feed);
-    return status == CULM_ERR_CLOSED ? culm_error_set(error, CULM_ERR_CHANGED,
-                                                      "feed '%s': it has become shorter meanwhile",
-                                                      catalog->workload.feeds[f].name)
-                                     : status;
+static const char *put_text(struct room *room, const char *text) {
+    return text ? put(room, text, strlen(text) + 1) : NULL;
 }
 
-/* Runs model[query] on the taken frames, for every query that has one. */
-static enum culm_status ask_all(const struct culm_edge_catalog *catalog,
-                                struct culm_vision_model *const *model,
-                                struct culm_edge_answers *answers, struct culm_error *error) {
-    struct culm_device *device = NULL;
-    struct asked *asked = calloc(CULM_EDGE_QUERIES_MAX, sizeof *asked);
-    enum culm_status status =
-        asked ? culm_device_new((int)catalog->workload.edge.threads, &device, error)
-              : no_memory(error);
-    for (int32_t f = 0; f < (int32_t)catalog->workload.feed_count && status == CULM_OK; f++) {
-        int32_t count = 0;
-        for (int32_t q = 0; q < (int32_t)catalog->workload.query_count && status == CULM_OK; q++) {
-            if (catalog->entry[q].config->feed_index != f || !model[q] ||
-                !answers->taken[f].count) {
-                continue;
-            }
-            answers->answer[q] =
-                calloc((size_t)answers->taken[f].count, sizeof(struct culm_answer));
-            asked[count] = (struct asked){.model = model[q], .query = q};
-            status =
-                answers->answer[q]
-                    ? culm_vision_runner_init(&asked[count].runner, model[q], 1,
-                                              (float)catalog->entry[q].config->score, device, error)
-                    : no_memory(error);
-            count++;
-        }
-        if (status == CULM_OK && count > 0) {
-            status = ask(catalog, f, asked, count, answers, error);
-        }
-        for (int32_t a = 0; a < count; a++) {
-            culm_vision_runner_release(&asked[a].runner);
+static void put_list(struct room *room, struct culm_prediction *p) {
+    const size_t count = (size_t)p->count;
+    struct culm_predicted_box *box = put(room, p->box, p->box ? count * sizeof *box : 0);
+    struct culm_predicted_class *classes =
+        put(room, p->classes, p->classes ? count * sizeof *classes : 0);
+    struct culm_predicted_point *point = put(room, p->point, p->point ? count * sizeof *point : 0);
+    for (size_t i = 0; i < count; i++) { /* texts come behind all of the list */
+        const char *name = p->box       ? put_text(room, p->box[i].name)
+                           : p->classes ? put_text(room, p->classes[i].name)
+                                        : NULL;
+        if (room->at && p->box) {
+            box[i].name = name;
+        } else if (room->at && p->classes) {
+            classes[i].name = name;
         }
     }
-    culm_device_free(device);
-    free(asked);
-    return status;
+    if (room->at) {
+        p->box = p->box ? box : NULL;
+        p->classes = p->classes ? classes : NULL;
+        p->point = p->point ? point : NULL;
+    }
 }
 
-static enum culm_status read_labels(const struct culm_edge_catalog *catalog, int32_t q,
-                                    struct culm_edge_answers *answers, struct culm_error *error) {
-    const struct culm_query_config *config = catalog->entry[q].config;
-    const struct culm_edge_taken *taken = &answers->taken[config->feed_index];
-    struct culm_feed *feed = NULL;
-    struct culm_feed_frame frame;
-    if (culm_right_is_for(catalog->entry[q].model)) {
-        const char *name = catalog->workload.feeds[config->feed_index].name;
-        enum culm_status read = culm_right_read(config->labels, name, taken->frames,
-                                                catalog->entry[q].model, &answers->right[q], error);
-        return read == CULM_OK && answers->right[q].count < taken->first + taken->count
-                   ? culm_error_set(error, CULM_ERR_CONFIG,
-                                    "feed '%s': labels '%s' has %lld lines, but the feed has more "
-                                    "frames; give one line for each",
-                                    name, config->labels, (long long)answers->right[q].count)
-                   : read;
-    }
-    const struct culm_feed_config *on = &catalog->workload.feeds[config->feed_index];
-    enum culm_status status = strcmp(config->labels, "folders") == 0
-                                  ? culm_feed_find_folders(on->name, on->file, error)
-                                  : CULM_OK;
-    status = status ? status : open_feed(catalog, config->feed_index, config->labels, &feed, error);
-    answers->label[q] = calloc((size_t)taken->count + 1, sizeof *answers->label[q]);
-    if (status == CULM_OK && !answers->label[q]) {
-        status = no_memory(error);
-    }
-    for (int64_t i = 0; i < taken->first + taken->count && status == CULM_OK; i++) {
-        status = culm_feed_next_whole(feed, &frame, error);
-        if (status == CULM_OK && i >= taken->first) {
-            answers->label[q][i - taken->first] = frame.label;
-        }
-    }
-    culm_feed_close(feed);
-    return status;
+static void put_all(struct room *room, const struct culm_live_answer *from,
+                    struct culm_edge_answer *answer, struct culm_prediction *prediction) {
+    *prediction = *from->prediction;
+    put_list(room, prediction);
+    prediction->file = put_text(room, from->prediction->file);
+    *answer = (struct culm_edge_answer){
+        .size = sizeof *answer,
+        .query = put_text(room, from->query),
+        .feed = put_text(room, from->feed),
+        .frame = from->frame,
+        .of = from->of,
+        .answered = from->of == from->frame ? CULM_EDGE_FRESH
+                    : from->of >= 0         ? CULM_EDGE_STALE
+                                            : CULM_EDGE_NONE,
+        .taken_ns = from->at_ns,
+        .due_ns = from->due_ns,
+    };
 }
 
-enum culm_status culm_edge_answers_read(const struct culm_edge_catalog *catalog, int64_t most,
-                                        struct culm_edge_answers *answers,
-                                        struct culm_error *error) {
-    const struct culm_workload *workload = &catalog->workload;
-    struct culm_vision_model *model[CULM_EDGE_QUERIES_MAX] = {0};
-    enum culm_status status = CULM_OK;
-    *answers = (struct culm_edge_answers){0};
-    for (int32_t q = 0; q < (int32_t)workload->query_count; q++) {
-        model[q] = catalog->entry[q].bare ? NULL : catalog->entry[q].model;
+static struct edge_kept *copy_of(const struct culm_live_answer *from) {
+    struct culm_edge_answer answer;
+    struct culm_prediction prediction;
+    struct room room = {0};
+    put_all(&room, from, &answer, &prediction);
+    struct edge_kept *kept = malloc(sizeof *kept + room.used);
+    if (kept) {
+        room = (struct room){.at = (char *)kept->data};
+        put_all(&room, from, &kept->answer, &kept->prediction);
+        kept->answer.prediction = &kept->prediction;
     }
-    for (int32_t f = 0; f < (int32_t)workload->feed_count && status == CULM_OK; f++) {
-        bool wanted = false;
-        for (int32_t q = 0; q < (int32_t)workload->query_count; q++) {
-            wanted |= model[q] && catalog->entry[q].config->feed_index == f;
-        }
-        status = wanted ? take(catalog, f, most, &answers->taken[f], error) : CULM_OK;
-    }
-    status = status ? status : ask_all(catalog, model, answers, error);
-    for (int32_t q = 0; q < (int32_t)workload->query_count && status == CULM_OK; q++) {
-        if (model[q] && catalog->entry[q].config->labels && answers->answer[q]) {
-            status = read_labels(catalog, q, answers, error);
-        }
-    }
-    return status;
+    return kept;
 }
 
-static bool as_it_was(const struct culm_package_query *query) {
-    for (int32_t p = 0; p < query->param_count; p++) {
-        if (query->param[p].tensor != query->param[p].original) {
-            return false;
-        }
-    }
-    return true;
+/* --- the ring --- */
+
+enum culm_status edge_answers_init(struct edge_answers *answers, size_t capacity,
+                                   struct culm_error *error) {
+    pthread_condattr_t monotonic;
+    *answers = (struct edge_answers){.capacity = capacity};
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&answers->more, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    pthread_mutex_init(&answers->lock, NULL);
+    answers->ring = calloc(capacity + 1, sizeof *answers->ring);
+    return answers->ring ? CULM_OK
+                         : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for answers");
 }
 
-enum culm_status culm_edge_answers_packed(const struct culm_edge_catalog *catalog, const char *dir,
-                                          const struct culm_edge_answers *originals,
-                                          struct culm_edge_answers *answers,
-                                          struct culm_error *error) {
-    struct culm_vision_model *model[CULM_EDGE_QUERIES_MAX] = {0};
-    struct culm_package_round round = {0};
-    int32_t queries = (int32_t)catalog->workload.query_count;
-    *answers = (struct culm_edge_answers){0};
-    memcpy(answers->taken, originals->taken, sizeof answers->taken);
-    enum culm_status status = culm_package_open(dir, &round, error);
-    for (int32_t q = 0; q < queries && status == CULM_OK; q++) {
-        const char *name = catalog->entry[q].config->name;
-        int32_t at = culm_package_query_find(&round, name);
-        char what[CULM_PATH_MAX];
-        if (at >= 0 && originals->answer[q] && !as_it_was(&round.query[at])) {
-            status = culm_path_format(what, error, "%s:%s", dir, name);
-            status = status ? status : culm_vision_open(what, NULL, &model[q], error);
-        }
-    }
-    culm_package_round_release(&round);
-    status = status ? status : ask_all(catalog, model, answers, error);
-    for (int32_t q = 0; q < queries; q++) {
-        culm_vision_model_free(model[q]);
-    }
-    return status;
+static struct edge_kept *oldest(struct edge_answers *answers) {
+    struct edge_kept *kept = answers->ring[answers->first];
+    answers->first = (answers->first + 1) % answers->capacity;
+    answers->count--;
+    return kept;
 }
 
-void culm_edge_answers_release(const struct culm_edge_catalog *catalog,
-                               struct culm_edge_answers *answers) {
-    for (size_t q = 0; q < CULM_EDGE_QUERIES_MAX; q++) {
-        int64_t count =
-            answers->answer[q] ? answers->taken[catalog->entry[q].config->feed_index].count : 0;
-        for (int64_t i = 0; i < count; i++) {
-            culm_answer_release(&answers->answer[q][i]);
-        }
-        free(answers->answer[q]);
-        free(answers->label[q]);
-        culm_right_release(&answers->right[q]);
+void edge_answers_put(struct edge_answers *answers, const struct culm_live_answer *answer) {
+    if (answers->capacity == 0) {
+        return;
     }
-    for (int32_t f = 0; f < CULM_EDGE_FEEDS_MAX; f++) {
-        free(answers->width[f]);
+    struct edge_kept *kept = copy_of(answer), *pushed_out = NULL;
+    pthread_mutex_lock(&answers->lock);
+    if (kept && answers->count == answers->capacity) {
+        pushed_out = oldest(answers);
     }
-    *answers = (struct culm_edge_answers){0};
+    answers->lost += !kept || pushed_out;
+    if (kept) {
+        answers->ring[(answers->first + answers->count++) % answers->capacity] = kept;
+    }
+    pthread_cond_signal(&answers->more);
+    pthread_mutex_unlock(&answers->lock);
+    free(pushed_out);
 }
 
-/* --- how good it is --- */
+void edge_answers_close(struct edge_answers *answers) {
+    pthread_mutex_lock(&answers->lock);
+    answers->closed = true;
+    pthread_cond_broadcast(&answers->more);
+    pthread_mutex_unlock(&answers->lock);
+}
 
-enum culm_status culm_edge_answers_accuracy(const struct culm_edge_catalog *catalog,
-                                            const struct culm_edge_answers *originals,
-                                            const struct culm_edge_answers *given, int32_t query,
-                                            const uint8_t *answered, int64_t frames, double fps,
-                                            double *ret_accuracy, struct culm_error *error) {
-    const struct culm_edge_entry *entry = &catalog->entry[query];
-    const struct culm_edge_taken *taken = &originals->taken[entry->config->feed_index];
-    const int32_t *width = originals->width[entry->config->feed_index];
-    const struct culm_answer *right = originals->answer[query];
-    const struct culm_answer *said = given && given->answer[query] ? given->answer[query] : right;
-    if (originals->right[query].answer) {
-        right = originals->right[query].answer + taken->first;
+/* When a wait of so many ms is over. */
+static struct timespec end_of(int64_t wait_ms) {
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    const int64_t ns = at.tv_nsec + wait_ms % 1000 * 1000000;
+    at.tv_sec += wait_ms / 1000 + ns / 1000000000;
+    at.tv_nsec = (long)(ns % 1000000000);
+    return at;
+}
+
+#define WAIT_MS_MAX (INT64_C(1) << 40) /* 35 years, which do not overflow */
+
+enum culm_status edge_answers_take(struct edge_answers *answers, int64_t wait_ms,
+                                   struct culm_edge_answer *ret_answer, struct culm_error *error) {
+    const struct timespec end = end_of(wait_ms < WAIT_MS_MAX ? wait_ms : WAIT_MS_MAX);
+    struct edge_kept *before = NULL;
+    bool late = false;
+    pthread_mutex_lock(&answers->lock);
+    while (answers->count == 0 && !answers->closed && !late && wait_ms != 0) {
+        late = wait_ms < 0
+                   ? pthread_cond_wait(&answers->more, &answers->lock) != 0
+                   : pthread_cond_timedwait(&answers->more, &answers->lock, &end) == ETIMEDOUT;
     }
-    if (!right) {
-        return CULM_ERR_NOT_FOUND;
+    enum culm_status status = answers->count > 0 ? CULM_OK
+                              : answers->closed  ? CULM_ERR_CLOSED
+                                                 : CULM_ERR_AGAIN;
+    if (status == CULM_OK) {
+        before = answers->taken;
+        answers->taken = oldest(answers);
+        *ret_answer = answers->taken->answer;
+        ret_answer->lost = answers->lost;
+        answers->lost = 0;
     }
-    struct culm_accuracy *accuracy = culm_accuracy_new(entry->model->kind);
-    const struct culm_answer nothing = {.kind = entry->model->kind}, *latest = &nothing;
-    bool ok = accuracy != NULL;
-    for (int64_t f = 0; f < frames && ok; f++) {
-        int64_t at = taken->rate > 0 ? (int64_t)((double)f / fps * taken->rate + 1e-6) : f;
-        at %= taken->count;
-        latest = answered[f] ? &said[at] : latest;
-        ok = originals->label[query]
-                 ? culm_accuracy_add_label(accuracy, latest, originals->label[query][at])
-                 : culm_accuracy_add(accuracy, latest, &right[at], width[at]);
+    pthread_mutex_unlock(&answers->lock);
+    free(before);
+    return status == CULM_OK ? CULM_OK
+                             : culm_error_set(error, status, "%s",
+                                              status == CULM_ERR_CLOSED
+                                                  ? "the run has ended, and all answers were taken"
+                                                  : "no answer has come yet");
+}
+
+void edge_answers_release(struct edge_answers *answers) {
+    while (answers->count > 0) {
+        free(oldest(answers));
     }
-    enum culm_status status = ok ? CULM_OK : no_memory(error);
-    if (ok && culm_accuracy_wanted(accuracy) == 0) {
-        status = CULM_ERR_NOT_FOUND;
-    }
-    *ret_accuracy = ok ? culm_accuracy_value(accuracy, false) : 0;
-    culm_accuracy_free(accuracy);
-    return status;
+    free(answers->taken);
+    free(answers->ring);
+    pthread_cond_destroy(&answers->more);
+    pthread_mutex_destroy(&answers->lock);
 }

@@ -1,63 +1,40 @@
 /*
- * What the models of a workload answer on frames of their feeds, and how accurate a stream is in
- * which only some frames are answered in time and the others get the latest answer before them.
+ * Answers that wait for a program to take them: copies, so many at most. Whoever takes them too slowly
+ * loses the oldest, and never holds up a run.
  *
- * Frames are taken from the end of a feed that merging never sees (`merge.held_out`). Of a feed
- * that has too many frames to count (run/feeds.h) they are taken from its beginning. What is right
- * is what labels say or, without labels, what the original answers.
- *
- * Thread: one.
+ * Thread: any, but one at a time takes.
  */
 #ifndef CULM_RUN_EDGE_ANSWERS_H
 #define CULM_RUN_EDGE_ANSWERS_H
 
-#include "run/edge_catalog.h"
-#include "run/right.h"
-#include "vision/boxes.h"
+#include "live/live.h"
 
-/* By default, the most frames to take of a feed. */
-#define CULM_EDGE_ANSWERS_FRAMES 600
+#include <culm/edge.h>
+#include <pthread.h>
+#include <stdbool.h>
 
-struct culm_edge_taken {  /* the frames taken of one feed */
-    int64_t first, count; /* in the file; count 0: no model asked for any */
-    int64_t frames;       /* of the whole feed; -1: too many to count */
-    /* Frames a second of the recording; 0: pictures that do not follow one another in time. */
-    double rate;
+struct edge_kept; /* one answer */
+
+struct edge_answers {
+    pthread_mutex_t lock; /* guards the rest */
+    pthread_cond_t more;
+    struct edge_kept **ring; /* [capacity] */
+    size_t capacity, first, count;
+    struct edge_kept *taken; /* what the last one that was taken points to */
+    int64_t lost;            /* since then */
+    bool closed;
 };
 
-struct culm_edge_answers {
-    struct culm_edge_taken taken[CULM_EDGE_FEEDS_MAX];
-    int32_t *width[CULM_EDGE_FEEDS_MAX]; /* [count of the feed] of a frame; NULL: none was run on */
-    /* [count of the feed]; NULL: the query has no model, or none of these weights. */
-    struct culm_answer *answer[CULM_EDGE_QUERIES_MAX];
-    int32_t *label[CULM_EDGE_QUERIES_MAX]; /* [count of the feed]; NULL: none */
-    /* Labels of all frames of the feed, where answers are boxes or points. */
-    struct culm_right right[CULM_EDGE_QUERIES_MAX];
-};
-
-/* Runs the originals on at most `most` frames of each feed, and reads their labels. A query whose
- * model or weights are missing gets no answers. Must be released after a failure too. */
-enum culm_status culm_edge_answers_read(const struct culm_edge_catalog *catalog, int64_t most,
-                                        struct culm_edge_answers *answers,
-                                        struct culm_error *error);
-/* Runs the models of the package `dir` on the same frames; reads no labels. A query that the
- * package lacks or has left unchanged gets no answers: those of the original are to be used. Must
- * be released after a failure too. */
-enum culm_status culm_edge_answers_packed(const struct culm_edge_catalog *catalog, const char *dir,
-                                          const struct culm_edge_answers *originals,
-                                          struct culm_edge_answers *answers,
-                                          struct culm_error *error);
-void culm_edge_answers_release(const struct culm_edge_catalog *catalog,
-                               struct culm_edge_answers *answers); /* fine on a zeroed struct */
-
-/* The accuracy of a query on a stream of `frames` frames at `fps`, which shows the taken frames
- * over and over. Frames marked in answered[frames] get the answers of `given` (NULL: the
- * originals), the others the latest answer before them. CULM_ERR_NOT_FOUND, with `error` untouched:
- * there is nothing to compare with. CULM_ERR_MEMORY. */
-enum culm_status culm_edge_answers_accuracy(const struct culm_edge_catalog *catalog,
-                                            const struct culm_edge_answers *originals,
-                                            const struct culm_edge_answers *given, int32_t query,
-                                            const uint8_t *answered, int64_t frames, double fps,
-                                            double *ret_accuracy, struct culm_error *error);
+/* capacity 0: none are kept. Must be released after a failure too. */
+enum culm_status edge_answers_init(struct edge_answers *answers, size_t capacity,
+                                   struct culm_error *error);
+/* Copies it; without memory for that it is lost. */
+void edge_answers_put(struct edge_answers *answers, const struct culm_live_answer *answer);
+/* No more will come. */
+void edge_answers_close(struct edge_answers *answers);
+/* As culm_edge_take_answer. */
+enum culm_status edge_answers_take(struct edge_answers *answers, int64_t wait_ms,
+                                   struct culm_edge_answer *ret_answer, struct culm_error *error);
+void edge_answers_release(struct edge_answers *answers);
 
 #endif

@@ -1,13 +1,13 @@
 /*
  * `culm edge plan` and `culm edge bench`: what would become of a workload, in virtual time.
  */
-#include "run/edge_commands.h"
+#include "run/edge_plan.h"
 
 #include "base/json.h"
 #include "edge/gemel.h"
 #include "edge/virtual.h"
-#include "run/edge_answers.h"
-#include "run/edge_forms.h"
+#include "live/answers.h"
+#include "live/forms.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,28 +19,28 @@
 #define PACKAGES_MAX 16
 #define MODES_MAX (PACKAGES_MAX + 3)
 
-static enum culm_status open_catalog(const struct culm_edge_command *command,
-                                     struct culm_edge_catalog *catalog, struct culm_error *error) {
-    const struct culm_edge_catalog_options options = {.sets = command->sets,
-                                                      .set_count = command->set_count,
-                                                      .profile = command->profile,
+static enum culm_status open_catalog(const struct culm_edge_planning *planning,
+                                     struct culm_live_catalog *catalog, struct culm_error *error) {
+    const struct culm_live_catalog_options options = {.sets = planning->sets,
+                                                      .set_count = planning->set_count,
+                                                      .profile = planning->profile,
                                                       .structure = true};
-    enum culm_status status = culm_edge_catalog_open(command->workload, &options, catalog, error);
-    return status ? status : culm_edge_catalog_measure(catalog, error);
+    enum culm_status status = culm_live_catalog_open(planning->workload, &options, catalog, error);
+    return status ? status : culm_live_catalog_measure(catalog, error);
 }
 
-static enum culm_status lay_package(const struct culm_edge_catalog *catalog, const char *dir,
-                                    struct culm_edge_forms *forms, struct culm_error *error) {
+static enum culm_status lay_package(const struct culm_live_catalog *catalog, const char *dir,
+                                    struct culm_live_forms *forms, struct culm_error *error) {
     struct culm_package_round round = {0};
     enum culm_status status = culm_package_open(dir, &round, error);
-    status = status ? status : culm_edge_catalog_goes_with(catalog, &round, dir, error);
+    status = status ? status : culm_live_catalog_goes_with(catalog, &round, dir, error);
     status = status ? status
-                    : culm_edge_forms_lay(catalog, CULM_EDGE_SHARE_PACKAGE, &round, forms, error);
+                    : culm_live_forms_lay(catalog, CULM_LIVE_SHARE_PACKAGE, &round, forms, error);
     culm_package_round_release(&round);
     return status;
 }
 
-static json_t *numbers(const struct culm_edge_laid *laid, const struct culm_edge_totals *totals,
+static json_t *numbers(const struct culm_live_laid *laid, const struct culm_edge_totals *totals,
                        double *ret_mean, double *ret_least) {
     json_t *list = json_array();
     *ret_mean = 0;
@@ -60,7 +60,7 @@ static json_t *numbers(const struct culm_edge_laid *laid, const struct culm_edge
 }
 
 /* The names of some queries, by their bits. */
-static json_t *names_of(const struct culm_edge_laid *laid, uint64_t queries) {
+static json_t *names_of(const struct culm_live_laid *laid, uint64_t queries) {
     json_t *names = json_array();
     for (int32_t q = 0; q < laid->layout.query_count; q++) {
         if (queries >> q & 1) {
@@ -70,28 +70,28 @@ static json_t *names_of(const struct culm_edge_laid *laid, uint64_t queries) {
     return names;
 }
 
-static enum culm_status tell_plan(const struct culm_edge_command *command,
-                                  const struct culm_edge_catalog *catalog,
-                                  struct culm_edge_forms *forms, struct culm_error *error) {
+static enum culm_status tell_plan(const struct culm_edge_planning *planning,
+                                  const struct culm_live_catalog *catalog,
+                                  struct culm_live_forms *forms, struct culm_error *error) {
     struct culm_edge_plan plan;
     struct culm_edge_totals totals[CULM_EDGE_QUERIES_MAX];
     struct culm_edge_memory memory;
     size_t least_bytes, most_bytes;
     int32_t chosen;
-    culm_edge_memory_range(&culm_edge_forms_merged(forms)->layout, &least_bytes, &most_bytes);
-    if (command->for_s > FOR_S_MAX) {
+    culm_edge_memory_range(&culm_live_forms_merged(forms)->layout, &least_bytes, &most_bytes);
+    if (planning->for_s > FOR_S_MAX) {
         return culm_error_set(error, CULM_ERR_ARGUMENT, "--for %g: at most %g seconds",
-                              command->for_s, FOR_S_MAX);
+                              planning->for_s, FOR_S_MAX);
     }
-    enum culm_status status = culm_edge_forms_choose(catalog, forms, 0, &chosen, &plan, error);
+    enum culm_status status = culm_live_forms_choose(catalog, forms, 0, &chosen, &plan, error);
     if (status != CULM_OK) {
         return status;
     }
-    struct culm_edge_laid *laid = forms->laid[chosen];
+    struct culm_live_laid *laid = forms->laid[chosen];
     const struct culm_edge_virtual_options options = {
         .layout = &laid->layout,
         .plan = &plan,
-        .for_ns = (uint64_t)((command->for_s > 0 ? command->for_s : PLAN_S) * 1e9)};
+        .for_ns = (uint64_t)((planning->for_s > 0 ? planning->for_s : PLAN_S) * 1e9)};
     if (culm_edge_virtual_run(&options, totals, &memory) != CULM_OK) {
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a plan");
     }
@@ -104,8 +104,8 @@ static enum culm_status tell_plan(const struct culm_edge_command *command,
                             json_integer(plan.visit[plan.order[i]]));
     }
     double span = (double)memory.elapsed_ns;
-    command->tell(
-        command->ctx,
+    planning->tell(
+        planning->ctx,
         json_pack("{s:o, s:o, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:o, s:o}",
                   "order", order, "visit", visit, "frames_waiting", plan.slots, "limit_bytes",
                   (json_int_t)laid->layout.limit_bytes, "least_bytes", (json_int_t)least_bytes,
@@ -122,12 +122,12 @@ static enum culm_status tell_plan(const struct culm_edge_command *command,
 
 /* Sets the limit that the workload asks for, but for a level (not bytes) at least what the layout
  * needs. */
-static void set_limit(const struct culm_edge_catalog *catalog, const struct culm_edge_laid *plain,
-                      struct culm_edge_forms *forms) {
+static void set_limit(const struct culm_live_catalog *catalog, const struct culm_live_laid *plain,
+                      struct culm_live_forms *forms) {
     for (int32_t i = 0; i < forms->count; i++) {
         struct culm_edge_layout *layout = &forms->laid[i]->layout;
         size_t least, most;
-        layout->limit_bytes = culm_edge_catalog_limit(catalog, &plain->layout);
+        layout->limit_bytes = culm_live_catalog_limit(catalog, &plain->layout);
         culm_edge_memory_range(layout, &least, &most);
         if (!catalog->workload.edge.memory_bytes && layout->limit_bytes < least) {
             layout->limit_bytes = least;
@@ -135,24 +135,24 @@ static void set_limit(const struct culm_edge_catalog *catalog, const struct culm
     }
 }
 
-enum culm_status culm_edge_plan_run(const struct culm_edge_command *command,
+enum culm_status culm_edge_plan_run(const struct culm_edge_planning *planning,
                                     struct culm_error *error) {
-    struct culm_edge_catalog catalog;
-    struct culm_edge_forms plain = {0}, packed = {0};
-    enum culm_status status = open_catalog(command, &catalog, error);
+    struct culm_live_catalog catalog;
+    struct culm_live_forms plain = {0}, packed = {0};
+    enum culm_status status = open_catalog(planning, &catalog, error);
     status =
-        status ? status : culm_edge_forms_lay(&catalog, CULM_EDGE_SHARE_FILES, NULL, &plain, error);
-    if (status == CULM_OK && command->package_count) {
-        status = lay_package(&catalog, command->packages[0], &packed, error);
+        status ? status : culm_live_forms_lay(&catalog, CULM_LIVE_SHARE_FILES, NULL, &plain, error);
+    if (status == CULM_OK && planning->package_count) {
+        status = lay_package(&catalog, planning->packages[0], &packed, error);
     }
-    struct culm_edge_forms *forms = packed.count ? &packed : &plain;
+    struct culm_live_forms *forms = packed.count ? &packed : &plain;
     if (status == CULM_OK) {
         set_limit(&catalog, plain.laid[0], forms);
-        status = tell_plan(command, &catalog, forms, error);
+        status = tell_plan(planning, &catalog, forms, error);
     }
-    culm_edge_forms_release(&plain);
-    culm_edge_forms_release(&packed);
-    culm_edge_catalog_release(&catalog);
+    culm_live_forms_release(&plain);
+    culm_live_forms_release(&packed);
+    culm_live_catalog_release(&catalog);
     return status;
 }
 
@@ -160,15 +160,15 @@ enum culm_status culm_edge_plan_run(const struct culm_edge_command *command,
 
 struct mode {
     char name[64];
-    struct culm_edge_forms forms;
+    struct culm_live_forms forms;
     bool load_free;
-    struct culm_edge_answers answers; /* of its merged models; else those of the originals count */
+    struct culm_live_answers answers; /* of its merged models; else those of the originals count */
 };
 
 struct grid {
-    const struct culm_edge_command *command;
-    struct culm_edge_catalog catalog;
-    struct culm_edge_answers originals;
+    const struct culm_edge_planning *planning;
+    struct culm_live_catalog catalog;
+    struct culm_live_answers originals;
     struct mode mode[MODES_MAX];
     int32_t modes;
     int64_t frames;
@@ -212,7 +212,7 @@ static enum culm_status judge(const struct grid *grid, const struct mode *mode, 
         score.mean += share / count;
         score.least = share < score.least ? share : score.least;
         squares += share * share / count;
-        enum culm_status status = culm_edge_answers_accuracy(
+        enum culm_status status = culm_live_answers_accuracy(
             &grid->catalog, &grid->originals, plain >> q & 1 ? NULL : &mode->answers, q, answered,
             grid->frames, fps, &score.accuracy[q], error);
         if (status != CULM_OK && status != CULM_ERR_NOT_FOUND) {
@@ -242,7 +242,7 @@ static json_t *score_json(const struct score *score, double load_share) {
 static void tell(const struct grid *grid, const struct mode *mode, const struct cell *cell,
                  int32_t chosen, const struct score *score, double load_share,
                  const struct score *released, const struct culm_edge_gemel *gemel) {
-    const struct culm_edge_laid *laid = mode->forms.laid[chosen];
+    const struct culm_live_laid *laid = mode->forms.laid[chosen];
     json_t *object = score_json(score, load_share),
            *of_released = score_json(released, gemel->load_share), *queries = json_array();
     for (int32_t q = 0; q < laid->layout.query_count; q++) {
@@ -263,7 +263,7 @@ static void tell(const struct grid *grid, const struct mode *mode, const struct 
     json_object_set_new(object, "originals", names_of(laid, mode->forms.plain[chosen]));
     json_object_set_new(object, "released_scheduler", of_released);
     json_object_set_new(object, "queries", queries);
-    grid->command->tell(grid->command->ctx, object);
+    grid->planning->tell(grid->planning->ctx, object);
 }
 
 /* Plays the cell with the scheduler released with GEMEL. It knows only whole models, and always
@@ -271,11 +271,11 @@ static void tell(const struct grid *grid, const struct mode *mode, const struct 
 static enum culm_status play_released(struct grid *grid, struct mode *mode, double fps,
                                       struct culm_edge_gemel *ret_released, struct score *ret_score,
                                       struct culm_error *error) {
-    struct culm_edge_laid *laid = culm_edge_forms_merged(&mode->forms);
+    struct culm_live_laid *laid = culm_live_forms_merged(&mode->forms);
     memset(grid->answered, 0, (size_t)laid->layout.query_count * (size_t)grid->frames);
-    enum culm_status status = culm_edge_catalog_prefixes(&grid->catalog, laid, false, error);
-    if (status == CULM_OK &&
-        culm_edge_gemel(&laid->layout, grid->frames, ret_released, grid->answered) != CULM_OK) {
+    enum culm_status status = culm_live_catalog_prefixes(&grid->catalog, laid, false, error);
+    if (status == CULM_OK && culm_edge_gemel_play(&laid->layout, grid->frames, ret_released,
+                                                  grid->answered) != CULM_OK) {
         status = culm_error_set(error, CULM_ERR_MEMORY, "out of memory for the grid");
     }
     return status ? status : judge(grid, mode, fps, 0, ret_score, error);
@@ -290,7 +290,7 @@ static enum culm_status play_cell(struct grid *grid, struct mode *mode, const st
     struct score score, released_score;
     int32_t chosen;
     enum culm_status status =
-        culm_edge_forms_choose(&grid->catalog, &mode->forms, grid->frames, &chosen, &plan, error);
+        culm_live_forms_choose(&grid->catalog, &mode->forms, grid->frames, &chosen, &plan, error);
     if (status != CULM_OK) {
         return status;
     }
@@ -314,7 +314,7 @@ static enum culm_status play_cell(struct grid *grid, struct mode *mode, const st
 
 /* Sets a layout of the mode to the cell's deadline, frame rate and limit. */
 static void set_cell(const struct mode *mode, const struct cell *cell, size_t limit,
-                     struct culm_edge_laid *laid) {
+                     struct culm_live_laid *laid) {
     size_t least_bytes, most_bytes;
     for (int32_t q = 0; q < laid->layout.query_count; q++) {
         laid->query[q].deadline_ns = (uint64_t)(cell->deadline_ms * 1e6);
@@ -340,12 +340,12 @@ static enum culm_status run_cell(struct grid *grid, struct mode *mode, const str
 }
 
 static enum culm_status add_mode(struct grid *grid, const char *name, size_t len,
-                                 enum culm_edge_sharing sharing, struct culm_error *error) {
+                                 enum culm_live_sharing sharing, struct culm_error *error) {
     struct mode *mode = &grid->mode[grid->modes++];
     snprintf(mode->name, sizeof mode->name, "%.*s", (int)len, name);
-    return sharing == CULM_EDGE_SHARE_PACKAGE
+    return sharing == CULM_LIVE_SHARE_PACKAGE
                ? CULM_OK
-               : culm_edge_forms_lay(&grid->catalog, sharing, NULL, &mode->forms, error);
+               : culm_live_forms_lay(&grid->catalog, sharing, NULL, &mode->forms, error);
 }
 
 /* Adds a mode for DIR, NAME=DIR or NAME=SHARE%, which stands in for a package that would save that
@@ -363,36 +363,36 @@ static enum culm_status add_package(struct grid *grid, const char *text, struct 
             return culm_error_set(error, CULM_ERR_ARGUMENT,
                                   "--package '%.100s': a share must be 0%% to 100%%", text);
         }
-        status = culm_edge_catalog_share(&grid->catalog, share / 100, &saved, error);
-        status = status ? status : add_mode(grid, name, len, CULM_EDGE_SHARE_EQUAL, error);
-        return status ? status : culm_edge_catalog_share(&grid->catalog, 1, &saved, error);
+        status = culm_live_catalog_share(&grid->catalog, share / 100, &saved, error);
+        status = status ? status : add_mode(grid, name, len, CULM_LIVE_SHARE_EQUAL, error);
+        return status ? status : culm_live_catalog_share(&grid->catalog, 1, &saved, error);
     }
     struct mode *mode = &grid->mode[grid->modes];
-    status = add_mode(grid, name, len, CULM_EDGE_SHARE_PACKAGE, error);
+    status = add_mode(grid, name, len, CULM_LIVE_SHARE_PACKAGE, error);
     status = status ? status : lay_package(&grid->catalog, dir, &mode->forms, error);
     return status ? status
-                  : culm_edge_answers_packed(&grid->catalog, dir, &grid->originals, &mode->answers,
+                  : culm_live_answers_packed(&grid->catalog, dir, &grid->originals, &mode->answers,
                                              error);
 }
 
 static enum culm_status open_modes(struct grid *grid, struct culm_error *error) {
-    const struct culm_edge_command *command = grid->command;
-    enum culm_status status = add_mode(grid, "none", 4, CULM_EDGE_SHARE_FILES, error);
-    for (size_t i = 0; i < command->package_count && status == CULM_OK; i++) {
-        status = add_package(grid, command->packages[i], error);
+    const struct culm_edge_planning *planning = grid->planning;
+    enum culm_status status = add_mode(grid, "none", 4, CULM_LIVE_SHARE_FILES, error);
+    for (size_t i = 0; i < planning->package_count && status == CULM_OK; i++) {
+        status = add_package(grid, planning->packages[i], error);
     }
-    status = status ? status : add_mode(grid, "max", 3, CULM_EDGE_SHARE_EQUAL, error);
-    status = status ? status : add_mode(grid, "load-free", 9, CULM_EDGE_SHARE_FILES, error);
+    status = status ? status : add_mode(grid, "max", 3, CULM_LIVE_SHARE_EQUAL, error);
+    status = status ? status : add_mode(grid, "load-free", 9, CULM_LIVE_SHARE_FILES, error);
     grid->mode[grid->modes - 1].load_free = status == CULM_OK;
     return status;
 }
 
-static enum culm_status open_grid(struct grid *grid, const struct culm_edge_command *command,
+static enum culm_status open_grid(struct grid *grid, const struct culm_edge_planning *planning,
                                   struct culm_error *error) {
-    grid->command = command;
-    grid->frames = command->frames > 0 ? command->frames : GRID_FRAMES;
-    enum culm_status status = open_catalog(command, &grid->catalog, error);
-    if (status == CULM_OK && command->package_count > PACKAGES_MAX) {
+    grid->planning = planning;
+    grid->frames = planning->frames > 0 ? planning->frames : GRID_FRAMES;
+    enum culm_status status = open_catalog(planning, &grid->catalog, error);
+    if (status == CULM_OK && planning->package_count > PACKAGES_MAX) {
         status =
             culm_error_set(error, CULM_ERR_ARGUMENT, "--package: at most %d of them", PACKAGES_MAX);
     }
@@ -403,24 +403,25 @@ static enum culm_status open_grid(struct grid *grid, const struct culm_edge_comm
         }
     }
     if (status == CULM_OK) {
-        int64_t most = command->answers > 0 ? command->answers : CULM_EDGE_ANSWERS_FRAMES;
-        status = culm_edge_answers_read(&grid->catalog, most, &grid->originals, error);
+        int64_t most = planning->answers > 0 ? planning->answers : CULM_LIVE_ANSWERS_FRAMES;
+        status = culm_live_answers_read(&grid->catalog, most, &grid->originals, error);
     }
     return status ? status : open_modes(grid, error);
 }
 
 static void close_grid(struct grid *grid) {
     for (int32_t i = 0; i < grid->modes; i++) {
-        culm_edge_answers_release(&grid->catalog, &grid->mode[i].answers);
-        culm_edge_forms_release(&grid->mode[i].forms);
+        culm_live_answers_release(&grid->catalog, &grid->mode[i].answers);
+        culm_live_forms_release(&grid->mode[i].forms);
     }
-    culm_edge_answers_release(&grid->catalog, &grid->originals);
-    culm_edge_catalog_release(&grid->catalog);
+    culm_live_answers_release(&grid->catalog, &grid->originals);
+    culm_live_catalog_release(&grid->catalog);
     free(grid->answered);
     free(grid);
 }
 
-enum culm_status culm_edge_grid(const struct culm_edge_command *command, struct culm_error *error) {
+enum culm_status culm_edge_grid(const struct culm_edge_planning *planning,
+                                struct culm_error *error) {
     static const struct {
         const char *name;
         double share;
@@ -431,7 +432,7 @@ enum culm_status culm_edge_grid(const struct culm_edge_command *command, struct 
     if (!grid) {
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for the grid");
     }
-    enum culm_status status = open_grid(grid, command, error);
+    enum culm_status status = open_grid(grid, planning, error);
     if (status == CULM_OK) {
         culm_edge_memory_range(&grid->mode[0].forms.laid[0]->layout, &least, &most);
     }

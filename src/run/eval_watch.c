@@ -30,6 +30,8 @@ static _Noreturn void become(const char *program, char **argv, pid_t launcher, c
         signal(SIGPIPE, SIG_DFL) == SIG_ERR || sigprocmask(SIG_SETMASK, &stops, NULL) != 0) {
         _exit(126);
     }
+    /* What a library has opened, or the process that runs us, need not be close-on-exec. */
+    (void)close_range(STDERR_FILENO + 1, ~0U, 0);
     execvp(program, argv);
     _exit(127);
 }
@@ -180,7 +182,7 @@ json_t *culm_eval_watch_result(struct culm_eval_watch *watch, bool wait) {
     watch->pid = 0;
     json_t *event =
         json_pack("{s:s, s:I}", "event", "eval", unit_of(watch), (json_int_t)watch->step);
-    json_t *result = json_load_file(watch->output, 0, NULL);
+    json_t *result = culm_json_load(watch->output, NULL);
     /* A program that reaps all its children leaves us no status: then the result alone says it. */
     bool ended_well = ended < 0 || (WIFEXITED(status) && WEXITSTATUS(status) == 0);
     bool ok = ended_well && json_is_object(result);

@@ -1,20 +1,33 @@
-/* Evaluating a model. See evaluate.h. */
-#include "run/evaluate.h"
+/*
+ * Loss, accuracy and perplexity of a model on samples that it has not been trained on. See culm/train.h.
+ */
+#include "query/subject.h"
 
 #include "base/exact.h"
-#include "run/best.h"
 #include "run/public.h"
+#include "store/best.h"
 
+#include <assert.h>
+#include <culm/train.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-const char *const culm_eval_measures[] = {
-    [CULM_BEST_NONE] = "none", [CULM_BEST_LOSS] = "loss", [CULM_BEST_ACCURACY] = "accuracy", NULL};
+#define LEFT_OUT_SIZE 400
+
+static_assert(CULM_EVALUATE_BY_LOSS == (int)CULM_BEST_LOSS &&
+                  CULM_EVALUATE_BY_ACCURACY == (int)CULM_BEST_ACCURACY,
+              "as best.h calls them");
+
+struct evaluation {
+    struct culm_evaluate_result result;
+    char note[CULM_NETWORK_NOTE_SIZE]; /* what was done to weights; "" */
+    char left_out[LEFT_OUT_SIZE];      /* which files of the data are; "": none */
+};
 
 static enum culm_status open_source(const struct culm_train_config *config,
                                     const struct culm_names *classes,
-                                    const struct culm_evaluate_options *options,
+                                    const struct culm_evaluate_arguments *options,
                                     struct culm_source **ret_source, struct culm_error *error) {
     struct culm_source_options source;
     culm_train_config_source(config, true, &source);
@@ -92,7 +105,7 @@ static bool predicts_tokens(const struct culm_graph *graph) {
 }
 
 static enum culm_status run(const struct culm_runner *runner, const struct culm_source *source,
-                            int64_t samples, struct culm_evaluation *ret,
+                            int64_t samples, struct culm_evaluate_result *ret,
                             struct culm_error *error) {
     double loss = 0, rows_per_sample = 1;
     int64_t counted = 0, correct = 0, next = 0;
@@ -109,7 +122,7 @@ static enum culm_status run(const struct culm_runner *runner, const struct culm_
         correct += stage_run.loss.correct;
         rows_per_sample = (double)stage_run.loss.rows / (double)runner->batch;
     }
-    struct culm_evaluation evaluation = {.samples = samples, .counted = counted};
+    struct culm_evaluate_result evaluation = {.samples = samples, .counted = counted};
     if (counted > 0) {
         evaluation.loss = loss * rows_per_sample / (double)counted;
         evaluation.accuracy = (double)correct / (double)counted;
@@ -126,140 +139,170 @@ static enum culm_status run(const struct culm_runner *runner, const struct culm_
     return CULM_OK;
 }
 
-enum culm_status culm_evaluate(struct culm_subject *subject,
-                               const struct culm_evaluate_options *options,
-                               struct culm_evaluation *ret_evaluation, struct culm_error *error) {
+/* The configuration's batch.micro samples at a time, in the order of the data. CULM_ERR_CONFIG when
+ * nothing is held out and no paths are given. */
+static enum culm_status evaluate(struct culm_subject *subject,
+                                 const struct culm_evaluate_arguments *arguments,
+                                 struct evaluation *ret_evaluation, struct culm_error *error) {
     const struct culm_runner_options how = {
-        .batch = subject->batch, .purpose = CULM_FOR_LOSS, .threads = options->threads};
+        .batch = subject->batch, .purpose = CULM_FOR_LOSS, .threads = (int)arguments->threads};
     struct culm_source *source = NULL;
     struct culm_runner runner = {0};
     char note[CULM_NETWORK_NOTE_SIZE] = "";
     enum culm_status status;
     if ((status = culm_runner_init(&runner, subject->network, &how, error)) ||
         (status = culm_network_check_trainable(runner.graph, error)) ||
-        (status = open_source(&subject->config, &subject->classes, options, &source, error)) ||
+        (status = open_source(&subject->config, &subject->classes, arguments, &source, error)) ||
         (status = culm_network_check_source(runner.graph, source, error)) ||
         (status = culm_subject_load(subject, &runner, note, error))) {
         goto out;
     }
     int64_t samples = culm_source_samples(source) -
                       (int64_t)culm_order_left_out_count(culm_source_left_out(source));
-    samples = options->samples > 0 && options->samples < samples ? options->samples : samples;
-    status = run(&runner, source, samples, ret_evaluation, error);
+    samples = arguments->samples > 0 && arguments->samples < samples ? arguments->samples : samples;
+    status = run(&runner, source, samples, &ret_evaluation->result, error);
     snprintf(ret_evaluation->left_out, sizeof ret_evaluation->left_out, "%s",
              culm_source_note(source));
+    memcpy(ret_evaluation->note, note, sizeof note);
 out:
     culm_subject_advise(subject, status, error);
-    memcpy(ret_evaluation->note, note, sizeof note);
     culm_runner_release(&runner);
     culm_source_free(source);
     return status;
 }
 
-enum culm_status culm_eval(const char *what, const struct culm_eval_options *options,
-                           struct culm_evaluation *ret_evaluation, struct culm_error *error) {
-    const struct culm_subject_options named = {
-        .kinds = CULM_SUBJECT_CONFIG | CULM_SUBJECT_RUN,
-        .weights = options->weights,
-        .sets = options->sets,
-        .set_count = options->set_count,
-        .leave = "add --set model.init_unused=ignore",
-        .other_data = options->set_count > 0 || options->path_count > 0,
-    };
-    const struct culm_evaluate_options how = {
-        .paths = options->paths,
-        .path_count = options->path_count,
-        .samples = options->samples,
-        .threads = options->threads,
-    };
-    struct culm_subject subject;
-    if (options->best != CULM_BEST_NONE && !culm_weights_is_run(what)) {
-        return culm_error_set(error, CULM_ERR_CONFIG,
-                              "'%.300s' is not the folder of a run, which a best.safetensors is "
-                              "kept in; leave --best out",
-                              what);
+/* What is to be evaluated. */
+struct opening {
+    const struct culm_config *config; /* NULL: what is named */
+    const char *what;
+    unsigned kinds;    /* CULM_SUBJECT_* of `what` */
+    const char *leave; /* of the subject's options */
+};
+
+/* The caller's, with the settings. */
+static enum culm_status open_config(const struct culm_config *config,
+                                    const struct culm_evaluate_arguments *arguments,
+                                    struct culm_subject *subject, struct culm_error *error) {
+    struct culm_config *own = culm_config_copy(config);
+    enum culm_status status =
+        own ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    for (size_t i = 0; i < arguments->setting_count && status == CULM_OK; i++) {
+        status = culm_config_append(own, arguments->settings[i], error);
     }
-    enum culm_status status = culm_subject_open(what, &named, &subject, error);
     if (status == CULM_OK) {
-        status = culm_evaluate(&subject, &how, ret_evaluation, error);
-        if (status == CULM_OK && options->best != CULM_BEST_NONE) {
-            const struct culm_best_found found = {ret_evaluation->loss, ret_evaluation->accuracy,
-                                                  ret_evaluation->samples};
-            status = culm_best_keep(what, subject.opened, (enum culm_best)options->best, &found,
-                                    &ret_evaluation->best, error);
-        }
-        culm_subject_close(&subject);
+        status = culm_subject_open_config(own, arguments->weights, subject, error);
     }
+    culm_config_free(own);
     return status;
 }
-
-/* --- culm.h --- */
-
-/* Opens what is to be evaluated with the weights of the arguments: either way of culm.h. */
-struct opening {
-    const struct culm_config *config; /* NULL: the run in `dir` */
-    const char *dir;
-};
 
 static enum culm_status open_for(const struct opening *opening,
                                  const struct culm_evaluate_arguments *arguments,
                                  struct culm_subject *subject, struct culm_error *error) {
-    const struct culm_subject_options run = {.kinds = CULM_SUBJECT_RUN,
-                                             .weights = arguments->weights,
-                                             .other_data = arguments->path_count > 0};
-    return opening->config
-               ? culm_subject_open_config(opening->config, arguments->weights, subject, error)
-               : culm_subject_open(opening->dir, &run, subject, error);
+    const struct culm_subject_options named = {.kinds = opening->kinds,
+                                               .weights = arguments->weights,
+                                               .sets = arguments->settings,
+                                               .set_count = arguments->setting_count,
+                                               .leave = opening->leave,
+                                               .other_data = arguments->setting_count > 0 ||
+                                                             arguments->path_count > 0};
+    return opening->config ? open_config(opening->config, arguments, subject, error)
+                           : culm_subject_open(opening->what, &named, subject, error);
 }
 
-static enum culm_status evaluate_public(const struct opening *opening,
-                                        const struct culm_evaluate_arguments *arguments,
-                                        struct culm_evaluate_result *ret_result,
-                                        struct culm_error *error) {
+static enum culm_status keep_best(const struct opening *opening, enum culm_best by,
+                                  const struct culm_subject *subject,
+                                  struct culm_evaluate_result *result, struct culm_error *error) {
+    const struct culm_best_found found = {result->loss, result->accuracy, result->samples};
+    bool kept = false;
+    enum culm_status status =
+        culm_best_keep(opening->what, subject->opened, by, &found, &kept, error);
+    result->best = kept;
+    return status;
+}
+
+static enum culm_status check_texts(const char *const *texts, size_t count, const char *name,
+                                    struct culm_error *error) {
+    for (size_t i = 0; i < count; i++) {
+        if (!texts || !texts[i]) {
+            return culm_error_set(error, CULM_ERR_ARGUMENT,
+                                  "culm_evaluate_arguments: %s %zu of %zu is NULL", name, i + 1,
+                                  count);
+        }
+    }
+    return CULM_OK;
+}
+
+static enum culm_status check(const struct opening *opening,
+                              const struct culm_evaluate_arguments *arguments,
+                              struct culm_error *error) {
+    enum culm_status status;
+    if ((status = culm_public_check(arguments->samples, INT64_MAX,
+                                    "culm_evaluate_arguments: samples", error)) ||
+        (status = culm_public_check(arguments->threads, CULM_PUBLIC_THREADS_MAX,
+                                    "culm_evaluate_arguments: threads", error)) ||
+        (status = culm_public_check(arguments->best, CULM_EVALUATE_BY_ACCURACY,
+                                    "culm_evaluate_arguments: best", error)) ||
+        (status = check_texts(arguments->paths, arguments->path_count, "path", error)) ||
+        (status = check_texts(arguments->settings, arguments->setting_count, "setting", error))) {
+        return status;
+    }
+    if (arguments->best && (opening->config || !culm_weights_is_run(opening->what))) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "'%.300s' is not the folder of a run, which a best.safetensors is "
+                              "kept in; leave --best out",
+                              opening->config ? opening->config->name : opening->what);
+    }
+    return CULM_OK;
+}
+
+static void tell(const struct culm_evaluate_arguments *arguments,
+                 const struct evaluation *evaluation) {
+    const char *const texts[] = {evaluation->note, evaluation->left_out};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        if (texts[i][0] && arguments->warning) {
+            arguments->warning(arguments->context, texts[i]);
+        }
+    }
+}
+
+static enum culm_status evaluate_opening(const struct opening *opening,
+                                         const struct culm_evaluate_arguments *arguments,
+                                         struct culm_evaluate_result *ret_result,
+                                         struct culm_error *error) {
     struct culm_evaluate_arguments own = {.size = sizeof own};
-    struct culm_evaluation evaluation;
+    struct evaluation evaluation = {0};
     struct culm_subject subject;
     enum culm_status status =
         arguments ? culm_public_take(&own, sizeof own, arguments, "culm_evaluate_arguments", error)
                   : CULM_OK;
-    if (status == CULM_OK) {
-        status = culm_public_room(ret_result, "culm_evaluate_result", error);
-    }
-    if (status == CULM_OK &&
-        !(status = culm_public_check(own.samples, INT64_MAX, "culm_evaluate_arguments: samples",
-                                     error))) {
-        status = culm_public_check(own.threads, CULM_PUBLIC_THREADS_MAX,
-                                   "culm_evaluate_arguments: threads", error);
-    }
-    for (size_t i = 0; status == CULM_OK && i < own.path_count; i++) {
-        if (!own.paths || !own.paths[i]) {
-            status = culm_error_set(error, CULM_ERR_ARGUMENT,
-                                    "culm_evaluate_arguments: path %zu of %zu is NULL", i + 1,
-                                    (size_t)own.path_count);
-        }
-    }
-    if (status != CULM_OK || (status = open_for(opening, &own, &subject, error)) != CULM_OK) {
+    if (status != CULM_OK ||
+        (status = culm_public_room(ret_result, "culm_evaluate_result", error)) ||
+        (status = check(opening, &own, error)) ||
+        (status = open_for(opening, &own, &subject, error))) {
         return status;
     }
-    const struct culm_evaluate_options options = {
-        .paths = own.paths,
-        .path_count = own.path_count,
-        .samples = own.samples,
-        .threads = own.threads ? (int)own.threads : 1,
-    };
-    status = culm_evaluate(&subject, &options, &evaluation, error);
+    own.threads = own.threads ? own.threads : 1;
+    status = evaluate(&subject, &own, &evaluation, error);
+    if (status == CULM_OK && own.best) {
+        status = keep_best(opening, (enum culm_best)own.best, &subject, &evaluation.result, error);
+    }
     culm_subject_close(&subject);
     if (status != CULM_OK) {
         return status;
     }
-    const struct culm_evaluate_result result = {
-        .samples = evaluation.samples,
-        .counted = evaluation.counted,
-        .loss = evaluation.loss,
-        .accuracy = evaluation.accuracy,
-        .perplexity = evaluation.perplexity,
-    };
-    return culm_public_fill(ret_result, &result, sizeof result, "culm_evaluate_result", error);
+    tell(&own, &evaluation);
+    return culm_public_fill(ret_result, &evaluation.result, sizeof evaluation.result,
+                            "culm_evaluate_result", error);
+}
+
+enum culm_status culm_evaluate(const char *what, const struct culm_evaluate_arguments *arguments,
+                               struct culm_evaluate_result *ret_result, struct culm_error *error) {
+    const struct opening opening = {.what = what,
+                                    .kinds = CULM_SUBJECT_CONFIG | CULM_SUBJECT_RUN,
+                                    .leave = "add --set model.init_unused=ignore"};
+    enum culm_status status = culm_public_check_path(what, "culm_evaluate", error);
+    return status ? status : evaluate_opening(&opening, arguments, ret_result, error);
 }
 
 enum culm_status culm_evaluate_model(struct culm_config *config,
@@ -269,13 +312,13 @@ enum culm_status culm_evaluate_model(struct culm_config *config,
     if (!config) {
         return culm_error_set(error, CULM_ERR_ARGUMENT, "culm_evaluate_model: config is NULL");
     }
-    return evaluate_public(&(struct opening){.config = config}, arguments, ret_result, error);
+    return evaluate_opening(&(struct opening){.config = config}, arguments, ret_result, error);
 }
 
 enum culm_status culm_run_evaluate(const char *dir, const struct culm_evaluate_arguments *arguments,
                                    struct culm_evaluate_result *ret_result,
                                    struct culm_error *error) {
+    const struct opening opening = {.what = dir, .kinds = CULM_SUBJECT_RUN};
     enum culm_status status = culm_public_check_dir(dir, "culm_run_evaluate", error);
-    return status ? status
-                  : evaluate_public(&(struct opening){.dir = dir}, arguments, ret_result, error);
+    return status ? status : evaluate_opening(&opening, arguments, ret_result, error);
 }

@@ -1,11 +1,13 @@
-/* ONNX files: what one is to training, and a model as one. See commands.h. */
+/* ONNX files: what one is to training, and a model as one. See models.h. */
 #include "run/cost.h"
 
 #include "onnx/onnx.h"
-#include "run/subject.h"
+#include "query/subject.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+_Static_assert(CULM_EXPORT_NOTE_SIZE == CULM_NETWORK_NOTE_SIZE, "one buffer serves both");
 
 /* --- import --- */
 
@@ -22,7 +24,7 @@ static enum culm_status look(struct culm_import *import, int64_t batch, struct c
     if (status != CULM_OK) {
         return status;
     }
-    const struct culm_stage_info *info = culm_stage_info(stage);
+    const struct culm_stage_info *info = culm_stage_info_of(stage);
     import->about = (struct culm_import_about){
         .producer = culm_onnx_model_producer(import->model),
         .opset = culm_onnx_model_opset(import->model),
@@ -72,11 +74,11 @@ void culm_import_free(struct culm_import *import) {
     }
 }
 
-struct culm_import_about culm_import_about(const struct culm_import *import) {
+struct culm_import_about culm_import_describe(const struct culm_import *import) {
     return import->about;
 }
 
-struct culm_import_field culm_import_field(const struct culm_import *import, int32_t index) {
+struct culm_import_field culm_import_field_of(const struct culm_import *import, int32_t index) {
     const struct culm_field *field = &import->graph->field[index];
     struct culm_import_field about = {
         .name = field->name, .dtype = culm_dtype_name(field->dtype), .rank = field->shape.rank};
@@ -93,7 +95,7 @@ const char *culm_import_note(const struct culm_import *import, int32_t index) {
 static enum culm_status weight_of(void *arg, const struct culm_param *param, float *ret_data,
                                   struct culm_error *error) {
     const struct culm_runner *runner = arg;
-    const struct culm_stage_info *info = culm_stage_info(runner->stage);
+    const struct culm_stage_info *info = culm_stage_info_of(runner->stage);
     for (int32_t i = 0; i < info->param_count; i++) {
         if (strcmp(info->params[i].name, param->name) == 0) {
             memcpy(ret_data, runner->params + info->params[i].offset,
@@ -106,7 +108,7 @@ static enum culm_status weight_of(void *arg, const struct culm_param *param, flo
 
 /* The graph of evaluation, since that has all heads; in f32, which the weights are. */
 enum culm_status culm_export(const char *what, const char *weights, const char *path,
-                             char ret_note[CULM_COMMAND_NOTE_SIZE], struct culm_error *error) {
+                             char ret_note[CULM_EXPORT_NOTE_SIZE], struct culm_error *error) {
     const struct culm_subject_options options = {
         .kinds = CULM_SUBJECT_NAME | CULM_SUBJECT_CONFIG | CULM_SUBJECT_RUN, .weights = weights};
     const struct culm_runner_options how = {.batch = 1, .purpose = CULM_FOR_LOSS, .threads = 1};

@@ -88,11 +88,11 @@ enum culm_status culm_fault_check(const struct culm_fault_spec *spec, const char
     bool alone = config->pipelines == 1 &&
                  (config->stages == 1 || config->redundancy == CULM_REDUNDANCY_NONE);
     if (spec->how == CULM_HOW_FLIP && spec->point.phase == CULM_PHASE_REDUCE && alone) {
-        return culm_error_set(error, CULM_ERR_CONFIG,
-                              "--fault '%.100s': nobody has a second copy of this gradient to "
-                              "notice it; allowed with more pipelines, or more stages and "
-                              "redundancy",
-                              text);
+        return culm_error_set(
+            error, CULM_ERR_CONFIG,
+            "--fault '%.100s': no worker has a second copy of this gradient, so nothing would "
+            "notice it; allowed with more pipelines, or more stages and redundancy",
+            text);
     }
     if (spec->worker >= workers && !replaced) {
         return culm_error_set(error, CULM_ERR_CONFIG,

@@ -1,8 +1,8 @@
 /* A worker that takes one job after the other from a job server. See gearman_worker.h. */
 #include "run/gearman_worker.h"
 
+#include "cloud/gearman_library.h"
 #include "net/address.h"
-#include "run/gearman_library.h"
 #include "run/gnn_node.h"
 
 #include <jansson.h>
@@ -33,7 +33,7 @@ static enum culm_status read_job(const void *data, size_t len, json_t **ret_json
                     "address", &ret_job->address, "token", &ret_job->token, "name",
                     &ret_job->name) ||
         format != CULM_GEARMAN_FORMAT || strcmp(ret_job->role, "worker") != 0 ||
-        strlen(ret_job->token) >= CULM_PARTICIPANT_TOKEN_SIZE ||
+        strlen(ret_job->token) >= CULM_TOKEN_SIZE ||
         strlen(ret_job->address) >= CULM_ADDRESS_SIZE || strlen(ret_job->name) > 100) {
         return culm_error_set(error, CULM_ERR_FORMAT,
                               "a job is not from this version of 'culm gnn train'");
@@ -49,7 +49,11 @@ static bool do_job(const void *data, size_t len, struct culm_error *ret_why) {
     bool can = read_job(data, len, &json, &job, ret_why) == CULM_OK;
     if (can) {
         const struct culm_participant_call call = {
-            .address = job.address, .token = job.token, .role = CULM_GNN_WORKER, .name = job.name};
+            .address = job.address,
+            .token = job.token,
+            .role = CULM_GNN_WORKER,
+            .plain = true, /* as the run has it, whose job this is */
+            .name = job.name};
         (void)culm_run_gnn_newcomer(&call, NULL, ret_why);
     }
     json_decref(json);

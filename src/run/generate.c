@@ -5,17 +5,19 @@
  * slow and simple. Before the context is full it is padded behind, which causal attention does not
  * see; afterwards the oldest half is let go.
  */
-#include "run/commands.h"
-
 #include "base/finite.h"
 #include "base/rng.h"
 #include "data/tokenizer.h"
 #include "graph/ops.h"
-#include "run/subject.h"
+#include "query/subject.h"
+#include "run/public.h"
 
+#include <culm/infer.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define TEMPERATURE 0.8
 
 struct generator {
     struct culm_subject subject;
@@ -49,7 +51,7 @@ static enum culm_status prepare(struct generator *g, const char *dir, struct cul
     const struct culm_subject_options subject = {.kinds = CULM_SUBJECT_RUN,
                                                  .weights = g->o->weights};
     const struct culm_runner_options runner = {
-        .batch = 1, .purpose = CULM_FOR_OUTPUT, .threads = g->o->threads};
+        .batch = 1, .purpose = CULM_FOR_OUTPUT, .threads = (int)g->o->threads};
     enum culm_status status = culm_subject_open(dir, &subject, &g->subject, error);
     if (status != CULM_OK) {
         return status;
@@ -80,8 +82,8 @@ static enum culm_status prepare(struct generator *g, const char *dir, struct cul
     g->tokens = g->runner.field[0];
     char note[CULM_NETWORK_NOTE_SIZE];
     enum culm_status loaded = culm_subject_load(&g->subject, &g->runner, note, error);
-    if (loaded == CULM_OK && note[0] && g->o->note) {
-        g->o->note(note);
+    if (loaded == CULM_OK && note[0] && g->o->warning) {
+        g->o->warning(g->o->context, note);
     }
     return loaded;
 }
@@ -128,14 +130,14 @@ static enum culm_status begin(struct generator *g, int64_t *ret_length, struct c
     return status;
 }
 
-static void say_token(struct generator *g, int32_t token) {
+static bool say_token(struct generator *g, int32_t token) {
     culm_buf_clear(&g->text);
     if (g->tokenizer) {
         culm_tokenizer_decode(g->tokenizer, &token, 1, &g->text);
     } else {
         culm_buf_u8(&g->text, token < 256 ? (uint8_t)token : '?');
     }
-    g->o->say(g->o->ctx, g->text.data, g->text.len);
+    return g->o->text(g->o->context, g->text.data, g->text.len);
 }
 
 static enum culm_status generate(struct generator *g, struct culm_error *error) {
@@ -145,9 +147,9 @@ static enum culm_status generate(struct generator *g, struct culm_error *error) 
     if (status != CULM_OK) {
         return status;
     }
-    g->o->say(g->o->ctx, g->o->prompt, strlen(g->o->prompt));
+    bool wanted = g->o->text(g->o->context, g->o->prompt, strlen(g->o->prompt));
     uint64_t random = culm_rng_mix(g->o->seed, 0x7E87);
-    for (int64_t i = 0; i < g->o->tokens; i++) {
+    for (int64_t i = 0; i < g->o->tokens && wanted; i++) {
         if (length == context) {
             length = context / 2;
             memmove(g->tokens, g->tokens + context - length, (size_t)length * sizeof *g->tokens);
@@ -164,15 +166,44 @@ static enum culm_status generate(struct generator *g, struct culm_error *error) 
         }
         int32_t token = choose(logits, g->vocab, g->o->temperature, &random);
         g->tokens[length++] = token;
-        say_token(g, token);
+        wanted = say_token(g, token);
     }
     return CULM_OK;
 }
 
-enum culm_status culm_generate(const char *dir, const struct culm_generate_options *options,
+static enum culm_status check(const struct culm_generate_options *o, struct culm_error *error) {
+    enum culm_status status =
+        culm_public_check(o->tokens, INT64_MAX, "culm_generate_options: tokens", error);
+    if (status == CULM_OK) {
+        status = culm_public_check(o->threads, CULM_PUBLIC_THREADS_MAX,
+                                   "culm_generate_options: threads", error);
+    }
+    if (status == CULM_OK && (!o->prompt || !o->prompt[0] || !o->text)) {
+        status =
+            culm_error_set(error, CULM_ERR_ARGUMENT, "struct culm_generate_options: %s is not set",
+                           o->text ? "prompt" : "text");
+    }
+    if (status == CULM_OK && !(o->temperature >= 0 && isfinite(o->temperature))) {
+        status = culm_error_set(error, CULM_ERR_ARGUMENT,
+                                "culm_generate_options: temperature: %g is not a number above 0",
+                                o->temperature);
+    }
+    return status;
+}
+
+enum culm_status culm_generate(const char *what, const struct culm_generate_options *options,
                                struct culm_error *error) {
-    struct generator g = {.o = options};
-    enum culm_status status = prepare(&g, dir, error);
+    struct culm_generate_options own;
+    struct generator g = {.o = &own};
+    enum culm_status status;
+    if ((status = culm_public_check_path(what, "culm_generate", error)) ||
+        (status = culm_public_take(&own, sizeof own, options, "culm_generate_options", error)) ||
+        (status = check(&own, error))) {
+        return status;
+    }
+    own.threads = own.threads ? own.threads : 1;
+    own.temperature = own.temperature > 0 ? own.temperature : TEMPERATURE;
+    status = prepare(&g, what, error);
     if (status == CULM_OK) {
         status = generate(&g, error);
     }

@@ -10,7 +10,7 @@
  * The same program and libraries give the same bytes: entries are sorted by name, and all have the
  * same date.
  */
-#include "run/gnn_commands.h"
+#include "run/gnn_nodes.h"
 
 #include "run/gnn_output.h"
 

@@ -2,11 +2,11 @@
 #include "run/gnn_cost.h"
 
 #include "base/file.h"
-#include "base/grow.h"
+#include "base/ids.h"
 #include "gnn/config.h"
 #include "net/world.h"
 #include "report/sink.h"
-#include "run/gnn_commands.h"
+#include "run/gnn_measure.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -21,8 +21,7 @@ struct reading {
     struct culm_gnn_bill bill; /* of the part of the run that is being read */
     struct culm_gnn_bill *sum; /* of the parts before it */
     bool begun;
-    int64_t *since; /* [capacity] by node: when it joined; -1: not there */
-    int32_t capacity;
+    struct culm_ids since; /* by node that is there: when it joined, an int64_t of its own */
 };
 
 static uint32_t role_of(const char *name) {
@@ -49,6 +48,13 @@ static void end_part(struct reading *r) {
     sum->starts += r->bill.starts;
 }
 
+static void forget_nodes(struct reading *r) {
+    for (int32_t i = 0; i < r->since.count; i++) {
+        free(r->since.thing[i]);
+    }
+    culm_ids_release(&r->since);
+}
+
 static void begin_part(struct reading *r, const json_t *event) {
     const int32_t places[CULM_GNN_ROLES] = {(int32_t)culm_event_int(event, "servers", 1),
                                             (int32_t)culm_event_int(event, "parameter_servers", 1)};
@@ -57,38 +63,37 @@ static void begin_part(struct reading *r, const json_t *event) {
     end_part(r);
     r->begun = true;
     culm_gnn_bill_init(&r->bill, &rates, places, 0);
-    for (int32_t i = 0; i < r->capacity; i++) {
-        r->since[i] = -1;
-    }
+    forget_nodes(r);
 }
 
 static enum culm_status note_joined(struct reading *r, const json_t *event, int64_t now_ns,
                                     struct culm_error *error) {
     int64_t node = culm_event_int(event, "node", -1);
     uint32_t role = role_of(culm_event_text(event, "role", ""));
-    int32_t had = r->capacity;
     if (role == CULM_GNN_ROLES || node < 0 || node >= CULM_NODE_IDS) {
         return CULM_OK;
     }
-    if (!CULM_GROW(r->since, r->capacity, (int32_t)node + 1)) {
+    if (culm_ids_has(&r->since, (int32_t)node)) {
+        return CULM_OK;
+    }
+    int64_t *since = malloc(sizeof *since);
+    if (!since || !culm_ids_put(&r->since, (int32_t)node, since)) {
+        free(since);
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
     }
-    for (int32_t i = had; i < r->capacity; i++) {
-        r->since[i] = -1;
-    }
-    if (r->since[node] < 0) {
-        r->since[node] = now_ns;
-        culm_gnn_bill_joined(&r->bill, role, now_ns);
-    }
+    *since = now_ns;
+    culm_gnn_bill_joined(&r->bill, role, now_ns);
     return CULM_OK;
 }
 
 static void note_left(struct reading *r, const json_t *event, int64_t now_ns) {
     int64_t node = culm_event_int(event, "node", -1);
     uint32_t role = role_of(culm_event_text(event, "role", ""));
-    if (role < CULM_GNN_ROLES && node >= 0 && node < r->capacity && r->since[node] >= 0) {
-        culm_gnn_bill_left(&r->bill, role, r->since[node], now_ns);
-        r->since[node] = -1;
+    bool known = role < CULM_GNN_ROLES && node >= 0 && node < CULM_NODE_IDS;
+    int64_t *since = known ? culm_ids_take(&r->since, (int32_t)node) : NULL;
+    if (since) {
+        culm_gnn_bill_left(&r->bill, role, *since, now_ns);
+        free(since);
     }
 }
 
@@ -125,7 +130,7 @@ enum culm_status culm_gnn_cost_read(const char *dir, const struct culm_gnn_price
         status = culm_events_skim(path, add, &r, skim ? &bad : NULL, error);
     }
     end_part(&r);
-    free(r.since);
+    forget_nodes(&r);
     if (status == CULM_OK) {
         *ret_bill = sum;
     }

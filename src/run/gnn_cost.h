@@ -4,8 +4,8 @@
 #ifndef CULM_RUN_GNN_COST_H
 #define CULM_RUN_GNN_COST_H
 
-#include "gnn/bill.h"
 #include "gnn/prices.h"
+#include "interval/bill.h"
 
 /* Makes the bill of everything that the run in `dir` has done so far, with all its resumptions, as
  * earlier parts of a run: in before_usd, before_s and role_usd; node_s and starts are totals too. A

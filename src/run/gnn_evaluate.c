@@ -1,16 +1,17 @@
-/* Evaluates a graph network: accuracy on the parts of a split, and logits of every vertex. */
-#include "run/gnn_commands.h"
-
+/* Evaluates a graph network: accuracy on the parts of a split, and logits of every vertex. See
+ * culm/gnn.h. */
 #include "base/file.h"
 #include "base/json.h"
 #include "data/npy.h"
-#include "gnn/roc.h"
 #include "gnn/solo.h"
-#include "run/best.h"
+#include "interval/roc.h"
 #include "run/gnn_output.h"
 #include "run/gnn_own.h"
+#include "run/public.h"
+#include "store/best.h"
 #include "store/weights.h"
 
+#include <culm/gnn.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -143,9 +144,17 @@ static enum culm_status run(struct opened *o, int64_t correct[CULM_GNN_SPLITS],
     return status == CULM_OK ? check_finite(o, error) : status;
 }
 
+/* The error has the status that is returned: weights that are not there are CULM_ERR_CONFIG. */
+static enum culm_status agree(enum culm_status status, struct culm_error *error) {
+    if (error) {
+        error->status = status;
+    }
+    return status;
+}
+
 /* --- eval --- */
 
-static enum culm_status areas(const struct opened *o, struct culm_gnn_evaluation *evaluation,
+static enum culm_status areas(const struct opened *o, struct culm_gnn_evaluate_result *evaluation,
                               struct culm_error *error) {
     const struct culm_graph_data *graph = o->setup->graph;
     const uint8_t *use = graph->split + o->config.graph.split * graph->vertices;
@@ -170,29 +179,33 @@ static enum culm_status areas(const struct opened *o, struct culm_gnn_evaluation
 /* Keeps what was evaluated, if it is better; it was opened before, since a run that goes on removes
  * checkpoints. */
 static enum culm_status keep_best(const struct opened *o, const struct culm_weights *weights,
-                                  struct culm_gnn_evaluation *evaluation,
+                                  struct culm_gnn_evaluate_result *evaluation,
                                   struct culm_error *error) {
     if (evaluation->count[1] == 0) {
         return culm_error_set(error, CULM_ERR_CONFIG,
-                              "no vertices validate, so nothing tells which weights are best; "
-                              "leave --best out");
+                              "there are no validation vertices, so nothing tells which weights "
+                              "are best; leave --best out");
     }
     const struct culm_best_found found = {.loss = NAN,
                                           .accuracy = (double)evaluation->correct[1] /
                                                       (double)evaluation->count[1],
                                           .samples = evaluation->count[1]};
-    return culm_best_keep(o->dir, weights, CULM_BEST_ACCURACY, &found, &evaluation->best, error);
+    bool better = false;
+    enum culm_status status =
+        culm_best_keep(o->dir, weights, CULM_BEST_ACCURACY, &found, &better, error);
+    evaluation->best = better;
+    return status;
 }
 
-enum culm_status culm_gnn_eval(const char *path, const char *weights, bool best,
-                               struct culm_gnn_evaluation *ret_evaluation, char *ret_note,
-                               struct culm_error *error) {
+static enum culm_status evaluate(const char *path, const struct culm_gnn_evaluate_options *options,
+                                 struct culm_gnn_evaluate_result *ret_evaluation, char *ret_note,
+                                 struct culm_error *error) {
     struct opened o = {0};
-    struct culm_gnn_evaluation evaluation = {.auc = {-1, -1, -1}};
+    struct culm_gnn_evaluate_result evaluation = {.auc = {-1, -1, -1}};
     int64_t correct[CULM_GNN_SPLITS], count[4];
-    bool is_run = culm_file_is_directory(path);
+    const bool is_run = culm_file_is_directory(path), best = options->best != 0;
     struct culm_weights *opened = NULL;
-    enum culm_status status = load(&o, path, weights, error);
+    enum culm_status status = load(&o, path, options->weights, error);
     if (status == CULM_OK && best && (!is_run || culm_weights_is_checkpoint(path))) {
         status = culm_error_set(error, CULM_ERR_CONFIG,
                                 "'%.300s' is not the folder of a run, which a best.safetensors is "
@@ -234,6 +247,32 @@ enum culm_status culm_gnn_eval(const char *path, const char *weights, bool best,
     return status;
 }
 
+enum culm_status culm_gnn_evaluate(const char *what,
+                                   const struct culm_gnn_evaluate_options *options,
+                                   struct culm_gnn_evaluate_result *ret_result,
+                                   struct culm_error *error) {
+    struct culm_gnn_evaluate_options own = {.size = sizeof own};
+    struct culm_gnn_evaluate_result result;
+    char note[CULM_ERROR_MAX];
+    enum culm_status status = culm_public_check_path(what, "culm_gnn_evaluate", error);
+    if (status == CULM_OK && options) {
+        status = culm_public_take(&own, sizeof own, options, "culm_gnn_evaluate_options", error);
+    }
+    if (status == CULM_OK) {
+        status = culm_public_room(ret_result, "culm_gnn_evaluate_result", error);
+    }
+    if (status == CULM_OK) {
+        status = evaluate(what, &own, &result, note, error);
+    }
+    if (status != CULM_OK) {
+        return agree(status, error);
+    }
+    if (note[0] && own.warning) {
+        own.warning(own.context, note);
+    }
+    return culm_public_fill(ret_result, &result, sizeof result, "culm_gnn_evaluate_result", error);
+}
+
 /* --- predict --- */
 
 /* The numbers of classes and features of the run's model; another graph may not have the
@@ -245,7 +284,7 @@ static enum culm_status classes_of(const char *dir, int64_t *ret_classes, int64_
     if (status != CULM_OK) {
         return status;
     }
-    json_t *plan = json_load_file(path, 0, NULL);
+    json_t *plan = culm_json_load(path, NULL);
     *ret_classes = json_integer_value(json_object_get(plan, "classes"));
     *ret_columns = json_integer_value(json_object_get(plan, "columns"));
     json_decref(plan);
@@ -275,14 +314,20 @@ static enum culm_status write_npy(const struct opened *o, const char *out,
     return status;
 }
 
-enum culm_status culm_gnn_predict(const char *dir, const char *weights, const char *graph,
-                                  const char *out, int64_t *ret_vertices, int64_t *ret_classes,
-                                  char *ret_note, struct culm_error *error) {
+struct culm_gnn_prediction {
+    int64_t vertices, classes;
+    float *logits; /* [vertices, classes] */
+};
+
+static enum culm_status predict(const char *dir, const struct culm_gnn_predict_options *options,
+                                struct culm_gnn_prediction *prediction, char *ret_note,
+                                struct culm_error *error) {
+    const char *graph = options->graph, *out = options->out;
     struct opened o = {0};
     int64_t correct[CULM_GNN_SPLITS], classes = 0, columns = 0;
-    enum culm_status status = culm_gnn_output_check(out, error);
+    enum culm_status status = out ? culm_gnn_output_check(out, error) : CULM_OK;
     if (status == CULM_OK) {
-        status = load(&o, dir, weights, error);
+        status = load(&o, dir, options->weights, error);
     }
     if (status == CULM_OK && !o.dir) {
         status = culm_error_set(error, CULM_ERR_CONFIG, "'%.300s' is not the folder of a run", dir);
@@ -316,13 +361,64 @@ enum culm_status culm_gnn_predict(const char *dir, const char *weights, const ch
     if (status == CULM_OK) {
         status = run(&o, correct, error);
     }
-    if (status == CULM_OK) {
+    if (status == CULM_OK && out) {
         status = write_npy(&o, out, error);
     }
     if (status == CULM_OK) {
-        *ret_vertices = o.setup->model->plan.vertices;
-        *ret_classes = classes;
+        *prediction =
+            (struct culm_gnn_prediction){o.setup->model->plan.vertices, classes, o.logits};
+        o.logits = NULL;
     }
     release(&o);
     return status;
+}
+
+enum culm_status culm_gnn_predict(const char *what, const struct culm_gnn_predict_options *options,
+                                  struct culm_gnn_prediction **ret_prediction,
+                                  struct culm_error *error) {
+    struct culm_gnn_predict_options own = {.size = sizeof own};
+    char note[CULM_ERROR_MAX];
+    enum culm_status status = culm_public_check_path(what, "culm_gnn_predict", error);
+    if (status == CULM_OK && !ret_prediction) {
+        status = culm_error_set(error, CULM_ERR_ARGUMENT, "culm_gnn_predict: an argument is NULL");
+    }
+    if (status == CULM_OK && options) {
+        status = culm_public_take(&own, sizeof own, options, "culm_gnn_predict_options", error);
+    }
+    if (status != CULM_OK) {
+        return status;
+    }
+    struct culm_gnn_prediction *prediction = calloc(1, sizeof *prediction);
+    if (!prediction) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    }
+    status = predict(what, &own, prediction, note, error);
+    if (status != CULM_OK) {
+        culm_gnn_prediction_free(prediction);
+        return agree(status, error);
+    }
+    if (note[0] && own.warning) {
+        own.warning(own.context, note);
+    }
+    *ret_prediction = prediction;
+    return CULM_OK;
+}
+
+void culm_gnn_prediction_free(struct culm_gnn_prediction *prediction) {
+    if (prediction) {
+        free(prediction->logits);
+        free(prediction);
+    }
+}
+
+int64_t culm_gnn_prediction_vertices(const struct culm_gnn_prediction *prediction) {
+    return prediction ? prediction->vertices : 0;
+}
+
+int64_t culm_gnn_prediction_classes(const struct culm_gnn_prediction *prediction) {
+    return prediction ? prediction->classes : 0;
+}
+
+const float *culm_gnn_prediction_logits(const struct culm_gnn_prediction *prediction) {
+    return prediction ? prediction->logits : NULL;
 }

@@ -2,7 +2,7 @@
 #include "run/gnn_fault.h"
 
 #include "cluster/fault_text.h"
-#include "gnn/phase.h"
+#include "interval/phase.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -14,7 +14,7 @@
 #include "cluster/agent.h"
 #include "cluster/fault.h"
 #include "gnn/config.h"
-#include "gnn/leader.h"
+#include "interval/leader.h"
 
 struct culm_gnn_fault_spec {
     uint32_t role; /* enum culm_gnn_role */

@@ -2,8 +2,8 @@
 #include "run/gnn_function.h"
 
 #include "base/clock.h"
+#include "cloud/lambda_runtime.h"
 #include "run/gnn_node.h"
-#include "run/lambda_runtime.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ static enum culm_status read_event(const struct culm_lambda_invocation *invocati
                     &ret_order->role, "address", &ret_order->address, "token", &ret_order->token,
                     "name", &ret_order->name, "memory_mb", &ret_order->memory_mb) ||
         format != CULM_GNN_EVENT_FORMAT || strcmp(ret_order->role, "worker") != 0 ||
-        strlen(ret_order->token) >= CULM_PARTICIPANT_TOKEN_SIZE) {
+        strlen(ret_order->token) >= CULM_TOKEN_SIZE) {
         return culm_error_set(error, CULM_ERR_FORMAT,
                               "the event is not from this version of 'culm gnn train'");
     }
@@ -95,6 +95,7 @@ static enum culm_status work(const struct culm_lambda_invocation *invocation,
     const struct culm_participant_call call = {.address = order->address,
                                                .token = order->token,
                                                .role = CULM_GNN_WORKER,
+                                               .plain = true, /* as the run has it that called */
                                                .name = order->name};
     (void)culm_run_gnn_newcomer(&call, stay, ret_why);
     if (!stay->came && !stay->refused) {

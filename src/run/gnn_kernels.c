@@ -1,5 +1,5 @@
 /* Times a kernel of graph networks on the edges of a graph. */
-#include "run/gnn_commands.h"
+#include "run/gnn_measure.h"
 
 #include "base/clock.h"
 #include "base/machine.h"

@@ -1,17 +1,19 @@
 /* Launches training on a graph, in the order of steps in launcher.h. See gnn_launch.h. */
 #include "run/gnn_launch.h"
 
+#include "base/json.h"
+
 #include "gnn/numeric.h"
-#include "gnn/phase.h"
 #include "gnn/spans.h"
+#include "interval/phase.h"
+#include "launch/inputs.h"
+#include "launch/resume.h"
 #include "net/socket.h"
 #include "report/gnn.h"
 #include "run/eval_watch.h"
 #include "run/gnn_cost.h"
 #include "run/gnn_engine.h"
 #include "run/gnn_node.h"
-#include "run/resume.h"
-#include "run/train_launch_inputs.h"
 #include "store/checkpoint_room.h"
 
 #include <malloc.h>
@@ -34,7 +36,7 @@ struct launch {
     struct culm_gnn_brief brief; /* its config_text is borrowed from the options */
     struct culm_inputs inputs;   /* files of the graph and the first weights, pinned as they are
                                   * opened here */
-    struct culm_train_launch_inputs_thread digests;
+    struct culm_launch_inputs_thread digests;
     int32_t *home; /* [intervals] */
     int64_t rows[CULM_GNN_SPLITS];
     int64_t memory_bytes; /* of all servers together, about */
@@ -97,7 +99,7 @@ static enum culm_status planned_cut(const char *plan_path, char path[CULM_PATH_M
 static int64_t vertices_before(const char *dir) {
     char path[CULM_PATH_MAX];
     json_t *plan = culm_path_format(path, NULL, "%s/plan.json", dir) == CULM_OK
-                       ? json_load_file(path, 0, NULL)
+                       ? culm_json_load(path, NULL)
                        : NULL;
     const json_int_t vertices = json_integer_value(json_object_get(plan, "vertices"));
     json_decref(plan);
@@ -113,10 +115,13 @@ static enum culm_status refuse_vertices(const struct launch *l, struct culm_erro
                           l->o->config->graph.path, reason.text, l->o->run.dir);
 }
 
+static bool stop_asked(const void *options) { return culm_launcher_stop_asked(options); }
+
 /* A resumed run must have the cut that it was begun with. */
 static enum culm_status open_setup(struct launch *l, struct culm_error *error) {
     char path[CULM_PATH_MAX];
-    struct culm_gnn_cut made = {0};
+    const struct culm_stop stop = {stop_asked, &l->o->run};
+    struct culm_gnn_cut made = {.stop = &stop};
     enum culm_status status = CULM_OK;
     if (l->o->run.resume) {
         status = culm_gnn_cut_path(l->o->run.dir, path, &made.path, error);
@@ -132,6 +137,11 @@ static enum culm_status open_setup(struct launch *l, struct culm_error *error) {
         status = culm_gnn_setup_open_cut(l->o->config, l->inputs.pins, &made, &l->setup, error);
         status = status == CULM_ERR_CHANGED ? refuse_vertices(l, error) : status;
     }
+    if (status == CULM_ERR_STOPPED) {
+        return culm_error_set(error, status,
+                              "stopped while the graph was cut, before anything was written; "
+                              "begin again, without --resume");
+    }
     return status == CULM_OK ? culm_gnn_cut_sha256(l->setup, l->brief.cut_sha256) : status;
 }
 
@@ -143,7 +153,7 @@ static enum culm_status compare_plan(const struct launch *l, struct culm_error *
     if (!path) {
         return CULM_OK;
     }
-    json_t *named = json_load_file(path, 0, &problem), *own = culm_gnn_plan_json(&l->brief.plan);
+    json_t *named = culm_json_load(path, &problem), *own = culm_gnn_plan_json(&l->brief.plan);
     if (!named || !own) {
         json_decref(own);
         json_decref(named);
@@ -294,8 +304,8 @@ static enum culm_status check_tensors(const struct launch *l,
     enum culm_status status = CULM_OK;
     for (int32_t i = 0; i < model->param_count && status == CULM_OK; i++) {
         const struct culm_param_info *info = model->param[i].info;
-        status = culm_train_launch_inputs_check_tensor(&l->start, checkpoint, info->name,
-                                                       info->rank, info->shape, error);
+        status = culm_launch_inputs_check_tensor(&l->start, checkpoint, info->name, info->rank,
+                                                 info->shape, error);
     }
     return status;
 }
@@ -306,7 +316,7 @@ static enum culm_status check_start(struct launch *l, struct culm_error *error) 
     if (status != CULM_OK) {
         return status;
     }
-    const struct culm_checkpoint_info *info = culm_checkpoint_info(checkpoint);
+    const struct culm_checkpoint_info *info = culm_checkpoint_info_of(checkpoint);
     bool told = culm_gnn_verdict_read(info->progress, &l->start_verdict);
     if (!told && (l->o->config->stop.accuracy > 0 || l->o->config->stop.patience > 0)) {
         culm_launcher_warn(l->launcher,
@@ -346,7 +356,7 @@ static enum culm_status find_start(struct launch *l, struct culm_error *error) {
         (status = culm_gnn_cut_compare(l->o->run.dir, l->brief.cut_sha256, error))) {
         return status;
     }
-    return culm_train_launch_inputs_resume(l->launcher, &l->o->run, &l->inputs, &l->start, error);
+    return culm_launch_inputs_resume(l->launcher, &l->o->run, &l->inputs, &l->start, error);
 }
 
 static enum culm_status write_plan(const struct launch *l, struct culm_error *error) {
@@ -402,7 +412,7 @@ static const struct culm_launcher_role roles[CULM_GNN_ROLES] = {
     [CULM_GNN_WORKER] = {"worker", worker_words},
 };
 
-/* The inputs for a brief, and for whoever steps and saves what the run has gone on with. A worker
+/* The inputs for a brief, and for whoever steps what the run has gone on with. A worker
  * reads no files, but what it keeps for another run (gnn_node.h) is made of these: its brief is the
  * same only if they are. It says nothing that becomes known later, such as the whole digest of a
  * large file. */
@@ -426,12 +436,12 @@ static json_t *inputs_for(const struct launch *l, uint32_t role) {
     return inputs;
 }
 
-/* Writes the brief of a node in this role. Servers that join from elsewhere are sent the cut,
- * unless it is too large; then they have to cut the graph themselves. */
-static bool write_brief(void *job, uint32_t role, struct culm_buf *out) {
+/* Writes the brief of nodes in this role. Servers that join from elsewhere are sent the cut, unless
+ * it is too large; then they have to cut the graph themselves. Others read cut.npy. */
+static bool write_brief(void *job, uint32_t role, bool newcomer, struct culm_buf *out) {
     struct launch *l = job;
     json_t *inputs = inputs_for(l, role);
-    bool told = role == CULM_GNN_SERVER && l->o->listen && l->brief.plan.vertices <= CUT_TOLD_MAX;
+    bool told = role == CULM_GNN_SERVER && newcomer && l->brief.plan.vertices <= CUT_TOLD_MAX;
     l->brief.cut = told ? l->setup->interval_of : NULL;
     l->brief.inputs = inputs ? json_dumps(inputs, JSON_COMPACT) : NULL;
     json_decref(inputs);
@@ -448,16 +458,16 @@ static int64_t room_for_workers(const struct culm_gnn_config *config) {
 
 static enum culm_status open_doors(struct launch *l, struct culm_error *error) {
     const struct culm_gnn_config *config = l->o->config;
-    int64_t third = config->cluster.suspect_ms / 3;
     const struct culm_launcher_doors doors = {
         .signature = l->signature,
         .brief = write_brief,
         .payload_max = l->setup->layout.payload_max,
-        .alive_ms = third > 1 ? third : 1, /* often enough for nodes not to give the launcher up */
+        .alive_ms = culm_crew_config_alive_ms(&config->cluster),
         .max_nodes = (int32_t)config->cluster.max_nodes,
         .trace_max = (int32_t)room_for_workers(config),
         .listen = l->o->listen,
         .advertise = l->o->advertise,
+        .plain = l->o->plain,
         .newcomers = l->o->listen != NULL,
         .engine = l->engine,
         .engine_role = CULM_GNN_WORKER,
@@ -474,6 +484,9 @@ static enum culm_status make_exec(struct launch *l, struct culm_error *error) {
         .model = l->setup->model,
         .layout = &l->setup->layout,
         .pool = culm_launcher_pool(l->launcher),
+        .lineage = &l->start.lineage,
+        .inputs = &l->inputs,
+        .cut_sha256 = l->brief.cut_sha256,
     };
     return culm_gnn_numeric_new(&numeric, &l->exec, error);
 }
@@ -511,13 +524,8 @@ static enum culm_status make_leader(struct launch *l, struct culm_error *error) 
                                (int32_t)config->worker_count},
                      .pace = culm_gnn_pace_of(config),
                      .checkpoint_every = config->checkpoint.every,
-                     .beat_ms = config->cluster.heartbeat_ms,
-                     .suspect_ms = config->cluster.suspect_ms,
-                     .replace_ms = config->cluster.replace_ms,
-                     .wait_ms = config->cluster.wait_ms,
-                     .max_nodes = (int32_t)config->cluster.max_nodes,
+                     .crew = culm_crew_config_settings(&config->cluster),
                      .newcomers = l->o->listen != NULL,
-                     .stuck_ms = config->cluster.stuck_ms,
                      .stop = {config->stop.accuracy, config->stop.patience},
                      .tunes = config->workers_auto && !l->o->run.trace_path,
                      .tune = tuning_of(l)},
@@ -575,7 +583,7 @@ static void tell_start(const struct launch *l) {
 
 static void release(struct launch *l) {
     culm_eval_watch_stop(&l->eval);
-    culm_train_launch_inputs_stop(&l->digests);
+    culm_launch_inputs_stop(&l->digests);
     culm_gnn_leader_free(l->leader);
     culm_gnn_numeric_free(l->exec);
     culm_launcher_free(l->launcher);
@@ -681,7 +689,7 @@ int culm_gnn_launch_run(const struct culm_gnn_launch_options *options,
         (void)malloc_trim(0);
         warn_of_little_room(&l);
         tell_start(&l);
-        culm_train_launch_inputs_start(&l.digests, l.inputs.pins, l.launcher, found_digest, &l);
+        culm_launch_inputs_start(&l.digests, l.inputs.pins, l.launcher, found_digest, &l);
         code = culm_launcher_run(l.launcher, &culm_gnn_leader_actor, l.leader, ret_error);
     }
     release(&l);

@@ -10,14 +10,15 @@
 #define CULM_RUN_GNN_LAUNCH_H
 
 #include "base/sha256.h"
+#include "launch/launcher.h"
 #include "run/gnn_fault.h"
-#include "run/launcher.h"
 
 /* All borrowed during the call. */
 struct culm_gnn_launch_options {
     struct culm_launcher_options run;
     const char *listen;    /* address at which others may join (net/address.h); NULL: none may */
     const char *advertise; /* address that they connect to, if it is another; else NULL */
+    bool plain;            /* between machines nothing is encrypted */
     /* plan.json of a run whose cut is to be used, or a file with the interval of each vertex
      * (gnn/partition.h); both NULL: make a cut. A resumed run has one. */
     const char *plan_path, *partition_path;

@@ -2,14 +2,15 @@
 #include "run/gnn_node.h"
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/sha256.h"
 #include "gnn/numeric.h"
-#include "gnn/parameter.h"
-#include "gnn/phase.h"
-#include "gnn/server.h"
-#include "gnn/worker.h"
+#include "interval/parameter.h"
+#include "interval/phase.h"
+#include "interval/server.h"
+#include "interval/worker.h"
 #include "run/gnn_fault.h"
-#include "train/inputs.h"
+#include "store/inputs.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +22,6 @@ struct culm_gnn_gear {
     char brief_sha256[CULM_SHA256_HEX]; /* of the brief that it was made from; "": not made yet */
     struct culm_gnn_brief brief;
     struct culm_inputs inputs;
-    json_t *inputs_json; /* the same, for checkpoints */
     struct culm_lineage lineage;
     struct culm_gnn_config config;
     bool configured;
@@ -184,7 +184,7 @@ enum culm_status culm_gnn_cut_compare(const char *dir, const char *sha256,
     if (status != CULM_OK) {
         return status;
     }
-    json_t *plan = json_load_file(path, 0, NULL);
+    json_t *plan = culm_json_load(path, NULL);
     status = culm_gnn_cut_recorded(plan, dir, sha256, error);
     json_decref(plan);
     return status == CULM_OK ? CULM_OK : culm_error_prefix(error, "'%s'", path);
@@ -216,12 +216,12 @@ void culm_gnn_gear_free(struct culm_gnn_gear *gear) {
     culm_device_free(gear->device);
     culm_gnn_setup_close(gear->setup);
     culm_blob_pool_free(gear->pool);
+    culm_set_release(&gear->constants.intervals);
     if (gear->configured) {
         culm_gnn_config_release(&gear->config);
     }
     culm_gnn_brief_release(&gear->brief);
     culm_inputs_release(&gear->inputs);
-    json_decref(gear->inputs_json);
     culm_lineage_release(&gear->lineage);
     free(gear);
 }
@@ -234,13 +234,12 @@ static enum culm_status open_setup(struct node *n, struct culm_error *error) {
         return culm_gnn_setup_plan(&n->gear->config, &n->gear->brief.plan, &n->gear->setup, error);
     }
     char cut[65];
-    n->gear->inputs_json = json_loads(n->gear->brief.inputs, 0, NULL);
-    enum culm_status status = culm_inputs_read(n->gear->inputs_json, &n->gear->inputs, error);
+    json_t *inputs = json_loads(n->gear->brief.inputs, 0, NULL);
+    enum culm_status status = culm_inputs_read(inputs, &n->gear->inputs, error);
     if (status == CULM_OK) {
-        status = culm_lineage_read(json_object_get(n->gear->inputs_json, "lineage"),
-                                   &n->gear->lineage, error);
-        json_object_del(n->gear->inputs_json, "lineage");
+        status = culm_lineage_read(json_object_get(inputs, "lineage"), &n->gear->lineage, error);
     }
+    json_decref(inputs);
     if (status == CULM_OK && n->news) {
         culm_inputs_ask_news(&n->gear->inputs, n->news);
     }
@@ -293,7 +292,7 @@ static enum culm_status make_actor(struct node *n, struct culm_error *error) {
         .pool = n->gear->pool,
         .id = culm_participant_node(n->process),
         .beat_ms = n->gear->config.cluster.heartbeat_ms,
-        .gone_ms = GONE_MS + 2 * n->gear->config.cluster.suspect_ms,
+        .gone_ms = GONE_MS + culm_crew_config_dial_ms(&n->gear->config.cluster),
         .pace = culm_gnn_pace_of(&n->gear->config),
     };
     if (n->role == CULM_GNN_SERVER) {
@@ -350,9 +349,7 @@ static enum culm_status open_gear(struct node *n, const void *data, size_t len,
         .graph = n->gear->setup->graph,
         .pool = n->gear->pool,
         .device = n->gear->device,
-        .inputs = n->gear->inputs_json,
         .lineage = &n->gear->lineage,
-        .cut_sha256 = n->gear->brief.cut_sha256,
         .pins = n->gear->inputs.pins,
         .kept_most = culm_gnn_kept_most(&n->gear->config, n->role == CULM_GNN_WORKER),
     };
@@ -378,18 +375,17 @@ static enum culm_status prepare(struct node *n, struct culm_error *error) {
             memcpy(n->gear->brief_sha256, sha256, sizeof sha256);
         }
     }
-    return status == CULM_OK ? make_actor(n, error) : status;
+    return status;
 }
 
 static enum culm_status say_ready(struct node *n, struct culm_error *error) {
-    const struct culm_cluster_config *cluster = &n->gear->config.cluster;
+    const struct culm_crew_config *cluster = &n->gear->config.cluster;
     const struct culm_worker_ready ready = {
         .signature = n->gear->signature,
         .pool = n->gear->pool,
         .payload_max = (size_t)n->gear->brief.payload_max,
-        .dial_limit_ms = 2 * cluster->suspect_ms,
-        .orphan_ms =
-            cluster->orphan_ms > cluster->suspect_ms ? cluster->orphan_ms : cluster->suspect_ms,
+        .dial_limit_ms = culm_crew_config_dial_ms(cluster),
+        .orphan_ms = culm_crew_config_orphan_ms(cluster),
     };
     return culm_participant_ready(n->process, &ready, error);
 }
@@ -407,18 +403,23 @@ static enum culm_status read_fault(const char *text, struct culm_worker_fault *r
 /* A digest that has become known since the brief. Losing one does no harm. */
 static void hear_news(void *context, const void *news, size_t len) {
     const struct node *n = context;
-    if (n->news) {
+    if (!news) {
+        culm_digest_news_end_waits(n->news);
+    } else if (n->news) {
         (void)culm_digest_news_hear(n->news, news, len);
     }
 }
 
 static enum culm_status begin(struct node *n, struct culm_error *error) {
+    /* Its files may be copies, whose times are others: it waits for digests. */
     enum culm_status status = prepare(n, error);
+    culm_digest_news_end_waits(n->news); /* tasks do not wait, which would count as stuck */
     if (status != CULM_OK) {
         culm_participant_decline(n->process, error);
         return status;
     }
-    return say_ready(n, error);
+    status = say_ready(n, error);
+    return status == CULM_OK ? make_actor(n, error) : status; /* a newcomer has an id only now */
 }
 
 static const struct culm_actor_ops *const actors[CULM_GNN_ROLES] = {
@@ -450,6 +451,9 @@ static int work(struct node *n, enum culm_status joined, struct culm_participant
     /* Whether the gear can be kept for the next node: if this one could not join, ended as it
      * should, or lost its launcher. After other errors its state is uncertain. */
     bool whole = joined != CULM_OK;
+    if (n->stay && status == CULM_OK) {
+        n->stay->node = culm_participant_node(n->process);
+    }
     if (status == CULM_OK) {
         code = culm_participant_run(n->process, actors[n->role], n->actor, ret_error);
         whole = code == 0 || ret_error->status == CULM_ERR_CLOSED;
@@ -478,7 +482,7 @@ int culm_run_gnn_newcomer(const struct culm_participant_call *call, struct culm_
         stay->gear = NULL;
         stay->came = joined == CULM_OK;
         stay->refused = joined == CULM_ERR_CLOSED;
-        stay->node = joined == CULM_OK ? culm_participant_node(n.process) : -1;
+        stay->node = -1;
     }
     return work(&n, joined, &memory, ret_error);
 }

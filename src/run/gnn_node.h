@@ -8,9 +8,9 @@
 #define CULM_RUN_GNN_NODE_H
 
 #include "base/file.h"
-#include "gnn/leader.h"
 #include "gnn/setup.h"
-#include "run/participant.h"
+#include "interval/leader.h"
+#include "launch/participant.h"
 #include "run/signature.h"
 
 #include <jansson.h>
@@ -70,7 +70,7 @@ struct culm_gnn_stay {
     /* Set by the call. */
     bool came;    /* it was let in */
     bool refused; /* it was refused, or nobody is there */
-    int32_t node; /* -1: it was not let in */
+    int32_t node; /* -1: it was not let in, or never ready */
 };
 
 /* Joins as a newcomer, and works until it is told to end, its launcher is gone, or `stay` is over

@@ -2,7 +2,7 @@
 #include "run/gnn_output.h"
 
 #include "data/graph_data.h"
-#include "run/rundir.h"
+#include "launch/rundir.h"
 
 enum culm_status culm_gnn_output_check(const char *path, struct culm_error *error) {
     char parent[CULM_PATH_MAX];

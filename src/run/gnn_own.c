@@ -1,9 +1,11 @@
 /* Compares what a run left with what is there now. See gnn_own.h. */
 #include "run/gnn_own.h"
 
+#include "base/json.h"
+
 #include "report/sink.h"
 #include "run/gnn_node.h"
-#include "train/inputs.h"
+#include "store/inputs.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -47,7 +49,7 @@ static enum culm_status compare_files(const struct culm_gnn_own *own, char *ret_
     char path[CULM_PATH_MAX];
     struct culm_inputs before = {0};
     enum culm_status status = culm_path_format(path, error, "%s/plan.json", own->dir);
-    json_t *plan = status == CULM_OK ? json_load_file(path, 0, NULL) : NULL;
+    json_t *plan = status == CULM_OK ? culm_json_load(path, NULL) : NULL;
     json_t *inputs = json_object_get(plan, "inputs");
     if (inputs) {
         keep_open(inputs, own->pins);

@@ -1,38 +1,54 @@
-/* A training run on a graph as an object. See gnn_training.h. */
-#include "run/gnn_training.h"
-
-#include "net/address.h"
-#include "run/gearman_worker.h"
-#include "run/gnn_function.h"
+/*
+ * A training run on a graph as an object: culm_gnn_training_* of culm/gnn.h, and of launches.h what only
+ * the command adds. Everything that can be wrong is found by culm_gnn_training_new, or before anything
+ * is written.
+ */
+#include "launch/resume.h"
+#include "launch/rundir.h"
+#include "query/config.h"
+#include "run/gnn_address.h"
 #include "run/gnn_launch.h"
-#include "run/gnn_node.h"
+#include "run/launches.h"
 #include "run/program.h"
-#include "run/resume.h"
-#include "run/rundir.h"
+#include "run/public.h"
 #include "store/checkpoint.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct culm_gnn_training {
     struct culm_gnn_config config;
     bool configured, ran;
-    char dir[CULM_PATH_MAX], program[CULM_PATH_MAX], listen[CULM_ADDRESS_SIZE],
-        advertise[CULM_ADDRESS_SIZE];
+    char dir[CULM_PATH_MAX], program[CULM_PATH_MAX], plan[CULM_PATH_MAX], partition[CULM_PATH_MAX],
+        listen[CULM_ADDRESS_SIZE], advertise[CULM_ADDRESS_SIZE];
     struct culm_gnn_fault_spec *faults;
     struct culm_gnn_launch_options launch;
+    struct culm_function_sink function;
+    char *plan_json;
     struct culm_launcher_result result;
+};
+
+/* What a run is made of, during culm_gnn_training_make. */
+struct request {
+    const struct culm_config *config;
+    const struct culm_gnn_training_options *options;
+    const struct culm_launch_extras *extras;
 };
 
 static enum culm_status no_memory(struct culm_error *error) {
     return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a training run");
 }
 
-static enum culm_status load_config(struct culm_gnn_training *t, const char *path,
-                                    const char *const *sets, size_t set_count,
+static enum culm_status parse(const struct culm_config *config, struct culm_gnn_config *ret_config,
+                              struct culm_error *error) {
+    return culm_gnn_config_parse(config->text, config->len, config->name,
+                                 (const char *const *)config->set, config->set_count, ret_config,
+                                 error);
+}
+
+static enum culm_status load_config(struct culm_gnn_training *t, const struct culm_config *config,
                                     struct culm_error *error) {
-    enum culm_status status = culm_gnn_config_load(path, sets, set_count, &t->config, error);
+    enum culm_status status = parse(config, &t->config, error);
     if (status != CULM_OK) {
         return status;
     }
@@ -47,41 +63,38 @@ static enum culm_status load_config(struct culm_gnn_training *t, const char *pat
 }
 
 /* What was given, and settings that the run was given when it was resumed before. */
-static enum culm_status load_with(struct culm_gnn_training *t,
-                                  const struct culm_gnn_training_options *options,
+static enum culm_status load_with(struct culm_gnn_training *t, const struct culm_config *config,
                                   const struct culm_resume_sets *kept, struct culm_error *error) {
-    const char **sets = calloc(options->set_count + kept->count + 1, sizeof *sets);
-    if (!sets) {
-        return no_memory(error);
+    struct culm_config *own = culm_config_copy(config);
+    enum culm_status status = own ? CULM_OK : no_memory(error);
+    for (size_t i = 0; i < kept->count && status == CULM_OK; i++) {
+        status = culm_config_add(own, kept->set[i], error);
     }
-    for (size_t i = 0; i < options->set_count + kept->count; i++) {
-        sets[i] = i < options->set_count ? options->sets[i] : kept->set[i - options->set_count];
+    if (status == CULM_OK) {
+        status = load_config(t, own, error);
     }
-    enum culm_status status =
-        load_config(t, options->config_path, sets, options->set_count + kept->count, error);
-    free(sets);
+    culm_config_free(own);
     return status;
 }
 
 /* The settings of `before`, which the run in the directory had last, go on; see resume.h. */
-static enum culm_status keep_settings(const struct culm_gnn_training *t,
-                                      const struct culm_gnn_training_options *options,
+static enum culm_status keep_settings(const struct culm_gnn_training *t, const struct request *r,
                                       const struct culm_lineage *lineage,
                                       const struct culm_gnn_config *before,
                                       struct culm_resume_sets *ret_kept, struct culm_error *error) {
     struct culm_gnn_config now;
-    enum culm_status status =
-        culm_gnn_config_load(options->config_path, options->sets, options->set_count, &now, error);
+    enum culm_status status = parse(r->config, &now, error);
     if (status != CULM_OK) {
         return status;
     }
-    status = culm_resume_settings(&culm_gnn_config_table, lineage, before, &now, options->sets,
-                                  options->set_count, "epochs", ret_kept, error);
+    status = culm_resume_settings(&culm_gnn_config_table, lineage, before, &now,
+                                  (const char *const *)r->config->set, r->config->set_count,
+                                  "epochs", ret_kept, error);
     culm_gnn_config_release(&now);
-    if (status == CULM_OK && ret_kept->count > 0 && options->warning) {
+    if (status == CULM_OK && ret_kept->count > 0 && r->options->warning) {
         char text[CULM_ERROR_MAX];
-        culm_resume_sets_warning(ret_kept, t->dir, options->config_path, text);
-        options->warning(options->context, text);
+        culm_resume_sets_warning(ret_kept, t->dir, r->config->name, text);
+        r->options->warning(r->options->context, text);
     }
     return status;
 }
@@ -89,8 +102,7 @@ static enum culm_status keep_settings(const struct culm_gnn_training *t,
 /* The run directory must hold a run that this configuration may continue. Compares with config.yaml
  * only as long as there is no checkpoint; later, gnn_launch.c compares with the checkpoint, which
  * nobody edits. */
-static enum culm_status load_resumed(struct culm_gnn_training *t,
-                                     const struct culm_gnn_training_options *options,
+static enum culm_status load_resumed(struct culm_gnn_training *t, const struct request *r,
                                      struct culm_error *error) {
     const unsigned known = CULM_CONFIG_SETTING | CULM_CONFIG_INPUT;
     struct culm_lineage lineage = {0};
@@ -104,10 +116,10 @@ static enum culm_status load_resumed(struct culm_gnn_training *t,
         return status;
     }
     if (!(status = culm_resume_lineage(t->dir, NULL, &lineage, error)) &&
-        !(status = keep_settings(t, options, &lineage, &before, &kept, error)) &&
-        !(status = load_with(t, options, &kept, error))) {
+        !(status = keep_settings(t, r, &lineage, &before, &kept, error)) &&
+        !(status = load_with(t, r->config, &kept, error))) {
         status = culm_resume_compare(&culm_gnn_config_table, &lineage, &before, &t->config,
-                                     options->accept_inputs, error);
+                                     r->options->accept_inputs, error);
         status = status ? status : culm_gnn_config_resumable(&before, &t->config, known, error);
         if (status != CULM_OK) {
             status =
@@ -121,87 +133,30 @@ static enum culm_status load_resumed(struct culm_gnn_training *t,
 }
 
 /* The configuration; and the run directory must be free, or hold its run. */
-static enum culm_status load(struct culm_gnn_training *t,
-                             const struct culm_gnn_training_options *options,
+static enum culm_status load(struct culm_gnn_training *t, const struct request *r,
                              struct culm_error *error) {
-    if (options->resume) {
-        return load_resumed(t, options, error);
+    if (r->options->resume) {
+        return load_resumed(t, r, error);
     }
-    if (options->accept_inputs || options->from_start) {
+    if (r->options->accept_inputs || r->options->from_start) {
         return culm_error_set(error, CULM_ERR_ARGUMENT, "--%s means nothing without --resume",
-                              options->from_start ? "from-start" : "accept-inputs");
+                              r->options->from_start ? "from-start" : "accept-inputs");
     }
-    enum culm_status status =
-        load_config(t, options->config_path, options->sets, options->set_count, error);
-    return status == CULM_OK && !options->dry ? culm_rundir_check(t->dir, false, error) : status;
+    enum culm_status status = load_config(t, r->config, error);
+    return status == CULM_OK && !r->extras->dry ? culm_rundir_check(t->dir, false, error) : status;
 }
 
 static enum culm_status load_faults(struct culm_gnn_training *t,
-                                    const struct culm_gnn_training_options *options,
+                                    const struct culm_launch_extras *extras,
                                     struct culm_error *error) {
-    t->faults = calloc(options->fault_count + 1, sizeof *t->faults);
+    t->faults = calloc(extras->fault_count + 1, sizeof *t->faults);
     enum culm_status status = t->faults ? CULM_OK : no_memory(error);
-    for (size_t i = 0; i < options->fault_count && status == CULM_OK; i++) {
-        const char *text = options->faults[i];
+    for (size_t i = 0; i < extras->fault_count && status == CULM_OK; i++) {
+        const char *text = extras->faults[i];
         status = culm_gnn_fault_parse(text, &t->faults[i], error);
         if (status == CULM_OK) {
             status = culm_gnn_fault_check(&t->faults[i], text, &t->config, error);
         }
-    }
-    return status;
-}
-
-/* Takes "HOST:PORT" for a TCP address. */
-static enum culm_status full_address(const char *text, char ret_text[CULM_ADDRESS_SIZE],
-                                     struct culm_error *error) {
-    bool whole = strncmp(text, "tcp:", 4) == 0 || strncmp(text, "unix:", 5) == 0;
-    int len = snprintf(ret_text, CULM_ADDRESS_SIZE, "%s%s", whole ? "" : "tcp:", text);
-    return len >= 0 && len < CULM_ADDRESS_SIZE
-               ? CULM_OK
-               : culm_error_set(error, CULM_ERR_ARGUMENT, "the address '%.60s...' is too long",
-                                text);
-}
-
-static enum culm_status read_address(const char *option, const char *text,
-                                     char ret_text[CULM_ADDRESS_SIZE],
-                                     struct culm_address *ret_address, struct culm_error *error) {
-    enum culm_status status = full_address(text, ret_text, error);
-    if (status == CULM_OK) {
-        status = culm_address_parse(ret_text, ret_address, error);
-    }
-    if (status != CULM_OK) {
-        culm_error_prefix(error, "%s", option);
-        status = CULM_ERR_ARGUMENT;
-        if (error) {
-            error->status = status;
-        }
-    }
-    return status;
-}
-
-/* Traffic is not encrypted, so an address that others can reach needs --insecure. */
-static enum culm_status read_listen(const char *text, bool insecure,
-                                    char ret_text[CULM_ADDRESS_SIZE],
-                                    struct culm_address *ret_address, struct culm_error *error) {
-    enum culm_status status = read_address("--listen", text, ret_text, ret_address, error);
-    if (status == CULM_OK && !culm_address_is_loopback(ret_address) && !insecure) {
-        status = culm_error_set(error, CULM_ERR_CONFIG,
-                                "--listen %s can be reached from other machines, and traffic is "
-                                "not encrypted; give --insecure if your network is private",
-                                text);
-    }
-    return status;
-}
-
-static enum culm_status read_advertise(const char *text, char ret_text[CULM_ADDRESS_SIZE],
-                                       struct culm_error *error) {
-    struct culm_address address;
-    enum culm_status status = read_address("--advertise", text, ret_text, &address, error);
-    if (status == CULM_OK && culm_address_is_any(&address)) {
-        status = culm_error_set(
-            error, CULM_ERR_CONFIG,
-            "--advertise %s is not an address to connect to; name one address of this machine",
-            text);
     }
     return status;
 }
@@ -216,25 +171,47 @@ static enum culm_status take_listen(struct culm_gnn_training *t,
                                   : CULM_OK;
     }
     enum culm_status status =
-        read_listen(options->listen, options->insecure, t->listen, &address, error);
+        culm_gnn_address_read("--listen", options->listen, t->listen, &address, error);
     if (status == CULM_OK && options->advertise) {
-        status = read_advertise(options->advertise, t->advertise, error);
+        status = culm_gnn_address_advertise(options->advertise, t->advertise, error);
         t->launch.advertise = t->advertise;
     } else if (status == CULM_OK && culm_address_is_any(&address)) {
         status = culm_error_set(error, CULM_ERR_CONFIG,
                                 "--listen %s is every address of this machine; name the one that "
-                                "others are to connect to with --advertise ADDR:PORT",
+                                "other machines are to connect to with --advertise ADDR:PORT",
                                 options->listen);
     }
     t->launch.listen = t->listen;
+    t->launch.plain = options->insecure;
+    return status;
+}
+
+static enum culm_status take_token(struct culm_gnn_training *t,
+                                   const struct culm_gnn_training_options *options,
+                                   struct culm_error *error) {
+    if (!options->token_file) {
+        return CULM_OK;
+    }
+    if (!options->listen) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "--token-file needs --listen ADDR:PORT: it says who may join");
+    }
+    enum culm_status status = culm_token_read(options->token_file, t->launch.run.token, error);
+    if (status == CULM_OK && strlen(t->launch.run.token) < CULM_TOKEN_LEAST) {
+        status = culm_error_set(error, CULM_ERR_CONFIG,
+                                "the token in '%s' has fewer than %d characters, and could be "
+                                "guessed; make one with 'culm keys new FILE'",
+                                options->token_file, CULM_TOKEN_LEAST);
+    }
+    t->launch.run.own_token = true;
     return status;
 }
 
 /* A trace starts and ends workers as processes on this machine, so it needs `engine: local`. */
 static enum culm_status take_trace(struct culm_gnn_training *t,
-                                   const struct culm_gnn_training_options *options,
+                                   const struct culm_launch_extras *extras,
                                    struct culm_error *error) {
-    if (!options->trace) {
+    if (!extras->trace_path) {
         return CULM_OK;
     }
     if (t->config.engine != CULM_GNN_LOCAL) {
@@ -247,8 +224,8 @@ static enum culm_status take_trace(struct culm_gnn_training *t,
                               "--preempt-trace starts workers, but with workers: 0 there are none; "
                               "set workers to 1 or more");
     }
-    t->launch.run.trace_path = options->trace;
-    t->launch.run.time_scale = options->time_scale > 0 ? options->time_scale : 1;
+    t->launch.run.trace_path = extras->trace_path;
+    t->launch.run.time_scale = extras->time_scale > 0 ? extras->time_scale : 1;
     return CULM_OK;
 }
 
@@ -266,47 +243,80 @@ static enum culm_status check_partition(const struct culm_gnn_training_options *
     return CULM_OK;
 }
 
-static enum culm_status make(struct culm_gnn_training *t,
-                             const struct culm_gnn_training_options *options,
+static enum culm_status take_path(const char *path, char own[CULM_PATH_MAX], const char **ret_path,
+                                  struct culm_error *error) {
+    *ret_path = path ? own : NULL;
+    return path ? culm_path_format(own, error, "%s", path) : CULM_OK;
+}
+
+static enum culm_status make(struct culm_gnn_training *t, const struct request *r,
                              struct culm_error *error) {
+    const struct culm_gnn_training_options *options = r->options;
     enum culm_status status;
     if ((status = culm_launcher_options_init(&t->launch.run, error)) ||
         (status = culm_path_format(t->dir, error, "%s", options->dir)) ||
-        (status = load(t, options, error)) || (status = load_faults(t, options, error)) ||
+        (status = load(t, r, error)) || (status = load_faults(t, r->extras, error)) ||
         (status = check_partition(options, error)) || (status = take_listen(t, options, error)) ||
-        (status = take_trace(t, options, error)) ||
+        (status = take_token(t, options, error)) || (status = take_trace(t, r->extras, error)) ||
+        (status = take_path(options->plan, t->plan, &t->launch.plan_path, error)) ||
+        (status = take_path(options->partition, t->partition, &t->launch.partition_path, error)) ||
         (status = culm_program_find(options->program, t->program, error))) {
         return status;
     }
+    culm_function_sink_init(&t->function, options->event, options->context);
     t->launch.faults = t->faults;
-    t->launch.plan_path = options->plan;
-    t->launch.partition_path = options->partition;
     t->launch.run.dir = t->dir;
     t->launch.run.resume = options->resume;
     t->launch.run.accept_inputs = options->accept_inputs;
     t->launch.run.from_start = options->from_start;
     t->launch.run.program = t->program;
-    t->launch.run.fault_texts = options->faults;
-    t->launch.run.fault_count = options->fault_count;
+    t->launch.run.fault_texts = r->extras->faults;
+    t->launch.run.fault_count = r->extras->fault_count;
+    t->launch.run.log = options->event ? &t->function.sink : NULL;
     t->launch.run.warn = options->warning;
     t->launch.run.ctx = options->context;
     return CULM_OK;
 }
 
-enum culm_status culm_gnn_training_new(const struct culm_gnn_training_options *options,
-                                       struct culm_gnn_training **ret_training,
-                                       struct culm_error *error) {
+enum culm_status culm_gnn_training_make(const struct culm_config *config,
+                                        const struct culm_gnn_training_options *options,
+                                        const struct culm_launch_extras *extras,
+                                        struct culm_gnn_training **ret_training,
+                                        struct culm_error *error) {
+    static const struct culm_launch_extras none = {0};
+    struct culm_gnn_training_options own;
+    if (!config || !ret_training) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "culm_gnn_training_new: an argument is NULL");
+    }
+    enum culm_status status =
+        culm_public_take(&own, sizeof own, options, "culm_gnn_training_options", error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    if (!own.dir || !own.dir[0]) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "struct culm_gnn_training_options: dir is not set");
+    }
     struct culm_gnn_training *training = calloc(1, sizeof *training);
     if (!training) {
         return no_memory(error);
     }
-    enum culm_status status = make(training, options, error);
+    const struct request request = {config, &own, extras ? extras : &none};
+    status = make(training, &request, error);
     if (status != CULM_OK) {
         culm_gnn_training_free(training);
         return status;
     }
     *ret_training = training;
     return CULM_OK;
+}
+
+enum culm_status culm_gnn_training_new(const struct culm_config *config,
+                                       const struct culm_gnn_training_options *options,
+                                       struct culm_gnn_training **ret_training,
+                                       struct culm_error *error) {
+    return culm_gnn_training_make(config, options, NULL, ret_training, error);
 }
 
 void culm_gnn_training_free(struct culm_gnn_training *training) {
@@ -319,6 +329,7 @@ void culm_gnn_training_free(struct culm_gnn_training *training) {
     culm_launcher_options_release(&training->launch.run);
     free(training->faults);
     free(training->launch.config_text);
+    free(training->plan_json);
     if (training->configured) {
         culm_gnn_config_release(&training->config);
     }
@@ -335,14 +346,40 @@ void culm_gnn_training_watch(struct culm_gnn_training *training, struct culm_sin
     training->launch.run.screen = screen;
 }
 
-enum culm_status culm_gnn_training_plan(const struct culm_gnn_training *training, json_t **ret_plan,
+enum culm_status culm_gnn_training_plan(struct culm_gnn_training *training, const char **ret_json,
                                         struct culm_error *error) {
-    return culm_gnn_launch_plan(&training->launch, ret_plan, error);
+    json_t *plan = NULL;
+    if (!training || !ret_json) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "culm_gnn_training_plan: an argument is NULL");
+    }
+    enum culm_status status = culm_gnn_launch_plan(&training->launch, &plan, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    free(training->plan_json);
+    training->plan_json = json_dumps(plan, JSON_COMPACT);
+    json_decref(plan);
+    if (!training->plan_json) {
+        return no_memory(error);
+    }
+    *ret_json = training->plan_json;
+    return CULM_OK;
 }
 
 int culm_gnn_training_go(struct culm_gnn_training *training, struct culm_error *ret_error) {
     training->ran = true;
     return culm_gnn_launch_run(&training->launch, &training->result, ret_error);
+}
+
+enum culm_status culm_gnn_training_run(struct culm_gnn_training *training,
+                                       struct culm_error *error) {
+    struct culm_error own = {0};
+    if (!training || training->ran) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "culm_gnn_training_run: %s",
+                              training ? "this training was run before" : "NULL");
+    }
+    return culm_public_ended(culm_gnn_training_go(training, &own), &own, error);
 }
 
 void culm_gnn_training_stop(struct culm_gnn_training *training) {
@@ -365,45 +402,24 @@ bool culm_gnn_training_fired(const struct culm_gnn_training *training, size_t fa
     return !training->result.fired || training->result.fired[fault];
 }
 
-char *culm_gnn_training_resumable_keys(void) { return culm_gnn_config_resumable_keys(); }
-
-char *culm_gnn_training_setting_keys(void) { return culm_gnn_config_setting_keys(); }
-
-char *culm_gnn_training_reference(bool markdown) { return culm_gnn_config_reference(markdown); }
-
-int culm_gnn_join(const struct culm_gnn_join_options *options, struct culm_error *ret_error) {
-    char token[CULM_PARTICIPANT_TOKEN_SIZE], join[CULM_ADDRESS_SIZE], listen[CULM_ADDRESS_SIZE],
-        advertise[CULM_ADDRESS_SIZE];
-    struct culm_address address;
-    enum culm_status status = read_address("--join", options->address, join, &address, ret_error);
-    uint32_t role = strcmp(options->role, "server") == 0 ? CULM_GNN_SERVER : CULM_GNN_WORKER;
-    if (status == CULM_OK && options->listen) {
-        status = read_listen(options->listen, options->insecure, listen, &address, ret_error);
+enum culm_status culm_gnn_config_text(const struct culm_config *config, char **ret_text,
+                                      struct culm_error *error) {
+    struct culm_gnn_config parsed;
+    if (!config) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "culm_gnn_config_text: config is NULL");
     }
-    if (status == CULM_OK && options->advertise) {
-        status = read_advertise(options->advertise, advertise, ret_error);
+    enum culm_status status = parse(config, &parsed, error);
+    if (status != CULM_OK || !ret_text) {
+        if (status == CULM_OK) {
+            culm_gnn_config_release(&parsed);
+        }
+        return status;
     }
-    if (status == CULM_OK) {
-        status = culm_participant_read_token(options->token_file, token, ret_error);
+    char *text = culm_gnn_config_dump(&parsed);
+    culm_gnn_config_release(&parsed);
+    if (!text) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
     }
-    if (status != CULM_OK) {
-        return culm_status_exit_code(status);
-    }
-    const struct culm_participant_call call = {.address = join,
-                                               .token = token,
-                                               .role = role,
-                                               .name = "newcomer",
-                                               .listen = options->listen ? listen : NULL,
-                                               .advertise = options->advertise ? advertise : NULL};
-    return culm_run_gnn_newcomer(&call, NULL, ret_error);
-}
-
-enum culm_status culm_gnn_work_for(const char *server, struct culm_error *error) {
-    return culm_gearman_work(server, error);
-}
-
-int culm_gnn_function_main(void) { return culm_gnn_function_run(); }
-
-int culm_gnn_node_main(int argc, char **argv) {
-    return culm_participant_main("node", argc, argv, culm_run_gnn_node);
+    *ret_text = text;
+    return CULM_OK;
 }

@@ -1,8 +1,8 @@
 /* The folder of a merge: starting it, resuming it, and taking it back. */
 #include "run/merge_internal.h"
 
+#include "launch/told.h"
 #include "run/merge_kept.h"
-#include "run/told.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum culm_status culm_merging_same_workload(struct culm_merging *m, struct culm_error *error) {
+enum culm_status merging_same_workload(struct culm_merging *m, struct culm_error *error) {
     char path[CULM_PATH_MAX];
     struct culm_workload before;
     struct culm_config_difference d;
@@ -110,7 +110,7 @@ static enum culm_status compare_told(struct culm_merging *m, struct culm_error *
         "round %lld, of which '%.160s/events.jsonl' tells, is gone; merging goes on after round "
         "%lld",
         (long long)told.saved, dir, (long long)have);
-    culm_merging_warn(m, text);
+    merging_warn(m, text);
     return CULM_OK;
 }
 
@@ -149,12 +149,12 @@ static enum culm_status find_rounds(struct culm_merging *m, struct culm_error *e
 static enum culm_status write_config(struct culm_merging *m, struct culm_error *error) {
     char *text = culm_config_dump_text(&culm_workload_table, &m->workload);
     enum culm_status status =
-        text ? culm_rundir_begin(&m->dir, text, error) : culm_merging_no_memory(error);
+        text ? culm_rundir_begin(&m->dir, text, error) : merging_no_memory(error);
     free(text);
     return status;
 }
 
-enum culm_status culm_merging_claim(struct culm_merging *m, struct culm_error *error) {
+enum culm_status merging_claim(struct culm_merging *m, struct culm_error *error) {
     char path[CULM_PATH_MAX];
     enum culm_status status = culm_rundir_claim(m->options.dir, m->options.resume, &m->dir, error);
     if (status != CULM_OK) {
@@ -172,7 +172,7 @@ enum culm_status culm_merging_claim(struct culm_merging *m, struct culm_error *e
 }
 
 /* config.yaml comes last: until it is written, the package still belongs to the old frames. */
-enum culm_status culm_merging_begin(struct culm_merging *m, struct culm_error *error) {
+enum culm_status merging_begin(struct culm_merging *m, struct culm_error *error) {
     enum culm_status status = CULM_OK;
     if (m->options.resume && m->other_frames) {
         status = write_after(m, error);
@@ -180,7 +180,7 @@ enum culm_status culm_merging_begin(struct culm_merging *m, struct culm_error *e
     return status == CULM_OK && m->options.resume ? write_config(m, error) : status;
 }
 
-void culm_merging_take_back(struct culm_merging *m) {
+void merging_take_back(struct culm_merging *m) {
     static const char *const folders[] = {"tensors", "rounds"};
     char path[CULM_PATH_MAX];
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {

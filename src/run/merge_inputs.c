@@ -4,9 +4,9 @@
 #include "base/machine.h"
 #include "base/words.h"
 #include "data/feed.h"
-#include "run/feeds.h"
-#include "run/right.h"
-#include "run/vision_open.h"
+#include "query/feeds.h"
+#include "query/labels.h"
+#include "query/open.h"
 #include "vision/picture.h"
 
 #include <stdio.h>
@@ -27,9 +27,9 @@ static enum culm_status no_memory(struct culm_error *error) {
 /* --- models --- */
 
 static bool same_model(const struct culm_query_config *a, const struct culm_query_config *b) {
-    char one[CULM_VISION_FILES_TEXT], other[CULM_VISION_FILES_TEXT];
-    culm_vision_files(a->model, a->weights, one);
-    culm_vision_files(b->model, b->weights, other);
+    char one[CULM_QUERY_FILES_TEXT], other[CULM_QUERY_FILES_TEXT];
+    culm_query_files(a->model, a->weights, one);
+    culm_query_files(b->model, b->weights, other);
     return strcmp(one, other) == 0 && a->normalized == b->normalized &&
            memcmp(a->mean, b->mean, sizeof a->mean) == 0 &&
            memcmp(a->deviation, b->deviation, sizeof a->deviation) == 0;
@@ -55,15 +55,15 @@ static enum culm_status identify(const struct culm_merge_model *model,
 
 static enum culm_status open_model(struct culm_merge_inputs *in, const struct culm_query_config *q,
                                    bool structure, struct culm_error *error) {
-    struct culm_vision_normalize normalize;
+    struct culm_query_normalize normalize;
     memcpy(normalize.mean, q->mean, sizeof normalize.mean);
     memcpy(normalize.deviation, q->deviation, sizeof normalize.deviation);
-    const struct culm_vision_open_options how = {.weights = q->weights,
-                                                 .names = structure ? NULL : q->names,
-                                                 .normalize = q->normalized ? &normalize : NULL,
-                                                 .structure = structure};
+    const struct culm_query_open_options how = {.weights = q->weights,
+                                                .names = structure ? NULL : q->names,
+                                                .normalize = q->normalized ? &normalize : NULL,
+                                                .structure = structure};
     int32_t k = in->models;
-    enum culm_status status = culm_vision_open(q->model, &how, &in->vision[k], error);
+    enum culm_status status = culm_query_open(q->model, &how, &in->vision[k], error);
     if (status != CULM_OK) {
         return culm_error_prefix(error, "query '%s'", q->name);
     }
@@ -169,7 +169,7 @@ static enum culm_status open_feed(const struct culm_merge_inputs *in,
     return culm_feed_open(&options, ret_feed, error);
 }
 
-static enum culm_status next_unless(const volatile sig_atomic_t *stop, struct culm_feed *feed,
+static enum culm_status next_unless(const atomic_bool *stop, struct culm_feed *feed,
                                     struct culm_feed_frame *frame, struct culm_error *error) {
     return *stop ? culm_error_set(error, CULM_ERR_STOPPED, "stopped; continue with --resume")
                  : culm_feed_next_whole(feed, frame, error);
@@ -177,7 +177,7 @@ static enum culm_status next_unless(const volatile sig_atomic_t *stop, struct cu
 
 /* The number of frames in a feed; reads it through if it does not know. */
 static enum culm_status count_frames(const struct culm_merge_inputs *in, struct culm_merge_set *set,
-                                     const volatile sig_atomic_t *stop, int64_t *ret_count,
+                                     const atomic_bool *stop, int64_t *ret_count,
                                      struct culm_error *error) {
     const struct culm_feed_config *config = &in->workload->feeds[set->feed];
     struct culm_feed *feed = NULL;
@@ -185,8 +185,8 @@ static enum culm_status count_frames(const struct culm_merge_inputs *in, struct 
     *ret_count = 0;
     if (culm_feed_comes_once(config->file)) {
         return culm_error_set(error, CULM_ERR_CONFIG,
-                              "feed '%s': '%s' is no file, and merging reads all frames more than "
-                              "once; record some of it, and name that",
+                              "feed '%s': '%s' is not a regular file; merging reads every frame "
+                              "more than once; record some of it, and name that",
                               config->name, config->file);
     }
     enum culm_status status = open_feed(in, set, &feed, error);
@@ -279,17 +279,17 @@ static void pass_bad(struct culm_merge_set *set, const struct culm_error *why) {
 }
 
 static enum culm_status read_set(struct culm_merge_inputs *in, struct culm_merge_set *set,
-                                 const volatile sig_atomic_t *stop, struct culm_error *error) {
+                                 const atomic_bool *stop, struct culm_error *error) {
     struct division d;
     int64_t met[CULM_MERGE_PARTS] = {0}; /* frames of each part seen so far */
     struct culm_feed *feed = NULL;
     struct culm_feed_frame frame;
-    struct culm_right right = {0};
+    struct culm_labels right = {0};
     int64_t all;
     enum culm_status status = count_frames(in, set, stop, &all, error);
     if (status == CULM_OK && set->right_for) {
-        status = culm_right_read(set->labels, in->workload->feeds[set->feed].name, all,
-                                 set->right_for, &right, error);
+        status = culm_labels_read(set->labels, in->workload->feeds[set->feed].name, all,
+                                  set->right_for, &right, error);
     }
     if (status == CULM_OK) {
         divide(&in->workload->merge, &set->input, all, &d);
@@ -303,7 +303,7 @@ static enum culm_status read_set(struct culm_merge_inputs *in, struct culm_merge
         const int64_t taken = set->part[part].count;
         struct culm_error why;
         status = next_unless(stop, feed, &frame, &why);
-        if (status == CULM_ERR_FORMAT && culm_feed_kind(feed) == CULM_FEED_PICTURES) {
+        if (status == CULM_ERR_FORMAT && culm_feed_kind_of(feed) == CULM_FEED_PICTURES) {
             pass_bad(set, &why);
             status = CULM_OK;
             met[part]++;
@@ -332,7 +332,7 @@ static enum culm_status read_set(struct culm_merge_inputs *in, struct culm_merge
                                     set->first_bad);
         }
     }
-    culm_right_release(&right);
+    culm_labels_release(&right);
     culm_feed_close(feed);
     return status == CULM_ERR_CLOSED
                ? culm_error_set(error, CULM_ERR_CHANGED, "feed '%s': it got shorter meanwhile",
@@ -405,8 +405,7 @@ static enum culm_status gather_fit(struct culm_merge_inputs *in, int32_t model,
     return made ? CULM_OK : no_memory(error);
 }
 
-enum culm_status culm_merge_inputs_read(struct culm_merge_inputs *in,
-                                        const volatile sig_atomic_t *stop,
+enum culm_status culm_merge_inputs_read(struct culm_merge_inputs *in, const atomic_bool *stop,
                                         struct culm_error *error) {
     enum culm_status status = CULM_OK;
     for (size_t q = 0; q < in->workload->query_count && status == CULM_OK; q++) {
@@ -414,7 +413,7 @@ enum culm_status culm_merge_inputs_read(struct culm_merge_inputs *in,
         const struct culm_vision_input *input = &in->vision[in->model_of[q]]->input;
         int32_t s = 0;
         const struct culm_vision_model *right_for =
-            query->labels && culm_right_is_for(in->vision[in->model_of[q]])
+            query->labels && culm_labels_suit(in->vision[in->model_of[q]])
                 ? in->vision[in->model_of[q]]
                 : NULL;
         while (s < in->sets &&

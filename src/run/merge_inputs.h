@@ -12,11 +12,11 @@
 #define CULM_RUN_MERGE_INPUTS_H
 
 #include "merge/judge.h"
-#include "merge/workload.h"
+#include "query/workload.h"
 
 #include "base/sha256.h"
 
-#include <signal.h>
+#include <stdatomic.h>
 
 enum culm_merge_part { CULM_MERGE_FIT, CULM_MERGE_CHECK, CULM_MERGE_HELD, CULM_MERGE_PARTS };
 
@@ -55,8 +55,7 @@ enum culm_status culm_merge_inputs_open(const struct culm_workload *workload, bo
                                         struct culm_merge_inputs *inputs, struct culm_error *error);
 /* Reads the frames. CULM_ERR_STOPPED once *stop is set; CULM_ERR_CONFIG: a label that the query's
  * model cannot answer; CULM_ERR_MACHINE: more frames than memory. */
-enum culm_status culm_merge_inputs_read(struct culm_merge_inputs *inputs,
-                                        const volatile sig_atomic_t *stop,
+enum culm_status culm_merge_inputs_read(struct culm_merge_inputs *inputs, const atomic_bool *stop,
                                         struct culm_error *error);
 /* Of the classes that labels name in the frames at the end, which decide, how many there are, and how
  * many do not occur in those that are fitted to. 0 where labels are not classes. */

@@ -2,21 +2,26 @@
 #ifndef CULM_RUN_MERGE_INTERNAL_H
 #define CULM_RUN_MERGE_INTERNAL_H
 
-#include "merge/package.h"
+#include "launch/rundir.h"
 #include "merge/search.h"
-#include "run/merge_commands.h"
+#include "query/package.h"
+#include "report/sink.h"
+#include "run/launches.h"
 #include "run/merge_inputs.h"
-#include "run/rundir.h"
 
-#include <signal.h>
+#include <culm/merge.h>
+#include <stdatomic.h>
 
 struct culm_merging {
-    struct culm_merging_options options;
+    struct culm_merging_options options; /* its dir is `path` */
+    char path[CULM_PATH_MAX];
     struct culm_workload workload;
     struct culm_merge_inputs in;
     struct culm_rundir dir;
     bool claimed;
     struct culm_sink *log, *watch;
+    struct culm_function_sink function; /* of the options; `watch`, unless that is another */
+    bool ran;
     bool sink_failed; /* the log or the watcher */
     uint64_t began_ns;
     struct culm_device *device;
@@ -33,7 +38,7 @@ struct culm_merging {
     int64_t after;                   /* rounds behind this one are by the present frames */
     int64_t counts;                  /* the current round of the package; -1: none yet */
     bool apart; /* found other rounds than an earlier run, having had other time */
-    volatile sig_atomic_t stopped;
+    atomic_bool stopped;
 };
 
 /* Measured on frames that were held out. */
@@ -43,73 +48,77 @@ struct culm_merging_measured {
     struct culm_answer **wanted; /* [queries][held out]: the originals' answers */
 };
 
-static inline enum culm_status culm_merging_no_memory(struct culm_error *error) {
+static inline enum culm_status merging_no_memory(struct culm_error *error) {
     return culm_error_set(error, CULM_ERR_MEMORY, "merging: out of memory");
 }
 
 /* merge_events.c */
 
-void culm_merging_event(struct culm_merging *m, const char *name, json_t *take_members);
-void culm_merging_warn(struct culm_merging *m, const char *text);
+void merging_event(struct culm_merging *m, const char *name, json_t *take_members);
+void merging_warn(struct culm_merging *m, const char *text);
 /* The names of the queries whose models share something. */
-json_t *culm_merging_sharing(const struct culm_merging *m, const struct culm_share *share);
+json_t *merging_sharing(const struct culm_merging *m, const struct culm_share *share);
 /* Processor seconds of this process, which do not depend on how busy the machine is. */
-double culm_merging_cpu_s(void);
+double merging_cpu_s(void);
 /* For culm_search_ops. */
-void culm_merging_tell_attempt(void *ctx, int32_t round, int32_t group,
-                               const struct culm_search *search, const char *way);
-void culm_merging_tell_check(void *ctx, int32_t round, const struct culm_search_query *query,
-                             bool ok);
-void culm_merging_tell_step(void *ctx, int64_t step, int64_t steps, double loss);
+void merging_tell_attempt(void *ctx, int32_t round, int32_t group, const struct culm_search *search,
+                          const char *way);
+void merging_tell_check(void *ctx, int32_t round, const struct culm_search_query *query, bool ok);
+void merging_tell_step(void *ctx, int64_t step, int64_t steps, double loss);
 
 /* merge_rounds.c */
 
 /* Describes everything as it is now as a round, which the caller releases, even after a failure.
  * `measured`: measurements to include; NULL: none yet. */
-enum culm_status culm_merging_round(const struct culm_merging *m, int64_t number,
-                                    const struct culm_merging_measured *measured,
-                                    struct culm_package_round *round, struct culm_error *error);
+enum culm_status merging_round(const struct culm_merging *m, int64_t number,
+                               const struct culm_merging_measured *measured,
+                               struct culm_package_round *round, struct culm_error *error);
 /* Writes the tensors of such a round that are not stored and intact yet. *ret_bytes: the bytes
  * written. */
-enum culm_status culm_merging_put(const struct culm_merging *m,
-                                  const struct culm_package_round *round, uint64_t *ret_bytes,
-                                  struct culm_error *error);
+enum culm_status merging_put(const struct culm_merging *m, const struct culm_package_round *round,
+                             uint64_t *ret_bytes, struct culm_error *error);
 /* Does that, and makes the round the current one. While there is no room for one that was worked
  * for, it waits and tries again, until it is stopped or some minutes have passed. */
-enum culm_status culm_merging_publish(struct culm_merging *m,
-                                      const struct culm_package_round *round, uint64_t *ret_bytes,
-                                      struct culm_error *error);
+enum culm_status merging_publish(struct culm_merging *m, const struct culm_package_round *round,
+                                 uint64_t *ret_bytes, struct culm_error *error);
 /* Publishes round 0, the originals; a resumed run only writes what is missing of it. */
-enum culm_status culm_merging_begin_rounds(struct culm_merging *m, struct culm_error *error);
+enum culm_status merging_begin_rounds(struct culm_merging *m, struct culm_error *error);
 /* The number that the search's round `round` gets in the package. */
-int64_t culm_merging_number(const struct culm_merging *m, int32_t round);
+static inline int64_t merging_number(const struct culm_merging *m, int32_t round) {
+    return m->apart ? m->counts + 1 : m->after + round;
+}
 /* For culm_search_ops. */
-enum culm_status culm_merging_ship(void *ctx, int32_t round, struct culm_error *error);
-enum culm_status culm_merging_keep(void *ctx, const void *data, size_t len,
-                                   struct culm_error *error);
-enum culm_status culm_merging_recall(void *ctx, void **ret_data, size_t *ret_len,
-                                     struct culm_error *error);
+enum culm_status merging_ship(void *ctx, int32_t round, struct culm_error *error);
+enum culm_status merging_keep(void *ctx, const void *data, size_t len, struct culm_error *error);
+enum culm_status merging_recall(void *ctx, void **ret_data, size_t *ret_len,
+                                struct culm_error *error);
 
 /* merge_promise.c */
 
 /* Why the original's accuracy on these frames says nothing, as a clause for a message; `wanted`:
  * how many things are right there. */
-const char *culm_merging_nothing(const struct culm_merge_frames *frames, int64_t wanted);
+const char *merging_nothing(const struct culm_merge_frames *frames, int64_t wanted);
 
 /* Measures all queries on the frames that were held out, reverts those that miss their targets,
  * ships the result and reports it. */
-enum culm_status culm_merging_finish(struct culm_merging *m, struct culm_error *error);
+enum culm_status merging_finish(struct culm_merging *m, struct culm_error *error);
+
+/* merge_show.c */
+
+/* The workload that a configuration is. */
+enum culm_status merging_load(const struct culm_config *config, struct culm_workload *ret_workload,
+                              struct culm_error *error);
 
 /* merge_folder.c */
 
 /* A package can only be continued with the models and the method that it was started with.
  * CULM_ERR_CONFIG otherwise. */
-enum culm_status culm_merging_same_workload(struct culm_merging *m, struct culm_error *error);
-enum culm_status culm_merging_claim(struct culm_merging *m, struct culm_error *error);
+enum culm_status merging_same_workload(struct culm_merging *m, struct culm_error *error);
+enum culm_status merging_claim(struct culm_merging *m, struct culm_error *error);
 /* To call once all feeds have been read: writes what a resumed run is about. If a feed is wrong,
  * the package stays as it was. */
-enum culm_status culm_merging_begin(struct culm_merging *m, struct culm_error *error);
+enum culm_status merging_begin(struct culm_merging *m, struct culm_error *error);
 /* Removes what a run that was not resumed and has written no package yet has left behind. */
-void culm_merging_take_back(struct culm_merging *m);
+void merging_take_back(struct culm_merging *m);
 
 #endif

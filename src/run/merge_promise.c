@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *culm_merging_nothing(const struct culm_merge_frames *frames, int64_t wanted) {
+const char *merging_nothing(const struct culm_merge_frames *frames, int64_t wanted) {
     if (!frames->label && !frames->right) {
         return "the original finds nothing";
     }
@@ -23,7 +23,7 @@ static enum culm_status measure(struct culm_merging *m, size_t q, struct culm_me
         to->wanted[q] = calloc((size_t)held->count + 1, sizeof **to->wanted);
         status = to->wanted[q]
                      ? culm_judge_answer(&m->judge[q], model->original, held, to->wanted[q], error)
-                     : culm_merging_no_memory(error);
+                     : merging_no_memory(error);
     }
     return status == CULM_OK
                ? culm_judge_now(&m->judge[q], originals ? model->original : model->value, held,
@@ -83,15 +83,15 @@ static enum culm_status keep_promise(struct culm_merging *m, struct culm_merging
                 snprintf(text, sizeof text,
                          "query '%s': %s in the frames that merging has not seen, so %s",
                          config->name,
-                         culm_merging_nothing(&m->in.set[m->in.set_of[q]].part[CULM_MERGE_HELD],
-                                              culm_accuracy_wanted(accuracy)),
+                         merging_nothing(&m->in.set[m->in.set_of[q]].part[CULM_MERGE_HELD],
+                                         culm_accuracy_wanted(accuracy)),
                          then);
             } else {
                 snprintf(text, sizeof text,
                          "query '%s': %.4f of %.4f on frames that merging has not seen, so %s",
                          config->name, to->merged[q], to->original[q], then);
             }
-            culm_merging_warn(m, text);
+            merging_warn(m, text);
             if (!own) {
                 culm_share_leave(&m->share, m->in.model_of[q]);
             }
@@ -122,7 +122,7 @@ static enum culm_status stay(struct culm_merging *m, struct culm_merging_measure
              "round %" PRId64 " stays: it saves %" PRId64
              " bytes, and this time no more was found: %" PRId64,
              m->have, m->have_saves, sums->total_bytes - sums->distinct_bytes);
-    culm_merging_warn(m, text);
+    merging_warn(m, text);
     for (size_t q = 0; q < m->workload.query_count; q++) {
         const int32_t there = culm_package_query_find(&round, m->workload.queries[q].name);
         to->original[q] = round.query[there].original;
@@ -142,22 +142,22 @@ static enum culm_status ship_last(struct culm_merging *m, struct culm_merging_me
     const int64_t next = (m->counts > m->after ? m->counts : m->after) + 1;
     struct culm_package_round made;
     uint64_t bytes;
-    enum culm_status status = culm_merging_round(m, finished ? m->have : next, to, &made, error);
+    enum culm_status status = merging_round(m, finished ? m->have : next, to, &made, error);
     if (status == CULM_OK && !(status = culm_package_sum(&made, ret_sums, error))) {
         if (finished && culm_package_holds(NULL, m->options.dir, &made)) {
-            status = culm_merging_put(m, &made, &bytes, error);
+            status = merging_put(m, &made, &bytes, error);
         } else if (finished && ret_sums->total_bytes - ret_sums->distinct_bytes <= m->have_saves) {
             status = stay(m, to, ret_sums, error);
         } else {
             made.number = next;
-            status = culm_merging_publish(m, &made, &bytes, error);
+            status = merging_publish(m, &made, &bytes, error);
         }
     }
     culm_package_round_release(&made);
     return status;
 }
 
-enum culm_status culm_merging_finish(struct culm_merging *m, struct culm_error *error) {
+enum culm_status merging_finish(struct culm_merging *m, struct culm_error *error) {
     size_t count = m->workload.query_count;
     struct culm_merging_measured to = {.original = calloc(count + 1, sizeof *to.original),
                                        .merged = calloc(count + 1, sizeof *to.merged),
@@ -165,7 +165,7 @@ enum culm_status culm_merging_finish(struct culm_merging *m, struct culm_error *
                                        .wanted = calloc(count + 1, sizeof *to.wanted)};
     enum culm_status status = to.original && to.merged && to.agreed && to.wanted
                                   ? keep_promise(m, &to, error)
-                                  : culm_merging_no_memory(error);
+                                  : merging_no_memory(error);
     struct culm_package_sums sums;
     if (status == CULM_OK && !(status = ship_last(m, &to, &sums, error))) {
         const int64_t total = sums.total_bytes, saved = total - sums.distinct_bytes;
@@ -177,13 +177,13 @@ enum culm_status culm_merging_finish(struct culm_merging *m, struct culm_error *
                                             "merged", to.merged[q], "agreement", to.agreed[q],
                                             "target", m->workload.queries[q].target));
         }
-        culm_merging_event(
-            m, "done",
-            json_pack("{s:I, s:I, s:f, s:I, s:I, s:f, s:o}", "bytes", (json_int_t)total,
-                      "distinct_bytes", (json_int_t)(total - saved), "saved",
-                      total > 0 ? (double)saved / (double)total : 0.0, "possible_bytes",
-                      (json_int_t)m->share.match.saved_bytes, "round", (json_int_t)m->counts,
-                      "cpu_s", culm_merging_cpu_s(), "queries", queries));
+        merging_event(m, "done",
+                      json_pack("{s:I, s:I, s:f, s:I, s:I, s:f, s:o}", "bytes", (json_int_t)total,
+                                "distinct_bytes", (json_int_t)(total - saved), "saved",
+                                total > 0 ? (double)saved / (double)total : 0.0, "possible_bytes",
+                                (json_int_t)m->share.match.saved_bytes, "round",
+                                (json_int_t)m->counts, "cpu_s", merging_cpu_s(), "queries",
+                                queries));
     }
     for (size_t q = 0; q < count && to.wanted; q++) {
         const struct culm_merge_frames *held = &m->in.set[m->in.set_of[q]].part[CULM_MERGE_HELD];

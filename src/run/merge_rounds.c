@@ -45,14 +45,14 @@ static enum culm_status add_param(const struct culm_merging *m, struct culm_pack
     }
     int32_t tensor = culm_package_add_tensor(round, &now);
     int32_t original = tensor < 0 ? -1 : culm_package_add_tensor(round, &was);
-    return original < 0 ? culm_merging_no_memory(error)
+    return original < 0 ? merging_no_memory(error)
                         : culm_package_add_param(query, model->graph->param[param].name, tensor,
                                                  original, layer_of(model, param), error);
 }
 
-enum culm_status culm_merging_round(const struct culm_merging *m, int64_t number,
-                                    const struct culm_merging_measured *measured,
-                                    struct culm_package_round *round, struct culm_error *error) {
+enum culm_status merging_round(const struct culm_merging *m, int64_t number,
+                               const struct culm_merging_measured *measured,
+                               struct culm_package_round *round, struct culm_error *error) {
     enum culm_status status = CULM_OK;
     *round = (struct culm_package_round){.number = number};
     for (size_t q = 0; q < m->workload.query_count && status == CULM_OK; q++) {
@@ -61,7 +61,7 @@ enum culm_status culm_merging_round(const struct culm_merging *m, int64_t number
         struct culm_package_query *query = culm_package_add_query(
             round, config->name, config->model, config->weights, m->in.identity[k]);
         if (!query) {
-            return culm_merging_no_memory(error);
+            return merging_no_memory(error);
         }
         snprintf(query->structure, sizeof query->structure, "%s", m->in.structure[k]);
         query->target = config->target;
@@ -79,9 +79,8 @@ enum culm_status culm_merging_round(const struct culm_merging *m, int64_t number
     return status;
 }
 
-enum culm_status culm_merging_put(const struct culm_merging *m,
-                                  const struct culm_package_round *round, uint64_t *ret_bytes,
-                                  struct culm_error *error) {
+enum culm_status merging_put(const struct culm_merging *m, const struct culm_package_round *round,
+                             uint64_t *ret_bytes, struct culm_error *error) {
     enum culm_status status = CULM_OK;
     uint64_t sum = 0, bytes = 0;
     for (int32_t q = 0; q < round->query_count; q++) {
@@ -142,7 +141,7 @@ static enum culm_status try_write(struct culm_merging *m, struct written *writte
     if (!round) {
         return culm_merge_kept_write(m->options.dir, &m->in, written->data, written->len, error);
     }
-    status = culm_merging_put(m, round, &written->bytes, error);
+    status = merging_put(m, round, &written->bytes, error);
     return status ? status : culm_package_publish(NULL, m->options.dir, round, error);
 }
 
@@ -151,9 +150,9 @@ static enum culm_status hold(struct culm_merging *m, struct written *written,
                              struct culm_error *error) {
     static const struct timespec again = {.tv_nsec = AGAIN_MS * 1000000L};
     enum culm_status status = CULM_ERR_IO;
-    culm_merging_event(m, "held",
-                       json_pack("{s:I, s:f, s:o}", "round", (json_int_t)m->counts, "for_ms",
-                                 (double)HOLD_MS, "message", culm_json_text(error->text)));
+    merging_event(m, "held",
+                  json_pack("{s:I, s:f, s:o}", "round", (json_int_t)m->counts, "for_ms",
+                            (double)HOLD_MS, "message", culm_json_text(error->text)));
     for (int waited = 0; status == CULM_ERR_IO && waited < HOLD_MS && !m->stopped;
          waited += AGAIN_MS) {
         nanosleep(&again, NULL);
@@ -162,9 +161,8 @@ static enum culm_status hold(struct culm_merging *m, struct written *written,
     return status;
 }
 
-enum culm_status culm_merging_publish(struct culm_merging *m,
-                                      const struct culm_package_round *round, uint64_t *ret_bytes,
-                                      struct culm_error *error) {
+enum culm_status merging_publish(struct culm_merging *m, const struct culm_package_round *round,
+                                 uint64_t *ret_bytes, struct culm_error *error) {
     struct written written = {.round = round};
     enum culm_status status = try_write(m, &written, error);
     if (status == CULM_ERR_IO && round->number > 0) {
@@ -184,29 +182,25 @@ static void warn_of_little_room(struct culm_merging *m,
     const uint64_t bytes = room_of(m, originals);
     if (culm_room_check(m->options.dir, 2 * bytes, "a round beside the originals", &little) !=
         CULM_OK) {
-        culm_merging_warn(m, little.text);
+        merging_warn(m, little.text);
     }
 }
 
-enum culm_status culm_merging_begin_rounds(struct culm_merging *m, struct culm_error *error) {
+enum culm_status merging_begin_rounds(struct culm_merging *m, struct culm_error *error) {
     struct culm_package_round originals;
     uint64_t bytes;
-    enum culm_status status = culm_merging_round(m, 0, NULL, &originals, error);
+    enum culm_status status = merging_round(m, 0, NULL, &originals, error);
     if (status == CULM_OK && m->have < 0) {
         warn_of_little_room(m, &originals);
-        status = culm_merging_publish(m, &originals, &bytes, error);
+        status = merging_publish(m, &originals, &bytes, error);
     } else if (status == CULM_OK) {
-        status = culm_merging_put(m, &originals, &bytes, error);
+        status = merging_put(m, &originals, &bytes, error);
     }
     culm_package_round_release(&originals);
     return status;
 }
 
 /* --- what ships --- */
-
-int64_t culm_merging_number(const struct culm_merging *m, int32_t round) {
-    return m->apart ? m->counts + 1 : m->after + round;
-}
 
 /* Whether the new round is to be dropped: the one that a resumed run found is current and saves as
  * much. */
@@ -215,29 +209,27 @@ static bool saves_no_more(const struct culm_merging *m, const struct culm_packag
            sums->total_bytes - sums->distinct_bytes <= m->have_saves;
 }
 
-enum culm_status culm_merging_ship(void *ctx, int32_t round, struct culm_error *error) {
+enum culm_status merging_ship(void *ctx, int32_t round, struct culm_error *error) {
     struct culm_merging *m = ctx;
     struct culm_package_round made;
     struct culm_package_sums sums;
     uint64_t bytes = 0;
-    enum culm_status status =
-        culm_merging_round(m, culm_merging_number(m, round), NULL, &made, error);
+    enum culm_status status = merging_round(m, merging_number(m, round), NULL, &made, error);
     status = status ? status : culm_package_sum(&made, &sums, error);
     const bool found = made.number <= m->have;
     const bool same = status == CULM_OK && found && culm_package_holds(NULL, m->options.dir, &made);
     if (found && !same) {
         m->apart = true;
-        made.number = culm_merging_number(m, round);
+        made.number = merging_number(m, round);
     }
     if (status == CULM_OK && !saves_no_more(m, &sums) &&
-        !(status = same ? culm_merging_put(m, &made, &bytes, error)
-                        : culm_merging_publish(m, &made, &bytes, error))) {
-        culm_merging_event(m, "merged",
-                           json_pack("{s:I, s:o, s:I, s:I, s:f}", "round", (json_int_t)made.number,
-                                     "queries", culm_merging_sharing(m, &m->share), "saved_bytes",
-                                     (json_int_t)(sums.total_bytes - sums.distinct_bytes),
-                                     "changed_bytes", (json_int_t)bytes, "cpu_s",
-                                     culm_merging_cpu_s()));
+        !(status = same ? merging_put(m, &made, &bytes, error)
+                        : merging_publish(m, &made, &bytes, error))) {
+        merging_event(m, "merged",
+                      json_pack("{s:I, s:o, s:I, s:I, s:f}", "round", (json_int_t)made.number,
+                                "queries", merging_sharing(m, &m->share), "saved_bytes",
+                                (json_int_t)(sums.total_bytes - sums.distinct_bytes),
+                                "changed_bytes", (json_int_t)bytes, "cpu_s", merging_cpu_s()));
     }
     culm_package_round_release(&made);
     return status;
@@ -245,15 +237,14 @@ enum culm_status culm_merging_ship(void *ctx, int32_t round, struct culm_error *
 
 /* --- state for a resumed run --- */
 
-enum culm_status culm_merging_keep(void *ctx, const void *data, size_t len,
-                                   struct culm_error *error) {
+enum culm_status merging_keep(void *ctx, const void *data, size_t len, struct culm_error *error) {
     struct written written = {.data = data, .len = len};
     enum culm_status status = try_write(ctx, &written, error);
     return status == CULM_ERR_IO ? hold(ctx, &written, error) : status;
 }
 
-enum culm_status culm_merging_recall(void *ctx, void **ret_data, size_t *ret_len,
-                                     struct culm_error *error) {
+enum culm_status merging_recall(void *ctx, void **ret_data, size_t *ret_len,
+                                struct culm_error *error) {
     const struct culm_merging *m = ctx;
     *ret_data = NULL;
     *ret_len = 0;

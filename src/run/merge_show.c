@@ -1,11 +1,13 @@
-/* What models could share, and what those of a package do share. See merge_commands.h. */
-#include "run/merge_commands.h"
-
+/* What models could share, and what those of a package do share. See culm/merge.h. */
 #include "base/json.h"
 #include "merge/match.h"
-#include "merge/package.h"
+#include "query/config.h"
+#include "query/package.h"
 #include "run/merge_inputs.h"
+#include "run/merge_internal.h"
+#include "run/public.h"
 
+#include <culm/merge.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,7 +60,8 @@ static enum culm_status show_inputs(const struct culm_merge_inputs *in, json_t *
         layers[k] = &in->model[k].layers;
     }
     for (int rule = 0; rule < 3 && status == CULM_OK; rule++) {
-        status = culm_match(layers, in->models, (enum culm_match_rule)rule, &match[rule], error);
+        status =
+            culm_match_find(layers, in->models, (enum culm_match_rule)rule, &match[rule], error);
     }
     if (status == CULM_OK) {
         json_t *instances = json_array();
@@ -82,21 +85,65 @@ static enum culm_status show_inputs(const struct culm_merge_inputs *in, json_t *
     return status;
 }
 
-static enum culm_status show_workload(const char *path, const char *const *sets, size_t set_count,
-                                      json_t **ret_json, struct culm_error *error) {
-    struct culm_workload workload;
-    struct culm_merge_inputs inputs = {0};
-    enum culm_status status = culm_workload_load(path, sets, set_count, &workload, error);
+/* The caller's, as a line. */
+static enum culm_status as_text(json_t *take_json, char **ret_text, struct culm_error *error) {
+    char *text = json_dumps(take_json, JSON_COMPACT);
+    json_decref(take_json);
+    if (!text) {
+        return no_memory(error);
+    }
+    *ret_text = text;
+    return CULM_OK;
+}
+
+enum culm_status merging_load(const struct culm_config *config, struct culm_workload *ret_workload,
+                              struct culm_error *error) {
+    return culm_workload_parse(config->text, config->len, config->name,
+                               (const char *const *)config->set, config->set_count, ret_workload,
+                               error);
+}
+
+enum culm_status culm_merge_config_text(const struct culm_config *workload, char **ret_text,
+                                        struct culm_error *error) {
+    struct culm_workload parsed;
+    if (!workload) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "culm_merge_config_text: workload is NULL");
+    }
+    enum culm_status status = merging_load(workload, &parsed, error);
     if (status != CULM_OK) {
         return status;
     }
-    status = culm_merge_inputs_open(&workload, true, &inputs, error);
+    char *text = ret_text ? culm_config_dump_text(&culm_workload_table, &parsed) : NULL;
+    culm_workload_release(&parsed);
+    if (ret_text && !text) {
+        return no_memory(error);
+    }
+    if (ret_text) {
+        *ret_text = text;
+    }
+    return CULM_OK;
+}
+
+enum culm_status culm_merge_show_workload(const struct culm_config *workload, char **ret_json,
+                                          struct culm_error *error) {
+    struct culm_workload parsed;
+    struct culm_merge_inputs inputs = {0};
+    json_t *shown = NULL;
+    if (!workload || !ret_json) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "culm_merge_show_workload: an argument is NULL");
+    }
+    enum culm_status status = merging_load(workload, &parsed, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    status = culm_merge_inputs_open(&parsed, true, &inputs, error);
     if (status == CULM_OK) {
-        status = show_inputs(&inputs, ret_json, error);
+        status = show_inputs(&inputs, &shown, error);
     }
     culm_merge_inputs_release(&inputs);
-    culm_workload_release(&workload);
-    return status;
+    culm_workload_release(&parsed);
+    return status == CULM_OK ? as_text(shown, ret_json, error) : status;
 }
 
 /* --- a package --- */
@@ -178,19 +225,16 @@ static enum culm_status show_package(const char *dir, bool check, json_t **ret_j
     return status;
 }
 
-enum culm_status culm_merge_show(const char *what, const char *const *sets, size_t set_count,
-                                 bool check, json_t **ret_json, struct culm_error *error) {
-    bool package = culm_file_is_directory(what);
-    if (package && set_count) {
-        return culm_error_set(error, CULM_ERR_ARGUMENT,
-                              "--set changes a workload, but '%s' is a package", what);
+enum culm_status culm_merge_show_package(const char *dir, bool check, char **ret_json,
+                                         struct culm_error *error) {
+    json_t *shown = NULL;
+    enum culm_status status = culm_public_check_dir(dir, "culm_merge_show_package", error);
+    if (status == CULM_OK && !ret_json) {
+        status =
+            culm_error_set(error, CULM_ERR_ARGUMENT, "culm_merge_show_package: ret_json is NULL");
     }
-    if (!package && check) {
-        return culm_error_set(error, CULM_ERR_ARGUMENT,
-                              "--check reads a package, but '%s' is not one", what);
+    if (status == CULM_OK) {
+        status = show_package(dir, check, &shown, error);
     }
-    return package ? show_package(what, check, ret_json, error)
-                   : show_workload(what, sets, set_count, ret_json, error);
+    return status == CULM_OK ? as_text(shown, ret_json, error) : status;
 }
-
-char *culm_merge_reference(bool markdown) { return culm_workload_reference(markdown); }

@@ -1,10 +1,10 @@
-/* Models on arrays: culm_model_* of culm.h. */
+/* Models on arrays: culm_model_* of culm/infer.h. */
 #include "model/model.h"
 
+#include "query/subject.h"
 #include "run/public.h"
-#include "run/subject.h"
 
-#include <culm.h>
+#include <culm/infer.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Structures of culm.h. See public.h. */
+/* Structures of <culm.h>. See public.h. */
 #include "run/public.h"
 
 #include <string.h>
@@ -66,9 +66,36 @@ enum culm_status culm_public_check(int64_t number, int64_t most, const char *nam
                                 (long long)number, (long long)most);
 }
 
+enum culm_status culm_public_ended(int code, const struct culm_error *own,
+                                   struct culm_error *error) {
+    if (code == 0) {
+        return CULM_OK;
+    }
+    enum culm_status status = code == culm_status_exit_code(CULM_ERR_STOPPED) ? CULM_ERR_STOPPED
+                              : own->status                                   ? own->status
+                                                                              : CULM_ERR_INTERNAL;
+    const char *text = own->text[0]                 ? own->text
+                       : status == CULM_ERR_STOPPED ? "the run was stopped; it can be resumed"
+                                                    : "the run failed; its events say why";
+    return culm_error_set(error, status, "%s", text);
+}
+
+enum culm_status culm_public_return(enum culm_status status, struct culm_error *error) {
+    if (error) {
+        error->status = status;
+    }
+    return status;
+}
+
 enum culm_status culm_public_check_dir(const char *dir, const char *function,
                                        struct culm_error *error) {
     return dir && *dir ? CULM_OK
                        : culm_error_set(error, CULM_ERR_ARGUMENT, "%s: dir is %s", function,
                                         dir ? "empty" : "NULL");
+}
+
+enum culm_status culm_public_check_path(const char *path, const char *function,
+                                        struct culm_error *error) {
+    return path ? CULM_OK
+                : culm_error_set(error, CULM_ERR_ARGUMENT, "%s: the path is NULL", function);
 }

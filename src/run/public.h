@@ -1,5 +1,5 @@
 /*
- * What the functions of culm.h share: structures whose size the caller tells.
+ * What the functions of <culm.h> share: structures whose size the caller tells.
  *
  * A member that a later version adds must lie behind the size that the structure has today, since
  * the size is all that tells versions apart. So no such structure may end in padding, where a small
@@ -29,9 +29,20 @@ enum culm_status culm_public_check(int64_t number, int64_t most, const char *nam
 #define CULM_PUBLIC_THREADS_MAX 256
 #define CULM_PUBLIC_BATCH_MAX 1048576
 
+/* How a run ended: its exit code, and the error that came with it, which has no text where there was
+ * nothing to say. */
+enum culm_status culm_public_ended(int code, const struct culm_error *own,
+                                   struct culm_error *error);
+
+/* What a function returns, into the error too: readers of files may have called it otherwise, as a file
+ * that is missing is an error of the configuration that names it. */
+enum culm_status culm_public_return(enum culm_status status, struct culm_error *error);
+
 /* A directory that the caller names: CULM_ERR_ARGUMENT if it is NULL or "", which would be the root of
- * the file system with a name behind it. */
+ * the file system with a name behind it. Of what may be a file too, NULL alone. */
 enum culm_status culm_public_check_dir(const char *dir, const char *function,
                                        struct culm_error *error);
+enum culm_status culm_public_check_path(const char *path, const char *function,
+                                        struct culm_error *error);
 
 #endif

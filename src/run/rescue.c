@@ -1,5 +1,5 @@
-/* Asking a run that holds finished steps to save them elsewhere. See commands.h. */
-#include "run/commands.h"
+/* Asking a run that holds finished steps to save them elsewhere. See ckpt.h. */
+#include "run/ckpt.h"
 #include "store/checkpoint_room.h"
 
 #include <errno.h>

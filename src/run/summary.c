@@ -1,8 +1,8 @@
 /* What came of a run, and the version, for culm.h. */
 #include "report/summary.h"
 
-#include "run/commands.h"
 #include "run/public.h"
+#include "run/references.h"
 #include "run/version.h"
 
 #include <culm.h>
@@ -11,7 +11,7 @@
 
 const char *culm_version(void) { return CULM_VERSION; }
 
-const char *culm_commit(void) { return CULM_GIT; }
+const char *culm_build_commit(void) { return CULM_GIT; }
 
 enum culm_status culm_run_summary(const char *dir, struct culm_summary_info *ret_summary,
                                   struct culm_error *error) {
@@ -30,7 +30,7 @@ enum culm_status culm_run_summary(const char *dir, struct culm_summary_info *ret
     if (status == CULM_OK) {
         const struct culm_summary_step *last =
             summary.step_count ? &summary.steps[summary.step_count - 1] : NULL;
-        const struct culm_goodput_times times = culm_goodput_times(&summary.goodput, SIZE_MAX);
+        const struct culm_goodput_times times = culm_goodput_times_of(&summary.goodput, SIZE_MAX);
         struct culm_summary_info info = {
             .done = summary.done,
             .steps = last ? last->step : 0,

@@ -1,4 +1,4 @@
-/* Tensors of checkpoints, runs and files. See tensors.h and culm.h. */
+/* Tensors of checkpoints, runs and files. See tensors.h and culm/infer.h. */
 #include "run/tensors.h"
 
 #include "run/public.h"
@@ -93,20 +93,20 @@ void culm_tensors_free(struct culm_tensors *tensors) {
 /* --- looking --- */
 
 int64_t culm_tensors_step(const struct culm_tensors *tensors) {
-    return tensors && tensors->checkpoint ? culm_checkpoint_info(tensors->checkpoint)->step : -1;
+    return tensors && tensors->checkpoint ? culm_checkpoint_info_of(tensors->checkpoint)->step : -1;
 }
 
 size_t culm_tensors_count(const struct culm_tensors *tensors) {
     return tensors ? tensors->count : 0;
 }
 
-struct culm_tensors_about culm_tensors_about(const struct culm_tensors *tensors) {
+struct culm_tensors_about culm_tensors_describe(const struct culm_tensors *tensors) {
     struct culm_tensors_about about = {.path = tensors->path,
                                        .warning = tensors->warning,
                                        .checkpoint = tensors->checkpoint != NULL,
                                        .has_state = tensors->has_state};
     if (tensors->checkpoint) {
-        const struct culm_checkpoint_info *info = culm_checkpoint_info(tensors->checkpoint);
+        const struct culm_checkpoint_info *info = culm_checkpoint_info_of(tensors->checkpoint);
         about.samples = info->samples;
         about.seed = info->seed;
         about.signature = info->signature;
@@ -125,7 +125,7 @@ struct culm_tensors_about culm_tensors_about(const struct culm_tensors *tensors)
     return about;
 }
 
-struct culm_tensors_piece culm_tensors_piece(const struct culm_tensors *tensors, size_t index) {
+struct culm_tensors_piece culm_tensors_piece_of(const struct culm_tensors *tensors, size_t index) {
     const struct culm_piece *piece = culm_checkpoint_piece(tensors->checkpoint, index);
     return (struct culm_tensors_piece){piece->file, piece->sha256, piece->bytes, piece->tensors};
 }
@@ -140,7 +140,7 @@ void culm_tensors_hashes(const struct culm_tensors *tensors, char ret_weights[65
     culm_tensors_hash(tensors->entry, tensors->count, false, 0, ret_weights, NULL);
     if (tensors->checkpoint) {
         culm_tensors_hash(tensors->entry, tensors->count, true,
-                          culm_checkpoint_info(tensors->checkpoint)->step, ret_state, NULL);
+                          culm_checkpoint_info_of(tensors->checkpoint)->step, ret_state, NULL);
     }
 }
 

@@ -1,11 +1,11 @@
 /*
- * Whatever a path leads to, seen as tensors sorted by name: what is behind culm_tensors_* of culm.h,
+ * Whatever a path leads to, seen as tensors sorted by name: what is behind culm_tensors_* of culm/infer.h,
  * and what the commands say of them. Thread: constant after it is opened.
  */
 #ifndef CULM_RUN_TENSORS_H
 #define CULM_RUN_TENSORS_H
 
-#include "run/commands.h"
+#include "run/ckpt.h"
 #include "store/checkpoint.h"
 
 struct culm_tensors {

@@ -1,18 +1,18 @@
 /* Training's part of a launch, in the order of launcher.h. See train_launch.h. */
 #include "run/train_launch.h"
 
-#include "pipeline/coordinator.h"
+#include "launch/inputs.h"
+#include "launch/resume.h"
+#include "pipeline/leader.h"
 #include "report/training.h"
 #include "run/data_check.h"
 #include "run/eval_watch.h"
-#include "run/resume.h"
 #include "run/train_launch_choices.h"
-#include "run/train_launch_inputs.h"
 #include "run/worker.h"
 #include "store/checkpoint_room.h"
 #include "train/brief.h"
+#include "train/estimate.h"
 #include "train/numeric.h"
-#include "train/pace.h"
 #include "train/spans.h"
 
 #include <stdio.h>
@@ -28,14 +28,14 @@ struct launch {
     struct culm_plan *plan;
     struct culm_inputs inputs; /* pinned as they are opened here; the pins are the caller's */
     struct culm_order_left_out *left_out; /* of the samples */
-    struct culm_train_launch_inputs_thread digests;
+    struct culm_launch_inputs_thread digests;
     char signature[CULM_SIGNATURE_SIZE];
     struct culm_resume start;
     struct culm_train_spans spans;
     struct culm_train_config spanned; /* the caller's, with the spans; borrows */
     struct culm_agent_fault *faults;
     struct culm_exec *exec;
-    struct culm_coordinator *coordinator;
+    struct culm_pipeline_leader *leader;
     struct culm_eval_watch eval;
 };
 
@@ -146,8 +146,8 @@ static enum culm_status check(struct launch *l, struct culm_error *error) {
 
 /* Tasks that take longer than their limit cost a worker or two before the limit has grown. */
 static void warn_of_slow_tasks(struct launch *l) {
-    char text[CULM_PACE_WARNING_SIZE];
-    culm_pace_warning(l->plan, l->o->config, text);
+    char text[CULM_ESTIMATE_WARNING_SIZE];
+    culm_estimate_warning(l->plan, l->o->config, text);
     if (text[0]) {
         culm_launcher_warn(l->launcher, "%s", text);
     }
@@ -207,8 +207,8 @@ static enum culm_status check_tensors(const struct launch *l,
     enum culm_status status = CULM_OK;
     for (int32_t i = 0; i < graph->param_count && status == CULM_OK; i++) {
         const struct culm_shape *shape = &graph->param[i].shape;
-        status = culm_train_launch_inputs_check_tensor(&l->start, checkpoint, graph->param[i].name,
-                                                       shape->rank, shape->dim, error);
+        status = culm_launch_inputs_check_tensor(&l->start, checkpoint, graph->param[i].name,
+                                                 shape->rank, shape->dim, error);
     }
     return status;
 }
@@ -220,7 +220,7 @@ static enum culm_status check_start(struct launch *l, struct culm_error *error) 
     if (status != CULM_OK) {
         return status;
     }
-    const char *text = culm_checkpoint_info(checkpoint)->config;
+    const char *text = culm_checkpoint_info_of(checkpoint)->config;
     if (!(status = culm_resume_compare_signature(l->launcher, &l->start, checkpoint, l->signature,
                                                  error)) &&
         !(status = check_config(l, text, error)) &&
@@ -251,8 +251,8 @@ static enum culm_status find_start(struct launch *l, struct culm_error *error) {
     }
     if ((status = culm_resume_find(l->launcher, &options, &l->start, error)) ||
         (status = l->start.path[0] ? check_start(l, error) : check_beginning(l, error)) ||
-        (status = culm_train_launch_inputs_resume(l->launcher, &l->o->run, &l->inputs, &l->start,
-                                                  error)) ||
+        (status =
+             culm_launch_inputs_resume(l->launcher, &l->o->run, &l->inputs, &l->start, error)) ||
         (status = culm_train_spans_read(&l->start.lineage, &l->spans, error))) {
         return status;
     }
@@ -324,14 +324,15 @@ static void tell_start(const struct launch *l) {
     }
 }
 
-/* --- workers and their coordinator --- */
+/* --- workers and their leader --- */
 
 static const char *const worker_words[] = {"worker", NULL};
 static const struct culm_launcher_role roles[] = {[CULM_ROLE_WORKER] = {"worker", worker_words}};
 
-static bool write_brief(void *job, uint32_t role, struct culm_buf *out) {
+static bool write_brief(void *job, uint32_t role, bool newcomer, struct culm_buf *out) {
     const struct launch *l = job;
     (void)role; /* there is one */
+    (void)newcomer;
     return culm_brief_write(l->o->config_text, &l->plan->choices, &l->inputs, &l->start.lineage,
                             out);
 }
@@ -346,23 +347,18 @@ static double clip_norm(void *ctx, int64_t step) {
     return culm_train_span_of(&l->spanned, step).optimizer.clip_norm;
 }
 
-/* Often enough that no worker, however short its patience, takes us for gone. */
-static int64_t alive_ms(const struct culm_cluster_config *cluster) {
-    return cluster->suspect_ms / 3 > 1 ? cluster->suspect_ms / 3 : 1;
-}
-
 static enum culm_status open_doors(struct launch *l, struct culm_error *error) {
     const struct culm_launcher_doors doors = {
         .signature = l->signature,
         .brief = write_brief,
         .payload_max = culm_payload_max(l->plan),
-        .alive_ms = alive_ms(&l->o->config->cluster),
+        .alive_ms = culm_crew_config_alive_ms(&l->o->config->cluster),
         .max_nodes = (int32_t)l->o->config->cluster.max_nodes,
     };
     return culm_launcher_open(l->launcher, &doors, error);
 }
 
-static enum culm_status make_coordinator(struct launch *l, struct culm_error *error) {
+static enum culm_status make_leader(struct launch *l, struct culm_error *error) {
     const struct culm_train_config *config = l->o->config;
     const struct culm_numeric_options numeric = {
         .config = config,
@@ -378,7 +374,7 @@ static enum culm_status make_coordinator(struct launch *l, struct culm_error *er
     if (status != CULM_OK) {
         return status;
     }
-    struct culm_coordinator_options options = {
+    struct culm_pipeline_leader_options options = {
         .world = culm_launcher_world(l->launcher),
         .agent = culm_launcher_agent(l->launcher),
         .exec = l->exec,
@@ -396,16 +392,16 @@ static enum culm_status make_coordinator(struct launch *l, struct culm_error *er
     };
     culm_order_init(&options.order, config->seed, l->inputs.samples);
     options.order.left_out = l->left_out;
-    l->coordinator = culm_coordinator_new(&options);
-    return l->coordinator ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    l->leader = culm_pipeline_leader_new(&options);
+    return l->leader ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
 }
 
 /* --- from beginning to end --- */
 
 static void release(struct launch *l) {
     culm_eval_watch_stop(&l->eval);
-    culm_train_launch_inputs_stop(&l->digests);
-    culm_coordinator_free(l->coordinator);
+    culm_launch_inputs_stop(&l->digests);
+    culm_pipeline_leader_free(l->leader);
     culm_order_left_out_free(l->left_out);
     culm_numeric_free(l->exec);
     culm_names_release(&l->inputs.classes);
@@ -419,7 +415,7 @@ static void release(struct launch *l) {
 static enum culm_status begin(struct launch *l, struct culm_error *error) {
     enum culm_status status;
     if ((status = claim(l, error)) || (status = open_doors(l, error)) ||
-        (status = make_coordinator(l, error))) {
+        (status = make_leader(l, error))) {
         return status;
     }
     return CULM_OK;
@@ -476,7 +472,8 @@ enum culm_status culm_train_launch_plan(const struct culm_train_launch_options *
     if ((status = init(&l, options, NULL, error)) == CULM_OK &&
         (status = check(&l, error)) == CULM_OK) {
         *ret_plan = plan_event(&l);
-        status = culm_plan_check_memory(l.plan, error);
+        status = *ret_plan ? culm_plan_check_memory(l.plan, error)
+                           : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a plan");
         warn_of_slow_tasks(&l);
         warn_of_little_room(&l);
     }
@@ -498,8 +495,8 @@ int culm_train_launch_run(const struct culm_train_launch_options *options,
         warn_of_slow_tasks(&l);
         warn_of_little_room(&l);
         tell_start(&l);
-        culm_train_launch_inputs_start(&l.digests, l.inputs.pins, l.launcher, found_digest, &l);
-        code = culm_launcher_run(l.launcher, &culm_coordinator_actor, l.coordinator, ret_error);
+        culm_launch_inputs_start(&l.digests, l.inputs.pins, l.launcher, found_digest, &l);
+        code = culm_launcher_run(l.launcher, &culm_pipeline_leader_actor, l.leader, ret_error);
     }
     release(&l);
     return code;

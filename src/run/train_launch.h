@@ -2,7 +2,7 @@
  * Training as a job of the launcher (launcher.h): everything of `culm train` that is left once the
  * command line and the configuration are right. It checks the data, the plan and the weights, finds
  * the checkpoint that a resumed run starts from, says what workers are told, and makes the
- * coordinator.
+ * leader.
  *
  * It prints nothing: events go to the caller's sinks, warnings to its function as well, and an error
  * is returned. Thread: the caller's.
@@ -11,8 +11,8 @@
 #define CULM_RUN_TRAIN_LAUNCH_H
 
 #include "base/sha256.h"
+#include "launch/launcher.h"
 #include "run/fault.h"
-#include "run/launcher.h"
 
 /* All borrowed for the length of the call. */
 struct culm_train_launch_options {

@@ -14,7 +14,7 @@ enum culm_status culm_train_launch_choices_recorded(const char *path,
     if (status != CULM_OK) {
         return status;
     }
-    json_t *recorded = culm_checkpoint_info(checkpoint)->choices;
+    json_t *recorded = culm_checkpoint_info_of(checkpoint)->choices;
     json_t *plan = recorded ? json_pack("{s:O}", "choices", recorded) : NULL;
     status = !recorded ? CULM_ERR_NOT_FOUND
              : plan    ? culm_choices_read(plan, ret_choices, error)

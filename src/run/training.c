@@ -1,28 +1,21 @@
 /*
- * A training run as an object: culm_training_* of culm.h, and of commands.h what only the command adds.
+ * A training run as an object: culm_training_* of culm/train.h, and of launches.h what only the command adds.
  * Everything that can be wrong is found by culm_training_new, or before anything is written.
  */
 #include "base/json.h"
+#include "launch/resume.h"
+#include "launch/rundir.h"
+#include "query/config.h"
 #include "report/sink.h"
-#include "run/commands.h"
-#include "run/config.h"
+#include "run/launches.h"
 #include "run/program.h"
 #include "run/public.h"
-#include "run/resume.h"
-#include "run/rundir.h"
 #include "run/train_launch.h"
 #include "store/checkpoint.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Hands each event as a line to the caller's function. */
-struct function_sink {
-    struct culm_sink sink;
-    void (*event)(void *context, const char *json);
-    void *context;
-};
 
 struct culm_training {
     struct culm_train_config config;
@@ -32,7 +25,7 @@ struct culm_training {
     char **program_arguments;
     struct culm_fault_spec *faults;
     struct culm_train_launch_options launch;
-    struct function_sink function;
+    struct culm_function_sink function;
     char *plan_json;
     struct culm_launcher_result result;
     bool ran;
@@ -41,25 +34,6 @@ struct culm_training {
 static enum culm_status no_memory(struct culm_error *error) {
     return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a training run");
 }
-
-/* --- events --- */
-
-static enum culm_status function_event(struct culm_sink *sink, const json_t *event,
-                                       struct culm_error *error) {
-    struct function_sink *self = (struct function_sink *)sink;
-    char *line = json_dumps(event, JSON_COMPACT);
-    if (!line) {
-        return no_memory(error);
-    }
-    self->event(self->context, line);
-    free(line);
-    return CULM_OK;
-}
-
-static void function_free(struct culm_sink *sink) { (void)sink; /* part of the training */ }
-
-static const struct culm_sink_ops function_ops = {sizeof function_ops, function_event,
-                                                  function_free};
 
 /* --- making --- */
 
@@ -82,7 +56,7 @@ static enum culm_status load_config(struct culm_training *t, const struct culm_c
 }
 
 static enum culm_status load_faults(struct culm_training *t,
-                                    const struct culm_training_extras *extras,
+                                    const struct culm_launch_extras *extras,
                                     struct culm_error *error) {
     bool replaced = extras->trace_path || t->config.cluster.replace_ms >= 0;
     t->faults = calloc(extras->fault_count + 1, sizeof *t->faults);
@@ -113,7 +87,7 @@ static enum culm_status load_before(const char *dir, struct culm_train_config *r
     enum culm_status status;
     if (culm_checkpoint_latest(dir, false, &step, path, warning, NULL) == CULM_OK &&
         culm_checkpoint_open(path, false, &checkpoint, NULL) == CULM_OK) {
-        const char *text = culm_checkpoint_info(checkpoint)->config;
+        const char *text = culm_checkpoint_info_of(checkpoint)->config;
         status = culm_train_config_parse(text, strlen(text), path, NULL, 0, ret_before, error);
         culm_checkpoint_close(checkpoint);
         memcpy(ret_checkpoint, path, sizeof path);
@@ -233,7 +207,7 @@ static enum culm_status take_program(struct culm_training *t,
 
 static enum culm_status make(struct culm_training *t, const struct culm_config *config,
                              const struct culm_training_options *options,
-                             const struct culm_training_extras *extras, struct culm_error *error) {
+                             const struct culm_launch_extras *extras, struct culm_error *error) {
     enum culm_status status;
     if ((status = culm_launcher_options_init(&t->launch.run, error)) ||
         (status = culm_path_format(t->dir, error, "%s", options->dir)) ||
@@ -243,7 +217,7 @@ static enum culm_status make(struct culm_training *t, const struct culm_config *
         (status = take_program(t, options, error))) {
         return status;
     }
-    t->function = (struct function_sink){{&function_ops}, options->event, options->context};
+    culm_function_sink_init(&t->function, options->event, options->context);
     t->launch.run.log = options->event ? &t->function.sink : NULL;
     t->launch.run.warn = options->warning;
     t->launch.run.ctx = options->context;
@@ -267,9 +241,9 @@ static enum culm_status make(struct culm_training *t, const struct culm_config *
 
 enum culm_status culm_training_make(const struct culm_config *config,
                                     const struct culm_training_options *options,
-                                    const struct culm_training_extras *extras,
+                                    const struct culm_launch_extras *extras,
                                     struct culm_training **ret_training, struct culm_error *error) {
-    static const struct culm_training_extras none = {0};
+    static const struct culm_launch_extras none = {0};
     struct culm_training_options own;
     if (!config || !ret_training) {
         return culm_error_set(error, CULM_ERR_ARGUMENT, "culm_training_new: an argument is NULL");
@@ -326,7 +300,7 @@ void culm_training_free(struct culm_training *training) {
 
 /* --- using --- */
 
-struct culm_training_shape culm_training_shape(const struct culm_training *training) {
+struct culm_training_shape culm_training_shape_of(const struct culm_training *training) {
     const struct culm_train_config *config = &training->config;
     return (struct culm_training_shape){
         .arch = culm_arch_names[config->model.arch],
@@ -384,18 +358,7 @@ enum culm_status culm_training_run(struct culm_training *training, struct culm_e
         return culm_error_set(error, CULM_ERR_ARGUMENT, "culm_training_run: %s",
                               training ? "this training was run before" : "NULL");
     }
-    int code = culm_training_go(training, &own);
-    enum culm_status status = code == 0    ? CULM_OK
-                              : code == 75 ? CULM_ERR_STOPPED
-                              : own.status ? own.status
-                                           : CULM_ERR_INTERNAL;
-    if (status == CULM_OK) {
-        return CULM_OK;
-    }
-    const char *text = own.text[0]                  ? own.text
-                       : status == CULM_ERR_STOPPED ? "the run was stopped; it can be resumed"
-                                                    : "the run failed; its events say why";
-    return culm_error_set(error, status, "%s", text);
+    return culm_public_ended(culm_training_go(training, &own), &own, error);
 }
 
 void culm_training_stop(struct culm_training *training) {

@@ -1,9 +1,9 @@
-/* Describes models of pictures, and exports them. See vision_commands.h. */
+/* Describes models of pictures, and exports them. See vision_about.h. */
+#include "run/vision_about.h"
 #include "graph/stage.h"
 #include "model/model.h"
 #include "onnx/onnx.h"
-#include "run/vision_commands.h"
-#include "run/vision_package.h"
+#include "query/open_package.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 bool culm_vision_is_file(const char *what) {
     const char *dot = strrchr(what, '.');
-    return culm_vision_is_package(what) ||
+    return culm_query_is_package(what) ||
            (dot && (strcmp(dot, ".cfg") == 0 || strcmp(dot, ".onnx") == 0));
 }
 
@@ -56,7 +56,7 @@ static enum culm_status tell(struct culm_vision_model *model, const struct culm_
     if (status != CULM_OK) {
         return status;
     }
-    const struct culm_stage_info *info = culm_stage_info(stage);
+    const struct culm_stage_info *info = culm_stage_info_of(stage);
     snprintf(about->name, sizeof about->name, "%s", model->name);
     about->answers = culm_answer_names[model->kind];
     about->classes = model->classes;
@@ -75,14 +75,15 @@ static enum culm_status tell(struct culm_vision_model *model, const struct culm_
     return tell_layers(graph, about, error);
 }
 
-enum culm_status culm_vision_about(const char *what, const char *weights, bool check,
-                                   struct culm_vision_about *ret_about, struct culm_error *error) {
-    const struct culm_vision_open_options how = {.weights = weights, .structure = !check};
+enum culm_status culm_vision_describe_file(const char *what, const char *weights, bool check,
+                                           struct culm_vision_about *ret_about,
+                                           struct culm_error *error) {
+    const struct culm_query_open_options how = {.weights = weights, .structure = !check};
     struct culm_vision_model *model = NULL;
     struct culm_graph *graph = NULL;
     *ret_about = (struct culm_vision_about){0};
     enum culm_status status;
-    if (!(status = culm_vision_open(what, &how, &model, error)) &&
+    if (!(status = culm_query_open(what, &how, &model, error)) &&
         !(status = culm_vision_model_graph(model, 1, CULM_VISION_INFER, &graph, error)) &&
         (!check || !(status = read_all(model, graph, error)))) {
         status = tell(model, graph, ret_about, error);
@@ -106,11 +107,11 @@ static enum culm_status numbers_of(void *arg, const struct culm_param *param, fl
 
 enum culm_status culm_vision_export(const char *what, const char *weights, const char *path,
                                     struct culm_error *error) {
-    const struct culm_vision_open_options how = {.weights = weights};
+    const struct culm_query_open_options how = {.weights = weights};
     struct culm_vision_model *model = NULL;
     struct culm_graph *graph = NULL;
     enum culm_status status;
-    if (!(status = culm_vision_open(what, &how, &model, error)) &&
+    if (!(status = culm_query_open(what, &how, &model, error)) &&
         !(status = culm_vision_model_graph(model, 1, CULM_VISION_INFER, &graph, error))) {
         const struct culm_names names = {.name = model->class_name,
                                          .count = model->class_name &&

@@ -1,8 +1,8 @@
-/* Weights as one file. See commands.h. */
+/* Weights as one file. See ckpt.h. */
 #include "store/weights.h"
 
-#include "run/commands.h"
-#include "run/rundir.h"
+#include "launch/rundir.h"
+#include "run/ckpt.h"
 
 #include <stdio.h>
 #include <string.h>

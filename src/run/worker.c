@@ -1,5 +1,5 @@
 /* One worker: plan, data, device, executor and node, in a process of the run. What it works on comes
- * with the coordinator's welcome. */
+ * with the leader's welcome. */
 #include "run/worker.h"
 
 #include "base/file.h"
@@ -125,14 +125,13 @@ static enum culm_status prepare(struct worker *w, struct culm_error *error) {
 }
 
 static enum culm_status say_ready(struct worker *w, struct culm_error *error) {
-    const struct culm_cluster_config *cluster = &w->brief.config.cluster;
+    const struct culm_crew_config *cluster = &w->brief.config.cluster;
     const struct culm_worker_ready ready = {
         .signature = w->signature,
         .pool = w->pool,
         .payload_max = culm_payload_max(w->plan),
-        .dial_limit_ms = 2 * cluster->suspect_ms, /* the coordinator sees a frozen one before */
-        .orphan_ms =
-            cluster->orphan_ms > cluster->suspect_ms ? cluster->orphan_ms : cluster->suspect_ms,
+        .dial_limit_ms = culm_crew_config_dial_ms(cluster),
+        .orphan_ms = culm_crew_config_orphan_ms(cluster),
     };
     if (culm_participant_node(w->process) >= w->brief.config.pipelines * w->brief.config.stages) {
         /* It replaces another one or stands by, and gets its weights from others: a model's file must
@@ -164,11 +163,16 @@ static void flip(void *context, const struct culm_fault_point *point) {
 /* A digest that was found since; one that is not heard is as one that was not found. */
 static void hear_news(void *context, const void *news, size_t len) {
     const struct worker *w = context;
-    (void)culm_digest_news_hear(w->news, news, len);
+    if (!news) {
+        culm_digest_news_end_waits(w->news);
+    } else if (w->news) {
+        (void)culm_digest_news_hear(w->news, news, len);
+    }
 }
 
 static enum culm_status begin(struct worker *w, struct culm_error *error) {
     enum culm_status status = prepare(w, error);
+    culm_digest_news_end_waits(w->news); /* tasks do not wait, which would count as stuck */
     if (status != CULM_OK) {
         culm_participant_decline(w->process, error);
         return status;

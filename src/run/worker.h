@@ -2,13 +2,13 @@
  * A worker of a training run: a participant (participant.h) whose one word is "worker". It prints
  * nothing.
  *
- * DIR is where checkpoints are; all else that it needs to know comes with the coordinator's welcome.
+ * DIR is where checkpoints are; all else that it needs to know comes with the leader's welcome.
  */
 #ifndef CULM_RUN_WORKER_H
 #define CULM_RUN_WORKER_H
 
 #include "device/device.h"
-#include "run/participant.h"
+#include "launch/participant.h"
 #include "run/signature.h"
 #include "train/plan.h"
 

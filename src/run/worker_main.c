@@ -1,7 +1,7 @@
-/* A worker as a whole process. See culm.h. */
+/* A worker as a whole process. See culm/train.h. */
 #include "run/worker.h"
 
-#include <culm.h>
+#include <culm/train.h>
 
 int culm_worker_main(int argc, char **argv) {
     if (argc < 1 || !argv) {

@@ -10,7 +10,7 @@ static bool before(const struct happen *a, const struct happen *b) {
     return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->order < b->order;
 }
 
-void culm_sim_again(struct culm_sim *sim, struct happen happen) {
+void sim_again(struct culm_sim *sim, struct happen happen) {
     if (sim->heap_count == sim->heap_capacity) {
         sim->heap_capacity = sim->heap_capacity ? 2 * sim->heap_capacity : 256;
         sim->heap = realloc(sim->heap, sim->heap_capacity * sizeof *sim->heap);
@@ -26,13 +26,13 @@ void culm_sim_again(struct culm_sim *sim, struct happen happen) {
     sim->heap[i] = happen;
 }
 
-void culm_sim_schedule(struct culm_sim *sim, uint64_t at_ns, struct happen happen) {
+void sim_schedule(struct culm_sim *sim, uint64_t at_ns, struct happen happen) {
     happen.at_ns = at_ns;
     happen.order = sim->orders++;
-    culm_sim_again(sim, happen);
+    sim_again(sim, happen);
 }
 
-struct happen culm_sim_next(struct culm_sim *sim) {
+struct happen sim_next(struct culm_sim *sim) {
     struct happen top = sim->heap[0], last = sim->heap[--sim->heap_count];
     size_t i = 0;
     for (;;) {
@@ -53,12 +53,12 @@ struct happen culm_sim_next(struct culm_sim *sim) {
     return top;
 }
 
-uint64_t culm_sim_draw(struct culm_sim *sim, uint64_t bound) {
+uint64_t sim_draw(struct culm_sim *sim, uint64_t bound) {
     return bound > 1 ? culm_rng_below(&sim->random_net, bound) : 0;
 }
 
-uint64_t culm_sim_around(struct culm_sim *sim, uint64_t mean_ns) {
-    return mean_ns / 2 + culm_sim_draw(sim, mean_ns);
+uint64_t sim_around(struct culm_sim *sim, uint64_t mean_ns) {
+    return mean_ns / 2 + sim_draw(sim, mean_ns);
 }
 
 void culm_sim_log(const struct culm_sim *sim, const char *format, ...) {

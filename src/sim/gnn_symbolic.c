@@ -2,7 +2,7 @@
 #include "sim/gnn_symbolic.h"
 
 #include "base/rng.h"
-#include "gnn/roc.h"
+#include "interval/roc.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,6 +10,8 @@
 #include <string.h>
 
 #define ROW_BYTES sizeof(uint64_t)
+#define DENSE 128 /* of more intervals, each reads about SPARSE others */
+#define SPARSE 4
 
 /* The content of a blob of weights, and of one of the whole state. */
 struct state {
@@ -17,8 +19,18 @@ struct state {
     uint64_t digest;
 };
 
+#define PUBLISHED_MOST 3
+
+/* A checkpoint. */
+struct published {
+    struct state state;
+    struct culm_gnn_verdict verdict;
+};
+
 struct symbolic {
-    struct culm_gnn_exec exec; /* first member */
+    struct culm_gnn_exec exec;                      /* first member */
+    struct published published[PUBLISHED_MOST + 1]; /* by this executor, the oldest first */
+    int32_t published_count;
     const struct culm_gnn_layout *layout;
     const struct culm_gnn_pace *pace;
     struct culm_blob_pool *pool;
@@ -26,6 +38,9 @@ struct symbolic {
     int64_t ages[CULM_GNN_STALENESS_MAX + 1];
     bool *here; /* [intervals] OWN or TAKE */
     struct state state;
+    culm_gnn_symbolic_refuse *refuse;
+    void *refuse_context;
+    int32_t node;
 };
 
 /* --- the graph --- */
@@ -42,9 +57,13 @@ enum culm_status culm_gnn_symbolic_layout(uint64_t seed, int32_t intervals, int3
     for (int32_t i = 0; i < intervals; i++) {
         layout->first[i + 1] = layout->first[i] + 1 + (int64_t)culm_rng_below(&dice, 4);
         for (int32_t j = 0; j < intervals; j++) {
-            if (i == j || culm_rng_below(&dice, 3) > 0) {
-                culm_gnn_layout_reads(layout, false, i, j);
-                culm_gnn_layout_reads(layout, true, j, i);
+            bool reads = i == j ||
+                         (intervals <= DENSE ? culm_rng_below(&dice, 3) > 0
+                                             : culm_rng_below(&dice, (uint64_t)intervals) < SPARSE);
+            if (reads && (culm_gnn_layout_reads(layout, false, i, j) != CULM_OK ||
+                          culm_gnn_layout_reads(layout, true, j, i) != CULM_OK)) {
+                culm_gnn_layout_release(layout);
+                return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
             }
         }
     }
@@ -80,7 +99,7 @@ static int64_t rows_of(const struct culm_gnn_layout *layout, int32_t interval) {
  * each interval that it reads. */
 static bool reads_row(const struct symbolic *s, bool transposed, int32_t reader, int32_t interval,
                       int64_t row) {
-    if (!culm_gnn_set_has(&s->layout->reads[transposed][reader], interval)) {
+    if (!culm_set_has(&s->layout->reads[transposed][reader], interval)) {
         return false;
     }
     uint64_t key = culm_rng_mix(s->seed, (uint64_t)reader << 20 | (uint64_t)interval << 8 |
@@ -88,10 +107,10 @@ static bool reads_row(const struct symbolic *s, bool transposed, int32_t reader,
     return row == 0 || key % 3 > 0;
 }
 
-static bool in_slice(const struct symbolic *s, bool transposed, const struct culm_gnn_set *readers,
+static bool in_slice(const struct symbolic *s, bool transposed, const struct culm_set *readers,
                      int32_t interval, int64_t row) {
-    for (int32_t r = 0; r < s->layout->intervals; r++) {
-        if (culm_gnn_set_has(readers, r) && reads_row(s, transposed, r, interval, row)) {
+    for (int32_t r = culm_set_next(readers, 0); r >= 0; r = culm_set_next(readers, r + 1)) {
+        if (reads_row(s, transposed, r, interval, row)) {
             return true;
         }
     }
@@ -162,14 +181,11 @@ static bool mix_source(struct symbolic *s, const struct culm_gnn_task *task,
 }
 
 static enum culm_status gather(struct symbolic *s, struct culm_gnn_task *task) {
-    const struct culm_gnn_set *reads =
+    const struct culm_set *reads =
         &s->layout->reads[s->layout->gather[task->gather].transposed][task->interval];
     uint64_t digest = culm_rng_mix(s->seed, (uint64_t)task->gather);
     int32_t at = 0;
-    for (int32_t j = 0; j < s->layout->intervals; j++) {
-        if (!culm_gnn_set_has(reads, j)) {
-            continue;
-        }
+    for (int32_t j = culm_set_next(reads, 0); j >= 0; j = culm_set_next(reads, j + 1)) {
         if (at == task->source_count || task->source[at].interval != j ||
             !mix_source(s, task, &task->source[at], &digest)) {
             return culm_error_set(&task->job.error, CULM_ERR_INTERNAL,
@@ -360,9 +376,106 @@ static enum culm_status import(struct symbolic *s, struct culm_gnn_task *task) {
                : culm_error_set(&task->job.error, CULM_ERR_FORMAT, "a copy differs");
 }
 
+/* --- files --- */
+
+/* One in four times: of whatever kind, as the protocol treats them alike. */
+static bool disk_is_full(struct symbolic *s, const struct culm_gnn_task *task) {
+    return culm_rng_mix(s->seed, 7000 + (uint64_t)task->version + 100 * s->saves++) % 4 == 0;
+}
+
+/* A piece is "VERSION NODE DIGEST". */
+static enum culm_status save(struct symbolic *s, struct culm_gnn_task *task) {
+    const struct state *input = task->input->data;
+    if (disk_is_full(s, task)) {
+        return culm_error_set(&task->job.error, CULM_ERR_IO, "the disk is full");
+    }
+    if (input->version != task->version) {
+        return culm_error_set(&task->job.error, CULM_ERR_INTERNAL, "a piece of another version");
+    }
+    snprintf(task->text, sizeof task->text, "%" PRId64 " %d %" PRIx64, input->version, task->node,
+             input->digest);
+    return CULM_OK;
+}
+
+static enum culm_status publish(struct symbolic *s, struct culm_gnn_task *task) {
+    int64_t version = -1;
+    int node = -1;
+    uint64_t digest = 0;
+    if (disk_is_full(s, task)) {
+        return culm_error_set(&task->job.error, CULM_ERR_IO, "cannot rename on the simulated disk");
+    }
+    if (sscanf(task->piece, "%" SCNd64 " %d %" SCNx64, &version, &node, &digest) != 3 ||
+        version != task->version) {
+        return culm_error_set(&task->job.error, CULM_ERR_INTERNAL, "a piece of another version");
+    }
+    if (!task->weights_only) {
+        int32_t *count = &s->published_count;
+        while (*count > 0 && s->published[*count - 1].state.version >= version) {
+            (*count)--; /* of a history that was rolled back */
+        }
+        s->published[(*count)++] = (struct published){{version, digest}, task->verdict};
+        if (*count > PUBLISHED_MOST) {
+            memmove(s->published, s->published + 1, PUBLISHED_MOST * sizeof *s->published);
+            *count = PUBLISHED_MOST;
+        }
+    }
+    snprintf(task->text, sizeof task->text,
+             task->weights_only ? "weights-%" PRId64 "-%" PRIx64 : "file-%" PRId64 "-%" PRIx64,
+             version, digest);
+    return CULM_OK;
+}
+
+/* A disk that fails may seem to have room, or to have none. */
+static enum culm_status room(struct symbolic *s, struct culm_gnn_task *task) {
+    static const enum culm_room_for rooms[] = {CULM_ROOM_NOTHING, CULM_ROOM_WEIGHTS, CULM_ROOM_ALL};
+    uint64_t dice = culm_rng_mix(s->seed, 8000 + (uint64_t)task->version + 100 * s->saves++);
+    const uint64_t drawn = culm_rng_below(&dice, 6);
+    task->room =
+        rooms[drawn < 2 ? drawn : 2]; /* often enough for what is held to be saved in time */
+    snprintf(task->text, sizeof task->text, "%s",
+             task->held && culm_rng_below(&dice, 2) ? "/elsewhere" : "");
+    snprintf(task->note, sizeof task->note, "the simulated disk is full");
+    return CULM_OK;
+}
+
+static void name_file(const struct state *state, char *ret_path, size_t size) {
+    snprintf(ret_path, size, "file-%" PRId64 "-%" PRIx64, state->version, state->digest);
+}
+
+/* One in four is damaged; so is one that could not be loaded. */
+static bool is_damaged(struct symbolic *s, const struct state *state) {
+    char path[64];
+    name_file(state, path, sizeof path);
+    const struct culm_gnn_task load = {
+        .kind = CULM_GNN_TASK_LOAD, .version = state->version, .source_path = path};
+    return culm_rng_mix(s->seed, 9000 + 100 * s->saves++) % 4 == 0 ||
+           (s->refuse && s->refuse(s->refuse_context, s->node, &load) == CULM_ERR_FORMAT);
+}
+
+static enum culm_status find(struct symbolic *s, struct culm_gnn_task *task) {
+    int32_t at = s->published_count - 1;
+    while (at >= 0 && (s->published[at].state.version > task->version ||
+                       is_damaged(s, &s->published[at].state))) {
+        at--;
+    }
+    task->version = 0;
+    task->verdict = (struct culm_gnn_verdict){0};
+    task->text[0] = '\0';
+    if (at >= 0) {
+        const struct published *found = &s->published[at];
+        task->version = found->state.version;
+        task->verdict = found->verdict;
+        name_file(&found->state, task->text, sizeof task->text);
+    }
+    return CULM_OK;
+}
+
 static enum culm_status execute(struct culm_gnn_exec *exec, struct culm_gnn_task *task) {
     struct symbolic *s = (struct symbolic *)exec;
-    const struct state *input = task->input ? task->input->data : NULL;
+    enum culm_status refused = s->refuse ? s->refuse(s->refuse_context, s->node, task) : CULM_OK;
+    if (refused != CULM_OK) {
+        return culm_error_set(&task->job.error, refused, "as it was drawn");
+    }
     switch (task->kind) {
     case CULM_GNN_TASK_OWN:
     case CULM_GNN_TASK_TAKE: s->here[task->interval] = true; return CULM_OK;
@@ -381,13 +494,11 @@ static enum culm_status execute(struct culm_gnn_exec *exec, struct culm_gnn_task
         }
         return put_state(s, task);
     case CULM_GNN_TASK_IMPORT: return import(s, task);
-    case CULM_GNN_TASK_SAVE:
-        if (culm_rng_mix(s->seed, 7000 + (uint64_t)input->version + 100 * s->saves++) % 4 == 0) {
-            return culm_error_set(&task->job.error, CULM_ERR_IO, "the disk is full");
-        }
-        snprintf(task->text, sizeof task->text, "file-%" PRId64 "-%" PRIx64, input->version,
-                 input->digest);
-        return CULM_OK;
+    case CULM_GNN_TASK_SAVE: return save(s, task);
+    case CULM_GNN_TASK_PUBLISH: return publish(s, task);
+    case CULM_GNN_TASK_DISCARD: return CULM_OK;
+    case CULM_GNN_TASK_ROOM: return room(s, task);
+    case CULM_GNN_TASK_FIND: return find(s, task);
     case CULM_GNN_TASK_FINISH:
         snprintf(task->weights_sha256, sizeof task->weights_sha256, "%.64s", task->text);
         snprintf(task->state_sha256, sizeof task->state_sha256, "%.64s", task->text);
@@ -420,6 +531,27 @@ void culm_gnn_symbolic_free(struct culm_gnn_exec *exec) {
         free(s->here);
         free(s);
     }
+}
+
+bool culm_gnn_symbolic_resume(struct culm_gnn_exec *exec, const char *path,
+                              const struct culm_gnn_verdict *verdict) {
+    struct symbolic *s = (struct symbolic *)exec;
+    struct published *found = &s->published[s->published_count];
+    if (sscanf(path, "file-%" SCNd64 "-%" SCNx64, &found->state.version, &found->state.digest) !=
+        2) {
+        return false;
+    }
+    found->verdict = *verdict;
+    s->published_count++;
+    return true;
+}
+
+void culm_gnn_symbolic_trouble(struct culm_gnn_exec *exec, culm_gnn_symbolic_refuse *refuse,
+                               void *context, int32_t node) {
+    struct symbolic *s = (struct symbolic *)exec;
+    s->refuse = refuse;
+    s->refuse_context = context;
+    s->node = node;
 }
 
 void culm_gnn_symbolic_flip(struct culm_gnn_exec *exec) {

@@ -8,15 +8,16 @@
  * that are too old or too new, an update from another version. A row contains the epoch in which it
  * was made.
  *
- * Thread: see gnn/exec.h.
+ * Thread: see interval/exec.h.
  */
 #ifndef CULM_SIM_GNN_SYMBOLIC_H
 #define CULM_SIM_GNN_SYMBOLIC_H
 
-#include "gnn/exec.h"
-#include "gnn/pace.h"
+#include "interval/exec.h"
+#include "interval/pace.h"
 
-/* An imaginary graph and network; which intervals read which is drawn from the seed. */
+/* An imaginary graph and network; which intervals read which is drawn from the seed: of many, each reads a
+ * few. */
 enum culm_status culm_gnn_symbolic_layout(uint64_t seed, int32_t intervals, int32_t stages,
                                           struct culm_gnn_layout *ret_layout,
                                           struct culm_error *error);
@@ -27,6 +28,16 @@ struct culm_gnn_exec *culm_gnn_symbolic_new(const struct culm_gnn_layout *layout
 void culm_gnn_symbolic_free(struct culm_gnn_exec *exec);
 /* Counts of the rows that were read, by their age in epochs; [CULM_GNN_STALENESS_MAX + 1]. */
 const int64_t *culm_gnn_symbolic_ages(const struct culm_gnn_exec *exec);
+/* From now on each task is asked about before it runs: what it returns but CULM_OK is what the task of
+ * this node fails with. NULL: none fails. */
+typedef enum culm_status culm_gnn_symbolic_refuse(void *context, int32_t node,
+                                                  const struct culm_gnn_task *task);
+void culm_gnn_symbolic_trouble(struct culm_gnn_exec *exec, culm_gnn_symbolic_refuse *refuse,
+                               void *context, int32_t node);
+/* The leader's: the checkpoint that it begins with was published by another, before. False: that is no
+ * checkpoint. */
+bool culm_gnn_symbolic_resume(struct culm_gnn_exec *exec, const char *path,
+                              const struct culm_gnn_verdict *verdict);
 /* Flips a bit of the state, so that its digest changes. */
 void culm_gnn_symbolic_flip(struct culm_gnn_exec *exec);
 

@@ -2,32 +2,35 @@
  * Simulated processes: their world table, how they join, freeze and die.
  *
  * A worker's life: asked for, it starts after spawn_ns, connects, says hello; let in, its actor
- * starts. Leaving, it lets the coordinator read what it last said, at most a second. Dead, the
- * system closes its streams, and the coordinator hears of its end once more, as a parent does,
+ * starts. Leaving, it lets the leader read what it last said, at most a second. Dead, the
+ * system closes its streams, and the leader hears of its end once more, as a parent does,
  * before or after it found the stream's end. What it was stays to be looked at.
  */
 #include "sim/sim_internal.h"
+
+#include "base/rng.h"
 
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#define AT_ONCE_NS 3000000ull
 #define LINGER_NS 1000000000ull
 #define START_LIMIT_NS 60000000000ull
 #define TOKEN "simulated"
 
-struct process *culm_sim_process(const struct culm_sim *sim, int32_t id) {
+struct process *sim_process(const struct culm_sim *sim, int32_t id) {
     int32_t slot = id + 1;
     return slot >= 0 && slot < sim->process_count ? sim->process[slot] : NULL;
 }
 
-struct process *culm_sim_process_of_network(struct culm_network *network) {
-    return (struct process *)((char *)network - offsetof(struct process, network));
+struct process *sim_process_of_fabric(struct culm_fabric *fabric) {
+    return (struct process *)((char *)fabric - offsetof(struct process, fabric));
 }
 
 static struct process *self(struct culm_world *world) { return (struct process *)world; }
 
-static struct process *coordinator_of(const struct culm_sim *sim) { return sim->process[0]; }
+static struct process *leader_of(const struct culm_sim *sim) { return sim->process[0]; }
 
 static bool listens(const struct process *process) {
     return process->alive && !process->left && process->started;
@@ -66,13 +69,16 @@ static void on_timer(struct culm_sim *sim, const struct happen *happen) {
 static void world_timer(struct culm_world *world, uint32_t timer, uint64_t delay_ns) {
     struct process *process = self(world);
     process->timer_generation[timer]++;
+    if (delay_ns == 0) { /* a loop gets to it when it has dealt with all that has happened */
+        delay_ns = culm_rng_mix(process->sim->now_ns, timer) % AT_ONCE_NS;
+    }
     if (delay_ns != CULM_NEVER && process->alive) {
-        culm_sim_schedule(process->sim, process->sim->now_ns + delay_ns,
-                          (struct happen){.to = process,
-                                          .timer = true,
-                                          .call = on_timer,
-                                          .number = timer,
-                                          .generation = process->timer_generation[timer]});
+        sim_schedule(process->sim, process->sim->now_ns + delay_ns,
+                     (struct happen){.to = process,
+                                     .timer = true,
+                                     .call = on_timer,
+                                     .number = timer,
+                                     .generation = process->timer_generation[timer]});
     }
 }
 
@@ -100,8 +106,8 @@ static void start_job(struct process *process, struct culm_job *job, uint64_t *f
     uint64_t cost = sim->o.cost && process->id != CULM_LEADER
                         ? sim->o.cost(sim->o.event_context, process->id, job)
                         : job->cost_ns;
-    *free_ns = start + (cost ? cost : culm_sim_around(sim, mean_ns));
-    culm_sim_schedule(sim, *free_ns, (struct happen){.to = process, .call = on_job, .of = job});
+    *free_ns = start + (cost ? cost : sim_around(sim, mean_ns));
+    sim_schedule(sim, *free_ns, (struct happen){.to = process, .call = on_job, .of = job});
 }
 
 static void world_run(struct culm_world *world, struct culm_job *job) {
@@ -151,7 +157,7 @@ static void world_leave(struct culm_world *world, int exit_code, const struct cu
     }
     process->left = true;
     if (process->id == CULM_LEADER) {
-        sim->coordinator_left = true;
+        sim->leader_left = true;
         sim->exit_code = exit_code;
         snprintf(sim->error, sizeof sim->error, "%s", error ? error->text : "");
         return;
@@ -159,7 +165,7 @@ static void world_leave(struct culm_world *world, int exit_code, const struct cu
     culm_sim_log(sim, "node %d leaves with %d%s%s", process->id, exit_code, error ? ": " : "",
                  error ? error->text : "");
     culm_member_finish(process->member);
-    culm_sim_schedule(sim, sim->now_ns + LINGER_NS, (struct happen){.to = process, .call = die});
+    sim_schedule(sim, sim->now_ns + LINGER_NS, (struct happen){.to = process, .call = die});
 }
 
 static const struct culm_world_ops world_ops = {
@@ -195,18 +201,18 @@ static void agent_end(struct culm_agent *agent, int32_t node) {
 }
 
 static uint32_t agent_role(struct culm_agent *agent, int32_t node) {
-    const struct process *process = culm_sim_process(sim_of(agent), node);
-    return node >= 0 && process ? process->role : CULM_NO_ROLE;
+    const struct process *process = sim_process(sim_of(agent), node);
+    return node >= 0 && process && !process->newcomer ? process->role : CULM_NO_ROLE;
 }
 
-const struct culm_agent_ops culm_sim_agent_ops = {
-    .size = sizeof culm_sim_agent_ops, .start = agent_start, .end = agent_end, .role = agent_role};
+const struct culm_agent_ops sim_agent_ops = {
+    .size = sizeof sim_agent_ops, .start = agent_start, .end = agent_end, .role = agent_role};
 
 /* --- a worker's membership --- */
 
-static void on_joined(void *ctx, int64_t coordinator_pid) {
+static void on_joined(void *ctx, int64_t leader_pid) {
     struct process *process = ctx;
-    (void)coordinator_pid;
+    (void)leader_pid;
     culm_member_ready(process->member);
     process->started = true;
     process->ops->start(process->actor);
@@ -235,29 +241,38 @@ static void on_ended(void *ctx, const struct culm_error *why) {
     }
     bool told = culm_member_conn(process->member, CULM_LEADER) == NULL;
     culm_member_finish(process->member);
-    culm_sim_schedule(sim, sim->now_ns + (told ? 0 : LINGER_NS),
-                      (struct happen){.to = process, .call = die});
+    sim_schedule(sim, sim->now_ns + (told ? 0 : LINGER_NS),
+                 (struct happen){.to = process, .call = die});
 }
 
 static const struct culm_member_ops member_ops = {
     .joined = on_joined, .message = on_member_message, .lost = on_lost, .ended = on_ended};
 
-/* --- the coordinator's --- */
+/* --- the leader's --- */
 
 static bool on_check(void *ctx, const struct culm_caller *caller, struct culm_error *ret_error) {
     struct process *process = ctx;
-    struct process *worker = culm_sim_process(process->sim, caller->node);
+    struct process *worker = sim_process(process->sim, caller->node);
     if (!worker || worker->up) {
         culm_error_set(ret_error, CULM_ERR_CONFIG, "node %d is not expected", caller->node);
         return false;
+    }
+    if (worker->newcomer) {
+        const struct culm_node_info info = {
+            .role = worker->role, .name = "elsewhere", .signature = "sim"};
+        uint32_t role = worker->role;
+        return process->ops->leads->admits &&
+               process->ops->leads->admits(process->actor, &info, &role, ret_error);
     }
     return true;
 }
 
 static void on_up(void *ctx, int32_t node, const struct culm_ready *ready) {
-    struct process *process = ctx, *worker = culm_sim_process(process->sim, node);
-    const struct culm_node_info info = {
-        .role = worker->role, .pid = node + 1000, .name = "sim", .signature = "sim"};
+    struct process *process = ctx, *worker = sim_process(process->sim, node);
+    const struct culm_node_info info = {.role = worker->role,
+                                        .pid = worker->newcomer ? 0 : node + 1000,
+                                        .name = worker->newcomer ? "elsewhere" : "sim",
+                                        .signature = "sim"};
     (void)ready;
     worker->up = true;
     if (listens(process)) {
@@ -277,7 +292,7 @@ static void on_eof(void *ctx, int32_t node, const struct culm_error *why) {
     if (why->status != CULM_ERR_CLOSED) {
         culm_sim_log(process->sim, "node %d: %s", node, why->text);
     }
-    if (culm_sim_process(process->sim, node)->up && listens(process)) {
+    if (sim_process(process->sim, node)->up && listens(process)) {
         process->ops->lost(process->actor, node);
     }
 }
@@ -285,11 +300,11 @@ static void on_eof(void *ctx, int32_t node, const struct culm_error *why) {
 static const struct culm_roster_ops roster_ops = {
     .check = on_check, .up = on_up, .message = on_roster_message, .eof = on_eof};
 
-void culm_sim_accepted(struct process *process, struct culm_stream *take_stream) {
+void sim_accepted(struct process *process, struct culm_stream *take_stream) {
     if (process->member) {
         culm_member_accepted(process->member, take_stream);
     } else {
-        culm_roster_accepted(process->roster, take_stream, 0);
+        culm_roster_accepted(process->roster, take_stream, 0, "");
     }
 }
 
@@ -302,7 +317,7 @@ static void *must(void *pointer) {
     return pointer;
 }
 
-struct process *culm_sim_process_new(struct culm_sim *sim, uint32_t role) {
+struct process *sim_process_new(struct culm_sim *sim, uint32_t role, size_t pool_bytes) {
     if (sim->process_count == sim->process_capacity) {
         sim->process_capacity = sim->process_capacity ? 2 * sim->process_capacity : 32;
         sim->process =
@@ -310,20 +325,20 @@ struct process *culm_sim_process_new(struct culm_sim *sim, uint32_t role) {
     }
     struct process *process = must(calloc(1, sizeof *process));
     process->world.ops = &world_ops;
-    process->network.ops = &culm_sim_network_ops;
+    process->fabric.ops = &sim_fabric_ops;
     process->sim = sim;
     process->id = sim->process_count - 1;
     process->role = role;
     process->alive = true;
     bool worker = process->id >= 0;
-    process->pool = must(culm_blob_pool_new(worker ? sim->o.pool_bytes : 0));
+    process->pool = must(culm_blob_pool_new(pool_bytes));
     sim->process[sim->process_count++] = process;
     if (worker) {
         snprintf(process->address, sizeof process->address, CULM_SIM_ADDRESS, process->id);
-        snprintf(process->coordinator, sizeof process->coordinator, CULM_SIM_ADDRESS, CULM_LEADER);
+        snprintf(process->leader, sizeof process->leader, CULM_SIM_ADDRESS, CULM_LEADER);
         const struct culm_member_options member = {
-            .network = &process->network,
-            .coordinator = process->coordinator,
+            .fabric = &process->fabric,
+            .leader = process->leader,
             .address = sim->o.role[role].calls_only ? "" : process->address,
             .token = TOKEN,
             .node = process->id,
@@ -339,7 +354,7 @@ struct process *culm_sim_process_new(struct culm_sim *sim, uint32_t role) {
         process->member = must(culm_member_new(&member));
     } else {
         const struct culm_roster_options roster = {
-            .network = &process->network,
+            .fabric = &process->fabric,
             .token = TOKEN,
             .pid = 999,
             .pool = process->pool,
@@ -354,7 +369,7 @@ struct process *culm_sim_process_new(struct culm_sim *sim, uint32_t role) {
     return process;
 }
 
-void culm_sim_process_free(struct process *process) {
+void sim_process_free(struct process *process) {
     culm_member_free(process->member);
     culm_roster_free(process->roster);
     for (int32_t i = 0; i < process->ways; i++) {
@@ -371,48 +386,59 @@ static void begin(struct culm_sim *sim, const struct happen *happen) {
 }
 
 static void start_limit(struct culm_sim *sim, const struct happen *happen) {
-    if (!culm_sim_process(sim, happen->from)->up) {
+    if (!sim_process(sim, happen->from)->up) {
         culm_sim_kill(sim, happen->from);
     }
 }
 
-void culm_sim_add(struct culm_sim *sim, uint32_t role) {
+static struct process *add(struct culm_sim *sim, uint32_t role, size_t pool_bytes, bool newcomer) {
     const struct culm_sim_role *how = &sim->o.role[role];
-    struct process *process = culm_sim_process_new(sim, role);
+    struct process *process = sim_process_new(sim, role, pool_bytes);
+    process->newcomer = newcomer;
     process->ops = how->ops;
     process->actor = must(how->make(how->context, process->id, &process->world, process->pool));
     uint64_t cold = sim->o.cold ? sim->o.cold(sim->o.event_context, process->id) : 0;
-    uint64_t at = sim->now_ns + culm_sim_around(sim, sim->o.spawn_ns) + cold;
-    bool fails = sim->o.start_fail_percent && culm_sim_draw(sim, 100) < sim->o.start_fail_percent;
-    culm_sim_schedule(sim, at, (struct happen){.to = process, .call = fails ? die : begin});
-    culm_sim_schedule(
-        sim, sim->now_ns + START_LIMIT_NS,
-        (struct happen){.to = coordinator_of(sim), .call = start_limit, .from = process->id});
+    uint64_t at = sim->now_ns + sim_around(sim, sim->o.spawn_ns) + cold;
+    bool fails =
+        !newcomer && sim->o.start_fail_percent && sim_draw(sim, 100) < sim->o.start_fail_percent;
+    sim->totals.unstarted += fails;
+    sim_schedule(sim, at, (struct happen){.to = process, .call = fails ? die : begin});
+    sim_schedule(sim, sim->now_ns + START_LIMIT_NS,
+                 (struct happen){.to = leader_of(sim), .call = start_limit, .from = process->id});
+    return process;
+}
+
+void culm_sim_add(struct culm_sim *sim, uint32_t role) {
+    (void)add(sim, role, sim->o.pool_bytes, false);
+}
+
+int32_t culm_sim_come(struct culm_sim *sim, uint32_t role, size_t pool_bytes) {
+    return add(sim, role, pool_bytes, true)->id;
 }
 
 static void exit_told(struct culm_sim *sim, const struct happen *happen) {
-    struct process *coordinator = coordinator_of(sim);
+    struct process *leader = leader_of(sim);
     int32_t node = happen->from;
-    sim->totals.exit_first += culm_roster_end(coordinator->roster, node);
-    if (listens(coordinator)) {
-        coordinator->ops->leads->ended(coordinator->actor, node, NULL);
+    sim->totals.exit_first += culm_roster_end(leader->roster, node);
+    if (listens(leader)) {
+        leader->ops->leads->ended(leader->actor, node, NULL);
     }
 }
 
 void culm_sim_kill(struct culm_sim *sim, int32_t node) {
-    struct process *process = culm_sim_process(sim, node);
+    struct process *process = sim_process(sim, node);
     if (node < 0 || !process || !process->alive) {
         return;
     }
     culm_sim_log(sim, "node %d dies", node);
     process->alive = false;
-    culm_sim_network_end(process);
-    culm_sim_schedule(sim, sim->now_ns + culm_sim_draw(sim, sim->o.exit_ns + 1),
-                      (struct happen){.to = coordinator_of(sim), .call = exit_told, .from = node});
+    sim_fabric_end(process);
+    sim_schedule(sim, sim->now_ns + sim_draw(sim, sim->o.exit_ns + 1),
+                 (struct happen){.to = leader_of(sim), .call = exit_told, .from = node});
 }
 
 void culm_sim_stick(struct culm_sim *sim, int32_t node) {
-    struct process *process = culm_sim_process(sim, node);
+    struct process *process = sim_process(sim, node);
     if (node >= 0 && process && process->alive) {
         culm_sim_log(sim, "node %d is stuck", node);
         process->stuck = true;
@@ -420,7 +446,7 @@ void culm_sim_stick(struct culm_sim *sim, int32_t node) {
 }
 
 void culm_sim_freeze(struct culm_sim *sim, int32_t id, uint64_t for_ns) {
-    struct process *process = culm_sim_process(sim, id);
+    struct process *process = sim_process(sim, id);
     if (!process || !process->alive || process->frozen_until_ns > sim->now_ns) {
         return;
     }
@@ -430,7 +456,7 @@ void culm_sim_freeze(struct culm_sim *sim, int32_t id, uint64_t for_ns) {
 }
 
 void culm_sim_no_descriptors(struct culm_sim *sim, int32_t id, uint64_t for_ns) {
-    struct process *process = culm_sim_process(sim, id);
+    struct process *process = sim_process(sim, id);
     if (process && process->alive) {
         culm_sim_log(sim, "%d has no descriptor left for %.1f ms", id, (double)for_ns / 1e6);
         process->no_descriptors_until_ns = sim->now_ns + for_ns;

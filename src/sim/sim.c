@@ -12,12 +12,12 @@ struct culm_sim *culm_sim_new(const struct culm_sim_options *options) {
         return NULL;
     }
     sim->o = *options;
-    sim->agent.ops = &culm_sim_agent_ops;
+    sim->agent.ops = &sim_agent_ops;
     sim->now_ns = 1000000000; /* not 0, which means "never yet" in places */
     sim->random_net = culm_rng_mix(options->seed, 1);
     sim->random_test = culm_rng_mix(options->seed, 2);
-    struct process *coordinator = culm_sim_process_new(sim, 0);
-    coordinator->ops = options->coordinator_ops;
+    struct process *leader = sim_process_new(sim, 0, 0);
+    leader->ops = options->leader_ops;
     return sim;
 }
 
@@ -34,12 +34,12 @@ size_t culm_sim_free(struct culm_sim *sim) {
         }
     }
     for (int32_t i = 0; i < sim->process_count; i++) {
-        culm_sim_process_free(sim->process[i]);
+        sim_process_free(sim->process[i]);
     }
-    culm_sim_network_free(sim);
+    sim_fabric_free(sim);
     for (int32_t i = 0; i < sim->process_count; i++) {
         struct culm_blob_pool_stats stats = {0};
-        culm_blob_pool_stats(sim->process[i]->pool, &stats);
+        culm_blob_pool_stats_of(sim->process[i]->pool, &stats);
         left += stats.used_bytes;
         if (stats.used_bytes == 0) { /* else its blobs stay, to be told of rather than asserted */
             culm_blob_pool_free(sim->process[i]->pool);
@@ -52,7 +52,7 @@ size_t culm_sim_free(struct culm_sim *sim) {
     return left;
 }
 
-struct culm_world *culm_sim_coordinator_world(struct culm_sim *sim) {
+struct culm_world *culm_sim_leader_world(struct culm_sim *sim) {
     return &sim->process[0]->world;
 }
 
@@ -61,7 +61,7 @@ struct culm_agent *culm_sim_agent(struct culm_sim *sim) {
 }
 
 struct culm_blob_pool *culm_sim_pool(struct culm_sim *sim, int32_t id) {
-    return culm_sim_process(sim, id)->pool;
+    return sim_process(sim, id)->pool;
 }
 
 static void begin(struct culm_sim *sim, const struct happen *happen) {
@@ -70,49 +70,57 @@ static void begin(struct culm_sim *sim, const struct happen *happen) {
     happen->to->ops->start(happen->to->actor);
 }
 
-/* So that workers can tell a silent coordinator from one that is gone. */
+/* So that workers can tell a silent leader from one that is gone. */
 static void say_alive(struct culm_sim *sim, const struct happen *happen) {
     culm_roster_say_alive(happen->to->roster);
     struct happen again = *happen;
-    culm_sim_schedule(sim, sim->now_ns + (uint64_t)sim->o.orphan_ms * 1000000 / 8, again);
+    sim_schedule(sim, sim->now_ns + (uint64_t)sim->o.orphan_ms * 1000000 / 8, again);
 }
 
-void culm_sim_coordinator(struct culm_sim *sim, void *actor) {
+void culm_sim_leader(struct culm_sim *sim, void *actor) {
     if (sim->o.orphan_ms) {
-        culm_sim_schedule(sim, sim->now_ns,
-                          (struct happen){.to = sim->process[0], .call = say_alive});
+        sim_schedule(sim, sim->now_ns, (struct happen){.to = sim->process[0], .call = say_alive});
     }
     sim->process[0]->actor = actor;
-    culm_sim_schedule(sim, sim->now_ns, (struct happen){.to = sim->process[0], .call = begin});
+    sim_schedule(sim, sim->now_ns, (struct happen){.to = sim->process[0], .call = begin});
 }
 
 static void on_stop(struct culm_sim *sim, const struct happen *happen) {
-    struct process *coordinator = happen->to;
+    struct process *leader = happen->to;
     (void)sim;
-    coordinator->ops->leads->stop(coordinator->actor);
+    leader->ops->leads->stop(leader->actor);
 }
 
 void culm_sim_stop(struct culm_sim *sim) {
-    culm_sim_schedule(sim, sim->now_ns,
-                      (struct happen){.to = sim->process[0], .call = on_stop, .from = -1});
+    sim_schedule(sim, sim->now_ns,
+                 (struct happen){.to = sim->process[0], .call = on_stop, .from = -1});
 }
 
 static void on_removed(struct culm_sim *sim, const struct happen *happen) {
-    struct process *coordinator = happen->to;
+    struct process *leader = happen->to;
     (void)sim;
-    coordinator->ops->leads->removed(coordinator->actor, happen->from);
+    leader->ops->leads->removed(leader->actor, happen->from);
 }
 
 void culm_sim_removed(struct culm_sim *sim, int32_t node) {
-    culm_sim_schedule(sim, sim->now_ns,
-                      (struct happen){.to = sim->process[0], .call = on_removed, .from = node});
+    sim_schedule(sim, sim->now_ns,
+                 (struct happen){.to = sim->process[0], .call = on_removed, .from = node});
+}
+
+void culm_sim_starts_fail(struct culm_sim *sim, uint32_t percent) {
+    sim->o.start_fail_percent = percent;
+}
+
+bool culm_sim_is_newcomer(const struct culm_sim *sim, int32_t node) {
+    const struct process *process = node >= 0 ? sim_process(sim, node) : NULL;
+    return process && process->newcomer;
 }
 
 bool culm_sim_step(struct culm_sim *sim) {
-    if (sim->coordinator_left || sim->heap_count == 0) {
+    if (sim->leader_left || sim->heap_count == 0) {
         return false;
     }
-    struct happen happen = culm_sim_next(sim);
+    struct happen happen = sim_next(sim);
     const struct process *to = happen.to;
     sim->now_ns = happen.at_ns;
     if (to && to->alive && to->frozen_until_ns > sim->now_ns) {
@@ -120,7 +128,7 @@ bool culm_sim_step(struct culm_sim *sim) {
             happen.at_ns = to->frozen_until_ns;
             /* A loop that goes on runs timers that are due before it looks at sockets. */
             happen.order = happen.timer ? happen.order & ~(1ull << 63) : happen.order | 1ull << 63;
-            culm_sim_again(sim, happen);
+            sim_again(sim, happen);
         }
     } else if (!to || to->alive) {
         happen.call(sim, &happen);
@@ -135,34 +143,34 @@ uint64_t culm_sim_random(struct culm_sim *sim, uint64_t bound) {
 }
 
 bool culm_sim_left(const struct culm_sim *sim, int *ret_exit_code, const char **ret_error) {
-    if (sim->coordinator_left) {
+    if (sim->leader_left) {
         *ret_exit_code = sim->exit_code;
         *ret_error = sim->error;
     }
-    return sim->coordinator_left;
+    return sim->leader_left;
 }
 
-void culm_sim_totals(const struct culm_sim *sim, struct culm_sim_totals *ret_totals) {
+void culm_sim_totals_of(const struct culm_sim *sim, struct culm_sim_totals *ret_totals) {
     *ret_totals = sim->totals;
     for (int32_t i = 0; i < sim->process_count; i++) {
         struct culm_blob_pool_stats stats = {0};
-        culm_blob_pool_stats(sim->process[i]->pool, &stats);
+        culm_blob_pool_stats_of(sim->process[i]->pool, &stats);
         ret_totals->memory += (int64_t)stats.refused;
     }
 }
 
 void *culm_sim_worker(const struct culm_sim *sim, int32_t node) {
-    const struct process *process = culm_sim_process(sim, node);
+    const struct process *process = sim_process(sim, node);
     return node >= 0 && process && process->alive && !process->left ? process->actor : NULL;
 }
 
 void *culm_sim_remains(const struct culm_sim *sim, int32_t node) {
-    const struct process *process = culm_sim_process(sim, node);
+    const struct process *process = sim_process(sim, node);
     return node >= 0 && process ? process->actor : NULL;
 }
 
 bool culm_sim_started(const struct culm_sim *sim, int32_t node) {
-    const struct process *process = culm_sim_process(sim, node);
+    const struct process *process = sim_process(sim, node);
     return node >= 0 && process && process->started;
 }
 

@@ -1,9 +1,9 @@
 /*
- * The simulated world: virtual clock, network and processes in one thread, from one seed.
+ * The simulated world: virtual clock, fabric and processes in one thread, from one seed.
  *
- * It implements the world table for one coordinator and any number of workers over the same
+ * It implements the world table for one leader and any number of workers over the same
  * connections (net/conn.h) and the same membership (cluster/member.h, roster.h) as the real one; in
- * place of sockets there is a simulated network (network.c), in place of processes and threads what
+ * place of sockets there is a simulated fabric (fabric.c), in place of processes and threads what
  * process.c says. A worker that is asked for joins by a hello over a stream, is told where the
  * others listen, and connects to them; frames are written and read in pieces of any size; the end
  * of a stream and the end of a process are told apart, in either order. A frozen process does
@@ -11,7 +11,7 @@
  * executed when it is over. Everything random comes from the seed, so a history is replayed by its
  * number.
  *
- * Processes are -1 (the coordinator) and 0, 1, ... (workers). Thread: one.
+ * Processes are -1 (the leader) and 0, 1, ... (workers). Thread: one.
  */
 #ifndef CULM_SIM_SIM_H
 #define CULM_SIM_SIM_H
@@ -47,12 +47,12 @@ struct culm_sim_options {
     uint64_t exit_ns;       /* from the end of a process until it is told: uniform in [0, this) */
     uint64_t job_ns, io_ns; /* of a job without a cost of its own: uniform in [1/2, 3/2) of this */
     uint64_t spawn_ns;      /* until an asked-for worker connects: uniform in [1/2, 3/2) */
-    int32_t spawn_max;      /* alive at once; the coordinator may not ask for more */
-    int64_t orphan_ms;      /* of silence of the coordinator, after which a worker ends; 0: never */
+    int32_t spawn_max;      /* alive at once; the leader may not ask for more */
+    int64_t orphan_ms;      /* of silence of the leader, after which a worker ends; 0: never */
     uint32_t start_fail_percent; /* of workers asked for that end before they join */
     size_t pool_bytes;           /* of a worker; 0: any */
     struct culm_sim_role role[CULM_SIM_ROLES];
-    const struct culm_actor_ops *coordinator_ops;
+    const struct culm_actor_ops *leader_ops;
     /* Told of every event published, after "t_ms" was added; borrows it. */
     void (*event)(void *context, json_t *event);
     void *event_context;
@@ -74,24 +74,26 @@ struct culm_sim_totals {
     int64_t exit_first; /* ends of a process that were told before the end of its stream */
     int64_t memory;     /* requests for memory refused by culm_blob_pool_fail */
     int64_t refused;    /* workers asked for beyond spawn_max */
+    int64_t
+        unstarted; /* workers asked for that ended before they joined, as start_fail_percent says */
 };
 
 struct culm_sim *culm_sim_new(const struct culm_sim_options *options); /* NULL: out of memory */
 /* Bytes of blobs of the simulator's pools that were never let go. */
 size_t culm_sim_free(struct culm_sim *sim);
-struct culm_world *culm_sim_coordinator_world(struct culm_sim *sim);
-struct culm_agent *culm_sim_agent(struct culm_sim *sim); /* the coordinator's */
+struct culm_world *culm_sim_leader_world(struct culm_sim *sim);
+struct culm_agent *culm_sim_agent(struct culm_sim *sim); /* the leader's */
 struct culm_blob_pool *culm_sim_pool(struct culm_sim *sim, int32_t id);
-/* Gives the coordinator's actor; must be called before the first step. Borrowed. */
-void culm_sim_coordinator(struct culm_sim *sim, void *actor);
+/* Gives the leader's actor; must be called before the first step. Borrowed. */
+void culm_sim_leader(struct culm_sim *sim, void *actor);
 
-/* Runs the next event. False: nothing is left to happen, or the coordinator has left. */
+/* Runs the next event. False: nothing is left to happen, or the leader has left. */
 bool culm_sim_step(struct culm_sim *sim);
 uint64_t culm_sim_now(const struct culm_sim *sim);
 uint64_t culm_sim_random(struct culm_sim *sim,
-                         uint64_t bound); /* of a stream apart from the network's */
+                         uint64_t bound); /* of a stream apart from the fabric's */
 bool culm_sim_left(const struct culm_sim *sim, int *ret_exit_code, const char **ret_error);
-void culm_sim_totals(const struct culm_sim *sim, struct culm_sim_totals *ret_totals);
+void culm_sim_totals_of(const struct culm_sim *sim, struct culm_sim_totals *ret_totals);
 
 /* --- faults --- */
 
@@ -113,6 +115,12 @@ void culm_sim_no_descriptors(struct culm_sim *sim, int32_t id, uint64_t for_ns);
 
 /* A worker that nobody asked for, as a preemption trace adds one. */
 void culm_sim_add(struct culm_sim *sim, uint32_t role);
+/* From now on so many of those that are asked for end before they join. */
+void culm_sim_starts_fail(struct culm_sim *sim, uint32_t percent);
+/* A newcomer: the agent does not know it, and the leader says whether it may come in (net/leader.h).
+ * `pool_bytes` is what it has of memory; 0: any. Returns its id. */
+int32_t culm_sim_come(struct culm_sim *sim, uint32_t role, size_t pool_bytes);
+bool culm_sim_is_newcomer(const struct culm_sim *sim, int32_t node);
 /* What people and traces tell the one who leads (net/leader.h). */
 void culm_sim_stop(struct culm_sim *sim);
 void culm_sim_removed(struct culm_sim *sim, int32_t node);

@@ -4,11 +4,11 @@
 
 #include "cluster/member.h"
 #include "cluster/roster.h"
-#include "net/network.h"
+#include "net/fabric.h"
 #include "sim/sim.h"
 
 #define CULM_SIM_TIMERS 16
-#define CULM_SIM_ADDRESS "sim:%d" /* of worker K, or of the coordinator, which is -1 */
+#define CULM_SIM_ADDRESS "sim:%d" /* of worker K, or of the leader, which is -1 */
 
 struct process;
 struct end;
@@ -37,18 +37,18 @@ struct way {
 };
 
 struct process {
-    struct culm_world world;     /* first */
-    struct culm_network network; /* see process_of_network */
+    struct culm_world world;   /* first */
+    struct culm_fabric fabric; /* see process_of_fabric */
     struct culm_sim *sim;
     int32_t id;
     uint32_t role;
-    char address[32], coordinator[32]; /* of a worker: its own, and whom it joins */
+    char address[32], leader[32]; /* of a worker: its own, and whom it joins */
     void *actor;
     const struct culm_actor_ops *ops;
     struct culm_blob_pool *pool;
     struct culm_member *member; /* of a worker */
-    struct culm_roster *roster; /* of the coordinator */
-    bool alive, listening, started, left, stuck, up;
+    struct culm_roster *roster; /* of the leader */
+    bool alive, listening, started, left, stuck, up, newcomer;
     uint64_t frozen_until_ns; /* 0: not frozen */
     uint64_t no_descriptors_until_ns;
     uint64_t compute_free_ns, io_free_ns;
@@ -64,36 +64,36 @@ struct culm_sim {
     uint64_t random_net, random_test;
     struct happen *heap;
     size_t heap_count, heap_capacity;
-    struct process **process; /* [0]: the coordinator; worker id is the index - 1 */
+    struct process **process; /* [0]: the leader; worker id is the index - 1 */
     int32_t process_count, process_capacity;
     struct end *ends; /* every stream that there ever was */
     struct culm_sim_totals totals;
-    bool coordinator_left;
+    bool leader_left;
     int exit_code;
     char error[CULM_ERROR_MAX];
 };
 
 /* events.c: a heap by time, then order */
-void culm_sim_schedule(struct culm_sim *sim, uint64_t at_ns, struct happen happen);
-void culm_sim_again(struct culm_sim *sim, struct happen happen); /* with its time and order */
-struct happen culm_sim_next(struct culm_sim *sim);
-uint64_t culm_sim_around(struct culm_sim *sim, uint64_t mean_ns); /* uniform in [1/2, 3/2) of it */
-uint64_t culm_sim_draw(struct culm_sim *sim, uint64_t bound);     /* of the network's stream */
+void sim_schedule(struct culm_sim *sim, uint64_t at_ns, struct happen happen);
+void sim_again(struct culm_sim *sim, struct happen happen); /* with its time and order */
+struct happen sim_next(struct culm_sim *sim);
+uint64_t sim_around(struct culm_sim *sim, uint64_t mean_ns); /* uniform in [1/2, 3/2) of it */
+uint64_t sim_draw(struct culm_sim *sim, uint64_t bound);     /* of the fabric's stream */
 __attribute__((format(printf, 2, 3))) void culm_sim_log(const struct culm_sim *sim,
                                                         const char *format, ...);
 
-/* network.c */
-extern const struct culm_network_ops culm_sim_network_ops;
+/* fabric.c */
+extern const struct culm_fabric_ops sim_fabric_ops;
 /* The system closes what a process leaves behind. */
-void culm_sim_network_end(struct process *process);
-void culm_sim_network_free(struct culm_sim *sim);
+void sim_fabric_end(struct process *process);
+void sim_fabric_free(struct culm_sim *sim);
 
 /* process.c */
-struct process *culm_sim_process(const struct culm_sim *sim, int32_t id); /* NULL: none */
-struct process *culm_sim_process_of_network(struct culm_network *network);
-struct process *culm_sim_process_new(struct culm_sim *sim, uint32_t role);
-void culm_sim_process_free(struct process *process);
-extern const struct culm_agent_ops culm_sim_agent_ops;
-void culm_sim_accepted(struct process *process, struct culm_stream *take_stream);
+struct process *sim_process(const struct culm_sim *sim, int32_t id); /* NULL: none */
+struct process *sim_process_of_fabric(struct culm_fabric *fabric);
+struct process *sim_process_new(struct culm_sim *sim, uint32_t role, size_t pool_bytes);
+void sim_process_free(struct process *process);
+extern const struct culm_agent_ops sim_agent_ops;
+void sim_accepted(struct process *process, struct culm_stream *take_stream);
 
 #endif

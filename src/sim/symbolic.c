@@ -20,8 +20,8 @@ struct symbolic {
     struct culm_blob_pool *pool;
     struct culm_symbolic_store *store;
     uint64_t seed, random;
-    uint64_t *state[CULM_MAX_STAGES]; /* [param_count] digests; NULL: none */
-    uint64_t *made[CULM_MAX_STAGES];  /* the same, as it was made: what `state` must still be */
+    uint64_t **state; /* [stages][param_count] digests; NULL: none */
+    uint64_t **made;  /* the same, as it was made: what `state` must still be */
     /* Flips. A gradient's stays with its blob, which is kept so that no other takes its place. */
     bool due[CULM_FLIP_COUNT];
     uint64_t flip;
@@ -61,7 +61,8 @@ enum culm_status culm_symbolic_layout_new(const struct culm_run_shape *shape,
         }
         for (int32_t i = 0; i < n; i++) {
             params[i] = s * n + i;
-            layout.param[s * n + i] = (struct culm_param_desc){1ull << s, sizeof(uint64_t)};
+            layout.param[s * n + i] =
+                (struct culm_param_desc){culm_stage_set_of(s), sizeof(uint64_t)};
         }
         stage->params = params;
         stage->param_count = n + tied;
@@ -80,7 +81,7 @@ enum culm_status culm_symbolic_layout_new(const struct culm_run_shape *shape,
         stage->activation_bytes = sizeof(struct element);
         stage->state_bytes = (size_t)stage->param_count * sizeof(uint64_t);
     }
-    layout.param[0].stages |= 1ull << (stages - 1);
+    culm_stage_set_add(&layout.param[0].stages, stages - 1);
     *ret_layout = layout;
     return CULM_OK;
 }
@@ -96,11 +97,19 @@ void culm_symbolic_store_init(struct culm_symbolic_store *store, uint64_t seed,
     }
 }
 
+static bool is_damaged(const struct culm_symbolic_checkpoint *checkpoint) {
+    uint64_t any = 0;
+    for (size_t w = 0; w < sizeof checkpoint->damaged / sizeof *checkpoint->damaged; w++) {
+        any |= checkpoint->damaged[w];
+    }
+    return any != 0;
+}
+
 static int64_t newest_to(const struct culm_symbolic_store *store, int64_t most) {
     int64_t newest = -1;
     for (size_t i = 0; i < sizeof store->checkpoint / sizeof *store->checkpoint; i++) {
         const struct culm_symbolic_checkpoint *at = &store->checkpoint[i];
-        bool whole = at->published && !at->damaged && at->version <= most;
+        bool whole = at->published && !is_damaged(at) && at->version <= most;
         newest = whole && at->version > newest ? at->version : newest;
     }
     return newest;
@@ -115,7 +124,7 @@ bool culm_symbolic_store_damage(struct culm_symbolic_store *store, int32_t param
     for (size_t i = 0; i < sizeof store->checkpoint / sizeof *store->checkpoint && newest >= 0;
          i++) {
         if (store->checkpoint[i].version == newest) {
-            store->checkpoint[i].damaged |= 1ull << param;
+            culm_bits_add(store->checkpoint[i].damaged, param);
         }
     }
     return newest >= 0;
@@ -330,14 +339,15 @@ static double positive(uint64_t digest) { return (double)(digest >> 12) * 0x1p-5
 
 /* A flip of a gradient that is due comes to pass in one that this task reads. */
 static void flip_gradient(struct symbolic *x, enum culm_flip what, const struct culm_task *task,
-                          uint64_t stages) {
+                          const struct culm_stage_set *stages) {
     if (!x->due[what]) {
         return;
     }
     int32_t count = 0, chosen = -1;
     for (int32_t g = 0; g < x->layout->grad_count; g++) {
         int32_t param = x->layout->grad[g].param;
-        if (param >= 0 && task->grad[g] && (x->layout->param[param].stages & stages) &&
+        if (param >= 0 && task->grad[g] &&
+            culm_stage_set_meets(&x->layout->param[param].stages, stages) &&
             culm_rng_mix(x->flip, (uint64_t)g) % (uint64_t)++count == 0) {
             chosen = g;
         }
@@ -351,15 +361,15 @@ static void flip_gradient(struct symbolic *x, enum culm_flip what, const struct 
 }
 
 static enum culm_status run_norm(struct symbolic *x, struct culm_task *task) {
-    flip_gradient(x, CULM_FLIP_GRADIENT, task, task->stages);
+    flip_gradient(x, CULM_FLIP_GRADIENT, task, &task->stages);
     for (int32_t s = 0; s < x->layout->stages; s++) {
-        if ((task->stages >> s & 1) && !whole(x, s)) {
+        if (culm_stage_set_has(&task->stages, s) && !whole(x, s)) {
             return damaged(task, s, "the state");
         }
     }
     for (int32_t p = 0; p < x->layout->param_count; p++) {
         uint64_t digest = 0;
-        if (!(x->layout->param[p].stages & task->stages)) {
+        if (!culm_stage_set_meets(&x->layout->param[p].stages, &task->stages)) {
             continue;
         }
         enum culm_status status = total(x, task, p, &digest);
@@ -372,12 +382,12 @@ static enum culm_status run_norm(struct symbolic *x, struct culm_task *task) {
     for (int32_t s = 0; s < x->layout->stages && task->ids; s++) {
         const struct culm_stage_desc *desc = &x->layout->stage[s];
         task->ids[s] = 0;
-        if (desc->reads && (task->stages >> s & 1)) {
+        if (desc->reads && culm_stage_set_has(&task->stages, s)) {
             const struct element *last = task->grad[desc->first_grad + desc->grad_count - 1]->data;
             task->ids[s] = culm_order_ids_told(last->ids);
         }
     }
-    if (task->stages >> (x->layout->stages - 1) & 1) {
+    if (culm_stage_set_has(&task->stages, x->layout->stages - 1)) {
         const struct element *statistics = task->grad[x->layout->grad_count - 1]->data;
         task->loss = positive(statistics->digest);
         task->weight = 1;
@@ -390,7 +400,8 @@ static enum culm_status run_step(struct symbolic *x, struct culm_task *task) {
     const struct culm_stage_desc *desc = &x->layout->stage[task->stage];
     uint64_t clip;
     memcpy(&clip, &task->clip, sizeof clip);
-    flip_gradient(x, CULM_FLIP_APPLIED, task, 1ull << task->stage);
+    const struct culm_stage_set stage = culm_stage_set_of(task->stage);
+    flip_gradient(x, CULM_FLIP_APPLIED, task, &stage);
     for (int32_t i = 0; i < desc->param_count; i++) {
         if (i == desc->param_count / 2 && x->exec.world) {
             const struct culm_fault_point point = {CULM_PHASE_STEP, task->iteration, -1};
@@ -445,7 +456,7 @@ static enum culm_status run_load(struct symbolic *x, struct culm_task *task) {
         return wrong(task, "load of a checkpoint that is not there");
     }
     for (int32_t i = 0; i < desc->param_count; i++) {
-        if (from && (from->damaged >> desc->params[i] & 1)) {
+        if (from && culm_bits_has(from->damaged, desc->params[i])) {
             return culm_error_set(&task->job.error, CULM_ERR_FORMAT,
                                   "the simulated checkpoint of step %lld is damaged",
                                   (long long)task->version);
@@ -518,11 +529,11 @@ static enum culm_status run_publish(struct symbolic *x, struct culm_task *task) 
         for (int32_t i = 0; i < x->layout->stage[stage].param_count; i++) {
             int32_t param = x->layout->stage[stage].params[i];
             uint64_t digest = strtoull(at, &at, 16);
-            if ((to->have >> param & 1) && to->param[param] != digest) {
+            if (culm_bits_has(to->have, param) && to->param[param] != digest) {
                 return wrong(task, "two copies of a tensor differ");
             }
             to->param[param] = digest;
-            to->have |= 1ull << param;
+            culm_bits_add(to->have, param);
         }
     }
     if (task->weights_only) {
@@ -533,7 +544,7 @@ static enum culm_status run_publish(struct symbolic *x, struct culm_task *task) 
         return CULM_OK;
     }
     to->published = true;
-    to->damaged = 0; /* written anew */
+    memset(to->damaged, 0, sizeof to->damaged); /* written anew */
     prune(x->store, task->version);
     snprintf(task->text, sizeof task->text, "step-%lld", (long long)task->version);
     return CULM_OK;
@@ -583,6 +594,11 @@ static enum culm_status run_find(struct symbolic *x, struct culm_task *task) {
 static enum culm_status execute(struct culm_exec *exec, struct culm_task *task) {
     struct symbolic *x = (struct symbolic *)exec;
     static const struct culm_fold_ops fold = {fold_copy, fold_add};
+    const struct culm_symbolic_store *store = x->store;
+    enum culm_status refused = store->refuse ? store->refuse(store->refuse_context, task) : CULM_OK;
+    if (refused != CULM_OK) {
+        return culm_error_set(&task->job.error, refused, "as it was drawn");
+    }
     switch (task->kind) {
     case CULM_TASK_LOAD: return run_load(x, task);
     case CULM_TASK_DROP:
@@ -642,8 +658,10 @@ struct culm_exec *culm_symbolic_new(const struct culm_layout *layout,
     x->seed = seed;
     culm_order_init(&x->order, seed, CULM_SYMBOLIC_SAMPLES);
     x->normed = calloc((size_t)layout->param_count, sizeof *x->normed);
-    if (!x->normed) {
-        free(x);
+    x->state = calloc((size_t)layout->stages, sizeof *x->state);
+    x->made = calloc((size_t)layout->stages, sizeof *x->made);
+    if (!x->normed || !x->state || !x->made) {
+        culm_symbolic_free(&x->exec);
         return NULL;
     }
     return &x->exec;
@@ -651,13 +669,15 @@ struct culm_exec *culm_symbolic_new(const struct culm_layout *layout,
 
 void culm_symbolic_free(struct culm_exec *exec) {
     struct symbolic *x = (struct symbolic *)exec;
-    for (int32_t s = 0; x && s < CULM_MAX_STAGES; s++) {
-        free(x->state[s]);
-        free(x->made[s]);
+    for (int32_t s = 0; x && s < x->layout->stages; s++) {
+        free(x->state ? x->state[s] : NULL);
+        free(x->made ? x->made[s] : NULL);
     }
     if (x) {
         culm_blob_clear(&x->flipped);
         free(x->normed);
+        free(x->state);
+        free(x->made);
     }
     free(x);
 }

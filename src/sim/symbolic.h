@@ -17,7 +17,7 @@
 
 #include "pipeline/exec.h"
 
-#define CULM_SYMBOLIC_PARAMS_MAX 64
+#define CULM_SYMBOLIC_PARAMS_MAX 512
 #define CULM_SYMBOLIC_SAMPLES 1000 /* of the data that it pretends to read */
 
 /* A layout for `shape->stages` stages with a few parameters each, the first and last of which share
@@ -28,9 +28,10 @@ enum culm_status culm_symbolic_layout_new(const struct culm_run_shape *shape,
 struct culm_symbolic_checkpoint {
     int64_t version; /* -1: free */
     bool published;
-    uint64_t damaged; /* bit: param, as is found out when it is read */
+    uint64_t
+        damaged[CULM_SYMBOLIC_PARAMS_MAX / 64]; /* params, as is found out when they are read */
     uint64_t param[CULM_SYMBOLIC_PARAMS_MAX];
-    uint64_t have; /* bit: param written */
+    uint64_t have[CULM_SYMBOLIC_PARAMS_MAX / 64]; /* params written */
 };
 
 /* A piece written and not yet published. */
@@ -47,6 +48,10 @@ struct culm_symbolic_store {
     uint32_t fail_percent; /* of SAVE and PUBLISH tasks */
     int64_t weights;       /* the version whose weights alone were saved last; 0: none */
     int64_t keep;          /* how many published ones stay; 0: all */
+    /* Each task is asked about before it runs: what this returns but CULM_OK is what it fails with.
+     * NULL: none fails so. */
+    enum culm_status (*refuse)(void *context, const struct culm_task *task);
+    void *refuse_context;
 };
 
 void culm_symbolic_store_init(struct culm_symbolic_store *store, uint64_t seed,
@@ -58,7 +63,7 @@ int64_t culm_symbolic_store_newest(const struct culm_symbolic_store *store);
 /* A bit of the newest one published changes, where `param` is. False: there is none. */
 bool culm_symbolic_store_damage(struct culm_symbolic_store *store, int32_t param);
 
-/* NULL: out of memory. Borrows all; `world` may be NULL (the coordinator's). */
+/* NULL: out of memory. Borrows all; `world` may be NULL (the leader's). */
 struct culm_exec *culm_symbolic_new(const struct culm_layout *layout,
                                     const struct culm_run_shape *shape, struct culm_blob_pool *pool,
                                     struct culm_symbolic_store *store, struct culm_world *world,

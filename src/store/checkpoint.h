@@ -9,7 +9,7 @@
  *
  * What is saved belongs to *owners*, named KIND-N: here stages of a model, elsewhere whatever a job
  * divides its state into. Workers write pieces under the temporary name, each its own file with its
- * node id. Then the coordinator alone publishes: it gives the pieces their final names, adds the
+ * node id. Then the leader alone publishes: it gives the pieces their final names, adds the
  * manifest, syncs everything, and renames the directory. A crash at any point leaves the old
  * checkpoints and at most temporaries. Where a step is published again (redone after a roll-back),
  * the old directory is first set aside as `.old-step-N`, which readers accept while there is no
@@ -37,7 +37,7 @@ struct culm_checkpoint_info {
     const char *config;      /* YAML */
     struct json_t *choices;  /* of the plan, as in plan.json; NULL: not recorded. Publishing borrows
                                it; of an open checkpoint it belongs to that. */
-    struct json_t *inputs;   /* what the run reads (train/inputs.h), in the same way */
+    struct json_t *inputs;   /* what the run reads (store/inputs.h), in the same way */
     struct json_t *progress; /* what else the job goes on with, in the same way */
 };
 
@@ -144,7 +144,8 @@ enum culm_status culm_checkpoint_verify(struct culm_checkpoint *checkpoint, cons
                                         struct culm_error *error);
 
 /* Texts live as long as the checkpoint is open. */
-const struct culm_checkpoint_info *culm_checkpoint_info(const struct culm_checkpoint *checkpoint);
+const struct culm_checkpoint_info *
+culm_checkpoint_info_of(const struct culm_checkpoint *checkpoint);
 size_t culm_checkpoint_piece_count(const struct culm_checkpoint *checkpoint);
 const struct culm_piece *culm_checkpoint_piece(const struct culm_checkpoint *checkpoint,
                                                size_t index);

@@ -3,6 +3,7 @@
  */
 #include "store/manifest.h"
 
+#include "base/mark.h"
 #include "base/pins.h"
 
 #include <fcntl.h>
@@ -238,15 +239,22 @@ static enum culm_status latest(const char *run_dir, bool verify, int64_t below, 
             }
             found = culm_checkpoint_check(path, step, verify, &reason) == CULM_OK;
             if (found) {
+                if (i == 1) {
+                    CULM_MARK(store_newest_is_one_set_aside);
+                }
                 *ret_step = step;
                 strcpy(ret_path, path);
             } else if (!broken.text[0]) {
+                CULM_MARK(store_newest_is_not_whole);
                 broken = reason;
             }
         }
     }
     culm_names_release(&names);
     if (!found) {
+        if (broken.text[0]) {
+            CULM_MARK(store_none_is_whole);
+        }
         return broken.text[0]
                    ? culm_error_set(error, CULM_ERR_FORMAT,
                                     "no whole checkpoint in '%s': %s; repair it", dir, broken.text)
@@ -270,7 +278,8 @@ enum culm_status culm_checkpoint_latest_to(const char *run_dir, int64_t most, in
     return latest(run_dir, true, most + 1, ret_step, ret_path, NULL, error);
 }
 
-const struct culm_checkpoint_info *culm_checkpoint_info(const struct culm_checkpoint *checkpoint) {
+const struct culm_checkpoint_info *
+culm_checkpoint_info_of(const struct culm_checkpoint *checkpoint) {
     return &checkpoint->manifest.info;
 }
 
@@ -429,6 +438,7 @@ enum culm_status culm_checkpoint_export_model(struct culm_fs *fs,
         status = culm_file_rename(fs, temporary, path, error);
     }
     if (status != CULM_OK) {
+        CULM_MARK(store_model_is_not_whole);
         culm_file_remove(fs, temporary, NULL);
     }
 out:
@@ -470,6 +480,7 @@ bool culm_checkpoint_latest_weights(const char *run_dir, int64_t after,
         if (culm_checkpoint_name_is(names.name[i], CULM_CHECKPOINT_WEIGHTS, &step) &&
             step > after && culm_checkpoint_weights_path(run_dir, step, path, NULL) == CULM_OK &&
             culm_checkpoint_check(path, step, true, NULL) == CULM_OK) {
+            CULM_MARK(store_newest_are_weights_alone);
             memcpy(ret_path, path, sizeof path);
             after = step;
             found = true;

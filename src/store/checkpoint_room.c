@@ -1,6 +1,7 @@
 /* Older checkpoints give way; what is said before a run. See checkpoint_room.h. */
 #include "store/checkpoint_room.h"
 
+#include "base/mark.h"
 #include "base/room.h"
 #include "store/manifest.h"
 
@@ -79,6 +80,7 @@ enum culm_status culm_checkpoint_make_room(struct culm_fs *fs, const char *run_d
     for (int64_t from = 0; status == CULM_OK && (!room.fits || (one && room.given_way == 0)) &&
                            next_step(&names, from, &step) && step < newest;
          from = step + 1) {
+        CULM_MARK(store_older_one_gives_way);
         status = culm_checkpoint_remove(fs, run_dir, step, error);
         room.given_way += status == CULM_OK;
         room.fits = has_room(run_dir, bytes, &room.free_bytes);

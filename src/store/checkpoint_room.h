@@ -6,7 +6,7 @@
  * then name another folder there in a third line (`culm ckpt rescue`), where the checkpoint goes; a
  * link in RUN/checkpoints leads to it.
  *
- *     4711                      the process that has the run (run/rundir.h)
+ *     4711                      the process that has the run (launch/rundir.h)
  *     holds 40 21600000         step, bytes that it needs
  *     to /mnt/other/rescued
  *
@@ -15,6 +15,7 @@
 #ifndef CULM_STORE_CHECKPOINT_ROOM_H
 #define CULM_STORE_CHECKPOINT_ROOM_H
 
+#include "base/room.h"
 #include "store/checkpoint.h"
 
 /* Bytes on disk of a checkpoint whose pieces have so many bytes of numbers and so many tensors, and
@@ -67,14 +68,12 @@ enum culm_status culm_rescue_conclude(const char *path, const char *run_dir, int
                                       char ret_weights[CULM_SHA256_HEX],
                                       char ret_state[CULM_SHA256_HEX], struct culm_error *error);
 
-/* What there is room for, of a step that is held. */
-enum culm_rescue_room { CULM_RESCUE_NOTHING, CULM_RESCUE_WEIGHTS, CULM_RESCUE_ALL };
 /* Looks: in the folder that somebody has named, else in the run's, where older checkpoints give
  * way; one at least with `failed`. ret_to: the folder; "": the run's. The note says what is lacking
  * and what to do. */
-enum culm_rescue_room culm_rescue_look(const char *run_dir, const char *unit, int64_t step,
-                                       uint64_t all_bytes, uint64_t weights_bytes, bool failed,
-                                       char ret_to[CULM_PATH_MAX], char ret_note[CULM_ERROR_MAX]);
+enum culm_room_for culm_rescue_look(const char *run_dir, const char *unit, int64_t step,
+                                    uint64_t all_bytes, uint64_t weights_bytes, bool failed,
+                                    char ret_to[CULM_PATH_MAX], char ret_note[CULM_ERROR_MAX]);
 
 /* Older checkpoints give way to the next one, or do not need to. The note says so where *told is not
  * that already; "": nothing new. Returns whether there is room for it. */

@@ -7,6 +7,8 @@
  */
 #include "store/manifest.h"
 
+#include "base/mark.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,6 +78,7 @@ static enum culm_status remove_others(struct culm_fs *fs, const char *dir,
             wanted = wanted || strcmp(names.name[i], pieces[p].file) == 0;
         }
         if (!wanted) {
+            CULM_MARK(store_piece_of_nobody_goes);
             status = culm_path_format(path, error, "%s/%s", dir, names.name[i]);
             if (status == CULM_OK) {
                 status = culm_tree_remove(fs, path, error);
@@ -173,6 +176,7 @@ static enum culm_status publish_as(struct culm_fs *fs, const char *run_dir, cons
         culm_file_exists(published)) { /* a link to a folder that is gone, too */
         status = culm_tree_remove(fs, old, error);
         if (status == CULM_OK) {
+            CULM_MARK(store_replaced_one_is_set_aside);
             status = culm_file_rename(fs, published, old, error);
             set_aside = true;
         }
@@ -200,12 +204,6 @@ enum culm_status culm_checkpoint_publish_weights(struct culm_fs *fs, const char 
                                                  const struct culm_piece *pieces, size_t count,
                                                  struct culm_error *error) {
     return publish_as(fs, run_dir, CULM_CHECKPOINT_WEIGHTS, info, pieces, count, error);
-}
-
-enum culm_status culm_checkpoint_weights_path(const char *run_dir, int64_t step,
-                                              char ret_path[CULM_PATH_MAX],
-                                              struct culm_error *error) {
-    return culm_checkpoint_name(run_dir, CULM_CHECKPOINT_WEIGHTS, step, ret_path, error);
 }
 
 enum culm_status culm_checkpoint_discard(struct culm_fs *fs, const char *run_dir, int64_t step,
@@ -244,9 +242,12 @@ static enum culm_status settle_old(struct culm_fs *fs, const char *run_dir, int6
     }
     if (culm_checkpoint_check(path, step, false, NULL) == CULM_OK ||
         culm_checkpoint_check(old, step, false, NULL) != CULM_OK) {
+        CULM_MARK(store_set_aside_goes);
         return culm_tree_remove(fs, old, error);
     }
+    CULM_MARK(store_set_aside_comes_back);
     if (culm_file_is_directory(path)) {
+        CULM_MARK(store_broken_one_makes_way_for_one_set_aside);
         status = culm_checkpoint_remove(fs, run_dir, step, error);
     }
     return status == CULM_OK ? culm_file_rename(fs, old, path, error) : status;
@@ -268,6 +269,7 @@ static enum culm_status sweep(struct culm_fs *fs, const char *dir, const char *r
                    (culm_checkpoint_name_is(name, CULM_CHECKPOINT_WEIGHTS, &step) &&
                     step <= whole) ||
                    (culm_checkpoint_name_is(name, CULM_CHECKPOINT_TMP, &step) && step <= through)) {
+            CULM_MARK(store_left_over_goes);
             status = culm_path_format(path, error, "%s/%s", dir, name);
             if (status == CULM_OK) {
                 status = culm_tree_remove(fs, path, error);
@@ -340,8 +342,14 @@ enum culm_status culm_checkpoint_prune(struct culm_fs *fs, const char *run_dir, 
         }
         bool whole = culm_checkpoint_check(path, next, false, NULL) == CULM_OK;
         if (next <= step && kept < keep) {
+            if (!whole) {
+                CULM_MARK(store_broken_one_stays);
+            }
             kept += whole; /* a broken one among those kept stays, to be looked at */
         } else {
+            if (next > step) {
+                CULM_MARK(store_one_of_an_undone_history_goes);
+            }
             status = culm_checkpoint_remove(fs, run_dir, next, error);
         }
     }

@@ -31,8 +31,8 @@ static enum culm_status add_part(struct culm_lineage *lineage, int64_t after, co
     return CULM_OK;
 }
 
-enum culm_status culm_lineage_note(struct culm_lineage *lineage, int64_t after, const char *why,
-                                   struct culm_error *error) {
+enum culm_status culm_lineage_add_note(struct culm_lineage *lineage, int64_t after, const char *why,
+                                       struct culm_error *error) {
     if (culm_lineage_noted(lineage, after, why)) {
         return CULM_OK;
     }
@@ -133,7 +133,7 @@ enum culm_status culm_lineage_read(const json_t *json, struct culm_lineage *ret_
         const char *why = json_string_value(json_object_get(note, "why"));
         bool good = json_is_integer(after) && json_integer_value(after) >= 0 && why && *why &&
                     strlen(why) < CULM_LINEAGE_WHY_SIZE;
-        status = good ? culm_lineage_note(&lineage, json_integer_value(after), why, error)
+        status = good ? culm_lineage_add_note(&lineage, json_integer_value(after), why, error)
                       : malformed(error);
     }
     if (status != CULM_OK) {

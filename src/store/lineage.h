@@ -16,6 +16,8 @@
 
 #include <jansson.h>
 
+#define CULM_PLAN_FORMAT 1 /* of plan.json, what it says of itself */
+
 struct culm_lineage_part {
     int64_t after; /* of the first one 0; ascending */
     char *config;  /* with all defaults filled in; owned */
@@ -68,7 +70,7 @@ bool culm_lineage_noted(const struct culm_lineage *lineage, int64_t after, const
 /* Of that step alone, which has not been done. */
 void culm_lineage_forget(struct culm_lineage *lineage, int64_t after, const char *why);
 /* Once for each `why` and step. CULM_ERR_MEMORY. */
-enum culm_status culm_lineage_note(struct culm_lineage *lineage, int64_t after, const char *why,
-                                   struct culm_error *error);
+enum culm_status culm_lineage_add_note(struct culm_lineage *lineage, int64_t after, const char *why,
+                                       struct culm_error *error);
 
 #endif

@@ -58,6 +58,12 @@ enum culm_status culm_checkpoint_name(const char *run_dir, const char *prefix, i
                             step);
 }
 
+enum culm_status culm_checkpoint_weights_path(const char *run_dir, int64_t step,
+                                              char ret_path[CULM_PATH_MAX],
+                                              struct culm_error *error) {
+    return culm_checkpoint_name(run_dir, CULM_CHECKPOINT_WEIGHTS, step, ret_path, error);
+}
+
 enum culm_status culm_checkpoint_path(const char *run_dir, int64_t step,
                                       char ret_path[CULM_PATH_MAX], struct culm_error *error) {
     return culm_checkpoint_name(run_dir, "", step, ret_path, error);

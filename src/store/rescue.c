@@ -1,6 +1,7 @@
 /* What RUN/lock says of steps that are held, and of where they may go. See checkpoint_room.h. */
 #include "store/checkpoint_room.h"
 
+#include "base/mark.h"
 #include "base/room.h"
 #include "store/manifest.h"
 
@@ -157,6 +158,7 @@ static enum culm_status put_link(struct culm_fs *fs, const char *from, const cha
         return culm_error_errno(error, errno, "link '%s' to '%s'", from, target);
     }
     if (culm_file_is_directory(from)) { /* which nothing can be renamed over, or a link to one */
+        CULM_MARK(store_link_takes_the_place_of_a_folder);
         status = culm_file_rename(fs, from, old, error);
     }
     if (status == CULM_OK) {
@@ -204,9 +206,9 @@ static void advise(const char *run_dir, const char *what, uint64_t need, uint64_
     }
 }
 
-enum culm_rescue_room culm_rescue_look(const char *run_dir, const char *unit, int64_t step,
-                                       uint64_t all_bytes, uint64_t weights_bytes, bool failed,
-                                       char ret_to[CULM_PATH_MAX], char ret_note[CULM_ERROR_MAX]) {
+enum culm_room_for culm_rescue_look(const char *run_dir, const char *unit, int64_t step,
+                                    uint64_t all_bytes, uint64_t weights_bytes, bool failed,
+                                    char ret_to[CULM_PATH_MAX], char ret_note[CULM_ERROR_MAX]) {
     struct culm_checkpoint_room room = {0};
     char what[64], to[CULM_PATH_MAX];
     uint64_t there = 0;
@@ -216,16 +218,18 @@ enum culm_rescue_room culm_rescue_look(const char *run_dir, const char *unit, in
     /* One that cannot be written is as if it had not been named. */
     const bool asked = culm_rescue_asked(run_dir, to) && access(to, W_OK | X_OK) == 0;
     if (asked && (culm_room_free(to, &there, NULL) != CULM_OK || there >= all_bytes)) {
+        CULM_MARK(store_rescued_to_the_folder_asked_for);
         snprintf(ret_note, CULM_ERROR_MAX, "%s goes to '%.300s' and fails there: see to it", what,
                  to);
         memcpy(ret_to, to, sizeof to);
-        return CULM_RESCUE_ALL;
+        return CULM_ROOM_ALL;
     }
     if (culm_checkpoint_make_room(NULL, run_dir, all_bytes, failed, &room, NULL) != CULM_OK) {
         /* the writing finds out */
         room = (struct culm_checkpoint_room){.fits = true, .free_bytes = all_bytes};
     }
     if (asked && !room.fits) {
+        CULM_MARK(store_folder_asked_for_is_too_small);
         char lack[CULM_ROOM_TEXT], have[CULM_ROOM_TEXT];
         culm_room_text(all_bytes - there, lack);
         culm_room_text_of_free(there, have);
@@ -239,7 +243,10 @@ enum culm_rescue_room culm_rescue_look(const char *run_dir, const char *unit, in
         advise(run_dir, what, all_bytes, room.free_bytes - (weights ? weights_bytes : 0), run_dir,
                weights || saved ? " beside the weights alone" : "", ret_note);
     }
-    return room.fits ? CULM_RESCUE_ALL : weights ? CULM_RESCUE_WEIGHTS : CULM_RESCUE_NOTHING;
+    if (weights) {
+        CULM_MARK(store_weights_alone_are_saved);
+    }
+    return room.fits ? CULM_ROOM_ALL : weights ? CULM_ROOM_WEIGHTS : CULM_ROOM_NOTHING;
 }
 
 /* The weights of a checkpoint as a file. */
@@ -277,6 +284,7 @@ enum culm_status culm_rescue_conclude(const char *path, const char *run_dir, int
     (void)culm_checkpoint_make_room(NULL, run_dir, bytes, false, &room, NULL);
     const bool asked = culm_rescue_asked(run_dir, to);
     if (!room.fits && !asked) {
+        CULM_MARK(store_model_has_no_room);
         (void)culm_rescue_hold(run_dir, step, bytes, NULL);
         advise(run_dir, "the model", bytes, room.free_bytes, run_dir, "", note);
         return culm_error_set(error, CULM_ERR_IO, "%s", note);
@@ -284,6 +292,7 @@ enum culm_status culm_rescue_conclude(const char *path, const char *run_dir, int
     const char *dir = room.fits ? run_dir : to;
     enum culm_status status = culm_checkpoint_conclude(path, dir, ret_weights, ret_state, error);
     if (status == CULM_OK && !room.fits) {
+        CULM_MARK(store_model_is_in_the_folder_asked_for);
         status = link_model(run_dir, to, error);
     }
     if (status == CULM_OK) {

@@ -297,10 +297,9 @@ static enum culm_status read_index(const char *path, struct culm_pins *pins, jso
     if (!json_is_object(json_object_get(index, "weight_map")) ||
         json_object_size(json_object_get(index, "weight_map")) == 0) {
         json_decref(index);
-        return culm_error_set(error, CULM_ERR_FORMAT,
-                              "'%s' is no index of shards: it has no \"weight_map\" from names to "
-                              "files",
-                              path);
+        return culm_error_set(
+            error, CULM_ERR_FORMAT,
+            "'%s' is not an index of shards: it has no \"weight_map\" from names to files", path);
     }
     *ret_index = index;
     return CULM_OK;
@@ -476,7 +475,7 @@ const struct culm_weights_place *culm_weights_where(const struct culm_weights *w
 }
 
 const struct culm_checkpoint_info *culm_weights_info(const struct culm_weights *weights) {
-    return weights->checkpoint ? culm_checkpoint_info(weights->checkpoint) : NULL;
+    return weights->checkpoint ? culm_checkpoint_info_of(weights->checkpoint) : NULL;
 }
 
 size_t culm_weights_count(const struct culm_weights *weights) { return weights->count; }

@@ -58,7 +58,7 @@ static enum culm_status find_idle(const struct culm_weights *weights, const bool
         if (used[i]) {
             continue;
         }
-        status = weights_beside(weights, used, i, &beside, error);
+        status = weights_find_beside(weights, used, i, &beside, error);
         idle.beside[beside]++;
         if (beside == WEIGHTS_NOTHING) {
             add(&idle.none, weights->entry[i]->name);

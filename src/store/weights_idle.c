@@ -145,8 +145,9 @@ static bool is_state(const struct culm_weights *weights,
     return weights_index(weights, &(struct culm_safetensors_entry){.name = of}) >= 0;
 }
 
-enum culm_status weights_beside(const struct culm_weights *weights, const bool *used, size_t index,
-                                enum weights_beside *ret_beside, struct culm_error *error) {
+enum culm_status weights_find_beside(const struct culm_weights *weights, const bool *used,
+                                     size_t index, enum weights_beside *ret_beside,
+                                     struct culm_error *error) {
     const struct culm_safetensors_entry *entry = weights->entry[index];
     const char *name = entry->name;
     bool numbers = is_whole(entry), real = culm_safetensors_is_real(entry), is = false;

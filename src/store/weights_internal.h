@@ -30,7 +30,8 @@ enum weights_beside {
     WEIGHTS_BESIDE_COUNT
 };
 /* `used` is by index. Looks at name, shape, dtype and content. */
-enum culm_status weights_beside(const struct culm_weights *weights, const bool *used, size_t index,
-                                enum weights_beside *ret_beside, struct culm_error *error);
+enum culm_status weights_find_beside(const struct culm_weights *weights, const bool *used,
+                                     size_t index, enum weights_beside *ret_beside,
+                                     struct culm_error *error);
 
 #endif

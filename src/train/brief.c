@@ -46,7 +46,7 @@ enum culm_status culm_brief_read(const void *data, size_t len, struct culm_brief
     enum culm_status status = CULM_OK;
     if (!config) {
         status = culm_error_set(error, CULM_ERR_FORMAT,
-                                "cannot read what the coordinator said about the run");
+                                "cannot read what the leader said about the run");
     } else if (!(brief.config_text = strdup(config))) {
         status = culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
     }

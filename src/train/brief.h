@@ -12,8 +12,8 @@
 #define CULM_TRAIN_BRIEF_H
 
 #include "base/buf.h"
+#include "store/inputs.h"
 #include "train/choices.h"
-#include "train/inputs.h"
 #include "train/spans.h"
 
 struct culm_brief {

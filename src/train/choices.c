@@ -1,6 +1,8 @@
 /* Choices: as JSON, and in a graph. See choices.h. */
 #include "train/choices.h"
 
+#include "base/json.h"
+
 #include "graph/ops/conv.h"
 
 #include <stdlib.h>
@@ -93,7 +95,7 @@ enum culm_status culm_choices_read(const json_t *plan, struct culm_choices *ret_
 enum culm_status culm_choices_load(const char *path, struct culm_choices *ret_choices,
                                    struct culm_error *error) {
     json_error_t parse;
-    json_t *plan = json_load_file(path, 0, &parse);
+    json_t *plan = culm_json_load(path, &parse);
     if (!plan) {
         return culm_error_set(error, CULM_ERR_CONFIG, "%s:%d: not a plan: %s", path, parse.line,
                               parse.text);

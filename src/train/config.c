@@ -3,7 +3,7 @@
  * checks between sections.
  *
  * Nothing else in the program knows a key's name, default or range: `--set`, config.yaml in the run
- * directory, `culm help config` and the reference in README.md all come from these rows.
+ * directory, `culm help config` and docs/configuration.md all come from these rows.
  */
 #include "train/config.h"
 
@@ -17,12 +17,15 @@
 
 /* --- eval --- */
 
+#define NODES 8 /* at a time, if nobody says how many, and that is enough */
+_Static_assert(CULM_MAX_NODES == CULM_CREW_NODES_MAX, "as many as cluster.max_nodes may be");
+
 #define E struct culm_eval_config
 static const struct culm_config_row eval_rows[] = {
     CULM_CONFIG_INT("every", E, every, "0", 0, 1000000000, FREE,
                     "steps between evaluations on the held-out samples, a multiple of "
-                    "`checkpoint.every`; 0: never. One evaluation runs at a time; of the "
-                    "checkpoints that come due meanwhile only the newest follows"),
+                    "`checkpoint.every`; 0: never. One evaluation runs at a time; if several "
+                    "checkpoints come due meanwhile, only the newest is evaluated"),
     CULM_CONFIG_INT("samples", E, samples, "0", 0, 1000000000, FREE,
                     "number of held-out samples in an evaluation; 0: all"),
 };
@@ -44,30 +47,31 @@ static const struct culm_config_row rows[] = {
     CULM_CONFIG_SECTION("model", T, model, &culm_model_config_table),
     CULM_CONFIG_SECTION("data", T, data, &culm_data_config_table),
     CULM_CONFIG_SECTION("batch", T, batch, &culm_batch_config_table),
-    CULM_CONFIG_INT("pipelines", T, pipelines, "2", 1, 64, FREE,
+    CULM_CONFIG_INT("pipelines", T, pipelines, "2", 1, CULM_PIPELINE_MAX_MICROS, FREE,
                     "copies of the model that train side by side; at most `batch.lanes`"),
-    CULM_CONFIG_INT("stages", T, stages, "3", 1, 64, FREE,
-                    "parts that the model is cut into, each on a worker of its own; at most the "
-                    "blocks of the model (`culm model show`)"),
+    CULM_CONFIG_INT("stages", T, stages, "3", 1, CULM_MAX_STAGES, FREE,
+                    "parts that the model is cut into, each on its own worker; at most as many as "
+                    "the model has blocks (`culm model show`)"),
     CULM_CONFIG_ENUM("redundancy", T, redundancy, "eager", culm_redundancy_names, FREE,
-                     "how the stage of a lost worker survives: `lazy`, a neighbour keeps a copy of "
-                     "its state; `eager`, the neighbour runs its forwards ahead as well"),
+                     "how the stage of a lost worker survives: `lazy`: a neighbour keeps a copy of "
+                     "its state; `eager`: the neighbour also runs its forward passes ahead of "
+                     "time; `none`: only copies in other pipelines, or the last checkpoint"),
     CULM_CONFIG_ENUM("precision", T, precision, "f32", culm_precision_names, 0,
                      "number format of activations and matrix products; weights, sums and the "
                      "optimizer stay f32"),
-    CULM_CONFIG_ENUM(
-        "kernels", T, kernels, "default", kernels_names, 0,
-        "how the algorithm of each convolution is chosen: `default`, by a rule; `trial`, the "
-        "fastest in a trial before step 1, which a run to compare with takes over by --plan"),
+    CULM_CONFIG_ENUM("kernels", T, kernels, "default", kernels_names, 0,
+                     "how the algorithm of each convolution is chosen: `default`: by a rule; "
+                     "`trial`: the fastest in a trial before step 1 (a run to be compared takes "
+                     "the same choice with `--plan`)"),
     CULM_CONFIG_ENUM("cuts", T, cuts, "analytic", cuts_names, FREE,
-                     "how the borders between stages are chosen: `analytic`, by the computed cost "
-                     "of operators; `measured`, by their time in a trial"),
+                     "how the boundaries between stages are chosen: `analytic`: by the computed "
+                     "cost of operators; `measured`: by their time in a trial"),
     CULM_CONFIG_ENUM("recompute", T, recompute, "none", culm_recompute_names, FREE,
-                     "compute activations again in backward instead of keeping them: `block`, "
-                     "always; `auto`, if the plan does not fit `memory_mb`"),
+                     "compute activations again in the backward pass instead of keeping them: "
+                     "`block`: always; `auto`: if the plan would not fit into `memory_mb`"),
     CULM_CONFIG_INT("memory_mb", T, memory_mb, "0", 0, 1 << 30, FREE,
-                    "megabytes of memory that each worker may take; 0: the memory of the machine, "
-                    "shared out among workers"),
+                    "megabytes of memory that each worker may use; 0: the machine's memory, "
+                    "divided among the workers"),
     CULM_CONFIG_INT("threads", T, threads, "1", 1, 256, FREE, "compute threads of each worker"),
     CULM_CONFIG_U64("seed", T, seed, "1", 0,
                     "seed of the initial weights, the order of samples, and dropout"),
@@ -77,7 +81,7 @@ static const struct culm_config_row rows[] = {
     CULM_CONFIG_SECTION("schedule", T, schedule, &culm_schedule_config_table),
     CULM_CONFIG_SECTION("checkpoint", T, checkpoint, &culm_checkpoint_config_table),
     CULM_CONFIG_SECTION("eval", T, eval, &eval_table),
-    CULM_CONFIG_SECTION("cluster", T, cluster, &culm_cluster_config_table),
+    CULM_CONFIG_SECTION("cluster", T, cluster, &culm_crew_config_table),
 };
 
 /* What each architecture learns from; an ONNX file's inputs say it themselves: none. */
@@ -162,11 +166,10 @@ static enum culm_status check_batch(const T *c, const struct culm_config_place *
 }
 
 /* As many workers as there are roles, where nobody says how many. */
-static void fill_nodes(T *c, const struct culm_config_place *place) {
+static void fill_nodes(T *c) {
     int64_t roles = c->pipelines * c->stages;
-    if (!culm_config_given(place, "cluster.max_nodes") && c->cluster.max_nodes < roles &&
-        roles <= CULM_MAX_NODES) {
-        c->cluster.max_nodes = roles;
+    if (c->cluster.max_nodes == 0) {
+        c->cluster.max_nodes = roles > NODES && roles <= CULM_MAX_NODES ? roles : NODES;
     }
 }
 
@@ -178,6 +181,13 @@ static enum culm_status check_roles(const T *c, const struct culm_config_place *
             "%lld stages for %lld layers, and each needs one; allowed: 1 to %lld",
             (long long)c->stages, (long long)c->model.options.layers,
             (long long)c->model.options.layers);
+    }
+    if (c->pipelines * c->stages > CULM_MAX_NODES) {
+        return culm_config_refuse(place, CULM_CONFIG_KEYS("pipelines", "stages"), error,
+                                  "%lld pipelines * %lld stages need %lld workers; allowed: up to "
+                                  "%d workers",
+                                  (long long)c->pipelines, (long long)c->stages,
+                                  (long long)(c->pipelines * c->stages), CULM_MAX_NODES);
     }
     if (c->pipelines * c->stages > c->cluster.max_nodes) {
         return culm_config_refuse(
@@ -199,7 +209,7 @@ static enum culm_status finish(void *object, const struct culm_config_place *pla
         (status = check_batch(config, place, error))) {
         return status;
     }
-    fill_nodes(config, place);
+    fill_nodes(config);
     return check_roles(config, place, error);
 }
 

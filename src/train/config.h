@@ -1,6 +1,6 @@
 /*
- * The configuration of `culm train`, as README.md lists it: plain data with every default filled
- * in and every value checked.
+ * The configuration of `culm train`, as docs/configuration.md lists it: plain data with every
+ * default filled in and every value checked.
  *
  * Texts are owned by the struct. Everything else is in place. Thread: constant after
  * loading.
@@ -9,6 +9,7 @@
 #define CULM_TRAIN_CONFIG_H
 
 #include "base/pins.h"
+#include "crew/config.h"
 #include "data/config.h"
 #include "graph/precision.h"
 #include "model/config.h"
@@ -48,7 +49,7 @@ struct culm_train_config {
     struct culm_schedule_config schedule;
     struct culm_checkpoint_config checkpoint;
     struct culm_eval_config eval;
-    struct culm_cluster_config cluster;
+    struct culm_crew_config cluster;
     /* Not a key: what the files it names must hold, wherever they are opened; NULL: whatever they
      * do. Borrowed. */
     struct culm_pins *pins;
@@ -90,8 +91,8 @@ enum culm_status culm_train_config_resumable(const struct culm_train_config *bef
 /* Its rows, for what compares any two. */
 extern const struct culm_config_table culm_train_config_table;
 
-/* The reference of all keys: a Markdown table (as in README.md), or lines for a terminal. Caller
- * frees. NULL: out of memory. */
+/* The reference of all keys: a Markdown table (as in docs/configuration.md), or lines for a
+ * terminal. Caller frees. NULL: out of memory. */
 char *culm_train_config_reference(bool markdown);
 /* The same key by key. */
 void culm_train_config_each(culm_config_visit visit, void *ctx);

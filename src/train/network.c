@@ -323,18 +323,17 @@ enum culm_status culm_network_check_trainable(const struct culm_graph *graph,
     words = words ? words : culm_network_below(graph, "targets");
     if (table && culm_network_below(graph, "label")) {
         return culm_error_set(error, CULM_ERR_CONFIG,
-                              "model.file: the model tells classes of whole texts, and there is no "
+                              "model.file: the model classifies whole texts, and there is no "
                               "data.kind of texts with labels; export it with its head for masked "
                               "words ('data.kind: masked') or for the next token ('text')");
     }
     if (words && table / 2 > words) { /* a padded table has only some more */
         return culm_error_set(
             error, CULM_ERR_CONFIG,
-            "model.file: the model tells %lld classes of each of %lld kinds of "
-            "tokens, and there is no data.kind of tokens with labels; export it "
-            "with its head for masked words ('data.kind: masked') or for the next "
-            "token ('text')",
-            (long long)words, (long long)table);
+            "model.file: the model sorts %lld kinds of tokens into %lld classes, and there is no "
+            "data.kind of tokens with labels; export it with its head for masked words "
+            "('data.kind: masked') or for the next token ('text')",
+            (long long)table, (long long)words);
     }
     return culm_network_end(graph) != CULM_FUNCTION_SIGMOID
                ? CULM_OK

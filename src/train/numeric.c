@@ -16,40 +16,6 @@ double culm_numeric_lr(const struct culm_train_config *config, int64_t step) {
     return culm_train_span_lr(&span, step);
 }
 
-enum culm_status culm_numeric_state(struct culm_numeric *x, int32_t stage,
-                                    struct culm_error *error) {
-    size_t bytes = x->o.plan->layout.stage[stage].state_bytes;
-    size_t params = (size_t)numeric_info(x, stage)->param_count + 1;
-    struct numeric_state *state = &x->state[stage];
-    if (!state->record) {
-        state->record = calloc(params, sizeof *state->record);
-        state->saved = calloc(params, sizeof *state->saved);
-    }
-    if (!state->record || !state->saved) {
-        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
-    }
-    if (!x->state[stage].data &&
-        culm_blob_pool_charge(x->o.pool, culm_pages_size(bytes)) == CULM_OK) {
-        x->state[stage].data = culm_pages_alloc(bytes);
-        if (!x->state[stage].data) {
-            culm_blob_pool_return(x->o.pool, culm_pages_size(bytes));
-        }
-    }
-    return x->state[stage].data ? CULM_OK
-                                : culm_error_set(error, CULM_ERR_MEMORY,
-                                                 "out of memory for %zu bytes of state", bytes);
-}
-
-static void drop_state(struct culm_numeric *x, int32_t stage) {
-    x->state[stage].whole = false;
-    if (x->state[stage].data) {
-        culm_blob_pool_return(x->o.pool,
-                              culm_pages_size(x->o.plan->layout.stage[stage].state_bytes));
-        free(x->state[stage].data);
-        x->state[stage].data = NULL;
-    }
-}
-
 /* --- forward and backward --- */
 
 static void drop_scratch(struct culm_numeric *x, struct numeric_scratch *scratch) {
@@ -84,7 +50,7 @@ static enum culm_status prepare_run(struct culm_numeric *x, struct culm_task *ta
     const struct culm_train_config *config = x->o.config;
     const void *const *fields = NULL;
     struct numeric_scratch *scratch = task->frc ? &x->frc_scratch : &x->scratch;
-    enum culm_status status = culm_numeric_fields(x, task, &fields, &task->job.error);
+    enum culm_status status = numeric_fields(x, task, &fields, &task->job.error);
     if (status == CULM_OK) {
         status =
             need_scratch(x, scratch, numeric_info(x, task->stage)->scratch_bytes, &task->job.error);
@@ -199,7 +165,8 @@ static enum culm_status run_backward(struct culm_numeric *x, struct culm_task *t
 }
 
 static enum culm_status check_used(struct culm_numeric *x, struct culm_task *task) {
-    return culm_numeric_check_values(x, task, 1ull << task->stage);
+    const struct culm_stage_set stage = culm_stage_set_of(task->stage);
+    return numeric_check_values(x, task, &stage);
 }
 
 /* --- sums --- */
@@ -269,13 +236,13 @@ static uint64_t ids_of(const struct culm_layout *layout, const struct culm_task 
 
 static enum culm_status run_norm(struct culm_numeric *x, struct culm_task *task) {
     const struct culm_layout *layout = &x->o.plan->layout;
-    enum culm_status status = culm_numeric_check_values(x, task, task->stages);
+    enum culm_status status = numeric_check_values(x, task, &task->stages);
     if (status != CULM_OK) {
         return status;
     }
     for (int32_t p = 0; p < layout->param_count; p++) {
         int64_t count = 0;
-        if (!(layout->param[p].stages & task->stages)) {
+        if (!culm_stage_set_meets(&layout->param[p].stages, &task->stages)) {
             continue;
         }
         const float *grad = total(x, task, p, &count);
@@ -288,9 +255,9 @@ static enum culm_status run_norm(struct culm_numeric *x, struct culm_task *task)
         task->norm[p] = apart ? 0 : squares;
     }
     for (int32_t s = 0; s < layout->stages && task->ids; s++) {
-        task->ids[s] = task->stages >> s & 1 ? ids_of(layout, task, s) : 0;
+        task->ids[s] = culm_stage_set_has(&task->stages, s) ? ids_of(layout, task, s) : 0;
     }
-    if (task->stages >> (layout->stages - 1) & 1) {
+    if (culm_stage_set_has(&task->stages, layout->stages - 1)) {
         const float *statistics = task->grad[layout->grad_count - 1]->data;
         double rows = get_count(statistics + CULM_STATISTIC_ROWS);
         double counted = get_count(statistics + CULM_STATISTIC_COUNTED);
@@ -332,10 +299,10 @@ static enum culm_status step_tensor(struct culm_numeric *x, struct culm_task *ta
     culm_optimizer_apply(step, x->o.device, &tensor, grad, &digest);
     if (digest.before[0] != record->value ||
         (rest && culm_rng_mix(digest.before[1], digest.before[2]) != record->rest)) {
-        return culm_numeric_damaged(task, task->stage, "the state", param->name);
+        return numeric_damaged(task, task->stage, "the state", param->name);
     }
     if (digest.grad != x->normed[param->global_index]) {
-        return culm_numeric_damaged(task, task->stage, "the gradient", param->name);
+        return numeric_damaged(task, task->stage, "the gradient", param->name);
     }
     record->value = digest.after[0];
     record->rest = rest ? culm_rng_mix(digest.after[1], digest.after[2]) : record->rest;
@@ -353,68 +320,12 @@ static enum culm_status run_step(struct culm_numeric *x, struct culm_task *task)
         if (i == info->param_count / 2 && x->exec.world) {
             const struct culm_fault_point point = {CULM_PHASE_STEP, task->iteration, -1};
             x->exec.world->ops->fault(x->exec.world, &point);
-            culm_numeric_flip_now(x, task);
+            numeric_flip_now(x, task);
         }
         status = step_tensor(x, task, &step, i);
     }
     if (status == CULM_OK) {
-        culm_numeric_tell(x, task);
-    }
-    return status;
-}
-
-/* --- copies of state --- */
-
-/* A copy has the vectors of its tensor one after the other. */
-static struct numeric_record
-record_of_copy(struct culm_numeric *x, const struct culm_param_info *param, const float *copy) {
-    const struct culm_stage_info as_stage = {
-        .param_floats = param->count,
-        .params = &(const struct culm_param_info){.count = param->count},
-    };
-    return culm_numeric_look(x, &as_stage, 0, copy, false);
-}
-
-static enum culm_status run_export(struct culm_numeric *x, struct culm_task *task) {
-    const struct culm_stage_info *info = numeric_info(x, task->stage);
-    const struct culm_param_info *param = &info->params[task->index];
-    size_t bytes = (size_t)param->count * sizeof(float);
-    for (int64_t part = 0; part < x->o.plan->state_parts; part++) {
-        const float *from = x->state[task->stage].data + part * info->param_floats + param->offset;
-        memcpy((char *)task->output->data + (size_t)part * bytes, from, bytes);
-    }
-    /* As run_import will look at it. */
-    struct numeric_record now = record_of_copy(x, param, task->output->data);
-    const struct numeric_record *made = &x->state[task->stage].record[task->index];
-    if (now.value != made->value || now.rest != made->rest) {
-        return culm_numeric_damaged(task, task->stage, "the state", param->name);
-    }
-    task->digest = culm_numeric_told(now);
-    return CULM_OK;
-}
-
-static enum culm_status run_import(struct culm_numeric *x, struct culm_task *task) {
-    culm_network_let_go(x->o.network); /* the weights come from another worker */
-    const struct culm_stage_info *info = numeric_info(x, task->stage);
-    const struct culm_param_info *param = &info->params[task->index];
-    size_t bytes = (size_t)param->count * sizeof(float);
-    struct numeric_record record = record_of_copy(x, param, task->input->data);
-    if (culm_numeric_told(record) != task->digest) {
-        return culm_error_set(&task->job.error, CULM_ERR_FORMAT,
-                              "the copy of '%s' was damaged on its way", param->name);
-    }
-    enum culm_status status = culm_numeric_state(x, task->stage, &task->job.error);
-    for (int64_t part = 0; part < x->o.plan->state_parts && status == CULM_OK; part++) {
-        memcpy(x->state[task->stage].data + part * info->param_floats + param->offset,
-               (const char *)task->input->data + (size_t)part * bytes, bytes);
-    }
-    if (status == CULM_OK) {
-        struct numeric_state *state = &x->state[task->stage];
-        state->record[task->index] = record;
-        state->whole = task->index == info->param_count - 1;
-        if (state->whole) {
-            culm_numeric_tell(x, task);
-        }
+        numeric_tell(x, task);
     }
     return status;
 }
@@ -428,17 +339,17 @@ static enum culm_status execute(struct culm_exec *exec, struct culm_task *task) 
         culm_control_reset();
     }
     if (__atomic_load_n(&x->flip, __ATOMIC_ACQUIRE)) {
-        culm_numeric_flip_now(x, task);
+        numeric_flip_now(x, task);
     }
     enum culm_status status;
     switch (task->kind) {
     case CULM_TASK_LOAD:
-        status = culm_numeric_load(x, task);
+        status = numeric_load(x, task);
         if (status == CULM_OK) {
-            culm_numeric_made(x, task);
+            numeric_made(x, task);
         }
         return status;
-    case CULM_TASK_DROP: drop_state(x, task->stage); return CULM_OK;
+    case CULM_TASK_DROP: numeric_state_drop(x, task->stage); return CULM_OK;
     case CULM_TASK_FORWARD:
         culm_network_let_go(x->o.network); /* all has been loaded: files may be large */
         status = run_forward(x, task);
@@ -449,21 +360,15 @@ static enum culm_status execute(struct culm_exec *exec, struct culm_task *task) 
     case CULM_TASK_FOLD: return culm_task_fold(task, x->o.pool, &fold, x);
     case CULM_TASK_NORM: return run_norm(x, task);
     case CULM_TASK_STEP: return run_step(x, task);
-    case CULM_TASK_EXPORT: return run_export(x, task);
-    case CULM_TASK_IMPORT: return run_import(x, task);
-    case CULM_TASK_SNAPSHOT:
-        memcpy(task->output->data, x->state[task->stage].data,
-               x->o.plan->layout.stage[task->stage].state_bytes);
-        memcpy(x->state[task->stage].saved, x->state[task->stage].record,
-               (size_t)numeric_info(x, task->stage)->param_count *
-                   sizeof *x->state[task->stage].saved);
-        return CULM_OK;
-    case CULM_TASK_SAVE: return culm_numeric_save(x, task);
-    case CULM_TASK_PUBLISH: return culm_numeric_publish(x, task);
-    case CULM_TASK_DISCARD: return culm_numeric_discard(x, task);
-    case CULM_TASK_FINISH: return culm_numeric_finish(x, task);
-    case CULM_TASK_FIND: return culm_numeric_find(x, task);
-    case CULM_TASK_ROOM: return culm_numeric_room(x, task);
+    case CULM_TASK_EXPORT: return numeric_state_export(x, task);
+    case CULM_TASK_IMPORT: return numeric_state_import(x, task);
+    case CULM_TASK_SNAPSHOT: numeric_state_snapshot(x, task); return CULM_OK;
+    case CULM_TASK_SAVE: return numeric_save(x, task);
+    case CULM_TASK_PUBLISH: return numeric_publish(x, task);
+    case CULM_TASK_DISCARD: return numeric_discard(x, task);
+    case CULM_TASK_FINISH: return numeric_finish(x, task);
+    case CULM_TASK_FIND: return numeric_find(x, task);
+    case CULM_TASK_ROOM: return numeric_room(x, task);
     }
     return CULM_ERR_INTERNAL;
 }
@@ -492,8 +397,13 @@ enum culm_status culm_numeric_new(const struct culm_numeric_options *options,
     }
     x->exec = (struct culm_exec){&numeric_ops, options->world};
     x->o = *options;
+    x->state = calloc((size_t)options->plan->shape.stages, sizeof *x->state);
+    if (!x->state) {
+        culm_numeric_free(&x->exec);
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    }
     if (options->device) {
-        enum culm_status status = culm_numeric_fields_init(x, error);
+        enum culm_status status = numeric_fields_init(x, error);
         if (status == CULM_OK) {
             size_t tied = largest_tied(&options->plan->layout);
             x->tied = culm_pages_alloc(tied);
@@ -515,17 +425,18 @@ void culm_numeric_free(struct culm_exec *exec) {
     if (!x) {
         return;
     }
-    for (int32_t s = 0; s < CULM_MAX_STAGES; s++) {
-        drop_state(x, s);
+    for (int32_t s = 0; x->state && s < x->o.plan->shape.stages; s++) {
+        numeric_state_drop(x, s);
         free(x->state[s].record);
         free(x->state[s].saved);
     }
+    free(x->state);
     culm_blob_clear(&x->flipped);
     free(x->flip_copy);
     free(x->normed);
     drop_scratch(x, &x->scratch);
     drop_scratch(x, &x->frc_scratch);
-    culm_numeric_fields_release(x);
+    numeric_fields_release(x);
     free(x->tied);
     free(x);
 }

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-uint64_t culm_numeric_told(struct numeric_record record) {
+uint64_t numeric_told(struct numeric_record record) {
     return culm_rng_mix(record.value, record.rest);
 }
 
@@ -25,8 +25,8 @@ static uint64_t digest(struct culm_numeric *x, const float *data, int64_t count,
                 : culm_device_digest(x->o.device, data, count);
 }
 
-struct numeric_record culm_numeric_look(struct culm_numeric *x, const struct culm_stage_info *info,
-                                        int32_t index, const float *data, bool here) {
+struct numeric_record numeric_look(struct culm_numeric *x, const struct culm_stage_info *info,
+                                   int32_t index, const float *data, bool here) {
     const struct culm_param_info *param = &info->params[index];
     uint64_t part[3] = {0};
     for (int64_t i = 0; i < x->o.plan->state_parts; i++) {
@@ -35,25 +35,25 @@ struct numeric_record culm_numeric_look(struct culm_numeric *x, const struct cul
     return (struct numeric_record){part[0], culm_rng_mix(part[1], part[2])};
 }
 
-void culm_numeric_tell(const struct culm_numeric *x, struct culm_task *task) {
+void numeric_tell(const struct culm_numeric *x, struct culm_task *task) {
     const struct numeric_state *state = &x->state[task->stage];
     for (int32_t i = 0; i < numeric_info(x, task->stage)->param_count && task->state_digest; i++) {
-        task->state_digest[i] = culm_numeric_told(state->record[i]);
+        task->state_digest[i] = numeric_told(state->record[i]);
     }
 }
 
-void culm_numeric_made(struct culm_numeric *x, struct culm_task *task) {
+void numeric_made(struct culm_numeric *x, struct culm_task *task) {
     struct numeric_state *state = &x->state[task->stage];
     const struct culm_stage_info *info = numeric_info(x, task->stage);
     for (int32_t i = 0; i < info->param_count; i++) {
-        state->record[i] = culm_numeric_look(x, info, i, state->data, false);
+        state->record[i] = numeric_look(x, info, i, state->data, false);
     }
     state->whole = true;
-    culm_numeric_tell(x, task);
+    numeric_tell(x, task);
 }
 
-enum culm_status culm_numeric_damaged(struct culm_task *task, int32_t stage, const char *what,
-                                      const char *name) {
+enum culm_status numeric_damaged(struct culm_task *task, int32_t stage, const char *what,
+                                 const char *name) {
     task->damaged = true;
     task->stage = stage;
     return culm_error_set(&task->job.error, CULM_ERR_INTERNAL,
@@ -61,29 +61,30 @@ enum culm_status culm_numeric_damaged(struct culm_task *task, int32_t stage, con
                           (long long)task->iteration);
 }
 
-enum culm_status culm_numeric_check_values(struct culm_numeric *x, struct culm_task *task,
-                                           uint64_t stages) {
+enum culm_status numeric_check_values(struct culm_numeric *x, struct culm_task *task,
+                                      const struct culm_stage_set *stages) {
     for (int32_t s = 0; s < x->o.plan->shape.stages; s++) {
         const struct culm_stage_info *info = numeric_info(x, s);
         const struct numeric_state *state = &x->state[s];
-        for (int32_t i = 0; i < info->param_count && (stages >> s & 1) && state->whole; i++) {
+        for (int32_t i = 0; i < info->param_count && culm_stage_set_has(stages, s) && state->whole;
+             i++) {
             const struct culm_param_info *param = &info->params[i];
             if (culm_device_digest(x->o.device, state->data + param->offset, param->count) !=
                 state->record[i].value) {
-                return culm_numeric_damaged(task, s, "the state", param->name);
+                return numeric_damaged(task, s, "the state", param->name);
             }
         }
     }
     return CULM_OK;
 }
 
-enum culm_status culm_numeric_check_saved(struct culm_numeric *x, struct culm_task *task) {
+enum culm_status numeric_check_saved(struct culm_numeric *x, struct culm_task *task) {
     const struct culm_stage_info *info = numeric_info(x, task->stage);
     const struct numeric_state *state = &x->state[task->stage];
     for (int32_t i = 0; i < info->param_count; i++) {
-        struct numeric_record now = culm_numeric_look(x, info, i, task->input->data, true);
+        struct numeric_record now = numeric_look(x, info, i, task->input->data, true);
         if (now.value != state->saved[i].value || now.rest != state->saved[i].rest) {
-            return culm_numeric_damaged(task, task->stage, "the state", info->params[i].name);
+            return numeric_damaged(task, task->stage, "the state", info->params[i].name);
         }
     }
     return CULM_OK;
@@ -91,7 +92,7 @@ enum culm_status culm_numeric_check_saved(struct culm_numeric *x, struct culm_ta
 
 /* --- flips --- */
 
-void culm_numeric_flip(struct culm_exec *exec, enum culm_numeric_flip what) {
+void culm_numeric_flip(struct culm_exec *exec, enum culm_numeric_flip_kind what) {
     struct culm_numeric *x = (struct culm_numeric *)exec;
     __atomic_store_n(&x->flip, what, __ATOMIC_RELEASE);
 }
@@ -105,11 +106,13 @@ static void flip_bit(float *data, int64_t count, int bit) {
 
 /* The gradient reads as a copy with another bit, so that whoever is still sent it gets the right
  * one. */
-static bool flip_gradient(struct culm_numeric *x, const struct culm_task *task, uint64_t stages) {
+static bool flip_gradient(struct culm_numeric *x, const struct culm_task *task,
+                          const struct culm_stage_set *stages) {
     const struct culm_layout *layout = &x->o.plan->layout;
     for (int32_t g = 0; g < layout->grad_count; g++) {
         const struct culm_grad_desc *grad = &layout->grad[g];
-        if (grad->param >= 0 && task->grad[g] && (layout->param[grad->param].stages & stages)) {
+        if (grad->param >= 0 && task->grad[g] &&
+            culm_stage_set_meets(&layout->param[grad->param].stages, stages)) {
             float *copy = malloc(grad->size_bytes);
             if (!copy) {
                 return false;
@@ -127,7 +130,7 @@ static bool flip_gradient(struct culm_numeric *x, const struct culm_task *task, 
     return false;
 }
 
-void culm_numeric_flip_saved(struct culm_numeric *x, struct culm_task *task) {
+void numeric_flip_saved(struct culm_numeric *x, struct culm_task *task) {
     int due = CULM_NUMERIC_FLIP_SAVED;
     if (__atomic_compare_exchange_n(&x->flip, &due, CULM_NUMERIC_FLIP_NONE, false, __ATOMIC_ACQ_REL,
                                     __ATOMIC_ACQUIRE)) {
@@ -137,13 +140,14 @@ void culm_numeric_flip_saved(struct culm_numeric *x, struct culm_task *task) {
     }
 }
 
-void culm_numeric_flip_now(struct culm_numeric *x, struct culm_task *task) {
+void numeric_flip_now(struct culm_numeric *x, struct culm_task *task) {
     int due = __atomic_load_n(&x->flip, __ATOMIC_ACQUIRE);
     bool done = false;
     if (due == CULM_NUMERIC_FLIP_GRADIENT && task->kind == CULM_TASK_NORM) {
-        done = flip_gradient(x, task, task->stages);
+        done = flip_gradient(x, task, &task->stages);
     } else if (due == CULM_NUMERIC_FLIP_APPLIED && task->kind == CULM_TASK_STEP) {
-        done = flip_gradient(x, task, 1ull << task->stage);
+        const struct culm_stage_set stage = culm_stage_set_of(task->stage);
+        done = flip_gradient(x, task, &stage);
     } else if (due == CULM_NUMERIC_FLIP_STATE &&
                (task->kind == CULM_TASK_FORWARD || task->kind == CULM_TASK_BACKWARD ||
                 task->kind == CULM_TASK_STEP) &&

@@ -20,7 +20,7 @@ int32_t culm_numeric_samples_kept(const struct culm_run_shape *shape) {
     return kept(shape) + AHEAD;
 }
 
-enum culm_status culm_numeric_fields_init(struct culm_numeric *x, struct culm_error *error) {
+enum culm_status numeric_fields_init(struct culm_numeric *x, struct culm_error *error) {
     const struct culm_graph *graph = x->o.plan->graph;
     bool images = x->o.config->data.kind == CULM_SOURCE_IMAGES;
     size_t fields = (size_t)graph->field_count + 1;
@@ -51,7 +51,7 @@ static void put(struct culm_numeric *x, struct numeric_samples *samples) {
     }
 }
 
-void culm_numeric_fields_release(struct culm_numeric *x) {
+void numeric_fields_release(struct culm_numeric *x) {
     if (x->prefetch) {
         put(x, &x->samples);
         put(x, &x->frc_samples);
@@ -95,8 +95,8 @@ static enum culm_status with_a_way_out(enum culm_status status, struct culm_erro
     return status;
 }
 
-enum culm_status culm_numeric_fields(struct culm_numeric *x, const struct culm_task *task,
-                                     const void *const **ret_fields, struct culm_error *error) {
+enum culm_status numeric_fields(struct culm_numeric *x, const struct culm_task *task,
+                                const void *const **ret_fields, struct culm_error *error) {
     const struct culm_stage_info *info = numeric_info(x, task->stage);
     struct numeric_samples *samples = task->frc ? &x->frc_samples : &x->samples;
     put(x, samples);

@@ -34,7 +34,7 @@ struct numeric_scratch {
 struct culm_numeric {
     struct culm_exec exec; /* first member */
     struct culm_numeric_options o;
-    struct numeric_state state[CULM_MAX_STAGES];
+    struct numeric_state *state;                 /* [stages] */
     struct numeric_scratch scratch, frc_scratch; /* redundant forwards may be suspended */
     struct culm_prefetch *prefetch;
     struct numeric_samples samples, frc_samples;
@@ -45,55 +45,59 @@ struct culm_numeric {
     struct culm_stage_run frc_run; /* of a redundant forward that was stopped */
     uint64_t *normed;              /* [params] digests of the gradients of the last norms */
     int room_told;                 /* of the room for checkpoints (store/checkpoint_room.h) */
-    int flip;                      /* atomic; enum culm_numeric_flip that is due */
+    int flip;                      /* atomic; enum culm_numeric_flip_kind that is due */
     struct culm_blob *flipped;     /* a gradient that reads as flip_copy; NULL */
     float *flip_copy;
 };
 
 static inline const struct culm_stage_info *numeric_info(const struct culm_numeric *x,
                                                          int32_t stage) {
-    return culm_stage_info(x->o.plan->stage[stage]);
+    return culm_stage_info_of(x->o.plan->stage[stage]);
 }
 
 /* numeric_fields.c. The fields that the task's stage reads, by field of the graph; valid until the
  * next call (of a redundant forward: until the next one of its kind). */
-enum culm_status culm_numeric_fields_init(struct culm_numeric *x, struct culm_error *error);
-void culm_numeric_fields_release(struct culm_numeric *x);
-enum culm_status culm_numeric_fields(struct culm_numeric *x, const struct culm_task *task,
-                                     const void *const **ret_fields, struct culm_error *error);
+enum culm_status numeric_fields_init(struct culm_numeric *x, struct culm_error *error);
+void numeric_fields_release(struct culm_numeric *x);
+enum culm_status numeric_fields(struct culm_numeric *x, const struct culm_task *task,
+                                const void *const **ret_fields, struct culm_error *error);
 
-/* numeric.c: makes room for the state of a stage, contents undefined. */
-enum culm_status culm_numeric_state(struct culm_numeric *x, int32_t stage,
+/* numeric_state.c. Makes room for the state of a stage, contents undefined. */
+enum culm_status numeric_state_make(struct culm_numeric *x, int32_t stage,
                                     struct culm_error *error);
+void numeric_state_drop(struct culm_numeric *x, int32_t stage);
+enum culm_status numeric_state_export(struct culm_numeric *x, struct culm_task *task);
+enum culm_status numeric_state_import(struct culm_numeric *x, struct culm_task *task);
+void numeric_state_snapshot(struct culm_numeric *x, struct culm_task *task);
 
 /* numeric_digest.c: what the state was made and still has to be. `data` is a state as in
  * numeric_state; the gradient of a parameter is that of the last norms. */
-uint64_t culm_numeric_told(struct numeric_record record);
-struct numeric_record culm_numeric_look(struct culm_numeric *x, const struct culm_stage_info *info,
-                                        int32_t index, const float *data, bool here);
-void culm_numeric_made(struct culm_numeric *x, struct culm_task *task); /* the whole stage */
-void culm_numeric_tell(const struct culm_numeric *x, struct culm_task *task);
-enum culm_status culm_numeric_damaged(struct culm_task *task, int32_t stage, const char *what,
-                                      const char *name);
-/* Values of all stages of a mask; a whole state, by the calling thread alone. */
-enum culm_status culm_numeric_check_values(struct culm_numeric *x, struct culm_task *task,
-                                           uint64_t stages);
-enum culm_status culm_numeric_check_saved(struct culm_numeric *x, struct culm_task *task);
+uint64_t numeric_told(struct numeric_record record);
+struct numeric_record numeric_look(struct culm_numeric *x, const struct culm_stage_info *info,
+                                   int32_t index, const float *data, bool here);
+void numeric_made(struct culm_numeric *x, struct culm_task *task); /* the whole stage */
+void numeric_tell(const struct culm_numeric *x, struct culm_task *task);
+enum culm_status numeric_damaged(struct culm_task *task, int32_t stage, const char *what,
+                                 const char *name);
+/* Values of all of these stages; a whole state, by the calling thread alone. */
+enum culm_status numeric_check_values(struct culm_numeric *x, struct culm_task *task,
+                                      const struct culm_stage_set *stages);
+enum culm_status numeric_check_saved(struct culm_numeric *x, struct culm_task *task);
 /* Carries out a flip that is due and has to do with this task; one that is due in mid-write. */
-void culm_numeric_flip_now(struct culm_numeric *x, struct culm_task *task);
-void culm_numeric_flip_saved(struct culm_numeric *x, struct culm_task *task);
+void numeric_flip_now(struct culm_numeric *x, struct culm_task *task);
+void numeric_flip_saved(struct culm_numeric *x, struct culm_task *task);
 
 /* numeric_store.c */
-enum culm_status culm_numeric_load(struct culm_numeric *x, struct culm_task *task);
-enum culm_status culm_numeric_save(struct culm_numeric *x, struct culm_task *task);
-enum culm_status culm_numeric_publish(struct culm_numeric *x, struct culm_task *task);
-enum culm_status culm_numeric_discard(struct culm_numeric *x, struct culm_task *task);
-enum culm_status culm_numeric_finish(struct culm_numeric *x, struct culm_task *task);
-enum culm_status culm_numeric_find(struct culm_numeric *x, struct culm_task *task);
+enum culm_status numeric_load(struct culm_numeric *x, struct culm_task *task);
+enum culm_status numeric_save(struct culm_numeric *x, struct culm_task *task);
+enum culm_status numeric_publish(struct culm_numeric *x, struct culm_task *task);
+enum culm_status numeric_discard(struct culm_numeric *x, struct culm_task *task);
+enum culm_status numeric_finish(struct culm_numeric *x, struct culm_task *task);
+enum culm_status numeric_find(struct culm_numeric *x, struct culm_task *task);
 
 /* numeric_room.c */
-enum culm_status culm_numeric_room(struct culm_numeric *x, struct culm_task *task);
+enum culm_status numeric_room(struct culm_numeric *x, struct culm_task *task);
 /* A checkpoint was published: older ones give way to the next. Fills task->note. */
-void culm_numeric_look_ahead(struct culm_numeric *x, struct culm_task *task);
+void numeric_look_ahead(struct culm_numeric *x, struct culm_task *task);
 
 #endif

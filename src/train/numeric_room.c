@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum culm_status culm_numeric_room(struct culm_numeric *x, struct culm_task *task) {
+enum culm_status numeric_room(struct culm_numeric *x, struct culm_task *task) {
     const uint64_t all = culm_plan_checkpoint_bytes(x->o.plan, x->o.config_text, false);
     const uint64_t weights = culm_plan_checkpoint_bytes(x->o.plan, x->o.config_text, true);
     task->text[0] = task->note[0] = '\0';
@@ -18,17 +18,14 @@ enum culm_status culm_numeric_room(struct culm_numeric *x, struct culm_task *tas
         return CULM_OK;
     }
     char to[CULM_PATH_MAX] = "";
-    static const enum culm_room_for room[] = {[CULM_RESCUE_NOTHING] = CULM_ROOM_NOTHING,
-                                              [CULM_RESCUE_WEIGHTS] = CULM_ROOM_WEIGHTS,
-                                              [CULM_RESCUE_ALL] = CULM_ROOM_ALL};
-    task->room = room[culm_rescue_look(x->o.run_dir, "step", task->version, all, weights,
-                                       task->failed, to, task->note)];
+    task->room = culm_rescue_look(x->o.run_dir, "step", task->version, all, weights, task->failed,
+                                  to, task->note);
     _Static_assert(CULM_RESCUE_PATH_MAX <= CULM_SOURCE_MAX, "one carries the other");
     snprintf(task->text, sizeof task->text, "%.*s", CULM_RESCUE_PATH_MAX - 1, to);
     return CULM_OK;
 }
 
-void culm_numeric_look_ahead(struct culm_numeric *x, struct culm_task *task) {
+void numeric_look_ahead(struct culm_numeric *x, struct culm_task *task) {
     if (task->version < x->o.config->steps) {
         (void)culm_checkpoint_look_ahead(
             x->o.run_dir, culm_plan_checkpoint_bytes(x->o.plan, x->o.config_text, false), false,

@@ -28,10 +28,10 @@ static enum culm_status load_tensor(struct culm_checkpoint *checkpoint, const ch
     return status;
 }
 
-enum culm_status culm_numeric_load(struct culm_numeric *x, struct culm_task *task) {
+enum culm_status numeric_load(struct culm_numeric *x, struct culm_task *task) {
     const struct culm_stage_info *info = numeric_info(x, task->stage);
     struct culm_error *error = &task->job.error;
-    enum culm_status status = culm_numeric_state(x, task->stage, error);
+    enum culm_status status = numeric_state_make(x, task->stage, error);
     if (status != CULM_OK) {
         return status;
     }
@@ -71,8 +71,7 @@ static const char *folder_of(const struct culm_numeric *x, const char *named) {
 
 /* A tied tensor is stored by the first stage that has it. */
 static bool stores(const struct culm_numeric *x, int32_t stage, int32_t param) {
-    uint64_t stages = x->o.plan->layout.param[param].stages;
-    return (stages & ((1ull << stage) - 1)) == 0;
+    return culm_stage_set_next(&x->o.plan->layout.param[param].stages, 0) >= stage;
 }
 
 static void half_written(void *arg) {
@@ -81,11 +80,11 @@ static void half_written(void *arg) {
     if (world) {
         const struct culm_fault_point point = {CULM_PHASE_CHECKPOINT, task->iteration, -1};
         world->ops->fault(world, &point);
-        culm_numeric_flip_saved((struct culm_numeric *)task->exec, task);
+        numeric_flip_saved((struct culm_numeric *)task->exec, task);
     }
 }
 
-enum culm_status culm_numeric_save(struct culm_numeric *x, struct culm_task *task) {
+enum culm_status numeric_save(struct culm_numeric *x, struct culm_task *task) {
     const struct culm_stage_info *info = numeric_info(x, task->stage);
     size_t most = (size_t)info->param_count * 3, count = 0;
     struct culm_tensor_ref *tensors = calloc(most, sizeof *tensors);
@@ -123,7 +122,7 @@ enum culm_status culm_numeric_save(struct culm_numeric *x, struct culm_task *tas
         culm_checkpoint_write_piece(NULL, folder_of(x, task->text), task->version, owner,
                                     task->node, tensors, count, &hook, &piece, &task->job.error);
     if (status == CULM_OK) { /* what was written is what the step made, or it is not told of */
-        status = culm_numeric_check_saved(x, task);
+        status = numeric_check_saved(x, task);
     }
     if (status == CULM_OK) {
         snprintf(task->text, sizeof task->text, "%s %d %s %llu %s %llu", piece.owner, piece.node,
@@ -149,7 +148,7 @@ static enum culm_status publish_there(const struct culm_numeric *x, const char *
     return status;
 }
 
-enum culm_status culm_numeric_publish(struct culm_numeric *x, struct culm_task *task) {
+enum culm_status numeric_publish(struct culm_numeric *x, struct culm_task *task) {
     struct culm_piece *pieces = calloc((size_t)task->piece_count, sizeof *pieces);
     struct culm_error *error = &task->job.error;
     if (!pieces) {
@@ -208,22 +207,22 @@ enum culm_status culm_numeric_publish(struct culm_numeric *x, struct culm_task *
         /* What cannot be removed does not make the new one less whole. */
         (void)culm_checkpoint_prune(NULL, x->o.run_dir, task->version, x->o.config->checkpoint.keep,
                                     NULL);
-        culm_numeric_look_ahead(x, task);
+        numeric_look_ahead(x, task);
     }
     free(pieces);
     return status;
 }
 
-enum culm_status culm_numeric_discard(struct culm_numeric *x, struct culm_task *task) {
+enum culm_status numeric_discard(struct culm_numeric *x, struct culm_task *task) {
     return culm_checkpoint_discard(NULL, folder_of(x, task->text), task->version, &task->job.error);
 }
 
-enum culm_status culm_numeric_finish(struct culm_numeric *x, struct culm_task *task) {
+enum culm_status numeric_finish(struct culm_numeric *x, struct culm_task *task) {
     return culm_rescue_conclude(task->text, x->o.run_dir, task->version, task->weights, task->state,
                                 &task->job.error);
 }
 
-enum culm_status culm_numeric_find(struct culm_numeric *x, struct culm_task *task) {
+enum culm_status numeric_find(struct culm_numeric *x, struct culm_task *task) {
     char path[CULM_PATH_MAX];
     int64_t step = 0;
     enum culm_status status =

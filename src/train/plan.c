@@ -1,9 +1,11 @@
 /* The plan: layout and memory from compiled stages. */
 #include "train/plan.h"
 
+#include "base/json.h"
 #include "base/machine.h"
 #include "model/step.h"
 #include "store/checkpoint_room.h"
+#include "store/lineage.h"
 #include "train/numeric.h"
 
 #include <stdlib.h>
@@ -21,7 +23,7 @@ static enum culm_status out_of_memory(struct culm_error *error) {
 /* --- layout --- */
 
 static enum culm_status add_stage(struct culm_plan *plan, int32_t s, int32_t *grad) {
-    const struct culm_stage_info *info = culm_stage_info(plan->stage[s]);
+    const struct culm_stage_info *info = culm_stage_info_of(plan->stage[s]);
     struct culm_stage_desc *stage = &plan->layout.stage[s];
     bool last = s == plan->shape.stages - 1;
     int32_t *params = calloc((size_t)info->param_count, sizeof *params);
@@ -42,7 +44,7 @@ static enum culm_status add_stage(struct culm_plan *plan, int32_t s, int32_t *gr
     for (int32_t i = 0; i < info->param_count; i++) {
         int32_t global = info->params[i].global_index;
         params[i] = global;
-        plan->layout.param[global].stages |= 1ull << s;
+        culm_stage_set_add(&plan->layout.param[global].stages, s);
         plan->layout.param[global].state_bytes =
             (size_t)info->params[i].count * (size_t)plan->state_parts * sizeof(float);
     }
@@ -66,7 +68,7 @@ static enum culm_status make_layout(struct culm_plan *plan, struct culm_error *e
     layout->stages = plan->shape.stages;
     layout->grad_count = 1;
     for (int32_t s = 0; s < layout->stages; s++) {
-        const struct culm_stage_info *info = culm_stage_info(plan->stage[s]);
+        const struct culm_stage_info *info = culm_stage_info_of(plan->stage[s]);
         layout->grad_count += info->grad_count + (s < layout->stages - 1 && info->field_count > 0);
         for (int32_t i = 0; i < info->param_count; i++) {
             if (info->params[i].global_index >= layout->param_count) {
@@ -99,7 +101,7 @@ static enum culm_status make_layout(struct culm_plan *plan, struct culm_error *e
 
 /* The micro-batches of samples that a stage reads, those decoded ahead included. */
 static size_t sample_bytes(const struct culm_plan *plan, int32_t s) {
-    const struct culm_stage_info *info = culm_stage_info(plan->stage[s]);
+    const struct culm_stage_info *info = culm_stage_info_of(plan->stage[s]);
     size_t bytes = 0;
     for (int32_t i = 0; i < info->field_count; i++) {
         const struct culm_field *field = &plan->graph->field[info->fields[i]];
@@ -130,7 +132,7 @@ static void plan_memory(struct culm_plan *plan, const struct culm_train_config *
         .total_bytes = config->memory_mb ? 0 : culm_machine_memory(),
     };
     for (int32_t s = 0; s < plan->shape.stages; s++) {
-        plan->layout.stage[s].scratch_bytes = culm_stage_info(plan->stage[s])->scratch_bytes;
+        plan->layout.stage[s].scratch_bytes = culm_stage_info_of(plan->stage[s])->scratch_bytes;
         plan->layout.stage[s].sample_bytes = sample_bytes(plan, s);
     }
     share_memory(plan);
@@ -263,12 +265,10 @@ uint64_t culm_plan_checkpoint_bytes(const struct culm_plan *plan, const char *co
     uint64_t floats = 0;
     size_t tensors = 0;
     for (int32_t s = 0; s < plan->shape.stages; s++) {
-        const struct culm_stage_info *info = culm_stage_info(plan->stage[s]);
+        const struct culm_stage_info *info = culm_stage_info_of(plan->stage[s]);
         for (int32_t i = 0; i < info->param_count; i++) {
             const struct culm_param_info *param = &info->params[i];
-            const uint64_t before =
-                plan->layout.param[param->global_index].stages & ((1ull << s) - 1);
-            if (before) {
+            if (culm_stage_set_next(&plan->layout.param[param->global_index].stages, 0) < s) {
                 continue; /* a tied tensor is stored once */
             }
             const int64_t parts = weights_only || param->statistic ? 1 : plan->state_parts;
@@ -286,16 +286,8 @@ uint64_t culm_plan_checkpoint_bytes(const struct culm_plan *plan, const char *co
 }
 
 struct culm_pipeline_settings culm_plan_settings(const struct culm_train_config *config) {
-    const struct culm_cluster_config *cluster = &config->cluster;
     return (struct culm_pipeline_settings){
-        .heartbeat_ms = cluster->heartbeat_ms,
-        .suspect_ms = cluster->suspect_ms,
-        .kill_suspect_ms = cluster->kill_suspect_ms,
-        .stuck_ms = cluster->stuck_ms,
-        .replace_ms = cluster->replace_ms,
-        .join_ms = cluster->join_ms,
-        .wait_ms = cluster->wait_ms,
-        .max_nodes = cluster->max_nodes,
+        .crew = culm_crew_config_settings(&config->cluster),
         .checkpoint_every = config->checkpoint.every,
     };
 }
@@ -382,7 +374,7 @@ void culm_plan_free(struct culm_plan *plan) {
 json_t *culm_plan_json(const struct culm_plan *plan) {
     json_t *stages = json_array();
     for (int32_t s = 0; s < plan->shape.stages; s++) {
-        const struct culm_stage_info *info = culm_stage_info(plan->stage[s]);
+        const struct culm_stage_info *info = culm_stage_info_of(plan->stage[s]);
         int64_t params = 0;
         for (int32_t i = 0; i < info->param_count; i++) {
             params += info->params[i].count;
@@ -393,11 +385,12 @@ json_t *culm_plan_json(const struct culm_plan *plan) {
                               "memory_bytes", (json_int_t)plan->memory_bytes[s], "flops",
                               info->forward_flops + info->backward_flops));
     }
-    json_t *json = json_pack("{s:i, s:I, s:i, s:i, s:b, s:s, s:o, s:o}", "format", 1, "parameters",
-                             (json_int_t)plan->param_count, "pipelines", plan->shape.pipelines,
-                             "lanes", plan->shape.lanes, "recompute", plan->recompute, "rate_of",
-                             plan->rows_per_sample > 1 ? "tokens" : "samples", "stages", stages,
-                             "choices", culm_choices_json(&plan->choices));
+    json_t *json =
+        json_pack("{s:i, s:I, s:i, s:i, s:b, s:s, s:o, s:o}", "format", CULM_PLAN_FORMAT,
+                  "parameters", (json_int_t)plan->param_count, "pipelines", plan->shape.pipelines,
+                  "lanes", plan->shape.lanes, "recompute", plan->recompute, "rate_of",
+                  plan->rows_per_sample > 1 ? "tokens" : "samples", "stages", stages, "choices",
+                  culm_choices_json(&plan->choices));
     const char *end = culm_end_name(culm_network_end(plan->graph));
     if (json) {
         json_object_set_new(json, "ends_in", end ? json_string(end) : json_null());
@@ -408,7 +401,7 @@ json_t *culm_plan_json(const struct culm_plan *plan) {
 enum culm_status culm_plan_check(const struct culm_plan *plan, const char *path,
                                  struct culm_error *error) {
     json_error_t parse;
-    json_t *given = json_load_file(path, 0, &parse);
+    json_t *given = culm_json_load(path, &parse);
     if (!given) {
         return culm_error_set(error, CULM_ERR_CONFIG, "%s:%d: not a plan: %s", path, parse.line,
                               parse.text);

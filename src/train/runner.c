@@ -31,7 +31,7 @@ enum culm_status culm_runner_take(struct culm_runner *runner, struct culm_graph 
         (status = culm_device_new(options->threads, &runner->device, error))) {
         return status;
     }
-    const struct culm_stage_info *info = culm_stage_info(runner->stage);
+    const struct culm_stage_info *info = culm_stage_info_of(runner->stage);
     struct culm_device *device = runner->device;
     runner->params = device->ops->alloc(device, (size_t)info->param_floats * sizeof(float));
     runner->output = device->ops->alloc(device, info->output_bytes);
@@ -87,7 +87,7 @@ void culm_runner_release(struct culm_runner *runner) {
 
 enum culm_status culm_runner_load(struct culm_runner *runner, const struct culm_weights *weights,
                                   struct culm_error *error) {
-    const struct culm_stage_info *info = culm_stage_info(runner->stage);
+    const struct culm_stage_info *info = culm_stage_info_of(runner->stage);
     enum culm_status status = CULM_OK;
     for (int32_t i = 0; i < info->param_count && status == CULM_OK; i++) {
         const struct culm_param_info *param = &info->params[i];
@@ -100,7 +100,7 @@ enum culm_status culm_runner_load(struct culm_runner *runner, const struct culm_
 enum culm_status culm_runner_begin(struct culm_runner *runner, struct culm_network *network,
                                    char ret_note[CULM_NETWORK_NOTE_SIZE],
                                    struct culm_error *error) {
-    const struct culm_stage_info *info = culm_stage_info(runner->stage);
+    const struct culm_stage_info *info = culm_stage_info_of(runner->stage);
     enum culm_status status = culm_network_check_weights(network, runner->graph, ret_note, error);
     for (int32_t i = 0; i < info->param_count && status == CULM_OK; i++) {
         status = culm_network_weights(network, &info->params[i],

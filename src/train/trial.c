@@ -50,7 +50,7 @@ static void set_algorithm(struct culm_graph *graph, int32_t algorithm) {
 
 /* Weights need not be those of the run: any will do. */
 static void fill(struct culm_runner *runner, const struct culm_train_config *config) {
-    const struct culm_stage_info *info = culm_stage_info(runner->stage);
+    const struct culm_stage_info *info = culm_stage_info_of(runner->stage);
     for (int32_t i = 0; i < info->param_count; i++) {
         culm_model_init_param(&info->params[i], 1, runner->params + info->params[i].offset);
     }

@@ -1,7 +1,7 @@
 /*
  * A model of pictures, independent of the file format it comes from: its input, how to read its
  * outputs, its graphs and its weights. Readers of files fill one in (darknet/darknet.h;
- * run/vision_open.h for all kinds); users cannot tell which.
+ * query/open.h for all kinds); users cannot tell which.
  *
  * A graph has one field, "image" f32 [B,H,W,C], and no loss. Its outputs are maps of detector heads
  * [B,h,w,anchors (5 + classes)], logits [B,classes], or coordinates [B,2 points]. A softmax,

@@ -13,7 +13,7 @@ static void *take(struct culm_vision_runner *runner, size_t bytes) {
 
 static enum culm_status load(struct culm_vision_runner *runner, struct culm_vision_model *model,
                              struct culm_error *error) {
-    const struct culm_stage_info *info = culm_stage_info(runner->stage);
+    const struct culm_stage_info *info = culm_stage_info_of(runner->stage);
     enum culm_status status = CULM_OK;
     for (int32_t p = 0; p < info->param_count && status == CULM_OK; p++) {
         const struct culm_param *param = &runner->graph->param[info->params[p].global_index];
@@ -60,7 +60,7 @@ enum culm_status culm_vision_runner_init(struct culm_vision_runner *runner,
             "'%s': not a model of pictures: it reads more than an image, or has no output",
             model->name);
     }
-    const struct culm_stage_info *info = culm_stage_info(runner->stage);
+    const struct culm_stage_info *info = culm_stage_info_of(runner->stage);
     runner->image = take(runner, (size_t)culm_elements(&runner->graph->field[0].shape) * 4);
     runner->params = take(runner, (size_t)info->param_floats * 4);
     runner->output = take(runner, info->output_bytes);
@@ -108,7 +108,7 @@ void culm_vision_runner_run(struct culm_vision_runner *runner) {
 void culm_vision_runner_clock(struct culm_vision_runner *runner, uint64_t *ret_ns) {
     const void *fields[] = {runner->image};
     struct culm_stage_run run = run_of(runner, fields);
-    int32_t count = culm_stage_info(runner->stage)->forward_ops;
+    int32_t count = culm_stage_info_of(runner->stage)->forward_ops;
     uint64_t begin = culm_clock_ns();
     while (run.cursor < count) {
         ret_ns[run.cursor] = culm_clock_ns() - begin;

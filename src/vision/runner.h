@@ -16,7 +16,7 @@ struct culm_vision_runner {
     struct culm_graph *graph;   /* fused; parameters have the indices of the model's graph */
     struct culm_stage *stage;
     float *image;  /* [batch,h,w,channels]: the caller fills it in */
-    float *params; /* flat, by the offsets of culm_stage_info; turned (culm_graph_turn) */
+    float *params; /* flat, by the offsets of culm_stage_info_of; turned (culm_graph_turn) */
     void *output, *activations, *scratch;
     int64_t batch;
     float least;          /* of t4; -INFINITY: maps are computed whole */

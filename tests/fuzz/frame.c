@@ -87,8 +87,14 @@ static void see(struct outcome *outcome, const struct culm_message *message) {
     }
     struct culm_welcome welcome;
     if (culm_welcome_decode(message, &welcome)) {
-        FUZZ_REQUIRE(welcome.node >= 0 && welcome.node < CULM_NODE_IDS, "node %d", welcome.node);
+        FUZZ_REQUIRE(welcome.node == CULM_NEWCOMER ||
+                         (welcome.node >= 0 && welcome.node < CULM_NODE_IDS),
+                     "node %d", welcome.node);
         mix(outcome, &welcome.role, sizeof welcome.role);
+    }
+    int32_t node;
+    if (culm_admitted_decode(message, &node)) {
+        FUZZ_REQUIRE(node >= 0 && node < CULM_NODE_IDS, "node %d", node);
     }
     struct culm_reader reader = culm_reader_of(message->meta, message->meta_bytes);
     while (culm_entry_decode(&reader, &entry)) {

@@ -6,7 +6,8 @@
  */
 #include "messages.h"
 
-#include "gnn/message.h"
+#include "crew/pulse.h"
+#include "interval/message.h"
 
 #define INTERVALS 70 /* more than a word of a set has bits */
 #define STAGES 3
@@ -41,18 +42,18 @@ static void fuzz_slice(const uint8_t *data, size_t size, struct culm_buf *buf) {
         FUZZ_REQUIRE(key.interval >= 0 && key.interval < INTERVALS && key.gather >= 0 &&
                          key.gather < layout.gathers,
                      "%d %d", key.interval, key.gather);
-        for (int32_t i = INTERVALS; i < CULM_GNN_INTERVALS_MAX; i++) {
-            FUZZ_REQUIRE(!culm_gnn_set_has(&key.readers, i), "%d", i);
-        }
-        culm_gnn_slice_encode(&key, INTERVALS, buf);
+        FUZZ_REQUIRE(culm_set_next(&key.readers, INTERVALS) < 0, "a reader beyond");
+        culm_gnn_slice_encode(&key, buf);
+        culm_set_release(&key.readers);
         require_same(buf, data, size);
     }
 }
 
 static void fuzz_warm(const uint8_t *data, size_t size, struct culm_buf *buf) {
-    struct culm_gnn_set warm;
+    struct culm_set warm;
     if (culm_gnn_warm_decode(data, size, &layout, &warm) == CULM_OK) {
-        culm_gnn_warm_encode(&warm, INTERVALS, buf);
+        culm_gnn_warm_encode(&warm, buf);
+        culm_set_release(&warm);
         require_same(buf, data, size);
     }
 }
@@ -128,32 +129,41 @@ static void fuzz_done(const uint8_t *data, size_t size, struct culm_buf *buf) {
 static void fuzz_saved(const uint8_t *data, size_t size, struct culm_buf *buf) {
     struct culm_gnn_saved saved;
     if (culm_gnn_saved_decode(data, size, &saved) == CULM_OK) {
-        FUZZ_REQUIRE(memchr(saved.path, 0, sizeof saved.path), "no end");
+        FUZZ_REQUIRE(memchr(saved.piece, 0, sizeof saved.piece), "no end");
         culm_gnn_saved_encode(&saved, buf);
     }
 }
 
+static void fuzz_save(const uint8_t *data, size_t size, struct culm_buf *buf) {
+    struct culm_gnn_save save;
+    if (culm_gnn_save_decode(data, size, &save) == CULM_OK) {
+        FUZZ_REQUIRE(memchr(save.to, 0, sizeof save.to), "no end");
+        culm_gnn_save_encode(&save, buf);
+    }
+}
+
 static void fuzz_failed(const uint8_t *data, size_t size, struct culm_buf *buf) {
-    struct culm_gnn_failed failed;
-    if (culm_gnn_failed_decode(data, size, &failed) == CULM_OK) {
+    struct culm_failed failed;
+    if (culm_failed_decode(data, size, &failed) == CULM_OK) {
         FUZZ_REQUIRE(failed.status > CULM_OK && failed.status <= CULM_ERR_STOPPED &&
                          memchr(failed.why, 0, sizeof failed.why),
                      "%d", (int)failed.status);
-        culm_gnn_failed_encode(&failed, buf);
+        culm_failed_encode(&failed, buf);
     }
 }
 
 static void fuzz_peer(const uint8_t *data, size_t size, struct culm_buf *buf) {
-    int32_t node;
-    if (culm_gnn_peer_decode(data, size, &node) == CULM_OK) {
-        FUZZ_REQUIRE(node >= 0, "%d", node);
-        culm_gnn_peer_encode(node, buf);
+    struct culm_peer_lost lost;
+    if (culm_peer_lost_decode(data, size, &lost) == CULM_OK) {
+        FUZZ_REQUIRE(lost.node >= 0, "%d", lost.node);
+        culm_peer_lost_encode(&lost, buf);
         require_same(buf, data, size);
     }
 }
 
 static void fuzz_view(const uint8_t *data, size_t size, struct culm_buf *buf) {
-    static struct culm_gnn_view view;
+    static int32_t owner[INTERVALS];
+    static struct culm_gnn_view view = {.owner = owner};
     if (culm_gnn_view_decode(data, size, &layout, &view) == CULM_OK) {
         FUZZ_REQUIRE(view.holder_count >= 0 && view.holder_count <= CULM_GNN_HOLDERS_MAX, "%d",
                      view.holder_count);
@@ -170,27 +180,29 @@ static void fuzz_commit(const uint8_t *data, size_t size, struct culm_buf *buf) 
 }
 
 static void fuzz_ask(const uint8_t *data, size_t size, struct culm_buf *buf) {
-    struct culm_gnn_ask ask;
-    if (culm_gnn_ask_decode(data, size, &ask) == CULM_OK) {
-        culm_gnn_ask_encode(&ask, buf);
+    struct culm_ask ask;
+    if (culm_ask_decode(data, size, &ask) == CULM_OK) {
+        culm_ask_encode(&ask, buf);
         require_same(buf, data, size);
     }
 }
 
 static void fuzz_answer(const uint8_t *data, size_t size, struct culm_buf *buf) {
-    static struct culm_gnn_answer answer;
+    struct culm_gnn_answer *answer;
     if (culm_gnn_answer_decode(data, size, &answer) == CULM_OK) {
-        FUZZ_REQUIRE(answer.count >= 0 && answer.count <= CULM_GNN_NODES_MAX, "%d", answer.count);
-        culm_gnn_answer_encode(&answer, buf);
+        FUZZ_REQUIRE(answer->count >= 0 && answer->count <= CULM_GNN_NODES_MAX, "%d",
+                     answer->count);
+        culm_gnn_answer_encode(answer, buf);
+        free(answer);
         require_same(buf, data, size);
     }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static fuzz_decoder *const decoder[] = {fuzz_slice, fuzz_warm,   fuzz_gradient, fuzz_version,
-                                            fuzz_held,  fuzz_task,   fuzz_part,     fuzz_result,
-                                            fuzz_done,  fuzz_saved,  fuzz_failed,   fuzz_peer,
-                                            fuzz_view,  fuzz_commit, fuzz_ask,      fuzz_answer};
+    static fuzz_decoder *const decoder[] = {
+        fuzz_slice, fuzz_warm,   fuzz_gradient, fuzz_version, fuzz_held,   fuzz_task,
+        fuzz_part,  fuzz_result, fuzz_done,     fuzz_saved,   fuzz_failed, fuzz_peer,
+        fuzz_view,  fuzz_commit, fuzz_ask,      fuzz_answer,  fuzz_save};
     begin();
     return fuzz_message(data, size, decoder, sizeof decoder / sizeof *decoder, CULM_GNN_META_MAX);
 }

@@ -4,7 +4,7 @@ import pathlib
 import struct
 
 INTERVALS, STAGES, STEPS, STALENESS_MAX = 70, 3, 8, 8
-SLICE, WARM, GRADIENT, VERSION, HELD, TASK, PART, RESULT, DONE, SAVED, FAILED, PEER, VIEW, COMMIT, ASK, ANSWER = range(16)
+SLICE, WARM, GRADIENT, VERSION, HELD, TASK, PART, RESULT, DONE, SAVED, FAILED, PEER, VIEW, COMMIT, ASK, ANSWER, SAVE = range(17)
 
 
 VIEW_NUMBER = struct.pack("<Q", 9)
@@ -16,7 +16,7 @@ def text(value):
 
 
 def some(bits=3):
-    return struct.pack("<QQ", 1 << 63 | 5, bits)
+    return struct.pack("<iiQQ", 0, 2, 1 << 63 | 5, bits)
 
 
 def task(interval=69, step=2):
@@ -35,13 +35,9 @@ def course(epoch=4, train=1, evaluate=0):
     return struct.pack("<QBB", epoch, train, evaluate)
 
 
-def verdict(known=1):
-    return struct.pack("<BddQB", known, 0.75, 0.5, 2, 0)
-
-
 def view(holders=2, owners=INTERVALS):
     held = b"".join(struct.pack("<iiQ", 4 + h, -1, 1) for h in range(holders))
-    return (struct.pack("<QIQ", 9, 1, 0) + text("checkpoints/step-00000003") + course() + struct.pack("<i", -1) + verdict() + struct.pack("<i", holders) + held
+    return (struct.pack("<QQIQ", 9, 0, 1, 0) + text("checkpoints/step-00000003") + course() + struct.pack("<i", holders) + held
             + b"".join(struct.pack("<i", i % 3) for i in range(owners)))
 
 
@@ -70,18 +66,20 @@ CORPUS = {
     "done": (DONE, done()),
     "done-bool": (DONE, done(trained=2)),
     "done-count": (DONE, done(tasks=1 << 63)),
-    "saved": (SAVED, struct.pack("<IQi", 1, 3, 0) + text("checkpoints/step-00000003") + text("") + verdict()),
-    "saved-long": (SAVED, struct.pack("<IQI", 1, 3, 1 << 31) + b"x"),
+    "saved": (SAVED, struct.pack("<QQi", 3, 2, 0) + text("weights-0 4 weights-0.node-4.safetensors") + text("")),
+    "saved-long": (SAVED, struct.pack("<QQI", 3, 2, 1 << 31) + b"x"),
+    "save": (SAVE, struct.pack("<IQQB", 1, 3, 2, 1) + text("/elsewhere")),
+    "save-bool": (SAVE, struct.pack("<IQQB", 1, 3, 2, 2) + text("")),
     "failed": (FAILED, struct.pack("<i", 3) + text("no space left on device")),
     "peer": (PEER, struct.pack("<i", 5)),
     "view": (VIEW, view()),
     "view-holders": (VIEW, view(holders=17)),
     "view-short": (VIEW, view(owners=INTERVALS - 1)),
-    "commit": (COMMIT, struct.pack("<IQi", 1, 3, -1) + verdict() + course()),
-    "commit-bool": (COMMIT, struct.pack("<IQi", 1, 3, -1) + verdict(known=2) + course()),
+    "commit": (COMMIT, struct.pack("<IQ", 1, 3) + course()),
+    "commit-bool": (COMMIT, struct.pack("<IQ", 1, 3) + course(train=2)),
     "ask": (ASK, struct.pack("<Q", 7)),
     "answer": (ANSWER, answer()),
-    "answer-count": (ANSWER, answer(count=1024)),
+    "answer-count": (ANSWER, answer(count=4113)),
     "answer-lies": (ANSWER, answer(count=-1)),
 }
 

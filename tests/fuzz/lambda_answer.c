@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "net/socket.h"
-#include "run/lambda_runtime.h"
+#include "cloud/lambda_runtime.h"
 
 #include <poll.h>
 #include <pthread.h>

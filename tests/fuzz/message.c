@@ -6,17 +6,18 @@
  */
 #include "messages.h"
 
-#include "ledger/pulse.h"
+#include "crew/pulse.h"
 #include "pipeline/control.h"
 #include "pipeline/waits.h"
 
 #define STAGES 3
 #define MICROS 8
 #define GRADS 11
+#define LANES 4
 #define PARAMS 7
 
 static const struct culm_run_shape shape = {
-    .pipelines = 2, .stages = STAGES, .lanes = 4, .micros = MICROS};
+    .pipelines = 2, .stages = STAGES, .lanes = LANES, .micros = MICROS};
 
 static void fuzz_boundary(const uint8_t *data, size_t size, struct culm_buf *buf) {
     struct culm_boundary boundary;
@@ -57,7 +58,7 @@ static void fuzz_state(const uint8_t *data, size_t size, struct culm_buf *buf) {
 
 static void fuzz_have(const uint8_t *data, size_t size, struct culm_buf *buf) {
     struct culm_have have;
-    if (culm_have_init(&have, STAGES, MICROS, GRADS) == CULM_OK) {
+    if (culm_have_init(&have, STAGES, MICROS, GRADS, LANES) == CULM_OK) {
         if (culm_have_decode(data, size, &have) == CULM_OK) {
             culm_have_encode(&have, buf);
             require_same(buf, data, size);
@@ -66,9 +67,32 @@ static void fuzz_have(const uint8_t *data, size_t size, struct culm_buf *buf) {
     }
 }
 
+/* What changes can begin with. */
+static const struct culm_view *view_known(void) {
+    static struct culm_view known;
+    static const struct culm_transfer copy[] = {{3, 0, 1, 2}, {5, 4, 0, 1}};
+    if (known.number == 0) {
+        FUZZ_REQUIRE(culm_view_init(&known, &shape), "no memory");
+        known.number = 6;
+        known.phase = CULM_VIEW_RUN;
+        known.iteration = 4;
+        for (int32_t i = 0; i < 6; i++) {
+            const struct culm_view_node node = {
+                2 * i, i / STAGES, i % STAGES, {{1 + 2 * (uint64_t)(i % 4)}}};
+            FUZZ_REQUIRE(culm_view_add_node(&known, &node), "no memory");
+        }
+        for (int32_t t = 0; t < 2; t++) {
+            FUZZ_REQUIRE(culm_view_add_transfer(&known, &copy[t]), "no memory");
+        }
+        culm_view_assign(&known, &shape, NULL);
+    }
+    return &known;
+}
+
 static void fuzz_view(const uint8_t *data, size_t size, struct culm_buf *buf) {
     static struct culm_view view, again;
-    if (culm_view_decode(data, size, &shape, &view) != CULM_OK) {
+    const struct culm_view *known = view_known();
+    if (culm_view_decode(data, size, known, &shape, &view) != CULM_OK) {
         return;
     }
     FUZZ_REQUIRE(view.pipelines == 2 && view.stages == STAGES && view.lanes == 4, "shape");
@@ -81,12 +105,17 @@ static void fuzz_view(const uint8_t *data, size_t size, struct culm_buf *buf) {
     for (int32_t i = 0; i < view.transfer_count; i++) {
         FUZZ_REQUIRE(view.transfer[i].stage >= 0 && view.transfer[i].stage < STAGES, "copy %d", i);
     }
-    culm_view_encode(&view, buf);
-    FUZZ_REQUIRE(culm_view_decode(buf->data, buf->len, &shape, &again) == CULM_OK, "again");
     struct culm_buf twice;
     culm_buf_init(&twice, CULM_META_MAX);
-    culm_view_encode(&again, &twice);
-    require_same(&twice, buf->data, buf->len);
+    for (int changes = 0; changes < 2; changes++) {
+        culm_buf_clear(buf);
+        culm_buf_clear(&twice);
+        culm_view_encode(&view, changes ? known : NULL, &shape, buf);
+        FUZZ_REQUIRE(culm_view_decode(buf->data, buf->len, known, &shape, &again) == CULM_OK,
+                     "again");
+        culm_view_encode(&again, changes ? known : NULL, &shape, &twice);
+        require_same(&twice, buf->data, buf->len);
+    }
     culm_buf_release(&twice);
 }
 
@@ -100,7 +129,9 @@ static void fuzz_commit(const uint8_t *data, size_t size, struct culm_buf *buf) 
 
 static void fuzz_prepared(const uint8_t *data, size_t size, struct culm_buf *buf) {
     double norm[PARAMS];
-    struct culm_prepared prepared = {.params = PARAMS, .norm = norm};
+    uint64_t ids[STAGES];
+    struct culm_prepared prepared = {
+        .params = PARAMS, .of_stages = STAGES, .norm = norm, .ids = ids};
     if (culm_prepared_decode(data, size, &prepared) == CULM_OK) {
         culm_prepared_encode(&prepared, buf);
         require_same(buf, data, size);
@@ -109,7 +140,7 @@ static void fuzz_prepared(const uint8_t *data, size_t size, struct culm_buf *buf
 
 static void fuzz_digests(const uint8_t *data, size_t size, struct culm_buf *buf) {
     uint64_t digest[PARAMS];
-    struct culm_digests digests = {.params = PARAMS, .digest = digest};
+    struct culm_digests digests = {.params = PARAMS, .of_stages = STAGES, .digest = digest};
     if (culm_digests_decode(data, size, &digests) == CULM_OK) {
         culm_digests_encode(&digests, buf);
         require_same(buf, data, size);
@@ -117,7 +148,7 @@ static void fuzz_digests(const uint8_t *data, size_t size, struct culm_buf *buf)
 }
 
 static void fuzz_waits(const uint8_t *data, size_t size, struct culm_buf *buf) {
-    struct culm_waits *waits = culm_waits_new(STAGES, MICROS, GRADS);
+    struct culm_waits *waits = culm_waits_new(STAGES, MICROS, GRADS, LANES);
     if (waits && culm_waits_decode(data, size, waits) == CULM_OK) {
         FUZZ_REQUIRE(waits->deaf_count >= 0 && waits->deaf_count <= CULM_MAX_NODES, "%d peers",
                      waits->deaf_count);

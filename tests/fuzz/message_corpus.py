@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes corpus/message: one whole message of each kind, and some with a wrong number in them."""
+"""Writes what is large in corpus/message: whole messages, and some with a wrong number in them. The others there are kept as they are."""
 import pathlib
 import struct
 
 STAGES, MICROS, GRADS, PARAMS, PIPELINES, LANES = 3, 8, 11, 7, 2, 4
-KEY, HAVE, VIEW, COMMIT, PREPARED, NOTE, DIGESTS, WAITS = range(8)
+HAVE, VIEW, COMMIT, PREPARED, DIGESTS, WAITS = 1, 2, 3, 4, 6, 7  # the places of their decoders in message.c
 
 
 def text(value):
@@ -12,25 +12,50 @@ def text(value):
     return struct.pack("<I", len(data)) + data
 
 
-def key(iteration=3, where=1, which=2):
-    return struct.pack("<QiiIQ", iteration, where, which, 1, 0x0123456789ABCDEF)
+def flags(values):
+    """A bit each, in words of 64."""
+    return b"".join(struct.pack("<Q", sum(1 << i for i, v in enumerate(values[at:at + 64]) if v)) for at in range(0, len(values), 64))
 
 
 def have(micros=MICROS):
-    cells = bytes(i % 2 for i in range(STAGES * MICROS))
-    lanes = b"".join(struct.pack("<Q", 1 << g) for g in range(GRADS))
-    return (struct.pack("<QQiii", 4, 3, STAGES, micros, GRADS) + cells + cells[::-1]
-            + bytes(g % 3 == 0 for g in range(GRADS)) + lanes)
+    cells = [i % 2 for i in range(STAGES * MICROS)]
+    lanes = struct.pack(f"<iQ{GRADS - 2}Q", 1, (1 << GRADS) - 4, *(1 << g % LANES for g in range(2, GRADS)))
+    return (struct.pack("<QQiii", 4, 3, STAGES, micros, GRADS) + flags(cells) + flags(cells[::-1])
+            + flags([g % 3 == 0 for g in range(GRADS)]) + lanes)
 
 
-def view(phase=1, lane=1, nodes=3, transfers=1, stage=2, reason="node 1 was lost (eof)"):
-    roles = b"".join(struct.pack("<ii", i, i - 1) for i in range(PIPELINES * STAGES))
-    lanes = struct.pack("<4i", 0, 0, -1, lane)
-    members = b"".join(struct.pack("<iiiQ", i, i % 2, i % STAGES, 7) for i in range(nodes))
-    copies = b"".join(struct.pack("<Iiii", 9 + i, 0, 1, stage) for i in range(transfers))
-    return (struct.pack("<QBQIBiii", 5, phase, 3, 1, 1, PIPELINES, STAGES, LANES) + roles + lanes
-            + struct.pack("<i", nodes) + members + struct.pack("<i", transfers) + copies
+def varint(value):
+    data = b""
+    while value > 127:
+        data, value = data + bytes([value % 128 + 128]), value // 128
+    return data + bytes([value])
+
+
+def listed(items):
+    """Items of rising numbers with what follows each, by their distances; 0 ends the list."""
+    data, last = b"", -1
+    for item, rest in items:
+        data, last = data + varint(item - last) + rest, item
+    return data + varint(0)
+
+
+def node(slot, holds):
+    return (varint(slot) if slot < 2 else varint(2 + (slot - 2) // STAGES) + varint((slot - 2) % STAGES)) + listed((s, b"") for s in holds)
+
+
+def view(phase=1, base=0, gone=(), changed=(), came=(), roles=(), lanes=(), copies=b"", reason="node 1 was lost (eof)"):
+    """Of the nodes that have come, ids with slots (2 + the number) and stages; of those that have changed, places."""
+    return (varint(7) + varint(base) + bytes([phase]) + varint(4) + varint(1) + b"\1" + varint(PIPELINES) + varint(STAGES)
+            + varint(LANES) + b"\0" + listed((n, b"") for n in gone) + listed((n, node(*of)) for n, *of in changed)
+            + listed((n, node(*of)) for n, *of in came)
+            + listed((slot, varint(owner + 1) + varint(shadow + 1)) for slot, owner, shadow in roles)
+            + listed((lane, varint(pipeline + 1)) for lane, pipeline in lanes) + copies + varint(0)
             + text(reason) + text("checkpoints/step-00000002"))
+
+
+def copy(stage=2):
+    """A new one, from node 0 to node 1."""
+    return varint(2) + varint(2) + varint(0) + varint(stage) + varint(0)
 
 
 def commit(clip=0.5):
@@ -38,12 +63,14 @@ def commit(clip=0.5):
 
 
 def prepared(params=PARAMS):
-    return struct.pack("<QQQdQi", 5, 3, 6, 1.25, 32, params) + struct.pack(f"<{params}d2Q",
-                                                                          *range(params), 7, 8)
+    told = (1 << params) - 2
+    return (struct.pack("<QQ", 5, 3) + listed([(1, b""), (2, b"")]) + struct.pack("<dQdi", 1.25, 32, 1.0, params)
+            + struct.pack(f"<Q{params - 1}d2Q", told, *range(1, params), 7, 8))
 
 
 def digests(params=PARAMS):
-    return struct.pack("<QQQi", 5, 3, 6, params) + struct.pack(f"<{params}Q", *range(params))
+    told = (1 << params) - 2
+    return struct.pack("<QQ", 5, 3) + listed([(1, b""), (2, b"")]) + struct.pack("<i", params) + struct.pack(f"<{params}Q", told, *range(1, params))
 
 
 def waits(silent=2):
@@ -51,23 +78,23 @@ def waits(silent=2):
             + struct.pack("<i", silent) + struct.pack(f"<{silent}i", *range(silent)) + have())
 
 
-def note(words="no space left on device"):
-    return struct.pack("<QQiiQ", 5, 3, 1, 2, 9) + text(words)
-
+NODES = [(n, 2 + n, [n % STAGES, (n + 1) % STAGES] if n % STAGES < STAGES - 1 else [0, n % STAGES]) for n in range(PIPELINES * STAGES)]
 
 CORPUS = {
-    "key": (KEY, key()),
-    "key-negative": (KEY, key(where=-1)),
     "have": (HAVE, have()),
     "have-other-run": (HAVE, have(micros=MICROS + 1)),
-    "view": (VIEW, view()),
-    "view-load": (VIEW, view(phase=0)),
-    "view-phase": (VIEW, view(phase=2)),
-    "view-lane": (VIEW, view(lane=2)),
-    "view-stage": (VIEW, view(stage=STAGES)),
-    "view-many-nodes": (VIEW, view(nodes=257)),
-    "view-many-copies": (VIEW, view(transfers=257)),
-    "view-long-reason": (VIEW, view(reason="x" * 192)),
+    "have-beyond": (HAVE, have().replace(flags([g % 3 == 0 for g in range(GRADS)]), flags([1] * (GRADS + 1)))),
+    "view": (VIEW, view(came=NODES, copies=copy())),
+    "view-load": (VIEW, view(phase=0, came=NODES)),
+    "view-phase": (VIEW, view(phase=2, came=NODES)),
+    "view-lane": (VIEW, view(came=NODES, lanes=[(3, PIPELINES)])),
+    "view-stage": (VIEW, view(came=NODES, copies=copy(stage=STAGES))),
+    "view-many-nodes": (VIEW, view(came=[(n, 0, ()) for n in range(4097)])),
+    "view-many-copies": (VIEW, view(copies=copy() * 8193)),
+    "view-long-reason": (VIEW, view(came=NODES, reason="x" * 192)),
+    "view-changes": (VIEW, view(base=6, gone=[2], changed=[(1, 0, [1])], came=[(17, 1, ())], copies=varint(4) + copy(1))),
+    "view-exceptions": (VIEW, view(base=6, gone=[2, 3], roles=[(1, 99, -1), (4, -1, -1)], lanes=[(0, -1), (3, 1)])),
+    "view-of-another": (VIEW, view(base=5, gone=[2])),
     "commit": (COMMIT, commit()),
     "commit-nan": (COMMIT, commit(clip=float("nan"))),
     "prepared": (PREPARED, prepared()),
@@ -75,12 +102,7 @@ CORPUS = {
     "digests": (DIGESTS, digests()),
     "digests-other-model": (DIGESTS, digests(params=PARAMS - 1)),
     "waits": (WAITS, waits()),
-    "waits-many-silent": (WAITS, waits(silent=257)),
-    "note": (NOTE, note()),
-    "note-long": (NOTE, note("x" * 1023)),
-    "note-too-long": (NOTE, note("x" * 1024)),
-    "note-nul": (NOTE, note("a\0b")),
-    "note-tail": (NOTE, note() + b"!"),
+    "waits-many-silent": (WAITS, waits(silent=4097)),
 }
 
 folder = pathlib.Path(__file__).parent / "corpus" / "message"

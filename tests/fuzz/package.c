@@ -4,7 +4,7 @@
  */
 #include "fuzz.h"
 
-#include "merge/package.h"
+#include "query/package.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
  */
 #include "fuzz.h"
 
-#include "merge/workload.h"
+#include "query/workload.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,9 +8,9 @@ from builds import ROOT
 
 # Libraries whose code belongs to one job of Culm; what any other holds belongs to all.
 JOBS = {"pipeline": "train", "pipeline_config": "train", "train_config": "train", "train_numeric": "train", "run": "train",
-        "gnn_config": "gnn", "gnn_numeric": "gnn", "gnn_partition": "gnn", "gnn_protocol": "gnn", "data_graphs": "gnn",
+        "gnn_config": "gnn", "gnn_numeric": "gnn", "gnn_partition": "gnn", "interval": "gnn", "data_graphs": "gnn",
         "run_gnn": "gnn",
-        "edge": "edge", "edge_real": "edge", "merge": "edge", "merge_files": "edge", "merge_learn": "edge", "vision": "edge",
+        "edge": "edge", "live": "edge", "live_memory": "edge", "merge": "edge", "query_files": "edge", "query": "edge", "query_subject": "train", "merge_learn": "edge", "vision": "edge",
         "darknet": "edge", "run_vision": "edge", "run_edge": "edge", "run_merge": "edge"}
 EVERY_JOB = {"train", "gnn", "edge"}
 
@@ -154,6 +154,7 @@ class Choice:
         objects = self.reach.objects(changed)
         self.programs = self.reach.programs(objects)
         self.files = {target["id"]: target["filename"] for target in build.read("intro-targets")}
+        self.changed = set(changed)
         self.paths = {os.path.join(ROOT, path) for path in changed}
         self.jobs = self.reach.jobs(objects)
         scripts = {os.path.basename(path)[:-len(".py")] for path in changed if path.startswith("tests/system/") and path.endswith(".py")}
@@ -184,7 +185,8 @@ class Choice:
         return False
 
     def chooses_case(self, case):
+        if case.reads in self.changed:
+            return True
         if case.cases.script in self.scripts:
             return case.first or not case.product
-        return case.first and (case.cases.script in self.scripts_about or case.cases.job in self.jobs
-                               or case.cases.job == "all" and bool(self.jobs))
+        return case.first and (case.cases.script in self.scripts_about or case.job in self.jobs or case.job == "all" and bool(self.jobs))

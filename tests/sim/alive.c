@@ -14,8 +14,8 @@
 static struct culm_history history_of(int32_t pipelines, uint64_t seed) {
     struct culm_history history = small_history(pipelines, 3, CULM_REDUNDANCY_EAGER, seed);
     history.shape.steps = 3;
-    history.settings.stuck_ms = STUCK_MS;
-    history.settings.max_nodes += 2;
+    history.settings.crew.stuck_ms = STUCK_MS;
+    history.settings.crew.max_nodes += 2;
     history.params_per_stage = 2;
     return history;
 }
@@ -177,7 +177,7 @@ static int full_disk(int *ret_count) {
             for (int32_t variant = 0; variant < 8; variant++) {
                 struct culm_history history = history_of(1 + variant % 2, (uint64_t)*ret_count);
                 history.settings.checkpoint_every = variant % 4 < 2 ? 0 : 1;
-                history.settings.stuck_ms = 10000;
+                history.settings.crew.stuck_ms = 10000;
                 history.checkpoint_keep = 2;
                 history.save_fail_percent = percent;
                 history.must_fire = percent == 100; /* else it may be saved at once */

@@ -1,8 +1,8 @@
 /*
- * Histories at the edges of what a run may be: 64 stages, 64 lanes, 128 and more nodes, many
- * parameters; workers lost in each. On the symbolic executor.
+ * Histories of large runs: many stages, lanes, pipelines, nodes or parameters, at and beyond the size
+ * of a word of bits; workers lost in each. On the symbolic executor.
  */
-#include "sim/history.h"
+#include "history.h"
 
 #include <stdio.h>
 
@@ -12,11 +12,15 @@ static const struct edge {
     enum culm_redundancy redundancy;
 } edges[] = {
     {"64 stages", 1, 64, 2, 1, 1, CULM_REDUNDANCY_EAGER},
+    {"150 stages", 1, 150, 2, 1, 1, CULM_REDUNDANCY_EAGER},
     {"2 x 64 nodes", 2, 64, 2, 1, 1, CULM_REDUNDANCY_LAZY},
     {"64 lanes", 4, 2, 64, 1, 2, CULM_REDUNDANCY_EAGER},
     {"64 lanes of 4", 2, 2, 64, 4, 2, CULM_REDUNDANCY_NONE},
     {"26 x 5 nodes", 26, 5, 64, 1, 1, CULM_REDUNDANCY_NONE},
     {"64 pipelines", 64, 2, 64, 1, 1, CULM_REDUNDANCY_EAGER},
+    {"100 pipelines", 100, 2, 130, 1, 1, CULM_REDUNDANCY_EAGER},
+    {"200 pipelines of one", 200, 1, 200, 2, 2, CULM_REDUNDANCY_LAZY},
+    {"300 lanes", 3, 2, 300, 1, 2, CULM_REDUNDANCY_NONE},
     {"many parameters", 2, 2, 4, 1, 12, CULM_REDUNDANCY_EAGER},
 };
 
@@ -34,21 +38,21 @@ static struct culm_history history_of(const struct edge *edge, uint64_t seed) {
                   .steps = 2,
                   .redundancy = edge->redundancy,
                   .clip_norm = 1.0},
-        .settings = {.heartbeat_ms = 100,
-                     .suspect_ms = 2000,
-                     .kill_suspect_ms = 4000,
-                     .replace_ms = 50,
-                     .join_ms = 5000,
-                     .wait_ms = 60000,
-                     .stuck_ms = 30000,
-                     .max_nodes = edge->pipelines * edge->stages + 2,
+        .settings = {.crew = {.heartbeat_ms = 100,
+                              .suspect_ms = 2000,
+                              .kill_suspect_ms = 4000,
+                              .replace_ms = 50,
+                              .join_ms = 5000,
+                              .wait_ms = 60000,
+                              .stuck_ms = 30000,
+                              .max_nodes = edge->pipelines * edge->stages + 2},
                      .checkpoint_every = 1},
         .checkpoint_keep = 2,
         .params_per_stage = edge->params,
         .latency_us = 100,
         .jitter_us = 300,
         .job_us = 300,
-        .network = {.scratch_bytes = 1024, .exit_us = 2000},
+        .fabric = {.scratch_bytes = 1024, .exit_us = 2000},
         .must_fire = true,
     };
     for (int32_t i = 0; i < 2; i++) {

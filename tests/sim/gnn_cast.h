@@ -5,16 +5,16 @@
 #ifndef CULM_TESTS_SIM_GNN_CAST_H
 #define CULM_TESTS_SIM_GNN_CAST_H
 
-#include "gnn/leader.h"
-#include "gnn/parameter.h"
-#include "gnn/server.h"
-#include "gnn/worker.h"
+#include "interval/leader.h"
+#include "interval/parameter.h"
+#include "interval/server.h"
+#include "interval/worker.h"
 #include "sim/gnn_symbolic.h"
 #include "sim/sim.h"
 
 #include <stdlib.h>
 
-#define CAST_NODES 1024
+#define CAST_NODES 2048
 
 struct gnn_cast {
     struct culm_gnn_layout layout;
@@ -27,6 +27,7 @@ struct gnn_cast {
     uint32_t role[CAST_NODES];
     int32_t went[CULM_GNN_INTERVALS_MAX][CULM_GNN_STAGES_MAX]; /* forward last: a node */
     struct culm_gnn_exec *exec[CAST_NODES];                    /* NULL: not there */
+    culm_gnn_symbolic_refuse *refuse; /* of the cast's context; NULL: no task fails */
 };
 
 static inline struct culm_gnn_node_options gnn_cast_node(struct gnn_cast *cast, int32_t id,
@@ -38,6 +39,7 @@ static inline struct culm_gnn_node_options gnn_cast_node(struct gnn_cast *cast, 
     }
     cast->role[id] = role;
     cast->exec[id] = culm_gnn_symbolic_new(&cast->layout, &cast->pace, cast->seed, pool);
+    culm_gnn_symbolic_trouble(cast->exec[id], cast->refuse, cast, id);
     return (struct culm_gnn_node_options){.world = world,
                                           .exec = cast->exec[id],
                                           .layout = &cast->layout,
@@ -102,7 +104,25 @@ static inline void gnn_cast_roles(struct gnn_cast *cast, struct culm_sim_options
         cast, &culm_gnn_parameter_actor, gnn_cast_parameter, gnn_cast_end, false};
     options->role[CULM_GNN_WORKER] =
         (struct culm_sim_role){cast, &culm_gnn_worker_actor, gnn_cast_worker, gnn_cast_end, true};
-    options->coordinator_ops = &culm_gnn_leader_actor;
+    options->leader_ops = &culm_gnn_leader_actor;
+}
+
+/* Of a run on machines that are quick and alike: what a test says of events and costs is to be added. */
+static inline struct culm_sim_options gnn_cast_alike(struct gnn_cast *cast, uint64_t seed,
+                                                     int32_t nodes) {
+    const uint64_t ms = 1000000;
+    struct culm_sim_options options = {
+        .seed = seed,
+        .latency_ns = ms / 10,
+        .exit_ns = 5 * ms,
+        .job_ns = ms,
+        .io_ns = ms,
+        .spawn_ns = 30 * ms,
+        .spawn_max = nodes,
+    };
+    cast->seed = seed;
+    gnn_cast_roles(cast, &options);
+    return options;
 }
 
 #endif

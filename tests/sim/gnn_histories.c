@@ -1,7 +1,8 @@
 /*
  * Histories of graph networks in the simulated world, on the symbolic executor.
  *
- *     gnn_histories [--first SEED] [--count N] [--replace MS] [--log]
+ *     gnn_histories [--first SEED] [--count N] [--replace MS] [--draw NAME,...] [--events MASK] [--marks MOST] [--log]
+ *     gnn_histories --unmended [--log]
  *
  * Each seed makes up a graph, a network and a shape (servers, parameter servers, workers), and what
  * befalls them: nodes are killed or frozen where they do a certain thing, or at any time, or only nap, links are
@@ -11,456 +12,109 @@
  * no blob left. What befell the runs is counted, and there are floors.
  *
  * Lost nodes are replaced at once. Every tenth history is played again with replacements that come later,
- * and every tenth with none: it may then end with an error, but only when no server or no parameter server
- * is left.
+ * and every tenth with none: it may then end with an error, but only when no server is left, or nobody who
+ * could save.
+ *
+ *   --draw      of what may befall a history beside faults and naps only this: names of gnn_draw_names, `default`, `all`,
+ *               `none`. By default it is what the protocol survives (GNN_DRAWS_NOW). What other draws have found is in
+ *               `unmended`
+ *   --unmended  plays those, and says which still fail. What mends one moves its row to `kept`, and puts the draw into
+ *               GNN_DRAWS_NOW once no row needs it
  */
-#include "base/rng.h"
-#include "gnn_cast.h"
+#include "expect_mark.h"
+#include "gnn_history.h"
+#include "shrink.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MS 1000000ull
-#define FAULTS 3
-#define NAPS 4
-#define NODES 64 /* alive at once */
-#define FLOORS_FROM 1000
-#define LEAVING_BELOW 24 /* ids of workers that leave by themselves, in some histories */
-#define NODES_EVER 1024
-#define WAIT_MS 60000
-#define COLD_NS (200 * MS) /* a start that takes longer than most epochs */
+#define FLOORS_FROM 200
 
-/* Seeds that once showed a mistake; run with any large number of others. */
-static const uint64_t kept[] = {
-    1007,   /* a worker was put out, and its server's end of the link never said so */
-    1625,   /* a sum came from a holder that had been told of a view earlier, and was forgotten */
-    8281,   /* gradients for a copy of the state were taken by the state that it replaced */
-    104863, /* enough, with no parameter server there: the others had left the last version */
-    17789,  /* a worker waited for weights that came of a task behind that one */
+#define SHRUNK_MAX 3 /* seeds that fail are made small; the rest likely fails for the same reason */
+
+struct row {
+    uint64_t seed;
+    uint32_t events;
+    int64_t replace_ms;
+    uint32_t draws;
+    const char *finding;
 };
 
-enum kind { KILL, FREEZE, CUT, FLIP, SLOW, STICK, DROP, KINDS };
+#define DRAW(name) (1u << GNN_DRAW_##name)
 
-struct fault {
-    enum kind kind;
-    bool at_phase;
-    uint32_t role, phase; /* at_phase: the `after`th time that one of this role is there */
-    int32_t after;
-    uint64_t time_ns; /* else then */
-    int32_t node, other;
-    bool backwards, fired;
+/* Those that once showed a mistake; run with any large number of others. */
+static const struct row kept[] = {
+    {1007, EVERY_EVENT, 0, 0,
+     "a worker was put out, and its server's end of the link never said so"},
+    {1625, EVERY_EVENT, 0, 0,
+     "a sum came from a holder that had been told of a view earlier, and was forgotten"},
+    {8281, EVERY_EVENT, 0, 0,
+     "gradients for a copy of the state were taken by the state that it replaced"},
+    {104863, EVERY_EVENT, 0, 0,
+     "enough, with no parameter server there: the others had left the last version"},
+    {17789, EVERY_EVENT, 0, 0, "a worker waited for weights that came of a task behind that one"},
+    {6, 0x9080, 0, DRAW(NEWCOMERS), "a newcomer was told to load from a folder that is not its"},
+    {18, 0x10080, 0, DRAW(NEWCOMERS), "a newcomer was told to load from a folder that is not its"},
+    {152, 0x201080, 0, DRAW(LOADS), "the newest checkpoint was damaged, and the one before whole"},
+    {170, 0x201a80, 1191, DRAW(LOADS),
+     "the newest checkpoint was damaged, and the one before whole"},
+    {100726, 0x1, 0, 0, "the order to save what was held was swallowed, and nobody was watched"},
+    {204, 0x3180, 0, DRAW(STARTS), "starts that failed ended a run that committed epochs"},
+    {344, 0x3280, 0, DRAW(STARTS), "starts that failed ended a run that committed epochs"},
+    {1420, 0x1c0000, 0, DRAW(NEWCOMERS) | DRAW(ELSEWHERE) | DRAW(TASKS),
+     "a newcomer's own file had changed, and that ended the run"},
+    {34, 0x80, 0, DRAW(DUE), "nobody could save when it was due, or who was to was lost"},
+    {36, 0x80, 0, DRAW(DUE), "nobody could save when it was due, or who was to was lost"},
+    {58, 0x80, 0, DRAW(DUE), "nobody could save when it was due, or who was to was lost"},
+    {67105, 0x4103, 0, DRAW(STOPS),
+     "over, and nobody looked whether who is to save gets the state"},
+    {85970, 0x1, 0, 0, "held, and nobody looked whether the order to try again arrives"},
+    {119, 0x39280, 0, DRAW(NEWCOMERS) | DRAW(ELSEWHERE) | DRAW(TASKS),
+     "newcomers with too little memory ended the run for all"},
+    {1500, 0x58080, 1501, DRAW(NEWCOMERS) | DRAW(ELSEWHERE),
+     "newcomers with too little memory ended the run for all"},
+    {365, 0x8a000, -1, GNN_DRAWS_NOW | DRAW(STARTS),
+     "no server was left, none was replaced, and it waited for longer than wait_ms"},
+    {328, 0x4101, 0, DRAW(STOPS) | DRAW(LONG),
+     "a stop waited for a replacement that was due later"},
+    {1584, 0x4001, 0, DRAW(STOPS) | DRAW(LONG),
+     "a stop waited for a replacement that was due later"},
+    {707465, 0x400100, -1, DRAW(MEMORY), "the only worker left was slow, and the time ran out"},
+    {1023830, 0x4100, 0, DRAW(STOPS) | DRAW(LARGE),
+     "a stop waited for the first epoch, after which there is something to save"},
+    {1030375, 0x78004, -1, DRAW(NEWCOMERS) | DRAW(ELSEWHERE),
+     "only servers from elsewhere were left, with too little memory, and it ended"},
+    {1031065, 0x40201, -1, DRAW(NEWCOMERS),
+     "a server stood by that could save, and was passed over when nobody else could"},
+    {910315, 0x201, -1, 0, "a worker never heard from a holder, and each epoch waited for it"},
+    {2014160, 0xb01, 0, GNN_DRAWS_NOW,
+     "a worker's order counted on an input that came of another server, which was lost"},
 };
 
-/* A process stands still, but not for so long that it is given up. */
-struct nap {
-    int32_t node;
-    uint64_t time_ns, for_ns;
-    bool fired;
-};
-
-struct shape {
-    int32_t count[CULM_GNN_ROLES];
-    struct culm_gnn_pace pace;
-    int64_t checkpoint_every;
-    bool tunes; /* the number of workers is sought */
-    enum culm_gnn_tune goal;
-    int64_t replace_ms; /* -1: never */
-    struct culm_gnn_stop stop;
+/* Those that show a mistake which nobody has mended yet; ends with an empty one. */
+static const struct row unmended[] = {
+    {0, 0, 0, 0, NULL},
 };
 
 /* What was seen in all histories. */
 struct seen {
-    int64_t fired[CULM_GNN_ROLES][CULM_GNN_PHASE_COUNT], kind[KINDS], lost, rollbacks, checkpoints,
-        unsaved, released, tunes, naps;
+    int64_t fired[CULM_GNN_ROLES][CULM_GNN_PHASE_COUNT], kind[GNN_FAULT_KINDS], lost, rollbacks,
+        checkpoints, unsaved, released, tunes, naps;
     int64_t stuck, stalled;  /* of those that were lost */
     int64_t cold, recovered; /* starts; losses */
     int64_t too_few;         /* histories */
     int64_t ended;           /* histories whose evaluations were enough */
     int64_t ages[CULM_GNN_STALENESS_MAX + 1], ahead;
+    /* Of what is drawn. */
+    int64_t unstarted, stops, resumes, came, refused, unloaded, pinched, leader_naps, due, late,
+        honest, large;
+    uint64_t stop_took_ns, took_ns; /* the longest */
 };
 
-struct history {
-    struct gnn_cast cast; /* first member */
-    struct culm_sim *sim;
-    struct culm_gnn_exec *leader_exec;
-    struct culm_gnn_leader *leader;
-    struct shape shape;
-    uint64_t seed;
-    struct fault fault[FAULTS];
-    int32_t fault_count;
-    struct nap nap[NAPS];
-    int32_t nap_count;
-    int64_t all_in; /* the epoch after which all servers and parameter servers that it began with
-                     * die; 0: none */
-    int32_t slow;   /* the jobs of this node take long; -1: nobody's */
-    int32_t home[CULM_GNN_INTERVALS_MAX];
-    char state[80]; /* of `done` */
-    int64_t epoch, lost, stuck, stalled, rollbacks, checkpoints, unsaved, released, tunes, cold,
-        recovered;
-    int64_t alive[CULM_GNN_ROLES];
-    bool too_few; /* it ended with an error, since nobody of a role was left */
-    bool made_up[NODES_EVER];
-    int64_t ages[CULM_GNN_STALENESS_MAX + 1];
-    bool log;
-    char wrong[256];
-};
-
-static void wrong(struct history *h, const char *what) {
-    if (!h->wrong[0]) {
-        snprintf(h->wrong, sizeof h->wrong, "%s", what);
-    }
-}
-
-/* --- actors --- */
-
-static void *make_worker(void *context, int32_t id, struct culm_world *world,
-                         struct culm_blob_pool *pool) {
-    struct history *h = context;
-    uint64_t dice = culm_rng_mix(h->seed, 100 + (uint64_t)id);
-    h->cast.worker = (struct culm_gnn_worker_options){0};
-    if (h->seed % 3 == 0 && id < LEAVING_BELOW) {
-        h->cast.worker.stay_ms = 1 + (int64_t)culm_rng_below(&dice, 200);
-        h->cast.worker.part_ms = h->seed % 2 ? 1 : 5000;
-    }
-    if (h->seed % 5 == 0) { /* room for one or two constant inputs */
-        h->cast.worker.keep_bytes = (size_t)(1 + culm_rng_below(&dice, 2)) * sizeof(uint64_t);
-    }
-    return gnn_cast_worker(context, id, world, pool);
-}
-
-static void end_node(void *context, int32_t id, void *actor) {
-    struct history *h = context;
-    for (int age = 0; age <= CULM_GNN_STALENESS_MAX && h->cast.exec[id]; age++) {
-        h->ages[age] += culm_gnn_symbolic_ages(h->cast.exec[id])[age];
-    }
-    gnn_cast_end(context, id, actor);
-}
-
-/* --- what is said, and what befalls --- */
-
-/* Steps that one server can have done beyond what is committed. */
-static int64_t most_redone(const struct history *h) {
-    return (int64_t)h->cast.layout.intervals * h->cast.layout.steps *
-           culm_gnn_pace_window(&h->shape.pace);
-}
-
-static void count_nodes(struct history *h, const char *name, const json_t *event) {
-    const char *role = json_string_value(json_object_get(event, "role"));
-    for (uint32_t r = 0; r < CULM_GNN_ROLES && role; r++) {
-        if (strcmp(role, culm_gnn_role_name(r)) == 0) {
-            h->alive[r] += (strcmp(name, "joined") == 0) - (strcmp(name, "lost") == 0);
-        }
-    }
-}
-
-static void kill_all(struct history *h) {
-    const int32_t *count = h->shape.count;
-    h->all_in = 0;
-    for (int32_t node = 0; node < count[CULM_GNN_SERVER] + count[CULM_GNN_PARAMETER]; node++) {
-        if (culm_sim_worker(h->sim, node)) {
-            culm_sim_kill(h->sim, node);
-        }
-    }
-}
-
-static void on_event(void *context, json_t *event) {
-    struct history *h = context;
-    const char *name = json_string_value(json_object_get(event, "event"));
-    count_nodes(h, name, event);
-    if (h->log) {
-        char *text = json_dumps(event, JSON_COMPACT);
-        printf("# %s\n", text);
-        free(text);
-    }
-    if (strcmp(name, "epoch") == 0) {
-        int64_t epoch = json_integer_value(json_object_get(event, "epoch"));
-        if (epoch != h->epoch + 1) {
-            wrong(h, "an epoch was told twice or not at all");
-        }
-        h->epoch = epoch;
-        if (epoch == h->all_in) {
-            kill_all(h);
-        }
-        /* Workers that have the time to leave as they should leave nothing undone. */
-        if (h->fault_count == 0 && h->seed % 4 == 0 &&
-            json_integer_value(json_object_get(event, "retried")) > 0) {
-            wrong(h, "a task was done again although nobody was lost");
-        }
-    } else if (strcmp(name, "rollback") == 0) {
-        h->rollbacks++;
-        h->epoch = json_integer_value(json_object_get(event, "to_epoch"));
-    } else if (strcmp(name, "done") == 0) {
-        snprintf(h->state, sizeof h->state, "%s",
-                 json_string_value(json_object_get(event, "state_sha256")));
-    }
-    if (strcmp(name, "joined") == 0 && h->seed % 2) { /* it hears of others before the leader */
-        culm_sim_slow(h->sim, -1, (int32_t)json_integer_value(json_object_get(event, "node")), 300,
-                      100 * MS);
-    }
-    h->tunes += strcmp(name, "tune") == 0 && h->epoch > 0; /* workers come or go */
-    if (strcmp(name, "lost") == 0) {
-        const char *cause = json_string_value(json_object_get(event, "cause"));
-        h->lost++;
-        h->stuck += strcmp(cause, "stuck") == 0;
-        h->stalled += strcmp(cause, "stalled") == 0;
-    }
-    if (strcmp(name, "recovered") == 0) {
-        int64_t node = json_integer_value(json_object_get(event, "node"));
-        if (node < 0 || node >= NODES_EVER || h->made_up[node] ||
-            json_real_value(json_object_get(event, "pause_ms")) < 0 ||
-            json_integer_value(json_object_get(event, "redone_tasks")) < 0 ||
-            json_integer_value(json_object_get(event, "redone_tasks")) > most_redone(h)) {
-            wrong(h,
-                  "a loss was made up for twice, before it was, or by more than there was to do");
-        } else {
-            h->made_up[node] = true;
-            h->recovered++;
-        }
-    }
-    h->released += strcmp(name, "released") == 0;
-    if (strcmp(name, "checkpoint") == 0) {
-        bool ok = json_is_true(json_object_get(event, "ok"));
-        h->checkpoints += ok;
-        h->unsaved += !ok;
-    }
-}
-
-static void fire(struct history *h, struct fault *fault, int32_t node) {
-    fault->fired = true;
-    fault->node = node;
-    switch (fault->kind) {
-    case KILL: culm_sim_kill(h->sim, node); break;
-    case FREEZE: culm_sim_freeze(h->sim, node, CULM_NEVER); break;
-    case FLIP: culm_gnn_symbolic_flip(h->cast.exec[node]); break;     /* nothing, but of a holder */
-    case SLOW: culm_sim_slow(h->sim, -1, node, 300, 500 * MS); break; /* the leader's word */
-    case STICK: culm_sim_stick(h->sim, node); break;
-    case DROP:
-        if (fault->backwards) {
-            culm_sim_drop(h->sim, fault->other, node, CULM_NEVER);
-        } else {
-            culm_sim_drop(h->sim, node, fault->other, CULM_NEVER);
-        }
-        break;
-    default: culm_sim_cut(h->sim, node, fault->other); break;
-    }
-}
-
-static uint64_t cost(void *context, int32_t node, const struct culm_job *job) {
-    const struct history *h = context;
-    (void)job;
-    return node == h->slow ? 30 * MS : 0;
-}
-
-/* In four histories of seven: a third of the starts takes up to 400 ms more, and some of the rest up to three
- * seconds, which is longer than it takes to put a node out. */
-static uint64_t cold(void *context, int32_t node) {
-    struct history *h = context;
-    uint64_t dice = culm_rng_mix(h->seed, 200 + (uint64_t)node), later = 0;
-    if (h->seed % 7 < 4 && culm_rng_below(&dice, 3) == 0) {
-        later = culm_rng_below(&dice, 400 * MS);
-    } else if (h->seed % 7 < 4 && culm_rng_below(&dice, 5) == 0) {
-        later = culm_rng_below(&dice, 3000 * MS);
-    }
-    h->cold += later > COLD_NS;
-    return later;
-}
-
-static void on_point(void *context, int32_t node, const struct culm_fault_point *point) {
-    struct history *h = context;
+static void count(const struct gnn_history *h, struct seen *seen) {
     for (int32_t f = 0; f < h->fault_count; f++) {
-        struct fault *fault = &h->fault[f];
-        if (!fault->fired && fault->at_phase && node >= 0 && h->cast.role[node] == fault->role &&
-            point->phase == fault->phase && fault->after-- == 0) {
-            fire(h, fault, node);
-        }
-    }
-}
-
-static void fire_by_time(struct history *h) {
-    for (int32_t f = 0; f < h->fault_count; f++) {
-        struct fault *fault = &h->fault[f];
-        if (!fault->fired && !fault->at_phase && culm_sim_now(h->sim) >= fault->time_ns) {
-            fault->fired = true;
-            if (culm_sim_worker(h->sim, fault->node)) {
-                fire(h, fault, fault->node);
-            }
-        }
-    }
-    for (int32_t n = 0; n < h->nap_count; n++) {
-        struct nap *nap = &h->nap[n];
-        if (!nap->fired && culm_sim_now(h->sim) >= nap->time_ns &&
-            culm_sim_worker(h->sim, nap->node)) {
-            nap->fired = true;
-            culm_sim_freeze(h->sim, nap->node, nap->for_ns);
-        }
-    }
-}
-
-/* --- histories --- */
-
-static void shape_from(uint64_t *dice, const struct culm_gnn_layout *layout, struct shape *shape) {
-    *shape = (struct shape){
-        .pace = {.epochs = 1 + (int64_t)culm_rng_below(dice, 6),
-                 .eval_every = (int64_t)culm_rng_below(dice, 3),
-                 .tail = (int64_t)culm_rng_below(dice, 3)},
-        .checkpoint_every = (int64_t)culm_rng_below(dice, 4),
-    };
-    int32_t most = layout->intervals < 4 ? layout->intervals : 4;
-    shape->count[CULM_GNN_SERVER] = 1 + (int32_t)culm_rng_below(dice, (uint64_t)most);
-    shape->count[CULM_GNN_PARAMETER] = 1 + (int32_t)culm_rng_below(dice, 3);
-    shape->count[CULM_GNN_WORKER] = (int32_t)culm_rng_below(dice, 5);
-    shape->pace.in_step = culm_rng_below(dice, 8) == 0;
-    shape->pace.ahead = !shape->pace.in_step && culm_rng_below(dice, 2);
-    shape->pace.staleness = shape->pace.ahead ? (int32_t)culm_rng_below(dice, 4) : 0;
-    shape->tunes = shape->count[CULM_GNN_WORKER] > 0 && culm_rng_below(dice, 3) == 0;
-    shape->goal = (enum culm_gnn_tune)culm_rng_below(dice, 3);
-    shape->pace.epochs += 8 * shape->tunes; /* it takes some */
-}
-
-static void faults_from(uint64_t *dice, struct history *h) {
-    h->fault_count = (int32_t)culm_rng_below(dice, FAULTS + 1);
-    int32_t nodes = h->shape.count[0] + h->shape.count[1] + h->shape.count[2];
-    for (int32_t f = 0; f < h->fault_count; f++) {
-        struct fault *fault = &h->fault[f];
-        fault->kind = (enum kind)culm_rng_below(dice, KINDS);
-        fault->at_phase = culm_rng_below(dice, 3) > 0;
-        fault->role = (uint32_t)culm_rng_below(dice, CULM_GNN_ROLES);
-        fault->phase = (uint32_t)culm_rng_below(dice, CULM_GNN_PHASE_COUNT);
-        fault->after = (int32_t)culm_rng_below(dice, 12);
-        fault->time_ns = 1000 * MS + culm_rng_below(dice, 300 * MS);
-        fault->node = (int32_t)culm_rng_below(dice, (uint64_t)nodes);
-        fault->other = (int32_t)culm_rng_below(dice, (uint64_t)nodes + 1) - 1;
-        if ((fault->kind == CUT || fault->kind == DROP) && fault->node == fault->other) {
-            fault->kind = KILL;
-        }
-        fault->backwards = culm_rng_below(dice, 2);
-    }
-}
-
-/* In a quarter of the histories, and in all where nobody is replaced, with dice of their own: what else is
- * drawn is that of the seed without them. Workers nap more often; others then do what they were given. */
-static void naps_from(struct history *h) {
-    uint64_t dice = culm_rng_mix(h->seed, 300);
-    const int32_t *count = h->shape.count;
-    h->nap_count =
-        h->seed % 4 == 2 || h->shape.replace_ms < 0 ? 1 + (int32_t)culm_rng_below(&dice, NAPS) : 0;
-    for (int32_t n = 0; n < h->nap_count; n++) {
-        struct nap *nap = &h->nap[n];
-        bool works = count[CULM_GNN_WORKER] > 0 && culm_rng_below(&dice, 4) > 0;
-        int32_t before = works ? count[CULM_GNN_SERVER] + count[CULM_GNN_PARAMETER] : 0;
-        int32_t of = works ? count[CULM_GNN_WORKER] : count[0] + count[1] + count[2];
-        *nap = (struct nap){.node = before + (int32_t)culm_rng_below(&dice, (uint64_t)of),
-                            .time_ns = 1030 * MS + culm_rng_below(&dice, 400 * MS),
-                            .for_ns = 100 * MS + culm_rng_below(&dice, 700 * MS)};
-    }
-}
-
-static void play(struct history *h, uint64_t seed, bool rough) {
-    uint64_t dice = culm_rng_mix(seed, 5);
-    struct culm_sim_options options = {
-        .seed = seed,
-        .latency_ns = 100000,
-        .jitter_ns = culm_rng_below(&dice, 2) ? 3 * MS : 0,
-        .piece_bytes = rough && culm_rng_below(&dice, 4) == 0 ? 60 : 0,
-        .short_percent = rough ? (uint32_t)culm_rng_below(&dice, 30) : 0,
-        .exit_ns = 5 * MS,
-        .job_ns = 2 * MS,
-        .io_ns = 10 * MS,
-        .spawn_ns = 30 * MS,
-        .spawn_max = NODES,
-        .event = on_event,
-        .event_context = h,
-        .fault = on_point,
-        .cost = cost,
-        .cold = cold,
-        .log = h->log && getenv("SIM_LOG"),
-    };
-    h->cast.pace = h->shape.pace;
-    h->cast.seed = h->seed;
-    h->cast.beat_ms = 100;
-    h->cast.server = (struct culm_gnn_server_options){
-        .workers = h->shape.count[CULM_GNN_WORKER] > 0,
-        .once = h->seed % 4 == 0,
-        .lean = h->seed % 3 == 0,
-    };
-    gnn_cast_roles(&h->cast, &options);
-    for (int32_t r = 0; r < CULM_GNN_ROLES; r++) {
-        options.role[r].destroy = end_node;
-    }
-    options.role[CULM_GNN_WORKER].make = make_worker;
-    h->sim = culm_sim_new(&options);
-    h->leader_exec = culm_gnn_symbolic_new(&h->cast.layout, &h->shape.pace, h->seed, NULL);
-    struct culm_gnn_leader_options leader = {
-        .world = culm_sim_coordinator_world(h->sim),
-        .agent = culm_sim_agent(h->sim),
-        .exec = h->leader_exec,
-        .layout = &h->cast.layout,
-        .settings = {.pace = h->shape.pace,
-                     .checkpoint_every = h->shape.checkpoint_every,
-                     .beat_ms = 100,
-                     .suspect_ms = 1000,
-                     .replace_ms = h->shape.replace_ms,
-                     .wait_ms = h->shape.replace_ms ? WAIT_MS : 0,
-                     .stuck_ms = 300},
-        .home = h->home,
-        .rows = {10, 10, 10},
-        .start_path = "",
-    };
-    memcpy(leader.settings.count, h->shape.count, sizeof h->shape.count);
-    leader.settings.stop = h->shape.stop;
-    leader.settings.tunes = h->shape.tunes;
-    leader.settings.tune = (struct culm_gnn_tune_options){.goal = h->shape.goal,
-                                                          .first = h->shape.count[CULM_GNN_WORKER],
-                                                          .most = 6,
-                                                          .samples = 1,
-                                                          .usd_per_s = 1,
-                                                          .worker_usd_per_s = 0.1};
-    h->leader = culm_gnn_leader_new(&leader);
-    culm_sim_coordinator(h->sim, h->leader);
-    while (culm_sim_step(h->sim) && culm_sim_now(h->sim) < 300000 * MS) {
-        fire_by_time(h);
-    }
-    int code = -1;
-    const char *error = NULL;
-    if (!culm_sim_left(h->sim, &code, &error)) {
-        wrong(h, "never ended");
-    } else if (code != 0 && h->shape.replace_ms < 0 &&
-               (h->alive[CULM_GNN_SERVER] == 0 || h->alive[CULM_GNN_PARAMETER] == 0)) {
-        h->too_few = true;
-    } else if (code != 0) {
-        wrong(h, error && error[0] ? error : "ended with an error");
-    }
-    culm_gnn_leader_free(h->leader);
-    if (culm_sim_free(h->sim) != 0) {
-        wrong(h, "blobs are left");
-    }
-    culm_gnn_symbolic_free(h->leader_exec);
-}
-
-/* What the same comes to with one of each role, undisturbed. */
-static void reference(const struct history *of, uint64_t seed, char ret_state[80],
-                      int64_t *ret_epochs) {
-    struct history h = {
-        .slow = -1, .cast = {.layout = of->cast.layout}, .shape = of->shape, .seed = of->seed};
-    h.shape.count[CULM_GNN_SERVER] = h.shape.count[CULM_GNN_PARAMETER] = 1;
-    h.shape.count[CULM_GNN_WORKER] = 0;
-    h.shape.tunes = false;
-    h.shape.replace_ms = 0;
-    h.shape.pace = (struct culm_gnn_pace){
-        .epochs = of->shape.pace.epochs,
-        .eval_every = of->shape.stop.patience ? of->shape.pace.eval_every : 0};
-    play(&h, seed, false);
-    memcpy(ret_state, h.state, sizeof h.state);
-    *ret_epochs = h.epoch;
-    if (h.wrong[0] || h.lost || h.rollbacks) {
-        snprintf(ret_state, 80, "no reference: %.60s", h.wrong);
-    }
-}
-
-static void count(const struct history *h, struct seen *seen) {
-    for (int32_t f = 0; f < h->fault_count; f++) {
-        const struct fault *fault = &h->fault[f];
+        const struct gnn_fault *fault = &h->fault[f];
         seen->kind[fault->kind] += fault->fired;
         seen->fired[fault->role][fault->phase] += fault->fired && fault->at_phase;
     }
@@ -479,68 +133,109 @@ static void count(const struct history *h, struct seen *seen) {
     seen->checkpoints += h->checkpoints;
     seen->unsaved += h->unsaved;
     seen->ahead += h->shape.pace.ahead;
+    seen->unstarted += h->unstarted;
+    seen->stops += h->stops;
+    seen->resumes += h->resumes;
+    seen->came += h->came;
+    seen->refused += h->refused;
+    seen->unloaded += h->unloaded;
+    seen->pinched += h->pinched;
+    seen->leader_naps += h->leader_naps;
+    seen->late += h->late;
+    seen->due += h->due;
+    seen->honest += h->honest;
+    seen->large += h->large != GNN_SMALL;
+    seen->stop_took_ns =
+        h->stop_took_ns > seen->stop_took_ns ? h->stop_took_ns : seen->stop_took_ns;
+    seen->took_ns = h->took_ns > seen->took_ns ? h->took_ns : seen->took_ns;
     for (int age = 0; age <= CULM_GNN_STALENESS_MAX; age++) {
         seen->ages[age] += h->ages[age];
     }
 }
 
-static bool run(uint64_t seed, int64_t replace_ms, bool log, struct seen *seen) {
-    uint64_t dice = culm_rng_mix(seed, 3);
-    struct history h = {.seed = seed, .log = log};
-    int32_t intervals = 1 + (int32_t)culm_rng_below(&dice, 10);
-    int32_t stages = 1 + (int32_t)culm_rng_below(&dice, 4);
+/* A seed that is being made small. */
+struct small {
+    struct row row;
+    struct gnn_history h;
+};
+
+static const char *play_small(void *context, uint32_t events) {
+    struct small *small = context;
+    const struct row *row = &small->row;
     char expected[80];
-    int64_t epochs;
-    if (culm_gnn_symbolic_layout(seed, intervals, stages, &h.cast.layout, NULL) != CULM_OK) {
-        return false;
+    if (!gnn_history_from_seed(row->seed, row->replace_ms, events, row->draws, &small->h)) {
+        return "out of memory";
     }
-    shape_from(&dice, &h.cast.layout, &h.shape);
-    h.shape.replace_ms = replace_ms;
-    if (seed % 5 == 3 && h.shape.pace.staleness == 0 && h.shape.pace.eval_every > 0) {
-        h.shape.stop.patience = 1 + (int64_t)(seed / 5 % 3); /* evaluations end it */
-        h.shape.pace.epochs += 20;
-        h.all_in = seed % 2 && replace_ms >= 0 ? 2 + (int64_t)(seed / 7 % 6) : 0;
-    }
-    h.shape.pace.epochs += replace_ms < 0 ? 40 : 0; /* for what comes of losses and naps */
-    for (int32_t i = 0; i < intervals; i++) {
-        h.home[i] = i * h.shape.count[CULM_GNN_SERVER] / intervals;
-    }
-    faults_from(&dice, &h);
-    naps_from(&h);
-    h.slow = (int32_t)culm_rng_below(&dice, 2) * (1 + h.shape.count[CULM_GNN_SERVER]) - 1;
-    h.slow = h.slow >= 0 ? (int32_t)culm_rng_below(&dice, (uint64_t)h.slow) : -1;
-    reference(&h, seed, expected, &epochs);
-    if (log) {
-        printf("# %d intervals, %d stages, %d servers, %d parameter servers, %d workers, %d "
-               "epochs, staleness %d%s%s\n",
-               intervals, stages, h.shape.count[0], h.shape.count[1], h.shape.count[2],
-               (int)h.shape.pace.epochs, h.shape.pace.staleness,
-               h.shape.pace.ahead ? ", ahead" : "", h.shape.pace.in_step ? ", in step" : "");
-        for (int32_t f = 0; f < h.fault_count; f++) {
-            printf(
-                "# fault %d: kind %d, %s role %u phase %s after %d, node %d other %d at %llu ms\n",
-                f, h.fault[f].kind, h.fault[f].at_phase ? "at" : "not at", h.fault[f].role,
-                culm_gnn_phase_name(h.fault[f].phase), h.fault[f].after, h.fault[f].node,
-                h.fault[f].other, (unsigned long long)(h.fault[f].time_ns / MS));
+    gnn_history_play(&small->h, expected);
+    return small->h.wrong[0] ? small->h.wrong : NULL;
+}
+
+/* As `--draw` takes them. */
+static void name_draws(uint32_t draws, char *ret_text, size_t size) {
+    size_t at = 0;
+    snprintf(ret_text, size, "%s", draws ? "" : "none");
+    for (int d = 0; d < GNN_DRAWS && at < size; d++) {
+        if (draws >> d & 1) {
+            at += (size_t)snprintf(ret_text + at, size - at, "%s%s", at ? "," : "",
+                                   gnn_draw_names[d]);
         }
     }
-    play(&h, seed, true);
+}
+
+static void make_small(const struct row *row) {
+    static struct small small;
+    char more[32], replay[192], names[128];
+    int tries;
+    small.row = *row;
+    if (!gnn_history_from_seed(row->seed, row->replace_ms, row->events, row->draws, &small.h)) {
+        return;
+    }
+    uint32_t all = small.h.all;
+    culm_gnn_layout_release(&small.h.cast.layout);
+    uint32_t left = shrink(all, play_small, &small, &tries);
+    name_draws(row->draws, names, sizeof names);
+    snprintf(more, sizeof more, ", %lld, 0x%x", (long long)row->replace_ms, row->draws);
+    snprintf(replay, sizeof replay, "gnn_histories --replace %lld --draw %s",
+             (long long)row->replace_ms, names);
+    shrink_print(row->seed, all, left, more, tries, replay);
+    if (gnn_history_from_seed(row->seed, row->replace_ms, left, row->draws, &small.h)) {
+        gnn_history_print_events(&small.h);
+        culm_gnn_layout_release(&small.h.cast.layout);
+    }
+}
+
+static bool run(const struct row *row, bool log, bool quiet, struct seen *seen) {
+    static int shrunk;
+    static struct gnn_history h; /* large */
+    char expected[80], names[128];
+    if (!gnn_history_from_seed(row->seed, row->replace_ms, row->events, row->draws, &h)) {
+        return false;
+    }
+    h.log = log;
+    if (log) {
+        printf("# %d intervals, %d stages, %d servers, %d parameter servers, %d workers, %d "
+               "epochs, a checkpoint every %d, staleness %d%s%s\n",
+               h.cast.layout.intervals, h.cast.layout.stages, h.shape.count[0], h.shape.count[1],
+               h.shape.count[2], (int)h.shape.pace.epochs, (int)h.shape.checkpoint_every,
+               h.shape.pace.staleness, h.shape.pace.ahead ? ", ahead" : "",
+               h.shape.pace.in_step ? ", in step" : "");
+        gnn_history_print_events(&h);
+    }
+    gnn_history_play(&h, expected);
     count(&h, seen);
-    culm_gnn_layout_release(&h.cast.layout);
-    if (!h.wrong[0] && !h.too_few && h.epoch != epochs) {
-        wrong(&h, "other epochs than those of an undisturbed run");
-    }
     seen->ended += !h.too_few && h.epoch < h.shape.pace.epochs;
-    /* Where rows may be old, the state depends on which were; the executor saw that none was too old. */
-    if (!h.wrong[0] && !h.too_few && h.shape.pace.staleness == 0 &&
-        strcmp(h.state, expected) != 0) {
-        wrong(&h, "another state than that of an undisturbed run");
-    }
-    if (h.wrong[0]) {
+    if (quiet) {
+        printf("# seed %llu, %s: %s\n", (unsigned long long)row->seed, row->finding,
+               h.wrong[0] ? h.wrong : "nothing is wrong any more: keep it");
+    } else if (h.wrong[0]) {
+        name_draws(row->draws, names, sizeof names);
         printf("not ok - seed %llu: %s\n    (%s, expected %s)\n    replay: gnn_histories --first "
-               "%llu --count 1 --replace %lld --log\n",
-               (unsigned long long)seed, h.wrong, h.state, expected, (unsigned long long)seed,
-               (long long)replace_ms);
+               "%llu --count 1 --replace %lld --draw %s --log\n",
+               (unsigned long long)row->seed, h.wrong, h.state, expected,
+               (unsigned long long)row->seed, (long long)row->replace_ms, names);
+        if (!log && shrunk++ < SHRUNK_MAX) {
+            make_small(row);
+        }
     }
     return !h.wrong[0];
 }
@@ -561,63 +256,169 @@ static bool has_phase(uint32_t role, uint32_t phase) {
     }
 }
 
-static bool fired_enough(const struct seen *seen, int64_t histories) {
-    bool enough = seen->lost > histories / 4 && seen->checkpoints > histories / 4 &&
-                  seen->released > histories / 10 && seen->stuck > histories / 50 &&
-                  seen->stalled > histories / 100 && seen->tunes > histories / 8 &&
-                  seen->cold > histories / 4 && seen->recovered > histories / 8 &&
-                  seen->naps > histories / 4 && seen->ended > histories / 40 &&
-                  seen->rollbacks > histories / 100;
-    for (int age = 0; age <= 3; age++) { /* all that is allowed is met */
-        enough = enough && seen->ages[age] > histories / 100;
+/* False: there were fewer of these than one in `one_of` histories. */
+static bool at_least(const char *what, int64_t number, int64_t histories, int64_t one_of) {
+    if (number >= histories / one_of) {
+        return true;
     }
-    for (int k = 0; k < KINDS; k++) {
-        enough = enough && seen->kind[k] > histories / 20;
+    printf("# only %lld %s\n", (long long)number, what);
+    return false;
+}
+
+/* Of what is drawn, in histories that draw it. */
+static bool drawn_enough(const struct seen *seen, int64_t histories, uint32_t draws) {
+    const struct {
+        enum gnn_draw draw;
+        const char *what;
+        int64_t number, one_of;
+    } floors[] = {{GNN_DRAW_STARTS, "starts that failed", seen->unstarted, 4},
+                  {GNN_DRAW_STOPS, "stops", seen->stops, 10},
+                  {GNN_DRAW_STOPS, "resumes", seen->resumes, 10},
+                  {GNN_DRAW_NEWCOMERS, "newcomers", seen->came, 4},
+                  {GNN_DRAW_TASKS, "tasks that failed", seen->refused, 10},
+                  {GNN_DRAW_LOADS, "loads that failed", seen->unloaded, 100},
+                  {GNN_DRAW_MEMORY, "requests for memory refused", seen->pinched, 20},
+                  {GNN_DRAW_LEADER, "naps of the leader", seen->leader_naps, 8},
+                  {GNN_DRAW_LARGE, "large histories", seen->large, 125},
+                  {GNN_DRAW_DUE, "checkpoints that were due", seen->due, 1},
+                  {GNN_DRAW_COPIES, "copies given up", seen->late, 50}};
+    bool enough = true;
+    for (size_t f = 0; f < sizeof floors / sizeof *floors; f++) {
+        enough &= !(draws >> floors[f].draw & 1) ||
+                  at_least(floors[f].what, floors[f].number, histories, floors[f].one_of);
+    }
+    return enough;
+}
+
+static bool fired_enough(const struct seen *seen, int64_t histories) {
+    const struct {
+        const char *what;
+        int64_t number, one_of;
+    } floors[] = {{"lost", seen->lost, 4},
+                  {"checkpoints", seen->checkpoints, 4},
+                  {"not written", seen->unsaved, 10},
+                  {"released", seen->released, 10},
+                  {"stuck", seen->stuck, 50},
+                  {"stalled", seen->stalled, 100},
+                  {"changes of the number of workers", seen->tunes, 8},
+                  {"cold starts", seen->cold, 4},
+                  {"recovered", seen->recovered, 8},
+                  {"naps", seen->naps, 4},
+                  {"ended by their evaluations", seen->ended, 40},
+                  {"roll-backs", seen->rollbacks, 100},
+                  /* all ages that are allowed are met */
+                  {"rows of this epoch", seen->ages[0], 1},
+                  {"rows of the epoch before", seen->ages[1], 1},
+                  {"rows that are two epochs old", seen->ages[2], 10},
+                  {"rows that are three epochs old", seen->ages[3], 500}};
+    bool enough = true;
+    for (size_t f = 0; f < sizeof floors / sizeof *floors; f++) {
+        enough &= at_least(floors[f].what, floors[f].number, histories, floors[f].one_of);
+    }
+    for (int k = 0; k < GNN_FAULT_KINDS; k++) {
+        enough &= at_least(gnn_fault_kind_names[k], seen->kind[k], histories, 20);
     }
     for (uint32_t r = 0; r < CULM_GNN_ROLES; r++) {
         for (uint32_t p = 0; p < CULM_GNN_PHASE_COUNT; p++) {
-            if (has_phase(r, p) && seen->fired[r][p] < histories / 500) {
-                printf("# %s %s: fired %lld times\n", culm_gnn_role_name(r), culm_gnn_phase_name(p),
-                       (long long)seen->fired[r][p]);
-                enough = false;
-            }
+            char what[64];
+            snprintf(what, sizeof what, "faults of a %s at %s", culm_gnn_role_name(r),
+                     culm_gnn_phase_name(p));
+            enough &= !has_phase(r, p) || at_least(what, seen->fired[r][p], histories, 500);
         }
     }
     return enough;
 }
 
+/* The draws that a list names. */
+static uint32_t draws_of(const char *list) {
+    uint32_t draws = 0;
+    while (*list) {
+        size_t len = strcspn(list, ",");
+        uint32_t named = len == 4 && memcmp(list, "none", 4) == 0 ? 1u << GNN_DRAWS : 0;
+        named |= len == 3 && memcmp(list, "all", 3) == 0 ? (1u << GNN_DRAWS) - 1 : 0;
+        named |= len == 7 && memcmp(list, "default", 7) == 0 ? GNN_DRAWS_NOW | 1u << GNN_DRAWS : 0;
+        for (int d = 0; d < GNN_DRAWS; d++) {
+            bool this =
+                strlen(gnn_draw_names[d]) == len && memcmp(list, gnn_draw_names[d], len) == 0;
+            named |= (uint32_t)this << d;
+        }
+        if (!named) {
+            fprintf(stderr, "gnn_histories: there is no draw '%.*s'\n", (int)len, list);
+            exit(2);
+        }
+        draws |= named & ((1u << GNN_DRAWS) - 1);
+        list += len + (list[len] == ',');
+    }
+    return draws;
+}
+
+static int play_unmended(bool log) {
+    struct seen seen = {0};
+    int64_t mended = 0;
+    for (size_t k = 0; k < sizeof unmended / sizeof *unmended; k++) {
+        mended += unmended[k].finding && run(&unmended[k], log, true, &seen);
+    }
+    printf("1..1\nok 1 - %zu histories that show what is not mended, %lld of which nothing is "
+           "wrong any "
+           "more\n",
+           sizeof unmended / sizeof *unmended, (long long)mended);
+    return 0;
+}
+
 int main(int argc, char **argv) {
     uint64_t first = 1, histories = 100;
-    int64_t replace_ms = 0;
-    bool log = false;
+    struct row row = {.events = EVERY_EVENT, .draws = GNN_DRAWS_NOW};
+    int marks = -1;
+    bool log = false, all_unmended = false;
     for (int i = 1; i < argc; i++) {
         log = log || strcmp(argv[i], "--log") == 0;
+        all_unmended = all_unmended || strcmp(argv[i], "--unmended") == 0;
         if (i + 1 < argc && strcmp(argv[i], "--first") == 0) {
             first = strtoull(argv[++i], NULL, 10);
         } else if (i + 1 < argc && strcmp(argv[i], "--count") == 0) {
             histories = strtoull(argv[++i], NULL, 10);
         } else if (i + 1 < argc && strcmp(argv[i], "--replace") == 0) {
-            replace_ms = strtoll(argv[++i], NULL, 10);
+            row.replace_ms = strtoll(argv[++i], NULL, 10);
+        } else if (i + 1 < argc && strcmp(argv[i], "--events") == 0) {
+            row.events = (uint32_t)strtoul(argv[++i], NULL, 0);
+        } else if (i + 1 < argc && strcmp(argv[i], "--draw") == 0) {
+            row.draws = draws_of(argv[++i]);
+        } else if (i + 1 < argc && strcmp(argv[i], "--marks") == 0) {
+            marks = atoi(argv[++i]);
         }
+    }
+    if (all_unmended) {
+        return play_unmended(log);
     }
     struct seen seen = {0}, later = {0}, never = {0};
     int64_t failed = 0;
     for (size_t k = 0; histories >= FLOORS_FROM && k < sizeof kept / sizeof *kept; k++) {
-        failed += !run(kept[k], 0, log, &seen);
+        failed += !run(&kept[k], log, false, &seen);
     }
     for (uint64_t seed = first; seed < first + histories; seed++) {
-        failed += !run(seed, replace_ms, log, &seen);
-        if (replace_ms == 0 && seed % 10 == 0) {
-            failed += !run(seed, 1 + (int64_t)(seed * 7 % 3000), log, &later);
-        } else if (replace_ms == 0 && seed % 10 == 5) {
-            failed += !run(seed, -1, log, &never);
+        struct row other = row;
+        row.seed = other.seed = seed;
+        failed += !run(&row, log, false, &seen);
+        if (row.replace_ms == 0 && seed % 10 == 0) {
+            other.replace_ms = 1 + (int64_t)(seed * 7 % 3000);
+            failed += !run(&other, log, false, &later);
+        } else if (row.replace_ms == 0 && seed % 10 == 5) {
+            other.replace_ms = -1;
+            failed += !run(&other, log, false, &never);
         }
     }
-    bool enough =
-        histories < FLOORS_FROM ||
-        (fired_enough(&seen, (int64_t)histories) && seen.unsaved > (int64_t)histories / 10 &&
-         later.lost > (int64_t)histories / 40 && never.lost > (int64_t)histories / 40 &&
-         never.too_few > (int64_t)histories / 400);
+    int64_t n = (int64_t)histories;
+    bool enough = true;
+    if (histories >= FLOORS_FROM && row.replace_ms == 0) {
+        enough = fired_enough(&seen, n) & drawn_enough(&seen, n, row.draws) &
+                 at_least("lost and replaced later", later.lost, n, 40) &
+                 at_least("lost for good", never.lost, n, 40) &
+                 at_least("that had too few", never.too_few, n, 400);
+    }
+    if (marks >= 0 && mark_print_missed("interval_", 1) > marks) {
+        printf("# more than %d marks that no history hits\n", marks);
+        failed++;
+    }
     printf("# replaced later: %lld nodes lost, %lld roll-backs; never: %lld lost, %lld "
            "histories had too few\n",
            (long long)later.lost, (long long)later.rollbacks, (long long)never.lost,
@@ -626,6 +427,17 @@ int main(int argc, char **argv) {
     printf("# rows by age: %lld %lld %lld %lld; %lld histories ahead\n", (long long)seen.ages[0],
            (long long)seen.ages[1], (long long)seen.ages[2], (long long)seen.ages[3],
            (long long)seen.ahead);
+    printf("# %lld large; %lld starts failed, %lld stops, %lld resumes, %lld came from elsewhere, "
+           "%lld tasks and "
+           "%lld loads failed, %lld requests for memory refused, %lld naps of the leader; %lld "
+           "checkpoints were due; %lld times, copies were given up; %lld ended "
+           "with an error that was in order; the longest stop took %.1f s, the longest history "
+           "%.1f s\n",
+           (long long)seen.large, (long long)seen.unstarted, (long long)seen.stops,
+           (long long)seen.resumes, (long long)seen.came, (long long)seen.refused,
+           (long long)seen.unloaded, (long long)seen.pinched, (long long)seen.leader_naps,
+           (long long)seen.due, (long long)seen.late, (long long)seen.honest,
+           (double)seen.stop_took_ns / 1e9, (double)seen.took_ns / 1e9);
     printf("1..1\n%s 1 - %llu histories: %lld killed, %lld frozen, %lld naps, %lld links cut, %lld "
            "flips, "
            "%lld slow links, %lld stuck, %lld deaf, "
@@ -633,12 +445,13 @@ int main(int argc, char **argv) {
            "%lld changes of the number of workers, %lld cold starts, "
            "%lld released, %lld roll-backs, %lld checkpoints, %lld not written, %lld failed%s\n",
            failed || !enough ? "not ok" : "ok", (unsigned long long)histories,
-           (long long)seen.kind[KILL], (long long)seen.kind[FREEZE], (long long)seen.naps,
-           (long long)seen.kind[CUT], (long long)seen.kind[FLIP], (long long)seen.kind[SLOW],
-           (long long)seen.kind[STICK], (long long)seen.kind[DROP], (long long)seen.lost,
-           (long long)seen.stuck, (long long)seen.stalled, (long long)seen.recovered,
-           (long long)seen.tunes, (long long)seen.cold, (long long)seen.released,
-           (long long)seen.rollbacks, (long long)seen.checkpoints, (long long)seen.unsaved,
-           (long long)failed, enough ? "" : ", and too little befell them");
+           (long long)seen.kind[GNN_KILL], (long long)seen.kind[GNN_FREEZE], (long long)seen.naps,
+           (long long)seen.kind[GNN_CUT], (long long)seen.kind[GNN_FLIP],
+           (long long)seen.kind[GNN_SLOW], (long long)seen.kind[GNN_STICK],
+           (long long)seen.kind[GNN_DROP], (long long)seen.lost, (long long)seen.stuck,
+           (long long)seen.stalled, (long long)seen.recovered, (long long)seen.tunes,
+           (long long)seen.cold, (long long)seen.released, (long long)seen.rollbacks,
+           (long long)seen.checkpoints, (long long)seen.unsaved, (long long)failed,
+           enough ? "" : ", and too little befell them");
     return failed || !enough;
 }

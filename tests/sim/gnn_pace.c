@@ -156,21 +156,12 @@ static void on_event(void *context, json_t *event) {
 
 /* False: it did not come to its end. */
 static bool play(struct run *run) {
-    struct culm_sim_options options = {
-        .seed = SEED,
-        .latency_ns = 100000,
-        .exit_ns = 5 * MS,
-        .job_ns = MS,
-        .io_ns = MS,
-        .spawn_ns = 30 * MS,
-        .spawn_max = NODES,
-        .bytes_per_ms = run->bytes_per_ms,
-        .event = on_event,
-        .event_context = run,
-        .cost = cost,
-        .fault = on_point,
-    };
-    gnn_cast_roles(&run->cast, &options);
+    struct culm_sim_options options = gnn_cast_alike(&run->cast, SEED, NODES);
+    options.bytes_per_ms = run->bytes_per_ms;
+    options.event = on_event;
+    options.event_context = run;
+    options.cost = cost;
+    options.fault = on_point;
     if (culm_gnn_symbolic_layout(SEED, run->intervals, run->stages, &run->cast.layout, NULL) !=
         CULM_OK) {
         return false;
@@ -190,7 +181,6 @@ static bool play(struct run *run) {
         step->kept = run->halves && !run->anyone && step->kind == CULM_GNN_BACKWARD;
     }
     run->dice = culm_rng_mix(SEED, 3);
-    run->cast.seed = SEED;
     run->cast.beat_ms = 100;
     run->cast.gone_ms = run->suspect_ms ? 5000 + 2 * run->suspect_ms : 0;
     run->cast.server = (struct culm_gnn_server_options){.workers = run->count[CULM_GNN_WORKER] > 0,
@@ -199,22 +189,24 @@ static bool play(struct run *run) {
     struct culm_gnn_exec *exec =
         culm_gnn_symbolic_new(&run->cast.layout, &run->cast.pace, SEED, NULL);
     struct culm_gnn_leader_options leader = {
-        .world = culm_sim_coordinator_world(run->sim),
+        .world = culm_sim_leader_world(run->sim),
         .agent = culm_sim_agent(run->sim),
         .exec = exec,
         .layout = &run->cast.layout,
         .settings = {.pace = run->cast.pace,
-                     .beat_ms = 100,
-                     .suspect_ms = run->suspect_ms ? run->suspect_ms : 1000,
-                     .stuck_ms = 30000},
+                     .crew = {.heartbeat_ms = 100,
+                              .suspect_ms = run->suspect_ms ? run->suspect_ms : 1000,
+                              .stuck_ms = 30000,
+                              .join_ms = 10000,
+                              .max_nodes = CULM_GNN_NODES_MAX}},
         .home = run->home,
         .rows = {10, 10, 10},
         .start_path = "",
     };
     memcpy(leader.settings.count, run->count, sizeof run->count);
-    leader.settings.replace_ms = run->alone_in > 0 ? -1 : 0;
+    leader.settings.crew.replace_ms = run->alone_in > 0 ? -1 : 0;
     struct culm_gnn_leader *leads = culm_gnn_leader_new(&leader);
-    culm_sim_coordinator(run->sim, leads);
+    culm_sim_leader(run->sim, leads);
     while (culm_sim_step(run->sim) && culm_sim_now(run->sim) < 600000 * MS) {
     }
     int code = -1;

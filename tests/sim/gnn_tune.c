@@ -114,15 +114,17 @@ static bool play(struct world *w, int32_t workers, enum culm_gnn_tune goal) {
     struct culm_gnn_exec *exec =
         culm_gnn_symbolic_new(&w->cast.layout, &w->cast.pace, w->cast.seed, NULL);
     const struct culm_gnn_leader_options leader_options = {
-        .world = culm_sim_coordinator_world(w->sim),
+        .world = culm_sim_leader_world(w->sim),
         .agent = culm_sim_agent(w->sim),
         .exec = exec,
         .layout = &w->cast.layout,
         .settings = {.count = {w->profile->servers, 1, workers > 0 ? workers : 0},
                      .pace = w->cast.pace,
-                     .beat_ms = 500,
-                     .suspect_ms = 100000,
-                     .stuck_ms = 100000,
+                     .crew = {.heartbeat_ms = 500,
+                              .suspect_ms = 100000,
+                              .stuck_ms = 100000,
+                              .join_ms = 100000,
+                              .max_nodes = CULM_GNN_NODES_MAX},
                      .tunes = workers < 0,
                      .tune = {.goal = goal,
                               .first = INTERVALS,
@@ -135,7 +137,7 @@ static bool play(struct world *w, int32_t workers, enum culm_gnn_tune goal) {
         .start_path = "",
     };
     struct culm_gnn_leader *leader = culm_gnn_leader_new(&leader_options);
-    culm_sim_coordinator(w->sim, leader);
+    culm_sim_leader(w->sim, leader);
     while (culm_sim_step(w->sim)) {
     }
     int code = -1;

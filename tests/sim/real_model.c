@@ -11,7 +11,7 @@
  */
 #include "base/file.h"
 #include "base/rng.h"
-#include "pipeline/coordinator.h"
+#include "pipeline/leader.h"
 #include "pipeline/node.h"
 #include "sim/sim.h"
 #include "train/numeric.h"
@@ -43,8 +43,8 @@ struct run {
     struct culm_device *cpu;
     struct culm_blob_pool *pool;
     struct culm_sim *sim;
-    struct culm_coordinator *coordinator;
-    struct culm_exec *coordinator_exec, *exec[256];
+    struct culm_pipeline_leader *leader;
+    struct culm_exec *leader_exec, *exec[256];
     int32_t execs;
     uint64_t random;
     int32_t faults_left, odds;
@@ -172,7 +172,7 @@ static bool prepare(struct run *run, const struct shape *shape, struct culm_erro
         .spawn_ns = 30000000,
         .spawn_max = 12,
         .role = {{run, &culm_node_actor, make_worker, destroy_worker}},
-        .coordinator_ops = &culm_coordinator_actor,
+        .leader_ops = &culm_pipeline_leader_actor,
         .event = on_event,
         .event_context = run,
         .fault = on_fault_point,
@@ -184,28 +184,28 @@ static bool prepare(struct run *run, const struct shape *shape, struct culm_erro
                                                .run_dir = run->dir,
                                                .plan = run->plan,
                                                .pool = run->pool};
-    if (culm_numeric_new(&store, &run->coordinator_exec, error) != CULM_OK) {
+    if (culm_numeric_new(&store, &run->leader_exec, error) != CULM_OK) {
         return false;
     }
-    struct culm_coordinator_options coordinator = {.world = culm_sim_coordinator_world(run->sim),
-                                                   .agent = culm_sim_agent(run->sim),
-                                                   .exec = run->coordinator_exec,
-                                                   .layout = &run->plan->layout,
-                                                   .shape = run->plan->shape,
-                                                   .settings = culm_plan_settings(&run->config),
-                                                   .tokens_per_sample =
-                                                       run->config.model.options.context,
-                                                   .start_source = ""};
-    culm_order_init(&coordinator.order, run->config.seed, culm_source_samples(run->source));
-    run->coordinator = culm_coordinator_new(&coordinator);
-    culm_sim_coordinator(run->sim, run->coordinator);
-    return run->coordinator != NULL;
+    struct culm_pipeline_leader_options leader = {.world = culm_sim_leader_world(run->sim),
+                                                  .agent = culm_sim_agent(run->sim),
+                                                  .exec = run->leader_exec,
+                                                  .layout = &run->plan->layout,
+                                                  .shape = run->plan->shape,
+                                                  .settings = culm_plan_settings(&run->config),
+                                                  .tokens_per_sample =
+                                                      run->config.model.options.context,
+                                                  .start_source = ""};
+    culm_order_init(&leader.order, run->config.seed, culm_source_samples(run->source));
+    run->leader = culm_pipeline_leader_new(&leader);
+    culm_sim_leader(run->sim, run->leader);
+    return run->leader != NULL;
 }
 
 static void finish(struct run *run) {
     culm_sim_free(run->sim);
-    culm_coordinator_free(run->coordinator);
-    culm_numeric_free(run->coordinator_exec);
+    culm_pipeline_leader_free(run->leader);
+    culm_numeric_free(run->leader_exec);
     culm_device_free(run->cpu);
     culm_source_free(run->source);
     culm_source_free(run->other);

@@ -312,13 +312,13 @@ static bool run(uint64_t seed, int64_t *ret_kills, int64_t *ret_answers) {
         .spawn_max = NODES,
         .role = {[ROLE_SERVER] = {&h, &node_ops, make_server, destroy, .calls_only = false},
                  [ROLE_CALLER] = {&h, &node_ops, make_caller, destroy, .calls_only = true}},
-        .coordinator_ops = &leader_ops,
+        .leader_ops = &leader_ops,
     };
     memset(h.role_of, -1, sizeof h.role_of);
     h.sim = culm_sim_new(&options);
-    h.world = culm_sim_coordinator_world(h.sim);
+    h.world = culm_sim_leader_world(h.sim);
     h.agent = culm_sim_agent(h.sim);
-    culm_sim_coordinator(h.sim, &h);
+    culm_sim_leader(h.sim, &h);
     for (int32_t i = 0; i < kills; i++) {
         kill_ns[i] = 1045000000 + culm_rng_below(&dice, 30000000);
         victim[i] = (int32_t)culm_rng_below(&dice, NODES);

@@ -3,7 +3,7 @@
 #ifndef CULM_TESTS_SIM_SMALL_H
 #define CULM_TESTS_SIM_SMALL_H
 
-#include "sim/history.h"
+#include "history.h"
 
 static inline struct culm_history small_history(int32_t pipelines, int32_t stages,
                                                 enum culm_redundancy redundancy, uint64_t seed) {
@@ -19,14 +19,14 @@ static inline struct culm_history small_history(int32_t pipelines, int32_t stage
                   .steps = 4,
                   .redundancy = redundancy,
                   .clip_norm = 1.0},
-        .settings = {.heartbeat_ms = 20,
-                     .suspect_ms = 200,
-                     .kill_suspect_ms = 400,
-                     .replace_ms = 50,
-                     .join_ms = 1000,
-                     .wait_ms = 60000,
-                     .stuck_ms = 30000,
-                     .max_nodes = pipelines * stages + 2,
+        .settings = {.crew = {.heartbeat_ms = 20,
+                              .suspect_ms = 200,
+                              .kill_suspect_ms = 400,
+                              .replace_ms = 50,
+                              .join_ms = 1000,
+                              .wait_ms = 60000,
+                              .stuck_ms = 30000,
+                              .max_nodes = pipelines * stages + 2},
                      .checkpoint_every = 2},
         .checkpoint_keep = 2,
         .params_per_stage = 4,

@@ -7,7 +7,7 @@ import re
 import subprocess
 
 import families
-from harness import Cases, changed, check, equal, hold, read_events, tiny_config, wait_until
+from harness import Cases, changed, check, equal, flip_bit, hold, read_events, tiny_config, wait_until
 from train_harness import Watched
 
 cases = Cases(job="train")
@@ -43,11 +43,7 @@ def other_signature(bench):
 def broken_checkpoint(bench):
     bench.train(CONFIG)
     folder = os.path.dirname(manifest_of(bench, 8))
-    with open(os.path.join(folder, "stage-1.safetensors"), "r+b") as file:
-        file.seek(-1, os.SEEK_END)
-        last = file.read(1)
-        file.seek(-1, os.SEEK_END)
-        file.write(bytes([last[0] ^ 1]))
+    flip_bit(os.path.join(folder, "stage-1.safetensors"))
     said = warnings_of(bench.train(CONFIG, "run", "--resume"))
     check(len(said) == 1 and "step-00000008" in said[0], f"said {said}")
 

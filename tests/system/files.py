@@ -10,7 +10,7 @@ import signal
 import struct
 import subprocess
 
-import inputs
+import pinned_inputs
 from harness import Cases, changed, check, check_whole, equal, fault, wait_until
 from vision_harness import model, two_queries
 
@@ -51,7 +51,7 @@ def left_out(bench):
     config = of_classes(bench, folder)
     run = bench.train(config)
     told = run.one("warning")["message"]
-    for part in ("1 picture of other kinds (1 .bmp; convert it to JPEG, PNG or WebP)", "1 file that is no picture", "notes.txt'"):
+    for part in ("1 picture of other kinds (1 .bmp; convert it to JPEG, PNG or WebP)", "1 file that is not a picture", "notes.txt'"):
         check(part in told, f"the warning does not say {part!r}: {told!r}")
     evaluated = bench.run("eval", bench.path("run"), "--data", bench.path(folder), "--json")
     equal((evaluated.code, json.loads(evaluated.out)["samples"]), (0, 8), "code and samples of culm eval")
@@ -164,20 +164,20 @@ def many_files(bench):
 def changed_corpus(bench, change):
     """One of many files is another in mid-run: the run ends with its name, and goes on when it is back."""
     folder = corpus(bench)
-    config = changed(inputs.LONG, data__path=folder)
+    config = changed(pinned_inputs.LONG, data__path=folder)
     reference = bench.train(config, "undisturbed").hashes()
-    process = inputs.started(bench, config, 3)
+    process = pinned_inputs.started(bench, config, 3)
     victims = [os.path.join(folder, f"{i:03d}.txt") for i in range(300)]
-    kept = {path: inputs.read(path) for path in victims}
+    kept = {path: pinned_inputs.read(path) for path in victims}
     for path in victims:
         change(path)
-    inputs.kill_owner(bench, 0)
-    run = inputs.ended(bench, process)
-    inputs.names(run, folder, "--resume")
-    inputs.refuses(bench, config, folder)
+    pinned_inputs.kill_owner(bench, 0)
+    run = pinned_inputs.ended(bench, process)
+    pinned_inputs.names(run, folder, "--resume")
+    pinned_inputs.refuses(bench, config, folder)
     for path, content in kept.items():
         put(path, content)
-    inputs.same_after_resume(bench, config, reference)
+    pinned_inputs.same_after_resume(bench, config, reference)
 
 
 def nowhere(bench):
@@ -225,7 +225,7 @@ def class_names(bench):
     os.rename(bench.path("dogs", "dog"), bench.path("dogs", "zebra"))
     refused = bench.run("eval", run.dir, "--data", bench.path("dogs"))
     equal((refused.code, len(refused.err.splitlines())), (INPUT, 1), "exit code and lines on stderr")
-    check("'zebra' is none of the 2 classes" in refused.err, f"stderr is {refused.err!r}")
+    check("'zebra' is not one of the 2 classes" in refused.err, f"stderr is {refused.err!r}")
     os.rename(bench.path("dogs", "zebra"), bench.path("dogs", "dog"))
     equal(json.loads(bench.run("eval", run.dir, "--data", bench.path("dogs"), "--json").out), one, "as it was advised")
 
@@ -304,7 +304,7 @@ def unusable(bench):
     os.remove(cut)
     missing = bench.run("data", "check", bench.config(config))
     equal(missing.code, INPUT, "exit code once the picture is gone")
-    check("line 2: '" + cut + "' is nothing that the samples of data.path have" in missing.err, f"stderr is {missing.err!r}")
+    check("line 2: '" + cut + "' is not among the samples of data.path" in missing.err, f"stderr is {missing.err!r}")
 
 
 cases.add("samples: one that cannot be used", unusable, first=True)
@@ -313,8 +313,8 @@ cases.add("text: settings beside a tokenizer", settings_beside, first=True)
 cases.add("pictures: names of classes", class_names, first=True)
 cases.add("text: packed, and no text", packed, first=True)
 cases.add("text: more files than may be open", many_files, first=True)
-cases.add("text: many files in mid-run, overwritten", changed_corpus, inputs.overwrite)
-cases.add("text: many files in mid-run, cut", changed_corpus, inputs.truncate)
+cases.add("text: many files in mid-run, overwritten", changed_corpus, pinned_inputs.overwrite)
+cases.add("text: many files in mid-run, cut", changed_corpus, pinned_inputs.truncate)
 cases.add("pictures: a link that leads nowhere", nowhere, first=True)
 cases.add("pictures: what is left out of a folder", left_out, first=True, seconds=3)
 cases.add("predict: one bad picture of several", bad_picture, first=True)

@@ -9,8 +9,8 @@ import shutil
 import signal
 import subprocess
 
-from gnn_harness import ENDLESS, ONE, PATIENT, Graphs, fault, faults_of
-from harness import RUN_LIMIT_S, Cases, Skipped, changed, check, equal, peak_kb, signal_all, wait_until, workers_of
+from gnn_harness import ENDLESS, ONE, PATIENT, Going, Graphs, fault, faults_of
+from harness import RUN_LIMIT_S, Cases, Skipped, changed, check, children_of, equal, flip_bit, peak_kb, signal_all, wait_until, workers_of
 
 cases = Cases(kind="waits", job="gnn")
 graphs = Graphs(cases, "--vertices", "400", "--edges", "1600", "--features", "24", "--classes", "4", "--seed", "3")
@@ -341,19 +341,45 @@ def unreplaced(bench):
     graphs.check_whole(bench, run, config)
 
 
-def last_of_role(bench, role, what):
+def last_server(bench):
     """It cannot go on without one: one line, at once, and a resume goes on to the same bits."""
     config = changed(CONFIG, **{**ONE, "cluster__replace_ms": -1})
-    run = graphs.train(bench, config, "run", *fault(f"{role}:0", 6, "gather" if role == "server" else "update"), code=4)
+    run = graphs.train(bench, config, "run", *fault("server:0", 6, "gather"), code=4)
     equal(len(run.err.splitlines()), 1, f"lines of {run.err!r}")
     saved = [event["path"] for event in run.all("checkpoint")]  # one may still be on its way to the disk
-    for part in f"the last {what} was lost", "cluster.replace_ms is -1", "--resume", saved[-1] if saved else "there is no checkpoint yet":
+    for part in "the last server was lost", "cluster.replace_ms is -1", "--resume", saved[-1] if saved else "there is no checkpoint yet":
         check(part in run.err, f"{part!r} is not in {run.err!r}")
     check(run.one("error")["t_ms"] - run.one("lost")["t_ms"] < 60000, "it took long to end")  # and not cluster.wait_ms, ten minutes
     equal([event for event in run.all("waiting") if event["t_ms"] > run.one("lost")["t_ms"]], [], "what it has waited for")
     equal(len(run.all("joined")), 2, "nodes that came")
     resumed = graphs.train(bench, config, "run", "--resume")
     equal(resumed.hashes(), graphs.reference(bench, config)[0], "weights_sha256 and state_sha256 after a resume")
+
+
+def last_parameter_server(bench):
+    """A server has the weights, and saves them: each checkpoint that is due, and the last."""
+    config = changed(CONFIG, **{**ONE, "cluster__replace_ms": -1})
+    run = graphs.train(bench, config, "run", *fault("parameter:0", 6, "update"))
+    equal([event["role"] for event in run.all("lost")], ["parameter"], "who was lost")
+    told = run.all("checkpoint")  # the first may have been written before it was lost, or be given up
+    equal((told[0]["epoch"], [event["epoch"] for event in told if event["ok"]][-2:]), (3, [6, 8]), "epochs that were saved")
+    graphs.check_whole(bench, run, config)
+
+
+def damaged(bench):
+    """All who hold the weights are lost, and the newest checkpoint is not what was written: the run goes back to the one before, and
+    nobody is lost for that."""
+    config = changed(CONFIG, epochs=30, checkpoint={"every": 10, "keep": 2}, **ONE)
+    going = graphs.going(bench, config, "run", *fault("server:0", 25, "gather", "stop"))
+    going.wait(lambda: going.told("fault") and len(going.told("checkpoint")) == 2, "two checkpoints")
+    flip_bit(os.path.join(going.told("checkpoint")[-1]["path"], "weights-0.safetensors"))
+    going.kill_together(("server", 0), ("parameter", 0))
+    run = going.end()
+    equal(run.one("rollback")["to_epoch"], 10, "the epoch that it went back to")
+    equal([(event["epoch"], event["message"]) for event in run.all("checkpoint") if not event["ok"]], [(20, "the checkpoint of epoch 20 is damaged")],
+          "checkpoints that were given up")
+    equal(sorted(event["role"] for event in run.all("lost")), ["parameter", "server"], "who was lost")
+    graphs.check_whole(bench, run, config, rollbacks=1)
 
 
 # --- ends -------------------------------------------------------------------------------------------------------------------
@@ -472,14 +498,6 @@ def first_weights(bench, change, same):
     check(path in going.err, f"no file is named: {going.err!r}")
 
 
-def overwrite(path):
-    with open(path, "r+b") as file:
-        file.seek(-3, os.SEEK_END)
-        byte = file.read(1)
-        file.seek(-3, os.SEEK_END)
-        file.write(bytes([byte[0] ^ 1]))
-
-
 def touched_large(bench):
     """Of a file above 64 MB the whole is known only after a while; from then on another time of it is no difference to who comes."""
     path = bench.path("graph")
@@ -537,6 +555,68 @@ def joined(bench, outsiders, changes, kill):
     equal(going.lost(), outsiders[:1] if kill else [], "who was lost")
 
 
+def joined_elsewhere(bench):
+    """Servers that have no run directory: when all who have it are lost, they wait for one who loads the checkpoint, and none of
+    them is lost."""
+    config = changed({**CONFIG, **ENDLESS}, checkpoint={"every": 20}, cluster__replace_ms=3000, **ONE)
+    graphs.make(bench)
+    going = Going(bench, bench.path("run"), "gnn", "train", bench.config(config, "run.yaml"), "--out", "run", "--json", "--listen", "127.0.0.1:0")
+    going.wait(lambda: going.came("server") and going.came("parameter"), "those who hold the weights, and have the directory")
+    os.mkdir(bench.path("elsewhere"))
+    others = [bench.start("gnn", "server", "--join", going.address(), "--token-file", bench.path("run", "token"), cwd=bench.path("elsewhere"))
+              for _ in range(3)]
+    going.wait(lambda: len(going.came("server")) == 4 and going.told("checkpoint"), "three from elsewhere, and a checkpoint")
+    going.kill_together(("server", 0), ("parameter", 0))
+    going.wait(lambda: going.told("rollback") and going.came("parameter")[1:], "a roll-back, and another parameter server")
+    going.more_epochs()
+    going.stop()
+    equal(sorted(going.lost()), ["parameter", "server"], "who was lost")
+    graphs.check_losses(bench, going, config, again=True)
+    for other in others:
+        equal(bench.end(other).code, 0, "exit code of one that joined")
+
+
+def stopped_in_the_cut(bench):
+    """METIS works in a process of its own, which a stop ends; here it would never end by itself."""
+    made = bench.run("gnn", "make", "sbm", "--vertices", "120000", "--edges", "600000", "--classes", "4", "--features", "2", "--out",
+                     bench.path("wide"))
+    equal(made.code, 0, "exit code of make")
+    process = bench.start(*graphs.words_of(bench, changed(CONFIG, graph__path="wide", intervals=64), "run"))
+    wait_until(lambda: process.poll() is not None or children_of(process.pid), RUN_LIMIT_S, "METIS")
+    started = children_of(process.pid)
+    equal(len(started), 1, "processes of the launcher")
+    metis = started.pop()
+    os.kill(metis, signal.SIGSTOP)
+    process.send_signal(signal.SIGTERM)
+    ended = bench.end(process)
+    equal(ended.code, 75, "exit code")
+    equal(ended.err, "culm gnn train: stopped while the graph was cut, before anything was written; begin again, without --resume\n",
+          "standard error")
+    check(not os.path.exists(bench.path("run")), "a run directory was begun")
+    check(not os.path.exists(f"/proc/{metis}"), "METIS is left behind")
+
+
+def copied(bench):
+    """A server in another folder has a copy of its own, with other times, of a graph whose features are more than is known as a whole when
+    the run begins: it is let in when the launcher has read them, and takes the place of one that is killed."""
+    graph = bench.path("large")
+    made = bench.run("gnn", "make", "sbm", "--vertices", "1000", "--edges", "3000", "--classes", "4", "--features", "17000", "--out", graph)
+    equal(made.code, 0, "exit code of make")
+    check(os.path.getsize(os.path.join(graph, "features.npy")) > 64 << 20, "the features are not large")
+    away = bench.path("away")
+    shutil.copytree(graph, os.path.join(away, "large"))
+    config = changed({**CONFIG, **ENDLESS}, graph__path="large", servers=1, workers=0, cluster__replace_ms=600000)
+    going = graphs.going(bench, config, "run", "--listen", "127.0.0.1:0")
+    other = bench.start("gnn", "server", "--join", going.address(), "--token-file", bench.path("run", "token"), cwd=away)
+    going.wait(lambda: any(event["name"] == "newcomer" for event in going.told("joined")), "a server from elsewhere")
+    going.kill("server", 0)
+    going.wait(going.lost, "a loss")
+    going.more_epochs(2)
+    going.stop()
+    equal(bench.end(other).code, 0, "exit code of one that joined")
+    equal(going.told("error"), [], "errors")
+
+
 def not_let_in(bench):
     """A wrong token: one line, and the run does not notice."""
     config = {**CONFIG, **ENDLESS}
@@ -552,6 +632,37 @@ def not_let_in(bench):
     graphs.check_losses(bench, going, config)
 
 
+def own_token(bench):
+    """A token that was made beforehand lets in who has a copy; the run writes no other. One that could be guessed is refused."""
+    config = {**CONFIG, **ENDLESS}
+    path = bench.path("run.token")
+    equal(bench.run("keys", "new", path).code, 0, "exit code of keys")
+    equal(os.stat(path).st_mode & 0o777, 0o600, "who may read the token")
+    with open(path, encoding="ascii") as file:
+        first = file.read()
+    check(len(first.strip()) == 64, f"token {first!r}")
+    equal(bench.run("keys", "new", path).code, 3, "exit code where a token is already")
+    with open(path, encoding="ascii") as file:
+        equal(file.read(), first, "the token that was there")
+    with open(bench.path("short"), "w", encoding="ascii") as file:
+        file.write("culm\n")
+    for words, code, message in ((("--listen", "127.0.0.1:0", "--token-file", bench.path("short")), 3, "culm keys new"),
+                                 (("--listen", "127.0.0.1:0", "--token-file", bench.path("none")), 3, "none"),
+                                 (("--token-file", path), 2, "--listen")):
+        ended = bench.run(*graphs.words_of(bench, config, "refused"), *words)
+        equal((ended.code, len(ended.err.splitlines())), (code, 1), f"{words}: exit code and lines of {ended.err!r}")
+        check(message in ended.err, f"message {ended.err!r}")
+    going = graphs.going(bench, config, "run", "--listen", "127.0.0.1:0", "--token-file", path)
+    other = bench.start("gnn", "worker", "--join", going.address(), "--token-file", path)
+    going.wait(lambda: any(event["name"] == "newcomer" for event in going.told("joined")), "the worker")
+    check(not os.path.exists(bench.path("run", "token")), "a token was written")
+    going.more_epochs()
+    going.stop()
+    graphs.check_losses(bench, going, config)
+    equal(bench.end(other).code, 0, "exit code of the worker")
+    check(os.path.exists(path), "the token is gone")
+
+
 def awaited(bench, comes):
     """The only server is lost and not replaced; but one may come from elsewhere, for a while."""
     config = changed({**CONFIG, **ENDLESS}, servers=1, workers=0, cluster__replace_ms=-1, cluster__wait_ms=300000 if comes else 1000)
@@ -565,7 +676,7 @@ def awaited(bench, comes):
     if not comes:
         ended = going.end(4)
         equal(len(ended.err.splitlines()), 1, f"lines of {ended.err!r}")
-        check("waited 1000 ms for servers and have only 0 of 1" in ended.err, ended.err)
+        check("waited 1000 ms for servers, but only 0 of 1 are there" in ended.err, ended.err)
         return
     other = bench.start("gnn", "server", "--join", going.address(), "--token-file", bench.path("run", "token"))
     going.more_epochs()
@@ -672,8 +783,9 @@ cases.add("a server, then the parameter server", one_after_other, ["server", "pa
 cases.add("a worker and its replacement", one_after_other, ["worker", "worker"], {"workers": 1}, first=True)
 cases.add("a server and its replacement", one_after_other, ["server", "server"], {})
 cases.add("a server and a worker that nobody replaces", unreplaced)
-cases.add("the last server, and nobody replaces it", last_of_role, "server", "server", first=True)
-cases.add("the last parameter server, and nobody replaces it", last_of_role, "parameter", "parameter server")
+cases.add("the last server, and nobody replaces it", last_server, first=True)
+cases.add("the last parameter server, and nobody replaces it", last_parameter_server)
+cases.add("all are lost, and the newest checkpoint is damaged", damaged, first=True)
 cases.add("frozen for a moment", thawed)
 cases.add("a task that takes long", late, first=True)
 cases.add("stopped and resumed in another shape", stopped, signal.SIGTERM, first=True)
@@ -682,14 +794,17 @@ for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGXCPU):
 cases.add("SIGHUP to the launcher, and resumed in another shape", stopped, signal.SIGHUP)
 cases.add("killed and resumed in another shape", stopped, signal.SIGKILL)
 cases.add("workers join from outside, and one is killed", joined, ["worker", "worker"], {"workers": 0}, True, first=True)
+cases.add("SIGTERM while METIS cuts the graph", stopped_in_the_cut)
+cases.add("a server joins with a copy of a large graph", copied)
 cases.add("a server joins from outside, and stands by", joined, ["server"], {"servers": 2, "workers": 0}, False)
+cases.add("servers from elsewhere load no checkpoint", joined_elsewhere, first=True)
 cases.add("a server comes from outside in place of the last one", awaited, True)
 cases.add("nobody comes in place of the last server", awaited, False, first=True)
 cases.add("more from outside than there may be", no_room)
 cases.add("a wrong token", not_let_in, first=True)
-cases.add("beyond loopback in the clear", refused, {}, ["--listen", "0.0.0.0:0"], 3, "--insecure", first=True)
+cases.add("a token made beforehand", own_token, first=True)
 cases.add("features that change in mid-run", edited, first=True)
-cases.add("first weights that change in mid-run", first_weights, overwrite, False)
+cases.add("first weights that change in mid-run", first_weights, lambda path: flip_bit(path, -3), False)
 cases.add("first weights that are touched in mid-run", first_weights, lambda path: os.utime(path, (1, 1)), True)
 cases.add("features above 64 MB that are touched in mid-run", touched_large, kind="computes")
 cases.add("first weights that are not there", refused, {"model__init": "/nowhere"}, [], 3, "/nowhere")

@@ -34,6 +34,7 @@ CONFIG = {
 }
 LAMBDA = {"engine": "lambda", "lambda": {"function": "worker", "region": lambda_standin.REGION}}
 ENVIRONMENT = lambda_standin.ENVIRONMENT
+KEYS = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"
 LISTEN = "--listen", "127.0.0.1:0"
 # More time after its time-out, for a function on a machine that is too busy to leave in time.
 GRACE_S = 120
@@ -43,14 +44,15 @@ class Run:
     """A run whose workers are functions of a stand-in, which is told first what is to go wrong. It goes on until all of that has
     happened, and until(self) says so; then it is stopped, and its losses are those of a run without workers."""
 
-    def __init__(self, bench, orders=(), until=None, changes=None, command=None, look=None, **service):
+    def __init__(self, bench, orders=(), until=None, changes=None, command=None, look=None, env=None, **service):
         config = changed({**CONFIG, **LAMBDA}, **(changes or {}))
         self.log_path = bench.path("function.log")
         with lambda_standin.Lambda(command or [bench.culm, "gnn", "function"], log=self.log_path, **service) as self.service:
             for what, times in orders:
                 self.service.order(what, times)
             self.counts = self.service.counts
-            self.run = graphs.going(bench, config, "run", *LISTEN, "--set", f"lambda.endpoint={self.service.endpoint}", env=ENVIRONMENT)
+            self.run = graphs.going(bench, config, "run", *LISTEN, "--set", f"lambda.endpoint={self.service.endpoint}",
+                                    env=env(self.service) if env else ENVIRONMENT)
             self.run.wait(lambda: all(self.counts[what] >= times for what, times in orders), f"all of {orders}")
             self.run.wait(lambda: (until or Run.work)(self), "what it is about")
             self.run.more_epochs()
@@ -146,6 +148,85 @@ def unanswered(bench):
     equal(it.lost(), [], "losses")
 
 
+def without_keys(**more):
+    return {**{name: value for name, value in ENVIRONMENT.items() if name not in KEYS}, **more}
+
+
+def keys_expire(bench, environment, write=None):
+    """The keys that a run began with expire, and it goes on with those that their source has by then: a file, which others write
+    some time later, or an endpoint. `environment` says which."""
+    expired = []
+
+    def until(it):
+        if not expired and it.work():
+            it.service.renew_keys()
+            expired.append(time.monotonic())
+        if write and it.errors("ExpiredTokenException"):
+            write(it.service.keys)
+        invoked = {name for at, name, _ in it.service.requests if expired and at > expired[0]}  # with other keys
+        return it.errors("ExpiredTokenException") and invoked & {event["name"] for event in it.workers()}
+
+    it = Run(bench, until=until, env=environment, timeout_s=2.5, grace_s=GRACE_S)
+    check("asks again" in it.errors("ExpiredTokenException")[0]["message"], "it does not say that it asks again")
+    equal(it.lost(), [], "losses")
+
+
+def keys_of_file(bench):
+    path = bench.path("keys")
+
+    def write(keys):
+        with open(path + ".new", "w", encoding="utf-8") as file:
+            file.write("[default]\naws_access_key_id = other\naws_secret_access_key = other\n\n# of a role\n[ standin ]\n"
+                       "aws_access_key_id = {}\naws_secret_access_key={}\naws_session_token =   {}\n".format(*keys))
+        os.replace(path + ".new", path)
+
+    def environment(service):
+        write(service.keys)
+        return without_keys(AWS_SHARED_CREDENTIALS_FILE=path, AWS_PROFILE="standin")
+
+    keys_expire(bench, environment, write)
+
+
+def keys_of_environment(bench):
+    """They cannot be replaced: the run goes on without workers, and says what can be done."""
+    def until(it):
+        if it.work() and not it.service.expired:
+            it.service.renew_keys()
+        return it.errors("ExpiredTokenException")
+
+    it = Run(bench, until=until, timeout_s=2.5, grace_s=GRACE_S)
+    check("--resume" in it.errors("ExpiredTokenException")[0]["message"], "it does not say what can be done")
+
+
+def in_container(bench, service):
+    return without_keys(AWS_CONTAINER_CREDENTIALS_FULL_URI=f"{service.endpoint}/container", HOME=bench.path("nowhere"),
+                        AWS_CONTAINER_AUTHORIZATION_TOKEN=lambda_standin.AUTHORIZATION)
+
+
+def keys_of_container(bench):
+    keys_expire(bench, lambda service: in_container(bench, service))
+
+
+def keys_in_time(bench):
+    """Of keys that expire soon others are taken before they do, so that no request is refused."""
+    def environment(service):
+        service.keys_last_s = 200
+        return in_container(bench, service)
+
+    def until(it):
+        if it.work() and len(it.service.valid) == 1:
+            it.service.renew_keys(expire=False)
+        return len(it.service.valid) > 1 and it.counts["invoked by " + it.service.keys[0]]
+
+    it = Run(bench, until=until, env=environment, timeout_s=2.5, grace_s=GRACE_S)
+    equal(it.errors("403"), [], "errors that say that keys have expired")
+
+
+def keys_of_instance(bench):
+    keys_expire(bench, lambda service: without_keys(AWS_EC2_METADATA_SERVICE_ENDPOINT=service.endpoint + "/",
+                                                    AWS_EC2_METADATA_DISABLED="false", HOME=bench.path("nowhere")))
+
+
 def taken(bench):
     """A start is refused that was delivered all the same: when its worker has come, it is not asked for again."""
     def later(it):
@@ -188,10 +269,12 @@ def crashed(bench):
 
 
 def stuck(bench):
-    """A process that does nothing any more: missed by its silence, and killed at its time-out."""
+    """A process that does nothing any more: missed by its silence, and killed at its time-out. Until then it counts: nobody may take
+    its place, though the run knows that it is lost, or there would be more functions than are paid for."""
     it = Run(bench, until=after_work(1, signal.SIGSTOP, lambda it: it.lost() and it.counts["timed out"] >= 1),
              changes={"cluster__suspect_ms": SILENT_MS}, timeout_s=2 * SILENT_MS / 1000)
     equal(set(it.lost()), {"worker"}, "roles of who was lost")
+    check(it.service.most <= 3, f"{it.service.most} invocations at once for three workers")
 
 
 def useless(bench):
@@ -404,6 +487,11 @@ cases.add("a service with errors", broken)
 cases.add("answers that are lost", unanswered)
 cases.add("invocations that are delivered twice", twice, first=True)
 cases.add("a start that was refused and delivered", taken)
+cases.add("keys of a file that expire", keys_of_file, seconds=8, first=True)
+cases.add("keys of a container that expire", keys_of_container, seconds=8)
+cases.add("keys in the environment that expire", keys_of_environment, seconds=8)
+cases.add("keys that are about to expire", keys_in_time, seconds=8)
+cases.add("keys of an instance that expire", keys_of_instance, seconds=8)
 cases.add("functions that crash", crashed, first=True)
 cases.add("a function that is stuck", stuck, seconds=15)
 cases.add("a function that cannot start", useless)
@@ -419,6 +507,13 @@ cases.add("a package as AWS starts it", bootstrap, kind="computes", seconds=9)
 cases.add("a package that cannot be written", not_written)
 refuse("no key", {}, "AWS_ACCESS_KEY_ID", env={"AWS_ACCESS_KEY_ID": None})
 refuse("no secret", {}, "AWS_SECRET_ACCESS_KEY", env={"AWS_SECRET_ACCESS_KEY": ""})
+refuse("no keys anywhere", {}, "write them to ~/.aws/credentials", env={**dict.fromkeys(KEYS), "HOME": "/nowhere"})
+refuse("no such keys in the file", {}, "[none]", env={**dict.fromkeys(KEYS), "HOME": "/nowhere", "AWS_PROFILE": "none",
+                                                       "AWS_SHARED_CREDENTIALS_FILE": os.path.abspath(__file__)})
+refuse("keys in the clear from others", {}, "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+       env={**dict.fromkeys(KEYS), "HOME": "/nowhere", "AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://10.0.0.1/keys"})
+refuse("nobody who gives keys", {}, "127.0.0.1:1", code=4,
+       env={**dict.fromkeys(KEYS), "HOME": "/nowhere", "AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://127.0.0.1:1/keys"})
 refuse("a wrong secret", {}, "403 InvalidSignatureException", env={"AWS_SECRET_ACCESS_KEY": "wrong"}, first=True)
 refuse("no session token", {}, "403 UnrecognizedClientException", env={"AWS_SESSION_TOKEN": None})
 refuse("no region", {"lambda": {"function": "worker"}}, "lambda.region")
@@ -431,7 +526,6 @@ refuse("in the clear to a name like an address", lambda_of(endpoint="http://127.
 refuse("nobody there in IPv6", lambda_of(endpoint="http://[::1]:1/path"), "[::1]:1", code=4, service=False)
 refuse("nobody there", lambda_of(endpoint="http://127.0.0.1:1"), "127.0.0.1:1", code=4, service=False)
 refuse("nowhere to call", {}, "--listen", words=())
-refuse("open to others", {}, "--insecure", words=("--listen", "0.0.0.0:0"))
 refuse("a fault of a function", {}, "engine: local", words=("--listen", "127.0.0.1:0", "--fault", "node=worker:0,epoch=3"))
 
 if __name__ == "__main__":

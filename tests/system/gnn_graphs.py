@@ -375,7 +375,7 @@ def wrong_words(bench):
     for code, words, *parts in [
             (INPUT, [*partition, 4, "--servers", 5], "5 servers for 4 intervals"),
             (INPUT, [*partition, 41], "41 intervals for 40 vertices"),
-            (INPUT, [*partition, 5000], "allowed: 1 to 1024"),
+            (INPUT, [*partition, 5000], "allowed: 1 to 4096"),
             (INPUT, [*partition, 3, "--method", part], "interval 2 of 3 has no vertices"),
             (INPUT, [*partition, 2, "--method", put(bench, "short", "0\n1\n")], "has 2 numbers; the graph has 40 vertices"),
             (INPUT, [*partition, 2, "--method", put(bench, "text", "0\nx\n")], "line 2 is not an integer"),

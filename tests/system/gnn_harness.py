@@ -185,9 +185,13 @@ class Going:
     def lost(self):
         return [event["role"] for event in self.told("lost")]
 
+    def logs(self):
+        """The logs of those that the run has started; of one that was killed at once, too."""
+        return os.listdir(os.path.join(self.out, "logs"))
+
     def pid(self, role, number):
-        """Of the one of that role that joined as number `number`; it must be a process that the run has started."""
-        pid = self.came(role)[number]["pid"]
+        """Of the one of that role that joined as number `number` among those that the run has started: others may have come before."""
+        pid = [event for event in self.came(role) if "pid" in event][number]["pid"]
         check(pid > 1, f"{role} {number} is not ours: pid {pid}")
         return pid
 

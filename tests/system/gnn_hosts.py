@@ -9,6 +9,8 @@ Where there can be no such hosts (hosts.py), it says so.
 """
 import os
 import shlex
+import subprocess
+import sys
 
 from gnn_harness import ENDLESS, PATIENT, SILENT_MS, Going, Graphs
 from harness import Cases, Skipped, changed, check, equal
@@ -51,7 +53,7 @@ def unplugged(bench, role):
     with hosts_of(bench) as hosts:
         config = changed(CONFIG, workers=0)  # those from elsewhere come on top
         words = graphs.words_of(bench, config, "run")
-        going = Going(on(hosts, 0, bench), bench.path("run"), *words, "--listen", f"{hosts.address(0)}:0", "--insecure")
+        going = Going(on(hosts, 0, bench), bench.path("run"), *words, "--listen", f"{hosts.address(0)}:0")
         address, token = going.address(), bench.path("run", "token")
         going.wait(lambda: len(going.came("server")) == 2, "the servers here")
         number = {"server": 1, "worker": 2}[role]
@@ -75,6 +77,75 @@ def unplugged(bench, role):
             bench.end(other)
 
 
+# Writes what passes the first host's bridge to a file, and says when it has begun.
+SNIFFER = """
+import socket, sys
+wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+wire.bind(("bridge", 0))
+print("listening", flush=True)
+with open(sys.argv[1], "wb") as file:
+    while True:
+        file.write(wire.recv(1 << 16))
+        file.flush()
+"""
+
+# Begins to speak as a node does, in the clear, and says whether it is shown out at once. In the clear it has ten seconds for the rest.
+CALLER = """
+import socket, sys
+with socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=3) as call:
+    call.sendall(b"Cul")
+    try:
+        print("shown out" if call.recv(1) == b"" else "answered")
+    except ConnectionResetError:
+        print("shown out")
+    except TimeoutError:
+        print("waited for")
+"""
+
+
+def overheard(bench, insecure):
+    """A server and a worker on hosts of their own. Of what passes between the hosts, nothing can be read: no message, no configuration, no
+    rows. With --insecure what nodes say to each other can, which shows that the test would see it. The token is never sent."""
+    graphs.make(bench)
+    with hosts_of(bench) as hosts:
+        config = changed(CONFIG, workers=0, servers=1)
+        heard = bench.path("heard")
+        sniffer = subprocess.Popen(hosts.on(0, sys.executable, "-c", SNIFFER, heard), stdout=subprocess.PIPE, text=True)
+        try:
+            equal(sniffer.stdout.readline(), "listening\n", "the sniffer")
+            words = graphs.words_of(bench, config, "run")
+            going = Going(on(hosts, 0, bench), bench.path("run"), *words, "--listen", f"{hosts.address(0)}:0", *insecure)
+            address, token = going.address(), bench.path("run", "token")
+            going.wait(lambda: going.came("server"), "the server here")
+            others = [on(hosts, one, bench).start("gnn", who, "--join", address, "--token-file", token, *insecure)
+                      for one, who in ((1, "server"), (2, "worker"))]
+            going.wait(lambda: sum(event["name"] == "newcomer" for event in going.told("joined")) == 2, "both from other hosts")
+            place = address.removeprefix("tcp:").split(":")
+            said = subprocess.run(hosts.on(2, sys.executable, "-c", CALLER, *place), stdout=subprocess.PIPE, text=True, check=True).stdout
+            equal(said, "waited for\n" if insecure else "shown out\n", "who speaks in the clear is")
+            with open(token, encoding="ascii") as file:
+                secret = file.read().strip().encode()
+            going.kill("server", 0)  # whoever stands by takes its place, and the worker works for it
+            going.wait(lambda: any(event["worker_bytes"] for event in going.told("epoch")), "work of the worker")
+            going.more_epochs()
+            going.stop()
+            for other in others:
+                equal(bench.end(other).code, 0, "exit code")
+        finally:
+            sniffer.kill()
+            sniffer.wait()
+        graphs.check_losses(bench, going, config)
+    with open(heard, "rb") as file:
+        said = file.read()
+    check(len(said) > 20000, f"only {len(said)} bytes passed")
+    equal(b"Culm" in said, bool(insecure), "messages can be read")
+    for what in b"parameter_servers", b"newcomer":  # what the launcher tells a newcomer, and hears from it
+        check(what not in said, f"{what} can be read")
+    check(secret not in said, "the token was sent")
+
+
+cases.add("what passes between hosts cannot be read", overheard, [], seconds=10, first=True)
+cases.add("what passes between hosts in the clear", overheard, ["--insecure"], seconds=10)
 cases.add("a server's host loses its link", unplugged, "server", seconds=20, first=True)
 cases.add("a worker's host loses its link", unplugged, "worker", seconds=20)
 

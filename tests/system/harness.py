@@ -14,6 +14,7 @@ import json
 import os
 import random
 import re
+import resource
 import shlex
 import shutil
 import signal
@@ -189,6 +190,15 @@ def thaw(pid):
     os.kill(pid, signal.SIGCONT)
 
 
+def flip_bit(path, at=-1):
+    """Another bit in the byte there; below 0: from the end on."""
+    with open(path, "r+b") as file:
+        file.seek(at, os.SEEK_END if at < 0 else os.SEEK_SET)
+        byte = file.read(1)[0]
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte ^ 1]))
+
+
 def children_of(pid):
     """Pids of processes that its threads started. A thread that ends meanwhile hands its children to another: look again."""
     found = set()
@@ -199,6 +209,19 @@ def children_of(pid):
         except (FileNotFoundError, ProcessLookupError):
             pass
     return found
+
+
+@contextlib.contextmanager
+def killed_at_birth(pid):
+    """The system kills whatever that process starts meanwhile, before its first instruction and however busy the machine is: there is hardly
+    any room for its stack. The process itself has what it has."""
+    kept = resource.prlimit(pid, resource.RLIMIT_STACK)
+    resource.prlimit(pid, resource.RLIMIT_STACK, (4096, kept[1]))
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            resource.prlimit(pid, resource.RLIMIT_STACK, kept)
 
 
 # Runs a command as a child of a process that is small itself: to begin with, a child's peak is what its parent held.
@@ -361,15 +384,15 @@ class Bench:
         write_config(self.path(name), config)
         return self.path(name)
 
-    def start(self, *words, env=None):
-        """Starts culm without waiting; its output goes to files, so that nothing ever blocks on a pipe."""
+    def start(self, *words, env=None, cwd=None):
+        """Starts culm without waiting; its output goes to files, so that nothing ever blocks on a pipe. `cwd`: None: the case's folder."""
         command = [self.culm, *map(str, words)]
         self.commands.append(command)
         number = len(self.commands)
         out, err = self.path(f"out-{number}"), self.path(f"err-{number}")
         with open(out, "wb") as out_file, open(err, "wb") as err_file:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out_file, stderr=err_file,
-                                       cwd=self.folder, start_new_session=True, env=env,
+                                       cwd=cwd or self.folder, start_new_session=True, env=env,
                                        **({"user": self.user, "group": self.user, "extra_groups": []} if self.user else {}))
         process.started, process.out_path, process.err_path, process.command = time.monotonic(), out, err, command
         self.children.append(process)
@@ -582,7 +605,7 @@ class Held:
     def go_on(self):
         events = self.events()
         node = [event["node"] for event in events if event["event"] == "fault"][-1]
-        thaw(next(event["pid"] for event in events if event["event"] == "joined" and event["node"] == node))
+        thaw([event["pid"] for event in events if event["event"] == "joined" and event["node"] == node][-1])
 
 
 # --- cases ------------------------------------------------------------------------------------------------------------------
@@ -615,9 +638,9 @@ class Suite:
 
 
 class Case:
-    def __init__(self, cases, name, function, args, kind, seconds, first, product):
+    def __init__(self, cases, name, function, args, kind, seconds, first, product, job, reads):
         self.cases, self.name, self.function, self.args = cases, name, function, args
-        self.kind, self.seconds, self.first, self.product = kind, seconds, first, product
+        self.kind, self.seconds, self.first, self.product, self.job, self.reads = kind, seconds, first, product, job, reads
         self.number = len(cases.cases)
 
 
@@ -636,13 +659,14 @@ class Cases:
         self.cases = []
         Suite.scripts.append(self)
 
-    def add(self, name, function, *args, kind=None, seconds=0.0, first=False, product=False):
+    def add(self, name, function, *args, kind=None, seconds=0.0, first=False, product=False, job=None, reads=None):
         """function(bench, *args) raises Failed or Skipped, or all is well. seconds: about how long it takes, where that is long.
         first: it proves a promise of the documents, and is among the tests that everybody runs. product: one of a product of
-        circumstances, of which the long set runs a tenth each day (--all: every one)."""
-        check(kind in (None, *KINDS), f"{name}: kind {kind}")
+        circumstances, of which the long set runs a tenth each day (--all: every one). job: if not that of the script. reads: a file of
+        the project, by its path in it, that it is about."""
+        check(kind in (None, *KINDS) and job in (None, *JOBS), f"{name}: kind {kind}, job {job}")
         check(all(case.name != name for case in self.cases), f"{self.script}: two cases '{name}'")
-        self.cases.append(Case(self, name, function, args, kind or self.kind, seconds, first, product))
+        self.cases.append(Case(self, name, function, args, kind or self.kind, seconds, first, product, job or self.job, reads))
 
     def once(self, key, make):
         """What make() returns, a value that JSON can hold: made by whoever comes first, for all cases of all scripts."""

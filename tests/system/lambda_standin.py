@@ -1,4 +1,5 @@
-"""A stand-in for AWS Lambda: Invoke, and the Runtime API for the processes that functions are, on one port.
+"""A stand-in for AWS Lambda: Invoke, the Runtime API for the processes that functions are, and the endpoints that give
+containers and instances their keys, on one port.
 
 What it does as AWS does: it checks SigV4 signatures; starts an execution environment (a process) when none is idle, and
 uses idle ones again; freezes an environment from its request for the next invocation until there is one; kills it at the
@@ -6,7 +7,7 @@ function's time-out; refuses payloads above 6 MB, unknown functions, and more in
 function errors. An environment calls the Runtime API at a loopback address of its own, by which it is known.
 
 What can be ordered besides: slow cold starts, some time more after the time-out (for a machine that is too busy to leave in time), throttling, errors of the service, invocations that are delivered twice,
-answers that get lost, refusals of what is delivered all the same. Processes may be killed and stopped. All that happens is counted, so that a test can ask whether it did.
+answers that get lost, refusals of what is delivered all the same, keys that expire. Processes may be killed and stopped. All that happens is counted, so that a test can ask whether it did.
 
 For tests alone. Run by itself it serves one function until its standard input ends:
 
@@ -31,7 +32,10 @@ import uuid
 ACCESS_KEY, SECRET_KEY, SESSION_TOKEN, REGION = "AKIDSTANDIN", "secret/of+the+standin", "token-of-a-session==", "eu-test-1"
 # of whoever invokes
 ENVIRONMENT = {**{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
-               "AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY, "AWS_SESSION_TOKEN": SESSION_TOKEN}
+               "AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY, "AWS_SESSION_TOKEN": SESSION_TOKEN,
+               "AWS_EC2_METADATA_DISABLED": "true"}
+AUTHORIZATION, INSTANCE_TOKEN, ROLE = "Basic c3RhbmRpbg==", "token-of-the-instance==", "role-of-the-instance"
+KEYS_OF_INSTANCE = "/latest/meta-data/iam/security-credentials/"
 PAYLOAD_MAX = 6 * 1024 * 1024
 RUNTIME = "/2018-06-01/runtime"
 LATER_S = 3  # after which to ask again, as it says when it refuses what it delivers all the same
@@ -60,8 +64,8 @@ def signature_of(method, target, headers, signed, body, stamp, scope, secret):
     return keyed(key, text).hex()
 
 
-def wrong_with_signature(method, target, headers, body, session=True):
-    """None, or what AWS would say."""
+def wrong_with_signature(method, target, headers, body, valid, expired=(), session=True):
+    """None, or what AWS would say. valid: secrets and tokens by id; expired: ids of others."""
     headers = {name.lower(): value for name, value in headers.items()}
     match = re.fullmatch(r"AWS4-HMAC-SHA256 Credential=([^/]+)/([^,]+), ?SignedHeaders=([^,]+), ?Signature=([0-9a-f]{64})",
                          headers.get("authorization", ""))
@@ -70,13 +74,16 @@ def wrong_with_signature(method, target, headers, body, session=True):
     access, scope, names, got = match.groups()
     signed, stamp = names.split(";"), headers.get("x-amz-date", "")
     must = ["host", "x-amz-date", *(["x-amz-security-token"] if session else [])]
-    if access != ACCESS_KEY or (session and headers.get("x-amz-security-token") != SESSION_TOKEN):
+    if access in expired:
+        return 403, "ExpiredTokenException", "The security token included in the request is expired"
+    secret, token = valid.get(access, (None, None))
+    if not secret or (session and headers.get("x-amz-security-token") != token):
         return 403, "UnrecognizedClientException", "The security token included in the request is invalid."
     if scope != f"{stamp[:8]}/{REGION}/lambda/aws4_request" or signed != sorted(signed) or not set(must) <= set(signed):
         return 403, "InvalidSignatureException", f"Credential should be scoped to a valid region: {scope} {names}"
     if abs(time.mktime(time.strptime(stamp, "%Y%m%dT%H%M%SZ")) - time.mktime(time.gmtime())) > 300:
         return 403, "InvalidSignatureException", "Signature expired"
-    if not hmac.compare_digest(got, signature_of(method, target, headers, signed, body, stamp, scope, SECRET_KEY)):
+    if not hmac.compare_digest(got, signature_of(method, target, headers, signed, body, stamp, scope, secret)):
         return 403, "InvalidSignatureException", "The request signature we calculated does not match the signature you provided."
     return None
 
@@ -187,6 +194,8 @@ class Lambda:
         self.requests = []  # when, the worker's name, and an answer that was ordered or ""
         self.left = set()  # names of workers whose invocations have ended before they had to be ended
         self.idle_ones, self.all, self.numbers, self.running, self.most = [], {}, 0, 0, 0
+        self.keys, self.expired, self.keys_last_s = (ACCESS_KEY, SECRET_KEY, SESSION_TOKEN), set(), 3600
+        self.valid = {ACCESS_KEY: (SECRET_KEY, SESSION_TOKEN)}
         self.closing = False
         service = self
 
@@ -197,7 +206,12 @@ class Lambda:
                 pass
 
             def do_GET(self):
-                service.runtime(self, b"")
+                if not service.give_keys(self):
+                    service.runtime(self, b"")
+
+            def do_PUT(self):
+                if not service.give_keys(self):
+                    service.runtime(self, b"")
 
             def do_POST(self):
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -265,6 +279,34 @@ class Lambda:
             environment.give(invocation)
         return environment
 
+    # --- keys ---
+
+    def renew_keys(self, expire=True):
+        """From now on endpoints give others; those that there were have expired."""
+        with self.lock:
+            if expire:
+                self.expired.update(self.valid)
+                self.valid.clear()
+            self.keys = tuple(f"{key}2" for key in self.keys)
+            self.valid[self.keys[0]] = self.keys[1:]
+
+    def give_keys(self, handler):
+        """Whether it is a request for keys, of which those are answered that have what they need."""
+        asked, headers = (handler.command, handler.path), handler.headers
+        told = headers.get("X-aws-ec2-metadata-token") == INSTANCE_TOKEN
+        keys = dict(zip(("AccessKeyId", "SecretAccessKey", "Token"), self.keys))
+        until = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + self.keys_last_s))
+        answer = json.dumps({"Code": "Success", **keys, "Expiration": until})
+        text = {("GET", "/container"): headers.get("Authorization") == AUTHORIZATION and answer,
+                ("PUT", "/latest/api/token"): headers.get("X-aws-ec2-metadata-token-ttl-seconds", "").isdigit() and INSTANCE_TOKEN,
+                ("GET", KEYS_OF_INSTANCE): told and ROLE + "\n",
+                ("GET", KEYS_OF_INSTANCE + ROLE): told and answer}.get(asked)
+        if text is None:
+            return False
+        self.count("keys given" if text == answer else "asked for keys")
+        self.reply(handler, 200 if text else 401, (text or "{}").encode())
+        return True
+
     # --- Invoke ---
 
     def refuse(self, handler, code, kind, message, headers=()):
@@ -285,7 +327,7 @@ class Lambda:
     def invoke(self, handler, body):
         path = urllib.parse.unquote(handler.path.partition("?")[0])
         match = INVOKE.fullmatch(path)
-        wrong = wrong_with_signature("POST", handler.path, handler.headers, body, self.session)
+        wrong = wrong_with_signature("POST", handler.path, handler.headers, body, self.valid, self.expired, self.session)
         kind = handler.headers.get("X-Amz-Invocation-Type", "RequestResponse")
         if wrong:
             self.refuse(handler, *wrong)
@@ -306,6 +348,7 @@ class Lambda:
             self.refuse(handler, 429, "TooManyRequestsException", "Rate Exceeded.", [("Retry-After", "0")])
         else:
             self.note(body, "")
+            self.count("invoked by " + re.search("Credential=([^/]+)/", handler.headers["authorization"])[1])
             self.run(handler, body)
 
     @staticmethod

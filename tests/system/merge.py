@@ -15,7 +15,7 @@ import subprocess
 
 import edge_harness
 from edge_harness import fresh
-from harness import Cases, Disk, check, check_goodput, equal, memory_group, needs_disk, wait_until
+from harness import Cases, Disk, check, check_goodput, equal, flip_bit, memory_group, needs_disk, wait_until
 from vision_harness import images, killed_behind, killed_in_search, model, telling, two_queries
 
 cases = Cases(kind="waits", job="edge")
@@ -579,8 +579,8 @@ def refused(bench):
     one_line(3, "queries[0].feed", "merge", path, "--set", "queries[0].feed=[]", "--out", bench.path("x"))
     one_line(3, "no-such.cfg", "merge", path, "--set", "queries[0].model=no-such.cfg", "--out", bench.path("x"))
     os.mkfifo(bench.path("pipe.mp4"))
-    one_line(3, "'pipe.mp4' is no file", "merge", path, "--set", "feeds.camera.file=pipe.mp4", "--out", bench.path("y"))
-    one_line(3, "is no file", "merge", path, "--set", "feeds.camera.file=rtsp://127.0.0.1:9/x", "--out", bench.path("y"))
+    one_line(3, "'pipe.mp4' is not a regular file", "merge", path, "--set", "feeds.camera.file=pipe.mp4", "--out", bench.path("y"))
+    one_line(3, "is not a regular file", "merge", path, "--set", "feeds.camera.file=rtsp://127.0.0.1:9/x", "--out", bench.path("y"))
     one_line(3, "images-2", "merge", path, "--set", "feeds.camera.file=images-2", "--out", bench.path("y"))
     for where, label, cause in (("labels", 3, None), ("labels-2", 4, "name a class 4, but 'a.yaml' has 4 classes")):
         with open(bench.path(where), "wb") as file:
@@ -601,10 +601,7 @@ def refused(bench):
     one_line(2, "culm merge show", "merge", "show")
     folder = bench.path("package", "tensors")
     name = sorted(os.listdir(folder))[0]
-    with open(os.path.join(folder, name), "r+b") as file:
-        byte = file.read(1)
-        file.seek(0)
-        file.write(bytes([byte[0] ^ 1]))
+    flip_bit(os.path.join(folder, name), 0)
     one_line(3, "does not match its digest", "merge", "show", bench.path("package"), "--check")
     words = ("merge", path, "--set", "merge.method=max", "--out", bench.path("package"), "--resume")
     equal(bench.run(*words).code, 0, "exit code")

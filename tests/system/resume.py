@@ -10,7 +10,7 @@ import signal
 
 import families
 from gnn_harness import ONE, Graphs
-from harness import Cases, Held, changed, check, equal, fault, hold, thaw, tiny_config
+from harness import Cases, Held, changed, check, equal, fault, flip_bit, hold, thaw, tiny_config
 
 cases = Cases(job="train")
 BASE = changed(tiny_config(cases.text), pipelines=1, stages=1, redundancy="none", steps=9, checkpoint__every=3)
@@ -126,7 +126,7 @@ def log_damaged(bench):
     hashes = bench.train(BASE).hashes()
     path = bench.path("run", "events.jsonl")
     damage(path)
-    one_line(again(bench, BASE), 0, "line 4", path, "no event")
+    one_line(again(bench, BASE), 0, "line 4", path, "is not an event")
     shutil.rmtree(bench.path("run", "checkpoints"))
     shutil.copytree(bench.path("run"), bench.path("nolog"))
     with open(bench.path("run", "model.safetensors"), "rb") as file:
@@ -590,11 +590,7 @@ def of_graphs_changed(bench):
     config = changed(GRAPH, graph__path=bench.path("graph"))
     graphs.train(bench, config)
     path = os.path.join(bench.path("graph"), "features.npy")
-    with open(path, "r+b") as file:
-        file.seek(-2, os.SEEK_END)
-        byte = file.read(1)[0]
-        file.seek(-1, os.SEEK_CUR)
-        file.write(bytes([byte ^ 1]))
+    flip_bit(path, -2)
     one_line(bench.run(*graphs.words_of(bench, config, "run"), "--resume"), INPUT, path, "--resume --accept-inputs")
     one_line(bench.run("gnn", "eval", bench.path("run")), INPUT, path, "config.yaml of the run with --weights")
     equal(bench.run("gnn", "eval", bench.path("run", "config.yaml"), "--weights", bench.path("run")).code, 0, "exit code of that")

@@ -29,6 +29,9 @@ def same(bench):
     lines = told.stdout.splitlines()
     equal([line.split("  ")[0] for line in lines if line.endswith("the same") and "  " in line], ["gpt2 2 x 2 dropout", "gpt2 2 x 2 loss dropout"], "runs")
     equal(lines[-1], "2 of 2 are the same", "the last line")
+    for what, count in (("gnn gcn", 2), ("merge culm", 1), ("predict", 2)):
+        told = compared(bench.culm, bench.culm, "--only", what)
+        equal((told.returncode, told.stdout.splitlines()[-1]), (0, f"{count} of {count} are the same"), what)
 
 
 def different(bench):
@@ -39,6 +42,11 @@ def different(bench):
     weights = stand_in(bench, "weights", f"{bench.culm} \"$@\" || exit\nprintf x | dd of=\"$4/model.safetensors\" bs=1 seek=$(($(stat -c %s \"$4/model.safetensors\") - 1)) conv=notrunc 2>/dev/null")
     told = compared(weights, bench.culm, "--only", "gnmt 1 x 1")
     check(told.returncode == 1 and "differ: first in: weights" in told.stdout, told.stdout)
+    answers = stand_in(bench, "answers", "")
+    with open(answers, "w", encoding="ascii") as file:
+        file.write(f"#!/bin/sh\n{bench.culm} \"$@\" | sed s/score/sc0re/\n")
+    told = compared(bench.culm, answers, "--only", "predict classes")
+    check(told.returncode == 1 and "differ: first in: answer 0" in told.stdout, told.stdout)
     told = compared(bench.culm, stand_in(bench, "failing", "echo out of order >&2; exit 1"), "--only", "gnmt 1 x 1")
     check(told.returncode == 1 and "differ: AFTER: exit code 1: out of order" in told.stdout, told.stdout)
 

@@ -11,6 +11,7 @@ import os
 import random
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -18,11 +19,6 @@ import time
 
 STEPS_PER_KILL = 2
 SEED = int(os.environ.get("CULM_SOAK_SEED", "1"))
-
-
-def median(values):
-    values = sorted(values)
-    return (values[(len(values) - 1) // 2] + values[len(values) // 2]) / 2
 
 
 def train(culm, config, out, steps, words=()):
@@ -93,15 +89,15 @@ def main():
     pauses = [event["pause_ms"] for event in recovered]
     print(f"kills {killed}, losses {done['losses']}, roll-backs {done['rollbacks']}, "
           f"samples lost {done['samples_lost']}, repeated {done['samples_repeated']}")
-    print(f"pause per loss: median {median(pauses):.1f} ms, longest {max(pauses):.1f} ms, over {len(pauses)}")
+    print(f"pause per loss: median {statistics.median(pauses):.1f} ms, longest {max(pauses):.1f} ms, over {len(pauses)}")
     for source_name in ("shadow", "peer", "checkpoint"):
         some = [event["pause_ms"] for event in recovered if event["source"] == source_name]
         if some:
-            print(f"  from {source_name}: {len(some)}, median {median(some):.1f} ms, longest {max(some):.1f} ms")
+            print(f"  from {source_name}: {len(some)}, median {statistics.median(some):.1f} ms, longest {max(some):.1f} ms")
     for name, run in (("disturbed", events), ("undisturbed", plain)):
         times = [event["step_ms"] for event in run if event["event"] == "step"]
         rates = [event["tokens_per_s"] for event in run if event["event"] == "step"]
-        print(f"{name}: {sum(times) / 1000:.1f} s, median {median(times):.1f} ms a step, {median(rates):.0f} tokens/s")
+        print(f"{name}: {sum(times) / 1000:.1f} s, median {statistics.median(times):.1f} ms a step, {statistics.median(rates):.0f} tokens/s")
     same = (done["weights_sha256"], done["state_sha256"]) == (wanted["weights_sha256"], wanted["state_sha256"])
     print(f"identical: {'yes' if same else 'no'}")
     ok = (same and killed == kills == done["losses"] and not done["rollbacks"] and not done["samples_lost"]

@@ -1,4 +1,6 @@
 """What tests of `culm train` share that look on while a run goes, and disturb it where it stands still."""
+import os
+
 from harness import Held, check, thaw, wait_until
 
 STAGES = 3  # of tiny_config, in each of its two pipelines
@@ -10,6 +12,10 @@ class Watched(Held):
     def told(self, name, node=None):
         """Its events of that name so far, of that node."""
         return [event for event in self.events() if event["event"] == name and node in (None, event.get("node"))]
+
+    def logs(self):
+        """The logs of those that the run has started; of one that was killed at once, too."""
+        return os.listdir(os.path.join(os.path.dirname(self.path), "logs"))
 
     def step(self):
         """The last step told so far."""

@@ -11,7 +11,7 @@ import struct
 
 import vision_harness
 from gnn_harness import ONE, Graphs
-from harness import Bench, Cases, Held, changed, check, equal, hold, sha256_of, tiny_config, wait_until
+from harness import Bench, Cases, Held, changed, check, equal, flip_bit, hold, sha256_of, tiny_config, wait_until
 
 cases = Cases(job="train")
 BASE = changed(tiny_config(cases.text), data={"kind": "text", "path": cases.text, "held_out": 0.02}, pipelines=1, stages=1, redundancy="none", steps=2,
@@ -308,11 +308,7 @@ def refused(bench):
     less = {name: tensor for name, tensor in model().items() if not name.endswith("ln_f.bias")}
     one_line(bench.run("generate", whole, "--weights", write(bench.path("less.safetensors"), less)), "lacks 1 of", "'transformer.ln_f.bias'")
     piece = os.path.join(newest, "stage-0.safetensors")
-    with open(piece, "r+b") as file:
-        file.seek(-1, 2)
-        last = file.read(1)
-        file.seek(-1, 2)
-        file.write(bytes([last[0] ^ 1]))
+    flip_bit(piece)
     one_line(bench.run("eval", whole, "--weights", newest), "is damaged")
     ended = bench.run("ckpt", "export", stopped, "--out", bench.path("one.safetensors"))
     equal(ended.code, 0, "exit code of export from a run whose newest checkpoint is damaged")
@@ -631,7 +627,7 @@ def onnx(bench):
     for name in ("config.yaml", "checkpoints"):
         there = bench.path("weights-only", name)
         (shutil.rmtree if os.path.isdir(there) else os.remove)(there)
-    one_line(bench.run("generate", bench.path("weights-only")), "is a folder of weights, and no run; name a model")
+    one_line(bench.run("generate", bench.path("weights-only")), "is a folder of weights, not a run; name a model")
     one_line(bench.run("generate", bench.path("none")), "is a folder, and neither a run", "nor a checkpoint")
 
 

@@ -18,7 +18,12 @@ static void fake_send(struct culm_world *world, int32_t to, const struct culm_me
     *sent = (struct fake_sent){to, message->type, message->meta_bytes, NULL,
                                culm_blob_ref(message->payload)};
     sent->meta = malloc(message->meta_bytes + 1);
-    memcpy(sent->meta, message->meta, message->meta_bytes);
+    if (message->meta_bytes != 0) {
+        memcpy(sent->meta, message->meta, message->meta_bytes);
+    }
+    if (fake->on_sent) {
+        fake->on_sent(fake, sent);
+    }
 }
 
 static void fake_timer(struct culm_world *world, uint32_t timer, uint64_t delay_ns) {
@@ -69,7 +74,7 @@ static void fake_end(struct culm_agent *agent, int32_t node) {
 }
 
 static uint32_t fake_role(struct culm_agent *agent, int32_t node) {
-    return of_agent(agent)->role[node];
+    return node < FAKE_MAX ? of_agent(agent)->role[node] : 0;
 }
 
 static const struct culm_agent_ops fake_agent_ops = {

@@ -34,6 +34,8 @@ struct fake_world {
     int32_t started_as[FAKE_ROLES];
     uint32_t role[FAKE_MAX];    /* of a node, as the agent says */
     char error[CULM_ERROR_MAX]; /* with which it left */
+    /* NULL, or told of everything that is sent, before it can be forgotten. */
+    void (*on_sent)(struct fake_world *fake, const struct fake_sent *sent);
 };
 
 void fake_world_init(struct fake_world *fake);

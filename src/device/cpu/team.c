@@ -14,6 +14,7 @@
 #include "device/cpu/team.h"
 
 #include "base/control.h"
+#include "base/stops.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -143,7 +144,10 @@ enum culm_status culm_cpu_team_new(int threads, struct culm_cpu_team **ret_team,
     for (int thread = 1; thread < threads; thread++) {
         struct worker *worker = &team->worker[team->workers];
         *worker = (struct worker){.team = team, .thread = thread};
+        sigset_t before;
+        culm_signals_hold(&before);
         int failed = pthread_create(&worker->id, NULL, worker_main, worker);
+        culm_signals_let(&before);
         if (failed) {
             culm_cpu_team_free(team);
             return culm_error_errno(error, failed, "start compute thread %d of %d; ask for fewer",

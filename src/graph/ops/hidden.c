@@ -99,7 +99,7 @@ static enum culm_status hidden_infer(struct culm_graph *graph, struct culm_node_
     }
     const struct culm_shape x = *culm_input_shape(graph, node, 0);
     if (a->length < 1 || a->length > x.dim[1]) {
-        return input_error(node, "there are no so many columns", error);
+        return input_error(node, "there are not that many columns", error);
     }
     if (biased && !input_has_shape(graph, node, 1, (struct culm_shape){1, {a->length}})) {
         return culm_shape_error(graph, node, 0, 1, "the bias has another length", error);

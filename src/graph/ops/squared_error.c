@@ -23,11 +23,11 @@ static enum culm_status infer(struct culm_graph *graph, struct culm_node_desc *n
         return culm_shape_error(graph, node, 0, 2, "the weight cannot be spread over it", error);
     }
     if (input_is_param(graph, node, 1) || input_is_param(graph, node, 2)) {
-        return input_error(node, "what is wanted, and its weight, are given, not trained", error);
+        return input_error(node, "the target and its weight are given, not trained", error);
     }
     for (int32_t i = 0; i < 3; i++) {
         if (node->input[i] >= 0 && graph->value[node->input[i]].dtype == CULM_I32) {
-            return input_error(node, "whole numbers are no distance apart", error);
+            return input_error(node, "integers cannot be compared by distance", error);
         }
     }
     culm_output_set(graph, node, 0, typed_dtype(graph, node, 0), &x);

@@ -28,7 +28,7 @@ static void freed_blobs_serve_again(void **state) {
         assert_null(a);
         culm_blob_unref(b);
     }
-    culm_blob_pool_stats(pool, &stats);
+    culm_blob_pool_stats_of(pool, &stats);
     assert_int_equal(stats.used_bytes, 0);
     assert_in_range(stats.allocations, 1, 4);
     culm_blob_pool_free(pool);
@@ -62,7 +62,7 @@ static void charges_count(void **state) {
     culm_blob_pool_return(pool, 256);
     culm_blob_unref(blob);
     assert_int_equal(culm_blob_pool_charge(pool, 768), CULM_OK); /* the freed blob goes */
-    culm_blob_pool_stats(pool, &stats);
+    culm_blob_pool_stats_of(pool, &stats);
     assert_int_equal(stats.used_bytes, 1024);
     assert_int_equal(stats.cached_bytes, 0);
     assert_int_equal(stats.peak_bytes, 1024);
@@ -117,7 +117,7 @@ static void threads_share_a_pool(void **state) {
         assert_int_equal(pthread_join(thread[i], NULL), 0);
         assert_int_equal(player[i].bad, 0);
     }
-    culm_blob_pool_stats(pool, &stats);
+    culm_blob_pool_stats_of(pool, &stats);
     assert_int_equal(stats.used_bytes, 0);
     culm_blob_pool_free(pool);
 }

@@ -54,6 +54,47 @@ static void counts_have_a_limit(void **state) {
     culm_buf_release(&buf);
 }
 
+static void small_numbers_are_short(void **state) {
+    static const struct {
+        uint64_t value;
+        size_t bytes;
+    } row[] = {{0, 1},     {127, 1},       {128, 2},        {16383, 2},
+               {16384, 3}, {INT64_MAX, 9}, {UINT64_MAX, 10}};
+    struct culm_buf buf;
+    (void)state;
+    culm_buf_init(&buf, 100);
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        culm_buf_clear(&buf);
+        culm_buf_varint(&buf, row[i].value);
+        assert_int_equal(buf.len, row[i].bytes);
+        struct culm_reader reader = culm_reader_of(buf.data, buf.len);
+        assert_true(culm_read_varint(&reader, row[i].value) == row[i].value);
+        assert_true(culm_reader_done(&reader));
+        reader = culm_reader_of(buf.data, buf.len);
+        if (row[i].value > 0) {
+            assert_int_equal(culm_read_varint(&reader, row[i].value - 1), 0);
+            assert_true(reader.failed);
+        }
+        reader = culm_reader_of(buf.data, buf.len - 1); /* cut off */
+        (void)culm_read_varint(&reader, UINT64_MAX);
+        assert_true(reader.failed);
+    }
+    static const struct {
+        uint8_t bytes[11];
+        size_t len;
+    } wrong[] = {
+        {{0x80, 0x00}, 2}, /* longer than it need be */
+        {{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02}, 10}, /* 65 bits */
+        {{0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01}, 11},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct culm_reader reader = culm_reader_of(wrong[i].bytes, wrong[i].len);
+        assert_int_equal(culm_read_varint(&reader, UINT64_MAX), 0);
+        assert_true(reader.failed);
+    }
+    culm_buf_release(&buf);
+}
+
 static void too_much_fails_and_stays_so(void **state) {
     (void)state;
     struct culm_buf buf;
@@ -89,6 +130,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_and_texts_read_back),
         cmocka_unit_test(counts_have_a_limit),
+        cmocka_unit_test(small_numbers_are_short),
         cmocka_unit_test(too_much_fails_and_stays_so),
         cmocka_unit_test(texts_are_handed_over),
     };

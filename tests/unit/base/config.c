@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -299,6 +300,24 @@ static void resumable_keys_as_a_sentence(void **state) {
     culm_buf_release(&out);
 }
 
+/* A text that was meant to be trained on, in place of the configuration that names it. */
+static void a_large_text_is_no_configuration(void **state) {
+    (void)state;
+    struct culm_error error = {0};
+    struct settings s;
+    char path[] = "/tmp/culm-config-XXXXXX", wanted[256];
+    int fd = mkstemp(path);
+    assert_true(fd >= 0 && ftruncate(fd, CULM_YAML_MAX_BYTES + 1) == 0);
+    close(fd);
+    assert_int_equal(culm_config_load(&table, path, NULL, 0, &s, &error), CULM_ERR_FORMAT);
+    snprintf(wanted, sizeof wanted,
+             "'%s' is too large for a configuration, which is 'key: value' lines of at most 262144 "
+             "bytes",
+             path);
+    assert_string_equal(error.text, wanted);
+    unlink(path);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_and_defaults),
@@ -311,6 +330,7 @@ int main(void) {
         cmocka_unit_test(dump_is_the_inverse),
         cmocka_unit_test(reference_names_every_key),
         cmocka_unit_test(resumable_keys_as_a_sentence),
+        cmocka_unit_test(a_large_text_is_no_configuration),
     };
     return cmocka_run_group_tests_name("base/config", tests, NULL, NULL);
 }

@@ -205,9 +205,20 @@ static void a_large_file(void **state) {
     culm_pins_free(pins);
 }
 
-static void tell(void *ctx, const struct culm_pin *pin, char *ret_hex) {
+static bool tell(void *ctx, const struct culm_pin *pin, bool wait, char *ret_hex) {
     assert_string_equal(pin->path, path);
+    assert_false(wait);
     strcpy(ret_hex, ctx);
+    return false;
+}
+
+/* Knows it only when it is asked for the second time. */
+static bool tell_later(void *ctx, const struct culm_pin *pin, bool wait, char *ret_hex) {
+    assert_string_equal(pin->path, path);
+    if (wait) {
+        strcpy(ret_hex, ctx);
+    }
+    return !wait;
 }
 
 /* A list that was made before the whole was known. */
@@ -229,6 +240,34 @@ static void the_whole_is_told(void **state) {
     assert_int_equal(show(pins, path, &error), CULM_OK);
     put(path, LARGE, 70000, "z");
     is_changed(show(pins, path, &error), &error, path, "its content has changed");
+    culm_pins_free(pins);
+    culm_pins_free(launcher);
+}
+
+/* A copy, which has other times; and where none is told in the end, or another one. */
+static void the_whole_is_told_later(void **state) {
+    (void)state;
+    struct culm_error error;
+    const bool stop = false;
+    char whole[CULM_SHA256_HEX] = "";
+    put(path, LARGE, 3, "x");
+    put(path, LARGE, 70000, "x");
+    touch(path, 100);
+    struct culm_pins *pins = pins_of(path), *launcher = pins_of(path);
+    culm_pins_complete(launcher, &stop, NULL, NULL);
+    culm_pins_ask(pins, tell_later, whole);
+    touch(path, 200);
+    is_changed(show(pins, path, &error), &error, path, "cannot be compared as a whole");
+    strcpy(whole, culm_pins_at(launcher, 0).whole);
+    put(path, LARGE, 70000, "z");
+    is_changed(show(pins, path, &error), &error, path, "its content has changed");
+    culm_pins_free(pins);
+    put(path, LARGE, 70000, "x");
+    touch(path, 300);
+    pins = pins_of(path);
+    touch(path, 400);
+    culm_pins_ask(pins, tell_later, whole);
+    assert_int_equal(show(pins, path, &error), CULM_OK);
     culm_pins_free(pins);
     culm_pins_free(launcher);
 }
@@ -382,6 +421,7 @@ int main(void) {
         cmocka_unit_test(two_changes_in_one_tick),
         cmocka_unit_test(a_large_file),
         cmocka_unit_test(the_whole_is_told),
+        cmocka_unit_test(the_whole_is_told_later),
         cmocka_unit_test(what_changes_before_it_is_completed_stays_unknown),
         cmocka_unit_test(a_look),
         cmocka_unit_test(two_lists),

@@ -101,6 +101,9 @@ static void what_is_not_a_configuration_is_refused(void **state) {
     refused("a: [1\nb: 2\n", "f:2: not valid YAML: did not find expected ',' or ']'");
     refused("a: 1\n\tb: 2\n",
             "f:2: not valid YAML: found a tab character that violates indentation");
+    refused("One text\nand another: no map.\n",
+            "f:2: not valid YAML: mapping values are not allowed "
+            "in this context; write 'key: value' lines");
     refused("a: 1\nb: \xff\n",
             "f:2: not text: invalid leading UTF-8 octet at byte 8; write it as UTF-8");
     refused_bytes("a: 1\n\0", 6,

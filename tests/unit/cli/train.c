@@ -3,7 +3,7 @@
  * mistake is answered with the right exit code and leaves nothing behind.
  */
 #include "cli/command.h"
-#include "run/rundir.h"
+#include "launch/rundir.h"
 #include "run/train_launch.h"
 
 #include <setjmp.h>
@@ -155,7 +155,7 @@ static void options_reach_the_launcher(void **state) {
     assert_int_equal(seen.fault_count, 1);
     assert_int_equal(seen.fault.worker, 2);
     assert_int_equal(strlen(seen.run), 16);
-    assert_int_equal(strlen(seen.token), 32);
+    assert_int_equal(strlen(seen.token), 64);
     assert_int_equal(strlen(seen.config_sha256), 64);
 
     char run_before[CULM_RUN_ID_SIZE], token_before[CULM_TOKEN_SIZE];
@@ -200,7 +200,7 @@ static void an_existing_run_is_resumed_or_refused(void **state) {
                          "--set optimizer.lr=0.5 --set steps=9",
                          errors, sizeof errors),
                      75);
-    assert_string_equal(errors, "");
+    assert_string_equal(errors, "culm train: stopped; continue with --resume\n");
     assert_true(seen.accept_inputs && !seen.from_start);
     assert_int_equal(seen.steps, 9);
     assert_int_equal(run("train runs/main/config.yaml --resume --from-start --out runs/main",
@@ -232,7 +232,7 @@ static void mistakes(void **state) {
             "--set: 'steps': no key and value; write --set key.sub=value");
     refused("train none.yaml", 3, "read 'none.yaml': No such file or directory");
     refused("train main.yaml --set pipelines=0", 3,
-            "--set: pipelines: 0 is out of range; allowed: 1 to 64");
+            "--set: pipelines: 0 is out of range; allowed: 1 to 4096");
     refused("train main.yaml --set stages=7 --set pipelines=1", 3,
             "--set: stages: 7 stages for 6 layers, and each needs one; allowed: 1 to 6");
     refused("train main.yaml --fault worker=1", 3,

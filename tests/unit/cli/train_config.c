@@ -177,6 +177,11 @@ static void checks_between_keys(void **state) {
     refused("stages: 5\ncluster: {max_nodes: 8}\n",
             "c.yaml:4: cluster.max_nodes: 2 pipelines * 5 stages need 10 workers, max_nodes is "
             "8; allowed: cluster.max_nodes from 10");
+    refused("pipelines: 1366\nbatch: {global: 4096, micro: 1, lanes: 2048}\n",
+            "c.yaml:3: pipelines: 1366 pipelines * 3 stages need 4098 workers; allowed: up to 4096 "
+            "workers");
+    refused("cluster: {max_nodes: 4097}\n",
+            "c.yaml:3: cluster.max_nodes: 4097 is out of range; allowed: 0 to 4096");
     refused("cluster: {suspect_ms: 599}\n",
             "c.yaml:3: cluster.suspect_ms: suspect_ms 599 would suspect nodes whose heartbeat is "
             "a little late; allowed: from 3 times heartbeat_ms, which is 200");
@@ -186,8 +191,9 @@ static void checks_between_keys(void **state) {
 
 static void impossible_values(void **state) {
     (void)state;
-    refused("pipelines: 0\n", "c.yaml:3: pipelines: 0 is out of range; allowed: 1 to 64");
-    refused("batch: {lanes: 65}\n", "c.yaml:3: batch.lanes: 65 is out of range; allowed: 1 to 64");
+    refused("pipelines: 0\n", "c.yaml:3: pipelines: 0 is out of range; allowed: 1 to 4096");
+    refused("batch: {lanes: 4097}\n",
+            "c.yaml:3: batch.lanes: 4097 is out of range; allowed: 1 to 4096");
     refused("model: {dropout: 1}\n",
             "c.yaml:3: model.dropout: 1 is out of range; allowed: at least 0 and below 1");
     refused("optimizer: {eps: 0}\n",
@@ -216,6 +222,9 @@ static void what_must_work_works(void **state) {
     }
     struct culm_train_config c = parse(MINIMAL, "stages=6"); /* of two pipelines */
     assert_int_equal(c.cluster.max_nodes, 12);
+    culm_train_config_release(&c);
+    c = parse(MINIMAL, "cluster.max_nodes=0"); /* as if it were not given */
+    assert_int_equal(c.cluster.max_nodes, 8);
     culm_train_config_release(&c);
 }
 

@@ -33,7 +33,9 @@ struct test {
     struct culm_agent_fault fault;
     double time_scale;
     bool over;
+    bool ids_end; /* the last of all ids is in use */
     char dir[32]; /* of their logs */
+    const char *vmstat;
     /* what has happened */
     uv_loop_t loop;
     uv_timer_t tick;
@@ -56,6 +58,10 @@ static bool on_over(void *ctx) { return ((struct test *)ctx)->over; }
 
 static void on_ended(void *ctx, int32_t node, const struct culm_error *why) {
     struct test *t = ctx;
+    if (node < 0) {
+        return; /* a newcomer without an id */
+    }
+    node = t->ids_end && node == CULM_NODE_IDS - 1 ? 0 : node;
     assert_false(t->inside || t->ended[node]);
     t->ended[node] = true;
     t->why[node] = why ? why->status : CULM_OK;
@@ -90,7 +96,7 @@ static void on_failed(void *ctx, const struct culm_error *error) {
 static const struct culm_local_agent_ops ops = {on_over,  on_ended,     on_removed,
                                                 on_fired, on_complaint, on_failed};
 
-static void command(void *ctx, const struct culm_agent_start *start, char ***ret_argv) {
+static void command(void *ctx, const struct culm_agent_starting *start, char ***ret_argv) {
     struct test *t = ctx;
     int32_t node = start->node;
     char **argv = calloc(4, sizeof *argv);
@@ -134,6 +140,7 @@ static void begin(struct test *t, int32_t max_nodes) {
         .max_nodes = max_nodes,
         .faults = &t->fault,
         .fault_count = 1,
+        .vmstat = t->vmstat,
         .ops = &ops,
         .ctx = t,
     };
@@ -170,6 +177,34 @@ static void finish(struct test *t) {
     assert_int_equal(culm_tree_remove(NULL, t->dir, NULL), CULM_OK);
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* all were reaped */
     assert_int_equal(errno, ECHILD);
+}
+
+/* Of three that are killed the system counts the second; the first and the last were killed by somebody else. */
+static void who_is_killed_for_memory_is_told_so(void **state) {
+    (void)state;
+    static const char *const counts[] = {"pgfault 7\noom_kill 4\n", "pgfault 8\noom_kill 5\n",
+                                         "pgfault 9\noom_kill 5\n"};
+    struct test t = {.script = {"exec sleep 600", "exec sleep 600", "exec sleep 600"}};
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/culm-vmstat-%d", (int)getpid());
+    t.vmstat = path;
+    assert_int_equal(culm_file_replace(NULL, path, counts[0], strlen(counts[0]), NULL), CULM_OK);
+    begin(&t, 0);
+    for (int32_t node = 0; node < 3; node++) {
+        struct culm_node_info info;
+        start(&t);
+        culm_local_agent_heard(t.agent, node);
+        culm_local_agent_joined(t.agent, node, &info);
+        assert_int_equal(culm_file_replace(NULL, path, counts[node], strlen(counts[node]), NULL),
+                         CULM_OK);
+        assert_int_equal(kill((pid_t)info.pid, SIGKILL), 0);
+        until(&t, &t.ends, node + 1);
+        assert_int_equal(t.why[node], node == 1 ? CULM_ERR_MEMORY : CULM_OK);
+    }
+    assert_int_equal(t.complaints, 1);
+    assert_non_null(strstr(t.complaint, "for want of memory"));
+    finish(&t);
+    assert_int_equal(unlink(path), 0);
 }
 
 static void a_node_is_started_in_its_role_let_in_and_ended(void **state) {
@@ -213,6 +248,8 @@ static void one_that_cannot_be_started_has_ended(void **state) {
     assert_non_null(strstr(t.complaint, "node 1: ended with exit code 3 before it joined"));
     assert_non_null(strstr(t.complaint, "ends with 'some last words'"));
     assert_int_equal(t.complaints, 2);
+    assert_int_equal(t.why[0], CULM_ERR_IO); /* the leader is told, too */
+    assert_int_equal(t.why[1], CULM_ERR_IO);
     finish(&t);
 }
 
@@ -333,6 +370,69 @@ static void nodes_that_have_ended_keep_no_descriptor_open(void **state) {
     finish(&t);
 }
 
+/* Whoever starts and ends nodes for weeks keeps only those that are there. */
+static void nodes_that_have_ended_are_forgotten(void **state) {
+    (void)state;
+    struct test t = {.script = {"exit 0", NULL, "exit 1", "exec sleep 600"}};
+    begin(&t, 0);
+    for (int32_t node = 0; node < 3; node++) {
+        start(&t);
+        until(&t, &t.ends, node + 1);
+        assert_int_equal(t.agent->children.count, 0);
+        assert_int_equal(t.table->ops->role(t.table, node), CULM_NO_ROLE);
+    }
+    start(&t);
+    assert_int_equal(t.agent->children.count, 1);
+    assert_int_equal(t.index[3], 3); /* of its role, with those that have ended */
+    finish(&t);
+}
+
+/* None is given twice, up to the last. */
+static void ids_come_to_an_end(void **state) {
+    (void)state;
+    struct test t = {.script = {"exec sleep 600"}};
+    struct culm_error error;
+    int32_t node;
+    begin(&t, 0);
+    t.agent->next_node = CULM_NODE_IDS - 1;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(culm_local_agent_enroll(t.agent, ROLE, 0, "guest", &node, &error),
+                         CULM_OK);
+        assert_true(node < CULM_NEWCOMER);
+        assert_int_equal(culm_local_agent_admit(t.agent, &node, &error),
+                         i ? CULM_ERR_CONFIG : CULM_OK);
+        assert_true(i ? node < 0 : node == CULM_NODE_IDS - 1);
+    }
+    assert_non_null(strstr(error.text, "ids of nodes have been used"));
+    assert_int_equal(t.agent->children.count, 2);
+    t.ids_end = true;
+    culm_local_agent_left(t.agent, CULM_NODE_IDS - 1);
+    until(&t, &t.ends, 1);
+    assert_int_equal(t.agent->children.count, 1);
+    finish(&t);
+}
+
+/* Its READY was on its way when it was ended: nobody would know of a node whose end is about to be reported. */
+static void one_that_is_ended_gets_no_id(void **state) {
+    (void)state;
+    struct test t = {.script = {"exec sleep 600"}};
+    struct culm_error error;
+    int32_t node, guest;
+    begin(&t, 0);
+    assert_int_equal(culm_local_agent_enroll(t.agent, ROLE, 0, "guest", &guest, &error), CULM_OK);
+    culm_local_agent_end_all(t.agent, false);
+    node = guest;
+    assert_int_equal(culm_local_agent_admit(t.agent, &node, &error), CULM_ERR_CONFIG);
+    assert_int_equal(node, guest);
+    assert_non_null(strstr(error.text, "too late"));
+    start(&t); /* which gets the first id */
+    culm_local_agent_end_all(t.agent, false);
+    until(&t, &t.ends, 1);
+    assert_true(t.ended[0]);
+    assert_int_equal(t.agent->children.count, 0);
+    finish(&t);
+}
+
 static void a_trace_is_of_one_role(void **state) {
     (void)state;
     static const char text[] = "0,add,a\n0,add,b\n";
@@ -361,16 +461,16 @@ static void nobody_is_missed_because_all_stood_still(void **state) {
     begin(&t, 0);
     start(&t);
     uint64_t now = culm_clock_ns();
-    culm_agent_starts_sweep(t.agent, now);
+    agent_starts_sweep(t.agent, now);
     for (int i = 0; i < 2; i++) {
         now += 10 * limit;
-        culm_agent_starts_sweep(t.agent, now);
+        agent_starts_sweep(t.agent, now);
     }
     for (uint64_t end = now + limit; now < end; now += second) {
-        culm_agent_starts_sweep(t.agent, now);
+        agent_starts_sweep(t.agent, now);
     }
     assert_int_equal(t.complaints, 0);
-    culm_agent_starts_sweep(t.agent, now + second);
+    agent_starts_sweep(t.agent, now + second);
     assert_int_equal(t.complaints, 1);
     assert_non_null(strstr(t.complaint, "did not join within 60000 ms"));
     until(&t, &t.ends, 1);
@@ -388,6 +488,7 @@ static void nobody_is_started_when_it_is_over(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_is_killed_for_memory_is_told_so),
         cmocka_unit_test(a_node_is_started_in_its_role_let_in_and_ended),
         cmocka_unit_test(one_that_cannot_be_started_has_ended),
         cmocka_unit_test(what_it_declined_for_is_told_with_its_end),
@@ -395,6 +496,9 @@ int main(void) {
         cmocka_unit_test(a_fault_may_say_a_role_in_place_of_a_node),
         cmocka_unit_test(a_record_of_a_node_that_never_was_is_nonsense),
         cmocka_unit_test(nodes_that_have_ended_keep_no_descriptor_open),
+        cmocka_unit_test(nodes_that_have_ended_are_forgotten),
+        cmocka_unit_test(ids_come_to_an_end),
+        cmocka_unit_test(one_that_is_ended_gets_no_id),
         cmocka_unit_test(a_trace_has_its_way),
         cmocka_unit_test(a_trace_is_of_one_role),
         cmocka_unit_test(nobody_is_missed_because_all_stood_still),

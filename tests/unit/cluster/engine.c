@@ -27,6 +27,7 @@ struct toy_engine {
     struct test *t;
     int deliver; /* how many processes come of a start */
     bool fail;   /* none, and it says so */
+    bool shut;   /* it cannot be opened */
     struct culm_engine_report *report;
     pthread_t thread[STARTS];
     int threads;
@@ -39,10 +40,10 @@ static struct toy_engine *of(struct culm_engine *engine) { return (struct toy_en
 
 static enum culm_status toy_open(struct culm_engine *engine, struct culm_engine_report *report,
                                  struct culm_error *error) {
-    (void)error;
     of(engine)->report = report;
     of(engine)->opened = true;
-    return CULM_OK;
+    return of(engine)->shut ? culm_error_set(error, CULM_ERR_IO, "the service is not there")
+                            : CULM_OK;
 }
 
 static void *say(void *report) {
@@ -135,10 +136,14 @@ static void whose_a_name_is(void **state) {
     static const struct {
         const char *name;
         int32_t number;
-    } rows[] = {
-        {"toy-0", 0},   {"toy-17", 17},  {"toy-", -1},   {"toy", -1},           {"toys-1", -1},
-        {"to-1", -1},   {"toy-1x", -1},  {"toy--1", -1}, {"newcomer", -1},      {"", -1},
-        {"toy- 1", -1}, {"x toy-1", -1}, {"toy-01", 1},  {"toy-9999999999", -1}};
+    } rows[] = {{"toy-0", 0},           {"toy-17", 17},
+                {"toy-", -1},           {"toy", -1},
+                {"toys-1", -1},         {"to-1", -1},
+                {"toy-1x", -1},         {"toy--1", -1},
+                {"newcomer", -1},       {"", -1},
+                {"toy- 1", -1},         {"x toy-1", -1},
+                {"toy-01", 1},          {"toy-2147483646", INT32_MAX - 1},
+                {"toy-2147483647", -1}, {"toy-9999999999", -1}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         assert_int_equal(culm_engine_number(&engine, rows[i].name), rows[i].number);
     }
@@ -233,6 +238,19 @@ static void an_end_that_is_told_of_a_node_changes_nothing(void **state) {
     release(&t);
 }
 
+/* It ends the run, and whoever reads its events finds why. */
+static void an_engine_that_cannot_be_opened_is_told(void **state) {
+    (void)state;
+    struct test t = {.engine = &toy.engine, .start = 1};
+    toy = (struct toy_engine){.engine = {&toy_ops}, .t = &t, .shut = true};
+    test_came.count = 0;
+    test_run(&t);
+    assert_int_equal(t.code, culm_status_exit_code(CULM_ERR_IO));
+    assert_int_equal(t.error_events, 1);
+    assert_string_equal(t.error_text, "the service is not there");
+    release(&t);
+}
+
 /* --- a start that is handed on --- */
 
 static void start_another(struct test *t, int32_t node, const struct culm_error *why) {
@@ -302,6 +320,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(one_that_is_delivered_twice_makes_one_node),
         cmocka_unit_test(a_start_without_a_node_is_told_once),
         cmocka_unit_test(an_end_that_is_told_of_a_node_changes_nothing),
+        cmocka_unit_test(an_engine_that_cannot_be_opened_is_told),
         cmocka_unit_test(one_that_is_handed_on_is_whoever_is_awaited),
         cmocka_unit_test(those_that_never_came_hold_nothing_up),
     };

@@ -1,4 +1,4 @@
-/* A member alone, whose clock and network the test plays: how long it dials who cannot be reached. */
+/* A member alone, whose clock and fabric the test plays: how long it dials who cannot be reached. */
 #include "cluster/member.h"
 
 #include <setjmp.h>
@@ -12,34 +12,34 @@
 #define LIMIT_MS 1000
 
 struct fixture {
-    struct culm_network network; /* first member */
+    struct culm_fabric fabric; /* first member */
     struct culm_member *member;
     uint64_t now_ns, alarm_ns;
     int32_t calls, ended;
     enum culm_status why;
 };
 
-static struct fixture *of(struct culm_network *network) { return (struct fixture *)network; }
+static struct fixture *of(struct culm_fabric *fabric) { return (struct fixture *)fabric; }
 
-static uint64_t now_ns(struct culm_network *network) { return of(network)->now_ns; }
+static uint64_t now_ns(struct culm_fabric *fabric) { return of(fabric)->now_ns; }
 
 /* As when there are no descriptors left. */
-static enum culm_status connect_to(struct culm_network *network, const char *address,
+static enum culm_status connect_to(struct culm_fabric *fabric, const char *address,
                                    struct culm_stream **ret_stream, struct culm_error *error) {
     (void)address;
     (void)ret_stream;
-    of(network)->calls++;
+    of(fabric)->calls++;
     return culm_error_set(error, CULM_ERR_AGAIN, "not now");
 }
 
-static enum culm_status random_bytes(struct culm_network *network, void *ret_bytes, size_t len) {
-    (void)network;
+static enum culm_status random_bytes(struct culm_fabric *fabric, void *ret_bytes, size_t len) {
+    (void)fabric;
     memset(ret_bytes, 7, len);
     return CULM_OK;
 }
 
-static void set_alarm(struct culm_network *network, uint64_t delay_ns) {
-    struct fixture *f = of(network);
+static void set_alarm(struct culm_fabric *fabric, uint64_t delay_ns) {
+    struct fixture *f = of(fabric);
     f->alarm_ns = delay_ns == CULM_NEVER ? CULM_NEVER : f->now_ns + delay_ns;
 }
 
@@ -49,17 +49,17 @@ static void on_ended(void *ctx, const struct culm_error *why) {
     f->why = why->status;
 }
 
-static const struct culm_network_ops network_ops = {.size = sizeof network_ops,
-                                                    .now_ns = now_ns,
-                                                    .connect = connect_to,
-                                                    .random = random_bytes,
-                                                    .alarm = set_alarm};
+static const struct culm_fabric_ops fabric_ops = {.size = sizeof fabric_ops,
+                                                  .now_ns = now_ns,
+                                                  .connect = connect_to,
+                                                  .random = random_bytes,
+                                                  .alarm = set_alarm};
 static const struct culm_member_ops member_ops = {.ended = on_ended};
 
 static void begin(struct fixture *f) {
-    *f = (struct fixture){.network.ops = &network_ops, .now_ns = 5000 * MS, .alarm_ns = CULM_NEVER};
-    const struct culm_member_options options = {.network = &f->network,
-                                                .coordinator = "somewhere",
+    *f = (struct fixture){.fabric.ops = &fabric_ops, .now_ns = 5000 * MS, .alarm_ns = CULM_NEVER};
+    const struct culm_member_options options = {.fabric = &f->fabric,
+                                                .leader = "somewhere",
                                                 .address = "",
                                                 .token = "token",
                                                 .node = 3,

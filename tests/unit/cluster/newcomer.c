@@ -63,9 +63,9 @@ static void one_joins_without_an_id(void **state) {
     assert_int_equal(t.code, 0);
     assert_int_equal(t.ups, 2);
     assert_int_equal(t.losts, 0);
-    assert_int_equal(test_came_end(0, words, sizeof words), 1); /* with its coordinator */
+    assert_int_equal(test_came_end(0, words, sizeof words), 1); /* with its leader */
     assert_non_null(strstr(words, "is node 1 in role 7\n"));
-    assert_non_null(strstr(words, "the coordinator is gone"));
+    assert_non_null(strstr(words, "the leader is gone"));
     test_release(&t, 0);
 }
 
@@ -110,61 +110,134 @@ static void the_leader_can_end_it(void **state) {
     assert_int_equal(t.code, 0);
     assert_int_equal(t.eofs, 1);
     assert_int_equal(test_came_end(0, words, sizeof words), 1);
-    assert_non_null(strstr(words, "the coordinator is gone"));
+    assert_non_null(strstr(words, "the leader is gone"));
     test_release(&t, 0);
 }
 
 static void one_declines(struct test *t) { test_come(t, "decline", TOY_TOKEN, "guest\n"); }
 
-static void it_declined(struct test *t, int32_t node, const struct culm_error *why) {
-    assert_int_equal(node, 0);
-    assert_non_null(why);
-    assert_int_equal(why->status, CULM_ERR_CHANGED);
-    test_finish(t);
+static void end_at_error(struct test *t, const char *name) {
+    if (!strcmp(name, "error")) {
+        test_finish(t);
+    }
 }
 
 static void what_it_declines_for_is_told(void **state) {
     (void)state;
     char words[1024];
     test_came.count = 0;
-    RUN(.all_started = one_declines, .on_exit = it_declined);
+    RUN(.all_started = one_declines, .on_event = end_at_error);
     assert_int_equal(t.code, 0);
     assert_int_equal(t.ups, 0);
+    assert_int_equal(t.exits, 0); /* whoever leads has not heard of it */
     assert_int_equal(t.error_events, 1);
+    assert_string_equal(t.error_text, "newcomer 'guest?': 'x' is not what it was");
     assert_int_equal(test_came_end(0, words, sizeof words), 1);
     test_release(&t, 0);
 }
 
 static void one_sleeps(struct test *t) { test_come(t, "asleep", TOY_TOKEN, "guest\n"); }
 
-static void it_was_silent(struct test *t, int32_t node, const struct culm_error *why) {
-    (void)why;
-    assert_int_equal(node, 0);
-    kill(test_came.pid[0], SIGKILL); /* it does not look at its connection */
-    test_finish(t);
+static void it_was_silent(struct test *t, const char *name) {
+    if (!strcmp(name, "error")) {
+        kill(test_came.pid[0], SIGKILL); /* it does not look at its connection */
+        test_finish(t);
+    }
 }
 
 static void one_that_gets_on_with_nothing_is_put_out(void **state) {
     (void)state;
     char words[1024];
     test_came.count = 0;
-    RUN(.all_started = one_sleeps, .on_exit = it_was_silent, .start_limit_ms = 500);
+    RUN(.all_started = one_sleeps, .on_event = it_was_silent, .start_limit_ms = 500);
     assert_int_equal(t.code, 0);
     assert_non_null(strstr(t.error_text, "silent for 500 ms"));
     (void)test_came_end(0, words, sizeof words);
     test_release(&t, 0);
 }
 
+/* --- its id --- */
+
+static void of_another_build(struct test *t) {
+    test_come_as(t, "worker", TOY_TOKEN, "another", "stranger");
+}
+
+static void then_the_next(struct test *t, const char *name) {
+    if (!strcmp(name, "error") && test_came.count == 1) {
+        test_come(t, "decline", TOY_TOKEN, "waverer");
+    } else if (!strcmp(name, "error") && test_came.count == 2) {
+        one_comes(t);
+    }
+}
+
+static void end_when_it_is_up(struct test *t, int32_t node, const struct culm_node_info *info) {
+    assert_int_equal(node, 0);
+    assert_string_equal(info->name, "guest?");
+    test_finish(t);
+}
+
+/* Whoever is refused or declines, however often, uses none up. */
+static void an_id_is_for_one_that_is_ready(void **state) {
+    (void)state;
+    char words[3][1024];
+    test_came.count = 0;
+    RUN(.all_started = of_another_build, .on_event = then_the_next, .on_up = end_when_it_is_up);
+    assert_int_equal(t.code, 0);
+    assert_int_equal(t.ups, 1);
+    assert_int_equal(t.exits, 0);
+    assert_int_equal(t.error_events, 2);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(test_came_end(i, words[i], sizeof words[i]), 1);
+    }
+    assert_non_null(strstr(words[0], "refused: newcomer 'stranger' has the signature 'another', "
+                                     "not 'sig'; start workers of the same build"));
+    assert_null(strstr(words[0], "is node"));
+    assert_non_null(strstr(words[2], "is node 0 in role 7\n"));
+    test_release(&t, 0);
+}
+
 /* --- who may not come --- */
 
-/* Leaves when the newcomer that is to be refused has ended. */
-static void watch(struct test *t) {
+static bool last_has_ended(void) {
     struct pollfd last = {.fd = test_came.words[test_came.count - 1], .events = POLLIN};
     siginfo_t info = {0};
     bool ended = waitid(P_PID, (id_t)test_came.pid[test_came.count - 1], &info,
                         WEXITED | WNOHANG | WNOWAIT) ||
                  info.si_pid;
-    if (ended && poll(&last, 1, 0) == 1) {
+    return ended && poll(&last, 1, 0) == 1;
+}
+
+static void strangers_come(struct test *t) {
+    if (test_came.count < 3 && (test_came.count == 0 || last_has_ended())) {
+        t->since_ns = culm_clock_ns();
+        test_come_as(t, "worker", TOY_TOKEN, "another", "stranger");
+    } else if (last_has_ended()) {
+        test_finish(t);
+        return;
+    }
+    t->world->ops->timer(t->world, 0, 5000000);
+}
+
+/* As when something starts it anew whenever it ends: told once, and each waits longer than the one before. */
+static void one_that_comes_again_and_again(void **state) {
+    (void)state;
+    char words[1024];
+    test_came.count = 0;
+    RUN(.all_started = strangers_come, .on_timer = strangers_come);
+    assert_int_equal(t.code, 0);
+    assert_int_equal(t.ups + t.exits, 0);
+    assert_int_equal(t.error_events, 1);
+    assert_true(culm_clock_ns() - t.since_ns >= SECOND / 5);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(test_came_end(i, words, sizeof words), 1);
+        assert_non_null(strstr(words, "refused: newcomer 'stranger' has the signature"));
+    }
+    test_release(&t, 0);
+}
+
+/* Leaves when the newcomer that is to be refused has ended. */
+static void watch(struct test *t) {
+    if (last_has_ended()) {
         test_finish(t);
     } else {
         t->world->ops->timer(t->world, 0, 5000000);
@@ -342,6 +415,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(the_leader_can_end_it),
         cmocka_unit_test(what_it_declines_for_is_told),
         cmocka_unit_test(one_that_gets_on_with_nothing_is_put_out),
+        cmocka_unit_test(an_id_is_for_one_that_is_ready),
+        cmocka_unit_test(one_that_comes_again_and_again),
         cmocka_unit_test(a_wrong_token_is_refused),
         cmocka_unit_test(one_more_than_max_nodes_is_refused),
         cmocka_unit_test(a_run_that_asks_for_none_lets_in_none),

@@ -38,8 +38,14 @@ struct toy_worker {
 /* One worker a process. */
 static char toy_news[32];
 
+static bool toy_heard; /* atomic: any news */
+
 static void on_news(void *ctx, const void *news, size_t len) {
     char *heard = ctx;
+    if (!news) {
+        return;
+    }
+    __atomic_store_n(&toy_heard, true, __ATOMIC_RELEASE);
     strncat(heard, news, len < sizeof toy_news - strlen(heard) ? len : 0);
 }
 
@@ -278,6 +284,8 @@ static bool prepare(const char *mode, struct culm_worker *worker, struct culm_er
     }
     while (!strcmp(mode, "slow") && culm_clock_ns() < begin + 4000000000u) {
     }
+    while (!strcmp(mode, "curious") && !__atomic_load_n(&toy_heard, __ATOMIC_ACQUIRE)) {
+    }
     if (!strcmp(mode, "decline") || !good) {
         culm_error_set(error, CULM_ERR_CHANGED,
                        good ? "'x' is not what it was" : "a brief of %zu bytes", len);
@@ -321,21 +329,22 @@ static int run_worker(const char *mode, char **arg) {
         culm_blob_pool_free(pool);
         return 1;
     }
-    if (options.node == CULM_NEWCOMER) {
-        uint32_t role;
-        int32_t node = culm_worker_node(worker, &role);
-        fprintf(stderr, "is node %d in role %u\n", node, role);
-    }
     const struct culm_worker_ready ready = {.signature = arg[1],
                                             .pool = pool,
                                             .payload_max = TOY_PAYLOAD_MAX,
                                             .dial_limit_ms = TOY_LONG_MS,
                                             .orphan_ms = TOY_LONG_MS};
-    if (!prepare(mode, worker, &error) || culm_worker_ready(worker, &ready, &error) != CULM_OK) {
+    if (!prepare(mode, worker, &error) ||
+        culm_worker_report_ready(worker, &ready, &error) != CULM_OK) {
         fprintf(stderr, "%s\n", error.text);
         culm_worker_free(worker);
         culm_blob_pool_free(pool);
         return 1;
+    }
+    if (options.node == CULM_NEWCOMER) {
+        uint32_t role;
+        int32_t node = culm_worker_node(worker, &role);
+        fprintf(stderr, "is node %d in role %u\n", node, role);
     }
     static struct toy_worker toy;
     toy.world = culm_worker_world(worker);

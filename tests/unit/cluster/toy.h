@@ -1,6 +1,6 @@
 /*
  * Toy actors for the tests of the real worlds. The test program runs itself as worker, launcher or
- * silent process; the worker does what the coordinator's messages say.
+ * silent process; the worker does what the leader's messages say.
  */
 #ifndef CULM_TESTS_UNIT_CLUSTER_TOY_H
 #define CULM_TESTS_UNIT_CLUSTER_TOY_H
@@ -23,8 +23,8 @@ enum toy_type {
     TOY_BUSY,      /* a job that never ends */
     TOY_STATUS,    /* answer with a TOY_REPORT */
     TOY_LEAVE,     /* with `count` as exit code, after `size` reports with 1 MB of payload each */
-    TOY_REPORT,    /* worker to coordinator; meta is a struct toy_report */
-    TOY_LOST,      /* worker to coordinator: node `from` is lost */
+    TOY_REPORT,    /* worker to leader; meta is a struct toy_report */
+    TOY_LOST,      /* worker to leader: node `from` is lost */
 };
 
 /* Fault points of a toy. */
@@ -55,7 +55,8 @@ int toy_main(int argc, char **argv);
 #define TOY_WANTED 5
 
 /* `mode`: "worker", or "wrapped" (a process between it and the launcher), or "silent"; or one that
- * prepares for two seconds ("slow"), for ever without doing anything ("asleep"), or declines
+ * prepares for two seconds ("slow"), until it
+ * has heard news ("curious"), for ever without doing anything ("asleep"), or declines
  * ("decline"), or whose end is not told ("undead"). */
 char **toy_argv(const char *mode, const char *token, const char *signature, int32_t node,
                 const char *name, const char *address, int fault_fd, const char *fault);

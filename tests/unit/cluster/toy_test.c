@@ -1,4 +1,4 @@
-/* The toy coordinator actor, and a host for it. */
+/* The toy leader actor, and a host for it. */
 #include "toy_test.h"
 
 #include "base/file.h"
@@ -21,7 +21,7 @@
 
 #define WATCHDOG 15
 
-/* --- the coordinator's toy actor --- */
+/* --- the leader's toy actor --- */
 
 void test_order(struct test *t, int32_t node, uint16_t type, struct toy_order what) {
     const struct culm_message message = {
@@ -166,7 +166,7 @@ static const struct culm_actor_ops test_ops = {
     .leads = &leads,
 };
 
-static void command(void *ctx, const struct culm_agent_start *start, char ***ret_argv) {
+static void command(void *ctx, const struct culm_agent_starting *start, char ***ret_argv) {
     struct test *t = ctx;
     int32_t node = start->node;
     assert_int_equal(start->role, ROLE);
@@ -180,9 +180,14 @@ static void command(void *ctx, const struct culm_agent_start *start, char ***ret
     }
 }
 
-static bool brief(void *ctx, uint32_t role, struct culm_buf *out) {
-    (void)ctx;
+static bool brief(void *ctx, uint32_t role, bool newcomer, struct culm_buf *out) {
+    struct test *t = ctx;
     assert_int_equal(role, ROLE);
+    t->briefs[newcomer]++;
+    if (t->no_briefs > 0) {
+        t->no_briefs--;
+        return false;
+    }
     for (size_t i = 0; i < TOY_BRIEF; i++) {
         culm_buf_u8(out, (uint8_t)(i % 251));
     }
@@ -213,11 +218,16 @@ static void publish(void *ctx, json_t *event) {
 struct test_came test_came;
 
 void test_come(struct test *t, const char *mode, const char *token, const char *name) {
+    test_come_as(t, mode, token, "sig", name);
+}
+
+void test_come_as(struct test *t, const char *mode, const char *token, const char *signature,
+                  const char *name) {
     int words[2];
     assert_int_equal(pipe2(words, O_CLOEXEC),
                      0); /* a node that is started meanwhile has no end of it */
     char **argv =
-        toy_argv(mode, token, "sig", CULM_NEWCOMER, name, culm_host_address(t->host), -1, NULL);
+        toy_argv(mode, token, signature, CULM_NEWCOMER, name, culm_host_address(t->host), -1, NULL);
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
@@ -273,7 +283,7 @@ static void check_logs(struct test *t) {
 
 void test_run(struct test *t) {
     struct culm_error error = {0};
-    t->pool = culm_blob_pool_new(0);
+    t->pool = culm_blob_pool_new(t->pool_bytes);
     snprintf(t->dir, sizeof t->dir, "/tmp/culm-world-XXXXXX");
     assert_non_null(mkdtemp(t->dir));
     if (t->trace_text) {

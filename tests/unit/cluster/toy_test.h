@@ -1,5 +1,5 @@
 /*
- * A test of the real worlds is a toy coordinator actor: it starts workers, reacts by the functions
+ * A test of the real worlds is a toy leader actor: it starts workers, reacts by the functions
  * that the test gives, and leaves with 0; its watchdog leaves with 99 after WATCHDOG_S.
  */
 #ifndef CULM_TESTS_UNIT_CLUSTER_TOY_TEST_H
@@ -15,7 +15,7 @@
 #define SOON (300 * SECOND)
 #define WATCHDOG_S 500
 #define NODES 8
-#define ROLE 7 /* of those that the toy coordinator starts, and that it gives to newcomers */
+#define ROLE 7 /* of those that the toy leader starts, and that it gives to newcomers */
 
 struct test {
     /* what is to happen */
@@ -29,6 +29,8 @@ struct test {
     int32_t max_nodes;
     int64_t start_limit_ms, hello_limit_ms; /* 0: TOY_LONG_MS */
     const char *log_dir;                    /* NULL: dir */
+    size_t pool_bytes;                      /* the limit of the host's memory; 0: none */
+    int no_briefs;                          /* so many are not written, for lack of memory */
     int leave_at_start;                     /* 0: it goes on */
     struct culm_engine *engine;             /* NULL: none; of ROLE */
     int stop_fd;                            /* the host's; test_run makes it */
@@ -57,6 +59,7 @@ struct test {
     bool up[NODES], eof[NODES], exited[NODES];
     int64_t pid[NODES];
     uint64_t since_ns, eof_ns[NODES], exit_ns[NODES];
+    int32_t briefs[2]; /* asked for; 1: those of newcomers */
     int32_t fault_events, error_events;
     char error_text[512], names[64];
     int code;
@@ -77,8 +80,10 @@ struct test_came {
     int count;
 };
 extern struct test_came test_came;
-/* A newcomer of this name. */
+/* A newcomer of this name, also of another signature than "sig". */
 void test_come(struct test *t, const char *mode, const char *token, const char *name);
+void test_come_as(struct test *t, const char *mode, const char *token, const char *signature,
+                  const char *name);
 /* Its exit code, or minus the signal; and all that it said. */
 int test_came_end(int index, char *ret_words, size_t size);
 

@@ -35,10 +35,10 @@ static void a_silent_connection_is_shown_out(void **state) {
     assert_int_equal(part(&w), 1);
 }
 
-/* --- the coordinator that is none --- */
+/* --- the leader that is none --- */
 
 /* It took the address over, and does not know the token. */
-static void a_coordinator_without_the_token_learns_nothing(void **state) {
+static void a_leader_without_the_token_learns_nothing(void **state) {
     (void)state;
     struct joined w = start(0);
     struct culm_handshake handshake;
@@ -76,7 +76,7 @@ static void a_worker_calls_until_it_is_answered(void **state) {
     assert_int_equal(part(&w), 99);
 }
 
-static void a_coordinator_that_is_gone_is_not_waited_for(void **state) {
+static void a_leader_that_is_gone_is_not_waited_for(void **state) {
     (void)state;
     /* One that waits takes its thirty seconds each time; a machine may be busy many times. */
     uint64_t least = UINT64_MAX;
@@ -92,7 +92,7 @@ static void a_coordinator_that_is_gone_is_not_waited_for(void **state) {
     assert_true(least < 15 * SECOND);
 }
 
-/* --- a coordinator that says nothing --- */
+/* --- a leader that says nothing --- */
 
 static void one_that_hears_nothing_ends_itself(void **state) {
     (void)state;
@@ -101,7 +101,7 @@ static void one_that_hears_nothing_ends_itself(void **state) {
     char words[CULM_ERROR_MAX];
     assert_int_equal(end_of(&w, words, sizeof words), 1);
     assert_true(culm_clock_ns() - since >= 4 * SECOND / 10);
-    assert_non_null(strstr(words, "the coordinator has said nothing for 400 ms"));
+    assert_non_null(strstr(words, "the leader has said nothing for 400 ms"));
 }
 
 /* Any word will do, and what came while the worker was frozen counts. False: this process itself stood still for so long that the worker
@@ -122,7 +122,7 @@ static bool words_are_enough(int64_t orphan_ms) {
         char words[CULM_ERROR_MAX];
         kill(w.pid, SIGCONT);
         assert_int_equal(end_of(&w, words, sizeof words), 1);
-        assert_non_null(strstr(words, "the coordinator has said nothing for"));
+        assert_non_null(strstr(words, "the leader has said nothing for"));
         return false;
     }
     order(&w, ALIVE);
@@ -285,7 +285,7 @@ static void a_listener_without_the_token_gets_nothing(void **state) {
     assert_int_equal(part(&w), 1);
 }
 
-/* No memory for what a peer sends: the coordinator hears of it, and so does who reads the log. */
+/* No memory for what a peer sends: the leader hears of it, and so does who reads the log. */
 static void one_without_memory_says_so(void **state) {
     (void)state;
     struct joined w = join_as((struct setting){.pool_bytes = 4096});
@@ -319,9 +319,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_that_leaves_at_its_start),
         cmocka_unit_test(a_silent_connection_is_shown_out),
-        cmocka_unit_test(a_coordinator_without_the_token_learns_nothing),
+        cmocka_unit_test(a_leader_without_the_token_learns_nothing),
         cmocka_unit_test(a_worker_calls_until_it_is_answered),
-        cmocka_unit_test(a_coordinator_that_is_gone_is_not_waited_for),
+        cmocka_unit_test(a_leader_that_is_gone_is_not_waited_for),
         cmocka_unit_test(one_that_hears_nothing_ends_itself),
         cmocka_unit_test(a_word_now_and_then_is_enough),
         cmocka_unit_test(only_who_knows_the_token_is_a_peer),

@@ -128,7 +128,7 @@ static void two_that_only_call_never_meet(void **state) {
 
 /* --- over the network --- */
 
-/* Peers find a worker where its connection to the coordinator begins. */
+/* Peers find a worker where its connection to the leader begins. */
 static void a_worker_listens_where_it_calls_from(void **state) {
     (void)state;
     static const char *const kinds[] = {"tcp:127.0.0.1:0", "tcp:127.0.0.2:0", "tcp:[::1]:0"};

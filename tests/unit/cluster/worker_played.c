@@ -99,7 +99,7 @@ static void be_worker(const char *address, const struct setting *setting) {
                                                 .payload_max = 1 << 20,
                                                 .dial_limit_ms = limit(setting->dial_ms),
                                                 .orphan_ms = limit(setting->orphan_ms)};
-        code = culm_worker_ready(worker, &ready, &error) == CULM_OK
+        code = culm_worker_report_ready(worker, &ready, &error) == CULM_OK
                    ? culm_worker_run(worker, &ops, &actor, &error)
                    : 98;
     }
@@ -243,7 +243,7 @@ int end_of(struct joined *w, char *ret_words, size_t size) {
     return WEXITSTATUS(status);
 }
 
-/* Ends the coordinator's side; the exit code. */
+/* Ends the leader's side; the exit code. */
 int part(struct joined *w) {
     char words[CULM_ERROR_MAX];
     close(w->fd);

@@ -1,7 +1,7 @@
 /*
- * The world of a worker alone, for tests: the test speaks the coordinator's and a peer's side by
+ * The world of a worker alone, for tests: the test speaks the leader's and a peer's side by
  * hand, and the worker's side is a child process whose actor leaves at its start, or does what the
- * coordinator's messages say. Failures end the test (cmocka). Thread: the test's.
+ * leader's messages say. Failures end the test (cmocka). Thread: the test's.
  */
 #ifndef TESTS_UNIT_CLUSTER_WORKER_PLAYED_H
 #define TESTS_UNIT_CLUSTER_WORKER_PLAYED_H
@@ -61,7 +61,7 @@ bool hear(int fd, struct frame *ret_frame);
 void say(int fd, uint16_t type, struct culm_buf *meta);
 void say_nothing(int fd, enum what what);
 
-/* The coordinator's side of the handshake, up to the proof; and what follows it. */
+/* The leader's side of the handshake, up to the proof; and what follows it. */
 void prove(int fd, struct culm_introduction *ret_introduction);
 void welcome(int fd);
 
@@ -74,7 +74,7 @@ struct joined join_as(struct setting setting);
 struct joined join(int leave);
 /* The exit code, and what it said last. */
 int end_of(struct joined *w, char *ret_words, size_t size);
-/* Ends the coordinator's side; the exit code. */
+/* Ends the leader's side; the exit code. */
 int part(struct joined *w);
 
 void order(const struct joined *w, enum what what);

@@ -245,7 +245,7 @@ static void workers_die_with_the_launcher(void **state) {
     launcher_dies("worker", true);
 }
 
-static void workers_of_others_end_when_the_coordinator_is_gone(void **state) {
+static void workers_of_others_end_when_the_leader_is_gone(void **state) {
     (void)state;
     launcher_dies("wrapped", false);
 }
@@ -409,7 +409,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(what_was_sent_before_a_leave_arrives),
         cmocka_unit_test(a_kill_is_seen),
         cmocka_unit_test(workers_die_with_the_launcher),
-        cmocka_unit_test(workers_of_others_end_when_the_coordinator_is_gone),
+        cmocka_unit_test(workers_of_others_end_when_the_leader_is_gone),
         cmocka_unit_test(a_frozen_worker_is_killed_after_the_end),
         cmocka_unit_test(a_stop_is_asked_for),
         cmocka_unit_test(a_stop_is_asked_for_once),

@@ -282,7 +282,7 @@ static enum culm_status init_plain(struct culm_vision_runner *runner,
     if (status || (status = culm_stages_compile(runner->graph, 1, &how, &runner->stage, error))) {
         return status;
     }
-    const struct culm_stage_info *info = culm_stage_info(runner->stage);
+    const struct culm_stage_info *info = culm_stage_info_of(runner->stage);
     const size_t image = 4 * (size_t)culm_elements(&runner->graph->field[0].shape);
     runner->image = device->ops->alloc(device, image);
     runner->params = device->ops->alloc(device, 4 * (size_t)info->param_floats);
@@ -471,7 +471,7 @@ static void test_together(void **state) {
         struct culm_error error = {0};
         ok(culm_device_new(threads, &device, &error), &error);
         ok(culm_vision_runner_init(&r, model, 1, 0, device, &error), &error);
-        const struct culm_stage_info *info = culm_stage_info(r.stage);
+        const struct culm_stage_info *info = culm_stage_info_of(r.stage);
         const void *fields[] = {r.image};
         float *together = malloc(info->output_bytes);
         assert_non_null(together);

@@ -376,9 +376,9 @@ static void test_long_lines_of_pairs(void **state) {
 /* Bytes of a folder's only text: named from the folder on. */
 static void test_lists_that_are_wrong(void **state) {
     static const char *const wrong[][2] = {
-        {"other.txt\n", "line 1: 'other.txt' is nothing that the samples"},
-        {"# yes\nt.txt\tline 9\n", "line 2: 't.txt' line 9 is nothing"},
-        {"t.txt\tindex 99\n", "line 1: 't.txt' index 99 is nothing"},
+        {"other.txt\n", "line 1: 'other.txt' is not among the samples"},
+        {"# yes\nt.txt\tline 9\n", "line 2: 't.txt' line 9 is not among"},
+        {"t.txt\tindex 99\n", "line 1: 't.txt' index 99 is not among"},
         {"t.txt\tline 0\n", "line 1: 'line 0' is not what is left out"},
         {"t.txt\tline\n", "'line' is not what is left out"},
         {"t.txt\tline 1x\n", "'line 1x' is not"},

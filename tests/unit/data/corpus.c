@@ -397,7 +397,7 @@ static void test_links_that_lead_nowhere(void **state) {
                       "restore it, or remove it before a run begins");
     remove(link);
     assert_int_equal(mkdir(link, 0700), 0);
-    expect_never_read(&options, 3, "cat/a.png' is no file, but a folder; give it another name");
+    expect_never_read(&options, 3, "cat/a.png' is not a file but a folder; give it another name");
     culm_pins_free(options.pins);
     options = text_options(&folder, 1);
     assert_int_equal(rmdir(link), 0);

@@ -143,7 +143,7 @@ static void test_what_is_left_out_is_counted(void **state) {
     assert_int_equal(culm_source_samples(source), 2); /* the WebP is one of them */
     snprintf(expected, sizeof expected,
              "images '%s': left out: 3 pictures of other kinds (2 .bmp, 1 .gif; convert them to "
-             "JPEG, PNG or WebP), 1 picture beside the folders of classes, 1 file that is no "
+             "JPEG, PNG or WebP), 1 picture beside the folders of classes, 1 file that is not a "
              "picture, such as '%s/dog/Thumbs.db'",
              root, root);
     assert_string_equal(culm_source_note(source), expected);
@@ -153,7 +153,7 @@ static void test_what_is_left_out_is_counted(void **state) {
     assert_int_equal(culm_feed_count(feed), 3);
     snprintf(expected, sizeof expected,
              "folder '%s': left out: 3 pictures of other kinds (2 .bmp, 1 .gif; convert them to "
-             "JPEG, PNG or WebP), 1 file that is no picture, such as '%s/dog/Thumbs.db'",
+             "JPEG, PNG or WebP), 1 file that is not a picture, such as '%s/dog/Thumbs.db'",
              root, root);
     assert_string_equal(culm_feed_note(feed), expected);
     culm_feed_close(feed);

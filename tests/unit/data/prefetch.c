@@ -79,10 +79,10 @@ static void test_what_is_planned_is_ready(void **state) {
         get_and_put(source, prefetch, plan[i].first, 3);
         get_and_put(source, prefetch, plan[i].first, 1); /* again, of the kept */
     }
-    assert_int_equal(culm_prefetch_stats(prefetch).ready, 20);
-    assert_int_equal(culm_prefetch_stats(prefetch).filled, 0);
+    assert_int_equal(culm_prefetch_stats_of(prefetch).ready, 20);
+    assert_int_equal(culm_prefetch_stats_of(prefetch).filled, 0);
     get_and_put(source, prefetch, plan[0].first, 3); /* long gone */
-    assert_int_equal(culm_prefetch_stats(prefetch).filled, 1);
+    assert_int_equal(culm_prefetch_stats_of(prefetch).filled, 1);
     culm_prefetch_free(prefetch);
     culm_source_free(source);
 }
@@ -95,8 +95,8 @@ static void test_a_missing_field_is_added(void **state) {
     culm_prefetch_settle(prefetch);
     get_and_put(source, prefetch, 8, 3);
     get_and_put(source, prefetch, 12, 2);
-    assert_int_equal(culm_prefetch_stats(prefetch).filled, 1);
-    assert_int_equal(culm_prefetch_stats(prefetch).ready, 1);
+    assert_int_equal(culm_prefetch_stats_of(prefetch).filled, 1);
+    assert_int_equal(culm_prefetch_stats_of(prefetch).ready, 1);
     culm_prefetch_free(prefetch);
     culm_source_free(source);
 }
@@ -215,7 +215,7 @@ static void test_who_comes_meanwhile_waits(void **state) {
     struct culm_prefetch *prefetch = NULL;
     culm_order_init(&options.order, 11, culm_source_samples(source));
     assert_int_equal(culm_prefetch_new(&options, &prefetch, NULL), CULM_OK);
-    for (uint64_t i = 0; i < TRIES && culm_prefetch_stats(prefetch).waited == 0; i++) {
+    for (uint64_t i = 0; i < TRIES && culm_prefetch_stats_of(prefetch).waited == 0; i++) {
         const struct culm_prefetch_want want = {i * MANY, 3};
         struct culm_prefetch_batch batch;
         assert_int_equal(culm_prefetch_plan(prefetch, &want, 1, NULL), CULM_OK);
@@ -226,7 +226,7 @@ static void test_who_comes_meanwhile_waits(void **state) {
         expect_batch(source, &batch, 3);
         culm_prefetch_put(prefetch, &batch);
     }
-    assert_true(culm_prefetch_stats(prefetch).waited > 0);
+    assert_true(culm_prefetch_stats_of(prefetch).waited > 0);
     culm_prefetch_free(prefetch);
     culm_source_free(source);
 }

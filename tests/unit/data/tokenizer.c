@@ -165,9 +165,9 @@ static void test_wordpiece_goes_back_to_words(void **state) {
     culm_tokenizer_decode(tokenizer, encoder.id, encoder.count, &out);
     culm_buf_u8(&out, 0);
     assert_string_equal(out.data, "in the beginning god created heaven");
-    assert_int_equal(culm_tokenizer_role(tokenizer, CULM_TOKEN_CLS), 2);
-    assert_int_equal(culm_tokenizer_role(tokenizer, CULM_TOKEN_MASK), 4);
-    assert_int_equal(culm_tokenizer_role(tokenizer, CULM_TOKEN_END), -1);
+    assert_int_equal(culm_tokenizer_role_id(tokenizer, CULM_TOKEN_CLS), 2);
+    assert_int_equal(culm_tokenizer_role_id(tokenizer, CULM_TOKEN_MASK), 4);
+    assert_int_equal(culm_tokenizer_role_id(tokenizer, CULM_TOKEN_END), -1);
     culm_buf_release(&out);
     culm_encoder_release(&encoder);
     culm_tokenizer_free(tokenizer);

@@ -95,8 +95,8 @@ static void test_roles_are_named(void **state) {
     struct culm_tokenizer *tokenizer = open_folder(place);
     int32_t vocab = culm_tokenizer_vocab(tokenizer);
     int32_t usual = culm_tokenizer_find(tokenizer, "<|endoftext|>");
-    assert_int_equal(culm_tokenizer_role(tokenizer, CULM_TOKEN_END), usual);
-    assert_int_equal(culm_tokenizer_role(tokenizer, CULM_TOKEN_PAD), -1);
+    assert_int_equal(culm_tokenizer_role_id(tokenizer, CULM_TOKEN_END), usual);
+    assert_int_equal(culm_tokenizer_role_id(tokenizer, CULM_TOKEN_PAD), -1);
     culm_tokenizer_free(tokenizer);
     char added[64];
     snprintf(added, sizeof added, "{\"<|im_end|>\": %d}", vocab);
@@ -105,8 +105,8 @@ static void test_roles_are_named(void **state) {
                   "{\"eos_token\": \"<|im_end|>\", \"pad_token\": {\"content\": "
                   "\"<|endoftext|>\"}, \"bos_token\": null}"));
     tokenizer = open_folder(place);
-    assert_int_equal(culm_tokenizer_role(tokenizer, CULM_TOKEN_END), vocab);
-    assert_int_equal(culm_tokenizer_role(tokenizer, CULM_TOKEN_PAD), usual);
+    assert_int_equal(culm_tokenizer_role_id(tokenizer, CULM_TOKEN_END), vocab);
+    assert_int_equal(culm_tokenizer_role_id(tokenizer, CULM_TOKEN_PAD), usual);
     assert_int_equal(culm_tokenizer_vocab(tokenizer), vocab + 1);
     culm_tokenizer_free(tokenizer);
 }
@@ -144,7 +144,7 @@ static void test_what_is_refused(void **state) {
         {"bpe", "added_tokens.json", "{\"<|endoftext|>\": 9999}",
          "'<|endoftext|>' has the id 9999, and "},
         {"bpe", "added_tokens.json", "{\"<ent>\": ", "mend it, or remove it if it belongs to"},
-        {"bpe", "added_tokens.json", "[]", "it is no map of settings"},
+        {"bpe", "added_tokens.json", "[]", "it is not a map of settings"},
         {"bpe", "tokenizer_config.json",
          "{\"added_tokens_decoder\": {\"900\": {\"content\": \"x\", \"single_word\": true}}}",
          "is a 'single_word', which is not known"},

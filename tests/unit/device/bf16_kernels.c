@@ -1,11 +1,14 @@
 /*
  * Kernels on arrays in bf16. Those that only map or sum must give exactly what they give in f32 on
  * the widened values, rounded at the end; attention, whose products are in bf16, must be near the
- * reference, and the same bits within a flavour on every instruction set and 1 to 3 threads.
+ * reference, and the same bits within a flavour on every instruction set and 1 to 3 threads. Sums must have
+ * other bits where their terms have another order.
  *
  *     CULM_TEST_SEED=N     another seed than 1
  */
 #include "cpus.h"
+
+#include "../astray.h"
 
 #include "base/rng.h"
 #include "tensor/reference.h"
@@ -39,6 +42,21 @@ static struct array array_new(uint64_t *rng, int64_t count) {
         a.f32[i] = widen(a.bf16[i]);
     }
     return a;
+}
+
+/* Of many sizes: sums of a few bf16 that are alike in size are exact in f32, in whatever order. */
+static void spread(struct array a) {
+    static const float by[4] = {1, 0x1p-7f, 0x1p-14f, 0x1p-21f};
+    for (int64_t i = 0; i < a.count; i++) {
+        a.f32[i] *= by[(uint32_t)i * 2654435761u >> 30];
+        a.bf16[i] = rounded(a.f32[i]);
+    }
+}
+
+/* Dimension n of [outer,n,inner], in both. */
+static void move(struct array a, int64_t outer, int64_t n, int64_t inner) {
+    astray(a.f32, outer, n, inner, false);
+    astray_of(a.bf16, 2, outer, n * inner, n, inner, false);
 }
 
 static void array_free(struct array a) {
@@ -128,6 +146,7 @@ static void layernorm(void **state) {
                      y = array_new(&rng, n * c), gamma = array_new(&rng, c),
                      beta = array_new(&rng, c), s = array_new(&rng, 4 * n + 4 * c),
                      s2 = array_new(&rng, 4 * n + 4 * c);
+        spread(dy);
         float *mean = s.f32, *rstd = mean + n, *dgamma = rstd + n, *dbeta = dgamma + c;
         float *mean2 = s2.f32, *rstd2 = mean2 + n, *dgamma2 = rstd2 + n, *dbeta2 = dgamma2 + c;
         for (int cpu = 0; cpu < CPUS; cpu++) {
@@ -153,6 +172,15 @@ static void layernorm(void **state) {
                 assert_memory_equal(mean, mean2, (size_t)(2 * n + 2 * c) * sizeof(float));
             }
         }
+        move(x, 1, n, c);
+        move(dy, 1, n, c);
+        astray(mean, 1, n, 1, false);
+        astray(rstd, 1, n, 1, false);
+        CULM_RUN(CPU(CPUS - THREADS), layernorm_backward, .dx = out(y, H), .dgamma = dgamma2,
+                 .dbeta = dbeta2, .dy = in(dy, H), .x = in(x, H), .gamma = gamma.f32, .mean = mean,
+                 .rstd = rstd, .add = in(add, H), .n = n, .c = c, .first = true);
+        assert_true(n == 1 || (memcmp(dgamma, dgamma2, (size_t)c * sizeof *dgamma) &&
+                               memcmp(dbeta, dbeta2, (size_t)c * sizeof *dbeta)));
         struct array all[] = {x, dy, add, want, y, gamma, beta, s, s2};
         for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
             array_free(all[i]);
@@ -184,12 +212,20 @@ static void embedding(void **state) {
         for (int64_t i = 0; i < y.count; i++) {
             y.f32[i] = widen(y.bf16[i]);
         }
+        spread(y);
         CULM_RUN(CPU(cpu), embedding_backward, .dwte = dwte.f32, .dwpe = dwpe.f32, .dy = in(y, F),
                  .tokens = tokens, .b = b, .t = t, .c = c, .v = v, .first = true);
         CULM_RUN(CPU(cpu), embedding_backward, .dwte = dwte2.f32, .dwpe = dwpe2.f32, .dy = in(y, H),
                  .tokens = tokens, .b = b, .t = t, .c = c, .v = v, .first = true);
         assert_memory_equal(dwte.f32, dwte2.f32, (size_t)dwte.count * 4);
         assert_memory_equal(dwpe.f32, dwpe2.f32, (size_t)dwpe.count * 4);
+        move(y, 1, b, t * c); /* the samples in another order */
+        astray(tokens, 1, b, t, false);
+        CULM_RUN(CPU(cpu), embedding_backward, .dwte = dwte2.f32, .dwpe = dwpe2.f32, .dy = in(y, H),
+                 .tokens = tokens, .b = b, .t = t, .c = c, .v = v, .first = true);
+        astray(tokens, 1, b, t, true);
+        assert_true(memcmp(dwte.f32, dwte2.f32, (size_t)dwte.count * 4));
+        assert_true(memcmp(dwpe.f32, dwpe2.f32, (size_t)dwpe.count * 4));
     }
     struct array all[] = {wte, wpe, want, y, dwte, dwpe, dwte2, dwpe2};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
@@ -206,6 +242,7 @@ static void linear_bias(void **state) {
                  dw = array_new(&rng, wide * outputs), db = array_new(&rng, outputs),
                  leader = array_new(&rng, outputs);
     bool led = false;
+    spread(dy);
     for (int cpu = 0; cpu < CPUS; cpu++) {
         for (int transposed = 0; CPU(cpu) && transposed < 2; transposed++) {
             CULM_RUN(CPU(cpu), linear_backward_weight, .dw = dw.f32, .db = db.f32, .x = in(x, H),
@@ -225,6 +262,11 @@ static void linear_bias(void **state) {
         }
         assert_true(fabs(sum - (double)db.f32[j]) < 1e-4);
     }
+    move(x, 1, n, wide);
+    move(dy, 1, n, outputs);
+    CULM_RUN(CPU(CPUS - THREADS), linear_backward_weight, .dw = dw.f32, .db = db.f32, .x = in(x, H),
+             .dy = in(dy, H), .n = n, .in = wide, .out = outputs, .first = true);
+    assert_true(memcmp(db.f32, leader.f32, (size_t)outputs * 4));
     struct array all[] = {x, dy, dw, db, leader};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         array_free(all[i]);
@@ -267,7 +309,8 @@ static double off(const float *want, const uint16_t *got, int64_t count) {
     return sqrt(difference / size);
 }
 
-static void attention_one(const struct attention_case *p, uint64_t *rng) {
+/* Returns whether it shows that scores are added up in another order. */
+static bool attention_one(const struct attention_case *p, uint64_t *rng) {
     int64_t nq = p->b * p->tq * p->c, nk = p->b * p->tk * p->c, nl = p->b * p->heads * p->tq;
     int64_t ld = p->packed ? 3 * p->c : p->c, most = p->tq > p->tk ? p->tq : p->tk;
     struct array qkv = array_new(rng, 3 * p->b * most * p->c), dout = array_new(rng, nq),
@@ -352,6 +395,15 @@ static void attention_one(const struct attention_case *p, uint64_t *rng) {
             }
         }
     }
+    /* Scores, in another order of the columns of each head; what is bf16 hides it. */
+    for (int64_t h = 0; h < 2 * p->heads; h++) {
+        int64_t width = p->c / p->heads, of = h / p->heads, rows_of = of ? p->tk : p->tq;
+        astray_of(qkv.bf16 + at[of] + h % p->heads * width, 2, p->b * rows_of, ld, width, 1, false);
+    }
+    memcpy(leader, lse.f32, (size_t)nl * 4);
+    CULM_RUN(CPU(CPUS - THREADS), attention_forward, .out = out(o, H), .lse = lse.f32, .in = &rows,
+             .how = &how);
+    bool shows = memcmp(leader, lse.f32, (size_t)nl * 4);
     for (int i = 0; i < 8; i++) {
         array_free(plain[i]);
     }
@@ -363,14 +415,17 @@ static void attention_one(const struct attention_case *p, uint64_t *rng) {
     free(row);
     free(leader);
     free(now);
+    return shows;
 }
 
 static void attention(void **state) {
     (void)state;
     uint64_t rng = seed();
+    int shows = 0;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        attention_one(&cases[i], &rng);
+        shows += attention_one(&cases[i], &rng);
     }
+    assert_true(shows >= 3); /* where there are many scores */
 }
 
 int main(void) {

@@ -1,7 +1,7 @@
 /*
  * Convolutions: every pass and algorithm on every instruction set and 1, 2 and 3 threads (the slow
- * base on one) against the reference, in f32 and with bf16 images, with equal bits on all of them;
- * the reference's gradients against finite differences; what the shapes allow.
+ * base on one) against the reference, in f32 and with bf16 images, with equal bits on all of them, and
+ * other bits where sums have another order; the reference's gradients against finite differences; what the shapes allow.
  *
  *     CULM_TEST_SEED=N      another seed than 1
  */
@@ -68,6 +68,87 @@ static void free_results(struct set *s, enum culm_conv_pass pass) {
     }
 }
 
+static float largest(const struct array *a) {
+    float most = 0;
+    for (int64_t j = 0; j < a->count; j++) {
+        most = fmaxf(most, fabsf(a->f32[j]));
+    }
+    return most;
+}
+
+/* Moves the terms of sums over channels, of gradients of weights over images; where it is the same, those over
+ * taps and pixels too, but for Winograd's, whose transforms are not the same from both ends. */
+static void conv_astray(struct set *s, const struct culm_conv *v, enum culm_conv_pass pass,
+                        bool turns, bool back) {
+    struct array *a = s->a;
+    int64_t cg = v->c / v->groups, og = v->o / v->groups, taps = v->kh * v->kw, g = v->groups;
+    int64_t in = v->h * v->w, pixels = v->oh * v->ow;
+    if (pass == CULM_CONV_FORWARD) {
+        astray(a[X].f32, v->n * in * g, cg, 1, back);
+        astray(a[W].f32, v->o, cg, taps, back);
+    } else if (pass == CULM_CONV_BACKWARD_DATA) {
+        astray(a[DY].f32, v->n * pixels * g, og, 1, back);
+        astray(a[W].f32, g, og, cg * taps, back);
+    } else {
+        astray(a[X].f32, 1, v->n, in * v->c, back);
+        astray(a[DY].f32, 1, v->n, pixels * v->o, back);
+    }
+    for (int d = 0; d < 2 && turns; d++) {
+        astray_turned(a[d ? DX : X].f32, v->n, in, v->c);
+        astray_turned(a[d ? DY : Y].f32, v->n, pixels, v->o);
+        astray_turned(a[d ? DW : W].f32, v->o * cg, taps, 1);
+    }
+}
+
+/* The negative control: which of the pass's results have other bits in f32 when its sums go through their terms
+ * in another order. They must be near. */
+static int astray_shows(int index, enum culm_conv_pass pass, enum culm_conv_algorithm algorithm,
+                        bool half) {
+    struct culm_conv v = geometry(index);
+    struct culm_device *cpu = NULL;
+    struct set plain = set_new(&v, half, (uint64_t)index),
+               moved = set_new(&v, half, (uint64_t)index);
+    bool turns = same_turned(&v) && algorithm != CULM_CONV_WINOGRAD;
+    int shown = 0;
+    for (int k = 0; k < ISAS * THREADS && !cpu; k++) {
+        cpu = cpu_for(k, &v);
+    }
+    for (int i = 0; cpu && i < 2; i++) {
+        struct set *s = i ? &moved : &plain;
+        if (i) {
+            conv_astray(s, &v, pass, turns, false);
+        }
+        for (int k = 0; k < ARRAYS; k++) {
+            for (int64_t j = 0; s->a[k].bf16 && j < s->a[k].count; j++) {
+                s->a[k].bf16[j] = rounded(s->a[k].f32[j]);
+            }
+            if (k == results[pass][0]) {
+                free(s->a[k].bf16);
+                s->a[k].bf16 = NULL;
+            }
+        }
+        pass_run(cpu, &v, pass, algorithm, s, true, true);
+        if (i) {
+            conv_astray(s, &v, pass, turns, true);
+        }
+    }
+    for (int r = 0; cpu && r < 2; r++) {
+        const struct array *p = &plain.a[results[pass][r]], *m = &moved.a[results[pass][r]];
+        double near = (double)largest(p) * (half ? 1e-3 : 3e-5);
+        for (int64_t j = 0; j < p->count; j++) {
+            if (!(fabs((double)p->f32[j] - (double)m->f32[j]) <= near)) {
+                fail_msg("geometry %d %s %s in another order: element %lld is %g, not %g", index,
+                         passes[pass], culm_conv_algorithm_name(algorithm), (long long)j,
+                         (double)m->f32[j], (double)p->f32[j]);
+            }
+        }
+        shown |= memcmp(p->f32, m->f32, (size_t)p->count * 4) ? 1 << r : 0;
+    }
+    set_free(&plain);
+    set_free(&moved);
+    return shown;
+}
+
 static void geometry_test(int index, enum culm_conv_pass pass, enum culm_conv_algorithm algorithm,
                           bool half, bool bias, bool first) {
     struct culm_conv v = geometry(index);
@@ -91,10 +172,7 @@ static void geometry_test(int index, enum culm_conv_pass pass, enum culm_conv_al
             guard_check(&got.a[i], where);
             settle(&got.a[i]);
             struct array *g = &got.a[i], *w = &want.a[i];
-            double most = 0;
-            for (int64_t j = 0; j < w->count; j++) {
-                most = fmax(most, fabs((double)w->f32[j]));
-            }
+            double most = (double)largest(w);
             double tolerance = algorithm == CULM_CONV_WINOGRAD ? 3e-5 : 5e-6;
             if (g->bf16) {
                 tolerance = 0.0045;
@@ -126,6 +204,7 @@ static void geometry_test(int index, enum culm_conv_pass pass, enum culm_conv_al
 }
 
 static void pass_test(enum culm_conv_pass pass, enum culm_conv_algorithm algorithm) {
+    int shown[2] = {0, 0}; /* f32, bf16 */
     for (int i = 0; i < GEOMETRIES; i++) {
         struct culm_conv v = geometry(i);
         if (!culm_conv_algorithm_possible(&v, pass, algorithm)) {
@@ -134,8 +213,13 @@ static void pass_test(enum culm_conv_pass pass, enum culm_conv_algorithm algorit
         for (int how = 0; how < 4; how++) {
             bool half = how & 1, other = how >> 1 & 1;
             geometry_test(i, pass, algorithm, half, other != half, other);
+            if (!other) {
+                shown[half] |= astray_shows(i, pass, algorithm, half);
+            }
         }
     }
+    assert_int_equal(shown[0], 3); /* both results: in other bits */
+    assert_int_equal(shown[1], 3);
 }
 
 static void direct_forward(void **state) {

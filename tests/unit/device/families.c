@@ -1,6 +1,8 @@
 /* The table of operator families. See ops.h. */
 #include "ops.h"
 
+#include "../astray.h"
+
 #include "tensor/reference_vision.h"
 
 #include <string.h>
@@ -8,6 +10,15 @@
 #define BUF(i) (run->buffer[i])
 #define DIM(i) (run->shape.dim[i])
 #define BIT(i) (1u << (i))
+#define MOVE(b, outer, n, inner) astray(BUF(b), outer, n, inner, back)
+
+/* A sum in float64 as three floats, which hide nothing of it. */
+static void put_double(float to[3], double x) {
+    for (int i = 0; i < 3; i++) {
+        to[i] = (float)x;
+        x -= (double)to[i];
+    }
+}
 
 /* ---- gemm: m, n, k, bits (1: trans_a, 2: trans_b, 4: beta 1); leading dimensions 3 too long ----
  */
@@ -32,6 +43,13 @@ static void gemm(struct culm_device *cpu, struct run *run) {
     } else {
         culm_ref_gemm(ta, tb, m, n, k, BUF(0), lda, BUF(1), ldb, beta, BUF(2), n + 3);
     }
+}
+
+static void gemm_astray(struct run *run, bool back) {
+    int64_t m = DIM(0), n = DIM(1), k = DIM(2);
+    bool ta = DIM(3) & 1, tb = DIM(3) & 2;
+    astray_pitched(BUF(0), ta ? 1 : m, k + 3, k, ta ? m + 3 : 1, back);
+    astray_pitched(BUF(1), tb ? n : 1, k + 3, k, tb ? 1 : n + 3, back);
 }
 
 /* ---- linear: n, in, out, bits (1: bias, 2: w is [out,in]) ---- */
@@ -84,6 +102,21 @@ static void linear_weight(struct culm_device *cpu, struct run *run) {
     }
 }
 
+static void linear_forward_astray(struct run *run, bool back) {
+    int64_t n = DIM(0), in = DIM(1), out = DIM(2);
+    MOVE(LX, n, in, 1);
+    MOVE(LW, DIM(3) & 2 ? out : 1, in, DIM(3) & 2 ? 1 : out);
+}
+static void linear_input_astray(struct run *run, bool back) {
+    int64_t n = DIM(0), in = DIM(1), out = DIM(2);
+    MOVE(LDY, n, out, 1);
+    MOVE(LW, DIM(3) & 2 ? 1 : in, out, DIM(3) & 2 ? in : 1);
+}
+static void linear_weight_astray(struct run *run, bool back) {
+    MOVE(LX, 1, DIM(0), DIM(1));
+    MOVE(LDY, 1, DIM(0), DIM(2));
+}
+
 /* ---- embedding: b, t, c, v ---- */
 
 enum { EWTE, EWPE, EY, EDY, EDWTE, EDWPE };
@@ -116,6 +149,11 @@ static void embedding_backward(struct culm_device *cpu, struct run *run) {
         culm_ref_embedding_backward(BUF(EDWTE), BUF(EDWPE), BUF(EDY), run->tokens, DIM(0), DIM(1),
                                     DIM(2), DIM(3), run->first);
     }
+}
+
+static void embedding_astray(struct run *run, bool back) {
+    MOVE(EDY, 1, DIM(0), DIM(1) * DIM(2));
+    astray(run->tokens, 1, DIM(0), DIM(1), back);
 }
 
 /* ---- layer norm: n, c, adds the residual's gradient ---- */
@@ -155,6 +193,25 @@ static void layernorm_backward(struct culm_device *cpu, struct run *run) {
         culm_ref_layernorm_backward(BUF(NDX), BUF(NDG), BUF(NDB), BUF(NDY), BUF(NX), BUF(NG),
                                     BUF(NMEAN), BUF(NRSTD), add, DIM(0), DIM(1), run->first);
     }
+}
+
+static void layernorm_columns(struct run *run, bool back) {
+    static const int rows[] = {NX, NY, NDY, NDX, NADD}, columns[] = {NG, NB, NDG, NDB};
+    for (int i = 0; i < 5; i++) {
+        MOVE(rows[i], DIM(0), DIM(1), 1);
+    }
+    for (int i = 0; i < 4; i++) {
+        MOVE(columns[i], 1, DIM(1), 1);
+    }
+}
+static void layernorm_astray(struct run *run, bool back) {
+    static const int rows[] = {NX, NY, NDY, NDX, NADD};
+    layernorm_columns(run, back);
+    for (int i = 0; i < 5; i++) {
+        MOVE(rows[i], 1, DIM(0), DIM(1));
+    }
+    MOVE(NMEAN, 1, DIM(0), 1);
+    MOVE(NRSTD, 1, DIM(0), 1);
 }
 
 /* ---- attention: b, t, c, heads ---- */
@@ -214,6 +271,15 @@ static void attention_backward(struct culm_device *cpu, struct run *run) {
         culm_ref_attention_backward(BUF(ADQKV), BUF(ADQKV) + c, BUF(ADQKV) + 2 * c, BUF(ADOUT),
                                     &plain, &how, run->scratch);
     }
+}
+
+/* The columns of each head. (Which keys a query sees depends on their places.) */
+static void attention_astray(struct run *run, bool back) {
+    int64_t heads = DIM(0) * DIM(1) * DIM(3), width = DIM(2) / DIM(3);
+    MOVE(AQKV, 3 * heads, width, 1);
+    MOVE(AOUT, heads, width, 1);
+    MOVE(ADOUT, heads, width, 1);
+    MOVE(ADQKV, 3 * heads, width, 1);
 }
 
 /* ---- elementwise: count (and samples) ---- */
@@ -313,14 +379,14 @@ enum { CX, CLOSS, CDX };
 
 static int64_t cross_entropy_sizes(const struct shape *s, int64_t *count, int64_t *bound) {
     count[CX] = count[CDX] = s->dim[0] * s->dim[1];
-    count[CLOSS] = 3; /* and how many count, and are right */
+    count[CLOSS] = 5; /* and how many count, and are right */
     *bound = s->dim[1];
     return s->dim[0];
 }
 
 /* Every fifth row is ignored, but not the first. */
 static void ignore_some(struct run *run) {
-    for (int64_t i = 3; i < DIM(0); i += 5) {
+    for (int64_t i = 3; i < DIM(0) && !run->prepared; i += 5) {
         run->tokens[i] = -1;
     }
 }
@@ -336,9 +402,9 @@ static void cross_entropy(struct culm_device *cpu, struct run *run, float *logit
         loss = culm_ref_cross_entropy(gradient ? logits : NULL, BUF(CX), run->tokens, DIM(0),
                                       DIM(1), 1, SMOOTHING);
     }
-    BUF(CLOSS)[0] = (float)loss.loss;
-    BUF(CLOSS)[1] = (float)loss.counted;
-    BUF(CLOSS)[2] = (float)loss.correct;
+    put_double(BUF(CLOSS), loss.loss);
+    BUF(CLOSS)[3] = (float)loss.counted;
+    BUF(CLOSS)[4] = (float)loss.correct;
 }
 
 static void cross_entropy_loss(struct culm_device *cpu, struct run *run) {
@@ -348,6 +414,20 @@ static void cross_entropy_loss(struct culm_device *cpu, struct run *run) {
 static void cross_entropy_gradient(struct culm_device *cpu, struct run *run) {
     memcpy(BUF(CDX), BUF(CX), (size_t)run->count[CX] * sizeof(float));
     cross_entropy(cpu, run, BUF(CDX), true);
+}
+
+static void cross_entropy_astray(struct run *run, bool back) {
+    int64_t n = DIM(0), v = DIM(1);
+    if (!back) {
+        ignore_some(run);
+        run->prepared = true;
+    }
+    for (int i = 0; i < 2; i++) {
+        MOVE(i ? CDX : CX, n, v, 1);
+        MOVE(i ? CDX : CX, 1, n, v);
+    }
+    astray_indices(run->tokens, n, v, back);
+    astray(run->tokens, 1, n, 1, back);
 }
 
 /* ---- optimizer: count ---- */
@@ -376,16 +456,16 @@ static void adamw(struct culm_device *cpu, struct run *run) {
 
 static int64_t squares_sizes(const struct shape *s, int64_t *count, int64_t *bound) {
     count[0] = s->dim[0];
-    count[1] = 1;
+    count[1] = 3;
     *bound = 1;
     return 0;
 }
 
 static void sum_squares(struct culm_device *cpu, struct run *run) {
-    BUF(1)
-    [0] = (float)(cpu ? culm_device_sum_squares(cpu, BUF(0), DIM(0))
-                      : culm_ref_sum_squares(BUF(0), DIM(0)));
+    put_double(BUF(1), cpu ? culm_device_sum_squares(cpu, BUF(0), DIM(0))
+                           : culm_ref_sum_squares(BUF(0), DIM(0)));
 }
+static void squares_astray(struct run *run, bool back) { MOVE(0, 1, DIM(0), 1); }
 
 #define ELEMENTS                                                                                   \
     {                                                                                              \
@@ -402,7 +482,7 @@ static void sum_squares(struct culm_device *cpu, struct run *run) {
 /* clang-format off */
 const struct family families[] = {
     {.name = "gemm", .buffers = 3, .buffer_name = {"a", "b", "c"}, .sizes = gemm_sizes, .tolerance = 1e-5,
-     .kernels = {{"product", gemm, BIT(2), false}}, .y = -1,
+     .kernels = {{"product", gemm, BIT(2), false, BIT(2), gemm_astray}}, .y = -1,
      .shapes = {{{1, 1, 1, 0}, 0}, {{7, 33, 5, 1}, 0}, {{15, 31, 300, 2}, 0}, {{29, 64, 257, 3}, 0},
                 {{120, 70, 64, 4}, 0}, {{16, 16, 513, 5}, 0}, {{3, 100, 40, 6}, 0}, {{113, 48, 2100, 7}, 0},
                 {{128, 256, 64, 0}, 0}, {{64, 128, 128, 1}, 0}, {{3, 5000, 700, 2}, 0},
@@ -412,9 +492,9 @@ const struct family families[] = {
                 {{37, 2300, 530, 1}, 0}}},
     {.name = "linear", .buffers = 8, .buffer_name = {"x", "w", "b", "y", "dy", "dx", "dw", "db"},
      .sizes = linear_sizes, .tolerance = 1e-5,
-     .kernels = {{"forward", linear_forward, BIT(LY), false},
-                 {"backward_input", linear_input, BIT(LDX), false},
-                 {"backward_weight", linear_weight, BIT(LDW) | BIT(LDB), true}},
+     .kernels = {{"forward", linear_forward, BIT(LY), false, BIT(LY), linear_forward_astray},
+                 {"backward_input", linear_input, BIT(LDX), false, BIT(LDX), linear_input_astray},
+                 {"backward_weight", linear_weight, BIT(LDW) | BIT(LDB), true, BIT(LDW) | BIT(LDB), linear_weight_astray}},
      .y = LY, .dy = LDY, .pairs = {{LX, LDX}, {LW, LDW}, {LB, LDB}}, .pair_count = 3,
      .shapes = {{{1, 64, 192, 1}, 0}, {{7, 11, 13, 1}, 0}, {{128, 64, 256, 1}, 0}, {{33, 256, 64, 0}, 0},
                 {{130, 300, 40, 1}, 0}, {{2100, 20, 33, 1}, 0}, {{7, 64, 256, 2}, 0}, {{700, 24, 100, 3}, 0},
@@ -422,23 +502,23 @@ const struct family families[] = {
     {.name = "embedding", .buffers = 6, .buffer_name = {"wte", "wpe", "y", "dy", "dwte", "dwpe"},
      .sizes = embedding_sizes, .tolerance = 2e-6,
      .kernels = {{"forward", embedding_forward, BIT(EY), false},
-                 {"backward", embedding_backward, BIT(EDWTE) | BIT(EDWPE), true}},
+                 {"backward", embedding_backward, BIT(EDWTE) | BIT(EDWPE), true, BIT(EDWTE) | BIT(EDWPE), embedding_astray}},
      .y = EY, .dy = EDY, .pairs = {{EWTE, EDWTE}, {EWPE, EDWPE}}, .pair_count = 2,
      .shapes = {{{1, 1, 64, 11}, 0}, {{3, 7, 70, 11}, 0}, {{2, 128, 64, 256}, 0}, {{1, 5, 3, 1000}, 0},
                 {{4, 16, 256, 256}, 0}}},
     {.name = "layernorm", .buffers = 11,
      .buffer_name = {"x", "gamma", "beta", "y", "mean", "rstd", "dy", "dx", "dgamma", "dbeta", "add"},
      .sizes = layernorm_sizes, .tolerance = 1e-5,
-     .kernels = {{"forward", layernorm_forward, BIT(NY) | BIT(NMEAN) | BIT(NRSTD), false},
-                 {"backward", layernorm_backward, BIT(NDX) | BIT(NDG) | BIT(NDB), true}},
+     .kernels = {{"forward", layernorm_forward, BIT(NY) | BIT(NMEAN) | BIT(NRSTD), false, BIT(NY) | BIT(NMEAN) | BIT(NRSTD), layernorm_columns},
+                 {"backward", layernorm_backward, BIT(NDX) | BIT(NDG) | BIT(NDB), true, BIT(NDX) | BIT(NDG) | BIT(NDB), layernorm_astray}},
      .y = NY, .dy = NDY, .pairs = {{NX, NDX}, {NG, NDG}, {NB, NDB}}, .pair_count = 3,
      .shapes = {{{1, 64, 0}, 0}, {{7, 11, 0}, 0}, {{128, 256, 0}, 0}, {{33, 100, 1}, 0}, {{300, 64, 1}, 0},
                 {{2500, 20, 0}, 0}}},
     /* blocks are of 128 queries and keys: one, two, three, whole and cut; the widest head is of 256 */
     {.name = "attention", .buffers = 5, .buffer_name = {"qkv", "out", "lse", "dout", "dqkv"},
      .sizes = attention_sizes, .tolerance = 2e-5,
-     .kernels = {{"forward", attention_forward, BIT(AOUT) | BIT(ALSE), false},
-                 {"backward", attention_backward, BIT(ADQKV), false}},
+     .kernels = {{"forward", attention_forward, BIT(AOUT) | BIT(ALSE), false, BIT(AOUT) | BIT(ALSE), attention_astray},
+                 {"backward", attention_backward, BIT(ADQKV), false, BIT(ADQKV), attention_astray}},
      .y = AOUT, .dy = ADOUT, .pairs = {{AQKV, ADQKV}}, .pair_count = 1,
      .shapes = {{{1, 1, 64, 8}, 0}, {{2, 7, 64, 2}, 0.1}, {{1, 128, 64, 2}, 0}, {{2, 128, 64, 2}, 0.2},
                 {{1, 129, 24, 2}, 0.1}, {{1, 268, 20, 1}, 0.1}, {{1, 40, 96, 1}, 0}, {{1, 33, 120, 8}, 0.5},
@@ -457,8 +537,8 @@ const struct family families[] = {
      .kernels = {{"forward", add, BIT(UY), false}}, .y = -1, .shapes = ELEMENTS},
     {.name = "cross_entropy", .buffers = 3, .buffer_name = {"logits", "loss", "dlogits"},
      .sizes = cross_entropy_sizes, .tolerance = 1e-6,
-     .kernels = {{"loss", cross_entropy_loss, BIT(CLOSS), false},
-                 {"gradient", cross_entropy_gradient, BIT(CLOSS) | BIT(CDX), false}},
+     .kernels = {{"loss", cross_entropy_loss, BIT(CLOSS), false, BIT(CLOSS), cross_entropy_astray},
+                 {"gradient", cross_entropy_gradient, BIT(CLOSS) | BIT(CDX), false, BIT(CLOSS) | BIT(CDX), cross_entropy_astray}},
      .y = CLOSS, .dy = -1, .pairs = {{CX, CDX}}, .pair_count = 1,
      .shapes = {{{1, 11}, 0}, {{7, 256}, 0}, {{128, 256}, 0}, {{33, 1000}, 0}, {{2, 50257}, 0}, {{7, 30, 1}, 0},
                 {{40, 1003, 1}, 0}}},
@@ -466,7 +546,7 @@ const struct family families[] = {
      .kernels = {{"step", adamw, BIT(OP) | BIT(OM) | BIT(OV), false}}, .y = -1,
      .shapes = {{{1, 1}, 0}, {{7, 0}, 0}, {{8192, 1}, 0}, {{20003, 1}, 0}}},
     {.name = "sum_squares", .buffers = 2, .buffer_name = {"x", "sum"}, .sizes = squares_sizes, .tolerance = 1e-7,
-     .kernels = {{"sum", sum_squares, BIT(1), false}}, .y = -1,
+     .kernels = {{"sum", sum_squares, BIT(1), false, BIT(1), squares_astray}}, .y = -1,
      .shapes = {{{1}, 0}, {{4097}, 0}, {{100003}, 0}}},
 };
 /* clang-format on */

@@ -13,7 +13,7 @@
 
 struct typed {
     struct run *run;
-    bool bf16;
+    int64_t bf16; /* 1: all; 2: what is read */
     uint16_t *half[MAX_BUFFERS];
     uint32_t written;
 };
@@ -30,10 +30,21 @@ static inline float typed_widen(uint16_t half) {
     return x;
 }
 /* Rounds the buffers in `mask`. */
-static inline void typed_round(struct run *run, bool bf16, uint32_t mask) {
+static inline void typed_round(struct run *run, int64_t bf16, uint32_t mask) {
     for (int b = 0; bf16 && b < MAX_BUFFERS; b++) {
         for (int64_t i = 0; mask >> b & 1 && i < run->count[b]; i++) {
             run->buffer[b][i] = typed_widen(typed_narrow(run->buffer[b][i]));
+        }
+    }
+}
+/* And makes them of many sizes: sums of a few bf16 that are alike in size are exact in f32, in whatever
+ * order. */
+static inline void typed_spread(struct run *run, int64_t bf16, uint32_t mask) {
+    static const float by[4] = {1, 0x1p-7f, 0x1p-14f, 0x1p-21f};
+    typed_round(run, bf16, mask);
+    for (int b = 0; bf16 && b < MAX_BUFFERS; b++) {
+        for (int64_t i = 0; mask >> b & 1 && i < run->count[b]; i++) {
+            run->buffer[b][i] *= by[(uint32_t)i * 2654435761u >> 30];
         }
     }
 }
@@ -50,8 +61,8 @@ static inline struct culm_in typed_in(struct typed *t, int b) {
 }
 static inline struct culm_out typed_out(struct typed *t, int b) {
     t->written |= 1u << b;
-    return t->bf16 ? (struct culm_out){typed_half(t, b), CULM_BF16}
-                   : culm_out_f32(t->run->buffer[b]);
+    return t->bf16 == 1 ? (struct culm_out){typed_half(t, b), CULM_BF16}
+                        : culm_out_f32(t->run->buffer[b]);
 }
 /* After the call: what was written goes back to the buffers. */
 static inline void typed_end(struct typed *t) {

@@ -6,7 +6,7 @@
  *     CULM_TEST_SEED=N                            another seed than 1
  *
  * All variants must agree with each other bit by bit; with the reference, to the family's
- * tolerance.
+ * tolerance. A kernel that adds the same terms up in another order must not, in any output that has sums.
  */
 #include "ops.h"
 #include "cpus.h"
@@ -137,9 +137,36 @@ static void compare(const struct family *family, const struct kernel_row *kernel
     }
 }
 
+/* The negative control: what has other bits when the kernel's sums go through their terms in another
+ * order. */
+static uint32_t astray_shows(const struct family *family, const struct kernel_row *kernel,
+                             uint64_t stream, const struct run *reference,
+                             const struct run *leader) {
+    struct culm_device *cpu = NULL;
+    struct run run;
+    uint32_t shown = 0;
+    for (int v = 0; v < ISAS && !cpu; v++) {
+        cpu = cpus[v][0];
+    }
+    run_init(&run, family, &leader->shape, stream);
+    kernel->astray(&run, false);
+    kernel->call(cpu, &run);
+    kernel->astray(&run, true);
+    guards_check(&run, family);
+    compare(family, kernel, reference, &run, "in another order");
+    for (int b = 0; b < family->buffers; b++) {
+        size_t bytes = (size_t)run.count[b] * sizeof(float);
+        bool differs = memcmp(run.buffer[b], leader->buffer[b], bytes);
+        shown |= kernel->sums >> b & differs ? 1u << b : 0;
+    }
+    run_release(&run, family);
+    return shown;
+}
+
 static void family_test(void **state) {
     static uint64_t inputs;
     const struct family *family = *state;
+    uint32_t shown[MAX_KERNELS] = {0};
     for (int s = 0; s < MAX_SHAPES && family->shapes[s].dim[0]; s++) {
         for (int k = 0; k < MAX_KERNELS && family->kernels[k].call; k++) {
             for (int first = 1; first >= !family->kernels[k].accumulates; first--) {
@@ -181,8 +208,19 @@ static void family_test(void **state) {
                     }
                     run_release(&run, family);
                 }
+                if (kernel->sums && first) {
+                    shown[k] |= astray_shows(family, kernel, stream, &reference, &leader);
+                }
                 run_release(&leader, family);
                 run_release(&reference, family);
+            }
+        }
+    }
+    for (int k = 0; k < MAX_KERNELS && family->kernels[k].call; k++) {
+        for (int b = 0; b < family->buffers; b++) {
+            if ((family->kernels[k].sums & ~shown[k]) >> b & 1) {
+                fail_msg("%s %s: no shape shows in %s that its sums have another order",
+                         family->name, family->kernels[k].name, family->buffer_name[b]);
             }
         }
     }

@@ -28,17 +28,23 @@ struct run {
     bool first;
     struct culm_dropout dropout;
     double *scratch; /* for the reference */
+    bool prepared;   /* what a kernel does to its inputs first, once, is done */
     uint64_t inputs; /* runs of one number read the same; 0: nobody else's */
 };
 
 /* cpu NULL: the reference. */
 typedef void kernel_call(struct culm_device *cpu, struct run *run);
 
+/* Moves the terms of a kernel's sums to other places (astray.h), inputs and outputs alike, or `back`. */
+typedef void kernel_astray(struct run *run, bool back);
+
 struct kernel_row {
     const char *name;
     kernel_call *call;
     uint32_t writes;  /* bit i: buffer i is an output */
     bool accumulates; /* has `first` */
+    uint32_t sums;    /* outputs whose bits depend on the order of sums; 0: nothing is added up */
+    kernel_astray *astray; /* given if there are such */
 };
 
 struct family {

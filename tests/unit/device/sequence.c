@@ -1,7 +1,10 @@
 /*
- * Families of operators on sequences, for the operator test (ops.c). dim[7] asks for bf16 arrays.
+ * Families of operators on sequences, for the operator test (ops.c). dim[7] asks for bf16 arrays: 1 for all,
+ * 2 for those that are read, since rounded results hide in which order they were added up.
  */
 #include "halves.h"
+
+#include "../astray.h"
 
 #include "tensor/reference_sequence.h"
 #include <math.h>
@@ -10,12 +13,18 @@
 #define DIM(i) (run->shape.dim[i])
 #define BIT(i) (1u << (i))
 #define BF16_TOLERANCE 5e-3
+#define MOVE(b, outer, n, inner) astray(BUF(b), outer, n, inner, back)
 
-/* Some ids are negative: every fifth, but not the first. */
-static void some_negative(struct run *run, int64_t count) {
-    for (int64_t i = 3; i < count; i += 5) {
+/* Some ids are negative: every fifth, but not the first. What is added up, in `dy`, is of many sizes. */
+static void prepare(struct run *run, int64_t ids, int dy) {
+    if (run->prepared) {
+        return;
+    }
+    typed_spread(run, DIM(7), BIT(dy));
+    for (int64_t i = 3; i < ids; i += 5) {
         run->tokens[i] = -1;
     }
+    run->prepared = true;
 }
 
 /* Scratch that a kernel borrows, full of NaN, with a fence behind it. */
@@ -48,7 +57,7 @@ static int64_t lookup_sizes(const struct shape *s, int64_t *count, int64_t *boun
 
 static void lookup_forward(struct culm_device *cpu, struct run *run) {
     struct typed t = {.run = run, .bf16 = DIM(7)};
-    some_negative(run, DIM(0));
+    prepare(run, DIM(0), KDY);
     if (cpu) {
         CULM_RUN(cpu, lookup_forward, .y = typed_out(&t, KY), .ids = run->tokens,
                  .table = culm_in_f32(BUF(KTABLE)), .n = DIM(0), .c = DIM(1), .v = DIM(2));
@@ -60,8 +69,7 @@ static void lookup_forward(struct culm_device *cpu, struct run *run) {
 
 static void lookup_backward(struct culm_device *cpu, struct run *run) {
     struct typed t = {.run = run, .bf16 = DIM(7)};
-    typed_round(run, DIM(7), BIT(KDY));
-    some_negative(run, DIM(0));
+    prepare(run, DIM(0), KDY);
     if (cpu) {
         CULM_RUN(cpu, lookup_backward, .dtable = BUF(KDTABLE), .dy = typed_in(&t, KDY),
                  .ids = run->tokens, .n = DIM(0), .c = DIM(1), .v = DIM(2), .first = run->first);
@@ -70,6 +78,12 @@ static void lookup_backward(struct culm_device *cpu, struct run *run) {
                                  run->first);
     }
     typed_end(&t);
+}
+
+static void lookup_astray(struct run *run, bool back) {
+    prepare(run, DIM(0), KDY);
+    MOVE(KDY, 1, DIM(0), DIM(1));
+    astray(run->tokens, 1, DIM(0), 1, back);
 }
 
 /* ---- positions: b, t, c, p ---- */
@@ -98,7 +112,7 @@ static void positions_forward(struct culm_device *cpu, struct run *run) {
 
 static void positions_backward(struct culm_device *cpu, struct run *run) {
     struct typed t = {.run = run, .bf16 = DIM(7)};
-    typed_round(run, DIM(7), BIT(PDY));
+    prepare(run, 0, PDY);
     if (cpu) {
         CULM_RUN(cpu, positions_backward, .dwpe = BUF(PDWPE), .dy = typed_in(&t, PDY), .b = DIM(0),
                  .t = DIM(1), .c = DIM(2), .p = DIM(3), .first = run->first);
@@ -107,6 +121,11 @@ static void positions_backward(struct culm_device *cpu, struct run *run) {
                                     run->first);
     }
     typed_end(&t);
+}
+
+static void positions_astray(struct run *run, bool back) {
+    prepare(run, 0, PDY);
+    MOVE(PDY, 1, DIM(0), DIM(1) * DIM(2));
 }
 
 /* ---- gathered rows: b, t, k, c ---- */
@@ -124,7 +143,7 @@ static int64_t gather_sizes(const struct shape *s, int64_t *count, int64_t *boun
 static void gather_forward(struct culm_device *cpu, struct run *run) {
     struct typed t = {.run = run, .bf16 = DIM(7)};
     typed_round(run, DIM(7), BIT(GX));
-    some_negative(run, DIM(0) * DIM(2));
+    prepare(run, DIM(0) * DIM(2), GDY);
     if (cpu) {
         CULM_RUN(cpu, gather_rows_forward, .y = typed_out(&t, GY), .x = typed_in(&t, GX),
                  .index = run->tokens, .b = DIM(0), .t = DIM(1), .k = DIM(2), .c = DIM(3));
@@ -136,8 +155,7 @@ static void gather_forward(struct culm_device *cpu, struct run *run) {
 
 static void gather_backward(struct culm_device *cpu, struct run *run) {
     struct typed t = {.run = run, .bf16 = DIM(7)};
-    typed_round(run, DIM(7), BIT(GDY));
-    some_negative(run, DIM(0) * DIM(2));
+    prepare(run, DIM(0) * DIM(2), GDY);
     if (cpu) {
         CULM_RUN(cpu, gather_rows_backward, .dx = typed_out(&t, GDX), .dy = typed_in(&t, GDY),
                  .index = run->tokens, .b = DIM(0), .t = DIM(1), .k = DIM(2), .c = DIM(3));
@@ -146,6 +164,12 @@ static void gather_backward(struct culm_device *cpu, struct run *run) {
                                       DIM(3));
     }
     typed_end(&t);
+}
+
+static void gather_astray(struct run *run, bool back) {
+    prepare(run, DIM(0) * DIM(2), GDY);
+    MOVE(GDY, DIM(0), DIM(2), DIM(3));
+    astray(run->tokens, DIM(0), DIM(2), 1, back);
 }
 
 /* ---- attention: b, tq, tk, c, heads, bits (1: causal, 2: mask, 4: all keys of sample 0 hidden, 8:
@@ -164,11 +188,12 @@ static int64_t attention_sizes(const struct shape *s, int64_t *count, int64_t *b
 }
 
 static struct culm_attention attention_how(struct run *run) {
-    for (int64_t i = 0; i < DIM(0) * DIM(2); i++) {
+    for (int64_t i = 0; i < DIM(0) * DIM(2) && !run->prepared; i++) {
         if ((DIM(5) & 4 && i < DIM(2)) || (DIM(5) & 8 && i >= DIM(0) * DIM(2) - DIM(2) / 2)) {
             run->tokens[i] = 0;
         }
     }
+    run->prepared = true;
     return (struct culm_attention){.b = DIM(0),
                                    .tq = DIM(1),
                                    .tk = DIM(2),
@@ -239,6 +264,34 @@ static void attention_backward(struct culm_device *cpu, struct run *run) {
                                     run->scratch);
     }
     typed_end(&t);
+}
+
+/* The columns of each head of rows that are `ld` apart. */
+static void heads_astray(float *x, int64_t rows, int64_t ld, int64_t heads, int64_t width,
+                         bool back) {
+    for (int64_t h = 0; h < heads; h++) {
+        astray_pitched(x + h * width, rows, ld, width, 1, back);
+    }
+}
+static void attention_astray(struct run *run, bool back) {
+    static const int queries[] = {AQ, AOUT, ADOUT, ADQ}, keys[] = {AK, AV, ADK, ADV};
+    int64_t b = DIM(0), tq = DIM(1), tk = DIM(2), c = DIM(3), heads = DIM(4), width = c / heads;
+    (void)attention_how(run);
+    for (int i = 0; i < 4; i++) {
+        int of_q = queries[i], of_k = keys[i];
+        int64_t ldq = of_q == AOUT || of_q == ADOUT ? c : LD(c);
+        int64_t ldk = of_k == AV || of_k == ADV ? c : LD(c);
+        heads_astray(BUF(of_q), b * tq, ldq, heads, width, back);
+        heads_astray(BUF(of_k), b * tk, ldk, heads, width, back);
+        if (!(DIM(5) & 1) && run->shape.p == 0) { /* else their places tell what they are */
+            MOVE(of_q, b, tq, ldq);
+            MOVE(of_k, b, tk, ldk);
+        }
+    }
+    if (!(DIM(5) & 1) && run->shape.p == 0) {
+        MOVE(ALSE, b * heads, tq, 1);
+        astray(run->tokens, b, tk, 1, back);
+    }
 }
 
 /* ---- LSTM: b, t, i, h, bits (1: reverse, 2: lengths, 4: first state, 8: no biases) ---- */
@@ -325,7 +378,7 @@ static struct culm_lstm_params lstm_params(struct run *run, struct typed *t) {
 static void lstm_forward(struct culm_device *cpu, struct run *run) {
     struct typed t = {.run = run, .bf16 = DIM(7)};
     struct culm_lstm how = lstm_how(run);
-    if (cpu || run->dropout.key) { /* once, not before every finite difference */
+    if (run->dropout.key) { /* once, not before every finite difference */
         lstm_scale(run);
         run->dropout.key = 0;
     }
@@ -376,7 +429,7 @@ static void lstm_backward(struct culm_device *cpu, struct run *run) {
     struct typed t = {.run = run, .bf16 = DIM(7)};
     struct culm_lstm how = lstm_how(run);
     const bool bias = !LSTM_BITS(8), state = LSTM_BITS(4);
-    if (cpu || run->dropout.key) {
+    if (run->dropout.key) {
         lstm_scale(run);
         run->dropout.key = 0;
     }
@@ -411,6 +464,37 @@ static void lstm_backward(struct culm_device *cpu, struct run *run) {
     for (int b = MDH0; b <= MDC0 && !state; b++) {
         memset(BUF(b), 0, (size_t)run->count[b] * sizeof(float));
     }
+}
+
+/* Inputs, units, and samples. */
+static void lstm_astray(struct run *run, bool back) {
+    static const int of_units[] = {MH0, MC0, MDH0, MDC0}; /* [b,h] */
+    int64_t b = DIM(0), t = DIM(1), in = DIM(2), h = DIM(3);
+    if (run->dropout.key) {
+        lstm_scale(run);
+        run->dropout.key = 0;
+    }
+    for (int d = 0; d < 2; d++) {
+        MOVE(d ? MDX : MX, b * t, in, 1);
+        MOVE(d ? MDWIH : MWIH, 4 * h, in, 1);
+        MOVE(d ? MDWIH : MWIH, 4, h, in);
+        MOVE(d ? MDWHH : MWHH, 4 * h, h, 1);
+        MOVE(d ? MDWHH : MWHH, 4, h, h);
+        MOVE(d ? MDBIH : MBIH, 4, h, 1);
+        MOVE(d ? MDBHH : MBHH, 4, h, 1);
+        MOVE(d ? MDY : MY, b * t, h, 1);
+        MOVE(d ? MDX : MX, 1, b, t * in);
+        MOVE(d ? MDY : MY, 1, b, t * h);
+    }
+    MOVE(MGATES, b * t * 4, h, 1);
+    MOVE(MCELLS, b * t, h, 1);
+    MOVE(MGATES, 1, b, t * 4 * h);
+    MOVE(MCELLS, 1, b, t * h);
+    for (int i = 0; i < 4; i++) {
+        MOVE(of_units[i], b, h, 1);
+        MOVE(of_units[i], 1, b, h);
+    }
+    astray(run->tokens, 1, b, 1, back);
 }
 
 /* ---- additive attention: b, t, s, a, c, bits (1: lengths, 2: large numbers) ---- */
@@ -526,30 +610,64 @@ static void bahdanau_backward(struct culm_device *cpu, struct run *run) {
     typed_end(&t);
 }
 
+/* What scores are sums of; queries; where all are there, keys; and samples. */
+static void bahdanau_astray(struct run *run, bool back) {
+    static const int of_queries[] = {BQUERY, BDQUERY, BCONTEXT, BDCONTEXT, BPROB};
+    static const int of_keys[] = {BKEY, BDKEY, BVALUE, BDVALUE};
+    static const int of_a[] = {BV, BBIAS, BDV, BDBIAS};
+    int64_t b = DIM(0), t = DIM(1), s = DIM(2), a = DIM(3), c = DIM(4);
+    (void)bahdanau_how(run);
+    for (int i = 0; i < 4; i++) {
+        MOVE(of_a[i], 1, a, 1);
+    }
+    for (int i = 0; i < 5; i++) {
+        int64_t row = i < 2 ? a : i < 4 ? c : s;
+        if (i < 2) {
+            MOVE(of_queries[i], b * t, a, 1);
+        }
+        MOVE(of_queries[i], b, t, row);
+        MOVE(of_queries[i], 1, b, t * row);
+    }
+    for (int i = 0; i < 4; i++) {
+        int64_t row = i < 2 ? a : c;
+        if (i < 2) {
+            MOVE(of_keys[i], b * s, a, 1);
+        }
+        if (!(DIM(5) & 1)) {
+            MOVE(of_keys[i], b, s, row);
+        }
+        MOVE(of_keys[i], 1, b, s * row);
+    }
+    if (!(DIM(5) & 1)) {
+        MOVE(BPROB, b * t, s, 1);
+    }
+    astray(run->tokens, 1, b, 1, back);
+}
+
 /* clang-format off */
 #define LOOKUP .buffers = 4, .buffer_name = {"table", "y", "dy", "dtable"}, .sizes = lookup_sizes, \
-    .kernels = {{"forward", lookup_forward, BIT(KY), false}, {"backward", lookup_backward, BIT(KDTABLE), true}}, \
+    .kernels = {{"forward", lookup_forward, BIT(KY), false}, {"backward", lookup_backward, BIT(KDTABLE), true, BIT(KDTABLE), lookup_astray}}, \
     .y = KY, .dy = KDY
 #define POSITIONS .buffers = 5, .buffer_name = {"x", "wpe", "y", "dy", "dwpe"}, .sizes = positions_sizes, \
     .kernels = {{"forward", positions_forward, BIT(PY), false}, \
-                {"backward", positions_backward, BIT(PDWPE), true}}, .y = PY, .dy = PDY
+                {"backward", positions_backward, BIT(PDWPE), true, BIT(PDWPE), positions_astray}}, .y = PY, .dy = PDY
 #define GATHER .buffers = 4, .buffer_name = {"x", "y", "dy", "dx"}, .sizes = gather_sizes, \
-    .kernels = {{"forward", gather_forward, BIT(GY), false}, {"backward", gather_backward, BIT(GDX), false}}, \
+    .kernels = {{"forward", gather_forward, BIT(GY), false}, {"backward", gather_backward, BIT(GDX), false, BIT(GDX), gather_astray}}, \
     .y = GY, .dy = GDY
 #define ATTENTION .buffers = 9, \
     .buffer_name = {"q", "k", "v", "out", "lse", "dout", "dq", "dk", "dv"}, .sizes = attention_sizes, \
-    .kernels = {{"forward", attention_forward, BIT(AOUT) | BIT(ALSE), false}, \
-                {"backward", attention_backward, BIT(ADQ) | BIT(ADK) | BIT(ADV), false}}, .y = AOUT, .dy = ADOUT
+    .kernels = {{"forward", attention_forward, BIT(AOUT) | BIT(ALSE), false, BIT(AOUT) | BIT(ALSE), attention_astray}, \
+                {"backward", attention_backward, BIT(ADQ) | BIT(ADK) | BIT(ADV), false, BIT(ADQ) | BIT(ADK) | BIT(ADV), attention_astray}}, .y = AOUT, .dy = ADOUT
+#define LSTM_GRADS (BIT(MDX) | BIT(MDWIH) | BIT(MDWHH) | BIT(MDBIH) | BIT(MDBHH) | BIT(MDH0) | BIT(MDC0))
 #define LSTM .buffers = 18, .buffer_name = {"x", "w_ih", "w_hh", "b_ih", "b_hh", "h0", "c0", "y", "gates", "cells", \
     "dy", "dx", "dw_ih", "dw_hh", "db_ih", "db_hh", "dh0", "dc0"}, .sizes = lstm_sizes, \
-    .kernels = {{"forward", lstm_forward, BIT(MY) | BIT(MGATES) | BIT(MCELLS), false}, \
-                {"backward", lstm_backward, BIT(MDX) | BIT(MDWIH) | BIT(MDWHH) | BIT(MDBIH) | BIT(MDBHH) | BIT(MDH0) | \
-                 BIT(MDC0), true}}, .y = MY, .dy = MDY
+    .kernels = {{"forward", lstm_forward, BIT(MY) | BIT(MGATES) | BIT(MCELLS), false, BIT(MY) | BIT(MGATES) | BIT(MCELLS), lstm_astray}, \
+                {"backward", lstm_backward, LSTM_GRADS, true, LSTM_GRADS & ~BIT(MDC0), lstm_astray}}, .y = MY, .dy = MDY
+#define BAHDANAU_GRADS (BIT(BDQUERY) | BIT(BDKEY) | BIT(BDVALUE) | BIT(BDV) | BIT(BDSCALE) | BIT(BDBIAS))
 #define BAHDANAU .buffers = 15, .buffer_name = {"query", "key", "value", "v", "scale", "bias", "context", "probabilities", \
     "dcontext", "dquery", "dkey", "dvalue", "dv", "dscale", "dbias"}, .sizes = bahdanau_sizes, \
-    .kernels = {{"forward", bahdanau_forward, BIT(BCONTEXT) | BIT(BPROB), false}, \
-                {"backward", bahdanau_backward, BIT(BDQUERY) | BIT(BDKEY) | BIT(BDVALUE) | BIT(BDV) | BIT(BDSCALE) | \
-                 BIT(BDBIAS), true}}, .y = BCONTEXT, .dy = BDCONTEXT
+    .kernels = {{"forward", bahdanau_forward, BIT(BCONTEXT) | BIT(BPROB), false, BIT(BCONTEXT) | BIT(BPROB), bahdanau_astray}, \
+                {"backward", bahdanau_backward, BAHDANAU_GRADS, true, BAHDANAU_GRADS, bahdanau_astray}}, .y = BCONTEXT, .dy = BDCONTEXT
 const struct family families[] = {
     {.name = "lookup", LOOKUP, .tolerance = 2e-6, .pairs = {{KTABLE, KDTABLE}}, .pair_count = 1,
      .shapes = {{{1, 1, 3}, 0}, {{40, 70, 11}, 0}, {{300, 64, 256}, 0}, {{5, 3, 1000}, 0}}},
@@ -562,7 +680,7 @@ const struct family families[] = {
     {.name = "gather_rows", GATHER, .tolerance = 2e-6, .pairs = {{GX, GDX}}, .pair_count = 1,
      .shapes = {{{1, 1, 1, 1}, 0}, {{3, 17, 30, 70}, 0}, {{2, 128, 20, 64}, 0}}},
     {.name = "gather_rows_bf16", GATHER, .tolerance = BF16_TOLERANCE,
-     .shapes = {{{3, 17, 30, 70, 0, 0, 0, 1}, 0}}},
+     .shapes = {{{3, 17, 30, 70, 0, 0, 0, 1}, 0}, {{2, 9, 30, 33, 0, 0, 0, 2}, 0}}},
     /* blocks are of 128 queries and keys: one, two, three, whole and cut; the widest head is of 256 */
     {.name = "attention", ATTENTION, .tolerance = 2e-5,
      .pairs = {{AQ, ADQ}, {AK, ADK}, {AV, ADV}}, .pair_count = 3,
@@ -571,7 +689,7 @@ const struct family families[] = {
                 {{1, 132, 132, 256, 1}, 0}, {{1, 70, 129, 200, 1, 4 + 2}, 0.1}, {{2, 128, 128, 64, 2, 2}, 0.1}}},
     {.name = "attention_bf16", ATTENTION, .tolerance = BF16_TOLERANCE,
      .shapes = {{{2, 7, 19, 64, 2, 0, 0, 1}, 0.1}, {{2, 140, 270, 36, 1, 8 + 2, 0, 1}, 0},
-                {{1, 300, 300, 24, 2, 1, 0, 1}, 0}}},
+                {{1, 300, 300, 24, 2, 1, 0, 1}, 0}, {{2, 40, 150, 24, 2, 2, 0, 2}, 0}}},
     {.name = "lstm", LSTM, .tolerance = 1e-5,
      .pairs = {{MX, MDX}, {MWIH, MDWIH}, {MWHH, MDWHH}, {MBIH, MDBIH}, {MBHH, MDBHH}, {MH0, MDH0}, {MC0, MDC0}},
      .pair_count = 7,
@@ -579,14 +697,14 @@ const struct family families[] = {
                 {{6, 8, 5, 33, 6}, 0}, {{17, 3, 20, 50, 4 + 2}, 0}, {{4, 3, 300, 270, 2 + 1}, 0},
                 {{2, 3, 5, 8, 8}, 0}, {{2, 3, 5, 8, 0}, 0}}},
     {.name = "lstm_bf16", LSTM, .tolerance = 2 * BF16_TOLERANCE,
-     .shapes = {{{5, 7, 6, 20, 7, 0, 0, 1}, 0}, {{3, 5, 30, 40, 4, 0, 0, 1}, 0}}},
+     .shapes = {{{5, 7, 6, 20, 7, 0, 0, 1}, 0}, {{3, 5, 30, 40, 4, 0, 0, 1}, 0}, {{3, 5, 30, 40, 4, 0, 0, 2}, 0}}},
     {.name = "bahdanau", BAHDANAU, .tolerance = 5e-5, /* dscale: a sum of terms of either sign */
      .pairs = {{BQUERY, BDQUERY}, {BKEY, BDKEY}, {BVALUE, BDVALUE}, {BV, BDV}, {BSCALE, BDSCALE}, {BBIAS, BDBIAS}},
      .pair_count = 6,
      .shapes = {{{1, 3, 4, 6, 5}, 0}, {{2, 5, 7, 20, 30}, 0}, {{3, 21, 9, 64, 70, 1}, 0}, {{1, 18, 40, 130, 64}, 0},
                 {{4, 3, 33, 100, 5, 1 + 2}, 0}, {{1, 17, 600, 8, 16, 1}, 0}}},
     {.name = "bahdanau_bf16", BAHDANAU, .tolerance = BF16_TOLERANCE,
-     .shapes = {{{3, 21, 9, 64, 70, 1, 0, 1}, 0}}},
+     .shapes = {{{3, 21, 9, 64, 70, 1, 0, 1}, 0}, {{3, 21, 9, 64, 70, 0, 0, 2}, 0}}},
 };
 /* clang-format on */
 const int family_count = sizeof families / sizeof families[0];

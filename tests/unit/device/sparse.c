@@ -1,6 +1,7 @@
 /*
  * Kernels of graphs and sparse matrices: every instruction set and number of threads against naive
- * loops that add in the order that kernels.h promises, bit for bit, and against the reference;
+ * loops that add in the order that kernels.h promises, bit for bit, and against the reference; in
+ * another order, the bits are others;
  * widths around those of vectors, rows without entries, and rows of several blocks.
  */
 #include "sparse.h"
@@ -115,6 +116,13 @@ static int free_matrix(void **state) {
     return close_devices(state);
 }
 
+void entries_astray(void *x, int64_t per_entry, bool back) {
+    for (int64_t r = 0; r < ROWS; r++) {
+        char *at = (char *)x + matrix.start[r] * (size_t)per_entry * 4;
+        astray(at, 1, degree(r), per_entry, back);
+    }
+}
+
 struct culm_ref_rows rows_of_matrix(void) {
     return (struct culm_ref_rows){ROWS, matrix.start, matrix.column};
 }
@@ -134,11 +142,13 @@ uint16_t narrow(float x) {
 }
 
 struct array array_of(int64_t count, enum culm_dtype dtype) {
+    /* Sums of a few bf16 that are alike in size are exact in f32, in whatever order. */
+    static const float by[4] = {1, 0x1p-7f, 0x1p-14f, 0x1p-21f};
     struct array a = {.dtype = dtype, .count = count};
     a.f32 = aligned_alloc(64, (size_t)(count + 16) * 4 / 64 * 64 + 64);
     a.bf16 = aligned_alloc(64, (size_t)(count + 32) * 2 / 64 * 64 + 64);
     for (int64_t i = 0; i < count; i++) {
-        a.bf16[i] = narrow(uniform());
+        a.bf16[i] = narrow(uniform() * by[(uint32_t)i * 2654435761u >> 30]);
         a.f32[i] = dtype == CULM_BF16 ? widen(a.bf16[i]) : uniform();
     }
     return a;
@@ -150,7 +160,16 @@ void array_free(struct array *a) {
 void *data_of(const struct array *a) { return a->dtype == CULM_BF16 ? (void *)a->bf16 : a->f32; }
 size_t bytes_of(const struct array *a) { return (size_t)a->count * culm_dtype_bytes(a->dtype); }
 
+void array_astray(struct array *a, int64_t outer, int64_t n, int64_t inner, bool back) {
+    astray(a->f32, outer, n, inner, back);
+    astray_of(a->bf16, 2, outer, n * inner, n, inner, back);
+}
+
 bool is_reference(int d) { return !strcmp(devices[d].name, "reference"); }
+
+bool differs(const float *one, const float *other, int64_t count) {
+    return memcmp(one, other, (size_t)count * sizeof *one);
+}
 
 void expect(const float *want, const float *got, int64_t count, int device, double tolerance,
             const char *what) {

@@ -2,6 +2,8 @@
 #ifndef CULM_TESTS_UNIT_DEVICE_SPARSE_H
 #define CULM_TESTS_UNIT_DEVICE_SPARSE_H
 
+#include "../astray.h"
+
 #include "device/cpu/cpu.h"
 
 #include "base/rng.h"
@@ -56,6 +58,10 @@ void matrix_make(int64_t block);
 int64_t degree(int64_t row);
 struct culm_ref_rows rows_of_matrix(void);
 
+/* Moves the entries of each row to other places (astray.h), or `back`, in an array of so many numbers an entry: what
+ * sums over them go through in another order. */
+void entries_astray(void *x, int64_t per_entry, bool back);
+
 /* Arrays of either type; f32 has what bf16 widens to. */
 struct array {
     enum culm_dtype dtype;
@@ -64,6 +70,8 @@ struct array {
     uint16_t *bf16;
 };
 struct array array_of(int64_t count, enum culm_dtype dtype);
+void array_astray(struct array *a, int64_t outer, int64_t n, int64_t inner,
+                  bool back); /* both types */
 void array_free(struct array *a);
 void *data_of(const struct array *a);
 size_t bytes_of(const struct array *a);
@@ -71,6 +79,7 @@ float widen(uint16_t half);
 uint16_t narrow(float x);
 
 /* Bits, or for the reference, which sums in float64, nearness. */
+bool differs(const float *one, const float *other, int64_t count);
 void expect(const float *want, const float *got, int64_t count, int device, double tolerance,
             const char *what);
 

@@ -25,6 +25,21 @@ static void check_sddmm(int64_t f, int64_t heads, enum culm_dtype type_a, enum c
         }
         expect(first.f32, value.f32, count, d, is_reference(d) ? 1e-6 : 0, what);
     }
+    for (int64_t h = 0; h < heads; h++) { /* the columns of each head */
+        int64_t width = f / heads;
+        struct array *of[] = {&a, &b};
+        for (int i = 0; i < 2; i++) {
+            int64_t count_of_rows = i ? TABLE : ROWS;
+            astray_pitched(of[i]->f32 + h * width, count_of_rows, ld, width, 1, false);
+            astray_of(of[i]->bf16 + h * width, 2, count_of_rows, ld, width, 1, false);
+        }
+    }
+    CULM_RUN(devices[0].device, sddmm, .value = value.f32, .a = {data_of(&a), type_a},
+             .b = {data_of(&b), type_b}, .start = matrix.start, .column = matrix.column, .n = ROWS,
+             .f = f, .lda = ld, .ldb = ld, .heads = heads);
+    if (f / heads > 3 && !differs(first.f32, value.f32, count)) {
+        fail_msg("%s of %s and %s", what, culm_dtype_name(type_a), culm_dtype_name(type_b));
+    }
     array_free(&a);
     array_free(&b);
     array_free(&first);
@@ -110,6 +125,21 @@ static void check_softmax(int64_t heads) {
                 memcpy(want[i].f32, got[i].f32, bytes_of(&got[i]));
             }
         }
+    }
+    entries_astray(matrix.column, 1, false);
+    entries_astray(dalpha.f32, heads, false);
+    CULM_RUN(devices[0].device, edge_softmax_forward, .alpha = got[0].f32, .largest = got[1].f32,
+             .sum = got[2].f32, .s = s.f32, .t = t.f32, .start = matrix.start,
+             .column = matrix.column, .n = ROWS, .heads = heads, .slope = SLOPE);
+    CULM_RUN(devices[0].device, edge_softmax_backward, .dscore = got[3].f32, .ds = got[4].f32,
+             .alpha = got[0].f32, .dalpha = dalpha.f32, .s = s.f32, .t = t.f32,
+             .start = matrix.start, .column = matrix.column, .n = ROWS, .heads = heads,
+             .slope = SLOPE);
+    entries_astray(matrix.column, 1, true);
+    entries_astray(got[0].f32, heads, true);
+    entries_astray(got[3].f32, heads, true);
+    for (int i = 0; i < 5; i++) {
+        assert_true(i == 1 || differs(want[i].f32, got[i].f32, want[i].count));
     }
     for (int i = 0; i < 5; i++) {
         array_free(&want[i]);
@@ -387,6 +417,24 @@ static void check_attend(int64_t heads, int64_t width, enum culm_dtype type, dou
             }
             expect(want[i].f32, got[i].f32, size[i], d, is_reference(d) ? 1e-4 : 0, what);
         }
+    }
+    entries_astray(matrix.column, 1, false);
+    CULM_RUN(devices[0].device, attend_forward, .y = got[0].f32, .beside = got[1].f32,
+             .x = {data_of(&table), type}, .s = s.f32, .t = t.f32, .start = matrix.start,
+             .column = matrix.column, .column_id = column_id, .n = ROWS, .f = f, .ldx = ld,
+             .ldy = ld, .ldb = extra, .heads = heads, .slope = SLOPE,
+             .dropout = p > 0 ? &dropout : NULL);
+    CULM_RUN(devices[0].device, attend_backward, .y = got[2].f32, .dt = got[3].f32,
+             .x = {data_of(&own), type}, .dy = {data_of(&table), type}, .t = s.f32,
+             .reader = reader.f32, .start = matrix.start, .column = matrix.column,
+             .column_id = column_id, .n = ROWS, .f = f, .ldx = ld, .ldy = ld, .ldd = ld,
+             .ldt = heads, .heads = heads, .slope = SLOPE, .dropout = p > 0 ? &dropout : NULL);
+    entries_astray(matrix.column, 1, true);
+    for (int i = 0; i < 4; i++) {
+        for (int64_t k = 0; k < size[i]; k++) {
+            got[i].f32[k] = isinf(got[i].f32[k]) ? 0 : got[i].f32[k];
+        }
+        assert_true(differs(want[i].f32, got[i].f32, size[i]));
     }
     struct array *const all[] = {&table,   &own,     &s,      &t,      &reader, &want[0], &want[1],
                                  &want[2], &want[3], &got[0], &got[1], &got[2], &got[3]};

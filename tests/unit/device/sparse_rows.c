@@ -1,4 +1,5 @@
-/* Rows of a layer of a graph network: bits alike everywhere, near the reference. See sparse.c. */
+/* Rows of a layer of a graph network: bits alike everywhere, near the reference, and others in another order of
+ * sums. See sparse.c. */
 #include "sparse.h"
 
 #include <stdarg.h>
@@ -57,6 +58,29 @@ static void check_heads(int64_t n, int64_t heads, int64_t width, double p) {
             expect(want[i].f32, got[i].f32, size[i], d, is_reference(d) ? 1e-4 : 0, what);
         }
     }
+    /* The rows in another order, and then the columns of each head: what is kept depends on them. */
+    array_astray(&t, 1, n, c, false);
+    array_astray(&dy, 1, n, row, false);
+    astray(kept, 1, n, (c + 31) / 32, false);
+    for (int first = 1; first >= 0; first--) {
+        CULM_RUN(devices[0].device, heads_backward, .dt = culm_out_f32(got[1].f32),
+                 .da = got[2].f32, .db = got[3].f32, .dy = culm_in_f32(dy.f32),
+                 .t = culm_in_f32(t.f32), .a = a.f32, .b = b.f32, .kept = p > 0 ? kept : NULL,
+                 .n = n, .c = c, .heads = heads, .p = p, .first = first);
+    }
+    assert_true(differs(want[2].f32, got[2].f32, c) && differs(want[3].f32, got[3].f32, c));
+    array_astray(&t, 1, n, c, true);
+    if (p == 0 && width > 2) {
+        array_astray(&t, n * heads, width, 1, false);
+        array_astray(&a, heads, width, 1, false);
+        array_astray(&b, heads, width, 1, false);
+        CULM_RUN(devices[0].device, heads_forward, .y = culm_out_f32(got[0].f32),
+                 .t = culm_in_f32(t.f32), .a = a.f32, .b = b.f32, .n = n, .c = c, .heads = heads);
+        for (int64_t r = 0; r < n; r++) {
+            astray(got[0].f32 + r * row, heads, width, 1, true);
+        }
+        assert_true(differs(want[0].f32, got[0].f32, n * row));
+    }
     free(kept);
     struct array *const all[] = {&t,       &a,       &b,      &dy,     &want[0], &want[1],
                                  &want[2], &want[3], &got[0], &got[1], &got[2],  &got[3]};
@@ -69,6 +93,7 @@ void test_heads(void **state) {
     (void)state;
     check_heads(N, 8, 8, 0.6);
     check_heads(LEAST, 8, 8, 0);
+    check_heads(LEAST, 2, 40, 0);
     check_heads(N, 1, 7, 0.5);
     check_heads(N - 1, 1, 3, 0.5);
     check_heads(LEAST, 1, 8, 0.5);
@@ -118,6 +143,16 @@ static void check_hidden(int64_t n, int64_t c, int64_t ld, enum culm_function fu
             expect(want[i].f32, got[i].f32, size[i], d, is_reference(d) ? 1e-4 : 0, what);
         }
     }
+    array_astray(&dy, 1, n, c, false);
+    array_astray(&want[1], 1, n, c, false);
+    astray(kept, 1, n, (c + 31) / 32, false);
+    for (int first = 1; first >= 0 && bias; first--) {
+        CULM_RUN(devices[0].device, hidden_backward, .dx = culm_out_f32(got[2].f32),
+                 .dbias = got[3].f32, .dy = culm_in_f32(dy.f32), .saved = culm_in_f32(want[1].f32),
+                 .kept = p > 0 ? kept : NULL, .n = n, .c = c, .ldx = ld, .function = function,
+                 .alpha = 1, .p = p, .first = first);
+    }
+    assert_true(!bias || differs(want[3].f32, got[3].f32, c));
     free(kept);
     struct array *const all[] = {&x,       &add,    &dy,     &want[0], &want[1], &want[2],
                                  &want[3], &got[0], &got[1], &got[2],  &got[3]};

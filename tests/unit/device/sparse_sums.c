@@ -10,6 +10,7 @@
 struct how {
     int64_t f, heads, pad;
     bool value, entry, scale, add, kept, kept_at;
+    bool astray; /* naive sums begin with the last entry */
     enum culm_dtype x, y;
 };
 
@@ -20,7 +21,10 @@ static float naive(const struct how *how, const float *x, const float *value, co
     float sum = 0;
     for (uint64_t from = matrix.start[row]; from < matrix.start[row + 1]; from += CULM_SPMM_BLOCK) {
         float part = 0;
-        for (uint64_t e = from; e < matrix.start[row + 1] && e < from + CULM_SPMM_BLOCK; e++) {
+        for (uint64_t i_of = from; i_of < matrix.start[row + 1] && i_of < from + CULM_SPMM_BLOCK;
+             i_of++) {
+            uint64_t e =
+                how->astray ? matrix.start[row + 1] - 1 - (i_of - matrix.start[row]) : i_of;
             uint64_t at = (how->entry ? matrix.entry[e] : e) * (uint64_t)heads + (uint64_t)head;
             float term = x[matrix.column[e] * (how->f + how->pad) + i];
             if (how->kept) {
@@ -29,9 +33,9 @@ static float naive(const struct how *how, const float *x, const float *value, co
                 v = kept[bit / 32] >> bit % 32 & 1 ? v : 0;
                 part = v == 0 ? part : fmaf(v, term, part);
             } else if (!how->value) {
-                part = e == from ? term : part + term;
+                part = i_of == from ? term : part + term;
             } else {
-                part = e == from ? value[at] * term : fmaf(value[at], term, part);
+                part = i_of == from ? value[at] * term : fmaf(value[at], term, part);
             }
         }
         sum = from == matrix.start[row] ? part : sum + part;
@@ -73,16 +77,21 @@ static void check_spmm(const struct how *how) {
     struct array scale = array_of(ROWS, CULM_F32), before = array_of(ROWS * ld, how->y);
     uint32_t *kept = how->kept ? leave_out(how, &value, &x) : NULL;
     memcpy(data_of(&y), data_of(&before), bytes_of(&y));
+    struct how astray_how = *how;
+    bool shows = false;
+    astray_how.astray = true;
     for (int64_t r = 0; r < ROWS; r++) {
         bool empty = matrix.start[r] == matrix.start[r + 1];
         for (int64_t i = 0; i < how->f; i++) {
             float sum = naive(how, x.f32, value.f32, kept, r, i);
+            shows |= sum != naive(&astray_how, x.f32, value.f32, kept, r, i);
             sum = how->scale && !empty ? sum * scale.f32[r] : sum;
             sum = !how->add ? sum : empty ? before.f32[r * ld + i] : before.f32[r * ld + i] + sum;
             y.f32[r * ld + i] = sum;
             y.bf16[r * ld + i] = narrow(sum);
         }
     }
+    assert_true(shows);
     for (int d = 0; d < device_count; d++) {
         memcpy(data_of(&got), data_of(&before), bytes_of(&y));
         CULM_RUN(devices[d].device, spmm, .y = {data_of(&got), how->y}, .x = {data_of(&x), how->x},
@@ -155,14 +164,19 @@ static void check_spmm_large(int64_t n, int64_t f, int64_t ld) {
     for (int bf16 = 0; bf16 < 2; bf16++) {
         struct array x = array_of(n * ld, bf16 ? CULM_BF16 : CULM_F32);
         struct array got = array_of(n * ld, CULM_F32), want = array_of(n * ld, CULM_F32);
+        bool shows = false;
         for (int64_t i = 0; i < n * ld; i++) {
-            float sum = got.f32[i];
-            for (uint64_t e = start[i / ld]; e < start[i / ld + 1] && i % ld < f; e++) {
-                float term = x.f32[column[e] * ld + i % ld];
-                sum = e == start[i / ld] ? term : sum + term;
+            float sum = got.f32[i], other = sum; /* backwards */
+            for (uint64_t e = 0; e < EACH && i % ld < f; e++) {
+                float term = x.f32[column[start[i / ld] + e] * ld + i % ld];
+                float last = x.f32[column[start[i / ld + 1] - 1 - e] * ld + i % ld];
+                sum = e ? sum + term : term;
+                other = e ? other + last : last;
             }
             want.f32[i] = sum;
+            shows |= other != sum;
         }
+        assert_true(shows);
         for (int i = 0; i < 2 * device_count; i++) {
             int d = i / 2;
             if (is_reference(d) && i % 2) {
@@ -259,11 +273,12 @@ static void elements_free(struct elements *x) {
 }
 
 static float sum_of_element(const struct elements *x, const float *table, const float *weight,
-                            bool of_x, int64_t row, int64_t f, int64_t i) {
+                            bool of_x, int64_t row, int64_t f, int64_t i, bool backwards) {
     float sum = 0;
     for (uint64_t from = x->start[row]; from < x->start[row + 1]; from += CULM_SPMM_BLOCK) {
         float part = 0;
-        for (uint64_t e = from; e < x->start[row + 1] && e < from + CULM_SPMM_BLOCK; e++) {
+        for (uint64_t k = from; k < x->start[row + 1] && k < from + CULM_SPMM_BLOCK; k++) {
+            uint64_t e = backwards ? x->start[row + 1] - 1 - (k - x->start[row]) : k;
             int64_t c = x->column[e];
             float v = (weight ? weight[of_x ? c : row] : 1) * KEPT_SCALE;
             part = x->left[e] ? fmaf(v, table[c * f + i], part) : part;
@@ -282,13 +297,17 @@ static void check_words(const struct elements *x, int64_t f, enum culm_dtype typ
     struct array table = array_of(WIDE * f, type), weight = array_of(WIDE, CULM_F32);
     struct array scale = array_of(x->n, CULM_F32), before = array_of(x->n * f, CULM_F32);
     struct array want = array_of(x->n * f, CULM_F32), got = array_of(x->n * f, CULM_F32);
+    bool shows = false;
     for (int64_t i = 0; i < x->n * f; i++) {
         float sum = sum_of_element(x, table.f32, weights ? weight.f32 : NULL, weights == 2, i / f,
-                                   f, i % f);
+                                   f, i % f, false);
+        shows = shows || sum != sum_of_element(x, table.f32, weights ? weight.f32 : NULL,
+                                               weights == 2, i / f, f, i % f, true);
         float scaled = sum * scale.f32[i / f];
         bool any = x->start[i / f] < x->start[i / f + 1];
         want.f32[i] = !add ? sum : any ? before.f32[i] + scaled : before.f32[i];
     }
+    assert_true(shows);
     for (int d = 0; d < device_count; d++) {
         memcpy(got.f32, before.f32, bytes_of(&before));
         CULM_RUN(devices[d].device, spmm, .y = culm_out_f32(got.f32), .x = {data_of(&table), type},
@@ -365,6 +384,14 @@ void test_edge_sum(void **state) {
                 expect(want.f32, got.f32, ROWS * h, d, is_reference(d) ? 1e-4 : 0, "edge_sum");
             }
         }
+        entries_astray(matrix.entry, sizeof *matrix.entry / 4, false);
+        for (int64_t i = 0; i < ROWS * h; i++) {
+            got.f32[i] = 0.5f;
+        }
+        CULM_RUN(devices[0].device, edge_sum, .y = got.f32, .x = x.f32, .start = matrix.start,
+                 .entry = matrix.entry, .n = ROWS, .heads = h, .add = true);
+        entries_astray(matrix.entry, sizeof *matrix.entry / 4, true);
+        assert_true(differs(want.f32, got.f32, ROWS * h));
         array_free(&x);
         array_free(&want);
         array_free(&got);

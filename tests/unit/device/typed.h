@@ -23,6 +23,7 @@ struct typed_array {
 struct typed_run {
     int variant;
     enum culm_dtype dtype; /* of typed arrays; COUNT: of odd ones bf16, of even ones f32 */
+    uint32_t wide; /* bit i: array i is f32 all the same */
     bool first;
     struct typed_array array[TYPED_ARRAYS];
 };
@@ -33,6 +34,10 @@ struct typed_kernel {
     void (*reference)(struct typed_run *run);
     uint32_t writes; /* bit i: array i */
     bool accumulates;
+    uint32_t sums; /* outputs whose bits depend on the order of sums; 0: nothing is added up */
+    /* Moves the terms of these sums to other places (astray.h) in f32, inputs and outputs alike, or
+     * `back`; may leave a variant as it is. */
+    void (*astray)(struct typed_run *run, bool back);
 };
 
 struct typed_operator {
@@ -56,7 +61,7 @@ void typed_declare(struct typed_run *run, int i, const char *name, bool typed, i
                    float low, float high);
 static inline enum culm_dtype typed_dtype(const struct typed_run *run, int i) {
     bool narrow = run->dtype == CULM_BF16 || (run->dtype == CULM_DTYPE_COUNT && i % 2);
-    return run->array[i].typed && narrow ? CULM_BF16 : CULM_F32;
+    return run->array[i].typed && narrow && !(run->wide >> i & 1) ? CULM_BF16 : CULM_F32;
 }
 static inline struct culm_in typed_in(const struct typed_run *run, int i) {
     return (struct culm_in){run->array[i].memory, typed_dtype(run, i)};

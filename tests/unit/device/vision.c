@@ -5,7 +5,8 @@
  *     CULM_TEST_SEED=N                            another seed than 1
  *
  * bf16: inputs are rounded first, so the reference sees the same numbers; results may differ from
- * the reference's by one rounding more.
+ * the reference's by one rounding more. A kernel that adds the same terms up in another order must give
+ * other bits in each output that has sums: f32, of f32 and of bf16.
  */
 /* Typed arrays know no dot products in bf16. */
 #define CPUS_OPENED(isa_, thread_) CPUS_OF_ONE_AVX512(isa_)
@@ -58,8 +59,10 @@ static void round_array(struct typed_run *run, int i) {
 }
 
 static void run_init(struct typed_run *run, const struct typed_operator *op, int variant,
-                     enum culm_dtype dtype) {
-    *run = (struct typed_run){.variant = variant, .dtype = dtype, .first = true};
+                     enum culm_dtype dtype, uint32_t wide) {
+    /* Sums of a few bf16 that are alike in size are exact in f32, in whatever order. */
+    static const float by[4] = {1, 0x1p-7f, 0x1p-14f, 0x1p-21f};
+    *run = (struct typed_run){.variant = variant, .dtype = dtype, .wide = wide, .first = true};
     uint64_t state = culm_rng_mix(seed(), (uint64_t)variant);
     op->sizes(run);
     for (int i = 0; i < TYPED_ARRAYS; i++) {
@@ -72,6 +75,8 @@ static void run_init(struct typed_run *run, const struct typed_operator *op, int
         for (int64_t j = 0; j < a->count; j++) {
             a->f32[j] = a->low +
                         (a->high - a->low) * culm_rng_unit((uint32_t)(culm_rng_next(&state) >> 32));
+            bool sized = wide && a->typed && a->low == -a->high;
+            a->f32[j] *= sized ? by[(uint32_t)j * 2654435761u >> 30] : 1;
         }
         round_array(run, i);
     }
@@ -159,11 +164,54 @@ static void compare(const struct typed_operator *op, const struct typed_kernel *
     }
 }
 
-static void test_kernel(const struct typed_operator *op, int k, int variant, enum culm_dtype dtype,
-                        bool first) {
+/* The negative control: what has other bits when the kernel's sums go through their terms in another
+ * order. */
+static uint32_t astray_shows(const struct typed_operator *op, const struct typed_kernel *kernel,
+                             const struct typed_run *inputs, const struct typed_run *reference,
+                             const struct typed_run *leader) {
+    struct culm_device *cpu = NULL;
+    struct typed_run run = *inputs;
+    uint32_t shown = 0;
+    for (int v = 0; v < ISAS && !cpu; v++) {
+        cpu = cpus[v][0];
+    }
+    for (int i = 0; i < TYPED_ARRAYS; i++) {
+        if (run.array[i].name) {
+            size_t bytes = (size_t)run.array[i].count * sizeof(float);
+            run.array[i].f32 = malloc(bytes);
+            memcpy(run.array[i].f32, inputs->array[i].f32, bytes);
+        }
+    }
+    kernel->astray(&run, false);
+    load(&run);
+    kernel->device(cpu, &run);
+    for (int i = 0; i < TYPED_ARRAYS; i++) {
+        for (int64_t j = 0; run.array[i].name && j < run.array[i].count; j++) {
+            run.array[i].f32[j] = device_value(&run, i, j);
+        }
+    }
+    unload(&run, op);
+    kernel->astray(&run, true);
+    load(&run);
+    compare(op, kernel, reference, &run, "in another order");
+    for (int i = 0; i < TYPED_ARRAYS; i++) {
+        if (kernel->sums >> i & 1 && run.array[i].name) {
+            bool differs = memcmp(run.array[i].memory, leader->array[i].memory, bytes_of(&run, i));
+            shown |= differs ? 1u << i : 0;
+        }
+    }
+    unload(&run, op);
+    run_release(&run);
+    return shown;
+}
+
+/* Returns what the negative control has shown. */
+static uint32_t test_kernel(const struct typed_operator *op, int k, int variant,
+                            enum culm_dtype dtype, bool wide, bool first) {
+    uint32_t shown = 0;
     const struct typed_kernel *kernel = &op->kernels[k];
     struct typed_run run, leader = {0};
-    run_init(&run, op, variant, dtype);
+    run_init(&run, op, variant, dtype, wide ? kernel->writes : 0);
     for (int before = 0; before < k; before++) {
         op->kernels[before].reference(&run);
         for (int i = 0; i < TYPED_ARRAYS; i++) {
@@ -203,20 +251,36 @@ static void test_kernel(const struct typed_operator *op, int k, int variant, enu
         }
         unload(&run, op);
     }
+    if (kernel->sums && first) {
+        shown = astray_shows(op, kernel, &run, &reference, &leader);
+    }
     unload(&leader, op);
     run_release(&reference);
     run_release(&run);
+    return shown;
 }
 
 static void operator_test(void **state) {
-    static const enum culm_dtype types[] = {CULM_F32, CULM_BF16, CULM_DTYPE_COUNT};
+    static const enum culm_dtype types[] = {CULM_F32, CULM_BF16, CULM_DTYPE_COUNT, CULM_BF16};
     const struct typed_operator *op = *state;
+    uint32_t shown[TYPED_KERNELS][4] = {0}; /* where results are wide, which says most */
     for (int variant = 0; variant < op->variants; variant++) {
         for (int k = 0; k < TYPED_KERNELS && op->kernels[k].name; k++) {
-            for (int type = 0; type < 3 - op->same_type; type++) {
+            for (int type = 0; type < 4; type++) {
                 for (int first = 1; first >= !op->kernels[k].accumulates; first--) {
-                    test_kernel(op, k, variant, types[type], first);
+                    if (types[type] != CULM_DTYPE_COUNT || !op->same_type) {
+                        shown[k][type] |=
+                            test_kernel(op, k, variant, types[type], type == 3, first);
+                    }
                 }
+            }
+        }
+    }
+    for (int k = 0; k < TYPED_KERNELS && op->kernels[k].name; k++) {
+        for (int i = 0; i < TYPED_ARRAYS; i++) {
+            if ((op->kernels[k].sums & ~(shown[k][0] & shown[k][3])) >> i & 1) {
+                fail_msg("%s.%s: no variant shows in array %d that its sums have another order",
+                         op->name, op->kernels[k].name, i);
             }
         }
     }
@@ -235,7 +299,7 @@ static void operator_grad(void **state) {
     const struct typed_operator *op = *state;
     for (int variant = 0; variant < op->variants; variant++) {
         struct typed_run run;
-        run_init(&run, op, variant, CULM_F32);
+        run_init(&run, op, variant, CULM_F32, 0);
         if (run.array[op->y].count > 600) { /* many kinks; enough small variants are left */
             run_release(&run);
             continue;
@@ -291,7 +355,7 @@ static void perf(const char *only) {
                 }
                 struct typed_run run;
                 double best[2] = {1e9, 1e9};
-                run_init(&run, op, v / 2, v % 2 ? CULM_BF16 : CULM_F32);
+                run_init(&run, op, v / 2, v % 2 ? CULM_BF16 : CULM_F32, 0);
                 load(&run);
                 for (int t = 0; t < 2; t++) {
                     for (int i = 0; i < 15; i++) {

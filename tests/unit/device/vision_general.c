@@ -1,6 +1,8 @@
 /* Typed operators: two operands, reductions, softmax, products. */
 #include "typed.h"
 
+#include "../astray.h"
+
 #include "tensor/reference_vision.h"
 
 #include <stdio.h>
@@ -28,6 +30,18 @@ static int64_t count_of(const struct culm_shape *shape) {
 static const char *shape_text(const struct culm_shape *shape, int which) {
     static char text[2][64];
     return culm_shape_format(shape, text[which], sizeof text[which]);
+}
+
+/* Moves the terms of sums over the dimensions in `axes`. */
+static void axes_astray(float *x, const struct culm_shape *shape, int64_t axes, bool back) {
+    int64_t outer = 1, inner = count_of(shape);
+    for (int i = 0; i < shape->rank; i++) {
+        inner /= shape->dim[i];
+        if (axes >> i & 1) {
+            astray(x, outer, shape->dim[i], inner, back);
+        }
+        outer *= shape->dim[i];
+    }
 }
 
 /* ---- binary ---- */
@@ -74,16 +88,21 @@ static void binary_ref(struct typed_run *run) {
     int v = run->variant;
     culm_ref_binary(F32(Y), F32(A), F32(B), &pairs[v].a, &pairs[v].b, pairs[v].function);
 }
-/* Put together as the graph does it. */
-static void binary_back(struct culm_device *cpu, struct typed_run *run) {
-    int v = run->variant;
+static int64_t axes_of(int v) {
     const struct culm_shape *a = &pairs[v].a, *b = &pairs[v].b;
-    enum culm_function function = pairs[v].function;
     int64_t axes = 0;
     for (int i = 0; i < a->rank; i++) {
         int at = i - (a->rank - b->rank);
         axes |= at < 0 || b->dim[at] == 1 ? (int64_t)1 << i : 0;
     }
+    return axes;
+}
+/* Put together as the graph does it. */
+static void binary_back(struct culm_device *cpu, struct typed_run *run) {
+    int v = run->variant;
+    const struct culm_shape *a = &pairs[v].a, *b = &pairs[v].b;
+    enum culm_function function = pairs[v].function;
+    int64_t axes = axes_of(v);
     bool scales = function == MUL || function == DIV;
     if (scales) {
         CULM_RUN(cpu, binary, .y = typed_out(run, DA), .a = typed_in(run, DY),
@@ -107,13 +126,20 @@ static void binary_back_ref(struct typed_run *run) {
                              pairs[v].function);
 }
 
+static void binary_astray(struct typed_run *run, bool back) {
+    static const int of_a[] = {A, Y, DY, DA};
+    for (int i = 0; i < 4; i++) {
+        axes_astray(F32(of_a[i]), &pairs[run->variant].a, axes_of(run->variant), back);
+    }
+}
+
 const struct typed_operator typed_binary = {
     "binary",
     sizeof pairs / sizeof *pairs,
     binary_sizes,
     describe_pair,
-    {{"forward", binary, binary_ref, BIT(Y), false},
-     {"backward", binary_back, binary_back_ref, BIT(DA) | BIT(DB), false}},
+    {{"forward", binary, binary_ref, BIT(Y), false, 0, NULL},
+     {"backward", binary_back, binary_back_ref, BIT(DA) | BIT(DB), false, BIT(DB), binary_astray}},
     1e-5,
     .bf16_tolerance = 0.01,
     .y = Y,
@@ -168,6 +194,9 @@ static void reduce(struct culm_device *cpu, struct typed_run *run) {
              .x_shape = &reductions[v].x, .axes = reductions[v].axes,
              .function = reductions[v].function == MAX ? MAX : SUM, .scale = share_of(v));
 }
+static void reduce_astray(struct typed_run *run, bool back) {
+    axes_astray(F32(X), &reductions[run->variant].x, reductions[run->variant].axes, back);
+}
 static void reduce_ref(struct typed_run *run) {
     int v = run->variant;
     culm_ref_reduce(F32(RY), F32(X), &reductions[v].x, reductions[v].axes, reductions[v].function);
@@ -195,8 +224,8 @@ const struct typed_operator typed_reduce = {
     sizeof reductions / sizeof *reductions,
     reduce_sizes,
     describe_reduction,
-    {{"forward", reduce, reduce_ref, BIT(RY), false},
-     {"backward", reduce_back, reduce_back_ref, BIT(DX), false}},
+    {{"forward", reduce, reduce_ref, BIT(RY), false, BIT(RY), reduce_astray},
+     {"backward", reduce_back, reduce_back_ref, BIT(DX), false, 0, NULL}},
     1e-5,
     .same_type = true, /* a maximum must be found again */
     .y = RY,
@@ -233,13 +262,20 @@ static void softmax_back_ref(struct typed_run *run) {
     culm_ref_softmax_backward(F32(DX), F32(RDY), F32(RY), ROWS);
 }
 
+static void softmax_astray(struct typed_run *run, bool back) {
+    static const int all[] = {X, RY, RDY, DX};
+    for (int i = 0; i < 4; i++) {
+        astray(F32(all[i]), rows[run->variant][0], rows[run->variant][1], 1, back);
+    }
+}
+
 const struct typed_operator typed_softmax = {
     "softmax",
     sizeof rows / sizeof *rows,
     softmax_sizes,
     describe_rows,
-    {{"forward", softmax, softmax_ref, BIT(RY), false},
-     {"backward", softmax_back, softmax_back_ref, BIT(DX), false}},
+    {{"forward", softmax, softmax_ref, BIT(RY), false, BIT(RY), softmax_astray},
+     {"backward", softmax_back, softmax_back_ref, BIT(DX), false, BIT(DX), softmax_astray}},
     5e-6,
     .y = RY,
     .dy = RDY,
@@ -296,13 +332,30 @@ static void matmul_back_ref(struct typed_run *run) {
     culm_ref_matmul(F32(DB), F32(tb ? DY : A), F32(tb ? A : DY), &db);
 }
 
+/* Each product sums over a dimension that the others keep. */
+static void matmul_astray(struct typed_run *run, bool back) {
+    static const int of[2][3] = {{A, B, Y}, {DA, DB, DY}};
+    const struct culm_matmul *p = &products[run->variant];
+    int64_t outer = p->batch;
+    for (int d = 0; d < 2; d++) {
+        float *a = F32(of[d][0]), *b = F32(of[d][1]), *y = F32(of[d][2]);
+        astray(a, p->trans_a ? outer : outer * p->m, p->k, p->trans_a ? p->m : 1, back);
+        astray(a, p->trans_a ? outer * p->k : outer, p->m, p->trans_a ? 1 : p->k, back);
+        astray(b, p->trans_b ? outer * p->n : outer, p->k, p->trans_b ? 1 : p->n, back);
+        astray(b, p->trans_b ? outer : outer * p->k, p->n, p->trans_b ? p->k : 1, back);
+        astray(y, outer, p->m, p->n, back);
+        astray(y, outer * p->m, p->n, 1, back);
+    }
+}
+
 const struct typed_operator typed_matmul = {
     "matmul",
     sizeof products / sizeof *products,
     matmul_sizes,
     describe_product,
-    {{"forward", matmul, matmul_ref, BIT(Y), false},
-     {"backward", matmul_back, matmul_back_ref, BIT(DA) | BIT(DB), false}},
+    {{"forward", matmul, matmul_ref, BIT(Y), false, BIT(Y), matmul_astray},
+     {"backward", matmul_back, matmul_back_ref, BIT(DA) | BIT(DB), false, BIT(DA) | BIT(DB),
+      matmul_astray}},
     2e-6,
     .bf16_tolerance = 0.01,
     .same_type = true,

@@ -1,6 +1,8 @@
 /* Typed operators: batch norm. */
 #include "typed.h"
 
+#include "../astray.h"
+
 #include "tensor/reference_vision.h"
 
 #include <stdio.h>
@@ -101,14 +103,26 @@ static void backward_ref(struct typed_run *run) {
                                 F32(VAR), &how, run->first);
 }
 
+/* Rows. */
+static void rows_astray(struct typed_run *run, bool back) {
+    static const int rows[] = {X, RES, Y, DY, DX, DRES};
+    for (int i = 0; i < 6; i++) {
+        if (run->array[rows[i]].name) {
+            astray(F32(rows[i]), 1, shapes[run->variant].n, shapes[run->variant].c, back);
+        }
+    }
+}
+
 const struct typed_operator typed_batchnorm = {
     "batchnorm",
     sizeof shapes / sizeof *shapes,
     sizes,
     describe,
-    {{"forward", forward, forward_ref, BIT(Y) | BIT(MEAN) | BIT(VAR), false},
+    {{"forward", forward, forward_ref, BIT(Y) | BIT(MEAN) | BIT(VAR), false,
+      BIT(Y) | BIT(MEAN) | BIT(VAR), rows_astray},
      {"backward", backward, backward_ref,
-      BIT(DX) | BIT(DRES) | BIT(DG) | BIT(DB) | BIT(SM) | BIT(SV), true}},
+      BIT(DX) | BIT(DRES) | BIT(DG) | BIT(DB) | BIT(SM) | BIT(SV), true,
+      BIT(DX) | BIT(DG) | BIT(DB), rows_astray}},
     2e-5,
     .y = Y,
     .dy = DY,

@@ -1,6 +1,8 @@
 /* Typed operators: pooling. */
 #include "typed.h"
 
+#include "../astray.h"
+
 #include "tensor/reference_vision.h"
 
 #include <stdio.h>
@@ -51,6 +53,36 @@ static void sizes(struct typed_run *run, const struct culm_window *p) {
     typed_declare(run, DX, "dx", true, x, -1, 1);
 }
 
+/* Whether the windows lie alike seen from both ends. */
+static bool same_turned(const struct culm_window *p) {
+    bool same = true;
+    for (int d = 0; d < 2 && !p->adaptive; d++) {
+        int64_t reach = (p->out[d] - 1) * p->stride[d] + (p->kernel[d] - 1) * p->dilation[d];
+        same = same && p->pad[d] == p->pad_end[d] && reach == p->in[d] - 1 + 2 * p->pad[d];
+    }
+    return same;
+}
+/* Turns images around, and so the terms of each sum. */
+static void turn(struct typed_run *run, int i, const struct culm_window *p, const int64_t size[2]) {
+    if (run->array[i].name) {
+        astray_turned(F32(i), p->n, size[0] * size[1], p->c);
+    }
+}
+static void windows_astray(struct typed_run *run, const struct culm_window *p) {
+    int64_t taps = p->kernel[0] * p->kernel[1];
+    if (!same_turned(p)) {
+        return;
+    }
+    turn(run, X, p, p->in);
+    turn(run, DX, p, p->in);
+    turn(run, Y, p, p->out);
+    turn(run, DY, p, p->out);
+    turn(run, INDEX, p, p->out);
+    for (int64_t j = 0; run->array[INDEX].name && j < run->array[INDEX].count; j++) {
+        F32(INDEX)[j] = (float)(taps - 1) - F32(INDEX)[j];
+    }
+}
+
 static void max_sizes(struct typed_run *run) {
     sizes(run, &windows[run->variant]);
     const struct culm_window *p = &windows[run->variant];
@@ -72,6 +104,11 @@ static void max_backward_ref(struct typed_run *run) {
     culm_ref_maxpool_backward(F32(DX), F32(DY), F32(INDEX), &windows[run->variant]);
 }
 
+static void max_astray(struct typed_run *run, bool back) {
+    (void)back; /* once more turns them back */
+    windows_astray(run, &windows[run->variant]);
+}
+
 static void mean_sizes(struct typed_run *run) { sizes(run, mean_of(run->variant)); }
 static void mean_forward(struct culm_device *cpu, struct typed_run *run) {
     CULM_RUN(cpu, avgpool_forward, .y = typed_out(run, Y), .x = typed_in(run, X),
@@ -88,13 +125,18 @@ static void mean_backward_ref(struct typed_run *run) {
     culm_ref_avgpool_backward(F32(DX), F32(DY), mean_of(run->variant));
 }
 
+static void mean_astray(struct typed_run *run, bool back) {
+    (void)back;
+    windows_astray(run, mean_of(run->variant));
+}
+
 const struct typed_operator typed_maxpool = {
     "maxpool",
     WINDOWS,
     max_sizes,
     describe_max,
-    {{"forward", max_forward, max_forward_ref, BIT(Y) | BIT(INDEX), false},
-     {"backward", max_backward, max_backward_ref, BIT(DX), false}},
+    {{"forward", max_forward, max_forward_ref, BIT(Y) | BIT(INDEX), false, 0, NULL},
+     {"backward", max_backward, max_backward_ref, BIT(DX), false, BIT(DX), max_astray}},
     1e-6,
     .y = Y,
     .dy = DY,
@@ -105,8 +147,8 @@ const struct typed_operator typed_avgpool = {
     WINDOWS + 3,
     mean_sizes,
     describe_mean,
-    {{"forward", mean_forward, mean_forward_ref, BIT(Y), false},
-     {"backward", mean_backward, mean_backward_ref, BIT(DX), false}},
+    {{"forward", mean_forward, mean_forward_ref, BIT(Y), false, BIT(Y), mean_astray},
+     {"backward", mean_backward, mean_backward_ref, BIT(DX), false, BIT(DX), mean_astray}},
     4e-6,
     .y = Y,
     .dy = DY,

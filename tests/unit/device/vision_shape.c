@@ -1,6 +1,8 @@
 /* Typed operators: moving elements, and images at another size. */
 #include "typed.h"
 
+#include "../astray.h"
+
 #include "tensor/reference_vision.h"
 
 #include <stdio.h>
@@ -81,8 +83,8 @@ const struct typed_operator typed_permute = {
     sizeof permutations / sizeof *permutations,
     permute_sizes,
     describe_permutation,
-    {{"forward", permute, permute_ref, BIT(Y), false},
-     {"backward", permute_back, permute_back_ref, BIT(DX), false}},
+    {{"forward", permute, permute_ref, BIT(Y), false, 0, NULL},
+     {"backward", permute_back, permute_back_ref, BIT(DX), false, 0, NULL}},
     0,
     .y = Y,
     .dy = DY,
@@ -126,16 +128,17 @@ static void pad_back_ref(struct typed_run *run) {
     culm_ref_crop(F32(DX), F32(DY), BOX(run->variant));
 }
 
-const struct typed_operator typed_pad = {"pad",
-                                         sizeof boxes / sizeof *boxes,
-                                         pad_sizes,
-                                         describe_box,
-                                         {{"forward", pad, pad_ref, BIT(Y), false},
-                                          {"backward", pad_back, pad_back_ref, BIT(DX), false}},
-                                         0,
-                                         .y = Y,
-                                         .dy = DY,
-                                         .pairs = {{X, DX}}};
+const struct typed_operator typed_pad = {
+    "pad",
+    sizeof boxes / sizeof *boxes,
+    pad_sizes,
+    describe_box,
+    {{"forward", pad, pad_ref, BIT(Y), false, 0, NULL},
+     {"backward", pad_back, pad_back_ref, BIT(DX), false, 0, NULL}},
+    0,
+    .y = Y,
+    .dy = DY,
+    .pairs = {{X, DX}}};
 
 /* ---- place: what concat does with each input ---- */
 
@@ -178,8 +181,8 @@ const struct typed_operator typed_place = {
     .variants = sizeof places / sizeof *places,
     .sizes = place_sizes,
     .describe = describe_place,
-    .kernels = {{"forward", place, place_ref, BIT(Y), false},
-                {"add", place_add, place_add_ref, BIT(Y), false}},
+    .kernels = {{"forward", place, place_ref, BIT(Y), false, 0, NULL},
+                {"add", place_add, place_add_ref, BIT(Y), false, 0, NULL}},
     .tolerance = 1e-6,
     .y = -1};
 
@@ -219,13 +222,23 @@ static void resize_back_ref(struct typed_run *run) {
     culm_ref_resize_backward(F32(DX), F32(DY), &resizes[run->variant]);
 }
 
+/* Turns images around where each pixel becomes the same number of pixels: shares are as they were. */
+static void resize_astray(struct typed_run *run, bool back) {
+    const struct culm_resize *r = &resizes[run->variant];
+    (void)back; /* once more turns them back */
+    if (!r->bilinear && r->out[0] % r->in[0] == 0 && r->out[1] % r->in[1] == 0) {
+        astray_turned(F32(DX), r->n, r->in[0] * r->in[1], r->c);
+        astray_turned(F32(DY), r->n, r->out[0] * r->out[1], r->c);
+    }
+}
+
 const struct typed_operator typed_resize = {
     "resize",
     sizeof resizes / sizeof *resizes,
     resize_sizes,
     describe_resize,
-    {{"forward", resize, resize_ref, BIT(Y), false},
-     {"backward", resize_back, resize_back_ref, BIT(DX), false}},
+    {{"forward", resize, resize_ref, BIT(Y), false, 0, NULL},
+     {"backward", resize_back, resize_back_ref, BIT(DX), false, BIT(DX), resize_astray}},
     2e-6,
     .y = Y,
     .dy = DY,

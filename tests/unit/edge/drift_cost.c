@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "edge/planner.h"
 #include "edge/virtual.h"
 
 #include <stdio.h>
@@ -71,7 +72,7 @@ static double share_of(const struct case_of *made, int64_t *ret_checked) {
     struct culm_edge_totals totals[2 * MODELS];
     struct culm_error error;
     int64_t frames = 0, processed = 0, checked = 0;
-    assert_int_equal(culm_edge_plan(&made->layout, NULL, &plan, &error), CULM_OK);
+    assert_int_equal(culm_edge_plan_make(&made->layout, NULL, &plan, &error), CULM_OK);
     const struct culm_edge_virtual_options options = {
         .layout = &made->layout, .plan = &plan, .for_ns = 60000 * MS};
     assert_int_equal(culm_edge_virtual_run(&options, totals, NULL), CULM_OK);

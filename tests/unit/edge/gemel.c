@@ -1,4 +1,4 @@
-/* The released scheduler on workloads that can be worked out by hand, and the arena. */
+/* The released scheduler on workloads that can be worked out by hand. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
-#include "edge/arena.h"
 #include "edge/gemel.h"
+#include "edge/planner.h"
 #include "edge/virtual.h"
 
 #include <stdio.h>
@@ -47,7 +47,7 @@ static void one_model(void **state) {
     const struct culm_edge_layout layout = layout_of(query, 1, 1000);
     struct culm_edge_gemel result;
     (void)state;
-    assert_int_equal(culm_edge_gemel(&layout, FRAMES, &result, NULL), CULM_OK);
+    assert_int_equal(culm_edge_gemel_play(&layout, FRAMES, &result, NULL), CULM_OK);
     assert_int_equal(result.processed[0], FRAMES);
     assert_int_equal(result.swaps, 1);
 }
@@ -60,7 +60,7 @@ static void one_at_a_time(void **state) {
     struct culm_edge_gemel result;
     (void)state;
     uint8_t answered[2][FRAMES] = {0};
-    assert_int_equal(culm_edge_gemel(&layout, FRAMES, &result, answered[0]), CULM_OK);
+    assert_int_equal(culm_edge_gemel_play(&layout, FRAMES, &result, answered[0]), CULM_OK);
     assert_int_equal(result.processed[0], FRAMES);
     assert_int_equal(result.processed[1], FRAMES);
     for (int f = 0; f < FRAMES; f++) {
@@ -81,9 +81,9 @@ static void in_pairs(void **state) {
     struct culm_edge_totals totals[CULM_EDGE_QUERIES_MAX];
     struct culm_edge_memory memory;
     (void)state;
-    assert_int_equal(culm_edge_gemel(&layout, FRAMES, &result, NULL), CULM_OK);
+    assert_int_equal(culm_edge_gemel_play(&layout, FRAMES, &result, NULL), CULM_OK);
     assert_int_equal(result.swaps, 3);
-    assert_int_equal(culm_edge_plan(&layout, NULL, &plan, NULL), CULM_OK);
+    assert_int_equal(culm_edge_plan_make(&layout, NULL, &plan, NULL), CULM_OK);
     const struct culm_edge_virtual_options options = {
         .layout = &layout, .plan = &plan, .frames = FRAMES};
     assert_int_equal(culm_edge_virtual_run(&options, totals, &memory), CULM_OK);
@@ -91,54 +91,11 @@ static void in_pairs(void **state) {
     assert_int_equal(memory.most_bytes, 2000);
 }
 
-/* Bytes of the arena that the kernel has, from its own account. */
-static size_t resident(const struct culm_edge_arena *arena) {
-    char line[512];
-    size_t total = 0, kb;
-    unsigned long from, to;
-    bool inside = false;
-    FILE *file = fopen("/proc/self/smaps", "re");
-    assert_non_null(file);
-    while (fgets(line, sizeof line, file)) {
-        if (sscanf(line, "%lx-%lx ", &from, &to) == 2) {
-            inside = from >= (uintptr_t)arena->base && to <= (uintptr_t)arena->base + arena->size;
-        } else if (inside && sscanf(line, "Rss: %zu", &kb) == 1) {
-            total += kb * 1024;
-        }
-    }
-    fclose(file);
-    return total;
-}
-
-static void memory_comes_and_goes(void **state) {
-    struct culm_edge_arena arena;
-    (void)state;
-    assert_int_equal(culm_edge_arena_init(&arena, 64 << 20, 0, NULL), CULM_OK);
-    char *one = culm_edge_arena_place(&arena, 3 * arena.page + 1);
-    char *other = culm_edge_arena_place(&arena, 8 << 20);
-    assert_int_equal(other - one, 4 * arena.page);
-    assert_int_equal(resident(&arena), 0);
-    assert_int_equal(culm_edge_arena_hold(&arena, one, 4 * arena.page, NULL), CULM_OK);
-    memset(one, 7, 4 * arena.page);
-    assert_int_equal(culm_edge_arena_hold(&arena, other, 8 << 20, NULL), CULM_OK);
-    assert_int_equal(resident(&arena), 4 * arena.page + (8 << 20));
-    assert_int_equal(one[5], 7); /* what was there stays */
-    culm_edge_arena_give_back(&arena, other, 8 << 20);
-    assert_int_equal(resident(&arena), 4 * arena.page);
-    culm_edge_arena_give_back(&arena, one, 4 * arena.page);
-    assert_int_equal(resident(&arena), 0);
-    assert_int_equal(culm_edge_arena_hold(&arena, one, arena.page, NULL), CULM_OK);
-    assert_int_equal(one[5], 0);
-    assert_null(culm_edge_arena_place(&arena, 64 << 20));
-    culm_edge_arena_release(&arena);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_model),
         cmocka_unit_test(one_at_a_time),
         cmocka_unit_test(in_pairs),
-        cmocka_unit_test(memory_comes_and_goes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,8 +11,7 @@
 
 #include "base/rng.h"
 #include "edge/choice.h"
-#include "edge/loads.h"
-#include "edge/trial.h"
+#include "edge/rehearsal.h"
 #include "edge/virtual.h"
 
 #include <math.h>
@@ -79,7 +78,7 @@ static double least(const struct culm_edge_layout *layout, int32_t tries, int64_
     const struct culm_edge_plan_options how = {.tries = tries};
     struct culm_edge_totals totals[CULM_EDGE_QUERIES_MAX];
     double share = 1;
-    assert_int_equal(culm_edge_plan(layout, &how, ret_plan, NULL), CULM_OK);
+    assert_int_equal(culm_edge_plan_make(layout, &how, ret_plan, NULL), CULM_OK);
     const struct culm_edge_virtual_options options = {
         .layout = layout, .plan = ret_plan, .frames = frames};
     assert_int_equal(culm_edge_virtual_run(&options, totals, NULL), CULM_OK);
@@ -133,26 +132,27 @@ static void plans_hold(void **state) {
     }
     printf("seed %llu (CULM_TEST_SEED): off by %.4f on average\n", (unsigned long long)seed(),
            off / LAYOUTS);
-    /* One in some hundred layouts falls out of step after the trial's time. */
+    /* One in some hundred layouts falls out of step after the rehearsal's time. */
     assert_true((off - most) / (LAYOUTS - 1) < 0.002);
 }
 
-/* Whichever of three trials are compared, there is one that none is better than, and who is as good as one that
- * is as good as a third is as good as that. */
+/* Whichever of three rehearsals are compared, there is one that none is better than, and who is as
+ * good as one that is as good as a third is as good as that. */
 static void better_is_an_order(void **state) {
     uint64_t random = seed() + 5;
     (void)state;
     for (int i = 0; i < 20000; i++) {
-        struct culm_edge_trial trial[3];
+        struct culm_edge_rehearsal rehearsal[3];
         bool better[3][3];
         for (int t = 0; t < 3; t++) { /* near one another */
-            trial[t] = (struct culm_edge_trial){.count = 2};
-            trial[t].share[0] = 0.5 + 0.001 * (double)culm_rng_below(&random, 30);
-            trial[t].share[1] = trial[t].share[0] + 0.001 * (double)culm_rng_below(&random, 30);
-            trial[t].mean = (trial[t].share[0] + trial[t].share[1]) / 2;
+            rehearsal[t] = (struct culm_edge_rehearsal){.count = 2};
+            rehearsal[t].share[0] = 0.5 + 0.001 * (double)culm_rng_below(&random, 30);
+            rehearsal[t].share[1] =
+                rehearsal[t].share[0] + 0.001 * (double)culm_rng_below(&random, 30);
+            rehearsal[t].mean = (rehearsal[t].share[0] + rehearsal[t].share[1]) / 2;
         }
         for (int t = 0; t < 9; t++) {
-            better[t / 3][t % 3] = culm_edge_trial_better(&trial[t / 3], &trial[t % 3]);
+            better[t / 3][t % 3] = culm_edge_rehearsal_better(&rehearsal[t / 3], &rehearsal[t % 3]);
         }
         for (int t = 0; t < 27; t++) {
             int a = t / 9, b = t / 3 % 3, c = t % 3;
@@ -161,11 +161,11 @@ static void better_is_an_order(void **state) {
             assert_false(better[a][c] && !better[a][b] && !better[b][c]);
         }
     }
-    const struct culm_edge_trial all = {.count = 2, .share = {1, 1}, .mean = 1};
+    const struct culm_edge_rehearsal all = {.count = 2, .share = {1, 1}, .mean = 1};
     for (int i = 0; i <= 3000; i++) { /* what is whole cannot be surpassed */
         double share = 1 - i / 300000.0;
-        const struct culm_edge_trial most = {2, {share, 1}, (share + 1) / 2};
-        assert_false(culm_edge_trial_whole(&most) && culm_edge_trial_better(&all, &most));
+        const struct culm_edge_rehearsal most = {2, {share, 1}, (share + 1) / 2};
+        assert_false(culm_edge_rehearsal_whole(&most) && culm_edge_rehearsal_better(&all, &most));
     }
 }
 
@@ -201,7 +201,7 @@ static void choice_is_no_worse(void **state) {
     for (int32_t i = 0; i < LAYOUTS; i++) {
         const struct culm_edge_layout *layout[WAYS];
         struct culm_edge_plan plan, alone;
-        struct culm_edge_trial trial, other;
+        struct culm_edge_rehearsal rehearsal, other;
         int32_t chosen;
         ways_of(world, &random, layout);
         size_t limit = world[0].layout.limit_bytes * (size_t)(14 - i) / 4;
@@ -210,16 +210,16 @@ static void choice_is_no_worse(void **state) {
         }
         assert_int_equal(culm_edge_choose(layout, WAYS, &how, &chosen, &plan, NULL), CULM_OK);
         times[chosen]++;
-        assert_int_equal(culm_edge_trial_run(layout[chosen], &plan, true, &trial), CULM_OK);
+        assert_int_equal(culm_edge_rehearsal_run(layout[chosen], &plan, true, &rehearsal), CULM_OK);
         size_t least, most;
         culm_edge_memory_range(layout[chosen], &least, &most);
         for (int w = 0; w < (most <= limit ? chosen : WAYS); w++) {
             if (culm_edge_layout_check(layout[w], NULL) != CULM_OK) {
                 continue;
             }
-            assert_int_equal(culm_edge_plan(layout[w], NULL, &alone, NULL), CULM_OK);
-            assert_int_equal(culm_edge_trial_run(layout[w], &alone, true, &other), CULM_OK);
-            assert_false(culm_edge_trial_better(&other, &trial));
+            assert_int_equal(culm_edge_plan_make(layout[w], NULL, &alone, NULL), CULM_OK);
+            assert_int_equal(culm_edge_rehearsal_run(layout[w], &alone, true, &other), CULM_OK);
+            assert_false(culm_edge_rehearsal_better(&other, &rehearsal));
         }
     }
     printf("seed %llu (CULM_TEST_SEED): chosen %d, %d and %d times\n", (unsigned long long)seed(),
@@ -261,7 +261,8 @@ static bool impatient(const void *ctx) {
     return ++patience->asked > patience->from;
 }
 
-/* Asked to stop, at once or later, it is done with at most a trial of each layout, and there is a plan. */
+/* Asked to stop, at once or later, it is done with at most a rehearsal of each layout, and there is
+ * a plan. */
 static void stops_when_asked(void **state) {
     static struct world world[WAYS];
     const struct culm_edge_layout *layout[WAYS];
@@ -278,7 +279,7 @@ static void stops_when_asked(void **state) {
     }
     for (int64_t from = 1 << 30; from >= 0; from = from > 100 ? 100 : from > 0 ? from / 10 : -1) {
         struct patience patience = {.from = from};
-        const struct culm_edge_stop stop = {impatient, &patience};
+        const struct culm_stop stop = {impatient, &patience};
         const struct culm_edge_plan_options how = {.tries = 200, .stop = &stop};
         struct culm_edge_plan plan = {0};
         int32_t chosen = -1;
@@ -288,35 +289,10 @@ static void stops_when_asked(void **state) {
     }
 }
 
-/* Loads of which each takes 0.2 ms and 1 ms a megabyte. */
-static void fit_of_loads(void **state) {
-    struct culm_edge_loads loads = {0}, same = {0}, odd = {0};
-    double ms, mb_per_s;
-    (void)state;
-    for (size_t i = 1; i <= 40; i++) {
-        size_t bytes = i * i * 10000;
-        uint64_t noise = i % 2 ? 20000 : 0; /* ns */
-        culm_edge_loads_add(&loads, bytes, 190000 + noise + bytes);
-        culm_edge_loads_add(&same, 50000, 250000);
-        culm_edge_loads_add(&odd, bytes,
-                            1000000 - bytes / 100); /* larger ones take less: nonsense */
-    }
-    culm_edge_loads_fit(&loads, &ms, &mb_per_s);
-    assert_true(ms > 0.19 && ms < 0.21);
-    assert_true(mb_per_s > 990 && mb_per_s < 1010);
-    double all = ms * 40 + loads.bytes / 1e3 / mb_per_s; /* as much as they took together */
-    assert_true(all > loads.ms * 0.999 && all < loads.ms * 1.001);
-    culm_edge_loads_fit(&same, &ms, &mb_per_s); /* what is of each cannot be told */
-    assert_true(ms < 1e-9 && mb_per_s > 199.9 && mb_per_s < 200.1);
-    culm_edge_loads_fit(&odd, &ms, &mb_per_s);
-    assert_true(ms > 0.9 && mb_per_s >= 0 && (mb_per_s == 0 || mb_per_s > 1e6));
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(more_tries_are_better), cmocka_unit_test(plans_hold),
         cmocka_unit_test(better_is_an_order),    cmocka_unit_test(choice_is_no_worse),
-        cmocka_unit_test(enough_is_enough),      cmocka_unit_test(stops_when_asked),
-        cmocka_unit_test(fit_of_loads)};
+        cmocka_unit_test(enough_is_enough),      cmocka_unit_test(stops_when_asked)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,7 +44,7 @@ static void test_defaults(void **state) {
     assert_int_equal(c.optimizer.decay_layers, CULM_GNN_DECAY_FIRST);
     assert_int_equal(c.eval.every, 1);
     assert_int_equal(c.cluster.replace_ms, 500);
-    assert_int_equal(c.cluster.max_nodes, 1024);
+    assert_int_equal(c.cluster.max_nodes, 4096);
     culm_gnn_config_release(&c);
 }
 
@@ -113,6 +113,8 @@ static void test_what_may_change(void **state) {
 static void test_what_is_wrong_is_refused(void **state) {
     (void)state;
 #define BASE "graph: {path: g}\nepochs: 1\n"
+    bad(BASE "cluster: {max_nodes: 4097}\n",
+        "g.yaml:3: cluster.max_nodes: 4097 is out of range; allowed: 0 to 4096");
     bad(BASE "workers: 3\ncluster: {max_nodes: 4}\n",
         "g.yaml:4: cluster.max_nodes: servers + parameter_servers + workers is 5, "
         "max_nodes is 4; allowed: cluster.max_nodes from 5");
@@ -124,9 +126,9 @@ static void test_what_is_wrong_is_refused(void **state) {
         "little late; allowed: from 3 times heartbeat_ms, which is 200");
     bad("epochs: 1\n", "g.yaml:1: graph.path: is missing; required: a folder");
     bad(BASE "workers: many\n",
-        "g.yaml:3: workers: 'many' is not a number of workers; allowed: 0 to 1024, auto");
+        "g.yaml:3: workers: 'many' is not a number of workers; allowed: 0 to 4096, auto");
     bad(BASE "workers: -1\n",
-        "g.yaml:3: workers: '-1' is not a number of workers; allowed: 0 to 1024, auto");
+        "g.yaml:3: workers: '-1' is not a number of workers; allowed: 0 to 4096, auto");
     bad(BASE "servers: 9\n",
         "g.yaml:3: servers: 9 servers for 8 intervals, and a server owns whole "
         "ones; allowed: 1 to 8");

@@ -167,7 +167,7 @@ static void drop(struct run *r) {
     culm_blob_unref(r->weights);
     culm_blob_unref(r->other_weights);
     struct culm_blob_pool_stats stats;
-    culm_blob_pool_stats(r->pool, &stats);
+    culm_blob_pool_stats_of(r->pool, &stats);
     assert_int_equal(stats.used_bytes, 0);
     culm_device_free(r->device);
     culm_blob_pool_free(r->pool);

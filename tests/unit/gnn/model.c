@@ -93,7 +93,7 @@ static void drop(struct fixture *f) {
 /* The first stage, forward and in training backward, `each` rows at once. */
 static void run(struct fixture *f, const struct culm_stage *stage, const struct culm_graph *graph,
                 int purpose, int64_t each, int way) {
-    const struct culm_stage_info *info = culm_stage_info(stage);
+    const struct culm_stage_info *info = culm_stage_info_of(stage);
     int64_t width = f->model->border[0].width;
     char *activations = aligned_alloc(64, (info->activation_bytes + 64) / 64 * 64);
     char *scratch = aligned_alloc(64, (info->scratch_bytes + 64) / 64 * 64);
@@ -147,7 +147,7 @@ static void check(const char *model, bool aggregated, int purpose) {
     assert_memory_equal(f.output[0], f.output[1],
                         (size_t)(N * border[0].width) * sizeof *f.output[0]);
     /* by parameter: what lies between them is nobody's */
-    const struct culm_stage_info *info = culm_stage_info(stage[0]);
+    const struct culm_stage_info *info = culm_stage_info_of(stage[0]);
     for (int32_t p = 0; p < info->param_count && purpose == CULM_GNN_FOR_TRAINING; p++) {
         assert_memory_equal(f.grads[0] + info->params[p].offset,
                             f.grads[1] + info->params[p].offset,

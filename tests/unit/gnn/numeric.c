@@ -10,6 +10,7 @@
 #include "data/graph_write.h"
 #include "store/checkpoint.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -99,7 +100,7 @@ static void drop(struct run *r) {
         culm_gnn_numeric_free(r->holder[h]);
     }
     struct culm_blob_pool_stats stats;
-    culm_blob_pool_stats(r->pool, &stats);
+    culm_blob_pool_stats_of(r->pool, &stats);
     assert_int_equal(stats.used_bytes, 0); /* nobody kept anything */
     culm_device_free(r->device);
     culm_blob_pool_free(r->pool);
@@ -120,20 +121,20 @@ static void gather(struct run *r, struct epoch *e, int64_t epoch, int32_t g, int
     const struct culm_gnn_layout *layout = &r->setup->layout;
     bool transposed = layout->gather[g].transposed;
     struct culm_gnn_source source[K];
-    struct culm_gnn_set readers[K];
+    struct culm_set readers[K];
     struct culm_blob *slice[K] = {NULL};
     int32_t count = 0;
     memset(readers, 0, sizeof readers);
     for (int32_t j = 0; j < K; j++) {
-        if (!culm_gnn_set_has(&layout->reads[transposed][i], j)) {
+        if (!culm_set_has(&layout->reads[transposed][i], j)) {
             continue;
         }
         source[count] = (struct culm_gnn_source){.interval = j, .blob = e->made[g][j]};
         if (owner_of(i) != owner_of(j)) {
             for (int32_t k = 0; k < K; k++) {
                 if (owner_of(k) == owner_of(i) &&
-                    culm_gnn_set_has(&layout->read_by[transposed][j], k)) {
-                    culm_gnn_set_add(&readers[j], k);
+                    culm_set_has(&layout->read_by[transposed][j], k)) {
+                    assert_true(culm_set_add(&readers[j], k));
                 }
             }
             slice[j] =
@@ -172,8 +173,10 @@ static void gather(struct run *r, struct epoch *e, int64_t epoch, int32_t g, int
     }
 }
 
+/* `astray`: the gradients of intervals have each other's places in the tree, and losses are added up from the
+ * last on. */
 static struct culm_gnn_totals train(struct run *r, const struct culm_fold_tree *tree,
-                                    struct culm_gnn_exec *holder, int64_t epoch) {
+                                    struct culm_gnn_exec *holder, int64_t epoch, bool astray) {
     const struct culm_gnn_layout *layout = &r->setup->layout;
     struct epoch e = {0};
     struct culm_gnn_totals totals = {0};
@@ -201,7 +204,8 @@ static struct culm_gnn_totals train(struct run *r, const struct culm_fold_tree *
                 e.made[step->makes][i] = task.output;
             }
             if (task.gradient) {
-                culm_fold_add(tree, e.slice[step->stage], tree->leaf[i], task.gradient, 0);
+                culm_fold_add(tree, e.slice[step->stage], tree->leaf[astray ? (i + 2) % K : i],
+                              task.gradient, 0);
                 culm_blob_unref(task.gradient);
             }
             e.loss[i] += task.totals.loss;
@@ -235,7 +239,7 @@ static struct culm_gnn_totals train(struct run *r, const struct culm_fold_tree *
     must(holder,
          (struct culm_gnn_task){.kind = CULM_GNN_TASK_STEP, .epoch = epoch, .whole = whole});
     for (int32_t i = 0; i < K; i++) {
-        totals.loss += e.loss[i];
+        totals.loss += e.loss[astray ? K - 1 - i : i];
     }
     for (int32_t s = 0; s < layout->stages; s++) {
         culm_blob_unref(whole[s]);
@@ -263,6 +267,48 @@ static void alone(struct run *r, struct culm_gnn_solo_epoch made[EPOCHS], char h
     culm_gnn_solo_free(solo);
 }
 
+/* Servers own their intervals, and the worker has them all. */
+static void take_intervals(struct run *r) {
+    for (int32_t i = 0; i < K; i++) {
+        must(r->server[owner_of(i)],
+             (struct culm_gnn_task){.kind = CULM_GNN_TASK_OWN, .interval = i});
+        struct culm_blob *packed =
+            must(r->server[owner_of(i)],
+                 (struct culm_gnn_task){.kind = CULM_GNN_TASK_PACK, .interval = i})
+                .output;
+        assert_true(packed->size_bytes <= r->setup->layout.payload_max);
+        must(r->worker,
+             (struct culm_gnn_task){.kind = CULM_GNN_TASK_TAKE, .interval = i, .input = packed});
+        culm_blob_unref(packed);
+    }
+}
+
+/* The negative control: whoever adds up intervals in another order gets near, with other bits. */
+static void test_another_order_shows(void **state) {
+    (void)state;
+    struct run r;
+    struct culm_fold_tree tree;
+    struct culm_gnn_solo_epoch made[EPOCHS];
+    char want[65], have[65];
+    bool losses_differ = false;
+    make(&r, "dense", "");
+    alone(&r, made, want);
+    assert_true(culm_fold_tree_init(&tree, K));
+    take_intervals(&r);
+    must(r.holder[0], (struct culm_gnn_task){.kind = CULM_GNN_TASK_LOAD, .source_path = ""});
+    for (int64_t epoch = 1; epoch <= EPOCHS; epoch++) {
+        double loss =
+            train(&r, &tree, r.holder[0], epoch, true).loss / (double)r.setup->model->plan.train;
+        losses_differ |= loss != made[epoch - 1].loss;
+        assert_true(fabs(loss - made[epoch - 1].loss) < 1e-4 * fabs(loss));
+    }
+    assert_int_equal(culm_gnn_numeric_hash(r.holder[0], have, NULL), CULM_OK);
+    assert_string_not_equal(want, have);
+    assert_true(losses_differ);
+    culm_fold_tree_release(&tree);
+    drop(&r);
+}
+
 static void shared(const char *graph, const char *more) {
     struct run r;
     struct culm_fold_tree tree;
@@ -271,18 +317,7 @@ static void shared(const char *graph, const char *more) {
     make(&r, graph, more);
     alone(&r, made, want);
     assert_true(culm_fold_tree_init(&tree, K));
-    for (int32_t i = 0; i < K; i++) {
-        must(r.server[owner_of(i)],
-             (struct culm_gnn_task){.kind = CULM_GNN_TASK_OWN, .interval = i});
-        struct culm_blob *packed =
-            must(r.server[owner_of(i)],
-                 (struct culm_gnn_task){.kind = CULM_GNN_TASK_PACK, .interval = i})
-                .output;
-        assert_true(packed->size_bytes <= r.setup->layout.payload_max);
-        must(r.worker,
-             (struct culm_gnn_task){.kind = CULM_GNN_TASK_TAKE, .interval = i, .input = packed});
-        culm_blob_unref(packed);
-    }
+    take_intervals(&r);
     uint64_t first =
         must(r.holder[0], (struct culm_gnn_task){.kind = CULM_GNN_TASK_LOAD, .source_path = ""})
             .digest;
@@ -290,7 +325,7 @@ static void shared(const char *graph, const char *more) {
                                                                      .source_path = ""})
                                 .digest);
     for (int64_t epoch = 1; epoch <= EPOCHS; epoch++) {
-        struct culm_gnn_totals totals = train(&r, &tree, r.holder[(epoch - 1) % 2], epoch);
+        struct culm_gnn_totals totals = train(&r, &tree, r.holder[(epoch - 1) % 2], epoch, false);
         assert_true(totals.loss / (double)r.setup->model->plan.train == made[epoch - 1].loss);
         if (epoch > 1) { /* it evaluates the weights of the epoch before */
             assert_memory_equal(totals.correct, made[epoch - 2].correct, sizeof totals.correct);
@@ -301,9 +336,14 @@ static void shared(const char *graph, const char *more) {
                                                          .version = epoch,
                                                          .input = out.output,
                                                          .digest = out.digest});
-        struct culm_gnn_task saved = must(
-            r.server[0], (struct culm_gnn_task){
-                             .kind = CULM_GNN_TASK_SAVE, .version = epoch, .input = out.output});
+        const struct culm_gnn_task piece =
+            must(r.server[0],
+                 (struct culm_gnn_task){
+                     .kind = CULM_GNN_TASK_SAVE, .version = epoch, .node = 7, .input = out.output});
+        assert_non_null(strstr(piece.text, "weights-0.node-7.safetensors"));
+        const struct culm_gnn_task saved = must(
+            r.worker, (struct culm_gnn_task){
+                          .kind = CULM_GNN_TASK_PUBLISH, .version = epoch, .piece = piece.text});
         struct culm_gnn_task load = {
             .kind = CULM_GNN_TASK_LOAD, .version = epoch, .source_path = saved.text};
         assert_int_equal(must(r.holder[2], load).digest, out.digest);
@@ -427,7 +467,7 @@ static void check_fits(const char *name, bool even) {
     for (int32_t i = 0; i < K; i++) {
         must(r.server[0], (struct culm_gnn_task){.kind = CULM_GNN_TASK_OWN, .interval = i});
     }
-    culm_blob_pool_stats(r.pool, &stats);
+    culm_blob_pool_stats_of(r.pool, &stats);
     int64_t mb = 1;
     for (;; mb++) {
         struct culm_error error = {0};
@@ -524,11 +564,17 @@ static void test_not_here(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sparse),        cmocka_unit_test(test_dense_and_deep),
-        cmocka_unit_test(test_directed),      cmocka_unit_test(test_attention),
-        cmocka_unit_test(test_means),         cmocka_unit_test(test_bf16),
-        cmocka_unit_test(test_damaged_input), cmocka_unit_test(test_damaged_state),
-        cmocka_unit_test(test_not_here),      cmocka_unit_test(test_fits),
+        cmocka_unit_test(test_another_order_shows),
+        cmocka_unit_test(test_sparse),
+        cmocka_unit_test(test_dense_and_deep),
+        cmocka_unit_test(test_directed),
+        cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_means),
+        cmocka_unit_test(test_bf16),
+        cmocka_unit_test(test_damaged_input),
+        cmocka_unit_test(test_damaged_state),
+        cmocka_unit_test(test_not_here),
+        cmocka_unit_test(test_fits),
     };
     return cmocka_run_group_tests_name("gnn/numeric", tests, make_folder, drop_folder);
 }

@@ -6,11 +6,13 @@
 #include "base/rng.h"
 #include "data/graph_write.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include <cmocka.h>
 
@@ -164,6 +166,39 @@ static void test_blocks(void **state) {
 
 static void on_term(int number) { (void)number; }
 
+static void reap_all(int number) {
+    const int problem = errno;
+    (void)number;
+    while (waitpid(-1, NULL, WNOHANG) > 0) {
+    }
+    errno = problem;
+}
+
+/* Whoever ignores children that end, or takes them all, gets the same partition. */
+static void test_children(void **state) {
+    (void)state;
+    static void (*const handlers[])(int) = {SIG_DFL, SIG_IGN, reap_all};
+    struct culm_graph_data graph = blocks(200, 1000, 4, false, 1);
+    struct culm_adjacency neighbours = neighbours_of(&graph, false);
+    struct culm_partition plain = {0};
+    for (size_t i = 0; i < sizeof handlers / sizeof *handlers; i++) {
+        signal(SIGCHLD, handlers[i]);
+        struct culm_partition partition = cut(&neighbours, false, 4, "metis", 1);
+        if (i == 0) {
+            plain = partition;
+            continue;
+        }
+        assert_memory_equal(partition.interval, plain.interval,
+                            (size_t)plain.vertices * sizeof *plain.interval);
+        culm_partition_release(&partition);
+    }
+    signal(SIGCHLD, SIG_DFL);
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* none is left */
+    culm_partition_release(&plain);
+    culm_adjacency_release(&neighbours);
+    free(graph.edge);
+}
+
 /* METIS leaves handlers as it has found them, with their flags too. */
 static void test_handlers(void **state) {
     (void)state;
@@ -175,6 +210,30 @@ static void test_handlers(void **state) {
     sigaction(SIGTERM, &before, &after);
     assert_true(after.sa_handler == on_term);
     assert_int_equal(after.sa_flags & (int)(SA_RESTART | SA_RESETHAND | SA_NODEFER), SA_RESTART);
+    culm_partition_release(&partition);
+    culm_adjacency_release(&neighbours);
+    free(graph.edge);
+}
+
+static bool always(const void *ctx) {
+    (void)ctx;
+    return true;
+}
+
+/* The child goes, and nothing is left of it. */
+static void test_stop(void **state) {
+    (void)state;
+    struct culm_graph_data graph = blocks(200, 1000, 4, false, 1);
+    struct culm_adjacency neighbours = neighbours_of(&graph, false);
+    const struct culm_stop stop = {always, NULL};
+    struct culm_partition_options options = {.intervals = 4, .stop = &stop};
+    struct culm_partition partition = {0};
+    struct culm_error error;
+    culm_partition_method_of("metis", &options);
+    assert_int_equal(culm_partition_of(&neighbours, &options, &partition, &error),
+                     CULM_ERR_STOPPED);
+    assert_non_null(strstr(error.text, "METIS"));
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
     culm_partition_release(&partition);
     culm_adjacency_release(&neighbours);
     free(graph.edge);
@@ -285,8 +344,8 @@ static void test_refused(void **state) {
     struct culm_error error = {0};
     int64_t owned[4];
     expect_refused(&neighbours, 6, "metis", "6 intervals for 5 vertices");
-    expect_refused(&neighbours, 0, "metis", "0 intervals; allowed: 1 to 1024");
-    expect_refused(&neighbours, 5000, "stream", "5000 intervals; allowed: 1 to 1024");
+    expect_refused(&neighbours, 0, "metis", "0 intervals; allowed: 1 to 4096");
+    expect_refused(&neighbours, 5000, "stream", "5000 intervals; allowed: 1 to 4096");
     assert_int_equal(culm_partition_share(&neighbours, &partition, 3, owned, &error),
                      CULM_ERR_CONFIG);
     assert_non_null(strstr(error.text, "3 servers for 2 intervals"));
@@ -342,6 +401,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_any_graph), cmocka_unit_test(test_blocks),
         cmocka_unit_test(test_share),     cmocka_unit_test(test_handlers),
+        cmocka_unit_test(test_stop),      cmocka_unit_test(test_children),
         cmocka_unit_test(test_files),     cmocka_unit_test(test_refused),
         cmocka_unit_test(test_published),
     };

@@ -108,11 +108,11 @@ static void check_rows(const struct fixture *f, bool transposed) {
 
 static void check_slices(const struct fixture *f, bool transposed, uint64_t *random) {
     for (int32_t j = 0; j < K; j++) {
-        struct culm_gnn_set readers = {0};
+        struct culm_set readers = {0};
         uint32_t slice[V + 1], at[V + 1];
         for (int32_t r = 0; r < K; r++) {
             if (culm_rng_below(random, 2)) {
-                culm_gnn_set_add(&readers, r);
+                assert_true(culm_set_add(&readers, r));
             }
         }
         int64_t count = culm_gnn_structure_slice(f->s, transposed, j, &readers, slice);
@@ -120,7 +120,7 @@ static void check_slices(const struct fixture *f, bool transposed, uint64_t *ran
         for (int64_t u = 0; u < culm_gnn_structure_rows(f->s, j); u++) {
             bool read = false;
             for (uint32_t v = 0; v < V; v++) {
-                read |= culm_gnn_set_has(&readers, (int32_t)f->interval_of[v]) &&
+                read |= culm_set_has(&readers, (int32_t)f->interval_of[v]) &&
                         f->gathers[transposed][v][f->s->old_of_new[f->s->first[j] + u]];
             }
             if (read) {
@@ -130,7 +130,7 @@ static void check_slices(const struct fixture *f, bool transposed, uint64_t *ran
         }
         assert_int_equal(c, count);
         for (int32_t r = 0; r < K; r++) {
-            if (culm_gnn_set_has(&readers, r)) {
+            if (culm_set_has(&readers, r)) {
                 const struct culm_gnn_need *need = culm_gnn_structure_need(f->s, transposed, r);
                 culm_gnn_structure_in_slice(f->s, transposed, j, r, slice, count, at);
                 for (uint32_t n = need->start[j]; n < need->start[j + 1]; n++) {
@@ -144,7 +144,7 @@ static void check_slices(const struct fixture *f, bool transposed, uint64_t *ran
 static void check_layout(const struct fixture *f) {
     struct culm_gnn_layout layout;
     assert_int_equal(culm_gnn_layout_init(&layout, K, NULL), CULM_OK);
-    culm_gnn_structure_layout(f->s, &layout);
+    assert_int_equal(culm_gnn_structure_layout(f->s, &layout, NULL), CULM_OK);
     for (int t = 0; t < 2; t++) {
         bool reads[K][K] = {{false}};
         for (int i = 0; i < K; i++) {
@@ -157,8 +157,8 @@ static void check_layout(const struct fixture *f) {
         }
         for (int32_t i = 0; i < K; i++) {
             for (int32_t j = 0; j < K; j++) {
-                assert_int_equal(culm_gnn_set_has(&layout.reads[t][i], j), reads[i][j]);
-                assert_int_equal(culm_gnn_set_has(&layout.read_by[t][j], i), reads[i][j]);
+                assert_int_equal(culm_set_has(&layout.reads[t][i], j), reads[i][j]);
+                assert_int_equal(culm_set_has(&layout.read_by[t][j], i), reads[i][j]);
             }
         }
     }

@@ -114,7 +114,7 @@ static float *run(const struct culm_graph *g, const float *least, size_t *ret_of
     if (culm_stages_compile(g, 1, &how, &stage, &error) != CULM_OK) {
         fail_msg("%s", error.text);
     }
-    const struct culm_stage_info *info = culm_stage_info(stage);
+    const struct culm_stage_info *info = culm_stage_info_of(stage);
     float *params = fence_new((size_t)info->param_floats * sizeof *params);
     for (int32_t p = 0; p < info->param_count; p++) {
         const struct culm_param *param = &g->param[info->params[p].global_index];

@@ -77,7 +77,7 @@ static void join_release(struct joined *j) {
 static int32_t total_losses(struct culm_stage *const *stage, int32_t stages) {
     int32_t losses = 0;
     for (int32_t s = 0; s < stages; s++) {
-        losses += culm_stage_info(stage[s])->loss_count;
+        losses += culm_stage_info_of(stage[s])->loss_count;
     }
     return losses;
 }
@@ -199,7 +199,7 @@ static void test_outputs_beside_a_loss(void **state) {
     run_stages(net.graph, 1, &net.data, &alone);
     culm_graph_output(net.graph, "hidden", net.graph->node[net.graph->node_count - 2].input[0]);
     assert_int_equal(culm_stages_compile(net.graph, 1, NULL, &stage, &error), CULM_OK);
-    const struct culm_stage_info *info = culm_stage_info(stage);
+    const struct culm_stage_info *info = culm_stage_info_of(stage);
     assert_int_equal(info->output_count, 1);
     culm_stage_free(stage);
     run_stages(net.graph, 1, &net.data, &beside);
@@ -234,7 +234,7 @@ static void test_outputs_and_addresses(void **state) {
     (void)state;
     struct net net;
     struct culm_stage *stage = two_heads(&net);
-    const struct culm_stage_info *info = culm_stage_info(stage);
+    const struct culm_stage_info *info = culm_stage_info_of(stage);
     assert_int_equal(info->output_count, 2);
     float *flat = fence_new((size_t)info->param_floats * sizeof(float));
     const float *param[16];

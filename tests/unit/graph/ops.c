@@ -160,7 +160,7 @@ static void test_first_stores_then_adds(void **state) {
     int32_t h = net_attention(&net, net_linear(&net, net_layernorm(&net, x), 18), 2, 0.2);
     net_end(&net, net_binary(&net, "residual", x, h, 0.2), net.table, SEED);
     assert_int_equal(culm_stages_compile(net.graph, 1, NULL, &stage, &error), CULM_OK);
-    const struct culm_stage_info *info = culm_stage_info(stage);
+    const struct culm_stage_info *info = culm_stage_info_of(stage);
     struct result once;
     run_stages(net.graph, 1, &net.data, &once);
     float *params = fence_new((size_t)info->param_floats * sizeof(float));

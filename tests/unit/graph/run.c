@@ -120,7 +120,7 @@ static struct culm_stage_run run_of(const struct batch *batch) {
 
 struct culm_loss_total run_losses(const struct culm_stage *stage, const struct batch *batch,
                                   struct culm_loss_total *ret_losses) {
-    const struct culm_stage_info *info = culm_stage_info(stage);
+    const struct culm_stage_info *info = culm_stage_info_of(stage);
     struct culm_stage_run run = run_of(batch);
     float *params = stage_params(info, batch);
     run.params = params;
@@ -160,7 +160,7 @@ void run_stages_frozen(const struct culm_graph *graph, int32_t stages, bool reco
     }
     result_begin(ret_result, graph);
     for (int32_t s = 0; s < stages; s++) {
-        const struct culm_stage_info *info = culm_stage_info(stage[s]);
+        const struct culm_stage_info *info = culm_stage_info_of(stage[s]);
         struct culm_stage_run run = run_of(batch);
         bool last = s == stages - 1;
         params[s] = stage_params(info, batch);
@@ -177,7 +177,7 @@ void run_stages_frozen(const struct culm_graph *graph, int32_t stages, bool reco
         ret_result->loss = run.loss.loss;
     }
     for (int32_t s = stages - 1; s >= 0; s--) {
-        const struct culm_stage_info *info = culm_stage_info(stage[s]);
+        const struct culm_stage_info *info = culm_stage_info_of(stage[s]);
         struct culm_stage_run run = run_of(batch);
         run.params = params[s];
         run.input = s > 0 ? boundary[s - 1] : NULL;

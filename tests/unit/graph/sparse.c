@@ -146,7 +146,7 @@ void test_sparse_linear_adds(void **state) {
         build(&net, &rows, t, 0, false);
         assert_int_equal(culm_stages_compile(net.graph, 1, NULL, &stage, NULL), CULM_OK);
         run_stages(net.graph, 1, &net.data, &once);
-        const struct culm_stage_info *info = culm_stage_info(stage);
+        const struct culm_stage_info *info = culm_stage_info_of(stage);
         struct culm_stage_run run = {.param = net.data.params,
                                      .seed = net.data.seed,
                                      .fields = net.data.fields,
@@ -259,7 +259,7 @@ void test_row_refusals(void **state) {
         switch (i) {
         case 0: refuse(&net, "heads", plain, 3, "two parameters [1,H,C/H]"); break;
         case 1: refuse(&net, "heads", unlike, 3, "heads do not share out the columns"); break;
-        case 2: refuse(&net, "hidden", wide, 2, "there are no so many columns"); break;
+        case 2: refuse(&net, "hidden", wide, 2, "there are not that many columns"); break;
         default:
             assert_int_equal(culm_graph_apply(net.graph, "hidden", biased, 2,
                                               &(struct culm_attributes){.length = OUT - 1}),

@@ -344,9 +344,9 @@ static void test_two_values_cross(void **state) {
     net.graph->block = 1;
     net_end(&net, net_binary(&net, "add", x, y, 0), -1, 3);
     assert_int_equal(culm_stages_compile(net.graph, 2, NULL, stage, &error), CULM_OK);
-    assert_int_equal(culm_stage_info(stage[0])->output_count, 2);
-    assert_int_equal(culm_stage_info(stage[1])->input_count, 2);
-    assert_int_equal(culm_stage_info(stage[1])->input_bytes, 2 * (2 * 4 * 8 * 4));
+    assert_int_equal(culm_stage_info_of(stage[0])->output_count, 2);
+    assert_int_equal(culm_stage_info_of(stage[1])->input_count, 2);
+    assert_int_equal(culm_stage_info_of(stage[1])->input_bytes, 2 * (2 * 4 * 8 * 4));
     culm_stage_free(stage[0]);
     culm_stage_free(stage[1]);
     net_release(&net);
@@ -355,7 +355,7 @@ static void test_two_values_cross(void **state) {
 /* --- what is frozen --- */
 
 static int32_t count_backward(const struct culm_stage *stage, const char *op) {
-    const struct culm_stage_info *info = culm_stage_info(stage);
+    const struct culm_stage_info *info = culm_stage_info_of(stage);
     int32_t count = 0;
     for (int32_t i = 0; i < info->backward_ops; i++) {
         count += !strcmp(culm_stage_program(stage)->node[info->forward_ops + i].op->name, op);
@@ -396,19 +396,20 @@ static void test_frozen_costs_nothing(void **state) {
     struct culm_stage *middle = compile_frozen(&net, frozen);
     assert_int_equal(count_backward(middle, "linear_grad_weight"), 4);
     assert_int_equal(count_backward(middle, "linear_grad_input"), 5);
-    assert_int_equal(culm_stage_info(middle)->grad_count, culm_stage_info(all)->grad_count - 2);
-    assert_int_equal(culm_stage_info(middle)->grad_floats,
-                     culm_stage_info(all)->grad_floats - (64 + 16));
-    assert_int_equal(culm_stage_info(middle)->activation_bytes,
-                     culm_stage_info(all)->activation_bytes - (size_t)value_bytes);
-    assert_int_equal(culm_stage_info(middle)->param_count, culm_stage_info(all)->param_count);
+    assert_int_equal(culm_stage_info_of(middle)->grad_count,
+                     culm_stage_info_of(all)->grad_count - 2);
+    assert_int_equal(culm_stage_info_of(middle)->grad_floats,
+                     culm_stage_info_of(all)->grad_floats - (64 + 16));
+    assert_int_equal(culm_stage_info_of(middle)->activation_bytes,
+                     culm_stage_info_of(all)->activation_bytes - (size_t)value_bytes);
+    assert_int_equal(culm_stage_info_of(middle)->param_count, culm_stage_info_of(all)->param_count);
 
     /* The weight but not the bias: one operator makes both, and what nobody wants has a place. */
     frozen[weight[2] + 1] = false;
     struct culm_stage *bias = compile_frozen(&net, frozen);
     assert_int_equal(count_backward(bias, "linear_grad_weight"), 5);
-    assert_int_equal(culm_stage_info(bias)->grad_count, culm_stage_info(all)->grad_count - 1);
-    assert_int_equal(culm_stage_info(bias)->grad_floats, culm_stage_info(all)->grad_floats);
+    assert_int_equal(culm_stage_info_of(bias)->grad_count, culm_stage_info_of(all)->grad_count - 1);
+    assert_int_equal(culm_stage_info_of(bias)->grad_floats, culm_stage_info_of(all)->grad_floats);
 
     /* All but the last layer and the head: backward ends at the layer. */
     for (int32_t p = 0; p < weight[3]; p++) {
@@ -418,15 +419,15 @@ static void test_frozen_costs_nothing(void **state) {
     assert_int_equal(count_backward(last, "linear_grad_weight"), 2);
     assert_int_equal(count_backward(last, "linear_grad_input"), 1);
     assert_int_equal(count_backward(last, "activation_grad"), 1);
-    assert_int_equal(culm_stage_info(last)->backward_ops, 4);
-    assert_int_equal(culm_stage_info(last)->grad_count, 3);
+    assert_int_equal(culm_stage_info_of(last)->backward_ops, 4);
+    assert_int_equal(culm_stage_info_of(last)->grad_count, 3);
 
     /* Everything. */
     frozen[weight[3]] = frozen[weight[3] + 1] = frozen[head] = true;
     struct culm_stage *none = compile_frozen(&net, frozen);
-    assert_int_equal(culm_stage_info(none)->backward_ops, 0);
-    assert_int_equal(culm_stage_info(none)->grad_floats, 0);
-    assert_int_equal(culm_stage_info(none)->activation_bytes, 0);
+    assert_int_equal(culm_stage_info_of(none)->backward_ops, 0);
+    assert_int_equal(culm_stage_info_of(none)->grad_floats, 0);
+    assert_int_equal(culm_stage_info_of(none)->activation_bytes, 0);
     culm_stage_free(all);
     culm_stage_free(middle);
     culm_stage_free(bias);
@@ -449,11 +450,11 @@ static void test_info(void **state) {
     net_end(&net, x, net.table, 3);
     assert_int_equal(culm_stages_compile(net.graph, 3, NULL, stage, NULL), CULM_OK);
     assert_int_equal(culm_stages_compile(net.graph, 1, NULL, &one, NULL), CULM_OK);
-    const struct culm_stage_info *whole = culm_stage_info(one);
+    const struct culm_stage_info *whole = culm_stage_info_of(one);
     double flops = 0;
     int32_t ops = 0, next_block = 0, params = 0, uses[64] = {0};
     for (int32_t s = 0; s < 3; s++) {
-        const struct culm_stage_info *info = culm_stage_info(stage[s]);
+        const struct culm_stage_info *info = culm_stage_info_of(stage[s]);
         assert_int_equal(info->index, s);
         assert_int_equal(info->stages, 3);
         assert_int_equal(info->first_block, next_block);
@@ -503,10 +504,55 @@ static void test_info(void **state) {
     net_release(&net);
 }
 
+/* One value with three uses, made in this order, whose results are always added up in the same one: the loss, and
+ * the gradient of the weights that made it. */
+static void three_uses(const int order[3], double *ret_loss, float ret_gradient[8 * 8]) {
+    static const enum culm_function functions[3] = {CULM_FUNCTION_TANH, CULM_FUNCTION_SIGMOID,
+                                                    CULM_FUNCTION_GELU_ERF};
+    struct net net;
+    struct result result;
+    int32_t x = net_begin(&net, 2, 4, 8, 11), use[3];
+    x = net_linear(&net, x, 8);
+    int32_t weights = net.graph->use_count - 2; /* a bias came after them */
+    assert_int_equal(culm_elements(&net.graph->param[weights].shape), 8 * 8);
+    for (int i = 0; i < 3; i++) {
+        const struct culm_attributes how = {.function = functions[order[i]]};
+        use[order[i]] = culm_graph_apply(net.graph, "activation", &x, 1, &how);
+    }
+    int32_t sum = net_binary(&net, "add", use[0], use[1], 0);
+    net_end(&net, net_binary(&net, "add", sum, use[2], 0), -1, seed);
+    run_plainly(net.graph, &net.data, &result);
+    *ret_loss = result.loss;
+    memcpy(ret_gradient, result.grad[weights], 8 * 8 * sizeof *ret_gradient);
+    result_release(&result);
+    net_release(&net);
+}
+
+/* The negative control of all comparisons here: if gradients of uses are met in another order, it shows. */
+static void test_another_order_of_uses_shows(void **state) {
+    (void)state;
+    static const int order[4][3] = {{0, 1, 2}, {1, 0, 2}, {2, 0, 1}, {0, 1, 2}};
+    double loss[4];
+    float gradient[4][8 * 8];
+    for (int i = 0; i < 4; i++) {
+        three_uses(order[i], &loss[i], gradient[i]);
+        assert_true(loss[i] == loss[0]);
+        for (int k = 0; k < 8 * 8; k++) {
+            assert_true(fabsf(gradient[i][k] - gradient[0][k]) < 1e-6f);
+        }
+    }
+    assert_memory_equal(gradient[0], gradient[3], sizeof gradient[0]);
+    /* of three, whichever is added last makes a difference: the first that was made */
+    assert_memory_not_equal(gradient[0], gradient[1], sizeof gradient[0]);
+    assert_memory_not_equal(gradient[0], gradient[2], sizeof gradient[0]);
+    assert_memory_not_equal(gradient[1], gradient[2], sizeof gradient[0]);
+}
+
 int main(int argc, char **argv) {
     seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 20240608;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plain_and_cut),
+        cmocka_unit_test(test_another_order_of_uses_shows),
         cmocka_unit_test(test_output_also_kept),
         cmocka_unit_test(test_dropout_key),
         cmocka_unit_test(test_cut_is_best),

@@ -6,6 +6,7 @@
 
 #include "base/rng.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -118,6 +119,7 @@ struct parts {
     struct culm_blob_pool *pool;
     float part[PARTS][FLOATS], want[FLOATS];
     struct culm_slice slice[2 * PARTS];
+    int32_t covered; /* parts */
 };
 
 /* The sum over a node in the order that the tree says, without the code under test. */
@@ -147,13 +149,46 @@ static void parts_init(struct parts *p) {
     plainly(p, 0, p->want);
 }
 
+/* The negative control: by pairs of neighbours, from either end, and by halves of which the right one comes
+ * first, such sums are others. */
+static void halves_turned(const struct parts *p, int32_t lo, int32_t hi, float *out) {
+    float left[FLOATS];
+    if (hi - lo == 1) {
+        memcpy(out, p->part[lo], sizeof left);
+        return;
+    }
+    halves_turned(p, lo + (hi - lo) / 2, hi, out); /* the middle part goes to the other half */
+    halves_turned(p, lo, lo + (hi - lo) / 2, left);
+    add(NULL, out, out, left, sizeof left);
+}
+
+static void parts_astray(const struct parts *p, float astray[3][FLOATS]) {
+    memcpy(astray[0], p->part[0], sizeof astray[0]);
+    memcpy(astray[1], p->part[PARTS - 1], sizeof astray[1]);
+    for (int i = 1; i < PARTS; i++) {
+        add(NULL, astray[0], astray[0], p->part[i], sizeof astray[0]);
+        add(NULL, astray[1], astray[1], p->part[PARTS - 1 - i], sizeof astray[1]);
+    }
+    halves_turned(p, 0, PARTS, astray[2]);
+}
+
 static void parts_release(struct parts *p) {
     struct culm_blob_pool_stats stats;
     culm_fold_clear(&p->tree, p->slice);
-    culm_blob_pool_stats(p->pool, &stats);
+    culm_blob_pool_stats_of(p->pool, &stats);
     assert_int_equal(stats.used_bytes, 0);
     culm_blob_pool_free(p->pool);
     culm_fold_tree_release(&p->tree);
+}
+
+/* In a slice of its own or of any node above it. */
+static bool is_there(const struct parts *p, int32_t part) {
+    for (int32_t at = p->tree.leaf[part]; at >= 0; at = p->tree.node[at].parent) {
+        if (p->slice[at].blob) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Someone's sum over a node arrives, somewhere inside of a blob. */
@@ -162,13 +197,33 @@ static void arrive(struct parts *p, int32_t node) {
     size_t offset = (size_t)(node % 4) * 64;
     assert_int_equal(culm_blob_pool_get(p->pool, offset + sizeof p->part[0], &blob), CULM_OK);
     plainly(p, node, (float *)(void *)((char *)blob->data + offset));
-    culm_fold_add(&p->tree, p->slice, node, blob, offset);
+    p->covered += culm_fold_add(&p->tree, p->slice, node, blob, offset);
     culm_blob_unref(blob);
+    int32_t covered = 0;
+    for (int32_t part = 0; part < PARTS; part++) {
+        covered += is_there(p, part);
+    }
+    assert_int_equal(p->covered, covered);
 }
 
 static enum culm_status sum(struct parts *p, float *out, struct culm_error *error) {
     const struct culm_fold fold = {&p->tree, p->slice, sizeof p->part[0], p->pool, &floats, NULL};
     return culm_fold_sum(&fold, 0, out, error);
+}
+
+static void test_another_order_gives_other_bits(void **state) {
+    (void)state;
+    struct parts p;
+    float astray[3][FLOATS];
+    parts_init(&p);
+    parts_astray(&p, astray);
+    for (int order = 0; order < 3; order++) {
+        assert_memory_not_equal(astray[order], p.want, sizeof p.want);
+        for (int k = 0; k < FLOATS; k++) {
+            assert_true(fabsf(astray[order][k] - p.want[k]) <= 1e-5f * fabsf(p.want[k]));
+        }
+    }
+    parts_release(&p);
 }
 
 static void test_any_slices_give_the_same_bits(void **state) {
@@ -178,7 +233,7 @@ static void test_any_slices_give_the_same_bits(void **state) {
         struct parts p;
         float got[FLOATS];
         parts_init(&p);
-        while (!culm_fold_whole(&p.tree, p.slice)) {
+        while (p.covered < PARTS) {
             arrive(&p, (int32_t)culm_rng_below(&seed, (uint64_t)p.tree.count));
         }
         assert_int_equal(sum(&p, got, NULL), CULM_OK);
@@ -193,7 +248,7 @@ static void test_a_larger_slice_takes_the_place_of_its_parts(void **state) {
     parts_init(&p);
     int32_t leaf = p.tree.leaf[3], above = p.tree.node[leaf].parent;
     arrive(&p, leaf);
-    assert_true(culm_fold_has(&p.tree, p.slice, 3));
+    assert_true(is_there(&p, 3));
     arrive(&p, above);
     assert_null(p.slice[leaf].blob);
     assert_non_null(p.slice[above].blob);
@@ -204,9 +259,9 @@ static void test_a_larger_slice_takes_the_place_of_its_parts(void **state) {
     assert_ptr_equal(p.slice[above].blob, kept);
     for (int32_t part = 0; part < PARTS; part++) {
         bool below = part >= p.tree.node[above].lo && part < p.tree.node[above].hi;
-        assert_int_equal(culm_fold_has(&p.tree, p.slice, part), below);
+        assert_int_equal(is_there(&p, part), below);
     }
-    assert_false(culm_fold_whole(&p.tree, p.slice));
+    assert_true(p.covered < PARTS);
     parts_release(&p);
 }
 
@@ -237,6 +292,7 @@ int main(void) {
         cmocka_unit_test(test_the_order_of_sums_is_fixed),
         cmocka_unit_test(test_tree_of_any_size),
         cmocka_unit_test(test_covers),
+        cmocka_unit_test(test_another_order_gives_other_bits),
         cmocka_unit_test(test_any_slices_give_the_same_bits),
         cmocka_unit_test(test_a_larger_slice_takes_the_place_of_its_parts),
         cmocka_unit_test(test_what_is_missing_is_said),

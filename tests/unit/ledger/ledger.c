@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-static struct culm_ledger_audit audit(const struct culm_ledger *ledger, uint64_t end) {
-    struct culm_ledger_audit result;
+static struct culm_ledger_findings audit(const struct culm_ledger *ledger, uint64_t end) {
+    struct culm_ledger_findings result;
     assert_int_equal(culm_ledger_audit(ledger, end, &result), CULM_OK);
     return result;
 }
@@ -29,7 +29,7 @@ static struct culm_ledger *steps(int64_t count) {
 static void test_clean_history(void **state) {
     (void)state;
     struct culm_ledger *ledger = steps(1000);
-    struct culm_ledger_audit result = audit(ledger, 32000);
+    struct culm_ledger_findings result = audit(ledger, 32000);
     assert_int_equal(result.lost, 0);
     assert_int_equal(result.repeated, 0);
     assert_true(result.first_lost == UINT64_MAX && result.first_repeated == UINT64_MAX);
@@ -46,7 +46,7 @@ static void test_finds_lost_and_repeated(void **state) {
     culm_ledger_commit(ledger, 2, 12, 19); /* 10, 11 lost */
     culm_ledger_commit(ledger, 3, 15, 24); /* 15..19 repeated */
     culm_ledger_commit(ledger, 4, 15, 15); /* and 15 a third time */
-    struct culm_ledger_audit result = audit(ledger, 25);
+    struct culm_ledger_findings result = audit(ledger, 25);
     assert_int_equal(result.lost, 2);
     assert_int_equal(result.first_lost, 10);
     assert_int_equal(result.repeated, 6);
@@ -100,7 +100,7 @@ static void test_against_counting(void **state) {
             lost += p < end && count[p] == 0;
             repeated += count[p] > 1 ? (uint64_t)count[p] - 1 : 0;
         }
-        struct culm_ledger_audit result = audit(ledger, end);
+        struct culm_ledger_findings result = audit(ledger, end);
         assert_int_equal(result.lost, lost);
         assert_int_equal(result.repeated, repeated);
         culm_ledger_free(ledger);

@@ -65,7 +65,7 @@ static void check(bool same_frames) {
         frames[i] = (struct culm_fit_frames){net[same_frames ? 0 : i].image, SAMPLES};
     }
     assert_int_equal(culm_device_new(1, &device, &error), CULM_OK);
-    assert_int_equal(culm_match(layers, 2, CULM_MATCH_EQUAL, &match, &error), CULM_OK);
+    assert_int_equal(culm_match_find(layers, 2, CULM_MATCH_EQUAL, &match, &error), CULM_OK);
     assert_int_equal(culm_share_init(&share, &match, models, 2, &error), CULM_OK);
     if (culm_align(models, 2, &share, frames, device, &moved, &error)) {
         fail_msg("%s", error.text);

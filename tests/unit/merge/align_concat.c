@@ -106,7 +106,7 @@ static int64_t align(struct network *first, struct network *second, const float 
     struct culm_share share;
     struct culm_error error = {0};
     int64_t moved = -1;
-    assert_int_equal(culm_match(layers, 2, CULM_MATCH_EQUAL, &match, &error), CULM_OK);
+    assert_int_equal(culm_match_find(layers, 2, CULM_MATCH_EQUAL, &match, &error), CULM_OK);
     assert_int_equal(culm_share_init(&share, &match, models, 2, &error), CULM_OK);
     if (culm_align(models, 2, &share, frames, device, &moved, &error) != CULM_OK) {
         fail_msg("%s", error.text);

@@ -54,7 +54,8 @@ static void world_init(struct world *world, uint64_t seed, bool released) {
     for (int32_t m = 0; m < MODELS; m++) {
         world->strength[m] = (int64_t)culm_rng_below(&random, 600);
     }
-    assert_int_equal(culm_match_groups(&world->match, released, &world->groups, NULL), CULM_OK);
+    assert_int_equal(culm_match_find_groups(&world->match, released, &world->groups, NULL),
+                     CULM_OK);
 }
 
 static void world_release(struct world *world) {
@@ -293,7 +294,7 @@ static void test_fixed(void **state) {
         saved[1] = shipped(&world, &gemel);
         culm_gemel_release(&gemel);
         struct culm_match_groups released;
-        assert_int_equal(culm_match_groups(&world.match, true, &released, NULL), CULM_OK);
+        assert_int_equal(culm_match_find_groups(&world.match, true, &released, NULL), CULM_OK);
         assert_int_equal(culm_gemel_begin(&published, &world.match, &released, false, NULL),
                          CULM_OK);
         while (!culm_gemel_over(&published)) {

@@ -70,7 +70,7 @@ static void test_given_away(void **state) {
     once.attempt = attempt;
     w.search.ops = &once;
     w.config.steps = 0;
-    assert_int_equal(culm_search(&w.search, NULL), CULM_OK);
+    assert_int_equal(culm_search_run(&w.search, NULL), CULM_OK);
     assert_int_equal(rounds, 2); /* what was taken over, and what is left of it */
     assert_int_equal(ties, 1);
     assert_true(answers[0] == answers[1] && world_as_shipped(&w));

@@ -126,6 +126,42 @@ static void test_bits(void **state) {
     }
 }
 
+/* The negative control: three models of one sample each, added in another order. The layer that they share gets
+ * the same gradients. */
+static void test_another_order_shows(void **state) {
+    (void)state;
+    float kept[3][144];
+    for (int turn = 0; turn < 3; turn++) { /* the second and the third agree */
+        static const int order[3][3] = {{0, 1, 2}, {1, 2, 0}, {1, 2, 0}};
+        struct net net[3];
+        struct culm_joint_config config = plain;
+        struct culm_joint_part part[3];
+        config.batch = 3;
+        config.optimizer.lr = 64; /* a small step would hide the last bits of the gradient */
+        for (int i = 0; i < 3; i++) {
+            net_init(&net[i], 1 + (uint64_t)i, 5 + (uint64_t)i);
+        }
+        share(&net[0], &net[1], "c1");
+        share(&net[0], &net[2], "c1");
+        for (int i = 0; i < 3; i++) {
+            part[i] = part_of(&net[order[turn][i]]);
+            part[i].samples.count = 1;
+        }
+        run(&config, part, 3, 1, 1);
+        memcpy(kept[turn], net[0].value[index_of(&net[0], "c1")], sizeof kept[turn]);
+        unshare(&net[1], "c1");
+        unshare(&net[2], "c1");
+        for (int i = 0; i < 3; i++) {
+            net_release(&net[i]);
+        }
+    }
+    assert_memory_not_equal(kept[0], kept[1], sizeof kept[0]);
+    assert_memory_equal(kept[1], kept[2], sizeof kept[0]);
+    for (int i = 0; i < 144; i++) {
+        assert_true(fabsf(kept[0][i] - kept[1][i]) < 1e-4f * (1 + fabsf(kept[0][i])));
+    }
+}
+
 /* A shared tensor gets the sum: one model given twice, at the same addresses, with all samples in one
  * batch, takes the step of one whose loss weighs twice. */
 static void test_gradients_are_summed(void **state) {
@@ -540,6 +576,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_answers_are_learned),
         cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_another_order_shows),
         cmocka_unit_test(test_gradients_are_summed),
         cmocka_unit_test(test_originals_are_approached),
         cmocka_unit_test(test_what_stays),

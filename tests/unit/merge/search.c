@@ -20,12 +20,12 @@ static void test_all_is_shared_that_can_be(void **state) {
     struct world w;
     world_init(&w, CULM_MERGE_CULM, 0.95, 1);
     w.config.steps = 0;
-    assert_int_equal(culm_search(&w.search, NULL), CULM_OK);
+    assert_int_equal(culm_search_run(&w.search, NULL), CULM_OK);
     int64_t untrained = culm_share_saved(&w.share);
     world_release(&w);
     world_init(&w, CULM_MERGE_CULM, 0.95, 1);
     w.config.steps = 400;
-    assert_int_equal(culm_search(&w.search, NULL), CULM_OK);
+    assert_int_equal(culm_search_run(&w.search, NULL), CULM_OK);
     assert_true(untrained < culm_share_saved(&w.share)); /* else there was nothing to learn */
     assert_int_equal(culm_share_saved(&w.share), w.share.match.saved_bytes - HEAD);
     assert_true(w.targets && w.equal && w.ships > 0);
@@ -45,7 +45,7 @@ static void test_one_misses(void **state) {
     world_init(&w, CULM_MERGE_CULM, 0.95, 1);
     w.config.steps = 200;
     w.query[1].target = 1.01;
-    assert_int_equal(culm_search(&w.search, NULL), CULM_OK);
+    assert_int_equal(culm_search_run(&w.search, NULL), CULM_OK);
     assert_true(w.ships > 0 && w.equal && meets(&w, 0) && meets(&w, 2));
     int64_t others = 0; /* what the first and the third have in common */
     int64_t shared = 0; /* without ties */
@@ -76,7 +76,7 @@ static void test_nothing_is_lost_again(void **state) {
         struct world w;
         world_init(&w, CULM_MERGE_CULM, 0.9, 1);
         w.config.steps = steps;
-        assert_int_equal(culm_search(&w.search, NULL), CULM_OK);
+        assert_int_equal(culm_search_run(&w.search, NULL), CULM_OK);
         assert_true(w.targets && w.equal && w.grows);
         assert_int_equal(culm_share_saved(&w.share), w.saved);
         world_release(&w);
@@ -91,7 +91,7 @@ static void test_same_seed_same_package(void **state) {
         world_init(&w, CULM_MERGE_CULM, 0.95, turn + 1);
         w.config.steps = 400;
         w.config.seed += turn == 2;
-        assert_int_equal(culm_search(&w.search, NULL), CULM_OK);
+        assert_int_equal(culm_search_run(&w.search, NULL), CULM_OK);
         assert_true(w.ships > 0);
         digest[turn] = w.digest;
         world_release(&w);
@@ -119,7 +119,7 @@ static void test_same_pictures_are_known(void **state) {
         both +=
             instance->member[0].model == 0 && instance->member[1].model == 1 ? instance->bytes : 0;
     }
-    assert_int_equal(culm_search(&w.search, NULL), CULM_OK);
+    assert_int_equal(culm_search_run(&w.search, NULL), CULM_OK);
     assert_int_equal(culm_share_saved(&w.share), both);
     assert_true(w.equal && meets(&w, 0) && meets(&w, 1));
     assert_int_equal(w.attempts, 2); /* all but what gives the answers, then that too */
@@ -144,7 +144,7 @@ static void test_one_keeps_its_numbers(void **state) {
     struct world w;
     world_init(&w, CULM_MERGE_CULM, 0.95, 1);
     w.config.steps = 400;
-    assert_int_equal(culm_search(&w.search, NULL), CULM_OK);
+    assert_int_equal(culm_search_run(&w.search, NULL), CULM_OK);
     assert_true(culm_share_saved(&w.share) > 0);
     for (int32_t p = 0; p < w.model[0].param_count; p++) {
         assert_memory_equal(w.model[0].value[p], w.model[0].original[p],
@@ -159,7 +159,7 @@ static void test_no_stem_twice(void **state) {
     struct world w;
     world_init(&w, CULM_MERGE_STEM, 1.5, 1);
     w.may[1] = false; /* it alone has more than two layers in common with the first */
-    assert_int_equal(culm_search(&w.search, NULL), CULM_OK);
+    assert_int_equal(culm_search_run(&w.search, NULL), CULM_OK);
     assert_int_equal(w.ships, 0);
     assert_int_equal(w.attempts, 2);
     assert_true(w.tried[1] < w.tried[0]);
@@ -172,7 +172,7 @@ static void test_stem_has_one_norm(void **state) {
     struct world w;
     int compared = 0;
     world_init(&w, CULM_MERGE_STEM, 0.01, 1);
-    assert_int_equal(culm_search(&w.search, NULL), CULM_OK);
+    assert_int_equal(culm_search_run(&w.search, NULL), CULM_OK);
     assert_true(w.ships > 0 && w.equal);
     for (int32_t k = 0; k < MODELS; k++) {
         for (int32_t p = 0; p < w.net[k].params; p++) {

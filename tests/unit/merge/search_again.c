@@ -31,7 +31,7 @@ static void test_others_share(void **state) {
     heard.attempt = hear;
     w.search.ops = &heard;
     w.config.steps = 0;
-    assert_int_equal(culm_search(&w.search, NULL), CULM_OK);
+    assert_int_equal(culm_search_run(&w.search, NULL), CULM_OK);
     assert_true(with_first > 0);
     assert_false(jointly);
     assert_true(w.ships > 0 && w.equal && w.targets);

@@ -63,7 +63,7 @@ static void search(struct world *w, double target, int64_t steps) {
     world_init(w, CULM_MERGE_CULM, target, 1);
     w->search.ops = &heard;
     w->config.steps = steps;
-    assert_int_equal(culm_search(&w->search, NULL), CULM_OK);
+    assert_int_equal(culm_search_run(&w->search, NULL), CULM_OK);
 }
 
 static void hear_step(void *ctx, int64_t step, int64_t steps, double loss) {
@@ -88,7 +88,7 @@ static void search_untrained(struct world *w, int64_t checked) {
     w->search.ops = &heard;
     w->config.steps = 40;
     w->query[MODELS - 1].check.count = checked;
-    assert_int_equal(culm_search(&w->search, NULL), CULM_ERR_STOPPED);
+    assert_int_equal(culm_search_run(&w->search, NULL), CULM_ERR_STOPPED);
 }
 
 static bool keeps(const struct world *w, int32_t k) {

@@ -11,7 +11,7 @@ static void test_ships_what_it_promises(void **state) {
     for (int fixed = 0; fixed < 2; fixed++) {
         struct world w;
         world_init(&w, fixed ? CULM_MERGE_GEMEL_FIXED : CULM_MERGE_GEMEL, 0.7, 1);
-        assert_int_equal(culm_search(&w.search, NULL), CULM_OK);
+        assert_int_equal(culm_search_run(&w.search, NULL), CULM_OK);
         assert_true(w.attempts > 1 && w.checks > w.attempts);
         assert_true(w.ships > 0 && w.equal);
         assert_true(w.targets || !fixed);
@@ -34,11 +34,11 @@ static void test_same_seed_same_package(void **state) {
         w.config.seed += turn == 2;
         if (turn == 1) { /* stopped somewhere, begun again */
             w.stop_at = 40;
-            assert_int_equal(culm_search(&w.search, NULL), CULM_ERR_STOPPED);
+            assert_int_equal(culm_search_run(&w.search, NULL), CULM_ERR_STOPPED);
             world_release(&w);
             world_init(&w, CULM_MERGE_GEMEL_FIXED, 0.7, turn + 1);
         }
-        assert_int_equal(culm_search(&w.search, NULL), CULM_OK);
+        assert_int_equal(culm_search_run(&w.search, NULL), CULM_OK);
         digest[turn] = w.digest;
         world_release(&w);
     }
@@ -55,12 +55,12 @@ static void test_goes_on(void **state) {
         struct world whole, w;
         int continued = 0;
         world_init(&whole, method, 0.7, 1);
-        assert_int_equal(culm_search(&whole.search, NULL), CULM_OK);
+        assert_int_equal(culm_search_run(&whole.search, NULL), CULM_OK);
         assert_int_equal(whole.keeps, whole.attempts);
         for (int at = 1; at < whole.asked; at += 1 + whole.asked / 12) {
             world_init(&w, method, 0.7, 1);
             w.stop_at = at;
-            assert_int_equal(culm_search(&w.search, NULL), CULM_ERR_STOPPED);
+            assert_int_equal(culm_search_run(&w.search, NULL), CULM_ERR_STOPPED);
             const int done = w.keeps;
             const size_t len = w.kept_len;
             void *kept = w.kept;
@@ -69,7 +69,7 @@ static void test_goes_on(void **state) {
             world_init(&w, method, 0.7, 1);
             w.kept = kept;
             w.kept_len = len;
-            assert_int_equal(culm_search(&w.search, NULL), CULM_OK);
+            assert_int_equal(culm_search_run(&w.search, NULL), CULM_OK);
             assert_int_equal(w.attempts, whole.attempts - done);
             assert_int_equal(w.search.round, whole.search.round);
             assert_int_equal(culm_share_saved(&w.share), culm_share_saved(&whole.share));
@@ -96,7 +96,7 @@ static void test_goes_on(void **state) {
             assert_non_null(w.kept);
             memcpy(w.kept, whole.kept, cut);
             w.kept_len = cut;
-            assert_int_equal(culm_search(&w.search, NULL), CULM_OK);
+            assert_int_equal(culm_search_run(&w.search, NULL), CULM_OK);
             assert_int_equal(w.attempts, whole.attempts);
             assert_true(w.last == whole.last);
             world_release(&w);
@@ -112,12 +112,12 @@ static void test_limits(void **state) {
     world_init(&w, CULM_MERGE_GEMEL_FIXED, 1, 1);
     w.config.lr = 0;
     w.config.steps = 0;
-    assert_int_equal(culm_search(&w.search, NULL), CULM_OK);
+    assert_int_equal(culm_search_run(&w.search, NULL), CULM_OK);
     assert_true(w.targets);
     world_release(&w);
     world_init(&w, CULM_MERGE_GEMEL, 0.7, 1);
     w.may[0] = w.may[1] = false; /* one model alone shares with nobody */
-    assert_int_equal(culm_search(&w.search, NULL), CULM_OK);
+    assert_int_equal(culm_search_run(&w.search, NULL), CULM_OK);
     assert_int_equal(w.attempts, 0);
     world_release(&w);
     world_init(&w, CULM_MERGE_GEMEL, 0.7, 1);
@@ -127,7 +127,7 @@ static void test_limits(void **state) {
     assert_non_null(strstr(error.text, "at most 64"));
     w.search.count = MODELS;
     w.config.lr = 1e30; /* every loss ends as no number */
-    assert_int_equal(culm_search(&w.search, NULL), CULM_OK);
+    assert_int_equal(culm_search_run(&w.search, NULL), CULM_OK);
     assert_true(w.equal);
     world_release(&w);
 }

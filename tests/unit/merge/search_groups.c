@@ -49,7 +49,7 @@ static void test_one_group_cannot_be_merged(void **state) {
     world_make(&w, CULM_MERGE_CULM, 1, 1, true);
     w.config.steps = 20;
     w.query[2].target = w.query[3].target = 1.5;
-    assert_int_equal(culm_search(&w.search, NULL), CULM_OK);
+    assert_int_equal(culm_search_run(&w.search, NULL), CULM_OK);
     assert_int_equal(by_instances(&w), of_pair(5));
     assert_true(culm_share_saved(&w.share) >= of_pair(5));
     assert_true(w.equal && meets(&w, 0) && meets(&w, 1));
@@ -63,7 +63,7 @@ static void test_both_ship(void **state) {
     struct world w;
     world_make(&w, CULM_MERGE_CULM, 0.9, 1, true);
     w.config.steps = 200;
-    assert_int_equal(culm_search(&w.search, NULL), CULM_OK);
+    assert_int_equal(culm_search_run(&w.search, NULL), CULM_OK);
     assert_true(w.equal && w.targets && w.grows);
     for (int32_t k = 0; k < MODELS; k++) {
         assert_true(shares_any(&w, k) && meets(&w, k));

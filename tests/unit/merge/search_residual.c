@@ -27,7 +27,7 @@ static void test_branch_is_silent(void **state) {
     once.spent = spent;
     w.search.ops = &once;
     w.config.steps = 0;
-    assert_int_equal(culm_search(&w.search, NULL), CULM_OK);
+    assert_int_equal(culm_search_run(&w.search, NULL), CULM_OK);
     assert_true(w.ships > 0 && w.equal);
     assert_memory_equal(w.model[1].value[index_of(&w, 1, "c2")],
                         w.model[0].original[index_of(&w, 0, "c2")], 5 * 4 * 9 * sizeof(float));

@@ -99,7 +99,7 @@ static void test_no_memory_for_groups(void **state) {
             w.net[k].model.ops = &no_failures;
         }
         fail_at(call);
-        status = culm_search(&w.search, NULL);
+        status = culm_search_run(&w.search, NULL);
         fail_at(0);
         if (status != CULM_OK) {
             assert_int_equal(status, CULM_ERR_MEMORY);

@@ -1,5 +1,8 @@
-/* Least squares for a layer: what was made by one set of weights is found again, whoever made it. */
+/* Least squares for a layer: what was made by one set of weights is found again, whoever made it; the same bits
+ * on any number of threads, and others where samples or owners come in another order. */
 #include "merge/solve.h"
+
+#include "../astray.h"
 
 #include "base/rng.h"
 #include "graph/ops.h"
@@ -71,7 +74,7 @@ static void make(struct layer *l, struct culm_device *device, int64_t in, int64_
 }
 
 static void run(struct layer *l, struct culm_device *device, bool bias) {
-    const struct culm_stage_info *info = culm_stage_info(l->stage);
+    const struct culm_stage_info *info = culm_stage_info_of(l->stage);
     const float *param[] = {l->weight, bias ? l->bias : NULL};
     const void *fields[] = {l->x};
     void *activations = device->ops->alloc(device, info->activation_bytes + 64);
@@ -196,10 +199,56 @@ static void test_nothing_to_go_by(void **state) {
     culm_device_free(device);
 }
 
+/* A 1x1 convolution, of which every pixel is a sample: they may come in any order. */
+static void test_bits(void **state) {
+    (void)state;
+    enum { IN = 8, OUT = 24 };
+    float truth[MOST], got[6][IN * OUT];
+    struct layer layer[2];
+    struct culm_solve_owner owner[2];
+    for (int turn = 0; turn < 6;
+         turn++) { /* three numbers of threads; pixels, owners and both in another order */
+        struct culm_device *device = NULL;
+        struct culm_error error = {0};
+        random_state = 3;
+        assert_int_equal(culm_device_new(turn < 3 ? turn + 1 : 1, &device, &error), CULM_OK);
+        fill(truth, MOST);
+        for (int i = 0; i < 2; i++) {
+            make(&layer[i], device, IN, OUT, 1, 1, 1, false, truth);
+            run(&layer[i], device, false);
+            for (int64_t n = 0; n < layer[i].ys; n++) {
+                layer[i].y[n] += 0.1F * draw();
+            }
+            if (turn == 3 || turn == 5) {
+                astray(layer[i].x, 1, layer[i].xs / IN, IN, false);
+                astray(layer[i].y, 1, layer[i].ys / OUT, OUT, false);
+            }
+            owner[turn >= 4 ? 1 - i : i] = (struct culm_solve_owner){.graph = layer[i].graph,
+                                                                     .node = layer[i].node,
+                                                                     .x = layer[i].x,
+                                                                     .y = layer[i].y,
+                                                                     .weight = layer[i].weight,
+                                                                     .norm = true,
+                                                                     .importance = 1 + i};
+        }
+        const struct culm_solve_options how = {.samples = MOST, .ridge = 1e-3};
+        assert_int_equal(culm_solve(owner, 2, &how, device, got[turn], NULL, &error), CULM_OK);
+        bool same = !memcmp(got[0], got[turn], sizeof got[0]);
+        assert_int_equal(same, turn < 3 || turn == 4); /* two owners: a sum of two has no order */
+        for (int i = 0; i < IN * OUT; i++) {
+            assert_true(fabsf(got[0][i] - got[turn][i]) < 1e-4F);
+        }
+        drop(&layer[0], device);
+        drop(&layer[1], device);
+        culm_device_free(device);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_found_again),
         cmocka_unit_test(test_nothing_to_go_by),
+        cmocka_unit_test(test_bits),
     };
     return cmocka_run_group_tests_name("merge/solve", tests, NULL, NULL);
 }

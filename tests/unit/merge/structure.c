@@ -258,7 +258,7 @@ static struct culm_match match(const struct culm_vision_layers *const *list, int
                                enum culm_match_rule rule) {
     struct culm_match found;
     struct culm_error error = {0};
-    assert_int_equal(culm_match(list, count, rule, &found, &error), CULM_OK);
+    assert_int_equal(culm_match_find(list, count, rule, &found, &error), CULM_OK);
     return found;
 }
 
@@ -343,8 +343,8 @@ static void test_eighteen(void **state) {
 static void check_groups(const char *name, const struct culm_match *found) {
     struct culm_match_groups all, released;
     struct culm_error error = {0};
-    assert_int_equal(culm_match_groups(found, false, &all, &error), CULM_OK);
-    assert_int_equal(culm_match_groups(found, true, &released, &error), CULM_OK);
+    assert_int_equal(culm_match_find_groups(found, false, &all, &error), CULM_OK);
+    assert_int_equal(culm_match_find_groups(found, true, &released, &error), CULM_OK);
     int64_t saved = 0, lost = 0, least = INT64_MAX;
     int32_t at = 0;
     for (int32_t g = 0; g < all.count; g++) {

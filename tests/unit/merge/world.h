@@ -265,7 +265,7 @@ static inline void world_make(struct world *w, enum culm_merge_method method, do
                                                  .target = target};
         w->may[k] = true;
     }
-    assert_int_equal(culm_match(layers, MODELS, CULM_MATCH_EQUAL, &match, NULL), CULM_OK);
+    assert_int_equal(culm_match_find(layers, MODELS, CULM_MATCH_EQUAL, &match, NULL), CULM_OK);
     assert_int_equal(culm_share_init(&w->share, &match, w->models, MODELS, NULL), CULM_OK);
     w->search = (struct culm_search){.models = w->models,
                                      .count = MODELS,
@@ -324,7 +324,7 @@ static inline int world_stop_anywhere(enum culm_merge_method method, double targ
         world_make(&w, method, target, 1, twin);
         w.config.steps = steps;
         w.stop_at = stop_at;
-        enum culm_status status = culm_search(&w.search, NULL);
+        enum culm_status status = culm_search_run(&w.search, NULL);
         assert_true(world_as_shipped(&w));
         all = stop_at > 0 && status == CULM_OK;
         if (status != CULM_OK) {
@@ -333,7 +333,7 @@ static inline int world_stop_anywhere(enum culm_merge_method method, double targ
             w.stop_at = w.ships = w.search.round = w.round = 0;
             w.digest = 0;
             w.saved = 0;
-            assert_int_equal(culm_search(&w.search, NULL), CULM_OK);
+            assert_int_equal(culm_search_run(&w.search, NULL), CULM_OK);
             assert_true(world_as_shipped(&w));
         }
         wanted = stop_at ? wanted : w.digest;

@@ -54,11 +54,11 @@ static struct culm_graph *build(const struct culm_model_preset *preset,
 static void test_published_sizes(void **state) {
     (void)state;
     size_t count = sizeof presets / sizeof *presets;
-    assert_null(culm_model_preset(count));
+    assert_null(culm_model_preset_at(count));
     for (size_t i = 0; i < count; i++) {
         const struct culm_model_preset *preset = culm_model_preset_find(presets[i].name);
         assert_non_null(preset);
-        assert_ptr_equal(preset, culm_model_preset(i));
+        assert_ptr_equal(preset, culm_model_preset_at(i));
         struct culm_model_options options = preset->options;
         options.batch = 1;
         struct culm_graph *graph = build(preset, &options);
@@ -75,7 +75,7 @@ static void test_published_sizes(void **state) {
 static void test_names(void **state) {
     (void)state;
     const struct culm_model_preset *preset;
-    for (size_t i = 0; (preset = culm_model_preset(i)); i++) {
+    for (size_t i = 0; (preset = culm_model_preset_at(i)); i++) {
         struct culm_model_options options = preset->options;
         options.batch = 1;
         struct culm_graph *graph = build(preset, &options);
@@ -93,7 +93,7 @@ static void test_names(void **state) {
 static void test_an_eighth(void **state) {
     (void)state;
     const struct culm_model_preset *preset;
-    for (size_t i = 0; (preset = culm_model_preset(i)); i++) {
+    for (size_t i = 0; (preset = culm_model_preset_at(i)); i++) {
         struct culm_model_options options = preset->options;
         options.batch = 1;
         options.width /= 8;

@@ -9,6 +9,8 @@
 #include "golden.h"
 #include "golden_file.h"
 
+#include "../astray.h"
+
 #include "device/reference/reference.h"
 #include "model/optimizer.h"
 
@@ -79,7 +81,7 @@ static void test_shapes(void **state) {
     struct pipeline p;
     pipeline_new(&p, (struct variant){.stages = 2, .threads = 1});
     for (int32_t s = 0; s < p.stages; s++) {
-        const struct culm_stage_info *info = culm_stage_info(p.stage[s]);
+        const struct culm_stage_info *info = culm_stage_info_of(p.stage[s]);
         for (int32_t i = 0; i < info->param_count; i++) {
             const struct culm_param_info *param = &info->params[i];
             const struct culm_safetensors_entry *entry = entry_of("weight.", param->name);
@@ -214,7 +216,7 @@ static void optimize(struct pipeline *p, int64_t step, bool sgd, const float *lr
     adamw.eps = 1e-8;
     adamw.grad_scale = *ret_norm + 1e-6 > 1 ? 1 / (*ret_norm + 1e-6) : 1;
     for (int32_t s = 0; s < p->stages; s++) {
-        const struct culm_stage_info *info = culm_stage_info(p->stage[s]);
+        const struct culm_stage_info *info = culm_stage_info_of(p->stage[s]);
         for (int32_t i = 0; i < info->param_count; i++) {
             const struct culm_param_info *param = &info->params[i];
             float *data = p->params[s] + param->offset, *m = p->m[s] + param->offset;
@@ -260,7 +262,7 @@ static void ten_losses(bool sgd) {
         samples_free(&samples);
     }
     for (int32_t s = 0; sgd && s < p.stages; s++) {
-        const struct culm_stage_info *info = culm_stage_info(p.stage[s]);
+        const struct culm_stage_info *info = culm_stage_info_of(p.stage[s]);
         for (int32_t i = 0; i < info->param_count; i++) {
             const struct culm_param_info *param = &info->params[i];
             if (!param->statistic) {
@@ -418,6 +420,33 @@ static void test_same_bits(void **state) {
     same_bits(false);
 }
 
+/* The negative control: the same samples in another order, whose gradients are the same sums. */
+static void test_another_order_shows(void **state) {
+    (void)state;
+    struct pipeline p, moved;
+    int64_t batch = family->options.batch;
+    int32_t differ = 0;
+    pipeline_new(&p, (struct variant){.stages = 1, .threads = 1});
+    pipeline_new(&moved, (struct variant){.stages = 1, .threads = 1});
+    struct samples samples = samples_of(p.graph, 0);
+    pipeline_step(&p, &samples, NULL);
+    for (int32_t f = 0; f < p.graph->field_count; f++) {
+        astray(samples.field[f], 1, batch, culm_elements(&p.graph->field[f].shape) / batch, false);
+    }
+    pipeline_step(&moved, &samples, NULL);
+    assert_true(fabs(moved.loss - p.loss) < 1e-5 * fabs(p.loss));
+    for (int32_t i = 0; i < p.graph->param_count; i++) {
+        float *a = gradient(&p, i), *b = gradient(&moved, i);
+        differ += memcmp(a, b, (size_t)culm_elements(&p.graph->param[i].shape) * sizeof *a) != 0;
+        free(a);
+        free(b);
+    }
+    assert_true(differ > p.graph->param_count / 2);
+    samples_free(&samples);
+    pipeline_free(&p);
+    pipeline_free(&moved);
+}
+
 static void test_same_bits_of_bf16(void **state) {
     (void)state;
     same_bits(true);
@@ -468,7 +497,7 @@ static void test_suspended_forward(void **state) {
     struct pipeline p;
     pipeline_new(&p, (struct variant){.stages = 1, .threads = 1, .dropout = true});
     struct samples one = samples_of(p.graph, 0), two = samples_of(p.graph, 1);
-    const struct culm_stage_info *info = culm_stage_info(p.stage[0]);
+    const struct culm_stage_info *info = culm_stage_info_of(p.stage[0]);
     size_t grad_bytes = (size_t)info->grad_floats * sizeof(float);
     void *want = memory(grad_bytes);
     struct culm_stage_run plain = run_of(&p, 0, &one);
@@ -523,6 +552,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_bf16_gradient),
         cmocka_unit_test(test_bf16_ten_losses),
         cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_another_order_shows),
         cmocka_unit_test(test_same_bits_of_bf16),
         cmocka_unit_test(test_fewer_samples),
         cmocka_unit_test(test_suspended_forward),

@@ -183,7 +183,7 @@ void pipeline_new(struct pipeline *p, struct variant variant) {
                                                &error) != CULM_OK) {
             fail_msg("%s", error.text);
         }
-        const struct culm_stage_info *info = culm_stage_info(p->stage[s]);
+        const struct culm_stage_info *info = culm_stage_info_of(p->stage[s]);
         size_t bytes = (size_t)info->param_floats * sizeof(float);
         p->params[s] = memory(bytes);
         p->m[s] = memory(bytes);
@@ -222,7 +222,7 @@ void pipeline_free(struct pipeline *p) {
 }
 
 struct culm_stage_run run_of(struct pipeline *p, int32_t s, const struct samples *samples) {
-    bool output = culm_stage_info(p->stage[s])->output_bytes > 0;
+    bool output = culm_stage_info_of(p->stage[s])->output_bytes > 0;
     return (struct culm_stage_run){
         .seed = 5,
         .iteration = 3,
@@ -254,9 +254,9 @@ void pipeline_forward(struct pipeline *p, const struct samples *samples, const i
         }
         assert_int_equal(status, CULM_OK);
         if (stop && *stop) {
-            assert_int_equal(pauses, culm_stage_info(p->stage[s])->forward_ops - 1);
+            assert_int_equal(pauses, culm_stage_info_of(p->stage[s])->forward_ops - 1);
         }
-        if (culm_stage_info(p->stage[s])->loss_count > 0) {
+        if (culm_stage_info_of(p->stage[s])->loss_count > 0) {
             p->loss += run.loss.loss / (double)family->options.batch;
             p->total = run.loss;
         }
@@ -275,7 +275,7 @@ float *gradient(struct pipeline *p, int32_t param) {
     float *sum = NULL;
     for (int32_t u = 0; u < p->graph->use_count; u++) {
         for (int32_t s = 0; s < p->stages; s++) {
-            const struct culm_stage_info *info = culm_stage_info(p->stage[s]);
+            const struct culm_stage_info *info = culm_stage_info_of(p->stage[s]);
             for (int32_t g = 0; g < info->grad_count; g++) {
                 const struct culm_grad_info *grad = &info->grads[g];
                 if (grad->global_use != u || info->params[grad->param].global_index != param) {

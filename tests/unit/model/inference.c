@@ -71,7 +71,7 @@ static void logits_of(const int32_t *tokens, int32_t stages, float ret_logits[LO
     }
     void *input = NULL;
     for (int32_t s = 0; s < stages; s++) {
-        const struct culm_stage_info *info = culm_stage_info(stage[s]);
+        const struct culm_stage_info *info = culm_stage_info_of(stage[s]);
         float *params = memory((size_t)info->param_floats * sizeof *params);
         for (int32_t i = 0; i < info->param_count; i++) {
             const struct culm_param_info *param = &info->params[i];

@@ -114,7 +114,7 @@ static void test_start(void **state) {
     struct culm_stage *stage;
     int normal = 0, residual = 0;
     assert_int_equal(culm_stages_compile(graph, 1, NULL, &stage, NULL), CULM_OK);
-    const struct culm_stage_info *info = culm_stage_info(stage);
+    const struct culm_stage_info *info = culm_stage_info_of(stage);
     for (int32_t i = 0; i < info->param_count; i++) {
         const struct culm_param_info *param = &info->params[i];
         float *data = malloc((size_t)param->count * sizeof *data);
@@ -152,10 +152,10 @@ static void test_start_depends_on_seed_and_name(void **state) {
     struct culm_stage *one, *stage[6];
     assert_int_equal(culm_stages_compile(graph, 1, NULL, &one, NULL), CULM_OK);
     assert_int_equal(culm_stages_compile(graph, 6, NULL, stage, NULL), CULM_OK);
-    const struct culm_stage_info *whole = culm_stage_info(one);
+    const struct culm_stage_info *whole = culm_stage_info_of(one);
     int32_t compared = 0;
     for (int32_t s = 0; s < 6; s++) {
-        const struct culm_stage_info *info = culm_stage_info(stage[s]);
+        const struct culm_stage_info *info = culm_stage_info_of(stage[s]);
         for (int32_t i = 0; i < info->param_count; i++) {
             float here[64], there[64];
             first_values(&info->params[i], 42, here);

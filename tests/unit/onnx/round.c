@@ -98,7 +98,7 @@ static struct result run(const struct culm_graph *graph, const struct culm_onnx_
     if (culm_stages_compile(graph, 1, &how, &stage, &error) || culm_device_new(1, &cpu, &error)) {
         fail_msg("%s", error.text);
     }
-    const struct culm_stage_info *info = culm_stage_info(stage);
+    const struct culm_stage_info *info = culm_stage_info_of(stage);
     size_t bytes = (size_t)info->param_floats * sizeof(float);
     float *params = aligned_alloc(64, (bytes + 127) & ~(size_t)63);
     void *activations = aligned_alloc(64, (info->activation_bytes + 127) & ~(size_t)63);

@@ -1,7 +1,7 @@
 /* Control messages: what is written is read again; any cut and any noise is refused or harmless. */
 #include "decoders.h"
 
-#include "ledger/pulse.h"
+#include "crew/pulse.h"
 #include "pipeline/control.h"
 
 /* One test each: read again, written again, the bytes are the same. `...`: a message. */
@@ -38,7 +38,7 @@ TEST(unloaded, {1, CULM_ERR_FORMAT, "a piece is damaged"})
 TEST(joined, {2, UINT32_MAX})
 TEST(saved, {2, 3, -4, CULM_OK, "a piece of text", ""})
 TEST(taken_over, {1, -4, CULM_ORIGIN_CHECKPOINT, CULM_COUNT_MAX})
-TEST(peer_lost, {-5})
+TEST(peer_lost, {5})
 TEST(failed, {CULM_ERR_INTERNAL, "no more"})
 TEST(damaged, {2, -4, "a digest differs"})
 
@@ -110,9 +110,9 @@ static void test_the_longest_text_there_can_be(void **state) {
 /* A number that is not of its enumeration, or that says that nothing is wrong where something is. */
 static void test_words_that_do_not_exist_are_refused(void **state) {
     (void)state;
-    const struct culm_failed failed[] = {{CULM_OK, ""}, {CULM_ERR_INTERNAL + 1, ""}};
-    const struct culm_unloaded unloaded[] = {{1, CULM_OK, ""}, {1, CULM_ERR_INTERNAL + 1, ""}};
-    const struct culm_saved saved = {1, 1, 1, CULM_ERR_INTERNAL + 1, "", ""};
+    const struct culm_failed failed[] = {{CULM_OK, ""}, {CULM_ERR_STOPPED + 1, ""}};
+    const struct culm_unloaded unloaded[] = {{1, CULM_OK, ""}, {1, CULM_ERR_STOPPED + 1, ""}};
+    const struct culm_saved saved = {1, 1, 1, CULM_ERR_STOPPED + 1, "", ""};
     const struct culm_taken_over over = {1, 1, CULM_ORIGIN_CHECKPOINT + 1, 0};
     struct culm_buf buf;
     culm_buf_init(&buf, 4096);

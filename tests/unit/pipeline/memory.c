@@ -5,6 +5,7 @@
  * bytes, as blobs are.
  */
 #include "pipeline/memory.h"
+#include "expect_mark.h"
 
 #include "view_table.h"
 
@@ -80,12 +81,13 @@ static void test_no_limit(void **state) {
     const struct culm_memory memory = memory_of(0, 0);
     struct culm_view before, view = lose_one(&memory, &before);
     check(&view, "0/2 0/-1 2/-1 | 3/5 4/3 5/4", "0 0 1 1");
-    assert_int_equal(culm_memory_desired(&memory, &two_by_three, &view, 0), 7);
+    assert_int_equal(mask_of(culm_memory_desired(&memory, &two_by_three, &view, 0)), 7);
 }
 
 static void test_room_for_two_stages(void **state) {
     (void)state;
-    const struct culm_memory_load two = {.held = 3, .owned = 3, .micros = 4};
+    EXPECT_MARK(pipeline_memory_gives_a_stage_to_nobody);
+    const struct culm_memory_load two = {.held = {{3}}, .owned = {{3}}, .micros = 4};
     const struct culm_memory any = memory_of(0, 0);
     const struct culm_memory memory = memory_of(culm_memory_of(&any, &two_by_three, &two), 0);
     struct culm_view before, view = lose_one(&memory, &before);
@@ -112,6 +114,8 @@ static void test_lanes_go_where_there_is_room(void **state) {
 
 static void test_lanes_wait(void **state) {
     (void)state;
+    EXPECT_MARK(pipeline_memory_has_no_room_for_a_copy);
+    EXPECT_MARK(pipeline_memory_lets_a_lane_wait);
     const struct culm_memory memory = memory_of(undisturbed(&two_by_three, 1), 0);
     struct culm_view before, view = lose_one(&memory, &before);
     assert_false(culm_view_whole(&view, 0));
@@ -120,13 +124,76 @@ static void test_lanes_wait(void **state) {
     assert_int_equal(view.lane_pipeline[1], -1);
     assert_int_equal(view.lane_pipeline[2], 1);
     /* nor does anybody take a third copy that does not fit */
-    assert_int_equal(culm_memory_desired(&memory, &two_by_three, &view, 0), 3);
+    assert_int_equal(mask_of(culm_memory_desired(&memory, &two_by_three, &view, 0)), 3);
 
     /* a replacement with its copies: the pipeline goes on inside the iteration */
     struct culm_view later = view_of(&two_by_three, "0.0:3 - 0.2:5 1.0:3 1.1:6 1.2:5 0.1:6");
     culm_view_assign(&later, &two_by_three, &view);
     culm_memory_fit(&memory, &two_by_three, &later, &view);
     check(&later, "0/2 6/0 2/6 | 3/5 4/3 5/4", "0 0 1 1");
+}
+
+/* The first holder that could take over has a third copy, and so no room; the next one has. */
+static void test_a_stage_goes_to_whom_it_fits(void **state) {
+    (void)state;
+    EXPECT_MARK(pipeline_memory_gives_a_stage_to_another);
+    const struct culm_memory_load two = {.held = {{6}}, .owned = {{6}}, .micros = 4};
+    const struct culm_memory any = memory_of(0, 0);
+    const struct culm_memory memory = memory_of(culm_memory_of(&any, &two_by_three, &two), 0);
+    struct culm_view before = view_of(&two_by_three, "0.0:7 0.1:6 0.2:6 1.0:3 1.1:6 1.2:5");
+    culm_view_assign(&before, &two_by_three, NULL);
+    struct culm_view view = view_of(&two_by_three, "0.0:7 - 0.2:6 1.0:3 1.1:6 1.2:5");
+    culm_view_assign(&view, &two_by_three, &before);
+    check(&view, "0/-1 0/2 2/0 | 3/5 4/3 5/4", "0 0 1 1");
+    culm_memory_fit(&memory, &two_by_three, &view, &before);
+    check(&view, "0/-1 2/-1 2/0 | 3/5 4/3 5/4", "0 0 1 1");
+}
+
+/* What runs ahead goes first, and what is owned only if that does not help. */
+static void test_redundant_forwards_go_first(void **state) {
+    (void)state;
+    EXPECT_MARK(pipeline_memory_ends_redundant_forwards);
+    struct culm_run_shape eager = two_by_three;
+    eager.redundancy = CULM_REDUNDANCY_EAGER;
+    const struct culm_memory_load two = {
+        .held = {{7}}, .owned = {{3}}, .ahead = {{2}}, .micros = 4};
+    const struct culm_memory any = memory_of(0, 0);
+    const struct culm_memory memory = memory_of(culm_memory_of(&any, &eager, &two), 0);
+    struct culm_view before = view_of(&eager, "0.0:7 0.1:6 0.2:5 1.0:3 1.1:6 1.2:5");
+    culm_view_assign(&before, &eager, NULL);
+    struct culm_view view = view_of(&eager, "0.0:7 - 0.2:5 1.0:3 1.1:6 1.2:5");
+    culm_view_assign(&view, &eager, &before);
+    assert_true(view.frc);
+    culm_memory_fit(&memory, &eager, &view, &before);
+    assert_false(view.frc);
+    check(&view, "0/2 0/-1 2/0 | 3/5 4/3 5/4", "0 0 1 1");
+}
+
+/* A lane for which one pipeline has no room goes to another that has. */
+static void test_a_lane_that_waits_is_placed(void **state) {
+    (void)state;
+    EXPECT_MARK(pipeline_memory_places_a_lane);
+    struct culm_run_shape three = two_by_three;
+    three.pipelines = 3;
+    three.lanes = 6;
+    three.micros = 12;
+    const struct culm_memory any = memory_of(0, 0);
+    size_t most = 0; /* with four lanes, but without a third copy */
+    for (int32_t s = 0; s < 3; s++) {
+        struct culm_memory_load load = culm_memory_undisturbed(&three, s);
+        load.micros = 8;
+        size_t bytes = culm_memory_of(&any, &three, &load);
+        most = bytes > most ? bytes : most;
+    }
+    const struct culm_memory memory = memory_of(most, 0);
+    struct culm_view before =
+        view_of(&three, "0.0:3 0.1:6 0.2:5 1.0:7 1.1:6 1.2:5 2.0:3 2.1:6 2.2:5");
+    culm_view_assign(&before, &three, NULL);
+    struct culm_view view = view_of(&three, "0.0:3 - - 1.0:7 1.1:6 1.2:5 2.0:3 2.1:6 2.2:5");
+    culm_view_assign(&view, &three, &before);
+    check(&view, "0/-1 0/-1 -1/-1 | 3/5 4/3 5/4 | 6/8 7/6 8/7", "1 2 1 1 2 2");
+    culm_memory_fit(&memory, &three, &view, &before);
+    check(&view, "0/-1 -1/-1 -1/-1 | 3/5 4/3 5/4 | 6/8 7/6 8/7", "2 2 1 1 2 2");
 }
 
 static void test_all_together(void **state) {
@@ -154,7 +221,7 @@ static void test_random(void **state) {
         culm_view_assign(&before, &two_by_three, NULL);
         for (int loss = 0; loss < 4 && before.node_count > 1; loss++) {
             seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-            struct culm_view view = before;
+            struct culm_view view = copy_of(&before);
             int32_t victim = (int32_t)(seed >> 33) % view.node_count;
             view.node[victim] = view.node[--view.node_count];
             culm_view_assign(&view, &two_by_three, loss % 2 ? NULL : &before);
@@ -163,13 +230,15 @@ static void test_random(void **state) {
                 const struct culm_view_node *node = &view.node[i];
                 struct culm_memory_load load = {.held = node->holds};
                 for (int32_t s = 0; s < 3; s++) {
-                    load.owned |= (uint64_t)(view.role[node->pipeline][s].owner == node->id) << s;
+                    if (view.role[node->pipeline][s].owner == node->id) {
+                        culm_stage_set_add(&load.owned, s);
+                    }
                 }
                 for (int32_t l = 0; l < 4; l++) {
                     load.micros += view.lane_pipeline[l] == node->pipeline ? 2 : 0;
                 }
                 size_t takes = culm_memory_of(&any, &two_by_three, &load);
-                bool own = !(load.owned & ~(1ull << node->stage)) && load.micros <= 4;
+                bool own = !(mask_of(load.owned) & ~(1ull << node->stage)) && load.micros <= 4;
                 if (takes > memory.node_bytes && !own) {
                     fail_msg("round %d: node %d takes %zu of %zu", round, node->id, takes,
                              memory.node_bytes);
@@ -187,6 +256,9 @@ int main(void) {
         cmocka_unit_test(test_room_for_two_stages),
         cmocka_unit_test(test_lanes_go_where_there_is_room),
         cmocka_unit_test(test_lanes_wait),
+        cmocka_unit_test(test_a_stage_goes_to_whom_it_fits),
+        cmocka_unit_test(test_redundant_forwards_go_first),
+        cmocka_unit_test(test_a_lane_that_waits_is_placed),
         cmocka_unit_test(test_all_together),
         cmocka_unit_test(test_random),
     };

@@ -1,11 +1,18 @@
 /* Messages: what is written is read again; any cut and any noise is refused or harmless. */
 #include "decoders.h"
+#include "stage_masks.h"
+#include "view_same.h"
 
+#include "pipeline/config.h"
 #include "pipeline/waits.h"
+
+#include <math.h>
+#include <stdio.h>
 
 #define STAGES 3
 #define MICROS 8
 #define GRADS 11
+#define LANES 100 /* of HAVE and WAITS */
 #define PARAMS 7
 
 static const struct culm_run_shape shape = {
@@ -30,14 +37,16 @@ static enum culm_status decode_state(const uint8_t *meta, size_t len) {
 }
 static enum culm_status decode_have(const uint8_t *meta, size_t len) {
     struct culm_have have;
-    assert_int_equal(culm_have_init(&have, STAGES, MICROS, GRADS), CULM_OK);
+    assert_int_equal(culm_have_init(&have, STAGES, MICROS, GRADS, LANES), CULM_OK);
     enum culm_status status = culm_have_decode(meta, len, &have);
     culm_have_release(&have);
     return status;
 }
 static enum culm_status decode_view(const uint8_t *meta, size_t len) {
-    static struct culm_view view;
-    return culm_view_decode(meta, len, &shape, &view);
+    struct culm_view view = {0};
+    enum culm_status status = culm_view_decode(meta, len, NULL, &shape, &view);
+    culm_view_release(&view);
+    return status;
 }
 static enum culm_status decode_commit(const uint8_t *meta, size_t len) {
     struct culm_commit commit;
@@ -45,7 +54,9 @@ static enum culm_status decode_commit(const uint8_t *meta, size_t len) {
 }
 static enum culm_status decode_prepared(const uint8_t *meta, size_t len) {
     double norm[PARAMS];
-    struct culm_prepared prepared = {.params = PARAMS, .norm = norm};
+    uint64_t ids[STAGES];
+    struct culm_prepared prepared = {
+        .params = PARAMS, .of_stages = STAGES, .norm = norm, .ids = ids};
     return culm_prepared_decode(meta, len, &prepared);
 }
 
@@ -127,8 +138,8 @@ static void test_have(void **state) {
     struct culm_have have, again;
     struct culm_buf buf;
     culm_buf_init(&buf, CULM_META_MAX);
-    assert_int_equal(culm_have_init(&have, STAGES, MICROS, GRADS), CULM_OK);
-    assert_int_equal(culm_have_init(&again, STAGES, MICROS, GRADS), CULM_OK);
+    assert_int_equal(culm_have_init(&have, STAGES, MICROS, GRADS, LANES), CULM_OK);
+    assert_int_equal(culm_have_init(&again, STAGES, MICROS, GRADS, LANES), CULM_OK);
     have.view = 42;
     have.iteration = 7;
     for (int32_t i = 0; i < STAGES * MICROS; i++) {
@@ -137,7 +148,8 @@ static void test_have(void **state) {
     }
     for (int32_t g = 0; g < GRADS; g++) {
         have.reduced[g] = g % 4 == 1;
-        have.lanes[g] = UINT64_C(0x8000000000000001) >> g;
+        culm_have_lanes(&have, g)[0] = UINT64_C(0x8000000000000001) >> g;
+        culm_have_lanes(&have, g)[1] = g % 3;
     }
     culm_have_encode(&have, &buf);
     assert_int_equal(culm_have_decode(buf.data, buf.len, &again), CULM_OK);
@@ -146,11 +158,14 @@ static void test_have(void **state) {
     assert_memory_equal(again.activation, have.activation, STAGES * MICROS);
     assert_memory_equal(again.gradient, have.gradient, STAGES * MICROS);
     assert_memory_equal(again.reduced, have.reduced, GRADS);
-    assert_memory_equal(again.lanes, have.lanes, GRADS * sizeof have.lanes[0]);
+    assert_memory_equal(again.lanes, have.lanes, GRADS * 2 * sizeof have.lanes[0]);
     check_cuts(&buf, decode_have);
     check_noise(&buf, decode_have, 2);
     struct culm_have other;
-    assert_int_equal(culm_have_init(&other, STAGES, MICROS + 1, GRADS), CULM_OK);
+    assert_int_equal(culm_have_init(&other, STAGES, MICROS + 1, GRADS, LANES), CULM_OK);
+    assert_int_equal(culm_have_decode(buf.data, buf.len, &other), CULM_ERR_FORMAT);
+    culm_have_release(&other);
+    assert_int_equal(culm_have_init(&other, STAGES, MICROS, GRADS, 64), CULM_OK);
     assert_int_equal(culm_have_decode(buf.data, buf.len, &other), CULM_ERR_FORMAT);
     culm_have_release(&other);
     culm_have_release(&have);
@@ -158,19 +173,37 @@ static void test_have(void **state) {
     culm_buf_release(&buf);
 }
 
+/* Of the largest run that a configuration allows, as WAITS tells it: with the lanes of all stages. */
+static void test_what_a_large_run_has_fits(void **state) {
+    (void)state;
+    const int32_t stages = CULM_MAX_STAGES, micros = CULM_PIPELINE_MAX_MICROS, grads = 4096;
+    struct culm_waits *waits = culm_waits_new(stages, micros, grads, micros);
+    struct culm_waits *again = culm_waits_new(stages, micros, grads, micros);
+    assert_true(waits && again);
+    memset(waits->have.activation, 1, (size_t)stages * (size_t)micros);
+    memset(waits->have.gradient, 1, (size_t)stages * (size_t)micros);
+    memset(waits->have.reduced, 1, (size_t)grads);
+    struct culm_buf buf;
+    culm_buf_init(&buf, CULM_META_MAX);
+    culm_waits_encode(waits, &waits->have, &buf);
+    assert_false(buf.failed);
+    assert_int_equal(culm_waits_decode(buf.data, buf.len, again), CULM_OK);
+    assert_memory_equal(again->have.activation, waits->have.activation,
+                        (size_t)stages * (size_t)micros);
+    culm_waits_free(waits);
+    culm_waits_free(again);
+    culm_buf_release(&buf);
+}
+
 static void fill_view(struct culm_view *view) {
-    *view = (struct culm_view){.number = 9,
-                               .phase = CULM_VIEW_LOAD,
-                               .iteration = 5,
-                               .attempt = 6,
-                               .pipelines = 2,
-                               .stages = STAGES,
-                               .lanes = 4,
-                               .node_count = 3,
-                               .transfer_count = 2,
-                               .frc = true,
-                               .reason = "node 3 was lost (eof)",
-                               .source = "checkpoints/step-00000004"};
+    culm_view_clear(view);
+    view->number = 9;
+    view->phase = CULM_VIEW_LOAD;
+    view->iteration = 5;
+    view->attempt = 6;
+    view->frc = true;
+    snprintf(view->reason, sizeof view->reason, "node 3 was lost (eof)");
+    snprintf(view->source, sizeof view->source, "checkpoints/step-00000004");
     for (int32_t p = 0; p < 2; p++) {
         for (int32_t s = 0; s < STAGES; s++) {
             view->role[p][s] = (struct culm_role){p * STAGES + s, s - 1};
@@ -180,37 +213,65 @@ static void fill_view(struct culm_view *view) {
         view->lane_pipeline[l] = l % 3 - 1;
     }
     for (int32_t i = 0; i < 3; i++) {
-        view->node[i] = (struct culm_view_node){10 + i, i - 1 < 0 ? -1 : 0, i - 1, UINT64_MAX >> i};
+        const struct culm_view_node node = {10 + i, i - 1 < 0 ? -1 : 0, i - 1, stages_of(7u >> i)};
+        assert_true(culm_view_add_node(view, &node));
     }
-    view->transfer[0] = (struct culm_transfer){77, 10, 11, 2};
-    view->transfer[1] = (struct culm_transfer){78, 11, 12, 0};
+    const struct culm_transfer copy[] = {{77, 10, 11, 2}, {78, 11, 12, 0}};
+    for (int32_t t = 0; t < 2; t++) {
+        assert_true(culm_view_add_transfer(view, &copy[t]));
+    }
+}
+
+/* The number that tells a slot is where the bytes of two views that differ in it first differ. */
+static void slot_outside(bool stage, uint8_t number) {
+    struct culm_view view, other = {0};
+    struct culm_buf buf, moved;
+    culm_buf_init(&buf, CULM_META_MAX);
+    culm_buf_init(&moved, CULM_META_MAX);
+    assert_true(culm_view_init(&view, &shape));
+    fill_view(&view);
+    culm_view_encode(&view, NULL, &shape, &buf);
+    *(stage ? &view.node[1].stage : &view.node[1].pipeline) = 1;
+    culm_view_encode(&view, NULL, &shape, &moved);
+    size_t at = 0;
+    while (buf.data[at] == moved.data[at]) {
+        at++;
+    }
+    assert_int_equal(moved.data[at], buf.data[at] + 1);
+    buf.data[at] = number;
+    assert_int_equal(culm_view_decode(buf.data, buf.len, NULL, &shape, &other), CULM_ERR_FORMAT);
+    culm_view_release(&view);
+    culm_view_release(&other);
+    culm_buf_release(&buf);
+    culm_buf_release(&moved);
 }
 
 static void test_view(void **state) {
     (void)state;
-    static struct culm_view view, again, other;
+    struct culm_view view, again = {0}, other = {0};
     struct culm_buf buf;
     culm_buf_init(&buf, CULM_META_MAX);
+    assert_true(culm_view_init(&view, &shape));
     fill_view(&view);
-    culm_view_encode(&view, &buf);
-    assert_int_equal(culm_view_decode(buf.data, buf.len, &shape, &again), CULM_OK);
-    assert_memory_equal(&again, &view, sizeof view);
+    culm_view_encode(&view, NULL, &shape, &buf);
+    assert_int_equal(culm_view_decode(buf.data, buf.len, NULL, &shape, &again), CULM_OK);
+    assert_same_view(&again, &view);
     check_cuts(&buf, decode_view);
     check_noise(&buf, decode_view, 3);
 
     struct culm_run_shape larger = shape;
     larger.stages++;
     other.number = 1234;
-    assert_int_equal(culm_view_decode(buf.data, buf.len, &larger, &other), CULM_ERR_FORMAT);
+    assert_int_equal(culm_view_decode(buf.data, buf.len, NULL, &larger, &other), CULM_ERR_FORMAT);
     assert_int_equal(other.number, 1234); /* untouched on failure */
 
     /* numbers outside the run */
-    for (int which = 0; which < 9; which++) {
+    for (int which = 0; which < 10; which++) {
         fill_view(&view);
         switch (which) {
         case 0: view.lane_pipeline[3] = 2; break;
-        case 1: view.node[1].stage = STAGES; break;
-        case 2: view.node[1].pipeline = 2; break;
+        case 1: /* the stage of its slot, and the pipeline: slot_outside */
+        case 2: continue;
         case 3: view.node[1].id = -1; break;
         case 4: view.transfer[1].stage = -1; break;
         case 5: view.role[1][2].owner = -2; break;
@@ -220,11 +281,18 @@ static void test_view(void **state) {
             view.phase = CULM_VIEW_RUN;
             view.iteration = 0;
             break;
+        case 9: view.node[1].id = view.node[0].id; break; /* ids rise */
         }
         culm_buf_clear(&buf);
-        culm_view_encode(&view, &buf);
-        assert_int_equal(culm_view_decode(buf.data, buf.len, &shape, &other), CULM_ERR_FORMAT);
+        culm_view_encode(&view, NULL, &shape, &buf);
+        assert_int_equal(culm_view_decode(buf.data, buf.len, NULL, &shape, &other),
+                         CULM_ERR_FORMAT);
     }
+    slot_outside(true, STAGES);
+    slot_outside(false, 2 + 2);
+    culm_view_release(&view);
+    culm_view_release(&again);
+    culm_view_release(&other);
     culm_buf_release(&buf);
 }
 
@@ -245,15 +313,20 @@ static void test_commit(void **state) {
 static void test_prepared(void **state) {
     (void)state;
     double norm[PARAMS] = {1, 2.5, -0.0, 1e300, 5e-324, 6, 7}, read[PARAMS];
-    const struct culm_prepared prepared = {11, 12, 0x5, 1.5, 32, 0.75, PARAMS, norm, {1, 0, 3}};
-    struct culm_prepared again = {.params = PARAMS, .norm = read};
+    norm[1] = (double)NAN;  /* of none */
+    norm[6] = -(double)NAN; /* one that came out */
+    uint64_t ids[STAGES] = {1, 0, 3}, read_ids[STAGES];
+    const struct culm_prepared prepared = {11,   12,     stages_of(5), 1.5,  32,
+                                           0.75, PARAMS, STAGES,       norm, ids};
+    struct culm_prepared again = {
+        .params = PARAMS, .of_stages = STAGES, .norm = read, .ids = read_ids};
     struct culm_buf buf;
     culm_buf_init(&buf, CULM_META_MAX);
     culm_prepared_encode(&prepared, &buf);
     assert_int_equal(culm_prepared_decode(buf.data, buf.len, &again), CULM_OK);
     assert_int_equal(again.view, 11);
     assert_int_equal(again.iteration, 12);
-    assert_int_equal(again.stages, 5);
+    assert_int_equal(mask_of(again.stages), 5);
     assert_int_equal(again.samples, 32);
     assert_true(again.weight == 0.75);
     assert_true(again.ids[0] == 1 && again.ids[1] == 0 && again.ids[2] == 3);
@@ -267,32 +340,44 @@ static void test_prepared(void **state) {
 
 static enum culm_status decode_digests(const uint8_t *meta, size_t len) {
     uint64_t digest[PARAMS];
-    struct culm_digests digests = {.params = PARAMS, .digest = digest};
+    struct culm_digests digests = {.params = PARAMS, .of_stages = 100, .digest = digest};
     return culm_digests_decode(meta, len, &digests);
 }
 
 static void test_digests(void **state) {
     (void)state;
     uint64_t digest[PARAMS] = {1, UINT64_MAX, 3}, read[PARAMS];
-    const struct culm_digests digests = {11, 12, UINT64_C(1) << 63, PARAMS, digest};
-    struct culm_digests again = {.params = PARAMS, .digest = read};
+    const struct culm_digests digests = {11, 12, culm_stage_set_of(99), PARAMS, 100, digest};
+    struct culm_digests again = {.params = PARAMS, .of_stages = 100, .digest = read};
     struct culm_buf buf;
     culm_buf_init(&buf, CULM_META_MAX);
     culm_digests_encode(&digests, &buf);
     assert_int_equal(culm_digests_decode(buf.data, buf.len, &again), CULM_OK);
     assert_int_equal(again.view, 11);
     assert_int_equal(again.version, 12);
-    assert_true(again.stages == digests.stages);
+    assert_true(culm_stage_set_same(&again.stages, &digests.stages));
     assert_memory_equal(read, digest, sizeof digest);
     check_cuts(&buf, decode_digests);
     check_noise(&buf, decode_digests, 7);
     again.params = PARAMS + 1;
     assert_int_equal(culm_digests_decode(buf.data, buf.len, &again), CULM_ERR_FORMAT);
+    again.params = PARAMS;
+    /* of three tensors, the first of which is one that nothing is said of */
+    assert_int_equal(buf.len, 8 + 8 + 2 + 4 + 8 + 3 * 8);
+    buf.data[30] = 0;
+    assert_int_equal(culm_digests_decode(buf.data, buf.len, &again), CULM_ERR_FORMAT);
+    buf.data[30] = 1;
+    buf.data[22] |= 1 << PARAMS; /* a tensor that there is not */
+    assert_int_equal(culm_digests_decode(buf.data, buf.len, &again), CULM_ERR_FORMAT);
+    buf.data[22] ^= 1 << PARAMS;
+    assert_int_equal(culm_digests_decode(buf.data, buf.len, &again), CULM_OK);
+    again.of_stages = 99; /* a stage that there is not */
+    assert_int_equal(culm_digests_decode(buf.data, buf.len, &again), CULM_ERR_FORMAT);
     culm_buf_release(&buf);
 }
 
 static enum culm_status decode_waits(const uint8_t *meta, size_t len) {
-    struct culm_waits *waits = culm_waits_new(STAGES, MICROS, GRADS);
+    struct culm_waits *waits = culm_waits_new(STAGES, MICROS, GRADS, LANES);
     enum culm_status status = culm_waits_decode(meta, len, waits);
     culm_waits_free(waits);
     return status;
@@ -300,31 +385,29 @@ static enum culm_status decode_waits(const uint8_t *meta, size_t len) {
 
 static void test_waits(void **state) {
     (void)state;
-    struct culm_waits *waits = culm_waits_new(STAGES, MICROS, GRADS);
-    struct culm_waits *again = culm_waits_new(STAGES, MICROS, GRADS);
+    struct culm_waits *waits = culm_waits_new(STAGES, MICROS, GRADS, LANES);
+    struct culm_waits *again = culm_waits_new(STAGES, MICROS, GRADS, LANES);
     struct culm_buf buf;
     culm_buf_init(&buf, CULM_META_MAX);
     waits->question = 9;
-    waits->lanes_done[STAGES - 1] = UINT64_MAX;
-    waits->deaf_count = 2;
-    waits->deaf[1] = 99999;
+    culm_waits_lanes(waits, STAGES - 1)[1] = UINT64_MAX;
+    assert_true(culm_waits_add_deaf(waits, 0) && culm_waits_add_deaf(waits, 99999));
     waits->have.view = 42;
     waits->have.reduced[GRADS - 1] = 1;
     culm_waits_encode(waits, &waits->have, &buf);
     assert_int_equal(culm_waits_decode(buf.data, buf.len, again), CULM_OK);
     assert_int_equal(again->question, 9);
-    assert_true(again->lanes_done[STAGES - 1] == UINT64_MAX);
+    assert_true(culm_waits_lanes(again, STAGES - 1)[1] == UINT64_MAX);
     assert_int_equal(again->deaf_count, 2);
     assert_int_equal(again->deaf[1], 99999);
     assert_int_equal(again->have.view, 42);
     assert_int_equal(again->have.reduced[GRADS - 1], 1);
     check_cuts(&buf, decode_waits);
     check_noise(&buf, decode_waits, 8);
-    waits->deaf_count = CULM_MAX_NODES + 1;
     culm_buf_clear(&buf);
     culm_buf_u64(&buf, 1);
     culm_buf_i32(&buf, STAGES);
-    for (int32_t s = 0; s < STAGES; s++) {
+    for (int32_t i = 0; i < STAGES * 2; i++) {
         culm_buf_u64(&buf, 0);
     }
     culm_buf_i32(&buf, CULM_MAX_NODES + 1);
@@ -336,10 +419,15 @@ static void test_waits(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_boundary), cmocka_unit_test(test_sum_and_reduced),
-        cmocka_unit_test(test_state),    cmocka_unit_test(test_have),
-        cmocka_unit_test(test_view),     cmocka_unit_test(test_commit),
-        cmocka_unit_test(test_prepared), cmocka_unit_test(test_digests),
+        cmocka_unit_test(test_boundary),
+        cmocka_unit_test(test_sum_and_reduced),
+        cmocka_unit_test(test_state),
+        cmocka_unit_test(test_have),
+        cmocka_unit_test(test_what_a_large_run_has_fits),
+        cmocka_unit_test(test_view),
+        cmocka_unit_test(test_commit),
+        cmocka_unit_test(test_prepared),
+        cmocka_unit_test(test_digests),
         cmocka_unit_test(test_waits),
     };
     return cmocka_run_group_tests_name("pipeline/message", tests, NULL, NULL);

@@ -28,7 +28,7 @@ static void feed(struct culm_summary *s, const struct culm_summary_job *job,
 
 static void check_times(const struct culm_goodput *g, size_t launch,
                         const double want[CULM_GOODPUT_KINDS], const char *file, int line) {
-    const struct culm_goodput_times times = culm_goodput_times(g, launch);
+    const struct culm_goodput_times times = culm_goodput_times_of(g, launch);
     for (int k = 0; k < CULM_GOODPUT_KINDS; k++) {
         if (times.ms[k] != want[k]) {
             fail_msg("%s:%d: %s: %g ms, not %g", file, line, culm_goodput_names[k], times.ms[k],
@@ -72,7 +72,7 @@ static void an_undisturbed_run(void **state) {
                "{'event':'checkpoint','t_ms':450,'step':3,'ok':true,'waited':true}",
                "{'event':'done','t_ms':500}"));
     TIMES(&s, 300, 0, 0, 100, 100);
-    const struct culm_goodput_times times = culm_goodput_times(&s.goodput, SIZE_MAX);
+    const struct culm_goodput_times times = culm_goodput_times_of(&s.goodput, SIZE_MAX);
     assert_true(culm_goodput_wall_ms(&times) == 500);
     assert_true(culm_goodput_share(&times) == 0.6);
     culm_summary_release(&s);
@@ -425,11 +425,11 @@ static void the_kinds_add_up(void **state) {
             give(sink, text);
         }
         culm_sink_free(sink);
-        const struct culm_goodput_times times = culm_goodput_times(&s.goodput, SIZE_MAX);
+        const struct culm_goodput_times times = culm_goodput_times_of(&s.goodput, SIZE_MAX);
         assert_true(fabs(culm_goodput_wall_ms(&times) - wall / 3.0) < 0.02);
         for (size_t l = 0; l < s.goodput.launches; l++) {
             for (int k = 0; k < CULM_GOODPUT_KINDS; k++) {
-                assert_true(culm_goodput_times(&s.goodput, l).ms[k] >= 0);
+                assert_true(culm_goodput_times_of(&s.goodput, l).ms[k] >= 0);
             }
         }
         culm_summary_release(&s);

@@ -128,6 +128,10 @@ static void a_run_says_of_which_job_it_is(void **state) {
     struct culm_error error = {0};
     char text[256];
     assert_int_equal(culm_summary_job_of(folder, jobs, &job, &error), CULM_ERR_NOT_FOUND);
+    snprintf(text, sizeof text, "'%s' is not a run: it has no events.jsonl", folder);
+    assert_string_equal(error.text, text);
+    assert_int_equal(culm_summary_job_of("/dev/null", jobs, &job, &error), CULM_ERR_IO);
+    assert_string_equal(error.text, "'/dev/null' is not a run: it has no events.jsonl");
     write_events("{'event':'start','t_ms':0,'job':'graphs'}\n{'event':'start','t_ms':0}\n");
     assert_int_equal(culm_summary_job_of(folder, jobs, &job, &error), CULM_OK);
     assert_ptr_equal(job, &graphs);

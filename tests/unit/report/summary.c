@@ -1,12 +1,15 @@
 /* The summary: surviving history after roll-backs, figures, identity, and its lines. */
 #include "events.h"
 
+#include "report/gnn.h"
+#include "report/merge.h"
 #include "report/training.h"
 
 #include <sys/stat.h>
 
-static void feed(struct culm_summary *summary, const char *const *events, size_t count) {
-    culm_summary_init(summary, &culm_summary_training);
+static void feed(struct culm_summary *summary, const struct culm_summary_job *job,
+                 const char *const *events, size_t count) {
+    culm_summary_init(summary, job);
     struct culm_sink *sink = culm_sink_summary_new(summary);
     for (size_t i = 0; i < count; i++) {
         give(sink, events[i]);
@@ -17,7 +20,7 @@ static void feed(struct culm_summary *summary, const char *const *events, size_t
 #define FEED(summary, ...)                                                                         \
     do {                                                                                           \
         const char *const events_[] = {__VA_ARGS__};                                               \
-        feed(summary, events_, sizeof events_ / sizeof *events_);                                  \
+        feed(summary, &culm_summary_training, events_, sizeof events_ / sizeof *events_);          \
     } while (0)
 
 #define START "{'event':'start','redundancy_effective':'eager'}"
@@ -95,8 +98,28 @@ static void identity_is_of_hashes_and_losses(void **state) {
     FEED(&b, START, "{'event':'done'}");
     assert_false(culm_summary_identical(&a, &b, difference, sizeof difference));
     assert_string_equal(difference, "the runs recorded no hashes");
+    culm_summary_release(&b);
+    FEED(&b, START, DONE);
+    assert_false(culm_summary_identical(&a, &b, difference, sizeof difference));
+    assert_string_equal(difference, "this run recorded no hashes");
+    assert_false(culm_summary_identical(&b, &a, difference, sizeof difference));
+    assert_string_equal(difference, "the other run recorded no hashes");
     culm_summary_release(&a);
     culm_summary_release(&b);
+}
+
+/* Nobody says that runs differ of which nothing is known. */
+static void runs_without_hashes_may_be_identical(void **state) {
+    (void)state;
+    struct culm_summary s;
+    FEED(&s, START, "{'event':'done'}");
+    FILE *file = tmpfile();
+    culm_summary_print(&s, "runs/x", &s, file);
+    char *text = slurp(file);
+    assert_non_null(strstr(text, "  identical          unknown: the runs recorded no hashes\n"));
+    free(text);
+    fclose(file);
+    culm_summary_release(&s);
 }
 
 static void closing_lines(void **state) {
@@ -159,11 +182,46 @@ static void reads_a_run_directory(void **state) {
     rmdir(dir);
 }
 
+static void printed(const struct culm_summary_job *job, const char *const *events, size_t count,
+                    const char *wanted) {
+    struct culm_summary summary;
+    feed(&summary, job, events, count);
+    FILE *file = tmpfile();
+    culm_summary_print(&summary, "runs/x", NULL, file);
+    char *text = slurp(file);
+    if (!strstr(text, wanted)) {
+        fail_msg("no '%s' in\n%s", wanted, text);
+    }
+    free(text);
+    fclose(file);
+    culm_summary_release(&summary);
+}
+
+/* A check that finds nothing is not counted as drift, and one server is not "1 servers". */
+static void jobs_count_what_was(void **state) {
+    (void)state;
+    const char *checks[] = {"{'event':'drift','query':'a','action':'none'}",
+                            "{'event':'drift','query':'a','action':'watched'}",
+                            "{'event':'drift','query':'b','action':'none'}",
+                            "{'event':'drift','query':'a','action':'reverted'}"};
+    printed(&culm_summary_edge, checks, 4,
+            "  drift              4 checks: 2 without drift, 1 watched, 1 reverted\n");
+    printed(&culm_summary_edge, checks, 1,
+            "  drift              1 check: 1 without drift, 0 watched, 0 reverted\n");
+    const char *lost[] = {"{'event':'lost','role':'server','node':0}",
+                          "{'event':'lost','role':'worker','node':3}",
+                          "{'event':'lost','role':'worker','node':4}"};
+    printed(&culm_summary_gnn, lost, 3,
+            "  nodes lost         1 server, 0 parameter servers, 2 workers\n");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_later_line_of_a_step_wins),
         cmocka_unit_test(figures),
         cmocka_unit_test(identity_is_of_hashes_and_losses),
+        cmocka_unit_test(runs_without_hashes_may_be_identical),
+        cmocka_unit_test(jobs_count_what_was),
         cmocka_unit_test(closing_lines),
         cmocka_unit_test(reads_a_run_directory),
     };

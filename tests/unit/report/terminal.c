@@ -52,8 +52,7 @@ static void every_event_is_one_sentence(void **state) {
           "'stage':1},2]}");
     PLAIN("[    1.0 s] lost node 4 at step 12: it gave no sign of life\n",
           "{'event':'lost','t_ms':1000,'node':4,'step':12,'cause':'heartbeat','stages':[]}");
-    PLAIN("[    1.0 s] the work of node 3 goes on from the shadow's copy after 42 ms, 5 tasks done "
-          "again\n",
+    PLAIN("[    1.0 s] node 3's work continues on its shadow after 42 ms, 5 tasks repeated\n",
           "{'event':'recovered','t_ms':1000,'node':3,'source':'shadow','pause_ms':42,"
           "'redone_tasks':5}");
     PLAIN("[    1.0 s] node 4 came back, found its place taken and ended\n",
@@ -72,6 +71,7 @@ static void every_event_is_one_sentence(void **state) {
           "{'event':'error','t_ms':1000,'message':'two\\nlines'}");
     PLAIN("[    1.0 s] done: 20 steps, loss 1.5000\n",
           "{'event':'done','t_ms':1000,'steps':20,'loss':1.5}");
+    PLAIN("[    1.0 s] done: 20 steps\n", "{'event':'done','t_ms':1000,'steps':20,'loss':0.0}");
     PLAIN("[   61.3 s] node 4 came back, found its place taken and ended\n",
           "{'event':'fenced','t_ms':61250.75,'node':4}");
     PLAIN("", "{'event':'news','t_ms':1000}");

@@ -82,6 +82,13 @@ static void wrong_arguments(void **state) {
     assert_int_equal(culm_model_input_count(NULL), 0);
     assert_int_equal(culm_tensors_step(NULL), -1);
     assert_int_equal(culm_worker_main(0, NULL), 2);
+    REFUSED(culm_evaluate(NULL, NULL, &result, &error));
+    REFUSED(culm_generate(NULL, NULL, &error));
+    REFUSED(culm_generate("run", NULL, &error));
+    REFUSED(culm_generate("run",
+                          &(struct culm_generate_options){
+                              .size = sizeof(struct culm_generate_options), .prompt = "a"},
+                          &error)); /* nowhere to say it */
     culm_training_stop(NULL);
     culm_training_abort(NULL);
     culm_training_free(NULL);
@@ -324,6 +331,80 @@ static void two_runs_at_once(void **state) {
     culm_tensors_free(tensors[1]);
 }
 
+static bool take_text(void *context, const void *bytes, size_t len) {
+    struct {
+        char text[64];
+        size_t len;
+        int calls;
+    } *taken = context;
+    assert_true(taken->len + len < sizeof taken->text);
+    memcpy(taken->text + taken->len, bytes, len);
+    taken->len += len;
+    return ++taken->calls < 5; /* the prompt and four tokens */
+}
+
+static void told(void *context, const char *text) {
+    assert_true(text[0] && !strchr(text, '\n'));
+    ++*(int *)context;
+}
+
+static void what_a_run_is_good_for(void **state) {
+    (void)state;
+    static const char *const settings[] = {"data.held_out=0.5"};
+    static const char *const wrong[] = {"data.held_out"};
+    static const char *const paths[] = {"text"};
+    struct {
+        char text[64];
+        size_t len;
+        int calls;
+    } taken[2] = {{.len = 0}, {.len = 0}};
+    int notes = 0;
+    struct run run = {.dir = "g"};
+    struct culm_error error;
+    struct culm_evaluate_arguments arguments = {.size = sizeof arguments,
+                                                .paths = paths,
+                                                .path_count = 1,
+                                                .samples = 4,
+                                                .warning = told,
+                                                .context = &notes};
+    struct culm_evaluate_result of_run = {.size = sizeof of_run}, any = {.size = sizeof any};
+    assert_null(train(&run));
+    assert_int_equal(run.status, CULM_OK);
+    assert_int_equal(culm_run_evaluate("g", &arguments, &of_run, &error), CULM_OK);
+    assert_int_equal(culm_evaluate("g", &arguments, &any, &error), CULM_OK);
+    assert_true(any.loss == of_run.loss && any.samples == 4 && !any.best);
+    arguments.best = CULM_EVALUATE_BY_LOSS;
+    assert_int_equal(culm_evaluate("g", &arguments, &any, &error), CULM_OK);
+    assert_int_equal(any.best, 1);
+    assert_int_equal(culm_evaluate("g", &arguments, &any, &error), CULM_OK);
+    assert_int_equal(any.best, 0); /* as good as the weights there */
+    assert_int_equal(culm_evaluate("g/checkpoints/step-00000012", &arguments, &any, &error),
+                     CULM_ERR_CONFIG); /* not a run */
+    arguments.best = 0;
+    arguments.path_count = 0;
+    assert_int_equal(culm_evaluate("g", &arguments, &any, &error),
+                     CULM_ERR_CONFIG); /* none held out */
+    arguments.settings = settings;
+    arguments.setting_count = 1;
+    assert_int_equal(culm_evaluate("g", &arguments, &any, &error), CULM_OK);
+    arguments.settings = wrong;
+    assert_int_equal(culm_evaluate("g", &arguments, &any, &error), CULM_ERR_ARGUMENT);
+    assert_int_equal(notes, 0);
+    for (int i = 0; i < 2; i++) {
+        const struct culm_generate_options options = {.size = sizeof options,
+                                                      .prompt = "the ",
+                                                      .tokens = 40,
+                                                      .seed = 7,
+                                                      .text = take_text,
+                                                      .context = &taken[i]};
+        assert_int_equal(culm_generate("g", &options, &error), CULM_OK);
+    }
+    assert_int_equal(taken[0].calls, 5);
+    assert_int_equal(taken[0].len, 8); /* a byte is a token */
+    assert_memory_equal(taken[0].text, "the ", 4);
+    assert_memory_equal(taken[0].text, taken[1].text, 8);
+}
+
 static struct culm_training *stopped;
 
 static void stop_at_once(void *context, const char *json) {
@@ -474,6 +555,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(batches_of_any_size),
         IN_PLACE(an_end_is_applied),
         IN_PLACE(two_runs_at_once),
+        IN_PLACE(what_a_run_is_good_for),
         IN_PLACE(a_stop_is_resumed),
         IN_PLACE(a_stop_counts_once),
         IN_PLACE(an_end_at_once_does_not_wait),

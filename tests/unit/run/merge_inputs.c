@@ -73,7 +73,7 @@ static int teardown(void **state) {
 
 static void read_all(const char *queries, struct culm_workload *workload,
                      struct culm_merge_inputs *inputs) {
-    static const volatile sig_atomic_t go_on = 0;
+    static const atomic_bool go_on = false;
     struct culm_error error = {0};
     char text[2048];
     int len = snprintf(text, sizeof text,

@@ -9,8 +9,10 @@
 #include "data/feed.h"
 #include "data/image.h"
 #include "data/image_write.h"
-#include "run/vision_commands.h"
+#include "run/bench_infer.h"
+#include "run/vision_about.h"
 
+#include <culm/vision.h>
 #include <jansson.h>
 #include <math.h>
 #include <setjmp.h>
@@ -91,15 +93,35 @@ static enum culm_status hear(void *ctx, const struct culm_prediction *p, struct 
     return CULM_OK;
 }
 
-static struct culm_predict_options usual(void) {
-    return (struct culm_predict_options){.end = -1, .score = 0.25, .threads = 2, .top = 3};
+struct how {
+    const char *names, *normalize, *draw;
+    int64_t first, end;
+    double score;
+};
+
+static struct how usual(void) { return (struct how){.score = 0.25}; }
+
+static enum culm_status predict_files(const char *model, const char *const *files, size_t count,
+                                      const struct how *how, struct culm_error *error) {
+    const struct culm_vision_options open = {.size = sizeof open,
+                                             .names = how->names,
+                                             .normalize = how->normalize,
+                                             .score = how->score,
+                                             .top = 3,
+                                             .threads = 2};
+    const struct culm_vision_files_options on = {
+        .size = sizeof on, .first = how->first, .end = how->end, .draw = how->draw, .answer = hear};
+    struct culm_vision *vision = NULL;
+    enum culm_status status = culm_vision_open(model, &open, &vision, error);
+    said.frames = 0;
+    status = status ? status : culm_vision_predict_files(vision, files, count, &on, error);
+    culm_vision_free(vision);
+    return status;
 }
 
-static enum culm_status predict(const char *model, const char *file,
-                                const struct culm_predict_options *options,
+static enum culm_status predict(const char *model, const char *file, const struct how *how,
                                 struct culm_error *error) {
-    said.frames = 0;
-    return culm_predict(model, &file, 1, options, hear, NULL, error);
+    return predict_files(model, &file, 1, how, error);
 }
 
 /* --- a detector that looks at the colour of each of 2 x 2 cells --- */
@@ -132,7 +154,7 @@ static void make_detector(void) {
 
 static void test_detector(void **state) {
     (void)state;
-    struct culm_predict_options options = usual();
+    struct how options = usual();
     struct culm_error error = {0};
     options.draw = inside("drawn");
     ok(predict(inside("net-two.cfg"), inside("squares.png"), &options, &error), &error);
@@ -160,8 +182,7 @@ static void test_detector(void **state) {
     /* files of one name, each with a picture of its own */
     options.draw = inside("drawn");
     const char *both[] = {inside("squares.png"), inside("squares.png")};
-    said.frames = 0;
-    ok(culm_predict(inside("net-two.cfg"), both, 2, &options, hear, NULL, &error), &error);
+    ok(predict_files(inside("net-two.cfg"), both, 2, &options, &error), &error);
     assert_int_equal(access(inside("drawn/0-squares-0000.png"), F_OK), 0);
     assert_int_equal(access(inside("drawn/1-squares-0000.png"), F_OK), 0);
     options.draw = NULL;
@@ -175,7 +196,7 @@ static void exported(const char *given_cfg, const char *given_picture) {
     char model[4096], picture[4096];
     snprintf(model, sizeof model, "%s", given_cfg);
     snprintf(picture, sizeof picture, "%s", given_picture);
-    struct culm_predict_options options = usual();
+    struct how options = usual();
     struct culm_error error = {0};
     char *text;
     size_t len;
@@ -204,7 +225,7 @@ static void test_export(void **state) {
     exported(inside("net-two.cfg"), inside("squares.png"));
     struct culm_vision_about about;
     struct culm_error error = {0};
-    ok(culm_vision_about(inside("net-two.cfg"), NULL, true, &about, &error), &error);
+    ok(culm_vision_describe_file(inside("net-two.cfg"), NULL, true, &about, &error), &error);
     assert_string_equal(about.answers, "boxes");
     assert_int_equal(about.layers, 1);
     assert_int_equal(about.layer_bytes, 28 * 4);
@@ -216,9 +237,9 @@ static void test_export(void **state) {
     ok(culm_file_read(NULL, inside("net-two.cfg"), 1 << 20, &text, &len, &error), &error);
     put("lone.cfg", text, len);
     free(text);
-    ok(culm_vision_about(inside("lone.cfg"), NULL, false, &about, &error), &error);
+    ok(culm_vision_describe_file(inside("lone.cfg"), NULL, false, &about, &error), &error);
     culm_vision_about_release(&about);
-    assert_int_equal(culm_vision_about(inside("lone.cfg"), NULL, true, &about, &error),
+    assert_int_equal(culm_vision_describe_file(inside("lone.cfg"), NULL, true, &about, &error),
                      CULM_ERR_CONFIG);
     assert_non_null(strstr(error.text, "lone.weights"));
 }
@@ -234,29 +255,12 @@ static void test_export_published(void **state) {
 
 static void test_frames(void **state) {
     (void)state;
-    static const struct {
-        const char *text;
-        int64_t first, end;
-    } good[] = {{"3:5", 3, 5}, {"3:", 3, -1}, {":2", 0, 2}, {"7", 7, 8}};
-    static const char *const bad[] = {"",     ":",     "a",    "3:3",  "5:2",
-                                      "-1:2", "1:2:3", "1:-2", "1 :2", "99999999999999999999"};
     struct culm_error error = {0};
-    int64_t first, end;
-    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
-        ok(culm_predict_frames(good[i].text, &first, &end, &error), &error);
-        assert_int_equal(first, good[i].first);
-        assert_int_equal(end, good[i].end);
-    }
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        if (culm_predict_frames(bad[i], &first, &end, &error) != CULM_ERR_ARGUMENT) {
-            fail_msg("'%s' passes", bad[i]);
-        }
-    }
     /* images of an IDX file: 4 grey ones */
     uint8_t idx[16 + 4 * 16] = {0, 0, 8, 3, 0, 0, 0, 4, 0, 0, 0, 4, 0, 0, 0, 4};
     memset(idx + 16 + 2 * 16, 255, 16);
     put("images", idx, sizeof idx);
-    struct culm_predict_options options = usual();
+    struct how options = usual();
     options.first = 1;
     options.end = 3;
     ok(predict(inside("net-two.cfg"), inside("images"), &options, &error), &error);
@@ -265,7 +269,7 @@ static void test_frames(void **state) {
     assert_int_equal(said.count[0], 0);
     assert_int_equal(said.count[1], 8); /* white is red and green */
     options.first = 4;
-    options.end = -1;
+    options.end = 0;
     assert_int_equal(predict(inside("net-two.cfg"), inside("images"), &options, &error),
                      CULM_ERR_CONFIG);
     assert_non_null(strstr(error.text, "it has 4 frames, and none of those asked for"));
@@ -278,7 +282,7 @@ static void test_classifier(void **state) {
     static const char yaml[] =
         "model: {arch: resnet, blocks: [1], small_stem: true, width: 8, image: 16, classes: 4}\n"
         "data: {kind: images, path: none, normalize: imagenet}\nsteps: 1\n";
-    struct culm_predict_options options = usual();
+    struct how options = usual();
     struct culm_error error = {0};
     put("small.yaml", yaml, sizeof yaml - 1);
     ok(predict(inside("small.yaml"), inside("squares.png"), &options, &error), &error);
@@ -415,7 +419,7 @@ static void test_detections(void **state) {
     json_t *golden = load(path), *frames, *rows;
     const char *model, *frame;
     int wrong = 0, compared = 0, boxes = 0;
-    struct culm_predict_options options = usual();
+    struct how options = usual();
     struct culm_error error = {0};
     json_object_foreach(json_object_get(golden, "detections"), model, frames) {
         snprintf(cfg, sizeof cfg, "%s/detectors/%s.cfg", root, model);
@@ -486,7 +490,7 @@ static void test_faces(void **state) {
     json_t *face = json_object_get(golden, "face"), *rows, *row;
     const char *name;
     size_t i;
-    struct culm_predict_options options = usual();
+    struct how options = usual();
     struct culm_error error = {0};
     options.normalize = "0.48149804,0.40901176,0.40901176,1,1,1";
     char normalize[128]; /* their figures, in 255ths */
@@ -524,7 +528,7 @@ static void test_faces(void **state) {
 /* Classes of the first `count` frames of a file; ties aside, which the expected logits say: there are
  * none among these. */
 static int wrong_classes(const char *model, const char *file, const char *expected, int count) {
-    struct culm_predict_options options = usual();
+    struct how options = usual();
     struct culm_error error = {0};
     int wrong = 0;
     options.end = count;

@@ -5,6 +5,7 @@
  */
 #include <culm.h>
 
+#include <jansson.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "api_detector.h"
 #include "api_place.h"
 
 static const char *program;
@@ -133,6 +135,58 @@ static void trainings(void **state) {
     culm_config_free(config);
 }
 
+/* --- without memory for JSON --- */
+
+static int64_t allocations_left;
+
+static void *allocate_scarce(size_t size) { return allocations_left-- > 0 ? malloc(size) : NULL; }
+
+/* A plan is there, or is said to be missing, whichever allocation fails. */
+#define PLANS(plan_, object_)                                                                      \
+    do {                                                                                           \
+        int64_t count_ = -1;                                                                       \
+        do {                                                                                       \
+            const char *json_, *untouched_;                                                        \
+            paint(&untouched_, sizeof untouched_);                                                 \
+            json_ = untouched_;                                                                    \
+            allocations_left = ++count_;                                                           \
+            json_set_alloc_funcs(allocate_scarce, free);                                           \
+            enum culm_status status_ = plan_(object_, &json_, &error);                             \
+            json_set_alloc_funcs(malloc, free);                                                    \
+            if (status_ == CULM_OK) {                                                              \
+                assert_ptr_not_equal(json_, untouched_);                                           \
+                assert_int_equal(json_[0], '{');                                                   \
+            } else {                                                                               \
+                assert_ptr_equal(json_, untouched_);                                               \
+            }                                                                                      \
+        } while (allocations_left < 0);                                                            \
+        assert_true(count_ > 10);                                                                  \
+    } while (0)
+
+static struct culm_config *gnn_config(const char *graph);
+static void write_graph(const char *path);
+
+static void plans_without_memory(void **state) {
+    (void)state;
+    struct culm_config *config = tiny();
+    struct culm_training *training = NULL;
+    struct culm_gnn_training *gnn = NULL;
+    const struct culm_training_options options = {
+        .size = sizeof options, .dir = "run", .program = program};
+    const struct culm_gnn_training_options gnn_options = {
+        .size = sizeof gnn_options, .dir = "run", .program = program};
+    assert_int_equal(culm_training_new(config, &options, &training, &error), CULM_OK);
+    PLANS(culm_training_plan, training);
+    culm_training_free(training);
+    culm_config_free(config);
+    write_graph("graph");
+    config = gnn_config("graph");
+    assert_int_equal(culm_gnn_training_new(config, &gnn_options, &gnn, &error), CULM_OK);
+    PLANS(culm_gnn_training_plan, gnn);
+    culm_gnn_training_free(gnn);
+    culm_config_free(config);
+}
+
 static void summaries(void **state) {
     (void)state;
     struct culm_summary_info summary;
@@ -159,6 +213,10 @@ static void evaluations(void **state) {
     FAILS(CULM_ERR_ARGUMENT, result, culm_evaluate_model(config, &arguments, &result, &error));
     arguments.paths = paths;
     FAILS(CULM_ERR_CONFIG, result, culm_evaluate_model(config, &arguments, &result, &error));
+    FAILS(CULM_ERR_ARGUMENT, result, culm_evaluate(NULL, NULL, &result, &error));
+    FAILS(CULM_ERR_NOT_FOUND, result, culm_evaluate("nowhere", NULL, &result, &error));
+    arguments = (struct culm_evaluate_arguments){.size = sizeof arguments, .best = 1};
+    FAILS(CULM_ERR_CONFIG, result, culm_evaluate("text", &arguments, &result, &error));
     FAILS(CULM_ERR_NOT_FOUND, result, culm_run_evaluate("nowhere", NULL, &result, &error));
     FAILS(CULM_ERR_ARGUMENT, result, culm_run_evaluate("", NULL, &result, &error));
     paint(&result, sizeof result); /* with a size that cannot be */
@@ -241,10 +299,225 @@ static void tensors(void **state) {
     culm_tensors_free(b);
 }
 
+/* A graph of four vertices in a row. */
+static void write_graph(const char *path) {
+    static const int64_t edge[] = {0, 1, 1, 2, 2, 3};
+    static const float features[] = {1, 0, 0, 1, 1, 1, 0, 0};
+    static const int32_t labels[] = {0, 1, 0, 1};
+    static const uint8_t splits[] = {1, 1, 2, 3};
+    const struct culm_gnn_graph_arrays arrays = {.size = sizeof arrays,
+                                                 .vertices = 4,
+                                                 .edges = 3,
+                                                 .edge = edge,
+                                                 .features = features,
+                                                 .columns = 2,
+                                                 .labels = labels,
+                                                 .classes = 2,
+                                                 .splits = splits,
+                                                 .split_count = 1};
+    assert_int_equal(culm_gnn_graph_write(&arrays, path, NULL, &error), CULM_OK);
+}
+
+static void graphs(void **state) {
+    (void)state;
+    struct culm_gnn_graph_info info;
+    struct culm_gnn_partition_info cut;
+    int64_t edge[] = {0, 4};
+    struct culm_gnn_graph_arrays arrays = {
+        .size = sizeof arrays, .vertices = 4, .edges = 1, .edge = edge};
+    struct culm_gnn_create_options create = {
+        .size = sizeof create, .kind = "sbm", .path = "new", .vertices = 10};
+    struct culm_gnn_partition_options options = {.size = sizeof options, .intervals = 9};
+    paint(&info, sizeof info);
+    paint(&cut, sizeof cut);
+    info.size = sizeof info;
+    cut.size = sizeof cut;
+    write_graph("graph");
+    FAILS(CULM_ERR_ARGUMENT, info, culm_gnn_graph_show(NULL, 0, &info, &error));
+    FAILS(CULM_ERR_CONFIG, info, culm_gnn_graph_show("nowhere", 0, &info, &error));
+    FAILS(CULM_ERR_CONFIG, info, culm_gnn_graph_show("graph", 1, &info, &error));
+    FAILS(CULM_ERR_ARGUMENT, info, culm_gnn_graph_write(NULL, "new", &info, &error));
+    FAILS(CULM_ERR_CONFIG, info, culm_gnn_graph_write(&arrays, "new", &info, &error));
+    edge[1] = 1;
+    FAILS(CULM_ERR_EXISTS, info, culm_gnn_graph_write(&arrays, "graph", &info, &error));
+    FAILS(CULM_ERR_ARGUMENT, info, culm_gnn_graph_create(&create, &info, &error)); /* no edges */
+    create.edges = 20;
+    create.path = "graph";
+    FAILS(CULM_ERR_EXISTS, info, culm_gnn_graph_create(&create, &info, &error));
+    FAILS(CULM_ERR_ARGUMENT, cut, culm_gnn_partition("graph", NULL, &cut, &error));
+    FAILS(CULM_ERR_CONFIG, cut, culm_gnn_partition("nowhere", &options, &cut, &error));
+    FAILS(CULM_ERR_CONFIG, cut, culm_gnn_partition("graph", &options, &cut, &error));
+    paint(&info, sizeof info); /* with a size that cannot be */
+    FAILS(CULM_ERR_ARGUMENT, info, culm_gnn_graph_show("graph", 0, &info, &error));
+    assert_int_not_equal(access("new", F_OK), 0);
+}
+
+static struct culm_config *gnn_config(const char *graph) {
+    char text[256];
+    struct culm_config *config = NULL;
+    snprintf(text, sizeof text, "graph: {path: %s}\nepochs: 1\nintervals: 2\n", graph);
+    assert_int_equal(culm_config_read(text, strlen(text), "gnn", &config, NULL), CULM_OK);
+    write_text("gnn.yaml", text);
+    return config;
+}
+
+static void runs_on_graphs(void **state) {
+    (void)state;
+    struct culm_gnn_training *made, *training = NULL;
+    struct culm_config *config = gnn_config("nowhere");
+    const struct culm_gnn_training_options options = {
+        .size = sizeof options, .dir = "run", .program = program};
+    struct culm_gnn_training_options other = options;
+    char *text;
+    const char *json;
+    struct culm_gnn_summary_info summary;
+    paint(&made, sizeof made);
+    paint(&text, sizeof text);
+    paint(&json, sizeof json);
+    paint(&summary, sizeof summary);
+    summary.size = sizeof summary;
+    FAILS(CULM_ERR_ARGUMENT, text, culm_gnn_config_text(NULL, &text, &error));
+    FAILS(CULM_ERR_ARGUMENT, made, culm_gnn_training_new(config, NULL, &made, &error));
+    other.program = "no-such-program";
+    FAILS(CULM_ERR_NOT_FOUND, made, culm_gnn_training_new(config, &other, &made, &error));
+    set(config, "epochs", "many");
+    FAILS(CULM_ERR_CONFIG, text, culm_gnn_config_text(config, &text, &error));
+    FAILS(CULM_ERR_CONFIG, made, culm_gnn_training_new(config, &options, &made, &error));
+    set(config, "epochs", "1");
+    assert_int_equal(culm_gnn_training_new(config, &options, &training, &error), CULM_OK);
+    FAILS(CULM_ERR_ARGUMENT, json, culm_gnn_training_plan(NULL, &json, &error));
+    FAILS(CULM_ERR_CONFIG, json, culm_gnn_training_plan(training, &json, &error));
+    culm_gnn_training_free(training);
+    culm_config_free(config);
+    FAILS(CULM_ERR_ARGUMENT, summary, culm_gnn_summary(NULL, &summary, &error));
+    FAILS(CULM_ERR_NOT_FOUND, summary, culm_gnn_summary("nowhere", &summary, &error));
+}
+
+static void what_was_learned(void **state) {
+    (void)state;
+    struct culm_gnn_show_info info;
+    struct culm_gnn_evaluate_result result;
+    struct culm_gnn_prediction *prediction;
+    const struct culm_gnn_evaluate_options other = {.size = sizeof other, .weights = "nowhere"};
+    const struct culm_gnn_predict_options out = {.size = sizeof out, .out = "graph/logits.npy"};
+    paint(&info, sizeof info);
+    paint(&result, sizeof result);
+    paint(&prediction, sizeof prediction);
+    info.size = sizeof info;
+    result.size = sizeof result;
+    write_graph("graph");
+    culm_config_free(gnn_config("graph"));
+    FAILS(CULM_ERR_ARGUMENT, info, culm_gnn_show(NULL, NULL, NULL, &info, &error));
+    FAILS(CULM_ERR_NOT_FOUND, info, culm_gnn_show("nowhere", NULL, NULL, &info, &error));
+    FAILS(CULM_ERR_ARGUMENT, result, culm_gnn_evaluate(NULL, NULL, &result, &error));
+    FAILS(CULM_ERR_CONFIG, result, culm_gnn_evaluate("gnn.yaml", &other, &result, &error));
+    FAILS(CULM_ERR_ARGUMENT, prediction, culm_gnn_predict(NULL, NULL, &prediction, &error));
+    FAILS(CULM_ERR_CONFIG, prediction, culm_gnn_predict("gnn.yaml", NULL, &prediction, &error));
+    FAILS(CULM_ERR_CONFIG, prediction, culm_gnn_predict("gnn.yaml", &out, &prediction, &error));
+}
+
+static void merges(void **state) {
+    (void)state;
+    static const char workload_text[] = "queries: [{name: a, model: nowhere.yaml}]\n";
+    struct culm_config *workload = NULL;
+    struct culm_merging *made;
+    const struct culm_merging_options options = {.size = sizeof options, .dir = "package"};
+    char *text;
+    paint(&made, sizeof made);
+    paint(&text, sizeof text);
+    assert_int_equal(culm_config_read(workload_text, strlen(workload_text), "w", &workload, NULL),
+                     CULM_OK);
+    FAILS(CULM_ERR_ARGUMENT, text, culm_merge_config_text(NULL, &text, &error));
+    FAILS(CULM_ERR_ARGUMENT, text, culm_merge_show_workload(NULL, &text, &error));
+    FAILS(CULM_ERR_CONFIG, text, culm_merge_show_workload(workload, &text, &error));
+    FAILS(CULM_ERR_ARGUMENT, text, culm_merge_show_package("", false, &text, &error));
+    FAILS(CULM_ERR_NOT_FOUND, text, culm_merge_show_package("nowhere", true, &text, &error));
+    FAILS(CULM_ERR_ARGUMENT, made, culm_merging_new(workload, NULL, &made, &error));
+    FAILS(CULM_ERR_CONFIG, made, culm_merging_new(workload, &options, &made, &error)); /* no feed */
+    set(workload, "merge.steps", "many");
+    FAILS(CULM_ERR_CONFIG, text, culm_merge_config_text(workload, &text, &error));
+    FAILS(CULM_ERR_CONFIG, made, culm_merging_new(workload, &options, &made, &error));
+    culm_config_free(workload);
+    assert_int_not_equal(access("package", F_OK), 0);
+}
+
+static void pictures(void **state) {
+    (void)state;
+    static const uint8_t black[SIDE * SIDE * 3];
+    const struct culm_picture wrong = {.size = sizeof wrong, .pixels = black};
+    const struct culm_vision_options none = {.size = sizeof none, .names = "nowhere"};
+    const struct culm_prediction *seen;
+    struct culm_vision *made, *vision = NULL;
+    struct culm_vision_info info;
+    make_detector();
+    paint(&made, sizeof made);
+    paint(&seen, sizeof seen);
+    paint(&info, sizeof info); /* with a size that cannot be */
+    FAILS(CULM_ERR_ARGUMENT, made, culm_vision_open(NULL, NULL, &made, &error));
+    FAILS(CULM_ERR_CONFIG, made, culm_vision_open("two.cfg", &none, &made, &error));
+    assert_int_equal(culm_vision_open("two.cfg", NULL, &vision, &error), CULM_OK);
+    FAILS(CULM_ERR_ARGUMENT, info, culm_vision_describe(vision, &info, &error));
+    FAILS(CULM_ERR_ARGUMENT, seen, culm_vision_predict(vision, NULL, &seen, &error));
+    FAILS(CULM_ERR_ARGUMENT, seen, culm_vision_predict(vision, &wrong, &seen, &error));
+    culm_vision_free(vision);
+}
+
+static void edges(void **state) {
+    (void)state;
+    static const char text[] =
+        "feeds: {hall: {file: x}}\n"
+        "queries: [{name: one, model: two.cfg, feed: hall}]\nedge: {memory: all}\n";
+    static const char *const posted[] = {"hall"};
+    static const uint8_t black[SIDE * SIDE * 3];
+    const struct culm_picture picture = {
+        .size = sizeof picture, .pixels = black, .width = SIDE, .height = SIDE, .channels = 3};
+    struct culm_edge_options options = {
+        .size = sizeof options, .dir = "edge", .posted = posted, .posted_count = 1};
+    struct culm_config *workload = NULL;
+    struct culm_edge *made, *edge = NULL;
+    struct culm_edge_answer answer;
+    int64_t frame;
+    char *json;
+    paint(&made, sizeof made);
+    paint(&answer, sizeof answer);
+    paint(&frame, sizeof frame);
+    paint(&json, sizeof json);
+    answer.size = sizeof answer;
+    assert_int_equal(culm_config_read(text, strlen(text), "w", &workload, NULL), CULM_OK);
+    FAILS(CULM_ERR_ARGUMENT, made, culm_edge_open(NULL, &options, &made, &error));
+    FAILS(CULM_ERR_CONFIG, made, culm_edge_open(workload, &options, &made, &error)); /* no model */
+    make_detector();
+    assert_int_equal(culm_edge_open(workload, &options, &edge, &error), CULM_OK);
+    FAILS(CULM_ERR_AGAIN, json, culm_edge_report(edge, &json, &error));
+    FAILS(CULM_ERR_AGAIN, frame, culm_edge_post(edge, "hall", &picture, &frame, &error));
+    FAILS(CULM_ERR_ARGUMENT, answer, culm_edge_take_answer(edge, 0, &answer, &error));
+    assert_int_equal(culm_edge_start(edge, &error), CULM_OK);
+    FAILS(CULM_ERR_ARGUMENT, frame, culm_edge_post(edge, "yard", &picture, &frame, &error));
+    FAILS(CULM_ERR_AGAIN, answer, culm_edge_take_answer(edge, 0, &answer, &error));
+    FAILS(CULM_ERR_ARGUMENT, json, culm_edge_report(NULL, &json, &error));
+    culm_edge_stop(edge);
+    assert_int_equal(culm_edge_wait(edge, &error), CULM_OK);
+    FAILS(CULM_ERR_CLOSED, answer, culm_edge_take_answer(edge, -1, &answer, &error));
+    FAILS(CULM_ERR_CLOSED, frame, culm_edge_post(edge, "hall", &picture, &frame, &error));
+    culm_edge_close(edge);
+    culm_config_free(workload);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        IN_PLACE(configurations), IN_PLACE(trainings), IN_PLACE(summaries),
-        IN_PLACE(evaluations),    IN_PLACE(models),    IN_PLACE(tensors),
+        IN_PLACE(configurations),
+        IN_PLACE(trainings),
+        IN_PLACE(plans_without_memory),
+        IN_PLACE(summaries),
+        IN_PLACE(evaluations),
+        IN_PLACE(models),
+        IN_PLACE(tensors),
+        IN_PLACE(graphs),
+        IN_PLACE(runs_on_graphs),
+        IN_PLACE(what_was_learned),
+        IN_PLACE(merges),
+        IN_PLACE(edges),
+        IN_PLACE(pictures),
     };
     program = argc > 1 ? realpath(argv[1], NULL) : NULL;
     return cmocka_run_group_tests_name("run/untouched", tests, NULL, NULL);

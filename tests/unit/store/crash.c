@@ -3,6 +3,8 @@
  * happens, the newest checkpoint can be read and is the old or the new one, and once publishing
  * said ok it is the new one; afterwards the run can clean up and go on.
  */
+#include "expect_mark.h"
+
 #include "fault_fs.h"
 #include "sample.h"
 
@@ -28,7 +30,7 @@ static void expect_latest(const char *dir, bool must_be_after, const char *when)
     if (is_after && before.info.step == after.info.step) {
         struct culm_checkpoint *checkpoint = NULL;
         assert_int_equal(culm_checkpoint_open(path, false, &checkpoint, NULL), CULM_OK);
-        is_after = culm_checkpoint_info(checkpoint)->samples == after.info.samples;
+        is_after = culm_checkpoint_info_of(checkpoint)->samples == after.info.samples;
         culm_checkpoint_close(checkpoint);
     }
     if (must_be_after && !is_after) {
@@ -131,6 +133,10 @@ static void test_next_step(void **state) {
 
 static void test_same_step_again(void **state) {
     (void)state;
+    EXPECT_MARK(store_replaced_one_is_set_aside);
+    EXPECT_MARK(store_newest_is_one_set_aside);
+    EXPECT_MARK(store_set_aside_comes_back);
+    EXPECT_MARK(store_set_aside_goes);
     sample_init(&before, 40);
     sample_init(&after, 40);
     after.info.samples++; /* tells the two apart */
@@ -172,6 +178,7 @@ static void test_first_checkpoint(void **state) {
 
 static void test_model_is_replaced_whole(void **state) {
     (void)state;
+    EXPECT_MARK(store_model_is_not_whole);
     sample_init(&before, 20);
     sample_init(&after, 40);
     for (int mode = 0; mode < FAULT_MODES; mode++) {

@@ -85,7 +85,7 @@ static void what_is_done(void **state) {
     go_on(&plan, 20, 0, 'b');
     go_on(&plan, 30, 0, 'c'); /* it has gone on since */
     assert_true(culm_lineage_covers(&plan, &done, 30));
-    assert_int_equal(culm_lineage_note(&done, 25, "inputs", NULL), CULM_OK);
+    assert_int_equal(culm_lineage_add_note(&done, 25, "inputs", NULL), CULM_OK);
     assert_false(culm_lineage_covers(&plan, &done, 30));
     assert_true(culm_lineage_covers(&plan, &done, 25)); /* nothing was done with that */
     culm_lineage_release(&plan);
@@ -95,9 +95,9 @@ static void what_is_done(void **state) {
 static void notes(void **state) {
     (void)state;
     struct culm_lineage lineage = {0};
-    assert_int_equal(culm_lineage_note(&lineage, 5, "inputs", NULL), CULM_OK);
-    assert_int_equal(culm_lineage_note(&lineage, 5, "inputs", NULL), CULM_OK); /* once */
-    assert_int_equal(culm_lineage_note(&lineage, 9, "build", NULL), CULM_OK);
+    assert_int_equal(culm_lineage_add_note(&lineage, 5, "inputs", NULL), CULM_OK);
+    assert_int_equal(culm_lineage_add_note(&lineage, 5, "inputs", NULL), CULM_OK); /* once */
+    assert_int_equal(culm_lineage_add_note(&lineage, 9, "build", NULL), CULM_OK);
     is(&lineage, " | 5:inputs 9:build");
     culm_lineage_back_to(&lineage, 9);
     is(&lineage, " | 5:inputs 9:build");
@@ -122,7 +122,7 @@ static void as_json(void **state) {
     assert_int_equal(culm_lineage_progress(&lineage, &progress, NULL), CULM_OK);
     assert_null(progress);
     go_on(&lineage, 20, 0, 'b');
-    assert_int_equal(culm_lineage_note(&lineage, 20, "inputs", NULL), CULM_OK);
+    assert_int_equal(culm_lineage_add_note(&lineage, 20, "inputs", NULL), CULM_OK);
     assert_int_equal(culm_lineage_json(&lineage, &json, NULL), CULM_OK);
     assert_int_equal(culm_lineage_read(json, &again, NULL), CULM_OK);
     is(&again, "0:aa 20:ba | 20:inputs");

@@ -1,4 +1,6 @@
 /* Room for checkpoints: what gives way and what never does, what is told, what is held and rescued. */
+#include "expect_mark.h"
+
 #include "base/room.h"
 #include "sample.h"
 #include "store/checkpoint_room.h"
@@ -12,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -89,6 +92,7 @@ static void test_room_is_that_of_the_folder_above(void **state) {
 
 static void test_all_but_the_newest_whole_one_give_way(void **state) {
     (void)state;
+    EXPECT_MARK(store_older_one_gives_way);
     char dir[64];
     struct culm_checkpoint_room room;
     struct culm_error error = {0};
@@ -162,6 +166,7 @@ static void test_a_run_is_told_before_it_starts(void **state) {
 
 static void test_weights_alone_are_no_checkpoint(void **state) {
     (void)state;
+    EXPECT_MARK(store_newest_are_weights_alone);
     char dir[64], path[CULM_PATH_MAX] = "", want[CULM_PATH_MAX];
     struct culm_error error = {0};
     struct culm_weights_place place = {0};
@@ -188,7 +193,7 @@ static void test_weights_alone_are_no_checkpoint(void **state) {
     temp_dir_drop(dir);
 }
 
-/* The lock of a run at work, as run/rundir.c has it. */
+/* The lock of a run at work, as launch/rundir.c has it. */
 static int take(const char *dir) {
     char path[128];
     snprintf(path, sizeof path, "%s/lock", dir);
@@ -235,26 +240,29 @@ static void test_what_is_held_and_asked_for(void **state) {
 
 static void test_room_of_a_step_that_is_held(void **state) {
     (void)state;
+    EXPECT_MARK(store_weights_alone_are_saved);
+    EXPECT_MARK(store_folder_asked_for_is_too_small);
+    EXPECT_MARK(store_rescued_to_the_folder_asked_for);
     char dir[64], other[64], to[CULM_PATH_MAX], note[CULM_ERROR_MAX];
     temp_dir_make(dir);
     temp_dir_make(other);
     int fd = take(dir);
     assert_int_equal(culm_rescue_look(dir, "step", 40, NEVER_FITS, NEVER_FITS, false, to, note),
-                     CULM_RESCUE_NOTHING);
+                     CULM_ROOM_NOTHING);
     assert_string_equal(to, "");
     assert_non_null(strstr(note, "the checkpoint of step 40 takes"));
     assert_non_null(strstr(note, "culm ckpt rescue"));
     assert_int_equal(culm_rescue_look(dir, "step", 40, NEVER_FITS, 1, false, to, note),
-                     CULM_RESCUE_WEIGHTS);
+                     CULM_ROOM_WEIGHTS);
     assert_non_null(strstr(note, "beside the weights alone"));
     publish_weights(dir, 40);
     assert_int_equal(culm_rescue_look(dir, "step", 40, NEVER_FITS, 1, false, to, note),
-                     CULM_RESCUE_NOTHING); /* these are saved */
+                     CULM_ROOM_NOTHING); /* these are saved */
     assert_int_equal(culm_rescue_ask(dir, other, NULL), CULM_OK);
     assert_int_equal(culm_rescue_look(dir, "step", 40, NEVER_FITS, 1, false, to, note),
-                     CULM_RESCUE_NOTHING);
+                     CULM_ROOM_NOTHING);
     assert_non_null(strstr(note, other)); /* too little there, too */
-    assert_int_equal(culm_rescue_look(dir, "step", 40, 1, 1, true, to, note), CULM_RESCUE_ALL);
+    assert_int_equal(culm_rescue_look(dir, "step", 40, 1, 1, true, to, note), CULM_ROOM_ALL);
     assert_string_equal(to, other);
     close(fd);
     temp_dir_drop(other);
@@ -288,6 +296,7 @@ static void test_a_link_leads_elsewhere(void **state) {
  * damaged checkpoint, the model of before. */
 static void test_what_is_in_the_way(void **state) {
     (void)state;
+    EXPECT_MARK(store_link_takes_the_place_of_a_folder);
     char dir[64], other[64], gone[64], path[CULM_PATH_MAX], to[CULM_PATH_MAX];
     struct culm_error error = {0};
     temp_dir_make(dir);
@@ -326,12 +335,47 @@ static void test_folders_that_are_of_no_use(void **state) {
     long_one[sizeof long_one - 1] = '\0';
     assert_int_equal(culm_rescue_ask(dir, long_one, &error), CULM_ERR_ARGUMENT);
     assert_int_equal(culm_rescue_ask(dir, "/nowhere/at/all", NULL), CULM_OK);
-    assert_int_equal(culm_rescue_look(dir, "step", 40, 1, 1, true, to, note), CULM_RESCUE_ALL);
+    assert_int_equal(culm_rescue_look(dir, "step", 40, 1, 1, true, to, note), CULM_ROOM_ALL);
     assert_string_equal(to, ""); /* there is room in its own */
     assert_int_equal(culm_rescue_look(dir, "step", 40, NEVER_FITS, NEVER_FITS, true, to, note),
-                     CULM_RESCUE_NOTHING);
+                     CULM_ROOM_NOTHING);
     assert_null(strstr(note, "18446744073709"));
     close(fd);
+    temp_dir_drop(dir);
+}
+
+/* The model finds no room where the run is: it goes to the folder that is named, and a link leads there. */
+static void test_a_model_without_room(void **state) {
+    (void)state;
+    char dir[64], other[64], path[CULM_PATH_MAX], model[128], to[128], want[128];
+    char weights[CULM_SHA256_HEX], hash[CULM_SHA256_HEX];
+    struct culm_error error = {0};
+    int64_t step = -1;
+    temp_dir_make(dir);
+    small_disk(dir, "size=8k");
+    EXPECT_MARK(store_model_has_no_room);
+    EXPECT_MARK(store_model_is_in_the_folder_asked_for);
+    temp_dir_make(other);
+    publish(other, 40);
+    int fd = take(dir);
+    assert_int_equal(culm_checkpoint_path(other, 40, path, NULL), CULM_OK);
+    assert_int_equal(culm_rescue_conclude(path, dir, 40, weights, hash, &error), CULM_ERR_IO);
+    assert_non_null(strstr(error.text, "the model takes"));
+    assert_int_equal(culm_rescue_holds(dir, &step, &error), CULM_OK);
+    assert_int_equal(step, 40);
+    assert_int_equal(culm_rescue_ask(dir, other, &error), CULM_OK);
+    assert_int_equal(culm_rescue_conclude(path, dir, 40, weights, hash, &error), CULM_OK);
+    snprintf(model, sizeof model, "%s/model.safetensors", dir);
+    snprintf(want, sizeof want, "%s/model.safetensors", other);
+    ssize_t len = readlink(model, to, sizeof to - 1);
+    assert_true(len > 0);
+    to[len] = '\0';
+    assert_string_equal(to, want);
+    assert_true(culm_file_exists(model));
+    assert_int_equal(culm_rescue_holds(dir, &step, &error), CULM_ERR_NOT_FOUND);
+    close(fd);
+    temp_dir_drop(other);
+    assert_int_equal(umount(dir), 0);
     temp_dir_drop(dir);
 }
 
@@ -349,6 +393,7 @@ int main(void) {
         cmocka_unit_test(test_a_link_leads_elsewhere),
         cmocka_unit_test(test_what_is_in_the_way),
         cmocka_unit_test(test_folders_that_are_of_no_use),
+        cmocka_unit_test(test_a_model_without_room),
     };
     return cmocka_run_group_tests_name("store/room", tests, NULL, NULL);
 }

@@ -1,10 +1,14 @@
 #include "sample.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -55,7 +59,7 @@ void sample_expect(const char *path, const struct sample *sample) {
     if (culm_checkpoint_open(path, true, &checkpoint, &error) != CULM_OK) {
         fail_msg("%s", error.text);
     }
-    const struct culm_checkpoint_info *info = culm_checkpoint_info(checkpoint);
+    const struct culm_checkpoint_info *info = culm_checkpoint_info_of(checkpoint);
     assert_int_equal(info->step, sample->info.step);
     assert_int_equal(info->samples, sample->info.samples);
     assert_true(info->seed == sample->info.seed);
@@ -83,4 +87,36 @@ void temp_dir_make(char *ret_dir) {
 
 void temp_dir_drop(const char *dir) {
     assert_int_equal(culm_tree_remove(NULL, dir, NULL), CULM_OK);
+}
+
+static bool write_text(const char *path, const char *text) {
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    ssize_t put = fd < 0 ? -1 : write(fd, text, strlen(text));
+    if (fd >= 0) {
+        close(fd);
+    }
+    return put == (ssize_t)strlen(text);
+}
+
+/* Root may; anybody else becomes root of a user namespace for the rest of this program. */
+static bool own_mounts(void) {
+    if (unshare(CLONE_NEWNS) == 0) {
+        return true;
+    }
+    char users[64], groups[64];
+    snprintf(users, sizeof users, "0 %u 1", (unsigned)getuid());
+    snprintf(groups, sizeof groups, "0 %u 1", (unsigned)getgid());
+    return unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0 &&
+           write_text("/proc/self/setgroups", "deny") && write_text("/proc/self/uid_map", users) &&
+           write_text("/proc/self/gid_map", groups);
+}
+
+void small_disk(const char *dir, const char *size) {
+    if (!own_mounts() || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("none", dir, "tmpfs", 0, size) != 0) {
+        printf("SKIPPED: cannot mount a small tmpfs (%s); needs root, or a user namespace\n",
+               strerror(errno));
+        temp_dir_drop(dir);
+        skip();
+    }
 }

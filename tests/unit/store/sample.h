@@ -24,5 +24,8 @@ void sample_expect(const char *path, const struct sample *sample);
 /* Makes an empty directory in memory where there is such a place; ret_dir[64]. */
 void temp_dir_make(char *ret_dir);
 void temp_dir_drop(const char *dir);
+/* Mounts a tmpfs of that "size=..." there, in a mount namespace of this program's own: nothing is left
+ * behind, whatever happens. Skips the test where that is not possible. */
+void small_disk(const char *dir, const char *size);
 
 #endif

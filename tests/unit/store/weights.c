@@ -238,8 +238,8 @@ static void test_index(void **state) {
         const char *text, *part, *other;
         enum culm_status status;
     } bad[] = {
-        {"{}", "is no index of shards", "weight_map", CULM_ERR_FORMAT},
-        {"nothing", "is no index of shards", "weight_map", CULM_ERR_FORMAT},
+        {"{}", "is not an index of shards", "weight_map", CULM_ERR_FORMAT},
+        {"nothing", "is not an index of shards", "weight_map", CULM_ERR_FORMAT},
         {"{\"weight_map\": {\"a\": \"../1.safetensors\"}}", "tensor 'a' is in no file", "index",
          CULM_ERR_FORMAT},
         {"{\"weight_map\": {\"a\": 5}}", "tensor 'a' is in no file", "index", CULM_ERR_FORMAT},

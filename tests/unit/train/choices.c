@@ -125,7 +125,7 @@ static void test_apply(void **state) {
     struct culm_plan *plan = plan_of(&config, &choices);
     assert_memory_equal(plan->graph->node[one.operator_id].attributes.algorithm, one.algorithm,
                         sizeof one.algorithm);
-    assert_int_equal(culm_stage_info(plan->stage[1])->first_block, 1);
+    assert_int_equal(culm_stage_info_of(plan->stage[1])->first_block, 1);
     culm_plan_free(plan);
     /* Cuts for another number of stages do not count; algorithms do. */
     choices.stages = 3;

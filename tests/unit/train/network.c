@@ -312,7 +312,7 @@ static float *weights_of(struct culm_network *network, const struct culm_graph *
     struct culm_stage *stage = NULL;
     struct culm_error error = {0};
     assert_int_equal(culm_stages_compile(graph, 1, NULL, &stage, &error), CULM_OK);
-    const struct culm_stage_info *info = culm_stage_info(stage);
+    const struct culm_stage_info *info = culm_stage_info_of(stage);
     *ret_bytes = (size_t)info->param_floats * sizeof(float);
     float *weights = calloc(1, *ret_bytes);
     for (int32_t i = 0; i < info->param_count; i++) {

@@ -2,4 +2,4 @@
 
 #include "train/config.h"
 #include "run/train_launch.h"
-#include "run/commands.h"
+#include "run/launches.h"

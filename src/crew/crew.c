@@ -1,0 +1,398 @@
+/* A leader's half of a crew: who is there, and what is said. See crew.h. */
+#include "crew/crew_internal.h"
+
+#include "base/grow.h"
+#include "base/json.h"
+#include "base/mark.h"
+#include "base/rng.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MS 1000000ull
+#define LEAVE_MS 2000 /* for one that failed, to say so in its log */
+
+void culm_crew_init(struct culm_crew *crew, const struct culm_crew_ops *ops,
+                    struct culm_world *world, struct culm_agent *agent,
+                    const struct culm_crew_settings *settings, size_t meta_max, int64_t version,
+                    int32_t kinds, int32_t parts) {
+    *crew = (struct culm_crew){.ops = ops, .agent = agent, .settings = *settings};
+    culm_teller_init(&crew->tell, world, meta_max);
+    culm_patience_init(&crew->patience, settings->stuck_ms, kinds, parts);
+    culm_failures_init(&crew->failures, version);
+}
+
+void culm_crew_add_role(struct culm_crew *crew, const char *name, int32_t wanted) {
+    crew->role[crew->roles++] =
+        (struct culm_crew_role){.name = name, .wanted = wanted, .until_ns = CULM_NEVER};
+}
+
+/* Frees it, and what the owner has of it. */
+static void forget(struct culm_crew *crew, struct culm_mate *mate) {
+    crew->ops->forget_answer(crew, mate);
+    if (crew->ops->forget) {
+        crew->ops->forget(crew, mate);
+    }
+    culm_ids_release(&mate->broken);
+    free(mate);
+}
+
+void culm_crew_release(struct culm_crew *crew) {
+    for (int32_t i = 0; i < crew->mates.count; i++) {
+        forget(crew, culm_crew_at(crew, i));
+    }
+    for (uint32_t r = 0; r < crew->roles; r++) {
+        free(crew->role[r].due_ns);
+    }
+    culm_ids_release(&crew->mates);
+    free(crew->link);
+    free(crew->pause_ms);
+    culm_teller_release(&crew->tell);
+}
+
+/* --- speaking --- */
+
+uint64_t culm_crew_now(const struct culm_crew *crew) { return culm_tell_now(&crew->tell); }
+
+struct culm_buf *culm_crew_meta(struct culm_crew *crew) {
+    return culm_tell_meta(&crew->tell);
+}
+
+void culm_crew_send(struct culm_crew *crew, int32_t to, uint16_t type) {
+    if (!culm_tell(&crew->tell, to, type, NULL, 0, 0)) {
+        culm_crew_fail(crew, CULM_ERR_MEMORY, "out of memory for a message");
+    }
+}
+
+void culm_crew_send_all(struct culm_crew *crew, uint16_t type) {
+    for (int32_t i = 0; i < crew->mates.count; i++) {
+        if (culm_crew_at(crew, i)->alive) {
+            culm_crew_send(crew, culm_crew_at(crew, i)->id, type);
+        }
+    }
+}
+
+void culm_crew_event(struct culm_crew *crew, json_t *take_event_or_null) {
+    if (take_event_or_null) {
+        json_object_set_new(take_event_or_null, "view", json_integer((json_int_t)crew->view));
+        crew->tell.world->ops->publish(crew->tell.world, take_event_or_null);
+    }
+}
+
+const char *culm_cause_name(enum culm_cause cause) {
+    static const char *const name[] = {
+        [CULM_CAUSE_EOF] = "eof",
+        [CULM_CAUSE_EXIT] = "exit",
+        [CULM_CAUSE_HEARTBEAT] = "heartbeat",
+        [CULM_CAUSE_STUCK] = "stuck",
+        [CULM_CAUSE_STALLED] = "stalled",
+        [CULM_CAUSE_FAILED] = "failed",
+        [CULM_CAUSE_DIFFERS] = "differs",
+        [CULM_CAUSE_REMOVED] = "removed",
+        [CULM_CAUSE_PEER] = "peer",
+    };
+    return name[cause];
+}
+
+json_t *culm_crew_lost_event(const struct culm_crew *crew, const struct culm_mate *mate,
+                             enum culm_cause cause, const char *why_or_null) {
+    json_t *event = json_pack("{s:s, s:i, s:s}", "event", "lost", "node", (int)mate->id, "cause",
+                              culm_cause_name(cause));
+    if (!event) {
+        return NULL;
+    }
+    if (mate->pid > 0) {
+        json_object_set_new(event, "pid", json_integer((json_int_t)mate->pid));
+    }
+    if (crew->names_roles) {
+        json_object_set_new(event, "role", json_string(crew->role[mate->role].name));
+    }
+    if (cause == CULM_CAUSE_HEARTBEAT || cause == CULM_CAUSE_STUCK) {
+        double silent_ms = (double)(culm_crew_now(crew) - mate->heard_ns) / 1e6;
+        json_object_set_new(
+            event, "for_ms",
+            json_real(cause == CULM_CAUSE_STUCK ? (double)mate->beat.task_ms : silent_ms));
+    }
+    if (why_or_null) {
+        json_object_set_new(event, "message", culm_json_text(why_or_null));
+    }
+    return event;
+}
+
+void culm_crew_leave(struct culm_crew *crew, int exit_code,
+                     const struct culm_error *error_or_null) {
+    if (crew->left) {
+        return;
+    }
+    crew->left = true;
+    if (crew->ops->over) {
+        crew->ops->over(crew);
+    }
+    (void)culm_crew_meta(crew);
+    culm_crew_send_all(crew, CULM_WORD_END);
+    crew->tell.world->ops->leave(crew->tell.world, exit_code, error_or_null);
+}
+
+void culm_crew_fail(struct culm_crew *crew, enum culm_status status, const char *format, ...) {
+    if (crew->left) {
+        return;
+    }
+    struct culm_error error;
+    va_list args;
+    va_start(args, format);
+    culm_error_setv(&error, status, format, args);
+    va_end(args);
+    culm_crew_event(crew,
+                    json_pack("{s:s, s:s, s:o}", "event", "error", "code", culm_status_name(status),
+                              "message", culm_json_text(error.text)));
+    culm_crew_leave(crew, culm_status_exit_code(status), &error);
+}
+
+/* --- who is there --- */
+
+struct culm_mate *culm_crew_find(const struct culm_crew *crew, int32_t id) {
+    return culm_ids_find(&crew->mates, id);
+}
+
+int32_t culm_crew_present(const struct culm_crew *crew, uint32_t role) {
+    return crew->role[role].present;
+}
+
+int32_t culm_crew_alive(const struct culm_crew *crew) { return crew->alive; }
+
+/* What is started elsewhere is named after its machine. Never 0. */
+static uint64_t origin_of(const char *name) {
+    return culm_rng_mix_bytes(0, name, strlen(name)) | 1;
+}
+
+/* NULL: out of memory. */
+static struct culm_mate *add(struct culm_crew *crew, int32_t id,
+                             const struct culm_node_info *info) {
+    struct culm_mate *mate = calloc(1, crew->ops->mate_bytes);
+    if (!mate || !culm_ids_put(&crew->mates, id, mate)) {
+        free(mate);
+        return NULL;
+    }
+    *mate = (struct culm_mate){.id = id,
+                               .role = info->role,
+                               .alive = true,
+                               .newcomer = crew->agent->ops->role(crew->agent, id) >= crew->roles,
+                               .pid = info->pid,
+                               .joined_ns = culm_crew_now(crew),
+                               .heard_ns = culm_crew_now(crew),
+                               .kill_ns = CULM_NEVER,
+                               .beat = {.kind = -1}};
+    snprintf(mate->name, sizeof mate->name, "%s", info->name);
+    mate->origin = mate->newcomer ? origin_of(mate->name) : 0;
+    crew->alive++;
+    crew->role[mate->role].present++;
+    return mate;
+}
+
+void culm_crew_on_joined(void *actor, int32_t node, const struct culm_node_info *info) {
+    struct culm_crew *crew = actor;
+    if (crew->left || info->role >= crew->roles || culm_crew_find(crew, node)) {
+        return;
+    }
+    if (crew->most > 0 && culm_crew_alive(crew) >= crew->most) {
+        CULM_MARK(crew_joins_and_there_is_no_room);
+        crew->agent->ops->end(crew->agent,
+                              node); /* of which it is told, as of one that never joined */
+        return;
+    }
+    struct culm_mate *mate = add(crew, node, info);
+    if (!mate) {
+        culm_crew_fail(crew, CULM_ERR_MEMORY, "out of memory");
+        return;
+    }
+    crew_start_came(crew, mate);
+    crew->ops->came(crew, mate);
+    crew_wait_check(crew);
+}
+
+static void end_later(struct culm_crew *crew, struct culm_mate *mate, int64_t ms) {
+    mate->kill_ns = culm_crew_now(crew) + (uint64_t)ms * MS;
+    crew->suspects++;
+}
+
+void crew_end_never(struct culm_crew *crew, struct culm_mate *mate) {
+    crew->suspects -= mate->kill_ns != CULM_NEVER;
+    mate->kill_ns = CULM_NEVER;
+}
+
+void culm_crew_lose(struct culm_crew *crew, struct culm_mate *mate, enum culm_cause cause,
+                    const char *why_or_null) {
+    if (!mate->alive || crew->left) {
+        return;
+    }
+    if (mate->leaving && (cause == CULM_CAUSE_EOF || cause == CULM_CAUSE_EXIT)) {
+        CULM_MARK(crew_left_as_it_said);
+        mate->alive = false;
+        crew->alive--;
+        crew->ops->went(crew, mate);
+        return;
+    }
+    const bool counts = !mate->leaving; /* else another was asked for when it began to */
+    mate->alive = false;
+    crew->alive--;
+    crew->role[mate->role].present -= !mate->leaving;
+    mate->lost_version = crew->ops->version(crew);
+    crew->lost++;
+    if (cause == CULM_CAUSE_HEARTBEAT || cause == CULM_CAUSE_STUCK) {
+        CULM_MARK(crew_suspect_may_wake);
+        end_later(crew, mate, crew->settings.kill_suspect_ms);
+    } else if (cause == CULM_CAUSE_FAILED) {
+        CULM_MARK(crew_failed_may_leave);
+        end_later(crew, mate, LEAVE_MS);
+    } else {
+        crew->agent->ops->end(crew->agent, mate->id);
+    }
+    if (counts) {
+        crew_vacate(crew, mate, cause == CULM_CAUSE_FAILED);
+    }
+    crew->ops->lost(crew, mate, cause, why_or_null);
+    culm_crew_start_due(crew);
+    crew_wait_check(crew);
+}
+
+void culm_crew_let_go(struct culm_crew *crew, struct culm_mate *mate) {
+    if (!mate->leaving) {
+        mate->leaving = true;
+        crew->role[mate->role].present -= mate->alive;
+        crew_fill(crew, mate->role);
+    }
+}
+
+void culm_crew_recovered(struct culm_crew *crew, double pause_ms) {
+    if (CULM_GROW(crew->pause_ms, crew->pause_capacity, crew->pause_count + 1)) {
+        crew->pause_ms[crew->pause_count++] = pause_ms; /* else it is missing from statistics */
+    }
+}
+
+void culm_crew_pauses(struct culm_crew *crew, double *ret_median_ms, double *ret_longest_ms) {
+    *ret_median_ms = culm_median(crew->pause_ms, (size_t)crew->pause_count); /* sorts */
+    *ret_longest_ms = crew->pause_count ? crew->pause_ms[crew->pause_count - 1] : 0;
+}
+
+void culm_crew_committed(struct culm_crew *crew, int64_t version, double round_ms) {
+    crew->committed = crew->forgets = true;
+    culm_failures_committed(&crew->failures, version);
+    culm_patience_committed(&crew->patience);
+    culm_stall_round(&crew->stall, round_ms);
+}
+
+/* A timer without delay fires after what a world has to tell already. */
+void culm_crew_review_soon(struct culm_crew *crew, const char *why) {
+    if (crew->review_why || crew->left) {
+        return;
+    }
+    crew->review_why = why;
+    culm_tell_timer(&crew->tell, CULM_CREW_REVIEW, 0);
+}
+
+void culm_crew_review_now(struct culm_crew *crew) {
+    const char *why = crew->review_why;
+    crew->review_why = NULL;
+    if (why && !crew->left) {
+        crew->ops->review(crew, why);
+    }
+}
+
+void crew_forget_ended(struct culm_crew *crew) {
+    for (int32_t i = crew->mates.count - 1; i >= 0 && crew->forgets; i--) {
+        struct culm_mate *mate = culm_crew_at(crew, i);
+        if (!mate->alive && mate->ended) {
+            CULM_MARK(crew_ended_is_forgotten);
+            forget(crew, culm_ids_take(&crew->mates, mate->id));
+        }
+    }
+    crew->forgets = false;
+}
+
+void culm_crew_on_lost(void *actor, int32_t node) {
+    struct culm_crew *crew = actor;
+    struct culm_mate *mate = culm_crew_find(crew, node);
+    if (mate) {
+        culm_crew_lose(crew, mate, CULM_CAUSE_EOF, NULL);
+    }
+}
+
+void culm_crew_on_ended(void *actor, int32_t node, const struct culm_error *why) {
+    struct culm_crew *crew = actor;
+    struct culm_mate *mate = culm_crew_find(crew, node);
+    if (crew->left) {
+        return;
+    }
+    if (mate) {
+        if (mate->alive) {
+            CULM_MARK(crew_ended_before_its_link);
+        }
+        culm_crew_lose(crew, mate, CULM_CAUSE_EXIT, why ? why->text : NULL);
+        mate->ended = true;
+        crew_end_never(crew, mate); /* a closed connection alone ends no process */
+        if (why && why->status == CULM_ERR_MEMORY) {
+            crew_out_of_memory(crew, mate, why);
+        }
+        return;
+    }
+    uint32_t role = crew->agent->ops->role(crew->agent, node);
+    if (role < crew->roles) {
+        crew_start_failed(crew, role, why);
+    } else {
+        CULM_MARK(crew_newcomer_ended); /* it was not asked for */
+    }
+}
+
+void culm_crew_on_removed(void *actor, int32_t node) {
+    struct culm_crew *crew = actor;
+    struct culm_mate *mate = culm_crew_find(crew, node);
+    if (mate) {
+        culm_crew_lose(crew, mate, CULM_CAUSE_REMOVED, NULL);
+    }
+}
+
+/* --- messages --- */
+
+/* One that is lost has spoken: it is told to end, each time. */
+static void fence(struct culm_crew *crew, struct culm_mate *mate) {
+    struct culm_fenced fenced;
+    snprintf(fenced.why, sizeof fenced.why,
+             "node %d was put out of the run while it was silent; the view is %llu", mate->id,
+             (unsigned long long)crew->view);
+    culm_fenced_encode(&fenced, culm_crew_meta(crew));
+    culm_crew_send(crew, mate->id, CULM_WORD_FENCED);
+    if (!mate->fenced) {
+        CULM_MARK(crew_fenced);
+        mate->fenced = true;
+        culm_crew_event(crew, json_pack("{s:s, s:i}", "event", "fenced", "node", (int)mate->id));
+    }
+}
+
+void culm_crew_on_message(void *actor, int32_t from, const struct culm_message *message) {
+    struct culm_crew *crew = actor;
+    struct culm_mate *mate = crew->left ? NULL : culm_crew_find(crew, from);
+    if (!mate) {
+        return;
+    }
+    if (!mate->alive) {
+        fence(crew, mate);
+        return;
+    }
+    mate->heard_ns = culm_crew_now(crew);
+    switch (message->type) {
+    case CULM_WORD_HEARTBEAT: crew_heartbeat(mate, message); break;
+    case CULM_WORD_TOOK: crew_took(crew, mate, message); break;
+    case CULM_WORD_PEER_LOST: crew_peer_lost(crew, mate, message); break;
+    case CULM_WORD_FAILED: crew_failed(crew, mate, message); break;
+    default: crew->ops->message(crew, mate, message); break;
+    }
+}
+
+void culm_crew_begin(struct culm_crew *crew) {
+    for (uint32_t r = 0; r < crew->roles; r++) {
+        crew_fill(crew, r);
+    }
+    culm_crew_start_due(crew);
+    crew_tick(crew);
+}

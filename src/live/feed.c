@@ -1,0 +1,309 @@
+/*
+ * Feeds: each has a thread that reads frames, waits until they are due, stretches them to every
+ * input size of its queries and hands them to the loop, unless the program posts its frames (post.c). A
+ * frame for which no slot is free is handed over without its pixels, so that it counts as dropped.
+ */
+#include "live/feed.h"
+#include "live/post.h"
+#include "live/run.h"
+#include "query/feeds.h"
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "vision/picture.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define LOOK_MS 50 /* how long a thread waits before it checks whether it is to stop */
+
+static void say(struct live_feed *feed, const char *text) {
+    pthread_mutex_lock(&feed->lock);
+    snprintf(feed->said, sizeof feed->said, "%s", text);
+    pthread_mutex_unlock(&feed->lock);
+}
+
+/* Says why the feed ends. */
+static void fail(struct live_feed *feed, const struct culm_error *error) {
+    say(feed, error->text);
+    feed->failed = true;
+    feed->why = *error;
+}
+
+static bool stops(struct live_feed *feed) { return __atomic_load_n(&feed->stop, __ATOMIC_ACQUIRE); }
+
+/* False: the feed is to stop. */
+static bool wait_until(struct live_feed *feed, uint64_t at_ns) {
+    uint64_t now = culm_clock_ns();
+    while (now < at_ns && !stops(feed)) {
+        uint64_t left = at_ns - now;
+        left = left < LOOK_MS * 1000000ull ? left : LOOK_MS * 1000000ull;
+        const struct timespec pause = {0, (long)left};
+        nanosleep(&pause, NULL);
+        now = culm_clock_ns();
+    }
+    return !stops(feed);
+}
+
+/* A free slot, with a reference so that its memory is not given back while it is being filled;
+ * NULL: none is free. */
+static struct culm_blob *free_slot(struct live_feed *feed) {
+    struct culm_blob *slot = NULL;
+    pthread_mutex_lock(&feed->slots_lock);
+    bool over = feed->slots_held > feed->slots; /* a free one is to be given back */
+    for (int32_t i = 0; i < CULM_LIVE_FRAME_SLOTS && !slot && !over; i++) {
+        if (feed->held[i] && __atomic_load_n(&feed->slot[i]->refs, __ATOMIC_ACQUIRE) == 1) {
+            slot = culm_blob_ref(feed->slot[i]);
+        }
+    }
+    pthread_mutex_unlock(&feed->slots_lock);
+    return slot;
+}
+
+/* What has the place of a slot for a frame whose pixels are not kept; NULL: out of memory. */
+static struct culm_blob *no_slot(struct live_feed *feed) {
+    struct culm_blob *blob = NULL;
+    if (culm_blob_pool_get(feed->run->headers, sizeof(struct live_frame), &blob) == CULM_OK) {
+        *(struct live_frame *)blob->data = (struct live_frame){.pixels = NULL};
+    }
+    return blob;
+}
+
+static void stretch(const struct live_feed *feed, const struct culm_feed_frame *frame,
+                    uint8_t *ret_pixels) {
+    const struct culm_frame pixels = {frame->data, frame->stride, frame->width, frame->height,
+                                      frame->channels};
+    for (int32_t i = 0; i < feed->inputs; i++) {
+        const struct live_input *input = &feed->input[i];
+        culm_vision_stretch(&pixels, input->width, input->height, input->channels,
+                            ret_pixels + input->offset);
+    }
+}
+
+bool live_hand_over(struct live_feed *feed, const struct culm_feed_frame *frame, uint64_t at_ns) {
+    struct culm_blob *slot = free_slot(feed);
+    const bool kept = slot != NULL;
+    struct culm_buf meta;
+    if (!kept && !(slot = no_slot(feed))) {
+        return false;
+    }
+    struct live_frame *to = slot->data;
+    to->source = frame->source;
+    to->width = frame->width;
+    to->height = frame->height;
+    to->folder = frame->label; /* which it is, as the feed was opened without labels */
+    if (kept) {
+        stretch(feed, frame, to->pixels);
+    }
+    culm_buf_init(&meta, CULM_ALONE_META_MAX);
+    culm_buf_u64(&meta, (uint64_t)frame->number);
+    culm_buf_u64(&meta, at_ns);
+    const struct culm_message message = {.type = kept ? CULM_EDGE_FRAME : CULM_EDGE_FRAME_LOST,
+                                         .meta = meta.data,
+                                         .meta_bytes = (uint32_t)meta.len,
+                                         .payload = slot,
+                                         .payload_bytes = slot->size_bytes};
+    bool ok = !meta.failed && culm_alone_post(feed->run->alone, feed->number, &message);
+    culm_buf_release(&meta);
+    culm_blob_unref(slot);
+    return ok;
+}
+
+bool live_take_frame(struct live_feed *feed, struct live_pace *pace, uint64_t now) {
+    double fps = feed->config->fps;
+    uint64_t period = fps > 0 ? (uint64_t)(1e9 / fps) : 0;
+    if (now + period / 8 < pace->due_ns) {
+        return false;
+    }
+    pace->due_ns = (now > pace->due_ns + period ? now : pace->due_ns) + period;
+    uint64_t *at = &pace->at_ns[pace->count % CULM_LIVE_PACED];
+    if (pace->count >= CULM_LIVE_PACED) {
+        __atomic_store_n(&feed->seen_ns, (now - *at) / CULM_LIVE_PACED, __ATOMIC_RELEASE);
+    }
+    *at = now;
+    pace->count++;
+    return true;
+}
+
+/* A picture is damaged: its turn passes without a frame. False: the feed ends, since a whole round
+ * of its pictures was. */
+static bool pass_damaged(struct live_feed *feed, const struct culm_feed *source, int64_t in_a_row,
+                         struct culm_error *error) {
+    if (in_a_row == culm_feed_count(source)) {
+        culm_error_prefix(error, "feed '%s': none of its pictures can be read", feed->config->name);
+        fail(feed, error);
+        return false;
+    }
+    say(feed, error->text);
+    return wait_until(feed, culm_clock_ns() + feed->period_ns);
+}
+
+static void read_frames(struct live_feed *feed, struct culm_feed *source) {
+    struct culm_feed_frame frame;
+    struct culm_error error;
+    struct live_pace pace = {0};
+    uint64_t begin = 0;
+    int64_t count = 0, damaged = 0; /* damaged: in a row */
+    bool live = culm_feed_is_live(source);
+    while (!stops(feed)) {
+        enum culm_status status = culm_feed_next(source, LOOK_MS, &frame, &error);
+        if (status == CULM_ERR_AGAIN) {
+            continue;
+        }
+        if (status == CULM_ERR_TIMEOUT) {
+            say(feed, error.text);
+            continue;
+        }
+        if (status == CULM_ERR_FORMAT) {
+            if (!pass_damaged(feed, source, ++damaged, &error)) {
+                return;
+            }
+            continue;
+        }
+        if (status != CULM_OK) {
+            if (status != CULM_ERR_CLOSED) {
+                fail(feed, &error);
+            }
+            return;
+        }
+        feed->any = true;
+        damaged = 0;
+        uint64_t now = culm_clock_ns(), at = now;
+        if (live && !live_take_frame(feed, &pace, now)) {
+            continue;
+        }
+        uint64_t due = begin + (uint64_t)count * feed->period_ns;
+        if (live || count == 0 ||
+            now > due + 10 * feed->period_ns) { /* it stalled: count time from here */
+            begin = now - (uint64_t)count * feed->period_ns;
+        } else if (now < due) {
+            at = due;
+            if (!wait_until(feed, due)) {
+                return;
+            }
+        }
+        if (!live_hand_over(feed, &frame, at)) {
+            culm_error_set(&error, CULM_ERR_MEMORY, "out of memory for a frame");
+            fail(feed, &error);
+            return;
+        }
+        count++;
+    }
+}
+
+static void *feed_main(void *arg) {
+    struct live_feed *feed = arg;
+    struct culm_feed_config *config = feed->config;
+    struct culm_feed_options options =
+        culm_feed_options_of(config, NULL); /* each query has its own */
+    struct culm_feed *source = NULL;
+    struct culm_error error;
+    options.loop = config->loop;
+    options.as_recorded = config->fps <= 0;
+    if (culm_feed_open(&options, &source, &error) == CULM_OK) {
+        pthread_mutex_lock(&feed->lock);
+        snprintf(feed->left_out, sizeof feed->left_out, "%s", culm_feed_note(source));
+        pthread_mutex_unlock(&feed->lock);
+        read_frames(feed, source);
+        culm_feed_close(source);
+    } else {
+        fail(feed, &error);
+    }
+    (void)culm_alone_lost(feed->run->alone, feed->number);
+    return NULL;
+}
+
+/* --- the threads --- */
+
+enum culm_status live_feeds(struct culm_live *run, struct culm_error *error) {
+    bool ends = run->uncalibrated || live_asked(run);
+    for (int32_t f = 0; f < run->feed_count && !ends; f++) {
+        struct live_feed *feed = &run->feed[f];
+        if (feed->started || feed->gone) {
+            continue;
+        }
+        pthread_mutex_init(&feed->lock, NULL);
+        if (feed->posted) {
+            live_begin_posts(feed);
+            feed->started = feed->joined = true;
+            continue;
+        }
+        if (pthread_create(&feed->thread, NULL, feed_main, feed) != 0) {
+            return culm_error_set(error, CULM_ERR_MEMORY, "feed '%s': cannot start a thread for it",
+                                  feed->config->name);
+        }
+        feed->started = true;
+    }
+    return CULM_OK;
+}
+
+void live_stop_feed(struct live_feed *feed) {
+    __atomic_store_n(&feed->stop, 1, __ATOMIC_RELEASE);
+    if (feed->posted && feed->started) {
+        live_drop_posts(feed);
+    }
+}
+
+void live_stop_feeds(struct culm_live *run) {
+    live_end_posts(run);
+    for (int32_t f = 0; f < run->feed_count; f++) {
+        __atomic_store_n(&run->feed[f].stop, 1, __ATOMIC_RELEASE);
+    }
+    for (int32_t f = 0; f < run->feed_count; f++) {
+        if (run->feed[f].started && !run->feed[f].joined) {
+            pthread_join(run->feed[f].thread, NULL);
+            run->feed[f].joined = true;
+        }
+    }
+}
+
+enum culm_status live_any_frame(const struct culm_live *run, struct culm_error *error) {
+    const struct culm_error *first = NULL;
+    for (int32_t f = 0; f < run->feed_count; f++) {
+        const struct live_feed *feed = &run->feed[f];
+        if (feed->started && (feed->any || !feed->failed)) {
+            return CULM_OK;
+        }
+        first = first || !feed->started ? first : &feed->why;
+    }
+    return first ? culm_error_set(error, first->status, "no frame came: %s", first->text) : CULM_OK;
+}
+
+enum culm_status live_any_feed(const struct culm_live *run, struct culm_error *error) {
+    const struct culm_error *first = NULL;
+    for (int32_t f = 0; f < run->feed_count && !run->stops; f++) {
+        const struct live_feed *feed = &run->feed[f];
+        if (feed->started && !feed->gone && !feed->failed) {
+            return CULM_OK;
+        }
+        first = first || !feed->started || feed->gone ? first : &feed->why;
+    }
+    return first ? culm_error_set(error, first->status, "no feed is left: %s", first->text)
+                 : CULM_OK;
+}
+
+void live_hear(struct culm_live *run) {
+    for (int32_t f = 0; f < run->feed_count; f++) {
+        struct live_feed *feed = &run->feed[f];
+        char said[CULM_ERROR_MAX] = "", left_out[sizeof feed->left_out] = "";
+        if (!feed->started) {
+            continue;
+        }
+        pthread_mutex_lock(&feed->lock);
+        memcpy(said, feed->said, sizeof said);
+        memcpy(left_out, feed->left_out, sizeof left_out);
+        feed->said[0] = feed->left_out[0] = '\0';
+        pthread_mutex_unlock(&feed->lock);
+        if (left_out[0]) {
+            live_publish(run, json_pack("{s:s, s:o}", "event", "warning", "message",
+                                        culm_json_text(left_out)));
+        }
+        if (said[0]) {
+            live_publish(run, json_pack("{s:s, s:o, s:o}", "event", "feed", "feed",
+                                        culm_json_text(feed->config->name), "error",
+                                        culm_json_text(said)));
+        }
+    }
+}

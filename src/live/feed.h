@@ -1,0 +1,108 @@
+/*
+ * Feeds: each has a thread that reads frames, paces them and stretches them into slots of the arena.
+ *
+ * Thread: the loop's, unless a function or a member says otherwise.
+ */
+#ifndef CULM_LIVE_FEED_H
+#define CULM_LIVE_FEED_H
+
+#include "base/blob.h"
+#include "data/feed.h"
+#include "edge/layout.h"
+#include "query/workload.h"
+#include "vision/model.h"
+
+#include <pthread.h>
+
+struct culm_live;
+struct live_posted;
+
+#define CULM_LIVE_FRAME_SLOTS (CULM_EDGE_VISIT_MAX + 3)
+
+/* A frame: its pixels, and what else has to be known of it. */
+struct live_frame {
+    int64_t source;                /* its number in the file */
+    int32_t width, height, folder; /* as recorded; folder: the number of its folder, -1: none */
+    uint8_t *pixels;               /* stretched to each input size of its feed, one by one */
+};
+
+struct live_input {
+    int32_t width, height, channels;
+    size_t offset;
+};
+
+/* The pace of a live feed. */
+#define CULM_LIVE_PACED 16 /* its rate is measured over so many frames */
+struct live_pace {
+    uint64_t due_ns;                 /* when the next frame is due */
+    uint64_t at_ns[CULM_LIVE_PACED]; /* when the last ones came; a ring */
+    int64_t count;                   /* frames taken */
+};
+
+struct live_feed {
+    struct culm_live *run;
+    struct culm_feed_config *config;
+    int32_t number;
+    struct live_posted *posted; /* the program posts its frames; NULL: a thread reads its file */
+    bool gone, started, joined; /* joined: no thread is left, or there was none */
+    bool counted;               /* `frames` is valid */
+    int64_t frames; /* in the file; -1: that cannot be told. Needed to read labels only */
+    pthread_t thread;
+    int stop;           /* atomic */
+    uint64_t period_ns; /* the period that plans assume */
+    /* The measured period of a live feed, which sets its own pace; 0: not known. Atomic. */
+    uint64_t seen_ns;
+    size_t frame_bytes;
+    struct live_input input[CULM_EDGE_QUERIES_MAX];
+    int32_t inputs;
+    char *slots_at; /* addresses for the pixels of all slots, whole pages for each */
+    /* Each holds a struct live_frame. A slot is free when nobody else has a reference. */
+    struct culm_blob *slot[CULM_LIVE_FRAME_SLOTS];
+    bool held[CULM_LIVE_FRAME_SLOTS]; /* its pixels are in memory */
+    int32_t slots, slots_held;        /* how many there are to be, and are */
+    pthread_mutex_t slots_lock;       /* guards these four */
+    pthread_mutex_t lock;
+    char said[CULM_ERROR_MAX]; /* a message to publish, "": none; guarded by lock */
+    char left_out[400];        /* a warning to publish, likewise */
+    /* failed: it ended with an error, set before `ended`. ended: its end was published; loop thread
+     * only. */
+    bool failed, ended;
+    /* Valid once its thread was joined: why it failed; whether it has ever given a frame. */
+    struct culm_error why;
+    bool any;
+};
+
+/* feed.c */
+/* Starts the threads of feeds that have none yet. Starts none if the run was asked to stop before
+ * it began, since the loop would handle frames before the signal. CULM_ERR_MEMORY. */
+enum culm_status live_feeds(struct culm_live *run, struct culm_error *error);
+/* Has a feed end that has gone; does not wait for it. */
+void live_stop_feed(struct live_feed *feed);
+void live_stop_feeds(struct culm_live *run);
+/* Whether to take a frame of a live feed that came at this time. Frames that come faster than `fps`
+ * are left out; they would queue up and get older and older. One thread at a time. */
+bool live_take_frame(struct live_feed *feed, struct live_pace *pace, uint64_t at_ns);
+/* Stretches a frame into a slot and hands it to the loop; without its pixels if no slot is free. at_ns:
+ * when it came. False: out of memory. One thread at a time. */
+bool live_hand_over(struct live_feed *feed, const struct culm_feed_frame *frame, uint64_t at_ns);
+/* Publishes what feeds have to say. */
+void live_hear(struct culm_live *run);
+/* To be called once the feeds have stopped: fails with the error of the first feed if every feed
+ * failed without giving a single frame. */
+enum culm_status live_any_frame(const struct culm_live *run, struct culm_error *error);
+/* Likewise: fails if the run ended because every feed that was left has failed, even if that was
+ * after many frames. */
+enum culm_status live_any_feed(const struct culm_live *run, struct culm_error *error);
+
+/* slots.c */
+/* Gives back the pixels of frames beyond what the plan says, as far as nobody uses them, and gives
+ * every feed memory for as many slots as it says, as far as that leaves room: to be called again
+ * until it does. */
+enum culm_status live_slots(struct culm_live *run, struct culm_error *error);
+
+/* queries.c */
+void live_open_feed(struct culm_live *run, struct culm_feed_config *config, int32_t feed);
+void live_add_input(struct live_feed *feed, const struct culm_vision_input *input);
+void live_round_frame(struct live_feed *feed);
+
+#endif

@@ -1,0 +1,84 @@
+/*
+ * What the commands that start a run add to culm/train.h, culm/gnn.h and culm/merge.h: faults and
+ * traces, by which people try what a run stands; sinks in the place of functions; the exit code of the
+ * command; and what a terminal wants to know of a run before it starts. Nothing here prints.
+ *
+ * As in culm.h: objects are used by one thread at a time; what is returned by pointer lives as long
+ * as the object.
+ */
+#ifndef CULM_RUN_LAUNCHES_H
+#define CULM_RUN_LAUNCHES_H
+
+#include "base/status.h"
+
+#include <culm.h>
+
+struct culm_sink;
+struct culm_summary;
+
+/* All borrowed until the run's object is freed. */
+struct culm_launch_extras {
+    const char *const *faults; /* specifications (run/fault.h, run/gnn_fault.h) */
+    size_t fault_count;
+    const char *trace_path; /* NULL: none */
+    double time_scale;      /* 0: 1 */
+    bool dry;               /* to plan alone: a run may be in `dir` */
+};
+
+/* "key=value" as it stands on a command line; its form is judged with the rest. */
+enum culm_status culm_config_add(struct culm_config *config, const char *set,
+                                 struct culm_error *error);
+
+/* Draws a token for a run on several machines into a new file (launch/token.h). CULM_ERR_EXISTS: there is
+ * a file. */
+enum culm_status culm_token_new(const char *path, struct culm_error *error);
+
+/* --- train -------------------------------------------------------------------------------------- */
+
+/* culm_training_new with extras; NULL: none. */
+enum culm_status culm_training_make(const struct culm_config *config,
+                                    const struct culm_training_options *options,
+                                    const struct culm_launch_extras *extras,
+                                    struct culm_training **ret_training, struct culm_error *error);
+
+/* What its configuration comes to, for people. */
+struct culm_training_shape {
+    const char *arch, *redundancy;
+    bool redundant; /* it is not "none" */
+    int64_t pipelines, stages, lanes, micros_per_lane, steps;
+};
+struct culm_training_shape culm_training_shape_of(const struct culm_training *training);
+
+/* Sinks of the events, borrowed until it has run, in the place of the function of the options: `log`
+ * gets all, `screen` not those warnings that were told by the function for warnings. */
+void culm_training_watch(struct culm_training *training, struct culm_sink *log,
+                         struct culm_sink *screen);
+/* culm_training_run, but the exit code of the command, and an error without a text where there is
+ * nothing to say. */
+int culm_training_go(struct culm_training *training, struct culm_error *ret_error);
+/* Of what was run. */
+const struct culm_summary *culm_training_summary(const struct culm_training *training);
+/* Whether a fault fired; true also where nothing was started that it could have hit. */
+bool culm_training_fired(const struct culm_training *training, size_t fault);
+
+/* --- gnn train: the same ------------------------------------------------------------------------ */
+
+enum culm_status culm_gnn_training_make(const struct culm_config *config,
+                                        const struct culm_gnn_training_options *options,
+                                        const struct culm_launch_extras *extras,
+                                        struct culm_gnn_training **ret_training,
+                                        struct culm_error *error);
+int64_t culm_gnn_training_epochs(const struct culm_gnn_training *training);
+void culm_gnn_training_watch(struct culm_gnn_training *training, struct culm_sink *log,
+                             struct culm_sink *screen);
+int culm_gnn_training_go(struct culm_gnn_training *training, struct culm_error *ret_error);
+const struct culm_summary *culm_gnn_training_summary(const struct culm_gnn_training *training);
+bool culm_gnn_training_fired(const struct culm_gnn_training *training, size_t fault);
+
+/* --- merge -------------------------------------------------------------------------------------- */
+
+/* Sends events to `sink` in the place of the function of the options. Borrowed until
+ * culm_merging_free; NULL: none. */
+void culm_merging_watch(struct culm_merging *merging, struct culm_sink *sink);
+
+#endif

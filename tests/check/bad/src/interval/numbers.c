@@ -1,0 +1,3 @@
+/* The protocol of graph networks would compute. */
+
+#include "graph/stage.h"

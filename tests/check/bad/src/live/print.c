@@ -1,0 +1,3 @@
+/* A running edge would print, as commands do. */
+
+#include "cli/command.h"

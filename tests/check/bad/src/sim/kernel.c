@@ -1,0 +1,3 @@
+/* The simulated world would compute in numbers. */
+
+#include "device/device.h"

@@ -1,0 +1,78 @@
+/* Shared by the files of histories; nobody else includes it. */
+#ifndef CULM_TESTS_SIM_HISTORY_INTERNAL_H
+#define CULM_TESTS_SIM_HISTORY_INTERNAL_H
+
+#include "history.h"
+#include "pipeline/leader.h"
+#include "pipeline/node.h"
+#include "sim/sim.h"
+#include "sim/symbolic.h"
+
+#define WORKERS_MAX 2048
+#define PIPELINES_MAX 256
+#define STAGES_MAX 160
+#define STEPS_MAX 64
+#define BEGIN_NS 1000000000ull /* when a simulated world begins */
+
+/* A history while it is played: one start of the program, the oracle's memory, the faults. */
+struct running {
+    struct culm_history *history;
+    struct culm_sim *sim;
+    struct culm_layout layout;
+    struct culm_symbolic_store *store;
+    struct culm_pipeline_leader *leader;
+    struct culm_exec *leader_exec;
+    struct culm_exec **exec; /* by worker */
+    int32_t exec_count;
+    bool put_out[WORKERS_MAX]; /* workers that the leader has declared lost */
+    bool doomed[WORKERS_MAX];  /* workers that a fault befell for good */
+    bool pinched[WORKERS_MAX]; /* workers that were refused memory */
+    int32_t owed[WORKERS_MAX]; /* lost with a stage and not recovered: steps since, plus one */
+    struct culm_role role[PIPELINES_MAX][STAGES_MAX]; /* of the newest view */
+    int32_t owner_before[PIPELINES_MAX][STAGES_MAX];
+    int32_t skipped[CULM_HISTORY_FAULTS_MAX], countdown[CULM_HISTORY_FAULTS_MAX];
+    bool armed[CULM_HISTORY_FAULTS_MAX];
+    bool made_up[WORKERS_MAX];    /* traced: somebody comes in its place, or has */
+    int32_t linked[WORKERS_MAX];  /* 1 + the other end of the link struck last; 0: none */
+    uint64_t add_ns[WORKERS_MAX]; /* traced: workers to come */
+    int32_t add_count;
+    char (*loss_bits)[16]; /* [STEPS_MAX]; goes on in a resumed run */
+    char weights[65];
+    uint64_t last_fault_ns;
+    int64_t start_step;
+    struct culm_pipeline_leader_totals totals; /* at the end */
+    int64_t rollbacks, views;
+    int exit_code;
+    bool held;         /* a step that could not be saved */
+    bool was_held;     /* at any time */
+    bool done, honest; /* it failed, and said that the last checkpoint could not be written, or that
+                          copies differ */
+    bool said;         /* it failed as the history wants it to */
+    int64_t flips_seen[WORKERS_MAX]; /* of its executor, at the last look */
+    bool flipped[WORKERS_MAX];       /* and not yet noticed */
+    int64_t flips, noticed, undecided, misread;
+    int64_t samples_lost, samples_repeated; /* as told when they were misread */
+    bool reader;                            /* some worker was made to read others */
+    bool blind;
+    uint64_t stopped_ns;                    /* 0: it was not */
+    bool troubled;                          /* it failed, as tasks of one kind do everywhere */
+    int64_t committed, steps, refused, due; /* committed; tasks that failed as drawn; checkpoints */
+    bool told[STEPS_MAX];                   /* [step] `checkpoint` was published */
+    bool save_owed;     /* one was given up because its writer was lost, and none has come since */
+    int64_t owed_after; /* this step */
+    char complaint[400];
+};
+
+/* history.c: looks whether any have come to pass. */
+void culm_history_look_for_flips(struct running *run);
+
+/* history_fault.c */
+void culm_history_arm(struct running *run, const char *event); /* it was published */
+void culm_history_lost(struct running *run, int32_t node);     /* also one that no fault befell */
+void culm_history_at_point(void *context, int32_t node, const struct culm_fault_point *point);
+/* Has a fault befallen it that makes a worker fail? */
+bool culm_history_may_fail(const struct running *run, int64_t node);
+/* Between two happenings: faults by time, those after an event, and workers that a trace adds. */
+void culm_history_timed(struct running *run);
+
+#endif
