@@ -1,4 +1,4 @@
-/* The run's constants. */
+/* A run's constants, and what follows from them alone. */
 #include "pipeline/layout.h"
 
 #include <stdlib.h>
@@ -7,6 +7,13 @@ uint64_t culm_run_shape_first_sample(const struct culm_run_shape *shape, int64_t
                                      int32_t micro) {
     return (uint64_t)(iteration - 1) * (uint64_t)shape->global_samples +
            (uint64_t)micro * (uint64_t)shape->micro_samples;
+}
+
+int32_t culm_layout_reducers(const struct culm_layout *layout, int32_t stage, int32_t pipelines) {
+    const size_t bytes = layout->stage[stage].grad_bytes * (size_t)pipelines;
+    const size_t shares = (bytes + CULM_REDUCER_BYTES - 1) / CULM_REDUCER_BYTES;
+    const size_t reducers = shares > CULM_REDUCERS_MIN ? shares : CULM_REDUCERS_MIN;
+    return reducers < (size_t)pipelines ? (int32_t)reducers : pipelines;
 }
 
 void culm_layout_release(struct culm_layout *layout) {

@@ -51,6 +51,15 @@ struct culm_layout {
 /* Frees what it points to and zeroes it; fine on a zeroed one. */
 void culm_layout_release(struct culm_layout *layout);
 
+/*
+ * How many of `pipelines` whole ones share the sums of a stage. All of them, where sums are large: then no link carries more
+ * than another. Each that takes part is connected with the stage's owners and shadows in all pipelines, so small sums go to
+ * fewer, CULM_REDUCERS_MIN or as many as leave each with some CULM_REDUCER_BYTES an iteration.
+ */
+#define CULM_REDUCERS_MIN 4
+#define CULM_REDUCER_BYTES ((size_t)1 << 20)
+int32_t culm_layout_reducers(const struct culm_layout *layout, int32_t stage, int32_t pipelines);
+
 /* The run's constants. */
 struct culm_run_shape {
     int32_t pipelines, stages, lanes;

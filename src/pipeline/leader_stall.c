@@ -178,8 +178,7 @@ static void want_sums(const struct culm_pipeline_leader *leader, struct wants *w
 static void want_grad(const struct culm_pipeline_leader *leader, struct wants *wants,
                       int32_t grad) {
     int32_t stage = leader->o.layout->grad[grad].stage;
-    int32_t reducer =
-        culm_view_reducer(leader->view, stage, grad - leader->o.layout->stage[stage].first_grad);
+    int32_t reducer = culm_view_reducer(leader->view, leader->o.layout, grad);
     const struct culm_waits *at = answer_of(leader, reducer);
     if (!at) {
         return;

@@ -21,9 +21,11 @@ static size_t sums_of(int32_t lanes) {
 }
 
 /* What a reducer gets from other pipelines: their roots, of its share of the tensors. */
-static size_t slices_bytes(const struct culm_run_shape *shape, size_t grad_bytes, int32_t lanes) {
+static size_t slices_bytes(const struct culm_layout *layout, const struct culm_run_shape *shape,
+                           int32_t s, int32_t lanes) {
     int32_t others = lanes < shape->lanes ? (shape->lanes - 1) / (lanes > 0 ? lanes : 1) : 0;
-    return grad_bytes * (size_t)others / ((size_t)others + 1);
+    int32_t reducers = culm_layout_reducers(layout, s, others + 1);
+    return layout->stage[s].grad_bytes * (size_t)others / (size_t)reducers;
 }
 
 static size_t owned_bytes(const struct culm_memory *memory, const struct culm_run_shape *shape,
@@ -38,7 +40,7 @@ static size_t owned_bytes(const struct culm_memory *memory, const struct culm_ru
     return ((size_t)load->micros + passing) * boundaries +
            (size_t)activations * taken_by(stage->activation_bytes) +
            sums_of(lanes) * taken_by(stage->grad_bytes) +
-           slices_bytes(shape, stage->grad_bytes, lanes) + taken_by(stage->state_bytes);
+           slices_bytes(memory->layout, shape, s, lanes) + taken_by(stage->state_bytes);
 }
 
 static size_t ahead_bytes(const struct culm_memory *memory, const struct culm_memory_load *load,

@@ -79,7 +79,7 @@ static void meet_neighbours(struct culm_node *node) {
     }
 }
 
-/* Owners in whole pipelines take turns as reducers: culm_view_reducer, of all gradients at once. */
+/* culm_view_reducer, of all gradients at once. */
 static void find_reducers(struct culm_node *node) {
     const struct culm_layout *layout = node->o.layout;
     int32_t *whole = node->whole, count = 0;
@@ -89,8 +89,9 @@ static void find_reducers(struct culm_node *node) {
         }
     }
     for (int32_t g = 0; g < layout->grad_count; g++) {
-        int32_t stage = layout->grad[g].stage, index = g - layout->stage[stage].first_grad;
-        node->reducer[g] = count ? node->view->role[whole[index % count]][stage].owner : -1;
+        const int32_t stage = layout->grad[g].stage, index = g - layout->stage[stage].first_grad;
+        const int32_t reducers = culm_layout_reducers(layout, stage, count);
+        node->reducer[g] = count ? node->view->role[whole[index % reducers]][stage].owner : -1;
     }
 }
 

@@ -115,12 +115,15 @@ bool culm_view_whole(const struct culm_view *view, int32_t pipeline) {
     return true;
 }
 
-int32_t culm_view_reducer(const struct culm_view *view, int32_t stage, int32_t index_in_stage) {
+int32_t culm_view_reducer(const struct culm_view *view, const struct culm_layout *layout,
+                          int32_t grad) {
+    const int32_t stage = layout->grad[grad].stage;
     int32_t count = 0;
     for (int32_t p = 0; p < view->pipelines; p++) {
         count += culm_view_whole(view, p);
     }
-    const int32_t turn = count ? index_in_stage % count : 0;
+    const int32_t index = grad - layout->stage[stage].first_grad;
+    const int32_t turn = count ? index % culm_layout_reducers(layout, stage, count) : 0;
     for (int32_t p = 0, at = 0; p < view->pipelines && count; p++) {
         if (culm_view_whole(view, p) && at++ == turn) {
             return view->role[p][stage].owner;

@@ -90,9 +90,10 @@ bool culm_view_add_transfer(struct culm_view *view, const struct culm_transfer *
 const struct culm_view_node *culm_view_find(const struct culm_view *view, int32_t node);
 /* Does every stage of the pipeline have an owner? */
 bool culm_view_whole(const struct culm_view *view, int32_t pipeline);
-/* The reducer of grad `index_in_stage` of `stage`: owners in whole pipelines take turns. -1 when
- * there is none. */
-int32_t culm_view_reducer(const struct culm_view *view, int32_t stage, int32_t index_in_stage);
+/* The reducer of `grad`: owners of its stage in the first whole pipelines take turns, as many as
+ * culm_layout_reducers says. -1 when there is none. */
+int32_t culm_view_reducer(const struct culm_view *view, const struct culm_layout *layout,
+                          int32_t grad);
 /* How many live copies stage s has. */
 int32_t culm_view_copies(const struct culm_view *view, int32_t stage);
 

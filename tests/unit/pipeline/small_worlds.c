@@ -46,7 +46,9 @@ static struct culm_run_shape shape;
 static const struct culm_memory *promise; /* NULL: nobody minds */
 
 static struct culm_stage_desc stages[NODES];
-static const struct culm_layout layout = {.stages = NODES, .stage = stages};
+static struct culm_grad_desc grads[2 * NODES * NODES]; /* small ones, 2 * NODES a stage */
+static const struct culm_layout layout = {
+    .stages = NODES, .grad_count = 2 * NODES * NODES, .stage = stages, .grad = grads};
 
 /* --- worlds that have been seen --- */
 
@@ -285,8 +287,9 @@ static void check_reducers(const struct culm_view *view, bool any) {
     for (int32_t s = 0; s < view->stages; s++) {
         int32_t reduces[NODES] = {0};
         for (int32_t i = 0; i < whole; i++) {
-            int32_t reducer = culm_view_reducer(view, s, i);
-            assert_int_equal(reducer, culm_view_reducer(view, s, i + whole));
+            const int32_t grad = layout.stage[s].first_grad + i;
+            int32_t reducer = culm_view_reducer(view, &layout, grad);
+            assert_int_equal(reducer, culm_view_reducer(view, &layout, grad + whole));
             for (int32_t p = 0; p < view->pipelines; p++) {
                 reduces[p] += culm_view_whole(view, p) && view->role[p][s].owner == reducer;
             }
@@ -294,7 +297,7 @@ static void check_reducers(const struct culm_view *view, bool any) {
         for (int32_t p = 0; p < view->pipelines; p++) { /* each in turn */
             assert_int_equal(reduces[p], culm_view_whole(view, p));
         }
-        assert_true(any || culm_view_reducer(view, s, 0) == -1);
+        assert_true(any || culm_view_reducer(view, &layout, layout.stage[s].first_grad) == -1);
     }
 }
 
@@ -610,7 +613,12 @@ static int make_stages(void **state) {
                                              .grad_bytes = 640000,
                                              .state_bytes = 1920000,
                                              .scratch_bytes = 6400,
-                                             .sample_bytes = 100};
+                                             .sample_bytes = 100,
+                                             .first_grad = 2 * NODES * s,
+                                             .grad_count = 2 * NODES};
+        for (int32_t g = 0; g < 2 * NODES; g++) {
+            grads[stages[s].first_grad + g].stage = s;
+        }
     }
     return 0;
 }

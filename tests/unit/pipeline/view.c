@@ -5,6 +5,21 @@
 static const struct culm_run_shape two_by_three = {
     .pipelines = 2, .stages = 3, .lanes = 4, .redundancy = CULM_REDUNDANCY_EAGER};
 
+/* Three stages of six small gradients, as many as a test asks for. */
+static struct culm_stage_desc six_stages[3] = {
+    {.first_grad = 0}, {.first_grad = 6}, {.first_grad = 12}};
+static struct culm_grad_desc six_grads[18];
+static const struct culm_layout six = {
+    .stages = 3, .grad_count = 18, .stage = six_stages, .grad = six_grads};
+
+static int make_grads(void **state) {
+    (void)state;
+    for (int32_t g = 0; g < 18; g++) {
+        six_grads[g].stage = g / 6;
+    }
+    return 0;
+}
+
 static void test_start(void **state) {
     (void)state;
     /* holds: own stage and the next of the ring; the last also the first */
@@ -86,7 +101,7 @@ static void test_no_pipeline_whole(void **state) {
     struct culm_view view = view_of(&two_by_three, "- - 0.2:5 - 1.1:6 -");
     culm_view_assign(&view, &two_by_three, &before);
     check(&view, "2/-1 -1/-1 2/-1 | -1/-1 4/-1 4/-1", "-1 -1 -1 -1");
-    assert_int_equal(culm_view_reducer(&view, 0, 0), -1);
+    assert_int_equal(culm_view_reducer(&view, &six, 0), -1);
     /* each survivor wants all that its pipeline has not */
     assert_int_equal(mask_of(culm_view_desired(&view, &two_by_three, 2)), 7);
     assert_int_equal(mask_of(culm_view_desired(&view, &two_by_three, 4)), 7);
@@ -135,13 +150,37 @@ static void test_reducers_take_turns(void **state) {
     struct culm_view view = view_of(&two_by_three, "0.0:3 0.1:6 0.2:5 1.0:3 1.1:6 1.2:5");
     culm_view_assign(&view, &two_by_three, NULL);
     for (int32_t i = 0; i < 6; i++) {
-        assert_int_equal(culm_view_reducer(&view, 1, i), i % 2 ? 4 : 1);
+        assert_int_equal(culm_view_reducer(&view, &six, 6 + i), i % 2 ? 4 : 1);
     }
     struct culm_view after = view_of(&two_by_three, "- - 0.2:5 1.0:3 1.1:6 1.2:5");
     culm_view_assign(&after, &two_by_three, &view);
     for (int32_t i = 0; i < 6; i++) {
-        assert_int_equal(culm_view_reducer(&after, 1, i),
+        assert_int_equal(culm_view_reducer(&after, &six, 6 + i),
                          4); /* a stopped pipeline reduces nothing */
+    }
+}
+
+/* Six pipelines of one stage: small sums go to the first four, large ones to all. */
+static void test_as_many_reducers_as_are_worth_it(void **state) {
+    (void)state;
+    const struct culm_run_shape shape = {
+        .pipelines = 6, .stages = 1, .lanes = 6, .redundancy = CULM_REDUNDANCY_NONE};
+    struct culm_view view = view_of(&shape, "0.0:1 1.0:1 2.0:1 3.0:1 4.0:1 5.0:1");
+    culm_view_assign(&view, &shape, NULL);
+    for (int32_t g = 0; g < 6; g++) {
+        assert_int_equal(culm_view_reducer(&view, &six, g), g % 4);
+    }
+    struct culm_stage_desc large[3] = {{.grad_bytes = CULM_REDUCER_BYTES}};
+    struct culm_layout wide = six;
+    wide.stage = large;
+    for (int32_t g = 0; g < 6; g++) {
+        assert_int_equal(culm_view_reducer(&view, &wide, g), g);
+    }
+    struct culm_view after = view_of(&shape, "0.0:1 - 2.0:1 3.0:1 4.0:1 5.0:1");
+    culm_view_assign(&after, &shape, &view);
+    for (int32_t g = 0; g < 6; g++) {
+        static const int32_t whole[] = {0, 2, 3, 4};
+        assert_int_equal(culm_view_reducer(&after, &six, g), whole[g % 4]);
     }
 }
 
@@ -156,6 +195,7 @@ int main(void) {
         cmocka_unit_test(test_joiner_without_state_owns_nothing),
         cmocka_unit_test(test_one_stage_has_no_shadow),
         cmocka_unit_test(test_reducers_take_turns),
+        cmocka_unit_test(test_as_many_reducers_as_are_worth_it),
     };
-    return cmocka_run_group_tests_name("pipeline/view", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("pipeline/view", tests, make_grads, NULL);
 }
