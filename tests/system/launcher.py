@@ -386,10 +386,11 @@ cases.add("the terminal closes", terminal_closes, first=True)
 
 
 def second_signal(bench, first, second):
-    """With a frozen worker no checkpoint can be written; whoever insists does not wait for it. None is due before: the last of
-    them might be that of the last step."""
+    """With a worker that is frozen before it says what its state is, no checkpoint can be published; whoever insists does not wait for it."""
     config = changed(LONG, cluster__suspect_ms=600000, checkpoint__every=0)
-    process = standing(bench, config, 5, 26).process
+    run = Watched(bench, bench.start(*bench.train_words(config, "run", *fault(5, 25, "commit", "stop"))))
+    run.wait()
+    process = run.process
     for number in first, signal.SIGUSR1, first:  # the last is an echo of the first
         process.send_signal(number)
         wait_until(lambda number=number: taken(process, number), 120, "it to take the signal")
