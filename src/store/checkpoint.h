@@ -97,6 +97,10 @@ enum culm_status culm_checkpoint_prune(struct culm_fs *fs, const char *run_dir, 
  * interrupted. A run directory without checkpoints is fine. */
 enum culm_status culm_checkpoint_clean(struct culm_fs *fs, const char *run_dir,
                                        struct culm_error *error);
+/* The same while `step` alone is to be written: a node that was still at an earlier one when that was
+ * given up may have left its part behind. Those of `step` and later stay. */
+enum culm_status culm_checkpoint_clean_before(struct culm_fs *fs, const char *run_dir, int64_t step,
+                                              struct culm_error *error);
 
 /* ---- reading ------------------------------------------------------------------------------- */
 

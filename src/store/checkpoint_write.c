@@ -282,8 +282,8 @@ static enum culm_status sweep(struct culm_fs *fs, const char *dir, const char *r
     return CULM_OK;
 }
 
-enum culm_status culm_checkpoint_clean(struct culm_fs *fs, const char *run_dir,
-                                       struct culm_error *error) {
+static enum culm_status clean_through(struct culm_fs *fs, const char *run_dir, int64_t through,
+                                      struct culm_error *error) {
     char dir[CULM_PATH_MAX];
     struct culm_names names = {0};
     enum culm_status status = culm_path_format(dir, error, "%s/checkpoints", run_dir);
@@ -292,10 +292,20 @@ enum culm_status culm_checkpoint_clean(struct culm_fs *fs, const char *run_dir,
     }
     status = culm_dir_list(dir, &names, error);
     if (status == CULM_OK) {
-        status = sweep(fs, dir, run_dir, &names, INT64_MAX, -1, error);
+        status = sweep(fs, dir, run_dir, &names, through, -1, error);
     }
     culm_names_release(&names);
     return status;
+}
+
+enum culm_status culm_checkpoint_clean(struct culm_fs *fs, const char *run_dir,
+                                       struct culm_error *error) {
+    return clean_through(fs, run_dir, INT64_MAX, error);
+}
+
+enum culm_status culm_checkpoint_clean_before(struct culm_fs *fs, const char *run_dir, int64_t step,
+                                              struct culm_error *error) {
+    return clean_through(fs, run_dir, step - 1, error);
 }
 
 enum culm_status culm_checkpoint_prune(struct culm_fs *fs, const char *run_dir, int64_t step,

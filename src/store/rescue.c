@@ -224,6 +224,7 @@ enum culm_room_for culm_rescue_look(const char *run_dir, const char *unit, int64
         memcpy(ret_to, to, sizeof to);
         return CULM_ROOM_ALL;
     }
+    (void)culm_checkpoint_clean_before(NULL, run_dir, step, NULL); /* again in two seconds */
     if (culm_checkpoint_make_room(NULL, run_dir, all_bytes, failed, &room, NULL) != CULM_OK) {
         /* the writing finds out */
         room = (struct culm_checkpoint_room){.fits = true, .free_bytes = all_bytes};

@@ -269,6 +269,29 @@ static void test_room_of_a_step_that_is_held(void **state) {
     temp_dir_drop(dir);
 }
 
+/* A node may still have been writing its part of an earlier checkpoint when that was given up. */
+static void test_what_late_writers_left_takes_no_room(void **state) {
+    (void)state;
+    char dir[64], path[CULM_PATH_MAX], to[CULM_PATH_MAX], note[CULM_ERROR_MAX];
+    temp_dir_make(dir);
+    int fd = take(dir);
+    struct culm_piece piece;
+    sample_init(&sample, 38);
+    for (int64_t step = 38; step <= 40; step += 2) {
+        assert_int_equal(culm_checkpoint_write_piece(NULL, dir, step, "stage-0", 0,
+                                                     sample.tensors[0], 1, NULL, &piece, NULL),
+                         CULM_OK);
+    }
+    assert_int_equal(culm_rescue_look(dir, "step", 40, NEVER_FITS, NEVER_FITS, false, to, note),
+                     CULM_ROOM_NOTHING);
+    snprintf(path, sizeof path, "%s/checkpoints/.tmp-step-00000038", dir);
+    assert_false(culm_file_is_directory(path));
+    snprintf(path, sizeof path, "%s/checkpoints/.tmp-step-00000040", dir);
+    assert_true(culm_file_is_directory(path)); /* that one is being written */
+    close(fd);
+    temp_dir_drop(dir);
+}
+
 /* What is resumed finds what was saved elsewhere, and pruning leaves that where it is. */
 static void test_a_link_leads_elsewhere(void **state) {
     (void)state;
@@ -390,6 +413,7 @@ int main(void) {
         cmocka_unit_test(test_weights_alone_are_no_checkpoint),
         cmocka_unit_test(test_what_is_held_and_asked_for),
         cmocka_unit_test(test_room_of_a_step_that_is_held),
+        cmocka_unit_test(test_what_late_writers_left_takes_no_room),
         cmocka_unit_test(test_a_link_leads_elsewhere),
         cmocka_unit_test(test_what_is_in_the_way),
         cmocka_unit_test(test_folders_that_are_of_no_use),
