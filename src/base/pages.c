@@ -8,17 +8,25 @@
 
 #define ALIGN ((size_t)64)
 
-void *culm_pages_alloc(size_t bytes) {
+void *culm_pages_sparse(size_t bytes) {
     if (bytes > SIZE_MAX / 2) {
         return NULL;
     }
-    if (bytes < 2 * CULM_HUGE_PAGE) {
-        return aligned_alloc(ALIGN, culm_pages_size(bytes));
+    return aligned_alloc(bytes < 2 * CULM_HUGE_PAGE ? ALIGN : CULM_HUGE_PAGE,
+                         culm_pages_size(bytes));
+}
+
+void culm_pages_fill(void *data, size_t bytes) {
+    if (bytes >= 2 * CULM_HUGE_PAGE) {
+        /* a hint: without them it is only slower */
+        (void)madvise(data, culm_pages_size(bytes), MADV_HUGEPAGE);
     }
-    size_t size = culm_pages_size(bytes);
-    void *data = aligned_alloc(CULM_HUGE_PAGE, size);
+}
+
+void *culm_pages_alloc(size_t bytes) {
+    void *data = culm_pages_sparse(bytes);
     if (data) {
-        (void)madvise(data, size, MADV_HUGEPAGE); /* a hint: without them it is only slower */
+        culm_pages_fill(data, bytes);
     }
     return data;
 }

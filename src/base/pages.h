@@ -22,5 +22,9 @@ static inline size_t culm_pages_size(size_t bytes) {
 void *culm_pages_alloc(size_t bytes);
 /* The same, zeroed. */
 void *culm_pages_zeroed(size_t bytes);
+/* The same for memory of which little may be touched: of a huge page, a byte costs all. */
+void *culm_pages_sparse(size_t bytes);
+/* From now on much of it will be. */
+void culm_pages_fill(void *data, size_t bytes);
 
 #endif

@@ -90,9 +90,9 @@ enum culm_status culm_cpu_new(int threads, const char *isa, struct culm_device *
     cpu->device.ops = &culm_cpu_device_ops;
     cpu->threads = threads;
     cpu->kernels = kernels[chosen];
-    /* Touched only as far as kernels need it. */
+    /* Touched only as far as kernels need it, which is little where tensors are small. */
     cpu->memory_bytes = scratch_bytes(threads);
-    cpu->memory = culm_pages_alloc(cpu->memory_bytes);
+    cpu->memory = culm_pages_sparse(cpu->memory_bytes);
     if (!cpu->memory) {
         culm_error_set(error, status, "cpu device: out of memory for %zu bytes of scratch",
                        cpu->memory_bytes);

@@ -45,6 +45,7 @@ struct culm_cpu {
     struct culm_cpu_team *team; /* NULL with one thread */
     float *memory;              /* one block: shared, then one private part per thread */
     size_t memory_bytes;
+    bool fills_memory; /* huge pages have been asked for */
     const struct culm_cpu_kernels *kernels;
     enum culm_cpu_bf16 bf16_flavour;
     int64_t core_cache_bytes; /* of the second level; for speed, changes no bit */

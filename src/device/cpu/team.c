@@ -14,6 +14,7 @@
 #include "device/cpu/team.h"
 
 #include "base/control.h"
+#include "base/pages.h"
 #include "base/stops.h"
 
 #include <assert.h>
@@ -33,6 +34,7 @@
 #define TILE_BITS 24
 #define TILE_MASK ((1u << TILE_BITS) - 1)
 #define SPIN_NS 40000
+#define SMALL_TILES 16 /* work of more may fill the scratch */
 
 struct worker {
     struct culm_cpu_team *team;
@@ -201,6 +203,10 @@ static void run_team(struct culm_cpu_team *team, int64_t tiles, culm_cpu_tile *t
 
 void culm_cpu_run(struct culm_cpu *cpu, int64_t tiles, culm_cpu_tile *tile, void *context) {
     assert(tiles <= (int64_t)TILE_MASK);
+    if (tiles > SMALL_TILES && !cpu->fills_memory) {
+        cpu->fills_memory = true;
+        culm_pages_fill(cpu->memory, cpu->memory_bytes);
+    }
     uint64_t before = culm_control_enter();
     if (!cpu->team || tiles == 1) {
         for (int64_t i = 0; i < tiles; i++) {

@@ -3,7 +3,10 @@
 
 #include <pthread.h>
 #include <setjmp.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -55,6 +58,40 @@ static void test_every_tile_once(void **state) {
         }
         culm_device_free(cpu);
     }
+}
+
+/* Has the kernel been asked for huge pages where `at` is? */
+static bool asked_for_huge_pages(const void *at) {
+    FILE *maps = fopen("/proc/self/smaps", "r");
+    assert_non_null(maps);
+    char line[512];
+    bool here = false, asked = false;
+    while (fgets(line, sizeof line, maps)) {
+        unsigned long from, to;
+        if (sscanf(line, "%lx-%lx ", &from, &to) == 2) {
+            here = (uintptr_t)at >= from && (uintptr_t)at < to;
+        } else if (here && strncmp(line, "VmFlags:", 8) == 0) {
+            asked = strstr(line, " hg") != NULL;
+        }
+    }
+    fclose(maps);
+    return asked;
+}
+
+/* With small tensors a huge page is cleared for a few bytes of it, in every process. */
+static void test_small_work_takes_small_pages(void **state) {
+    (void)state;
+    struct culm_device *cpu;
+    struct counting c = {.threads = 1};
+    assert_int_equal(culm_device_new(1, &cpu, NULL), CULM_OK);
+    culm_cpu_run(cpu_of(cpu), 16, count_tile, &c);
+    assert_false(asked_for_huge_pages(cpu_shared(cpu_of(cpu))));
+    culm_cpu_run(cpu_of(cpu), TILES, count_tile, &c);
+    if (access("/sys/kernel/mm/transparent_hugepage", F_OK) == 0) {
+        assert_true(asked_for_huge_pages(cpu_shared(cpu_of(cpu))));
+        assert_true(asked_for_huge_pages(cpu_private(cpu_of(cpu), 0)));
+    }
+    culm_device_free(cpu);
 }
 
 static void test_control_word(void **state) {
@@ -145,9 +182,13 @@ static void test_log(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_tile_once), cmocka_unit_test(test_control_word),
-        cmocka_unit_test(test_other_thread),    cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_signature),       cmocka_unit_test(test_log),
+        cmocka_unit_test(test_every_tile_once),
+        cmocka_unit_test(test_small_work_takes_small_pages),
+        cmocka_unit_test(test_control_word),
+        cmocka_unit_test(test_other_thread),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_signature),
+        cmocka_unit_test(test_log),
     };
     return cmocka_run_group_tests_name("cpu device", tests, NULL, NULL);
 }
