@@ -7,9 +7,11 @@
  * it: norms before COMMIT, digests of version k before COMMIT(k + 1) and before a checkpoint of
  * version k is published.
  *
- *   a norm or a statistic   More than half agree: the others are put out. Else the iteration is
- *                           done once more; whoever that contradicts is put out. If it still cannot
- *                           be told, the run ends.
+ *   a norm or a statistic   However many agree, they have it from one reducer, so the iteration is
+ *                           done once more. Who alone said what that contradicts is put out; what
+ *                           several said alike, somebody had handed on, who may be lost: nobody is.
+ *                           If it differs again, those are put out whom more than half contradict,
+ *                           or it cannot be told, and the run ends.
  *   a digest of state       More than half of those who stepped agree: the others are put out, and
  *                           whoever has copied from them. Else the run ends, with the last
  *                           checkpoint as it is: the version before is no more.
@@ -287,12 +289,16 @@ static void judge(struct culm_pipeline_leader *leader, saying *says, int32_t thi
     }
 }
 
-static struct verdict compare(struct culm_pipeline_leader *leader, saying *says,
-                              struct tallies *tallies) {
-    struct verdict verdict = {0};
+static void contradict_nobody(struct culm_pipeline_leader *leader) {
     for (int32_t i = 0; i < leader->crew.mates.count; i++) {
         worker_at(leader, i)->contradicted = false;
     }
+}
+
+static struct verdict compare(struct culm_pipeline_leader *leader, saying *says,
+                              struct tallies *tallies) {
+    struct verdict verdict = {0};
+    contradict_nobody(leader);
     for (int32_t thing = 0; thing < tallies->count && tallies->differ > 0; thing++) {
         if (tallies->thing[thing].other == 0) {
             continue;
@@ -456,20 +462,41 @@ static void once_more(struct culm_pipeline_leader *leader, const char *why) {
     leader_publish(leader, false, why);
 }
 
+/* What nobody says any more that said it before the iteration was done once more: by how many? 0: they
+ * say the same as then. */
+static int32_t voices_against(const struct culm_pipeline_leader *leader, int32_t thing,
+                              uint64_t value) {
+    const struct tally *now = &leader->gradients.thing[thing];
+    int32_t voices = 0;
+    for (int32_t i = 0; i < leader->crew.mates.count && now->same > 0 && value != now->value; i++) {
+        const struct words *words = worker_at(leader, i)->words;
+        uint64_t said;
+        voices += words && says_of_gradient_at(leader, words, 1, thing, &said) && said == value;
+    }
+    return voices;
+}
+
 /* The iteration was done once more and all agree: who had said otherwise? */
 static bool settled(struct culm_pipeline_leader *leader) {
-    bool all = true;
+    bool all = true, handed_on = false;
     leader->once_more = false;
     for (int32_t i = 0; i < leader->crew.mates.count; i++) {
         struct worker *w = worker_at(leader, i);
         for (int32_t thing = 0; thing < leader->gradients.count && w->words; thing++) {
-            const struct tally *now = &leader->gradients.thing[thing];
             uint64_t said;
-            if (says_of_gradient_at(leader, w->words, 1, thing, &said)) {
-                w->contradicted |= now->same > 0 && said != now->value;
-            }
+            const int32_t voices = says_of_gradient_at(leader, w->words, 1, thing, &said)
+                                       ? voices_against(leader, thing, said)
+                                       : 0;
+            w->contradicted |= voices > 0;
+            handed_on |= voices > 1;
         }
         all &= !w->contradicted;
+    }
+    if (handed_on) {
+        /* Somebody gave it to them, and it may have been in what others made, too. */
+        CULM_MARK(pipeline_what_was_wrong_was_handed_on);
+        contradict_nobody(leader);
+        return true;
     }
     return all ||
            !put_out_contradicted(leader, false, "the same step, done once more, contradicts it");
@@ -573,16 +600,18 @@ bool leader_agree(struct culm_pipeline_leader *leader) {
         return read_as_ordered(leader);
     }
     char why[CULM_REASON_MAX];
-    tell(leader, says_of_gradient, &verdict, why);
-    if (!verdict.open) {
-        return !put_out_contradicted(leader, true, why) && leader_agree(leader);
-    }
-    if (leader->once_more) {
-        cannot_be_told(leader, why);
-    } else {
+    if (!leader->once_more) {
+        contradict_nobody(leader);
+        tell(leader, says_of_gradient, &verdict, why);
         once_more(leader, why);
+        return false;
     }
-    return false;
+    tell(leader, says_of_gradient, &verdict, why);
+    if (verdict.open) {
+        cannot_be_told(leader, why);
+        return false;
+    }
+    return !put_out_contradicted(leader, true, why) && leader_agree(leader);
 }
 
 /* --- state --- */

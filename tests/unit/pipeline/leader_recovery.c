@@ -125,7 +125,8 @@ static void test_a_complaint_counts_once(void **state) {
     end(&f);
 }
 
-/* Three workers hold all of the model; one says something else, and is lost before the others speak. */
+/* Three workers hold all of the model; one says something else, and is lost before the others speak.
+ * It might have been right: they may have theirs from one reducer. */
 static void test_the_word_of_a_lost_one_does_not_stand_against_others(void **state) {
     (void)state;
     EXPECT_MARK(pipeline_word_of_a_lost_one_counts_not);
@@ -134,20 +135,29 @@ static void test_the_word_of_a_lost_one_does_not_stand_against_others(void **sta
     run(&f);
     double wrong[STAGES] = {1, 5}, right[STAGES] = {1, 1};
     uint64_t digest[STAGES] = {7, 7};
-    for (int32_t node = 3; node >= 0; node--) {
-        const struct culm_digests stated = {totals(&f).view, 0, {{3}}, STAGES, STAGES, digest};
-        culm_digests_encode(&stated, &f.buf);
-        deliver(&f, node, CULM_MSG_DIGESTS);
-        const struct culm_prepared what = {
-            totals(&f).view,      1, {{3}}, 1.0, 1, 1.0, STAGES, STAGES, node == 3 ? wrong : right,
-            (uint64_t[STAGES]){0}};
-        culm_prepared_encode(&what, &f.buf);
-        deliver(&f, node, CULM_MSG_PREPARED);
-        if (node == 3) {
-            lost(&f, 3);
+    for (int again = 0; again < 2; again++) {
+        for (int32_t node = again ? 2 : 3; node >= 0; node--) {
+            const struct culm_digests stated = {totals(&f).view, 0, {{3}}, STAGES, STAGES, digest};
+            culm_digests_encode(&stated, &f.buf);
+            deliver(&f, node, CULM_MSG_DIGESTS);
+            const struct culm_prepared what = {totals(&f).view,
+                                               1,
+                                               {{3}},
+                                               1.0,
+                                               1,
+                                               1.0,
+                                               STAGES,
+                                               STAGES,
+                                               node == 3 ? wrong : right,
+                                               (uint64_t[STAGES]){0}};
+            culm_prepared_encode(&what, &f.buf);
+            deliver(&f, node, CULM_MSG_PREPARED);
+            if (node == 3) {
+                lost(&f, 3);
+            }
         }
+        assert_int_equal(totals(&f).committed, again); /* the step is done once more */
     }
-    assert_int_equal(totals(&f).committed, 1);
     assert_int_equal(totals(&f).losses, 1);
     end(&f);
 }
