@@ -122,6 +122,11 @@ static void issue(struct culm_pipeline_leader *leader, enum culm_view_phase phas
                   const char *reason) {
     leader->draft->number = leader->view->number + 1;
     leader->draft->phase = phase;
+    if (phase == CULM_VIEW_LOAD && leader->view->number > 0) {
+        /* What was sent before came from states that are no more, and that nobody has looked at. */
+        CULM_MARK(pipeline_load_begins_another_attempt);
+        leader->afresh = true;
+    }
     leader->draft->attempt = leader->view->attempt + leader->afresh;
     if (leader->afresh) {
         leader_words_afresh(leader);

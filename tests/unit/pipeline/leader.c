@@ -289,6 +289,25 @@ static void test_a_roll_back_gives_up_what_is_being_written(void **state) {
     end(&f);
 }
 
+/* What is on its way was made of states that nobody has looked at since, and are loaded over. */
+static void test_a_roll_back_begins_another_attempt(void **state) {
+    (void)state;
+    EXPECT_MARK(pipeline_load_begins_another_attempt);
+    struct fixture f;
+    struct culm_pipeline_leader_options o = options();
+    o.shape.redundancy = CULM_REDUNDANCY_NONE;
+    begin(&f, o);
+    run_two(&f);
+    const uint32_t attempt = newest(&f, 1)->attempt;
+    lost(&f, 0); /* the only copy of the first stage */
+    assert_int_equal(totals(&f).rollbacks, 1);
+    joined(&f, 2);
+    assert_int_equal(newest(&f, 1)->phase, CULM_VIEW_LOAD);
+    assert_int_equal(newest(&f, 1)->iteration, 1);
+    assert_int_equal(newest(&f, 1)->attempt, attempt + 1);
+    end(&f);
+}
+
 static void test_a_stop_before_a_roll_back_ends_with_it(void **state) {
     (void)state;
     EXPECT_MARK(pipeline_stopped_while_loading);
@@ -609,6 +628,7 @@ int main(void) {
         cmocka_unit_test(test_one_checkpoint_is_written_at_a_time),
         cmocka_unit_test(test_a_roll_back_waits_for_a_publication),
         cmocka_unit_test(test_a_roll_back_gives_up_what_is_being_written),
+        cmocka_unit_test(test_a_roll_back_begins_another_attempt),
         cmocka_unit_test(test_a_stop_before_a_roll_back_ends_with_it),
         cmocka_unit_test(test_first_start_goes_on_with_who_is_left),
         cmocka_unit_test(test_traced_workers_may_go_before_they_join),
