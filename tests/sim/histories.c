@@ -242,11 +242,12 @@ int main(int argc, char **argv) {
      * for a worker that the order to save did not reach; a stop in which saving fails as drawn was no honest end; the last
      * copy but one was let go before the next one had come; a leader that had slept blamed the living end of a link
      * to one that was frozen; four that had a gradient from one that was lost put out the fifth; what a flipped state had
-     * sent before it was loaded over counted in the same step. */
+     * sent before it was loaded over counted in the same step; one was frozen while others found a checkpoint damaged;
+     * six that hold a stage were stuck at the same task. */
     static const struct kept_history all[] = {
-        {801963, 0x100002}, {604107, 0x100010},  {606860, 0x3800c0},
-        {603413, 0xc000b},  {603072, 0x200001},  {701783, 0xc001f},
-        {1001621, 0xd},     {6006186, 0x100688}, {7023642, 0x140011}};
+        {801963, 0x100002},  {604107, 0x100010}, {606860, 0x3800c0}, {603413, 0xc000b},
+        {603072, 0x200001},  {701783, 0xc001f},  {1001621, 0xd},     {6006186, 0x100688},
+        {7023642, 0x140011}, {7038157, 0x16},    {7029273, 0x25}};
     draws = (1u << CULM_HISTORY_DRAWS) - 1;
     for (size_t i = 0; i < sizeof all / sizeof *all && !log; i++, total++) {
         failed += !run(all[i].seed, all[i].events, log, &totals);

@@ -2,6 +2,7 @@
 #include "history.h"
 
 #include "base/rng.h"
+#include "crew/patience.h"
 #include "history_internal.h"
 
 #include <stdio.h>
@@ -89,6 +90,7 @@ static void note_view(struct running *run, const json_t *event) {
     size_t i;
     json_t *at;
     run->views++;
+    run->loading = strcmp(json_string_value(json_object_get(event, "phase")), "load") == 0;
     json_array_foreach(json_object_get(event, "map"), i, at) {
         int64_t p = number(at, "pipeline"), s = number(at, "stage");
         run->owner_before[p][s] = run->views > 1 ? run->role[p][s].owner : -1;
@@ -180,6 +182,8 @@ static void note_error(struct running *run, const char *message) {
     run->honest |= run->troubled || unstarted;
     run->honest |=
         pinched >= 3 && strstr(message, " failed, as ") && strstr(message, ": out of memory");
+    /* Where so many never end the same task, nobody can tell that it is not the task. */
+    run->honest |= run->stuck >= CULM_PATIENCE_TRIES && strstr(message, " were too short; ");
     if (!run->honest) {
         complain(run, "error: %s", message);
     }
@@ -238,9 +242,12 @@ static void on_event(void *context, json_t *event) {
         run->save_owed = false;
         culm_history_look_for_flips(run);
         memset(run->flipped, 0, sizeof run->flipped); /* all of it is loaded anew */
-        if (!some_stage_is_gone(run)) {
-            complain(run, "rolled back although every stage had a copy: %s",
-                     json_string_value(json_object_get(event, "reason")));
+        /* A checkpoint that shows to be damaged while it is loaded takes the state of those who have not got to it yet along:
+         * the view in which all load it has made that void. */
+        const char *why = json_string_value(json_object_get(event, "reason"));
+        const bool voided = run->loading && strstr(why, " is damaged");
+        if (!voided && !some_stage_is_gone(run)) {
+            complain(run, "rolled back although every stage had a copy: %s", why);
         }
     } else if (strcmp(name, "misread") == 0) {
         run->samples_lost = number(event, "samples_lost");

@@ -131,7 +131,10 @@ static bool befall(struct running *run, const struct culm_history_fault *fault, 
             culm_sim_removed(run->sim, node);
         }
         break;
-    case CULM_FAULT_STICK: culm_sim_stick(run->sim, node); break;
+    case CULM_FAULT_STICK:
+        culm_sim_stick(run->sim, node);
+        run->stuck++;
+        break;
     case CULM_FAULT_FREEZE: culm_sim_freeze(run->sim, node, for_ns); break;
     case CULM_FAULT_FLIP:
         run->reader |= fault->flip == CULM_FLIP_READER;
