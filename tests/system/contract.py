@@ -357,7 +357,7 @@ cases.add("the loss falls", learns, first=True)
 
 def within_the_plan(bench):
     """Undisturbed, no worker takes more memory for tensors than the plan says."""
-    check_memory(bench.train(BASE))
+    check_memory(bench.train(BASE), least=0.6)  # tensors so small leave scratch alone, which is half of the plan
 
 
 cases.add("memory within the plan", within_the_plan, first=True)
