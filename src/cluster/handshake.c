@@ -99,7 +99,7 @@ void culm_handshake_listen(struct culm_handshake *handshake, const char *borrow_
 /* Whether this id may call this listener. */
 static bool may_call(int32_t caller, int32_t listener) {
     return (caller >= 0 && caller < CULM_NODE_IDS) ||
-           (caller == CULM_NEWCOMER && listener == CULM_LEADER);
+           ((caller == CULM_NEWCOMER || caller == CULM_VISITOR) && listener == CULM_LEADER);
 }
 
 enum culm_status culm_handshake_greeted(struct culm_handshake *handshake,

@@ -28,7 +28,7 @@
 
 struct culm_handshake {
     const char *token;        /* borrowed */
-    int32_t caller, listener; /* node ids; or CULM_NEWCOMER that calls CULM_LEADER */
+    int32_t caller, listener; /* node ids; or CULM_NEWCOMER, CULM_VISITOR that call CULM_LEADER */
     uint8_t caller_nonce[CULM_NONCE_BYTES], listener_nonce[CULM_NONCE_BYTES];
     bool greeted; /* both ids and nonces are known */
 };

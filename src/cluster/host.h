@@ -20,6 +20,7 @@
 
 #include "base/buf.h"
 #include "cluster/agent.h"
+#include "net/channel.h"
 
 struct culm_host_options { /* all borrowed until _free */
     /* Address to listen at (net/address.h); NULL: "unix:". A name stands for the first of its
@@ -36,6 +37,8 @@ struct culm_host_options { /* all borrowed until _free */
      * there is news (culm_host_add_news). NULL: there is none. False: out of memory; the worker is
      * refused. */
     bool (*brief)(void *ctx, uint32_t role, bool newcomer, struct culm_buf *out);
+    /* Takes the connection of a visitor (visit.h), on the loop's thread. NULL: there are no visits. */
+    void (*visit)(void *ctx, struct culm_channel *take_channel);
     size_t payload_max;          /* bytes of the largest payload that may be received */
     struct culm_blob_pool *pool; /* for received payloads */
     int64_t hello_limit_ms;      /* time in which a connection must prove itself; 0: 10000 */

@@ -195,9 +195,19 @@ static void on_eof(void *ctx, int32_t node, const struct culm_error *why) {
     culm_local_agent_left(host->agent, node);
 }
 
+static void on_visit(void *ctx, struct culm_channel *take_channel) {
+    const struct culm_host *host = ctx;
+    if (host->o.visit) {
+        host->o.visit(host->o.ctx, take_channel);
+    } else {
+        culm_channel_close(take_channel);
+    }
+}
+
 static const struct culm_roster_ops roster_ops = {
     .check = on_check,
     .enroll = on_enroll,
+    .visit = on_visit,
     .brief = on_brief,
     .welcomed = on_welcomed,
     .preparing = on_preparing,

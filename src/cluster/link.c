@@ -164,7 +164,8 @@ void culm_link_known(struct culm_link *link, int kind, int32_t node) {
     culm_conn_limits(link->conn, CULM_FRAME_META_MAX, link->set->payload_max);
 }
 
-void culm_link_free(struct culm_link *link) {
+/* All but the connection. */
+static void leave_set(struct culm_link *link) {
     if (link->kind == CULM_LINK_UNKNOWN) {
         unknown_remove(link);
     }
@@ -172,10 +173,21 @@ void culm_link_free(struct culm_link *link) {
     if (link->next) {
         link->next->slot = link->slot;
     }
-    culm_conn_close(link->conn);
     free(link->held);
     free(link->origin);
     free(link);
+}
+
+void culm_link_free(struct culm_link *link) {
+    culm_conn_close(link->conn);
+    leave_set(link);
+}
+
+bool culm_link_release(struct culm_link *link, uint64_t deadline_ns,
+                       struct culm_channel *ret_channel) {
+    const bool released = culm_conn_release(link->conn, deadline_ns, ret_channel);
+    leave_set(link);
+    return released;
 }
 
 void culm_link_sweep(struct culm_link_set *set) {

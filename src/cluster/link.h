@@ -71,6 +71,9 @@ enum culm_status culm_link_challenged(struct culm_link *link, const struct culm_
                                       struct culm_error *error);
 /* An unknown link has proved who it is. */
 void culm_link_known(struct culm_link *link, int kind, int32_t node);
+/* As culm_link_free, but hands over its socket: culm_conn_release. */
+bool culm_link_release(struct culm_link *link, uint64_t deadline_ns,
+                       struct culm_channel *ret_channel);
 /* Closes the link; its callbacks are not called any more. */
 void culm_link_free(struct culm_link *link);
 /* Closes the oldest unknown link; false: there is none. */

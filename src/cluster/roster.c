@@ -17,6 +17,9 @@
 #define PAUSE_NS 100000000ull              /* of the second refusal; doubled by each */
 #define PAUSE_MOST_NS 5000000000ull
 
+#define VISITOR_NS                                                                                 \
+    10000000ull /* in which a short message leaves, unless the other side does not read */
+
 enum kind { UNKNOWN = CULM_LINK_UNKNOWN, PREPARING, WORKER };
 
 /* Where newcomers come from that were refused. */
@@ -264,6 +267,29 @@ static bool identify(struct culm_roster *roster, struct culm_caller *caller, uin
     return ops->enroll(roster->o.ctx, caller, &caller->node, ret_role, ret_error);
 }
 
+/* It says nothing until it is welcomed, so that nothing of what it says is lost here. */
+static void receive_visitor(struct culm_roster *roster, struct culm_link *link) {
+    const struct culm_welcome said = {
+        .pid = roster->o.pid, .node = CULM_VISITOR, .plain = roster->o.plain};
+    struct culm_channel channel;
+    struct culm_buf meta;
+    if (!roster->o.ops->visit) {
+        CULM_MARK(cluster_no_visitors);
+        refuse(roster, link, "this run has nothing for visitors");
+        return;
+    }
+    culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
+    culm_welcome_encode(&said, &meta);
+    if (!meta.failed) {
+        culm_link_send(link, CULM_WIRE_WELCOME, meta.data, meta.len);
+    }
+    culm_buf_release(&meta);
+    if (culm_link_release(link, now(roster) + VISITOR_NS, &channel)) {
+        CULM_MARK(cluster_visitor_is_welcome);
+        roster->o.ops->visit(roster->o.ctx, &channel);
+    }
+}
+
 static void admit(struct culm_roster *roster, struct culm_link *link,
                   const struct culm_message *message) {
     struct culm_introduction introduction;
@@ -278,6 +304,10 @@ static void admit(struct culm_roster *roster, struct culm_link *link,
     if (culm_handshake_proved(&link->handshake, message, &introduction, &error) != CULM_OK) {
         CULM_MARK(cluster_proof_is_refused);
         refuse(roster, link, error.text);
+        return;
+    }
+    if (link->handshake.caller == CULM_VISITOR) {
+        receive_visitor(roster, link);
         return;
     }
     struct culm_caller caller = {link->handshake.caller, link->pid, &introduction};

@@ -35,6 +35,8 @@ struct culm_roster_ops {
      * why, and the newcomer is sent its text. NULL: no newcomers are let in. */
     bool (*enroll)(void *ctx, const struct culm_caller *caller, int32_t *ret_node,
                    uint32_t *ret_role, struct culm_error *ret_error);
+    /* A visitor (handshake.h) has been welcomed: takes its connection. NULL: there are no visits. */
+    void (*visit)(void *ctx, struct culm_channel *take_channel);
     /* Makes the brief that is sent with WELCOME: a blob, whose ownership passes to the roster; or
      * leaves *ret_brief alone if there is none. False: there is no room for it; *ret_error says so,
      * and the node is sent its text. NULL: there are no briefs. */

@@ -17,7 +17,8 @@ bool culm_welcome_decode(const struct culm_message *message, struct culm_welcome
     welcome.role = culm_read_u32(&reader);
     welcome.plain = culm_read_u8(&reader) != 0;
     bool known = welcome.node >= 0 && welcome.node < CULM_NODE_IDS;
-    if (!culm_reader_done(&reader) || (!known && welcome.node != CULM_NEWCOMER)) {
+    if (!culm_reader_done(&reader) ||
+        (!known && welcome.node != CULM_NEWCOMER && welcome.node != CULM_VISITOR)) {
         return false;
     }
     *ret_welcome = welcome;

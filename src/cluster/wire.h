@@ -49,10 +49,15 @@ enum culm_wire {
 /* How long an unproved or refused connection may last. */
 #define CULM_WIRE_HELLO_NS(limit_ms) ((uint64_t)((limit_ms) ? (limit_ms) : 10000) * 1000000u)
 
+/* Who calls the leader's process for something else than to take part: its connection is handed over to whoever serves
+ * such visits (host.h). Its proof is of no use for anything else. */
+#define CULM_VISITOR INT32_MIN
+
 /* What the leader tells a worker that it lets in. */
 struct culm_welcome {
-    int64_t pid;   /* of the leader */
-    int32_t node;  /* CULM_NEWCOMER: it gets its id when it is ready (CULM_WIRE_ADMITTED) */
+    int64_t pid; /* of the leader */
+    int32_t
+        node; /* CULM_NEWCOMER: it gets its id when it is ready (CULM_WIRE_ADMITTED); CULM_VISITOR */
     uint32_t role; /* of a newcomer; 0 for others, which know it from their start */
     bool plain;    /* between machines of this run nothing is encrypted */
 };

@@ -46,6 +46,9 @@ void worker_end(struct culm_worker *worker, enum culm_status status, const char 
  * time that the system's resolver takes. Signs of life are then sent until worker_say_ready.
  */
 enum culm_status worker_join(struct culm_worker *worker, struct culm_error *error);
+/* The part of it in which the leader welcomes the worker, or visitor. */
+enum culm_status worker_call(struct culm_worker *worker, int64_t *ret_pid,
+                             struct culm_error *error);
 /* Sends READY, or why the worker declines, before the loop takes the socket over. */
 enum culm_status worker_say_ready(struct culm_worker *worker, const struct culm_ready *ready,
                                   struct culm_error *error);

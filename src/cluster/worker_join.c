@@ -148,8 +148,8 @@ static void hang_up(struct culm_worker *worker) {
 /* A newcomer encrypts also what seems to stay on this machine: the address may be that of a tunnel. */
 static enum culm_status secure(struct culm_worker *worker, const struct culm_address *number,
                                struct culm_error *error) {
-    bool newcomer = worker->o.node == CULM_NEWCOMER && culm_address_is_tcp(number);
-    return newcomer || !culm_socket_stays(worker->leader.fd, number)
+    bool comes = worker->o.node < 0 && culm_address_is_tcp(number);
+    return comes || !culm_socket_stays(worker->leader.fd, number)
                ? culm_tls_new(worker->leader.fd, worker->o.token, true, &worker->leader.tls, error)
                : CULM_OK;
 }
@@ -260,7 +260,7 @@ static enum culm_status die_with_parent(int64_t leader_pid, struct culm_error *e
     return CULM_OK;
 }
 
-static enum culm_status call(struct culm_worker *worker, int64_t *ret_pid,
+enum culm_status worker_call(struct culm_worker *worker, int64_t *ret_pid,
                              struct culm_error *error) {
     uint64_t deadline = culm_clock_ns() + JOIN_NS, pause = PAUSE_NS;
     for (;;) {
@@ -296,7 +296,7 @@ static bool hear_news(void *ctx) {
 
 enum culm_status worker_join(struct culm_worker *worker, struct culm_error *error) {
     int64_t pid = 0;
-    enum culm_status status = call(worker, &pid, error);
+    enum culm_status status = worker_call(worker, &pid, error);
     if (status == CULM_OK) {
         status = die_with_parent(pid, error);
     }

@@ -437,6 +437,19 @@ static void on_gone(void *ctx) {
     free(conn);
 }
 
+bool culm_conn_release(struct culm_conn *conn, uint64_t deadline_ns,
+                       struct culm_channel *ret_channel) {
+    const struct culm_stream_ops *ops = conn->stream->ops;
+    if (conn->closing || !ops->release || !culm_conn_flush(conn, 0, deadline_ns)) {
+        culm_conn_close(conn);
+        return false;
+    }
+    conn->closing = true;
+    drop_queue(conn);
+    ops->release(conn->stream, ret_channel, on_gone, conn);
+    return true;
+}
+
 void culm_conn_close(struct culm_conn *conn) {
     if (!conn || conn->closing) {
         return;

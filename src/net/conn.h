@@ -42,6 +42,10 @@ enum culm_status culm_conn_new(const struct culm_conn_options *options, int take
 enum culm_status culm_conn_over(const struct culm_conn_options *options,
                                 struct culm_stream *take_stream, bool connecting,
                                 struct culm_conn **ret_conn, struct culm_error *error);
+/* As culm_conn_close, but hands over the socket below, when all that is queued has been written. False: it has none, or
+ * deadline_ns passed first; it is closed all the same. Nothing must have come behind the last message. */
+bool culm_conn_release(struct culm_conn *conn, uint64_t deadline_ns,
+                       struct culm_channel *ret_channel);
 /* Closes the stream now; the memory goes when the loop has run once more. NULL is fine. */
 void culm_conn_close(struct culm_conn *conn);
 

@@ -9,10 +9,8 @@
 #ifndef CULM_NET_STREAM_H
 #define CULM_NET_STREAM_H
 
-#include "base/status.h"
+#include "net/channel.h"
 
-#include <sys/types.h>
-#include <sys/uio.h>
 #include <uv.h>
 
 #define CULM_STREAM_READ 1
@@ -37,6 +35,9 @@ struct culm_stream_ops {
     uint64_t (*now_ns)(struct culm_stream *stream); /* monotonic */
     /* Closes it now; `gone`, from the loop, says that no call of it is on the stack any more. */
     void (*close)(struct culm_stream *stream, void (*gone)(void *ctx), void *ctx);
+    /* As `close`, but hands its socket over to who waits; NULL: it has none. */
+    void (*release)(struct culm_stream *stream, struct culm_channel *ret_channel,
+                    void (*gone)(void *ctx), void *ctx);
 };
 
 struct culm_stream { /* first member of an implementation */
@@ -51,8 +52,6 @@ struct culm_stream_door {
         *token; /* key of TLS (tls.h); NULL: none speaks it. Borrowed for as long as the stream */
     bool plain; /* from other machines, too, without TLS; from this one always */
 };
-
-struct culm_tls;
 
 /* Takes the non-blocking socket, and the TLS over it (NULL: none); they are closed also when this fails. */
 enum culm_status culm_stream_socket_new(uv_loop_t *loop, int take_fd, struct culm_tls *take_tls,

@@ -176,15 +176,22 @@ static void on_closed(uv_handle_t *handle) {
     free(s);
 }
 
-static void stream_close(struct culm_stream *stream, void (*gone)(void *ctx), void *ctx) {
+static void stream_release(struct culm_stream *stream, struct culm_channel *ret_channel,
+                           void (*gone)(void *ctx), void *ctx) {
     struct socket_stream *s = self(stream);
     s->gone = gone;
     s->gone_ctx = ctx;
     uv_close((uv_handle_t *)&s->poll, on_closed);
     uv_close((uv_handle_t *)&s->held, on_closed);
-    culm_tls_free(s->tls);
+    *ret_channel = (struct culm_channel){s->fd, s->tls};
+    s->fd = -1;
     s->tls = NULL;
-    close(s->fd);
+}
+
+static void stream_close(struct culm_stream *stream, void (*gone)(void *ctx), void *ctx) {
+    struct culm_channel channel;
+    stream_release(stream, &channel, gone, ctx);
+    culm_channel_close(&channel);
 }
 
 static const struct culm_stream_ops socket_ops = {
@@ -197,6 +204,7 @@ static const struct culm_stream_ops socket_ops = {
     .wait = stream_wait,
     .now_ns = stream_now,
     .close = stream_close,
+    .release = stream_release,
 };
 
 enum culm_status culm_stream_socket_new(uv_loop_t *loop, int take_fd, struct culm_tls *take_tls,

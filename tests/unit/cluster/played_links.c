@@ -70,6 +70,13 @@ static void line_close(struct culm_stream *stream, void (*gone)(void *ctx), void
     line->gone_ctx = ctx;
 }
 
+/* There is no socket to hand over. */
+static void line_release(struct culm_stream *stream, struct culm_channel *ret_channel,
+                         void (*gone)(void *ctx), void *ctx) {
+    *ret_channel = (struct culm_channel){.fd = -1};
+    line_close(stream, gone, ctx);
+}
+
 static const struct culm_stream_ops stream_ops = {.size = sizeof stream_ops,
                                                   .read = line_read,
                                                   .write = line_write,
@@ -78,7 +85,8 @@ static const struct culm_stream_ops stream_ops = {.size = sizeof stream_ops,
                                                   .watch = line_watch,
                                                   .wait = line_wait,
                                                   .now_ns = line_now_ns,
-                                                  .close = line_close};
+                                                  .close = line_close,
+                                                  .release = line_release};
 
 struct line *played_line(struct played *played) {
     struct line *line = calloc(1, sizeof *line);

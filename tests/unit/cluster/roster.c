@@ -19,7 +19,7 @@
 struct fixture {
     struct played played;
     struct culm_roster *roster;
-    int32_t up, heard, failed, gone;
+    int32_t up, heard, failed, gone, visits;
     bool lets_in, makes_briefs, takes_ready;
     const char *origin;    /* of callers; NULL: this machine */
     struct culm_error why; /* of who has gone */
@@ -78,6 +78,12 @@ static void eof(void *ctx, int32_t node, const struct culm_error *why) {
     f->why = *why;
 }
 
+static void visit(void *ctx, struct culm_channel *take_channel) {
+    struct fixture *f = ctx;
+    assert_int_equal(take_channel->fd, -1);
+    f->visits++;
+}
+
 static const struct culm_roster_ops ops = {.check = check,
                                            .brief = brief,
                                            .ready = is_ready,
@@ -86,7 +92,10 @@ static const struct culm_roster_ops ops = {.check = check,
                                            .failed = failed,
                                            .eof = eof};
 
-static void begin(struct fixture *f) {
+static const struct culm_roster_ops ops_with_visits = {
+    .check = check, .visit = visit, .up = up, .message = message, .eof = eof};
+
+static void begin_with(struct fixture *f, const struct culm_roster_ops *how) {
     *f = (struct fixture){.lets_in = true, .makes_briefs = true, .takes_ready = true};
     played_begin(&f->played);
     const struct culm_roster_options options = {.fabric = &f->played.fabric,
@@ -94,11 +103,13 @@ static void begin(struct fixture *f) {
                                                 .pid = 1,
                                                 .pool = f->played.pool,
                                                 .payload_max = 1 << 20,
-                                                .ops = &ops,
+                                                .ops = how,
                                                 .ctx = f};
     f->roster = culm_roster_new(&options);
     assert_non_null(f->roster);
 }
+
+static void begin(struct fixture *f) { begin_with(f, &ops); }
 
 static void end(struct fixture *f) {
     culm_roster_free(f->roster);
@@ -185,6 +196,32 @@ static void a_newcomer_where_none_is_let_in(void **state) {
     struct fixture f;
     begin(&f);
     assert_refused(comes(&f, CULM_NEWCOMER, PLAYED_TOKEN), "no newcomers");
+    end(&f);
+}
+
+static void a_visitor_where_there_is_nothing_for_it(void **state) {
+    (void)state;
+    EXPECT_MARK(cluster_no_visitors);
+    struct fixture f;
+    begin(&f);
+    assert_refused(comes(&f, CULM_VISITOR, PLAYED_TOKEN), "nothing for visitors");
+    end(&f);
+}
+
+/* Its connection goes to who serves it, once it has proved that it knows the token; no node is known of it. */
+static void a_visitor(void **state) {
+    (void)state;
+    EXPECT_MARK(cluster_visitor_is_welcome);
+    struct fixture f;
+    begin_with(&f, &ops_with_visits);
+    assert_refused(comes(&f, CULM_VISITOR, "of another run"), "token");
+    assert_int_equal(f.visits, 0);
+    for (int32_t i = 1; i <= 3; i++) {
+        const struct line *line = comes(&f, CULM_VISITOR, PLAYED_TOKEN);
+        assert_int_equal(f.visits, i);
+        assert_true(line->closed); /* the roster has no more to do with it */
+    }
+    assert_int_equal(f.up + f.heard + f.gone, 0);
     end(&f);
 }
 
@@ -376,6 +413,8 @@ int main(void) {
         cmocka_unit_test(a_worker_of_another_run),
         cmocka_unit_test(a_worker_that_is_not_awaited),
         cmocka_unit_test(a_newcomer_where_none_is_let_in),
+        cmocka_unit_test(a_visitor_where_there_is_nothing_for_it),
+        cmocka_unit_test(a_visitor),
         cmocka_unit_test(a_node_that_is_there),
         cmocka_unit_test(a_refused_one_goes_on),
         cmocka_unit_test(newcomers_wait_for_their_refusals),
