@@ -256,6 +256,11 @@ static enum culm_status take_faults(struct culm_launcher *l, struct culm_error *
     return CULM_OK;
 }
 
+static void visit(void *launcher, struct culm_channel *take_channel) {
+    const struct culm_launcher *l = launcher;
+    culm_depot_keeper_visit(l->depot, take_channel);
+}
+
 static enum culm_status open_host(struct culm_launcher *l, struct culm_error *error) {
     const struct culm_host_options options = {
         .listen = l->doors.listen,
@@ -264,6 +269,7 @@ static enum culm_status open_host(struct culm_launcher *l, struct culm_error *er
         .plain = l->doors.plain,
         .signature = l->doors.signature,
         .brief = l->doors.brief ? brief : NULL,
+        .visit = l->depot ? visit : NULL,
         .payload_max = l->doors.payload_max,
         .pool = l->pool,
         .alive_ms = l->doors.alive_ms,
@@ -297,7 +303,8 @@ enum culm_status culm_launcher_open(struct culm_launcher *l,
     }
     if (status == CULM_OK) {
         l->pool = culm_blob_pool_new(doors->pool_bytes ? doors->pool_bytes : POOL_BYTES);
-        status = l->pool ? open_host(l, error) : no_memory(error);
+        l->depot = doors->depot ? culm_depot_keeper_new(l->o->dir) : NULL;
+        status = l->pool && (l->depot || !doors->depot) ? open_host(l, error) : no_memory(error);
     }
     return status == CULM_OK && doors->newcomers && !l->o->own_token ? write_token(l, error)
                                                                      : status;
@@ -387,6 +394,7 @@ void culm_launcher_free(struct culm_launcher *l) {
     json_decref(l->inexact);
     remove_token(l);
     culm_host_free(l->host);
+    culm_depot_keeper_free(l->depot);
     culm_sink_free(l->sink);
     culm_warnings_release(&l->warnings);
     if (l->claimed) {

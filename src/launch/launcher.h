@@ -94,6 +94,7 @@ struct culm_launcher_doors {
     /* Newcomers, which people start (participant.h), find the token in DIR/token, which none but its
      * owner can read, and which is gone with the run, or have it already. Whether one may come in the actor says. */
     bool newcomers;
+    bool depot; /* they send their parts of checkpoints, and fetch checkpoints (depot.h) */
     const char *signature; /* in the event start too */
     /* For all in that role, and all newcomers (and what an engine starts) in it. NULL: nothing is
      * told. */

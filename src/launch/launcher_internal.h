@@ -2,6 +2,7 @@
 #ifndef CULM_LAUNCH_LAUNCHER_INTERNAL_H
 #define CULM_LAUNCH_LAUNCHER_INTERNAL_H
 
+#include "launch/depot.h"
 #include "launch/launcher.h"
 #include "launch/rundir.h"
 #include "launch/warnings.h"
@@ -26,6 +27,7 @@ struct culm_launcher {
     struct culm_blob_pool *pool;
     struct culm_host *host;
     bool has_token; /* DIR/token is there */
+    struct culm_depot_keeper *depot;
 };
 
 /* --- launcher_events.c --- */

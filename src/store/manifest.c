@@ -174,16 +174,21 @@ static enum culm_status read_piece(const char *dir, json_t *value, struct culm_p
     strcpy(ret_piece->owner, owner);
     strcpy(ret_piece->file, file);
     strcpy(ret_piece->sha256, sha256);
+    return CULM_OK;
+}
 
+static enum culm_status check_size(const char *dir, const struct culm_piece *piece,
+                                   struct culm_error *error) {
     char path[CULM_PATH_MAX];
     uint64_t size;
-    enum culm_status status = culm_path_format(path, error, "%s/%s", dir, file);
+    enum culm_status status = culm_path_format(path, error, "%s/%s", dir, piece->file);
     if (status == CULM_OK) {
         status = culm_file_size(path, &size, error);
     }
-    if (status == CULM_OK && size != ret_piece->bytes) {
-        status = culm_error_set(error, CULM_ERR_FORMAT, "piece '%s' has %llu bytes, not %llu", file,
-                                (unsigned long long)size, (unsigned long long)ret_piece->bytes);
+    if (status == CULM_OK && size != piece->bytes) {
+        status =
+            culm_error_set(error, CULM_ERR_FORMAT, "piece '%s' has %llu bytes, not %llu",
+                           piece->file, (unsigned long long)size, (unsigned long long)piece->bytes);
     }
     if (status != CULM_OK) {
         culm_error_prefix(error, "checkpoint '%s'", dir);
@@ -228,6 +233,24 @@ static enum culm_status read_json(const char *dir, json_t **ret_json, struct cul
 
 enum culm_status culm_manifest_read(const char *dir, struct culm_manifest *ret_manifest,
                                     struct culm_error *error) {
+    struct culm_manifest manifest;
+    enum culm_status status = culm_manifest_read_alone(dir, &manifest, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    for (size_t i = 0; status == CULM_OK && i < manifest.piece_count; i++) {
+        status = check_size(dir, &manifest.piece[i], error);
+    }
+    if (status != CULM_OK) {
+        culm_manifest_release(&manifest);
+        return status;
+    }
+    *ret_manifest = manifest;
+    return CULM_OK;
+}
+
+enum culm_status culm_manifest_read_alone(const char *dir, struct culm_manifest *ret_manifest,
+                                          struct culm_error *error) {
     struct culm_manifest manifest = {0};
     const char *format, *seed;
     json_int_t step, samples;

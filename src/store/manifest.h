@@ -31,6 +31,9 @@ enum culm_status culm_manifest_write(struct culm_fs *fs, const char *dir,
 /* Reads DIR/manifest.json and compares the sizes of the pieces. Errors name the directory. */
 enum culm_status culm_manifest_read(const char *dir, struct culm_manifest *ret_manifest,
                                     struct culm_error *error);
+/* Without a look at the pieces, which may not be there yet. */
+enum culm_status culm_manifest_read_alone(const char *dir, struct culm_manifest *ret_manifest,
+                                          struct culm_error *error);
 void culm_manifest_release(struct culm_manifest *manifest); /* fine on a zeroed struct */
 
 /* RUN/checkpoints/PREFIXstep-%08d; prefix "" for published ones. */

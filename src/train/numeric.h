@@ -16,6 +16,7 @@
 
 #include "device/device.h"
 #include "pipeline/exec.h"
+#include "store/depot.h"
 #include "store/inputs.h"
 #include "store/lineage.h"
 #include "train/network.h"
@@ -25,7 +26,8 @@ struct culm_numeric_options {
     const struct culm_train_config *config; /* borrowed, like everything here */
     const char *config_text;                /* as checkpoints record it */
     const char *signature;
-    const char *run_dir;
+    const char *run_dir;          /* with a depot: a folder of this node's own */
+    struct culm_depot *depot;     /* where the run's checkpoints are; NULL: in run_dir */
     struct culm_network *network; /* for the first weights; NULL: store tasks only */
     const struct culm_plan *plan;
     struct culm_blob_pool *pool;

@@ -46,8 +46,17 @@ enum culm_status numeric_load(struct culm_numeric *x, struct culm_task *task) {
         return status;
     }
     struct culm_checkpoint *checkpoint = NULL;
+    const struct culm_read_hook hook = {moved, task};
+    char fetched[CULM_PATH_MAX];
     culm_network_let_go(x->o.network);
-    status = culm_checkpoint_open(task->source, false, &checkpoint, error);
+    if (x->o.depot) {
+        status =
+            x->o.depot->ops->get(x->o.depot, x->o.run_dir, task->version, fetched, &hook, error);
+    }
+    if (status == CULM_OK) {
+        status =
+            culm_checkpoint_open(x->o.depot ? fetched : task->source, false, &checkpoint, error);
+    }
     for (int32_t i = 0; i < info->param_count && status == CULM_OK; i++) {
         const struct culm_param_info *param = &info->params[i];
         for (int64_t part = 0; part < x->o.plan->state_parts && status == CULM_OK; part++) {
@@ -84,6 +93,13 @@ static void half_written(void *arg) {
     }
 }
 
+static enum culm_status hand_over(struct culm_numeric *x, struct culm_task *task,
+                                  const struct culm_piece *piece) {
+    const struct culm_read_hook hook = {moved, task};
+    return x->o.depot->ops->put(x->o.depot, x->o.run_dir, task->version, piece, task->text, &hook,
+                                &task->job.error);
+}
+
 enum culm_status numeric_save(struct culm_numeric *x, struct culm_task *task) {
     const struct culm_stage_info *info = numeric_info(x, task->stage);
     size_t most = (size_t)info->param_count * 3, count = 0;
@@ -118,11 +134,15 @@ enum culm_status numeric_save(struct culm_numeric *x, struct culm_task *task) {
     struct culm_piece piece;
     char owner[CULM_OWNER_SIZE];
     snprintf(owner, sizeof owner, "stage-%d", task->stage);
-    status =
-        culm_checkpoint_write_piece(NULL, folder_of(x, task->text), task->version, owner,
-                                    task->node, tensors, count, &hook, &piece, &task->job.error);
+    const char *to = x->o.depot ? x->o.run_dir : folder_of(x, task->text);
+    status = culm_checkpoint_write_piece(NULL, to, task->version, owner, task->node, tensors, count,
+                                         &hook, &piece, &task->job.error);
     if (status == CULM_OK) { /* what was written is what the step made, or it is not told of */
         status = numeric_check_saved(x, task);
+    }
+    if (x->o.depot) {
+        status = status ? status : hand_over(x, task, &piece);
+        (void)culm_checkpoint_discard(NULL, to, task->version, NULL);
     }
     if (status == CULM_OK) {
         snprintf(task->text, sizeof task->text, "%s %d %s %llu %s %llu", piece.owner, piece.node,

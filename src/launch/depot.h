@@ -1,0 +1,30 @@
+/*
+ * The two sides of a depot (store/depot.h) between a launcher, which has the run directory, and nodes that do not see it.
+ * Each piece and each file of a checkpoint is a visit (cluster/visit.h): a connection of its own to the address at which
+ * the launcher lets nodes in, encrypted as theirs. The leader's thread touches neither files nor these bytes.
+ */
+#ifndef CULM_LAUNCH_DEPOT_H
+#define CULM_LAUNCH_DEPOT_H
+
+#include "net/channel.h"
+#include "store/depot.h"
+
+/* --- the launcher's side --- */
+
+struct culm_depot_keeper;
+
+/* `run_dir` is borrowed. NULL: out of memory. */
+struct culm_depot_keeper *culm_depot_keeper_new(const char *run_dir);
+/* Serves a visitor on a thread of its own, or, when as many as may be are served, shows it out: it comes again. Does not
+ * wait. Any thread. */
+void culm_depot_keeper_visit(struct culm_depot_keeper *keeper, struct culm_channel *take_channel);
+/* Ends all visits, and waits for their threads. NULL is fine. */
+void culm_depot_keeper_free(struct culm_depot_keeper *keeper);
+
+/* --- the node's side --- */
+
+/* Both are borrowed: where the launcher listens, and the run's token. NULL: out of memory. */
+struct culm_depot *culm_depot_far_new(const char *address, const char *token);
+void culm_depot_far_free(struct culm_depot *depot); /* NULL is fine */
+
+#endif

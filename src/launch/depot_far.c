@@ -1,0 +1,260 @@
+/* The node's side of a depot: a visit for each file. See depot.h. */
+#include "launch/depot.h"
+
+#include "cluster/visit.h"
+#include "launch/depot_wire.h"
+#include "net/socket.h"
+#include "store/manifest.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define BUSY_NS                                                                                    \
+    120000000000ull /* for so long it is tried again if the launcher serves many others */
+#define PAUSE_NS 50000000ull
+#define PAUSE_MOST_NS 1000000000ull
+
+struct far_depot {
+    struct culm_depot depot; /* first */
+    const char *address, *token;
+};
+
+static void tell_moved(const struct culm_read_hook *hook, size_t bytes) {
+    if (hook && hook->moved) {
+        hook->moved(hook->ctx, bytes);
+    }
+}
+
+/* What the launcher answers is an error of this side, too. */
+static enum culm_status hear_answer(struct culm_channel *channel, uint64_t *ret_bytes,
+                                    struct culm_error *error) {
+    uint8_t data[CULM_DEPOT_MESSAGE_MAX];
+    struct culm_depot_answer said;
+    size_t len;
+    enum culm_status status = culm_depot_hear(channel, data, &len, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    if (!culm_depot_answer_decode(data, len, &said)) {
+        return culm_error_set(error, CULM_ERR_FORMAT, "the launcher's answer is none");
+    }
+    *ret_bytes = said.bytes;
+    return said.status == CULM_OK ? CULM_OK : culm_error_set(error, said.status, "%s", said.text);
+}
+
+static enum culm_status ask(const struct far_depot *depot, const struct culm_depot_request *request,
+                            struct culm_channel *ret_channel, uint64_t *ret_bytes,
+                            struct culm_error *error) {
+    struct culm_channel channel = {.fd = -1};
+    struct culm_buf message;
+    enum culm_status status = culm_visit(depot->address, depot->token, &channel, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    culm_buf_init(&message, CULM_DEPOT_MESSAGE_MAX);
+    culm_depot_request_encode(request, &message);
+    status = culm_depot_say(&channel, &message, error);
+    culm_buf_release(&message);
+    if (status == CULM_OK) {
+        status = hear_answer(&channel, ret_bytes, error);
+    }
+    if (status != CULM_OK) {
+        culm_channel_close(&channel);
+        return status;
+    }
+    *ret_channel = channel;
+    return CULM_OK;
+}
+
+/* Opens a visit. One that is shown out before it is answered comes again. */
+static enum culm_status visit(const struct far_depot *depot,
+                              const struct culm_depot_request *request,
+                              const struct culm_read_hook *hook, struct culm_channel *ret_channel,
+                              uint64_t *ret_bytes, struct culm_error *error) {
+    const uint64_t until = culm_clock_ns() + BUSY_NS;
+    uint64_t pause = PAUSE_NS;
+    for (;;) {
+        struct culm_error why = {0};
+        enum culm_status status = ask(depot, request, ret_channel, ret_bytes, &why);
+        if (status != CULM_ERR_CLOSED || why.status != CULM_ERR_CLOSED ||
+            culm_clock_ns() + pause > until) {
+            if (status != CULM_OK && error) {
+                *error = why;
+            }
+            return status;
+        }
+        const struct timespec rest = {.tv_sec = (time_t)(pause / 1000000000u),
+                                      .tv_nsec = (long)(pause % 1000000000u)};
+        (void)nanosleep(&rest, NULL);
+        tell_moved(hook, 1); /* the other side is there */
+        pause = 2 * pause < PAUSE_MOST_NS ? 2 * pause : PAUSE_MOST_NS;
+    }
+}
+
+/* --- put --- */
+
+static enum culm_status send_file(struct culm_channel *channel, int fd, const char *path,
+                                  uint64_t bytes, const struct culm_read_hook *hook,
+                                  struct culm_error *error) {
+    uint8_t *chunk = malloc(CULM_DEPOT_CHUNK);
+    enum culm_status status =
+        chunk ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    while (bytes > 0 && status == CULM_OK) {
+        ssize_t got = read(fd, chunk, bytes < CULM_DEPOT_CHUNK ? (size_t)bytes : CULM_DEPOT_CHUNK);
+        if (got <= 0) {
+            if (got < 0 && errno == EINTR) {
+                continue;
+            }
+            status = culm_error_set(error, CULM_ERR_IO, "read '%.300s': %s", path,
+                                    got < 0 ? strerror(errno) : "it is shorter than it was");
+            break;
+        }
+        status = culm_channel_write(channel, chunk, (size_t)got,
+                                    culm_clock_ns() + CULM_DEPOT_SILENCE_NS, error);
+        bytes -= (uint64_t)got;
+        tell_moved(hook, (size_t)got);
+    }
+    free(chunk);
+    return status;
+}
+
+static enum culm_status far_put(struct culm_depot *depot, const char *run_dir, int64_t step,
+                                const struct culm_piece *piece, const char *to,
+                                const struct culm_read_hook *hook, struct culm_error *error) {
+    char dir[CULM_PATH_MAX], path[CULM_PATH_MAX];
+    struct culm_depot_request request = {
+        .verb = CULM_DEPOT_PUT, .step = step, .bytes = piece->bytes};
+    struct culm_channel channel = {.fd = -1};
+    uint64_t none;
+    snprintf(request.file, sizeof request.file, "%s", piece->file);
+    snprintf(request.to, sizeof request.to, "%s", to);
+    enum culm_status status = culm_checkpoint_name(run_dir, CULM_CHECKPOINT_TMP, step, dir, error);
+    if (status == CULM_OK) {
+        status = culm_path_format(path, error, "%s/%s", dir, piece->file);
+    }
+    if (status != CULM_OK) {
+        return status;
+    }
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return culm_error_set(error, CULM_ERR_IO, "open '%.300s': %s", path, strerror(errno));
+    }
+    status = visit((struct far_depot *)depot, &request, hook, &channel, &none, error);
+    if (status == CULM_OK) {
+        status = send_file(&channel, fd, path, piece->bytes, hook, error);
+        /* Who does not read any more has said why. */
+        struct culm_error why = {0};
+        enum culm_status heard = status == CULM_OK || status == CULM_ERR_CLOSED
+                                     ? hear_answer(&channel, &none, &why)
+                                     : status;
+        if (why.text[0] && (status == CULM_OK || heard != CULM_ERR_CLOSED)) {
+            status = heard;
+            *error = why;
+        }
+    }
+    culm_channel_close(&channel);
+    close(fd);
+    return status;
+}
+
+/* --- get --- */
+
+static enum culm_status receive_file(struct culm_channel *channel, const char *path, uint64_t bytes,
+                                     const struct culm_read_hook *hook, struct culm_error *error) {
+    struct culm_file file;
+    uint8_t *chunk = malloc(CULM_DEPOT_CHUNK);
+    enum culm_status status = chunk ? culm_file_create(NULL, path, &file, error)
+                                    : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    if (status != CULM_OK) {
+        free(chunk);
+        return status;
+    }
+    while (bytes > 0 && status == CULM_OK) {
+        const size_t len = bytes < CULM_DEPOT_CHUNK ? (size_t)bytes : CULM_DEPOT_CHUNK;
+        status =
+            culm_channel_read(channel, chunk, len, culm_clock_ns() + CULM_DEPOT_SILENCE_NS, error);
+        if (status == CULM_OK) {
+            status = culm_file_append(&file, chunk, len, error);
+            bytes -= len;
+            tell_moved(hook, len);
+        }
+    }
+    free(chunk);
+    if (status != CULM_OK) {
+        culm_file_abandon(&file);
+        return status;
+    }
+    return culm_file_finish(&file, error);
+}
+
+static enum culm_status fetch(struct culm_depot *depot, const char *dir, int64_t step,
+                              const char *name, const struct culm_read_hook *hook,
+                              struct culm_error *error) {
+    char path[CULM_PATH_MAX];
+    struct culm_depot_request request = {.verb = CULM_DEPOT_GET, .step = step};
+    struct culm_channel channel = {.fd = -1};
+    uint64_t bytes;
+    snprintf(request.file, sizeof request.file, "%s", name);
+    enum culm_status status = culm_path_format(path, error, "%s/%s", dir, name);
+    if (status == CULM_OK) {
+        status = visit((struct far_depot *)depot, &request, hook, &channel, &bytes, error);
+    }
+    if (status == CULM_OK) {
+        status = receive_file(&channel, path, bytes, hook, error);
+    }
+    culm_channel_close(&channel);
+    return status;
+}
+
+static enum culm_status fetch_pieces(struct culm_depot *depot, const char *dir, int64_t step,
+                                     const struct culm_read_hook *hook, struct culm_error *error) {
+    struct culm_manifest manifest;
+    enum culm_status status = culm_manifest_read_alone(dir, &manifest, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < manifest.piece_count && status == CULM_OK; i++) {
+        status = fetch(depot, dir, step, manifest.piece[i].file, hook, error);
+    }
+    culm_manifest_release(&manifest);
+    return status;
+}
+
+static enum culm_status far_get(struct culm_depot *depot, const char *run_dir, int64_t step,
+                                char ret_path[CULM_PATH_MAX], const struct culm_read_hook *hook,
+                                struct culm_error *error) {
+    char all[CULM_PATH_MAX], dir[CULM_PATH_MAX];
+    enum culm_status status = culm_checkpoint_path(run_dir, step, ret_path, error);
+    if (status != CULM_OK || culm_checkpoint_check(ret_path, step, false, NULL) == CULM_OK) {
+        return status;
+    }
+    if ((status = culm_path_format(all, error, "%s/checkpoints", run_dir)) ||
+        (status = culm_tree_remove(NULL, all, error)) ||
+        (status = culm_checkpoint_name(run_dir, CULM_CHECKPOINT_TMP, step, dir, error)) ||
+        (status = culm_dir_make(NULL, dir, error)) ||
+        (status = fetch(depot, dir, step, "manifest.json", hook, error)) ||
+        (status = fetch_pieces(depot, dir, step, hook, error))) {
+        return culm_error_prefix(error, "fetch the checkpoint of step %lld from the launcher",
+                                 (long long)step);
+    }
+    return culm_file_rename(NULL, dir, ret_path, error);
+}
+
+static const struct culm_depot_ops far_ops = {
+    .size = sizeof far_ops, .put = far_put, .get = far_get};
+
+struct culm_depot *culm_depot_far_new(const char *address, const char *token) {
+    struct far_depot *depot = calloc(1, sizeof *depot);
+    if (!depot) {
+        return NULL;
+    }
+    *depot = (struct far_depot){{&far_ops}, address, token};
+    return &depot->depot;
+}
+
+void culm_depot_far_free(struct culm_depot *depot) { free(depot); }
