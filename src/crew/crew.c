@@ -17,7 +17,8 @@ void culm_crew_init(struct culm_crew *crew, const struct culm_crew_ops *ops,
                     struct culm_world *world, struct culm_agent *agent,
                     const struct culm_crew_settings *settings, size_t meta_max, int64_t version,
                     int32_t kinds, int32_t parts) {
-    *crew = (struct culm_crew){.ops = ops, .agent = agent, .settings = *settings};
+    *crew = (struct culm_crew){
+        .ops = ops, .agent = agent, .settings = *settings, .here_most = INT32_MAX};
     culm_teller_init(&crew->tell, world, meta_max);
     culm_patience_init(&crew->patience, settings->stuck_ms, kinds, parts);
     culm_failures_init(&crew->failures, version);
@@ -166,6 +167,11 @@ static uint64_t origin_of(const char *name) {
     return culm_rng_mix_bytes(0, name, strlen(name)) | 1;
 }
 
+static void count_present(struct culm_crew *crew, const struct culm_mate *mate, int32_t by) {
+    crew->role[mate->role].present += by;
+    crew->role[mate->role].here += mate->newcomer ? 0 : by;
+}
+
 /* NULL: out of memory. */
 static struct culm_mate *add(struct culm_crew *crew, int32_t id,
                              const struct culm_node_info *info) {
@@ -186,7 +192,7 @@ static struct culm_mate *add(struct culm_crew *crew, int32_t id,
     snprintf(mate->name, sizeof mate->name, "%s", info->name);
     mate->origin = mate->newcomer ? origin_of(mate->name) : 0;
     crew->alive++;
-    crew->role[mate->role].present++;
+    count_present(crew, mate, 1);
     return mate;
 }
 
@@ -236,7 +242,7 @@ void culm_crew_lose(struct culm_crew *crew, struct culm_mate *mate, enum culm_ca
     const bool counts = !mate->leaving; /* else another was asked for when it began to */
     mate->alive = false;
     crew->alive--;
-    crew->role[mate->role].present -= !mate->leaving;
+    count_present(crew, mate, mate->leaving ? 0 : -1);
     mate->lost_version = crew->ops->version(crew);
     crew->lost++;
     if (cause == CULM_CAUSE_HEARTBEAT || cause == CULM_CAUSE_STUCK) {
@@ -259,7 +265,7 @@ void culm_crew_lose(struct culm_crew *crew, struct culm_mate *mate, enum culm_ca
 void culm_crew_let_go(struct culm_crew *crew, struct culm_mate *mate) {
     if (!mate->leaving) {
         mate->leaving = true;
-        crew->role[mate->role].present -= mate->alive;
+        count_present(crew, mate, mate->alive ? -1 : 0);
         crew_fill(crew, mate->role);
     }
 }

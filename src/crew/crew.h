@@ -145,6 +145,7 @@ struct culm_crew_role {
     const char *name; /* "worker" */
     int32_t wanted;   /* at once */
     int32_t present;  /* alive, and not leaving */
+    int32_t here;     /* of those, the ones that the agent has started */
     int32_t starting; /* asked for, and neither joined nor ended yet */
     int32_t never;    /* lost, and not to be replaced */
     uint64_t *due_ns; /* [due_count] when another is to be asked for, the earliest first */
@@ -170,11 +171,13 @@ struct culm_crew {
     struct culm_agent *agent;
     struct culm_crew_settings settings;
     /* The owner's to set: */
-    int32_t most;     /* mates alive at once, beyond whom none is let in; 0: any */
-    bool closing;     /* the run is about to end: nobody is started any more */
-    bool traced;      /* nodes come and go by a preemption trace: none is started here */
-    bool names_roles; /* events say the role */
-    uint64_t view;    /* its number, which events carry */
+    int32_t most;      /* mates alive at once, beyond whom none is let in; 0: any */
+    bool closing;      /* the run is about to end: nobody is started any more */
+    bool traced;       /* nodes come and go by a preemption trace: none is started here */
+    bool open;         /* newcomers may come, at any time: nobody knows that none will */
+    int32_t here_most; /* of a role at once that the agent is asked for; by default any */
+    bool names_roles;  /* events say the role */
+    uint64_t view;     /* its number, which events carry */
     /* The crew's: */
     bool left;               /* the run is over: nothing more is to be done */
     struct culm_ids mates;   /* struct culm_mate, the lost ones too */

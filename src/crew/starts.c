@@ -25,7 +25,7 @@ int32_t culm_crew_coming(const struct culm_crew *crew, uint32_t role) {
 }
 
 bool culm_crew_nobody_comes(const struct culm_crew *crew, uint32_t role) {
-    return !crew->traced && culm_crew_coming(crew, role) == 0;
+    return !crew->traced && !crew->open && culm_crew_coming(crew, role) == 0;
 }
 
 /* Another is asked for then. */
@@ -44,8 +44,10 @@ static void add_due(struct culm_crew *crew, struct culm_crew_role *role, uint64_
 /* Of the role, whom nothing was done about yet; below 0: so many are there, or will be, beyond what is wanted. */
 static int32_t missing(const struct culm_crew *crew, uint32_t number) {
     const struct culm_crew_role *role = &crew->role[number];
-    return role->wanted - role->never - culm_crew_present(crew, number) - role->starting -
-           role->due_count;
+    const int32_t coming = role->starting + role->due_count;
+    const int32_t lacks = role->wanted - role->never - culm_crew_present(crew, number) - coming;
+    const int32_t room = crew->here_most - role->here - coming;
+    return lacks < room ? lacks : room;
 }
 
 void crew_fill(struct culm_crew *crew, uint32_t number) {

@@ -28,6 +28,8 @@ culm_pipeline_leader_new(const struct culm_pipeline_leader_options *options) {
     culm_crew_init(&leader->crew, &crew_ops, options->world, options->agent, &settings->crew,
                    CULM_META_MAX, options->start_step, CULM_TASK_SAVE + 1, options->shape.stages);
     leader->crew.traced = options->traced;
+    leader->crew.open = options->open;
+    leader->crew.here_most = options->open ? options->here_most : INT32_MAX;
     leader->crew.most = CULM_MAX_NODES;
     culm_crew_add_role(&leader->crew, "worker", options->shape.pipelines * options->shape.stages);
     size_t params = (size_t)options->layout->param_count;
@@ -482,12 +484,36 @@ static void on_job_done(void *actor, struct culm_job *job) {
     leader_io_done(actor);
 }
 
+/* Newcomers take vacant places, or stand by. */
+static bool on_admits(void *actor, const struct culm_node_info *info, uint32_t *role,
+                      struct culm_error *ret_error) {
+    const struct culm_pipeline_leader *leader = actor;
+    if (!leader->o.open) {
+        CULM_MARK(pipeline_admits_no_newcomers);
+        culm_error_set(ret_error, CULM_ERR_CONFIG,
+                       "this run starts its workers itself, and lets in no newcomers");
+        return false;
+    }
+    if (leader->crew.left || leader->phase == FINISHING || leader->phase == ENDED) {
+        CULM_MARK(pipeline_ends_before_a_newcomer);
+        culm_error_set(ret_error, CULM_ERR_CLOSED, "the run is about to end");
+        return false;
+    }
+    if (info->role != CULM_ROLE_WORKER) {
+        culm_error_set(ret_error, CULM_ERR_CONFIG, "only workers may join a training run");
+        return false;
+    }
+    *role = CULM_ROLE_WORKER;
+    return culm_crew_has_room(&leader->crew, CULM_ROLE_WORKER, ret_error);
+}
+
 static const struct culm_leader_ops leads = {
     .size = sizeof leads,
     .joined = culm_crew_on_joined,
     .ended = culm_crew_on_ended,
     .removed = culm_crew_on_removed,
     .stop = on_stop,
+    .admits = on_admits,
 };
 
 const struct culm_actor_ops culm_pipeline_leader_actor = {

@@ -43,7 +43,9 @@ struct culm_pipeline_leader_options {
                                 was read is not looked at */
     int64_t start_step;       /* version to begin from */
     const char *start_source; /* its checkpoint directory; "": from the seed */
-    bool traced; /* workers come and go by a preemption trace: no replacements of our own */
+    bool traced;       /* workers come and go by a preemption trace: no replacements of our own */
+    bool open;         /* newcomers may come */
+    int32_t here_most; /* with `open`: workers at once that the agent is asked for, at most */
     double (*lr)(void *lr_context, int64_t step); /* for the step event; pure */
     /* The norm to which gradients of a step are scaled down, 0: none. NULL: that of the shape. */
     double (*clip_norm)(void *lr_context, int64_t step);

@@ -388,7 +388,9 @@ static bool build(struct running *run) {
                                                   .tokens_per_sample = 1,
                                                   .start_step = run->start_step,
                                                   .start_source = source,
-                                                  .traced = history->traced};
+                                                  .traced = history->traced,
+                                                  .open = history->open,
+                                                  .here_most = history->here_most};
     culm_order_init(&leader.order, 42, CULM_SYMBOLIC_SAMPLES);
     run->leader = culm_pipeline_leader_new(&leader);
     if (!run->leader_exec || !run->leader) {
@@ -489,11 +491,13 @@ static void judge_end(struct running *run) {
     }
     struct culm_sim_totals totals;
     culm_sim_totals_of(run->sim, &totals);
-    if (totals.refused > 0) {
+    if (totals.refused > 0 &&
+        !history->open) { /* who comes from elsewhere may take the room of one asked for */
         complain(run, "more than %lld workers were asked for",
                  (long long)history->settings.crew.max_nodes);
     }
     int32_t wanted = history->shape.pipelines * history->shape.stages;
+    wanted = history->open && history->here_most < wanted ? history->here_most : wanted;
     if (!history->traced && history->settings.crew.replace_ms >= 0 &&
         !(run->honest && !run->done) && run->totals.alive + run->totals.coming < wanted) {
         complain(run, "%d workers of %d at the end, and %d to come", run->totals.alive, wanted,
@@ -598,6 +602,7 @@ static void attempt(struct running *run, struct culm_history_result *result) {
         culm_sim_totals_of(run->sim, &world);
         add_totals(&result->world, &world);
         result->unstarted += world.unstarted;
+        result->came += run->came;
     }
     tear_down(run);
     result->rollbacks += run->rollbacks;
@@ -652,6 +657,7 @@ void culm_history_result_add(struct culm_history_result *sum,
     sum->due += result->due;
     sum->stops += result->stops;
     sum->unstarted += result->unstarted;
+    sum->came += result->came;
     sum->stop_ms = result->stop_ms > sum->stop_ms ? result->stop_ms : sum->stop_ms;
     add_totals(&sum->world, &result->world);
 }

@@ -119,6 +119,7 @@ enum culm_history_draw {
     CULM_HISTORY_DRAW_STARTS, /* more of the starts fail, most of all once a step is committed */
     CULM_HISTORY_DRAW_TASKS,  /* tasks of one kind fail: once, twice, or wherever they are run */
     CULM_HISTORY_DRAW_LOADS,  /* checkpoints are damaged, and all workers are lost */
+    CULM_HISTORY_DRAW_OPEN, /* some or all workers come from elsewhere, as long as some are missing and beyond */
     CULM_HISTORY_DRAWS
 };
 
@@ -148,6 +149,8 @@ struct culm_history {
     struct culm_history_fault fault[CULM_HISTORY_FAULTS_MAX];
     bool must_fire; /* every fault has to fire */
     bool traced;    /* workers come and go by a trace: the faults kill, and others are added */
+    bool open;      /* newcomers come, and `here_most` workers are asked for, at most */
+    int32_t here_most;
     /* Tasks of this kind take as long for everyone, at this stage; 0 ms: as all others. */
     int32_t slow_kind, slow_stage;
     uint64_t slow_ms;
@@ -174,7 +177,7 @@ struct culm_history_result {
     int64_t undecided;            /* the run ended because nobody could say which copy is right */
     int64_t blind;                /* a flipped worker was lost before it was noticed */
     uint64_t virtual_ms, stop_ms; /* the latter: the longest from a stop to the end */
-    int64_t stops, due, unstarted, refused; /* of tasks, as they were drawn */
+    int64_t stops, due, unstarted, came, refused; /* of tasks, as they were drawn */
 };
 
 void culm_history_from_seed(uint64_t seed, struct culm_history *ret_history);

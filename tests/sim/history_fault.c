@@ -252,8 +252,28 @@ void culm_history_at_point(void *context, int32_t node, const struct culm_fault_
     }
 }
 
+#define COME_NS 40000000ull
+
+/* One comes from elsewhere wherever some are missing, and now and then where none is. */
+static void bring(struct running *run, uint64_t now) {
+    struct culm_pipeline_leader_totals totals;
+    if (now < run->come_ns || culm_sim_worker_count(run->sim) >= WORKERS_MAX / 2) {
+        return;
+    }
+    run->come_ns = now + COME_NS;
+    culm_pipeline_leader_totals_of(run->leader, &totals);
+    if (totals.alive < run->history->shape.pipelines * run->history->shape.stages ||
+        culm_sim_random(run->sim, 16) == 0) {
+        (void)culm_sim_come(run->sim, CULM_ROLE_WORKER, 0);
+        run->came++;
+    }
+}
+
 void culm_history_timed(struct running *run) {
     uint64_t now = culm_sim_now(run->sim);
+    if (run->history->open) {
+        bring(run, now);
+    }
     for (int32_t i = 0; i < run->history->fault_count; i++) {
         struct culm_history_fault *fault = &run->history->fault[i];
         bool due = fault->when == CULM_AT_TIME ? now >= BEGIN_NS + fault->at_ms * 1000000

@@ -54,8 +54,10 @@ struct running {
     int64_t samples_lost, samples_repeated; /* as told when they were misread */
     bool reader;                            /* some worker was made to read others */
     bool blind;
-    bool loading;                           /* the last view was one of loading */
-    int32_t stuck;                          /* were made so */
+    bool loading;     /* the last view was one of loading */
+    int32_t stuck;    /* were made so */
+    uint64_t come_ns; /* open: when the next may come from elsewhere */
+    int64_t came;
     uint64_t stopped_ns;                    /* 0: it was not */
     bool troubled;                          /* it failed, as tasks of one kind do everywhere */
     int64_t committed, steps, refused, due; /* committed; tasks that failed as drawn; checkpoints */

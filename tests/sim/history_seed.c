@@ -228,7 +228,8 @@ void culm_history_from_seed(uint64_t seed, struct culm_history *ret_history) {
 const char *const culm_history_draw_names[CULM_HISTORY_DRAWS] = {
     [CULM_HISTORY_DRAW_STARTS] = "starts",
     [CULM_HISTORY_DRAW_TASKS] = "tasks",
-    [CULM_HISTORY_DRAW_LOADS] = "loads"};
+    [CULM_HISTORY_DRAW_LOADS] = "loads",
+    [CULM_HISTORY_DRAW_OPEN] = "open"};
 
 /* In one history of so many. */
 static bool draws(const struct culm_history *h, uint32_t draws, enum culm_history_draw draw,
@@ -294,6 +295,11 @@ void culm_history_draw(struct culm_history *h, uint32_t draw_mask) {
     if (draws(h, draw_mask, CULM_HISTORY_DRAW_LOADS, 8, &dice) &&
         h->settings.crew.replace_ms >= 0) {
         draw_damages(&dice, h);
+    }
+    if (draws(h, draw_mask, CULM_HISTORY_DRAW_OPEN, 5, &dice) && !h->traced) {
+        h->open = true;
+        h->here_most =
+            pick(&dice, 3) ? (int32_t)pick(&dice, h->shape.pipelines * h->shape.stages + 1) : 0;
     }
 }
 
