@@ -1,6 +1,82 @@
-/* The hidden command `culm node`: what the launcher of a run on a graph starts. Its output is the node's
- * log. */
+/* `culm node`: workers on this machine for a run that another one leads. */
+#include "run/node.h"
 #include "cli/command.h"
-#include "run/gnn_nodes.h"
+#include "cli/options.h"
 
-int culm_cli_node(int argc, char **argv) { return culm_gnn_node_main(argc, argv); }
+#include <stdio.h>
+
+struct values {
+    const char *join, *token_file, *dir, *data_dir, *listen, *advertise;
+    int64_t workers;
+    bool insecure;
+};
+
+static const struct culm_option rows[] = {
+    CULM_OPTION("join", TEXT, "HOST:PORT", struct values, join, "where the run's launcher listens"),
+    CULM_OPTION("token-file", TEXT, "FILE", struct values, token_file,
+                "the token of the run: its DIR/token, the file it was given, or a copy"),
+    CULM_OPTION("workers", INT, "N", struct values, workers,
+                "how many workers it has here (default: 1)", .most = CULM_NODE_WORKERS_MAX),
+    CULM_OPTION("dir", TEXT, "DIR", struct values, dir,
+                "where workers keep what they need of checkpoints (default: a folder in TMPDIR or "
+                "/tmp, which goes with them)"),
+    CULM_OPTION("data-dir", TEXT, "DIR", struct values, data_dir,
+                "where relative paths of the run's configuration begin (default: here)"),
+    CULM_OPTION("listen", TEXT, "ADDR:PORT", struct values, listen,
+                "where a worker listens for others (default: the address from which it calls the "
+                "launcher)"),
+    CULM_OPTION("advertise", TEXT, "ADDR:PORT", struct values, advertise,
+                "the address that others connect to, if it is another one"),
+    CULM_OPTION("insecure", FLAG, NULL, struct values, insecure,
+                "joins a run that encrypts nothing between machines, too"),
+};
+
+const struct culm_usage culm_usage_node = {
+    .command = "node",
+    .arguments = "",
+    .summary = "Joins a training run on another machine with workers of this one",
+    .options = rows,
+    .option_count = sizeof rows / sizeof *rows,
+    .details =
+        "The run was started with 'culm train CONFIG --listen ADDR:PORT'. Its data, and the models "
+        "and\n"
+        "tokenizers that it names, have to be here, too, with the same content. Workers take "
+        "vacant\n"
+        "places, and stand by when there are none; their parts of checkpoints go to the launcher. "
+        "One\n"
+        "that ends early is replaced. What goes between machines is encrypted, with a key made "
+        "from\n"
+        "the token (TLS 1.3), unless the run was started with --insecure.\n\n"
+        "The exit code is 0 when the run is over, 1 when it was lost, 2 for wrong usage, 3 when\n"
+        "workers are refused, 4 when nobody listens there, and 75 when a signal has ended the "
+        "node.\n",
+};
+
+static enum culm_status run(const struct culm_arguments *arguments, void *values, int *ret_code,
+                            struct culm_error *error) {
+    const struct values *v = values;
+    (void)arguments;
+    if (!v->join || !v->token_file) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "%s is missing",
+                              v->join ? "--token-file FILE" : "--join HOST:PORT");
+    }
+    const struct culm_run_node_options options = {.address = v->join,
+                                                  .token_file = v->token_file,
+                                                  .dir = v->dir,
+                                                  .data_dir = v->data_dir,
+                                                  .listen = v->listen,
+                                                  .advertise = v->advertise,
+                                                  .insecure = v->insecure,
+                                                  .workers = (int32_t)v->workers};
+    struct culm_error why = {0};
+    *ret_code = culm_run_node(&options, &why);
+    if (why.text[0]) {
+        fprintf(stderr, "culm node: %s\n", why.text);
+    }
+    return CULM_OK;
+}
+
+int culm_cli_node(int argc, char **argv) {
+    struct values values = {.workers = 1};
+    return culm_cli_run(&culm_usage_node, argc, argv, &values, run);
+}

@@ -57,16 +57,18 @@ static enum culm_status store(const struct culm_option *option, const char *text
     switch (option->kind) {
     case CULM_OPTION_FLAG: *(bool *)at = true; break;
     case CULM_OPTION_TEXT: memcpy(at, &text, sizeof text); break;
+    case CULM_OPTION_COUNT:
     case CULM_OPTION_INT: {
-        int64_t value;
-        if (!read_whole(text, option->most ? option->most : INT64_MAX, &value)) {
+        const bool none = option->kind == CULM_OPTION_COUNT && strcmp(text, "0") == 0;
+        int64_t value = 0;
+        if (!none && !read_whole(text, option->most ? option->most : INT64_MAX, &value)) {
             char most[48] = "";
             if (option->most) {
                 snprintf(most, sizeof most, " and up to %lld", (long long)option->most);
             }
-            return culm_error_set(error, CULM_ERR_ARGUMENT,
-                                  "--%s: '%.60s' is not a whole number above 0%s", option->name,
-                                  text, most);
+            return culm_error_set(
+                error, CULM_ERR_ARGUMENT, "--%s: '%.60s' is not a whole number %s%s", option->name,
+                text, option->kind == CULM_OPTION_COUNT ? "from 0 on" : "above 0", most);
         }
         memcpy(at, &value, sizeof value);
         break;

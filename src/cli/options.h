@@ -18,6 +18,7 @@ enum culm_option_kind {
     CULM_OPTION_FLAG,  /* bool */
     CULM_OPTION_TEXT,  /* const char * */
     CULM_OPTION_INT,   /* int64_t, 1 to `most` */
+    CULM_OPTION_COUNT, /* int64_t, 0 to `most` */
     CULM_OPTION_REAL,  /* double, above 0 */
     CULM_OPTION_SHARE, /* double, 0 to 1 */
     CULM_OPTION_WORD,  /* int-sized enum: the index in `words` */
@@ -35,7 +36,7 @@ struct culm_option {
     const char *value; /* what stands for the value in the help; NULL for flags */
     size_t offset;     /* in the struct of values */
     const char *doc;
-    int64_t most;             /* INT; 0: INT64_MAX */
+    int64_t most;             /* INT, COUNT; 0: INT64_MAX */
     const char *const *words; /* WORD; base/words.h */
 };
 

@@ -15,11 +15,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#define WORKERS_FREE INT64_MIN
+
 struct values {
     struct culm_option_list sets, faults;
-    const char *out, *plan, *trace;
+    const char *out, *plan, *trace, *listen, *advertise, *token_file;
     double time_scale;
-    bool resume, accept_inputs, from_start, dry_run, json;
+    int64_t workers; /* WORKERS_FREE: not given */
+    bool resume, accept_inputs, from_start, dry_run, json, insecure;
 };
 
 static const struct culm_option option_rows[] = {
@@ -38,6 +41,18 @@ static const struct culm_option option_rows[] = {
                 "prints the plan and ends; writes nothing"),
     CULM_OPTION("json", FLAG, NULL, struct values, json,
                 "prints the events as JSON lines, and nothing else"),
+    CULM_OPTION("listen", TEXT, "ADDR:PORT", struct values, listen,
+                "lets workers that have the token join at this address ('culm node')"),
+    CULM_OPTION("advertise", TEXT, "ADDR:PORT", struct values, advertise,
+                "the address that they connect to, if it is another one"),
+    CULM_OPTION(
+        "token-file", TEXT, "FILE", struct values, token_file,
+        "the token that they have, of 'culm keys new' (default: one is drawn into DIR/token)"),
+    CULM_OPTION("insecure", FLAG, NULL, struct values, insecure,
+                "encrypts nothing between machines, for a network that is private"),
+    CULM_OPTION("workers", COUNT, "N", struct values, workers,
+                "with --listen: how many workers there are on this machine, at most (default: all "
+                "that the configuration asks for; 0: none)"),
     CULM_OPTION("fault", LIST, "SPEC", struct values, faults,
                 "makes a worker fail; repeatable, see below"),
     CULM_OPTION("preempt-trace", TEXT, "FILE", struct values, trace,
@@ -193,6 +208,12 @@ static enum culm_status prepare(struct train *t, const char *config_path,
         .warning = warn,
         .accept_inputs = v->accept_inputs,
         .from_start = v->from_start,
+        .listen = v->listen,
+        .advertise = v->advertise,
+        .token_file = v->token_file,
+        .insecure = v->insecure,
+        .limit_workers = v->workers != WORKERS_FREE,
+        .workers = v->workers,
     };
     const struct culm_launch_extras extras = {
         .faults = v->faults.items,
@@ -221,6 +242,6 @@ static enum culm_status body(const struct culm_arguments *arguments, void *value
 }
 
 int culm_cli_train(int argc, char **argv) {
-    struct train t = {0};
+    struct train t = {.values.workers = WORKERS_FREE};
     return culm_cli_run(&culm_usage_train, argc, argv, &t, body);
 }

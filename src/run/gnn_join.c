@@ -1,8 +1,8 @@
 /* Nodes that join a run on a graph, and the mains of those that are started. See gnn_nodes.h. */
 #include "run/gnn_nodes.h"
 
+#include "run/doors.h"
 #include "run/gearman_worker.h"
-#include "run/gnn_address.h"
 #include "run/gnn_function.h"
 #include "run/gnn_node.h"
 
@@ -13,13 +13,13 @@ int culm_gnn_join(const struct culm_gnn_join_options *options, struct culm_error
         advertise[CULM_ADDRESS_SIZE];
     struct culm_address address;
     enum culm_status status =
-        culm_gnn_address_read("--join", options->address, join, &address, ret_error);
+        culm_doors_address("--join", options->address, join, &address, ret_error);
     uint32_t role = strcmp(options->role, "server") == 0 ? CULM_GNN_SERVER : CULM_GNN_WORKER;
     if (status == CULM_OK && options->listen) {
-        status = culm_gnn_address_read("--listen", options->listen, listen, &address, ret_error);
+        status = culm_doors_address("--listen", options->listen, listen, &address, ret_error);
     }
     if (status == CULM_OK && options->advertise) {
-        status = culm_gnn_address_advertise(options->advertise, advertise, ret_error);
+        status = culm_doors_advertise(options->advertise, advertise, ret_error);
     }
     if (status == CULM_OK) {
         status = culm_token_read(options->token_file, token, ret_error);

@@ -178,17 +178,6 @@ static enum culm_status compare_plan(const struct launch *l, struct culm_error *
     return status;
 }
 
-/* An address where nobody can listen is told of before the run directory is written. */
-static enum culm_status try_address(const char *listen, struct culm_error *error) {
-    char address[CULM_ADDRESS_SIZE];
-    int fd;
-    enum culm_status status = listen ? culm_socket_listen(listen, &fd, address, error) : CULM_OK;
-    if (listen && status == CULM_OK) {
-        culm_socket_close_listener(fd);
-    }
-    return status;
-}
-
 /* Pins model.init, so that all holders load the same weights, at any time. */
 static enum culm_status pin_init(struct launch *l, struct culm_error *error) {
     char note[CULM_WEIGHTS_NOTE_SIZE] = "";
@@ -245,11 +234,12 @@ static enum culm_status check(struct launch *l, struct culm_error *error) {
         return no_memory(error);
     }
     if ((status = culm_gnn_prices_load(l->o->config->prices, &l->prices, error)) ||
-        (status = culm_gnn_engine_new(l->o->config, l->o->listen, &l->engine, error)) ||
+        (status = culm_gnn_engine_new(l->o->config, l->o->doors.open ? l->o->doors.listen : NULL,
+                                      &l->engine, error)) ||
         (status = open_setup(l, error)) || (status = count_rows(l, error)) ||
         (status = pin_init(l, error)) || (status = share_out(l, error)) ||
         (status = culm_launcher_check(l->launcher, error)) ||
-        (status = try_address(l->o->listen, error)) ||
+        (status = culm_doors_try(&l->o->doors, error)) ||
         (status = culm_device_new(1, &device, error))) {
         return status;
     }
@@ -403,9 +393,9 @@ static enum culm_status claim(struct launch *l, struct culm_error *error) {
 
 /* --- nodes and their leader --- */
 
-static const char *const server_words[] = {"node", "server", NULL};
-static const char *const parameter_words[] = {"node", "parameter", NULL};
-static const char *const worker_words[] = {"node", "worker", NULL};
+static const char *const server_words[] = {"gnn-node", "server", NULL};
+static const char *const parameter_words[] = {"gnn-node", "parameter", NULL};
+static const char *const worker_words[] = {"gnn-node", "worker", NULL};
 static const struct culm_launcher_role roles[CULM_GNN_ROLES] = {
     [CULM_GNN_SERVER] = {"server", server_words},
     [CULM_GNN_PARAMETER] = {"parameter", parameter_words},
@@ -458,20 +448,17 @@ static int64_t room_for_workers(const struct culm_gnn_config *config) {
 
 static enum culm_status open_doors(struct launch *l, struct culm_error *error) {
     const struct culm_gnn_config *config = l->o->config;
-    const struct culm_launcher_doors doors = {
+    struct culm_launcher_doors doors = {
         .signature = l->signature,
         .brief = write_brief,
         .payload_max = l->setup->layout.payload_max,
         .alive_ms = culm_crew_config_alive_ms(&config->cluster),
         .max_nodes = (int32_t)config->cluster.max_nodes,
         .trace_max = (int32_t)room_for_workers(config),
-        .listen = l->o->listen,
-        .advertise = l->o->advertise,
-        .plain = l->o->plain,
-        .newcomers = l->o->listen != NULL,
         .engine = l->engine,
         .engine_role = CULM_GNN_WORKER,
     };
+    culm_doors_hang(&l->o->doors, &doors);
     return culm_launcher_open(l->launcher, &doors, error);
 }
 
@@ -525,7 +512,7 @@ static enum culm_status make_leader(struct launch *l, struct culm_error *error) 
                      .pace = culm_gnn_pace_of(config),
                      .checkpoint_every = config->checkpoint.every,
                      .crew = culm_crew_config_settings(&config->cluster),
-                     .newcomers = l->o->listen != NULL,
+                     .newcomers = l->o->doors.open,
                      .stop = {config->stop.accuracy, config->stop.patience},
                      .tunes = config->workers_auto && !l->o->run.trace_path,
                      .tune = tuning_of(l)},
@@ -562,7 +549,7 @@ static void tell_start(const struct launch *l) {
     json_t *more = json_pack("{s:I, s:I, s:I}", "servers", (json_int_t)config->servers,
                              "parameter_servers", (json_int_t)config->parameter_servers,
                              "worker_mb", (json_int_t)(l->rates.worker_gb * 1024 + 0.5));
-    if (l->o->listen) {
+    if (l->o->doors.open) {
         json_object_set_new(more, "address", json_string(culm_launcher_address(l->launcher)));
     }
     culm_launcher_start(l->launcher, l->o->config_sha256, more);

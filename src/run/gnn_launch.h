@@ -11,14 +11,13 @@
 
 #include "base/sha256.h"
 #include "launch/launcher.h"
+#include "run/doors.h"
 #include "run/gnn_fault.h"
 
 /* All borrowed during the call. */
 struct culm_gnn_launch_options {
     struct culm_launcher_options run;
-    const char *listen;    /* address at which others may join (net/address.h); NULL: none may */
-    const char *advertise; /* address that they connect to, if it is another; else NULL */
-    bool plain;            /* between machines nothing is encrypted */
+    struct culm_doors doors;
     /* plan.json of a run whose cut is to be used, or a file with the interval of each vertex
      * (gnn/partition.h); both NULL: make a cut. A resumed run has one. */
     const char *plan_path, *partition_path;

@@ -77,7 +77,7 @@ struct culm_gnn_stay {
  * (NULL: no limit). Returns the exit code. Has no run directory, and saves no checkpoints. */
 int culm_run_gnn_newcomer(const struct culm_participant_call *call, struct culm_gnn_stay *stay,
                           struct culm_error *ret_error);
-/* Runs a node that the launcher has started: argv[0] is "node", argv[1] the name of the role, and
+/* Runs a node that the launcher has started: argv[0] is "gnn-node", argv[1] the name of the role, and
  * the rest is as described in participant.h. Returns the exit code. */
 int culm_run_gnn_node(int argc, char **argv, struct culm_participant_memory *ret_memory,
                       struct culm_error *ret_error);

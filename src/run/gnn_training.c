@@ -6,7 +6,6 @@
 #include "launch/resume.h"
 #include "launch/rundir.h"
 #include "query/config.h"
-#include "run/gnn_address.h"
 #include "run/gnn_launch.h"
 #include "run/launches.h"
 #include "run/program.h"
@@ -19,8 +18,7 @@
 struct culm_gnn_training {
     struct culm_gnn_config config;
     bool configured, ran;
-    char dir[CULM_PATH_MAX], program[CULM_PATH_MAX], plan[CULM_PATH_MAX], partition[CULM_PATH_MAX],
-        listen[CULM_ADDRESS_SIZE], advertise[CULM_ADDRESS_SIZE];
+    char dir[CULM_PATH_MAX], program[CULM_PATH_MAX], plan[CULM_PATH_MAX], partition[CULM_PATH_MAX];
     struct culm_gnn_fault_spec *faults;
     struct culm_gnn_launch_options launch;
     struct culm_function_sink function;
@@ -161,50 +159,14 @@ static enum culm_status load_faults(struct culm_gnn_training *t,
     return status;
 }
 
-static enum culm_status take_listen(struct culm_gnn_training *t,
-                                    const struct culm_gnn_training_options *options,
-                                    struct culm_error *error) {
-    struct culm_address address;
-    if (!options->listen) {
-        return options->advertise ? culm_error_set(error, CULM_ERR_ARGUMENT,
-                                                   "--advertise needs --listen ADDR:PORT")
-                                  : CULM_OK;
-    }
-    enum culm_status status =
-        culm_gnn_address_read("--listen", options->listen, t->listen, &address, error);
-    if (status == CULM_OK && options->advertise) {
-        status = culm_gnn_address_advertise(options->advertise, t->advertise, error);
-        t->launch.advertise = t->advertise;
-    } else if (status == CULM_OK && culm_address_is_any(&address)) {
-        status = culm_error_set(error, CULM_ERR_CONFIG,
-                                "--listen %s is every address of this machine; name the one that "
-                                "other machines are to connect to with --advertise ADDR:PORT",
-                                options->listen);
-    }
-    t->launch.listen = t->listen;
-    t->launch.plain = options->insecure;
-    return status;
-}
-
-static enum culm_status take_token(struct culm_gnn_training *t,
+static enum culm_status take_doors(struct culm_gnn_training *t,
                                    const struct culm_gnn_training_options *options,
                                    struct culm_error *error) {
-    if (!options->token_file) {
-        return CULM_OK;
-    }
-    if (!options->listen) {
-        return culm_error_set(error, CULM_ERR_ARGUMENT,
-                              "--token-file needs --listen ADDR:PORT: it says who may join");
-    }
-    enum culm_status status = culm_token_read(options->token_file, t->launch.run.token, error);
-    if (status == CULM_OK && strlen(t->launch.run.token) < CULM_TOKEN_LEAST) {
-        status = culm_error_set(error, CULM_ERR_CONFIG,
-                                "the token in '%s' has fewer than %d characters, and could be "
-                                "guessed; make one with 'culm keys new FILE'",
-                                options->token_file, CULM_TOKEN_LEAST);
-    }
-    t->launch.run.own_token = true;
-    return status;
+    const struct culm_doors_options doors = {.listen = options->listen,
+                                             .advertise = options->advertise,
+                                             .token_file = options->token_file,
+                                             .insecure = options->insecure};
+    return culm_doors_read(&doors, &t->launch.doors, &t->launch.run, error);
 }
 
 /* A trace starts and ends workers as processes on this machine, so it needs `engine: local`. */
@@ -256,8 +218,8 @@ static enum culm_status make(struct culm_gnn_training *t, const struct request *
     if ((status = culm_launcher_options_init(&t->launch.run, error)) ||
         (status = culm_path_format(t->dir, error, "%s", options->dir)) ||
         (status = load(t, r, error)) || (status = load_faults(t, r->extras, error)) ||
-        (status = check_partition(options, error)) || (status = take_listen(t, options, error)) ||
-        (status = take_token(t, options, error)) || (status = take_trace(t, r->extras, error)) ||
+        (status = check_partition(options, error)) || (status = take_doors(t, options, error)) ||
+        (status = take_trace(t, r->extras, error)) ||
         (status = take_path(options->plan, t->plan, &t->launch.plan_path, error)) ||
         (status = take_path(options->partition, t->partition, &t->launch.partition_path, error)) ||
         (status = culm_program_find(options->program, t->program, error))) {

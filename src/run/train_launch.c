@@ -136,6 +136,7 @@ static enum culm_status check(struct launch *l, struct culm_error *error) {
     if ((status = make_plan(l, error)) || (status = check_data(l, config, error)) ||
         (l->o->plan_path && (status = culm_plan_check(l->plan, l->o->plan_path, error))) ||
         (status = culm_launcher_check(l->launcher, error)) ||
+        (status = culm_doors_try(&l->o->doors, error)) ||
         (status = culm_device_new(1, &device, error))) {
         return status;
     }
@@ -310,6 +311,10 @@ static const char *effective_redundancy(const struct launch *l) {
 
 static void tell_start(const struct launch *l) {
     json_t *more = json_pack("{s:s}", "redundancy_effective", effective_redundancy(l));
+    if (l->o->doors.open) {
+        json_object_set_new(more, "address", json_string(culm_launcher_address(l->launcher)));
+        json_object_set_new(more, "survives_its_host", json_false());
+    }
     json_t *plan = plan_event(l);
     culm_launcher_start(l->launcher, l->o->config_sha256, more);
     culm_launcher_tell(l->launcher, plan);
@@ -348,13 +353,15 @@ static double clip_norm(void *ctx, int64_t step) {
 }
 
 static enum culm_status open_doors(struct launch *l, struct culm_error *error) {
-    const struct culm_launcher_doors doors = {
+    struct culm_launcher_doors doors = {
         .signature = l->signature,
         .brief = write_brief,
         .payload_max = culm_payload_max(l->plan),
         .alive_ms = culm_crew_config_alive_ms(&l->o->config->cluster),
         .max_nodes = (int32_t)l->o->config->cluster.max_nodes,
+        .depot = l->o->doors.open,
     };
+    culm_doors_hang(&l->o->doors, &doors);
     return culm_launcher_open(l->launcher, &doors, error);
 }
 
@@ -386,6 +393,8 @@ static enum culm_status make_leader(struct launch *l, struct culm_error *error) 
         .start_step = l->start.step,
         .start_source = l->start.path,
         .traced = l->o->run.trace_path != NULL,
+        .open = l->o->doors.open,
+        .here_most = l->o->here_most,
         .lr = learning_rate,
         .clip_norm = clip_norm,
         .lr_context = l,

@@ -12,11 +12,14 @@
 
 #include "base/sha256.h"
 #include "launch/launcher.h"
+#include "run/doors.h"
 #include "run/fault.h"
 
 /* All borrowed for the length of the call. */
 struct culm_train_launch_options {
     struct culm_launcher_options run;
+    struct culm_doors doors;
+    int32_t here_most; /* with open doors: workers on this machine, at most */
     const struct culm_train_config *config;
     struct culm_network
         *network;            /* of the configuration; its files are let go once all is checked */

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "launch/resume.h"
 #include "launch/rundir.h"
+#include "pipeline/layout.h"
 #include "query/config.h"
 #include "report/sink.h"
 #include "run/launches.h"
@@ -205,6 +206,31 @@ static enum culm_status take_program(struct culm_training *t,
     return status == CULM_OK && !t->program_arguments ? no_memory(error) : status;
 }
 
+static enum culm_status take_workers(struct culm_training *t,
+                                     const struct culm_training_options *options,
+                                     const struct culm_launch_extras *extras,
+                                     struct culm_error *error) {
+    t->launch.here_most = INT32_MAX;
+    if (!options->limit_workers) {
+        return CULM_OK;
+    }
+    if (!options->listen) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "--workers needs --listen ADDR:PORT: the others join from there");
+    }
+    if (extras->trace_path) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "--workers means nothing with --preempt-trace FILE, which says when "
+                              "there are workers here");
+    }
+    if (options->workers < 0 || options->workers > CULM_MAX_NODES) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "--workers %lld is not in 0..%d",
+                              (long long)options->workers, CULM_MAX_NODES);
+    }
+    t->launch.here_most = (int32_t)options->workers;
+    return CULM_OK;
+}
+
 static enum culm_status make(struct culm_training *t, const struct culm_config *config,
                              const struct culm_training_options *options,
                              const struct culm_launch_extras *extras, struct culm_error *error) {
@@ -215,6 +241,14 @@ static enum culm_status make(struct culm_training *t, const struct culm_config *
         (status = check_program(t, options, error)) || (status = load_faults(t, extras, error)) ||
         (options->plan && (status = culm_path_format(t->plan, error, "%s", options->plan))) ||
         (status = take_program(t, options, error))) {
+        return status;
+    }
+    const struct culm_doors_options doors = {.listen = options->listen,
+                                             .advertise = options->advertise,
+                                             .token_file = options->token_file,
+                                             .insecure = options->insecure != 0};
+    if ((status = culm_doors_read(&doors, &t->launch.doors, &t->launch.run, error)) ||
+        (status = take_workers(t, options, extras, error))) {
         return status;
     }
     culm_function_sink_init(&t->function, options->event, options->context);

@@ -48,8 +48,7 @@ out:
 }
 
 static enum culm_status check(const struct culm_vision_options *o, struct culm_error *error) {
-    enum culm_status status =
-        culm_public_check(o->top, TOP_MAX, "culm_vision_options: top", error);
+    enum culm_status status = culm_public_check(o->top, TOP_MAX, "culm_vision_options: top", error);
     if (status == CULM_OK) {
         status = culm_public_check(o->threads, CULM_PUBLIC_THREADS_MAX,
                                    "culm_vision_options: threads", error);

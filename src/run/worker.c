@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "data/image.h"
 #include "data/unicode.h"
+#include "launch/depot.h"
 #include "pipeline/node.h"
 #include "run/fault.h"
 #include "train/brief.h"
@@ -16,6 +17,7 @@
 
 struct worker {
     struct culm_participant *process;
+    struct culm_depot *depot; /* of a newcomer, whose folder is its own; NULL: it is the run's */
     struct culm_brief brief;
     char signature[CULM_SIGNATURE_SIZE];
     struct culm_digest_news *news;
@@ -73,6 +75,7 @@ static enum culm_status make_exec(struct worker *w, struct culm_error *error) {
         .config_text = w->brief.config_text,
         .signature = w->signature,
         .run_dir = culm_participant_dir(w->process),
+        .depot = w->depot,
         .network = w->network,
         .plan = w->plan,
         .pool = w->pool,
@@ -120,8 +123,15 @@ static enum culm_status prepare(struct worker *w, struct culm_error *error) {
     if (!w->pool) {
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
     }
-    status = make_exec(w, error);
-    return status ? status : make_node(w, error);
+    return make_exec(w, error);
+}
+
+/* One that replaces another or stands by gets its weights from others: a model's file must not lie in memory that no
+ * plan counts. */
+static void let_go_if_late(const struct worker *w) {
+    if (culm_participant_node(w->process) >= w->brief.config.pipelines * w->brief.config.stages) {
+        culm_network_let_go(w->network);
+    }
 }
 
 static enum culm_status say_ready(struct worker *w, struct culm_error *error) {
@@ -133,12 +143,13 @@ static enum culm_status say_ready(struct worker *w, struct culm_error *error) {
         .dial_limit_ms = culm_crew_config_dial_ms(cluster),
         .orphan_ms = culm_crew_config_orphan_ms(cluster),
     };
-    if (culm_participant_node(w->process) >= w->brief.config.pipelines * w->brief.config.stages) {
-        /* It replaces another one or stands by, and gets its weights from others: a model's file must
-         * not lie in memory that no plan counts. */
-        culm_network_let_go(w->network);
+    let_go_if_late(w);
+    enum culm_status status = culm_participant_ready(w->process, &ready, error);
+    if (status == CULM_OK) { /* a newcomer has its id only now */
+        let_go_if_late(w);
+        status = make_node(w, error);
     }
-    return culm_participant_ready(w->process, &ready, error);
+    return status;
 }
 
 static enum culm_status read_fault(const char *text, struct culm_worker_fault *ret_fault,
@@ -180,31 +191,65 @@ static enum culm_status begin(struct worker *w, struct culm_error *error) {
     return say_ready(w, error);
 }
 
+static void release(struct worker *w) {
+    culm_node_free(w->node);
+    culm_participant_leave(w->process);
+    culm_numeric_free(w->exec);
+    culm_device_free(w->device);
+    culm_source_free(w->source);
+    culm_plan_free(w->plan);
+    culm_network_close(w->network);
+    culm_blob_pool_free(w->pool);
+    culm_brief_release(&w->brief);
+    culm_digest_news_free(w->news);
+    culm_depot_far_free(w->depot);
+}
+
+/* The exit code. joined: CULM_OK, or why it could not join. */
+static int work(struct worker *w, enum culm_status joined,
+                struct culm_participant_memory *ret_memory, struct culm_error *ret_error) {
+    enum culm_status status = joined == CULM_OK ? begin(w, ret_error) : joined;
+    int code = culm_status_exit_code(status);
+    if (status == CULM_OK) {
+        code = culm_participant_run(w->process, &culm_node_actor, w->node, ret_error);
+        culm_participant_measure(w->pool, ret_memory);
+    }
+    return code;
+}
+
+static enum culm_status no_memory(struct culm_error *error) {
+    return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+}
+
 int culm_run_worker(int argc, char **argv, struct culm_participant_memory *ret_memory,
                     struct culm_error *ret_error) {
     struct worker w = {.news = culm_digest_news_new()};
     const struct culm_participant_role role = {
         .words = 1, .fault = read_fault, .flip = flip, .news = hear_news, .ctx = &w};
-    enum culm_status status;
-    int code;
-    if (!w.news) {
-        code = culm_status_exit_code(culm_error_set(ret_error, CULM_ERR_MEMORY, "out of memory"));
-    } else if ((status = culm_participant_join(argc, argv, &role, &w.process, ret_error)) ||
-               (status = begin(&w, ret_error))) {
-        code = culm_status_exit_code(status);
-    } else {
-        code = culm_participant_run(w.process, &culm_node_actor, w.node, ret_error);
-        culm_participant_measure(w.pool, ret_memory);
+    enum culm_status joined = w.news
+                                  ? culm_participant_join(argc, argv, &role, &w.process, ret_error)
+                                  : no_memory(ret_error);
+    int code = work(&w, joined, ret_memory, ret_error);
+    release(&w);
+    return code;
+}
+
+int culm_run_worker_newcomer(const struct culm_participant_call *call,
+                             struct culm_participant_memory *ret_memory,
+                             struct culm_error *ret_error) {
+    struct worker w = {.news = culm_digest_news_new(),
+                       .depot = culm_depot_far_new(call->address, call->token)};
+    const struct culm_participant_role role = {.news = hear_news, .ctx = &w};
+    enum culm_status joined = w.news && w.depot
+                                  ? culm_participant_come(call, &role, &w.process, ret_error)
+                                  : no_memory(ret_error);
+    if (joined == CULM_ERR_CLOSED || joined == CULM_ERR_TIMEOUT) { /* refused, or nobody is there */
+        joined = ret_error->status == CULM_ERR_CONFIG ? CULM_ERR_CONFIG : CULM_ERR_IO;
     }
-    culm_node_free(w.node);
-    culm_participant_leave(w.process);
-    culm_numeric_free(w.exec);
-    culm_device_free(w.device);
-    culm_source_free(w.source);
-    culm_plan_free(w.plan);
-    culm_network_close(w.network);
-    culm_blob_pool_free(w.pool);
-    culm_brief_release(&w.brief);
-    culm_digest_news_free(w.news);
+    int code = work(&w, joined, ret_memory, ret_error);
+    if (!w.node && ret_error->status == CULM_ERR_CHANGED) { /* its copies here are no copies */
+        code = culm_status_exit_code(CULM_ERR_CONFIG);
+    }
+    release(&w);
     return code;
 }

@@ -17,6 +17,13 @@
 int culm_run_worker(int argc, char **argv, struct culm_participant_memory *ret_memory,
                     struct culm_error *ret_error);
 
+/* The same for one that comes from elsewhere: it joins at call->address, and call->dir is a folder of its own, into which it
+ * fetches checkpoints, and writes its pieces before it sends them (launch/depot.h). Exit code 3: it was refused; 4: nobody
+ * listens there. */
+int culm_run_worker_newcomer(const struct culm_participant_call *call,
+                             struct culm_participant_memory *ret_memory,
+                             struct culm_error *ret_error);
+
 /* Everything of build and machine that can change bits, with the libraries that make samples of
  * this run's data: a worker with another one is refused. */
 void culm_signature(const struct culm_device *device, const struct culm_train_config *config,

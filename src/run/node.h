@@ -1,0 +1,27 @@
+/*
+ * `culm node`: an agent that people start on another machine than the launcher's. It has some worker processes, each of
+ * which joins the run as a newcomer, and brings another one when one ends early.
+ *
+ * Thread: the only one of its process: workers are forked from it.
+ */
+#ifndef CULM_RUN_NODE_H
+#define CULM_RUN_NODE_H
+
+#include "base/status.h"
+
+#define CULM_NODE_WORKERS_MAX 256
+
+/* All borrowed during the call; NULL: not given. */
+struct culm_run_node_options {
+    const char *address, *token_file; /* of the launcher, as people write it */
+    const char *dir;                  /* for what workers keep of checkpoints; NULL: temporary */
+    const char *data_dir;             /* where relative paths begin; NULL: the current folder */
+    const char *listen, *advertise;   /* of a worker; see culm_worker_options */
+    bool insecure;
+    int32_t workers;
+};
+
+/* Works until the run is over, lost, or refuses, or SIGTERM or SIGINT; the exit code. Workers print to standard error. */
+int culm_run_node(const struct culm_run_node_options *options, struct culm_error *ret_error);
+
+#endif

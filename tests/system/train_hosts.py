@@ -1,0 +1,239 @@
+#!/usr/bin/env python3
+"""Training on workers that join from other hosts, with a folder and a copy of the data of their own: `culm train --listen`, `culm node`.
+
+Hosts are network namespaces (hosts.py); where there can be none, a case says so. What a run computed is compared with an undisturbed one, step by
+step: runs go on until a case has seen what it waits for.
+"""
+import os
+import shlex
+import shutil
+import signal
+
+from harness import Cases, Skipped, changed, check, equal, read_events, tiny_config, wait_until
+from hosts import Hosts, Unavailable
+
+cases = Cases(kind="waits", job="train")
+ENDLESS = changed(tiny_config("text"), steps=1000000, schedule={"name": "constant"}, checkpoint__every=25, cluster__orphan_ms=20000)
+LIMIT_S = 120
+
+
+class There:
+    """Where a node works: a folder with a copy of the data, at the same relative path and with other times."""
+
+    def __init__(self, bench, name="there"):
+        self.bench, self.folder = bench, bench.path(name)
+        os.mkdir(self.folder)
+        shutil.copyfile(cases.text, os.path.join(self.folder, "text"))
+        os.utime(os.path.join(self.folder, "text"), (1, 1))
+
+    def node(self, address, token, workers, *words):
+        self.process = self.bench.start("node", "--join", address.removeprefix("tcp:"), "--token-file", token, "--workers", workers, *words,
+                                        cwd=self.folder)
+        return self.process
+
+    def workers(self):
+        """The processes that the node has."""
+        return children(self.process.pid)
+
+    def end(self, code):
+        ended = self.bench.end(self.process)
+        equal(ended.code, code, f"exit code of the node; {ended.err!r}")
+        return ended.err
+
+
+def children(parent):
+    found = []
+    for name in os.listdir("/proc"):
+        try:
+            with open(f"/proc/{name}/stat", encoding="ascii") as file:
+                rest = file.read().rsplit(")", 1)[1].split()
+        except (OSError, IndexError):
+            continue
+        if rest[0] != "Z" and int(rest[1]) == parent:
+            found.append(int(name))
+    return sorted(found)
+
+
+class Run:
+    """A launcher, in a folder that has the data."""
+
+    def __init__(self, bench, config, *words, listen="127.0.0.1:0"):
+        self.bench = bench
+        self.here = bench.path("here")
+        if not os.path.isdir(self.here):
+            os.mkdir(self.here)
+            shutil.copyfile(cases.text, os.path.join(self.here, "text"))
+        self.token = bench.path("run.token")
+        if not os.path.exists(self.token):
+            equal(bench.run("keys", "new", self.token).code, 0, "exit code of keys new")
+        self.process = bench.start("train", bench.config(config, "run.yaml"), "--out", bench.path("run"), "--json", "--listen", listen,
+                                   "--token-file", self.token, *words, cwd=self.here)
+
+    def events(self):
+        """Of this launch."""
+        with open(self.process.out_path, encoding="utf-8", errors="replace"):
+            return read_events(self.process.out_path)
+
+    def told(self, name):
+        return [event for event in self.events() if event["event"] == name]
+
+    def wait(self, condition, what):
+        wait_until(lambda: condition() or self.process.poll() is not None, LIMIT_S, what)
+        check(condition(), f"the run ended before {what}: {self.events()[-1:]}")
+
+    def address(self):
+        self.wait(lambda: self.told("start"), "the start")
+        start = self.told("start")[0]
+        equal(start["survives_its_host"], False, "survives_its_host")
+        return start["address"]
+
+    def steps(self):
+        return max((event["step"] for event in self.told("step")), default=0)
+
+    def more_steps(self, count=30):
+        before = self.steps()
+        self.wait(lambda: self.steps() >= before + count, f"{count} more steps")
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        equal(self.bench.end(self.process).code, 75, "exit code of the launcher")
+
+
+def check_losses(bench, config):
+    """Every step's loss is that of an undisturbed run, in all launches."""
+    steps = [event for event in bench.events() if event["event"] == "step"]
+    last = max(event["step"] for event in steps)
+    _, plain = cases.plain(changed(config, data__path=cases.text, steps=last))
+    right = {event["step"]: event["loss_bits"] for event in plain}
+    for event in steps:
+        equal(event["loss_bits"], right[event["step"]], f"loss of step {event['step']}")
+
+
+def on(hosts, number, bench):
+    """From here on, culm runs on that host."""
+    path = bench.path(f"culm-{number}")
+    if not os.path.exists(path):
+        with open(path, "w", encoding="ascii") as file:
+            file.write(f'#!/bin/sh\nexec {shlex.join(hosts.on(number, cases.culm))} "$@"\n')
+        os.chmod(path, 0o755)
+    bench.culm = path
+    return bench
+
+
+def other_hosts(bench):
+    """None of the workers is on the launcher's host: some are killed, all of a host are cut off, and what one wrote of checkpoints is fetched by
+    those who begin after a roll-back."""
+    try:
+        hosts = Hosts(os.path.basename(bench.folder), 3)
+    except Unavailable as error:
+        raise Skipped(str(error)) from None
+    config = changed(ENDLESS, cluster__suspect_ms=2000)
+    with hosts:
+        run = Run(on(hosts, 0, bench), config, "--workers", 0, listen=f"{hosts.address(0)}:0")
+        address = run.address()
+        first, second = There(bench, "first"), There(bench, "second")
+        on(hosts, 1, bench)
+        first.node(address, run.token, 3)
+        run.wait(lambda: len(run.told("joined")) == 3, "three workers")
+        equal(run.told("step"), [], "steps with half of the workers")
+        on(hosts, 2, bench)
+        second.node(address, run.token, 3)
+        run.wait(lambda: any(event["ok"] for event in run.told("checkpoint")), "a checkpoint")
+        os.kill(first.workers()[0], signal.SIGKILL)
+        run.wait(lambda: run.told("lost"), "a loss")
+        run.wait(lambda: len(run.told("joined")) == 7, "another one")
+        run.more_steps()
+        hosts.link(2, "down")
+        run.wait(lambda: len(run.told("lost")) >= 4, "the loss of a host")
+        run.more_steps()
+        for pid in first.workers():
+            os.kill(pid, signal.SIGKILL)
+        run.wait(lambda: run.told("rollback"), "a roll-back")
+        run.wait(lambda: run.told("rollback")[0]["to_step"] > 0 and run.steps() > run.told("rollback")[0]["to_step"], "steps after it")
+        run.more_steps()
+        run.stop()
+        first.end(0)
+        second.process.kill()
+    check_losses(bench, config)
+
+
+def resumed(bench):
+    """A stop, and a launcher that is killed: nodes end, and a new one goes on from the checkpoint, which it does not see."""
+    run = Run(bench, ENDLESS, "--workers", 0)
+    there = There(bench)
+    there.node(run.address(), run.token, 6)
+    run.more_steps()
+    run.stop()
+    there.end(0)
+    again = Run(bench, ENDLESS, "--workers", 0, "--resume")
+    there.node(again.address(), again.token, 6)
+    again.wait(lambda: any(event["ok"] for event in again.told("checkpoint")), "a checkpoint")
+    again.process.kill()
+    bench.end(again.process)
+    check("the run's launcher is gone" in there.end(1), "no line about it")
+    third = Run(bench, ENDLESS, "--workers", 2, "--resume")
+    there.node(third.address(), third.token, 4)
+    third.more_steps()
+    equal(sum(event["name"] == "node" for event in third.told("joined")), 4, "workers from there")
+    third.stop()
+    there.end(0)
+    check_losses(bench, ENDLESS)
+    equal(os.listdir(there.folder), ["text"], "left in the node's folder")
+
+
+def comes_late(bench):
+    """All workers are here; one comes and stands by, and takes the place of one that is lost."""
+    config = changed(ENDLESS, cluster__replace_ms=60000)
+    run = Run(bench, config)
+    there = There(bench)
+    run.more_steps(5)
+    there.node(run.address(), run.token, 1, "--dir", bench.path("kept"))
+    run.wait(lambda: len(run.told("joined")) == 7, "the seventh")
+    late = run.told("joined")[6]
+    equal((late["pipeline"], late["stage"], late["name"]), (None, None, "node"), "where it sits")
+    os.kill(run.told("joined")[0]["pid"], signal.SIGKILL)
+    run.wait(lambda: run.told("recovered"), "a recovery")
+    run.wait(lambda: any(place["owner"] == late["node"] or place["shadow"] == late["node"] for place in run.told("view")[-1]["map"]),
+             "its place")
+    run.more_steps()
+    there.process.send_signal(signal.SIGTERM)
+    there.end(75)
+    run.wait(lambda: any(event["node"] == late["node"] for event in run.told("lost")), "its loss")
+    run.more_steps()
+    run.stop()
+    check_losses(bench, config)
+
+
+def refused(bench):
+    """Another token, other data, a run that lets nobody in, and nobody there: each is one line and its exit code."""
+    run = Run(bench, ENDLESS, "--workers", 5)
+    address = run.address()
+    other = bench.path("other.token")
+    equal(bench.run("keys", "new", other).code, 0, "exit code of keys new")
+    there = There(bench)
+    there.node(address, other, 1)
+    check("token" in there.end(3), "nothing about the token")
+    with open(os.path.join(there.folder, "text"), "r+", encoding="ascii") as file:
+        file.write("another text")
+    there.node(address, run.token, 1)
+    err = there.end(3)
+    check("text" in err and ("changed" in err or "differs" in err or "not what" in err), f"nothing about the data: {err!r}")
+    shutil.rmtree(there.folder)
+    there = There(bench)
+    there.node(address, run.token, 1)  # the sixth
+    run.more_steps()
+    equal(run.told("lost"), [], "losses")
+    run.stop()
+    there.end(0)
+    there.node(address, run.token, 1)
+    there.end(4)
+    check_losses(bench, ENDLESS)
+
+
+cases.add("workers on other hosts", other_hosts, seconds=20, first=True)
+cases.add("a stop, a launcher that is killed, and resumes", resumed, seconds=15, first=True)
+cases.add("one that comes late takes over", comes_late, seconds=8)
+cases.add("who is refused", refused, seconds=8)
+
+if __name__ == "__main__":
+    cases.run()
