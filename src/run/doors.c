@@ -6,11 +6,15 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Takes "HOST:PORT" for a TCP address. */
+/* Takes "HOST:PORT" for a TCP address, and ":PORT" for all of this machine. */
 static enum culm_status full_address(const char *text, char ret_text[CULM_ADDRESS_SIZE],
                                      struct culm_error *error) {
     bool whole = strncmp(text, "tcp:", 4) == 0 || strncmp(text, "unix:", 5) == 0;
-    int len = snprintf(ret_text, CULM_ADDRESS_SIZE, "%s%s", whole ? "" : "tcp:", text);
+    int len = snprintf(ret_text, CULM_ADDRESS_SIZE, "%s%s",
+                       whole            ? ""
+                       : text[0] == ':' ? "tcp:0.0.0.0"
+                                        : "tcp:",
+                       text);
     return len >= 0 && len < CULM_ADDRESS_SIZE
                ? CULM_OK
                : culm_error_set(error, CULM_ERR_ARGUMENT, "the address '%.60s...' is too long",

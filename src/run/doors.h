@@ -21,7 +21,7 @@ struct culm_doors_options {
     bool insecure;
 };
 
-/* "HOST:PORT", or as in net/address.h. ret_text has it in the latter form. CULM_ERR_ARGUMENT, with the
+/* "HOST:PORT", ":PORT" (all addresses of this machine), or as in net/address.h. ret_text has it in the latter form. CULM_ERR_ARGUMENT, with the
  * name of the option in front. */
 enum culm_status culm_doors_address(const char *option, const char *text,
                                     char ret_text[CULM_ADDRESS_SIZE],

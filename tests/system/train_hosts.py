@@ -137,7 +137,7 @@ def other_hosts(bench):
         run.wait(lambda: len(run.told("joined")) == 3, "three workers")
         equal(run.told("step"), [], "steps with half of the workers")
         on(hosts, 2, bench)
-        second.node(address, run.token, 3)
+        second.node(address, run.token, 3, "--dir", bench.path("kept"))
         run.wait(lambda: any(event["ok"] for event in run.told("checkpoint")), "a checkpoint")
         os.kill(first.workers()[0], signal.SIGKILL)
         run.wait(lambda: run.told("lost"), "a loss")
@@ -184,7 +184,7 @@ def resumed(bench):
 def comes_late(bench):
     """All workers are here; one comes and stands by, and takes the place of one that is lost."""
     config = changed(ENDLESS, cluster__replace_ms=60000)
-    run = Run(bench, config)
+    run = Run(bench, config, "--advertise", "127.0.0.1:0", listen=":0")
     there = There(bench)
     run.more_steps(5)
     there.node(run.address(), run.token, 1, "--dir", bench.path("kept"))
@@ -206,6 +206,8 @@ def comes_late(bench):
 
 def refused(bench):
     """Another token, other data, a run that lets nobody in, and nobody there: each is one line and its exit code."""
+    every = bench.run("train", bench.config(ENDLESS), "--out", bench.path("nowhere"), "--listen", ":0")
+    equal((every.code, "--advertise ADDR:PORT" in every.err, os.path.exists(bench.path("nowhere"))), (3, True, False), "of all addresses")
     run = Run(bench, ENDLESS, "--workers", 5)
     address = run.address()
     other = bench.path("other.token")
