@@ -74,7 +74,7 @@ def graph_networks(bench):
     run = graphs.going(bench, config, "run", env=noted.env)
     run.wait(lambda: len(run.came()) >= 2 and run.told("epoch"), "workers")
     run.stop()
-    noted.check(r" node ", 5, NODE)
+    noted.check(r" gnn-node ", 5, NODE)
     shutil.rmtree(noted.folder)
     os.mkdir(noted.folder)
     config |= {"engine": "lambda", "lambda": {"function": "worker", "region": lambda_standin.REGION}}
@@ -85,7 +85,7 @@ def graph_networks(bench):
         run.kill("server", 0)
         run.wait(lambda: len(run.came("server")) > 2, "another server")
         run.stop()
-    noted.check(r" node ", 4, NODE)
+    noted.check(r" gnn-node ", 4, NODE)
 
 
 def feeds(bench):
