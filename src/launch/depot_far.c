@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define BUSY_NS                                                                                    \
-    120000000000ull /* for so long it is tried again if the launcher serves many others */
+    3600000000000ull /* for so long it is tried again if the launcher serves many others */
 #define PAUSE_NS 50000000ull
 #define PAUSE_MOST_NS 1000000000ull
 
@@ -225,24 +225,56 @@ static enum culm_status fetch_pieces(struct culm_depot *depot, const char *dir, 
     return status;
 }
 
+/* Does DIR have the manifest that was fetched to FRESH, and its pieces? */
+static bool is_there(const char *dir, const char *fresh, int64_t step) {
+    struct culm_manifest have = {0}, want = {0};
+    bool same = culm_checkpoint_check(dir, step, false, NULL) == CULM_OK &&
+                culm_manifest_read(dir, &have, NULL) == CULM_OK &&
+                culm_manifest_read_alone(fresh, &want, NULL) == CULM_OK &&
+                json_equal(have.json, want.json);
+    culm_manifest_release(&have);
+    culm_manifest_release(&want);
+    return same;
+}
+
+/* The temporary one of this step, in place of all that is there. */
+static enum culm_status replace_all(struct culm_depot *depot, const char *run_dir,
+                                    const char *fresh, int64_t step, const char *path,
+                                    const struct culm_read_hook *hook, struct culm_error *error) {
+    char all[CULM_PATH_MAX], other[CULM_PATH_MAX];
+    struct culm_names names = {0};
+    enum culm_status status = culm_path_format(all, error, "%s/checkpoints", run_dir);
+    status = status ? status : culm_dir_list(all, &names, error);
+    for (size_t i = 0; i < names.count && status == CULM_OK; i++) {
+        status = culm_path_format(other, error, "%s/%s", all, names.name[i]);
+        if (status == CULM_OK && strcmp(other, fresh) != 0) {
+            status = culm_tree_remove(NULL, other, error);
+        }
+    }
+    culm_names_release(&names);
+    status = status ? status : fetch_pieces(depot, fresh, step, hook, error);
+    return status ? status : culm_file_rename(NULL, fresh, path, error);
+}
+
+/* A checkpoint of that step may be another one, of an earlier run or made anew: the manifest, which has the hash of each
+ * piece, says whether it is. */
 static enum culm_status far_get(struct culm_depot *depot, const char *run_dir, int64_t step,
                                 char ret_path[CULM_PATH_MAX], const struct culm_read_hook *hook,
                                 struct culm_error *error) {
-    char all[CULM_PATH_MAX], dir[CULM_PATH_MAX];
-    enum culm_status status = culm_checkpoint_path(run_dir, step, ret_path, error);
-    if (status != CULM_OK || culm_checkpoint_check(ret_path, step, false, NULL) == CULM_OK) {
-        return status;
-    }
-    if ((status = culm_path_format(all, error, "%s/checkpoints", run_dir)) ||
-        (status = culm_tree_remove(NULL, all, error)) ||
-        (status = culm_checkpoint_name(run_dir, CULM_CHECKPOINT_TMP, step, dir, error)) ||
-        (status = culm_dir_make(NULL, dir, error)) ||
-        (status = fetch(depot, dir, step, "manifest.json", hook, error)) ||
-        (status = fetch_pieces(depot, dir, step, hook, error))) {
+    char fresh[CULM_PATH_MAX];
+    enum culm_status status;
+    if ((status = culm_checkpoint_path(run_dir, step, ret_path, error)) ||
+        (status = culm_checkpoint_name(run_dir, CULM_CHECKPOINT_TMP, step, fresh, error)) ||
+        (status = culm_tree_remove(NULL, fresh, error)) ||
+        (status = culm_dir_make(NULL, fresh, error)) ||
+        (status = fetch(depot, fresh, step, "manifest.json", hook, error)) ||
+        (status = is_there(ret_path, fresh, step)
+                      ? culm_tree_remove(NULL, fresh, error)
+                      : replace_all(depot, run_dir, fresh, step, ret_path, hook, error))) {
         return culm_error_prefix(error, "fetch the checkpoint of step %lld from the launcher",
                                  (long long)step);
     }
-    return culm_file_rename(NULL, dir, ret_path, error);
+    return CULM_OK;
 }
 
 static const struct culm_depot_ops far_ops = {

@@ -18,8 +18,8 @@ struct culm_depot_ops {
     enum culm_status (*put)(struct culm_depot *depot, const char *run_dir, int64_t step,
                             const struct culm_piece *piece, const char *to,
                             const struct culm_read_hook *hook, struct culm_error *error);
-    /* Fetches the run's checkpoint of `step`, whole, to where run_dir has its own; others there go. One that is there
-     * already stays. CULM_ERR_NOT_FOUND, CULM_ERR_FORMAT (of what is there), CULM_ERR_IO, CULM_ERR_CLOSED. */
+    /* Fetches the run's checkpoint of `step`, whole, to where run_dir has its own; others there go. The same one, by its
+     * manifest, stays. CULM_ERR_NOT_FOUND, CULM_ERR_FORMAT (of what is there), CULM_ERR_IO, CULM_ERR_CLOSED. */
     enum culm_status (*get)(struct culm_depot *depot, const char *run_dir, int64_t step,
                             char ret_path[CULM_PATH_MAX], const struct culm_read_hook *hook,
                             struct culm_error *error);

@@ -4,12 +4,13 @@
 Hosts are network namespaces (hosts.py); where there can be none, a case says so. What a run computed is compared with an undisturbed one, step by
 step: runs go on until a case has seen what it waits for.
 """
+import json
 import os
 import shlex
 import shutil
 import signal
 
-from harness import Cases, Skipped, changed, check, equal, read_events, tiny_config, wait_until
+from harness import Cases, Skipped, changed, check, equal, read_events, sha256_of, tiny_config, wait_until
 from hosts import Hosts, Unavailable
 
 cases = Cases(kind="waits", job="train")
@@ -157,6 +158,24 @@ def other_hosts(bench):
     check_losses(bench, config)
 
 
+def plant_another(bench, kept, workers):
+    """Where workers keep checkpoints, one of the newest step of another run: its pieces are as long, and its manifest is proper."""
+    newest = sorted(name for name in os.listdir(bench.path("run", "checkpoints")) if name.startswith("step-"))[-1]
+    for number in range(workers):
+        folder = os.path.join(kept, f"worker-{number}", "checkpoints", newest)
+        shutil.copytree(bench.path("run", "checkpoints", newest), folder)
+        with open(os.path.join(folder, "manifest.json"), encoding="utf-8") as file:
+            manifest = json.load(file)
+        for piece in manifest["pieces"]:
+            path = os.path.join(folder, piece["file"])
+            with open(path, "r+b") as file:
+                file.seek(-8, os.SEEK_END)
+                file.write(bytes(8))
+            piece["sha256"] = sha256_of(path)
+        with open(os.path.join(folder, "manifest.json"), "w", encoding="utf-8") as file:
+            json.dump(manifest, file)
+
+
 def resumed(bench):
     """A stop, and a launcher that is killed: nodes end, and a new one goes on from the checkpoint, which it does not see."""
     run = Run(bench, ENDLESS, "--workers", 0)
@@ -165,8 +184,9 @@ def resumed(bench):
     run.more_steps()
     run.stop()
     there.end(0)
+    plant_another(bench, bench.path("kept"), 6)
     again = Run(bench, ENDLESS, "--workers", 0, "--resume")
-    there.node(again.address(), again.token, 6)
+    there.node(again.address(), again.token, 6, "--dir", bench.path("kept"))
     again.wait(lambda: any(event["ok"] for event in again.told("checkpoint")), "a checkpoint")
     again.process.kill()
     bench.end(again.process)
@@ -177,6 +197,7 @@ def resumed(bench):
     equal(sum(event["name"] == "node" for event in third.told("joined")), 4, "workers from there")
     third.stop()
     there.end(0)
+    equal([event for event in bench.events() if event["event"] == "rollback"], [], "roll-backs")
     check_losses(bench, ENDLESS)
     equal(os.listdir(there.folder), ["text"], "left in the node's folder")
 
