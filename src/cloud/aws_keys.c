@@ -20,7 +20,7 @@
 #define ANSWER_MS 2000L
 #define BEFORE_S 300 /* before they expire, an endpoint is asked for others */
 #define NONE                                                                                       \
-    "engine: lambda needs keys of AWS: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or write " \
+    "there are no keys of AWS: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or write "         \
     "them to ~/.aws/credentials"
 
 static const char *variable(const char *name) {
@@ -284,7 +284,7 @@ static enum culm_status take(const struct culm_aws *aws, struct culm_aws_keys *r
     const char *id = variable("AWS_ACCESS_KEY_ID"), *secret = variable("AWS_SECRET_ACCESS_KEY");
     if (!id || !secret) {
         return culm_error_set(error, CULM_ERR_CONFIG,
-                              "engine: lambda needs %s, which is not set in the environment",
+                              "keys of AWS: %s is not set in the environment",
                               id ? "AWS_SECRET_ACCESS_KEY" : "AWS_ACCESS_KEY_ID");
     }
     return set(ret_keys, id, secret, variable("AWS_SESSION_TOKEN"))

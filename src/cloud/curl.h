@@ -1,6 +1,6 @@
 /*
  * libcurl, loaded at run time when it is first needed. It depends on some thirty libraries; runs
- * that invoke no functions do not wait for them to load, and they are not part of a function's
+ * that invoke no functions, and keep no checkpoints in a bucket, do not wait for them to load, and they are not part of a function's
  * package.
  */
 #ifndef CULM_CLOUD_CURL_H
@@ -17,6 +17,7 @@
     ROW(easy_setopt)                                                                               \
     ROW(easy_perform)                                                                              \
     ROW(easy_getinfo)                                                                              \
+    ROW(easy_reset)                                                                                \
     ROW(easy_cleanup)                                                                              \
     ROW(easy_strerror)                                                                             \
     ROW(slist_append)                                                                              \

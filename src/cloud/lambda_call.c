@@ -2,7 +2,7 @@
 #include "cloud/lambda_call.h"
 
 #include "base/buf.h"
-#include "base/rng.h"
+#include "cloud/pause.h"
 
 #include <ctype.h>
 #include <jansson.h>
@@ -339,9 +339,7 @@ enum culm_status culm_lambda_target_check(const struct culm_lambda_target *targe
 uint64_t culm_lambda_pause_ms(const struct culm_lambda_reply *reply, uint64_t seed,
                               uint32_t pauses) {
     const uint64_t most = CULM_LAMBDA_PAUSE_MAX_MS;
-    uint64_t ms = FIRST_PAUSE_MS << (pauses < 8 ? pauses : 8);
-    ms = ms > most ? most : ms;
-    ms -= culm_rng_mix(seed, pauses) % (ms / 2);
+    const uint64_t ms = culm_cloud_pause_ms(FIRST_PAUSE_MS, most, seed, pauses);
     int64_t asked_s = reply->retry_after_s > 0 ? reply->retry_after_s : 0;
     uint64_t asked_ms = asked_s > (int64_t)(most / 1000) ? most : (uint64_t)asked_s * 1000;
     return asked_ms > ms ? asked_ms : ms;

@@ -48,6 +48,16 @@ enum culm_status archive_manifest_check(struct culm_storage *storage,
 /* Whether two have the same pieces: which node wrote them, and what lies beside, may differ. */
 bool archive_manifest_equal(const struct archive_manifest *a, const struct archive_manifest *b);
 
+/* CULM_OK, and no error, in place of that one status. */
+static inline enum culm_status archive_forgive(enum culm_status status, enum culm_status forgiven,
+                                               struct culm_error *error) {
+    if (status != forgiven) {
+        return status;
+    }
+    culm_error_clear(error);
+    return CULM_OK;
+}
+
 /* "manifests/step-00000020.json" */
 void archive_manifest_name(int64_t step, char ret_name[CULM_STORAGE_NAME_MAX]);
 /* Steps of all manifests that are there, ascending; the caller frees. */

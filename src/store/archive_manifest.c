@@ -178,6 +178,10 @@ enum culm_status archive_manifest_get(struct culm_storage *storage, int64_t step
     archive_manifest_name(step, name);
     enum culm_status status =
         storage->ops->get(storage, name, ARCHIVE_MANIFEST_MAX, &text, &len, error);
+    if (status == CULM_ERR_NOT_FOUND) {
+        return culm_error_set(error, status, "there is no checkpoint of step %lld in '%s'",
+                              (long long)step, storage->place);
+    }
     if (status != CULM_OK) {
         return status;
     }

@@ -215,7 +215,7 @@ static enum culm_status read_keep(struct culm_storage *storage, int64_t *ret_kee
         json_decref(json);
         free(text);
     }
-    return status == CULM_ERR_NOT_FOUND ? CULM_OK : status;
+    return archive_forgive(status, CULM_ERR_NOT_FOUND, error);
 }
 
 /* Objects of all checkpoints at or above `keep` but `step`, which are not removed before `keep` goes up. One that was
@@ -238,9 +238,8 @@ static enum culm_status read_reusable(struct culm_storage *storage, int64_t step
         if (status == CULM_OK && !add_objects(&names, &m)) {
             status = no_memory(error);
         }
-        if (status == CULM_ERR_NOT_FOUND || status == CULM_ERR_FORMAT) {
-            status = CULM_OK;
-        }
+        status = archive_forgive(status, CULM_ERR_NOT_FOUND, error);
+        status = archive_forgive(status, CULM_ERR_FORMAT, error);
         archive_manifest_release(&m);
     }
     free(all);
@@ -586,7 +585,7 @@ static enum culm_status remove_below(struct culm_storage *storage, int64_t keep,
             status = no_memory(error);
         }
         archive_manifest_release(&m);
-        status = status == CULM_ERR_NOT_FOUND ? CULM_OK : status;
+        status = archive_forgive(status, CULM_ERR_NOT_FOUND, error);
     }
     free(step);
     if (status == CULM_OK) {

@@ -14,6 +14,7 @@ static const struct culm_config_row checkpoint_rows[] = {
                      "keep the weights of the best checkpoint among those that `eval.every` "
                      "evaluates, as best.safetensors: by the lowest `loss` or the highest "
                      "`accuracy`"),
+    CULM_CHECKPOINT_STORAGE_ROWS(C),
 };
 const struct culm_config_table culm_checkpoint_config_table = {
     CULM_CONFIG_ROWS(checkpoint_rows, C)};

@@ -23,7 +23,8 @@ struct culm_storage;
 
 struct culm_storage_ops {
     size_t size; /* sizeof(struct culm_storage_ops), for versioning */
-    /* In place of what is there; with `fresh`, CULM_ERR_EXISTS if there is something, which stays. (Where a service
+    /* In place of what is there; with `fresh`, CULM_ERR_EXISTS if there is something, which stays, and which this call may have
+     * put itself, if an answer was lost. (Where a service
      * cannot be asked for that, it is looked for before.) When it fails otherwise, either may be there. */
     enum culm_status (*put)(struct culm_storage *storage, const char *name, const void *data,
                             size_t len, bool fresh, struct culm_error *error);

@@ -113,7 +113,11 @@ static enum culm_status add_all(const struct culm_storage *storage, const char *
         }
     }
     culm_names_release(&found);
-    return status == CULM_ERR_NOT_FOUND ? CULM_OK : status;
+    if (status == CULM_ERR_NOT_FOUND) {
+        culm_error_clear(error);
+        status = CULM_OK;
+    }
+    return status;
 }
 
 static enum culm_status folder_list(struct culm_storage *storage, const char *prefix,

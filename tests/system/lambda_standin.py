@@ -14,8 +14,6 @@ For tests alone. Run by itself it serves one function until its standard input e
     lambda_standin.py FUNCTION TIMEOUT_S COMMAND...      prints its endpoint
 """
 import collections
-import hashlib
-import hmac
 import http.server
 import json
 import os
@@ -29,6 +27,8 @@ import time
 import urllib.parse
 import uuid
 
+import sigv4
+
 ACCESS_KEY, SECRET_KEY, SESSION_TOKEN, REGION = "AKIDSTANDIN", "secret/of+the+standin", "token-of-a-session==", "eu-test-1"
 # of whoever invokes
 ENVIRONMENT = {**{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
@@ -39,53 +39,8 @@ KEYS_OF_INSTANCE = "/latest/meta-data/iam/security-credentials/"
 PAYLOAD_MAX = 6 * 1024 * 1024
 RUNTIME = "/2018-06-01/runtime"
 LATER_S = 3  # after which to ask again, as it says when it refuses what it delivers all the same
+SCOPE = (REGION, "lambda")
 INVOKE = re.compile(r"/2015-03-31/functions/([^/]+)/invocations")
-
-
-# --- signatures: docs.aws.amazon.com/IAM/latest/UserGuide/create-signed-request.html ---
-
-
-def keyed(key, text):
-    return hmac.new(key, text.encode(), hashlib.sha256).digest()
-
-
-def signature_of(method, target, headers, signed, body, stamp, scope, secret):
-    """What a request with these headers (lower case) is signed with."""
-    path, _, query = target.partition("?")
-    pairs = sorted(tuple(urllib.parse.quote(urllib.parse.unquote(part), safe="-_.~") for part in (pair + "=").split("=")[:2])
-                   for pair in query.split("&") if pair)
-    canonical = "\n".join([method, urllib.parse.quote(path, safe="/~-_."), "&".join(f"{name}={value}" for name, value in pairs),
-                           *(f"{name}:{' '.join(headers[name].split())}" for name in signed), "", ";".join(signed),
-                           hashlib.sha256(body).hexdigest()])
-    text = "\n".join(["AWS4-HMAC-SHA256", stamp, scope, hashlib.sha256(canonical.encode()).hexdigest()])
-    key = ("AWS4" + secret).encode()
-    for part in scope.split("/"):
-        key = keyed(key, part)
-    return keyed(key, text).hex()
-
-
-def wrong_with_signature(method, target, headers, body, valid, expired=(), session=True):
-    """None, or what AWS would say. valid: secrets and tokens by id; expired: ids of others."""
-    headers = {name.lower(): value for name, value in headers.items()}
-    match = re.fullmatch(r"AWS4-HMAC-SHA256 Credential=([^/]+)/([^,]+), ?SignedHeaders=([^,]+), ?Signature=([0-9a-f]{64})",
-                         headers.get("authorization", ""))
-    if not match:
-        return 403, "MissingAuthenticationTokenException", "Missing Authentication Token"
-    access, scope, names, got = match.groups()
-    signed, stamp = names.split(";"), headers.get("x-amz-date", "")
-    must = ["host", "x-amz-date", *(["x-amz-security-token"] if session else [])]
-    if access in expired:
-        return 403, "ExpiredTokenException", "The security token included in the request is expired"
-    secret, token = valid.get(access, (None, None))
-    if not secret or (session and headers.get("x-amz-security-token") != token):
-        return 403, "UnrecognizedClientException", "The security token included in the request is invalid."
-    if scope != f"{stamp[:8]}/{REGION}/lambda/aws4_request" or signed != sorted(signed) or not set(must) <= set(signed):
-        return 403, "InvalidSignatureException", f"Credential should be scoped to a valid region: {scope} {names}"
-    if abs(time.mktime(time.strptime(stamp, "%Y%m%dT%H%M%SZ")) - time.mktime(time.gmtime())) > 300:
-        return 403, "InvalidSignatureException", "Signature expired"
-    if not hmac.compare_digest(got, signature_of(method, target, headers, signed, body, stamp, scope, secret)):
-        return 403, "InvalidSignatureException", "The request signature we calculated does not match the signature you provided."
-    return None
 
 
 # --- execution environments ---
@@ -327,7 +282,7 @@ class Lambda:
     def invoke(self, handler, body):
         path = urllib.parse.unquote(handler.path.partition("?")[0])
         match = INVOKE.fullmatch(path)
-        wrong = wrong_with_signature("POST", handler.path, handler.headers, body, self.valid, self.expired, self.session)
+        wrong = sigv4.wrong_with("POST", handler.path, handler.headers, body, SCOPE, self.valid, self.expired, self.session)
         kind = handler.headers.get("X-Amz-Invocation-Type", "RequestResponse")
         if wrong:
             self.refuse(handler, *wrong)
