@@ -1,8 +1,8 @@
 /*
- * `culm ckpt`: looks at checkpoints, compares them bit for bit, makes one file of one, and has a run
- * save elsewhere what finds no room.
+ * `culm ckpt`: lists checkpoints, looks at them, compares them bit for bit, makes one file of one, removes old ones, and has a
+ * run save elsewhere what finds no room.
  *
- * All but rescue, which has a run save elsewhere, change nothing that is there. A checkpoint's hashes are verified before it is
+ * All but prune, and rescue, which has a run save elsewhere, change nothing that is there. A checkpoint's hashes are verified before it is
  * believed.
  */
 #include "cli/ckpt.h"
@@ -16,14 +16,26 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 struct values {
     bool json;
-    const char *out, *to;
+    const char *out, *to, *endpoint, *region;
+    int64_t step, keep;
 };
 
 static const struct culm_option options[] = {
-    CULM_OPTION("json", FLAG, NULL, struct values, json, "with show: prints one JSON object"),
+    CULM_OPTION("json", FLAG, NULL, struct values, json,
+                "with show and list: prints one JSON object"),
+    CULM_OPTION("step", INT, "N", struct values, step,
+                "with show and export: the checkpoint of that step; default: the newest"),
+    CULM_OPTION("keep", INT, "N", struct values, keep,
+                "with prune: how many of the newest checkpoints to keep"),
+    CULM_OPTION("endpoint", TEXT, "URL", struct values, endpoint,
+                "the server of s3://BUCKET; default: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, or "
+                "Amazon's"),
+    CULM_OPTION("region", TEXT, "NAME", struct values, region,
+                "the region of s3://BUCKET; default: AWS_REGION, AWS_DEFAULT_REGION, or us-east-1"),
     CULM_OPTION("out", TEXT, "FILE", struct values, out,
                 "with export: the safetensors file to write"),
     CULM_OPTION("to", TEXT, "PATH", struct values, to,
@@ -32,21 +44,27 @@ static const struct culm_option options[] = {
 
 const struct culm_usage culm_usage_ckpt = {
     .command = "ckpt",
-    .arguments = "show PATH | diff A B | export PATH --out FILE | rescue DIR --to PATH",
+    .arguments =
+        "list PATH | show PATH | diff A B | export PATH --out FILE | prune PATH --keep N | "
+        "rescue DIR --to PATH",
     .min_arguments = 1,
     .max_arguments = 3,
-    .summary = "Shows a checkpoint, compares two, makes one file of one, or saves one elsewhere",
+    .summary = "Lists, shows, compares, exports and removes checkpoints, or saves one elsewhere",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .details =
         "A path is a checkpoint directory, a run directory (which stands for its newest whole\n"
-        "checkpoint), or a .safetensors file.\n\n"
+        "checkpoint), a place of checkpoint.to (a folder or s3://BUCKET/PREFIX, which stands for\n"
+        "its newest whole one, and is fetched into $TMPDIR), or a .safetensors file.\n\n"
+        "list prints the step and the size of each checkpoint of a run directory or of such a\n"
+        "place, and whether it is whole.\n\n"
         "show prints step, hashes and tensors. diff compares weights bit for bit, and optimizer\n"
         "state and step if both have them: the exit code is 0 if all are equal; otherwise it is "
         "1,\n"
         "and the first difference is printed. export writes the weights, without the state of the\n"
         "optimizer, as one F32 file; of a run that has ended, its final weights. It also takes a\n"
         "folder of shards, or their index.\n\n"
+        "prune removes all but the newest N. A run at work does so itself (checkpoint.keep).\n\n"
         "rescue is for a run that waits because there is no room for its work in its folder, DIR:\n"
         "it then saves its work in the folder PATH, and a link in DIR leads there, which --resume\n"
         "follows.\n\n"
@@ -139,28 +157,50 @@ static void show_text(const struct culm_tensors *tensors, const struct summary *
     }
 }
 
+static struct culm_ckpt_place place_of(const struct values *values, const char *path) {
+    return (struct culm_ckpt_place){
+        .path = path, .endpoint = values->endpoint, .region = values->region};
+}
+
+static void warn(const char *text) {
+    if (text[0]) {
+        fprintf(stderr, "culm ckpt: warning: %s; skipped\n", text);
+    }
+}
+
+/* False after it has filled *error. */
+static bool fetch(const struct values *values, const char *path, int64_t step,
+                  struct culm_ckpt_files *ret_files, struct culm_error *error) {
+    const struct culm_ckpt_place place = place_of(values, path);
+    if (culm_ckpt_fetch(&place, step, ret_files, error) != CULM_OK) {
+        return false;
+    }
+    warn(ret_files->warning);
+    return true;
+}
+
 /* NULL after it has filled *error. */
 static struct culm_tensors *open_path(const char *path, struct culm_error *error) {
     struct culm_tensors *tensors = NULL;
     if (culm_tensors_open(path, true, &tensors, error) == CULM_OK) {
-        const char *warning = culm_tensors_describe(tensors).warning;
-        if (warning[0]) {
-            fprintf(stderr, "culm ckpt: warning: %s; skipped\n", warning);
-        }
+        warn(culm_tensors_describe(tensors).warning);
     }
     return tensors;
 }
 
-static int show(const char *path, bool as_json, struct culm_error *error) {
-    struct culm_tensors *tensors = open_path(path, error);
-    if (!tensors) {
-        return culm_status_exit_code(error->status);
+static int show(const struct values *values, const char *path, struct culm_error *error) {
+    struct culm_ckpt_files files = {0};
+    struct culm_tensors *tensors =
+        fetch(values, path, values->step, &files, error) ? open_path(files.path, error) : NULL;
+    if (tensors) {
+        struct summary summary = {.about = culm_tensors_describe(tensors)};
+        culm_tensors_hashes(tensors, summary.weights, summary.state);
+        summary.about.path = files.folder[0] ? path : summary.about.path;
+        (values->json ? show_json : show_text)(tensors, &summary);
     }
-    struct summary summary = {.about = culm_tensors_describe(tensors)};
-    culm_tensors_hashes(tensors, summary.weights, summary.state);
-    (as_json ? show_json : show_text)(tensors, &summary);
     culm_tensors_free(tensors);
-    return 0;
+    culm_ckpt_files_release(&files);
+    return tensors ? 0 : culm_status_exit_code(error->status);
 }
 
 /* ---- diff ---------------------------------------------------------------------------------- */
@@ -174,7 +214,7 @@ static bool steps_differ(const struct culm_tensors *a, const struct culm_tensors
     return true;
 }
 
-static int diff(const char *path_a, const char *path_b, struct culm_error *error) {
+static int compare(const char *path_a, const char *path_b, struct culm_error *error) {
     struct culm_tensors *a = open_path(path_a, error);
     struct culm_tensors *b = a ? open_path(path_b, error) : NULL;
     struct culm_tensors_difference difference = {0};
@@ -199,20 +239,76 @@ static int diff(const char *path_a, const char *path_b, struct culm_error *error
     return status != CULM_OK ? culm_status_exit_code(status) : other_step || difference.differ;
 }
 
+static int diff(const struct values *values, const char *const *path, struct culm_error *error) {
+    struct culm_ckpt_files a = {0}, b = {0};
+    int code = fetch(values, path[0], -1, &a, error) && fetch(values, path[1], -1, &b, error)
+                   ? compare(a.path, b.path, error)
+                   : culm_status_exit_code(error->status);
+    culm_ckpt_files_release(&a);
+    culm_ckpt_files_release(&b);
+    return code;
+}
+
 /* ---- export -------------------------------------------------------------------------------- */
 
-static int export_weights(const char *path, const char *out, struct culm_error *error) {
+static int export_weights(const struct values *values, const char *path, struct culm_error *error) {
+    struct culm_ckpt_files files = {0};
     struct culm_weights_exported exported;
-    enum culm_status status = culm_weights_to_file(path, out, &exported, error);
+    if (!fetch(values, path, values->step, &files, error)) {
+        return culm_status_exit_code(error->status);
+    }
+    enum culm_status status = culm_weights_to_file(files.path, values->out, &exported, error);
+    if (status == CULM_OK) {
+        warn(exported.warning);
+        printf("%s: %zu tensors, %" PRId64 " parameters of %s\n", values->out, exported.tensors,
+               exported.parameters, files.folder[0] ? path : exported.path);
+    }
+    culm_ckpt_files_release(&files);
+    return culm_status_exit_code(status);
+}
+
+/* ---- list and prune ------------------------------------------------------------------------ */
+
+static void list_json(const char *path, const struct culm_ckpt_listed *listed, size_t count) {
+    json_t *all = json_array();
+    for (size_t i = 0; i < count; i++) {
+        json_t *one = json_pack("{s:I, s:I, s:b}", "step", (json_int_t)listed[i].step, "bytes",
+                                (json_int_t)listed[i].bytes, "whole", listed[i].whole);
+        if (!listed[i].whole) {
+            json_object_set_new(one, "message", culm_json_text(listed[i].why));
+        }
+        json_array_append_new(all, one);
+    }
+    culm_cli_print_json(json_pack("{s:o, s:o}", "path", culm_json_text(path), "checkpoints", all));
+}
+
+static int list(const struct values *values, const char *path, struct culm_error *error) {
+    const struct culm_ckpt_place place = place_of(values, path);
+    struct culm_ckpt_listed *listed;
+    size_t count;
+    enum culm_status status = culm_ckpt_list(&place, &listed, &count, error);
     if (status != CULM_OK) {
         return culm_status_exit_code(status);
     }
-    if (exported.warning[0]) {
-        fprintf(stderr, "culm ckpt: warning: %s; skipped\n", exported.warning);
+    if (values->json) {
+        list_json(path, listed, count);
     }
-    printf("%s: %zu tensors, %" PRId64 " parameters of %s\n", out, exported.tensors,
-           exported.parameters, exported.path);
+    for (size_t i = 0; i < count && !values->json; i++) {
+        printf("%10" PRId64 "  %12" PRIu64 " bytes%s%s\n", listed[i].step, listed[i].bytes,
+               listed[i].whole ? "" : "  not whole: ", listed[i].why);
+    }
+    free(listed);
     return 0;
+}
+
+static int prune(const struct values *values, const char *path, struct culm_error *error) {
+    const struct culm_ckpt_place place = place_of(values, path);
+    size_t removed;
+    enum culm_status status = culm_ckpt_prune(&place, values->keep, &removed, error);
+    if (status == CULM_OK) {
+        printf("%zu removed\n", removed);
+    }
+    return culm_status_exit_code(status);
 }
 
 /* ---- rescue -------------------------------------------------------------------------------- */
@@ -229,55 +325,80 @@ static int rescue(const char *dir, const char *to, struct culm_error *error) {
 
 /* ---- the command --------------------------------------------------------------------------- */
 
+enum action { LIST, SHOW, DIFF, EXPORT, PRUNE, RESCUE, ACTIONS };
+static const char *const actions[] = {"list", "show", "diff", "export", "prune", "rescue", NULL};
+
+/* Options that belong to other commands. */
+static enum culm_status check_options(const struct values *values, int action,
+                                      struct culm_error *error) {
+    const struct {
+        bool given;
+        const char *name, *command;
+        bool fits;
+    } options_of[] = {
+        {values->out, "out", "culm ckpt export", action == EXPORT},
+        {values->to, "to", "culm ckpt rescue", action == RESCUE},
+        {values->json, "json", "culm ckpt show or list", action == SHOW || action == LIST},
+        {values->step >= 0, "step", "culm ckpt show or export", action == SHOW || action == EXPORT},
+        {values->keep > 0, "keep", "culm ckpt prune", action == PRUNE},
+    };
+    enum culm_status status = CULM_OK;
+    for (size_t i = 0; i < sizeof options_of / sizeof *options_of && status == CULM_OK; i++) {
+        status = culm_cli_only(options_of[i].given && !options_of[i].fits, options_of[i].name,
+                               options_of[i].command, error);
+    }
+    return status;
+}
+
+static enum culm_status check_arguments(const struct values *values, int action, size_t count,
+                                        struct culm_error *error) {
+    static const struct {
+        size_t count;
+        const char *takes;
+    } forms[ACTIONS] = {
+        [LIST] = {2, "list takes one path"},
+        [SHOW] = {2, "show takes one path"},
+        [DIFF] = {3, "diff takes two paths and no option"},
+        [EXPORT] = {2, "export takes one path and --out FILE"},
+        [PRUNE] = {2, "prune takes one path and --keep N, of 1 or more"},
+        [RESCUE] = {2, "rescue takes one run and --to PATH"},
+    };
+    bool good = count == forms[action].count && (action != EXPORT || values->out) &&
+                (action != RESCUE || values->to) && (action != PRUNE || values->keep > 0);
+    return good ? CULM_OK
+                : culm_error_set(error, CULM_ERR_ARGUMENT, "%s; see 'culm ckpt --help'",
+                                 forms[action].takes);
+}
+
+static int act(const struct values *values, int action, const char *const *path,
+               struct culm_error *error) {
+    switch (action) {
+    case LIST: return list(values, path[0], error);
+    case SHOW: return show(values, path[0], error);
+    case DIFF: return diff(values, path, error);
+    case EXPORT: return export_weights(values, path[0], error);
+    case PRUNE: return prune(values, path[0], error);
+    default: return rescue(path[0], values->to, error);
+    }
+}
+
 static enum culm_status run(const struct culm_arguments *arguments, void *values, int *ret_code,
                             struct culm_error *error) {
-    enum { SHOW, DIFF, EXPORT, RESCUE };
-    static const char *const actions[] = {"show", "diff", "export", "rescue", NULL};
-    bool json = ((const struct values *)values)->json;
-    const char *out = ((const struct values *)values)->out;
-    const char *to = ((const struct values *)values)->to;
     const char *const *words = arguments->items;
     struct culm_error problem = {0};
     int action = culm_word_find(actions, words[0]);
-    enum culm_status slip =
-        culm_cli_only(out && action != EXPORT, "out", "culm ckpt export", error);
-    slip = slip ? slip : culm_cli_only(to && action != RESCUE, "to", "culm ckpt rescue", error);
-    if (slip != CULM_OK) {
-        return slip;
-    }
-    switch (action) {
-    case SHOW:
-        if (arguments->count != 2) {
-            return culm_error_set(error, CULM_ERR_ARGUMENT,
-                                  "show takes one path; see 'culm ckpt --help'");
-        }
-        *ret_code = show(words[1], json, &problem);
-        break;
-    case DIFF:
-        if (arguments->count != 3 || json) {
-            return culm_error_set(error, CULM_ERR_ARGUMENT,
-                                  "diff takes two paths and no option; see 'culm ckpt --help'");
-        }
-        *ret_code = diff(words[1], words[2], &problem);
-        break;
-    case EXPORT:
-        if (arguments->count != 2 || json || !out) {
-            return culm_error_set(error, CULM_ERR_ARGUMENT,
-                                  "export takes one path and --out FILE; see 'culm ckpt --help'");
-        }
-        *ret_code = export_weights(words[1], out, &problem);
-        break;
-    case RESCUE:
-        if (arguments->count != 2 || json || !to) {
-            return culm_error_set(error, CULM_ERR_ARGUMENT,
-                                  "rescue takes one run and --to PATH; see 'culm ckpt --help'");
-        }
-        *ret_code = rescue(words[1], to, &problem);
-        break;
-    default:
+    if (action < 0) {
         return culm_error_set(error, CULM_ERR_ARGUMENT,
                               "no such command: '%.60s'; see 'culm ckpt --help'", words[0]);
     }
+    enum culm_status status = check_options(values, action, error);
+    if (status == CULM_OK) {
+        status = check_arguments(values, action, arguments->count, error);
+    }
+    if (status != CULM_OK) {
+        return status;
+    }
+    *ret_code = act(values, action, words + 1, &problem);
     if (problem.text[0]) {
         fprintf(stderr, "culm ckpt %s: %s\n", words[0], problem.text);
     }
@@ -285,6 +406,6 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
 }
 
 int culm_cli_ckpt(int argc, char **argv) {
-    struct values values = {0};
+    struct values values = {.step = -1};
     return culm_cli_run(&culm_usage_ckpt, argc, argv, &values, run);
 }

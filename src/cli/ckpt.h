@@ -1,5 +1,5 @@
 /*
- * `culm ckpt show PATH [--json]` and `culm ckpt diff A B`.
+ * `culm ckpt`: see ckpt.c.
  *
  * PATH is a checkpoint directory, a run directory (its newest whole checkpoint) or a .safetensors
  * file. Exit codes: 0 done or bit-equal; 1 different; 2 usage; 3 wrong input; 4 environment.

@@ -7,7 +7,7 @@ static const struct culm_command commands[] = {
      &culm_usage_train},
     {"report", "prints the summary of a run, and whether another ended bit-equal", culm_cli_report,
      &culm_usage_report},
-    {"ckpt", "shows a checkpoint or compares two bit for bit", culm_cli_ckpt, &culm_usage_ckpt},
+    {"ckpt", "lists, shows, compares, exports and removes checkpoints", culm_cli_ckpt, &culm_usage_ckpt},
     {"model", "lists models, shows what one costs, imports and exports ONNX files", culm_cli_model,
      &culm_usage_model},
     {"bench", "measures training steps, inference and graph kernels", culm_cli_bench,

@@ -121,6 +121,7 @@ static const struct culm_config_row checkpoint_rows[] = {
                      "the validation vertices. Each checkpoint is evaluated by a process on the "
                      "launcher's machine, which reads the whole graph; if several checkpoints come "
                      "due meanwhile, only the newest is evaluated"),
+    CULM_CHECKPOINT_STORAGE_ROWS(C),
 };
 static const struct culm_config_table checkpoint_table = {CULM_CONFIG_ROWS(checkpoint_rows, C)};
 

@@ -304,7 +304,13 @@ enum culm_status culm_launcher_open(struct culm_launcher *l,
     if (status == CULM_OK) {
         l->pool = culm_blob_pool_new(doors->pool_bytes ? doors->pool_bytes : POOL_BYTES);
         l->depot = doors->depot ? culm_depot_keeper_new(l->o->dir) : NULL;
-        status = l->pool && (l->depot || !doors->depot) ? open_host(l, error) : no_memory(error);
+        l->uploads = l->o->storage ? culm_uploads_new(l->o->storage, l->o->dir,
+                                                      l->job.result->summary.job->step,
+                                                      l->o->stored, l->o->stored_keep)
+                                   : NULL;
+        status = l->pool && (l->depot || !doors->depot) && (l->uploads || !l->o->storage)
+                     ? open_host(l, error)
+                     : no_memory(error);
     }
     return status == CULM_OK && doors->newcomers && !l->o->own_token ? write_token(l, error)
                                                                      : status;
@@ -373,11 +379,35 @@ static int check_stopped(struct culm_launcher *l, struct culm_error *ret_error) 
     return culm_status_exit_code(error.status);
 }
 
+/* What was published is to be where it was asked for, when a run says that it is done, or stopped. */
+static int check_stored(struct culm_launcher *l, int code, struct culm_error *ret_error) {
+    char why[CULM_ERROR_MAX];
+    struct culm_error error;
+    int64_t step;
+    launcher_await_uploads(l);
+    if (culm_uploads_done(l->uploads, &step, why)) {
+        return code;
+    }
+    culm_error_set(&error, CULM_ERR_AGAIN,
+                   "'%.150s' lacks the checkpoint of %s %lld, which '%.150s' has: %.200s; --resume "
+                   "sends it",
+                   l->o->storage->place, l->job.result->summary.job->step, (long long)step,
+                   l->o->dir, why);
+    launcher_tell_error(l, &error);
+    if (ret_error) {
+        *ret_error = error;
+    }
+    return culm_status_exit_code(error.status);
+}
+
 int culm_launcher_run(struct culm_launcher *l, const struct culm_actor_ops *ops, void *actor,
                       struct culm_error *ret_error) {
     int code = culm_host_run(l->host, ops, actor, ret_error);
     if (code == culm_status_exit_code(CULM_ERR_STOPPED)) {
         code = check_stopped(l, ret_error);
+    }
+    if (l->uploads && (code == 0 || code == culm_status_exit_code(CULM_ERR_STOPPED))) {
+        code = check_stored(l, code, ret_error);
     }
     look_for_dir(l);
     launcher_tell_done(l);
@@ -395,6 +425,7 @@ void culm_launcher_free(struct culm_launcher *l) {
     remove_token(l);
     culm_host_free(l->host);
     culm_depot_keeper_free(l->depot);
+    culm_uploads_free(l->uploads);
     culm_sink_free(l->sink);
     culm_warnings_release(&l->warnings);
     if (l->claimed) {

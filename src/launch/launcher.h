@@ -52,6 +52,9 @@ struct culm_launcher_options {
     const char *trace_path; /* NULL: none */
     double time_scale;      /* of the trace; 0: 1 */
 
+    struct culm_storage *storage; /* where checkpoints are kept too (uploads.h); NULL: nowhere */
+    int64_t stored, stored_keep;  /* the newest that it has, -1: none; how many stay there */
+
     int stop_fd;              /* culm_launcher_stop and _abort, for the host; 0: nobody asks */
     struct culm_sink *log;    /* is handed every event, as events.jsonl is; NULL: none */
     struct culm_sink *screen; /* the same without those warnings that `warn` was told; NULL: none */
@@ -166,6 +169,9 @@ json_t *culm_launcher_plan_event(json_t *take_plan);
 void culm_launcher_tell(struct culm_launcher *launcher, json_t *event);
 /* The same at the time and in the view of another one. */
 void culm_launcher_tell_at(struct culm_launcher *launcher, json_t *event, const json_t *at);
+
+/* Of a run that goes on from a checkpoint (""; from none) which the storage may not have yet: sends it there. After _start. */
+void culm_launcher_send(struct culm_launcher *launcher, const char *path);
 
 /* The result is not what an undisturbed run would come to, and why, in a word: as the event done
  * says. Until _run. */

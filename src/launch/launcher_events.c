@@ -6,8 +6,13 @@
  */
 #include "launch/launcher_internal.h"
 
+#include "base/clock.h"
+
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
+
+#define UPLOAD_LOOK_MS 20
 
 static enum culm_status add_sink(struct culm_launcher *l, struct culm_sink *take_sink,
                                  struct culm_error *error) {
@@ -68,9 +73,45 @@ static void tell_warnings(struct culm_launcher *l, const json_t *at) {
     }
 }
 
+/* What has come of uploads since, at the time of `at`. */
+static void tell_uploads(struct culm_launcher *l, const json_t *at) {
+    json_t *event;
+    while (l->uploads && (event = culm_uploads_result(l->uploads))) {
+        culm_launcher_tell_at(l, event, at);
+        json_decref(event);
+    }
+}
+
+void launcher_await_uploads(struct culm_launcher *l) {
+    const struct timespec pause = {.tv_nsec = UPLOAD_LOOK_MS * 1000000};
+    const uint64_t begun = culm_clock_ns();
+    while (culm_uploads_busy(l->uploads) && !culm_launcher_stop_asked(l->o) &&
+           culm_clock_ns() - begun < CULM_UPLOADS_END_MS * UINT64_C(1000000)) {
+        tell_uploads(l, l->latest);
+        (void)nanosleep(&pause, NULL);
+    }
+    tell_uploads(l, l->latest);
+}
+
+void culm_launcher_send(struct culm_launcher *l, const char *path) {
+    if (l->uploads && path[0]) {
+        culm_uploads_send(l->uploads, path);
+    }
+}
+
+/* A whole checkpoint, which is in its place in the run directory. Weights alone are none. */
+static void send_checkpoint(struct culm_launcher *l, const json_t *event) {
+    const char *path = culm_event_text(event, "path", ""), *slash = strrchr(path, '/');
+    if (l->uploads && strcmp(culm_event_text(event, "event", ""), "checkpoint") == 0 &&
+        json_is_true(json_object_get(event, "ok")) && slash && !strncmp(slash, "/step-", 6)) {
+        culm_uploads_send(l->uploads, path);
+    }
+}
+
 /* A sink that fails (a full disk, a closed pipe) is reported once; the run goes on. */
 void culm_launcher_tell(struct culm_launcher *l, json_t *event) {
     struct culm_error error = {0};
+    tell_uploads(l, event);
     if (l->job.before) {
         l->job.before(l->job.job, event);
     }
@@ -81,6 +122,7 @@ void culm_launcher_tell(struct culm_launcher *l, json_t *event) {
         culm_warnings_add(&l->warnings, "events: %s", error.text);
         tell_warnings(l, event);
     }
+    send_checkpoint(l, event);
 }
 
 void culm_launcher_tell_at(struct culm_launcher *l, json_t *event, const json_t *at) {

@@ -5,6 +5,7 @@
 #include "launch/depot.h"
 #include "launch/launcher.h"
 #include "launch/rundir.h"
+#include "launch/uploads.h"
 #include "launch/warnings.h"
 
 struct culm_launcher {
@@ -28,6 +29,7 @@ struct culm_launcher {
     struct culm_host *host;
     bool has_token; /* DIR/token is there */
     struct culm_depot_keeper *depot;
+    struct culm_uploads *uploads; /* NULL: no storage */
 };
 
 /* --- launcher_events.c --- */
@@ -37,6 +39,8 @@ enum culm_status launcher_open_sinks(struct culm_launcher *launcher, struct culm
 void launcher_hear(void *launcher, json_t *event);
 /* An event `error`, at the time of the last event; the text is ASCII. */
 void launcher_tell_error(struct culm_launcher *launcher, const struct culm_error *error);
+/* Waits until the storage has what was sent, and tells of it; not if somebody asks the run to stop. */
+void launcher_await_uploads(struct culm_launcher *launcher);
 /* The event done, if it has come: all processes have ended. */
 void launcher_tell_done(struct culm_launcher *launcher);
 

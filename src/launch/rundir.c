@@ -186,6 +186,18 @@ enum culm_status culm_rundir_claim(const char *path, bool resume, struct culm_ru
     return CULM_OK;
 }
 
+enum culm_status culm_rundir_claim_held(const char *path, struct culm_rundir *ret_dir,
+                                        struct culm_error *error) {
+    struct culm_rundir dir = {.lock_fd = -1};
+    enum culm_status status = hold(path, &dir, error);
+    if (status != CULM_OK) {
+        culm_rundir_release(&dir);
+        return status;
+    }
+    *ret_dir = dir;
+    return CULM_OK;
+}
+
 enum culm_status culm_rundir_claim_anew(const char *path, struct culm_rundir *ret_dir,
                                         struct culm_error *error) {
     struct culm_rundir dir = {.lock_fd = -1};

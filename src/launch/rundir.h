@@ -29,6 +29,9 @@ enum culm_status culm_rundir_check(const char *path, bool resume, struct culm_er
  * if another launcher still holds it after two seconds, in which one that was killed ends. Release with culm_rundir_release. */
 enum culm_status culm_rundir_claim(const char *path, bool resume, struct culm_rundir *ret_dir,
                                    struct culm_error *error);
+/* The same without a look at what is there, for who puts it right. */
+enum culm_status culm_rundir_claim_held(const char *path, struct culm_rundir *ret_dir,
+                                        struct culm_error *error);
 /* For a job that begins anew in the directory of its last run, as `culm edge run`: made and locked,
  * unless there is a run or a package that it would write over (CULM_ERR_EXISTS). */
 enum culm_status culm_rundir_claim_anew(const char *path, struct culm_rundir *ret_dir,

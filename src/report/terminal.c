@@ -42,6 +42,19 @@ void culm_terminal_end(struct culm_terminal *t) {
     culm_buf_printf(&t->out, "%s\n", t->options.color ? "\x1b[0m" : "");
 }
 
+void culm_terminal_stored(struct culm_terminal *t, const json_t *event, const char *count) {
+    bool ok = json_is_true(json_object_get(event, "ok"));
+    culm_terminal_begin(t, event, ok ? 0 : CULM_TERMINAL_YELLOW);
+    culm_buf_printf(&t->out, "checkpoint of %s %lld %s ", count,
+                    (long long)culm_event_int(event, count, 0), ok ? "is in" : "is not yet in");
+    culm_terminal_member(t, event, "to", "?");
+    if (json_object_get(event, "message")) {
+        culm_buf_printf(&t->out, ": ");
+        culm_terminal_member(t, event, "message", "?");
+    }
+    culm_terminal_end(t);
+}
+
 void culm_terminal_checkpoint(struct culm_terminal *t, const json_t *event, const char *count) {
     bool ok = json_is_true(json_object_get(event, "ok"));
     culm_terminal_begin(t, event, ok ? 0 : CULM_TERMINAL_YELLOW);

@@ -78,6 +78,10 @@ static void on_checkpoint(struct culm_terminal *t, const json_t *event) {
     culm_terminal_checkpoint(t, event, "epoch");
 }
 
+static void on_stored(struct culm_terminal *t, const json_t *event) {
+    culm_terminal_stored(t, event, "epoch");
+}
+
 static void fault_line(struct culm_terminal *t, const json_t *event) {
     culm_buf_printf(&t->out, "fault injected into node %lld, phase ",
                     (long long)culm_event_int(event, "node", -1));
@@ -130,6 +134,7 @@ static const struct culm_terminal_row rows[] = {
     {"recovered", CULM_TERMINAL_GREEN, .line = recovered_line},
     {"waiting", CULM_TERMINAL_YELLOW, .line = waiting_line},
     {"checkpoint", .lines = on_checkpoint},
+    {"stored", .lines = on_stored},
     {"fault", CULM_TERMINAL_YELLOW, .line = fault_line},
     {"differs", CULM_TERMINAL_RED, .line = differs_line},
     {"rollback", CULM_TERMINAL_RED, .line = rollback_line},

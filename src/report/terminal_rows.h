@@ -47,6 +47,7 @@ void culm_terminal_member(struct culm_terminal *t, const json_t *event, const ch
                           const char *otherwise);
 /* The line of an event `checkpoint`; `count` names the member that counts, `step` or `epoch`. */
 void culm_terminal_checkpoint(struct culm_terminal *t, const json_t *event, const char *count);
+void culm_terminal_stored(struct culm_terminal *t, const json_t *event, const char *count);
 /* Looks a word of an event up in rows ended by {NULL, NULL}; returns the word itself if none has
  * it. */
 const char *culm_terminal_meaning(const char *const (*rows)[2], const char *word);

@@ -152,6 +152,10 @@ static void on_checkpoint(struct culm_terminal *t, const json_t *event) {
     culm_terminal_checkpoint(t, event, "step");
 }
 
+static void on_stored(struct culm_terminal *t, const json_t *event) {
+    culm_terminal_stored(t, event, "step");
+}
+
 static void on_eval(struct culm_terminal *t, const json_t *event) {
     bool ok = json_is_true(json_object_get(event, "ok"));
     culm_terminal_begin(t, event, ok ? 0 : CULM_TERMINAL_YELLOW);
@@ -226,6 +230,7 @@ static const struct culm_terminal_row rows[] = {
     {"lost", CULM_TERMINAL_RED, .line = lost_line},
     {"recovered", CULM_TERMINAL_GREEN, .line = recovered_line},
     {"checkpoint", .lines = on_checkpoint},
+    {"stored", .lines = on_stored},
     {"eval", .lines = on_eval},
     {"fault", CULM_TERMINAL_YELLOW, .line = fault_line},
     {"differs", CULM_TERMINAL_RED, .line = differs_line},

@@ -59,6 +59,41 @@ struct culm_rescued {
 enum culm_status culm_rescue(const char *dir, const char *to, struct culm_rescued *ret_rescued,
                              struct culm_error *error);
 
+/* --- checkpoints of a run directory, or kept apart from it (store/archive.h) --- */
+
+/* A folder or "s3://BUCKET/PREFIX"; the others NULL: as the environment says. */
+struct culm_ckpt_place {
+    const char *path, *endpoint, *region;
+};
+/* Whether checkpoints are kept there apart from their run. */
+bool culm_ckpt_is_apart(const struct culm_ckpt_place *place);
+
+struct culm_ckpt_listed {
+    int64_t step;
+    uint64_t bytes;
+    bool whole;
+    char why[CULM_ERROR_MAX]; /* of one that is not */
+};
+/* All that are there, by step; the caller frees. CULM_ERR_NOT_FOUND: there is no such folder. */
+enum culm_status culm_ckpt_list(const struct culm_ckpt_place *place,
+                                struct culm_ckpt_listed **ret_listed, size_t *ret_count,
+                                struct culm_error *error);
+/* Keeps the newest whole one and those before it, `keep` (>= 1) in all; older ones go. Of a run directory CULM_ERR_EXISTS: a
+ * run is at work there, and does that itself. CULM_ERR_NOT_FOUND: none is whole. */
+enum culm_status culm_ckpt_prune(const struct culm_ckpt_place *place, int64_t keep,
+                                 size_t *ret_removed, struct culm_error *error);
+
+/* What `path` leads to as files: what is kept apart is fetched into a temporary folder, which release removes. */
+struct culm_ckpt_files {
+    char path[512];
+    char folder[64];              /* "": nothing was fetched */
+    char warning[CULM_ERROR_MAX]; /* why a newer one was passed over; "" */
+};
+/* `step`: which one; -1: the newest that is whole. */
+enum culm_status culm_ckpt_fetch(const struct culm_ckpt_place *place, int64_t step,
+                                 struct culm_ckpt_files *ret_files, struct culm_error *error);
+void culm_ckpt_files_release(struct culm_ckpt_files *files); /* fine on a zeroed one */
+
 struct culm_tensors_difference {
     bool differ;
     char text[512];        /* which tensor differs first, and where; one line */

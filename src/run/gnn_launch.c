@@ -558,6 +558,7 @@ static void tell_start(const struct launch *l) {
     json_decref(plan);
     if (l->o->run.resume) {
         culm_resume_tell(l->launcher, &l->start, "epoch");
+        culm_launcher_send(l->launcher, l->start.path);
     }
     struct culm_gnn_spans spans;
     if (culm_gnn_spans_read(&l->start.lineage, config, &spans, NULL) == CULM_OK) {

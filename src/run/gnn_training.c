@@ -6,6 +6,7 @@
 #include "launch/resume.h"
 #include "launch/rundir.h"
 #include "query/config.h"
+#include "run/archive.h"
 #include "run/gnn_launch.h"
 #include "run/launches.h"
 #include "run/program.h"
@@ -130,18 +131,36 @@ static enum culm_status load_resumed(struct culm_gnn_training *t, const struct r
     return status;
 }
 
+/* Before what is in the run directory is looked at. */
+static enum culm_status bring(struct culm_gnn_training *t, const struct request *r,
+                              struct culm_error *error) {
+    struct culm_gnn_config given;
+    enum culm_status status = parse(r->config, &given, error);
+    if (status == CULM_OK) {
+        status = culm_archive_begin(&given.checkpoint, &t->launch.run, error);
+        culm_gnn_config_release(&given);
+    }
+    return status;
+}
+
 /* The configuration; and the run directory must be free, or hold its run. */
 static enum culm_status load(struct culm_gnn_training *t, const struct request *r,
                              struct culm_error *error) {
     if (r->options->resume) {
-        return load_resumed(t, r, error);
+        enum culm_status brought = r->extras->dry ? CULM_OK : bring(t, r, error);
+        return brought == CULM_OK ? load_resumed(t, r, error) : brought;
     }
     if (r->options->accept_inputs || r->options->from_start) {
         return culm_error_set(error, CULM_ERR_ARGUMENT, "--%s means nothing without --resume",
                               r->options->from_start ? "from-start" : "accept-inputs");
     }
     enum culm_status status = load_config(t, r->config, error);
-    return status == CULM_OK && !r->extras->dry ? culm_rundir_check(t->dir, false, error) : status;
+    if (status == CULM_OK && !r->extras->dry) {
+        status = culm_rundir_check(t->dir, false, error);
+    }
+    return status == CULM_OK && !r->extras->dry
+               ? culm_archive_begin(&t->config.checkpoint, &t->launch.run, error)
+               : status;
 }
 
 static enum culm_status load_faults(struct culm_gnn_training *t,
@@ -216,8 +235,14 @@ static enum culm_status make(struct culm_gnn_training *t, const struct request *
     const struct culm_gnn_training_options *options = r->options;
     enum culm_status status;
     if ((status = culm_launcher_options_init(&t->launch.run, error)) ||
-        (status = culm_path_format(t->dir, error, "%s", options->dir)) ||
-        (status = load(t, r, error)) || (status = load_faults(t, r->extras, error)) ||
+        (status = culm_path_format(t->dir, error, "%s", options->dir))) {
+        return status;
+    }
+    t->launch.run.warn = options->warning;
+    t->launch.run.ctx = options->context;
+    t->launch.run.dir = t->dir;
+    t->launch.run.resume = options->resume;
+    if ((status = load(t, r, error)) || (status = load_faults(t, r->extras, error)) ||
         (status = check_partition(options, error)) || (status = take_doors(t, options, error)) ||
         (status = take_trace(t, r->extras, error)) ||
         (status = take_path(options->plan, t->plan, &t->launch.plan_path, error)) ||
@@ -227,16 +252,12 @@ static enum culm_status make(struct culm_gnn_training *t, const struct request *
     }
     culm_function_sink_init(&t->function, options->event, options->context);
     t->launch.faults = t->faults;
-    t->launch.run.dir = t->dir;
-    t->launch.run.resume = options->resume;
     t->launch.run.accept_inputs = options->accept_inputs;
     t->launch.run.from_start = options->from_start;
     t->launch.run.program = t->program;
     t->launch.run.fault_texts = r->extras->faults;
     t->launch.run.fault_count = r->extras->fault_count;
     t->launch.run.log = options->event ? &t->function.sink : NULL;
-    t->launch.run.warn = options->warning;
-    t->launch.run.ctx = options->context;
     return CULM_OK;
 }
 
@@ -289,6 +310,7 @@ void culm_gnn_training_free(struct culm_gnn_training *training) {
         culm_launcher_result_release(&training->result);
     }
     culm_launcher_options_release(&training->launch.run);
+    culm_storage_free(training->launch.run.storage);
     free(training->faults);
     free(training->launch.config_text);
     free(training->plan_json);

@@ -323,6 +323,7 @@ static void tell_start(const struct launch *l) {
     const char *why;
     if (l->o->run.resume) {
         culm_resume_tell(l->launcher, &l->start, "step");
+        culm_launcher_send(l->launcher, l->start.path);
     }
     if (!culm_train_spans_exact(&l->spanned, &why)) {
         culm_launcher_inexact(l->launcher, why);

@@ -8,6 +8,7 @@
 #include "pipeline/layout.h"
 #include "query/config.h"
 #include "report/sink.h"
+#include "run/archive.h"
 #include "run/launches.h"
 #include "run/program.h"
 #include "run/public.h"
@@ -164,18 +165,38 @@ static enum culm_status load_resumed(struct culm_training *t, const struct culm_
     return status;
 }
 
+/* Before what is in the run directory is looked at. */
+static enum culm_status bring(struct culm_training *t, const struct culm_config *config,
+                              struct culm_error *error) {
+    struct culm_train_config given;
+    enum culm_status status =
+        culm_train_config_parse(config->text, config->len, config->name,
+                                (const char *const *)config->set, config->set_count, &given, error);
+    if (status == CULM_OK) {
+        status = culm_archive_begin(&given.checkpoint, &t->launch.run, error);
+        culm_train_config_release(&given);
+    }
+    return status;
+}
+
 static enum culm_status load(struct culm_training *t, const struct culm_config *config,
                              const struct culm_training_options *options, bool dry,
                              struct culm_error *error) {
     if (options->resume) {
-        return load_resumed(t, config, options, error);
+        enum culm_status brought = dry ? CULM_OK : bring(t, config, error);
+        return brought == CULM_OK ? load_resumed(t, config, options, error) : brought;
     }
     if (options->accept_inputs || options->from_start) {
         return culm_error_set(error, CULM_ERR_ARGUMENT, "--%s means nothing without --resume",
                               options->from_start ? "from-start" : "accept-inputs");
     }
     enum culm_status status = load_config(t, config, error);
-    return status == CULM_OK && !dry ? culm_rundir_check(t->dir, false, error) : status;
+    if (status == CULM_OK && !dry) {
+        status = culm_rundir_check(t->dir, false, error);
+    }
+    return status == CULM_OK && !dry
+               ? culm_archive_begin(&t->config.checkpoint, &t->launch.run, error)
+               : status;
 }
 
 static enum culm_status check_program(const struct culm_training *t,
@@ -236,8 +257,14 @@ static enum culm_status make(struct culm_training *t, const struct culm_config *
                              const struct culm_launch_extras *extras, struct culm_error *error) {
     enum culm_status status;
     if ((status = culm_launcher_options_init(&t->launch.run, error)) ||
-        (status = culm_path_format(t->dir, error, "%s", options->dir)) ||
-        (status = load(t, config, options, extras->dry, error)) ||
+        (status = culm_path_format(t->dir, error, "%s", options->dir))) {
+        return status;
+    }
+    t->launch.run.warn = options->warning;
+    t->launch.run.ctx = options->context;
+    t->launch.run.dir = t->dir;
+    t->launch.run.resume = options->resume;
+    if ((status = load(t, config, options, extras->dry, error)) ||
         (status = check_program(t, options, error)) || (status = load_faults(t, extras, error)) ||
         (options->plan && (status = culm_path_format(t->plan, error, "%s", options->plan))) ||
         (status = take_program(t, options, error))) {
@@ -253,13 +280,9 @@ static enum culm_status make(struct culm_training *t, const struct culm_config *
     }
     culm_function_sink_init(&t->function, options->event, options->context);
     t->launch.run.log = options->event ? &t->function.sink : NULL;
-    t->launch.run.warn = options->warning;
-    t->launch.run.ctx = options->context;
     t->launch.config = &t->config;
     t->launch.network = t->network;
     t->launch.config_text = t->config_text;
-    t->launch.run.dir = t->dir;
-    t->launch.run.resume = options->resume;
     t->launch.run.accept_inputs = options->accept_inputs;
     t->launch.run.from_start = options->from_start;
     t->launch.run.program = t->program;
@@ -318,6 +341,7 @@ void culm_training_free(struct culm_training *training) {
         culm_launcher_result_release(&training->result);
     }
     culm_launcher_options_release(&training->launch.run);
+    culm_storage_free(training->launch.run.storage);
     for (char **argument = training->program_arguments; argument && *argument; argument++) {
         free(*argument);
     }

@@ -73,7 +73,7 @@ static void test_usage(void **state) {
     assert_int_equal(run("diff", "a", NULL, NULL), 2);
     assert_int_equal(run("diff", "a", "b", "c"), 2);
     assert_int_equal(run("--help", NULL, NULL, NULL), 0);
-    expect(out, "usage: culm ckpt show");
+    expect(out, "usage: culm ckpt list");
     assert_string_equal(err, "");
 }
 
