@@ -130,7 +130,8 @@ void culm_crew_leave(struct culm_crew *crew, int exit_code,
     if (crew->ops->over) {
         crew->ops->over(crew);
     }
-    (void)culm_crew_meta(crew);
+    const struct culm_end end = {exit_code & 255};
+    culm_end_encode(&end, culm_crew_meta(crew));
     culm_crew_send_all(crew, CULM_WORD_END);
     crew->tell.world->ops->leave(crew->tell.world, exit_code, error_or_null);
 }

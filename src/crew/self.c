@@ -68,7 +68,10 @@ bool culm_self_heard(struct culm_self *self, int32_t from, const struct culm_mes
         return true;
     }
     if (from == CULM_LEADER && message->type == CULM_WORD_END) {
-        leave(self, 0, NULL);
+        const int stopped = culm_status_exit_code(CULM_ERR_STOPPED);
+        struct culm_end end = {0};
+        (void)culm_end_decode(message->meta, message->meta_bytes, &end);
+        leave(self, self->stops && end.code == stopped ? stopped : 0, NULL);
     } else if (from == CULM_LEADER && message->type == CULM_WORD_FENCED) {
         CULM_MARK(crew_leaves_since_it_is_fenced);
         struct culm_fenced fenced = {""};

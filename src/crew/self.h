@@ -17,6 +17,7 @@ struct culm_self {
     int32_t id;
     int64_t progress; /* changes with whatever shows that it gets on; the owner counts it up */
     bool left;        /* the world has been told to leave: nothing more is to be done */
+    bool stops; /* leaves with CULM_ERR_STOPPED when the run was stopped; else as when it is done */
 };
 
 void culm_self_init(struct culm_self *self, struct culm_world *world, int32_t id,

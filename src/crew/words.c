@@ -18,6 +18,21 @@ enum culm_status culm_read_failure(struct culm_reader *in) {
     return (enum culm_status)culm_read_within(in, CULM_OK + 1, CULM_ERR_STOPPED);
 }
 
+void culm_end_encode(const struct culm_end *end, struct culm_buf *buf) {
+    culm_buf_i32(buf, end->code);
+}
+
+enum culm_status culm_end_decode(const uint8_t *meta, size_t len, struct culm_end *ret_end) {
+    struct culm_reader in = culm_reader_of(meta, len);
+    struct culm_end end = {0};
+    end.code = culm_read_within(&in, 0, 255);
+    if (!culm_reader_done(&in)) {
+        return CULM_ERR_FORMAT;
+    }
+    *ret_end = end;
+    return CULM_OK;
+}
+
 void culm_ask_encode(const struct culm_ask *ask, struct culm_buf *buf) {
     culm_buf_u64(buf, ask->question);
 }

@@ -2,7 +2,7 @@
  * Messages that are of no job: between a leader and any of its nodes. A struct each, and its encoding into a
  * frame's meta bytes.
  *
- * HEARTBEAT and TOOK are in pulse.h. END has no content. What a node answers to ASK is its protocol's own.
+ * HEARTBEAT and TOOK are in pulse.h. What a node answers to ASK is its protocol's own.
  * Decoders check every bound that does not depend on the run; a malformed message is CULM_ERR_FORMAT, and
  * *ret is untouched. Thread: none of their own.
  */
@@ -28,6 +28,11 @@ enum culm_word {
 /* Nothing moves: what have you? */
 struct culm_ask {
     uint64_t question;
+};
+
+/* The run is over. */
+struct culm_end {
+    int32_t code; /* what its launcher ends with: 0 to 255 */
 };
 
 /* The node was put out of the run, and ends. */
@@ -58,6 +63,7 @@ enum culm_status culm_read_failure(struct culm_reader *in);
     enum culm_status culm_##name##_decode(const uint8_t *meta, size_t len,                         \
                                           struct culm_##name *ret_##name);
 CULM_WORD(ask)
+CULM_WORD(end)
 CULM_WORD(fenced)
 CULM_WORD(peer_lost)
 CULM_WORD(failed)

@@ -39,6 +39,7 @@ struct culm_node *culm_node_new(const struct culm_node_options *options) {
     size_t stages = (size_t)layout->stages, micros = (size_t)options->shape.micros;
     size_t grads = (size_t)layout->grad_count;
     culm_self_init(&node->self, options->world, options->id, options->heartbeat_ms, CULM_META_MAX);
+    node->self.stops = options->stops;
     node->view = &node->views[0];
     node->next = &node->views[1];
     bool failed = !culm_view_init(node->view, &options->shape) ||

@@ -32,6 +32,7 @@ struct culm_node_options {
     const struct culm_layout *layout;
     struct culm_run_shape shape;
     int64_t heartbeat_ms;
+    bool stops; /* crew/self.h */
 };
 
 struct culm_node *culm_node_new(const struct culm_node_options *options); /* NULL: out of memory */

@@ -104,7 +104,15 @@ static void ended(struct node *n, struct place *place, int how, struct culm_erro
     const int code = WIFEXITED(how) ? WEXITSTATUS(how) : 1;
     const bool gone = code == 4; /* nobody listens there */
     place->pid = 0;
-    if (code == 0 || code == 2 || code == 3) {
+    if (code == culm_status_exit_code(CULM_ERR_STOPPED)) {
+        culm_error_set(error, CULM_ERR_STOPPED,
+                       "the run was stopped; once it is resumed, start this node again");
+    }
+    if (code == CULM_WORKER_REFUSED) {
+        n->code = 1;
+        return;
+    }
+    if (code == 0 || code == 2 || code == 3 || code == culm_status_exit_code(CULM_ERR_STOPPED)) {
         n->code = code;
         return;
     }

@@ -95,6 +95,7 @@ static enum culm_status make_node(struct worker *w, struct culm_error *error) {
         .layout = &w->plan->layout,
         .shape = w->plan->shape,
         .heartbeat_ms = w->brief.config.cluster.heartbeat_ms,
+        .stops = w->depot != NULL,
     };
     w->node = culm_node_new(&options);
     return w->node ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
@@ -243,10 +244,10 @@ int culm_run_worker_newcomer(const struct culm_participant_call *call,
     enum culm_status joined = w.news && w.depot
                                   ? culm_participant_come(call, &role, &w.process, ret_error)
                                   : no_memory(ret_error);
-    if (joined == CULM_ERR_CLOSED || joined == CULM_ERR_TIMEOUT) { /* refused, or nobody is there */
-        joined = ret_error->status == CULM_ERR_CONFIG ? CULM_ERR_CONFIG : CULM_ERR_IO;
-    }
-    int code = work(&w, joined, ret_memory, ret_error);
+    const bool unanswered = joined == CULM_ERR_CLOSED || joined == CULM_ERR_TIMEOUT;
+    const bool refused = unanswered && ret_error->status == CULM_ERR_CONFIG;
+    int code = work(&w, unanswered && !refused ? CULM_ERR_IO : joined, ret_memory, ret_error);
+    code = refused ? CULM_WORKER_REFUSED : code;
     if (!w.node && ret_error->status == CULM_ERR_CHANGED) { /* its copies here are no copies */
         code = culm_status_exit_code(CULM_ERR_CONFIG);
     }

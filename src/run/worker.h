@@ -17,9 +17,10 @@
 int culm_run_worker(int argc, char **argv, struct culm_participant_memory *ret_memory,
                     struct culm_error *ret_error);
 
+#define CULM_WORKER_REFUSED 5 /* an exit code */
 /* The same for one that comes from elsewhere: it joins at call->address, and call->dir is a folder of its own, into which it
- * fetches checkpoints, and writes its pieces before it sends them (launch/depot.h). Exit code 3: it was refused; 4: nobody
- * listens there. */
+ * fetches checkpoints, and writes its pieces before it sends them (launch/depot.h). Exit code 0: the run is over; 75: it was
+ * stopped; 3: what it reads here is not what the run reads; CULM_WORKER_REFUSED; 4: nobody listens there. */
 int culm_run_worker_newcomer(const struct culm_participant_call *call,
                              struct culm_participant_memory *ret_memory,
                              struct culm_error *ret_error);

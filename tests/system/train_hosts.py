@@ -153,7 +153,7 @@ def other_hosts(bench):
         run.wait(lambda: run.told("rollback")[0]["to_step"] > 0 and run.steps() > run.told("rollback")[0]["to_step"], "steps after it")
         run.more_steps()
         run.stop()
-        first.end(0)
+        first.end(75)
         second.process.kill()
     check_losses(bench, config)
 
@@ -183,7 +183,7 @@ def resumed(bench):
     there.node(run.address(), run.token, 6)
     run.more_steps()
     run.stop()
-    there.end(0)
+    equal(there.end(75), "culm node: the run was stopped; once it is resumed, start this node again\n", "what the node says")
     plant_another(bench, bench.path("kept"), 6)
     again = Run(bench, ENDLESS, "--workers", 0, "--resume")
     there.node(again.address(), again.token, 6, "--dir", bench.path("kept"))
@@ -196,7 +196,7 @@ def resumed(bench):
     third.more_steps()
     equal(sum(event["name"] == "node" for event in third.told("joined")), 4, "workers from there")
     third.stop()
-    there.end(0)
+    there.end(75)
     equal([event for event in bench.events() if event["event"] == "rollback"], [], "roll-backs")
     check_losses(bench, ENDLESS)
     equal(os.listdir(there.folder), ["text"], "left in the node's folder")
@@ -225,6 +225,17 @@ def comes_late(bench):
     check_losses(bench, config)
 
 
+def done(bench):
+    """A run that comes to its end: so do nodes, and the result is that of one machine."""
+    config = changed(tiny_config("text"), steps=30)
+    run = Run(bench, config, "--workers", 0)
+    there = There(bench)
+    there.node(run.address(), run.token, 6)
+    equal(bench.end(run.process).code, 0, "exit code of the launcher")
+    equal(there.end(0), "", "what the node says")
+    equal(run.told("done")[0]["weights_sha256"], cases.reference(changed(config, data__path=cases.text))[0], "hash of the weights")
+
+
 def refused(bench):
     """Another token, other data, a run that lets nobody in, and nobody there: each is one line and its exit code."""
     every = bench.run("train", bench.config(ENDLESS), "--out", bench.path("nowhere"), "--listen", ":0")
@@ -235,7 +246,7 @@ def refused(bench):
     equal(bench.run("keys", "new", other).code, 0, "exit code of keys new")
     there = There(bench)
     there.node(address, other, 1)
-    check("token" in there.end(3), "nothing about the token")
+    check("token" in there.end(1), "nothing about the token")
     with open(os.path.join(there.folder, "text"), "r+", encoding="ascii") as file:
         file.write("another text")
     there.node(address, run.token, 1)
@@ -247,7 +258,7 @@ def refused(bench):
     run.more_steps()
     equal(run.told("lost"), [], "losses")
     run.stop()
-    there.end(0)
+    there.end(75)
     there.node(address, run.token, 1)
     there.end(4)
     check_losses(bench, ENDLESS)
@@ -255,6 +266,7 @@ def refused(bench):
 
 cases.add("workers on other hosts", other_hosts, seconds=20, first=True)
 cases.add("a stop, a launcher that is killed, and resumes", resumed, seconds=15, first=True)
+cases.add("a run that is done", done)
 cases.add("one that comes late takes over", comes_late, seconds=8)
 cases.add("who is refused", refused, seconds=8)
 
