@@ -47,9 +47,10 @@ const struct culm_usage culm_usage_node = {
         "that ends early is replaced. What goes between machines is encrypted, with a key made "
         "from\n"
         "the token (TLS 1.3), unless the run was started with --insecure.\n\n"
-        "The exit code is 0 when the run is over, 1 when it was lost, 2 for wrong usage, 3 when\n"
-        "workers are refused, 4 when nobody listens there, and 75 when a signal has ended the "
-        "node.\n",
+        "The exit code is 0 when the run is done, 1 when it was lost or has refused the workers, "
+        "2\n"
+        "for wrong usage, 3 when the data here is not the run's, 4 when nobody listens there, and\n"
+        "75 when the run was stopped or a signal has ended the node.\n",
 };
 
 static enum culm_status run(const struct culm_arguments *arguments, void *values, int *ret_code,
