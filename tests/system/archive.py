@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 
+import radosgw as radosgw_server
 import s3_standin
 from gnn_harness import Graphs
 from harness import Cases, Skipped, changed, check, equal, read_events, tiny_config, wait_until
@@ -302,6 +303,20 @@ def conforms(bench, **how):
         check(s3.counts["put"] > 10 and s3.counts["pages"] > 3, f"requests: {s3.counts}")
 
 
+def on_server(bench, place, endpoint, env):
+    """What every storage keeps, and a run that goes on in another folder."""
+    program = os.path.join(os.path.dirname(bench.culm), "../../tests/unit/cloud/unit_cloud_storage")
+    ended = subprocess.run([program], env={**env, "CULM_TEST_STORAGE": place, "CULM_TEST_ENDPOINT": endpoint}, capture_output=True, text=True,
+                           check=False)
+    equal(ended.returncode, 0, f"exit code; {ended.stdout[-500:]} {ended.stderr[-800:]}")
+    config = kept_in(changed(tiny_config(cases.text), steps=20), place + "/of-a-run", endpoint=endpoint)
+    first = bench.trained(start(bench, config, "run", env=env))
+    equal([event["message"] for event in first.all("stored") if "message" in event], [], "what failed")
+    run = bench.trained(start(bench, config, "new", "--resume", "--set", "steps=24", env=env), "new")
+    equal(run.one("resumed")["step"], 20, "the step from which it goes on")
+    equal(listed(bench, place + "/of-a-run", "--endpoint", endpoint, env=env)[24], True, "the last one is there")
+
+
 MOTO = """
 import os, sys
 from moto.server import ThreadedMotoServer
@@ -329,16 +344,23 @@ def moto(bench):
         try:
             endpoint = next((line.strip() for line in server.stdout if line.startswith("http://")), None)
             check(endpoint, "moto does not begin")
-            program = os.path.join(os.path.dirname(bench.culm), "../../tests/unit/cloud/unit_cloud_storage")
-            ended = subprocess.run([program], env={**env, "CULM_TEST_STORAGE": PLACE, "CULM_TEST_ENDPOINT": endpoint}, capture_output=True,
-                                   text=True, check=False)
-            equal(ended.returncode, 0, f"exit code; {ended.stdout[-500:]} {ended.stderr[-800:]}")
-            config = kept_in(changed(tiny_config(cases.text), steps=20), PLACE + "-of-moto", endpoint=endpoint)
-            bench.trained(start(bench, config, "run"))
-            run = bench.trained(start(bench, config, "new", "--resume", "--set", "steps=24"), "new")
-            equal(run.one("resumed")["step"], 20, "the step from which it goes on")
+            on_server(bench, PLACE, endpoint, env)
         finally:
             server.stdin.close()
+
+
+def radosgw(bench):
+    """The same on Ceph's radosgw, which checks signatures."""
+    env = {**s3_standin.ENVIRONMENT, "AWS_ACCESS_KEY_ID": radosgw_server.ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": radosgw_server.SECRET_KEY,
+           "AWS_REGION": radosgw_server.REGION}
+    del env["AWS_SESSION_TOKEN"]
+    try:
+        with radosgw_server.Radosgw(bench.path("ceph")) as server:
+            on_server(bench, f"s3://{radosgw_server.BUCKET}/runs/one", server.endpoint, env)
+            ended = bench.run("ckpt", "list", f"s3://{radosgw_server.BUCKET}/x", "--endpoint", server.endpoint, env={**env, "AWS_SECRET_ACCESS_KEY": "no"})
+            equal((ended.code, "SignatureDoesNotMatch" in ended.err), (3, True), f"a wrong secret: {ended.err!r}")
+    except radosgw_server.Unavailable as reason:
+        raise Skipped(str(reason)) from None
 
 
 cases.add("a launcher that is killed while it sends, and its folder lost", cut_off, first=True)
@@ -355,6 +377,7 @@ cases.add("what every storage keeps", conforms)
 cases.add("what every storage keeps: every fifth request fails", lambda bench: conforms(bench, every=5, page=2), seconds=8)
 cases.add("what every storage keeps: without conditions", lambda bench: conforms(bench, conditions=False, page=1))
 cases.add("moto", moto, seconds=8)
+cases.add("radosgw", radosgw, seconds=20)
 for name, text, code, change, env in [
         ("a wrong secret", "403 SignatureDoesNotMatch", 3, {}, {"AWS_SECRET_ACCESS_KEY": "wrong"}),
         ("no keys", "AWS_ACCESS_KEY_ID", 3, {}, {"AWS_ACCESS_KEY_ID": None, "AWS_SECRET_ACCESS_KEY": None, "HOME": "/nowhere"}),
