@@ -236,6 +236,20 @@ bool culm_rundir_is_there(const struct culm_rundir *dir) {
            lstat(path, &found) == 0 && held.st_ino == found.st_ino && held.st_dev == found.st_dev;
 }
 
+int64_t culm_rundir_pid(const char *path) {
+    char name[CULM_PATH_MAX], pid[24] = "";
+    int fd = culm_path_format(name, NULL, "%s/lock", path) == CULM_OK
+                 ? open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+                 : -1;
+    if (fd < 0) {
+        return 0;
+    }
+    bool held = flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+    ssize_t len = pread(fd, pid, sizeof pid - 1, 0);
+    close(fd);
+    return held && len > 0 ? atoll(pid) : 0;
+}
+
 void culm_rundir_release(struct culm_rundir *dir) {
     if (dir->lock_fd >= 0) {
         close(dir->lock_fd);

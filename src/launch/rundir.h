@@ -44,6 +44,8 @@ enum culm_status culm_rundir_begin(const struct culm_rundir *dir, const char *co
 bool culm_rundir_is_there(const struct culm_rundir *dir);
 /* Whether `path` is a file of a run: one that its directory has, or in a folder of it. */
 bool culm_rundir_owns(const char *path);
+/* The process of the launcher that is at work there, or 0. */
+int64_t culm_rundir_pid(const char *path);
 void culm_rundir_release(struct culm_rundir *dir);
 /* Instead of that, for a run that came to nothing: config.yaml goes, and of events.jsonl and the lock what was
  * not there when it was claimed, and the directory if it was made for it and has nothing else. */
