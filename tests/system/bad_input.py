@@ -533,7 +533,7 @@ def usage(bench, words):
 for words in (["train"], ["train", "config.yaml", "more"], ["train", "--frobnicate", "config.yaml"], ["train", "config.yaml", "--out"],
               ["train", "config.yaml", "--time-scale", "2"], ["train", "config.yaml", "--time-scale", "0", "--preempt-trace", "x"],
               ["train", "config.yaml", "--resume=yes"], ["frobnicate"], ["ckpt"], ["ckpt", "show"], ["ckpt", "diff", "a"],
-              ["ckpt", "list", "a"], ["help", "frobnicate"]):
+              ["ckpt", "look", "a"], ["ckpt", "list"], ["ckpt", "prune", "a"], ["status"], ["stop"], ["help", "frobnicate"]):
     cases.add(f"usage: culm {' '.join(words)}", usage, words, first="--frobnicate" in words)
 
 
