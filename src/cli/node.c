@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 struct values {
-    const char *join, *token_file, *dir, *data_dir, *listen, *advertise;
+    const char *join, *token_file, *dir, *data_dir, *listen, *advertise, *zone;
     int64_t workers;
     bool insecure;
 };
@@ -27,6 +27,9 @@ static const struct culm_option rows[] = {
                 "launcher)"),
     CULM_OPTION("advertise", TEXT, "ADDR:PORT", struct values, advertise,
                 "the address that others connect to, if it is another one"),
+    CULM_OPTION("zone", TEXT, "NAME", struct values, zone,
+                "where this machine is: copies of a stage are put into several zones, if there are "
+                "several"),
     CULM_OPTION("insecure", FLAG, NULL, struct values, insecure,
                 "joins a run that encrypts nothing between machines, too"),
 };
@@ -67,6 +70,7 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
                                                   .data_dir = v->data_dir,
                                                   .listen = v->listen,
                                                   .advertise = v->advertise,
+                                                  .zone = v->zone,
                                                   .insecure = v->insecure,
                                                   .workers = (int32_t)v->workers};
     struct culm_error why = {0};

@@ -76,6 +76,14 @@ void culm_local_agent_joined(struct culm_local_agent *agent, int32_t node,
     child->joined = true;
     *ret_info = (struct culm_node_info){
         .role = child->role, .pid = child->pid, .name = child->name, .signature = ""};
+    if (child->newcomer) {
+        ret_info->host = child->place.host;
+        ret_info->zone = child->place.zone;
+        ret_info->machine = child->elsewhere ? NULL : child->place.machine;
+    } else {
+        ret_info->host = agent->host_name;
+        ret_info->machine = "";
+    }
 }
 
 bool culm_local_agent_has_joined(const struct culm_local_agent *agent, int32_t node) {

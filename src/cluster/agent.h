@@ -35,6 +35,7 @@
 #include "cluster/engine.h"
 #include "cluster/fault.h"
 #include "cluster/trace.h"
+#include "net/address.h"
 #include "net/leader.h"
 
 struct uv_loop_s;
@@ -122,6 +123,12 @@ void culm_local_agent_begin(struct culm_local_agent *agent);
 
 /* --- for the host, which admits nodes --- */
 
+/* Where a newcomer is; as in culm_node_info. */
+struct culm_agent_place {
+    char host[CULM_PLACE_SIZE], zone[CULM_PLACE_SIZE];
+    char machine[2 * CULM_PLACE_SIZE + CULM_ADDRESS_SIZE];
+};
+
 /* Whether `node` is awaited and, unless `pid` is 0 (not known), is that process. If not, *ret_error
  * says why. */
 bool culm_local_agent_awaits(struct culm_local_agent *agent, int32_t node, int64_t pid,
@@ -130,8 +137,8 @@ bool culm_local_agent_awaits(struct culm_local_agent *agent, int32_t node, int64
  * own below CULM_NEWCOMER, or its id, if it comes for an engine's start. CULM_ERR_CONFIG: there are
  * max_nodes already, or its name is that of an engine's start and none is awaited. */
 enum culm_status culm_local_agent_enroll(struct culm_local_agent *agent, uint32_t role, int64_t pid,
-                                         const char *name, int32_t *ret_node,
-                                         struct culm_error *error);
+                                         const char *name, const struct culm_agent_place *place,
+                                         int32_t *ret_node, struct culm_error *error);
 /* The newcomer is ready: *node becomes its id, which it keeps. CULM_ERR_CONFIG: all have been used, or it has
  * been ended. */
 enum culm_status culm_local_agent_admit(struct culm_local_agent *agent, int32_t *node,

@@ -20,6 +20,7 @@ struct child {
     uint32_t role;
     int32_t index; /* in its role */
     char name[CULM_AGENT_NAME_SIZE];
+    struct culm_agent_place place; /* of a newcomer */
     struct culm_process process;
     bool watched;          /* `process` is to be closed */
     int64_t pid;           /* 0: not started, or not known */

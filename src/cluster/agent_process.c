@@ -276,8 +276,8 @@ static int32_t next_guest(struct culm_local_agent *agent) {
 }
 
 enum culm_status culm_local_agent_enroll(struct culm_local_agent *agent, uint32_t role, int64_t pid,
-                                         const char *name, int32_t *ret_node,
-                                         struct culm_error *error) {
+                                         const char *name, const struct culm_agent_place *place,
+                                         int32_t *ret_node, struct culm_error *error) {
     enum culm_status status = agent_take_in(agent, role, pid, name, ret_node, error);
     if (status != CULM_OK || *ret_node != CULM_NEWCOMER) {
         return status;
@@ -292,6 +292,7 @@ enum culm_status culm_local_agent_enroll(struct culm_local_agent *agent, uint32_
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a node");
     }
     child->newcomer = true;
+    child->place = *place;
     child->process.fd = -1;
     child->pid = pid;
     agent->alive++;

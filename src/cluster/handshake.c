@@ -20,6 +20,8 @@ static bool mac(const struct culm_handshake *h, const struct culm_introduction *
         culm_buf_string(&input, introduction->address);
         culm_buf_string(&input, introduction->name);
         culm_buf_u32(&input, introduction->role);
+        culm_buf_string(&input, introduction->host);
+        culm_buf_string(&input, introduction->zone);
     }
     bool done = !input.failed && culm_secret_mac(h->token, strlen(h->token), input.data, input.len,
                                                  ret_mac) == CULM_OK;
@@ -85,6 +87,8 @@ void culm_handshake_proof(const struct culm_handshake *handshake,
     culm_buf_string(meta, introduction->address);
     culm_buf_string(meta, introduction->name);
     culm_buf_u32(meta, introduction->role);
+    culm_buf_string(meta, introduction->host);
+    culm_buf_string(meta, introduction->zone);
     put_mac(handshake, introduction, meta);
 }
 
@@ -137,6 +141,8 @@ enum culm_status culm_handshake_proved(const struct culm_handshake *handshake,
     culm_read_string(&reader, introduction.address, sizeof introduction.address);
     culm_read_string(&reader, introduction.name, sizeof introduction.name);
     introduction.role = culm_read_u32(&reader);
+    culm_read_string(&reader, introduction.host, sizeof introduction.host);
+    culm_read_string(&reader, introduction.zone, sizeof introduction.zone);
     culm_read_bytes(&reader, said, sizeof said);
     if (proof->type != CULM_WIRE_PROOF || !handshake->greeted || !culm_reader_done(&reader)) {
         return culm_error_set(

@@ -23,6 +23,7 @@
 
 #include "base/secret.h"
 #include "cluster/wire.h"
+#include "net/leader.h"
 
 #define CULM_NONCE_BYTES 32
 
@@ -37,7 +38,9 @@ struct culm_handshake {
 struct culm_introduction {
     char address[CULM_ADDRESS_SIZE]; /* where it listens for peers; "": nowhere */
     char name[CULM_WIRE_TEXT_MAX];   /* for the leader */
-    uint32_t role;                   /* that a newcomer asks for; else 0 */
+    char host[CULM_PLACE_SIZE],
+        zone[CULM_PLACE_SIZE]; /* what its machine is called, and where that is; "": it does not say */
+    uint32_t role;             /* that a newcomer asks for; else 0 */
 };
 
 /* --- the caller --- */

@@ -22,17 +22,49 @@ static bool on_check(void *ctx, const struct culm_caller *caller, struct culm_er
     return culm_local_agent_awaits(host->agent, caller->node, caller->pid, ret_error);
 }
 
+/* It may be shown on a terminal. */
+static void make_plain(char *text) {
+    for (; *text; text++) {
+        *text = *text < ' ' || *text > '~' ? '?' : *text;
+    }
+}
+
+/* Machines that are called alike have other addresses, and those behind one address are called otherwise. */
+static void take_place(const struct culm_caller *caller, struct culm_agent_place *ret_place) {
+    char own[CULM_PLACE_SIZE] = "", origin[CULM_ADDRESS_SIZE + 8];
+    struct culm_address address;
+    *ret_place = (struct culm_agent_place){0};
+    memcpy(ret_place->host, caller->introduction->host, sizeof ret_place->host);
+    memcpy(ret_place->zone, caller->introduction->zone, sizeof ret_place->zone);
+    make_plain(ret_place->host);
+    make_plain(ret_place->zone);
+    (void)gethostname(own, sizeof own - 1);
+    snprintf(origin, sizeof origin, strchr(caller->origin, ':') ? "tcp:[%s]:1" : "tcp:%s:1",
+             caller->origin);
+    bool near = !caller->origin[0] || (culm_address_parse(origin, &address, NULL) == CULM_OK &&
+                                       culm_address_is_loopback(&address));
+    if (!near || strcmp(own, ret_place->host) != 0) {
+        snprintf(ret_place->machine, sizeof ret_place->machine, "%s@%s", ret_place->host,
+                 near ? "" : caller->origin);
+    }
+}
+
 /* The leader decides whether a newcomer may join, and in which role. It gets an id when it is ready. */
 static bool on_enroll(void *ctx, const struct culm_caller *caller, int32_t *ret_node,
                       uint32_t *ret_role, struct culm_error *ret_error) {
     struct culm_host *host = ctx;
     char name[CULM_WIRE_TEXT_MAX];
     memcpy(name, caller->introduction->name, sizeof name);
-    for (char *at = name; *at; at++) { /* it may be shown on a terminal */
-        *at = *at < ' ' || *at > '~' ? '?' : *at;
-    }
-    const struct culm_node_info info = {
-        .role = caller->introduction->role, .pid = caller->pid, .name = name, .signature = ""};
+    make_plain(name);
+    struct culm_agent_place place;
+    take_place(caller, &place);
+    const struct culm_node_info info = {.role = caller->introduction->role,
+                                        .pid = caller->pid,
+                                        .name = name,
+                                        .signature = "",
+                                        .host = place.host,
+                                        .zone = place.zone,
+                                        .machine = place.machine};
     const struct culm_leader_ops *leads =
         culm_real_listens(&host->real) ? host->real.actor_ops->leads : NULL;
     uint32_t role = info.role;
@@ -42,7 +74,8 @@ static bool on_enroll(void *ctx, const struct culm_caller *caller, int32_t *ret_
         return false;
     }
     if (!leads->admits(host->real.actor, &info, &role, ret_error) ||
-        culm_local_agent_enroll(host->agent, role, info.pid, info.name, ret_node, ret_error)) {
+        culm_local_agent_enroll(host->agent, role, info.pid, info.name, &place, ret_node,
+                                ret_error)) {
         return false;
     }
     *ret_role = role;

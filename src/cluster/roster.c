@@ -310,7 +310,8 @@ static void admit(struct culm_roster *roster, struct culm_link *link,
         receive_visitor(roster, link);
         return;
     }
-    struct culm_caller caller = {link->handshake.caller, link->pid, &introduction};
+    struct culm_caller caller = {link->handshake.caller, link->pid, &introduction,
+                                 link->origin ? link->origin : ""};
     uint32_t role;
     if (link_of(roster, caller.node)) {
         CULM_MARK(cluster_node_is_there_already);

@@ -25,6 +25,8 @@ struct culm_caller {
     int32_t node; /* CULM_NEWCOMER: without an id yet */
     int64_t pid;  /* 0: not known */
     const struct culm_introduction *introduction;
+    const char
+        *origin; /* the host of the address from which it came; "": this machine, or not known */
 };
 
 struct culm_roster_ops {

@@ -44,6 +44,7 @@ struct culm_worker_options { /* all borrowed until culm_worker_free */
      * connection. */
     const char *advertise;
     const char *name;                       /* NULL: "" */
+    const char *zone;                       /* where this machine is, for a newcomer; NULL: "" */
     int fault_fd;                           /* for fault records; -1: they are not written */
     const struct culm_worker_fault *faults; /* of this worker only */
     size_t fault_count;

@@ -87,6 +87,9 @@ static enum culm_status prove(struct culm_worker *worker, const struct culm_hand
     memcpy(introduction.address, worker->address, sizeof introduction.address);
     snprintf(introduction.name, sizeof introduction.name, "%s",
              worker->o.name ? worker->o.name : "");
+    snprintf(introduction.zone, sizeof introduction.zone, "%s",
+             worker->o.zone ? worker->o.zone : "");
+    (void)gethostname(introduction.host, sizeof introduction.host - 1);
     culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
     culm_handshake_proof(handshake, &introduction, &meta);
     enum culm_status status = say(&worker->leader, CULM_WIRE_PROOF, &meta, deadline_ns, error);

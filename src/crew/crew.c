@@ -163,9 +163,13 @@ int32_t culm_crew_present(const struct culm_crew *crew, uint32_t role) {
 
 int32_t culm_crew_alive(const struct culm_crew *crew) { return crew->alive; }
 
-/* What is started elsewhere is named after its machine. Never 0. */
-static uint64_t origin_of(const char *name) {
-    return culm_rng_mix_bytes(0, name, strlen(name)) | 1;
+/* Never 0. */
+static uint64_t hash_of(const char *name) { return culm_rng_mix_bytes(0, name, strlen(name)) | 1; }
+
+/* What is started elsewhere, and does not say where, is named after its machine. */
+static uint64_t origin_of(const struct culm_node_info *info) {
+    return info->machine && !info->machine[0] ? 0
+                                              : hash_of(info->machine ? info->machine : info->name);
 }
 
 static void count_present(struct culm_crew *crew, const struct culm_mate *mate, int32_t by) {
@@ -191,10 +195,22 @@ static struct culm_mate *add(struct culm_crew *crew, int32_t id,
                                .kill_ns = CULM_NEVER,
                                .beat = {.kind = -1}};
     snprintf(mate->name, sizeof mate->name, "%s", info->name);
-    mate->origin = mate->newcomer ? origin_of(mate->name) : 0;
+    snprintf(mate->host, sizeof mate->host, "%s", info->host ? info->host : "");
+    snprintf(mate->zone_name, sizeof mate->zone_name, "%s", info->zone ? info->zone : "");
+    mate->origin = mate->newcomer ? origin_of(info) : 0;
+    mate->zone = mate->zone_name[0] ? hash_of(mate->zone_name) : 0;
     crew->alive++;
     count_present(crew, mate, 1);
     return mate;
+}
+
+void culm_crew_add_place(json_t *event, const struct culm_mate *mate) {
+    if (mate->host[0]) {
+        json_object_set_new(event, "host", culm_json_text(mate->host));
+    }
+    if (mate->zone_name[0]) {
+        json_object_set_new(event, "zone", culm_json_text(mate->zone_name));
+    }
 }
 
 void culm_crew_on_joined(void *actor, int32_t node, const struct culm_node_info *info) {

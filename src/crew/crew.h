@@ -65,7 +65,8 @@ struct culm_mate {
     bool answered;   /* the last ASK */
     int64_t pid;     /* 0: not known */
     uint64_t origin; /* the machine that it is on, as far as that is known: 0: this one */
-    char name[64];
+    uint64_t zone;   /* where that is; 0: it does not say */
+    char name[64], host[CULM_PLACE_SIZE], zone_name[CULM_PLACE_SIZE];
     uint64_t joined_ns, heard_ns;
     int64_t lost_version;  /* the one that was committed last when it was lost */
     uint64_t kill_ns;      /* when to end a suspect; CULM_NEVER */
@@ -299,6 +300,8 @@ void culm_crew_begin(struct culm_crew *crew);
 void culm_crew_on_message(void *actor, int32_t from, const struct culm_message *message);
 void culm_crew_on_lost(void *actor, int32_t node);
 void culm_crew_on_timer(void *actor, uint32_t timer);
+/* Adds "host" and "zone" to its event `joined`, where they are known. */
+void culm_crew_add_place(json_t *event, const struct culm_mate *mate);
 void culm_crew_on_joined(void *actor, int32_t node, const struct culm_node_info *info);
 void culm_crew_on_ended(void *actor, int32_t node, const struct culm_error *why);
 void culm_crew_on_removed(void *actor, int32_t node);

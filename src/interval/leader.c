@@ -168,6 +168,7 @@ static void came(struct culm_crew *crew, struct culm_mate *mate) {
     if (event && mate->pid > 0) { /* it is not known of a node on another machine */
         json_object_set_new(event, "pid", json_integer((json_int_t)mate->pid));
     }
+    culm_crew_add_place(event, mate);
     culm_crew_event(crew, event);
     if (leader->view.number == 0) {
         begin_if_all_there(leader);

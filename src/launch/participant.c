@@ -138,6 +138,7 @@ enum culm_status culm_participant_come(const struct culm_participant_call *newco
         .listen = newcomer->listen,
         .advertise = newcomer->advertise,
         .name = newcomer->name,
+        .zone = newcomer->zone,
         .fault_fd = -1,
         .flip = role->flip,
         .flip_ctx = role->ctx,

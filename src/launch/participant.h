@@ -60,7 +60,7 @@ struct culm_participant_call {
     uint32_t role;
     bool plain;      /* a run that encrypts nothing between machines is fine */
     const char *dir; /* of the run, where it can be reached; NULL: "" */
-    const char *name, *listen, *advertise;
+    const char *name, *listen, *advertise, *zone;
 };
 enum culm_status culm_participant_come(const struct culm_participant_call *newcomer,
                                        const struct culm_participant_role *role,

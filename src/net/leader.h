@@ -39,12 +39,18 @@ struct culm_agent { /* first member of an implementation */
     const struct culm_agent_ops *ops;
 };
 
+#define CULM_PLACE_SIZE 64 /* of the name of a machine, or of a zone */
+
 /* Borrowed for the length of the call. */
 struct culm_node_info {
     uint32_t role;
     int64_t pid;      /* 0 when not known */
     const char *name; /* host or trace name; never NULL */
     const char *signature;
+    /* The machine that it is on, and where that is, as it says; NULL or "": it does not say. */
+    const char *host, *zone;
+    /* The same for all nodes of one machine, and for no others; "": the leader's. NULL: not known; it is named after it. */
+    const char *machine;
 };
 
 struct culm_leader_ops {

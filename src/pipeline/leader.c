@@ -106,60 +106,6 @@ struct worker *leader_worker(const struct culm_pipeline_leader *leader, int32_t 
     return (struct worker *)culm_crew_find(&leader->crew, id);
 }
 
-/* --- slots --- */
-
-static bool taken(const struct culm_pipeline_leader *leader, int32_t pipeline, int32_t stage) {
-    return culm_stage_set_has(&leader->taken[pipeline], stage);
-}
-
-bool leader_seats_taken(const struct culm_pipeline_leader *leader) {
-    for (int32_t p = 0; p < leader->o.shape.pipelines; p++) {
-        if (culm_stage_set_count(&leader->taken[p]) < leader->o.shape.stages) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static void sit(struct culm_pipeline_leader *leader, struct worker *worker, int32_t pipeline,
-                int32_t stage) {
-    worker->pipeline = pipeline;
-    worker->stage = stage;
-    culm_stage_set_add(&leader->taken[pipeline], stage);
-}
-
-static void stand_up(struct culm_pipeline_leader *leader, struct worker *worker) {
-    if (worker->pipeline >= 0) {
-        culm_stage_set_remove(&leader->taken[worker->pipeline], worker->stage);
-    }
-    worker->pipeline = worker->stage = -1;
-}
-
-/* Gives a standing-by worker a slot: its own by number at the first start, else the first vacancy
- * of the pipeline that misses fewest. */
-void leader_seat(struct culm_pipeline_leader *leader, struct worker *worker) {
-    int32_t stages = leader->o.shape.stages, pipelines = leader->o.shape.pipelines;
-    if (leader->first_start && worker->mate.id < pipelines * stages &&
-        !taken(leader, worker->mate.id / stages, worker->mate.id % stages)) {
-        sit(leader, worker, worker->mate.id / stages, worker->mate.id % stages);
-        return;
-    }
-    int32_t best = -1, best_vacant = stages + 1;
-    for (int32_t p = 0; p < pipelines; p++) {
-        int32_t vacant = stages - culm_stage_set_count(&leader->taken[p]);
-        if (vacant > 0 && vacant < best_vacant) {
-            best = p;
-            best_vacant = vacant;
-        }
-    }
-    if (best >= 0) {
-        CULM_MARK(pipeline_vacant_slot_is_taken);
-        const struct culm_stage_set all = culm_stage_set_below(stages);
-        const struct culm_stage_set vacant = culm_stage_set_minus(&all, &leader->taken[best]);
-        sit(leader, worker, best, culm_stage_set_next(&vacant, 0));
-    }
-}
-
 /* --- joining --- */
 
 static void came(struct culm_crew *crew, struct culm_mate *mate) {
@@ -167,6 +113,7 @@ static void came(struct culm_crew *crew, struct culm_mate *mate) {
     struct worker *worker = (struct worker *)mate;
     const int32_t id = mate->id;
     worker->pipeline = worker->stage = -1;
+    leader->seats_changed = true;
     if (!leader->first_start || id < leader->o.shape.pipelines * leader->o.shape.stages) {
         leader_seat(leader, worker); /* later ones wait: a slot may be that of one still starting */
     }
@@ -175,6 +122,7 @@ static void came(struct culm_crew *crew, struct culm_mate *mate) {
     bool seated = worker->pipeline >= 0;
     json_object_set_new(event, "pipeline", seated ? json_integer(worker->pipeline) : json_null());
     json_object_set_new(event, "stage", seated ? json_integer(worker->stage) : json_null());
+    culm_crew_add_place(event, mate);
     culm_crew_event(&leader->crew, event);
     if (leader->phase == WAITING) {
         leader_start_if_ready(leader);
@@ -235,7 +183,7 @@ static void lost(struct culm_crew *crew, struct culm_mate *mate, enum culm_cause
     const struct culm_stage_set owned = stages_owned(leader, worker);
     const int32_t id = mate->id, pipeline = worker->pipeline;
     worker->holds = (struct culm_stage_set){{0}};
-    stand_up(leader, worker);
+    leader_stand_up(leader, worker);
     json_t *stages = json_array();
     for (int32_t s = 0; s < leader->o.shape.stages; s++) {
         if (culm_stage_set_has(&owned, s)) {

@@ -90,6 +90,7 @@ struct culm_pipeline_leader {
     struct culm_view views[2], *view, *draft;
     bool tell_whole; /* the next view, to everyone: what was said last may not have come */
     struct culm_stage_set *taken; /* [pipelines] stages whose slot is some worker's */
+    bool seats_changed;           /* or somebody stands by, since they were last looked at */
     uint32_t transfer_ids;
     struct culm_transfer *transfer; /* outstanding */
     int32_t transfer_count, transfer_capacity;
@@ -157,6 +158,14 @@ static inline struct worker *worker_at(const struct culm_pipeline_leader *leader
 struct worker *leader_worker(const struct culm_pipeline_leader *leader, int32_t id);
 /* Gives a worker that stands by a slot, if one is vacant. */
 void leader_seat(struct culm_pipeline_leader *leader, struct worker *worker);
+void leader_stand_up(struct culm_pipeline_leader *leader, struct worker *worker);
+/* All that stand by, as long as there are vacancies. */
+void leader_seat_all(struct culm_pipeline_leader *leader);
+/* All anew, where that leaves less exposed (place.h): before they load, when nobody holds anything. */
+void leader_seat_apart(struct culm_pipeline_leader *leader);
+/* At a boundary: one who stands by on another machine takes a seat, where that leaves less exposed; the next one when its copies
+ * have come. */
+void leader_move_seat(struct culm_pipeline_leader *leader);
 /* Has every pipeline a worker in each slot? */
 bool leader_seats_taken(const struct culm_pipeline_leader *leader);
 /* All stages of a lost worker have been taken over: publishes it and counts the pause. The caller

@@ -35,15 +35,6 @@ static void assign(struct culm_pipeline_leader *leader, const struct culm_view *
     }
 }
 
-static void seat_all(struct culm_pipeline_leader *leader) {
-    const bool full = leader_seats_taken(leader);
-    for (int32_t i = 0; i < leader->crew.mates.count && !full; i++) {
-        if (worker_at(leader, i)->mate.alive && worker_at(leader, i)->pipeline < 0) {
-            leader_seat(leader, worker_at(leader, i));
-        }
-    }
-}
-
 static void no_memory(struct culm_pipeline_leader *leader) {
     culm_crew_fail(&leader->crew, CULM_ERR_MEMORY, "out of memory for a view");
 }
@@ -213,7 +204,8 @@ void leader_start_if_ready(struct culm_pipeline_leader *leader) {
         culm_crew_wait(&leader->crew, CULM_ROLE_WORKER, need, have, NULL);
         return;
     }
-    seat_all(leader);
+    leader_seat_all(leader);
+    leader_seat_apart(leader);
     leader->first_start = false;
     if (!draft_nodes(leader)) {
         return;
@@ -466,7 +458,10 @@ static bool same_view(const struct culm_view *a, const struct culm_view *b) {
 }
 
 void leader_publish(struct culm_pipeline_leader *leader, bool boundary, const char *reason) {
-    seat_all(leader);
+    leader_seat_all(leader);
+    if (boundary && leader->iteration <= leader->o.shape.steps) {
+        leader_move_seat(leader);
+    }
     if (!draft_nodes(leader)) {
         return;
     }

@@ -68,7 +68,8 @@ static int work(const struct node *n, int32_t at) {
                                                .name = "node",
                                                .dir = dir,
                                                .listen = n->listen[0] ? n->listen : NULL,
-                                               .advertise = n->advertise[0] ? n->advertise : NULL};
+                                               .advertise = n->advertise[0] ? n->advertise : NULL,
+                                               .zone = n->o->zone};
     int code = status == CULM_OK ? culm_run_worker_newcomer(&call, &memory, &error)
                                  : culm_status_exit_code(status);
     if (error.text[0]) {

@@ -17,6 +17,7 @@ struct culm_run_node_options {
     const char *dir;                  /* for what workers keep of checkpoints; NULL: temporary */
     const char *data_dir;             /* where relative paths begin; NULL: the current folder */
     const char *listen, *advertise;   /* of a worker; see culm_worker_options */
+    const char *zone;                 /* where this machine is; NULL: it does not say */
     bool insecure;
     int32_t workers;
 };

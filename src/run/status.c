@@ -137,10 +137,10 @@ static json_t *node_of(const struct told *t, const json_t *joined) {
                              strcmp(role, "worker") == 0
                        : place_in_map(t->view, node, place, holds);
     json_t *json =
-        json_pack("{s:I, s:s, s:o, s:n, s:o, s:s, s:o, s:o, s:O}", "node", (json_int_t)node, "role",
-                  role, "host", member(joined, "name"), "zone", "pid", member(joined, "pid"),
-                  "state", taken ? "member" : "standby", "pipeline", member(place, "pipeline"),
-                  "stage", member(place, "stage"), "holds", holds);
+        json_pack("{s:I, s:s, s:o, s:o, s:o, s:s, s:o, s:o, s:O}", "node", (json_int_t)node, "role",
+                  role, "host", member(joined, "host"), "zone", member(joined, "zone"), "pid",
+                  member(joined, "pid"), "state", taken ? "member" : "standby", "pipeline",
+                  member(place, "pipeline"), "stage", member(place, "stage"), "holds", holds);
     json_decref(place);
     json_decref(holds);
     return json;

@@ -267,12 +267,22 @@ static bool on_check(void *ctx, const struct culm_caller *caller, struct culm_er
     return true;
 }
 
+/* Newcomers are on one of several machines, which follows from the seed and their number, so that no draw is spent on it. Those
+ * with little memory are on one: what fails on two machines is the fault of the work. */
+static const char *machine_of(const struct process *worker) {
+    static const char *const machines[] = {"one", "two", "three"};
+    return !worker->newcomer ? ""
+           : worker->small   ? "small"
+                           : machines[culm_rng_mix(worker->sim->o.seed, (uint64_t)worker->id) % 3];
+}
+
 static void on_up(void *ctx, int32_t node, const struct culm_ready *ready) {
     struct process *process = ctx, *worker = sim_process(process->sim, node);
     const struct culm_node_info info = {.role = worker->role,
                                         .pid = worker->newcomer ? 0 : node + 1000,
                                         .name = worker->newcomer ? "elsewhere" : "sim",
-                                        .signature = "sim"};
+                                        .signature = "sim",
+                                        .machine = machine_of(worker)};
     (void)ready;
     worker->up = true;
     if (listens(process)) {
@@ -395,6 +405,7 @@ static struct process *add(struct culm_sim *sim, uint32_t role, size_t pool_byte
     const struct culm_sim_role *how = &sim->o.role[role];
     struct process *process = sim_process_new(sim, role, pool_bytes);
     process->newcomer = newcomer;
+    process->small = newcomer && pool_bytes > 0;
     process->ops = how->ops;
     process->actor = must(how->make(how->context, process->id, &process->world, process->pool));
     uint64_t cold = sim->o.cold ? sim->o.cold(sim->o.event_context, process->id) : 0;

@@ -49,6 +49,7 @@ struct process {
     struct culm_member *member; /* of a worker */
     struct culm_roster *roster; /* of the leader */
     bool alive, listening, started, left, stuck, up, newcomer;
+    bool small;               /* a newcomer with little memory */
     uint64_t frozen_until_ns; /* 0: not frozen */
     uint64_t no_descriptors_until_ns;
     uint64_t compute_free_ns, io_free_ns;

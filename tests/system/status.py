@@ -38,6 +38,7 @@ def training(bench):
           [(0, stage, "member", "worker") for stage in range(3)], "nodes")
     joined = [event for event in bench.events() if event["event"] == "joined"]
     equal(sorted((node["node"], node["pid"]) for node in now["nodes"]), sorted((event["node"], event["pid"]) for event in joined), "processes")
+    equal({(node["host"], node["zone"]) for node in now["nodes"]}, {(now["agents"][0]["host"], None)}, "machines")
     text = bench.run("status", bench.path("run")).out
     check("running, step" in text and "pipeline 0, stage 2" in text, f"in words: {text!r}")
     follower = bench.start("status", bench.path("run"), "--follow", "--json")

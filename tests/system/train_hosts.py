@@ -158,6 +158,42 @@ def other_hosts(bench):
     check_losses(bench, config)
 
 
+def apart(bench):
+    """Two hosts, and one pipeline: a worker of the second host is given a seat, and then the first host is cut off. No copy is lost."""
+    config = changed(ENDLESS, cluster__suspect_ms=2000, pipelines=1, stages=2, batch={"global": 8, "micro": 2, "lanes": 2})
+    try:
+        hosts = Hosts(os.path.basename(bench.folder), 3)
+    except Unavailable as error:
+        raise Skipped(str(error)) from None
+    with hosts:
+        run = Run(on(hosts, 0, bench), config, "--workers", 0, listen=f"{hosts.address(0)}:0")
+        address = run.address()
+        first, second = There(bench, "first"), There(bench, "second")
+        on(hosts, 1, bench)
+        first.node(address, run.token, 2, "--zone", "east")
+        run.more_steps()
+        on(hosts, 2, bench)
+        second.node(address, run.token, 1, "--zone", "west")
+        run.wait(lambda: len(run.told("joined")) == 3, "the third")
+        late = run.told("joined")[2]
+        equal((late["zone"], [event["zone"] for event in run.told("joined")[:2]]), ("west", ["east", "east"]), "zones")
+
+        def covers():
+            view = run.told("view")[-1]
+            return all(late["node"] in (place["owner"], place["shadow"]) for place in view["map"]) and view["copies"] == [2, 2]
+
+        run.wait(covers, "copies of all stages on the second host")
+        run.more_steps()
+        hosts.link(1, "down")
+        run.wait(lambda: len(run.told("lost")) == 2, "the loss of the first host")
+        run.more_steps()
+        equal(run.told("rollback"), [], "roll-backs")
+        run.stop()
+        second.end(75)
+        first.process.kill()
+    check_losses(bench, config)
+
+
 def plant_another(bench, kept, workers):
     """Where workers keep checkpoints, one of the newest step of another run: its pieces are as long, and its manifest is proper."""
     newest = sorted(name for name in os.listdir(bench.path("run", "checkpoints")) if name.startswith("step-"))[-1]
@@ -266,6 +302,7 @@ def refused(bench):
 
 cases.add("workers on other hosts", other_hosts, seconds=20, first=True)
 cases.add("a stop, a launcher that is killed, and resumes", resumed, seconds=15, first=True)
+cases.add("copies on two hosts", apart, seconds=10, first=True)
 cases.add("a run that is done", done)
 cases.add("one that comes late takes over", comes_late, seconds=8)
 cases.add("who is refused", refused, seconds=8)

@@ -56,6 +56,8 @@ struct test {
 
 static bool on_over(void *ctx) { return ((struct test *)ctx)->over; }
 
+static const struct culm_agent_place nowhere;
+
 static void on_ended(void *ctx, int32_t node, const struct culm_error *why) {
     struct test *t = ctx;
     if (node < 0) {
@@ -396,8 +398,8 @@ static void ids_come_to_an_end(void **state) {
     begin(&t, 0);
     t.agent->next_node = CULM_NODE_IDS - 1;
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(culm_local_agent_enroll(t.agent, ROLE, 0, "guest", &node, &error),
-                         CULM_OK);
+        assert_int_equal(
+            culm_local_agent_enroll(t.agent, ROLE, 0, "guest", &nowhere, &node, &error), CULM_OK);
         assert_true(node < CULM_NEWCOMER);
         assert_int_equal(culm_local_agent_admit(t.agent, &node, &error),
                          i ? CULM_ERR_CONFIG : CULM_OK);
@@ -419,7 +421,8 @@ static void one_that_is_ended_gets_no_id(void **state) {
     struct culm_error error;
     int32_t node, guest;
     begin(&t, 0);
-    assert_int_equal(culm_local_agent_enroll(t.agent, ROLE, 0, "guest", &guest, &error), CULM_OK);
+    assert_int_equal(culm_local_agent_enroll(t.agent, ROLE, 0, "guest", &nowhere, &guest, &error),
+                     CULM_OK);
     culm_local_agent_end_all(t.agent, false);
     node = guest;
     assert_int_equal(culm_local_agent_admit(t.agent, &node, &error), CULM_ERR_CONFIG);

@@ -39,7 +39,8 @@ static void seal(struct frame *frame, uint16_t type) {
 
 static void begin(struct talk *t, const char *caller_token, const char *listener_token) {
     uint8_t nonce[CULM_NONCE_BYTES];
-    *t = (struct talk){.said = {"unix:here", "host", 0}};
+    *t = (struct talk){
+        .said = {.address = "unix:here", .name = "name", .host = "host", .zone = "zone"}};
     culm_buf_init(&t->hello.meta, CULM_WIRE_HELLO_MAX);
     culm_buf_init(&t->challenge.meta, CULM_WIRE_HELLO_MAX);
     culm_buf_init(&t->proof.meta, CULM_WIRE_HELLO_MAX);
@@ -94,7 +95,9 @@ static void two_that_know_the_token_believe_each_other(void **state) {
     whole(&t);
     assert_int_equal(t.listener.caller, 3);
     assert_string_equal(t.heard.address, "unix:here");
-    assert_string_equal(t.heard.name, "host");
+    assert_string_equal(t.heard.name, "name");
+    assert_string_equal(t.heard.host, "host");
+    assert_string_equal(t.heard.zone, "zone");
     assert_false(holds_token(&t.hello) || holds_token(&t.challenge) || holds_token(&t.proof));
     end(&t);
 }
@@ -150,6 +153,9 @@ static void what_a_side_said_is_no_answer_to_it(void **state) {
         culm_buf_string(&mirror.meta, "");
     }
     culm_buf_u32(&mirror.meta, 0);
+    for (int i = 0; i < 2; i++) {
+        culm_buf_string(&mirror.meta, "");
+    }
     culm_buf_bytes(&mirror.meta, t.challenge.meta.data + CULM_NONCE_BYTES, CULM_MAC_BYTES);
     seal(&mirror, CULM_WIRE_PROOF);
     assert_int_equal(proved(&t, &mirror), CULM_ERR_CONFIG);

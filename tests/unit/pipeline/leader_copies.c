@@ -281,8 +281,52 @@ static void test_where_nobody_comes_a_lack_of_memory_ends_the_run(void **state) 
     end(&f);
 }
 
+static int32_t seated(const struct culm_view *view, int32_t pipeline, int32_t stage) {
+    for (int32_t i = 0; i < view->node_count; i++) {
+        if (view->node[i].pipeline == pipeline && view->node[i].stage == stage) {
+            return view->node[i].id;
+        }
+    }
+    return -1;
+}
+
+/* Both copies of each stage are on one machine until another one comes: it is given a seat at the next boundary, and who had
+ * that keeps its copy until the other has come. */
+static void test_a_seat_is_given_to_one_elsewhere(void **state) {
+    (void)state;
+    EXPECT_MARK(pipeline_seat_is_given_to_one_elsewhere);
+    EXPECT_MARK(pipeline_copy_is_kept_until_another_has_come);
+    struct fixture f;
+    begin(&f, options(1));
+    run(&f);
+    const struct culm_node_info elsewhere = {.name = "node", .machine = "b"};
+    f.fake.role[f.next] = CULM_NO_ROLE;
+    culm_pipeline_leader_actor.leads->joined(f.c, f.next++, &elsewhere);
+    commit(&f);
+    const struct culm_view *view = newest(&f, 2);
+    assert_int_equal(totals(&f).committed, 1);
+    const int32_t stage = seated(view, 0, 0) == 2 ? 0 : 1;
+    assert_int_equal(seated(view, 0, stage), 2);
+    const int32_t stays = seated(view, 0, 1 - stage), stands = 1 - stays;
+    assert_int_equal(view->transfer_count, 2); /* both stages: its own, and that which it shadows */
+    assert_int_equal(culm_stage_set_count(&culm_view_find(view, stands)->holds), 2);
+    for (int32_t i = 0; i < 2; i++) {
+        SAY(&f, 2, JOINED, joined, .version = 1, .transfer = view->transfer[i].id);
+    }
+    commit(&f);
+    view = newest(&f, 2);
+    assert_int_equal(view->role[0][stage].owner, 2);
+    assert_int_equal(view->role[0][1 - stage].owner, stays);
+    assert_int_equal(view->role[0][1 - stage].shadow, 2);
+    assert_int_equal(culm_stage_set_count(&culm_view_find(view, stands)->holds), 0);
+    commit(&f);
+    assert_int_equal(newest(&f, 2)->number, view->number); /* and that is all */
+    end(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_seat_is_given_to_one_elsewhere),
         cmocka_unit_test(test_late_copies_without_which_nothing_goes_on_are_waited_for),
         cmocka_unit_test(test_one_copy_is_enough_if_the_other_is_late),
         cmocka_unit_test(test_one_that_joins_while_lanes_wait_is_of_use),

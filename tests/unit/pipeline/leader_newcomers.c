@@ -136,8 +136,84 @@ static void test_nobody_comes_in_time(void **state) {
     end(&f);
 }
 
+/* --- machines --- */
+
+static void comes_from(struct fixture *f, int32_t node, const char *machine, const char *zone) {
+    const struct culm_node_info info = {
+        .pid = 0, .name = "node", .host = machine, .zone = zone, .machine = machine};
+    f->fake.role[node] = CULM_NO_ROLE;
+    culm_pipeline_leader_actor.leads->joined(f->c, node, &info);
+}
+
+static struct culm_pipeline_leader_options two_pipelines(void) {
+    struct culm_pipeline_leader_options o = options(true, 0);
+    o.shape.pipelines = 2;
+    o.shape.lanes = o.shape.micros = 2;
+    o.shape.global_samples = 2;
+    o.settings.crew.max_nodes = 16;
+    return o;
+}
+
+static int32_t seated(const struct culm_view *view, int32_t pipeline, int32_t stage) {
+    for (int32_t i = 0; i < view->node_count; i++) {
+        if (view->node[i].pipeline == pipeline && view->node[i].stage == stage) {
+            return view->node[i].id;
+        }
+    }
+    return -1;
+}
+
+/* In the order in which they come, each stage would be on one machine. */
+static void test_all_are_seated_apart(void **state) {
+    (void)state;
+    EXPECT_MARK(pipeline_all_are_seated_apart);
+    struct fixture f;
+    begin(&f, two_pipelines());
+    comes_from(&f, 0, "a", NULL);
+    comes_from(&f, 1, "b", NULL);
+    comes_from(&f, 2, "a", NULL);
+    comes_from(&f, 3, "b", NULL);
+    const struct culm_view *view = newest(&f, 0);
+    assert_int_equal(view->phase, CULM_VIEW_LOAD);
+    for (int32_t stage = 0; stage < STAGES; stage++) {
+        assert_true((seated(view, 0, stage) + seated(view, 1, stage)) % 2 == 1);
+    }
+    const json_t *event = fake_world_told(&f.fake, "joined");
+    assert_string_equal(json_string_value(json_object_get(event, "host")), "b");
+    assert_null(json_object_get(event, "zone"));
+    end(&f);
+}
+
+/* Of two that stand by, the one from elsewhere takes the place of one that is lost. */
+static void test_a_seat_is_taken_apart(void **state) {
+    (void)state;
+    EXPECT_MARK(pipeline_seat_is_taken_apart);
+    struct fixture f;
+    begin(&f, two_pipelines());
+    comes_from(&f, 0, "a", "x");
+    comes_from(&f, 1, "b", "y");
+    comes_from(&f, 2, "b", "y");
+    comes_from(&f, 3, "a", "x");
+    for (int32_t i = 0; i < 4; i++) {
+        SAY(&f, i, LOADED, loaded, .view = 1);
+    }
+    const struct culm_view *view = newest(&f, 0);
+    assert_int_equal(view->phase, CULM_VIEW_RUN);
+    const int32_t gone = seated(view, 0, 0), other = seated(view, 1, 0);
+    assert_int_equal(gone % 3 == 0, other % 3 != 0);
+    const char *near = other % 3 == 0 ? "a" : "b", *far = other % 3 == 0 ? "b" : "a";
+    comes_from(&f, 4, near, NULL);
+    comes_from(&f, 5, far, NULL);
+    lost(&f, gone);
+    view = newest(&f, other);
+    assert_int_equal(seated(view, 0, 0), 5);
+    end(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all_are_seated_apart),
+        cmocka_unit_test(test_a_seat_is_taken_apart),
         cmocka_unit_test(test_a_run_of_one_machine_lets_nobody_in),
         cmocka_unit_test(test_who_may_come_and_how_many),
         cmocka_unit_test(test_none_are_here),
