@@ -302,6 +302,11 @@ void culm_crew_committed(struct culm_crew *crew, int64_t version, double round_m
     crew->committed = crew->forgets = true;
     culm_failures_committed(&crew->failures, version);
     culm_patience_committed(&crew->patience);
+    if (crew->slept_round || crew_has_slept(crew)) {
+        CULM_MARK(crew_round_of_a_leader_that_slept);
+        round_ms = -1; /* others were not as slow */
+    }
+    crew->slept_round = false;
     culm_stall_round(&crew->stall, round_ms);
 }
 

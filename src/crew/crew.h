@@ -198,6 +198,7 @@ struct culm_crew {
     /* Something was since the last tick: in the next, the lost that have ended are forgotten. */
     bool forgets;
     uint64_t tick_ns; /* the last one; 0: none yet */
+    bool slept_round; /* it has not been heard for a while in this round: it slept itself */
 };
 
 /* Pointers are borrowed for life. `version`: with which the run begins; tasks of `kinds` kinds, in `parts` parts

@@ -43,6 +43,7 @@ void crew_out_of_memory(struct culm_crew *crew, struct culm_mate *mate,
 /* FAILED has come. */
 void crew_failed(struct culm_crew *crew, struct culm_mate *mate,
                  const struct culm_message *message);
+bool crew_has_slept(const struct culm_crew *crew);
 void crew_tick(struct culm_crew *crew);
 
 /* --- links.c --- */

@@ -22,7 +22,9 @@ static uint64_t patience_ns(const struct culm_stall *stall, int64_t stuck_ms) {
 }
 
 void culm_stall_round(struct culm_stall *stall, double round_ms) {
-    stall->round_ms[stall->rounds++ % CULM_STALL_KEPT] = round_ms;
+    if (round_ms >= 0) {
+        stall->round_ms[stall->rounds++ % CULM_STALL_KEPT] = round_ms;
+    }
     stall->looks = stall->vain = 0;
 }
 

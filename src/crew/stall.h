@@ -44,7 +44,7 @@ enum culm_stall_next culm_stall_tick(struct culm_stall *stall, uint64_t now_ns, 
 int64_t culm_stall_silent_ms(const struct culm_stall *stall, uint64_t now_ns);
 /* Somebody was put out, or nobody could be blamed; the time begins anew. */
 void culm_stall_judged(struct culm_stall *stall, uint64_t now_ns, bool blamed);
-/* A round was committed and has taken so long. */
+/* A round was committed and has taken so long; below 0: not known. */
 void culm_stall_round(struct culm_stall *stall, double round_ms);
 
 #endif

@@ -150,13 +150,18 @@ static void check_mates(struct culm_crew *crew, uint64_t now, bool slept) {
     }
 }
 
+/* A leader that was frozen itself has heard nobody. Half a limit is not enough to miss a node. */
+bool crew_has_slept(const struct culm_crew *crew) {
+    const uint64_t limit = (uint64_t)crew->settings.suspect_ms * MS;
+    return crew->tick_ns && culm_crew_now(crew) - crew->tick_ns > limit / 2;
+}
+
 void crew_tick(struct culm_crew *crew) {
     const uint64_t now = culm_crew_now(crew);
-    const uint64_t limit = (uint64_t)crew->settings.suspect_ms * MS;
-    /* A leader that was frozen itself has heard nobody. Half a limit is not enough to miss a node. */
-    const bool slept = crew->tick_ns && now - crew->tick_ns > limit / 2;
+    const bool slept = crew_has_slept(crew);
     if (slept) {
         CULM_MARK(crew_leader_slept);
+        crew->slept_round = true;
     }
     crew->tick_ns = now;
     crew_forget_ended(crew);

@@ -535,6 +535,26 @@ static void test_no_link_is_to_blame_while_the_leader_slept(void **state) {
     end(&toy);
 }
 
+/* How long a round took in which the leader slept is no measure of how long others may be silent. */
+static void test_a_round_that_the_leader_slept_through_does_not_count(void **state) {
+    (void)state;
+    EXPECT_MARK(crew_round_of_a_leader_that_slept);
+    struct toy toy;
+    begin(&toy, 2, 0);
+    joined(&toy, 0, KEEPER);
+    culm_crew_committed(&toy.crew, 1, 40);
+    assert_int_equal(toy.crew.stall.rounds, 1);
+    toy.fake.now_ns += 60000 * MS;
+    culm_crew_committed(&toy.crew, 2, 60000); /* before the tick by which it notices */
+    assert_int_equal(toy.crew.stall.rounds, 1);
+    culm_crew_on_timer(&toy.crew, CULM_CREW_TICK);
+    culm_crew_committed(&toy.crew, 3, 60000);
+    assert_int_equal(toy.crew.stall.rounds, 1);
+    culm_crew_committed(&toy.crew, 4, 50);
+    assert_int_equal(toy.crew.stall.rounds, 2);
+    end(&toy);
+}
+
 /* The one that the younger cannot reach has said nothing since: it is dead or frozen, and about to be found so. */
 static void test_no_link_is_to_blame_while_an_end_is_silent(void **state) {
     (void)state;
@@ -617,6 +637,7 @@ int main(void) {
         cmocka_unit_test(test_who_outlives_others_goes),
         cmocka_unit_test(test_links_of_the_lost_do_not_count),
         cmocka_unit_test(test_no_link_is_to_blame_while_the_leader_slept),
+        cmocka_unit_test(test_a_round_that_the_leader_slept_through_does_not_count),
         cmocka_unit_test(test_no_link_is_to_blame_while_an_end_is_silent),
         cmocka_unit_test(test_who_does_not_answer_goes),
         cmocka_unit_test(test_nobody_is_to_blame_for_ever),
