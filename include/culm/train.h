@@ -64,7 +64,7 @@ struct culm_training_options {
     /* With `resume`: go on with inputs that have changed since the run began; and, if no checkpoint
      * of it is whole though it had some, do it all again. 0: no. */
     int accept_inputs, from_start;
-    /* "HOST:PORT" where `culm node` may join from other machines, and the address that it calls, if that is another. NULL:
+    /* "HOST:PORT" (":PORT": all addresses of this machine) where `culm node` may join from other machines, and the address that it calls, if that is another. NULL:
      * nobody may. What goes between machines is encrypted (TLS 1.3, the token as its key) unless `insecure` is set.
      * `token_file` has the token of those who join (`culm keys new`), and is read at once; NULL: one is drawn, and written
      * to DIR/token for as long as the run lasts. */

@@ -41,8 +41,10 @@ static const struct culm_option option_rows[] = {
                 "prints the plan and ends; writes nothing"),
     CULM_OPTION("json", FLAG, NULL, struct values, json,
                 "prints the events as JSON lines, and nothing else"),
-    CULM_OPTION("listen", TEXT, "ADDR:PORT", struct values, listen,
-                "lets workers that have the token join at this address ('culm node')"),
+    CULM_OPTION(
+        "listen", TEXT, "ADDR:PORT", struct values, listen,
+        "lets workers that have the token join at this address ('culm node'); :PORT: at all of "
+        "this machine"),
     CULM_OPTION("advertise", TEXT, "ADDR:PORT", struct values, advertise,
                 "the address that they connect to, if it is another one"),
     CULM_OPTION(

@@ -172,6 +172,20 @@ struct culm_agent *culm_host_agent(struct culm_host *host) {
 
 const char *culm_host_address(const struct culm_host *host) { return host->address; }
 
+const char *culm_host_listening(const struct culm_host *host) { return host->listening; }
+
+/* Of a host that listens at all addresses: processes of its own call it by the loopback one, others by whichever they know. */
+static enum culm_status call_near(const char *listening, char ret_address[CULM_ADDRESS_SIZE],
+                                  struct culm_error *error) {
+    struct culm_address address;
+    enum culm_status status = culm_address_parse(listening, &address, error);
+    if (status == CULM_OK) {
+        strcpy(address.host, address.kind == CULM_ADDRESS_IPV6 ? "::1" : "127.0.0.1");
+        culm_address_print(&address, ret_address);
+    }
+    return status;
+}
+
 /* A name is looked up: the first of its numbers that this machine has is where workers call. */
 static enum culm_status open_listener(struct culm_host *host, struct culm_error *error) {
     struct culm_address address, number[NUMBERS_MAX];
@@ -189,7 +203,10 @@ static enum culm_status open_listener(struct culm_host *host, struct culm_error 
             culm_socket_listen(text, &host->listen_fd, host->address, i ? &why : error);
         if (one == CULM_OK) {
             memcpy(text, host->address, sizeof text);
-            return culm_advertise(host->o.advertise, text, host->address, error);
+            memcpy(host->listening, text, sizeof text);
+            return host->o.advertise || !culm_address_is_any(&number[i])
+                       ? culm_advertise(host->o.advertise, text, host->address, error)
+                       : call_near(text, host->address, error);
         }
         status = i ? status : one;
     }

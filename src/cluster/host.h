@@ -67,7 +67,9 @@ struct culm_host;
 enum culm_status culm_host_new(const struct culm_host_options *options, struct culm_host **ret_host,
                                struct culm_error *error);
 struct culm_world *culm_host_world(struct culm_host *host);
-struct culm_agent *culm_host_agent(struct culm_host *host);  /* for the leader */
+struct culm_agent *culm_host_agent(struct culm_host *host); /* for the leader */
+/* Where it listens, which may be all addresses of the machine. */
+const char *culm_host_listening(const struct culm_host *host);
 const char *culm_host_address(const struct culm_host *host); /* that nodes connect to */
 /* Runs the leader until it leaves. Workers are then sent what is queued and the end of the stream,
  * and have 2 s to end before they are killed. Returns the leader's exit code when all have been

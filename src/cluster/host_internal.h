@@ -29,7 +29,7 @@ struct culm_host {
     uint64_t birth_ns;
     json_int_t view; /* of the leader's last event; also put into the host's own events */
     int listen_fd;
-    char address[CULM_ADDRESS_SIZE];
+    char address[CULM_ADDRESS_SIZE], listening[CULM_ADDRESS_SIZE];
     struct culm_local_agent *agent;
     struct culm_real_fabric fabric;
     struct culm_roster *roster;

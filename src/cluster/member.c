@@ -150,6 +150,24 @@ static void fail_text(struct culm_member *member, enum culm_status status, const
 /* Whether nobody can connect to a node with this address; others send over its own connections. */
 static bool only_calls(const char *address) { return address && !address[0]; }
 
+/* Whether only this machine can connect to an address. */
+static bool is_near(const char *address) {
+    struct culm_address parsed;
+    return address && address[0] && culm_address_parse(address, &parsed, NULL) == CULM_OK &&
+           culm_address_is_loopback(&parsed);
+}
+
+/* Whether one that is somewhere else can reach an address that it is told: else it is as one that only calls. */
+static bool reaches(const char *from, const char *address) {
+    return only_calls(from) || is_near(from) || !is_near(address);
+}
+
+/* Whether the peer cannot call us, so that we call it, and it sends over that link. */
+static bool waits_for_us(const struct culm_member *member, const struct peer *peer) {
+    return only_calls(member->o.address) ||
+           (!only_calls(peer->address) && !reaches(peer->address, member->o.address));
+}
+
 /* NULL: it is not known, or was reported as lost. */
 static struct peer *peer_of(const struct culm_member *member, int32_t node) {
     return culm_ids_find(&member->peers, node);
@@ -181,7 +199,11 @@ static bool was_lost(const struct culm_member *member, int32_t node) {
 }
 
 /* False: out of memory. */
-static bool peer_at(struct peer *peer, const char *address) {
+static bool peer_at(const struct culm_member *member, struct peer *peer, const char *address) {
+    if (!reaches(member->o.address, address)) {
+        CULM_MARK(cluster_peer_is_near_somebody_else);
+        address = "";
+    }
     if (peer->address && !strcmp(peer->address, address)) {
         return true;
     }
@@ -230,7 +252,7 @@ static void peer_tell(struct culm_member *member, int32_t node) {
         culm_conn_pump(peer->in->conn); /* may free the link, and report the peer */
         peer = peer_of(member, node);
     }
-    if (peer && peer->out && only_calls(member->o.address)) {
+    if (peer && peer->out && waits_for_us(member, peer)) {
         culm_conn_pump(peer->out->conn);
         peer = peer_of(member, node);
     }
@@ -419,11 +441,11 @@ static void read_book(struct culm_member *member, const struct culm_message *mes
             continue;
         }
         struct peer *peer = peer_known(member, entry.node);
-        if (!peer || !peer_at(peer, entry.address)) {
+        if (!peer || !peer_at(member, peer, entry.address)) {
             fail_text(member, CULM_ERR_MEMORY, "out of memory for an address book");
             return;
         }
-        if (only_calls(member->o.address) && !only_calls(entry.address)) {
+        if (waits_for_us(member, peer) && !only_calls(peer->address)) {
             CULM_MARK(cluster_calls_everyone);
             (void)peer_dial(member, entry.node); /* it may have something to send */
         }
@@ -504,7 +526,7 @@ static bool admit(struct culm_member *member, struct culm_link *link,
     bool wanted = node != member->o.node && !was_lost(member, node);
     struct peer *peer = wanted ? peer_known(member, node) : NULL;
     if (!peer || peer->in || peer->lost ||
-        !peer_at(peer, introduction.address)) { /* BOOK may not have arrived yet */
+        !peer_at(member, peer, introduction.address)) { /* BOOK may not have arrived yet */
         CULM_MARK(cluster_caller_is_not_wanted);
         return false;
     }
@@ -535,7 +557,7 @@ static void on_message(void *ctx, struct culm_conn *conn, const struct culm_mess
         }
     } else if (link->kind == OUT && !((const struct peer *)link->own)->way) {
         peer_answered(member, link, message);
-    } else if (link->kind == OUT && !only_calls(member->o.address)) {
+    } else if (link->kind == OUT && !waits_for_us(member, link->own)) {
         CULM_MARK(cluster_peer_answers_over_our_link);
         return; /* it has to send over a link of its own */
     } else if (link->kind == LEADER && !member->joined) {

@@ -333,7 +333,7 @@ struct culm_blob_pool *culm_launcher_pool(struct culm_launcher *l) {
 }
 
 const char *culm_launcher_address(const struct culm_launcher *l) {
-    return culm_host_address(l->host);
+    return l->doors.advertise ? culm_host_address(l->host) : culm_host_listening(l->host);
 }
 
 /* --- the run --- */

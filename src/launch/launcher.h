@@ -157,7 +157,8 @@ enum culm_status culm_launcher_write_plan(const struct culm_launcher *launcher, 
 struct culm_world *culm_launcher_world(struct culm_launcher *launcher);
 struct culm_agent *culm_launcher_agent(struct culm_launcher *launcher);
 struct culm_blob_pool *culm_launcher_pool(struct culm_launcher *launcher);
-const char *culm_launcher_address(const struct culm_launcher *launcher); /* where processes call */
+/* Where nodes from elsewhere call: what is advertised, or else listened at, which may be all addresses of the machine. */
+const char *culm_launcher_address(const struct culm_launcher *launcher);
 
 /* Tells start{run, config_sha256, signature, job (the summary's), and `more`, an object; NULL:
  * nothing}, then warnings. */

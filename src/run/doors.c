@@ -63,12 +63,8 @@ static enum culm_status read_listen(const struct culm_doors_options *options,
         culm_doors_address("--listen", options->listen, doors->listen, &address, error);
     if (status == CULM_OK && options->advertise) {
         status = culm_doors_advertise(options->advertise, doors->advertise, error);
-    } else if (status == CULM_OK && culm_address_is_any(&address)) {
-        status = culm_error_set(error, CULM_ERR_CONFIG,
-                                "--listen %s is every address of this machine; name the one that "
-                                "other machines are to connect to with --advertise ADDR:PORT",
-                                options->listen);
     }
+    doors->any = culm_address_is_any(&address);
     doors->open = true;
     doors->plain = options->insecure;
     return status;

@@ -11,6 +11,7 @@
 
 struct culm_doors {
     bool open; /* else nobody from elsewhere may join */
+    bool any;  /* at all addresses of this machine */
     char listen[CULM_ADDRESS_SIZE], advertise[CULM_ADDRESS_SIZE]; /* advertise "": it is listen */
     bool plain; /* nothing is encrypted between machines */
 };

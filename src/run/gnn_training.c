@@ -185,7 +185,15 @@ static enum culm_status take_doors(struct culm_gnn_training *t,
                                              .advertise = options->advertise,
                                              .token_file = options->token_file,
                                              .insecure = options->insecure};
-    return culm_doors_read(&doors, &t->launch.doors, &t->launch.run, error);
+    enum culm_status status = culm_doors_read(&doors, &t->launch.doors, &t->launch.run, error);
+    /* Workers that join call servers, which would be at the loopback address. */
+    if (status == CULM_OK && t->launch.doors.any && !options->advertise) {
+        status = culm_error_set(error, CULM_ERR_CONFIG,
+                                "--listen %s is every address of this machine; name the one that "
+                                "other machines are to connect to with --advertise ADDR:PORT",
+                                options->listen);
+    }
+    return status;
 }
 
 /* A trace starts and ends workers as processes on this machine, so it needs `engine: local`. */

@@ -194,6 +194,29 @@ def apart(bench):
     check_losses(bench, config)
 
 
+def every_address(bench):
+    """The launcher listens at all addresses of its host, whose workers are at the loopback one: they and those of another host reach each other."""
+    try:
+        hosts = Hosts(os.path.basename(bench.folder), 2)
+    except Unavailable as error:
+        raise Skipped(str(error)) from None
+    with hosts:
+        run = Run(on(hosts, 0, bench), ENDLESS, "--workers", 3, listen=":0")
+        port = run.address().rsplit(":", 1)[1]
+        equal(run.address(), f"tcp:0.0.0.0:{port}", "the address that the event tells")
+        there = There(on(hosts, 1, bench))
+        there.node(f"{hosts.address(0)}:{port}", run.token, 3)
+        run.more_steps()
+        equal(len(run.told("joined")), 6, "workers")
+        os.kill(there.workers()[0], signal.SIGKILL)
+        run.wait(lambda: run.told("recovered"), "a recovery")
+        run.more_steps()
+        equal((run.told("rollback"), [event for event in run.told("lost") if event["cause"] != "eof"]), ([], []), "what else was lost")
+        run.stop()
+        there.end(75)
+    check_losses(bench, ENDLESS)
+
+
 def plant_another(bench, kept, workers):
     """Where workers keep checkpoints, one of the newest step of another run: its pieces are as long, and its manifest is proper."""
     newest = sorted(name for name in os.listdir(bench.path("run", "checkpoints")) if name.startswith("step-"))[-1]
@@ -274,8 +297,6 @@ def done(bench):
 
 def refused(bench):
     """Another token, other data, a run that lets nobody in, and nobody there: each is one line and its exit code."""
-    every = bench.run("train", bench.config(ENDLESS), "--out", bench.path("nowhere"), "--listen", ":0")
-    equal((every.code, "--advertise ADDR:PORT" in every.err, os.path.exists(bench.path("nowhere"))), (3, True, False), "of all addresses")
     run = Run(bench, ENDLESS, "--workers", 5)
     address = run.address()
     other = bench.path("other.token")
@@ -303,6 +324,7 @@ def refused(bench):
 cases.add("workers on other hosts", other_hosts, seconds=20, first=True)
 cases.add("a stop, a launcher that is killed, and resumes", resumed, seconds=15, first=True)
 cases.add("copies on two hosts", apart, seconds=10, first=True)
+cases.add("a launcher at every address", every_address, seconds=8, first=True)
 cases.add("a run that is done", done)
 cases.add("one that comes late takes over", comes_late, seconds=8)
 cases.add("who is refused", refused, seconds=8)

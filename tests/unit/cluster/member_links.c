@@ -558,6 +558,35 @@ static void one_that_cannot_be_called_calls_everyone(void **state) {
     end(&f);
 }
 
+/* One at a loopback address cannot be called from elsewhere: it calls those whom all can call, and hears them over that link. */
+static void one_that_is_near_calls_those_elsewhere(void **state) {
+    (void)state;
+    struct fixture f;
+    join(&f, "tcp:127.0.0.1:5", "tcp:192.0.2.1:6");
+    assert_non_null(played_called(&f.played, "tcp:192.0.2.1:6"));
+    end(&f);
+    join(&f, "tcp:127.0.0.1:5", "tcp:127.0.0.1:6");
+    assert_null(played_called(&f.played, "tcp:127.0.0.1:6"));
+    end(&f);
+    join(&f, "tcp:192.0.2.2:5", "tcp:192.0.2.1:6");
+    assert_null(played_called(&f.played, "tcp:192.0.2.1:6"));
+    end(&f);
+}
+
+static void one_elsewhere_waits_for_one_that_is_near(void **state) {
+    (void)state;
+    EXPECT_MARK(cluster_peer_is_near_somebody_else);
+    EXPECT_MARK(cluster_peer_has_to_call);
+    EXPECT_MARK(cluster_caller_is_answered_over_its_link);
+    struct fixture f;
+    join(&f, "tcp:192.0.2.1:6", "tcp:127.0.0.1:5");
+    sends(&f);
+    assert_null(played_called(&f.played, "tcp:127.0.0.1:5"));
+    struct line *line = comes_in(&f, "tcp:127.0.0.1:5");
+    assert_int_equal(data(line), 1);
+    end(&f);
+}
+
 /* --- links that nobody knows yet --- */
 
 static void silent_links_are_closed(void **state) {
@@ -635,6 +664,8 @@ int main(void) {
         cmocka_unit_test(a_peer_that_has_to_call),
         cmocka_unit_test(two_that_cannot_be_called),
         cmocka_unit_test(one_that_cannot_be_called_calls_everyone),
+        cmocka_unit_test(one_that_is_near_calls_those_elsewhere),
+        cmocka_unit_test(one_elsewhere_waits_for_one_that_is_near),
         cmocka_unit_test(silent_links_are_closed),
         cmocka_unit_test(a_crowd_pushes_the_oldest_out),
         cmocka_unit_test(no_random_numbers),
