@@ -34,8 +34,9 @@ static const struct culm_config_row rows[] = {
     CULM_CONFIG_INT(
         "max_nodes", N, max_nodes, "0", 0, CULM_CREW_NODES_MAX, FREE,
         "largest number of nodes at a time, including those that `--listen` and `--preempt-trace` "
-        "bring; 0: in `culm gnn train` 4096; in `culm train` 8, or as many as it needs, if that is "
-        "more"),
+        "bring; 0: in `culm gnn train`, and in `culm train --listen`, 4096; else 8, or as many as "
+        "it "
+        "needs, if that is more"),
 };
 
 static enum culm_status finish(void *object, const struct culm_config_place *place,

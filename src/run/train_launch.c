@@ -353,13 +353,19 @@ static double clip_norm(void *ctx, int64_t step) {
     return culm_train_span_of(&l->spanned, step).optimizer.clip_norm;
 }
 
+/* Any number may come, where it is not said otherwise. */
+static int64_t most_nodes(const struct launch *l) {
+    const struct culm_train_config *config = l->o->config;
+    return l->o->doors.open && config->any_nodes ? CULM_MAX_NODES : config->cluster.max_nodes;
+}
+
 static enum culm_status open_doors(struct launch *l, struct culm_error *error) {
     struct culm_launcher_doors doors = {
         .signature = l->signature,
         .brief = write_brief,
         .payload_max = culm_payload_max(l->plan),
         .alive_ms = culm_crew_config_alive_ms(&l->o->config->cluster),
-        .max_nodes = (int32_t)l->o->config->cluster.max_nodes,
+        .max_nodes = (int32_t)most_nodes(l),
         .depot = l->o->doors.open,
     };
     culm_doors_hang(&l->o->doors, &doors);
@@ -400,6 +406,7 @@ static enum culm_status make_leader(struct launch *l, struct culm_error *error) 
         .clip_norm = clip_norm,
         .lr_context = l,
     };
+    options.settings.crew.max_nodes = most_nodes(l);
     culm_order_init(&options.order, config->seed, l->inputs.samples);
     options.order.left_out = l->left_out;
     l->leader = culm_pipeline_leader_new(&options);

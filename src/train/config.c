@@ -168,7 +168,8 @@ static enum culm_status check_batch(const T *c, const struct culm_config_place *
 /* As many workers as there are roles, where nobody says how many. */
 static void fill_nodes(T *c) {
     int64_t roles = c->pipelines * c->stages;
-    if (c->cluster.max_nodes == 0) {
+    c->any_nodes = c->cluster.max_nodes == 0;
+    if (c->any_nodes) {
         c->cluster.max_nodes = roles > NODES && roles <= CULM_MAX_NODES ? roles : NODES;
     }
 }

@@ -50,6 +50,7 @@ struct culm_train_config {
     struct culm_checkpoint_config checkpoint;
     struct culm_eval_config eval;
     struct culm_crew_config cluster;
+    bool any_nodes; /* nobody has said how many there may be */
     /* Not a key: what the files it names must hold, wherever they are opened; NULL: whatever they
      * do. Borrowed. */
     struct culm_pins *pins;

@@ -295,6 +295,27 @@ def done(bench):
     equal(run.told("done")[0]["weights_sha256"], cases.reference(changed(config, data__path=cases.text))[0], "hash of the weights")
 
 
+def any_number(bench):
+    """More workers than the run needs come, and stand by; where it is said how many there may be, one more is refused."""
+    config = changed(ENDLESS, pipelines=1)
+    del config["cluster"]["max_nodes"]
+    run = Run(bench, config, "--workers", 0)
+    there = There(bench)
+    there.node(run.address(), run.token, 10)
+    run.wait(lambda: len(run.told("joined")) == 10, "ten workers")
+    run.more_steps()
+    run.stop()
+    there.end(75)
+    again = Run(bench, changed(config, cluster__max_nodes=4), "--workers", 0, "--resume")
+    there.node(again.address(), again.token, 4)
+    again.more_steps()
+    more = bench.run("node", "--join", again.address().removeprefix("tcp:"), "--token-file", again.token)
+    equal((more.code, "cluster.max_nodes is 4" in more.err), (1, True), f"one more: {more.err!r}")
+    again.stop()
+    there.end(75)
+    check_losses(bench, config)
+
+
 def refused(bench):
     """Another token, other data, a run that lets nobody in, and nobody there: each is one line and its exit code."""
     run = Run(bench, ENDLESS, "--workers", 5)
@@ -326,6 +347,7 @@ cases.add("a stop, a launcher that is killed, and resumes", resumed, seconds=15,
 cases.add("copies on two hosts", apart, seconds=10, first=True)
 cases.add("a launcher at every address", every_address, seconds=8, first=True)
 cases.add("a run that is done", done)
+cases.add("any number of workers", any_number)
 cases.add("one that comes late takes over", comes_late, seconds=8)
 cases.add("who is refused", refused, seconds=8)
 
