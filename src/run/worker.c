@@ -249,6 +249,8 @@ int culm_run_worker_newcomer(const struct culm_participant_call *call,
     int code = work(&w, unanswered && !refused ? CULM_ERR_IO : joined, ret_memory, ret_error);
     code = refused ? CULM_WORKER_REFUSED : code;
     if (!w.node && ret_error->status == CULM_ERR_CHANGED) { /* its copies here are no copies */
+        culm_pins_advise(ret_error, "copy it from the launcher's machine, or name with --data-dir "
+                                    "where relative paths begin");
         code = culm_status_exit_code(CULM_ERR_CONFIG);
     }
     release(&w);

@@ -329,7 +329,8 @@ def refused(bench):
         file.write("another text")
     there.node(address, run.token, 1)
     err = there.end(3)
-    check("text" in err and ("changed" in err or "differs" in err or "not what" in err), f"nothing about the data: {err!r}")
+    check("'text' is not what it was when the run began" in err and err.endswith(
+        "copy it from the launcher's machine, or name with --data-dir where relative paths begin\n"), f"what it says of the data: {err!r}")
     shutil.rmtree(there.folder)
     there = There(bench)
     there.node(address, run.token, 1)  # the sixth
