@@ -14,6 +14,7 @@
 #include <string.h>
 
 #define HEX "0123456789abcdef"
+#define FILES_MAX 4096
 
 static enum culm_status no_memory(struct culm_error *error) {
     return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
@@ -120,10 +121,20 @@ static bool name_is(const char *name) {
     return culm_storage_name_is(name) && !strchr(name, '/');
 }
 
+static bool is_listed(const struct archive_manifest *m, const char *name) {
+    for (size_t i = 0; i < m->file_count; i++) {
+        if (strcmp(m->file[i].name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool read_file(const json_t *json, struct archive_manifest *m) {
     const char *name = json_string_value(json_object_get(json, "name"));
     const json_t *bytes = json_object_get(json, "bytes"), *parts = json_object_get(json, "parts");
-    if (!name || !name_is(name) || !json_is_integer(bytes) || json_integer_value(bytes) < 0) {
+    if (!name || !name_is(name) || is_listed(m, name) || !json_is_integer(bytes) ||
+        json_integer_value(bytes) < 0) {
         return false;
     }
     /* Before there is room for it: how long a file is must go with how many parts it has. */
@@ -158,7 +169,8 @@ static bool read_text(const char *text, size_t len, struct archive_manifest *m) 
     size_t index;
     bool good = format && !strcmp(format, CULM_ARCHIVE_FORMAT) && run &&
                 strlen(run) < sizeof m->run && attempt && strlen(attempt) < sizeof m->attempt &&
-                json_is_integer(step) && json_is_array(files) && json_array_size(files) > 0;
+                json_is_integer(step) && json_is_array(files) && json_array_size(files) > 0 &&
+                json_array_size(files) <= FILES_MAX;
     if (good) {
         m->step = json_integer_value(step);
         strcpy(m->run, run);
