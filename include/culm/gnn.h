@@ -210,8 +210,8 @@ struct culm_gnn_training_options {
     const char *token_file;
 };
 
-/* Checks the configuration, the options and the run directory; writes nothing and starts nothing. The
- * configuration is not needed afterwards. CULM_ERR_EXISTS: a run is in `dir`. CULM_ERR_CONFIG: a key
+/* Checks the configuration, the options and the run directory; starts nothing, and writes nothing, but with
+ * `checkpoint.to`, as culm_training_new (culm/train.h). The configuration is not needed afterwards. CULM_ERR_EXISTS: a run is in `dir`. CULM_ERR_CONFIG: a key
  * or a value is wrong, or differs from the run to be resumed where it must not. CULM_ERR_NOT_FOUND:
  * the `culm` program was not found. */
 CULM_API enum culm_status culm_gnn_training_new(const struct culm_config *config,

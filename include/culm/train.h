@@ -75,7 +75,9 @@ struct culm_training_options {
     int64_t workers;
 };
 
-/* Checks the configuration, the options and the run directory; writes nothing and starts nothing.
+/* Checks the configuration, the options and the run directory; starts nothing, and writes nothing, but with
+ * `checkpoint.to`: that is asked whether it lets us write, and with `resume` a checkpoint there that is newer than what
+ * `dir` has is fetched first, for as long as its bytes take (CULM_ERR_AGAIN: it is not to be reached).
  * (culm_training_plan checks data, model and first weights, and so does culm_training_run before it
  * writes.) The configuration is copied. CULM_ERR_EXISTS: `dir` holds a run, and `resume` is not set.
  * CULM_ERR_CONFIG: something is wrong, or differs from the run to be resumed where it must not.

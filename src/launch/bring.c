@@ -10,6 +10,7 @@
 
 #define MARK ".fetching"
 #define ACCESS "access.json"
+#define FETCH_MS 60000 /* it has answered, and a large checkpoint takes many requests */
 
 static bool has(const char *dir, const char *name) {
     char path[CULM_PATH_MAX];
@@ -135,6 +136,7 @@ enum culm_status culm_bring(struct culm_storage *storage, const char *dir,
         return CULM_OK;
     }
     ret_brought->step = about.step;
+    storage->patience_ms = FETCH_MS;
     return claim_and_fetch(storage, dir, &about, error);
 }
 

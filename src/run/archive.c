@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define FIRST_MS 6000 /* a wrong address should not take long to be told */
+
 enum culm_status culm_archive_open(const char *to, const char *endpoint, const char *region,
                                    struct culm_storage **ret_storage, struct culm_error *error) {
     const struct culm_s3_options options = {
@@ -61,6 +63,7 @@ enum culm_status culm_archive_begin(const struct culm_checkpoint_config *config,
     if (status != CULM_OK) {
         return status;
     }
+    run->storage->patience_ms = FIRST_MS;
     run->stored = -1;
     run->stored_keep = config->keep;
     return run->resume ? bring(run, error) : culm_bring_check_new(run->storage, error);

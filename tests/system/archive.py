@@ -387,6 +387,7 @@ for name, text, code, change, env in [
         ("only to be read", "AccessDenied", 3, {"denied": True}, {}),
         ("no place", "is no place in S3", 3, {"to": "s3://Bad_Bucket/x"}, {}),
         ("another service", "neither a folder nor in S3", 3, {"to": "gs://bucket/x"}, {}),
+        ("nobody there", "connect to server", 1, {"endpoint": "http://127.0.0.1:9"}, {}),
         ("no URL", "checkpoint.endpoint", 3, {"endpoint": "localhost:80"}, {}),
         ("no region", "checkpoint.region", 3, {"region": "no region"}, {})]:
     cases.add(f"refused: {name}", refuse, text, code, change, env)
