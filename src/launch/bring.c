@@ -45,8 +45,9 @@ static enum culm_status set_aside_events(const char *dir, int64_t step, struct c
     if (status == CULM_OK) {
         status = culm_path_format(to, error, "%s/events-before-%lld.jsonl", dir, (long long)step);
     }
-    return status == CULM_OK && culm_file_exists(from) ? culm_file_rename(NULL, from, to, error)
-                                                       : status;
+    /* What is there since a call that did not end may have come with the checkpoint. */
+    bool ours = status == CULM_OK && culm_file_exists(from) && !culm_file_exists(to);
+    return ours ? culm_file_rename(NULL, from, to, error) : status;
 }
 
 static enum culm_status fetch(struct culm_storage *storage, const char *dir, int64_t step,
