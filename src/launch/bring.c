@@ -63,7 +63,7 @@ static enum culm_status fetch(struct culm_storage *storage, const char *dir, int
         status = set_aside_events(dir, step, error);
     }
     if (status == CULM_OK) {
-        status = culm_archive_fetch(storage, step, dir, true, error);
+        status = culm_archive_fetch(storage, step, dir, culm_uploads_beside, error);
     }
     return status == CULM_OK ? remove_in(dir, MARK, error) : status;
 }

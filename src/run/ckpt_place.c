@@ -187,7 +187,7 @@ static enum culm_status fetch(struct culm_storage *storage, int64_t step,
         status = make_folder(files->folder, error);
     }
     if (status == CULM_OK) {
-        status = culm_archive_fetch(storage, about.step, files->folder, false, error);
+        status = culm_archive_fetch(storage, about.step, files->folder, NULL, error);
     }
     if (status == CULM_OK) {
         status = culm_checkpoint_path(files->folder, about.step, path, error);

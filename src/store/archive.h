@@ -59,7 +59,7 @@ struct culm_archive_about {
     char run[CULM_ARCHIVE_RUN_SIZE];
     uint64_t bytes;
     size_t files, parts;
-    bool whole;               /* all its objects are there; else or if it cannot be read */
+    bool whole;               /* its manifest can be read, and all its objects are there */
     char why[CULM_ERROR_MAX]; /* of one that is not */
 };
 /* All that are there, by step, looked at one by one. The caller frees. */
@@ -71,9 +71,10 @@ enum culm_status culm_archive_list(struct culm_storage *storage,
 enum culm_status culm_archive_latest(struct culm_storage *storage, int64_t most,
                                      struct culm_archive_about *ret_about,
                                      char ret_warning[CULM_ERROR_MAX], struct culm_error *error);
-/* Fetches a checkpoint to where run_dir has its own, in place of one of that step; with `beside`, what was saved beside
- * it, too, in place of what is there. Each part is compared with its hash. CULM_ERR_NOT_FOUND, CULM_ERR_FORMAT. */
+/* Fetches a checkpoint to where run_dir has its own, in place of one of that step; and of what was saved beside it, the files that
+ * `beside` names (up to a NULL; NULL: none), in their order, in place of what is there. Each part is compared with its hash.
+ * CULM_ERR_NOT_FOUND, CULM_ERR_FORMAT. */
 enum culm_status culm_archive_fetch(struct culm_storage *storage, int64_t step, const char *run_dir,
-                                    bool beside, struct culm_error *error);
+                                    const char *const *beside, struct culm_error *error);
 
 #endif

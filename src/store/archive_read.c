@@ -200,21 +200,32 @@ static enum culm_status fetch_checkpoint(struct culm_storage *storage,
     return status == CULM_OK ? culm_file_rename(NULL, fresh, path, error) : status;
 }
 
-/* Under another name first: what is there is whole, or the new one is. */
+static const struct archive_file *find_file(const struct archive_manifest *m, const char *name) {
+    for (size_t i = 0; i < m->file_count; i++) {
+        if (strcmp(m->file[i].name, name) == 0) {
+            return &m->file[i];
+        }
+    }
+    return NULL;
+}
+
+/* Under another name first: what is there is whole, or the new one is. Nothing else that a manifest may name is written. */
 static enum culm_status fetch_beside(struct culm_storage *storage, const struct archive_manifest *m,
-                                     const char *run_dir, struct culm_error *error) {
+                                     const char *run_dir, const char *const *beside,
+                                     struct culm_error *error) {
     char fresh[CULM_PATH_MAX], path[CULM_PATH_MAX];
     enum culm_status status = CULM_OK;
-    for (size_t i = 0; i < m->file_count && status == CULM_OK; i++) {
-        if (own_name(&m->file[i])) {
+    for (; *beside && status == CULM_OK; beside++) {
+        const struct archive_file *file = find_file(m, *beside);
+        if (!file) {
             continue;
         }
-        status = culm_path_format(path, error, "%s/%s", run_dir, m->file[i].name);
+        status = culm_path_format(path, error, "%s/%s", run_dir, *beside);
         if (status == CULM_OK) {
-            status = culm_path_format(fresh, error, "%s/.%s.tmp", run_dir, m->file[i].name);
+            status = culm_path_format(fresh, error, "%s/.%s.tmp", run_dir, *beside);
         }
         if (status == CULM_OK) {
-            status = fetch_file(storage, m, &m->file[i], fresh, error);
+            status = fetch_file(storage, m, file, fresh, error);
         }
         if (status == CULM_OK) {
             status = culm_file_rename(NULL, fresh, path, error);
@@ -224,14 +235,14 @@ static enum culm_status fetch_beside(struct culm_storage *storage, const struct 
 }
 
 enum culm_status culm_archive_fetch(struct culm_storage *storage, int64_t step, const char *run_dir,
-                                    bool beside, struct culm_error *error) {
+                                    const char *const *beside, struct culm_error *error) {
     struct archive_manifest m = {0};
     enum culm_status status = archive_manifest_get(storage, step, &m, error);
     if (status == CULM_OK) {
         status = fetch_checkpoint(storage, &m, run_dir, error);
     }
     if (status == CULM_OK && beside) {
-        status = fetch_beside(storage, &m, run_dir, error);
+        status = fetch_beside(storage, &m, run_dir, beside, error);
     }
     archive_manifest_release(&m);
     return status == CULM_OK

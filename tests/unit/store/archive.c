@@ -187,7 +187,7 @@ static void expect_fetched(struct world *w, int64_t step) {
     struct sample sample;
     snprintf(other, sizeof other, "%s/other-%d", w->dir, (int)step);
     assert_int_equal(culm_dir_make(NULL, other, NULL), CULM_OK);
-    if (culm_archive_fetch(w->folder, step, other, true, &error) != CULM_OK) {
+    if (culm_archive_fetch(w->folder, step, other, beside, &error) != CULM_OK) {
         fail_msg("%s", error.text);
     }
     init_sample(&sample, step);
@@ -383,16 +383,40 @@ static void test_a_changed_byte_is_not_fetched(void **state) {
                          CULM_OK);
         snprintf(other, sizeof other, "%s/other", w.dir);
         assert_int_equal(culm_dir_make(NULL, other, NULL), CULM_OK);
-        assert_int_equal(culm_archive_fetch(w.folder, 10, other, true, &error), CULM_ERR_FORMAT);
+        assert_int_equal(culm_archive_fetch(w.folder, 10, other, beside, &error), CULM_ERR_FORMAT);
         assert_non_null(strstr(error.text, "is damaged"));
         data[len / 2] ^= 1;
         assert_int_equal(w.folder->ops->put(w.folder, names.name[i], data, len, false, NULL),
                          CULM_OK);
         free(data);
     }
-    assert_int_equal(culm_archive_fetch(w.folder, 10, other, true, &error), CULM_OK);
+    assert_int_equal(culm_archive_fetch(w.folder, 10, other, beside, &error), CULM_OK);
     assert_int_equal(culm_checkpoint_path(other, 10, path, NULL), CULM_OK);
     culm_names_release(&names);
+    end(&w);
+}
+
+/* A manifest that names files which nobody asks for, such as a run's lock: they are not written. */
+static void test_no_other_files_are_written(void **state) {
+    (void)state;
+    struct world w;
+    char other[160], path[CULM_PATH_MAX];
+    static const char *const more[] = {"events.jsonl", "lock", NULL};
+    struct culm_archive_source *source;
+    struct culm_archive_saved saved;
+    begin(&w);
+    culm_archive_source_free(open_source(&w, 10, "r1"));
+    write_text(w.run, "lock", "theirs");
+    assert_int_equal(culm_checkpoint_path(w.run, 10, path, NULL), CULM_OK);
+    assert_int_equal(culm_archive_source_open(w.run, path, "r1", more, &source, NULL), CULM_OK);
+    assert_int_equal(culm_archive_save(w.folder, source, &saved, NULL), CULM_OK);
+    culm_archive_source_free(source);
+    snprintf(other, sizeof other, "%s/other", w.dir);
+    assert_int_equal(culm_dir_make(NULL, other, NULL), CULM_OK);
+    write_text(other, "lock", "ours");
+    assert_int_equal(culm_archive_fetch(w.folder, 10, other, beside, NULL), CULM_OK);
+    expect_text(other, "lock", "ours");
+    expect_text(other, "events.jsonl", "{\"event\":\"start\"}\n");
     end(&w);
 }
 
@@ -650,6 +674,7 @@ int main(void) {
         cmocka_unit_test(test_a_removal_that_fails_is_made_up_for),
         cmocka_unit_test(test_what_is_damaged_is_passed_over_and_saved_again),
         cmocka_unit_test(test_a_changed_byte_is_not_fetched),
+        cmocka_unit_test(test_no_other_files_are_written),
         cmocka_unit_test(test_another_run_is_not_written_over),
         cmocka_unit_test(test_one_saves_while_another_saves_and_removes),
         cmocka_unit_test(test_one_removes_while_another_saves),
