@@ -317,13 +317,19 @@ def on_server(bench, place, endpoint, env):
     equal(listed(bench, place + "/of-a-run", "--endpoint", endpoint, env=env)[24], True, "the last one is there")
 
 
+# One request at a time: between its look for an object (If-None-Match) and its write moto holds no lock, so that of rivals two may win.
 MOTO = """
-import os, sys
-from moto.server import ThreadedMotoServer
+import sys, threading
+from moto.server import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import make_server
 import boto3
-server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-server.start()
-endpoint = "http://127.0.0.1:%d" % server.get_host_and_port()[1]
+moto, alone = DomainDispatcherApplication(create_backend_app), threading.Lock()
+def serve(environ, start_response):
+    with alone:
+        return moto(environ, start_response)
+server = make_server("127.0.0.1", 0, serve, threaded=True)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+endpoint = "http://127.0.0.1:%d" % server.server_port
 boto3.client("s3", endpoint_url=endpoint, region_name=sys.argv[2]).create_bucket(
     Bucket=sys.argv[1], CreateBucketConfiguration={"LocationConstraint": sys.argv[2]})
 print(endpoint, flush=True)
