@@ -102,7 +102,7 @@ void culm_handshake_listen(struct culm_handshake *handshake, const char *borrow_
 
 /* Whether this id may call this listener. */
 static bool may_call(int32_t caller, int32_t listener) {
-    return (caller >= 0 && caller < CULM_NODE_IDS) ||
+    return (caller >= 0 && caller < CULM_NODE_IDS) || (caller == CULM_LEADER && listener >= 0) ||
            ((caller == CULM_NEWCOMER || caller == CULM_VISITOR) && listener == CULM_LEADER);
 }
 

@@ -24,7 +24,8 @@
 #define PAUSE_NS (10 * MS)
 #define PAUSE_MAX_NS (500 * MS)
 
-enum kind { UNKNOWN = CULM_LINK_UNKNOWN, LEADER, OUT, IN };
+/* CLAIMANT: one that leads, or wants to. DEPOSED: one that led. */
+enum kind { UNKNOWN = CULM_LINK_UNKNOWN, LEADER, OUT, IN, CLAIMANT, DEPOSED };
 
 /* The dialing of a node. Time during which this process or its machine stands still is not counted,
  * since nobody can be reached then. */
@@ -62,7 +63,9 @@ struct culm_member {
     int32_t dialing;
     struct dial join;
     uint64_t heard_ns; /* from the leader */
+    uint64_t term;     /* promised; 0: to nobody */
     bool joined, ended, unreported;
+    bool known; /* the leader has told others of it, and it of them */
 };
 
 static uint64_t now(const struct culm_member *member) {
@@ -233,7 +236,7 @@ static void drop_link(struct culm_member *member, struct culm_link *link) {
         struct peer *peer = link->own;
         peer->way = peer->way == link ? NULL : peer->way;
         *(link->kind == OUT ? &peer->out : &peer->in) = NULL;
-    } else if (link->kind == LEADER) {
+    } else if (link == member->leader) {
         member->leader = NULL;
     }
     culm_link_free(link);
@@ -456,6 +459,65 @@ static void read_book(struct culm_member *member, const struct culm_message *mes
     }
 }
 
+/* --- those who lead --- */
+
+static void send_term(struct culm_link *link, uint16_t type, uint64_t term) {
+    struct culm_buf meta;
+    culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
+    culm_buf_u64(&meta, term);
+    if (!meta.failed) {
+        culm_link_send(link, type, meta.data, meta.len);
+    }
+    culm_buf_release(&meta);
+}
+
+/* It is heard no more, and closes its side when it has read why. */
+static void depose(struct culm_member *member, struct culm_link *link) {
+    CULM_MARK(cluster_leader_is_deposed);
+    send_term(link, CULM_WIRE_DEPOSED, member->term);
+    culm_conn_finish(link->conn);
+    link->kind = DEPOSED;
+    member->leader = link == member->leader ? NULL : member->leader;
+}
+
+static void say_ready(struct culm_member *member, uint16_t type) {
+    struct culm_ready ready = {.status = CULM_OK};
+    struct culm_buf meta;
+    snprintf(ready.signature, sizeof ready.signature, "%s",
+             member->o.signature ? member->o.signature : "");
+    culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
+    culm_ready_encode(&ready, &meta);
+    if (!meta.failed && member->leader) {
+        culm_link_send(member->leader, type, meta.data, meta.len);
+    }
+    culm_buf_release(&meta);
+}
+
+/* TAKE_OVER, it should be. */
+static void hear_claim(struct culm_member *member, struct culm_link *link,
+                       const struct culm_message *message) {
+    uint64_t term;
+    if (message->type != CULM_WIRE_TAKE_OVER || !culm_term_decode(message, &term)) {
+        CULM_MARK(cluster_claim_is_malformed);
+        drop_link(member, link);
+        return;
+    }
+    if (term < member->term) {
+        CULM_MARK(cluster_claim_is_of_a_lower_term);
+        depose(member, link);
+        return;
+    }
+    member->term = term;
+    if (member->leader) {
+        depose(member, member->leader);
+    }
+    link->kind = LEADER;
+    member->leader = link;
+    member->heard_ns = now(member);
+    say_ready(member, CULM_WIRE_PROMISED);
+    member->o.ops->led(member->o.ctx, term);
+}
+
 static void read_refusal(const struct culm_message *message, struct culm_error *ret_error) {
     struct culm_reader meta = culm_reader_of(message->meta, message->meta_bytes);
     char text[CULM_WIRE_TEXT_MAX];
@@ -523,6 +585,15 @@ static bool admit(struct culm_member *member, struct culm_link *link,
         return false;
     }
     int32_t node = link->handshake.caller;
+    if (node == CULM_LEADER) {
+        if (!member->o.ops->led || !member->known) {
+            CULM_MARK(cluster_nobody_may_take_over);
+            return false;
+        }
+        culm_link_known(link, CLAIMANT, node);
+        culm_link_send(link, CULM_WIRE_WELCOME, NULL, 0);
+        return true;
+    }
     bool wanted = node != member->o.node && !was_lost(member, node);
     struct peer *peer = wanted ? peer_known(member, node) : NULL;
     if (!peer || peer->in || peer->lost ||
@@ -555,6 +626,10 @@ static void on_message(void *ctx, struct culm_conn *conn, const struct culm_mess
         if (!admit(member, link, message)) {
             culm_link_free(link);
         }
+    } else if (link->kind == CLAIMANT) {
+        hear_claim(member, link, message);
+    } else if (link->kind == DEPOSED) {
+        CULM_MARK(cluster_deposed_goes_on);
     } else if (link->kind == OUT && !((const struct peer *)link->own)->way) {
         peer_answered(member, link, message);
     } else if (link->kind == OUT && !waits_for_us(member, link->own)) {
@@ -566,6 +641,7 @@ static void on_message(void *ctx, struct culm_conn *conn, const struct culm_mess
         int32_t from = link->kind == LEADER ? CULM_LEADER : link->node;
         member->o.ops->message(member->o.ctx, from, message);
     } else if (link->kind == LEADER && message->type == CULM_WIRE_BOOK) {
+        member->known = true;
         read_book(member, message);
     } else if (link->kind == LEADER && message->type == CULM_WIRE_NEWS) {
         if (member->o.ops->news) {
@@ -589,7 +665,11 @@ static void on_closed(void *ctx, struct culm_conn *conn, const struct culm_error
     struct culm_error error = *why;
     (void)conn;
     drop_link(member, link);
-    if (kind == UNKNOWN) {
+    if (kind == UNKNOWN || kind == CLAIMANT || kind == DEPOSED) {
+        return;
+    }
+    if (kind == LEADER && member->known && member->o.outlives && error.status != CULM_ERR_MEMORY) {
+        CULM_MARK(cluster_outlives_its_leader);
         return;
     }
     if (!open) {
@@ -743,18 +823,9 @@ bool culm_member_adopt(struct culm_member *member, struct culm_stream *take_stre
     return member->leader != NULL;
 }
 
-void culm_member_ready(struct culm_member *member) {
-    struct culm_ready ready = {.status = CULM_OK};
-    struct culm_buf meta;
-    snprintf(ready.signature, sizeof ready.signature, "%s",
-             member->o.signature ? member->o.signature : "");
-    culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
-    culm_ready_encode(&ready, &meta);
-    if (!meta.failed && member->leader) {
-        culm_link_send(member->leader, CULM_WIRE_READY, meta.data, meta.len);
-    }
-    culm_buf_release(&meta);
-}
+uint64_t culm_member_term(const struct culm_member *member) { return member->term; }
+
+void culm_member_ready(struct culm_member *member) { say_ready(member, CULM_WIRE_READY); }
 
 void culm_member_finish(struct culm_member *member) {
     if (member->leader) {

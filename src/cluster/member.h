@@ -18,6 +18,10 @@
  * only. The exception is a member without an address (""), which others cannot connect to: they
  * send to it over the links that it has opened, and hold frames until it has. Since it cannot know
  * who has something to send, it connects to every peer as soon as it knows the address.
+ *
+ * A leader may come to an end, and another one call the member and name its term: the member
+ * *promises* it not to hear any of a lower term from then on, and tells those so. Until then it goes
+ * on without a leader, if it is to, for orphan_ms since it last heard one.
  */
 #ifndef CULM_CLUSTER_MEMBER_H
 #define CULM_CLUSTER_MEMBER_H
@@ -39,6 +43,9 @@ struct culm_member_ops {
     void (*ended)(void *ctx, const struct culm_error *why);
     /* An addition to the brief. May be NULL. */
     void (*news)(void *ctx, const void *news, size_t len);
+    /* Another one leads from now on, in that term: what is sent to CULM_LEADER goes there. Also when one
+     * that leads already has called again, since the link to it had broken. NULL: nobody may take over. */
+    void (*led)(void *ctx, uint64_t term);
 };
 
 struct culm_member_options {    /* all borrowed until _free */
@@ -55,6 +62,8 @@ struct culm_member_options {    /* all borrowed until _free */
     int64_t join_limit_ms;  /* 0: 30000 */
     int64_t orphan_ms;      /* ends if the leader is silent for longer; 0: never */
     int64_t dial_limit_ms;  /* a peer that cannot be reached in this time is lost; 0: 6000 */
+    bool
+        outlives; /* once it is known to others, the end of the link to its leader is not its own end */
     const struct culm_member_ops *ops;
     void *ctx;
 };
@@ -67,6 +76,8 @@ void culm_member_join(struct culm_member *member);
 /* In place of culm_member_join and _ready: it has been let in over this stream, and has prepared.
  * False: out of memory. */
 bool culm_member_adopt(struct culm_member *member, struct culm_stream *take_stream);
+/* Whom it promised not to hear leaders of lower terms; 0: nobody. */
+uint64_t culm_member_term(const struct culm_member *member);
 /* It has prepared, and can receive messages from now on. */
 void culm_member_ready(struct culm_member *member);
 /* A stream has come in. */

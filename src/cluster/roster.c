@@ -20,7 +20,11 @@
 #define VISITOR_NS                                                                                 \
     10000000ull /* in which a short message leaves, unless the other side does not read */
 
-enum kind { UNKNOWN = CULM_LINK_UNKNOWN, PREPARING, WORKER };
+#define CALL_PAUSE_NS 10000000ull /* before another attempt; doubled by each */
+#define CALL_PAUSE_MOST_NS 500000000ull
+
+/* CALLED: one that took part under another leader, and has not promised yet. */
+enum kind { UNKNOWN = CULM_LINK_UNKNOWN, PREPARING, WORKER, CALLED };
 
 /* Where newcomers come from that were refused. */
 struct origin {
@@ -34,17 +38,27 @@ struct place {
     struct culm_entry entry;
 };
 
+/* One that is to be called, or is. */
+struct call {
+    int32_t node;
+    char address[CULM_ADDRESS_SIZE];
+    struct culm_link *link; /* NULL: between two attempts */
+    uint64_t again_ns, pause_ns;
+};
+
 struct culm_roster {
     struct culm_roster_options o;
     struct culm_link_set links;
     struct culm_ids places; /* of the nodes that have a link */
+    struct culm_ids calls;  /* struct call */
     struct origin origin[ORIGINS];
     bool refused; /* some may have to be told yet that they are, or to be shown out */
 };
 
 static void set_alarm(struct culm_roster *roster) {
-    roster->o.fabric->ops->alarm(
-        roster->o.fabric, roster->links.unknown_count || roster->refused ? SWEEP_NS : CULM_NEVER);
+    uint64_t delay = roster->links.unknown_count || roster->refused ? SWEEP_NS : CULM_NEVER;
+    delay = roster->calls.count && delay > CALL_PAUSE_NS ? CALL_PAUSE_NS : delay;
+    roster->o.fabric->ops->alarm(roster->o.fabric, delay);
 }
 
 static struct culm_link *link_of(const struct culm_roster *roster, int32_t node) {
@@ -53,7 +67,9 @@ static struct culm_link *link_of(const struct culm_roster *roster, int32_t node)
 }
 
 static void drop_link(struct culm_roster *roster, struct culm_link *link) {
-    if (link->kind != UNKNOWN) {
+    if (link->kind == CALLED) {
+        ((struct call *)link->own)->link = NULL;
+    } else if (link->kind != UNKNOWN) {
         free(culm_ids_take(&roster->places, link->node));
     }
     culm_link_free(link);
@@ -379,6 +395,129 @@ static void hear_preparing(struct culm_roster *roster, struct culm_link *link,
     }
 }
 
+/* --- calling those who took part --- */
+
+static void call_end(struct culm_roster *roster, struct call *call) {
+    if (call->link) {
+        drop_link(roster, call->link);
+    }
+    free(culm_ids_take(&roster->calls, call->node));
+}
+
+/* Another attempt will be made, if it can be of any use. */
+static void call_failed(struct culm_roster *roster, struct call *call,
+                        const struct culm_error *why) {
+    const bool again = why->status == CULM_ERR_AGAIN || why->status == CULM_ERR_CLOSED ||
+                       why->status == CULM_ERR_MEMORY;
+    const int32_t node = call->node;
+    if (again) {
+        CULM_MARK(cluster_node_is_called_again);
+        call->again_ns = now(roster) + call->pause_ns;
+        call->pause_ns =
+            2 * call->pause_ns < CALL_PAUSE_MOST_NS ? 2 * call->pause_ns : CALL_PAUSE_MOST_NS;
+        return;
+    }
+    CULM_MARK(cluster_node_that_is_called_is_not_there);
+    call_end(roster, call);
+    roster->o.ops->absent(roster->o.ctx, node, why);
+}
+
+static void call_now(struct culm_roster *roster, struct call *call) {
+    struct culm_error error = {0};
+    const enum culm_status status =
+        culm_link_call(&roster->links, CALLED, call->node, call->address, &call->link, &error);
+    if (status == CULM_OK) {
+        call->link->own = call;
+    } else {
+        error.status = status;
+        call_failed(roster, call, &error);
+    }
+}
+
+static void call_again(struct culm_roster *roster) {
+    for (int32_t i = roster->calls.count - 1; i >= 0; i--) {
+        if (i < roster->calls.count) { /* some may have gone meanwhile */
+            struct call *call = roster->calls.thing[i];
+            if (!call->link && now(roster) >= call->again_ns) {
+                call_now(roster, call);
+            }
+        }
+    }
+}
+
+bool culm_roster_call(struct culm_roster *roster, int32_t node, const char *address) {
+    struct call *call = calloc(1, sizeof *call);
+    if (!call || !culm_ids_put(&roster->calls, node, call)) {
+        free(call);
+        return false;
+    }
+    call->node = node;
+    call->pause_ns = CALL_PAUSE_NS;
+    snprintf(call->address, sizeof call->address, "%s", address);
+    call_now(roster, call);
+    set_alarm(roster);
+    return true;
+}
+
+void culm_roster_uncall(struct culm_roster *roster, int32_t node) {
+    struct call *call = culm_ids_find(&roster->calls, node);
+    if (call) {
+        call_end(roster, call);
+    }
+}
+
+static void say_term(struct culm_roster *roster, struct culm_link *link) {
+    struct culm_buf meta;
+    culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
+    culm_buf_u64(&meta, roster->o.term);
+    if (!meta.failed) {
+        culm_link_send(link, CULM_WIRE_TAKE_OVER, meta.data, meta.len);
+    }
+    culm_buf_release(&meta);
+}
+
+/* It has promised: it takes part. */
+static void take_in(struct culm_roster *roster, struct culm_link *link,
+                    const struct culm_ready *ready) {
+    struct call *call = link->own;
+    const int32_t node = call->node;
+    if (!place_link(roster, link, node, call->address)) { /* `own` is its place now */
+        return; /* it is called again when it has hung up */
+    }
+    link->kind = WORKER;
+    free(culm_ids_take(&roster->calls, node));
+    tell_addresses(roster, link);
+    roster->o.ops->up(roster->o.ctx, node, ready);
+}
+
+static void hear_deposed(struct culm_roster *roster, const struct culm_message *message) {
+    uint64_t term;
+    if (culm_term_decode(message, &term) && term > roster->o.term && roster->o.ops->deposed) {
+        CULM_MARK(cluster_another_one_leads);
+        roster->o.ops->deposed(roster->o.ctx, term);
+    }
+}
+
+static void hear_called(struct culm_roster *roster, struct culm_link *link,
+                        const struct culm_message *message) {
+    struct culm_ready ready;
+    struct culm_error error = {0};
+    const struct culm_introduction introduction = {0};
+    if (message->type == CULM_WIRE_DEPOSED) {
+        hear_deposed(roster, message);
+    } else if (!link->handshake.greeted) {
+        if (culm_link_challenged(link, message, &introduction, &error) != CULM_OK) {
+            struct call *call = link->own;
+            drop_link(roster, link);
+            call_failed(roster, call, &error);
+        }
+    } else if (message->type == CULM_WIRE_WELCOME) {
+        say_term(roster, link);
+    } else if (message->type == CULM_WIRE_PROMISED && culm_ready_decode(message, &ready)) {
+        take_in(roster, link, &ready);
+    }
+}
+
 /* --- what is received --- */
 
 static void hear_last_words(struct culm_roster *roster, const struct culm_link *link,
@@ -402,10 +541,14 @@ static void on_message(void *ctx, struct culm_conn *conn, const struct culm_mess
         admit(roster, link, message);
     } else if (link->kind == PREPARING) {
         hear_preparing(roster, link, message);
+    } else if (link->kind == CALLED) {
+        hear_called(roster, link, message);
     } else if (message->type < CULM_WIRE_FIRST) {
         roster->o.ops->message(roster->o.ctx, link->node, message);
     } else if (message->type == CULM_WIRE_FAILED) {
         hear_last_words(roster, link, message);
+    } else if (message->type == CULM_WIRE_DEPOSED) {
+        hear_deposed(roster, message);
     }
 }
 
@@ -413,11 +556,14 @@ static void on_closed(void *ctx, struct culm_conn *conn, const struct culm_error
     struct culm_link *link = ctx;
     struct culm_roster *roster = link->set->owner;
     bool unknown = link->kind == UNKNOWN;
+    struct call *call = link->kind == CALLED ? link->own : NULL;
     int32_t node = link->node;
     struct culm_error error = *why;
     (void)conn;
     drop_link(roster, link);
-    if (!unknown) {
+    if (call) {
+        call_failed(roster, call, &error);
+    } else if (!unknown) {
         CULM_MARK(cluster_worker_is_gone);
         roster->o.ops->eof(roster->o.ctx, node, &error);
     }
@@ -471,6 +617,7 @@ void culm_roster_news_all(struct culm_roster *roster, const void *news, size_t l
 void culm_roster_alarm(struct culm_roster *roster) {
     sweep_refused(roster);
     culm_link_sweep(&roster->links);
+    call_again(roster);
     set_alarm(roster);
 }
 
@@ -535,6 +682,10 @@ void culm_roster_free(struct culm_roster *roster) {
     while (roster->links.first) {
         drop_link(roster, roster->links.first);
     }
+    for (int32_t i = 0; i < roster->calls.count; i++) {
+        free(roster->calls.thing[i]);
+    }
+    culm_ids_release(&roster->calls);
     culm_ids_release(&roster->places);
     free(roster);
 }

@@ -7,6 +7,9 @@
  * again and again wait for the answer, longer each time, so that something that starts them anew
  * whenever they end does so seldom. Others from there are let in without delay.
  *
+ * A leader that takes over from another one *calls* those who took part (culm_roster_call), and names
+ * its term; whoever promises to hear it is up as if it had come by itself.
+ *
  * A state machine over a fabric, without sockets, clock or processes of its own; `check` says who
  * is awaited. For each worker, `up` is called first, then `message`, then `eof`; everything that it
  * has sent is delivered before `eof`. Functions do not call back, except those that say so. Thread:
@@ -60,6 +63,11 @@ struct culm_roster_ops {
     void (*failed)(void *ctx, int32_t node, const struct culm_ready *why);
     /* The node's link has ended, whether it was up or not. */
     void (*eof)(void *ctx, int32_t node, const struct culm_error *why);
+    /* One that is called is not there: its machine says so, or whoever answers does not know the token.
+     * It is not called again. NULL: none are called. */
+    void (*absent)(void *ctx, int32_t node, const struct culm_error *why);
+    /* A node has promised a leader of a higher term. NULL: nobody ever does. */
+    void (*deposed)(void *ctx, uint64_t term);
 };
 
 struct culm_roster_options { /* all borrowed until _free */
@@ -71,6 +79,7 @@ struct culm_roster_options { /* all borrowed until _free */
     size_t payload_max;
     size_t scratch_bytes;   /* of a connection; 0: a default */
     int64_t hello_limit_ms; /* 0: 10000 */
+    uint64_t term;          /* in which it leads, for those who are called */
     const struct culm_roster_ops *ops;
     void *ctx;
 };
@@ -81,6 +90,10 @@ struct culm_roster *culm_roster_new(const struct culm_roster_options *options);
  * machine). */
 void culm_roster_accepted(struct culm_roster *roster, struct culm_stream *take_stream, int64_t pid,
                           const char *origin);
+/* Calls a node that took part under another leader, where it listens, and again until it is up, or absent,
+ * or `culm_roster_uncall`. May call back. False: out of memory. */
+bool culm_roster_call(struct culm_roster *roster, int32_t node, const char *address);
+void culm_roster_uncall(struct culm_roster *roster, int32_t node);
 /* Frees a descriptor by closing the oldest unknown link. False: there is none. */
 bool culm_roster_evict(struct culm_roster *roster);
 /* Sends ALIVE to every worker for which nothing is queued. */

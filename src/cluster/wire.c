@@ -35,6 +35,16 @@ bool culm_admitted_decode(const struct culm_message *message, int32_t *ret_node)
     return true;
 }
 
+bool culm_term_decode(const struct culm_message *message, uint64_t *ret_term) {
+    struct culm_reader reader = culm_reader_of(message->meta, message->meta_bytes);
+    uint64_t term = culm_read_u64(&reader);
+    if (!culm_reader_done(&reader) || term == 0) {
+        return false;
+    }
+    *ret_term = term;
+    return true;
+}
+
 void culm_ready_encode(const struct culm_ready *ready, struct culm_buf *buf) {
     culm_buf_i32(buf, (int32_t)ready->status);
     culm_buf_string(buf, ready->signature);

@@ -13,6 +13,12 @@
  *     worker ── FAILED ──▶                     why it ends by itself
  *     worker ◀─ REFUSED ──                     and the end of the connection
  *
+ *     leader ─ HELLO, PROOF ─▶ worker          another one leads now, and calls those who took part before
+ *     leader ◀─ CHALLENGE, WELCOME ──
+ *     leader ── TAKE_OVER (its term) ──▶
+ *     leader ◀─ PROMISED ──                    from now on it hears no leader of a lower term, each of
+ *                                              which is told DEPOSED, as who calls with a lower term is
+ *
  * The brief is the payload of WELCOME; its content is opaque here. A worker is a peer of others
  * only once it is ready.
  *
@@ -36,10 +42,13 @@ enum culm_wire {
     CULM_WIRE_PREPARING,
     CULM_WIRE_READY,
     CULM_WIRE_PROOF,
-    CULM_WIRE_ALIVE,    /* the leader is alive, and has nothing else to send */
-    CULM_WIRE_FAILED,   /* struct culm_ready: why a worker is about to end by itself */
-    CULM_WIRE_NEWS,     /* from a leader: opaque bytes */
-    CULM_WIRE_ADMITTED, /* from a leader: a newcomer's id, i32 */
+    CULM_WIRE_ALIVE,     /* the leader is alive, and has nothing else to send */
+    CULM_WIRE_FAILED,    /* struct culm_ready: why a worker is about to end by itself */
+    CULM_WIRE_NEWS,      /* from a leader: opaque bytes */
+    CULM_WIRE_ADMITTED,  /* from a leader: a newcomer's id, i32 */
+    CULM_WIRE_TAKE_OVER, /* from a leader that calls a node: its term, u64 */
+    CULM_WIRE_PROMISED,  /* the answer: struct culm_ready */
+    CULM_WIRE_DEPOSED,   /* to a leader: another one's term, which is higher, u64 */
 };
 
 #define CULM_WIRE_TOKEN_MAX 128
@@ -66,6 +75,8 @@ void culm_welcome_encode(const struct culm_welcome *welcome, struct culm_buf *bu
 bool culm_welcome_decode(const struct culm_message *message, struct culm_welcome *ret_welcome);
 
 bool culm_admitted_decode(const struct culm_message *message, int32_t *ret_node);
+/* TAKE_OVER, DEPOSED. */
+bool culm_term_decode(const struct culm_message *message, uint64_t *ret_term);
 
 struct culm_ready {
     enum culm_status status; /* not CULM_OK: the worker cannot take part, and ends */

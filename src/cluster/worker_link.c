@@ -43,8 +43,11 @@ static void on_news(void *ctx, const void *news, size_t len) {
     }
 }
 
-static const struct culm_member_ops member_ops = {on_joined, on_message, on_lost, on_ended,
-                                                  on_news};
+static const struct culm_member_ops member_ops = {.joined = on_joined,
+                                                  .message = on_message,
+                                                  .lost = on_lost,
+                                                  .ended = on_ended,
+                                                  .news = on_news};
 
 /* --- callbacks of the fabric --- */
 
