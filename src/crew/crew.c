@@ -136,6 +136,44 @@ void culm_crew_leave(struct culm_crew *crew, int exit_code,
     crew->tell.world->ops->leave(crew->tell.world, exit_code, error_or_null);
 }
 
+bool culm_crew_write(struct culm_crew *crew, enum culm_deed deed, int64_t step) {
+    if (!crew->record || crew->left) {
+        return false;
+    }
+    crew->writing = true;
+    crew->record->ops->write(crew->record, deed, step);
+    return true;
+}
+
+void culm_crew_on_written(void *actor, enum culm_deed deed) {
+    struct culm_crew *crew = actor;
+    crew->writing = false;
+    if (!crew->left) {
+        crew->ops->written(crew, deed);
+    }
+}
+
+void culm_crew_on_deposed(void *actor, uint64_t term) { culm_crew_give_way(actor, term); }
+
+void culm_crew_give_way(struct culm_crew *crew, uint64_t term) {
+    struct culm_error error;
+    if (crew->left) {
+        return;
+    }
+    CULM_MARK(crew_gives_way_to_another_leader);
+    crew->left = true;
+    if (crew->ops->over) {
+        crew->ops->over(crew);
+    }
+    char which[40] = "";
+    if (term > 0) {
+        snprintf(which, sizeof which, " (term %llu)", (unsigned long long)term);
+    }
+    culm_error_set(&error, CULM_ERR_CLOSED,
+                   "another process leads this run now%s; this one leads no more", which);
+    crew->tell.world->ops->leave(crew->tell.world, 1, &error);
+}
+
 void culm_crew_fail(struct culm_crew *crew, enum culm_status status, const char *format, ...) {
     if (crew->left) {
         return;
@@ -213,9 +251,33 @@ void culm_crew_add_place(json_t *event, const struct culm_mate *mate) {
     }
 }
 
+bool culm_crew_await(struct culm_crew *crew, const struct culm_known_node *known) {
+    struct culm_mate *mate = add(crew, known->node, &known->info);
+    if (mate) {
+        mate->known = mate->awaited = true;
+    }
+    return mate != NULL;
+}
+
+bool culm_crew_is_silent(const struct culm_crew *crew, const struct culm_mate *mate, int64_t ms) {
+    return culm_crew_now(crew) > mate->heard_ns + (uint64_t)ms * MS;
+}
+
+/* It has promised this leader. */
+static void came_back(struct culm_crew *crew, struct culm_mate *mate) {
+    CULM_MARK(crew_awaited_has_come);
+    mate->awaited = false;
+    mate->heard_ns = culm_crew_now(crew);
+}
+
 void culm_crew_on_joined(void *actor, int32_t node, const struct culm_node_info *info) {
     struct culm_crew *crew = actor;
-    if (crew->left || info->role >= crew->roles || culm_crew_find(crew, node)) {
+    struct culm_mate *known = culm_crew_find(crew, node);
+    if (!crew->left && known && known->awaited) {
+        came_back(crew, known);
+        return;
+    }
+    if (crew->left || info->role >= crew->roles || known) {
         return;
     }
     if (crew->most > 0 && culm_crew_alive(crew) >= crew->most) {
@@ -264,6 +326,9 @@ void culm_crew_lose(struct culm_crew *crew, struct culm_mate *mate, enum culm_ca
     crew->lost++;
     if (cause == CULM_CAUSE_HEARTBEAT || cause == CULM_CAUSE_STUCK) {
         CULM_MARK(crew_suspect_may_wake);
+        end_later(crew, mate, crew->settings.kill_suspect_ms);
+    } else if (cause == CULM_CAUSE_DIFFERS) {
+        CULM_MARK(crew_differs_and_may_have_to_say_so_again);
         end_later(crew, mate, crew->settings.kill_suspect_ms);
     } else if (cause == CULM_CAUSE_FAILED) {
         CULM_MARK(crew_failed_may_leave);

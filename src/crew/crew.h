@@ -8,6 +8,9 @@
  *       │                                                │
  *       └── ended: a start that failed ──▶ another, later each time ◀── a replacement, when it is due
  *
+ * A leader that takes over from another one knows who took part, and awaits them: for those whom it awaits nothing is asked for,
+ * and as long as the owner has not found out what there is (`taking`), nobody is silent or stuck.
+ *
  * What ends a run: starts that fail, before anything is committed; wait_ms without what it needs; a task that
  * fails alike wherever it is tried (failures.h), or that nobody finishes (patience.h); stalls that are nobody's
  * fault (stall.h).
@@ -63,6 +66,8 @@ struct culm_mate {
     bool newcomer;   /* nobody in the run has started it */
     bool worked;     /* it has done something that it was there for */
     bool answered;   /* the last ASK */
+    bool known;      /* it took part under another leader */
+    bool awaited;    /* and has not promised this one yet */
     int64_t pid;     /* 0: not known */
     uint64_t origin; /* the machine that it is on, as far as that is known: 0: this one */
     uint64_t zone;   /* where that is; 0: it does not say */
@@ -90,7 +95,7 @@ struct culm_crew_ops {
     size_t mate_bytes;
     const char *noun;            /* what a mate is called in texts: "worker", "node" */
     enum culm_cause unreachable; /* of one who goes because of a broken link */
-    /* It has joined: the event, and what follows. */
+    /* It has joined: the event, and what follows. Not of one that was awaited. */
     void (*came)(struct culm_crew *crew, struct culm_mate *mate);
     /* It is lost, and no longer `alive`: the event (culm_crew_lost_event), and what follows. */
     void (*lost)(struct culm_crew *crew, struct culm_mate *mate, enum culm_cause cause,
@@ -99,6 +104,8 @@ struct culm_crew_ops {
     void (*went)(struct culm_crew *crew, struct culm_mate *mate);
     /* Frees what belongs to it, beside itself. NULL: nothing does. */
     void (*forget)(struct culm_crew *crew, struct culm_mate *mate);
+    /* The deed has been written down. NULL: none is. */
+    void (*written)(struct culm_crew *crew, enum culm_deed deed);
     /* A message of the protocol's own, of one who is alive. */
     void (*message)(struct culm_crew *crew, struct culm_mate *mate,
                     const struct culm_message *message);
@@ -172,14 +179,17 @@ struct culm_crew {
     struct culm_agent *agent;
     struct culm_crew_settings settings;
     /* The owner's to set: */
-    int32_t most;      /* mates alive at once, beyond whom none is let in; 0: any */
-    bool closing;      /* the run is about to end: nobody is started any more */
-    bool traced;       /* nodes come and go by a preemption trace: none is started here */
-    bool open;         /* newcomers may come, at any time: nobody knows that none will */
-    int32_t here_most; /* of a role at once that the agent is asked for; by default any */
-    bool names_roles;  /* events say the role */
-    uint64_t view;     /* its number, which events carry */
+    int32_t most;               /* mates alive at once, beyond whom none is let in; 0: any */
+    bool closing;               /* the run is about to end: nobody is started any more */
+    bool traced;                /* nodes come and go by a preemption trace: none is started here */
+    bool open;                  /* newcomers may come, at any time: nobody knows that none will */
+    struct culm_record *record; /* NULL: nobody else can lead, and deeds need not be written */
+    bool taking;                /* it takes over, and does not know yet what there is */
+    int32_t here_most;          /* of a role at once that the agent is asked for; by default any */
+    bool names_roles;           /* events say the role */
+    uint64_t view;              /* its number, which events carry */
     /* The crew's: */
+    bool writing;            /* a deed is being written */
     bool left;               /* the run is over: nothing more is to be done */
     struct culm_ids mates;   /* struct culm_mate, the lost ones too */
     int32_t alive, suspects; /* how many of them; lost ones whose process is to be ended later */
@@ -223,6 +233,10 @@ void culm_crew_event(struct culm_crew *crew, json_t *take_event_or_null);
 /* What every event "lost" has; NULL: out of memory. */
 json_t *culm_crew_lost_event(const struct culm_crew *crew, const struct culm_mate *mate,
                              enum culm_cause cause, const char *why_or_null);
+/* True: the deed is being written, and ops->written follows. False: it need not be. */
+bool culm_crew_write(struct culm_crew *crew, enum culm_deed deed, int64_t step);
+/* Leads no more, and says nothing to anyone: another one leads, in that term. */
+void culm_crew_give_way(struct culm_crew *crew, uint64_t term);
 /* Ends the run: tells everyone END, and leaves. Nothing if it has ended. */
 void culm_crew_leave(struct culm_crew *crew, int exit_code, const struct culm_error *error_or_null);
 /* The same with an error, which is published. */
@@ -240,6 +254,10 @@ struct culm_mate *culm_crew_find(const struct culm_crew *crew, int32_t id);
 /* Those of a role that count: alive and not leaving; of all roles. */
 int32_t culm_crew_present(const struct culm_crew *crew, uint32_t role);
 int32_t culm_crew_alive(const struct culm_crew *crew);
+/* One that took part under another leader; before culm_crew_begin. False: out of memory. */
+bool culm_crew_await(struct culm_crew *crew, const struct culm_known_node *known);
+/* Whether it has said nothing for so long. */
+bool culm_crew_is_silent(const struct culm_crew *crew, const struct culm_mate *mate, int64_t ms);
 /* Puts it out of the run, which goes on without it. Its process is ended: later, if it is only silent, so that
  * one that wakes up is told why; a moment later, if it leaves by itself; else now. Nothing if it is lost already. */
 void culm_crew_lose(struct culm_crew *crew, struct culm_mate *mate, enum culm_cause cause,
@@ -306,6 +324,8 @@ void culm_crew_add_place(json_t *event, const struct culm_mate *mate);
 void culm_crew_on_joined(void *actor, int32_t node, const struct culm_node_info *info);
 void culm_crew_on_ended(void *actor, int32_t node, const struct culm_error *why);
 void culm_crew_on_removed(void *actor, int32_t node);
+void culm_crew_on_written(void *actor, enum culm_deed deed);
+void culm_crew_on_deposed(void *actor, uint64_t term);
 /* Whether there is room for a newcomer in that role; else the error says why not. */
 bool culm_crew_has_room(const struct culm_crew *crew, uint32_t role, struct culm_error *ret_error);
 

@@ -138,7 +138,7 @@ static void check_mates(struct culm_crew *crew, uint64_t now, bool slept) {
         if (slept) { /* what they said meanwhile is still to be read */
             mate->heard_ns = now;
         }
-        if (!mate->alive) {
+        if (!mate->alive || crew->taking) {
             continue;
         }
         if (now > mate->heard_ns + suspect) {

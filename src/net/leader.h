@@ -10,7 +10,12 @@
  * token, asks, and is given a role if the leader says so, and an id when it is ready.
  *
  * Of one node its leader hears `joined`, then messages, then `lost` (world.h), then `ended`; of one
- * that was started and never joined only `ended`; of a newcomer that never joined nothing. Thread: the leader's loop.
+ * that was started and never joined only `ended`; of a newcomer that never joined nothing.
+ *
+ * A leader may be made in place of another one, which is dead or believed to be: with a higher *term*, and with a
+ * list of the nodes that took part (culm_known_node). The world calls each of them; of one that promises to hear no
+ * lower term the leader hears `joined`, of one that is not there `lost`, and of one that cannot be reached nothing.
+ * Thread: the leader's loop.
  */
 #ifndef CULM_NET_LEADER_H
 #define CULM_NET_LEADER_H
@@ -53,6 +58,32 @@ struct culm_node_info {
     const char *machine;
 };
 
+/* What cannot be taken back, and is therefore written down where only one at a time may lead, before anyone is told. (That a
+ * node takes part is such a thing too: `joined` comes after it.) */
+enum culm_deed {
+    CULM_DEED_ROLL_BACK, /* all load an older version; or, after a leader that is gone, any */
+    CULM_DEED_STOP,      /* the run is stopped */
+    CULM_DEED_DONE,
+};
+
+struct culm_record;
+
+struct culm_record_ops {
+    size_t size;
+    /* Writes it, if this leader is still the one that leads; `written` follows. One at a time. Never calls back. */
+    void (*write)(struct culm_record *record, enum culm_deed deed, int64_t step);
+};
+
+struct culm_record { /* first member of an implementation */
+    const struct culm_record_ops *ops;
+};
+
+/* One that took part under another leader. */
+struct culm_known_node {
+    int32_t node;
+    struct culm_node_info info;
+};
+
 struct culm_leader_ops {
     size_t size;
     /* It is ready, and may be given work. */
@@ -70,6 +101,12 @@ struct culm_leader_ops {
      * not come. NULL: this run starts all its nodes itself, and lets in nobody else. */
     bool (*admits)(void *leader, const struct culm_node_info *info, uint32_t *role,
                    struct culm_error *ret_error);
+    /* The deed is written down. Where it could not be, since another one leads, `deposed` comes instead. NULL: it
+     * writes none. */
+    void (*written)(void *leader, enum culm_deed deed);
+    /* Another one leads, in that term (0: not known): this one is to say and do nothing more. NULL: nobody ever takes
+     * over. */
+    void (*deposed)(void *leader, uint64_t term);
 };
 
 #endif

@@ -104,6 +104,11 @@ struct culm_actor_ops {
     void (*timer)(void *actor, uint32_t timer);
     void (*job_done)(void *actor, struct culm_job *job);
     const struct culm_leader_ops *leads; /* NULL: it does not */
+    /* Another one leads from now on, in that *term*, a number that only rises: nothing comes from
+     * CULM_LEADER any more of what one of a lower term has said, and what is sent there goes to the new
+     * one. Also when the same one has called again, since the connection had broken; what was under
+     * way then, either way, is lost. NULL: only one ever leads. */
+    void (*led)(void *actor, uint64_t term);
 };
 
 #endif

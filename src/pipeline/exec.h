@@ -55,6 +55,7 @@ struct culm_task {
     struct culm_exec *exec;
     enum culm_task_kind kind;
     int32_t stage, index, micro, node;
+    int32_t attempt; /* SAVE, PUBLISH, DISCARD: of a checkpoint; no two of a run have the same */
     int64_t iteration, version;
     int64_t resets;               /* the protocol's own: of the cells, when it was made */
     struct culm_stage_set stages; /* NORM */

@@ -27,6 +27,7 @@ culm_pipeline_leader_new(const struct culm_pipeline_leader_options *options) {
     const struct culm_pipeline_settings *settings = &options->settings;
     culm_crew_init(&leader->crew, &crew_ops, options->world, options->agent, &settings->crew,
                    CULM_META_MAX, options->start_step, CULM_TASK_SAVE + 1, options->shape.stages);
+    leader->crew.record = options->record;
     leader->crew.traced = options->traced;
     leader->crew.open = options->open;
     leader->crew.here_most = options->open ? options->here_most : INT32_MAX;
@@ -52,11 +53,13 @@ culm_pipeline_leader_new(const struct culm_pipeline_leader_options *options) {
         culm_pipeline_leader_free(leader);
         return NULL;
     }
-    if (leader->o.start_step > 0) {
-        uint64_t consumed =
-            (uint64_t)leader->o.start_step * (uint64_t)leader->o.shape.global_samples;
-        culm_ledger_commit(leader->ledger, leader->o.start_step, 0, consumed - 1);
+    leader->saving.attempt = (int32_t)((leader->o.term > 1 ? leader->o.term - 1 : 0) << 20);
+    leader->transfer_ids = (uint32_t)leader->saving.attempt;
+    if (leader->o.term > 1 && !leader_take_begin(leader)) {
+        culm_pipeline_leader_free(leader);
+        return NULL;
     }
+    leader_fill_ledger(leader);
     return leader;
 }
 
@@ -69,6 +72,7 @@ void culm_pipeline_leader_free(struct culm_pipeline_leader *leader) {
     culm_ledger_free(leader->ledger);
     culm_view_release(&leader->views[0]);
     culm_view_release(&leader->views[1]);
+    leader_take_end(leader);
     free(leader->taken);
     free(leader->saving.writer);
     free(leader->saving.piece);
@@ -102,6 +106,21 @@ void culm_pipeline_leader_totals_of(const struct culm_pipeline_leader *leader,
     };
 }
 
+void leader_fill_ledger(struct culm_pipeline_leader *leader) {
+    const uint64_t samples = (uint64_t)leader->o.shape.global_samples;
+    const int64_t version = leader->iteration - 1;
+    const int64_t from =
+        version < leader->checkpoint_version ? version : leader->checkpoint_version;
+    culm_ledger_truncate(leader->ledger, 0);
+    if (from > 0) {
+        culm_ledger_commit(leader->ledger, from, 0, (uint64_t)from * samples - 1);
+    }
+    for (int64_t step = from + 1; step <= version; step++) {
+        const uint64_t first = culm_run_shape_first_sample(&leader->o.shape, step, 0);
+        culm_ledger_commit(leader->ledger, step, first, first + samples - 1);
+    }
+}
+
 struct worker *leader_worker(const struct culm_pipeline_leader *leader, int32_t id) {
     return (struct worker *)culm_crew_find(&leader->crew, id);
 }
@@ -114,7 +133,9 @@ static void came(struct culm_crew *crew, struct culm_mate *mate) {
     const int32_t id = mate->id;
     worker->pipeline = worker->stage = -1;
     leader->seats_changed = true;
-    if (!leader->first_start || id < leader->o.shape.pipelines * leader->o.shape.stages) {
+    if (leader->phase == TAKING) {
+        CULM_MARK(pipeline_joins_a_leader_that_takes_over);
+    } else if (!leader->first_start || id < leader->o.shape.pipelines * leader->o.shape.stages) {
         leader_seat(leader, worker); /* later ones wait: a slot may be that of one still starting */
     }
     json_t *event = json_pack("{s:s, s:i, s:I, s:o}", "event", "joined", "node", id, "pid",
@@ -134,11 +155,11 @@ static void came(struct culm_crew *crew, struct culm_mate *mate) {
 
 /* --- losing --- */
 
-static struct culm_stage_set stages_owned(const struct culm_pipeline_leader *leader,
-                                          const struct worker *worker) {
+static struct culm_stage_set stages_owned(const struct culm_pipeline_leader *leader, int32_t id) {
     struct culm_stage_set owned = {{0}};
-    for (int32_t s = 0; s < leader->view->stages && worker->pipeline >= 0; s++) {
-        if (leader->view->role[worker->pipeline][s].owner == worker->mate.id) {
+    const struct culm_view_node *node = culm_view_find(leader->view, id);
+    for (int32_t s = 0; s < leader->view->stages && node && node->pipeline >= 0; s++) {
+        if (leader->view->role[node->pipeline][s].owner == id) {
             culm_stage_set_add(&owned, s);
         }
     }
@@ -158,9 +179,7 @@ void leader_recovered(struct culm_pipeline_leader *leader, struct pending *pendi
     culm_crew_recovered(&leader->crew, pause);
 }
 
-/* The lanes of their pipelines had gone to others before they were lost: there is nothing to take over.
- */
-static void nothing_to_take_over(struct culm_pipeline_leader *leader) {
+void leader_nothing_to_take_over(struct culm_pipeline_leader *leader) {
     const bool others = leader->phase == RUNNING && !leader_parked(leader);
     for (int32_t i = 0; i < leader->pending_count; i++) {
         struct pending *pending = &leader->pending[i];
@@ -176,21 +195,19 @@ static void nothing_to_take_over(struct culm_pipeline_leader *leader) {
     }
 }
 
-static void lost(struct culm_crew *crew, struct culm_mate *mate, enum culm_cause cause,
-                 const char *why_or_null) {
-    struct culm_pipeline_leader *leader = (struct culm_pipeline_leader *)crew;
-    struct worker *worker = (struct worker *)mate;
-    const struct culm_stage_set owned = stages_owned(leader, worker);
-    const int32_t id = mate->id, pipeline = worker->pipeline;
-    worker->holds = (struct culm_stage_set){{0}};
-    leader_stand_up(leader, worker);
+void leader_tell_lost(struct culm_pipeline_leader *leader, struct worker *worker,
+                      const char *why_or_null) {
+    struct culm_crew *crew = &leader->crew;
+    const int32_t id = worker->mate.id;
+    const struct culm_stage_set owned = stages_owned(leader, id);
+    const struct culm_view_node *node = culm_view_find(leader->view, id);
     json_t *stages = json_array();
     for (int32_t s = 0; s < leader->o.shape.stages; s++) {
         if (culm_stage_set_has(&owned, s)) {
             json_array_append_new(stages, json_integer(s));
         }
     }
-    json_t *event = culm_crew_lost_event(crew, mate, cause, why_or_null);
+    json_t *event = culm_crew_lost_event(crew, &worker->mate, worker->cause, why_or_null);
     json_object_set_new(event, "step", json_integer((json_int_t)leader->iteration));
     json_object_set_new(event, "stages", stages);
     culm_crew_event(crew, event);
@@ -199,15 +216,29 @@ static void lost(struct culm_crew *crew, struct culm_mate *mate, enum culm_cause
                   leader->pending_count + 1)) { /* else a statistic less */
         leader->pending[leader->pending_count++] = (struct pending){
             .node = id,
-            .pipeline = pipeline,
+            .pipeline = node->pipeline,
             .stages = owned,
             .lost_ns = culm_crew_now(crew),
             .view = leader->view->number + 1,
-            .idle = leader->phase == RUNNING && !culm_view_whole(leader->view, pipeline) &&
+            .idle = leader->phase == RUNNING && !culm_view_whole(leader->view, node->pipeline) &&
                     !leader_parked(leader)};
     }
+}
+
+static void lost(struct culm_crew *crew, struct culm_mate *mate, enum culm_cause cause,
+                 const char *why_or_null) {
+    struct culm_pipeline_leader *leader = (struct culm_pipeline_leader *)crew;
+    struct worker *worker = (struct worker *)mate;
+    worker->holds = (struct culm_stage_set){{0}};
+    leader_stand_up(leader, worker);
+    worker->cause = cause;
+    if (leader->phase != TAKING) { /* else when it is known what it had */
+        leader_tell_lost(leader, worker, why_or_null);
+    }
+    free(worker->report);
+    worker->report = NULL;
     if (leader->lost_count++ == 0) {
-        snprintf(leader->lost_reason, sizeof leader->lost_reason, "node %d was lost (%s)", id,
+        snprintf(leader->lost_reason, sizeof leader->lost_reason, "node %d was lost (%s)", mate->id,
                  culm_cause_name(cause));
     }
     if (leader->phase == LOADING) {
@@ -233,12 +264,14 @@ static void review(struct culm_crew *crew, const char *why) {
                  leader->lost_count - 1);
     }
     leader->lost_count = 0;
-    if (leader->phase == WAITING) {
+    if (leader->phase == TAKING) {
+        leader_take_on(leader);
+    } else if (leader->phase == WAITING) {
         leader_start_if_ready(leader);
     } else if (leader->phase == RUNNING) {
         leader_publish(leader, false, reason);
         leader_writers_lost(leader);
-        nothing_to_take_over(leader);
+        leader_nothing_to_take_over(leader);
     }
 }
 
@@ -277,12 +310,25 @@ static void taken_over(struct culm_pipeline_leader *leader, const struct worker 
 
 static void forget(struct culm_crew *crew, struct culm_mate *mate) {
     leader_words_free((struct culm_pipeline_leader *)crew, (struct worker *)mate);
+    free(((struct worker *)mate)->report);
 }
 
 static void message(struct culm_crew *crew, struct culm_mate *mate,
                     const struct culm_message *said) {
     struct culm_pipeline_leader *leader = (struct culm_pipeline_leader *)crew;
     struct worker *worker = (struct worker *)mate;
+    if (leader->phase == TAKING && said->type == CULM_MSG_REPORT) {
+        leader_reported(leader, worker, said);
+        return;
+    }
+    if (leader->phase == TAKING && said->type == CULM_MSG_DAMAGED) {
+        leader_damaged(leader, worker, said);
+        return;
+    }
+    if (leader->phase == TAKING) { /* nothing else counts until it knows what there is */
+        leader_shown(leader, worker, said);
+        return;
+    }
     const bool kept = said->type == CULM_MSG_PREPARED || said->type == CULM_MSG_DIGESTS ||
                       said->type == CULM_MSG_LOADED || said->type == CULM_MSG_WAITS ||
                       said->type == CULM_MSG_TAKEN_OVER;
@@ -315,6 +361,15 @@ static bool failed(struct culm_crew *crew, struct culm_mate *mate, const struct 
     }
     CULM_MARK(pipeline_failed_while_finishing);
     return true;
+}
+
+static void written(struct culm_crew *crew, enum culm_deed deed) {
+    struct culm_pipeline_leader *leader = (struct culm_pipeline_leader *)crew;
+    switch (deed) {
+    case CULM_DEED_ROLL_BACK: leader_rollback_written(leader); break;
+    case CULM_DEED_STOP: culm_crew_leave(crew, 75, NULL); break;
+    case CULM_DEED_DONE: leader_done(leader); break;
+    }
 }
 
 static bool lacks(const struct culm_crew *crew, uint32_t role) {
@@ -360,6 +415,7 @@ static void name_task(int32_t kind, int32_t stage, char *ret_text, size_t size) 
 
 static void tick(struct culm_crew *crew, uint64_t now) {
     struct culm_pipeline_leader *leader = (struct culm_pipeline_leader *)crew;
+    leader_take_on(leader);
     if (leader->phase == RUNNING && leader->join_ns <= now) {
         leader_give_up_joins(leader);
     }
@@ -390,6 +446,7 @@ static const struct culm_crew_ops crew_ops = {
     .lost = lost,
     .review = review,
     .forget = forget,
+    .written = written,
     .message = message,
     .failed = failed,
     .lacks = lacks,
@@ -413,6 +470,9 @@ static const struct culm_crew_ops crew_ops = {
 
 static void on_start(void *actor) {
     culm_crew_begin(actor);
+    if (((struct culm_pipeline_leader *)actor)->phase == TAKING) {
+        return;
+    }
     leader_start_if_ready(actor); /* how many it takes follows from how many were asked for */
 }
 
@@ -462,6 +522,8 @@ static const struct culm_leader_ops leads = {
     .removed = culm_crew_on_removed,
     .stop = on_stop,
     .admits = on_admits,
+    .written = culm_crew_on_written,
+    .deposed = culm_crew_on_deposed,
 };
 
 const struct culm_actor_ops culm_pipeline_leader_actor = {

@@ -12,7 +12,8 @@
  * Files: leader.c workers and dispatch; leader_view.c views, loading, roll-back; leader_commit.c
  * iterations, checkpoints and the end; leader_hold.c steps that cannot be saved; leader_agree.c
  * whether nodes that speak of the same thing say the same; leader_stall.c which is to blame when
- * nothing moves; leader_trouble.c checkpoints that cannot be loaded. Who is there, silent, stuck,
+ * nothing moves; leader_trouble.c checkpoints that cannot be loaded; leader_take.c what it does first, if it takes over from
+ * another leader. Who is there, silent, stuck,
  * missing or waited for is its crew's: crew/crew.h.
  *
  * Thread: the loop thread of its world.
@@ -31,9 +32,10 @@
 struct culm_pipeline_leader;
 
 struct culm_pipeline_leader_options {
-    struct culm_world *world; /* borrowed, like all pointers here; must outlive the leader */
-    struct culm_agent *agent; /* who starts and ends workers */
-    struct culm_exec *exec;   /* PUBLISH, DISCARD, ROOM, FIND and FINISH only */
+    struct culm_world *world;   /* borrowed, like all pointers here; must outlive the leader */
+    struct culm_agent *agent;   /* who starts and ends workers */
+    struct culm_record *record; /* where deeds are written; NULL: nobody else can lead */
+    struct culm_exec *exec;     /* PUBLISH, DISCARD, ROOM, FIND and FINISH only */
     const struct culm_layout *layout;
     struct culm_run_shape shape;
     const struct culm_memory *memory; /* NULL: workers may take any amount */
@@ -43,6 +45,10 @@ struct culm_pipeline_leader_options {
                                 was read is not looked at */
     int64_t start_step;       /* version to begin from */
     const char *start_source; /* its checkpoint directory; "": from the seed */
+    uint64_t term;            /* in which it leads; 0 and 1: nobody has led before */
+    const struct culm_known_node *known; /* those who took part under the leader before; copied */
+    int32_t known_count;
+    int64_t orphan_ms; /* after which a node without a leader has ended */
     bool traced;       /* workers come and go by a preemption trace: no replacements of our own */
     bool open;         /* newcomers may come */
     int32_t here_most; /* with `open`: workers at once that the agent is asked for, at most */

@@ -415,7 +415,8 @@ void leader_damaged(struct culm_pipeline_leader *leader, struct worker *worker,
     CULM_MARK(pipeline_damaged_is_put_out);
     /* A step that found it changed nothing for others: what it stepped from was looked at when the
      * step was prepared. */
-    put_out(leader, worker, damaged.iteration == leader->iteration, damaged.why);
+    put_out(leader, worker, damaged.iteration == leader->iteration || leader->phase == TAKING,
+            damaged.why);
 }
 
 /* --- gradients --- */

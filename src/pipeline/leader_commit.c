@@ -60,26 +60,37 @@ static bool all_prepared(struct culm_pipeline_leader *leader) {
     return true;
 }
 
+/* What everyone can say of a step: a pure function of it. NULL: out of memory. */
+static json_t *content_event(const struct culm_pipeline_leader *leader, int64_t step, double loss,
+                             double norm) {
+    const float single = (float)loss;
+    uint32_t bits;
+    memcpy(&bits, &single, sizeof bits);
+    char text[16];
+    snprintf(text, sizeof text, "0x%08x", bits);
+    const json_int_t first = (json_int_t)culm_run_shape_first_sample(&leader->o.shape, step, 0);
+    return json_pack("{s:s, s:I, s:f, s:s, s:f, s:f, s:[I, I]}", "event", "step", "step",
+                     (json_int_t)step, "loss", loss, "loss_bits", text, "grad_norm", norm, "lr",
+                     leader->o.lr ? leader->o.lr(leader->o.lr_context, step) : 0.0, "samples",
+                     first, first + (json_int_t)leader->o.shape.global_samples - 1);
+}
+
 static void step_event(struct culm_pipeline_leader *leader, double norm) {
     uint64_t now = culm_crew_now(&leader->crew);
     double seconds = (double)(now - leader->step_ns) / 1e9;
     double tokens = (double)(leader->o.shape.global_samples * leader->o.tokens_per_sample);
     leader->step_ns = now;
-    float loss = (float)leader->loss;
-    uint32_t bits;
-    memcpy(&bits, &loss, sizeof bits);
-    char text[16];
-    snprintf(text, sizeof text, "0x%08x", bits);
-    json_int_t first =
-        (json_int_t)culm_run_shape_first_sample(&leader->o.shape, leader->iteration, 0);
-    culm_crew_event(
-        &leader->crew,
-        json_pack("{s:s, s:I, s:f, s:s, s:f, s:f, s:f, s:f, s:[I, I]}", "event", "step", "step",
-                  (json_int_t)leader->iteration, "loss", leader->loss, "loss_bits", text,
-                  "grad_norm", norm, "lr",
-                  leader->o.lr ? leader->o.lr(leader->o.lr_context, leader->iteration) : 0.0,
-                  "tokens_per_s", seconds > 0 ? tokens / seconds : 0.0, "step_ms", seconds * 1e3,
-                  "samples", first, first + (json_int_t)leader->o.shape.global_samples - 1));
+    json_t *event = content_event(leader, leader->iteration, leader->loss, norm);
+    json_object_set_new(event, "tokens_per_s", json_real(seconds > 0 ? tokens / seconds : 0.0));
+    json_object_set_new(event, "step_ms", json_real(seconds * 1e3));
+    culm_crew_event(&leader->crew, event);
+}
+
+void leader_tell_step_again(struct culm_pipeline_leader *leader, int64_t step,
+                            const struct culm_curve_step *told) {
+    json_t *event = content_event(leader, step, told->loss, told->norm);
+    json_object_set_new(event, "again", json_true());
+    culm_crew_event(&leader->crew, event);
 }
 
 static const char *boundary_reason(const struct culm_pipeline_leader *leader, char *text,
@@ -136,10 +147,11 @@ void leader_try_commit(struct culm_pipeline_leader *leader) {
                        : leader->o.shape.clip_norm;
     double clip = limit > 0 && norm + 1e-6 > limit ? limit / (norm + 1e-6) : 1.0;
     clip /= leader->weight;
+    leader->last = (struct culm_content){leader->iteration, clip, leader->loss, norm};
     const struct culm_commit commit = {.view = leader->view->number,
-                                       .iteration = leader->iteration,
-                                       .clip = clip,
-                                       .loss = leader->loss};
+                                       .content = leader->last,
+                                       .published = leader->checkpoint_version,
+                                       .totals = leader_totals(leader)};
     culm_commit_encode(&commit, culm_crew_meta(&leader->crew));
     for (int32_t i = 0; i < leader->view->node_count; i++) {
         culm_crew_send(&leader->crew, leader->view->node[i].id, CULM_MSG_COMMIT);
@@ -193,6 +205,8 @@ void leader_io_start(struct culm_pipeline_leader *leader, enum culm_task_kind ki
     leader->io = (struct culm_task){.kind = kind, .version = version, .exec = leader->o.exec};
     leader->io.job.execute = culm_task_execute;
     leader->io.job.owner = leader;
+    leader->io.attempt =
+        kind == CULM_TASK_DISCARD ? leader->discard_attempt : leader->saving.attempt;
     if (kind == CULM_TASK_PUBLISH) {
         for (int32_t s = 0; s < leader->o.shape.stages; s++) {
             leader->io_pieces[s] = leader->saving.piece[s];
@@ -223,6 +237,7 @@ void leader_discard(struct culm_pipeline_leader *leader, bool waits) {
     leader->discard_due = true;
     leader->discard_ns = waits ? culm_crew_now(&leader->crew) + DISCARD_MS * MS : 0;
     leader->discard_version = leader->saving.version;
+    leader->discard_attempt = leader->saving.attempt;
     memcpy(leader->discard_to, leader->saving.to, sizeof leader->discard_to);
     (void)leader_discard_if_due(leader);
 }
@@ -287,7 +302,7 @@ static void order_piece(struct culm_pipeline_leader *leader, int32_t stage) {
 static void finish(struct culm_pipeline_leader *leader) {
     leader->hold = (struct hold){0};
     if (leader->iteration <= leader->o.shape.steps) {
-        culm_crew_leave(&leader->crew, 75, NULL);
+        leader_leave_stopped(leader);
         return;
     }
     leader->phase = FINISHING;
@@ -492,6 +507,20 @@ static void done(struct culm_pipeline_leader *leader) {
         return;
     }
     leader->hold = (struct hold){0};
+    if (!culm_crew_write(&leader->crew, CULM_DEED_DONE, leader->iteration - 1)) {
+        leader_done(leader);
+    }
+}
+
+void leader_leave_stopped(struct culm_pipeline_leader *leader) {
+    if (culm_crew_write(&leader->crew, CULM_DEED_STOP, leader->iteration - 1)) {
+        leader->phase = FINISHING;
+    } else {
+        culm_crew_leave(&leader->crew, 75, NULL);
+    }
+}
+
+void leader_done(struct culm_pipeline_leader *leader) {
     while (leader->pending_count > 0) {
         CULM_MARK(pipeline_recovered_at_the_end);
         leader_recovered(leader,
@@ -532,6 +561,9 @@ void leader_io_done(struct culm_pipeline_leader *leader) {
         return;
     }
     (void)leader_discard_if_due(leader);
+    if (leader->rollback_due && leader->crew.writing) {
+        return;
+    }
     if (leader->rollback_due) {
         CULM_MARK(pipeline_rollback_that_waited);
         char reason[CULM_REASON_MAX];

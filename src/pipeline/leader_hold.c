@@ -34,7 +34,7 @@ static void give_up(struct culm_pipeline_leader *leader) {
     leader->hold = (struct hold){0};
     if (leader->stop_requested && leader->iteration <= leader->o.shape.steps) {
         CULM_MARK(pipeline_held_and_stopped);
-        culm_crew_leave(&leader->crew, 75, NULL); /* whoever leads says what is lost of it */
+        leader_leave_stopped(leader); /* whoever leads says what is lost of it */
     } else if (finishing(leader)) {
         CULM_MARK(pipeline_model_is_given_up);
         culm_crew_fail(&leader->crew, hold.status, "write the final model: %s", hold.why);

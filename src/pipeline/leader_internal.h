@@ -8,9 +8,11 @@
 #include "pipeline/control.h"
 #include "pipeline/leader.h"
 #include "pipeline/message.h"
+#include "pipeline/report.h"
 #include "pipeline/waits.h"
 
-enum phase { WAITING, LOADING, RUNNING, FINISHING, ENDED };
+/* TAKING: over from another leader. */
+enum phase { WAITING, LOADING, RUNNING, FINISHING, ENDED, TAKING };
 
 /* A worker that has joined. */
 struct worker {
@@ -22,9 +24,11 @@ struct worker {
     struct culm_stage_set stepped;  /* stages that came to the version before by its own doing */
     struct words *words;            /* leader_agree.c; NULL: it has said nothing */
     bool contradicted;
-    bool loaded;              /* in the current LOAD view */
-    struct culm_waits *waits; /* its answer; NULL: none */
-    uint64_t unloaded_view;   /* the LOAD view in which it could not load */
+    enum culm_cause cause;      /* it is lost for */
+    struct culm_report *report; /* while this leader takes over; NULL: it has not reported */
+    bool loaded;                /* in the current LOAD view */
+    struct culm_waits *waits;   /* its answer; NULL: none */
+    uint64_t unloaded_view;     /* the LOAD view in which it could not load */
     enum culm_status unloaded_status;
     char unloaded[200];
     int32_t unsaved_attempt; /* in which it could not write the parts of these stages: */
@@ -81,6 +85,17 @@ struct hold {
     char why[CULM_ERROR_MAX];
 };
 
+/* What it finds out when it takes over. */
+struct taking {
+    uint64_t began_ns;
+    int32_t asked;      /* who was asked for view and curve; -1: nobody */
+    uint64_t asked_for; /* the number of that view */
+    struct culm_view view;
+    struct culm_curve *curve;
+    bool has_curve;
+    bool told; /* that it waits */
+};
+
 struct culm_pipeline_leader {
     struct culm_crew crew; /* of one role */
     struct culm_pipeline_leader_options o;
@@ -99,6 +114,7 @@ struct culm_pipeline_leader {
 
     double *norm; /* [params] squared, of the iteration in progress */
     bool *norm_known;
+    struct culm_content last; /* commit */
     double loss;
     int64_t samples;
     double weight;    /* share of the rows that count: loss and gradients are means over these */
@@ -129,12 +145,15 @@ struct culm_pipeline_leader {
     bool io_busy, discard_due;
     bool find_due;     /* a worker could not load the checkpoint */
     bool rollback_due; /* as soon as it is known whether the checkpoint being published is whole */
+    bool begin_due;    /* all load as soon as that is written down: nobody knows of a view */
     char rollback_reason[CULM_REASON_MAX];
     int64_t discard_version;
+    int32_t discard_attempt;
     const char **io_pieces; /* [stages] */
 
     struct culm_ledger *ledger;
     int64_t rollbacks, steps_redone, recovered;
+    struct taking taking;
 };
 
 /*
@@ -158,6 +177,8 @@ static inline struct worker *worker_at(const struct culm_pipeline_leader *leader
 struct worker *leader_worker(const struct culm_pipeline_leader *leader, int32_t id);
 /* Gives a worker that stands by a slot, if one is vacant. */
 void leader_seat(struct culm_pipeline_leader *leader, struct worker *worker);
+/* The ledger says what the version committed last has consumed: all up to the last checkpoint in one record. */
+void leader_fill_ledger(struct culm_pipeline_leader *leader);
 void leader_stand_up(struct culm_pipeline_leader *leader, struct worker *worker);
 /* All that stand by, as long as there are vacancies. */
 void leader_seat_all(struct culm_pipeline_leader *leader);
@@ -171,6 +192,11 @@ bool leader_seats_taken(const struct culm_pipeline_leader *leader);
 /* All stages of a lost worker have been taken over: publishes it and counts the pause. The caller
  * takes `pending` off the list. */
 void leader_recovered(struct culm_pipeline_leader *leader, struct pending *pending);
+/* The event of a loss; its stages are to be taken over. */
+void leader_tell_lost(struct culm_pipeline_leader *leader, struct worker *worker,
+                      const char *why_or_null);
+/* The lanes of their pipelines had gone to others before they were lost: there is nothing to take over. */
+void leader_nothing_to_take_over(struct culm_pipeline_leader *leader);
 /* --- leader_stall.c --- */
 
 /* What its crew asks: crew/crew.h. */
@@ -195,6 +221,21 @@ void leader_find_if_due(struct culm_pipeline_leader *leader);
  * trouble is the worker's. */
 void leader_found(struct culm_pipeline_leader *leader);
 
+/* --- leader_take.c --- */
+
+/* Awaits those who took part. False: out of memory. */
+bool leader_take_begin(struct culm_pipeline_leader *leader);
+void leader_take_end(struct culm_pipeline_leader *leader);
+/* REPORT, VIEW and CURVE have come. */
+void leader_reported(struct culm_pipeline_leader *leader, struct worker *worker,
+                     const struct culm_message *message);
+void leader_shown(struct culm_pipeline_leader *leader, struct worker *worker,
+                  const struct culm_message *message);
+/* Something has come, or some time has passed: decides, if it can. */
+void leader_take_on(struct culm_pipeline_leader *leader);
+/* What a commit and a view say of the run so far. */
+struct culm_totals leader_totals(const struct culm_pipeline_leader *leader);
+
 /* --- leader_view.c --- */
 
 /* While waiting: makes everyone load, if there are enough workers and memory, else says what is
@@ -203,6 +244,12 @@ void leader_start_if_ready(struct culm_pipeline_leader *leader);
 /* LOADED has come; when it was the last, the run goes on. */
 void leader_loaded(struct culm_pipeline_leader *leader, struct worker *worker,
                    const struct culm_message *message);
+/* All is saved, or nothing needs to be: the run ends as one that was stopped. */
+void leader_leave_stopped(struct culm_pipeline_leader *leader);
+/* The model is written, and so is that the run is done: tells everyone, and leaves. */
+void leader_done(struct culm_pipeline_leader *leader);
+/* The view in which the run goes on under a new leader: `leader->view` is the last one of the leader before. */
+void leader_go_on(struct culm_pipeline_leader *leader, const char *reason);
 /* Leaves when a stop was asked for and nothing is newer than the last checkpoint. True: the run has
  * ended. */
 bool leader_stop_if_safe(struct culm_pipeline_leader *leader);
@@ -220,6 +267,9 @@ void leader_joined(struct culm_pipeline_leader *leader, struct worker *worker,
 void leader_give_up_joins(struct culm_pipeline_leader *leader);
 /* Everyone goes back to the last checkpoint; later, if one is being published just now. */
 void leader_rollback(struct culm_pipeline_leader *leader, const char *reason);
+
+/* It is written down: they do. */
+void leader_rollback_written(struct culm_pipeline_leader *leader);
 
 /* --- leader_agree.c --- */
 
@@ -266,6 +316,9 @@ void leader_note(struct culm_pipeline_leader *leader);
 
 /* --- leader_commit.c --- */
 
+/* The event of a step that was committed when another one led. */
+void leader_tell_step_again(struct culm_pipeline_leader *leader, int64_t step,
+                            const struct culm_curve_step *told);
 /* Whoever may have waited for what has just been said, or for one that was lost: looks again. */
 void leader_settle(struct culm_pipeline_leader *leader);
 /* PREPARED has come. */

@@ -74,7 +74,8 @@ static json_t *view_event(const struct culm_view *view) {
     for (int32_t l = 0; l < view->lanes; l++) {
         json_array_append_new(lanes, json_integer(view->lane_pipeline[l]));
     }
-    return json_pack("{s:s, s:o, s:s, s:o, s:o, s:o, s:I}", "event", "view", "reason",
+    return json_pack("{s:s, s:I, s:o, s:s, s:o, s:o, s:o, s:I}", "event", "view", "term",
+                     (json_int_t)CULM_VIEW_TERM(view->number), "reason",
                      culm_json_text(view->reason), "phase",
                      view->phase == CULM_VIEW_LOAD ? "load" : "run", "map", map, "lanes", lanes,
                      "copies", copies, "step", (json_int_t)view->iteration);
@@ -108,17 +109,26 @@ static void send_view(struct culm_pipeline_leader *leader, const struct culm_vie
     leader->tell_whole = false;
 }
 
+/* The first of a term has the number after the last of another one, in that term. */
+static uint64_t next_number(const struct culm_pipeline_leader *leader) {
+    const uint64_t term = leader->o.term > 1 ? leader->o.term : 1;
+    return CULM_VIEW_OF_TERM(term) | ((leader->view->number + 1) & UINT32_MAX);
+}
+
 /* Makes the draft the view, tells everyone, and forgets what was said in the old one. */
 static void issue(struct culm_pipeline_leader *leader, enum culm_view_phase phase,
                   const char *reason) {
-    leader->draft->number = leader->view->number + 1;
+    leader->draft->number = next_number(leader);
     leader->draft->phase = phase;
+    leader->last = phase == CULM_VIEW_LOAD ? (struct culm_content){0} : leader->last;
+    leader->draft->last = leader->last;
+    leader->draft->totals = leader_totals(leader);
     if (phase == CULM_VIEW_LOAD && leader->view->number > 0) {
         /* What was sent before came from states that are no more, and that nobody has looked at. */
         CULM_MARK(pipeline_load_begins_another_attempt);
         leader->afresh = true;
     }
-    leader->draft->attempt = leader->view->attempt + leader->afresh;
+    leader->draft->attempt = leader->afresh ? leader->draft->number : leader->view->attempt;
     if (leader->afresh) {
         leader_words_afresh(leader);
         leader->afresh = false;
@@ -154,11 +164,14 @@ static bool nobody_comes(const struct culm_pipeline_leader *leader) {
 
 bool leader_stop_if_safe(struct culm_pipeline_leader *leader) {
     bool safe = (leader->phase == WAITING || leader->phase == LOADING) && !leader->io_busy;
+    if (leader->crew.writing) {
+        return true; /* of which this is looked at again */
+    }
     if (leader->stop_requested && safe) {
         CULM_MARK(pipeline_stopped_while_loading);
-        culm_crew_leave(&leader->crew, 75, NULL);
+        leader_leave_stopped(leader);
     }
-    return leader->phase == ENDED;
+    return leader->phase == ENDED || leader->crew.writing;
 }
 
 /* How many workers it takes: all at first; later one pipeline; and whoever is left where nobody
@@ -502,6 +515,11 @@ void leader_publish(struct culm_pipeline_leader *leader, bool boundary, const ch
     leader_try_commit(leader);
 }
 
+void leader_go_on(struct culm_pipeline_leader *leader, const char *reason) {
+    leader_publish(leader, false, reason);
+    leader_settle(leader);
+}
+
 void leader_joined(struct culm_pipeline_leader *leader, struct worker *worker,
                    const struct culm_message *message) {
     struct culm_joined joined;
@@ -571,13 +589,36 @@ void leader_rollback(struct culm_pipeline_leader *leader, const char *reason) {
         leader->phase = WAITING;
         return;
     }
+    leader->rollback_due = true;
+    leader->phase = WAITING;
+    snprintf(leader->rollback_reason, sizeof leader->rollback_reason, "%s", reason);
+    if (leader->crew.writing) {
+        return;
+    }
+    if (!culm_crew_write(&leader->crew, CULM_DEED_ROLL_BACK, leader->checkpoint_version)) {
+        leader_rollback_written(leader);
+    }
+}
+
+void leader_rollback_written(struct culm_pipeline_leader *leader) {
+    const char *reason = leader->rollback_reason;
+    if (leader->begin_due) {
+        leader->begin_due = false;
+        leader_start_if_ready(leader);
+        return;
+    }
     leader->rollback_due = false;
     int64_t from = leader->iteration - 1, to = leader->checkpoint_version;
     CULM_MARK(pipeline_rollback);
     leader->rollbacks++;
-    leader->steps_redone += from - to;
+    leader->steps_redone += from > to ? from - to : 0;
     leader->iteration = to + 1;
-    culm_ledger_truncate(leader->ledger, to);
+    if (leader->o.term >
+        1) { /* records are not of single steps; and `to` may be further than anyone knows */
+        leader_fill_ledger(leader);
+    } else {
+        culm_ledger_truncate(leader->ledger, to);
+    }
     leader->transfer_count = 0;
     leader->join_ns = CULM_NEVER;
     for (int32_t i = 0; i < leader->crew.mates.count; i++) {

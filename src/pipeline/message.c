@@ -20,12 +20,12 @@ static int32_t read_within(struct culm_reader *in, int32_t low, int32_t high) {
 
 static void moment_encode(const struct culm_moment *at, struct culm_buf *buf) {
     culm_buf_u64(buf, (uint64_t)at->iteration);
-    culm_buf_u32(buf, at->attempt);
+    culm_buf_u64(buf, at->attempt);
 }
 
 static struct culm_moment read_moment(struct culm_reader *in) {
     struct culm_moment at = {.iteration = culm_read_count(in)};
-    at.attempt = culm_read_u32(in);
+    at.attempt = culm_read_u64(in);
     return at;
 }
 
@@ -222,18 +222,18 @@ enum culm_status culm_have_decode(const uint8_t *meta, size_t len, struct culm_h
 
 void culm_commit_encode(const struct culm_commit *commit, struct culm_buf *buf) {
     culm_buf_u64(buf, commit->view);
-    culm_buf_u64(buf, (uint64_t)commit->iteration);
-    culm_buf_f64(buf, commit->clip);
-    culm_buf_f64(buf, commit->loss);
+    culm_content_write(buf, &commit->content);
+    culm_buf_u64(buf, (uint64_t)commit->published);
+    culm_totals_write(buf, &commit->totals);
 }
 
 enum culm_status culm_commit_decode(const uint8_t *meta, size_t len,
                                     struct culm_commit *ret_commit) {
     struct culm_reader in = culm_reader_of(meta, len);
     struct culm_commit commit = {.view = culm_read_u64(&in)};
-    commit.iteration = culm_read_count(&in);
-    commit.clip = culm_read_f64(&in);
-    commit.loss = culm_read_f64(&in);
+    commit.content = culm_content_read(&in);
+    commit.published = culm_read_count(&in);
+    commit.totals = culm_totals_read(&in);
     if (finished(&in) != CULM_OK) {
         return CULM_ERR_FORMAT;
     }

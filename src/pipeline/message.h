@@ -29,6 +29,7 @@ enum culm_message_type {
     CULM_MSG_VIEW,
     CULM_MSG_COMMIT,
     CULM_MSG_SAVE,
+    CULM_MSG_SHOW, /* to one that has reported: report.h */
     /* control, node to leader; control.h but for the first three */
     CULM_MSG_PREPARED,
     CULM_MSG_DIGESTS, /* of the state that a holder has come to */
@@ -39,6 +40,8 @@ enum culm_message_type {
     CULM_MSG_SAVED,
     CULM_MSG_TAKEN_OVER,
     CULM_MSG_DAMAGED,
+    CULM_MSG_REPORT, /* what it has, to a leader that takes over: report.h; to SHOW it answers VIEW, CURVE */
+    CULM_MSG_CURVE,
 };
 
 #define CULM_META_MAX (1u << 20)
@@ -46,7 +49,7 @@ enum culm_message_type {
 /* Which life of which iteration a data frame is of; others do not count. */
 struct culm_moment {
     int64_t iteration;
-    uint32_t attempt; /* culm_view.attempt */
+    uint64_t attempt; /* culm_view.attempt */
 };
 
 /* ACTIVATION: what enters `stage`. GRADIENT: of the output of `stage`. */
@@ -92,8 +95,10 @@ static inline uint64_t *culm_have_lanes(const struct culm_have *have, int32_t gr
 
 struct culm_commit {
     uint64_t view;
-    int64_t iteration;
-    double clip, loss;
+    struct culm_content content;
+    /* Beside it: */
+    int64_t published; /* the newest checkpoint is of that version */
+    struct culm_totals totals;
 };
 
 struct culm_prepared {

@@ -57,6 +57,7 @@ struct culm_node *culm_node_new(const struct culm_node_options *options) {
     node->norm = calloc((size_t)layout->param_count, sizeof *node->norm);
     node->digest = calloc((size_t)layout->param_count, sizeof *node->digest);
     node->early = calloc(EARLY_MAX, sizeof *node->early);
+    node->curve = calloc(1, sizeof *node->curve);
     failed |= !culm_fold_tree_init(&node->tree, options->shape.lanes) ||
               culm_have_init(&node->have, layout->stages, options->shape.micros, layout->grad_count,
                              options->shape.lanes) != CULM_OK;
@@ -67,7 +68,8 @@ struct culm_node *culm_node_new(const struct culm_node_options *options) {
         failed |= !node->stage[s].digest;
     }
     if (failed || !node->digest || !node->stage || !node->cell || !node->grad || !node->stepping ||
-        !node->reduced || !node->reducer || !node->whole || !node->norm || !node->early) {
+        !node->reduced || !node->reducer || !node->whole || !node->norm || !node->early ||
+        !node->curve) {
         culm_node_free(node);
         return NULL;
     }
@@ -139,6 +141,7 @@ void culm_node_free(struct culm_node *node) {
     free(node->norm);
     free(node->digest);
     free(node->early);
+    free(node->curve);
     free(node->early_have);
     free(node->order);
     culm_ids_release(&node->lost);
@@ -148,7 +151,7 @@ void culm_node_free(struct culm_node *node) {
 }
 
 int64_t culm_node_version(const struct culm_node *node, int32_t stage) {
-    return node->stage[stage].held ? node->stage[stage].version : -1;
+    return node->stage[stage].held && !node->damaged ? node->stage[stage].version : -1;
 }
 
 struct culm_node_queues culm_node_queues_of(const struct culm_node *node) {
@@ -256,6 +259,12 @@ static void enter_view(struct culm_node *node, const struct culm_message *messag
     node->view = node->next;
     node->next = before;
     const struct culm_view *view = node->view;
+    node->totals = view->totals;
+    if (view->phase == CULM_VIEW_LOAD) {
+        node_forget_commits(node, view->iteration - 1);
+    } else {
+        node_committed(node, &view->last);
+    }
 
     if (view->phase == CULM_VIEW_LOAD || view->iteration != node->iteration ||
         view->attempt != before->attempt) {
@@ -285,6 +294,8 @@ static void enter_view(struct culm_node *node, const struct culm_message *messag
     node_state_view(node);
     if (view->phase == CULM_VIEW_LOAD) {
         node_early_clear(node);
+    } else if (CULM_VIEW_TERM(view->number) != CULM_VIEW_TERM(before->number)) {
+        node_say_again(node);
     }
     node_have_send(node);
     node_have_replay(node);
@@ -322,6 +333,11 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
             node_save(node, message);
         }
         break;
+    case CULM_MSG_SHOW:
+        if (leader) {
+            node_show(node);
+        }
+        break;
     case CULM_WORD_ASK:
         if (leader) {
             node_asked(node, message);
@@ -330,6 +346,17 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
     default: break; /* not for a node */
     }
     advance(node);
+}
+
+static void on_led(void *actor, uint64_t term) {
+    struct culm_node *node = actor;
+    (void)term;
+    if (node->damaged) {
+        CULM_MARK(pipeline_tells_another_leader_of_its_damage);
+        node_tell_damage(node);
+    } else if (!node->self.left) {
+        node_report(node);
+    }
 }
 
 static void on_lost(void *actor, int32_t id) {
@@ -366,4 +393,5 @@ const struct culm_actor_ops culm_node_actor = {
     .lost = on_lost,
     .timer = on_timer,
     .job_done = on_job_done,
+    .led = on_led,
 };

@@ -45,9 +45,14 @@ void node_damaged(struct culm_node *node, const struct culm_task *task) {
         return;
     }
     CULM_MARK(pipeline_finds_itself_damaged);
-    struct culm_damaged damaged = {.iteration = task->iteration, .stage = task->stage};
-    snprintf(damaged.why, sizeof damaged.why, "%s", task->job.error.text);
-    culm_damaged_encode(&damaged, culm_self_meta(&node->self));
-    culm_self_tell(&node->self, CULM_MSG_DAMAGED);
+    node->damaged = true;
+    node->damage = (struct culm_damaged){.iteration = task->iteration, .stage = task->stage};
+    snprintf(node->damage.why, sizeof node->damage.why, "%s", task->job.error.text);
+    node_tell_damage(node);
     node->self.left = true; /* the leader ends this process once it has heard why */
+}
+
+void node_tell_damage(struct culm_node *node) {
+    culm_damaged_encode(&node->damage, culm_self_meta(&node->self));
+    culm_self_tell(&node->self, CULM_MSG_DAMAGED);
 }

@@ -7,6 +7,7 @@
 #include "pipeline/control.h"
 #include "pipeline/message.h"
 #include "pipeline/node.h"
+#include "pipeline/report.h"
 
 /* One micro-batch at one stage. */
 struct cell {
@@ -170,6 +171,12 @@ struct culm_node {
 
     struct save_state *save; /* [stages] */
 
+    struct culm_content last_commit;
+    struct culm_curve *curve;  /* commits since the last checkpoint that it knows of */
+    struct culm_totals totals; /* the newest it has heard */
+    bool damaged;
+    struct culm_damaged damage;
+
     uint64_t moved;        /* of the running task, when last looked at */
     struct culm_have have; /* scratch for HAVE in and out */
 };
@@ -303,13 +310,27 @@ void node_commit(struct culm_node *node, const struct culm_message *message);
 /* Forgets all sums and reduced gradients of the iteration. */
 void node_grads_clear(struct culm_node *node);
 
+/* --- node_report.c --- */
+
+/* A commit counts here; or a view says what the last one was. */
+void node_committed(struct culm_node *node, const struct culm_content *commit);
+/* Everyone loads `version`: there has been no commit after it. */
+void node_forget_commits(struct culm_node *node, int64_t version);
+/* Another one leads: is told what there is. */
+void node_report(struct culm_node *node);
+/* SHOW has come: tells view and curve. */
+void node_show(struct culm_node *node);
+/* The view is the first of a new leader, which has not heard what the state here is. */
+void node_say_again(struct culm_node *node);
+
 /* --- node_agree.c --- */
 
 /* Tells the leader the digests of `stages` at `version`, which they have just come to. */
 void node_tell_digests(struct culm_node *node, const struct culm_stage_set *stages,
                        int64_t version);
-/* A task found memory of this node damaged: says so and does no more. */
+/* A task found memory of this node damaged: says so and does no more; but says it again to another leader. */
 void node_damaged(struct culm_node *node, const struct culm_task *task);
+void node_tell_damage(struct culm_node *node);
 
 /* --- node_state.c --- */
 

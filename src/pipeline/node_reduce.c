@@ -365,7 +365,7 @@ void node_commit(struct culm_node *node, const struct culm_message *message) {
         culm_self_fail(&node->self, CULM_ERR_FORMAT, "a commit could not be decoded");
         return;
     }
-    if (commit.iteration != node->iteration || commit.view != node->view->number) {
+    if (commit.content.iteration != node->iteration || commit.view != node->view->number) {
         CULM_MARK(pipeline_commit_of_another_view);
         return;
     }
@@ -381,14 +381,17 @@ void node_commit(struct culm_node *node, const struct culm_message *message) {
          s = culm_stage_set_next(&holds, s + 1)) {
         node_order_add(node, (struct state_order){.kind = CULM_TASK_STEP,
                                                   .stage = s,
-                                                  .version = commit.iteration,
-                                                  .clip = commit.clip});
+                                                  .version = commit.content.iteration,
+                                                  .clip = commit.content.clip});
     }
     node_cells_clear(node);
     node_grads_clear(node);
     for (int32_t i = 0; i < node->peer_count; i++) {
         memset(node->peer[i].reduced, 0, (size_t)node->o.layout->grad_count);
     }
+    node_committed(node, &commit.content);
+    culm_curve_cut(node->curve, commit.published, commit.content.iteration);
+    node->totals = commit.totals;
     node->iteration++;
     node->normed = node->prepared = (struct culm_stage_set){{0}};
     node->committed = false;

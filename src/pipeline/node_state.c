@@ -423,6 +423,7 @@ static void start_save(struct culm_node *node, struct culm_task *snapshot) {
                                .version = snapshot->version,
                                .input = culm_blob_ref(snapshot->output),
                                .exec = node->o.exec};
+    save->attempt = node->save[snapshot->stage].as.attempt;
     save->weights_only = node->save[snapshot->stage].as.weights;
     memcpy(save->text, node->save[snapshot->stage].as.to, CULM_SOURCE_MAX);
     save->job.execute = culm_task_execute;

@@ -32,6 +32,22 @@ enum culm_view_phase {
     CULM_VIEW_RUN,
 };
 
+/* Of the run so far: they go on when another one leads. */
+struct culm_totals {
+    int64_t losses, rollbacks, steps_redone, recovered;
+};
+void culm_totals_write(struct culm_buf *buf, const struct culm_totals *totals);
+struct culm_totals culm_totals_read(struct culm_reader *in);
+
+/* What was committed: a pure function of the iteration. */
+struct culm_content {
+    int64_t iteration; /* 0: nothing was, since all loaded */
+    double clip, loss, norm;
+};
+
+void culm_content_write(struct culm_buf *buf, const struct culm_content *content);
+struct culm_content culm_content_read(struct culm_reader *in);
+
 struct culm_role {
     int32_t owner, shadow; /* node ids; -1: none */
 };
@@ -51,14 +67,18 @@ struct culm_transfer {
 #define CULM_REASON_MAX 192
 #define CULM_SOURCE_MAX 512
 
+/* Views are ordered by term, then by number. */
+#define CULM_VIEW_OF_TERM(term) (((uint64_t)(term)-1) << 32)
+#define CULM_VIEW_TERM(number) (((number) >> 32) + 1)
+
 struct culm_view {
-    uint64_t number; /* 0: no view yet */
+    uint64_t number; /* 0: no view yet; from CULM_VIEW_OF_TERM(term) on */
     enum culm_view_phase phase;
     int64_t iteration; /* in progress */
-    /* Grows when an iteration is begun afresh because what a damaged copy had made of it was on its
-     * way: whoever sees it grow forgets what it has of the iteration, and data frames of another
+    /* Changes when an iteration is begun afresh because what a damaged copy had made of it was on its
+     * way: whoever sees it change forgets what it has of the iteration, and data frames of another
      * attempt do not count. */
-    uint32_t attempt;
+    uint64_t attempt; /* 0, or the number of the view in which it was begun */
     int32_t pipelines, stages, lanes;
     struct culm_role **role; /* [pipelines][stages] */
     int32_t *lane_pipeline;  /* [lanes] -1: no pipeline can run it now */
@@ -70,6 +90,8 @@ struct culm_view {
     int32_t *load;  /* [pipelines] scratch */
     int32_t transfer_count, transfer_capacity;
     struct culm_transfer *transfer;
+    struct culm_content last; /* commit: for those who were not there, or whom it did not reach */
+    struct culm_totals totals;
     bool frc;                     /* eager redundancy is on */
     char reason[CULM_REASON_MAX]; /* one sentence */
     char source[CULM_SOURCE_MAX]; /* LOAD: checkpoint directory; empty: from the seed */

@@ -308,6 +308,36 @@ static bool read_copies(struct culm_reader *in, const struct culm_view *known,
 
 static const struct culm_view none; /* is known */
 
+void culm_content_write(struct culm_buf *buf, const struct culm_content *content) {
+    culm_buf_u64(buf, (uint64_t)content->iteration);
+    culm_buf_f64(buf, content->clip);
+    culm_buf_f64(buf, content->loss);
+    culm_buf_f64(buf, content->norm);
+}
+
+struct culm_content culm_content_read(struct culm_reader *in) {
+    struct culm_content content = {.iteration = culm_read_count(in)};
+    content.clip = culm_read_f64(in);
+    content.loss = culm_read_f64(in);
+    content.norm = culm_read_f64(in);
+    return content;
+}
+
+void culm_totals_write(struct culm_buf *buf, const struct culm_totals *totals) {
+    culm_buf_varint(buf, (uint64_t)totals->losses);
+    culm_buf_varint(buf, (uint64_t)totals->rollbacks);
+    culm_buf_varint(buf, (uint64_t)totals->steps_redone);
+    culm_buf_varint(buf, (uint64_t)totals->recovered);
+}
+
+struct culm_totals culm_totals_read(struct culm_reader *in) {
+    struct culm_totals totals = {.losses = (int64_t)culm_read_varint(in, CULM_COUNT_MAX)};
+    totals.rollbacks = (int64_t)culm_read_varint(in, CULM_COUNT_MAX);
+    totals.steps_redone = (int64_t)culm_read_varint(in, CULM_COUNT_MAX);
+    totals.recovered = (int64_t)culm_read_varint(in, CULM_COUNT_MAX);
+    return totals;
+}
+
 void culm_view_encode(const struct culm_view *view, const struct culm_view *known,
                       const struct culm_run_shape *shape, struct culm_buf *buf) {
     struct culm_view follows;
@@ -334,6 +364,8 @@ void culm_view_encode(const struct culm_view *view, const struct culm_view *know
     put_nodes(buf, view, known);
     put_exceptions(buf, view, &follows);
     put_copies(buf, view, known);
+    culm_content_write(buf, &view->last);
+    culm_totals_write(buf, &view->totals);
     culm_buf_string(buf, view->reason);
     culm_buf_string(buf, view->source);
     culm_view_release(&follows);
@@ -350,7 +382,7 @@ static enum culm_status view_decode(struct culm_reader *in, const struct culm_vi
     const uint8_t phase = culm_read_u8(in);
     view->phase = phase == CULM_VIEW_LOAD ? CULM_VIEW_LOAD : CULM_VIEW_RUN;
     view->iteration = (int64_t)culm_read_varint(in, CULM_COUNT_MAX);
-    view->attempt = (uint32_t)culm_read_varint(in, UINT32_MAX);
+    view->attempt = culm_read_varint(in, UINT64_MAX);
     const bool frc = culm_read_u8(in);
     read_same(in, shape->pipelines);
     read_same(in, shape->stages);
@@ -373,6 +405,8 @@ static enum culm_status view_decode(struct culm_reader *in, const struct culm_vi
     if (!read_copies(in, known, view)) {
         return CULM_ERR_MEMORY;
     }
+    view->last = culm_content_read(in);
+    view->totals = culm_totals_read(in);
     culm_read_string(in, view->reason, sizeof view->reason);
     culm_read_string(in, view->source, sizeof view->source);
     return culm_reader_done(in) ? CULM_OK : CULM_ERR_FORMAT;

@@ -57,9 +57,14 @@ static uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 /* --- ways --- */
 
+/* Leaders first. */
+static int32_t slot_of(int32_t id) {
+    return id >= 0 ? CULM_SIM_LEADERS + id : id == CULM_LEADER ? 0 : 1 + CULM_SIM_FIRST_LATER - id;
+}
+
 static struct way *way_of(struct culm_sim *sim, int32_t from, int32_t to) {
     struct process *process = sim_process(sim, from);
-    int32_t slot = to + 1;
+    int32_t slot = slot_of(to);
     if (slot >= process->ways) {
         int32_t ways = process->ways ? process->ways : 16;
         while (ways <= slot) {

@@ -20,7 +20,10 @@
 #define TOKEN "simulated"
 
 struct process *sim_process(const struct culm_sim *sim, int32_t id) {
-    int32_t slot = id + 1;
+    int32_t slot = id + 1, later = CULM_SIM_FIRST_LATER - id;
+    if (later >= 0) {
+        return later < sim->later_count ? sim->later[later] : NULL;
+    }
     return slot >= 0 && slot < sim->process_count ? sim->process[slot] : NULL;
 }
 
@@ -30,8 +33,6 @@ struct process *sim_process_of_fabric(struct culm_fabric *fabric) {
 
 static struct process *self(struct culm_world *world) { return (struct process *)world; }
 
-static struct process *leader_of(const struct culm_sim *sim) { return sim->process[0]; }
-
 static bool listens(const struct process *process) {
     return process->alive && !process->left && process->started;
 }
@@ -40,6 +41,10 @@ static bool listens(const struct process *process) {
 static uint64_t acts_at(const struct process *process) {
     uint64_t now = process->sim->now_ns;
     return process->frozen_until_ns > now ? process->frozen_until_ns : now;
+}
+
+static uint64_t delay_of_store(struct culm_sim *sim) {
+    return sim_around(sim, sim->o.store_ns) / 2;
 }
 
 /* --- the world table --- */
@@ -103,7 +108,7 @@ static void start_job(struct process *process, struct culm_job *job, uint64_t *f
     }
     uint64_t start = acts_at(process);
     start = start > *free_ns ? start : *free_ns;
-    uint64_t cost = sim->o.cost && process->id != CULM_LEADER
+    uint64_t cost = sim->o.cost && process->member
                         ? sim->o.cost(sim->o.event_context, process->id, job)
                         : job->cost_ns;
     *free_ns = start + (cost ? cost : sim_around(sim, mean_ns));
@@ -129,9 +134,12 @@ static void world_fault(struct culm_world *world, const struct culm_fault_point 
 
 static void world_publish(struct culm_world *world, json_t *take_event) {
     struct culm_sim *sim = self(world)->sim;
-    if (self(world)->id != CULM_LEADER) { /* it does not lead */
+    if (!self(world)->roster) { /* it does not lead */
         json_decref(take_event);
         return;
+    }
+    if (self(world) != sim->leads) {
+        json_object_set_new(take_event, "deposed", json_true());
     }
     json_object_set_new(take_event, "t_ms", json_real((double)sim->now_ns / 1e6));
     if (sim->o.log) {
@@ -156,7 +164,13 @@ static void world_leave(struct culm_world *world, int exit_code, const struct cu
         return;
     }
     process->left = true;
-    if (process->id == CULM_LEADER) {
+    if (process->roster && process != sim->leads) {
+        culm_sim_log(sim, "a leader before leaves with %d: %s", exit_code,
+                     error ? error->text : "");
+        sim_schedule(sim, sim->now_ns, (struct happen){.to = process, .call = die});
+        return;
+    }
+    if (process->roster) {
         sim->leader_left = true;
         sim->exit_code = exit_code;
         snprintf(sim->error, sizeof sim->error, "%s", error ? error->text : "");
@@ -180,11 +194,13 @@ static const struct culm_world_ops world_ops = {
     .leave = world_leave,
 };
 
-/* --- the leader's agent --- */
+/* --- a leader's agent --- */
 
-static struct culm_sim *sim_of(struct culm_agent *agent) {
-    return (struct culm_sim *)((char *)agent - offsetof(struct culm_sim, agent));
+static struct process *leader_of(struct culm_agent *agent) {
+    return (struct process *)((char *)agent - offsetof(struct process, agent));
 }
+
+static struct culm_sim *sim_of(struct culm_agent *agent) { return leader_of(agent)->sim; }
 
 static void agent_start(struct culm_agent *agent, uint32_t role) {
     struct culm_sim *sim = sim_of(agent);
@@ -197,16 +213,62 @@ static void agent_start(struct culm_agent *agent, uint32_t role) {
 }
 
 static void agent_end(struct culm_agent *agent, int32_t node) {
+    const struct process *process = sim_process(sim_of(agent), node);
+    if (process && culm_member_term(process->member) > leader_of(agent)->term) {
+        return; /* it has promised another one */
+    }
+    culm_roster_uncall(leader_of(agent)->roster, node);
     culm_sim_kill(sim_of(agent), node);
 }
 
 static uint32_t agent_role(struct culm_agent *agent, int32_t node) {
     const struct process *process = sim_process(sim_of(agent), node);
-    return node >= 0 && process && !process->newcomer ? process->role : CULM_NO_ROLE;
+    return node >= 0 && process && !process->newcomer &&
+                   process->asked_term == leader_of(agent)->term
+               ? process->role
+               : CULM_NO_ROLE;
 }
 
 const struct culm_agent_ops sim_agent_ops = {
     .size = sizeof sim_agent_ops, .start = agent_start, .end = agent_end, .role = agent_role};
+
+/* --- a leader's record --- */
+
+static void depose(struct process *leader) {
+    if (listens(leader) && leader->ops->leads->deposed) {
+        leader->ops->leads->deposed(leader->actor, 0);
+    }
+}
+
+static void on_written(struct culm_sim *sim, const struct happen *happen) {
+    struct process *leader = happen->to;
+    if (happen->generation == 0) {
+        depose(leader);
+    } else if (listens(leader)) {
+        culm_sim_log(sim, "leader %d has written deed %llu", leader->id,
+                     (unsigned long long)happen->number);
+        leader->ops->leads->written(leader->actor, (enum culm_deed)happen->number);
+    }
+}
+
+/* It reaches the store, whatever has become of the leader by then: `from` led when it was asked for. */
+static void write_deed(struct culm_sim *sim, const struct happen *happen) {
+    struct process *leader = sim_process(sim, happen->from);
+    const bool leads = leader == sim->leads;
+    sim_schedule(
+        sim, sim->now_ns + delay_of_store(sim),
+        (struct happen){
+            .to = leader, .call = on_written, .number = happen->number, .generation = leads});
+}
+
+static void record_write(struct culm_record *record, enum culm_deed deed, int64_t step) {
+    struct process *leader = (struct process *)((char *)record - offsetof(struct process, record));
+    (void)step;
+    sim_schedule(leader->sim, leader->sim->now_ns + delay_of_store(leader->sim),
+                 (struct happen){.call = write_deed, .from = leader->id, .number = deed});
+}
+
+static const struct culm_record_ops record_ops = {.size = sizeof record_ops, .write = record_write};
 
 /* --- a worker's membership --- */
 
@@ -245,8 +307,19 @@ static void on_ended(void *ctx, const struct culm_error *why) {
                  (struct happen){.to = process, .call = die});
 }
 
-static const struct culm_member_ops member_ops = {
-    .joined = on_joined, .message = on_member_message, .lost = on_lost, .ended = on_ended};
+static void on_led(void *ctx, uint64_t term) {
+    struct process *process = ctx;
+    culm_sim_log(process->sim, "node %d promises term %llu", process->id, (unsigned long long)term);
+    if (listens(process) && process->ops->led) {
+        process->ops->led(process->actor, term);
+    }
+}
+
+static const struct culm_member_ops member_ops = {.joined = on_joined,
+                                                  .message = on_member_message,
+                                                  .lost = on_lost,
+                                                  .ended = on_ended,
+                                                  .led = on_led};
 
 /* --- the leader's --- */
 
@@ -276,18 +349,37 @@ static const char *machine_of(const struct process *worker) {
                            : machines[culm_rng_mix(worker->sim->o.seed, (uint64_t)worker->id) % 3];
 }
 
+static struct culm_node_info info_of(const struct process *worker) {
+    return (struct culm_node_info){.role = worker->role,
+                                   .pid = worker->newcomer ? 0 : worker->id + 1000,
+                                   .name = worker->newcomer ? "elsewhere" : "sim",
+                                   .signature = "sim",
+                                   .machine = machine_of(worker)};
+}
+
 static void on_up(void *ctx, int32_t node, const struct culm_ready *ready) {
     struct process *process = ctx, *worker = sim_process(process->sim, node);
-    const struct culm_node_info info = {.role = worker->role,
-                                        .pid = worker->newcomer ? 0 : node + 1000,
-                                        .name = worker->newcomer ? "elsewhere" : "sim",
-                                        .signature = "sim",
-                                        .machine = machine_of(worker)};
+    const struct culm_node_info info = info_of(worker);
     (void)ready;
     worker->up = true;
     if (listens(process)) {
         process->ops->leads->joined(process->actor, node, &info);
     }
+}
+
+/* That it takes part is written down first. */
+static bool on_ready(void *ctx, int32_t *node, const struct culm_ready *ready,
+                     struct culm_error *ret_error) {
+    struct process *process = ctx;
+    (void)node;
+    (void)ready;
+    if (process == process->sim->leads) {
+        return true;
+    }
+    culm_error_set(ret_error, CULM_ERR_CLOSED, "another one leads");
+    sim_schedule(process->sim, process->sim->now_ns,
+                 (struct happen){.to = process, .call = on_written});
+    return false;
 }
 
 static void on_roster_message(void *ctx, int32_t node, const struct culm_message *message) {
@@ -307,8 +399,28 @@ static void on_eof(void *ctx, int32_t node, const struct culm_error *why) {
     }
 }
 
-static const struct culm_roster_ops roster_ops = {
-    .check = on_check, .up = on_up, .message = on_roster_message, .eof = on_eof};
+static void on_absent(void *ctx, int32_t node, const struct culm_error *why) {
+    struct process *process = ctx;
+    culm_sim_log(process->sim, "node %d is not there: %s", node, why->text);
+    if (listens(process)) {
+        process->ops->lost(process->actor, node);
+    }
+}
+
+static void on_deposed(void *ctx, uint64_t term) {
+    struct process *process = ctx;
+    if (listens(process) && process->ops->leads->deposed) {
+        process->ops->leads->deposed(process->actor, term);
+    }
+}
+
+static const struct culm_roster_ops roster_ops = {.check = on_check,
+                                                  .ready = on_ready,
+                                                  .up = on_up,
+                                                  .message = on_roster_message,
+                                                  .eof = on_eof,
+                                                  .absent = on_absent,
+                                                  .deposed = on_deposed};
 
 void sim_accepted(struct process *process, struct culm_stream *take_stream) {
     if (process->member) {
@@ -327,56 +439,111 @@ static void *must(void *pointer) {
     return pointer;
 }
 
+static struct process *process_new(struct culm_sim *sim, int32_t id, uint32_t role,
+                                   size_t pool_bytes) {
+    struct process *process = must(calloc(1, sizeof *process));
+    process->world.ops = &world_ops;
+    process->fabric.ops = &sim_fabric_ops;
+    process->agent.ops = &sim_agent_ops;
+    process->record.ops = &record_ops;
+    process->sim = sim;
+    process->id = id;
+    process->role = role;
+    process->alive = true;
+    process->pool = must(culm_blob_pool_new(pool_bytes));
+    return process;
+}
+
+static void lead(struct culm_sim *sim, struct process *process) {
+    process->term = sim->leads ? sim->leads->term + 1 : 1;
+    const struct culm_roster_options roster = {
+        .fabric = &process->fabric,
+        .token = TOKEN,
+        .pid = 999,
+        .pool = process->pool,
+        .payload_max = (size_t)1 << 30,
+        .scratch_bytes = sim->o.scratch_bytes,
+        .term = process->term,
+        .ops = &roster_ops,
+        .ctx = process,
+    };
+    process->roster = must(culm_roster_new(&roster));
+    process->ops = sim->o.leader_ops;
+    process->listening = true;
+    sim->leads = process;
+}
+
+static void follow(struct culm_sim *sim, struct process *process) {
+    snprintf(process->address, sizeof process->address, CULM_SIM_ADDRESS, process->id);
+    snprintf(process->leader, sizeof process->leader, CULM_SIM_ADDRESS, sim->leads->id);
+    process->asked_term = sim->leads->term;
+    const struct culm_member_options member = {
+        .fabric = &process->fabric,
+        .leader = process->leader,
+        .address = sim->o.role[process->role].calls_only ? "" : process->address,
+        .token = TOKEN,
+        .node = process->id,
+        .name = "sim",
+        .signature = "sim",
+        .orphan_ms = sim->o.orphan_ms,
+        .outlives = sim->o.outlives,
+        .pool = process->pool,
+        .payload_max = (size_t)1 << 30,
+        .scratch_bytes = sim->o.scratch_bytes,
+        .ops = &member_ops,
+        .ctx = process,
+    };
+    process->member = must(culm_member_new(&member));
+}
+
 struct process *sim_process_new(struct culm_sim *sim, uint32_t role, size_t pool_bytes) {
     if (sim->process_count == sim->process_capacity) {
         sim->process_capacity = sim->process_capacity ? 2 * sim->process_capacity : 32;
         sim->process =
             must(realloc(sim->process, (size_t)sim->process_capacity * sizeof(struct process *)));
     }
-    struct process *process = must(calloc(1, sizeof *process));
-    process->world.ops = &world_ops;
-    process->fabric.ops = &sim_fabric_ops;
-    process->sim = sim;
-    process->id = sim->process_count - 1;
-    process->role = role;
-    process->alive = true;
-    bool worker = process->id >= 0;
-    process->pool = must(culm_blob_pool_new(pool_bytes));
+    struct process *process = process_new(sim, sim->process_count - 1, role, pool_bytes);
     sim->process[sim->process_count++] = process;
-    if (worker) {
-        snprintf(process->address, sizeof process->address, CULM_SIM_ADDRESS, process->id);
-        snprintf(process->leader, sizeof process->leader, CULM_SIM_ADDRESS, CULM_LEADER);
-        const struct culm_member_options member = {
-            .fabric = &process->fabric,
-            .leader = process->leader,
-            .address = sim->o.role[role].calls_only ? "" : process->address,
-            .token = TOKEN,
-            .node = process->id,
-            .name = "sim",
-            .signature = "sim",
-            .orphan_ms = sim->o.orphan_ms,
-            .pool = process->pool,
-            .payload_max = (size_t)1 << 30,
-            .scratch_bytes = sim->o.scratch_bytes,
-            .ops = &member_ops,
-            .ctx = process,
-        };
-        process->member = must(culm_member_new(&member));
+    if (sim->leads) {
+        follow(sim, process);
     } else {
-        const struct culm_roster_options roster = {
-            .fabric = &process->fabric,
-            .token = TOKEN,
-            .pid = 999,
-            .pool = process->pool,
-            .payload_max = (size_t)1 << 30,
-            .scratch_bytes = sim->o.scratch_bytes,
-            .ops = &roster_ops,
-            .ctx = process,
-        };
-        process->roster = must(culm_roster_new(&roster));
-        process->listening = true;
+        lead(sim, process);
     }
     return process;
+}
+
+struct process *sim_leader_new(struct culm_sim *sim) {
+    struct process *process = process_new(sim, CULM_SIM_FIRST_LATER - sim->later_count, 0, 0);
+    sim->later[sim->later_count++] = process;
+    lead(sim, process);
+    return process;
+}
+
+/* --- what a store would know --- */
+
+static bool is_known(const struct process *worker) {
+    return worker->id >= 0 && worker->up && !worker->told &&
+           !worker->sim->o.role[worker->role].calls_only;
+}
+
+int32_t sim_known(const struct culm_sim *sim, struct culm_known_node *ret_known) {
+    int32_t count = 0;
+    for (int32_t i = 1; i < sim->process_count; i++) {
+        if (is_known(sim->process[i])) {
+            ret_known[count++] =
+                (struct culm_known_node){sim->process[i]->id, info_of(sim->process[i])};
+        }
+    }
+    return count;
+}
+
+void sim_call_all(struct process *leader) {
+    for (int32_t i = 1; i < leader->sim->process_count; i++) {
+        struct process *worker = leader->sim->process[i];
+        if (is_known(worker) && !culm_roster_call(leader->roster, worker->id, worker->address)) {
+            abort();
+        }
+    }
 }
 
 void sim_process_free(struct process *process) {
@@ -415,7 +582,7 @@ static struct process *add(struct culm_sim *sim, uint32_t role, size_t pool_byte
     sim->totals.unstarted += fails;
     sim_schedule(sim, at, (struct happen){.to = process, .call = fails ? die : begin});
     sim_schedule(sim, sim->now_ns + START_LIMIT_NS,
-                 (struct happen){.to = leader_of(sim), .call = start_limit, .from = process->id});
+                 (struct happen){.to = sim->leads, .call = start_limit, .from = process->id});
     return process;
 }
 
@@ -428,8 +595,10 @@ int32_t culm_sim_come(struct culm_sim *sim, uint32_t role, size_t pool_bytes) {
 }
 
 static void exit_told(struct culm_sim *sim, const struct happen *happen) {
-    struct process *leader = leader_of(sim);
+    struct process *leader = happen->to;
     int32_t node = happen->from;
+    struct process *process = sim_process(sim, node);
+    process->told = true;
     sim->totals.exit_first += culm_roster_end(leader->roster, node);
     if (listens(leader)) {
         leader->ops->leads->ended(leader->actor, node, NULL);
@@ -438,14 +607,17 @@ static void exit_told(struct culm_sim *sim, const struct happen *happen) {
 
 void culm_sim_kill(struct culm_sim *sim, int32_t node) {
     struct process *process = sim_process(sim, node);
-    if (node < 0 || !process || !process->alive) {
+    if (!process || !process->alive) {
         return;
     }
-    culm_sim_log(sim, "node %d dies", node);
+    culm_sim_log(sim, "%s %d dies", process->roster ? "leader" : "node", node);
     process->alive = false;
     sim_fabric_end(process);
+    if (process->roster) {
+        return;
+    }
     sim_schedule(sim, sim->now_ns + sim_draw(sim, sim->o.exit_ns + 1),
-                 (struct happen){.to = leader_of(sim), .call = exit_told, .from = node});
+                 (struct happen){.to = sim->leads, .call = exit_told, .from = node});
 }
 
 void culm_sim_stick(struct culm_sim *sim, int32_t node) {

@@ -12,12 +12,10 @@ struct culm_sim *culm_sim_new(const struct culm_sim_options *options) {
         return NULL;
     }
     sim->o = *options;
-    sim->agent.ops = &sim_agent_ops;
     sim->now_ns = 1000000000; /* not 0, which means "never yet" in places */
     sim->random_net = culm_rng_mix(options->seed, 1);
     sim->random_test = culm_rng_mix(options->seed, 2);
-    struct process *leader = sim_process_new(sim, 0, 0);
-    leader->ops = options->leader_ops;
+    (void)sim_process_new(sim, 0, 0);
     return sim;
 }
 
@@ -36,7 +34,15 @@ size_t culm_sim_free(struct culm_sim *sim) {
     for (int32_t i = 0; i < sim->process_count; i++) {
         sim_process_free(sim->process[i]);
     }
+    for (int32_t i = 0; i < sim->later_count; i++) {
+        sim_process_free(sim->later[i]);
+    }
     sim_fabric_free(sim);
+    for (int32_t i = 0; i < sim->later_count; i++) {
+        culm_blob_pool_free(sim->later[i]->pool);
+        free(sim->later[i]);
+    }
+    free(sim->known);
     for (int32_t i = 0; i < sim->process_count; i++) {
         struct culm_blob_pool_stats stats = {0};
         culm_blob_pool_stats_of(sim->process[i]->pool, &stats);
@@ -53,11 +59,34 @@ size_t culm_sim_free(struct culm_sim *sim) {
 }
 
 struct culm_world *culm_sim_leader_world(struct culm_sim *sim) {
-    return &sim->process[0]->world;
+    return &sim->leads->world;
 }
 
+struct culm_world *culm_sim_lead(struct culm_sim *sim, const struct culm_known_node **ret_known,
+                                 int32_t *ret_count, uint64_t *ret_term) {
+    if (sim->later_count == CULM_SIM_LEADERS - 1) {
+        return NULL;
+    }
+    free(sim->known);
+    sim->known = calloc((size_t)sim->process_count, sizeof *sim->known);
+    struct process *leader = sim->known ? sim_leader_new(sim) : NULL;
+    if (!leader) {
+        return NULL;
+    }
+    *ret_known = sim->known;
+    *ret_count = sim_known(sim, sim->known);
+    *ret_term = leader->term;
+    return &leader->world;
+}
+
+int32_t culm_sim_leads(const struct culm_sim *sim) { return sim->leads->id; }
+
 struct culm_agent *culm_sim_agent(struct culm_sim *sim) {
-    return &sim->agent;
+    return &sim->leads->agent;
+}
+
+struct culm_record *culm_sim_record(struct culm_sim *sim) {
+    return &sim->leads->record;
 }
 
 struct culm_blob_pool *culm_sim_pool(struct culm_sim *sim, int32_t id) {
@@ -68,6 +97,9 @@ static void begin(struct culm_sim *sim, const struct happen *happen) {
     (void)sim;
     happen->to->started = true;
     happen->to->ops->start(happen->to->actor);
+    if (happen->to->term > 1) {
+        sim_call_all(happen->to);
+    }
 }
 
 /* So that workers can tell a silent leader from one that is gone. */
@@ -79,10 +111,10 @@ static void say_alive(struct culm_sim *sim, const struct happen *happen) {
 
 void culm_sim_leader(struct culm_sim *sim, void *actor) {
     if (sim->o.orphan_ms) {
-        sim_schedule(sim, sim->now_ns, (struct happen){.to = sim->process[0], .call = say_alive});
+        sim_schedule(sim, sim->now_ns, (struct happen){.to = sim->leads, .call = say_alive});
     }
-    sim->process[0]->actor = actor;
-    sim_schedule(sim, sim->now_ns, (struct happen){.to = sim->process[0], .call = begin});
+    sim->leads->actor = actor;
+    sim_schedule(sim, sim->now_ns, (struct happen){.to = sim->leads, .call = begin});
 }
 
 static void on_stop(struct culm_sim *sim, const struct happen *happen) {
@@ -92,8 +124,7 @@ static void on_stop(struct culm_sim *sim, const struct happen *happen) {
 }
 
 void culm_sim_stop(struct culm_sim *sim) {
-    sim_schedule(sim, sim->now_ns,
-                 (struct happen){.to = sim->process[0], .call = on_stop, .from = -1});
+    sim_schedule(sim, sim->now_ns, (struct happen){.to = sim->leads, .call = on_stop, .from = -1});
 }
 
 static void on_removed(struct culm_sim *sim, const struct happen *happen) {
@@ -104,7 +135,7 @@ static void on_removed(struct culm_sim *sim, const struct happen *happen) {
 
 void culm_sim_removed(struct culm_sim *sim, int32_t node) {
     sim_schedule(sim, sim->now_ns,
-                 (struct happen){.to = sim->process[0], .call = on_removed, .from = node});
+                 (struct happen){.to = sim->leads, .call = on_removed, .from = node});
 }
 
 void culm_sim_starts_fail(struct culm_sim *sim, uint32_t percent) {

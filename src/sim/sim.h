@@ -11,7 +11,8 @@
  * executed when it is over. Everything random comes from the seed, so a history is replayed by its
  * number.
  *
- * Processes are -1 (the leader) and 0, 1, ... (workers). Thread: one.
+ * Processes are -1 (the leader) and 0, 1, ... (workers); later leaders have numbers of their own. Which nodes take part, and how
+ * many have led, the world knows, as a store would. Thread: one.
  */
 #ifndef CULM_SIM_SIM_H
 #define CULM_SIM_SIM_H
@@ -32,7 +33,8 @@ struct culm_sim_role {
     bool calls_only; /* nobody can call it (cluster/member.h) */
 };
 
-#define CULM_SIM_ROLES 4 /* roles are below */
+#define CULM_SIM_ROLES 4   /* roles are below */
+#define CULM_SIM_LEADERS 9 /* of one run, at most */
 
 struct culm_sim_options {
     uint64_t seed;
@@ -49,11 +51,14 @@ struct culm_sim_options {
     uint64_t spawn_ns;      /* until an asked-for worker connects: uniform in [1/2, 3/2) */
     int32_t spawn_max;      /* alive at once; the leader may not ask for more */
     int64_t orphan_ms;      /* of silence of the leader, after which a worker ends; 0: never */
+    bool outlives;          /* workers go on when their leader's connection has ended */
+    uint64_t store_ns;      /* that a deed takes to be written: uniform in [1/2, 3/2) */
     uint32_t start_fail_percent; /* of workers asked for that end before they join */
     size_t pool_bytes;           /* of a worker; 0: any */
     struct culm_sim_role role[CULM_SIM_ROLES];
     const struct culm_actor_ops *leader_ops;
-    /* Told of every event published, after "t_ms" was added; borrows it. */
+    /* Told of every event published, after "t_ms" was added, and "deposed" to what is said by a leader after which
+     * another one was made; borrows it. */
     void (*event)(void *context, json_t *event);
     void *event_context;
     /* Asked at every fault point of a worker; may fire faults. May be NULL. */
@@ -82,10 +87,18 @@ struct culm_sim *culm_sim_new(const struct culm_sim_options *options); /* NULL: 
 /* Bytes of blobs of the simulator's pools that were never let go. */
 size_t culm_sim_free(struct culm_sim *sim);
 struct culm_world *culm_sim_leader_world(struct culm_sim *sim);
-struct culm_agent *culm_sim_agent(struct culm_sim *sim); /* the leader's */
+struct culm_agent *culm_sim_agent(struct culm_sim *sim);   /* the leader's */
+struct culm_record *culm_sim_record(struct culm_sim *sim); /* the same */
 struct culm_blob_pool *culm_sim_pool(struct culm_sim *sim, int32_t id);
 /* Gives the leader's actor; must be called before the first step. Borrowed. */
 void culm_sim_leader(struct culm_sim *sim, void *actor);
+
+/* Another leader is made: its world, the nodes that it knows (valid until the next step), and its term; then
+ * culm_sim_leader gives its actor. The one before is neither killed nor told. NULL: there have been enough. */
+struct culm_world *culm_sim_lead(struct culm_sim *sim, const struct culm_known_node **ret_known,
+                                 int32_t *ret_count, uint64_t *ret_term);
+/* The newest leader's process, for faults; CULM_LEADER: the first one. */
+int32_t culm_sim_leads(const struct culm_sim *sim);
 
 /* Runs the next event. False: nothing is left to happen, or the leader has left. */
 bool culm_sim_step(struct culm_sim *sim);
@@ -97,7 +110,7 @@ void culm_sim_totals_of(const struct culm_sim *sim, struct culm_sim_totals *ret_
 
 /* --- faults --- */
 
-void culm_sim_kill(struct culm_sim *sim, int32_t node);
+void culm_sim_kill(struct culm_sim *sim, int32_t id); /* any process */
 /* Its tasks no longer end, but it goes on talking. */
 void culm_sim_stick(struct culm_sim *sim, int32_t node);
 /* Any process; CULM_NEVER: for good. */

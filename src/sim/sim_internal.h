@@ -39,6 +39,8 @@ struct way {
 struct process {
     struct culm_world world;   /* first */
     struct culm_fabric fabric; /* see process_of_fabric */
+    struct culm_agent agent;   /* of a leader */
+    struct culm_record record; /* the same */
     struct culm_sim *sim;
     int32_t id;
     uint32_t role;
@@ -54,20 +56,26 @@ struct process {
     uint64_t no_descriptors_until_ns;
     uint64_t compute_free_ns, io_free_ns;
     uint64_t timer_generation[CULM_SIM_TIMERS], alarm_generation;
-    struct way **way; /* [ways], by slot of the other; NULL: nothing special yet */
+    uint64_t term;       /* of a leader */
+    uint64_t asked_term; /* of the leader that asked for this worker */
+    bool told;           /* its end, to a leader */
+    struct way **way;    /* [ways], by slot of the other; NULL: nothing special yet */
     int32_t ways;
 };
 
 struct culm_sim {
     struct culm_sim_options o;
-    struct culm_agent agent;
     uint64_t now_ns, orders;
     uint64_t random_net, random_test;
     struct happen *heap;
     size_t heap_count, heap_capacity;
-    struct process **process; /* [0]: the leader; worker id is the index - 1 */
+    struct process **process; /* [0]: the first leader; worker id is the index - 1 */
     int32_t process_count, process_capacity;
-    struct end *ends; /* every stream that there ever was */
+    struct process *later[CULM_SIM_LEADERS - 1]; /* the other leaders: id is FIRST_LATER - index */
+    int32_t later_count;
+    struct process *leads;         /* the newest leader */
+    struct culm_known_node *known; /* by it */
+    struct end *ends;              /* every stream that there ever was */
     struct culm_sim_totals totals;
     bool leader_left;
     int exit_code;
@@ -90,9 +98,16 @@ void sim_fabric_end(struct process *process);
 void sim_fabric_free(struct culm_sim *sim);
 
 /* process.c */
+#define CULM_SIM_FIRST_LATER (-3)                                    /* below CULM_NEWCOMER */
 struct process *sim_process(const struct culm_sim *sim, int32_t id); /* NULL: none */
 struct process *sim_process_of_fabric(struct culm_fabric *fabric);
 struct process *sim_process_new(struct culm_sim *sim, uint32_t role, size_t pool_bytes);
+/* A leader that takes over: it has no actor yet. */
+struct process *sim_leader_new(struct culm_sim *sim);
+/* Those who took part, and whose end no leader was told of. Room for as many as there are workers; their number. */
+int32_t sim_known(const struct culm_sim *sim, struct culm_known_node *ret_known);
+/* Calls all who ever took part, and have not ended for it to know. */
+void sim_call_all(struct process *leader);
 void sim_process_free(struct process *process);
 extern const struct culm_agent_ops sim_agent_ops;
 void sim_accepted(struct process *process, struct culm_stream *take_stream);

@@ -130,12 +130,14 @@ bool culm_symbolic_store_damage(struct culm_symbolic_store *store, int32_t param
     return newest >= 0;
 }
 
-/* Removes the pieces of one version, or up to it. */
-static void forget_pieces(struct culm_symbolic_store *store, int64_t version, bool before) {
+/* Removes the pieces of one attempt at a version, or all up to that version. */
+static void forget_pieces(struct culm_symbolic_store *store, int64_t version,
+                          const int32_t *attempt_or_null) {
     int32_t kept = 0;
     for (int32_t i = 0; i < store->piece_count; i++) {
-        int64_t at = store->piece[i].version;
-        if (at != version && !(before && at < version)) {
+        const struct culm_symbolic_piece *at = &store->piece[i];
+        if (attempt_or_null ? at->version != version || at->attempt != *attempt_or_null
+                            : at->version > version) {
             store->piece[kept++] = store->piece[i];
         }
     }
@@ -143,10 +145,11 @@ static void forget_pieces(struct culm_symbolic_store *store, int64_t version, bo
 }
 
 static bool has_piece(const struct culm_symbolic_store *store, int64_t version, int32_t stage,
-                      int32_t node) {
+                      int32_t node, int32_t attempt) {
     for (int32_t i = 0; i < store->piece_count; i++) {
         const struct culm_symbolic_piece *at = &store->piece[i];
-        if (at->version == version && at->stage == stage && at->node == node) {
+        if (at->version == version && at->stage == stage && at->node == node &&
+            at->attempt == attempt) {
             return true;
         }
     }
@@ -155,7 +158,7 @@ static bool has_piece(const struct culm_symbolic_store *store, int64_t version, 
 
 /* After `version` was published: the `keep` newest up to it stay, and none of a later step does. */
 static void prune(struct culm_symbolic_store *store, int64_t version) {
-    forget_pieces(store, version, true);
+    forget_pieces(store, version, NULL);
     size_t count = sizeof store->checkpoint / sizeof *store->checkpoint;
     for (size_t i = 0; i < count && store->keep > 0; i++) {
         int64_t newer = 0, self = store->checkpoint[i].version;
@@ -496,12 +499,12 @@ static enum culm_status run_save(struct symbolic *x, struct culm_task *task) {
     }
     const uint64_t *state = task->input->data;
     size_t room = sizeof x->store->piece / sizeof x->store->piece[0];
-    if (!has_piece(x->store, task->version, task->stage, task->node)) {
+    if (!has_piece(x->store, task->version, task->stage, task->node, task->attempt)) {
         if ((size_t)x->store->piece_count == room) {
             return wrong(task, "the simulated disk is full of pieces");
         }
         x->store->piece[x->store->piece_count++] =
-            (struct culm_symbolic_piece){task->version, task->stage, task->node};
+            (struct culm_symbolic_piece){task->version, task->stage, task->node, task->attempt};
     }
     size_t used = (size_t)snprintf(task->text, sizeof task->text, "%d %d", task->stage, task->node);
     for (int32_t i = 0; i < desc->param_count && used < sizeof task->text; i++) {
@@ -519,11 +522,13 @@ static enum culm_status run_publish(struct symbolic *x, struct culm_task *task) 
     if (!to) {
         return wrong(task, "the simulated disk holds no more checkpoints");
     }
-    for (int32_t p = 0; p < task->piece_count; p++) {
+    /* Another one that leads, or led, may have published it. */
+    const bool there = to->published && !is_damaged(to) && !task->weights_only;
+    for (int32_t p = 0; p < task->piece_count && !there; p++) {
         char *at = NULL;
         int32_t stage = (int32_t)strtol(task->pieces[p], &at, 10);
         int32_t node = (int32_t)strtol(at, &at, 10);
-        if (!has_piece(x->store, task->version, stage, node)) {
+        if (!has_piece(x->store, task->version, stage, node, task->attempt)) {
             return wrong(task, "a piece is not there");
         }
         for (int32_t i = 0; i < x->layout->stage[stage].param_count; i++) {
@@ -539,13 +544,15 @@ static enum culm_status run_publish(struct symbolic *x, struct culm_task *task) 
     if (task->weights_only) {
         *to = (struct culm_symbolic_checkpoint){.version = -1}; /* nothing to go on from */
         x->store->weights = task->version;
-        forget_pieces(x->store, task->version, false);
+        forget_pieces(x->store, task->version, &task->attempt);
         snprintf(task->text, sizeof task->text, "weights-%lld", (long long)task->version);
         return CULM_OK;
     }
     to->published = true;
     memset(to->damaged, 0, sizeof to->damaged); /* written anew */
-    prune(x->store, task->version);
+    if (!x->store->may_prune || x->store->may_prune(x->store->prune_context, &x->exec)) {
+        prune(x->store, task->version);
+    }
     snprintf(task->text, sizeof task->text, "step-%lld", (long long)task->version);
     return CULM_OK;
 }
@@ -562,7 +569,7 @@ static enum culm_status run_room(struct symbolic *x, struct culm_task *task) {
 }
 
 static enum culm_status run_discard(struct symbolic *x, const struct culm_task *task) {
-    forget_pieces(x->store, task->version, false);
+    forget_pieces(x->store, task->version, &task->attempt);
     return CULM_OK;
 }
 

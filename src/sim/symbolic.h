@@ -37,7 +37,7 @@ struct culm_symbolic_checkpoint {
 /* A piece written and not yet published. */
 struct culm_symbolic_piece {
     int64_t version;
-    int32_t stage, node;
+    int32_t stage, node, attempt;
 };
 
 struct culm_symbolic_store {
@@ -52,6 +52,9 @@ struct culm_symbolic_store {
      * NULL: none fails so. */
     enum culm_status (*refuse)(void *context, const struct culm_task *task);
     void *refuse_context;
+    /* Who is asked before older checkpoints are removed; NULL: all may. As a store would know who leads. */
+    bool (*may_prune)(void *context, const struct culm_exec *exec);
+    void *prune_context;
 };
 
 void culm_symbolic_store_init(struct culm_symbolic_store *store, uint64_t seed,

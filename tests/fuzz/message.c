@@ -8,6 +8,7 @@
 
 #include "crew/pulse.h"
 #include "pipeline/control.h"
+#include "pipeline/report.h"
 #include "pipeline/waits.h"
 
 #define STAGES 3
@@ -158,6 +159,25 @@ static void fuzz_waits(const uint8_t *data, size_t size, struct culm_buf *buf) {
     culm_waits_free(waits);
 }
 
+static void fuzz_report(const uint8_t *data, size_t size, struct culm_buf *buf) {
+    struct culm_report report = {.of_stages = STAGES};
+    if (culm_report_decode(data, size, &report) == CULM_OK) {
+        FUZZ_REQUIRE(culm_stage_set_last(&report.holds) < STAGES, "stages");
+        culm_report_encode(&report, buf);
+        struct culm_report again = {.of_stages = STAGES};
+        FUZZ_REQUIRE(culm_report_decode(buf->data, buf->len, &again) == CULM_OK, "again");
+    }
+}
+
+static void fuzz_curve(const uint8_t *data, size_t size, struct culm_buf *buf) {
+    static struct culm_curve curve, again;
+    if (culm_curve_decode(data, size, &curve) == CULM_OK) {
+        FUZZ_REQUIRE(curve.count >= 0 && curve.count <= CULM_CURVE_MAX, "%d steps", curve.count);
+        culm_curve_encode(&curve, buf);
+        FUZZ_REQUIRE(culm_curve_decode(buf->data, buf->len, &again) == CULM_OK, "again");
+    }
+}
+
 /* Small ones: text has an end, and the bytes written are those read, but for what is behind a NUL. */
 #define SMALL(name)                                                                                \
     static void fuzz_##name(const uint8_t *data, size_t size, struct culm_buf *buf) {              \
@@ -188,9 +208,10 @@ SMALL(damaged)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static fuzz_decoder *const decoder[] = {
-        fuzz_boundary, fuzz_have,    fuzz_view,     fuzz_commit,  fuzz_prepared,   fuzz_saved,
-        fuzz_digests,  fuzz_waits,   fuzz_save,     fuzz_fenced,  fuzz_ask,        fuzz_heartbeat,
-        fuzz_took,     fuzz_loaded,  fuzz_unloaded, fuzz_joined,  fuzz_taken_over, fuzz_peer_lost,
-        fuzz_failed,   fuzz_damaged, fuzz_sum,      fuzz_reduced, fuzz_state};
+        fuzz_boundary, fuzz_have,       fuzz_view,      fuzz_commit, fuzz_prepared,
+        fuzz_saved,    fuzz_digests,    fuzz_waits,     fuzz_save,   fuzz_fenced,
+        fuzz_ask,      fuzz_heartbeat,  fuzz_took,      fuzz_loaded, fuzz_unloaded,
+        fuzz_joined,   fuzz_taken_over, fuzz_peer_lost, fuzz_failed, fuzz_damaged,
+        fuzz_sum,      fuzz_reduced,    fuzz_state,     fuzz_report, fuzz_curve};
     return fuzz_message(data, size, decoder, sizeof decoder / sizeof *decoder, CULM_META_MAX);
 }

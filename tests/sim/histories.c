@@ -167,6 +167,9 @@ static bool floors(const struct culm_history_result *t, uint32_t drawn, uint64_t
     if (drawn >> CULM_HISTORY_DRAW_OPEN & 1) {
         ok &= at_least("newcomers", t->came, n, 2);
     }
+    if (drawn >> CULM_HISTORY_DRAW_LEADERS & 1) {
+        ok &= at_least("leaders that took over", t->leaders, n, 4);
+    }
     printf(" the longest stop %llu ms\n", (unsigned long long)t->stop_ms);
     return ok;
 }

@@ -13,6 +13,7 @@
 #define SLACK 4                 /* steps until a checkpoint that is due is written */
 #define DRAWN "as it was drawn" /* what a task that was drawn to fail says */
 #define LIMIT_MS 600000         /* virtual; after the last fault */
+#define ORPHAN_MS 60000
 
 #define RESUMES_MAX 8
 
@@ -110,7 +111,8 @@ void culm_history_look_for_flips(struct running *run) {
         if (flips > run->flips_seen[i]) {
             run->flips += flips - run->flips_seen[i];
             run->flips_seen[i] = flips;
-            run->flipped[i] |= !run->put_out[i] && totals.committed < run->history->shape.steps;
+            run->flipped[i] |= !run->put_out[i] && totals.committed < run->history->shape.steps &&
+                               run->furthest < run->history->shape.steps;
         }
     }
 }
@@ -125,6 +127,14 @@ static void note_lost(struct running *run, int32_t node, const char *cause) {
     run->noticed += noticed;
     run->blind |= run->flipped[node] && !noticed;
     run->flipped[node] = false;
+}
+
+/* By one that leads no more: it is out of its view, which may be that of the next one. */
+static void note_noticed(struct running *run, int64_t node, const char *cause) {
+    if (node >= 0 && node < WORKERS_MAX && strcmp(cause, "differs") == 0) {
+        run->noticed += run->flipped[node];
+        run->flipped[node] = false;
+    }
 }
 
 static void note_member(struct running *run, const char *name, int64_t node, bool had_stages,
@@ -206,20 +216,46 @@ static void note_checkpoint(struct running *run, int64_t step, const char *why_o
     run->owed_after = run->committed;
 }
 
+/* However often it is told, and by whomever: in a history without flips. */
+static void note_loss(struct running *run, int64_t step, const char *bits) {
+    run->furthest = step > run->furthest ? step : run->furthest;
+    if (step >= STEPS_MAX) {
+        return;
+    }
+    if (run->loss_bits[step][0] && strcmp(run->loss_bits[step], bits) != 0 && !run->flips) {
+        complain(run, "the loss of step %lld is another one when it is told again",
+                 (long long)step);
+    }
+    snprintf(run->loss_bits[step], sizeof run->loss_bits[0], "%s", bits);
+}
+
 static void on_event(void *context, json_t *event) {
     struct running *run = context;
     const char *name = json_string_value(json_object_get(event, "event"));
+    if (json_object_get(event, "deposed")) { /* all that counts of it is what nodes have heard */
+        if (strcmp(name, "step") == 0) {
+            note_loss(run, number(event, "step"),
+                      json_string_value(json_object_get(event, "loss_bits")));
+        } else if (strcmp(name, "lost") == 0) {
+            note_noticed(run, number(event, "node"),
+                         json_string_value(json_object_get(event, "cause")));
+        } else if (strcmp(name, "checkpoint") == 0 && number(event, "step") < STEPS_MAX) {
+            run->told[number(event, "step")] = true;
+        }
+        return;
+    }
     if (strcmp(name, "step") == 0) {
         int64_t step = number(event, "step");
+        const char *bits = json_string_value(json_object_get(event, "loss_bits"));
         run->committed = step;
+        note_loss(run, step, bits);
+        if (json_object_get(event, "again")) { /* as another one that led has committed it */
+            return;
+        }
         if (run->steps++ == 0 && run->history->start_fail_later > 0) {
             culm_sim_starts_fail(run->sim, run->history->start_fail_later);
         }
         check_commit(run, step);
-        if (step < STEPS_MAX) {
-            snprintf(run->loss_bits[step], sizeof run->loss_bits[0], "%s",
-                     json_string_value(json_object_get(event, "loss_bits")));
-        }
     } else if (strcmp(name, "view") == 0) {
         note_view(run, event);
     } else if (strcmp(name, "lost") == 0 || strcmp(name, "recovered") == 0) {
@@ -235,7 +271,7 @@ static void on_event(void *context, json_t *event) {
         }
     } else if (strcmp(name, "rollback") == 0) {
         run->rollbacks++;
-        run->committed = number(event, "to_step");
+        run->committed = run->furthest = number(event, "to_step");
         for (int64_t step = run->committed + 1; step < STEPS_MAX; step++) {
             run->told[step] = false;
         }
@@ -271,6 +307,12 @@ static void on_event(void *context, json_t *event) {
                         json_string_value(json_object_get(event, "message")));
     }
     culm_history_arm(run, name);
+}
+
+/* Who leads no more may still finish what it has begun to publish. */
+static bool may_prune(void *context, const struct culm_exec *exec) {
+    const struct running *run = context;
+    return exec == run->leader_exec[run->leader_count - 1];
 }
 
 /* What a task fails with. */
@@ -340,7 +382,9 @@ static struct culm_sim_options options_of(struct running *run) {
         .short_percent = history->fabric.short_percent,
         .backlog_full_percent = history->fabric.backlog_full_percent,
         .exit_ns = history->fabric.exit_us * 1000,
-        .orphan_ms = 60000,
+        .orphan_ms = ORPHAN_MS,
+        .outlives = history->outlives,
+        .store_ns = 2000000 + history->latency_us * 1000,
         .unacked_ns = history->fabric.unacked_ms * 1000000,
         .job_ns = history->job_us * 1000,
         .io_ns = history->job_us * 5000,
@@ -360,6 +404,66 @@ static struct culm_sim_options options_of(struct running *run) {
     };
 }
 
+/* False: out of memory. */
+static bool make_leader(struct running *run, struct culm_world *world,
+                        const struct culm_known_node *known, int32_t known_count, uint64_t term) {
+    const struct culm_history *history = run->history;
+    const int64_t newest = culm_symbolic_store_newest(run->store);
+    struct culm_exec *exec =
+        culm_symbolic_new(&run->layout, &history->shape,
+                          culm_sim_pool(run->sim, culm_sim_leads(run->sim)), run->store, NULL, 42);
+    char source[32] = "";
+    if (newest >= 0) {
+        run->start_step = term == 1 ? newest : run->start_step;
+        snprintf(source, sizeof source, "step-%lld", (long long)newest);
+    }
+    struct culm_pipeline_leader_options leader = {
+        .world = world,
+        .agent = culm_sim_agent(run->sim),
+        .record = history->outlives ? culm_sim_record(run->sim) : NULL,
+        .exec = exec,
+        .layout = &run->layout,
+        .shape = history->shape,
+        .settings = history->settings,
+        .tokens_per_sample = 1,
+        .start_step = newest >= 0 ? newest : 0,
+        .start_source = source,
+        .term = term,
+        .known = known,
+        .known_count = known_count,
+        .orphan_ms = ORPHAN_MS,
+        .traced = history->traced,
+        .open = history->open,
+        .here_most = history->here_most};
+    culm_order_init(&leader.order, 42, CULM_SYMBOLIC_SAMPLES);
+    run->leader = culm_pipeline_leader_new(&leader);
+    run->leaders[run->leader_count] = run->leader;
+    run->leader_exec[run->leader_count++] = exec;
+    if (exec && run->leader) {
+        culm_sim_leader(run->sim, run->leader);
+    }
+    return exec && run->leader;
+}
+
+void culm_history_take_over(struct running *run) {
+    const struct culm_known_node *known;
+    int32_t count;
+    uint64_t term;
+    struct culm_world *world = culm_sim_lead(run->sim, &known, &count, &term);
+    if (!world || !make_leader(run, world, known, count, term)) {
+        complain(run, "nobody can take over");
+        return;
+    }
+    /* What the one before has said may never have come to anything: this one says it again. */
+    memset(run->put_out, 0, sizeof run->put_out);
+    memset(run->owed, 0, sizeof run->owed);
+    run->save_owed = false;
+    run->last_fault_ns = culm_sim_now(run->sim);
+    if (run->stopped_ns) { /* as is written down somewhere */
+        culm_sim_stop(run->sim);
+    }
+}
+
 static bool build(struct running *run) {
     struct culm_history *history = run->history;
     if (culm_symbolic_layout_new(&history->shape, history->params_per_stage, &run->layout) !=
@@ -371,32 +475,9 @@ static bool build(struct running *run) {
     if (!run->sim) {
         return false;
     }
-    struct culm_world *world = culm_sim_leader_world(run->sim);
-    run->leader_exec = culm_symbolic_new(
-        &run->layout, &history->shape, culm_sim_pool(run->sim, CULM_LEADER), run->store, NULL, 42);
-    char source[32] = "";
-    if (culm_symbolic_store_newest(run->store) >= 0) {
-        run->start_step = culm_symbolic_store_newest(run->store);
-        snprintf(source, sizeof source, "step-%lld", (long long)run->start_step);
-    }
-    struct culm_pipeline_leader_options leader = {.world = world,
-                                                  .agent = culm_sim_agent(run->sim),
-                                                  .exec = run->leader_exec,
-                                                  .layout = &run->layout,
-                                                  .shape = history->shape,
-                                                  .settings = history->settings,
-                                                  .tokens_per_sample = 1,
-                                                  .start_step = run->start_step,
-                                                  .start_source = source,
-                                                  .traced = history->traced,
-                                                  .open = history->open,
-                                                  .here_most = history->here_most};
-    culm_order_init(&leader.order, 42, CULM_SYMBOLIC_SAMPLES);
-    run->leader = culm_pipeline_leader_new(&leader);
-    if (!run->leader_exec || !run->leader) {
+    if (!make_leader(run, culm_sim_leader_world(run->sim), NULL, 0, 1)) {
         return false;
     }
-    culm_sim_leader(run->sim, run->leader);
     int32_t wanted = history->shape.pipelines * history->shape.stages;
     for (int32_t i = 0; history->traced && i < wanted; i++) {
         run->add_ns[run->add_count++] = BEGIN_NS + culm_sim_random(run->sim, 200) * 1000000;
@@ -405,8 +486,10 @@ static bool build(struct running *run) {
 }
 
 static void tear_down(struct running *run) {
-    culm_pipeline_leader_free(run->leader);
-    culm_symbolic_free(run->leader_exec);
+    for (int32_t i = 0; i < run->leader_count; i++) {
+        culm_pipeline_leader_free(run->leaders[i]);
+        culm_symbolic_free(run->leader_exec[i]);
+    }
     size_t left = culm_sim_free(run->sim);
     free(run->exec);
     culm_layout_release(&run->layout);
@@ -479,11 +562,15 @@ static void judge_end(struct running *run) {
     if (run->exit_code == 75 && !stopped) {
         complain(run, "it ended as if stopped, and was not");
     }
-    if (run->exit_code == 75 && !run->held && run->totals.committed != (newest < 0 ? 0 : newest)) {
+    if (run->exit_code == 75 && !run->held && run->totals.committed != (newest < 0 ? 0 : newest) &&
+        !(history->outlives &&
+          newest > run->totals.committed)) { /* one that led before was further */
         complain(run, "it was stopped after step %lld and left a checkpoint of step %lld",
                  (long long)run->totals.committed, (long long)newest);
     }
-    if (stop_took_ms(run) > STOP_MS && !run->was_held) { /* else it waits for room, and says so */
+    /* One that is frozen for good is waited for until it has ended itself, if it may have a last copy. */
+    const uint64_t stop_ms = STOP_MS + (history->outlives ? ORPHAN_MS * 3 / 2 : 0);
+    if (stop_took_ms(run) > stop_ms && !run->was_held) { /* else it waits for room, and says so */
         complain(run, "a stop took %llu ms", (unsigned long long)stop_took_ms(run));
     }
     if (run->done || run->exit_code == 75) {
@@ -492,7 +579,8 @@ static void judge_end(struct running *run) {
     struct culm_sim_totals totals;
     culm_sim_totals_of(run->sim, &totals);
     if (totals.refused > 0 &&
-        !history->open) { /* who comes from elsewhere may take the room of one asked for */
+        !history->outlives && /* whoever takes over does not know who was asked for */
+        !history->open) {     /* who comes from elsewhere may take the room of one asked for */
         complain(run, "more than %lld workers were asked for",
                  (long long)history->settings.crew.max_nodes);
     }
@@ -603,6 +691,7 @@ static void attempt(struct running *run, struct culm_history_result *result) {
         add_totals(&result->world, &world);
         result->unstarted += world.unstarted;
         result->came += run->came;
+        result->leaders += run->leader_count - 1;
     }
     tear_down(run);
     result->rollbacks += run->rollbacks;
@@ -658,6 +747,7 @@ void culm_history_result_add(struct culm_history_result *sum,
     sum->stops += result->stops;
     sum->unstarted += result->unstarted;
     sum->came += result->came;
+    sum->leaders += result->leaders;
     sum->stop_ms = result->stop_ms > sum->stop_ms ? result->stop_ms : sum->stop_ms;
     add_totals(&sum->world, &result->world);
 }
@@ -685,6 +775,8 @@ void culm_history_run(struct culm_history *history, struct culm_history_result *
     store->keep = copy->checkpoint_keep;
     store->refuse = copy->trouble_count > 0 ? refuse : NULL;
     store->refuse_context = run;
+    store->may_prune = may_prune;
+    store->prune_context = run;
     run->history = copy;
     run->store = store;
     run->loss_bits = loss_bits;

@@ -82,7 +82,7 @@ enum culm_target {
     CULM_TARGET_STAGE,    /* every holder of a stage */
     CULM_TARGET_ALL,
     CULM_TARGET_COUNT,
-    CULM_TARGET_LEADER, /* freezes only */
+    CULM_TARGET_LEADER, /* freezes, and kills where another one takes over */
 };
 
 struct culm_history_fault {
@@ -120,6 +120,7 @@ enum culm_history_draw {
     CULM_HISTORY_DRAW_TASKS,  /* tasks of one kind fail: once, twice, or wherever they are run */
     CULM_HISTORY_DRAW_LOADS,  /* checkpoints are damaged, and all workers are lost */
     CULM_HISTORY_DRAW_OPEN, /* some or all workers come from elsewhere, as long as some are missing and beyond */
+    CULM_HISTORY_DRAW_LEADERS, /* those who lead die, or freeze, and others take over */
     CULM_HISTORY_DRAWS
 };
 
@@ -149,7 +150,9 @@ struct culm_history {
     struct culm_history_fault fault[CULM_HISTORY_FAULTS_MAX];
     bool must_fire; /* every fault has to fire */
     bool traced;    /* workers come and go by a trace: the faults kill, and others are added */
-    bool open;      /* newcomers come, and `here_most` workers are asked for, at most */
+    bool outlives;  /* workers outlive their leader, and another one takes over after take_ms */
+    uint64_t take_ms;
+    bool open; /* newcomers come, and `here_most` workers are asked for, at most */
     int32_t here_most;
     /* Tasks of this kind take as long for everyone, at this stage; 0 ms: as all others. */
     int32_t slow_kind, slow_stage;
@@ -178,6 +181,7 @@ struct culm_history_result {
     int64_t blind;                /* a flipped worker was lost before it was noticed */
     uint64_t virtual_ms, stop_ms; /* the latter: the longest from a stop to the end */
     int64_t stops, due, unstarted, came, refused; /* of tasks, as they were drawn */
+    int64_t leaders;                              /* that took over */
 };
 
 void culm_history_from_seed(uint64_t seed, struct culm_history *ret_history);

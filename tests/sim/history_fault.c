@@ -64,7 +64,7 @@ static int32_t taker(struct running *run) {
 /* At the other end of what befalls a link; -2: nobody. */
 static int32_t far_end(struct running *run, const struct culm_history_fault *fault, int32_t node) {
     switch (fault->far) {
-    case CULM_FAR_LEADER: return CULM_LEADER;
+    case CULM_FAR_LEADER: return culm_sim_leads(run->sim);
     case CULM_FAR_ANYONE: return anyone(run);
     case CULM_FAR_NODE: return fault->far_node;
     case CULM_FAR_NEXT: break;
@@ -79,7 +79,7 @@ static bool befall_link(struct running *run, const struct culm_history_fault *fa
     bool lasts = fault->kind == CULM_FAULT_CUT || fault->kind == CULM_FAULT_GARBLE ||
                  fault->freeze_ms == 0 ||
                  (int64_t)fault->freeze_ms > run->history->settings.crew.suspect_ms / 2;
-    if (far == node || far < CULM_LEADER || far >= WORKERS_MAX ||
+    if (far == node || far == -2 || far >= WORKERS_MAX ||
         (lasts && far >= 0 && !spare(run, far))) { /* either may have to go */
         return false;
     }
@@ -100,13 +100,35 @@ static bool befall_link(struct running *run, const struct culm_history_fault *fa
     return true;
 }
 
+/* One that freezes for longer than another one waits is taken over from, and wakes up later. */
+static bool befall_leader(struct running *run, const struct culm_history_fault *fault) {
+    const int32_t leads = culm_sim_leads(run->sim);
+    const uint64_t for_ns = fault->freeze_ms * 1000000;
+    const bool last = run->leader_count == CULM_SIM_LEADERS || !run->history->outlives;
+    const uint64_t take_ns = culm_sim_now(run->sim) + run->history->take_ms * 1000000;
+    if (fault->kind == CULM_FAULT_FREEZE && fault->freeze_ms) {
+        culm_sim_freeze(run->sim, leads, for_ns);
+        if (!last && !run->take_ns && fault->freeze_ms > run->history->take_ms) {
+            run->take_ns = take_ns;
+        }
+        return true;
+    }
+    if ((fault->kind != CULM_FAULT_KILL && fault->kind != CULM_FAULT_CUT) || last) {
+        return false;
+    }
+    if (fault->kind == CULM_FAULT_KILL) {
+        culm_sim_kill(run->sim, leads);
+    } /* else it leads on, until it hears of the other one */
+    run->take_ns = run->take_ns ? run->take_ns : take_ns;
+    return true;
+}
+
 /* False: nothing was done. */
 static bool befall(struct running *run, const struct culm_history_fault *fault, int32_t node) {
     enum culm_fault_kind what = fault->kind;
     uint64_t for_ns = fault->freeze_ms ? fault->freeze_ms * 1000000 : CULM_NEVER;
-    if (node == CULM_LEADER && what == CULM_FAULT_FREEZE && fault->freeze_ms) {
-        culm_sim_freeze(run->sim, node, for_ns);
-        return true;
+    if (fault->target == CULM_TARGET_LEADER) {
+        return befall_leader(run, fault);
     }
     if (node >= 0 && node < WORKERS_MAX && culm_sim_worker(run->sim, node)) {
         culm_history_look_for_flips(run);
@@ -271,6 +293,10 @@ static void bring(struct running *run, uint64_t now) {
 
 void culm_history_timed(struct running *run) {
     uint64_t now = culm_sim_now(run->sim);
+    if (run->take_ns && now >= run->take_ns) {
+        run->take_ns = 0;
+        culm_history_take_over(run);
+    }
     if (run->history->open) {
         bring(run, now);
     }

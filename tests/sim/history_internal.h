@@ -20,8 +20,11 @@ struct running {
     struct culm_sim *sim;
     struct culm_layout layout;
     struct culm_symbolic_store *store;
-    struct culm_pipeline_leader *leader;
-    struct culm_exec *leader_exec;
+    struct culm_pipeline_leader *leader; /* the newest */
+    struct culm_pipeline_leader *leaders[CULM_SIM_LEADERS];
+    struct culm_exec *leader_exec[CULM_SIM_LEADERS];
+    int32_t leader_count;
+    uint64_t take_ns;        /* when another one takes over; 0: nobody is to */
     struct culm_exec **exec; /* by worker */
     int32_t exec_count;
     bool put_out[WORKERS_MAX]; /* workers that the leader has declared lost */
@@ -60,6 +63,7 @@ struct running {
     int64_t came;
     uint64_t stopped_ns;                    /* 0: it was not */
     bool troubled;                          /* it failed, as tasks of one kind do everywhere */
+    int64_t furthest;                       /* step that was committed, by whomever */
     int64_t committed, steps, refused, due; /* committed; tasks that failed as drawn; checkpoints */
     bool told[STEPS_MAX];                   /* [step] `checkpoint` was published */
     bool save_owed;     /* one was given up because its writer was lost, and none has come since */
@@ -76,6 +80,8 @@ void culm_history_lost(struct running *run, int32_t node);     /* also one that 
 void culm_history_at_point(void *context, int32_t node, const struct culm_fault_point *point);
 /* Has a fault befallen it that makes a worker fail? */
 bool culm_history_may_fail(const struct running *run, int64_t node);
+/* history.c: another one leads. */
+void culm_history_take_over(struct running *run);
 /* Between two happenings: faults by time, those after an event, and workers that a trace adds. */
 void culm_history_timed(struct running *run);
 

@@ -229,7 +229,8 @@ const char *const culm_history_draw_names[CULM_HISTORY_DRAWS] = {
     [CULM_HISTORY_DRAW_STARTS] = "starts",
     [CULM_HISTORY_DRAW_TASKS] = "tasks",
     [CULM_HISTORY_DRAW_LOADS] = "loads",
-    [CULM_HISTORY_DRAW_OPEN] = "open"};
+    [CULM_HISTORY_DRAW_OPEN] = "open",
+    [CULM_HISTORY_DRAW_LEADERS] = "leaders"};
 
 /* In one history of so many. */
 static bool draws(const struct culm_history *h, uint32_t draws, enum culm_history_draw draw,
@@ -282,6 +283,31 @@ static void draw_damages(struct dice *dice, struct culm_history *h) {
     }
 }
 
+/* One that froze for so long that another one has taken over wakes up later, or never speaks again. */
+static void draw_leaders(struct dice *dice, struct culm_history *h) {
+    static const char *const event[] = {"lost",      "view",   "rollback", "checkpoint", "step",
+                                        "recovered", "joined", "leader",   "waiting"};
+    h->outlives = true;
+    h->take_ms = (uint64_t)(pick(dice, 3) ? 1 + pick(dice, 100) : 1 + pick(dice, 3000));
+    for (int64_t more = 1 + pick(dice, 3); more > 0 && h->fault_count < CULM_HISTORY_FAULTS_MAX;
+         more--) {
+        struct culm_history_fault *fault = &h->fault[h->fault_count++];
+        *fault = (struct culm_history_fault){.micro = -1, .step = -1, .target = CULM_TARGET_LEADER};
+        fault->kind = pick(dice, 2)   ? CULM_FAULT_KILL
+                      : pick(dice, 2) ? CULM_FAULT_FREEZE
+                                      : CULM_FAULT_CUT; /* from the store */
+        if (fault->kind == CULM_FAULT_FREEZE) {
+            fault->freeze_ms = h->take_ms + 1 + (uint64_t)pick(dice, pick(dice, 2) ? 100 : 3000);
+        }
+        fault->when = (enum culm_when)pick(dice, 3);
+        fault->at_ms = (uint64_t)(1 + pick(dice, 600));
+        fault->phase = (enum culm_phase)pick(dice, CULM_PHASE_COUNT);
+        fault->skip = (int32_t)pick(dice, pick(dice, 2) ? 12 : 3);
+        fault->event = event[pick(dice, 9)];
+        fault->delay = (int32_t)(pick(dice, 2) ? pick(dice, 12) : pick(dice, 120));
+    }
+}
+
 void culm_history_draw(struct culm_history *h, uint32_t draw_mask) {
     struct dice dice;
     if (draws(h, draw_mask, CULM_HISTORY_DRAW_STARTS, 6, &dice) && !h->traced) {
@@ -300,6 +326,10 @@ void culm_history_draw(struct culm_history *h, uint32_t draw_mask) {
         h->open = true;
         h->here_most =
             pick(&dice, 3) ? (int32_t)pick(&dice, h->shape.pipelines * h->shape.stages + 1) : 0;
+    }
+    if (draws(h, draw_mask, CULM_HISTORY_DRAW_LEADERS, 2, &dice) && !h->traced &&
+        h->settings.crew.replace_ms >= 0) { /* who was about to join one that is gone, ends */
+        draw_leaders(&dice, h);
     }
 }
 

@@ -282,8 +282,11 @@ static void on_removed(void *leader, int32_t node) {
     (void)node;
 }
 
-static const struct culm_leader_ops leads = {sizeof leads, on_joined,  on_ended,
-                                             on_removed,   on_nothing, NULL};
+static const struct culm_leader_ops leads = {.size = sizeof leads,
+                                             .joined = on_joined,
+                                             .ended = on_ended,
+                                             .removed = on_removed,
+                                             .stop = on_nothing};
 static const struct culm_actor_ops leader_ops = {.size = sizeof leader_ops,
                                                  .start = leader_start,
                                                  .message = leader_message,

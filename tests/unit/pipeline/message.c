@@ -4,6 +4,7 @@
 #include "view_same.h"
 
 #include "pipeline/config.h"
+#include "pipeline/report.h"
 #include "pipeline/waits.h"
 
 #include <math.h>
@@ -298,7 +299,10 @@ static void test_view(void **state) {
 
 static void test_commit(void **state) {
     (void)state;
-    const struct culm_commit commit = {3, 8, 0.25, 2.718281828459045};
+    const struct culm_commit commit = {.view = 3,
+                                       .content = {8, 0.25, 2.718281828459045, 1e-3},
+                                       .published = 6,
+                                       .totals = {1, 2, 3, 4}};
     struct culm_commit again;
     struct culm_buf buf;
     culm_buf_init(&buf, CULM_META_MAX);
@@ -307,6 +311,65 @@ static void test_commit(void **state) {
     assert_memory_equal(&again, &commit, sizeof commit);
     check_cuts(&buf, decode_commit);
     check_noise(&buf, decode_commit, 4);
+    culm_buf_release(&buf);
+}
+
+static enum culm_status decode_report(const uint8_t *meta, size_t len) {
+    struct culm_report report = {.of_stages = STAGES};
+    return culm_report_decode(meta, len, &report);
+}
+
+static void test_report(void **state) {
+    (void)state;
+    const struct culm_report report = {.view = CULM_VIEW_OF_TERM(3) + 9,
+                                       .iteration = 8,
+                                       .holds = stages_of(5),
+                                       .whole = stages_of(2),
+                                       .of_stages = STAGES,
+                                       .commit = {7, 0.25, 2.5, 1e-3},
+                                       .curve_first = 4,
+                                       .totals = {1, 2, 3, 4}};
+    struct culm_report again = {.of_stages = STAGES}, ahead = report;
+    struct culm_buf buf;
+    culm_buf_init(&buf, CULM_META_MAX);
+    culm_report_encode(&report, &buf);
+    assert_int_equal(culm_report_decode(buf.data, buf.len, &again), CULM_OK);
+    assert_memory_equal(&again, &report, sizeof report);
+    check_cuts(&buf, decode_report);
+    check_noise(&buf, decode_report, 4);
+    culm_buf_clear(&buf);
+    ahead.commit.iteration = 8; /* what is committed is not in progress */
+    culm_report_encode(&ahead, &buf);
+    assert_int_equal(decode_report(buf.data, buf.len), CULM_ERR_FORMAT);
+    culm_buf_release(&buf);
+}
+
+static void test_curve(void **state) {
+    (void)state;
+    static struct culm_curve curve, again;
+    struct culm_buf buf;
+    culm_buf_init(&buf, CULM_META_MAX);
+    for (int64_t step = 1; step <= CULM_CURVE_MAX + 10; step++) {
+        culm_curve_add(&curve, step, (double)step, 0.5);
+    }
+    assert_true(curve.first > 1); /* the oldest have given way */
+    assert_int_equal(curve.first + curve.count - 1, CULM_CURVE_MAX + 10);
+    assert_true(curve.step[0].loss == (double)curve.first);
+    culm_curve_cut(&curve, CULM_CURVE_MAX, CULM_CURVE_MAX + 6);
+    assert_int_equal(curve.first, CULM_CURVE_MAX + 1);
+    assert_int_equal(curve.count, 6);
+    assert_true(curve.step[5].loss == CULM_CURVE_MAX + 6);
+    culm_curve_encode(&curve, &buf);
+    assert_int_equal(culm_curve_decode(buf.data, buf.len, &again), CULM_OK);
+    assert_int_equal(again.first, curve.first);
+    assert_memory_equal(again.step, curve.step, 6 * sizeof curve.step[0]);
+    assert_int_equal(culm_curve_decode(buf.data, buf.len - 1, &again), CULM_ERR_FORMAT);
+    culm_curve_cut(&curve, CULM_CURVE_MAX + 6, INT64_MAX);
+    assert_int_equal(curve.count, 0);
+    culm_curve_add(&curve, 3, 1, 1); /* whatever there was before */
+    culm_curve_add(&curve, 9, 1, 1); /* and what is between is not known */
+    assert_int_equal(curve.first, 9);
+    assert_int_equal(curve.count, 1);
     culm_buf_release(&buf);
 }
 
@@ -426,6 +489,8 @@ int main(void) {
         cmocka_unit_test(test_what_a_large_run_has_fits),
         cmocka_unit_test(test_view),
         cmocka_unit_test(test_commit),
+        cmocka_unit_test(test_report),
+        cmocka_unit_test(test_curve),
         cmocka_unit_test(test_prepared),
         cmocka_unit_test(test_digests),
         cmocka_unit_test(test_waits),

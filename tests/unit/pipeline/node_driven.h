@@ -157,7 +157,7 @@ static inline void have_from(struct fixture *f, int32_t from, uint64_t number) {
 static inline void have(struct fixture *f, uint64_t number) { have_from(f, 1, number); }
 
 static inline void commit(struct fixture *f, uint64_t number, int64_t iteration) {
-    const struct culm_commit what = {number, iteration, 1.0, 1.0};
+    const struct culm_commit what = {.view = number, .content = {iteration, 1.0, 1.0, 1.0}};
     culm_commit_encode(&what, &f->buf);
     deliver(f, CULM_LEADER, CULM_MSG_COMMIT);
 }

@@ -4,6 +4,7 @@
  */
 #include "expect_mark.h"
 #include "node_driven.h"
+#include "pipeline/report.h"
 
 /* The same parameter in both stages. */
 static int32_t tied_params[1] = {0};
@@ -67,6 +68,45 @@ static void test_a_lost_link_is_told_of(void **state) {
     end(&f);
 }
 
+static struct culm_report reported(const struct fixture *f) {
+    struct culm_report report = {.of_stages = STAGES};
+    const struct fake_sent *sent = fake_world_last(&f->fake, CULM_LEADER, CULM_MSG_REPORT);
+    assert_non_null(sent);
+    assert_int_equal(culm_report_decode(sent->meta, sent->meta_bytes, &report), CULM_OK);
+    return report;
+}
+
+static void test_another_leader_is_told_what_there_is(void **state) {
+    (void)state;
+    EXPECT_MARK(pipeline_reports_to_a_new_leader);
+    struct fixture f;
+    begin(&f);
+    culm_node_actor.led(f.node, 2);
+    assert_int_equal(reported(&f).view, 0); /* it has seen none */
+    load(&f);
+    culm_node_actor.led(f.node, 2);
+    struct culm_report report = reported(&f);
+    assert_int_equal(report.view, f.view.number);
+    assert_int_equal(report.iteration, 4);
+    assert_int_equal(report.holds.word[0], 1);
+    assert_int_equal(report.commit.iteration, 0); /* none since it has loaded */
+    assert_int_equal(report.curve_first, 0);
+    deliver(&f, CULM_LEADER, CULM_MSG_SHOW);
+    struct culm_view newest = {0};
+    const struct fake_sent *shown = fake_world_last(&f.fake, CULM_LEADER, CULM_MSG_VIEW);
+    assert_non_null(shown);
+    assert_int_equal(culm_view_decode(shown->meta, shown->meta_bytes, NULL, &f.shape, &newest),
+                     CULM_OK);
+    assert_int_equal(newest.number, f.view.number);
+    culm_view_release(&newest);
+    assert_int_equal(sent(&f, CULM_LEADER, CULM_MSG_CURVE), 1);
+    fake_world_forget(&f.fake);
+    f.view.number = CULM_VIEW_OF_TERM(2) + 7; /* `view` counts it up */
+    view(&f, CULM_VIEW_RUN, "");
+    assert_int_equal(sent(&f, CULM_LEADER, CULM_MSG_DIGESTS), 1); /* which it has not heard */
+    end(&f);
+}
+
 /* The lanes of another pipeline come here; the first task that is done of them is told of. */
 static void test_lanes_are_taken_over(void **state) {
     (void)state;
@@ -103,6 +143,7 @@ static void test_lanes_are_taken_over(void **state) {
 static void test_a_damaged_node_says_so_and_does_no_more(void **state) {
     (void)state;
     EXPECT_MARK(pipeline_finds_itself_damaged);
+    EXPECT_MARK(pipeline_tells_another_leader_of_its_damage);
     struct fixture f;
     begin(&f);
     load(&f);
@@ -115,6 +156,9 @@ static void test_a_damaged_node_says_so_and_does_no_more(void **state) {
     assert_int_equal(sent(&f, CULM_LEADER, CULM_WORD_FAILED), 0);
     have(&f, f.view.number);
     assert_int_equal(f.fake.run_count, 0);
+    culm_node_actor.led(f.node, 2); /* the one before may have told nobody */
+    assert_int_equal(sent(&f, CULM_LEADER, CULM_MSG_DAMAGED), 2);
+    assert_int_equal(sent(&f, CULM_LEADER, CULM_MSG_REPORT), 0);
     end(&f);
 }
 
@@ -506,6 +550,7 @@ int main(void) {
         cmocka_unit_test(test_an_old_view_changes_nothing),
         cmocka_unit_test(test_one_that_is_fenced_leaves),
         cmocka_unit_test(test_a_lost_link_is_told_of),
+        cmocka_unit_test(test_another_leader_is_told_what_there_is),
         cmocka_unit_test(test_lanes_are_taken_over),
         cmocka_unit_test(test_a_damaged_node_says_so_and_does_no_more),
         cmocka_unit_test(test_copies_of_a_tied_tensor_that_differ),

@@ -1,0 +1,458 @@
+/*
+ * The leader: what it does first, if it takes over from another one, which is dead, or frozen, or cut off.
+ *
+ * Nothing was written of the other one's views and commits, and nothing has to be: those who took part report what they
+ * have (report.h), and what follows is a function of their answers.
+ *
+ *   V                The newest view that one of those who live names. A stage that nobody who has answered holds may be held
+ *                    by a member of V that has not answered: as long as that one is neither known to be dead nor silent for
+ *                    1.5 x orphan_ms, by when it has ended itself, nothing is decided and everybody works on.
+ *   V is of loading  Everyone loads the same once more.
+ *   COMMIT(k)        If one holder has it, it was made, so that every holder is prepared: those who lack it get it, with its
+ *                    content as it was, under the view in which they prepared. If nobody has it, k is not committed, even if one
+ *                    that is lost has stepped: done again, it has the same bits.
+ *   then             If every stage has a copy, a view of those who have answered, in which all goes on; what is said in it
+ *                    counts, and an unfinished checkpoint is due again. Else everyone goes back to the last checkpoint.
+ */
+#include "pipeline/leader_internal.h"
+
+#include "base/json.h"
+#include "base/mark.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MS 1000000ull
+
+bool leader_take_begin(struct culm_pipeline_leader *leader) {
+    struct taking *taking = &leader->taking;
+    leader->phase = TAKING;
+    leader->first_start = false;
+    leader->crew.taking = leader->crew.committed = true; /* the run has begun before */
+    leader->tell_whole = true;                           /* each may know another view */
+    taking->began_ns = culm_crew_now(&leader->crew);
+    taking->asked = -1;
+    taking->curve = calloc(1, sizeof *taking->curve);
+    bool room = taking->curve && culm_view_init(&taking->view, &leader->o.shape);
+    for (int32_t i = 0; i < leader->o.known_count && room; i++) {
+        room = culm_crew_await(&leader->crew, &leader->o.known[i]);
+    }
+    for (int32_t i = 0; i < leader->crew.mates.count; i++) {
+        worker_at(leader, i)->pipeline = worker_at(leader, i)->stage = -1;
+    }
+    return room;
+}
+
+void leader_take_end(struct culm_pipeline_leader *leader) {
+    for (int32_t i = 0; i < leader->crew.mates.count; i++) {
+        free(worker_at(leader, i)->report);
+        worker_at(leader, i)->report = NULL;
+    }
+    culm_view_release(&leader->taking.view);
+    free(leader->taking.curve);
+    leader->taking = (struct taking){.asked = -1};
+    leader->crew.taking = false;
+}
+
+struct culm_totals leader_totals(const struct culm_pipeline_leader *leader) {
+    return (struct culm_totals){leader->crew.lost, leader->rollbacks, leader->steps_redone,
+                                leader->recovered};
+}
+
+/* --- what they say --- */
+
+void leader_reported(struct culm_pipeline_leader *leader, struct worker *worker,
+                     const struct culm_message *message) {
+    struct culm_report report = {.of_stages = leader->o.shape.stages};
+    if (culm_report_decode(message->meta, message->meta_bytes, &report) != CULM_OK) {
+        return;
+    }
+    worker->report = worker->report ? worker->report : malloc(sizeof *worker->report);
+    if (!worker->report) {
+        culm_crew_fail(&leader->crew, CULM_ERR_MEMORY, "out of memory for a report");
+        return;
+    }
+    *worker->report = report;
+    leader_take_on(leader);
+}
+
+void leader_shown(struct culm_pipeline_leader *leader, struct worker *worker,
+                  const struct culm_message *message) {
+    struct taking *taking = &leader->taking;
+    if (worker->mate.id != taking->asked) {
+        return;
+    }
+    if (message->type == CULM_MSG_VIEW &&
+        culm_view_decode(message->meta, message->meta_bytes, NULL, &leader->o.shape,
+                         &taking->view) != CULM_OK) {
+        culm_crew_fail(&leader->crew, CULM_ERR_FORMAT, "the view of node %d cannot be read",
+                       worker->mate.id);
+    } else if (message->type == CULM_MSG_CURVE &&
+               culm_curve_decode(message->meta, message->meta_bytes, taking->curve) == CULM_OK) {
+        taking->has_curve = true;
+        leader_take_on(leader);
+    }
+}
+
+/* One that has reported and lives; else NULL. */
+static const struct culm_report *report_of(const struct worker *worker_or_null) {
+    return worker_or_null && worker_or_null->mate.alive ? worker_or_null->report : NULL;
+}
+
+/* May it still be heard before long? */
+static bool is_expected(const struct culm_pipeline_leader *leader, const struct worker *worker) {
+    return worker->mate.alive && worker->mate.known && !worker->report &&
+           !culm_crew_is_silent(&leader->crew, &worker->mate, leader->crew.settings.suspect_ms);
+}
+
+/* May it still be alive, whether it is heard or not? */
+static bool may_live(const struct culm_pipeline_leader *leader, const struct worker *worker) {
+    return worker && worker->mate.alive && worker->mate.known && !worker->report &&
+           !culm_crew_is_silent(&leader->crew, &worker->mate, leader->o.orphan_ms * 3 / 2);
+}
+
+static void tell_waits(struct culm_pipeline_leader *leader, const char *why) {
+    if (!leader->taking.told) {
+        leader->taking.told = true;
+        culm_crew_event(&leader->crew,
+                        json_pack("{s:s, s:i, s:i, s:o}", "event", "waiting", "need",
+                                  leader->crew.mates.count, "have", culm_crew_alive(&leader->crew),
+                                  "message", culm_json_text(why)));
+    }
+}
+
+/* The member of V who is at the version that all will be at: after the newest commit that one of its holders has. */
+static const struct culm_report *furthest(const struct culm_pipeline_leader *leader) {
+    const struct culm_report *best = NULL;
+    for (int32_t i = 0; i < leader->taking.view.node_count; i++) {
+        const struct culm_report *report =
+            report_of(leader_worker(leader, leader->taking.view.node[i].id));
+        if (report && !culm_stage_set_empty(&report->holds) &&
+            (!best || report->iteration > best->iteration ||
+             (report->iteration == best->iteration &&
+              report->commit.iteration > best->commit.iteration))) {
+            best = report;
+        }
+    }
+    return best;
+}
+
+/* What it holds for certain when all are at that iteration. */
+static struct culm_stage_set has_then(const struct culm_report *report, int64_t iteration) {
+    return report->iteration == iteration ? culm_stage_set_any(&report->holds, &report->whole)
+                                          : report->holds;
+}
+
+/* --- the decision --- */
+
+/* Takes the view and all that it says of who sits where. */
+static void take_view(struct culm_pipeline_leader *leader) {
+    struct culm_view before = *leader->view;
+    *leader->view = leader->taking.view;
+    leader->taking.view = before;
+    leader->crew.view = leader->view->number;
+    for (int32_t i = 0; i < leader->view->node_count; i++) {
+        const struct culm_view_node *node = &leader->view->node[i];
+        struct worker *worker = leader_worker(leader, node->id);
+        if (worker && worker->mate.alive && node->pipeline >= 0 &&
+            !culm_stage_set_has(&leader->taken[node->pipeline], node->stage)) {
+            worker->pipeline = node->pipeline;
+            worker->stage = node->stage;
+            culm_stage_set_add(&leader->taken[node->pipeline], node->stage);
+        }
+    }
+    for (int32_t t = 0; t < leader->view->transfer_count; t++) {
+        const uint32_t id = leader->view->transfer[t].id;
+        leader->transfer_ids = id > leader->transfer_ids ? id : leader->transfer_ids;
+    }
+}
+
+static void take_totals(struct culm_pipeline_leader *leader) {
+    const struct culm_report *newest = NULL;
+    for (int32_t i = 0; i < leader->crew.mates.count; i++) {
+        const struct culm_report *report = report_of(worker_at(leader, i));
+        if (report && (!newest || report->view > newest->view ||
+                       (report->view == newest->view && report->iteration > newest->iteration))) {
+            newest = report;
+        }
+    }
+    leader->crew.lost = 0; /* so far all are of those whom it has only known */
+    if (newest) {
+        leader->crew.lost = newest->totals.losses;
+        leader->rollbacks = newest->totals.rollbacks;
+        leader->steps_redone = newest->totals.steps_redone;
+        leader->recovered = newest->totals.recovered;
+    }
+}
+
+/* Those who did not answer are put out, and those who were out of V are told so. One that has seen no view is new. */
+static void put_out_others(struct culm_pipeline_leader *leader) {
+    for (int32_t i = 0; i < leader->crew.mates.count && leader->phase != ENDED; i++) {
+        struct worker *worker = worker_at(leader, i);
+        if (!worker->mate.alive || !worker->mate.known) {
+            continue;
+        }
+        if (!worker->report) {
+            CULM_MARK(pipeline_silent_when_taken_over);
+            culm_crew_lose(&leader->crew, &worker->mate, CULM_CAUSE_HEARTBEAT, NULL);
+        } else if (worker->report->view > 0 && !culm_view_find(leader->view, worker->mate.id)) {
+            CULM_MARK(pipeline_out_of_the_view_when_taken_over);
+            leader->crew.lost--; /* it was counted then */
+            culm_crew_lose(&leader->crew, &worker->mate, CULM_CAUSE_HEARTBEAT,
+                           "the leader before had put it out");
+        }
+    }
+}
+
+/* Those of V who are dead, as it knows by now; all, if nobody can tell of a view. */
+static void tell_dead(struct culm_pipeline_leader *leader) {
+    for (int32_t i = 0; i < leader->crew.mates.count; i++) {
+        struct worker *worker = worker_at(leader, i);
+        const bool was_in =
+            leader->view->number == 0 || culm_view_find(leader->view, worker->mate.id);
+        if (!worker->mate.alive && was_in) {
+            leader->crew.lost++;
+            leader_tell_lost(leader, worker, NULL);
+        }
+    }
+}
+
+/* The commit goes to the holders of V who lack it, under the view in which each has prepared. */
+static void hand_on_commit(struct culm_pipeline_leader *leader,
+                           const struct culm_report *furthest) {
+    struct culm_commit commit = {.content = furthest->commit,
+                                 .published = leader->checkpoint_version,
+                                 .totals = leader_totals(leader)};
+    leader->last = commit.content;
+    for (int32_t i = 0; i < leader->view->node_count; i++) {
+        const struct worker *worker = leader_worker(leader, leader->view->node[i].id);
+        const struct culm_report *report = report_of(worker);
+        if (report && report->iteration == commit.content.iteration &&
+            !culm_stage_set_empty(&report->holds)) {
+            CULM_MARK(pipeline_commit_is_handed_on);
+            commit.view = report->view;
+            culm_commit_encode(&commit, culm_crew_meta(&leader->crew));
+            culm_crew_send(&leader->crew, worker->mate.id, CULM_MSG_COMMIT);
+        }
+    }
+}
+
+/* Steps that the other one has committed since the last checkpoint; whether it has told of them nobody knows. */
+static void tell_curve(struct culm_pipeline_leader *leader) {
+    const struct culm_curve *curve = leader->taking.curve;
+    for (int32_t i = 0; i < curve->count && curve->first + i < leader->iteration; i++) {
+        if (curve->first + i > leader->checkpoint_version) {
+            leader_tell_step_again(leader, curve->first + i, &curve->step[i]);
+            leader->loss = curve->step[i].loss;
+        }
+    }
+}
+
+/* What was being saved is due again. */
+static void saves_are_due(struct culm_pipeline_leader *leader) {
+    const int64_t every = leader->o.settings.checkpoint_every;
+    const int64_t from = leader->checkpoint_version;
+    for (int64_t due = every > 0 ? (from / every + 1) * every : INT64_MAX; due < leader->iteration;
+         due += every) {
+        CULM_MARK(pipeline_save_of_the_leader_before_is_due_again);
+        leader_checkpoint_event(leader, due, "", false, false,
+                                "the process that led was lost while it was written");
+        leader->save_due = true;
+    }
+}
+
+static void tell(struct culm_pipeline_leader *leader, const char *reason) {
+    const double took = (double)(culm_crew_now(&leader->crew) - leader->taking.began_ns) / 1e6;
+    culm_crew_event(&leader->crew,
+                    json_pack("{s:s, s:I, s:s, s:f}", "event", "leader", "term",
+                              (json_int_t)leader->o.term, "reason", reason, "took_ms", took));
+}
+
+/* Nobody has seen a view, or V is one in which all load: they load, whoever they are. */
+static void load(struct culm_pipeline_leader *leader, bool again) {
+    CULM_MARK(pipeline_taken_over_while_loading);
+    tell(leader, again ? "all were loading" : "nobody is left who has seen a view");
+    if (again) {
+        take_view(leader);
+        leader->phase = LOADING;
+        leader->iteration = leader->view->iteration;
+        leader->checkpoint_version = leader->iteration - 1;
+        snprintf(leader->checkpoint_path, sizeof leader->checkpoint_path, "%s",
+                 leader->view->source);
+        tell_dead(leader);
+        put_out_others(leader);
+    } else {
+        tell_dead(leader);
+    }
+    leader_fill_ledger(leader);
+    leader_take_end(leader);
+    if (leader->phase == ENDED) {
+        return;
+    }
+    leader->phase = WAITING;
+    leader->begin_due =
+        !again && culm_crew_write(&leader->crew, CULM_DEED_ROLL_BACK, leader->iteration - 1);
+    if (!leader->begin_due) {
+        leader_start_if_ready(leader);
+    }
+}
+
+/* Which stage nobody has a copy of who has answered; -1: none. *ret_wait: it may still be had. */
+static int32_t gone(const struct culm_pipeline_leader *leader, int64_t iteration, bool *ret_wait) {
+    const struct culm_view *view = &leader->taking.view;
+    int32_t first = -1;
+    *ret_wait = false;
+    for (int32_t s = 0; s < view->stages; s++) {
+        bool copy = false, silent = false;
+        for (int32_t i = 0; i < view->node_count; i++) {
+            const struct worker *worker = leader_worker(leader, view->node[i].id);
+            const struct culm_report *report = report_of(worker);
+            if (report) {
+                const struct culm_stage_set has = has_then(report, iteration);
+                copy |= culm_stage_set_has(&has, s);
+            } else {
+                silent |= culm_stage_set_has(&view->node[i].holds, s) && may_live(leader, worker);
+            }
+        }
+        first = first < 0 && !copy ? s : first;
+        *ret_wait |= !copy && silent;
+    }
+    return first;
+}
+
+static void go_on(struct culm_pipeline_leader *leader, int64_t iteration, int32_t gone_stage) {
+    const struct culm_report *last = furthest(leader);
+    take_view(leader);
+    leader->iteration = iteration;
+    leader->phase = RUNNING;
+    for (int32_t i = 0; i < leader->crew.mates.count; i++) {
+        struct worker *worker = worker_at(leader, i);
+        const struct culm_report *report =
+            culm_view_find(leader->view, worker->mate.id) ? report_of(worker) : NULL;
+        worker->holds = report ? has_then(report, iteration) : (struct culm_stage_set){{0}};
+    }
+    tell(leader, "the process that led is gone");
+    tell_curve(leader);
+    leader_fill_ledger(leader);
+    if (last && last->commit.iteration == iteration - 1) {
+        hand_on_commit(leader, last);
+    }
+    tell_dead(leader);
+    put_out_others(leader);
+    if (leader->phase == ENDED) {
+        return;
+    }
+    leader_take_end(leader);
+    leader->step_ns = culm_crew_now(&leader->crew);
+    leader->crew.review_why = NULL; /* the view that follows is without all who are lost */
+    leader->lost_count = 0;
+    if (gone_stage >= 0) {
+        CULM_MARK(pipeline_taken_over_and_a_stage_is_gone);
+        char why[CULM_REASON_MAX];
+        snprintf(why, sizeof why, "the process that led is gone: no copy of stage %d is left",
+                 gone_stage);
+        leader_rollback(leader, why);
+        return;
+    }
+    leader_words_loaded(leader); /* each has come to it by itself, and says so again */
+    saves_are_due(leader);
+    leader_go_on(leader, "another process leads");
+    leader_nothing_to_take_over(leader);
+    if (leader->phase == RUNNING && leader->iteration > leader->o.shape.steps) {
+        CULM_MARK(pipeline_taken_over_after_the_last_step);
+        leader_save(leader);
+    }
+}
+
+/* Asks the one of those with the newest view who can tell of most steps; false: it has been told. */
+static bool ask(struct culm_pipeline_leader *leader, uint64_t newest) {
+    struct taking *taking = &leader->taking;
+    const struct worker *asked = taking->asked < 0 ? NULL : leader_worker(leader, taking->asked);
+    const int64_t suspect_ms = leader->crew.settings.suspect_ms;
+    if (taking->asked_for == newest && taking->has_curve) {
+        return false;
+    }
+    if (report_of(asked) && taking->asked_for == newest &&
+        !culm_crew_is_silent(&leader->crew, &asked->mate, suspect_ms)) {
+        return true;
+    }
+    const struct worker *best = NULL;
+    for (int32_t i = 0; i < leader->crew.mates.count; i++) {
+        const struct worker *worker = worker_at(leader, i);
+        const struct culm_report *report = report_of(worker);
+        if (report && report->view == newest &&
+            !culm_crew_is_silent(&leader->crew, &worker->mate, suspect_ms) &&
+            (!best ||
+             (report->curve_first > 0 && (best->report->curve_first == 0 ||
+                                          report->curve_first < best->report->curve_first)))) {
+            best = worker;
+        }
+    }
+    if (!best) {
+        return true; /* until one is heard again, or has ended */
+    }
+    taking->asked = best->mate.id;
+    taking->asked_for = newest;
+    taking->has_curve = false;
+    culm_buf_clear(culm_crew_meta(&leader->crew));
+    culm_crew_send(&leader->crew, taking->asked, CULM_MSG_SHOW);
+    return true;
+}
+
+/* One that has reported, and then nothing more for so long that it has ended. */
+static bool lose_ended(struct culm_pipeline_leader *leader) {
+    for (int32_t i = 0; i < leader->crew.mates.count; i++) {
+        struct worker *worker = worker_at(leader, i);
+        if (report_of(worker) &&
+            culm_crew_is_silent(&leader->crew, &worker->mate, leader->o.orphan_ms * 3 / 2)) {
+            CULM_MARK(pipeline_reported_and_fell_silent);
+            culm_crew_lose(&leader->crew, &worker->mate, CULM_CAUSE_HEARTBEAT, NULL);
+            return true;
+        }
+    }
+    return false;
+}
+
+void leader_take_on(struct culm_pipeline_leader *leader) {
+    uint64_t newest = 0;
+    bool lives = false, wait;
+    if (leader->phase != TAKING || lose_ended(leader)) {
+        return; /* of the latter this is looked at again */
+    }
+    for (int32_t i = 0; i < leader->crew.mates.count; i++) {
+        const struct worker *worker = worker_at(leader, i);
+        const struct culm_report *report = report_of(worker);
+        if (is_expected(leader, worker)) {
+            return;
+        }
+        newest = report && report->view > newest ? report->view : newest;
+        lives |= may_live(leader, worker);
+    }
+    if (newest == 0) { /* any of those who are silent may hold something */
+        if (lives) {
+            tell_waits(leader, "nobody who has answered has seen a view; others are silent");
+        } else {
+            load(leader, false);
+        }
+        return;
+    }
+    if (ask(leader, newest)) {
+        return;
+    }
+    if (leader->taking.view.phase == CULM_VIEW_LOAD) {
+        take_totals(leader);
+        load(leader, true);
+        return;
+    }
+    const struct culm_report *last = furthest(leader);
+    const int64_t iteration = last ? last->iteration : leader->taking.view.iteration;
+    const int32_t stage = gone(leader, iteration, &wait);
+    if (wait) {
+        CULM_MARK(pipeline_takes_over_and_waits_for_a_last_copy);
+        tell_waits(leader, "a stage may have its last copy on a node that is silent");
+        return;
+    }
+    take_totals(leader);
+    go_on(leader, iteration, stage);
+}
