@@ -169,6 +169,7 @@ enum culm_status culm_local_agent_new(const struct culm_local_agent_options *opt
     }
     agent->table.ops = &table;
     agent->o = *options;
+    agent->next_node = options->first_node;
     agent->oom_kills = culm_oom_kills(agent_vmstat(agent));
     agent->record_fd[0] = agent->record_fd[1] = -1;
     if (gethostname(agent->host_name, sizeof agent->host_name - 1)) {

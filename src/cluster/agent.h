@@ -103,6 +103,7 @@ struct culm_local_agent_options { /* all borrowed until _free */
     const char *vmstat; /* where the system counts whom it kills for memory; NULL: /proc/vmstat */
     struct culm_engine *engine; /* starts the nodes of engine_role; NULL: the agent does */
     uint32_t engine_role;
+    int32_t first_node; /* ids below were given when another one led */
     const struct culm_local_agent_ops *ops;
     void *ctx;
 };
@@ -153,6 +154,9 @@ void culm_local_agent_heard(struct culm_local_agent *agent, int32_t node);
 /* The node takes part now. *ret_info has no signature; its strings live until `ended`. */
 void culm_local_agent_joined(struct culm_local_agent *agent, int32_t node,
                              struct culm_node_info *ret_info);
+/* A node that joined when another one led, as a newcomer. False: out of memory. */
+bool culm_local_agent_recall(struct culm_local_agent *agent, int32_t node, uint32_t role,
+                             const char *name, const struct culm_agent_place *place);
 bool culm_local_agent_has_joined(const struct culm_local_agent *agent, int32_t node);
 uint32_t culm_local_agent_role(const struct culm_local_agent *agent, int32_t node);
 /* Whether it was started elsewhere, by people or by an engine. */

@@ -300,6 +300,18 @@ enum culm_status culm_local_agent_enroll(struct culm_local_agent *agent, uint32_
     return CULM_OK;
 }
 
+bool culm_local_agent_recall(struct culm_local_agent *agent, int32_t node, uint32_t role,
+                             const char *name, const struct culm_agent_place *place) {
+    struct child *child = child_new(agent, node, role, name);
+    if (child) {
+        child->newcomer = child->prepares = child->joined = true;
+        child->place = *place;
+        child->process.fd = -1;
+        agent->alive++;
+    }
+    return child != NULL;
+}
+
 enum culm_status culm_local_agent_admit(struct culm_local_agent *agent, int32_t *node,
                                         struct culm_error *error) {
     struct child *child = agent_child(agent, *node);

@@ -144,6 +144,7 @@ int culm_host_run(struct culm_host *host, const struct culm_actor_ops *ops, void
     real->actor = actor;
     watch(host);
     ops->start(actor);
+    host_call_known(host);
     while (!real->left) {
         uv_run(&real->loop, UV_RUN_DEFAULT);
     }

@@ -12,6 +12,9 @@
  * (unix:), it is the process that was started as that node. A newcomer is admitted if the leader
  * admits newcomers, and this one.
  *
+ * A host whose leader takes over from another one calls the nodes from elsewhere that took part. Those that have the
+ * signature, and promise, are reported as joined, others as lost.
+ *
  * Thread: one, the loop's, except culm_host_add_news. It must live as long as the workers, which have
  * asked the kernel to kill them when it ends.
  */
@@ -21,6 +24,17 @@
 #include "base/buf.h"
 #include "cluster/agent.h"
 #include "net/channel.h"
+
+#define CULM_HOST_NAME_SIZE 128
+
+/* A node from elsewhere that takes part, or took part when another one led. */
+struct culm_host_node {
+    int32_t node;
+    uint32_t role;
+    char name[CULM_HOST_NAME_SIZE];
+    struct culm_agent_place place;
+    char address[CULM_ADDRESS_SIZE]; /* where it listens */
+};
 
 struct culm_host_options { /* all borrowed until _free */
     /* Address to listen at (net/address.h); NULL: "unix:". A name stands for the first of its
@@ -60,6 +74,15 @@ struct culm_host_options { /* all borrowed until _free */
     int64_t start_limit_ms;
     struct culm_engine *engine;
     uint32_t engine_role;
+    /* The term in which the leader leads (net/leader.h); 0 and 1: the first. Of later ones: those who took part
+     * and may be there, whom it calls; ids from first_node on have not been given. */
+    uint64_t term;
+    const struct culm_host_node *known; /* [known_count] */
+    int32_t known_count, first_node;
+    /* One has joined, before the leader hears of it; has gone. Others than those from elsewhere that listen have the
+     * address "": they do not outlive this process. NULL: never mind. */
+    void (*came)(void *ctx, const struct culm_host_node *node);
+    void (*went)(void *ctx, int32_t node);
 };
 
 struct culm_host;

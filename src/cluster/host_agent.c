@@ -9,7 +9,11 @@ static bool on_over(void *ctx) {
 /* Everything that the node has sent is delivered before its end. */
 static void on_ended(void *ctx, int32_t node, const struct culm_error *why) {
     struct culm_host *host = ctx;
+    culm_roster_uncall(host->roster, node);
     (void)culm_roster_end(host->roster, node);
+    if (node >= 0 && host->o.went) {
+        host->o.went(host->o.ctx, node);
+    }
     if (node >= 0 && culm_real_listens(&host->real)) { /* else the leader never heard of it */
         host->real.actor_ops->leads->ended(host->real.actor, node, why);
     }
@@ -59,6 +63,7 @@ enum culm_status host_agent_new(struct culm_host *host, struct culm_error *error
         .start_limit_ms = host->o.start_limit_ms,
         .engine = host->o.engine,
         .engine_role = host->o.engine_role,
+        .first_node = host->o.first_node,
         .ops = &agent_ops,
         .ctx = host,
     };

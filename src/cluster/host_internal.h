@@ -78,6 +78,8 @@ enum culm_status host_agent_new(struct culm_host *host, struct culm_error *error
  */
 enum culm_status host_links_new(struct culm_host *host, struct culm_error *error);
 void host_links_free(struct culm_host *host); /* also when _new failed */
+/* Calls those who took part when another one led. */
+void host_call_known(struct culm_host *host);
 /* Briefs are written anew for those who ask from now on. */
 void host_forget_briefs(struct culm_host *host);
 

@@ -183,11 +183,28 @@ static bool on_ready(void *ctx, int32_t *node, const struct culm_ready *ready,
     return true;
 }
 
+static void tell_of(const struct culm_host *host, int32_t node, const struct culm_node_info *info) {
+    struct culm_host_node came = {.node = node, .role = info->role};
+    if (!host->o.came) {
+        return;
+    }
+    snprintf(came.name, sizeof came.name, "%s", info->name);
+    if (culm_local_agent_is_newcomer(host->agent, node)) {
+        snprintf(came.address, sizeof came.address, "%s", culm_roster_address(host->roster, node));
+        snprintf(came.place.host, sizeof came.place.host, "%s", info->host);
+        snprintf(came.place.zone, sizeof came.place.zone, "%s", info->zone);
+        snprintf(came.place.machine, sizeof came.place.machine, "%s",
+                 info->machine ? info->machine : info->name);
+    }
+    host->o.came(host->o.ctx, &came);
+}
+
 static void on_up(void *ctx, int32_t node, const struct culm_ready *ready) {
     struct culm_host *host = ctx;
     struct culm_node_info info;
     culm_local_agent_joined(host->agent, node, &info);
     info.signature = ready->signature;
+    tell_of(host, node, &info);
     if (culm_real_listens(&host->real)) {
         host->real.actor_ops->leads->joined(host->real.actor, node, &info);
     }
@@ -237,6 +254,40 @@ static void on_visit(void *ctx, struct culm_channel *take_channel) {
     }
 }
 
+/* Its machine says that nobody is there, or it is of another kind. */
+static void on_absent(void *ctx, int32_t node, const struct culm_error *why) {
+    struct culm_host *host = ctx;
+    if (why->status == CULM_ERR_CONFIG) {
+        host_complain(host, why);
+    }
+    if (culm_real_listens(&host->real)) {
+        host->real.actor_ops->lost(host->real.actor, node);
+    }
+    culm_local_agent_left(host->agent, node);
+}
+
+static void on_deposed(void *ctx, uint64_t term) {
+    struct culm_host *host = ctx;
+    const struct culm_leader_ops *leads =
+        culm_real_listens(&host->real) ? host->real.actor_ops->leads : NULL;
+    if (leads && leads->deposed) {
+        leads->deposed(host->real.actor, term);
+    }
+}
+
+void host_call_known(struct culm_host *host) {
+    for (int32_t i = 0; i < host->o.known_count && !host->real.left; i++) {
+        const struct culm_host_node *known = &host->o.known[i];
+        if (!culm_local_agent_recall(host->agent, known->node, known->role, known->name,
+                                     &known->place) ||
+            !culm_roster_call(host->roster, known->node, known->address)) {
+            struct culm_error error;
+            culm_error_set(&error, CULM_ERR_MEMORY, "out of memory for the nodes of the run");
+            culm_real_fail(&host->real, &error);
+        }
+    }
+}
+
 static const struct culm_roster_ops roster_ops = {
     .check = on_check,
     .enroll = on_enroll,
@@ -249,6 +300,8 @@ static const struct culm_roster_ops roster_ops = {
     .message = on_message,
     .failed = on_failed,
     .eof = on_eof,
+    .absent = on_absent,
+    .deposed = on_deposed,
 };
 
 /* --- callbacks of the fabric --- */
@@ -284,6 +337,7 @@ enum culm_status host_links_new(struct culm_host *host, struct culm_error *error
         .pool = host->o.pool,
         .payload_max = host->o.payload_max,
         .hello_limit_ms = host->o.hello_limit_ms,
+        .term = host->o.term,
         .ops = &roster_ops,
         .ctx = host,
     };

@@ -586,7 +586,7 @@ static bool admit(struct culm_member *member, struct culm_link *link,
     }
     int32_t node = link->handshake.caller;
     if (node == CULM_LEADER) {
-        if (!member->o.ops->led || !member->known) {
+        if (!member->o.ops->led || !member->o.outlives || !member->known) {
             CULM_MARK(cluster_nobody_may_take_over);
             return false;
         }

@@ -466,6 +466,11 @@ void culm_roster_uncall(struct culm_roster *roster, int32_t node) {
     }
 }
 
+const char *culm_roster_address(const struct culm_roster *roster, int32_t node) {
+    const struct place *place = culm_ids_find(&roster->places, node);
+    return place ? place->entry.address : "";
+}
+
 static void say_term(struct culm_roster *roster, struct culm_link *link) {
     struct culm_buf meta;
     culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
@@ -480,7 +485,15 @@ static void say_term(struct culm_roster *roster, struct culm_link *link) {
 static void take_in(struct culm_roster *roster, struct culm_link *link,
                     const struct culm_ready *ready) {
     struct call *call = link->own;
-    const int32_t node = call->node;
+    int32_t node = call->node;
+    struct culm_error error;
+    if (roster->o.ops->ready && !roster->o.ops->ready(roster->o.ctx, &node, ready, &error)) {
+        CULM_MARK(cluster_promise_is_not_taken);
+        error.status = CULM_ERR_CONFIG;
+        drop_link(roster, link);
+        call_failed(roster, call, &error);
+        return;
+    }
     if (!place_link(roster, link, node, call->address)) { /* `own` is its place now */
         return; /* it is called again when it has hung up */
     }

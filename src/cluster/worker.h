@@ -1,7 +1,7 @@
 /*
  * The real world of a worker: a process of its own, joined to a leader.
  *
- * The process ends with its leader. If the connection to it ends, or it is silent for
+ * The process ends with its leader. If the connection to it ends (unless the worker outlives that), or it is silent for
  * orphan_ms, culm_worker_run returns 1. If the leader is also the parent process and dies, the
  * kernel kills the worker (so the launcher must start workers from a thread that lives as long as
  * they do). A job that still runs 1.5 s after the end was decided is not waited for: the process
@@ -66,6 +66,8 @@ struct culm_worker_ready {
     size_t payload_max;          /* bytes of the largest payload that may be received */
     int64_t dial_limit_ms;       /* a peer that cannot be reached in this time is lost; 0: 6000 */
     int64_t orphan_ms;           /* longest silence of the leader; 0: 60000 */
+    bool
+        outlives; /* the end of the connection to the leader is not its own: another one may call it (`led`) */
 };
 
 struct culm_worker;

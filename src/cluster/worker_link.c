@@ -31,6 +31,13 @@ static void on_lost(void *ctx, int32_t node) {
     }
 }
 
+static void on_led(void *ctx, uint64_t term) {
+    struct culm_worker *worker = ctx;
+    if (culm_real_listens(&worker->real) && worker->real.actor_ops->led) {
+        worker->real.actor_ops->led(worker->real.actor, term);
+    }
+}
+
 static void on_ended(void *ctx, const struct culm_error *why) {
     struct culm_worker *worker = ctx;
     culm_real_fail(&worker->real, why);
@@ -47,7 +54,8 @@ static const struct culm_member_ops member_ops = {.joined = on_joined,
                                                   .message = on_message,
                                                   .lost = on_lost,
                                                   .ended = on_ended,
-                                                  .news = on_news};
+                                                  .news = on_news,
+                                                  .led = on_led};
 
 /* --- callbacks of the fabric --- */
 
@@ -110,6 +118,8 @@ void worker_links_open(struct culm_worker *worker) {
         .token = worker->o.token,
         .node = worker->o.node,
         .name = worker->o.name,
+        .signature = worker->ready.signature,
+        .outlives = worker->ready.outlives,
         .pool = worker->ready.pool,
         .payload_max = worker->ready.payload_max,
         .hello_limit_ms = worker->o.hello_limit_ms,

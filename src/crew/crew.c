@@ -76,7 +76,8 @@ void culm_crew_send_all(struct culm_crew *crew, uint16_t type) {
 
 void culm_crew_event(struct culm_crew *crew, json_t *take_event_or_null) {
     if (take_event_or_null) {
-        json_object_set_new(take_event_or_null, "view", json_integer((json_int_t)crew->view));
+        json_object_set_new(take_event_or_null, "view",
+                            json_integer((json_int_t)(crew->view & UINT32_MAX)));
         crew->tell.world->ops->publish(crew->tell.world, take_event_or_null);
     }
 }
@@ -452,7 +453,7 @@ static void fence(struct culm_crew *crew, struct culm_mate *mate) {
     struct culm_fenced fenced;
     snprintf(fenced.why, sizeof fenced.why,
              "node %d was put out of the run while it was silent; the view is %llu", mate->id,
-             (unsigned long long)crew->view);
+             (unsigned long long)(crew->view & UINT32_MAX));
     culm_fenced_encode(&fenced, culm_crew_meta(crew));
     culm_crew_send(crew, mate->id, CULM_WORD_FENCED);
     if (!mate->fenced) {

@@ -187,7 +187,8 @@ struct culm_crew {
     bool taking;                /* it takes over, and does not know yet what there is */
     int32_t here_most;          /* of a role at once that the agent is asked for; by default any */
     bool names_roles;           /* events say the role */
-    uint64_t view;              /* its number, which events carry */
+    uint64_t
+        view; /* its number, of which events carry the lower half: the upper one is of the term */
     /* The crew's: */
     bool writing;            /* a deed is being written */
     bool left;               /* the run is over: nothing more is to be done */

@@ -140,7 +140,49 @@ enum culm_status culm_launcher_check(struct culm_launcher *l, struct culm_error 
 enum culm_status culm_launcher_claim(struct culm_launcher *l, struct culm_error *error) {
     enum culm_status status = culm_rundir_claim(l->o->dir, l->o->resume, &l->dir, error);
     l->claimed = status == CULM_OK;
-    return status;
+    return status ? status : culm_roll_read(l->o->dir, &l->roll, error);
+}
+
+int32_t culm_launcher_left(const struct culm_launcher *l) { return l->roll.count; }
+
+enum culm_status culm_launcher_recall(struct culm_launcher *l, bool with_them,
+                                      struct culm_error *error) {
+    enum culm_status status = culm_roll_begin(&l->roll, with_them, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    l->calls = true;
+    l->known = calloc((size_t)l->roll.count + 1, sizeof *l->known);
+    if (!l->known) {
+        return no_memory(error);
+    }
+    for (; l->known_count < l->roll.count; l->known_count++) {
+        const struct culm_host_node *node = &l->roll.node[l->known_count];
+        l->known[l->known_count] = (struct culm_known_node){node->node,
+                                                            {.role = node->role,
+                                                             .name = node->name,
+                                                             .signature = "",
+                                                             .host = node->place.host,
+                                                             .zone = node->place.zone,
+                                                             .machine = node->place.machine}};
+    }
+    return CULM_OK;
+}
+
+uint64_t culm_launcher_term(const struct culm_launcher *l, const struct culm_known_node **ret_known,
+                            int32_t *ret_count) {
+    *ret_known = l->known;
+    *ret_count = l->known_count;
+    return l->known_count > 0 ? l->roll.term
+                              : 1; /* where nobody is left, it leads as the first one did */
+}
+
+static void came(void *launcher, const struct culm_host_node *node) {
+    culm_roll_came(&((struct culm_launcher *)launcher)->roll, node);
+}
+
+static void went(void *launcher, int32_t node) {
+    culm_roll_went(&((struct culm_launcher *)launcher)->roll, node);
 }
 
 enum culm_status culm_launcher_begin(struct culm_launcher *l, const char *config_text,
@@ -288,6 +330,12 @@ static enum culm_status open_host(struct culm_launcher *l, struct culm_error *er
         .start_limit_ms = l->doors.start_limit_ms,
         .engine = l->doors.engine,
         .engine_role = l->doors.engine_role,
+        .term = l->calls ? l->roll.term : 1,
+        .known = l->roll.node,
+        .known_count = l->calls ? l->roll.count : 0,
+        .first_node = l->calls ? l->roll.next_node : 0,
+        .came = l->calls ? came : NULL,
+        .went = l->calls ? went : NULL,
     };
     culm_socket_raise_limit();
     return culm_host_new(&options, &l->host, error);
@@ -403,6 +451,7 @@ static int check_stored(struct culm_launcher *l, int code, struct culm_error *re
 int culm_launcher_run(struct culm_launcher *l, const struct culm_actor_ops *ops, void *actor,
                       struct culm_error *ret_error) {
     int code = culm_host_run(l->host, ops, actor, ret_error);
+    culm_roll_end(&l->roll); /* all were told to end */
     if (code == culm_status_exit_code(CULM_ERR_STOPPED)) {
         code = check_stopped(l, ret_error);
     }
@@ -431,6 +480,10 @@ void culm_launcher_free(struct culm_launcher *l) {
     if (l->claimed) {
         culm_rundir_release(&l->dir);
     }
+    if (l->claimed) {
+        culm_roll_release(&l->roll);
+    }
+    free(l->known);
     free(l->faults);
     culm_trace_release(&l->trace);
     culm_blob_pool_free(l->pool);

@@ -12,6 +12,8 @@
  *                              the job finds out where a resumed run goes on
  *     culm_launcher_begin    DIR/config.yaml and DIR/logs: from here on it is a run
  *                              the job writes its own files
+ *     culm_launcher_recall   which nodes may still be there when the launcher before was killed (roll.h); for jobs
+ *                            whose nodes outlive it
  *     culm_launcher_open     DIR/events.jsonl, and the host, whose world, agent and pool there are now
  *                              the job makes the actor that leads
  *     culm_launcher_start    start, the warnings so far and the job's first events are told
@@ -145,6 +147,14 @@ enum culm_status culm_launcher_check(struct culm_launcher *launcher, struct culm
 enum culm_status culm_launcher_claim(struct culm_launcher *launcher, struct culm_error *error);
 enum culm_status culm_launcher_begin(struct culm_launcher *launcher, const char *config_text,
                                      struct culm_error *error);
+/* How many nodes from elsewhere took part when the run's launcher was killed, and were not told to end. After _claim. */
+int32_t culm_launcher_left(const struct culm_launcher *launcher);
+/* Before _open: this launcher leads, and keeps the roll. `with_them`: those are called, and go on; else they end by
+ * themselves. Then the term and the nodes, for the actor (net/leader.h); *ret_known is borrowed until _free. */
+enum culm_status culm_launcher_recall(struct culm_launcher *launcher, bool with_them,
+                                      struct culm_error *error);
+uint64_t culm_launcher_term(const struct culm_launcher *launcher,
+                            const struct culm_known_node **ret_known, int32_t *ret_count);
 enum culm_status culm_launcher_open(struct culm_launcher *launcher,
                                     const struct culm_launcher_doors *doors,
                                     struct culm_error *error);

@@ -4,6 +4,7 @@
 
 #include "launch/depot.h"
 #include "launch/launcher.h"
+#include "launch/roll.h"
 #include "launch/rundir.h"
 #include "launch/uploads.h"
 #include "launch/warnings.h"
@@ -27,6 +28,10 @@ struct culm_launcher {
     struct culm_agent_fault *faults;
     struct culm_blob_pool *pool;
     struct culm_host *host;
+    struct culm_roll roll;
+    struct culm_known_node *known; /* [roll.count when this began] */
+    int32_t known_count;
+    bool calls;     /* the roll is kept */
     bool has_token; /* DIR/token is there */
     struct culm_depot_keeper *depot;
     struct culm_uploads *uploads; /* NULL: no storage */

@@ -61,6 +61,12 @@ static enum culm_status refuse_traces(const struct culm_resume_options *o,
                           what, o->dir);
 }
 
+static const char *unless(const struct culm_launcher *launcher) {
+    return culm_launcher_left(launcher) > 0 ? ", unless workers from elsewhere, which may have "
+                                              "outlived the last launcher, still have them"
+                                            : "";
+}
+
 /* None is whole: `broken` says why, if there are some. */
 static enum culm_status without(struct culm_launcher *launcher, const struct culm_resume_options *o,
                                 const struct culm_told *told, const char *broken,
@@ -78,8 +84,8 @@ static enum culm_status without(struct culm_launcher *launcher, const struct cul
     if (o->from_start) {
         if (again > 0) {
             culm_launcher_warn(launcher,
-                               "'%.200s': there is no whole checkpoint; %s are done again", o->dir,
-                               steps);
+                               "'%.200s': there is no whole checkpoint; %s are done again%s",
+                               o->dir, steps, unless(launcher));
         }
         return CULM_OK;
     }
@@ -128,11 +134,11 @@ static enum culm_status with(struct culm_launcher *launcher, const struct culm_r
              "the checkpoint '%.200s' of %s %lld, of which events.jsonl tells, is "
              "gone",
              saved, o->unit, (long long)told->saved);
-    culm_launcher_warn(launcher, "%.300s; the run goes on after %s %lld%s%s%s",
-                       *broken ? broken : what, o->unit, (long long)resume->step,
-                       most > resume->step ? ", and does " : "",
-                       most > resume->step ? count(steps, most - resume->step, o->unit) : "",
-                       most > resume->step ? " again" : "");
+    culm_launcher_warn(
+        launcher, "%.300s; the run goes on after %s %lld%s%s%s%s", *broken ? broken : what, o->unit,
+        (long long)resume->step, most > resume->step ? ", and does " : "",
+        most > resume->step ? count(steps, most - resume->step, o->unit) : "",
+        most > resume->step ? " again" : "", most > resume->step ? unless(launcher) : "");
     return CULM_OK;
 }
 

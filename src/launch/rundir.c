@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 /* What a run or a package has in its directory; the last one, what any job has. */
-static const char *const names[] = {"config.yaml",       "plan.json",        "checkpoints",
-                                    "model.safetensors", "best.safetensors", "logs",
-                                    "current",           "cut.npy",          "events.jsonl"};
+static const char *const names[] = {
+    "config.yaml", "plan.json", "checkpoints", "model.safetensors", "best.safetensors",
+    "logs",        "current",   "cut.npy",     "nodes.jsonl",       "events.jsonl"};
 #define NAMES (sizeof names / sizeof *names)
 #define ENDING_MS 2000 /* how long a launcher may take to end after it was killed */
 #define ENDING_LOOK_MS 10
@@ -261,7 +261,10 @@ void culm_rundir_take_back(struct culm_rundir *dir) {
     const struct {
         const char *name;
         bool own;
-    } file[] = {{"config.yaml", true}, {"events.jsonl", dir->own_log}, {"lock", dir->own_lock}};
+    } file[] = {{"config.yaml", true},
+                {"nodes.jsonl", true},
+                {"events.jsonl", dir->own_log},
+                {"lock", dir->own_lock}};
     char path[CULM_PATH_MAX];
     for (size_t i = 0; i < sizeof file / sizeof *file; i++) {
         if (file[i].own &&

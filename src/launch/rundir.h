@@ -3,6 +3,7 @@
  *
  *     DIR/config.yaml       the configuration with every default filled in
  *     DIR/lock              locked (flock) and holding the pid while a launcher works
+ *     DIR/nodes.jsonl       nodes from elsewhere, while a run with some is at work (roll.h)
  *     DIR/events.jsonl  DIR/plan.json  DIR/model.safetensors  DIR/checkpoints/  DIR/logs/
  *
  * A launcher first checks, which writes nothing, then checks everything else that can be wrong, and

@@ -14,6 +14,10 @@ static enum culm_status add_step(struct culm_summary *s, const json_t *event,
         .rate = culm_event_real(event, "tokens_per_s", 0),
         .step_ms = culm_event_real(event, "step_ms", 0),
     };
+    const bool again = json_is_true(json_object_get(event, "again"));
+    if (again && s->step_count && s->steps[s->step_count - 1].step >= step.step) {
+        return CULM_OK; /* the launcher before has told of it, and it was not done once more */
+    }
     return culm_summary_add_step(s, &step, event, error);
 }
 
@@ -141,8 +145,9 @@ static const struct culm_page_chart charts[] = {
      .line = {{"recovered", "pause_ms", "pause", NULL, 1}}},
     {0},
 };
-static const char *const notes[] = {"lost",    "fenced",  "rollback", "fault",   "misread", "held",
-                                    "weights", "warning", "error",    "stopped", NULL};
+static const char *const notes[] = {"leader",  "lost",    "fenced",  "rollback",
+                                    "fault",   "misread", "held",    "weights",
+                                    "warning", "error",   "stopped", NULL};
 static const struct culm_page_look page = {charts, NULL, notes, false};
 
 const struct culm_summary_job culm_summary_training = {

@@ -93,6 +93,9 @@ static void on_view(struct culm_terminal *t, const json_t *event) {
 }
 
 static void on_step(struct culm_terminal *t, const json_t *event) {
+    if (json_is_true(json_object_get(event, "again"))) {
+        return; /* another launcher has told of it */
+    }
     int64_t step = culm_event_int(event, "step", 0), total = t->options.steps;
     char bar[64] = "", of[32] = "";
     if (total > 0) {
@@ -210,6 +213,11 @@ static void rollback_line(struct culm_terminal *t, const json_t *event) {
     culm_terminal_member(t, event, "reason", "no reason given");
 }
 
+static void leader_line(struct culm_terminal *t, const json_t *event) {
+    culm_buf_printf(&t->out, "leads in term %lld: ", (long long)culm_event_int(event, "term", 0));
+    culm_terminal_member(t, event, "reason", "no reason given");
+}
+
 static void on_done(struct culm_terminal *t, const json_t *event) {
     culm_terminal_steps_end(t, event);
     culm_terminal_begin(t, event, CULM_TERMINAL_GREEN);
@@ -237,6 +245,7 @@ static const struct culm_terminal_row rows[] = {
     {"stalled", CULM_TERMINAL_YELLOW, .line = stalled_line},
     {"waiting", CULM_TERMINAL_YELLOW, .line = waiting_line},
     {"rollback", CULM_TERMINAL_RED, .line = rollback_line},
+    {"leader", CULM_TERMINAL_YELLOW, .line = leader_line},
     {"done", .lines = on_done},
     {0},
 };

@@ -399,6 +399,7 @@ static enum culm_status make_leader(struct launch *l, struct culm_error *error) 
         .tokens_per_sample = l->plan->rows_per_sample,
         .start_step = l->start.step,
         .start_source = l->start.path,
+        .orphan_ms = culm_crew_config_orphan_ms(&config->cluster),
         .traced = l->o->run.trace_path != NULL,
         .open = l->o->doors.open,
         .here_most = l->o->here_most,
@@ -407,6 +408,7 @@ static enum culm_status make_leader(struct launch *l, struct culm_error *error) 
         .lr_context = l,
     };
     options.settings.crew.max_nodes = most_nodes(l);
+    options.term = culm_launcher_term(l->launcher, &options.known, &options.known_count);
     culm_order_init(&options.order, config->seed, l->inputs.samples);
     options.order.left_out = l->left_out;
     l->leader = culm_pipeline_leader_new(&options);
@@ -429,10 +431,32 @@ static void release(struct launch *l) {
     free(l->faults);
 }
 
+/* Nodes that outlived the launcher before go on, if the run is still what they know. */
+static enum culm_status recall(struct launch *l, struct culm_error *error) {
+    const int32_t left = culm_launcher_left(l->launcher);
+    const bool same = !l->start.settings && !l->start.inputs;
+    if (left > 0 && !l->o->doors.open) {
+        culm_launcher_warn(
+            l->launcher,
+            "%d workers from elsewhere may still be at work for this run; they are left to end by "
+            "themselves, since --listen is not given",
+            left);
+    } else if (left > 0 && !same) {
+        culm_launcher_warn(
+            l->launcher,
+            "%d workers from elsewhere may still be at work for this run; they are left to end by "
+            "themselves, since it is resumed with other settings",
+            left);
+    }
+    return l->o->doors.open || left > 0
+               ? culm_launcher_recall(l->launcher, l->o->doors.open && same, error)
+               : CULM_OK;
+}
+
 static enum culm_status begin(struct launch *l, struct culm_error *error) {
     enum culm_status status;
-    if ((status = claim(l, error)) || (status = open_doors(l, error)) ||
-        (status = make_leader(l, error))) {
+    if ((status = claim(l, error)) || (status = recall(l, error)) ||
+        (status = open_doors(l, error)) || (status = make_leader(l, error))) {
         return status;
     }
     return CULM_OK;

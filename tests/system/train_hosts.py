@@ -249,16 +249,85 @@ def resumed(bench):
     again.wait(lambda: any(event["ok"] for event in again.told("checkpoint")), "a checkpoint")
     again.process.kill()
     bench.end(again.process)
+    for pid in there.workers():
+        os.kill(pid, signal.SIGKILL)
     check("the run's launcher is gone" in there.end(1), "no line about it")
     third = Run(bench, ENDLESS, "--workers", 2, "--resume")
     there.node(third.address(), third.token, 4)
     third.more_steps()
     equal(sum(event["name"] == "node" for event in third.told("joined")), 4, "workers from there")
+    equal([event["reason"] for event in third.told("leader")], ["nobody is left who has seen a view"], "what is told of a new leader")
     third.stop()
     there.end(75)
     equal([event for event in bench.events() if event["event"] == "rollback"], [], "roll-backs")
     check_losses(bench, ENDLESS)
     equal(os.listdir(there.folder), ["text"], "left in the node's folder")
+
+
+def outlived(bench):
+    """The launcher is killed, and resumed: workers from elsewhere have gone on, nothing that was committed is done again, and every step is in the
+    events. The same once more, with one of them killed in between."""
+    config = changed(ENDLESS, checkpoint__every=0)
+    run = Run(bench, config, "--workers", 0)
+    there = There(bench)
+    address = run.address()
+    there.node(address, run.token, 6)
+    run.more_steps()
+    for kills in (0, 1):
+        before = run.steps()
+        run.process.kill()
+        bench.end(run.process)
+        for pid in there.workers()[:kills]:
+            os.kill(pid, signal.SIGKILL)
+        run = Run(bench, config, "--workers", 0, "--resume", "--from-start", listen=address.removeprefix("tcp:"))
+        run.wait(lambda: run.told("leader"), "the new leader")
+        leader = run.told("leader")[0]
+        equal((leader["term"], leader["reason"]), (2 + kills, "the process that led is gone"), "what it says")
+        check(leader["took_ms"] < 1500, f"it took {leader['took_ms']} ms")
+        run.wait(lambda: run.told("view"), "its view")
+        equal(len(run.told("lost")), kills, "losses")
+        run.more_steps()
+        again = [event["step"] for event in run.told("step") if event.get("again")]
+        equal(again, list(range(1, len(again) + 1)), "steps that are told again")
+        check(len(again) >= before, f"{before} steps had been told, and {len(again)} are told again")
+        done = [event["step"] for event in run.told("step") if not event.get("again")]
+        equal(done[0], len(again) + 1, "the first step that is done")
+        equal(run.told("rollback"), [], "roll-backs")
+    run.wait(lambda: len(run.told("joined")) == 1, "another worker")
+    run.stop()
+    there.end(75)
+    check_losses(bench, config)
+    check(not os.path.exists(bench.path("run", "nodes.jsonl")), "nodes.jsonl is left")
+
+
+def outlived_elsewhere(bench):
+    """The same where connections are encrypted, with workers of the launcher's own, which end with it, and checkpoints: the next one is of the new
+    launcher, to whom workers elsewhere send their parts."""
+    try:
+        hosts = Hosts(os.path.basename(bench.folder), 2)
+    except Unavailable as error:
+        raise Skipped(str(error)) from None
+    with hosts:
+        here = on(hosts, 0, bench).culm
+        run = Run(bench, ENDLESS, "--workers", 2, listen=f"{hosts.address(0)}:0")
+        address = run.address()
+        there = There(bench)
+        on(hosts, 1, bench)
+        there.node(address, run.token, 4)
+        run.wait(lambda: any(event["ok"] for event in run.told("checkpoint")), "a checkpoint")
+        run.more_steps(5)
+        run.process.kill()
+        bench.end(run.process)
+        bench.culm = here
+        run = Run(bench, ENDLESS, "--workers", 2, "--resume", listen=address.removeprefix("tcp:"))
+        run.wait(lambda: run.told("leader"), "the new leader")
+        run.wait(lambda: any(event["ok"] for event in run.told("checkpoint")), "a checkpoint of the new one")
+        run.more_steps()
+        equal(run.told("rollback"), [], "roll-backs")
+        equal(sum(event["name"] != "node" for event in run.told("joined")), 2, "workers of its own")
+        run.stop()
+        there.end(75)
+    check_losses(bench, ENDLESS)
 
 
 def comes_late(bench):
@@ -345,6 +414,8 @@ def refused(bench):
 
 cases.add("workers on other hosts", other_hosts, seconds=20, first=True)
 cases.add("a stop, a launcher that is killed, and resumes", resumed, seconds=15, first=True)
+cases.add("a launcher that is killed is outlived", outlived, seconds=12, first=True)
+cases.add("a launcher on another host is outlived", outlived_elsewhere, seconds=12, first=True)
 cases.add("copies on two hosts", apart, seconds=10, first=True)
 cases.add("a launcher at every address", every_address, seconds=8, first=True)
 cases.add("a run that is done", done)

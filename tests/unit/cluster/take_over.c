@@ -24,6 +24,7 @@ struct fixture {
     struct culm_roster *roster;
     int32_t ended, heard, up, gone, absent;
     uint64_t led, deposed;
+    bool refuses; /* those who promise */
 };
 
 /* What the other end is told next of that kind; NULL: nothing. Others are passed over. */
@@ -249,6 +250,15 @@ static bool check(void *ctx, const struct culm_caller *caller, struct culm_error
     return true;
 }
 
+static bool is_ready(void *ctx, int32_t *node, const struct culm_ready *ready,
+                     struct culm_error *ret_error) {
+    const struct fixture *f = ctx;
+    assert_int_equal(*node, NODE);
+    (void)ready;
+    culm_error_set(ret_error, CULM_ERR_CONFIG, "of another build");
+    return !f->refuses;
+}
+
 static void up(void *ctx, int32_t node, const struct culm_ready *ready) {
     struct fixture *f = ctx;
     assert_int_equal(node, NODE);
@@ -279,8 +289,13 @@ static void absent(void *ctx, int32_t node, const struct culm_error *why) {
 
 static void deposed(void *ctx, uint64_t term) { ((struct fixture *)ctx)->deposed = term; }
 
-static const struct culm_roster_ops roster_ops = {
-    .check = check, .up = up, .message = message, .eof = eof, .absent = absent, .deposed = deposed};
+static const struct culm_roster_ops roster_ops = {.check = check,
+                                                  .ready = is_ready,
+                                                  .up = up,
+                                                  .message = message,
+                                                  .eof = eof,
+                                                  .absent = absent,
+                                                  .deposed = deposed};
 
 /* One that leads in term 2, and has called a node. */
 static struct line *call(struct fixture *f) {
@@ -375,6 +390,19 @@ static void a_node_that_does_not_know_the_token(void **state) {
     release_roster(&f);
 }
 
+static void a_node_that_is_of_another_build(void **state) {
+    (void)state;
+    EXPECT_MARK(cluster_promise_is_not_taken);
+    struct fixture f;
+    struct line *line = call(&f);
+    f.refuses = true;
+    promise(line);
+    assert_int_equal(f.up, 0);
+    assert_int_equal(f.absent, 1);
+    assert_true(line->closed);
+    release_roster(&f);
+}
+
 static void a_leader_hears_of_a_higher_term(void **state) {
     (void)state;
     EXPECT_MARK(cluster_another_one_leads);
@@ -413,6 +441,7 @@ int main(void) {
         cmocka_unit_test(a_node_that_hangs_up_is_called_again),
         cmocka_unit_test(a_node_that_is_called_no_more),
         cmocka_unit_test(a_node_that_does_not_know_the_token),
+        cmocka_unit_test(a_node_that_is_of_another_build),
         cmocka_unit_test(a_leader_hears_of_a_higher_term),
         cmocka_unit_test(a_leader_hears_of_it_from_one_that_took_part),
     };

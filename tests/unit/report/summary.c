@@ -45,6 +45,22 @@ static void the_later_line_of_a_step_wins(void **state) {
     culm_summary_release(&s);
 }
 
+/* Another launcher goes on with workers that have outlived the last one: what that one did counts. */
+static void a_step_that_is_told_again_is_not_redone(void **state) {
+    (void)state;
+    struct culm_summary s;
+    FEED(&s, START, "{'event':'step','step':1,'loss':5,'tokens_per_s':100}",
+         "{'event':'step','step':2,'loss':4,'tokens_per_s':100}", START,
+         "{'event':'step','step':1,'loss':5,'again':true}",
+         "{'event':'step','step':2,'loss':4,'again':true}",
+         "{'event':'step','step':3,'loss':3,'again':true}", "{'event':'step','step':4,'loss':2}");
+    assert_int_equal(s.step_count, 4);
+    assert_int_equal(s.steps_redone, 0);
+    assert_true(s.steps[1].rate == 100);
+    assert_true(s.steps[2].loss == 3); /* it was committed, and the last one could not tell of it */
+    culm_summary_release(&s);
+}
+
 static void figures(void **state) {
     (void)state;
     struct culm_summary s;
@@ -218,6 +234,7 @@ static void jobs_count_what_was(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_later_line_of_a_step_wins),
+        cmocka_unit_test(a_step_that_is_told_again_is_not_redone),
         cmocka_unit_test(figures),
         cmocka_unit_test(identity_is_of_hashes_and_losses),
         cmocka_unit_test(runs_without_hashes_may_be_identical),

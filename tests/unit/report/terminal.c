@@ -67,6 +67,9 @@ static void every_event_is_one_sentence(void **state) {
     PLAIN("[    1.0 s] rolled back from step 9 to step 5: no copy of stage 1 lives\n",
           "{'event':'rollback','t_ms':1000,'from_step':9,'to_step':5,'reason':'no copy of stage 1 "
           "lives'}");
+    PLAIN("[    1.0 s] leads in term 2: the process that led is gone\n",
+          "{'event':'leader','t_ms':1000,'term':2,'reason':'the process that led is gone'}");
+    PLAIN("", "{'event':'step','t_ms':1000,'step':3,'loss':1.5,'again':true}");
     PLAIN("[    1.0 s] error: two\?lines\n",
           "{'event':'error','t_ms':1000,'message':'two\\nlines'}");
     PLAIN("[    1.0 s] done: 20 steps, loss 1.5000\n",
