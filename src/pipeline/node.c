@@ -151,8 +151,10 @@ void culm_node_free(struct culm_node *node) {
 }
 
 int64_t culm_node_version(const struct culm_node *node, int32_t stage) {
-    return node->stage[stage].held && !node->damaged ? node->stage[stage].version : -1;
+    return node->stage[stage].held ? node->stage[stage].version : -1;
 }
+
+bool culm_node_is_damaged(const struct culm_node *node) { return node->damaged; }
 
 struct culm_node_queues culm_node_queues_of(const struct culm_node *node) {
     return (struct culm_node_queues){node->early_count, node->early_have_count, node->order_count};
@@ -193,7 +195,18 @@ static void advance(struct culm_node *node) {
 
 /* --- views --- */
 
+/* One that is in the view again has seen none before, when another leader put it out: it has nothing that could be wrong. */
+static void forget_lost(struct culm_node *node) {
+    for (int32_t i = node->lost.count - 1; i >= 0; i--) {
+        if (culm_view_find(node->next, node->lost.id[i])) {
+            CULM_MARK(pipeline_one_that_was_lost_is_in_the_view_again);
+            (void)culm_ids_take(&node->lost, node->lost.id[i]);
+        }
+    }
+}
+
 static void remember_lost(struct culm_node *node) {
+    forget_lost(node);
     for (int32_t i = 0; i < node->view->node_count; i++) {
         int32_t id = node->view->node[i].id;
         if (culm_view_find(node->next, id)) {

@@ -42,6 +42,8 @@ extern const struct culm_actor_ops culm_node_actor; /* its `actor` is a struct c
 
 /* For tests and oracles, at any time: the version of `stage` that the node has, or -1. */
 int64_t culm_node_version(const struct culm_node *node, int32_t stage);
+/* It has found its memory not to be what it had put there, and does no more. */
+bool culm_node_is_damaged(const struct culm_node *node);
 /* The same: how long its queues are. */
 struct culm_node_queues {
     int32_t early, early_have, orders;

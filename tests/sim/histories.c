@@ -259,10 +259,21 @@ int main(int argc, char **argv) {
         failed += !run(all[i].seed, all[i].events, log, &totals);
     }
     /* A step through which the leader slept was the measure of how long nothing may move. */
-    static const struct kept_history newest[] = {{13013887, 0xd}};
-    draws = drawn;
-    for (size_t i = 0; i < sizeof newest / sizeof *newest && !log; i++, total++) {
-        failed += !run(newest[i].seed, newest[i].events, log, &totals);
+    static const struct kept_history slept[] = {{13013887, 0xd}};
+    draws = (1u << CULM_HISTORY_DRAW_LEADERS) - 1;
+    for (size_t i = 0; i < sizeof slept / sizeof *slept && !log; i++, total++) {
+        failed += !run(slept[i].seed, slept[i].events, log, &totals);
+    }
+    /* Nobody had seen a view who was lost, and was taken for new; one that was asked for view and curve froze; a roll-back before the
+     * only record of the ledger; what a damaged node had handed on was used by those who had heard nothing of the damage;
+     * checkpoints of one that leads no more; one that had told a leader of its damage, who died. */
+    static const struct kept_history leaders[] = {
+        {3006776, EVERY_EVENT}, {127210, 0x200101}, {102579, 0xc1f00}, {100362, 0x58},
+        {101074, 0xc00a4},      {100642, 0xc07c5},  {103670, 0xc0027}, {115898, 0x500},
+        {5006170, 0x8000e},     {116817, 0xe0085}};
+    draws = (1u << CULM_HISTORY_DRAWS) - 1;
+    for (size_t i = 0; i < sizeof leaders / sizeof *leaders && !log; i++, total++) {
+        failed += !run(leaders[i].seed, leaders[i].events, log, &totals);
     }
     double took = seconds() - start;
     bool enough = floors(&totals, drawn, log || only >= 0 || events != EVERY_EVENT ? 0 : total);

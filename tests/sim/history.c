@@ -36,7 +36,8 @@ static bool some_stage_is_gone(const struct running *run) {
         int32_t copies = 0;
         for (int32_t i = 0; i < culm_sim_worker_count(run->sim); i++) {
             const struct culm_node *node = culm_sim_worker(run->sim, i);
-            copies += node && !run->put_out[i] && culm_node_version(node, s) >= 0;
+            copies += node && !run->put_out[i] && !culm_node_is_damaged(node) &&
+                      culm_node_version(node, s) >= 0;
         }
         if (copies == 0) {
             return true;

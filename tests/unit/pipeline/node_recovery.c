@@ -68,6 +68,27 @@ static void test_a_lost_link_is_told_of(void **state) {
     end(&f);
 }
 
+/* Another leader knows of one that has seen no view; the leader before had put it out. */
+static void test_one_that_was_lost_comes_again(void **state) {
+    (void)state;
+    EXPECT_MARK(pipeline_one_that_was_lost_is_in_the_view_again);
+    struct fixture f;
+    begin(&f);
+    load(&f);
+    f.view.node_count = 1;
+    f.view.role[0][1].owner = -1;
+    view(&f, CULM_VIEW_RUN, "");
+    f.view.node_count = 2;
+    f.view.role[0][1].owner = 1;
+    for (int again = 0; again < 2; again++) { /* and goes once more */
+        view(&f, CULM_VIEW_LOAD, "step-3");
+        f.view.node_count = 1;
+        view(&f, CULM_VIEW_LOAD, "step-3");
+        f.view.node_count = 2;
+    }
+    end(&f);
+}
+
 static struct culm_report reported(const struct fixture *f) {
     struct culm_report report = {.of_stages = STAGES};
     const struct fake_sent *sent = fake_world_last(&f->fake, CULM_LEADER, CULM_MSG_REPORT);
@@ -550,6 +571,7 @@ int main(void) {
         cmocka_unit_test(test_an_old_view_changes_nothing),
         cmocka_unit_test(test_one_that_is_fenced_leaves),
         cmocka_unit_test(test_a_lost_link_is_told_of),
+        cmocka_unit_test(test_one_that_was_lost_comes_again),
         cmocka_unit_test(test_another_leader_is_told_what_there_is),
         cmocka_unit_test(test_lanes_are_taken_over),
         cmocka_unit_test(test_a_damaged_node_says_so_and_does_no_more),
