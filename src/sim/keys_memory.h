@@ -1,0 +1,32 @@
+/*
+ * Keys in memory, on a clock of the owner's: for tests, and as the store of a simulated world. It can be made not to answer.
+ *
+ * Thread: one.
+ */
+#ifndef CULM_SIM_KEYS_MEMORY_H
+#define CULM_SIM_KEYS_MEMORY_H
+
+#include "net/keys.h"
+
+struct culm_keys_memory {
+    struct culm_keys keys; /* first */
+    /* Borrowed for life. `wait` asks for the time, and lets it pass, until something has changed or it is over. */
+    uint64_t (*now_ns)(void *ctx);
+    void (*pass)(void *ctx, uint64_t ns);
+    void *ctx;
+    bool away;                  /* nothing is done, and no answer comes */
+    bool forgetful;             /* all is done, and no answer comes */
+    struct culm_keys_list list; /* by key */
+    struct {
+        int64_t id;
+        uint64_t ends_ns, for_ns;
+    } lease[64];
+    size_t lease_count;
+    int64_t leases;
+};
+
+/* NULL: out of memory. Closed as any other. */
+struct culm_keys_memory *culm_keys_memory_new(uint64_t (*now_ns)(void *ctx),
+                                              void (*pass)(void *ctx, uint64_t ns), void *ctx);
+
+#endif

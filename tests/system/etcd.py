@@ -1,0 +1,83 @@
+"""A real etcd for a test: Debian's package etcd-server, one member or several, on ports and in folders of their own."""
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+
+
+class Unavailable(Exception):
+    """Why there is none here."""
+
+
+def free_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+class Etcd:
+    """`members` of them, which have begun when this is entered; each can be killed, and started again on its data."""
+
+    def __init__(self, folder, members=1, *, scheme="http", words=()):
+        if not shutil.which("etcd"):
+            raise Unavailable("etcd is not installed (Debian's etcd-server)")
+        self.folder, self.scheme, self.words = folder, scheme, words
+        os.makedirs(folder)
+        ports = free_ports(2 * members)
+        self.ports, self.peers = ports[:members], ports[members:]
+        self.process = [None] * members
+
+    def start(self, number):
+        cluster = ",".join(f"m{i}=http://127.0.0.1:{port}" for i, port in enumerate(self.peers))
+        here, peer = f"{self.scheme}://127.0.0.1:{self.ports[number]}", f"http://127.0.0.1:{self.peers[number]}"
+        with open(os.path.join(self.folder, f"m{number}.log"), "ab") as log:
+            self.process[number] = subprocess.Popen(
+                ["etcd", "--name", f"m{number}", "--data-dir", os.path.join(self.folder, f"m{number}"), "--listen-client-urls", here,
+                 "--advertise-client-urls", here, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", cluster,
+                 "--heartbeat-interval", "50", "--election-timeout", "500", "--logger", "zap", "--log-level", "warn", *self.words],
+                stdout=log, stderr=log, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
+
+    def kill(self, number):
+        self.process[number].kill()
+        self.process[number].wait()
+
+    def post(self, path, body, number=0, token=None):
+        """The JSON gateway's answer, as bytes."""
+        request = urllib.request.Request(f"{self.scheme}://127.0.0.1:{self.ports[number]}/v3/{path}", body.encode(), method="POST",
+                                         headers={"Authorization": token} if token else {})
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return answer.read()
+
+    def wait(self):
+        """Until a change can be made, which takes a leader among them."""
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
+            for number in range(len(self.ports)):
+                try:
+                    self.post("kv/put", '{"key":"cmVhZHk=","value":"eA=="}', number)
+                    return self
+                except (urllib.error.URLError, OSError):
+                    time.sleep(0.05)
+        raise Unavailable(f"etcd does not begin; see {self.folder}")
+
+    def place(self, prefix, *more):
+        return f"etcd{'s' if self.scheme == 'https' else ''}://" + ",".join([*more, *(f"127.0.0.1:{port}" for port in self.ports)]) + f"/{prefix}"
+
+    def __enter__(self):
+        for number in range(len(self.ports)):
+            self.start(number)
+        return self.wait() if self.scheme == "http" else self
+
+    def __exit__(self, *_):
+        for process in self.process:
+            if process and process.poll() is None:
+                process.kill()
+                process.wait()
