@@ -217,13 +217,22 @@ static void note_checkpoint(struct running *run, int64_t step, const char *why_o
     run->owed_after = run->committed;
 }
 
+static bool flips(const struct culm_history *history) {
+    bool any = false;
+    for (int32_t i = 0; i < history->fault_count; i++) {
+        any |= history->fault[i].kind == CULM_FAULT_FLIP;
+    }
+    return any;
+}
+
 /* However often it is told, and by whomever: in a history without flips. */
 static void note_loss(struct running *run, int64_t step, const char *bits) {
     run->furthest = step > run->furthest ? step : run->furthest;
     if (step >= STEPS_MAX) {
         return;
     }
-    if (run->loss_bits[step][0] && strcmp(run->loss_bits[step], bits) != 0 && !run->flips) {
+    if (run->loss_bits[step][0] && strcmp(run->loss_bits[step], bits) != 0 &&
+        !flips(run->history)) {
         complain(run, "the loss of step %lld is another one when it is told again",
                  (long long)step);
     }
@@ -286,6 +295,12 @@ static void on_event(void *context, json_t *event) {
         if (!voided && !some_stage_is_gone(run)) {
             complain(run, "rolled back although every stage had a copy: %s", why);
         }
+    } else if (strcmp(name, "leader") == 0 &&
+               strncmp(json_string_value(json_object_get(event, "reason")), "nobody is left", 14) ==
+                   0) {
+        const int64_t newest = culm_symbolic_store_newest(run->store);
+        run->committed = run->furthest =
+            newest > 0 ? newest : 0; /* of what came after it nobody can tell */
     } else if (strcmp(name, "misread") == 0) {
         run->samples_lost = number(event, "samples_lost");
         run->samples_repeated = number(event, "samples_repeated");
@@ -587,7 +602,8 @@ static void judge_end(struct running *run) {
     }
     int32_t wanted = history->shape.pipelines * history->shape.stages;
     wanted = history->open && history->here_most < wanted ? history->here_most : wanted;
-    if (!history->traced && history->settings.crew.replace_ms >= 0 &&
+    /* Who was asked for by one that leads no more may end without the next one's knowing. */
+    if (!history->traced && history->settings.crew.replace_ms >= 0 && run->leader_count == 1 &&
         !(run->honest && !run->done) && run->totals.alive + run->totals.coming < wanted) {
         complain(run, "%d workers of %d at the end, and %d to come", run->totals.alive, wanted,
                  run->totals.coming);
