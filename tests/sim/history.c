@@ -561,13 +561,24 @@ static uint64_t stop_took_ms(const struct running *run) {
     return run->stopped_ns && now > from ? (now - from) / 1000000 : 0;
 }
 
+static bool is_named(const struct running *run, int32_t node) {
+    bool named = false;
+    for (int32_t p = 0; p < PIPELINES_MAX; p++) {
+        for (int32_t s = 0; s < STAGES_MAX; s++) {
+            named |= run->role[p][s].owner == node || run->role[p][s].shadow == node;
+        }
+    }
+    return named;
+}
+
 /* How the run ended, whether done or to be resumed. */
 static void judge_end(struct running *run) {
     const struct culm_history *history = run->history;
     int64_t newest = culm_symbolic_store_newest(run->store);
     culm_history_look_for_flips(run);
     for (int32_t i = 0; i < run->exec_count && i < WORKERS_MAX && run->done; i++) {
-        if (run->flipped[i] && culm_symbolic_damaged(run->exec[i])) {
+        /* What one has that no view names, because it is yet to be let in or was put out, is nobody's. */
+        if (run->flipped[i] && is_named(run, i) && culm_symbolic_damaged(run->exec[i])) {
             complain(run, "a bit of node %d was flipped and nobody noticed", i);
         }
     }

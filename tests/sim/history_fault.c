@@ -144,6 +144,7 @@ static bool befall(struct running *run, const struct culm_history_fault *fault, 
         return false;
     }
     run->doomed[node] |= lasts;
+    const int32_t linked = run->linked[node];
     run->linked[node] = 0;
     bool done = true;
     switch (what) {
@@ -170,6 +171,7 @@ static bool befall(struct running *run, const struct culm_history_fault *fault, 
         break;
     default: done = befall_link(run, fault, node); break;
     }
+    run->linked[node] = done ? run->linked[node] : linked;
     if (run->history->traced && lasts && done && run->add_count < WORKERS_MAX) {
         run->add_ns[run->add_count++] =
             culm_sim_now(run->sim) + (1 + culm_sim_random(run->sim, 600)) * 1000000;
