@@ -1,0 +1,580 @@
+/* One question after another. See lead.h. */
+#include "crew/lead.h"
+
+#include "base/mark.h"
+#include "base/rng.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MS 1000000ull
+#define PAUSE_MS 200 /* before a store that has not answered is asked again */
+#define JITTER_MS 50
+#define WAIT_MS 500 /* at most, so that what it is told meanwhile is not left lying */
+
+/* What the question that is being answered is asked for. */
+enum doing {
+    NOTHING,
+    GRANTING, /* a lease */
+    LOOKING,  /* what there is */
+    ENTERING, /* the list of those who wait */
+    WAITING,  /* for a change */
+    KEEPING,  /* the lease */
+    STANDING, /* making the key */
+    TAKING,   /* looks at what there is, since it has the key */
+    WRITING,  /* a deed */
+    CHECKING, /* whether it is written, and whether the key is still there */
+    CLEARING, /* the list of those who led in vain */
+    YIELDING, /* the key */
+    REVOKING, /* the lease of one that is not there */
+};
+
+enum { CULM_LEAD_DEEDS = CULM_DEED_DONE + 1 };
+
+static const char *const deed_name[CULM_LEAD_DEEDS] = {
+    [CULM_DEED_ROLL_BACK] = "back", [CULM_DEED_STOP] = "stop", [CULM_DEED_DONE] = "done"};
+
+struct culm_lead {
+    struct culm_lead_options o;
+    struct culm_lead_question question;
+    enum doing doing;
+    bool stands; /* it waits for the key, or leads */
+    bool leads, entered;
+    int64_t lease, lease_ms;
+    int64_t key_created;
+    uint64_t term, kept_ns; /* when the lease was kept last */
+    uint64_t away_ns;       /* since when the store has not answered; 0: it has */
+    int64_t revision;       /* of what it has seen last */
+    bool deed_due, gives_up, clears;
+    enum culm_deed deed;
+    char deed_value[CULM_LEAD_TEXT_MAX];
+    /* Of the key of that deed, as it was seen last: one that comes late does not undo a later one. */
+    int64_t deed_created[CULM_LEAD_DEEDS], deed_changed[CULM_LEAD_DEEDS];
+    uint64_t writes, random;
+    uint64_t refused_term; /* of a leader that is not there; 0: none is known of */
+};
+
+/* --- questions --- */
+
+void culm_lead_question_answer(struct culm_lead_question *q, struct culm_keys *keys) {
+    int64_t revision = 0;
+    q->yes = false;
+    switch (q->kind) {
+    case CULM_LEAD_GRANT:
+        q->status = keys->ops->grant(keys, q->ms, &q->lease, &q->ms, &q->error);
+        break;
+    case CULM_LEAD_KEEP: q->status = keys->ops->keep(keys, q->lease, &q->error); break;
+    case CULM_LEAD_REVOKE: q->status = keys->ops->revoke(keys, q->lease, &q->error); break;
+    case CULM_LEAD_LIST: q->status = keys->ops->list(keys, q->prefix, &q->list, &q->error); break;
+    case CULM_LEAD_WAIT:
+        q->status = keys->ops->wait(keys, q->prefix, q->revision, q->ms, &q->yes, &q->error);
+        break;
+    case CULM_LEAD_TRANSACT:
+        q->status = keys->ops->transact(keys, &q->what, &q->yes, &revision, &q->error);
+        q->revision = revision;
+        break;
+    }
+}
+
+static void ask(struct culm_lead *lead, enum doing doing, enum culm_lead_kind kind) {
+    struct culm_lead_question *q = &lead->question;
+    q->kind = kind;
+    q->status = CULM_OK;
+    culm_keys_list_release(&q->list);
+    snprintf(q->prefix, sizeof q->prefix, "%s/", lead->o.run);
+    q->what.condition = q->condition;
+    q->what.change = q->change;
+    lead->doing = doing;
+    lead->o.ops->ask(lead->o.ctx, q);
+}
+
+static void begin_transaction(struct culm_lead *lead) {
+    lead->question.what = (struct culm_keys_transaction){0};
+}
+
+static const char *key_in(struct culm_lead *lead, size_t at, const char *name, const char *more) {
+    char *key = lead->question.key[at];
+    snprintf(key, sizeof lead->question.key[at], "%s/%s%s", lead->o.run, name, more);
+    return key;
+}
+
+/* It is there since that revision, 0: is not there; and was changed last in that one, 0: whenever. */
+static void when(struct culm_lead *lead, const char *name, int64_t created, int64_t changed) {
+    struct culm_lead_question *q = &lead->question;
+    const size_t at = q->what.condition_count++;
+    q->condition[at] = (struct culm_keys_condition){key_in(lead, at, name, ""), created, changed};
+}
+
+/* `value` NULL: it is removed. */
+static void then_put(struct culm_lead *lead, const char *name, const char *more, const char *value,
+                     int64_t lease) {
+    struct culm_lead_question *q = &lead->question;
+    const size_t at = q->what.change_count++;
+    if (value) {
+        snprintf(q->value[at], sizeof q->value[at], "%s", value);
+    }
+    q->change[at] =
+        (struct culm_keys_change){key_in(lead, CULM_LEAD_CHANGES + at, name, more),
+                                  value ? q->value[at] : NULL, value ? strlen(value) : 0, lease};
+}
+
+/* --- what there is --- */
+
+static const struct culm_keys_pair *pair_of(const struct culm_lead *lead, const char *name) {
+    char key[CULM_LEAD_RUN_MAX + 96];
+    snprintf(key, sizeof key, "%s/%s", lead->o.run, name);
+    return culm_keys_find(&lead->question.list, key);
+}
+
+/* Is that candidate in the list of those who have led in vain? The list is "ID,ID,". */
+static bool is_idle(const struct culm_lead *lead, const char *id) {
+    const struct culm_keys_pair *idle = pair_of(lead, "idle");
+    const size_t len = strlen(id);
+    for (const char *at = idle ? idle->value : ""; *at; at += strcspn(at, ",") + 1) {
+        if (strncmp(at, id, len) == 0 && at[len] == ',') {
+            return true;
+        }
+        if (!strchr(at, ',')) {
+            break;
+        }
+    }
+    return false;
+}
+
+/* The id of the candidate that waits, as pair `i` of the list says; NULL: that says something else. */
+static const char *who_waits(const struct culm_lead *lead, size_t i) {
+    char prefix[CULM_LEAD_RUN_MAX + 16];
+    const int len = snprintf(prefix, sizeof prefix, "%s/stand/", lead->o.run);
+    const char *key = lead->question.list.pair[i].key;
+    return strncmp(key, prefix, (size_t)len) == 0 ? key + len : NULL;
+}
+
+/* Does another one wait who has not led in vain? */
+static bool another_waits(const struct culm_lead *lead) {
+    for (size_t i = 0; i < lead->question.list.count; i++) {
+        const char *id = who_waits(lead, i);
+        if (id && strcmp(id, lead->o.id) != 0 && !is_idle(lead, id)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static uint64_t last_term(const struct culm_lead *lead) {
+    const struct culm_keys_pair *term = pair_of(lead, "term");
+    return term ? strtoull(term->value, NULL, 10) : 0;
+}
+
+static void note_deeds(struct culm_lead *lead) {
+    for (size_t i = 0; i < CULM_LEAD_DEEDS; i++) {
+        const struct culm_keys_pair *deed = pair_of(lead, deed_name[i]);
+        lead->deed_created[i] = deed ? deed->created : 0;
+        lead->deed_changed[i] = deed ? deed->changed : 0;
+    }
+}
+
+/* Whether the key is this candidate's, made in this reign or in one that it has not heard of. */
+static bool is_mine(const struct culm_lead *lead, const struct culm_keys_pair *key) {
+    return key && lead->lease && key->lease == lead->lease;
+}
+
+/* --- steps --- */
+
+static void look(struct culm_lead *lead) { ask(lead, LOOKING, CULM_LEAD_LIST); }
+
+static void grant(struct culm_lead *lead) {
+    lead->question.ms = lead->o.lease_ms;
+    ask(lead, GRANTING, CULM_LEAD_GRANT);
+}
+
+static void rest(struct culm_lead *lead, int64_t ms) {
+    lead->doing = NOTHING;
+    lead->o.ops->timer(lead->o.ctx, ms);
+}
+
+static void enter(struct culm_lead *lead) {
+    begin_transaction(lead);
+    then_put(lead, "stand/", lead->o.id, lead->o.address, lead->lease);
+    ask(lead, ENTERING, CULM_LEAD_TRANSACT);
+}
+
+static void wait(struct culm_lead *lead) {
+    const int64_t third = lead->lease_ms / 3;
+    lead->refused_term = 0; /* of one that led before */
+    lead->question.ms = third < WAIT_MS ? third : WAIT_MS;
+    lead->question.revision = lead->revision;
+    ask(lead, WAITING, CULM_LEAD_WAIT);
+}
+
+static void keep(struct culm_lead *lead) {
+    lead->question.lease = lead->lease;
+    ask(lead, KEEPING, CULM_LEAD_KEEP);
+}
+
+static void stand(struct culm_lead *lead) {
+    const struct culm_keys_pair *last = pair_of(lead, "term");
+    char value[CULM_LEAD_TEXT_MAX], term[32];
+    lead->term = last_term(lead) + 1;
+    snprintf(term, sizeof term, "%llu", (unsigned long long)lead->term);
+    snprintf(value, sizeof value, "{\"term\":%s,\"id\":\"%s\",\"address\":\"%s\"}", term,
+             lead->o.id, lead->o.address);
+    const int64_t created = last ? last->created : 0, changed = last ? last->changed : 0;
+    begin_transaction(lead);
+    when(lead, "leader", 0, 0);
+    when(lead, "term", created, changed); /* nobody has led since, and ended the run perhaps */
+    then_put(lead, "leader", "", value, lead->lease);
+    then_put(lead, "term", "", term, 0);
+    ask(lead, STANDING, CULM_LEAD_TRANSACT);
+}
+
+static void write_deed(struct culm_lead *lead) {
+    const enum culm_deed deed = lead->deed;
+    begin_transaction(lead);
+    when(lead, "leader", lead->key_created, 0);
+    when(lead, deed_name[deed], lead->deed_created[deed], lead->deed_changed[deed]);
+    then_put(lead, deed_name[deed], "", lead->deed_value, 0);
+    ask(lead, WRITING, CULM_LEAD_TRANSACT);
+}
+
+static void clear_idle(struct culm_lead *lead) {
+    begin_transaction(lead);
+    when(lead, "leader", lead->key_created, 0);
+    then_put(lead, "idle", "", NULL, 0);
+    ask(lead, CLEARING, CULM_LEAD_TRANSACT);
+}
+
+/* Those who have led in vain and still wait, and this one. */
+static void add_to_idle(const struct culm_lead *lead, char *value, size_t size) {
+    size_t len = (size_t)snprintf(value, size, "%s,", lead->o.id);
+    for (size_t i = 0; i < lead->question.list.count; i++) {
+        const char *id = who_waits(lead, i);
+        if (id && strcmp(id, lead->o.id) != 0 && is_idle(lead, id) &&
+            len + strlen(id) + 2 <= size) {
+            len += (size_t)snprintf(value + len, size - len, "%s,", id);
+        }
+    }
+}
+
+static void yield(struct culm_lead *lead) {
+    char value[CULM_LEAD_TEXT_MAX];
+    add_to_idle(lead, value, sizeof value);
+    begin_transaction(lead);
+    when(lead, "leader", lead->key_created, 0);
+    then_put(lead, "leader", "", NULL, 0);
+    then_put(lead, "idle", "", value, 0);
+    ask(lead, YIELDING, CULM_LEAD_TRANSACT);
+}
+
+static void fall(struct culm_lead *lead) {
+    lead->leads = lead->stands = lead->deed_due = lead->gives_up = lead->clears = false;
+    lead->doing = NOTHING;
+    lead->o.ops->deposed(lead->o.ctx);
+}
+
+static void take(struct culm_lead *lead) {
+    CULM_MARK(crew_lead_has_the_key);
+    ask(lead, TAKING, CULM_LEAD_LIST); /* what was written until then is there now */
+}
+
+/* While it leads: what is due, else it rests until the lease is to be kept. */
+static void go_on(struct culm_lead *lead) {
+    const uint64_t now = lead->o.ops->now_ns(lead->o.ctx);
+    const uint64_t third = (uint64_t)lead->lease_ms * MS / 3;
+    if (now >= lead->kept_ns + third) {
+        keep(lead);
+    } else if (lead->deed_due) {
+        write_deed(lead);
+    } else if (lead->gives_up) {
+        ask(lead, CHECKING, CULM_LEAD_LIST); /* whether another one waits */
+    } else if (lead->clears) {
+        clear_idle(lead);
+    } else {
+        rest(lead, (int64_t)((lead->kept_ns + third - now) / MS) + 1);
+    }
+}
+
+/* --- answers --- */
+
+/* Nothing is known of what was asked: it is looked for, soon. */
+static void unanswered(struct culm_lead *lead) {
+    const uint64_t now = lead->o.ops->now_ns(lead->o.ctx);
+    lead->away_ns = lead->away_ns ? lead->away_ns : now;
+    if (lead->o.ops->away) {
+        lead->o.ops->away(lead->o.ctx, (int64_t)((now - lead->away_ns) / MS) + 1);
+    }
+    CULM_MARK(crew_lead_store_does_not_answer);
+    rest(lead, PAUSE_MS);
+}
+
+static void answered(struct culm_lead *lead) {
+    if (lead->away_ns && lead->o.ops->away) {
+        lead->away_ns = 0;
+        lead->o.ops->away(lead->o.ctx, 0);
+    }
+    lead->away_ns = 0;
+}
+
+static bool is_over(struct culm_lead *lead) {
+    const bool done = pair_of(lead, "done") != NULL, stopped = pair_of(lead, "stop") != NULL;
+    if (!lead->leads && (done || stopped)) {
+        lead->stands = false;
+        lead->doing = NOTHING;
+        lead->o.ops->over(lead->o.ctx, done ? CULM_DEED_DONE : CULM_DEED_STOP);
+    }
+    return !lead->stands;
+}
+
+/* It has seen what there is, and does not lead. */
+static void seen(struct culm_lead *lead) {
+    const struct culm_keys_pair *key = pair_of(lead, "leader");
+    lead->revision = lead->question.list.revision;
+    if (is_over(lead)) {
+        return;
+    }
+    if (is_mine(lead, key)) {
+        CULM_MARK(crew_lead_made_the_key_without_an_answer);
+        lead->key_created = key->created;
+        lead->term = last_term(lead);
+        take(lead);
+    } else if (!lead->entered) {
+        enter(lead);
+    } else if (key && key->lease && lead->refused_term == last_term(lead)) {
+        CULM_MARK(crew_lead_revokes_the_lease_of_a_dead_leader);
+        lead->refused_term = 0;
+        lead->question.lease = key->lease;
+        ask(lead, REVOKING, CULM_LEAD_REVOKE);
+    } else if (key || (is_idle(lead, lead->o.id) && another_waits(lead))) {
+        wait(lead);
+    } else {
+        stand(lead);
+    }
+}
+
+/* It leads, and looks whether that is so, for a deed that it does not know of, or to make way. */
+static void checked(struct culm_lead *lead) {
+    const struct culm_keys_pair *key = pair_of(lead, "leader");
+    const struct culm_keys_pair *deed = pair_of(lead, deed_name[lead->deed]);
+    note_deeds(lead);
+    if (lead->deed_due && deed && strcmp(deed->value, lead->deed_value) == 0) {
+        CULM_MARK(crew_lead_deed_was_written_without_an_answer);
+        lead->deed_due = false;
+        lead->o.ops->written(lead->o.ctx, lead->deed);
+        if (lead->stands && lead->doing == CHECKING) {
+            go_on(lead);
+        }
+    } else if (!is_mine(lead, key)) {
+        fall(lead);
+    } else if (lead->gives_up && !lead->deed_due) {
+        lead->gives_up = false;
+        if (another_waits(lead)) {
+            CULM_MARK(crew_lead_makes_way);
+            yield(lead);
+        } else {
+            go_on(lead);
+        }
+    } else {
+        go_on(lead);
+    }
+}
+
+static void took(struct culm_lead *lead) {
+    const struct culm_keys_pair *key = pair_of(lead, "leader");
+    if (!is_mine(lead, key)) { /* it slept */
+        fall(lead);
+        return;
+    }
+    lead->key_created = key->created;
+    note_deeds(lead);
+    lead->leads = true;
+    lead->doing = NOTHING;
+    lead->o.ops->leads(lead->o.ctx, lead->term, &lead->question.list);
+    if (lead->stands && lead->doing == NOTHING) {
+        go_on(lead);
+    }
+}
+
+/* Nothing has changed, or something has. */
+static void waited(struct culm_lead *lead, bool changed) {
+    const uint64_t now = lead->o.ops->now_ns(lead->o.ctx);
+    if (now >= lead->kept_ns + (uint64_t)lead->lease_ms * MS / 3) {
+        keep(lead);
+    } else if (changed || lead->refused_term) {
+        look(lead);
+    } else {
+        wait(lead);
+    }
+}
+
+static void lease_ended(struct culm_lead *lead) {
+    CULM_MARK(crew_lead_lease_has_ended);
+    lead->lease = 0;
+    if (lead->leads) {
+        fall(lead);
+    } else {
+        grant(lead);
+    }
+}
+
+/* What was asked has an answer. */
+static void go(struct culm_lead *lead) {
+    const struct culm_lead_question *q = &lead->question;
+    switch (lead->doing) {
+    case GRANTING:
+        lead->lease = q->lease;
+        lead->lease_ms = q->ms;
+        lead->kept_ns = lead->o.ops->now_ns(lead->o.ctx);
+        lead->entered = false;
+        look(lead);
+        break;
+    case KEEPING:
+        lead->kept_ns = lead->o.ops->now_ns(lead->o.ctx);
+        if (lead->leads) {
+            ask(lead, CHECKING, CULM_LEAD_LIST); /* the lease may be there without the key */
+        } else {
+            look(lead);
+        }
+        break;
+    case ENTERING:
+        lead->entered = true;
+        look(lead);
+        break;
+    case WAITING: waited(lead, q->yes); break;
+    case STANDING:
+        if (q->yes) {
+            lead->key_created = q->revision;
+            take(lead);
+        } else {
+            CULM_MARK(crew_lead_another_was_faster);
+            look(lead);
+        }
+        break;
+    case WRITING:
+        if (!q->yes) {
+            ask(lead, CHECKING, CULM_LEAD_LIST);
+            break;
+        }
+        lead->deed_due = false;
+        lead->deed_changed[lead->deed] = q->revision;
+        if (!lead->deed_created[lead->deed]) {
+            lead->deed_created[lead->deed] = q->revision;
+        }
+        lead->doing = NOTHING;
+        lead->o.ops->written(lead->o.ctx, lead->deed);
+        if (lead->leads && lead->doing == NOTHING) {
+            go_on(lead);
+        }
+        break;
+    case CLEARING:
+        lead->clears = false;
+        if (q->yes) {
+            go_on(lead);
+        } else {
+            ask(lead, CHECKING, CULM_LEAD_LIST);
+        }
+        break;
+    case YIELDING:
+        if (q->yes) {
+            fall(lead);
+        } else {
+            ask(lead, CHECKING, CULM_LEAD_LIST);
+        }
+        break;
+    case REVOKING: look(lead); break;
+    case LOOKING: seen(lead); break;
+    case TAKING: took(lead); break;
+    case CHECKING: checked(lead); break;
+    case NOTHING: break;
+    }
+}
+
+void culm_lead_answered(struct culm_lead *lead) {
+    const enum culm_status status = lead->question.status;
+    if (lead->doing == NOTHING) {
+        return;
+    }
+    if (!lead->stands) {
+        lead->doing = NOTHING;
+        return;
+    }
+    if (status == CULM_OK) {
+        answered(lead);
+        go(lead);
+    } else if (status == CULM_ERR_NOT_FOUND) {
+        answered(lead);
+        lease_ended(lead);
+    } else {
+        unanswered(lead);
+    }
+}
+
+void culm_lead_tick(struct culm_lead *lead) {
+    if (!lead->stands || lead->doing != NOTHING) {
+        return;
+    }
+    if (lead->leads && lead->away_ns) { /* whether what was asked has happened */
+        ask(lead, CHECKING, CULM_LEAD_LIST);
+    } else if (lead->leads) {
+        go_on(lead);
+    } else if (!lead->lease) {
+        grant(lead);
+    } else {
+        look(lead);
+    }
+}
+
+/* --- from outside --- */
+
+struct culm_lead *culm_lead_new(const struct culm_lead_options *options) {
+    struct culm_lead *lead = calloc(1, sizeof *lead);
+    if (lead) {
+        lead->o = *options;
+        lead->random = options->random;
+    }
+    return lead;
+}
+
+void culm_lead_free(struct culm_lead *lead) {
+    if (lead) {
+        culm_keys_list_release(&lead->question.list);
+        free(lead);
+    }
+}
+
+void culm_lead_stand(struct culm_lead *lead) {
+    lead->stands = true;
+    lead->leads = false;
+    if (lead->doing == NOTHING) {
+        rest(lead, (int64_t)culm_rng_below(&lead->random, JITTER_MS));
+    }
+}
+
+void culm_lead_write(struct culm_lead *lead, enum culm_deed deed, int64_t step) {
+    lead->deed = deed;
+    lead->deed_due = true;
+    snprintf(lead->deed_value, sizeof lead->deed_value,
+             "{\"step\":%lld,\"term\":%llu,\"number\":%llu}", (long long)step,
+             (unsigned long long)lead->term, (unsigned long long)++lead->writes);
+    if (lead->doing == NOTHING) {
+        lead->o.ops->timer(lead->o.ctx, 0);
+    }
+}
+
+void culm_lead_committed(struct culm_lead *lead) {
+    lead->clears = lead->leads;
+    if (lead->clears && lead->doing == NOTHING) {
+        lead->o.ops->timer(lead->o.ctx, 0);
+    }
+}
+
+void culm_lead_give_up(struct culm_lead *lead) {
+    lead->gives_up = lead->leads;
+    if (lead->gives_up && lead->doing == NOTHING) {
+        lead->o.ops->timer(lead->o.ctx, 0);
+    }
+}
+
+/* What it waits for ends soon by itself, and then it looks. */
+void culm_lead_refused(struct culm_lead *lead, uint64_t term) { lead->refused_term = term; }
+
+bool culm_lead_leads(const struct culm_lead *lead) { return lead->leads; }
