@@ -127,8 +127,8 @@ static enum culm_status etcd_transact(struct culm_keys *keys,
 /* --- reading --- */
 
 /* False: it is none of etcd's, or (*ret_room false) out of memory. */
-static bool read_pair(const struct etcd *e, const json_t *kv, struct culm_keys_list *list,
-                      bool *ret_room) {
+static bool read_pair(const struct etcd *e, const char *prefix, const json_t *kv,
+                      struct culm_keys_list *list, bool *ret_room) {
     const char *key_text = json_string_value(json_object_get(kv, "key"));
     const char *value_text = json_string_value(json_object_get(kv, "value"));
     size_t key_len = 0, len = 0;
@@ -137,9 +137,11 @@ static bool read_pair(const struct etcd *e, const json_t *kv, struct culm_keys_l
     const size_t before = strlen(e->prefix);
     struct culm_keys_pair pair = {.value = value, .len = len};
     bool right = key && value && strncmp(key, e->prefix, before) == 0 &&
+                 strncmp(key + before, prefix, strlen(prefix)) == 0 && strlen(key) == key_len &&
                  read_number(kv, "create_revision", &pair.created) &&
                  read_number(kv, "mod_revision", &pair.changed) &&
-                 read_number(kv, "lease", &pair.lease);
+                 read_number(kv, "lease", &pair.lease) && pair.created > 0 &&
+                 pair.created <= pair.changed && pair.changed <= list->revision;
     if (right) {
         pair.key = key + before;
         *ret_room = culm_keys_list_add(list, &pair);
@@ -165,7 +167,7 @@ static enum culm_status etcd_list(struct culm_keys *keys, const char *prefix,
         status = no_etcd(e, error);
     }
     json_array_foreach(json_object_get(answer, "kvs"), i, kv) {
-        if (status == CULM_OK && !read_pair(e, kv, ret_list, &room)) {
+        if (status == CULM_OK && !read_pair(e, prefix, kv, ret_list, &room)) {
             status = room ? no_etcd(e, error) : no_memory(error);
         }
     }
@@ -187,8 +189,9 @@ static enum culm_status etcd_grant(struct culm_keys *keys, int64_t ms, int64_t *
     enum culm_status status =
         question ? etcd_ask(e, "lease/grant", question, ETCD_REPEAT_ANY, &answer, error)
                  : no_memory(error);
-    if (status == CULM_OK && (!read_number(answer, "ID", ret_lease) ||
-                              !read_number(answer, "TTL", &ttl) || *ret_lease == 0 || ttl <= 0)) {
+    if (status == CULM_OK &&
+        (!read_number(answer, "ID", ret_lease) || !read_number(answer, "TTL", &ttl) ||
+         *ret_lease == 0 || ttl <= 0 || ttl > INT64_MAX / 1000)) {
         status = no_etcd(e, error);
     }
     if (status == CULM_OK) {
