@@ -46,6 +46,22 @@ static bool some_stage_is_gone(const struct running *run) {
     return false;
 }
 
+/* Did one that has just taken over give up a copy of a stage that is left, because it has not heard of it yet? -1: none. A silent node
+ * ends itself before one and a half of the time are over; until then it may be all that is left. */
+static int32_t given_up_too_soon(const struct running *run) {
+    const uint64_t now = culm_sim_now(run->sim);
+    for (int32_t i = 0; i < culm_sim_worker_count(run->sim) && i < WORKERS_MAX; i++) {
+        const struct culm_node *node = culm_sim_worker(run->sim, i);
+        for (int32_t s = 0; s < run->layout.stages && node && run->unheard[i]; s++) {
+            if (culm_node_version(node, s) >= 0 && !culm_node_is_damaged(node) &&
+                now < run->took_ns + ORPHAN_MS * 3 / 2 * 1000000ull) {
+                return i;
+            }
+        }
+    }
+    return -1;
+}
+
 /* A step is being committed: what must hold now? */
 static void check_commit(struct running *run, int64_t step) {
     struct culm_pipeline_leader_totals totals;
@@ -86,12 +102,13 @@ static int64_t number(const json_t *event, const char *key) {
     return json_integer_value(json_object_get(event, key));
 }
 
-static void note_lost(struct running *run, int32_t node, const char *cause);
+static void note_lost(struct running *run, int32_t node, const char *cause, bool told);
 
 static void note_view(struct running *run, const json_t *event) {
     size_t i;
     json_t *at;
     run->views++;
+    run->deciding = false;
     run->loading = strcmp(json_string_value(json_object_get(event, "phase")), "load") == 0;
     json_array_foreach(json_object_get(event, "map"), i, at) {
         int64_t p = number(at, "pipeline"), s = number(at, "stage");
@@ -118,7 +135,7 @@ void culm_history_look_for_flips(struct running *run) {
     }
 }
 
-static void note_lost(struct running *run, int32_t node, const char *cause) {
+static void note_lost(struct running *run, int32_t node, const char *cause, bool told) {
     culm_history_look_for_flips(run);
     bool noticed = strcmp(cause, "differs") == 0;
     if (noticed && run->flips_seen[node] == 0) {
@@ -126,6 +143,7 @@ static void note_lost(struct running *run, int32_t node, const char *cause) {
                  node);
     }
     run->noticed += noticed;
+    run->unheard[node] |= run->deciding && strcmp(cause, "heartbeat") == 0 && !told;
     run->blind |= run->flipped[node] && !noticed;
     run->flipped[node] = false;
 }
@@ -139,13 +157,13 @@ static void note_noticed(struct running *run, int64_t node, const char *cause) {
 }
 
 static void note_member(struct running *run, const char *name, int64_t node, bool had_stages,
-                        const char *cause) {
+                        const char *cause, bool told) {
     if (node < 0 || node >= WORKERS_MAX) {
         complain(run, "more workers than a history has room for");
         return;
     }
     if (strcmp(name, "lost") == 0) {
-        note_lost(run, (int32_t)node, cause);
+        note_lost(run, (int32_t)node, cause, told);
         culm_history_lost(run, (int32_t)node);
         if (run->put_out[node]) {
             complain(run, "node %lld was lost twice", (long long)node);
@@ -271,7 +289,8 @@ static void on_event(void *context, json_t *event) {
     } else if (strcmp(name, "lost") == 0 || strcmp(name, "recovered") == 0) {
         note_member(run, name, number(event, "node"),
                     json_array_size(json_object_get(event, "stages")) > 0,
-                    json_string_value(json_object_get(event, "cause")));
+                    json_string_value(json_object_get(event, "cause")),
+                    json_object_get(event, "message") != NULL);
         if (json_object_get(event, "message") &&
             strcmp(json_string_value(json_object_get(event, "cause")), "failed") == 0 &&
             !strstr(json_string_value(json_object_get(event, "message")), DRAWN) &&
@@ -295,10 +314,19 @@ static void on_event(void *context, json_t *event) {
         if (!voided && !some_stage_is_gone(run)) {
             complain(run, "rolled back although every stage had a copy: %s", why);
         }
+        if (run->deciding && given_up_too_soon(run) >= 0) {
+            complain(run, "rolled back before node %d had ended: %s", given_up_too_soon(run), why);
+        }
     } else if (strcmp(name, "leader") == 0 &&
                strncmp(json_string_value(json_object_get(event, "reason")), "nobody is left", 14) ==
                    0) {
         const int64_t newest = culm_symbolic_store_newest(run->store);
+        for (int32_t i = 0; i < WORKERS_MAX; i++) {
+            run->unheard[i] = true;
+        }
+        if (given_up_too_soon(run) >= 0) {
+            complain(run, "begins anew before node %d has ended", given_up_too_soon(run));
+        }
         run->committed = run->furthest =
             newest > 0 ? newest : 0; /* of what came after it nobody can tell */
     } else if (strcmp(name, "misread") == 0) {
@@ -471,6 +499,9 @@ void culm_history_take_over(struct running *run) {
         return;
     }
     /* What the one before has said may never have come to anything: this one says it again. */
+    run->took_ns = culm_sim_now(run->sim);
+    run->deciding = true;
+    memset(run->unheard, 0, sizeof run->unheard);
     memset(run->put_out, 0, sizeof run->put_out);
     memset(run->owed, 0, sizeof run->owed);
     run->save_owed = false;

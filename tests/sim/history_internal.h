@@ -28,6 +28,9 @@ struct running {
     struct culm_exec **exec; /* by worker */
     int32_t exec_count;
     bool put_out[WORKERS_MAX]; /* workers that the leader has declared lost */
+    uint64_t took_ns;          /* since when the newest leader leads */
+    bool deciding;             /* it has not made a view yet */
+    bool unheard[WORKERS_MAX]; /* it went on without them */
     bool doomed[WORKERS_MAX];  /* workers that a fault befell for good */
     bool pinched[WORKERS_MAX]; /* workers that were refused memory */
     int32_t owed[WORKERS_MAX]; /* lost with a stage and not recovered: steps since, plus one */
