@@ -247,6 +247,7 @@ static void on_written(struct culm_sim *sim, const struct happen *happen) {
     } else if (listens(leader)) {
         culm_sim_log(sim, "leader %d has written deed %llu", leader->id,
                      (unsigned long long)happen->number);
+        leader->deeds[happen->number]++;
         leader->ops->leads->written(leader->actor, (enum culm_deed)happen->number);
     }
 }

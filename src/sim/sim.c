@@ -85,6 +85,10 @@ struct culm_agent *culm_sim_agent(struct culm_sim *sim) {
     return &sim->leads->agent;
 }
 
+int64_t culm_sim_deeds(const struct culm_sim *sim, enum culm_deed deed) {
+    return sim->leads->deeds[deed];
+}
+
 struct culm_record *culm_sim_record(struct culm_sim *sim) {
     return &sim->leads->record;
 }

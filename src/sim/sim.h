@@ -89,6 +89,8 @@ size_t culm_sim_free(struct culm_sim *sim);
 struct culm_world *culm_sim_leader_world(struct culm_sim *sim);
 struct culm_agent *culm_sim_agent(struct culm_sim *sim);   /* the leader's */
 struct culm_record *culm_sim_record(struct culm_sim *sim); /* the same */
+/* How often the one who leads now has written that deed, and heard so. */
+int64_t culm_sim_deeds(const struct culm_sim *sim, enum culm_deed deed);
 struct culm_blob_pool *culm_sim_pool(struct culm_sim *sim, int32_t id);
 /* Gives the leader's actor; must be called before the first step. Borrowed. */
 void culm_sim_leader(struct culm_sim *sim, void *actor);

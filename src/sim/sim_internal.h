@@ -37,10 +37,11 @@ struct way {
 };
 
 struct process {
-    struct culm_world world;   /* first */
-    struct culm_fabric fabric; /* see process_of_fabric */
-    struct culm_agent agent;   /* of a leader */
-    struct culm_record record; /* the same */
+    struct culm_world world;           /* first */
+    struct culm_fabric fabric;         /* see process_of_fabric */
+    struct culm_agent agent;           /* of a leader */
+    struct culm_record record;         /* the same */
+    int64_t deeds[CULM_DEED_DONE + 1]; /* that it has written, and heard so */
     struct culm_sim *sim;
     int32_t id;
     uint32_t role;

@@ -62,6 +62,13 @@ static int32_t given_up_too_soon(const struct running *run) {
     return -1;
 }
 
+/* Where another process may lead, what cannot be taken back is written by who leads before anyone is told. */
+static void check_deed(struct running *run, enum culm_deed deed, int64_t times, const char *what) {
+    if (run->history->outlives && culm_sim_deeds(run->sim, deed) < times) {
+        complain(run, "%s, and that was not written by who leads", what);
+    }
+}
+
 /* A step is being committed: what must hold now? */
 static void check_commit(struct running *run, int64_t step) {
     struct culm_pipeline_leader_totals totals;
@@ -107,6 +114,10 @@ static void note_lost(struct running *run, int32_t node, const char *cause, bool
 static void note_view(struct running *run, const json_t *event) {
     size_t i;
     json_t *at;
+    if (run->begins) {
+        check_deed(run, CULM_DEED_ROLL_BACK, ++run->rolled_back, "all begin anew");
+        run->begins = false;
+    }
     run->views++;
     run->deciding = false;
     run->loading = strcmp(json_string_value(json_object_get(event, "phase")), "load") == 0;
@@ -300,6 +311,7 @@ static void on_event(void *context, json_t *event) {
         }
     } else if (strcmp(name, "rollback") == 0) {
         run->rollbacks++;
+        check_deed(run, CULM_DEED_ROLL_BACK, ++run->rolled_back, name);
         run->committed = run->furthest = number(event, "to_step");
         for (int64_t step = run->committed + 1; step < STEPS_MAX; step++) {
             run->told[step] = false;
@@ -327,6 +339,7 @@ static void on_event(void *context, json_t *event) {
         if (given_up_too_soon(run) >= 0) {
             complain(run, "begins anew before node %d has ended", given_up_too_soon(run));
         }
+        run->begins = true;
         run->committed = run->furthest =
             newest > 0 ? newest : 0; /* of what came after it nobody can tell */
     } else if (strcmp(name, "misread") == 0) {
@@ -340,6 +353,7 @@ static void on_event(void *context, json_t *event) {
         note_error(run, json_string_value(json_object_get(event, "message")));
     } else if (strcmp(name, "done") == 0) {
         run->done = true;
+        check_deed(run, CULM_DEED_DONE, 1, name);
         snprintf(run->weights, sizeof run->weights, "%s",
                  json_string_value(json_object_get(event, "weights_sha256")));
         if (number(event, "samples_lost") != 0 || number(event, "samples_repeated") != 0) {
@@ -501,6 +515,8 @@ void culm_history_take_over(struct running *run) {
     /* What the one before has said may never have come to anything: this one says it again. */
     run->took_ns = culm_sim_now(run->sim);
     run->deciding = true;
+    run->begins = false;
+    run->rolled_back = 0;
     memset(run->unheard, 0, sizeof run->unheard);
     memset(run->put_out, 0, sizeof run->put_out);
     memset(run->owed, 0, sizeof run->owed);
@@ -616,6 +632,9 @@ static void judge_end(struct running *run) {
     bool stopped = false;
     for (int32_t i = 0; i < history->fault_count; i++) {
         stopped |= history->fault[i].fired && history->fault[i].kind == CULM_FAULT_STOP;
+    }
+    if (run->exit_code == 75) {
+        check_deed(run, CULM_DEED_STOP, 1, "stopped");
     }
     if (run->exit_code == 75 && !stopped) {
         complain(run, "it ended as if stopped, and was not");

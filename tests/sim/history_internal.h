@@ -30,6 +30,8 @@ struct running {
     bool put_out[WORKERS_MAX]; /* workers that the leader has declared lost */
     uint64_t took_ns;          /* since when the newest leader leads */
     bool deciding;             /* it has not made a view yet */
+    bool begins;               /* it has found nobody who has seen a view */
+    int64_t rolled_back;       /* how often it has */
     bool unheard[WORKERS_MAX]; /* it went on without them */
     bool doomed[WORKERS_MAX];  /* workers that a fault befell for good */
     bool pinched[WORKERS_MAX]; /* workers that were refused memory */
