@@ -46,13 +46,25 @@ static bool some_stage_is_gone(const struct running *run) {
     return false;
 }
 
+/* By the newest view that was told of. */
+static bool is_named(const struct running *run, int32_t node) {
+    bool named = false;
+    for (int32_t p = 0; p < run->history->shape.pipelines; p++) {
+        for (int32_t s = 0; s < run->history->shape.stages; s++) {
+            named |= run->role[p][s].owner == node || run->role[p][s].shadow == node;
+        }
+    }
+    return named;
+}
+
 /* Did one that has just taken over give up a copy of a stage that is left, because it has not heard of it yet? -1: none. A silent node
- * ends itself before one and a half of the time are over; until then it may be all that is left. */
+ * ends itself before one and a half of the time are over; until then it may be all that is left, if the view is one of those with it. */
 static int32_t given_up_too_soon(const struct running *run) {
     const uint64_t now = culm_sim_now(run->sim);
     for (int32_t i = 0; i < culm_sim_worker_count(run->sim) && i < WORKERS_MAX; i++) {
         const struct culm_node *node = culm_sim_worker(run->sim, i);
-        for (int32_t s = 0; s < run->layout.stages && node && run->unheard[i]; s++) {
+        for (int32_t s = 0; s < run->layout.stages && node && run->unheard[i] && is_named(run, i);
+             s++) {
             if (culm_node_version(node, s) >= 0 && !culm_node_is_damaged(node) &&
                 now < run->took_ns + ORPHAN_MS * 3 / 2 * 1000000ull) {
                 return i;
@@ -266,6 +278,22 @@ static void note_loss(struct running *run, int64_t step, const char *bits) {
                  (long long)step);
     }
     snprintf(run->loss_bits[step], sizeof run->loss_bits[0], "%s", bits);
+    run->in_curve[step] = true;
+}
+
+/* What was told of steps after that one is void. */
+static void cut_curve(struct running *run, int64_t version) {
+    for (int64_t step = version + 1; step < STEPS_MAX; step++) {
+        run->in_curve[step] = false;
+    }
+}
+
+static void check_curve(struct running *run) {
+    for (int64_t step = run->start_step + 1; step <= run->history->shape.steps; step++) {
+        if (!run->in_curve[step]) {
+            complain(run, "nobody has told of step %lld", (long long)step);
+        }
+    }
 }
 
 static void on_event(void *context, json_t *event) {
@@ -313,6 +341,7 @@ static void on_event(void *context, json_t *event) {
         run->rollbacks++;
         check_deed(run, CULM_DEED_ROLL_BACK, ++run->rolled_back, name);
         run->committed = run->furthest = number(event, "to_step");
+        cut_curve(run, run->committed);
         for (int64_t step = run->committed + 1; step < STEPS_MAX; step++) {
             run->told[step] = false;
         }
@@ -340,6 +369,7 @@ static void on_event(void *context, json_t *event) {
             complain(run, "begins anew before node %d has ended", given_up_too_soon(run));
         }
         run->begins = true;
+        cut_curve(run, newest);
         run->committed = run->furthest =
             newest > 0 ? newest : 0; /* of what came after it nobody can tell */
     } else if (strcmp(name, "misread") == 0) {
@@ -354,6 +384,7 @@ static void on_event(void *context, json_t *event) {
     } else if (strcmp(name, "done") == 0) {
         run->done = true;
         check_deed(run, CULM_DEED_DONE, 1, name);
+        check_curve(run);
         snprintf(run->weights, sizeof run->weights, "%s",
                  json_string_value(json_object_get(event, "weights_sha256")));
         if (number(event, "samples_lost") != 0 || number(event, "samples_repeated") != 0) {
@@ -606,16 +637,6 @@ static uint64_t stop_took_ms(const struct running *run) {
     uint64_t from = run->last_fault_ns > run->stopped_ns ? run->last_fault_ns : run->stopped_ns;
     uint64_t now = culm_sim_now(run->sim);
     return run->stopped_ns && now > from ? (now - from) / 1000000 : 0;
-}
-
-static bool is_named(const struct running *run, int32_t node) {
-    bool named = false;
-    for (int32_t p = 0; p < PIPELINES_MAX; p++) {
-        for (int32_t s = 0; s < STAGES_MAX; s++) {
-            named |= run->role[p][s].owner == node || run->role[p][s].shadow == node;
-        }
-    }
-    return named;
 }
 
 /* How the run ended, whether done or to be resumed. */

@@ -30,6 +30,7 @@ struct running {
     bool put_out[WORKERS_MAX]; /* workers that the leader has declared lost */
     uint64_t took_ns;          /* since when the newest leader leads */
     bool deciding;             /* it has not made a view yet */
+    bool in_curve[STEPS_MAX];  /* steps that were told of, and not rolled back since */
     bool begins;               /* it has found nobody who has seen a view */
     int64_t rolled_back;       /* how often it has */
     bool unheard[WORKERS_MAX]; /* it went on without them */
