@@ -149,6 +149,43 @@ static void test_a_commit_is_handed_on(void **state) {
     release(&t);
 }
 
+/* Of two that are as far the one tells of the commit who can: the other one came when it had been made. */
+static void test_the_commit_is_of_one_who_heard_it(void **state) {
+    (void)state;
+    struct taken t;
+    take(&t, plain(), 3, 3, 3);
+    assert_true(culm_view_add_node(&t.view, &(struct culm_view_node){2, -1, -1, {{3}}}));
+    struct culm_report came = report(BEFORE, STEP + 1, 3);
+    came.commit = (struct culm_content){0};
+    says(&t, 0, came);
+    says(&t, 1, report(BEFORE, STEP + 1, 3));
+    says(&t, 2, report(BEFORE, STEP, 3));
+    shows(&t, 0);
+    assert_int_equal(fake_world_sent(&t.f.fake, 2, CULM_MSG_COMMIT), 1);
+    assert_int_equal(newest(&t.f, 2)->iteration, STEP + 1);
+    release(&t);
+}
+
+/* A copy that came whole is one of the version before, and cannot step: it has no gradients. */
+static void test_a_copy_that_is_whole_and_too_old(void **state) {
+    (void)state;
+    struct culm_pipeline_leader_options o = plain();
+    o.shape.redundancy = CULM_REDUNDANCY_NONE;
+    for (int32_t late = 0; late < 2; late++) {
+        struct taken t;
+        take(&t, o, 3, 1, 2);
+        assert_true(culm_view_add_node(&t.view, &(struct culm_view_node){2, -1, -1, {{0}}}));
+        struct culm_report learner = report(BEFORE, STEP, 0);
+        learner.whole = (struct culm_stage_set){{2}};
+        lost(&t.f, 1); /* it alone had stage 1 */
+        says(&t, 0, report(BEFORE, STEP + late, 1));
+        says(&t, 2, learner);
+        shows(&t, 0);
+        assert_int_equal(fake_world_events(&t.f.fake, "rollback"), late);
+        release(&t);
+    }
+}
+
 /* One that has stepped is lost: whoever is left has not heard of the commit, and does it again. */
 static void test_a_commit_that_nobody_has_was_none(void **state) {
     (void)state;
@@ -388,6 +425,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_goes_on),
         cmocka_unit_test(test_a_commit_is_handed_on),
+        cmocka_unit_test(test_the_commit_is_of_one_who_heard_it),
+        cmocka_unit_test(test_a_copy_that_is_whole_and_too_old),
         cmocka_unit_test(test_a_commit_that_nobody_has_was_none),
         cmocka_unit_test(test_one_that_is_dead_is_told_of_with_its_stages),
         cmocka_unit_test(test_a_last_copy_is_waited_for),
