@@ -43,12 +43,12 @@ void culm_curve_add(struct culm_curve *curve, int64_t step, double loss, double 
 }
 
 void culm_curve_cut(struct culm_curve *curve, int64_t published, int64_t last) {
-    const int64_t old = published + 1 - curve->first, kept = last + 1 - curve->first;
+    const int64_t old = published - curve->first, kept = last - curve->first; /* from 0 on */
     if (kept < curve->count) {
-        curve->count = kept > 0 ? (int32_t)kept : 0;
+        curve->count = kept < 0 ? 0 : kept < curve->count - 1 ? (int32_t)kept + 1 : curve->count;
     }
-    if (old > 0 && curve->count > 0) {
-        const int32_t gone = old < curve->count ? (int32_t)old : curve->count;
+    if (old >= 0 && curve->count > 0) {
+        const int32_t gone = old < curve->count ? (int32_t)old + 1 : curve->count;
         curve->count -= gone;
         curve->first += gone;
         memmove(curve->step, curve->step + gone, (size_t)curve->count * sizeof *curve->step);

@@ -330,11 +330,17 @@ static void test_report(void **state) {
                                        .curve_first = 4,
                                        .totals = {1, 2, 3, 4}};
     struct culm_report again = {.of_stages = STAGES}, ahead = report;
-    struct culm_buf buf;
+    struct culm_buf buf, same;
+    culm_buf_init(&same, CULM_META_MAX);
     culm_buf_init(&buf, CULM_META_MAX);
     culm_report_encode(&report, &buf);
     assert_int_equal(culm_report_decode(buf.data, buf.len, &again), CULM_OK);
-    assert_memory_equal(&again, &report, sizeof report);
+    culm_report_encode(&again, &same); /* bytes between its fields may be any */
+    assert_int_equal(same.len, buf.len);
+    assert_memory_equal(same.data, buf.data, buf.len);
+    assert_int_equal(again.totals.steps_redone, report.totals.steps_redone);
+    assert_true(again.commit.norm == report.commit.norm);
+    culm_buf_release(&same);
     check_cuts(&buf, decode_report);
     check_noise(&buf, decode_report, 4);
     culm_buf_clear(&buf);
@@ -366,8 +372,9 @@ static void test_curve(void **state) {
     assert_int_equal(culm_curve_decode(buf.data, buf.len - 1, &again), CULM_ERR_FORMAT);
     culm_curve_cut(&curve, CULM_CURVE_MAX + 6, INT64_MAX);
     assert_int_equal(curve.count, 0);
-    culm_curve_add(&curve, 3, 1, 1); /* whatever there was before */
-    culm_curve_add(&curve, 9, 1, 1); /* and what is between is not known */
+    culm_curve_cut(&curve, INT64_MAX, INT64_MAX); /* as a message may say */
+    culm_curve_add(&curve, 3, 1, 1);              /* whatever there was before */
+    culm_curve_add(&curve, 9, 1, 1);              /* and what is between is not known */
     assert_int_equal(curve.first, 9);
     assert_int_equal(curve.count, 1);
     culm_buf_release(&buf);
