@@ -291,6 +291,7 @@ static void test_all_were_loading(void **state) {
     assert_int_equal(newest(&t.f, 0)->phase, CULM_VIEW_LOAD);
     assert_string_equal(newest(&t.f, 0)->source, "step-3");
     assert_int_equal(newest(&t.f, 0)->iteration, 4);
+    assert_int_equal(totals(&t.f).losses, 3);
     assert_int_equal(fake_world_events(&t.f.fake, "rollback"), 0); /* it is the same one */
     release(&t);
 }
@@ -343,7 +344,11 @@ static void test_after_the_last_step_only_the_save_is_left(void **state) {
     says(&t, 0, report(BEFORE, STEP + 1, 3));
     says(&t, 1, report(BEFORE, STEP + 1, 3));
     shows(&t, 0);
-    assert_int_equal(fake_world_sent(&t.f.fake, 0, CULM_MSG_SAVE), 1);
+    const struct fake_sent *sent = fake_world_last(&t.f.fake, 0, CULM_MSG_SAVE);
+    struct culm_save save;
+    assert_non_null(sent);
+    assert_int_equal(culm_save_decode(sent->meta, sent->meta_bytes, &save), CULM_OK);
+    assert_true(save.attempt > 1 << 20); /* as none of the leader before is called */
     release(&t);
 }
 

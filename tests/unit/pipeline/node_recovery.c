@@ -128,6 +128,27 @@ static void test_another_leader_is_told_what_there_is(void **state) {
     end(&f);
 }
 
+/* A view says what was committed last, and one in which all load that nothing was; what is here then is not what is to be loaded. */
+static void test_a_view_says_what_was_committed(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f);
+    load(&f);
+    f.view.last = (struct culm_content){3, 0.5, 2, 1};
+    view(&f, CULM_VIEW_RUN, "");
+    culm_node_actor.led(f.node, 2);
+    assert_int_equal(reported(&f).commit.iteration, 3);
+    assert_int_equal(reported(&f).curve_first, 3);
+    f.view.last = (struct culm_content){0};
+    f.view.iteration = 3;
+    view(&f, CULM_VIEW_LOAD, "step-2");
+    culm_node_actor.led(f.node, 3);
+    assert_int_equal(reported(&f).commit.iteration, 0);
+    assert_int_equal(reported(&f).curve_first, 0);
+    assert_int_equal(reported(&f).holds.word[0], 0);
+    end(&f);
+}
+
 /* The lanes of another pipeline come here; the first task that is done of them is told of. */
 static void test_lanes_are_taken_over(void **state) {
     (void)state;
@@ -573,6 +594,7 @@ int main(void) {
         cmocka_unit_test(test_a_lost_link_is_told_of),
         cmocka_unit_test(test_one_that_was_lost_comes_again),
         cmocka_unit_test(test_another_leader_is_told_what_there_is),
+        cmocka_unit_test(test_a_view_says_what_was_committed),
         cmocka_unit_test(test_lanes_are_taken_over),
         cmocka_unit_test(test_a_damaged_node_says_so_and_does_no_more),
         cmocka_unit_test(test_copies_of_a_tied_tensor_that_differ),
