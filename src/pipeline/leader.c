@@ -53,7 +53,8 @@ culm_pipeline_leader_new(const struct culm_pipeline_leader_options *options) {
         culm_pipeline_leader_free(leader);
         return NULL;
     }
-    leader->saving.attempt = (int32_t)((leader->o.term > 1 ? leader->o.term - 1 : 0) << 20);
+    leader->saving.attempt =
+        (int32_t)(((leader->o.term > 1 ? leader->o.term - 1 : 0) & 2047) << 20);
     leader->transfer_ids = (uint32_t)leader->saving.attempt;
     if (leader->o.term > 1 && !leader_take_begin(leader)) {
         culm_pipeline_leader_free(leader);

@@ -162,10 +162,6 @@ static void take_view(struct culm_pipeline_leader *leader) {
             culm_stage_set_add(&leader->taken[node->pipeline], node->stage);
         }
     }
-    for (int32_t t = 0; t < leader->view->transfer_count; t++) {
-        const uint32_t id = leader->view->transfer[t].id;
-        leader->transfer_ids = id > leader->transfer_ids ? id : leader->transfer_ids;
-    }
 }
 
 static void take_totals(struct culm_pipeline_leader *leader) {

@@ -397,6 +397,25 @@ static void test_a_newcomer_comes_meanwhile(void **state) {
     release(&t);
 }
 
+/* What is under way of the leader before is planned again, and goes by another name. */
+static void test_copies_have_ids_of_their_own(void **state) {
+    (void)state;
+    struct taken t;
+    take(&t, plain(), 2, 1, 2);
+    assert_true(culm_view_add_transfer(&t.view, &(struct culm_transfer){7, 0, 1, 0}));
+    says(&t, 0, report(BEFORE, STEP, 1));
+    says(&t, 1, report(BEFORE, STEP, 2));
+    shows(&t, 0);
+    const struct culm_view *view = newest(&t.f, 0);
+    for (int32_t step = 0; step < 3 && view->transfer_count == 0; step++) {
+        commit(&t.f);
+        view = newest(&t.f, 0);
+    }
+    assert_true(view->transfer_count > 0);
+    assert_true(view->transfer[0].id > 7);
+    release(&t);
+}
+
 /* What it has told others may be wrong, and it told the leader before so, who may have told nobody. */
 static void test_one_that_is_damaged(void **state) {
     (void)state;
@@ -444,6 +463,7 @@ int main(void) {
         cmocka_unit_test(test_one_that_was_asked_falls_silent),
         cmocka_unit_test(test_another_one_is_asked_in_its_place),
         cmocka_unit_test(test_a_newcomer_comes_meanwhile),
+        cmocka_unit_test(test_copies_have_ids_of_their_own),
         cmocka_unit_test(test_one_that_is_damaged),
         cmocka_unit_test(test_it_gives_way),
     };
