@@ -341,7 +341,6 @@ static void seen(struct culm_lead *lead) {
         enter(lead);
     } else if (key && key->lease && lead->refused_term == last_term(lead)) {
         CULM_MARK(crew_lead_revokes_the_lease_of_a_dead_leader);
-        lead->refused_term = 0;
         lead->question.lease = key->lease;
         ask(lead, REVOKING, CULM_LEAD_REVOKE);
     } else if (key || (is_idle(lead, lead->o.id) && another_waits(lead))) {
@@ -480,7 +479,10 @@ static void go(struct culm_lead *lead) {
             ask(lead, CHECKING, CULM_LEAD_LIST);
         }
         break;
-    case REVOKING: look(lead); break;
+    case REVOKING:
+        lead->refused_term = 0;
+        look(lead);
+        break;
     case LOOKING: seen(lead); break;
     case TAKING: took(lead); break;
     case CHECKING: checked(lead); break;
