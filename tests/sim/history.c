@@ -30,22 +30,6 @@ __attribute__((format(printf, 2, 3))) static void complain(struct running *run, 
 
 /* --- the oracle's eyes --- */
 
-/* Does some stage have no copy left among those who live and are still in the run? */
-static bool some_stage_is_gone(const struct running *run) {
-    for (int32_t s = 0; s < run->layout.stages; s++) {
-        int32_t copies = 0;
-        for (int32_t i = 0; i < culm_sim_worker_count(run->sim); i++) {
-            const struct culm_node *node = culm_sim_worker(run->sim, i);
-            copies += node && !run->put_out[i] && !culm_node_is_damaged(node) &&
-                      culm_node_version(node, s) >= 0;
-        }
-        if (copies == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* By the newest view that was told of. */
 static bool is_named(const struct running *run, int32_t node) {
     bool named = false;
@@ -57,21 +41,40 @@ static bool is_named(const struct running *run, int32_t node) {
     return named;
 }
 
-/* Did one that has just taken over give up a copy of a stage that is left, because it has not heard of it yet? -1: none. A silent node
- * ends itself before one and a half of the time are over; until then it may be all that is left, if the view is one of those with it. */
-static int32_t given_up_too_soon(const struct running *run) {
-    const uint64_t now = culm_sim_now(run->sim);
+/* One that has just taken over has not heard of it, and it was a member. A silent node ends itself before one and a half of the
+ * time are over; until then it may have all that is left of something. */
+static bool is_awaited(const struct running *run, int32_t node) {
+    return run->deciding && run->unheard[node] && is_named(run, node) &&
+           culm_sim_now(run->sim) < run->took_ns + ORPHAN_MS * 3 / 2 * 1000000ull;
+}
+
+/* Who of those is left, with anything; -1: nobody. */
+static int32_t left_behind(const struct running *run) {
     for (int32_t i = 0; i < culm_sim_worker_count(run->sim) && i < WORKERS_MAX; i++) {
         const struct culm_node *node = culm_sim_worker(run->sim, i);
-        for (int32_t s = 0; s < run->layout.stages && node && run->unheard[i] && is_named(run, i);
-             s++) {
-            if (culm_node_version(node, s) >= 0 && !culm_node_is_damaged(node) &&
-                now < run->took_ns + ORPHAN_MS * 3 / 2 * 1000000ull) {
+        for (int32_t s = 0; s < run->layout.stages && node && is_awaited(run, i); s++) {
+            if (culm_node_version(node, s) >= 0 && !culm_node_is_damaged(node)) {
                 return i;
             }
         }
     }
     return -1;
+}
+
+/* Does some stage have no copy left among those who live and are still in the run, or are to be waited for? */
+static bool some_stage_is_gone(const struct running *run) {
+    for (int32_t s = 0; s < run->layout.stages; s++) {
+        int32_t copies = 0;
+        for (int32_t i = 0; i < culm_sim_worker_count(run->sim); i++) {
+            const struct culm_node *node = culm_sim_worker(run->sim, i);
+            copies += node && (!run->put_out[i] || is_awaited(run, i)) &&
+                      !culm_node_is_damaged(node) && culm_node_version(node, s) >= 0;
+        }
+        if (copies == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Where another process may lead, what cannot be taken back is written by who leads before anyone is told. */
@@ -132,6 +135,7 @@ static void note_view(struct running *run, const json_t *event) {
     }
     run->views++;
     run->deciding = false;
+    memset(run->voided, 0, sizeof run->voided);
     run->loading = strcmp(json_string_value(json_object_get(event, "phase")), "load") == 0;
     json_array_foreach(json_object_get(event, "map"), i, at) {
         int64_t p = number(at, "pipeline"), s = number(at, "stage");
@@ -341,6 +345,7 @@ static void on_event(void *context, json_t *event) {
         run->rollbacks++;
         check_deed(run, CULM_DEED_ROLL_BACK, ++run->rolled_back, name);
         run->committed = run->furthest = number(event, "to_step");
+        memcpy(run->voided, run->in_curve, sizeof run->voided);
         cut_curve(run, run->committed);
         for (int64_t step = run->committed + 1; step < STEPS_MAX; step++) {
             run->told[step] = false;
@@ -355,9 +360,6 @@ static void on_event(void *context, json_t *event) {
         if (!voided && !some_stage_is_gone(run)) {
             complain(run, "rolled back although every stage had a copy: %s", why);
         }
-        if (run->deciding && given_up_too_soon(run) >= 0) {
-            complain(run, "rolled back before node %d had ended: %s", given_up_too_soon(run), why);
-        }
     } else if (strcmp(name, "leader") == 0 &&
                strncmp(json_string_value(json_object_get(event, "reason")), "nobody is left", 14) ==
                    0) {
@@ -365,13 +367,17 @@ static void on_event(void *context, json_t *event) {
         for (int32_t i = 0; i < WORKERS_MAX; i++) {
             run->unheard[i] = true;
         }
-        if (given_up_too_soon(run) >= 0) {
-            complain(run, "begins anew before node %d has ended", given_up_too_soon(run));
+        if (left_behind(run) >= 0) {
+            complain(run, "begins anew before node %d has ended", left_behind(run));
         }
         run->begins = true;
         cut_curve(run, newest);
         run->committed = run->furthest =
-            newest > 0 ? newest : 0; /* of what came after it nobody can tell */
+            newest > 0 ? newest : 0;          /* of what came after it nobody can tell */
+    } else if (strcmp(name, "leader") == 0) { /* a roll-back that nobody has heard of was none */
+        for (int64_t step = 0; step < STEPS_MAX; step++) {
+            run->in_curve[step] |= run->voided[step];
+        }
     } else if (strcmp(name, "misread") == 0) {
         run->samples_lost = number(event, "samples_lost");
         run->samples_repeated = number(event, "samples_repeated");

@@ -31,6 +31,7 @@ struct running {
     uint64_t took_ns;          /* since when the newest leader leads */
     bool deciding;             /* it has not made a view yet */
     bool in_curve[STEPS_MAX];  /* steps that were told of, and not rolled back since */
+    bool voided[STEPS_MAX];    /* as it was before a roll-back of which no view has told yet */
     bool begins;               /* it has found nobody who has seen a view */
     int64_t rolled_back;       /* how often it has */
     bool unheard[WORKERS_MAX]; /* it went on without them */
