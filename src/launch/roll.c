@@ -127,8 +127,13 @@ static json_t *line_of(const struct culm_host_node *node) {
 enum culm_status culm_roll_begin(struct culm_roll *roll, bool with_them, struct culm_error *error) {
     roll->term++;
     roll->count = with_them ? roll->count : 0;
-    (void)unlink(roll->path);
-    roll->fd = open(roll->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    /* Under another name first: with the old one the term would be lost, which must not be lower than what nodes have promised. */
+    char fresh[CULM_PATH_MAX];
+    const enum culm_status status = culm_path_format(fresh, error, "%s.tmp", roll->path);
+    if (status != CULM_OK) {
+        return status;
+    }
+    roll->fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
     if (roll->fd < 0) {
         return culm_error_errno(error, errno, "create '%.300s'", roll->path);
     }
@@ -137,7 +142,14 @@ enum culm_status culm_roll_begin(struct culm_roll *roll, bool with_them, struct 
     for (int32_t i = 0; i < roll->count && written; i++) {
         written = say(roll, line_of(&roll->node[i]));
     }
-    return written ? CULM_OK : culm_error_errno(error, errno, "write '%.300s'", roll->path);
+    if (!written || rename(fresh, roll->path) != 0) {
+        const int code = errno;
+        close(roll->fd);
+        roll->fd = -1; /* the old one stays as it is */
+        (void)unlink(fresh);
+        return culm_error_errno(error, code, "write '%.300s'", roll->path);
+    }
+    return CULM_OK;
 }
 
 void culm_roll_came(struct culm_roll *roll, const struct culm_host_node *node) {

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -133,6 +134,30 @@ static void one_that_cannot_be_written(void **state) {
     culm_roll_release(&roll);
 }
 
+/* What cannot be written anew is still there: the term that nodes have promised, and who they are. */
+static void one_that_cannot_be_written_anew(void **state) {
+    (void)state;
+    struct culm_roll roll = read_roll(), again;
+    struct culm_error error;
+    char fresh[CULM_PATH_MAX + 8];
+    assert_int_equal(culm_roll_begin(&roll, false, &error), CULM_OK);
+    came(&roll, 3, "unix:3");
+    const uint64_t term = roll.term;
+    roll = killed(&roll);
+    snprintf(fresh, sizeof fresh, "%s.tmp", roll.path);
+    assert_int_equal(mkdir(fresh, 0755), 0);
+    assert_int_not_equal(culm_roll_begin(&roll, true, &error), CULM_OK);
+    culm_roll_end(&roll); /* as a launcher that gives up */
+    again = killed(&roll);
+    assert_int_equal(again.term, term);
+    assert_int_equal(again.count, 1);
+    assert_int_equal(rmdir(fresh), 0);
+    assert_int_equal(culm_roll_begin(&again, true, &error), CULM_OK);
+    assert_int_not_equal(access(fresh, F_OK), 0);
+    culm_roll_end(&again);
+    culm_roll_release(&again);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nobody_has_led),
@@ -140,6 +165,7 @@ int main(void) {
         cmocka_unit_test(what_is_no_line_is_passed_over),
         cmocka_unit_test(a_run_that_has_ended_leaves_none),
         cmocka_unit_test(one_that_cannot_be_written),
+        cmocka_unit_test(one_that_cannot_be_written_anew),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }
