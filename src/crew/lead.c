@@ -24,6 +24,7 @@ enum doing {
     STANDING, /* making the key */
     TAKING,   /* looks at what there is, since it has the key */
     WRITING,  /* a deed */
+    NOTING,   /* who takes part, or is gone */
     CHECKING, /* whether it is written, and whether the key is still there */
     CLEARING, /* the list of those who led in vain */
     YIELDING, /* the key */
@@ -51,6 +52,12 @@ struct culm_lead {
     char deed_value[CULM_LEAD_TEXT_MAX];
     /* Of the key of that deed, as it was seen last: one that comes late does not undo a later one. */
     int64_t deed_created[CULM_LEAD_DEEDS], deed_changed[CULM_LEAD_DEEDS];
+    /* Who takes part, or is gone (value ""); and the state of the key `ids`, as that of a deed. */
+    bool entry_due;
+    int32_t entry;
+    char entry_value[CULM_LEAD_TEXT_MAX];
+    int64_t ids_created, ids_changed, ids_next;
+    bool was_asked;
     uint64_t writes, random;
     uint64_t refused_term; /* of a leader that is not there; 0: none is known of */
 };
@@ -172,6 +179,22 @@ static void note_deeds(struct culm_lead *lead) {
         lead->deed_created[i] = deed ? deed->created : 0;
         lead->deed_changed[i] = deed ? deed->changed : 0;
     }
+    const struct culm_keys_pair *ids = pair_of(lead, "ids");
+    lead->ids_created = ids ? ids->created : 0;
+    lead->ids_changed = ids ? ids->changed : 0;
+    lead->ids_next = ids ? strtoll(ids->value, NULL, 10) : 0;
+}
+
+static void entry_name(const struct culm_lead *lead, char ret_name[32]) {
+    snprintf(ret_name, 32, "node/%d", (int)lead->entry);
+}
+
+/* As the list says. */
+static bool is_entered(const struct culm_lead *lead) {
+    char name[32];
+    entry_name(lead, name);
+    const struct culm_keys_pair *pair = pair_of(lead, name);
+    return lead->entry_value[0] ? pair && strcmp(pair->value, lead->entry_value) == 0 : !pair;
 }
 
 /* Whether the key is this candidate's, made in this reign or in one that it has not heard of. */
@@ -237,6 +260,23 @@ static void write_deed(struct culm_lead *lead) {
     ask(lead, WRITING, CULM_LEAD_TRANSACT);
 }
 
+/* What comes late does not bring one back that is gone: the key of all ids has changed since. */
+static void write_entry(struct culm_lead *lead) {
+    char name[32], next[32];
+    entry_name(lead, name);
+    begin_transaction(lead);
+    when(lead, "leader", lead->key_created, 0);
+    if (lead->entry_value[0]) {
+        const int64_t least = (int64_t)lead->entry + 1;
+        snprintf(next, sizeof next, "%lld",
+                 (long long)(lead->ids_next > least ? lead->ids_next : least));
+        when(lead, "ids", lead->ids_created, lead->ids_changed);
+        then_put(lead, "ids", "", next, 0);
+    }
+    then_put(lead, name, "", lead->entry_value[0] ? lead->entry_value : NULL, 0);
+    ask(lead, NOTING, CULM_LEAD_TRANSACT);
+}
+
 static void clear_idle(struct culm_lead *lead) {
     begin_transaction(lead);
     when(lead, "leader", lead->key_created, 0);
@@ -268,6 +308,7 @@ static void yield(struct culm_lead *lead) {
 
 static void fall(struct culm_lead *lead) {
     lead->leads = lead->stands = lead->deed_due = lead->gives_up = lead->clears = false;
+    lead->entry_due = lead->was_asked = false;
     lead->doing = NOTHING;
     lead->o.ops->deposed(lead->o.ctx);
 }
@@ -285,6 +326,8 @@ static void go_on(struct culm_lead *lead) {
         keep(lead);
     } else if (lead->deed_due) {
         write_deed(lead);
+    } else if (lead->entry_due) {
+        write_entry(lead);
     } else if (lead->gives_up) {
         ask(lead, CHECKING, CULM_LEAD_LIST); /* whether another one waits */
     } else if (lead->clears) {
@@ -350,11 +393,29 @@ static void seen(struct culm_lead *lead) {
     }
 }
 
+/* It is written. */
+static void entered(struct culm_lead *lead) {
+    lead->entry_due = false;
+    lead->o.ops->entered(lead->o.ctx, lead->entry);
+}
+
+static void tell_asked(struct culm_lead *lead) {
+    if (!lead->was_asked && pair_of(lead, "ask")) {
+        lead->was_asked = true;
+        if (lead->o.ops->asked) {
+            lead->o.ops->asked(lead->o.ctx);
+        }
+    }
+}
+
 /* It leads, and looks whether that is so, for a deed that it does not know of, or to make way. */
 static void checked(struct culm_lead *lead) {
     const struct culm_keys_pair *key = pair_of(lead, "leader");
     const struct culm_keys_pair *deed = pair_of(lead, deed_name[lead->deed]);
     note_deeds(lead);
+    if (is_mine(lead, key)) {
+        tell_asked(lead);
+    }
     if (lead->deed_due && deed && strcmp(deed->value, lead->deed_value) == 0) {
         CULM_MARK(crew_lead_deed_was_written_without_an_answer);
         lead->deed_due = false;
@@ -364,6 +425,12 @@ static void checked(struct culm_lead *lead) {
         }
     } else if (!is_mine(lead, key)) {
         fall(lead);
+    } else if (lead->entry_due && is_entered(lead)) {
+        CULM_MARK(crew_lead_entry_was_written_without_an_answer);
+        entered(lead);
+        if (lead->stands && lead->doing == CHECKING) {
+            go_on(lead);
+        }
     } else if (lead->gives_up && !lead->deed_due) {
         lead->gives_up = false;
         if (another_waits(lead)) {
@@ -464,6 +531,22 @@ static void go(struct culm_lead *lead) {
             go_on(lead);
         }
         break;
+    case NOTING:
+        if (!q->yes) {
+            ask(lead, CHECKING, CULM_LEAD_LIST);
+            break;
+        }
+        if (lead->entry_value[0]) {
+            lead->ids_changed = q->revision;
+            lead->ids_created = lead->ids_created ? lead->ids_created : q->revision;
+            lead->ids_next = lead->ids_next > lead->entry ? lead->ids_next : lead->entry + 1;
+        }
+        lead->doing = NOTHING;
+        entered(lead);
+        if (lead->leads && lead->doing == NOTHING) {
+            go_on(lead);
+        }
+        break;
     case CLEARING:
         lead->clears = false;
         if (q->yes) {
@@ -557,6 +640,15 @@ void culm_lead_write(struct culm_lead *lead, enum culm_deed deed, int64_t step) 
     snprintf(lead->deed_value, sizeof lead->deed_value,
              "{\"step\":%lld,\"term\":%llu,\"number\":%llu}", (long long)step,
              (unsigned long long)lead->term, (unsigned long long)++lead->writes);
+    if (lead->doing == NOTHING) {
+        lead->o.ops->timer(lead->o.ctx, 0);
+    }
+}
+
+void culm_lead_enter(struct culm_lead *lead, int32_t node, const char *value_or_null) {
+    lead->entry = node;
+    lead->entry_due = true;
+    snprintf(lead->entry_value, sizeof lead->entry_value, "%s", value_or_null ? value_or_null : "");
     if (lead->doing == NOTHING) {
         lead->o.ops->timer(lead->o.ctx, 0);
     }

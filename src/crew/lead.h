@@ -7,7 +7,9 @@
  *     RUN/term         of the last one, so that terms only rise
  *     RUN/stand/ID     who waits, on a lease
  *     RUN/idle         who has led without committing anything, since somebody has: stands only when nobody else waits
- *     RUN/node/ID      who takes part
+ *     RUN/node/ID      who takes part; a number
+ *     RUN/ids          the first that has not been given: none is given twice
+ *     RUN/ask          somebody wants the run to stop
  *     RUN/back, RUN/stop, RUN/done
  *
  * No answer is no failure: what may have been done is looked for, and done again if it was not. A candidate asks one question at a
@@ -25,7 +27,7 @@
 #include "net/leader.h"
 
 #define CULM_LEAD_RUN_MAX 128
-#define CULM_LEAD_TEXT_MAX 512
+#define CULM_LEAD_TEXT_MAX 1024
 #define CULM_LEAD_CHANGES 4
 
 struct culm_lead;
@@ -70,6 +72,10 @@ struct culm_lead_ops {
     void (*leads)(void *ctx, uint64_t term, const struct culm_keys_list *list);
     /* A deed is written, as was asked. */
     void (*written)(void *ctx, enum culm_deed deed);
+    /* It is written that the node takes part, or is gone. NULL: culm_lead_enter is not called. */
+    void (*entered)(void *ctx, int32_t node);
+    /* While it leads: somebody wants the run to stop. Once, within a third of the lease. NULL is fine. */
+    void (*asked)(void *ctx);
     /* It leads no more; or never has: culm_lead_stand may follow. */
     void (*deposed)(void *ctx);
     /* The run is done (CULM_DEED_DONE), or was stopped. Nothing follows. */
@@ -98,6 +104,9 @@ void culm_lead_tick(struct culm_lead *lead);
 
 /* While it leads: one at a time, until `written` or `deposed`. */
 void culm_lead_write(struct culm_lead *lead, enum culm_deed deed, int64_t step);
+/* While it leads: that the node takes part, with this value; NULL: is gone. One at a time, beside a deed, until `entered` or
+ * `deposed`. */
+void culm_lead_enter(struct culm_lead *lead, int32_t node, const char *value_or_null);
 /* Something was committed under it: it has not led in vain. */
 void culm_lead_committed(struct culm_lead *lead);
 /* It cannot bring the run on by itself: another one is to try, if one waits who has not. `deposed` follows, or nothing. */

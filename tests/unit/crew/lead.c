@@ -232,6 +232,51 @@ static void test_a_deed_that_comes_late(void **state) {
     }
 }
 
+/* Who takes part is written once, whatever becomes of the answers; an id is not given again when its node is gone. */
+static void test_who_takes_part(void **state) {
+    (void)state;
+    EXPECT_MARK(crew_lead_entry_was_written_without_an_answer);
+    static const enum fault faults[] = {HEALTHY, NOT_DONE, NO_ANSWER, DONE_LATE};
+    join("a", true);
+    until_led(0);
+    for (int32_t i = 0; i < 8; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "r/node/%d", (int)i);
+        w.next = faults[i % 4];
+        enter_node(&w.member[0], i, false);
+        go_on(700);
+        assert_false(w.member[0].entry_due);
+        assert_non_null(in_store(key));
+        w.next = faults[i / 2];
+        enter_node(&w.member[0], i, true);
+        go_on(2 * LEASE_MS);
+        assert_false(w.member[0].entry_due);
+        assert_null(in_store(key));
+    }
+    assert_string_equal(in_store("r/ids")->value, "8");
+}
+
+static void test_somebody_wants_it_to_stop(void **state) {
+    (void)state;
+    const struct culm_keys_change change = {"r/ask", "stop", 4, 0};
+    const struct culm_keys_transaction what = {NULL, 0, &change, 1};
+    bool happened;
+    int64_t revision;
+    struct culm_error error;
+    join("a", true);
+    until_led(0);
+    go_on(LEASE_MS);
+    assert_false(w.member[0].was_asked);
+    assert_int_equal(w.keys->ops->transact(w.keys, &what, &happened, &revision, &error), CULM_OK);
+    go_on(LEASE_MS / 3 + 50);
+    assert_true(w.member[0].was_asked);
+    kill_member(0);
+    join("b", true); /* the next one hears of it too */
+    until_led(1);
+    go_on(LEASE_MS / 3 + 50);
+    assert_true(w.member[1].was_asked);
+}
+
 static void test_it_makes_way(void **state) {
     (void)state;
     EXPECT_MARK(crew_lead_makes_way);
@@ -400,6 +445,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup_teardown(test_makes_way_too_late, begin, end),
         cmocka_unit_test_setup_teardown(test_a_deed_without_an_answer, begin, end),
         cmocka_unit_test_setup_teardown(test_a_deed_that_comes_late, begin, end),
+        cmocka_unit_test_setup_teardown(test_who_takes_part, begin, end),
+        cmocka_unit_test_setup_teardown(test_somebody_wants_it_to_stop, begin, end),
         cmocka_unit_test_setup_teardown(test_it_makes_way, begin, end),
         cmocka_unit_test_setup_teardown(test_the_store_is_away, begin, end),
         cmocka_unit_test_setup_teardown(test_the_end, begin, end),

@@ -78,6 +78,20 @@ void look_at_leases(void) {
     culm_keys_list_release(&list);
 }
 
+static void judge_entry(size_t asker, const struct culm_keys_change *change, size_t before) {
+    const int32_t node = atoi(change->key + strlen("r/node/"));
+    if (before != asker) {
+        wrong("lets a node in, or out, and does not lead", asker);
+    }
+    if (change->value && w.given[node % 1000]) {
+        wrong("gives an id twice", asker);
+    }
+    w.given[node % 1000] = true;
+    if (asker < w.count && node == w.member[asker].entry) {
+        w.member[asker].entry_done = true;
+    }
+}
+
 static void judge(size_t asker, const struct culm_lead_question *q, size_t before, uint64_t term,
                   uint64_t last_term, bool ended) {
     for (size_t i = 0; q->yes && i < q->what.change_count; i++) {
@@ -94,6 +108,9 @@ static void judge(size_t asker, const struct culm_lead_question *q, size_t befor
         }
         if (deed && ended) {
             wrong("did something after the end", asker);
+        }
+        if (strncmp(change->key, "r/node/", 7) == 0) {
+            judge_entry(asker, change, before);
         }
         if (deed && asker < w.count) {
             w.member[asker].done_deeds = number_in(change->value, "\"number\":");
@@ -162,7 +179,10 @@ static void leads(void *ctx, uint64_t term, const struct culm_keys_list *list) {
     m->leads = true;
     m->term = term;
     m->reigns++;
-    m->deed_due = false;
+    m->deed_due = m->entry_due = false;
+    m->here = 0;
+    const struct culm_keys_pair *ids = culm_keys_find(list, "r/ids");
+    m->next_node = ids ? atoi(ids->value) : 0;
     m->act_ms = w.now_ms + 50 + draw(1000);
 }
 
@@ -180,7 +200,7 @@ static void written(void *ctx, enum culm_deed deed) {
 static void deposed(void *ctx) {
     struct member *m = self(ctx);
     say(m, "is deposed", m->term);
-    m->leads = m->deed_due = false;
+    m->leads = m->deed_due = m->entry_due = m->was_asked = false;
     m->timer_ms = NEVER;
     m->act_ms = w.now_ms; /* it stands again */
 }
@@ -197,8 +217,25 @@ static void over(void *ctx, enum culm_deed how) {
 
 static void away(void *ctx, int64_t ms) { self(ctx)->away_ms = ms; }
 
-static const struct culm_lead_ops lead_ops = {sizeof lead_ops, now_ns,  ask,  set_timer, leads,
-                                              written,         deposed, over, away};
+static void entered(void *ctx, int32_t node) {
+    struct member *m = self(ctx);
+    say(m, "has entered", (uint64_t)node);
+    if (!m->entry_due || node != m->entry || !m->entry_done) {
+        wrong("hears of a node that is not entered", number_of(m));
+    }
+    m->entry_due = false;
+}
+
+static void asked(void *ctx) {
+    struct member *m = self(ctx);
+    if (m->was_asked || !in_store("r/ask")) {
+        wrong("is asked for nothing", number_of(m));
+    }
+    m->was_asked = true;
+}
+
+static const struct culm_lead_ops lead_ops = {
+    sizeof lead_ops, now_ns, ask, set_timer, leads, written, entered, asked, deposed, over, away};
 
 void join(const char *id, bool able) {
     struct member *m = &w.member[w.count++];
@@ -278,10 +315,32 @@ void write_deed(struct member *m) {
     culm_lead_write(m->lead, m->deed, m->committed);
 }
 
+void enter_node(struct member *m, int32_t node, bool gone) {
+    char value[64];
+    snprintf(value, sizeof value, "{\"node\":%d,\"by\":\"%s\"}", (int)node, m->id);
+    m->entry_due = true;
+    m->entry_done = false;
+    m->entry = node;
+    culm_lead_enter(m->lead, node, gone ? NULL : value);
+}
+
+static void let_in_or_out(struct member *m) {
+    if (m->here && draw(2)) {
+        enter_node(m, m->here, true);
+        m->here = 0;
+    } else {
+        m->here = m->next_node++;
+        enter_node(m, m->here, false);
+    }
+}
+
 /* What the run of one that leads does, and one that was deposed. */
 static void act(size_t i) {
     struct member *m = &w.member[i];
     m->act_ms = w.now_ms + 50 + draw(500);
+    if (m->leads && !m->ended && !m->entry_due && draw(2)) {
+        let_in_or_out(m);
+    }
     if (!m->leads) {
         m->act_ms = NEVER;
         culm_lead_stand(m->lead);

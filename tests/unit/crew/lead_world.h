@@ -41,6 +41,10 @@ struct member {
     int32_t committed, written, reigns;
     uint64_t asked_deeds, done_deeds; /* numbers of the last one */
     int64_t away_ms;
+    /* Who takes part. */
+    bool entry_due, entry_done, was_asked; /* entry_done: it is at the store */
+    int32_t entry, next_node;
+    int32_t here; /* the last one that it has entered, and not taken out; 0: none */
 };
 
 /* A transaction that comes to the store when nobody waits for it any more. */
@@ -59,6 +63,7 @@ struct world {
     size_t count;
     struct late late[4];
     uint64_t reign[1000]; /* which member led in that term, and one */
+    bool given[1000];     /* ids of nodes, times 1000 */
     bool owners;          /* the runs of those who lead act by themselves */
     enum fault next;      /* of the next transaction, or revocation */
     uint64_t late_ms;     /* by which one is late; 0: drawn */
@@ -102,6 +107,9 @@ void kill_member(size_t i);
 
 /* The member's run writes the deed that it wants, once its leader is not busy. */
 void write_deed(struct member *m);
+
+/* It writes that the node takes part, or is gone. */
+void enter_node(struct member *m, int32_t node, bool gone);
 
 /* A millisecond, and several. */
 void one_ms(void);
