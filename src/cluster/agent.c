@@ -70,10 +70,13 @@ void culm_local_agent_heard(struct culm_local_agent *agent, int32_t node) {
     child->prepares = true;
 }
 
-void culm_local_agent_joined(struct culm_local_agent *agent, int32_t node,
-                             struct culm_node_info *ret_info) {
-    struct child *child = agent_child(agent, node);
-    child->joined = true;
+void culm_local_agent_joined(struct culm_local_agent *agent, int32_t node) {
+    agent_child(agent, node)->joined = true;
+}
+
+void culm_local_agent_info(struct culm_local_agent *agent, int32_t node,
+                           struct culm_node_info *ret_info) {
+    const struct child *child = agent_child(agent, node);
     *ret_info = (struct culm_node_info){
         .role = child->role, .pid = child->pid, .name = child->name, .signature = ""};
     if (child->newcomer) {

@@ -151,9 +151,11 @@ void culm_local_agent_describe(const struct culm_local_agent *agent, int32_t nod
 void culm_local_agent_left(struct culm_local_agent *agent, int32_t node);
 /* The node has been let in and prepares, or has sent a sign of life meanwhile. */
 void culm_local_agent_heard(struct culm_local_agent *agent, int32_t node);
-/* The node takes part now. *ret_info has no signature; its strings live until `ended`. */
-void culm_local_agent_joined(struct culm_local_agent *agent, int32_t node,
-                             struct culm_node_info *ret_info);
+/* *ret_info has no signature; its strings live until `ended`. */
+void culm_local_agent_info(struct culm_local_agent *agent, int32_t node,
+                           struct culm_node_info *ret_info);
+/* The node takes part now. */
+void culm_local_agent_joined(struct culm_local_agent *agent, int32_t node);
 /* A node that joined when another one led, as a newcomer. False: out of memory. */
 bool culm_local_agent_recall(struct culm_local_agent *agent, int32_t node, uint32_t role,
                              const char *name, const struct culm_agent_place *place);

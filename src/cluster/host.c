@@ -187,6 +187,19 @@ static enum culm_status call_near(const char *listening, char ret_address[CULM_A
     return status;
 }
 
+/* At the address that was reserved for it. */
+static enum culm_status listen_there(struct culm_host *host, struct culm_error *error) {
+    struct culm_address address;
+    host->listen_fd = host->o.reserved_fd;
+    enum culm_status status = culm_socket_listen_there(host->listen_fd, error);
+    status = status ? status : culm_socket_local(host->listen_fd, &address, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    culm_address_print(&address, host->listening);
+    return culm_advertise(host->o.advertise, host->listening, host->address, error);
+}
+
 /* A name is looked up: the first of its numbers that this machine has is where workers call. */
 static enum culm_status open_listener(struct culm_host *host, struct culm_error *error) {
     struct culm_address address, number[NUMBERS_MAX];
@@ -194,6 +207,9 @@ static enum culm_status open_listener(struct culm_host *host, struct culm_error 
     char text[CULM_ADDRESS_SIZE];
     size_t count;
     enum culm_status status;
+    if (host->o.reserved_fd > 0) {
+        return listen_there(host, error);
+    }
     if ((status = culm_address_parse(host->o.listen ? host->o.listen : "unix:", &address, error)) ||
         (status = culm_address_resolve(&address, number, NUMBERS_MAX, &count, error))) {
         return status;
@@ -247,11 +263,13 @@ static void close_loop(struct culm_host *host) {
     uv_close((uv_handle_t *)&host->alive_timer, NULL);
     uv_close((uv_handle_t *)&host->end, NULL);
     host_news_close(host);
+    host_words_close(host);
     culm_real_release(&host->real);
 }
 
 static void free_memory(struct culm_host *host) {
     culm_local_agent_free(host->agent);
+    host_words_free(host);
     host_news_free(host);
     if (host->listen_fd >= 0) {
         culm_socket_close_listener(host->listen_fd);
@@ -278,8 +296,9 @@ enum culm_status culm_host_new(const struct culm_host_options *options, struct c
     }
     host->real.failing = on_failing;
     init_timers(host);
-    if ((status = host_news_init(host, error)) || (status = host_links_new(host, error)) ||
-        (status = host_agent_new(host, error)) || (status = watch_stops(host, error))) {
+    if ((status = host_news_init(host, error)) || (status = host_words_init(host, error)) ||
+        (status = host_links_new(host, error)) || (status = host_agent_new(host, error)) ||
+        (status = watch_stops(host, error))) {
         close_loop(host);
         free_memory(host);
         return status;

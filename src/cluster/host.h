@@ -15,7 +15,7 @@
  * A host whose leader takes over from another one calls the nodes from elsewhere that took part. Those that have the
  * signature, and promise, are reported as joined, others as lost.
  *
- * Thread: one, the loop's, except culm_host_add_news. It must live as long as the workers, which have
+ * Thread: one, the loop's, except culm_host_add_news and what is said of a store. It must live as long as the workers, which have
  * asked the kernel to kill them when it ends.
  */
 #ifndef CULM_CLUSTER_HOST_H
@@ -24,6 +24,7 @@
 #include "base/buf.h"
 #include "cluster/agent.h"
 #include "net/channel.h"
+#include "net/leader.h"
 
 #define CULM_HOST_NAME_SIZE 128
 
@@ -40,6 +41,7 @@ struct culm_host_options { /* all borrowed until _free */
     /* Address to listen at (net/address.h); NULL: "unix:". A name stands for the first of its
      * addresses that this machine can listen at. */
     const char *listen;
+    int reserved_fd; /* of culm_socket_reserve, which is taken and listens in place of `listen`; 0: none */
     /* Address that nodes connect to: a number, or a name that they look up; port 0: the one that is
      * listened at. NULL: the one listened at, which then must not be 0.0.0.0 or [::]. */
     const char *advertise;
@@ -79,9 +81,10 @@ struct culm_host_options { /* all borrowed until _free */
     uint64_t term;
     const struct culm_host_node *known; /* [known_count] */
     int32_t known_count, first_node;
-    /* One has joined, before the leader hears of it; has gone. Others than those from elsewhere that listen have the
-     * address "": they do not outlive this process. NULL: never mind. */
-    void (*came)(void *ctx, const struct culm_host_node *node);
+    /* One is ready to join. Others than those from elsewhere that listen have the address "": they do not outlive this
+     * process. False: it is to wait until culm_host_entered. NULL: never mind. */
+    bool (*came)(void *ctx, const struct culm_host_node *node);
+    /* One has gone, whether it had joined or not. NULL: never mind. */
     void (*went)(void *ctx, int32_t node);
 };
 
@@ -108,6 +111,15 @@ int culm_host_run(struct culm_host *host, const struct culm_actor_ops *ops, void
  * CULM_ERR_MEMORY; CULM_ERR_ARGUMENT: too long. Any thread, between _new and _free. */
 #define CULM_HOST_NEWS_MAX 2048
 enum culm_status culm_host_add_news(struct culm_host *host, const void *news, size_t len);
+/* --- what a store of keys has said (net/leader.h); any thread, between _new and _free --- */
+
+/* The node, which waits, takes part. */
+void culm_host_entered(struct culm_host *host, int32_t node);
+/* The deed is written. */
+void culm_host_written(struct culm_host *host, enum culm_deed deed);
+/* Another one leads. */
+void culm_host_deposed(struct culm_host *host);
+
 /* How often fault `index` has fired; also after culm_host_run. */
 int32_t culm_host_fired(const struct culm_host *host, size_t index);
 void culm_host_free(struct culm_host *host); /* NULL is fine */

@@ -45,6 +45,11 @@ struct culm_host {
     size_t news_count, news_capacity;
     size_t news_told; /* so many have been sent to all workers; only used by the loop */
     uv_async_t more_news;
+    /* What a store has said, and the loop has not heard yet; also protected by the lock. */
+    int32_t *entered; /* [entered_count] */
+    size_t entered_count, entered_capacity;
+    bool written[CULM_DEED_DONE + 1], deposed;
+    uv_async_t more_words;
 };
 
 static inline struct culm_host *host_of(struct culm_world *world) {
@@ -67,6 +72,12 @@ void host_news_close(struct culm_host *host); /* before the loop is closed */
 void host_news_free(struct culm_host *host);  /* fine without _init */
 /* Sends a worker that has been welcomed the news that others have been sent. */
 void host_news_catch_up(struct culm_host *host, int32_t node);
+
+/* --- host_words.c --- */
+
+enum culm_status host_words_init(struct culm_host *host, struct culm_error *error);
+void host_words_close(struct culm_host *host); /* before the loop is closed */
+void host_words_free(struct culm_host *host);  /* fine without _init */
 
 /* --- host_agent.c --- */
 

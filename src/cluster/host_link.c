@@ -183,11 +183,16 @@ static bool on_ready(void *ctx, int32_t *node, const struct culm_ready *ready,
     return true;
 }
 
-static void tell_of(const struct culm_host *host, int32_t node, const struct culm_node_info *info) {
-    struct culm_host_node came = {.node = node, .role = info->role};
+static bool on_waits(void *ctx, int32_t node, const struct culm_ready *ready) {
+    const struct culm_host *host = ctx;
+    struct culm_node_info node_info;
+    const struct culm_node_info *info = &node_info;
+    (void)ready;
     if (!host->o.came) {
-        return;
+        return false;
     }
+    culm_local_agent_info(host->agent, node, &node_info);
+    struct culm_host_node came = {.node = node, .role = info->role};
     snprintf(came.name, sizeof came.name, "%s", info->name);
     if (culm_local_agent_is_newcomer(host->agent, node)) {
         snprintf(came.address, sizeof came.address, "%s", culm_roster_address(host->roster, node));
@@ -196,15 +201,15 @@ static void tell_of(const struct culm_host *host, int32_t node, const struct cul
         snprintf(came.place.machine, sizeof came.place.machine, "%s",
                  info->machine ? info->machine : info->name);
     }
-    host->o.came(host->o.ctx, &came);
+    return !host->o.came(host->o.ctx, &came);
 }
 
 static void on_up(void *ctx, int32_t node, const struct culm_ready *ready) {
     struct culm_host *host = ctx;
     struct culm_node_info info;
-    culm_local_agent_joined(host->agent, node, &info);
+    culm_local_agent_joined(host->agent, node);
+    culm_local_agent_info(host->agent, node, &info);
     info.signature = ready->signature;
-    tell_of(host, node, &info);
     if (culm_real_listens(&host->real)) {
         host->real.actor_ops->leads->joined(host->real.actor, node, &info);
     }
@@ -296,6 +301,7 @@ static const struct culm_roster_ops roster_ops = {
     .welcomed = on_welcomed,
     .preparing = on_preparing,
     .ready = on_ready,
+    .waits = on_waits,
     .up = on_up,
     .message = on_message,
     .failed = on_failed,
@@ -338,6 +344,7 @@ enum culm_status host_links_new(struct culm_host *host, struct culm_error *error
         .payload_max = host->o.payload_max,
         .hello_limit_ms = host->o.hello_limit_ms,
         .term = host->o.term,
+        .address = host->address,
         .ops = &roster_ops,
         .ctx = host,
     };

@@ -496,18 +496,18 @@ static void say_ready(struct culm_member *member, uint16_t type) {
 /* TAKE_OVER, it should be. */
 static void hear_claim(struct culm_member *member, struct culm_link *link,
                        const struct culm_message *message) {
-    uint64_t term;
-    if (message->type != CULM_WIRE_TAKE_OVER || !culm_term_decode(message, &term)) {
+    struct culm_claim claim;
+    if (message->type != CULM_WIRE_TAKE_OVER || !culm_claim_decode(message, &claim)) {
         CULM_MARK(cluster_claim_is_malformed);
         drop_link(member, link);
         return;
     }
-    if (term < member->term) {
+    if (claim.term < member->term) {
         CULM_MARK(cluster_claim_is_of_a_lower_term);
         depose(member, link);
         return;
     }
-    member->term = term;
+    member->term = claim.term;
     if (member->leader) {
         depose(member, member->leader);
     }
@@ -515,7 +515,7 @@ static void hear_claim(struct culm_member *member, struct culm_link *link,
     member->leader = link;
     member->heard_ns = now(member);
     say_ready(member, CULM_WIRE_PROMISED);
-    member->o.ops->led(member->o.ctx, term);
+    member->o.ops->led(member->o.ctx, claim.term, claim.address);
 }
 
 static void read_refusal(const struct culm_message *message, struct culm_error *ret_error) {

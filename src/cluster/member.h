@@ -45,7 +45,8 @@ struct culm_member_ops {
     void (*news)(void *ctx, const void *news, size_t len);
     /* Another one leads from now on, in that term: what is sent to CULM_LEADER goes there. Also when one
      * that leads already has called again, since the link to it had broken. NULL: nobody may take over. */
-    void (*led)(void *ctx, uint64_t term);
+    /* `address`: where it lets nodes in. */
+    void (*led)(void *ctx, uint64_t term, const char *address);
 };
 
 struct culm_member_options {    /* all borrowed until _free */

@@ -23,8 +23,8 @@
 #define CALL_PAUSE_NS 10000000ull /* before another attempt; doubled by each */
 #define CALL_PAUSE_MOST_NS 500000000ull
 
-/* CALLED: one that took part under another leader, and has not promised yet. */
-enum kind { UNKNOWN = CULM_LINK_UNKNOWN, PREPARING, WORKER, CALLED };
+/* WAITING: it is ready, and is to wait. CALLED: one that took part under another leader, and has not promised yet. */
+enum kind { UNKNOWN = CULM_LINK_UNKNOWN, PREPARING, WAITING, WORKER, CALLED };
 
 /* Where newcomers come from that were refused. */
 struct origin {
@@ -36,6 +36,7 @@ struct origin {
 struct place {
     struct culm_link *link;
     struct culm_entry entry;
+    struct culm_ready *ready; /* of one that waits; NULL: it does not */
 };
 
 /* One that is to be called, or is. */
@@ -70,7 +71,11 @@ static void drop_link(struct culm_roster *roster, struct culm_link *link) {
     if (link->kind == CALLED) {
         ((struct call *)link->own)->link = NULL;
     } else if (link->kind != UNKNOWN) {
-        free(culm_ids_take(&roster->places, link->node));
+        struct place *place = culm_ids_take(&roster->places, link->node);
+        if (place) {
+            free(place->ready);
+        }
+        free(place);
     }
     culm_link_free(link);
 }
@@ -350,21 +355,59 @@ static void admit(struct culm_roster *roster, struct culm_link *link,
     welcome(roster, link, role);
 }
 
-/* A newcomer learns who it is. */
 static void take_id(struct culm_roster *roster, struct culm_link *link, int32_t node) {
     struct place *place = link->own;
+    if (link->handshake.caller == CULM_NEWCOMER) {
+        culm_ids_renumber(&roster->places, link->node, node);
+        link->node = place->entry.node = node;
+    }
+}
+
+/* A newcomer learns who it is. */
+static void tell_id(struct culm_link *link) {
     struct culm_buf meta;
     if (link->handshake.caller != CULM_NEWCOMER) {
         return;
     }
-    culm_ids_renumber(&roster->places, link->node, node);
-    link->node = place->entry.node = node;
     culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
-    culm_buf_i32(&meta, node);
+    culm_buf_i32(&meta, link->node);
     if (!meta.failed) {
         culm_link_send(link, CULM_WIRE_ADMITTED, meta.data, meta.len);
     }
     culm_buf_release(&meta);
+}
+
+static void take_part(struct culm_roster *roster, struct culm_link *link,
+                      const struct culm_ready *ready) {
+    tell_id(link);
+    link->kind = WORKER;
+    culm_conn_limits(link->conn, CULM_FRAME_META_MAX, roster->o.payload_max);
+    tell_addresses(roster, link);
+    roster->o.ops->up(roster->o.ctx, link->node, ready);
+}
+
+/* False: out of memory. */
+static bool let_wait(struct culm_link *link, const struct culm_ready *ready) {
+    struct place *place = link->own;
+    place->ready = malloc(sizeof *place->ready);
+    if (place->ready) {
+        *place->ready = *ready;
+        link->kind = WAITING;
+    }
+    return place->ready != NULL;
+}
+
+void culm_roster_let_in(struct culm_roster *roster, int32_t node) {
+    struct culm_link *link = link_of(roster, node);
+    if (!link || link->kind != WAITING) {
+        CULM_MARK(cluster_who_waited_is_gone);
+        return;
+    }
+    struct place *place = link->own;
+    struct culm_ready *ready = place->ready;
+    place->ready = NULL;
+    take_part(roster, link, ready);
+    free(ready);
 }
 
 static void hear_preparing(struct culm_roster *roster, struct culm_link *link,
@@ -386,10 +429,11 @@ static void hear_preparing(struct culm_roster *roster, struct culm_link *link,
         refuse(roster, link, error.text);
     } else if (ready.status == CULM_OK) {
         take_id(roster, link, node);
-        link->kind = WORKER;
-        culm_conn_limits(link->conn, CULM_FRAME_META_MAX, roster->o.payload_max);
-        tell_addresses(roster, link);
-        roster->o.ops->up(roster->o.ctx, link->node, &ready);
+        if (!roster->o.ops->waits || !roster->o.ops->waits(roster->o.ctx, node, &ready)) {
+            take_part(roster, link, &ready);
+        } else if (!let_wait(link, &ready)) {
+            refuse(roster, link, "the leader is out of memory");
+        }
     } else {
         CULM_MARK(cluster_worker_declines);
     }
@@ -474,7 +518,9 @@ const char *culm_roster_address(const struct culm_roster *roster, int32_t node) 
 static void say_term(struct culm_roster *roster, struct culm_link *link) {
     struct culm_buf meta;
     culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
-    culm_buf_u64(&meta, roster->o.term);
+    struct culm_claim claim = {.term = roster->o.term};
+    snprintf(claim.address, sizeof claim.address, "%s", roster->o.address ? roster->o.address : "");
+    culm_claim_encode(&claim, &meta);
     if (!meta.failed) {
         culm_link_send(link, CULM_WIRE_TAKE_OVER, meta.data, meta.len);
     }
@@ -554,6 +600,8 @@ static void on_message(void *ctx, struct culm_conn *conn, const struct culm_mess
         admit(roster, link, message);
     } else if (link->kind == PREPARING) {
         hear_preparing(roster, link, message);
+    } else if (link->kind == WAITING) {
+        CULM_MARK(cluster_who_waits_says_something); /* it has nothing to say yet */
     } else if (link->kind == CALLED) {
         hear_called(roster, link, message);
     } else if (message->type < CULM_WIRE_FIRST) {
@@ -609,7 +657,8 @@ void culm_roster_say_alive(struct culm_roster *roster) {
 }
 
 static bool hears_news(const struct culm_link *link) {
-    return link->kind == WORKER || (link->kind == PREPARING && !link->refused);
+    return link->kind == WORKER || link->kind == WAITING ||
+           (link->kind == PREPARING && !link->refused);
 }
 
 void culm_roster_news(struct culm_roster *roster, int32_t node, const void *news, size_t len) {
@@ -660,7 +709,7 @@ bool culm_roster_end(struct culm_roster *roster, int32_t node) {
 
 void culm_roster_finish(struct culm_roster *roster) {
     for (struct culm_link *link = roster->links.first; link; link = link->next) {
-        if (link->kind == WORKER) {
+        if (link->kind == WORKER || link->kind == WAITING) {
             culm_conn_finish(link->conn);
         }
     }

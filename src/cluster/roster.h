@@ -56,6 +56,8 @@ struct culm_roster_ops {
      * is sent its text. NULL: all may. One that is called, and has promised, is ready. */
     bool (*ready)(void *ctx, int32_t *node, const struct culm_ready *ready,
                   struct culm_error *ret_error);
+    /* Whether the node, which is ready, is to wait until culm_roster_let_in. NULL: none is. */
+    bool (*waits)(void *ctx, int32_t node, const struct culm_ready *ready);
     /* The node takes part from now on. */
     void (*up)(void *ctx, int32_t node, const struct culm_ready *ready);
     void (*message)(void *ctx, int32_t node, const struct culm_message *message);
@@ -80,6 +82,7 @@ struct culm_roster_options { /* all borrowed until _free */
     size_t scratch_bytes;   /* of a connection; 0: a default */
     int64_t hello_limit_ms; /* 0: 10000 */
     uint64_t term;          /* in which it leads, for those who are called */
+    const char *address;    /* where it lets nodes in, for those; NULL: "" */
     const struct culm_roster_ops *ops;
     void *ctx;
 };
@@ -94,7 +97,9 @@ void culm_roster_accepted(struct culm_roster *roster, struct culm_stream *take_s
  * or `culm_roster_uncall`. May call back. False: out of memory. */
 bool culm_roster_call(struct culm_roster *roster, int32_t node, const char *address);
 void culm_roster_uncall(struct culm_roster *roster, int32_t node);
-/* Where a node that is up listens for its peers; "": nowhere, or it is not up. Valid until it is gone. */
+/* A node that waits takes part from now on; nothing if it is gone. Calls back. */
+void culm_roster_let_in(struct culm_roster *roster, int32_t node);
+/* Where a node that is ready listens for its peers; "": nowhere, or it is not. Valid until it is gone. */
 const char *culm_roster_address(const struct culm_roster *roster, int32_t node);
 /* Frees a descriptor by closing the oldest unknown link. False: there is none. */
 bool culm_roster_evict(struct culm_roster *roster);

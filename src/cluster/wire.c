@@ -35,6 +35,22 @@ bool culm_admitted_decode(const struct culm_message *message, int32_t *ret_node)
     return true;
 }
 
+void culm_claim_encode(const struct culm_claim *claim, struct culm_buf *buf) {
+    culm_buf_u64(buf, claim->term);
+    culm_buf_string(buf, claim->address);
+}
+
+bool culm_claim_decode(const struct culm_message *message, struct culm_claim *ret_claim) {
+    struct culm_reader reader = culm_reader_of(message->meta, message->meta_bytes);
+    struct culm_claim claim = {.term = culm_read_u64(&reader)};
+    culm_read_string(&reader, claim.address, sizeof claim.address);
+    if (!culm_reader_done(&reader) || claim.term == 0) {
+        return false;
+    }
+    *ret_claim = claim;
+    return true;
+}
+
 bool culm_term_decode(const struct culm_message *message, uint64_t *ret_term) {
     struct culm_reader reader = culm_reader_of(message->meta, message->meta_bytes);
     uint64_t term = culm_read_u64(&reader);

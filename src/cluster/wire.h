@@ -15,7 +15,7 @@
  *
  *     leader ─ HELLO, PROOF ─▶ worker          another one leads now, and calls those who took part before
  *     leader ◀─ CHALLENGE, WELCOME ──
- *     leader ── TAKE_OVER (its term) ──▶
+ *     leader ── TAKE_OVER (its term, where it lets nodes in) ──▶
  *     leader ◀─ PROMISED ──                    from now on it hears no leader of a lower term, each of
  *                                              which is told DEPOSED, as who calls with a lower term is
  *
@@ -46,7 +46,7 @@ enum culm_wire {
     CULM_WIRE_FAILED,    /* struct culm_ready: why a worker is about to end by itself */
     CULM_WIRE_NEWS,      /* from a leader: opaque bytes */
     CULM_WIRE_ADMITTED,  /* from a leader: a newcomer's id, i32 */
-    CULM_WIRE_TAKE_OVER, /* from a leader that calls a node: its term, u64 */
+    CULM_WIRE_TAKE_OVER, /* from a leader that calls a node: struct culm_claim */
     CULM_WIRE_PROMISED,  /* the answer: struct culm_ready */
     CULM_WIRE_DEPOSED,   /* to a leader: another one's term, which is higher, u64 */
 };
@@ -75,7 +75,14 @@ void culm_welcome_encode(const struct culm_welcome *welcome, struct culm_buf *bu
 bool culm_welcome_decode(const struct culm_message *message, struct culm_welcome *ret_welcome);
 
 bool culm_admitted_decode(const struct culm_message *message, int32_t *ret_node);
-/* TAKE_OVER, DEPOSED. */
+/* TAKE_OVER. */
+struct culm_claim {
+    uint64_t term; /* not 0 */
+    char address[CULM_ADDRESS_SIZE];
+};
+void culm_claim_encode(const struct culm_claim *claim, struct culm_buf *buf);
+bool culm_claim_decode(const struct culm_message *message, struct culm_claim *ret_claim);
+/* DEPOSED. */
 bool culm_term_decode(const struct culm_message *message, uint64_t *ret_term);
 
 struct culm_ready {

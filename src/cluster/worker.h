@@ -55,6 +55,8 @@ struct culm_worker_options { /* all borrowed until culm_worker_free */
      * the leader has ended while this worker prepared, so that nothing will be said any more. May be
      * NULL. */
     void (*news)(void *news_ctx, const void *news, size_t len);
+    /* Another one leads, and lets nodes in at this address; the loop's thread, before the actor hears of it. May be NULL. */
+    void (*led)(void *news_ctx, const char *address);
     void *news_ctx;
     int64_t hello_limit_ms; /* time in which a connection must prove itself; 0: 10000 */
 };

@@ -31,8 +31,11 @@ static void on_lost(void *ctx, int32_t node) {
     }
 }
 
-static void on_led(void *ctx, uint64_t term) {
+static void on_led(void *ctx, uint64_t term, const char *address) {
     struct culm_worker *worker = ctx;
+    if (worker->o.led) {
+        worker->o.led(worker->o.news_ctx, address);
+    }
     if (culm_real_listens(&worker->real) && worker->real.actor_ops->led) {
         worker->real.actor_ops->led(worker->real.actor, term);
     }

@@ -80,6 +80,7 @@ static enum culm_status call(struct culm_participant *p, const struct culm_parti
         .flip = role->flip,
         .flip_ctx = role->ctx,
         .news = role->news,
+        .led = role->led,
         .news_ctx = role->ctx,
     };
     return culm_worker_new(&options, &p->world, error);
@@ -143,6 +144,7 @@ enum culm_status culm_participant_come(const struct culm_participant_call *newco
         .flip = role->flip,
         .flip_ctx = role->ctx,
         .news = role->news,
+        .led = role->led,
         .news_ctx = role->ctx,
     };
     return give(p, culm_worker_new(&options, &p->world, error), ret_participant);

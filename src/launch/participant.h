@@ -38,6 +38,8 @@ struct culm_participant_role {
     void (*flip)(void *ctx, const struct culm_fault_point *point);
     /* What the launcher adds to the brief (culm_launcher_news). NULL: it adds nothing. */
     void (*news)(void *ctx, const void *news, size_t len);
+    /* Another one leads, and lets nodes in there. NULL: that is all the same. */
+    void (*led)(void *ctx, const char *address);
     void *ctx;
 };
 

@@ -203,21 +203,21 @@ static bool remove_left_over(const struct where *where) {
     return nobody && unlink(where->local.sun_path) == 0;
 }
 
-static int bind_and_listen(int fd, const struct where *at) {
+static int bind_to(int fd, const struct where *at, bool listens) {
     int lock = has_file(at) ? lock_folder(at) : -1;
     int failed = bind(fd, &at->any, at->len) ? errno : 0;
     if (failed == EADDRINUSE && has_file(at) && remove_left_over(at)) {
         failed = bind(fd, &at->any, at->len) ? errno : 0;
     }
-    if (!failed) {
+    if (!failed && listens) {
         failed = listen(fd, SOMAXCONN) ? errno : 0;
     }
     unlock_folder(lock);
     return failed;
 }
 
-static enum culm_status listen_at(struct where *at, const char *told, int *ret_fd,
-                                  char ret_address[CULM_ADDRESS_SIZE], struct culm_error *error) {
+static enum culm_status bind_at(struct where *at, const char *told, bool listens, int *ret_fd,
+                                char ret_address[CULM_ADDRESS_SIZE], struct culm_error *error) {
     struct culm_address address;
     int fd = -1;
     enum culm_status status = open_socket(at, &fd, error);
@@ -225,7 +225,7 @@ static enum culm_status listen_at(struct where *at, const char *told, int *ret_f
         return status;
     }
     tune_listener(fd, at);
-    int failed = bind_and_listen(fd, at);
+    int failed = bind_to(fd, at, listens);
     if (!failed && at->any.sa_family != AF_UNIX && getsockname(fd, &at->any, &at->len)) {
         failed = errno;
     }
@@ -247,7 +247,23 @@ enum culm_status culm_socket_listen(const char *address, int *ret_fd,
     if (status == CULM_OK && !strcmp(address, UNIX)) {
         status = random_name(&at, error);
     }
-    return status == CULM_OK ? listen_at(&at, address, ret_fd, ret_address, error) : status;
+    return status == CULM_OK ? bind_at(&at, address, true, ret_fd, ret_address, error) : status;
+}
+
+enum culm_status culm_socket_reserve(const char *where, int *ret_fd,
+                                     char ret_address[CULM_ADDRESS_SIZE],
+                                     struct culm_error *error) {
+    struct where at;
+    enum culm_status status = parse(where, &at, error);
+    if (status == CULM_OK && at.any.sa_family == AF_UNIX) {
+        status =
+            culm_error_set(error, CULM_ERR_CONFIG, "'%.100s' is no address of a network", where);
+    }
+    return status == CULM_OK ? bind_at(&at, where, false, ret_fd, ret_address, error) : status;
+}
+
+enum culm_status culm_socket_listen_there(int fd, struct culm_error *error) {
+    return listen(fd, SOMAXCONN) ? culm_error_errno(error, errno, "listen") : CULM_OK;
 }
 
 void culm_socket_close_listener(int take_fd) {
@@ -473,4 +489,34 @@ void culm_socket_raise_limit(void) {
         limit.rlim_cur = limit.rlim_max;
         (void)setrlimit(RLIMIT_NOFILE, &limit); /* what is left is what there was */
     }
+}
+
+/* A datagram's socket picks the way without a packet. */
+enum culm_status culm_socket_toward(const char *text, char ret_host[CULM_ADDRESS_HOST_SIZE],
+                                    struct culm_error *error) {
+    struct culm_address address, number, local;
+    struct where at;
+    char told[CULM_ADDRESS_SIZE];
+    size_t count;
+    enum culm_status status = culm_address_parse(text, &address, error);
+    if (status || (status = culm_address_resolve(&address, &number, 1, &count, error))) {
+        return status;
+    }
+    culm_address_print(&number, told);
+    if ((status = parse(told, &at, error))) {
+        return status;
+    }
+    const int fd = socket(at.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect(fd, &at.any, at.len)) {
+        status = culm_error_errno(error, errno, "find the way to '%.100s'", text);
+    } else {
+        status = culm_socket_local(fd, &local, error);
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    if (status == CULM_OK) {
+        snprintf(ret_host, CULM_ADDRESS_HOST_SIZE, "%s", local.host);
+    }
+    return status;
 }

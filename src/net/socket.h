@@ -17,6 +17,10 @@
  * other file. CULM_ERR_CONFIG: not an address. */
 enum culm_status culm_socket_listen(const char *where, int *ret_fd,
                                     char ret_address[CULM_ADDRESS_SIZE], struct culm_error *error);
+/* The same, but nobody who calls is let in before culm_socket_listen_there: its machine refuses. Over TCP only. */
+enum culm_status culm_socket_reserve(const char *where, int *ret_fd,
+                                     char ret_address[CULM_ADDRESS_SIZE], struct culm_error *error);
+enum culm_status culm_socket_listen_there(int fd, struct culm_error *error);
 /* Closes one that culm_socket_listen gave, and removes its file if it is unix:/DIR/FILE, unless
  * somebody else listens there by now. */
 void culm_socket_close_listener(int take_fd);
@@ -30,6 +34,9 @@ enum culm_status culm_socket_accept(int listen_fd, int *ret_fd, struct culm_erro
  * ports, memory or the other side's queue are used up), another attempt may succeed;
  * CULM_ERR_NOT_FOUND: nobody listens there, or another user does. */
 enum culm_status culm_socket_connect(const char *address, int *ret_fd, struct culm_error *error);
+/* The number of the host, this machine's, from which that address of TCP would be called. Names are looked up. */
+enum culm_status culm_socket_toward(const char *address, char ret_host[CULM_ADDRESS_HOST_SIZE],
+                                    struct culm_error *error);
 /* What became of a connect: 0 or an errno; and that errno as a status, as above. */
 int culm_socket_error(int fd);
 enum culm_status culm_socket_connect_status(int cause);

@@ -308,8 +308,9 @@ static void on_ended(void *ctx, const struct culm_error *why) {
                  (struct happen){.to = process, .call = die});
 }
 
-static void on_led(void *ctx, uint64_t term) {
+static void on_led(void *ctx, uint64_t term, const char *address) {
     struct process *process = ctx;
+    (void)address;
     culm_sim_log(process->sim, "node %d promises term %llu", process->id, (unsigned long long)term);
     if (listens(process) && process->ops->led) {
         process->ops->led(process->actor, term);

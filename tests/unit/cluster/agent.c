@@ -196,7 +196,8 @@ static void who_is_killed_for_memory_is_told_so(void **state) {
         struct culm_node_info info;
         start(&t);
         culm_local_agent_heard(t.agent, node);
-        culm_local_agent_joined(t.agent, node, &info);
+        culm_local_agent_joined(t.agent, node);
+        culm_local_agent_info(t.agent, node, &info);
         assert_int_equal(culm_file_replace(NULL, path, counts[node], strlen(counts[node]), NULL),
                          CULM_OK);
         assert_int_equal(kill((pid_t)info.pid, SIGKILL), 0);
@@ -224,7 +225,8 @@ static void a_node_is_started_in_its_role_let_in_and_ended(void **state) {
     assert_false(culm_local_agent_awaits(t.agent, 0, getpid(), &error)); /* another process */
     assert_int_equal(t.complaints, 1);
     culm_local_agent_heard(t.agent, 0);
-    culm_local_agent_joined(t.agent, 0, &info);
+    culm_local_agent_joined(t.agent, 0);
+    culm_local_agent_info(t.agent, 0, &info);
     assert_int_equal(info.role, ROLE);
     assert_false(culm_local_agent_awaits(t.agent, 0, info.pid, &error)); /* it is in */
     t.inside = true;
@@ -322,7 +324,8 @@ static bool trace_has_its_way(double scale) {
     start(&t); /* nobody but the trace starts anybody */
     assert_int_equal(t.commands, 0);
     until(&t, &t.commands, 1);
-    culm_local_agent_joined(t.agent, 0, &info);
+    culm_local_agent_joined(t.agent, 0);
+    culm_local_agent_info(t.agent, 0, &info);
     assert_string_equal(info.name, "a");
     assert_int_equal(info.role, ROLE);
     until(&t, &t.commands, 2);

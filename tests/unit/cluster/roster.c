@@ -92,6 +92,37 @@ static const struct culm_roster_ops ops = {.check = check,
                                            .failed = failed,
                                            .eof = eof};
 
+static bool enroll(void *ctx, const struct culm_caller *caller, int32_t *ret_node,
+                   uint32_t *ret_role, struct culm_error *ret_error) {
+    (void)ctx;
+    (void)caller;
+    (void)ret_error;
+    *ret_node = CULM_NEWCOMER - 1;
+    *ret_role = 0;
+    return true;
+}
+
+static bool is_ready_as(void *ctx, int32_t *node, const struct culm_ready *ready,
+                        struct culm_error *ret_error) {
+    *node = NODE;
+    return is_ready(ctx, node, ready, ret_error);
+}
+
+static bool waits(void *ctx, int32_t node, const struct culm_ready *ready) {
+    (void)ctx;
+    assert_int_equal(node, NODE);
+    assert_int_equal(ready->status, CULM_OK);
+    return true;
+}
+
+static const struct culm_roster_ops ops_with_waits = {.check = check,
+                                                      .enroll = enroll,
+                                                      .ready = is_ready_as,
+                                                      .waits = waits,
+                                                      .up = up,
+                                                      .message = message,
+                                                      .eof = eof};
+
 static const struct culm_roster_ops ops_with_visits = {
     .check = check, .visit = visit, .up = up, .message = message, .eof = eof};
 
@@ -309,6 +340,47 @@ static void no_brief(void **state) {
     end(&f);
 }
 
+/* It is ready, and takes part only when somebody says so: what it says before does not count. */
+static void one_that_waits(void **state) {
+    (void)state;
+    EXPECT_MARK(cluster_who_waits_says_something);
+    struct fixture f;
+    begin_with(&f, &ops_with_waits);
+    struct line *line = comes(&f, CULM_NEWCOMER, PLAYED_TOKEN);
+    assert_int_equal(line_hear(line)->type, CULM_WIRE_WELCOME);
+    say_ready(line, CULM_WIRE_READY, CULM_OK, "");
+    line_say(line, 1, NULL);
+    played_turn(&f.played);
+    assert_int_equal(f.up, 0);
+    assert_int_equal(f.heard, 0);
+    assert_null(line_hear(line));
+    culm_roster_news_all(f.roster, "news", 4);
+    assert_int_equal(line_hear(line)->type, CULM_WIRE_NEWS);
+    culm_roster_let_in(f.roster, NODE);
+    assert_int_equal(line_hear(line)->type, CULM_WIRE_ADMITTED);
+    assert_int_equal(f.up, 1);
+    line_say(line, 1, NULL);
+    played_turn(&f.played);
+    assert_int_equal(f.heard, 1);
+    end(&f);
+}
+
+static void one_that_waits_goes(void **state) {
+    (void)state;
+    EXPECT_MARK(cluster_who_waited_is_gone);
+    struct fixture f;
+    begin_with(&f, &ops_with_waits);
+    struct line *line = comes(&f, CULM_NEWCOMER, PLAYED_TOKEN);
+    say_ready(line, CULM_WIRE_READY, CULM_OK, "");
+    line_hang_up(line);
+    played_turn(&f.played);
+    assert_int_equal(f.gone, 1);
+    culm_roster_let_in(f.roster, NODE);
+    assert_int_equal(f.up, 0);
+    comes(&f, CULM_NEWCOMER, PLAYED_TOKEN); /* one waits when the roster is freed */
+    end(&f);
+}
+
 static void neither_prepares_nor_is_ready(void **state) {
     (void)state;
     EXPECT_MARK(cluster_worker_neither_prepares_nor_is_ready);
@@ -420,6 +492,8 @@ int main(void) {
         cmocka_unit_test(newcomers_wait_for_their_refusals),
         cmocka_unit_test(one_does_not_wait),
         cmocka_unit_test(no_brief),
+        cmocka_unit_test(one_that_waits),
+        cmocka_unit_test(one_that_waits_goes),
         cmocka_unit_test(neither_prepares_nor_is_ready),
         cmocka_unit_test(is_ready_and_may_not_take_part),
         cmocka_unit_test(one_that_was_known_is_shown_out),

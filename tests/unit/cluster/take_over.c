@@ -39,6 +39,9 @@ static void say_number(struct line *line, uint16_t type, uint64_t number) {
     struct culm_buf meta;
     culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
     culm_buf_u64(&meta, number);
+    if (type == CULM_WIRE_TAKE_OVER) {
+        culm_buf_string(&meta, "new leader");
+    }
     line_say(line, type, &meta);
     culm_buf_release(&meta);
     played_turn(line->played);
@@ -74,7 +77,10 @@ static void on_ended(void *ctx, const struct culm_error *why) {
     f->ended++;
 }
 
-static void on_led(void *ctx, uint64_t term) { ((struct fixture *)ctx)->led = term; }
+static void on_led(void *ctx, uint64_t term, const char *address) {
+    assert_string_equal(address, "new leader");
+    ((struct fixture *)ctx)->led = term;
+}
 
 static const struct culm_member_ops member_ops = {
     .joined = on_joined, .message = on_message, .lost = on_lost, .ended = on_ended, .led = on_led};
@@ -307,6 +313,7 @@ static struct line *call(struct fixture *f) {
                                                 .pool = f->played.pool,
                                                 .payload_max = 1 << 20,
                                                 .ops = &roster_ops,
+                                                .address = "leader",
                                                 .ctx = f};
     f->roster = culm_roster_new(&options);
     assert_non_null(f->roster);
@@ -325,9 +332,10 @@ static void promise(struct line *line) {
     struct culm_buf meta;
     line_challenge(line, PLAYED_TOKEN, NODE);
     say(line, CULM_WIRE_WELCOME);
-    uint64_t term;
-    assert_true(culm_term_decode(told(line, CULM_WIRE_TAKE_OVER), &term));
-    assert_int_equal(term, 2);
+    struct culm_claim claim;
+    assert_true(culm_claim_decode(told(line, CULM_WIRE_TAKE_OVER), &claim));
+    assert_int_equal(claim.term, 2);
+    assert_string_equal(claim.address, "leader");
     culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
     culm_ready_encode(&ready, &meta);
     line_say(line, CULM_WIRE_PROMISED, &meta);
