@@ -7,14 +7,15 @@
 #define CULM_LAUNCH_DEPOT_H
 
 #include "net/channel.h"
+#include "store/apart.h"
 #include "store/depot.h"
 
 /* --- the launcher's side --- */
 
 struct culm_depot_keeper;
 
-/* `run_dir` is borrowed. NULL: out of memory. */
-struct culm_depot_keeper *culm_depot_keeper_new(const char *run_dir);
+/* Borrows both. `apart`: where those are fetched from that are not in run_dir; NULL: nowhere. NULL: out of memory. */
+struct culm_depot_keeper *culm_depot_keeper_new(const char *run_dir, struct culm_apart *apart);
 /* Serves a visitor on a thread of its own, or, when as many as may be are served, shows it out: it comes again. Does not
  * wait. Any thread. */
 void culm_depot_keeper_visit(struct culm_depot_keeper *keeper, struct culm_channel *take_channel);
@@ -23,8 +24,11 @@ void culm_depot_keeper_free(struct culm_depot_keeper *keeper);
 
 /* --- the node's side --- */
 
-/* Both are borrowed: where the launcher listens, and the run's token. NULL: out of memory. */
-struct culm_depot *culm_depot_far_new(const char *address, const char *token);
+/* Where the launcher listens, and the run's token, which is borrowed. For `patience_ms` a launcher that is not there is asked
+ * again: it, or another one, may come back. NULL: out of memory. */
+struct culm_depot *culm_depot_far_new(const char *address, const char *token, int64_t patience_ms);
+/* Another launcher has it from now on. Any thread. */
+void culm_depot_far_move(struct culm_depot *depot, const char *address);
 void culm_depot_far_free(struct culm_depot *depot); /* NULL is fine */
 
 #endif

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,10 @@
 
 struct far_depot {
     struct culm_depot depot; /* first */
-    const char *address, *token;
+    const char *token;
+    uint64_t patience_ns;
+    pthread_mutex_t lock; /* protects the address */
+    char address[CULM_ADDRESS_SIZE];
 };
 
 static void tell_moved(const struct culm_read_hook *hook, size_t bytes) {
@@ -47,12 +51,16 @@ static enum culm_status hear_answer(struct culm_channel *channel, uint64_t *ret_
     return said.status == CULM_OK ? CULM_OK : culm_error_set(error, said.status, "%s", said.text);
 }
 
-static enum culm_status ask(const struct far_depot *depot, const struct culm_depot_request *request,
+static enum culm_status ask(struct far_depot *depot, const struct culm_depot_request *request,
                             struct culm_channel *ret_channel, uint64_t *ret_bytes,
                             struct culm_error *error) {
     struct culm_channel channel = {.fd = -1};
     struct culm_buf message;
-    enum culm_status status = culm_visit(depot->address, depot->token, &channel, error);
+    char address[CULM_ADDRESS_SIZE];
+    pthread_mutex_lock(&depot->lock);
+    memcpy(address, depot->address, sizeof address);
+    pthread_mutex_unlock(&depot->lock);
+    enum culm_status status = culm_visit(address, depot->token, &channel, error);
     if (status != CULM_OK) {
         return status;
     }
@@ -71,18 +79,26 @@ static enum culm_status ask(const struct far_depot *depot, const struct culm_dep
     return CULM_OK;
 }
 
-/* Opens a visit. One that is shown out before it is answered comes again. */
-static enum culm_status visit(const struct far_depot *depot,
-                              const struct culm_depot_request *request,
+/* Shown out before it is answered: as many as may be are served. Nobody there: whoever leads may come back, or another one. */
+static bool may_come_again(const struct far_depot *depot, enum culm_status status,
+                           const struct culm_error *why, uint64_t begun, uint64_t pause) {
+    const bool shown_out = status == CULM_ERR_CLOSED && why->status == CULM_ERR_CLOSED;
+    const bool nobody =
+        (status == CULM_ERR_CLOSED || status == CULM_ERR_TIMEOUT) && why->status != CULM_ERR_CONFIG;
+    const uint64_t passed = culm_clock_ns() + pause - begun;
+    return (shown_out && passed < BUSY_NS) || (nobody && passed < depot->patience_ns);
+}
+
+/* Opens a visit. */
+static enum culm_status visit(struct far_depot *depot, const struct culm_depot_request *request,
                               const struct culm_read_hook *hook, struct culm_channel *ret_channel,
                               uint64_t *ret_bytes, struct culm_error *error) {
-    const uint64_t until = culm_clock_ns() + BUSY_NS;
+    const uint64_t begun = culm_clock_ns();
     uint64_t pause = PAUSE_NS;
     for (;;) {
         struct culm_error why = {0};
         enum culm_status status = ask(depot, request, ret_channel, ret_bytes, &why);
-        if (status != CULM_ERR_CLOSED || why.status != CULM_ERR_CLOSED ||
-            culm_clock_ns() + pause > until) {
+        if (status == CULM_OK || !may_come_again(depot, status, &why, begun, pause)) {
             if (status != CULM_OK && error) {
                 *error = why;
             }
@@ -258,9 +274,9 @@ static enum culm_status replace_all(struct culm_depot *depot, const char *run_di
 
 /* A checkpoint of that step may be another one, of an earlier run or made anew: the manifest, which has the hash of each
  * piece, says whether it is. */
-static enum culm_status far_get(struct culm_depot *depot, const char *run_dir, int64_t step,
-                                char ret_path[CULM_PATH_MAX], const struct culm_read_hook *hook,
-                                struct culm_error *error) {
+static enum culm_status get_once(struct culm_depot *depot, const char *run_dir, int64_t step,
+                                 char ret_path[CULM_PATH_MAX], const struct culm_read_hook *hook,
+                                 struct culm_error *error) {
     char fresh[CULM_PATH_MAX];
     enum culm_status status;
     if ((status = culm_checkpoint_path(run_dir, step, ret_path, error)) ||
@@ -271,22 +287,52 @@ static enum culm_status far_get(struct culm_depot *depot, const char *run_dir, i
         (status = is_there(ret_path, fresh, step)
                       ? culm_tree_remove(NULL, fresh, error)
                       : replace_all(depot, run_dir, fresh, step, ret_path, hook, error))) {
-        return culm_error_prefix(error, "fetch the checkpoint of step %lld from the launcher",
-                                 (long long)step);
+        return status;
     }
     return CULM_OK;
+}
+
+/* Anew, if the launcher is gone in the middle of it. */
+static enum culm_status far_get(struct culm_depot *depot, const char *run_dir, int64_t step,
+                                char ret_path[CULM_PATH_MAX], const struct culm_read_hook *hook,
+                                struct culm_error *error) {
+    const struct timespec rest = {.tv_nsec = PAUSE_NS};
+    const uint64_t until = culm_clock_ns() + ((const struct far_depot *)depot)->patience_ns;
+    enum culm_status status = get_once(depot, run_dir, step, ret_path, hook, error);
+    while (status == CULM_ERR_CLOSED && culm_clock_ns() < until) {
+        (void)nanosleep(&rest, NULL);
+        status = get_once(depot, run_dir, step, ret_path, hook, error);
+    }
+    return status ? culm_error_prefix(error, "fetch the checkpoint of step %lld from the launcher",
+                                      (long long)step)
+                  : CULM_OK;
 }
 
 static const struct culm_depot_ops far_ops = {
     .size = sizeof far_ops, .put = far_put, .get = far_get};
 
-struct culm_depot *culm_depot_far_new(const char *address, const char *token) {
+struct culm_depot *culm_depot_far_new(const char *address, const char *token, int64_t patience_ms) {
     struct far_depot *depot = calloc(1, sizeof *depot);
     if (!depot) {
         return NULL;
     }
-    *depot = (struct far_depot){{&far_ops}, address, token};
+    *depot = (struct far_depot){
+        .depot.ops = &far_ops, .token = token, .patience_ns = (uint64_t)patience_ms * 1000000u};
+    pthread_mutex_init(&depot->lock, NULL);
+    culm_depot_far_move(&depot->depot, address);
     return &depot->depot;
 }
 
-void culm_depot_far_free(struct culm_depot *depot) { free(depot); }
+void culm_depot_far_move(struct culm_depot *far, const char *address) {
+    struct far_depot *depot = (struct far_depot *)far;
+    pthread_mutex_lock(&depot->lock);
+    snprintf(depot->address, sizeof depot->address, "%s", address);
+    pthread_mutex_unlock(&depot->lock);
+}
+
+void culm_depot_far_free(struct culm_depot *depot) {
+    if (depot) {
+        pthread_mutex_destroy(&((struct far_depot *)depot)->lock);
+    }
+    free(depot);
+}

@@ -27,6 +27,7 @@ struct visit {
 
 struct culm_depot_keeper {
     const char *run_dir;
+    struct culm_apart *apart;
     pthread_mutex_t lock; /* protects states, and the channels of those who are served */
     struct visit visit[VISITS_MAX];
 };
@@ -108,7 +109,11 @@ static enum culm_status open_part(const struct visit *v, const struct culm_depot
                                   int *ret_fd, uint64_t *ret_bytes, struct culm_error *error) {
     char dir[CULM_PATH_MAX], path[CULM_PATH_MAX];
     struct stat info;
+    struct culm_apart *apart = v->keeper->apart;
     enum culm_status status = culm_checkpoint_path(v->keeper->run_dir, r->step, dir, error);
+    if (status == CULM_OK && apart) {
+        status = apart->ops->fetch(apart, v->keeper->run_dir, r->step, error);
+    }
     if (status == CULM_OK) {
         status = culm_path_format(path, error, "%s/%s", dir, r->file);
     }
@@ -205,10 +210,11 @@ static struct visit *find_place(struct culm_depot_keeper *keeper) {
     return NULL;
 }
 
-struct culm_depot_keeper *culm_depot_keeper_new(const char *run_dir) {
+struct culm_depot_keeper *culm_depot_keeper_new(const char *run_dir, struct culm_apart *apart) {
     struct culm_depot_keeper *keeper = calloc(1, sizeof *keeper);
     if (keeper) {
         keeper->run_dir = run_dir;
+        keeper->apart = apart;
         pthread_mutex_init(&keeper->lock, NULL);
     }
     return keeper;

@@ -9,9 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 
 #define PATIENCE_MS 5000 /* then it is said, and goes on */
 #define NICE 10          /* training comes first on this machine */
+#define AWAIT_LOOK_MS 5
 #define LINE_MAX_BYTES 65536
 
 struct culm_uploads {
@@ -229,6 +231,28 @@ json_t *culm_uploads_result(struct culm_uploads *u) {
     json_array_remove(u->results, 0);
     pthread_mutex_unlock(&u->lock);
     return event;
+}
+
+enum culm_status culm_uploads_await(struct culm_uploads *u, int64_t step, int64_t ms,
+                                    struct culm_error *error) {
+    const struct timespec pause = {.tv_nsec = AWAIT_LOOK_MS * 1000000};
+    const uint64_t until = culm_clock_ns() + (uint64_t)ms * 1000000u;
+    enum culm_status status = CULM_ERR_AGAIN;
+    while (status == CULM_ERR_AGAIN) {
+        pthread_mutex_lock(&u->lock);
+        const bool under_way = (u->busy || u->next) && !u->ending && culm_clock_ns() < until;
+        if (u->stored >= step) {
+            status = CULM_OK;
+        } else if (!under_way) {
+            status = culm_error_set(error, CULM_ERR_IO, "'%.150s' has not taken it: %.300s",
+                                    u->storage->place, u->why[0] ? u->why : "there was no time");
+        }
+        pthread_mutex_unlock(&u->lock);
+        if (status == CULM_ERR_AGAIN) {
+            (void)nanosleep(&pause, NULL);
+        }
+    }
+    return status;
 }
 
 bool culm_uploads_busy(struct culm_uploads *u) {

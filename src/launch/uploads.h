@@ -30,6 +30,10 @@ void culm_uploads_free(struct culm_uploads *uploads);
 void culm_uploads_send(struct culm_uploads *uploads, const char *path);
 /* What came of one: {"event": "stored", UNIT, "ok", "to", "bytes", "sent", "ms", "message"}; NULL: nothing since. The caller's. */
 json_t *culm_uploads_result(struct culm_uploads *uploads);
+/* Waits until the storage has the checkpoint of `step`, which was sent, or a later one. CULM_ERR_IO: it was refused, or the storage
+ * has been away for so long. */
+enum culm_status culm_uploads_await(struct culm_uploads *uploads, int64_t step, int64_t ms,
+                                    struct culm_error *error);
 bool culm_uploads_busy(struct culm_uploads *uploads);
 /* Whether the newest that was sent is there. Else ret_step says which is not, and ret_why[CULM_ERROR_MAX] why. */
 bool culm_uploads_done(struct culm_uploads *uploads, int64_t *ret_step, char *ret_why);

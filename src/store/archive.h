@@ -76,5 +76,9 @@ enum culm_status culm_archive_latest(struct culm_storage *storage, int64_t most,
  * CULM_ERR_NOT_FOUND, CULM_ERR_FORMAT. */
 enum culm_status culm_archive_fetch(struct culm_storage *storage, int64_t step, const char *run_dir,
                                     const char *const *beside, struct culm_error *error);
+/* Of those saved beside it alone. */
+enum culm_status culm_archive_fetch_beside(struct culm_storage *storage, int64_t step,
+                                           const char *run_dir, const char *const *beside,
+                                           struct culm_error *error);
 
 #endif

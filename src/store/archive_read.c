@@ -234,11 +234,11 @@ static enum culm_status fetch_beside(struct culm_storage *storage, const struct 
     return status;
 }
 
-enum culm_status culm_archive_fetch(struct culm_storage *storage, int64_t step, const char *run_dir,
-                                    const char *const *beside, struct culm_error *error) {
+static enum culm_status fetch(struct culm_storage *storage, int64_t step, const char *run_dir,
+                              bool whole, const char *const *beside, struct culm_error *error) {
     struct archive_manifest m = {0};
     enum culm_status status = archive_manifest_get(storage, step, &m, error);
-    if (status == CULM_OK) {
+    if (status == CULM_OK && whole) {
         status = fetch_checkpoint(storage, &m, run_dir, error);
     }
     if (status == CULM_OK && beside) {
@@ -249,4 +249,15 @@ enum culm_status culm_archive_fetch(struct culm_storage *storage, int64_t step, 
                ? CULM_OK
                : culm_error_prefix(error, "fetch the checkpoint of step %lld from '%s'",
                                    (long long)step, storage->place);
+}
+
+enum culm_status culm_archive_fetch(struct culm_storage *storage, int64_t step, const char *run_dir,
+                                    const char *const *beside, struct culm_error *error) {
+    return fetch(storage, step, run_dir, true, beside, error);
+}
+
+enum culm_status culm_archive_fetch_beside(struct culm_storage *storage, int64_t step,
+                                           const char *run_dir, const char *const *beside,
+                                           struct culm_error *error) {
+    return fetch(storage, step, run_dir, false, beside, error);
 }

@@ -26,8 +26,10 @@ struct culm_numeric_options {
     const struct culm_train_config *config; /* borrowed, like everything here */
     const char *config_text;                /* as checkpoints record it */
     const char *signature;
-    const char *run_dir;          /* with a depot: a folder of this node's own */
-    struct culm_depot *depot;     /* where the run's checkpoints are; NULL: in run_dir */
+    const char *run_dir;      /* with a depot: a folder of this node's own */
+    struct culm_depot *depot; /* where the run's checkpoints are; NULL: in run_dir */
+    struct culm_apart
+        *apart; /* of one that publishes: where they are to be kept besides; NULL: nowhere */
     struct culm_network *network; /* for the first weights; NULL: store tasks only */
     const struct culm_plan *plan;
     struct culm_blob_pool *pool;

@@ -2,7 +2,9 @@
 #include "train/numeric_internal.h"
 
 #include "model/step.h"
+#include "store/apart.h"
 #include "store/checkpoint_room.h"
+#include "store/manifest.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -168,6 +170,23 @@ static enum culm_status publish_there(const struct culm_numeric *x, const char *
     return status;
 }
 
+/* One that the next leader would not find is none. */
+static enum culm_status keep_apart(const struct culm_numeric *x, int64_t step, const char *path,
+                                   struct culm_error *error) {
+    const enum culm_status status = x->o.apart->ops->keep(x->o.apart, step, path, error);
+    if (status != CULM_OK) {
+        (void)culm_checkpoint_remove(NULL, x->o.run_dir, step, NULL);
+    }
+    return status;
+}
+
+/* The newest up to there, which is at least as new as any that lies here. */
+static enum culm_status find_apart(const struct culm_numeric *x, int64_t most, int64_t *ret_step,
+                                   char *ret_path, struct culm_error *error) {
+    enum culm_status status = x->o.apart->ops->find(x->o.apart, most, ret_step, error);
+    return status ? status : culm_checkpoint_path(x->o.run_dir, *ret_step, ret_path, error);
+}
+
 enum culm_status numeric_publish(struct culm_numeric *x, struct culm_task *task) {
     struct culm_piece *pieces = calloc((size_t)task->piece_count, sizeof *pieces);
     struct culm_error *error = &task->job.error;
@@ -203,6 +222,7 @@ enum culm_status numeric_publish(struct culm_numeric *x, struct culm_task *task)
         status = culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
     }
     const size_t count = (size_t)task->piece_count;
+    const bool apart = x->o.apart && !task->weights_only;
     char to[sizeof task->text];
     memcpy(to, task->text, sizeof to);
     if (status == CULM_OK) {
@@ -219,6 +239,9 @@ enum culm_status numeric_publish(struct culm_numeric *x, struct culm_task *task)
         status = task->weights_only
                      ? culm_checkpoint_weights_path(x->o.run_dir, task->version, path, error)
                      : culm_checkpoint_path(x->o.run_dir, task->version, path, error);
+    }
+    if (status == CULM_OK && apart) {
+        status = keep_apart(x, task->version, path, error);
     }
     if (status == CULM_OK) {
         snprintf(task->text, sizeof task->text, "%.*s", (int)sizeof task->text - 1, path);
@@ -246,7 +269,9 @@ enum culm_status numeric_find(struct culm_numeric *x, struct culm_task *task) {
     char path[CULM_PATH_MAX];
     int64_t step = 0;
     enum culm_status status =
-        culm_checkpoint_latest_to(x->o.run_dir, task->version, &step, path, &task->job.error);
+        x->o.apart
+            ? find_apart(x, task->version, &step, path, &task->job.error)
+            : culm_checkpoint_latest_to(x->o.run_dir, task->version, &step, path, &task->job.error);
     if (status == CULM_ERR_NOT_FOUND || status == CULM_ERR_FORMAT) {
         step = 0; /* which can be made again from the seed */
         path[0] = '\0';

@@ -31,7 +31,7 @@ struct fixture {
 static void begin(struct fixture *f) {
     snprintf(f->dir, sizeof f->dir, "/tmp/culm-depot-XXXXXX");
     assert_non_null(mkdtemp(f->dir));
-    f->keeper = culm_depot_keeper_new(f->dir);
+    f->keeper = culm_depot_keeper_new(f->dir, NULL);
     assert_non_null(f->keeper);
 }
 

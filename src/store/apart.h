@@ -1,0 +1,33 @@
+/*
+ * Checkpoints of a run whose leader is not the last one: they count once they are kept where the next one finds them, apart
+ * from the directory of whoever leads now.
+ *
+ * Thread: any; calls wait.
+ */
+#ifndef CULM_STORE_APART_H
+#define CULM_STORE_APART_H
+
+#include "base/status.h"
+
+#include <stdint.h>
+
+struct culm_apart;
+
+struct culm_apart_ops {
+    size_t size;
+    /* The whole checkpoint at `path`, of `step`, is there when this returns CULM_OK; else it does not count. */
+    enum culm_status (*keep)(struct culm_apart *apart, int64_t step, const char *path,
+                             struct culm_error *error);
+    /* The newest whole one, up to `most`. CULM_ERR_NOT_FOUND: there is none. */
+    enum culm_status (*find)(struct culm_apart *apart, int64_t most, int64_t *ret_step,
+                             struct culm_error *error);
+    /* Fetches it to where run_dir has its own, unless it is there. */
+    enum culm_status (*fetch)(struct culm_apart *apart, const char *run_dir, int64_t step,
+                              struct culm_error *error);
+};
+
+struct culm_apart { /* first member of an implementation */
+    const struct culm_apart_ops *ops;
+};
+
+#endif
