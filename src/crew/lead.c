@@ -672,3 +672,7 @@ void culm_lead_give_up(struct culm_lead *lead) {
 void culm_lead_refused(struct culm_lead *lead, uint64_t term) { lead->refused_term = term; }
 
 bool culm_lead_leads(const struct culm_lead *lead) { return lead->leads; }
+
+int64_t culm_lead_lease(const struct culm_lead *lead) { return lead->lease; }
+
+const char *culm_lead_problem(const struct culm_lead *lead) { return lead->question.error.text; }

@@ -114,5 +114,9 @@ void culm_lead_give_up(struct culm_lead *lead);
 /* The process that leads in that term is not there, as its own machine says: another one may lead at once. */
 void culm_lead_refused(struct culm_lead *lead, uint64_t term);
 bool culm_lead_leads(const struct culm_lead *lead);
+/* The lease on which what it has hangs, to be ended when it goes; 0: none. */
+int64_t culm_lead_lease(const struct culm_lead *lead);
+/* Why the store was asked in vain: for `away`. */
+const char *culm_lead_problem(const struct culm_lead *lead);
 
 #endif

@@ -118,6 +118,7 @@ enum culm_status culm_launcher_new(const struct culm_launcher_options *options,
         return no_memory(error);
     }
     l->o = options;
+    l->stored = options->stored;
     l->job = *job;
     l->warnings = (struct culm_warnings){.say = options->warn, .ctx = options->ctx};
     *ret_launcher = l;
@@ -143,11 +144,60 @@ enum culm_status culm_launcher_claim(struct culm_launcher *l, struct culm_error 
     return status ? status : culm_roll_read(l->o->dir, &l->roll, error);
 }
 
+enum culm_status culm_launcher_stand(struct culm_launcher *l, const char *config_text,
+                                     json_t *take_plan, struct culm_error *error) {
+    char *plan = take_plan ? json_dumps(take_plan, JSON_INDENT(2)) : NULL;
+    json_decref(take_plan);
+    enum culm_status status = plan ? CULM_OK : no_memory(error);
+    if (status == CULM_OK) {
+        status =
+            l->o->stand(l->o->stand_ctx, config_text, plan, &l->candidate, &l->reserved_fd, error);
+    }
+    free(plan);
+    return status;
+}
+
+struct culm_record *culm_launcher_record(struct culm_launcher *l) {
+    return l->candidate ? culm_candidate_record(l->candidate) : NULL;
+}
+
+struct culm_apart *culm_launcher_apart(struct culm_launcher *l) {
+    return l->apart;
+}
+
+enum culm_status culm_launcher_find_start(struct culm_launcher *l, int64_t *ret_step,
+                                          struct culm_error *error) {
+    char warning[CULM_ERROR_MAX];
+    enum culm_status status = culm_stored_begin(l->o->storage, l->o->dir, ret_step, warning, error);
+    if (status == CULM_OK && warning[0]) {
+        culm_launcher_warn(l, "%s; it is passed over", warning);
+    }
+    l->stored = status == CULM_OK && *ret_step > 0 ? *ret_step : -1;
+    return status;
+}
+
+/* Who takes part, as the store says. */
+static enum culm_status take_reign(struct culm_launcher *l, struct culm_error *error) {
+    const struct culm_reign *reign = culm_candidate_reign(l->candidate);
+    l->roll.node = calloc((size_t)reign->count + 1, sizeof *l->roll.node);
+    if (!l->roll.node) {
+        return no_memory(error);
+    }
+    if (reign->count > 0) {
+        memcpy(l->roll.node, reign->node, (size_t)reign->count * sizeof *l->roll.node);
+    }
+    l->roll.count = reign->count;
+    l->roll.term = reign->term;
+    l->roll.next_node = reign->first_node;
+    return CULM_OK;
+}
+
 int32_t culm_launcher_left(const struct culm_launcher *l) { return l->roll.count; }
 
 enum culm_status culm_launcher_recall(struct culm_launcher *l, bool with_them,
                                       struct culm_error *error) {
-    enum culm_status status = culm_roll_begin(&l->roll, with_them, error);
+    enum culm_status status =
+        l->candidate ? take_reign(l, error) : culm_roll_begin(&l->roll, with_them, error);
     if (status != CULM_OK) {
         return status;
     }
@@ -177,13 +227,43 @@ uint64_t culm_launcher_term(const struct culm_launcher *l, const struct culm_kno
                               : 1; /* where nobody is left, it leads as the first one did */
 }
 
-static void came(void *launcher, const struct culm_host_node *node) {
-    culm_roll_came(&((struct culm_launcher *)launcher)->roll, node);
+static bool came(void *launcher, const struct culm_host_node *node) {
+    struct culm_launcher *l = launcher;
+    if (!l->candidate) {
+        culm_roll_came(&l->roll, node);
+        return true;
+    }
+    (void)culm_candidate_enter(l->candidate, node); /* else it waits in vain, and comes again */
+    return false;
 }
 
 static void went(void *launcher, int32_t node) {
-    culm_roll_went(&((struct culm_launcher *)launcher)->roll, node);
+    struct culm_launcher *l = launcher;
+    if (l->candidate) {
+        culm_candidate_gone(l->candidate, node);
+    } else {
+        culm_roll_went(&l->roll, node);
+    }
 }
+
+/* --- what the candidate says, on its own thread --- */
+
+static void on_written(void *launcher, enum culm_deed deed) {
+    culm_host_written(((struct culm_launcher *)launcher)->host, deed);
+}
+
+static void on_entered(void *launcher, int32_t node) {
+    culm_host_entered(((struct culm_launcher *)launcher)->host, node);
+}
+
+static void on_deposed(void *launcher) {
+    culm_host_deposed(((struct culm_launcher *)launcher)->host);
+}
+
+static void on_asked(void *launcher) { culm_launcher_stop(((struct culm_launcher *)launcher)->o); }
+
+static const struct culm_candidate_ops candidate_ops = {sizeof candidate_ops, on_written,
+                                                        on_entered, on_deposed, on_asked};
 
 enum culm_status culm_launcher_begin(struct culm_launcher *l, const char *config_text,
                                      struct culm_error *error) {
@@ -306,6 +386,7 @@ static void visit(void *launcher, struct culm_channel *take_channel) {
 static enum culm_status open_host(struct culm_launcher *l, struct culm_error *error) {
     const struct culm_host_options options = {
         .listen = l->doors.listen,
+        .reserved_fd = l->reserved_fd,
         .advertise = l->doors.advertise,
         .token = l->o->token,
         .plain = l->doors.plain,
@@ -338,7 +419,24 @@ static enum culm_status open_host(struct culm_launcher *l, struct culm_error *er
         .went = l->calls ? went : NULL,
     };
     culm_socket_raise_limit();
+    l->reserved_fd = 0; /* the host's, also if it cannot be made */
     return culm_host_new(&options, &l->host, error);
+}
+
+/* Where checkpoints go. False: out of memory. */
+static bool open_places(struct culm_launcher *l) {
+    if (l->o->storage) {
+        l->uploads = culm_uploads_new(l->o->storage, l->o->dir, l->job.result->summary.job->step,
+                                      l->stored, l->o->stored_keep);
+    }
+    if (l->candidate && l->uploads) {
+        l->apart = culm_stored_new(l->o->storage, l->uploads);
+    }
+    if (l->doors.depot) {
+        l->depot = culm_depot_keeper_new(l->o->dir, l->apart);
+    }
+    return l->pool && (l->uploads || !l->o->storage) && (l->apart || !l->candidate) &&
+           (l->depot || !l->doors.depot);
 }
 
 enum culm_status culm_launcher_open(struct culm_launcher *l,
@@ -351,14 +449,7 @@ enum culm_status culm_launcher_open(struct culm_launcher *l,
     }
     if (status == CULM_OK) {
         l->pool = culm_blob_pool_new(doors->pool_bytes ? doors->pool_bytes : POOL_BYTES);
-        l->depot = doors->depot ? culm_depot_keeper_new(l->o->dir) : NULL;
-        l->uploads = l->o->storage ? culm_uploads_new(l->o->storage, l->o->dir,
-                                                      l->job.result->summary.job->step,
-                                                      l->o->stored, l->o->stored_keep)
-                                   : NULL;
-        status = l->pool && (l->depot || !doors->depot) && (l->uploads || !l->o->storage)
-                     ? open_host(l, error)
-                     : no_memory(error);
+        status = open_places(l) ? open_host(l, error) : no_memory(error);
     }
     return status == CULM_OK && doors->newcomers && !l->o->own_token ? write_token(l, error)
                                                                      : status;
@@ -450,6 +541,9 @@ static int check_stored(struct culm_launcher *l, int code, struct culm_error *re
 
 int culm_launcher_run(struct culm_launcher *l, const struct culm_actor_ops *ops, void *actor,
                       struct culm_error *ret_error) {
+    if (l->candidate) {
+        culm_candidate_serve(l->candidate, &candidate_ops, l);
+    }
     int code = culm_host_run(l->host, ops, actor, ret_error);
     culm_roll_end(&l->roll); /* all were told to end */
     if (code == culm_status_exit_code(CULM_ERR_STOPPED)) {
@@ -472,8 +566,13 @@ void culm_launcher_free(struct culm_launcher *l) {
     json_decref(l->latest);
     json_decref(l->inexact);
     remove_token(l);
+    culm_candidate_free(l->candidate); /* it tells the host, and others may lead from now on */
     culm_host_free(l->host);
+    if (l->reserved_fd > 0) {
+        close(l->reserved_fd);
+    }
     culm_depot_keeper_free(l->depot);
+    culm_stored_free(l->apart);
     culm_uploads_free(l->uploads);
     culm_sink_free(l->sink);
     culm_warnings_release(&l->warnings);

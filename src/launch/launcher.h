@@ -31,8 +31,10 @@
 #define CULM_LAUNCH_LAUNCHER_H
 
 #include "cluster/host.h"
+#include "launch/candidate.h"
 #include "launch/token.h"
 #include "report/summary.h"
+#include "store/apart.h"
 
 #define CULM_RUN_ID_SIZE 17 /* 16 hexadecimal digits */
 
@@ -53,6 +55,14 @@ struct culm_launcher_options {
     size_t fault_count;
     const char *trace_path; /* NULL: none */
     double time_scale;      /* of the trace; 0: 1 */
+
+    /* Where several share a store of keys, and each may lead (candidate.h): stands, and returns once this process leads. The
+     * candidate is the launcher's then, and so is the place that *ret_reserved_fd has for the host. Called by
+     * culm_launcher_stand with what the run is, as text. NULL: this process leads for good. */
+    enum culm_status (*stand)(void *stand_ctx, const char *config_text, const char *plan_text,
+                              struct culm_candidate **ret_candidate, int *ret_reserved_fd,
+                              struct culm_error *error);
+    void *stand_ctx;
 
     struct culm_storage *storage; /* where checkpoints are kept too (uploads.h); NULL: nowhere */
     int64_t stored, stored_keep;  /* the newest that it has, -1: none; how many stay there */
@@ -147,6 +157,18 @@ enum culm_status culm_launcher_check(struct culm_launcher *launcher, struct culm
 enum culm_status culm_launcher_claim(struct culm_launcher *launcher, struct culm_error *error);
 enum culm_status culm_launcher_begin(struct culm_launcher *launcher, const char *config_text,
                                      struct culm_error *error);
+/* Of one that is not to lead for good: stands, until it leads. Before _claim. CULM_ERR_STOPPED: the run is over; CULM_ERR_CLOSED:
+ * this process is to end. */
+enum culm_status culm_launcher_stand(struct culm_launcher *launcher, const char *config_text,
+                                     json_t *take_plan, struct culm_error *error);
+/* Where deeds are written (net/leader.h); NULL: nowhere. */
+struct culm_record *culm_launcher_record(struct culm_launcher *launcher);
+/* Where checkpoints are to be kept before they count, and are found (store/apart.h); after _open. NULL: nowhere. */
+struct culm_apart *culm_launcher_apart(struct culm_launcher *launcher);
+/* Of one that is not to lead for good, after _claim: the newest checkpoint that counts, 0: none; what lies beside it is brought
+ * into the run directory. Warns of one that is not whole. */
+enum culm_status culm_launcher_find_start(struct culm_launcher *launcher, int64_t *ret_step,
+                                          struct culm_error *error);
 /* How many nodes from elsewhere took part when the run's launcher was killed, and were not told to end. After _claim. */
 int32_t culm_launcher_left(const struct culm_launcher *launcher);
 /* Before _open: this launcher leads, and keeps the roll. `with_them`: those are called, and go on; else they end by

@@ -177,6 +177,10 @@ static void keep_count(struct culm_launcher *l, json_t *event) {
         int64_t committed = culm_event_int(event, step, 0);
         l->saved = l->committed ? l->saved : committed - 1; /* what the run began with */
         l->committed = committed;
+        if (l->candidate && !l->committed_once) {
+            l->committed_once = true;
+            culm_candidate_committed(l->candidate);
+        }
     } else if (strcmp(name, "checkpoint") == 0 && json_is_true(json_object_get(event, "ok"))) {
         l->saved = culm_event_int(event, step, l->saved);
     } else if (strcmp(name, "rollback") == 0) { /* it was looked for, and is whole */

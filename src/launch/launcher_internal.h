@@ -2,10 +2,12 @@
 #ifndef CULM_LAUNCH_LAUNCHER_INTERNAL_H
 #define CULM_LAUNCH_LAUNCHER_INTERNAL_H
 
+#include "launch/candidate.h"
 #include "launch/depot.h"
 #include "launch/launcher.h"
 #include "launch/roll.h"
 #include "launch/rundir.h"
+#include "launch/stored.h"
 #include "launch/uploads.h"
 #include "launch/warnings.h"
 
@@ -31,7 +33,12 @@ struct culm_launcher {
     struct culm_roll roll;
     struct culm_known_node *known; /* [roll.count when this began] */
     int32_t known_count;
-    bool calls;     /* the roll is kept */
+    bool calls;                       /* the roll is kept, here or at a store */
+    struct culm_candidate *candidate; /* NULL: it leads for good */
+    int reserved_fd;                  /* until the host has it; 0: none */
+    bool committed_once;              /* and the candidate has heard of it */
+    int64_t stored;                   /* the newest that the storage had at first; -1: none */
+    struct culm_apart *apart;
     bool has_token; /* DIR/token is there */
     struct culm_depot_keeper *depot;
     struct culm_uploads *uploads; /* NULL: no storage */

@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,19 +36,27 @@ static void take_text(const json_t *line, const char *key, char *ret_text, size_
     snprintf(ret_text, size, "%s", text ? text : "");
 }
 
+bool culm_roll_node_read(const json_t *json, struct culm_host_node *ret_node) {
+    const json_int_t id = json_integer_value(json_object_get(json, "node"));
+    if (!json_is_integer(json_object_get(json, "node")) || id < 0 || id >= CULM_NODE_IDS) {
+        return false;
+    }
+    *ret_node = (struct culm_host_node){
+        .node = (int32_t)id, .role = (uint32_t)json_integer_value(json_object_get(json, "role"))};
+    take_text(json, "address", ret_node->address, sizeof ret_node->address);
+    take_text(json, "name", ret_node->name, sizeof ret_node->name);
+    take_text(json, "host", ret_node->place.host, sizeof ret_node->place.host);
+    take_text(json, "zone", ret_node->place.zone, sizeof ret_node->place.zone);
+    take_text(json, "machine", ret_node->place.machine, sizeof ret_node->place.machine);
+    return true;
+}
+
 static bool take_node(struct culm_roll *roll, const json_t *line) {
-    const json_int_t id = json_integer_value(json_object_get(line, "node"));
-    struct culm_host_node node = {
-        .node = (int32_t)id, .role = (uint32_t)json_integer_value(json_object_get(line, "role"))};
-    if (id < 0 || id >= CULM_NODE_IDS) {
+    struct culm_host_node node;
+    if (!culm_roll_node_read(line, &node)) {
         return true;
     }
-    roll->next_node = (int32_t)id >= roll->next_node ? (int32_t)id + 1 : roll->next_node;
-    take_text(line, "address", node.address, sizeof node.address);
-    take_text(line, "name", node.name, sizeof node.name);
-    take_text(line, "host", node.place.host, sizeof node.place.host);
-    take_text(line, "zone", node.place.zone, sizeof node.place.zone);
-    take_text(line, "machine", node.place.machine, sizeof node.place.machine);
+    roll->next_node = node.node >= roll->next_node ? node.node + 1 : roll->next_node;
     forget(roll, node.node);
     if (!node.address[0] || !CULM_GROW(roll->node, roll->capacity, roll->count + 1)) {
         return !node.address[0];
@@ -118,7 +125,7 @@ static bool say(struct culm_roll *roll, json_t *take_line_or_null) {
            write(roll->fd, whole, (size_t)len) == len;
 }
 
-static json_t *line_of(const struct culm_host_node *node) {
+json_t *culm_roll_node_json(const struct culm_host_node *node) {
     return json_pack("{s:i, s:i, s:s, s:s, s:s, s:s, s:s}", "node", (int)node->node, "role",
                      (int)node->role, "address", node->address, "name", node->name, "host",
                      node->place.host, "zone", node->place.zone, "machine", node->place.machine);
@@ -140,7 +147,7 @@ enum culm_status culm_roll_begin(struct culm_roll *roll, bool with_them, struct 
     bool written = say(roll, json_pack("{s:I, s:i}", "term", (json_int_t)roll->term, "next",
                                        (int)roll->next_node));
     for (int32_t i = 0; i < roll->count && written; i++) {
-        written = say(roll, line_of(&roll->node[i]));
+        written = say(roll, culm_roll_node_json(&roll->node[i]));
     }
     if (!written || rename(fresh, roll->path) != 0) {
         const int code = errno;
@@ -153,7 +160,7 @@ enum culm_status culm_roll_begin(struct culm_roll *roll, bool with_them, struct 
 }
 
 void culm_roll_came(struct culm_roll *roll, const struct culm_host_node *node) {
-    (void)say(roll, line_of(node)); /* else it is not found again, and ends by itself */
+    (void)say(roll, culm_roll_node_json(node)); /* else it is not found again, and ends by itself */
 }
 
 void culm_roll_went(struct culm_roll *roll, int32_t node) {

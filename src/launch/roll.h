@@ -15,6 +15,8 @@
 #include "base/file.h"
 #include "cluster/host.h"
 
+#include <jansson.h>
+
 struct culm_roll {
     char path[CULM_PATH_MAX];
     uint64_t term;               /* the last one; 0: nobody has led, as far as is known */
@@ -23,6 +25,11 @@ struct culm_roll {
     int32_t next_node; /* ids from here on have not been given */
     int fd;            /* -1: not open */
 };
+
+/* One node as JSON, and back: {"node", "role", "address", "name", "host", "zone", "machine"}. NULL: out of memory. False: it
+ * is none. */
+json_t *culm_roll_node_json(const struct culm_host_node *node);
+bool culm_roll_node_read(const json_t *json, struct culm_host_node *ret_node);
 
 /* What is there of an earlier launch. Nothing is written yet. CULM_ERR_MEMORY, CULM_ERR_IO. */
 enum culm_status culm_roll_read(const char *dir, struct culm_roll *ret_roll,
