@@ -4,19 +4,26 @@
 #include "cli/options.h"
 
 #include <stdio.h>
+#include <string.h>
 
 struct values {
-    const char *join, *token_file, *dir, *data_dir, *listen, *advertise, *zone;
+    const char *join, *name, *lead, *token_file, *dir, *data_dir, *listen, *advertise, *zone;
     int64_t workers;
     bool insecure;
 };
 
 static const struct culm_option rows[] = {
-    CULM_OPTION("join", TEXT, "HOST:PORT", struct values, join, "where the run's launcher listens"),
+    CULM_OPTION(
+        "join", TEXT, "HOST:PORT", struct values, join,
+        "where the run's launcher listens; or etcd://HOST:PORT[,HOST:PORT]...: the store at "
+        "which whoever leads is found"),
+    CULM_OPTION("name", TEXT, "RUN", struct values, name, "the run's name at the store"),
+    CULM_OPTION("lead", TEXT, "yes|no", struct values, lead,
+                "whether this machine may lead the run, which is found at a store (default: yes)"),
     CULM_OPTION("token-file", TEXT, "FILE", struct values, token_file,
                 "the token of the run: its DIR/token, the file it was given, or a copy"),
-    CULM_OPTION("workers", INT, "N", struct values, workers,
-                "how many workers it has here (default: 1)", .most = CULM_NODE_WORKERS_MAX),
+    CULM_OPTION("workers", COUNT, "N", struct values, workers,
+                "how many workers it has here (default: 1; 0: it may lead, and computes nothing)"),
     CULM_OPTION("dir", TEXT, "DIR", struct values, dir,
                 "where workers keep what they need of checkpoints (default: a folder in TMPDIR or "
                 "/tmp, which goes with them)"),
@@ -24,7 +31,7 @@ static const struct culm_option rows[] = {
                 "where relative paths of the run's configuration begin (default: here)"),
     CULM_OPTION("listen", TEXT, "ADDR:PORT", struct values, listen,
                 "where a worker listens for others (default: the address from which it calls the "
-                "launcher)"),
+                "launcher); with a store, where it leads, and workers at the ports after that"),
     CULM_OPTION("advertise", TEXT, "ADDR:PORT", struct values, advertise,
                 "the address that others connect to, if it is another one"),
     CULM_OPTION("zone", TEXT, "NAME", struct values, zone,
@@ -41,7 +48,10 @@ const struct culm_usage culm_usage_node = {
     .options = rows,
     .option_count = sizeof rows / sizeof *rows,
     .details =
-        "The run was started with 'culm train CONFIG --listen ADDR:PORT'. Its data, and the models "
+        "The run was started with 'culm train CONFIG --listen ADDR:PORT', or was created with\n"
+        "'culm train CONFIG --cluster etcd://... --name RUN': then no machine has to stay, and one "
+        "of\n"
+        "the nodes leads. Its data, and the models "
         "and\n"
         "tokenizers that it names, have to be here, too, with the same content. Workers take "
         "vacant\n"
@@ -60,11 +70,31 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
                             struct culm_error *error) {
     const struct values *v = values;
     (void)arguments;
+    const bool store = v->join && strstr(v->join, "://");
+    const bool no = v->lead && strcmp(v->lead, "no") == 0;
+    if (v->lead && !no && strcmp(v->lead, "yes") != 0) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "--lead '%.40s' is neither yes nor no",
+                              v->lead);
+    }
+    if (store != (v->name != NULL) || (v->lead && !store)) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              store ? "--join %.100s needs --name RUN: which run of that store"
+                                    : "--name and --lead need --join etcd://HOST:PORT: a run that "
+                                      "one launcher leads is found by its address%.0s",
+                              v->join);
+    }
+    if (v->workers > CULM_NODE_WORKERS_MAX || (v->workers == 0 && (!store || no))) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "--workers %lld is not in %d..%d",
+                              (long long)v->workers, !store || no, CULM_NODE_WORKERS_MAX);
+    }
     if (!v->join || !v->token_file) {
         return culm_error_set(error, CULM_ERR_ARGUMENT, "%s is missing",
                               v->join ? "--token-file FILE" : "--join HOST:PORT");
     }
-    const struct culm_run_node_options options = {.address = v->join,
+    const struct culm_run_node_options options = {.address = store ? NULL : v->join,
+                                                  .store = store ? v->join : NULL,
+                                                  .run = v->name,
+                                                  .leads = store && !no,
                                                   .token_file = v->token_file,
                                                   .dir = v->dir,
                                                   .data_dir = v->data_dir,

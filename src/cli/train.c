@@ -8,6 +8,7 @@
 #include "report/sink.h"
 #include "report/training.h"
 #include "run/launches.h"
+#include "run/node.h"
 #include "run/references.h"
 
 #include <jansson.h>
@@ -19,7 +20,7 @@
 
 struct values {
     struct culm_option_list sets, faults;
-    const char *out, *plan, *trace, *listen, *advertise, *token_file;
+    const char *out, *plan, *trace, *listen, *advertise, *token_file, *cluster, *name;
     double time_scale;
     int64_t workers; /* WORKERS_FREE: not given */
     bool resume, accept_inputs, from_start, dry_run, json, insecure;
@@ -50,6 +51,11 @@ static const struct culm_option option_rows[] = {
     CULM_OPTION(
         "token-file", TEXT, "FILE", struct values, token_file,
         "the token that they have, of 'culm keys new' (default: one is drawn into DIR/token)"),
+    CULM_OPTION("cluster", TEXT, "etcd://HOST:PORT", struct values, cluster,
+                "creates a run that no machine has to stay for, at this store of keys "
+                "(etcd://H1:P,H2:P,...), and follows it; 'culm node' joins it"),
+    CULM_OPTION("name", TEXT, "RUN", struct values, name,
+                "with --cluster: the run's name (default: the last part of DIR)"),
     CULM_OPTION("insecure", FLAG, NULL, struct values, insecure,
                 "encrypts nothing between machines, for a network that is private"),
     CULM_OPTION("workers", COUNT, "N", struct values, workers,
@@ -94,6 +100,7 @@ struct train {
     char out_dir[CULM_PATH_MAX];
     struct culm_sink *sink;
     struct culm_training *training;
+    int64_t steps; /* with --cluster, where the training is gone by then */
 };
 
 /* --- what is printed --- */
@@ -160,7 +167,94 @@ static bool fired(void *job, size_t fault) { return culm_training_fired(job, fau
 
 static const struct culm_summary *summary(void *job) { return culm_training_summary(job); }
 
+static enum culm_status open_sink_of(const struct train *t, int64_t steps,
+                                     struct culm_sink **ret_sink, struct culm_error *error) {
+    const struct culm_terminal_options terminal =
+        culm_terminal_options_of(STDOUT_FILENO, culm_terminal_training, steps);
+    return culm_cli_open_sink(t->values.json, &terminal, ret_sink, error);
+}
+
+/* --- one of several that may lead --- */
+
+static const char *name_of(const struct train *t) {
+    const char *slash = strrchr(t->out_dir, '/');
+    return t->values.name ? t->values.name : slash ? slash + 1 : t->out_dir;
+}
+
+static enum culm_status check_cluster(const struct train *t, struct culm_error *error) {
+    const struct values *v = &t->values;
+    const char *wrong = v->trace           ? "--preempt-trace"
+                        : v->faults.count  ? "--fault"
+                        : v->accept_inputs ? "--accept-inputs"
+                        : v->from_start    ? "--from-start"
+                                           : NULL;
+    if (!v->cluster) {
+        return v->name ? culm_error_set(error, CULM_ERR_ARGUMENT,
+                                        "--name needs --cluster etcd://HOST:PORT: a run without it "
+                                        "is called by its directory")
+                       : CULM_OK;
+    }
+    if (wrong) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "%s means nothing with --cluster", wrong);
+    }
+    if (!v->token_file) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "--cluster needs --token-file FILE, which all nodes have; make one "
+                              "with 'culm keys new FILE'");
+    }
+    return culm_cluster_check_name(name_of(t), error);
+}
+
+/* In the process that leads. */
+static enum culm_status hear(void *ctx, struct culm_sink **ret_sink, bool *ret_screen,
+                             struct culm_error *error) {
+    const struct train *t = ctx;
+    *ret_screen = !t->values.json;
+    return open_sink_of(t, t->steps, ret_sink, error);
+}
+
+/* Creates the run, or finds it, and is one of its nodes from then on. */
+static int follow(struct train *t, struct culm_error *error) {
+    const struct values *v = &t->values;
+    const struct culm_run_node_options node = {
+        .store = v->cluster,
+        .run = name_of(t),
+        .leads = true,
+        .lead_dir = t->out_dir,
+        .hear = hear,
+        .hear_ctx = t,
+        .stops_run = true,
+        .token_file = v->token_file,
+        .listen = v->listen,
+        .advertise = v->advertise,
+        .insecure = v->insecure,
+        .workers = v->workers == WORKERS_FREE ? 0 : (int32_t)v->workers,
+    };
+    const enum culm_status status =
+        culm_training_create(t->training, v->cluster, name_of(t), v->resume, error);
+    if (status != CULM_OK) {
+        return culm_status_exit_code(status);
+    }
+    t->steps = culm_training_shape_of(t->training).steps;
+    culm_training_free(t->training);
+    t->training = NULL;
+    return culm_run_node(&node, error);
+}
+
+static int run_cluster(struct train *t) {
+    struct culm_error error = {0};
+    const int code = follow(t, &error);
+    if (error.text[0]) {
+        fprintf(stderr, "culm train: %s\n", error.text);
+    }
+    return code;
+}
+
 static int run(struct train *t) {
+    if (t->values.cluster) {
+        return run_cluster(t);
+    }
+
     const struct culm_cli_job run = {.command = "train",
                                      .dir = t->out_dir,
                                      .json = t->values.json,
@@ -177,10 +271,12 @@ static int run(struct train *t) {
 /* --- the command line --- */
 
 static enum culm_status open_sink(struct train *t, struct culm_error *error) {
-    const struct culm_terminal_options terminal = culm_terminal_options_of(
-        STDOUT_FILENO, culm_terminal_training, culm_training_shape_of(t->training).steps);
-    bool json = t->values.json;
-    enum culm_status status = culm_cli_open_sink(json, &terminal, &t->sink, error);
+    const bool json = t->values.json;
+    if (t->values.cluster) {
+        return CULM_OK; /* whoever leads opens its own */
+    }
+    enum culm_status status =
+        open_sink_of(t, culm_training_shape_of(t->training).steps, &t->sink, error);
     culm_training_watch(t->training, json ? t->sink : NULL, json ? NULL : t->sink);
     return status;
 }
@@ -198,23 +294,24 @@ static enum culm_status prepare(struct train *t, const char *config_path,
                          : culm_cli_default_out(config_path, t->out_dir, error))) {
         return status;
     }
+    status = check_cluster(t, error);
     for (size_t i = 0; i < v->sets.count && status == CULM_OK; i++) {
         status = culm_config_add(t->config, v->sets.items[i], error);
     }
     const struct culm_training_options options = {
         .size = sizeof options,
         .dir = t->out_dir,
-        .resume = v->resume,
+        .resume = v->resume && !v->cluster, /* there the store says what there is */
         .program = "/proc/self/exe",
         .plan = v->plan,
         .warning = warn,
         .accept_inputs = v->accept_inputs,
         .from_start = v->from_start,
-        .listen = v->listen,
-        .advertise = v->advertise,
-        .token_file = v->token_file,
+        .listen = v->cluster ? NULL : v->listen,
+        .advertise = v->cluster ? NULL : v->advertise,
+        .token_file = v->cluster ? NULL : v->token_file,
         .insecure = v->insecure,
-        .limit_workers = v->workers != WORKERS_FREE,
+        .limit_workers = v->workers != WORKERS_FREE && !v->cluster,
         .workers = v->workers,
     };
     const struct culm_launch_extras extras = {
@@ -223,6 +320,7 @@ static enum culm_status prepare(struct train *t, const char *config_path,
         .trace_path = v->trace,
         .time_scale = v->time_scale,
         .dry = v->dry_run,
+        .shared = v->cluster != NULL,
     };
     if (status == CULM_OK) {
         status = culm_training_make(t->config, &options, &extras, &t->training, error);

@@ -66,5 +66,8 @@ enum culm_status culm_archive_begin(const struct culm_checkpoint_config *config,
     run->storage->patience_ms = FIRST_MS;
     run->stored = -1;
     run->stored_keep = config->keep;
+    if (run->resume && run->stand) {
+        return CULM_OK; /* whoever leads looks what counts */
+    }
     return run->resume ? bring(run, error) : culm_bring_check_new(run->storage, error);
 }

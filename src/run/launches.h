@@ -16,13 +16,27 @@
 struct culm_sink;
 struct culm_summary;
 
+struct culm_candidate;
+
+/* Of a process that leads for a time, as one of several (run/lead.h): the run's id, and `stand` with stand_ctx as in
+ * culm_launcher_options. */
+struct culm_reigning {
+    const char *run;
+    enum culm_status (*stand)(void *place, const char *config_text, const char *plan_text,
+                              struct culm_candidate **ret_candidate, int *ret_reserved_fd,
+                              struct culm_error *error);
+    void *place;
+};
+
 /* All borrowed until the run's object is freed. */
 struct culm_launch_extras {
     const char *const *faults; /* specifications (run/fault.h, run/gnn_fault.h) */
     size_t fault_count;
-    const char *trace_path; /* NULL: none */
-    double time_scale;      /* 0: 1 */
-    bool dry;               /* to plan alone: a run may be in `dir` */
+    const char *trace_path;               /* NULL: none */
+    double time_scale;                    /* 0: 1 */
+    bool dry;                             /* to plan alone: a run may be in `dir` */
+    bool shared;                          /* only its keys are made: it may be led anywhere */
+    const struct culm_reigning *reigning; /* NULL: it leads for good */
 };
 
 /* "key=value" as it stands on a command line; its form is judged with the rest. */
@@ -40,6 +54,14 @@ enum culm_status culm_training_make(const struct culm_config *config,
                                     const struct culm_training_options *options,
                                     const struct culm_launch_extras *extras,
                                     struct culm_training **ret_training, struct culm_error *error);
+
+/* Makes the keys of a run of that name at a store (run/cluster.h), for others to lead; nothing is started, and nothing written
+ * elsewhere. If there is such a run already, that is fine, if it has this configuration; one that was stopped goes on with
+ * `resume`. CULM_ERR_CONFIG: it has another; CULM_ERR_STOPPED: it was stopped. */
+enum culm_status culm_training_create(struct culm_training *training, const char *store,
+                                      const char *name, bool resume, struct culm_error *error);
+/* Whether a run may have that name: CULM_ERR_ARGUMENT. */
+enum culm_status culm_cluster_check_name(const char *name, struct culm_error *error);
 
 /* What its configuration comes to, for people. */
 struct culm_training_shape {

@@ -3,7 +3,10 @@
 
 #include "base/file.h"
 #include "pipeline/leader.h"
+#include "report/sink.h"
+#include "run/cluster.h"
 #include "run/doors.h"
+#include "run/lead.h"
 #include "run/worker.h"
 
 #include <errno.h>
@@ -18,6 +21,7 @@
 
 #define PAUSE_S 1 /* before another worker comes; doubled by each that ended early */
 #define PAUSE_MOST_S 60
+#define LOOK_S 1 /* between two looks for who leads */
 
 struct place {
     pid_t pid; /* 0: empty */
@@ -32,8 +36,14 @@ struct node {
     char dir[CULM_PATH_MAX]; /* absolute */
     bool own_dir;            /* made here, and removed at the end */
     struct place place[CULM_NODE_WORKERS_MAX];
-    bool joined; /* some worker has taken part */
-    int code;    /* below 0: it goes on */
+    struct place lead;      /* the process that may lead */
+    int32_t reigns;         /* how often there was one */
+    struct culm_keys *keys; /* of the store; NULL: it is not used */
+    time_t look_s;          /* when to look for who leads again */
+    bool away;              /* it could not be asked, which was said */
+    bool joined;            /* some worker has taken part */
+    bool asked;             /* the run to stop */
+    int code;               /* below 0: it goes on */
 };
 
 static volatile sig_atomic_t stopped;
@@ -51,9 +61,20 @@ static time_t now_s(void) {
 
 /* --- a worker --- */
 
+/* Of several processes each has a port of its own, from the one that was named on: who may lead the first. */
+static void own_listen(const struct node *n, int32_t at, char ret_listen[CULM_ADDRESS_SIZE]) {
+    struct culm_address address;
+    memcpy(ret_listen, n->listen, CULM_ADDRESS_SIZE);
+    if (n->keys && culm_address_parse(n->listen, &address, NULL) == CULM_OK && address.port != 0) {
+        address.port += (uint16_t)(at + n->o->leads);
+        culm_address_print(&address, ret_listen);
+    }
+}
+
 /* In a process of its own. */
 static int work(const struct node *n, int32_t at) {
-    char dir[CULM_PATH_MAX], name[32];
+    char dir[CULM_PATH_MAX], name[32], listen[CULM_ADDRESS_SIZE];
+    own_listen(n, at, listen);
     struct culm_participant_memory memory = {0};
     struct culm_error error = {0};
     snprintf(name, sizeof name, "worker-%d", (int)at);
@@ -67,7 +88,7 @@ static int work(const struct node *n, int32_t at) {
                                                .plain = n->o->insecure,
                                                .name = "node",
                                                .dir = dir,
-                                               .listen = n->listen[0] ? n->listen : NULL,
+                                               .listen = listen[0] ? listen : NULL,
                                                .advertise = n->advertise[0] ? n->advertise : NULL,
                                                .zone = n->o->zone};
     int code = status == CULM_OK ? culm_run_worker_newcomer(&call, &memory, &error)
@@ -78,26 +99,114 @@ static int work(const struct node *n, int32_t at) {
     return code;
 }
 
+static void warn(void *ctx, const char *text) {
+    (void)ctx;
+    fprintf(stderr, "culm node: warning: %s\n", text);
+}
+
+/* Where it keeps the run: a folder that no earlier reign has used, unless one was named. */
+static enum culm_status lead_dir(const struct node *n, char ret_dir[CULM_PATH_MAX],
+                                 struct culm_error *error) {
+    enum culm_status status = CULM_OK;
+    if (n->o->lead_dir) {
+        return culm_path_format(ret_dir, error, "%s", n->o->lead_dir);
+    }
+    for (int32_t i = n->reigns; status == CULM_OK; i++) {
+        status = culm_path_format(ret_dir, error, "%s/lead-%d", n->dir, (int)i);
+        if (status == CULM_OK && !culm_file_exists(ret_dir)) {
+            break;
+        }
+    }
+    return status;
+}
+
+/* In a process of its own. */
+static int lead(const struct node *n) {
+    char dir[CULM_PATH_MAX];
+    struct culm_error error = {0};
+    struct culm_sink *sink = NULL;
+    bool screen = false;
+    enum culm_status status = lead_dir(n, dir, &error);
+    if (status == CULM_OK && n->o->hear) {
+        status = n->o->hear(n->o->hear_ctx, &sink, &screen, &error);
+    }
+    const struct culm_run_lead_options options = {.store = n->o->store,
+                                                  .run = n->o->run,
+                                                  .token_file = n->o->token_file,
+                                                  .listen = n->o->listen,
+                                                  .advertise = n->o->advertise,
+                                                  .dir = dir,
+                                                  .insecure = n->o->insecure,
+                                                  .log = screen ? NULL : sink,
+                                                  .screen = screen ? sink : NULL,
+                                                  .warn = warn};
+    const int code =
+        status == CULM_OK ? culm_run_lead(&options, &error) : culm_status_exit_code(status);
+    culm_sink_free(sink);
+    if (error.text[0] && code != CULM_LEAD_AGAIN &&
+        code != culm_status_exit_code(CULM_ERR_STOPPED)) {
+        fprintf(stderr, "culm node: %s\n", error.text);
+    }
+    return code;
+}
+
+/* A process of this one's, which ends with it: a worker, or -1: the one that may lead. */
 static void start(struct node *n, int32_t at) {
     const pid_t parent = getpid();
-    struct place *place = &n->place[at];
+    struct place *place = at < 0 ? &n->lead : &n->place[at];
     pid_t pid = fork();
     if (pid == 0) {
-        signal(SIGTERM, SIG_DFL);
-        signal(SIGINT, SIG_DFL);
+        signal(SIGTERM, at < 0 ? SIG_IGN : SIG_DFL); /* what becomes of the run this one decides */
+        signal(SIGINT, at < 0 ? SIG_IGN : SIG_DFL);
         if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent) {
             _exit(1);
         }
-        exit(work(n, at));
+        exit(at < 0 ? lead(n) : work(n, at));
     }
     if (pid < 0) {
-        fprintf(stderr, "culm node: start worker %d: %s; it is tried again\n", (int)at,
-                strerror(errno));
+        fprintf(stderr, "culm node: start a process: %s; it is tried again\n", strerror(errno));
         place->again_s = now_s() + PAUSE_MOST_S;
         return;
     }
+    n->reigns += at < 0;
     place->pid = pid;
     place->since_s = now_s();
+}
+
+/* The longer, the more often it has ended early. */
+static int pause_of(struct place *place) {
+    place->early = now_s() - place->since_s > PAUSE_MOST_S ? 0 : place->early;
+    int pause = PAUSE_S;
+    for (int32_t i = 0; i < place->early && pause < PAUSE_MOST_S; i++) {
+        pause *= 2;
+    }
+    place->early++;
+    pause = pause < PAUSE_MOST_S ? pause : PAUSE_MOST_S;
+    place->again_s = now_s() + pause;
+    return pause;
+}
+
+static void was_stopped(struct node *n, struct culm_error *error) {
+    n->code = culm_error_set(error, CULM_ERR_STOPPED,
+                             "the run was stopped; once it is resumed, start this node again");
+    n->code = culm_status_exit_code(CULM_ERR_STOPPED);
+}
+
+/* What follows from the end of the process that may lead. */
+static void led(struct node *n, int how, struct culm_error *error) {
+    const int code = WIFEXITED(how) ? WEXITSTATUS(how) : 1;
+    n->lead.pid = 0;
+    if (code == culm_status_exit_code(CULM_ERR_STOPPED)) {
+        was_stopped(n, error);
+    } else if (code == 0 || code == 2 || code == 3) {
+        n->code = code;
+    } else if (code == CULM_LEAD_AGAIN) {
+        n->lead.early = 0;
+        n->lead.again_s = now_s();
+    } else {
+        const int pause = pause_of(&n->lead);
+        fprintf(stderr, "culm node: who may lead ended; another one stands in %d s\n", pause);
+    }
 }
 
 /* What follows from the end of a worker. */
@@ -105,15 +214,19 @@ static void ended(struct node *n, struct place *place, int how, struct culm_erro
     const int code = WIFEXITED(how) ? WEXITSTATUS(how) : 1;
     const bool gone = code == 4; /* nobody listens there */
     place->pid = 0;
+    if (n->keys && (gone || code == 0)) { /* the store says what has become of the run */
+        n->look_s = place->again_s = now_s() + LOOK_S;
+        return;
+    }
     if (code == culm_status_exit_code(CULM_ERR_STOPPED)) {
-        culm_error_set(error, CULM_ERR_STOPPED,
-                       "the run was stopped; once it is resumed, start this node again");
+        was_stopped(n, error);
+        return;
     }
     if (code == CULM_WORKER_REFUSED) {
         n->code = 1;
         return;
     }
-    if (code == 0 || code == 2 || code == 3 || code == culm_status_exit_code(CULM_ERR_STOPPED)) {
+    if (code == 0 || code == 2 || code == 3) {
         n->code = code;
         return;
     }
@@ -128,14 +241,8 @@ static void ended(struct node *n, struct place *place, int how, struct culm_erro
         return;
     }
     n->joined = true;
-    place->early = now_s() - place->since_s > PAUSE_MOST_S ? 0 : place->early;
-    int pause = PAUSE_S;
-    for (int32_t i = 0; i < place->early && pause < PAUSE_MOST_S; i++) {
-        pause *= 2;
-    }
-    place->early++;
-    pause = pause < PAUSE_MOST_S ? pause : PAUSE_MOST_S;
-    place->again_s = now_s() + pause;
+    n->look_s = 0;
+    const int pause = pause_of(place);
     fprintf(stderr, "culm node: worker %d ended; another one comes in %d s\n",
             (int)(place - n->place), pause);
 }
@@ -146,6 +253,9 @@ static void reap(struct node *n, struct culm_error *error) {
     int how;
     pid_t pid;
     while (n->code < 0 && (pid = waitpid(-1, &how, WNOHANG)) > 0) {
+        if (n->lead.pid == pid) {
+            led(n, how, error);
+        }
         for (int32_t i = 0; i < n->o->workers; i++) {
             if (n->place[i].pid == pid) {
                 ended(n, &n->place[i], how, error);
@@ -160,6 +270,12 @@ static void end_all(struct node *n) {
             kill(n->place[i].pid, SIGKILL);
         }
     }
+    if (n->lead.pid && n->code != 0) {
+        kill(n->lead.pid, SIGKILL);
+    }
+    while (n->lead.pid && waitpid(n->lead.pid, NULL, 0) < 0 && errno == EINTR) {
+        kill(n->lead.pid, SIGKILL);
+    }
     for (int32_t i = 0; i < n->o->workers; i++) {
         while (n->place[i].pid && waitpid(n->place[i].pid, NULL, 0) < 0 && errno == EINTR) {
             kill(n->place[i].pid, SIGKILL); /* told to end while it waits */
@@ -167,14 +283,64 @@ static void end_all(struct node *n) {
     }
 }
 
+/* Who leads, and whether the run is over: looked for when a worker is to be started, or it has been told to end. */
+static void look(struct node *n, struct culm_error *error) {
+    struct culm_error why = {0};
+    bool done = false, was = false;
+    if (!n->keys || now_s() < n->look_s) {
+        return;
+    }
+    n->look_s = now_s() + LOOK_S;
+    const enum culm_status status =
+        culm_cluster_leader(n->keys, n->o->run, n->address, &done, &was, &why);
+    if (status != CULM_OK && !n->away) {
+        fprintf(stderr, "culm node: %s; it is asked again\n", why.text);
+    }
+    n->away = status != CULM_OK;
+    if (done) {
+        n->code = 0;
+    } else if (was) {
+        was_stopped(n, error);
+    }
+}
+
+static bool wants_one(const struct node *n) {
+    bool wants = false;
+    for (int32_t i = 0; i < n->o->workers; i++) {
+        wants = wants || (!n->place[i].pid && now_s() >= n->place[i].again_s);
+    }
+    return wants;
+}
+
+static void start_all(struct node *n, struct culm_error *error) {
+    if (n->o->leads && !n->lead.pid && now_s() >= n->lead.again_s) {
+        start(n, -1);
+    }
+    if (wants_one(n)) {
+        look(n, error);
+    }
+    for (int32_t i = 0; i < n->o->workers && n->address[0] && n->code < 0; i++) {
+        if (!n->place[i].pid && now_s() >= n->place[i].again_s) {
+            start(n, i);
+        }
+    }
+}
+
+/* A signal: the run is asked to stop, or else this node ends. */
+static bool goes_on(struct node *n, struct culm_error *error) {
+    if (stopped && n->o->stops_run && !n->asked && n->code < 0) {
+        n->asked = true;
+        if (culm_cluster_ask_stop(n->keys, n->o->run, error) == CULM_OK) {
+            stopped = 0;
+        }
+    }
+    return n->code < 0 && !stopped;
+}
+
 static void supervise(struct node *n, struct culm_error *error) {
     const struct timespec rest = {.tv_nsec = 50000000};
-    while (n->code < 0 && !stopped) {
-        for (int32_t i = 0; i < n->o->workers; i++) {
-            if (!n->place[i].pid && now_s() >= n->place[i].again_s) {
-                start(n, i);
-            }
-        }
+    while (goes_on(n, error)) {
+        start_all(n, error);
         (void)nanosleep(&rest, NULL);
         reap(n, error);
     }
@@ -204,13 +370,29 @@ static enum culm_status take_dir(struct node *n, struct culm_error *error) {
     return status;
 }
 
+/* That it is there, before anything is started. */
+static enum culm_status find_run(struct node *n, struct culm_error *error) {
+    struct culm_cluster_run run = {0};
+    enum culm_status status = culm_cluster_look(n->keys, n->o->run, &run, error);
+    if (status == CULM_ERR_NOT_FOUND) {
+        status = culm_error_set(error, CULM_ERR_CONFIG,
+                                "'%.150s' has no run '%.60s'; 'culm train CONFIG --cluster %.100s "
+                                "--name %.60s' creates it",
+                                n->o->store, n->o->run, n->o->store, n->o->run);
+    }
+    culm_cluster_run_release(&run);
+    return status;
+}
+
 static enum culm_status prepare(struct node *n, struct culm_error *error) {
     const struct culm_run_node_options *o = n->o;
     struct culm_address address;
-    enum culm_status status = culm_doors_address("--join", o->address, n->address, &address, error);
+    enum culm_status status =
+        o->store ? culm_cluster_open(o->store, &n->keys, error)
+                 : culm_doors_address("--join", o->address, n->address, &address, error);
     if (status == CULM_OK && o->listen) {
         status = culm_doors_address("--listen", o->listen, n->listen, &address, error);
-        if (status == CULM_OK && o->workers > 1 && address.port != 0) {
+        if (status == CULM_OK && !o->store && o->workers > 1 && address.port != 0) {
             status = culm_error_set(error, CULM_ERR_ARGUMENT,
                                     "--listen %s is a place for one worker; with several, name "
                                     "port 0",
@@ -225,6 +407,9 @@ static enum culm_status prepare(struct node *n, struct culm_error *error) {
     }
     if (status == CULM_OK) {
         status = take_dir(n, error);
+    }
+    if (status == CULM_OK && o->store) {
+        status = find_run(n, error);
     }
     if (status == CULM_OK && o->data_dir && chdir(o->data_dir) != 0) {
         culm_error_errno(error, errno, "--data-dir '%.300s'", o->data_dir);
@@ -242,6 +427,7 @@ int culm_run_node(const struct culm_run_node_options *options, struct culm_error
     if (status == CULM_OK) {
         supervise(&n, ret_error);
     }
+    culm_keys_close(n.keys);
     if (n.own_dir) {
         (void)culm_tree_remove(NULL, n.dir, NULL);
     }

@@ -1,6 +1,7 @@
 /*
  * `culm node`: an agent that people start on another machine than the launcher's. It has some worker processes, each of
- * which joins the run as a newcomer, and brings another one when one ends early.
+ * which joins the run as a newcomer, and brings another one when one ends early. Where whoever leads is found at a store of
+ * keys, it also has a process that may lead (lead.h), and `culm train --cluster` is such an agent, too.
  *
  * Thread: the only one of its process: workers are forked from it.
  */
@@ -11,13 +12,25 @@
 
 #define CULM_NODE_WORKERS_MAX 256
 
+struct culm_sink;
+
 /* All borrowed during the call; NULL: not given. */
 struct culm_run_node_options {
     const char *address, *token_file; /* of the launcher, as people write it */
-    const char *dir;                  /* for what workers keep of checkpoints; NULL: temporary */
-    const char *data_dir;             /* where relative paths begin; NULL: the current folder */
-    const char *listen, *advertise;   /* of a worker; see culm_worker_options */
-    const char *zone;                 /* where this machine is; NULL: it does not say */
+    const char *store,
+        *run;   /* in place of the address: a store of keys, and the name of the run there */
+    bool leads; /* of those: it may lead */
+    const char *lead_dir; /* where it keeps the run then; NULL: below `dir` */
+    /* Opens what hears the events while it leads, `log` or `screen` of run/lead.h, in the process that does; it is freed there.
+     * NULL: nobody hears them but DIR/events.jsonl. */
+    enum culm_status (*hear)(void *hear_ctx, struct culm_sink **ret_sink, bool *ret_screen,
+                             struct culm_error *error);
+    void *hear_ctx;
+    bool stops_run;                 /* a signal stops the run, and not this node alone */
+    const char *dir;                /* for what workers keep of checkpoints; NULL: temporary */
+    const char *data_dir;           /* where relative paths begin; NULL: the current folder */
+    const char *listen, *advertise; /* of a worker; see culm_worker_options */
+    const char *zone;               /* where this machine is; NULL: it does not say */
     bool insecure;
     int32_t workers;
 };

@@ -136,7 +136,7 @@ static enum culm_status check(struct launch *l, struct culm_error *error) {
     if ((status = make_plan(l, error)) || (status = check_data(l, config, error)) ||
         (l->o->plan_path && (status = culm_plan_check(l->plan, l->o->plan_path, error))) ||
         (status = culm_launcher_check(l->launcher, error)) ||
-        (status = culm_doors_try(&l->o->doors, error)) ||
+        (!l->o->run.stand && (status = culm_doors_try(&l->o->doors, error))) ||
         (status = culm_device_new(1, &device, error))) {
         return status;
     }
@@ -240,6 +240,22 @@ static enum culm_status check_beginning(struct launch *l, struct culm_error *err
                              l->o->config_text, error);
 }
 
+/* Of one that leads for a time: what counts is what the storage has. Settings and inputs stay as they were. */
+static enum culm_status find_stored(struct launch *l, struct culm_error *error) {
+    struct culm_resume *start = &l->start;
+    enum culm_status status;
+    if ((status = culm_launcher_find_start(l->launcher, &start->step, error)) ||
+        (status = culm_resume_lineage(l->o->run.dir, "", &start->lineage, error)) ||
+        (status = culm_launch_inputs_resume(l->launcher, &l->o->run, &l->inputs, start, error)) ||
+        (status = culm_train_spans_read(&start->lineage, &l->spans, error))) {
+        return status;
+    }
+    start->steps = l->o->config->steps;
+    l->spanned.spans = &l->spans;
+    return start->step > 0 ? culm_checkpoint_path(l->o->run.dir, start->step, start->path, error)
+                           : CULM_OK;
+}
+
 static enum culm_status find_start(struct launch *l, struct culm_error *error) {
     const struct culm_resume_options options = {.dir = l->o->run.dir,
                                                 .steps = l->o->config->steps,
@@ -249,6 +265,9 @@ static enum culm_status find_start(struct launch *l, struct culm_error *error) {
     enum culm_status status;
     if (!l->o->run.resume) {
         return CULM_OK;
+    }
+    if (l->o->run.stand) {
+        return find_stored(l, error);
     }
     if ((status = culm_resume_find(l->launcher, &options, &l->start, error)) ||
         (status = l->start.path[0] ? check_start(l, error) : check_beginning(l, error)) ||
@@ -261,9 +280,12 @@ static enum culm_status find_start(struct launch *l, struct culm_error *error) {
     return CULM_OK;
 }
 
-static enum culm_status write_plan(const struct launch *l, struct culm_error *error) {
+/* For people, for evaluations, for --resume, and for whoever leads next. */
+static enum culm_status whole_plan(const struct launch *l, json_t **ret_json,
+                                   struct culm_error *error) {
     json_t *json = culm_plan_json(l->plan), *lineage = NULL;
     enum culm_status status = culm_lineage_json(&l->start.lineage, &lineage, error);
+    *ret_json = NULL;
     if (json) {
         json_object_set_new(json, "inputs", culm_inputs_json(&l->inputs));
     }
@@ -275,10 +297,16 @@ static enum culm_status write_plan(const struct launch *l, struct culm_error *er
         json_decref(json);
         return status;
     }
-    return culm_launcher_write_plan(l->launcher, json, error);
+    *ret_json = json;
+    return CULM_OK;
 }
 
-/* plan.json is for people, for evaluations, and for --resume. */
+static enum culm_status write_plan(const struct launch *l, struct culm_error *error) {
+    json_t *json = NULL;
+    const enum culm_status status = whole_plan(l, &json, error);
+    return status ? status : culm_launcher_write_plan(l->launcher, json, error);
+}
+
 static void found_digest(void *ctx) { (void)write_plan(ctx, NULL); }
 
 static enum culm_status claim(struct launch *l, struct culm_error *error) {
@@ -313,7 +341,7 @@ static void tell_start(const struct launch *l) {
     json_t *more = json_pack("{s:s}", "redundancy_effective", effective_redundancy(l));
     if (l->o->doors.open) {
         json_object_set_new(more, "address", json_string(culm_launcher_address(l->launcher)));
-        json_object_set_new(more, "survives_its_host", json_false());
+        json_object_set_new(more, "survives_its_host", json_boolean(l->o->run.stand != NULL));
     }
     json_t *plan = plan_event(l);
     culm_launcher_start(l->launcher, l->o->config_sha256, more);
@@ -321,7 +349,7 @@ static void tell_start(const struct launch *l) {
     json_decref(more);
     json_decref(plan);
     const char *why;
-    if (l->o->run.resume) {
+    if (l->o->run.resume && !l->o->run.stand) {
         culm_resume_tell(l->launcher, &l->start, "step");
         culm_launcher_send(l->launcher, l->start.path);
     }
@@ -383,6 +411,7 @@ static enum culm_status make_leader(struct launch *l, struct culm_error *error) 
         .pool = culm_launcher_pool(l->launcher),
         .inputs = &l->inputs,
         .lineage = &l->start.lineage,
+        .apart = culm_launcher_apart(l->launcher),
     };
     enum culm_status status = culm_numeric_new(&numeric, &l->exec, error);
     if (status != CULM_OK) {
@@ -391,6 +420,7 @@ static enum culm_status make_leader(struct launch *l, struct culm_error *error) 
     struct culm_pipeline_leader_options options = {
         .world = culm_launcher_world(l->launcher),
         .agent = culm_launcher_agent(l->launcher),
+        .record = culm_launcher_record(l->launcher),
         .exec = l->exec,
         .layout = &l->plan->layout,
         .shape = l->plan->shape,
@@ -435,6 +465,9 @@ static void release(struct launch *l) {
 static enum culm_status recall(struct launch *l, struct culm_error *error) {
     const int32_t left = culm_launcher_left(l->launcher);
     const bool same = !l->start.settings && !l->start.inputs;
+    if (l->o->run.stand) {
+        return culm_launcher_recall(l->launcher, true, error);
+    }
     if (left > 0 && !l->o->doors.open) {
         culm_launcher_warn(
             l->launcher,
@@ -453,9 +486,19 @@ static enum culm_status recall(struct launch *l, struct culm_error *error) {
                : CULM_OK;
 }
 
+/* Where several may lead: until this process does. */
+static enum culm_status stand(struct launch *l, struct culm_error *error) {
+    json_t *plan = NULL;
+    if (!l->o->run.stand) {
+        return CULM_OK;
+    }
+    const enum culm_status status = whole_plan(l, &plan, error);
+    return status ? status : culm_launcher_stand(l->launcher, l->o->config_text, plan, error);
+}
+
 static enum culm_status begin(struct launch *l, struct culm_error *error) {
     enum culm_status status;
-    if ((status = claim(l, error)) || (status = recall(l, error)) ||
+    if ((status = stand(l, error)) || (status = claim(l, error)) || (status = recall(l, error)) ||
         (status = open_doors(l, error)) || (status = make_leader(l, error))) {
         return status;
     }
@@ -520,6 +563,24 @@ enum culm_status culm_train_launch_plan(const struct culm_train_launch_options *
     }
     release(&l);
     return status;
+}
+
+enum culm_status culm_train_launch_text(const struct culm_train_launch_options *options,
+                                        char **ret_plan, struct culm_error *error) {
+    struct launch l;
+    json_t *plan = NULL;
+    enum culm_status status = init(&l, options, NULL, error);
+    *ret_plan = NULL;
+    if (status || (status = check(&l, error)) || (status = culm_plan_check_memory(l.plan, error)) ||
+        (status = whole_plan(&l, &plan, error))) {
+        release(&l);
+        return status;
+    }
+    warn_of_slow_tasks(&l);
+    *ret_plan = json_dumps(plan, JSON_INDENT(2));
+    json_decref(plan);
+    release(&l);
+    return *ret_plan ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
 }
 
 int culm_train_launch_run(const struct culm_train_launch_options *options,

@@ -35,6 +35,10 @@ struct culm_train_launch_options {
 enum culm_status culm_train_launch_plan(const struct culm_train_launch_options *options,
                                         json_t **ret_plan, struct culm_error *error);
 
+/* What plan.json will have, for others to lead the run; the caller's. Writes nothing. */
+enum culm_status culm_train_launch_text(const struct culm_train_launch_options *options,
+                                        char **ret_plan, struct culm_error *error);
+
 /* Trains to the end; returns the exit code of `culm train`. *ret_error has a text when something is
  * to be said, also of a run that was stopped. Writes nothing before it has checked the data, the
  * plan and the trace and claimed the directory. The result is to be released in any case. */

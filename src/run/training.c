@@ -9,6 +9,7 @@
 #include "query/config.h"
 #include "report/sink.h"
 #include "run/archive.h"
+#include "run/cluster.h"
 #include "run/launches.h"
 #include "run/program.h"
 #include "run/public.h"
@@ -31,6 +32,7 @@ struct culm_training {
     char *plan_json;
     struct culm_launcher_result result;
     bool ran;
+    bool shared; /* it may be led anywhere; only its keys are made here */
 };
 
 static enum culm_status no_memory(struct culm_error *error) {
@@ -191,6 +193,13 @@ static enum culm_status load(struct culm_training *t, const struct culm_config *
                               options->from_start ? "from-start" : "accept-inputs");
     }
     enum culm_status status = load_config(t, config, error);
+    if (status == CULM_OK && t->shared) {
+        return t->config.checkpoint.to
+                   ? CULM_OK
+                   : culm_error_set(error, CULM_ERR_CONFIG,
+                                    "--cluster needs checkpoint.to: a folder that all machines "
+                                    "share, or s3://BUCKET/PREFIX");
+    }
     if (status == CULM_OK && !dry) {
         status = culm_rundir_check(t->dir, false, error);
     }
@@ -264,6 +273,12 @@ static enum culm_status make(struct culm_training *t, const struct culm_config *
     t->launch.run.ctx = options->context;
     t->launch.run.dir = t->dir;
     t->launch.run.resume = options->resume;
+    t->shared = extras->shared;
+    if (extras->reigning) {
+        t->launch.run.stand = extras->reigning->stand;
+        t->launch.run.stand_ctx = extras->reigning->place;
+        snprintf(t->launch.run.run, sizeof t->launch.run.run, "%s", extras->reigning->run);
+    }
     if ((status = load(t, config, options, extras->dry, error)) ||
         (status = check_program(t, options, error)) || (status = load_faults(t, extras, error)) ||
         (options->plan && (status = culm_path_format(t->plan, error, "%s", options->plan))) ||
@@ -402,6 +417,68 @@ enum culm_status culm_training_plan(struct culm_training *training, const char *
         }
         *ret_json = training->plan_json;
     }
+    return status;
+}
+
+static enum culm_status create(struct culm_training *training, struct culm_keys *keys,
+                               const char *name, struct culm_error *error) {
+    struct culm_cluster_run run = {.config = training->config_text};
+    snprintf(run.run, sizeof run.run, "%s", training->launch.run.run);
+    enum culm_status status =
+        culm_archive_begin(&training->config.checkpoint, &training->launch.run, error);
+    if (status == CULM_OK) {
+        status = culm_train_launch_text(&training->launch, &run.plan, error);
+    }
+    if (status == CULM_OK) {
+        status = culm_cluster_create(keys, name, &run, error);
+    }
+    free(run.plan);
+    return status;
+}
+
+/* It is there already. */
+static enum culm_status go_on(const struct culm_training *training, struct culm_keys *keys,
+                              const char *name, bool resume, const struct culm_cluster_run *there,
+                              struct culm_error *error) {
+    if (strcmp(there->config, training->config_text) != 0) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "there is a run '%.60s' of another configuration; give this one "
+                              "another --name",
+                              name);
+    }
+    if (there->stopped && !there->done) {
+        return resume
+                   ? culm_cluster_go_on(keys, name, error)
+                   : culm_error_set(error, CULM_ERR_STOPPED,
+                                    "the run '%.60s' was stopped; --resume goes on with it", name);
+    }
+    return CULM_OK;
+}
+
+enum culm_status culm_training_create(struct culm_training *training, const char *store,
+                                      const char *name, bool resume, struct culm_error *error) {
+    struct culm_keys *keys = NULL;
+    struct culm_cluster_run there = {0};
+    struct culm_error why = {0};
+    enum culm_status status = culm_cluster_open(store, &keys, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    status = culm_cluster_look(keys, name, &there, &why);
+    if (status == CULM_OK) {
+        status = go_on(training, keys, name, resume, &there, error);
+    } else if (status == CULM_ERR_NOT_FOUND && resume) {
+        status = culm_error_set(error, CULM_ERR_CONFIG,
+                                "'%.150s' has no run '%.60s' to resume; leave out --resume to "
+                                "create it",
+                                store, name);
+    } else if (status == CULM_ERR_NOT_FOUND) {
+        status = create(training, keys, name, error);
+    } else {
+        *error = why;
+    }
+    culm_cluster_run_release(&there);
+    culm_keys_close(keys);
     return status;
 }
 

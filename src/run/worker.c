@@ -15,6 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* For which a node that saves or loads asks again for a launcher that is gone: whoever leads next calls it. It may end itself before. */
+#define PATIENCE_MS 60000
+
 struct worker {
     struct culm_participant *process;
     struct culm_depot *depot; /* of a newcomer, whose folder is its own; NULL: it is the run's */
@@ -183,6 +186,12 @@ static void hear_news(void *context, const void *news, size_t len) {
     }
 }
 
+/* Checkpoints are with whoever leads. */
+static void follow(void *context, const char *address) {
+    const struct worker *w = context;
+    culm_depot_far_move(w->depot, address);
+}
+
 static enum culm_status begin(struct worker *w, struct culm_error *error) {
     enum culm_status status = prepare(w, error);
     culm_digest_news_end_waits(w->news); /* tasks do not wait, which would count as stuck */
@@ -240,8 +249,8 @@ int culm_run_worker_newcomer(const struct culm_participant_call *call,
                              struct culm_participant_memory *ret_memory,
                              struct culm_error *ret_error) {
     struct worker w = {.news = culm_digest_news_new(),
-                       .depot = culm_depot_far_new(call->address, call->token)};
-    const struct culm_participant_role role = {.news = hear_news, .ctx = &w};
+                       .depot = culm_depot_far_new(call->address, call->token, PATIENCE_MS)};
+    const struct culm_participant_role role = {.news = hear_news, .led = follow, .ctx = &w};
     enum culm_status joined = w.news && w.depot
                                   ? culm_participant_come(call, &role, &w.process, ret_error)
                                   : no_memory(ret_error);

@@ -59,6 +59,13 @@ enum culm_status culm_train_launch_plan(const struct culm_train_launch_options *
     return CULM_OK;
 }
 
+enum culm_status culm_train_launch_text(const struct culm_train_launch_options *options,
+                                        char **ret_plan, struct culm_error *error) {
+    (void)ret_plan;
+    see(options);
+    return culm_error_set(error, CULM_ERR_UNSUPPORTED, "not here");
+}
+
 int culm_train_launch_run(const struct culm_train_launch_options *options,
                           struct culm_launcher_result *ret_result, struct culm_error *ret_error) {
     struct culm_rundir dir;

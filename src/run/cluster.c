@@ -1,0 +1,199 @@
+/* See cluster.h. */
+#include "run/cluster.h"
+
+#include "cloud/etcd.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define KEY_MAX (CULM_CANDIDATE_RUN_MAX + 32)
+#define TRIES 5 /* of a change whose answer was lost; what it finds the next time tells */
+#define PAUSE_NS 200000000
+
+enum culm_status culm_cluster_open(const char *place, struct culm_keys **ret_keys,
+                                   struct culm_error *error) {
+    const struct culm_etcd_options options = {.place = place};
+    if (!culm_etcd_is_place(place)) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "'%.100s' is no store of keys; name one as "
+                              "etcd://HOST:PORT[,HOST:PORT]...[/PREFIX]",
+                              place);
+    }
+    return culm_etcd_open(&options, ret_keys, error);
+}
+
+enum culm_status culm_cluster_check_name(const char *name, struct culm_error *error) {
+    const size_t len =
+        strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
+    return !name[0] || name[0] == '.' || name[len] || len >= CULM_CANDIDATE_RUN_MAX
+               ? culm_error_set(error, CULM_ERR_ARGUMENT,
+                                "--name '%.60s' is no name of a run: it has letters, digits, '.', "
+                                "'_' and '-', at most %d, and does not begin with a '.'",
+                                name, CULM_CANDIDATE_RUN_MAX - 1)
+               : CULM_OK;
+}
+
+void culm_cluster_run_release(struct culm_cluster_run *run) {
+    free(run->config);
+    free(run->plan);
+    run->config = run->plan = NULL;
+}
+
+static const char *key_of(const char *name, const char *what, char ret_key[KEY_MAX]) {
+    snprintf(ret_key, KEY_MAX, "%s/%s", name, what);
+    return ret_key;
+}
+
+static const struct culm_keys_pair *pair_of(const struct culm_keys_list *list, const char *name,
+                                            const char *what) {
+    char key[KEY_MAX];
+    return culm_keys_find(list, key_of(name, what, key));
+}
+
+static enum culm_status list_run(struct culm_keys *keys, const char *name,
+                                 struct culm_keys_list *ret_list, struct culm_error *error) {
+    char prefix[KEY_MAX];
+    return keys->ops->list(keys, key_of(name, "", prefix), ret_list, error);
+}
+
+static enum culm_status read_about(const struct culm_keys_pair *about, const char *name,
+                                   struct culm_cluster_run *run, struct culm_error *error) {
+    json_t *json = json_loadb(about->value, about->len, 0, NULL);
+    const char *format = json_string_value(json_object_get(json, "format"));
+    const char *job = json_string_value(json_object_get(json, "job"));
+    const char *id = json_string_value(json_object_get(json, "run"));
+    enum culm_status status = CULM_OK;
+    if (!format || !job || !id || strlen(id) >= sizeof run->run) {
+        status =
+            culm_error_set(error, CULM_ERR_FORMAT, "what the store has of '%.60s' is no run", name);
+    } else if (strcmp(format, CULM_CLUSTER_FORMAT) != 0) {
+        status = culm_error_set(error, CULM_ERR_FORMAT,
+                                "'%.60s' is of another version of Culm ('%.40s')", name, format);
+    } else if (strcmp(job, "train") != 0) {
+        status = culm_error_set(error, CULM_ERR_FORMAT, "'%.60s' is no run of training: '%.40s'",
+                                name, job);
+    } else {
+        memcpy(run->run, id, strlen(id) + 1);
+    }
+    json_decref(json);
+    return status;
+}
+
+enum culm_status culm_cluster_look(struct culm_keys *keys, const char *name,
+                                   struct culm_cluster_run *ret_run, struct culm_error *error) {
+    struct culm_keys_list list = {0};
+    struct culm_cluster_run run = {0};
+    enum culm_status status = list_run(keys, name, &list, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    const struct culm_keys_pair *about = pair_of(&list, name, "run"),
+                                *config = pair_of(&list, name, "config"),
+                                *plan = pair_of(&list, name, "plan");
+    if (!about || !config || !plan) {
+        status = culm_error_set(error, CULM_ERR_NOT_FOUND, "there is no run '%.60s'", name);
+    } else if ((status = read_about(about, name, &run, error)) == CULM_OK) {
+        run.config = strdup(config->value);
+        run.plan = strdup(plan->value);
+        run.done = pair_of(&list, name, "done") != NULL;
+        run.stopped = pair_of(&list, name, "stop") != NULL;
+        status = run.config && run.plan ? CULM_OK
+                                        : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    }
+    culm_keys_list_release(&list);
+    if (status != CULM_OK) {
+        culm_cluster_run_release(&run);
+        return status;
+    }
+    *ret_run = run;
+    return CULM_OK;
+}
+
+/* Until it has happened, or cannot: *ret_happened. */
+static enum culm_status transact(struct culm_keys *keys, const struct culm_keys_transaction *what,
+                                 bool *ret_happened, struct culm_error *error) {
+    const struct timespec pause = {.tv_nsec = PAUSE_NS};
+    enum culm_status status = CULM_ERR_AGAIN;
+    int64_t revision;
+    for (int i = 0; i < TRIES && status == CULM_ERR_AGAIN; i++) {
+        if (i > 0) {
+            (void)nanosleep(&pause, NULL);
+        }
+        status = keys->ops->transact(keys, what, ret_happened, &revision, error);
+    }
+    return status;
+}
+
+enum culm_status culm_cluster_create(struct culm_keys *keys, const char *name,
+                                     const struct culm_cluster_run *run, struct culm_error *error) {
+    char about[128], key[3][KEY_MAX];
+    snprintf(about, sizeof about, "{\"format\":\"%s\",\"job\":\"train\",\"run\":\"%s\"}",
+             CULM_CLUSTER_FORMAT, run->run);
+    const struct culm_keys_condition fresh = {.key = key_of(name, "run", key[0])};
+    const struct culm_keys_change change[] = {
+        {key[0], about, strlen(about), 0},
+        {key_of(name, "config", key[1]), run->config, strlen(run->config), 0},
+        {key_of(name, "plan", key[2]), run->plan, strlen(run->plan), 0},
+    };
+    const struct culm_keys_transaction what = {&fresh, 1, change, 3};
+    if (strlen(run->config) + strlen(run->plan) + KEY_MAX > CULM_KEYS_VALUE_MAX) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "the configuration and the plan have %zu bytes, and a store of keys "
+                              "takes %zu; a model of fewer tensors, or fewer listed inputs, fits",
+                              strlen(run->config) + strlen(run->plan), CULM_KEYS_VALUE_MAX);
+    }
+    bool happened = false;
+    enum culm_status status = transact(keys, &what, &happened, error);
+    if (status != CULM_OK || happened) {
+        return status;
+    }
+    struct culm_cluster_run there = {0}; /* it may be this one, whose answer was lost */
+    status = culm_cluster_look(keys, name, &there, error);
+    const bool own = status == CULM_OK && strcmp(there.run, run->run) == 0;
+    culm_cluster_run_release(&there);
+    return status || own ? status
+                         : culm_error_set(error, CULM_ERR_EXISTS, "there is a run '%.60s'", name);
+}
+
+enum culm_status culm_cluster_go_on(struct culm_keys *keys, const char *name,
+                                    struct culm_error *error) {
+    char key[3][KEY_MAX];
+    const struct culm_keys_condition open = {.key = key_of(name, "done", key[0])};
+    const struct culm_keys_change change[] = {{.key = key_of(name, "stop", key[1])},
+                                              {.key = key_of(name, "ask", key[2])}};
+    const struct culm_keys_transaction what = {&open, 1, change, 2};
+    bool happened;
+    return transact(keys, &what, &happened, error);
+}
+
+enum culm_status culm_cluster_ask_stop(struct culm_keys *keys, const char *name,
+                                       struct culm_error *error) {
+    char key[KEY_MAX];
+    const struct culm_keys_change change = {key_of(name, "ask", key), "stop", strlen("stop"), 0};
+    const struct culm_keys_transaction what = {NULL, 0, &change, 1};
+    bool happened;
+    return transact(keys, &what, &happened, error);
+}
+
+enum culm_status culm_cluster_leader(struct culm_keys *keys, const char *name,
+                                     char ret_address[CULM_ADDRESS_SIZE], bool *ret_done,
+                                     bool *ret_stopped, struct culm_error *error) {
+    struct culm_keys_list list = {0};
+    const enum culm_status status = list_run(keys, name, &list, error);
+    ret_address[0] = '\0';
+    if (status != CULM_OK) {
+        return status;
+    }
+    const struct culm_keys_pair *leader = pair_of(&list, name, "leader");
+    json_t *json = leader ? json_loadb(leader->value, leader->len, 0, NULL) : NULL;
+    const char *address = json_string_value(json_object_get(json, "address"));
+    snprintf(ret_address, CULM_ADDRESS_SIZE, "%s", address ? address : "");
+    *ret_done = pair_of(&list, name, "done") != NULL;
+    *ret_stopped = pair_of(&list, name, "stop") != NULL;
+    json_decref(json);
+    culm_keys_list_release(&list);
+    return CULM_OK;
+}

@@ -1,0 +1,45 @@
+/*
+ * A run among machines of which none has to stay: what its keys at a store (net/keys.h) say, besides those of crew/lead.h.
+ *
+ *     NAME/run       {"format": "culm-run-1", "job": "train", "run": ID}: written once, with the next two
+ *     NAME/config    its configuration, with every default filled in
+ *     NAME/plan      its plan.json
+ *
+ * Thread: any; handles of stores belong to one at a time.
+ */
+#ifndef CULM_RUN_CLUSTER_H
+#define CULM_RUN_CLUSTER_H
+
+#include "launch/launcher.h"
+#include "net/keys.h"
+#include "run/launches.h"
+
+#define CULM_CLUSTER_FORMAT "culm-run-1"
+
+/* CULM_ERR_CONFIG: `place` is no address of a store that there is; CULM_ERR_MACHINE. */
+enum culm_status culm_cluster_open(const char *place, struct culm_keys **ret_keys,
+                                   struct culm_error *error);
+struct culm_cluster_run {
+    char run[CULM_RUN_ID_SIZE];
+    char *config, *plan; /* texts */
+    bool done, stopped;
+};
+void culm_cluster_run_release(struct culm_cluster_run *run); /* fine on a zeroed one */
+/* CULM_ERR_NOT_FOUND: there is none of that name; CULM_ERR_FORMAT: it is of another job or version; and as in keys.h. */
+enum culm_status culm_cluster_look(struct culm_keys *keys, const char *name,
+                                   struct culm_cluster_run *ret_run, struct culm_error *error);
+/* CULM_ERR_EXISTS: there is one of that name. CULM_ERR_CONFIG: it is too large for a store. */
+enum culm_status culm_cluster_create(struct culm_keys *keys, const char *name,
+                                     const struct culm_cluster_run *run, struct culm_error *error);
+/* One that was stopped may be led again. */
+enum culm_status culm_cluster_go_on(struct culm_keys *keys, const char *name,
+                                    struct culm_error *error);
+/* Asks whoever leads, now or next, to stop it. */
+enum culm_status culm_cluster_ask_stop(struct culm_keys *keys, const char *name,
+                                       struct culm_error *error);
+/* Where whoever leads lets nodes in; "": nobody does. Whether the run is over, and how. */
+enum culm_status culm_cluster_leader(struct culm_keys *keys, const char *name,
+                                     char ret_address[CULM_ADDRESS_SIZE], bool *ret_done,
+                                     bool *ret_stopped, struct culm_error *error);
+
+#endif

@@ -1,0 +1,229 @@
+/* See lead.h. */
+#include "run/lead.h"
+
+#include "base/file.h"
+#include "cluster/advertise.h"
+#include "net/socket.h"
+#include "run/cluster.h"
+#include "run/doors.h"
+#include "run/launches.h"
+#include "train/config.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define AWAY_MS 3000 /* a store that does not answer for so long is spoken of */
+
+/* --- standing --- */
+
+/* Where this machine is called by those who call the store too: the address from which it calls that one. */
+static enum culm_status near_the_store(const char *store, char ret_listen[CULM_ADDRESS_SIZE],
+                                       struct culm_error *error) {
+    const char *at = strstr(store, "://");
+    char first[CULM_ADDRESS_SIZE], host[CULM_ADDRESS_HOST_SIZE];
+    at = at ? at + 3 : store;
+    snprintf(first, sizeof first, "tcp:%.*s", (int)strcspn(at, ",/"), at);
+    enum culm_status status = culm_socket_toward(first, host, error);
+    if (status == CULM_OK) {
+        snprintf(ret_listen, CULM_ADDRESS_SIZE, strchr(host, ':') ? "tcp:[%s]:0" : "tcp:%s:0",
+                 host);
+    }
+    return status;
+}
+
+static enum culm_status reserve(const struct culm_lead_place *place, int *ret_fd,
+                                char ret_address[CULM_ADDRESS_SIZE], struct culm_error *error) {
+    char listen[CULM_ADDRESS_SIZE], listening[CULM_ADDRESS_SIZE], advertise[CULM_ADDRESS_SIZE];
+    struct culm_address address, number;
+    size_t count;
+    enum culm_status status =
+        place->listen ? culm_doors_address("--listen", place->listen, listen, &address, error)
+                      : near_the_store(place->store, listen, error);
+    if (status == CULM_OK && place->advertise) {
+        status = culm_doors_advertise(place->advertise, advertise, error);
+    }
+    if (status || (status = culm_address_parse(listen, &address, error)) ||
+        (status = culm_address_resolve(&address, &number, 1, &count, error))) {
+        return status;
+    }
+    culm_address_print(&number, listen);
+    status = culm_socket_reserve(listen, ret_fd, listening, error);
+    if (status == CULM_OK) {
+        status = culm_advertise(place->advertise ? advertise : NULL, listening, ret_address, error);
+        if (status != CULM_OK) {
+            close(*ret_fd);
+        }
+    }
+    return status;
+}
+
+struct speaker {
+    const struct culm_lead_place *place;
+    char address[CULM_ADDRESS_SIZE];
+    bool away;
+};
+
+/* From the candidate's thread. */
+static void on_away(void *ctx, int64_t ms, const char *why) {
+    struct speaker *s = ctx;
+    char text[CULM_ERROR_MAX + 200];
+    if (ms == 0 && s->away) {
+        s->away = false;
+        s->place->warn(s->place->ctx, "the store of keys answers again");
+    } else if (ms > AWAY_MS && !s->away) {
+        s->away = true;
+        snprintf(text, sizeof text,
+                 "the store of keys has not answered for %lld s (%s); training goes on, and nobody "
+                 "comes in meanwhile",
+                 (long long)(ms / 1000), why);
+        s->place->warn(s->place->ctx, text);
+    }
+}
+
+static enum culm_status lease_of(const char *config_text, int64_t *ret_ms,
+                                 struct culm_error *error) {
+    struct culm_train_config config;
+    const enum culm_status status = culm_train_config_parse(
+        config_text, strlen(config_text), "the run's configuration", NULL, 0, &config, error);
+    if (status == CULM_OK) {
+        *ret_ms = config.cluster.lease_ms;
+        culm_train_config_release(&config);
+    }
+    return status;
+}
+
+enum culm_status culm_lead_place_stand(void *ctx, const char *config_text, const char *plan_text,
+                                       struct culm_candidate **ret_candidate, int *ret_reserved_fd,
+                                       struct culm_error *error) {
+    static struct speaker speaker; /* one stands in a process */
+    const struct culm_lead_place *place = ctx;
+    struct culm_keys *keys = NULL;
+    struct culm_candidate *candidate = NULL;
+    enum culm_deed how;
+    int fd = -1;
+    (void)plan_text;
+    speaker = (struct speaker){.place = place};
+    int64_t lease_ms;
+    enum culm_status status = lease_of(config_text, &lease_ms, error);
+    if (status == CULM_OK) {
+        status = reserve(place, &fd, speaker.address, error);
+    }
+    if (status != CULM_OK) {
+        return status;
+    }
+    status = culm_cluster_open(place->store, &keys, error);
+    if (status == CULM_OK) {
+        const struct culm_candidate_options options = {.keys = keys,
+                                                       .run = place->run,
+                                                       .address = speaker.address,
+                                                       .lease_ms = lease_ms,
+                                                       .away = on_away,
+                                                       .ctx = &speaker};
+        status = culm_candidate_new(&options, &candidate, error);
+    }
+    if (status == CULM_OK) {
+        status = culm_candidate_await(candidate, place->stop_fd, &how);
+        if (status == CULM_ERR_STOPPED && how == CULM_DEED_DONE) {
+            status = culm_error_set(error, CULM_ERR_EXISTS, "the run is done");
+        } else if (status != CULM_OK) {
+            culm_error_set(error, status, "%s",
+                           status == CULM_ERR_STOPPED  ? "the run was stopped"
+                           : status == CULM_ERR_CLOSED ? "this process is to end"
+                                                       : "out of memory");
+        }
+    }
+    if (status != CULM_OK) {
+        culm_candidate_free(candidate);
+        close(fd);
+        return status;
+    }
+    *ret_candidate = candidate;
+    *ret_reserved_fd = fd;
+    return CULM_OK;
+}
+
+/* --- a whole process --- */
+
+static enum culm_status write_file(const char *dir, const char *name, const char *text,
+                                   struct culm_error *error) {
+    char path[CULM_PATH_MAX];
+    const enum culm_status status = culm_path_format(path, error, "%s/%s", dir, name);
+    return status ? status : culm_file_replace(NULL, path, text, strlen(text), error);
+}
+
+/* What the directory of a run that can be resumed has. */
+static enum culm_status unpack(const char *dir, const struct culm_cluster_run *run,
+                               struct culm_error *error) {
+    enum culm_status status = culm_dir_make(NULL, dir, error);
+    status = status ? status : write_file(dir, "config.yaml", run->config, error);
+    return status ? status : write_file(dir, "plan.json", run->plan, error);
+}
+
+static int lead(const struct culm_run_lead_options *o, const struct culm_cluster_run *run,
+                struct culm_error *ret_error) {
+    struct culm_config *config = NULL;
+    struct culm_training *training = NULL;
+    struct culm_lead_place place = {.store = o->store,
+                                    .run = o->run,
+                                    .listen = o->listen,
+                                    .advertise = o->advertise,
+                                    .stop_fd = o->stop_fd,
+                                    .warn = o->warn,
+                                    .ctx = o->ctx};
+    const struct culm_reigning reigning = {
+        .run = run->run, .stand = culm_lead_place_stand, .place = &place};
+    const struct culm_training_options options = {.size = sizeof options,
+                                                  .dir = o->dir,
+                                                  .resume = true,
+                                                  .program = "/proc/self/exe",
+                                                  .warning = o->warn,
+                                                  .context = o->ctx,
+                                                  .listen = o->listen ? o->listen : ":0",
+                                                  .token_file = o->token_file,
+                                                  .insecure = o->insecure,
+                                                  .limit_workers = 1};
+    const struct culm_launch_extras extras = {.reigning = &reigning};
+    enum culm_status status = culm_config_read(run->config, strlen(run->config),
+                                               "the run's configuration", &config, ret_error);
+    if (status == CULM_OK) {
+        status = culm_training_make(config, &options, &extras, &training, ret_error);
+    }
+    int code = culm_status_exit_code(status);
+    if (status == CULM_OK) {
+        culm_training_watch(training, o->log, o->screen);
+        code = culm_training_go(training, ret_error);
+    }
+    if (ret_error->status == CULM_ERR_EXISTS && code != 0) { /* done, by another one */
+        code = 0;
+        culm_error_clear(ret_error);
+    } else if (ret_error->status == CULM_ERR_CLOSED && code != 0) {
+        code = CULM_LEAD_AGAIN;
+    }
+    culm_training_free(training);
+    culm_config_free(config);
+    return code;
+}
+
+int culm_run_lead(const struct culm_run_lead_options *o, struct culm_error *ret_error) {
+    struct culm_keys *keys = NULL;
+    struct culm_cluster_run run = {0};
+    enum culm_status status = culm_cluster_open(o->store, &keys, ret_error);
+    if (status == CULM_OK) {
+        status = culm_cluster_look(keys, o->run, &run, ret_error);
+    }
+    culm_keys_close(keys);
+    if (status == CULM_OK && run.stopped && !run.done) {
+        status = culm_error_set(ret_error, CULM_ERR_STOPPED, "the run was stopped");
+    }
+    if (status == CULM_OK && !run.done) {
+        status = unpack(o->dir, &run, ret_error);
+    }
+    const int code = status     ? culm_status_exit_code(status)
+                     : run.done ? 0
+                                : lead(o, &run, ret_error);
+    culm_cluster_run_release(&run);
+    return code;
+}

@@ -1,0 +1,45 @@
+/*
+ * A process that may lead a run whose leader is one of several (crew/lead.h): it prepares all that does not depend on who
+ * leads before, stands, and leads until the run is over or another one leads.
+ *
+ * Thread: the only one of its process, but those that it starts.
+ */
+#ifndef CULM_RUN_LEAD_H
+#define CULM_RUN_LEAD_H
+
+#include "launch/launcher.h"
+
+struct culm_lead_place { /* all borrowed */
+    const char *store;   /* its address */
+    const char *run;     /* the run's name */
+    const char *
+        listen; /* "HOST:PORT" as people write it; NULL: where the store is called from, at any port */
+    const char *advertise; /* NULL: that */
+    int stop_fd;           /* with which it gives up; 0: none */
+    /* One line of something that is as it should not be. */
+    void (*warn)(void *ctx, const char *text);
+    void *ctx;
+};
+
+/* As `stand` of culm_launcher_options, whose stand_ctx is a struct culm_lead_place. */
+enum culm_status culm_lead_place_stand(void *place, const char *config_text, const char *plan_text,
+                                       struct culm_candidate **ret_candidate, int *ret_reserved_fd,
+                                       struct culm_error *error);
+
+#define CULM_LEAD_AGAIN 111 /* the exit code of one that leads no more; another one may stand */
+
+/* All borrowed; NULL: not given. */
+struct culm_run_lead_options {
+    const char *store, *run, *token_file, *listen, *advertise;
+    const char *dir; /* for what it keeps of the run while it leads; made, if it is not there */
+    bool insecure;
+    struct culm_sink *log, *screen; /* of events, while it leads */
+    int stop_fd;
+    void (*warn)(void *ctx, const char *text);
+    void *ctx;
+};
+
+/* The exit code: 0: the run is done; 75: it was stopped; CULM_LEAD_AGAIN; others as of `culm train`. */
+int culm_run_lead(const struct culm_run_lead_options *options, struct culm_error *ret_error);
+
+#endif
