@@ -82,13 +82,21 @@ static enum culm_status read_about(const struct culm_keys_pair *about, const cha
     return status;
 }
 
+/* Nobody waits here for a store that does not answer. */
+static enum culm_status not_there(enum culm_status status, struct culm_error *error) {
+    if (status == CULM_ERR_AGAIN) {
+        status = error->status = CULM_ERR_IO;
+    }
+    return status;
+}
+
 enum culm_status culm_cluster_look(struct culm_keys *keys, const char *name,
                                    struct culm_cluster_run *ret_run, struct culm_error *error) {
     struct culm_keys_list list = {0};
     struct culm_cluster_run run = {0};
     enum culm_status status = list_run(keys, name, &list, error);
     if (status != CULM_OK) {
-        return status;
+        return not_there(status, error);
     }
     const struct culm_keys_pair *about = pair_of(&list, name, "run"),
                                 *config = pair_of(&list, name, "config"),
@@ -124,7 +132,7 @@ static enum culm_status transact(struct culm_keys *keys, const struct culm_keys_
         }
         status = keys->ops->transact(keys, what, ret_happened, &revision, error);
     }
-    return status;
+    return not_there(status, error);
 }
 
 enum culm_status culm_cluster_create(struct culm_keys *keys, const char *name,

@@ -25,7 +25,8 @@ struct culm_cluster_run {
     bool done, stopped;
 };
 void culm_cluster_run_release(struct culm_cluster_run *run); /* fine on a zeroed one */
-/* CULM_ERR_NOT_FOUND: there is none of that name; CULM_ERR_FORMAT: it is of another job or version; and as in keys.h. */
+/* CULM_ERR_NOT_FOUND: there is none of that name; CULM_ERR_FORMAT: it is of another job or version; CULM_ERR_IO: the
+ * store does not answer; and as in keys.h. */
 enum culm_status culm_cluster_look(struct culm_keys *keys, const char *name,
                                    struct culm_cluster_run *ret_run, struct culm_error *error);
 /* CULM_ERR_EXISTS: there is one of that name. CULM_ERR_CONFIG: it is too large for a store. */

@@ -187,8 +187,10 @@ static int pause_of(struct place *place) {
 }
 
 static void was_stopped(struct node *n, struct culm_error *error) {
-    n->code = culm_error_set(error, CULM_ERR_STOPPED,
-                             "the run was stopped; once it is resumed, start this node again");
+    n->code = culm_error_set(
+        error, CULM_ERR_STOPPED,
+        n->o->stops_run ? "the run was stopped; --resume goes on with it"
+                        : "the run was stopped; once it is resumed, start this node again");
     n->code = culm_status_exit_code(CULM_ERR_STOPPED);
 }
 

@@ -1,0 +1,318 @@
+#!/usr/bin/env python3
+"""Training that no machine has to stay for: `culm train --cluster`, `culm node --join etcd://...`, with a real etcd.
+
+Each machine is a folder with a copy of the data of its own, at another time, and a process of `culm node`; what it has is lost with it. Whoever leads
+writes events into its own folder, so that a case looks into all of them. What a run computed is compared with an undisturbed one, step by step: runs
+go on until a case has seen what it waits for.
+"""
+import glob
+import json
+import os
+import shutil
+import signal
+import time
+
+from etcd import Etcd, Unavailable
+from harness import Cases, Skipped, changed, check, equal, read_events, tiny_config, wait_until
+
+cases = Cases(kind="waits", job="train")
+ENDLESS = changed(tiny_config("text"), steps=1000000, schedule={"name": "constant"}, checkpoint__every=25, cluster__orphan_ms=20000,
+                  cluster__lease_ms=1000)
+LIMIT_S = 120
+
+
+def children(parent):
+    found = []
+    for name in os.listdir("/proc"):
+        try:
+            with open(f"/proc/{name}/stat", encoding="ascii") as file:
+                rest = file.read().rsplit(")", 1)[1].split()
+        except (OSError, IndexError):
+            continue
+        if rest[0] != "Z" and int(rest[1]) == parent:
+            found.append(int(name))
+    return sorted(found)
+
+
+class Machine:
+    """A folder with a copy of the data, and an agent there."""
+
+    def __init__(self, run, name):
+        self.run, self.name, self.folder = run, name, run.bench.path(name)
+        os.mkdir(self.folder)
+        shutil.copyfile(cases.text, os.path.join(self.folder, "text"))
+        os.utime(os.path.join(self.folder, "text"), (1, 1))
+        self.process = None
+
+    def create(self, config, *words):
+        """The one that creates the run, or resumes it."""
+        self.process = self.run.bench.start("train", self.run.bench.config(config, "run.yaml"), "--cluster", self.run.place(), "--name", "one",
+                                            "--token-file", self.run.token, "--out", os.path.join(self.folder, "run"), *words, cwd=self.folder)
+        return self
+
+    def node(self, workers, *words):
+        self.process = self.run.bench.start("node", "--join", self.run.place(), "--name", "one", "--token-file", self.run.token, "--workers", workers,
+                                            "--dir", os.path.join(self.folder, "kept"), *words, cwd=self.folder)
+        return self
+
+    def kill(self):
+        """It vanishes with all its processes."""
+        for pid in [self.process.pid, *children(self.process.pid)]:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:  # it has ended meanwhile
+                pass
+        self.run.bench.end(self.process)
+
+    def may_lead(self):
+        """The process here that leads, or waits: the first child, which has its own folder."""
+        return children(self.process.pid)[0]
+
+    def end(self, code):
+        ended = self.run.bench.end(self.process)
+        equal(ended.code, code, f"exit code of {self.name}; {ended.err[-600:]!r}")
+        return ended.err
+
+    def reigns(self):
+        return sorted(glob.glob(os.path.join(self.folder, "run", "events.jsonl")) + glob.glob(os.path.join(self.folder, "kept", "lead-*", "events.jsonl")))
+
+
+class Run:
+    """A run at a store of keys."""
+
+    def __init__(self, bench, config, *words, members=1):
+        self.bench = bench
+        self.config = changed(config, checkpoint__to=bench.path("store"))
+        try:
+            self.etcd = Etcd(bench.path("etcd"), members)
+        except Unavailable as reason:
+            raise Skipped(str(reason)) from None
+        self.token = bench.path("run.token")
+        equal(bench.run("keys", "new", self.token).code, 0, "exit code of keys new")
+        self.machines, self.words = [], words
+
+    def place(self):
+        return self.etcd.place("runs")
+
+    def __enter__(self):
+        self.etcd.__enter__()
+        return self
+
+    def __exit__(self, *what):
+        for machine in self.machines:
+            if machine.process.poll() is None:
+                machine.kill()
+            else:
+                self.bench.end(machine.process)
+        self.etcd.__exit__(*what)
+
+    def create(self, *words):
+        self.machines.append(Machine(self, f"machine-{len(self.machines)}").create(self.config, *words))
+        self.wait(lambda: self.key("leader"), "that it leads")
+        return self.machines[-1]
+
+    def node(self, workers, *words):
+        self.machines.append(Machine(self, f"machine-{len(self.machines)}").node(workers, *words))
+        return self.machines[-1]
+
+    def events(self):
+        """Of every reign, in the order in which they began."""
+        found = [read_events(path) for machine in self.machines for path in machine.reigns()]
+        return [event for reign in found for event in reign]
+
+    def told(self, name):
+        return [event for event in self.events() if event["event"] == name]
+
+    def wait(self, condition, what):
+        wait_until(condition, LIMIT_S, what)
+
+    def steps(self):
+        return max((event["step"] for event in self.told("step")), default=0)
+
+    def more_steps(self, count=30):
+        before = self.steps()
+        self.wait(lambda: self.steps() >= before + count, f"{count} more steps after {before}")
+
+    def terms(self):
+        return sorted({event["term"] for event in self.told("leader")})
+
+    def key(self, name):
+        """The value of a key of the run; None: it is not there."""
+        import base64
+        key = base64.b64encode(f"runs/one/{name}".encode()).decode()
+        pairs = json.loads(self.etcd.post("kv/range", json.dumps({"key": key}))).get("kvs")
+        return base64.b64decode(pairs[0]["value"]).decode() if pairs else None
+
+    def leader(self):
+        """The machine that leads, by where it lets nodes in."""
+        value = self.key("leader")
+        if value is None:
+            return None
+        address = json.loads(value)["address"]
+        for machine in self.machines:
+            for path in machine.reigns():
+                starts = [event for event in read_events(path) if event["event"] == "start"]
+                if starts and starts[-1]["address"] == address:
+                    return machine
+        return None
+
+    def check(self):
+        """Every step of every reign is that of an undisturbed run, and none was done twice."""
+        steps = [event for event in self.events() if event["event"] == "step"]
+        _, plain = cases.plain(changed(ENDLESS, data__path=cases.text, steps=max(event["step"] for event in steps)))
+        right = {event["step"]: event["loss_bits"] for event in plain}
+        for event in steps:
+            equal(event["loss_bits"], right[event["step"]], f"loss of step {event['step']}")
+
+
+def killed(bench):
+    """Whoever leads is killed, machine and all, three times; the first time that is who created the run. Nothing that was committed is done again."""
+    with Run(bench, ENDLESS) as run:
+        run.create()
+        for _ in range(2):
+            run.node(3)
+        run.node(0), run.node(0)
+        run.more_steps()
+        for number in range(3):
+            leader = run.leader()
+            check(leader is not None, "nobody leads")
+            equal(leader is run.machines[0], number == 0, "whether who created it leads")
+            if len(children(leader.process.pid)) > 1:  # it has workers too, and so its loss would be more than that of who leads
+                os.kill(leader.may_lead(), signal.SIGKILL)
+            else:
+                leader.kill()
+            run.wait(lambda number=number: len(run.terms()) == number + 1, f"leader {number + 2}")
+            run.more_steps()
+        equal(run.terms(), [2, 3, 4], "terms")
+        equal((run.told("rollback"), run.told("lost")), ([], []), "roll-backs and losses")
+        bench.note(f"took_ms {sorted({round(event['took_ms'], 1) for event in run.told('leader')})}")
+        run.check()
+
+
+def vanish(bench):
+    """Machines come and go, two of three at a time in the end; what is left goes on, from the storage if it has to."""
+    with Run(bench, ENDLESS) as run:
+        run.create()
+        for _ in range(3):
+            run.node(2)
+        run.more_steps()
+        for _ in range(3):
+            for machine in run.machines[-3:-1]:
+                machine.kill()
+            run.node(2), run.node(2)
+            run.more_steps()
+        run.check()
+
+
+def stopped(bench):
+    """SIGTERM to who created it stops the run, for all; --resume goes on, here or elsewhere, and any other configuration is another run."""
+    with Run(bench, ENDLESS) as run:
+        first = run.create()
+        nodes = [run.node(3), run.node(3)]
+        run.more_steps()
+        first.process.send_signal(signal.SIGTERM)
+        first.end(75)
+        for node in nodes:
+            check("the run was stopped; once it is resumed, start this node again" in node.end(75), "what a node says")
+        again = bench.start("train", bench.config(run.config, "run.yaml"), "--cluster", run.place(), "--name", "one", "--token-file", run.token, "--out",
+                            bench.path("again"), cwd=nodes[0].folder)
+        equal((bench.end(again).code, "--resume goes on with it" in bench.last.err), (75, True), f"a run that was stopped: {bench.last.err}")
+        other = bench.start("train", bench.config(changed(run.config, seed=4), "other.yaml"), "--cluster", run.place(), "--name", "one", "--token-file",
+                            run.token, "--out", bench.path("again"), cwd=nodes[0].folder)
+        equal((bench.end(other).code, "another configuration" in bench.last.err), (3, True), f"another configuration: {bench.last.err}")
+        before = run.steps()
+        run.create("--resume")
+        run.node(6)
+        run.more_steps()
+        equal(min(event["step"] for event in run.machines[3].run.told("step") if event["step"] > before), before + 1, "the first step after it")
+        equal(run.told("rollback"), [], "roll-backs")
+        run.check()
+
+
+def away(bench):
+    """The store is away for a while: training goes on, a worker that is lost meanwhile is made up for, and another one comes in when it is back."""
+    with Run(bench, ENDLESS) as run:
+        run.create()
+        nodes = [run.node(3), run.node(4)]
+        run.more_steps()
+        joined = len(run.told("joined"))
+        run.etcd.kill(0)
+        run.more_steps()
+        os.kill(children(nodes[0].process.pid)[-1], signal.SIGKILL)
+        run.wait(lambda: run.told("recovered"), "a recovery")
+        run.more_steps()
+        time.sleep(2)  # longer than a lease
+        run.more_steps()
+        equal(len(run.told("joined")), joined, "who came in while nobody could be let in")
+        run.etcd.start(0)
+        run.etcd.wait()
+        run.wait(lambda: len(run.told("joined")) > joined, "another worker")
+        run.more_steps()
+        equal(run.told("rollback"), [], "roll-backs")
+        run.check()
+
+
+def frozen(bench):
+    """Whoever leads freezes for longer than its lease: another one leads, and the first, when it wakes, says nothing to anyone, and stands again."""
+    with Run(bench, ENDLESS) as run:
+        first = run.create()
+        run.node(3), run.node(3)
+        run.more_steps()
+        pid = first.may_lead()
+        os.kill(pid, signal.SIGSTOP)
+        run.wait(lambda: run.told("leader"), "another leader")
+        run.more_steps()
+        os.kill(pid, signal.SIGCONT)
+        run.wait(lambda: pid not in children(first.process.pid) and children(first.process.pid), "another one that stands there")
+        run.more_steps()
+        equal((run.terms(), run.told("rollback"), run.told("lost")), ([2], [], []), "terms, roll-backs, losses")
+        run.check()
+
+
+def done(bench):
+    """A run that comes to its end, of which all hear; the result is that of one machine, and lies in the storage."""
+    config = changed(tiny_config("text"), steps=30)
+    with Run(bench, config) as run:
+        first = run.create()
+        nodes = [run.node(3), run.node(3)]
+        for machine in first, *nodes:
+            machine.end(0)
+        equal(run.told("done")[0]["weights_sha256"], cases.reference(changed(config, data__path=cases.text))[0], "hash of the weights")
+        late = run.node(1)
+        late.end(0)
+        listed = bench.run("ckpt", "list", bench.path("store"))
+        check("30" in listed.out, f"what the storage has: {listed.out!r}")
+
+
+def refused(bench):
+    """No such run, no store, no storage, no token, a name that is none: each is one line and its exit code."""
+    with Run(bench, ENDLESS) as run:
+        config, token = bench.config(run.config, "run.yaml"), run.token
+        shutil.copyfile(cases.text, bench.path("text"))
+
+        def tried(code, text, *words):
+            ended = bench.run(*words, limit_s=60)
+            equal((ended.code, text in ended.err, ended.err.count("\n")), (code, True, 1), f"{words}: {ended.err!r}")
+            check(not os.path.exists(bench.path("out")), "a folder is left")
+
+        tried(3, "has no run 'one'", "node", "--join", run.place(), "--name", "one", "--token-file", token)
+        tried(2, "--join", "node", "--join", run.place(), "--token-file", token)
+        tried(2, "--name", "node", "--join", "127.0.0.1:1", "--name", "one", "--token-file", token)
+        tried(2, "--token-file", "train", config, "--cluster", run.place(), "--out", bench.path("out"))
+        tried(2, "no name of a run", "train", config, "--cluster", run.place(), "--name", "a/b", "--token-file", token, "--out", bench.path("out"))
+        tried(3, "checkpoint.to", "train", bench.config(ENDLESS, "apart.yaml"), "--cluster", run.place(), "--token-file", token, "--out", bench.path("out"))
+        tried(3, "is no store of keys", "train", config, "--cluster", "redis://127.0.0.1:1", "--token-file", token, "--out", bench.path("out"))
+        tried(4, "127.0.0.1:1", "train", config, "--cluster", "etcd://127.0.0.1:1", "--token-file", token, "--out", bench.path("out"))
+        tried(3, "to resume", "train", config, "--cluster", run.place(), "--resume", "--token-file", token, "--out", bench.path("out"))
+
+
+cases.add("whoever leads is killed", killed, seconds=25, first=True)
+cases.add("machines vanish", vanish, seconds=40)
+cases.add("the store is away", away, seconds=20, first=True)
+cases.add("whoever leads freezes", frozen, seconds=15)
+cases.add("a stop, and a resume", stopped, seconds=15)
+cases.add("a run that is done", done, seconds=8)
+cases.add("what is refused", refused, seconds=8)
+
+if __name__ == "__main__":
+    cases.run()
