@@ -64,9 +64,11 @@ class Machine:
                 pass
         self.run.bench.end(self.process)
 
-    def may_lead(self):
-        """The process here that leads, or waits: the first child, which has its own folder."""
-        return children(self.process.pid)[0]
+    def leading(self):
+        """The process here that leads, or has led last: it has locked its folder."""
+        newest = max(self.reigns(), key=os.path.getmtime)
+        with open(os.path.join(os.path.dirname(newest), "lock"), encoding="ascii") as file:
+            return int(file.read())
 
     def end(self, code):
         ended = self.run.bench.end(self.process)
@@ -178,7 +180,7 @@ def killed(bench):
             check(leader is not None, "nobody leads")
             equal(leader is run.machines[0], number == 0, "whether who created it leads")
             if len(children(leader.process.pid)) > 1:  # it has workers too, and so its loss would be more than that of who leads
-                os.kill(leader.may_lead(), signal.SIGKILL)
+                os.kill(leader.leading(), signal.SIGKILL)
             else:
                 leader.kill()
             run.wait(lambda number=number: len(run.terms()) == number + 1, f"leader {number + 2}")
@@ -258,7 +260,7 @@ def frozen(bench):
         first = run.create()
         run.node(3), run.node(3)
         run.more_steps()
-        pid = first.may_lead()
+        pid = first.leading()
         os.kill(pid, signal.SIGSTOP)
         run.wait(lambda: run.told("leader"), "another leader")
         run.more_steps()
