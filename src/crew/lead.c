@@ -182,7 +182,7 @@ static void note_deeds(struct culm_lead *lead) {
     const struct culm_keys_pair *ids = pair_of(lead, "ids");
     lead->ids_created = ids ? ids->created : 0;
     lead->ids_changed = ids ? ids->changed : 0;
-    lead->ids_next = ids ? strtoll(ids->value, NULL, 10) : 0;
+    lead->ids_next = ids ? (int64_t)strtoull(ids->value, NULL, 10) : 0;
 }
 
 static void entry_name(const struct culm_lead *lead, char ret_name[32]) {
