@@ -34,6 +34,9 @@ static const struct culm_config_row rows[] = {
     CULM_CONFIG_INT("lease_ms", N, lease_ms, "3000", 500, DAY_MS, FREE,
                     "with `--cluster`: milliseconds without a sign of life from who leads after "
                     "which another process may lead"),
+    CULM_CONFIG_INT("candidates", N, candidates, "3", 1, CULM_CREW_NODES_MAX, FREE,
+                    "with `--cluster`: how many processes wait to lead, beside the one that does; "
+                    "others stand when these are gone"),
     CULM_CONFIG_INT(
         "max_nodes", N, max_nodes, "0", 0, CULM_CREW_NODES_MAX, FREE,
         "largest number of nodes at a time, including those that `--listen` and `--preempt-trace` "

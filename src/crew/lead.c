@@ -157,6 +157,18 @@ static const char *who_waits(const struct culm_lead *lead, size_t i) {
     return strncmp(key, prefix, (size_t)len) == 0 ? key + len : NULL;
 }
 
+/* Whether as many wait as are to. Those who have led in vain keep nobody from waiting, who may be able to. */
+static bool enough_wait(const struct culm_lead *lead, const struct culm_keys_pair *key) {
+    int64_t count = 0;
+    for (size_t i = 0; i < lead->question.list.count; i++) {
+        const char *id = who_waits(lead, i);
+        char quoted[CULM_LEAD_RUN_MAX];
+        snprintf(quoted, sizeof quoted, "\"%s\"", id ? id : "");
+        count += id && !is_idle(lead, id) && !strstr(key->value, quoted);
+    }
+    return lead->o.most > 0 && count >= lead->o.most;
+}
+
 /* Does another one wait who has not led in vain? */
 static bool another_waits(const struct culm_lead *lead) {
     for (size_t i = 0; i < lead->question.list.count; i++) {
@@ -375,11 +387,17 @@ static void seen(struct culm_lead *lead) {
     if (is_over(lead)) {
         return;
     }
+    if (lead->o.ops->led && !is_mine(lead, key)) {
+        lead->o.ops->led(lead->o.ctx, key && lead->entered ? key->value : NULL);
+    }
     if (is_mine(lead, key)) {
         CULM_MARK(crew_lead_made_the_key_without_an_answer);
         lead->key_created = key->created;
         lead->term = last_term(lead);
         take(lead);
+    } else if (!lead->entered && key && enough_wait(lead, key)) {
+        CULM_MARK(crew_lead_enough_wait);
+        wait(lead);
     } else if (!lead->entered) {
         enter(lead);
     } else if (key && key->lease && lead->refused_term == last_term(lead)) {

@@ -5,7 +5,7 @@
  *
  *     RUN/leader       {"term":3,"id":...,"address":...}, on a lease: ends with who leads
  *     RUN/term         of the last one, so that terms only rise
- *     RUN/stand/ID     who waits, on a lease
+ *     RUN/stand/ID     who waits, on a lease: not all that could, but enough
  *     RUN/idle         who has led without committing anything, since somebody has: stands only when nobody else waits
  *     RUN/node/ID      who takes part; a number
  *     RUN/ids          the first that has not been given: none is given twice
@@ -70,6 +70,8 @@ struct culm_lead_ops {
     /* It leads: nobody else does anything that cannot be taken back, until `deposed`. `list`: all keys of the run, as they were after
      * it had begun to; borrowed. */
     void (*leads)(void *ctx, uint64_t term, const struct culm_keys_list *list);
+    /* Another one leads, as its key says (its value, borrowed), while this one waits; NULL: nobody. NULL is fine. */
+    void (*led)(void *ctx, const char *value_or_null);
     /* A deed is written, as was asked. */
     void (*written)(void *ctx, enum culm_deed deed);
     /* It is written that the node takes part, or is gone. NULL: culm_lead_enter is not called. */
@@ -89,6 +91,8 @@ struct culm_lead_options {
     const char *id;      /* of this candidate, as no other has it: no '/' or '"' */
     const char *address; /* where it lets nodes in; no '"' */
     int64_t lease_ms;
+    int64_t
+        most; /* candidates beside the one that leads, so that a store with many nodes has little to do; 0: any number */
     uint64_t random; /* so that two do not stand at the same moment again and again */
     const struct culm_lead_ops *ops;
     void *ctx;

@@ -7,6 +7,7 @@
 #include "base/secret.h"
 #include "crew/lead.h"
 #include "launch/roll.h"
+#include "launch/sentry.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -34,6 +35,7 @@ struct culm_candidate {
     pthread_t thread;
     pthread_mutex_t lock; /* protects all that follows */
     pthread_cond_t more;  /* something is to be done; the state has changed */
+    struct culm_sentry *sentry;
     struct culm_lead *lead;
     struct culm_lead_question *question; /* to be answered; NULL: none */
     uint64_t due_ns;                     /* of the tick; CULM_NEVER: none */
@@ -101,8 +103,18 @@ static void take_reign(struct culm_candidate *c, uint64_t term, const struct cul
     c->reign.first_node = next > 0 && next < CULM_NODE_IDS ? (int32_t)next : 0;
 }
 
+static void led(void *ctx, const char *value_or_null) {
+    struct culm_candidate *c = ctx;
+    json_t *json = value_or_null ? json_loads(value_or_null, 0, NULL) : NULL;
+    const json_int_t term = json_integer_value(json_object_get(json, "term"));
+    const char *address = json_string_value(json_object_get(json, "address"));
+    culm_sentry_watch(c->sentry, term > 0 && address ? (uint64_t)term : 0, address ? address : "");
+    json_decref(json);
+}
+
 static void leads(void *ctx, uint64_t term, const struct culm_keys_list *list) {
     struct culm_candidate *c = ctx;
+    culm_sentry_watch(c->sentry, 0, "");
     take_reign(c, term, list);
     c->leads = true;
     pthread_cond_broadcast(&c->more);
@@ -163,8 +175,9 @@ static void away(void *ctx, int64_t ms) {
     }
 }
 
-static const struct culm_lead_ops lead_ops = {
-    sizeof lead_ops, now_ns, ask, set_timer, leads, written, entered, asked, deposed, over, away};
+static const struct culm_lead_ops lead_ops = {sizeof lead_ops, now_ns,  ask,     set_timer,
+                                              leads,           led,     written, entered,
+                                              asked,           deposed, over,    away};
 
 /* --- the thread --- */
 
@@ -325,6 +338,7 @@ static void free_memory(struct culm_candidate *c) {
     for (size_t i = 0; i < c->count; i++) {
         free(c->entry[i].value);
     }
+    culm_sentry_free(c->sentry);
     free(c->entry);
     free(c->reign.node);
     culm_lead_free(c->lead);
@@ -351,6 +365,7 @@ static enum culm_status start(struct culm_candidate *c, struct culm_error *error
                                               .id = c->id,
                                               .address = c->o.address,
                                               .lease_ms = c->o.lease_ms,
+                                              .most = c->o.most,
                                               .random = now_ns(NULL) ^ (uint64_t)getpid() << 40,
                                               .ops = &lead_ops,
                                               .ctx = c};
@@ -378,12 +393,16 @@ enum culm_status culm_candidate_new(const struct culm_candidate_options *options
     struct culm_candidate *c = calloc(1, sizeof *c);
     if (!c) {
         culm_keys_close(options->keys);
+        culm_keys_close(options->more_keys);
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
     }
     c->record.ops = &record_ops;
     c->o = *options;
     c->due_ns = CULM_NEVER;
-    const enum culm_status status = start(c, error);
+    enum culm_status status = culm_sentry_new(c->o.more_keys, c->o.run, &c->sentry, error);
+    if (status == CULM_OK) {
+        status = start(c, error);
+    }
     if (status != CULM_OK) {
         free_memory(c);
         return status;

@@ -22,10 +22,11 @@
 struct culm_candidate;
 
 struct culm_candidate_options {
-    struct culm_keys *keys; /* taken, also by a failure */
-    const char *run;        /* its name; borrowed until _free, as all below */
-    const char *address;    /* where it lets nodes in once it leads */
-    int64_t lease_ms;
+    struct culm_keys *keys;      /* taken, also by a failure, as the next one is */
+    struct culm_keys *more_keys; /* the same store, for who watches the one that leads (sentry.h) */
+    const char *run;             /* its name; borrowed until _free, as all below */
+    const char *address;         /* where it lets nodes in once it leads */
+    int64_t lease_ms, most;      /* as in crew/lead.h */
     /* The store has not answered for so long, and why; 0, "": it has again. From its thread; NULL: never mind. */
     void (*away)(void *ctx, int64_t ms, const char *why);
     void *ctx;

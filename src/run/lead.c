@@ -83,13 +83,14 @@ static void on_away(void *ctx, int64_t ms, const char *why) {
     }
 }
 
-static enum culm_status lease_of(const char *config_text, int64_t *ret_ms,
-                                 struct culm_error *error) {
+static enum culm_status read_config(const char *config_text, struct culm_candidate_options *options,
+                                    struct culm_error *error) {
     struct culm_train_config config;
     const enum culm_status status = culm_train_config_parse(
         config_text, strlen(config_text), "the run's configuration", NULL, 0, &config, error);
     if (status == CULM_OK) {
-        *ret_ms = config.cluster.lease_ms;
+        options->lease_ms = config.cluster.lease_ms;
+        options->most = config.cluster.candidates;
         culm_train_config_release(&config);
     }
     return status;
@@ -100,28 +101,28 @@ enum culm_status culm_lead_place_stand(void *ctx, const char *config_text, const
                                        struct culm_error *error) {
     static struct speaker speaker; /* one stands in a process */
     const struct culm_lead_place *place = ctx;
-    struct culm_keys *keys = NULL;
+    struct culm_candidate_options options = {
+        .run = place->run, .address = speaker.address, .away = on_away, .ctx = &speaker};
     struct culm_candidate *candidate = NULL;
     enum culm_deed how;
     int fd = -1;
     (void)plan_text;
     speaker = (struct speaker){.place = place};
-    int64_t lease_ms;
-    enum culm_status status = lease_of(config_text, &lease_ms, error);
+    enum culm_status status = read_config(config_text, &options, error);
     if (status == CULM_OK) {
         status = reserve(place, &fd, speaker.address, error);
     }
     if (status != CULM_OK) {
         return status;
     }
-    status = culm_cluster_open(place->store, &keys, error);
+    status = culm_cluster_open(place->store, &options.keys, error);
     if (status == CULM_OK) {
-        const struct culm_candidate_options options = {.keys = keys,
-                                                       .run = place->run,
-                                                       .address = speaker.address,
-                                                       .lease_ms = lease_ms,
-                                                       .away = on_away,
-                                                       .ctx = &speaker};
+        status = culm_cluster_open(place->store, &options.more_keys, error);
+        if (status != CULM_OK) {
+            culm_keys_close(options.keys);
+        }
+    }
+    if (status == CULM_OK) {
         status = culm_candidate_new(&options, &candidate, error);
     }
     if (status == CULM_OK) {

@@ -175,19 +175,23 @@ def killed(bench):
             run.node(3)
         run.node(0), run.node(0)
         run.more_steps()
+        took = []
         for number in range(3):
             leader = run.leader()
             check(leader is not None, "nobody leads")
             equal(leader is run.machines[0], number == 0, "whether who created it leads")
+            before, begun = run.steps(), time.monotonic()
             if len(children(leader.process.pid)) > 1:  # it has workers too, and so its loss would be more than that of who leads
                 os.kill(leader.leading(), signal.SIGKILL)
             else:
                 leader.kill()
             run.wait(lambda number=number: len(run.terms()) == number + 1, f"leader {number + 2}")
+            run.wait(lambda before=before: run.steps() > before, "a step under it")
+            took.append(round(time.monotonic() - begun, 2))
             run.more_steps()
         equal(run.terms(), [2, 3, 4], "terms")
         equal((run.told("rollback"), run.told("lost")), ([], []), "roll-backs and losses")
-        bench.note(f"took_ms {sorted({round(event['took_ms'], 1) for event in run.told('leader')})}")
+        bench.note(f"seconds until it led, and had made a step: {took}; took_ms {sorted({round(event['took_ms'], 1) for event in run.told('leader')})}")
         run.check()
 
 

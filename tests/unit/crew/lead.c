@@ -256,6 +256,33 @@ static void test_who_takes_part(void **state) {
     assert_string_equal(in_store("r/ids")->value, "8");
 }
 
+/* Two wait beside the one that leads, and when they lead or are gone, another one does; all could lead if nobody waited. */
+static void test_enough_wait(void **state) {
+    (void)state;
+    EXPECT_MARK(crew_lead_enough_wait);
+    w.most = 2;
+    join("a", true);
+    until_led(0);
+    for (int32_t i = 1; i < 6; i++) {
+        const char id[] = {(char)('a' + i), 0};
+        join(id, true);
+        go_on(LEASE_MS);
+        assert_int_equal(w.member[i].led_term, i < 3 ? 1 : 0); /* it watches only if it waits */
+    }
+    assert_non_null(in_store("r/stand/c"));
+    assert_null(in_store("r/stand/d"));
+    kill_member(1);
+    go_on(3 * LEASE_MS);
+    assert_true((in_store("r/stand/d") != NULL) + (in_store("r/stand/e") != NULL) +
+                    (in_store("r/stand/f") != NULL) >=
+                1);
+    for (size_t i = 0; i < 3; i++) {
+        kill_member(i);
+    }
+    go_on(4 * LEASE_MS);
+    assert_int_equal(w.member[3].leads + w.member[4].leads + w.member[5].leads, 1);
+}
+
 static void test_somebody_wants_it_to_stop(void **state) {
     (void)state;
     const struct culm_keys_change change = {"r/ask", "stop", 4, 0};
@@ -391,6 +418,7 @@ static bool all_is_over(void) {
 static void run_seed(uint64_t seed) {
     begin_world(seed);
     w.owners = true;
+    w.most = draw(3);
     const size_t count = 1 + draw(4);
     for (size_t i = 0; i < count; i++) {
         const char id[] = {(char)('a' + i), 0};
@@ -446,6 +474,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup_teardown(test_a_deed_without_an_answer, begin, end),
         cmocka_unit_test_setup_teardown(test_a_deed_that_comes_late, begin, end),
         cmocka_unit_test_setup_teardown(test_who_takes_part, begin, end),
+        cmocka_unit_test_setup_teardown(test_enough_wait, begin, end),
         cmocka_unit_test_setup_teardown(test_somebody_wants_it_to_stop, begin, end),
         cmocka_unit_test_setup_teardown(test_it_makes_way, begin, end),
         cmocka_unit_test_setup_teardown(test_the_store_is_away, begin, end),

@@ -226,6 +226,11 @@ static void entered(void *ctx, int32_t node) {
     m->entry_due = false;
 }
 
+static void led(void *ctx, const char *value_or_null) {
+    struct member *m = self(ctx);
+    m->led_term = value_or_null ? number_in(value_or_null, "\"term\":") : 0;
+}
+
 static void asked(void *ctx) {
     struct member *m = self(ctx);
     if (m->was_asked || !in_store("r/ask")) {
@@ -234,8 +239,9 @@ static void asked(void *ctx) {
     m->was_asked = true;
 }
 
-static const struct culm_lead_ops lead_ops = {
-    sizeof lead_ops, now_ns, ask, set_timer, leads, written, entered, asked, deposed, over, away};
+static const struct culm_lead_ops lead_ops = {sizeof lead_ops, now_ns,  ask,     set_timer,
+                                              leads,           led,     written, entered,
+                                              asked,           deposed, over,    away};
 
 void join(const char *id, bool able) {
     struct member *m = &w.member[w.count++];
@@ -246,6 +252,7 @@ void join(const char *id, bool able) {
                                               .id = m->id,
                                               .address = "127.0.0.1:1",
                                               .lease_ms = w.lease_ms,
+                                              .most = w.most,
                                               .random = draw(UINT64_MAX),
                                               .ops = &lead_ops,
                                               .ctx = m};

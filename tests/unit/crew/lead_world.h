@@ -41,6 +41,7 @@ struct member {
     int32_t committed, written, reigns;
     uint64_t asked_deeds, done_deeds; /* numbers of the last one */
     int64_t away_ms;
+    uint64_t led_term; /* of the one that leads, as it has been told while it waits; 0: nobody */
     /* Who takes part. */
     bool entry_due, entry_done, was_asked; /* entry_done: it is at the store */
     int32_t entry, next_node;
@@ -56,7 +57,7 @@ struct late {
 
 struct world {
     uint64_t now_ms, random;
-    int64_t lease_ms; /* of those who join */
+    int64_t lease_ms, most; /* of those who join */
     struct culm_keys *keys;
     struct culm_keys_memory *memory;
     struct member member[MEMBERS];
