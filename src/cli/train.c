@@ -231,7 +231,7 @@ static int follow(struct train *t, struct culm_error *error) {
         .workers = v->workers == WORKERS_FREE ? 0 : (int32_t)v->workers,
     };
     const enum culm_status status =
-        culm_training_create(t->training, v->cluster, name_of(t), v->resume, error);
+        culm_training_create(t->training, v->cluster, name_of(t), v->token_file, v->resume, error);
     if (status != CULM_OK) {
         return culm_status_exit_code(status);
     }

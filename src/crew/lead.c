@@ -25,16 +25,20 @@ enum doing {
     TAKING,   /* looks at what there is, since it has the key */
     WRITING,  /* a deed */
     NOTING,   /* who takes part, or is gone */
+    SAVING,   /* which checkpoint is the newest */
     CHECKING, /* whether it is written, and whether the key is still there */
     CLEARING, /* the list of those who led in vain */
     YIELDING, /* the key */
     REVOKING, /* the lease of one that is not there */
 };
 
-enum { CULM_LEAD_DEEDS = CULM_DEED_DONE + 1 };
+/* Besides deeds, whose keys one that comes late must not undo either: */
+enum { SAVED = CULM_DEED_DONE + 1, CULM_LEAD_DEEDS };
 
-static const char *const deed_name[CULM_LEAD_DEEDS] = {
-    [CULM_DEED_ROLL_BACK] = "back", [CULM_DEED_STOP] = "stop", [CULM_DEED_DONE] = "done"};
+static const char *const deed_name[CULM_LEAD_DEEDS] = {[CULM_DEED_ROLL_BACK] = "back",
+                                                       [CULM_DEED_STOP] = "stop",
+                                                       [CULM_DEED_DONE] = "done",
+                                                       [SAVED] = "saved"};
 
 struct culm_lead {
     struct culm_lead_options o;
@@ -57,7 +61,8 @@ struct culm_lead {
     int32_t entry;
     char entry_value[CULM_LEAD_TEXT_MAX];
     int64_t ids_created, ids_changed, ids_next;
-    bool was_asked;
+    bool was_asked, saved_due;
+    char saved_value[CULM_LEAD_TEXT_MAX];
     uint64_t writes, random;
     uint64_t refused_term; /* of a leader that is not there; 0: none is known of */
 };
@@ -263,13 +268,23 @@ static void stand(struct culm_lead *lead) {
     ask(lead, STANDING, CULM_LEAD_TRANSACT);
 }
 
-static void write_deed(struct culm_lead *lead) {
-    const enum culm_deed deed = lead->deed;
+static void write_key(struct culm_lead *lead, int which, const char *value, enum doing doing) {
     begin_transaction(lead);
     when(lead, "leader", lead->key_created, 0);
-    when(lead, deed_name[deed], lead->deed_created[deed], lead->deed_changed[deed]);
-    then_put(lead, deed_name[deed], "", lead->deed_value, 0);
-    ask(lead, WRITING, CULM_LEAD_TRANSACT);
+    when(lead, deed_name[which], lead->deed_created[which], lead->deed_changed[which]);
+    then_put(lead, deed_name[which], "", value, 0);
+    ask(lead, doing, CULM_LEAD_TRANSACT);
+}
+
+static void is_written(struct culm_lead *lead, int which, int64_t revision) {
+    lead->deed_changed[which] = revision;
+    if (!lead->deed_created[which]) {
+        lead->deed_created[which] = revision;
+    }
+}
+
+static void write_deed(struct culm_lead *lead) {
+    write_key(lead, (int)lead->deed, lead->deed_value, WRITING);
 }
 
 /* What comes late does not bring one back that is gone: the key of all ids has changed since. */
@@ -320,7 +335,7 @@ static void yield(struct culm_lead *lead) {
 
 static void fall(struct culm_lead *lead) {
     lead->leads = lead->stands = lead->deed_due = lead->gives_up = lead->clears = false;
-    lead->entry_due = lead->was_asked = false;
+    lead->entry_due = lead->was_asked = lead->saved_due = false;
     lead->doing = NOTHING;
     lead->o.ops->deposed(lead->o.ctx);
 }
@@ -340,6 +355,8 @@ static void go_on(struct culm_lead *lead) {
         write_deed(lead);
     } else if (lead->entry_due) {
         write_entry(lead);
+    } else if (lead->saved_due) {
+        write_key(lead, SAVED, lead->saved_value, SAVING);
     } else if (lead->gives_up) {
         ask(lead, CHECKING, CULM_LEAD_LIST); /* whether another one waits */
     } else if (lead->clears) {
@@ -539,10 +556,7 @@ static void go(struct culm_lead *lead) {
             break;
         }
         lead->deed_due = false;
-        lead->deed_changed[lead->deed] = q->revision;
-        if (!lead->deed_created[lead->deed]) {
-            lead->deed_created[lead->deed] = q->revision;
-        }
+        is_written(lead, (int)lead->deed, q->revision);
         lead->doing = NOTHING;
         lead->o.ops->written(lead->o.ctx, lead->deed);
         if (lead->leads && lead->doing == NOTHING) {
@@ -564,6 +578,16 @@ static void go(struct culm_lead *lead) {
         if (lead->leads && lead->doing == NOTHING) {
             go_on(lead);
         }
+        break;
+    case SAVING:
+        if (!q->yes) {
+            ask(lead, CHECKING, CULM_LEAD_LIST); /* and it is written again */
+            break;
+        }
+        is_written(lead, SAVED, q->revision);
+        /* A newer one may have come meanwhile. */
+        lead->saved_due = strcmp(lead->saved_value, lead->question.value[0]) != 0;
+        go_on(lead);
         break;
     case CLEARING:
         lead->clears = false;
@@ -668,6 +692,15 @@ void culm_lead_enter(struct culm_lead *lead, int32_t node, const char *value_or_
     lead->entry_due = true;
     snprintf(lead->entry_value, sizeof lead->entry_value, "%s", value_or_null ? value_or_null : "");
     if (lead->doing == NOTHING) {
+        lead->o.ops->timer(lead->o.ctx, 0);
+    }
+}
+
+void culm_lead_saved(struct culm_lead *lead, int64_t step) {
+    lead->saved_due = lead->leads;
+    snprintf(lead->saved_value, sizeof lead->saved_value, "{\"step\":%lld,\"term\":%llu}",
+             (long long)step, (unsigned long long)lead->term);
+    if (lead->saved_due && lead->doing == NOTHING) {
         lead->o.ops->timer(lead->o.ctx, 0);
     }
 }

@@ -9,6 +9,7 @@
  *     RUN/idle         who has led without committing anything, since somebody has: stands only when nobody else waits
  *     RUN/node/ID      who takes part; a number
  *     RUN/ids          the first that has not been given: none is given twice
+ *     RUN/saved        the newest checkpoint that counts
  *     RUN/ask          somebody wants the run to stop
  *     RUN/back, RUN/stop, RUN/done
  *
@@ -111,6 +112,8 @@ void culm_lead_write(struct culm_lead *lead, enum culm_deed deed, int64_t step);
 /* While it leads: that the node takes part, with this value; NULL: is gone. One at a time, beside a deed, until `entered` or
  * `deposed`. */
 void culm_lead_enter(struct culm_lead *lead, int32_t node, const char *value_or_null);
+/* While it leads: the newest checkpoint that counts is that of this step. Nobody is told when it is written. */
+void culm_lead_saved(struct culm_lead *lead, int64_t step);
 /* Something was committed under it: it has not led in vain. */
 void culm_lead_committed(struct culm_lead *lead);
 /* It cannot bring the run on by itself: another one is to try, if one waits who has not. `deposed` follows, or nothing. */

@@ -46,7 +46,8 @@ struct culm_candidate {
     const struct culm_candidate_ops *ops;
     void *ctx;
     /* What is to be written. */
-    bool deed_due, deed_busy, commits;
+    bool deed_due, deed_busy, commits, saves;
+    int64_t saved;
     enum culm_deed deed;
     int64_t deed_step;
     struct entry *entry; /* [count]; the first is being written, if entry_busy */
@@ -88,9 +89,15 @@ static bool take_node(struct culm_candidate *c, const struct culm_keys_pair *pai
 
 static void take_reign(struct culm_candidate *c, uint64_t term, const struct culm_keys_list *list) {
     char nodes[CULM_LEAD_RUN_MAX + 16], ids[CULM_LEAD_RUN_MAX + 16];
+    char saved[CULM_LEAD_RUN_MAX + 16];
     const size_t len = (size_t)snprintf(nodes, sizeof nodes, "%s/node/", c->o.run);
     int32_t capacity = 0;
     snprintf(ids, sizeof ids, "%s/ids", c->o.run);
+    snprintf(saved, sizeof saved, "%s/saved", c->o.run);
+    const struct culm_keys_pair *newest = culm_keys_find(list, saved);
+    json_t *json = newest ? json_loadb(newest->value, newest->len, 0, NULL) : NULL;
+    c->reign.saved = json_integer_value(json_object_get(json, "step"));
+    json_decref(json);
     c->reign.term = term;
     for (size_t i = 0; i < list->count; i++) {
         if (strncmp(list->pair[i].key, nodes, len) == 0 &&
@@ -190,6 +197,10 @@ static void feed(struct culm_candidate *c) {
         c->commits = false;
         culm_lead_committed(c->lead);
     }
+    if (c->saves) {
+        c->saves = false;
+        culm_lead_saved(c->lead, c->saved);
+    }
     if (c->deed_due && !c->deed_busy) {
         c->deed_due = false;
         c->deed_busy = true;
@@ -286,6 +297,14 @@ bool culm_candidate_enter(struct culm_candidate *c, const struct culm_host_node 
 
 /* Without memory it stays, and is called in vain. */
 void culm_candidate_gone(struct culm_candidate *c, int32_t node) { (void)add_entry(c, node, NULL); }
+
+void culm_candidate_saved(struct culm_candidate *c, int64_t step) {
+    pthread_mutex_lock(&c->lock);
+    c->saves = true;
+    c->saved = step;
+    pthread_cond_broadcast(&c->more);
+    pthread_mutex_unlock(&c->lock);
+}
 
 void culm_candidate_committed(struct culm_candidate *c) {
     pthread_mutex_lock(&c->lock);

@@ -38,6 +38,7 @@ struct culm_reign {
     struct culm_host_node *node; /* [count] who takes part, by id */
     int32_t count;
     int32_t first_node; /* ids from here on have not been given */
+    int64_t saved;      /* the newest checkpoint that counts; 0: none */
 };
 
 struct culm_candidate_ops {
@@ -66,7 +67,8 @@ struct culm_record *culm_candidate_record(struct culm_candidate *candidate);
 bool culm_candidate_enter(struct culm_candidate *candidate, const struct culm_host_node *node);
 /* That it is gone. Any thread. */
 void culm_candidate_gone(struct culm_candidate *candidate, int32_t node);
-/* Something was committed: culm_lead_committed. Any thread. */
+/* The newest checkpoint that counts; and something was committed: culm_lead_saved, culm_lead_committed. Any thread. */
+void culm_candidate_saved(struct culm_candidate *candidate, int64_t step);
 void culm_candidate_committed(struct culm_candidate *candidate);
 /* NULL is fine. */
 void culm_candidate_free(struct culm_candidate *candidate);

@@ -113,6 +113,9 @@ static enum culm_status open_part(const struct visit *v, const struct culm_depot
     enum culm_status status = culm_checkpoint_path(v->keeper->run_dir, r->step, dir, error);
     if (status == CULM_OK && apart) {
         status = apart->ops->fetch(apart, v->keeper->run_dir, r->step, error);
+        if (status == CULM_ERR_AGAIN) { /* the node is to come again, as one that is shown out */
+            status = error->status = CULM_ERR_CLOSED;
+        }
     }
     if (status == CULM_OK) {
         status = culm_path_format(path, error, "%s/%s", dir, r->file);

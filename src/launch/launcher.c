@@ -145,16 +145,9 @@ enum culm_status culm_launcher_claim(struct culm_launcher *l, struct culm_error 
 }
 
 enum culm_status culm_launcher_stand(struct culm_launcher *l, const char *config_text,
-                                     json_t *take_plan, struct culm_error *error) {
-    char *plan = take_plan ? json_dumps(take_plan, JSON_INDENT(2)) : NULL;
-    json_decref(take_plan);
-    enum culm_status status = plan ? CULM_OK : no_memory(error);
-    if (status == CULM_OK) {
-        status =
-            l->o->stand(l->o->stand_ctx, config_text, plan, &l->candidate, &l->reserved_fd, error);
-    }
-    free(plan);
-    return status;
+                                     const char *signature, struct culm_error *error) {
+    return l->o->stand(l->o->stand_ctx, config_text, signature, &l->candidate, &l->reserved_fd,
+                       error);
 }
 
 struct culm_record *culm_launcher_record(struct culm_launcher *l) {
@@ -165,15 +158,10 @@ struct culm_apart *culm_launcher_apart(struct culm_launcher *l) {
     return l->apart;
 }
 
-enum culm_status culm_launcher_find_start(struct culm_launcher *l, int64_t *ret_step,
-                                          struct culm_error *error) {
-    char warning[CULM_ERROR_MAX];
-    enum culm_status status = culm_stored_begin(l->o->storage, l->o->dir, ret_step, warning, error);
-    if (status == CULM_OK && warning[0]) {
-        culm_launcher_warn(l, "%s; it is passed over", warning);
-    }
-    l->stored = status == CULM_OK && *ret_step > 0 ? *ret_step : -1;
-    return status;
+int64_t culm_launcher_saved(struct culm_launcher *l) {
+    const int64_t saved = culm_candidate_reign(l->candidate)->saved;
+    l->stored = saved > 0 ? saved : -1;
+    return saved;
 }
 
 /* Who takes part, as the store says. */
@@ -430,7 +418,7 @@ static bool open_places(struct culm_launcher *l) {
                                       l->stored, l->o->stored_keep);
     }
     if (l->candidate && l->uploads) {
-        l->apart = culm_stored_new(l->o->storage, l->uploads);
+        l->apart = culm_stored_new(l->o->storage, l->uploads, l->o->dir);
     }
     if (l->doors.depot) {
         l->depot = culm_depot_keeper_new(l->o->dir, l->apart);

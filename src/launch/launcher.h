@@ -58,8 +58,8 @@ struct culm_launcher_options {
 
     /* Where several share a store of keys, and each may lead (candidate.h): stands, and returns once this process leads. The
      * candidate is the launcher's then, and so is the place that *ret_reserved_fd has for the host. Called by
-     * culm_launcher_stand with what the run is, as text. NULL: this process leads for good. */
-    enum culm_status (*stand)(void *stand_ctx, const char *config_text, const char *plan_text,
+     * culm_launcher_stand with the configuration and the signature (cluster/host.h). NULL: this process leads for good. */
+    enum culm_status (*stand)(void *stand_ctx, const char *config_text, const char *signature,
                               struct culm_candidate **ret_candidate, int *ret_reserved_fd,
                               struct culm_error *error);
     void *stand_ctx;
@@ -160,15 +160,13 @@ enum culm_status culm_launcher_begin(struct culm_launcher *launcher, const char 
 /* Of one that is not to lead for good: stands, until it leads. Before _claim. CULM_ERR_STOPPED: the run is over; CULM_ERR_CLOSED:
  * this process is to end. */
 enum culm_status culm_launcher_stand(struct culm_launcher *launcher, const char *config_text,
-                                     json_t *take_plan, struct culm_error *error);
+                                     const char *signature, struct culm_error *error);
 /* Where deeds are written (net/leader.h); NULL: nowhere. */
 struct culm_record *culm_launcher_record(struct culm_launcher *launcher);
 /* Where checkpoints are to be kept before they count, and are found (store/apart.h); after _open. NULL: nowhere. */
 struct culm_apart *culm_launcher_apart(struct culm_launcher *launcher);
-/* Of one that is not to lead for good, after _claim: the newest checkpoint that counts, 0: none; what lies beside it is brought
- * into the run directory. Warns of one that is not whole. */
-enum culm_status culm_launcher_find_start(struct culm_launcher *launcher, int64_t *ret_step,
-                                          struct culm_error *error);
+/* Of one that is not to lead for good, after _stand: the step of the newest checkpoint that counts; 0: there is none. */
+int64_t culm_launcher_saved(struct culm_launcher *launcher);
 /* How many nodes from elsewhere took part when the run's launcher was killed, and were not told to end. After _claim. */
 int32_t culm_launcher_left(const struct culm_launcher *launcher);
 /* Before _open: this launcher leads, and keeps the roll. `with_them`: those are called, and go on; else they end by

@@ -183,6 +183,9 @@ static void keep_count(struct culm_launcher *l, json_t *event) {
         }
     } else if (strcmp(name, "checkpoint") == 0 && json_is_true(json_object_get(event, "ok"))) {
         l->saved = culm_event_int(event, step, l->saved);
+        if (l->candidate) {
+            culm_candidate_saved(l->candidate, l->saved);
+        }
     } else if (strcmp(name, "rollback") == 0) { /* it was looked for, and is whole */
         snprintf(to, sizeof to, "to_%s", step);
         l->saved = culm_event_int(event, to, l->saved);

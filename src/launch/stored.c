@@ -4,22 +4,24 @@
 #include "base/file.h"
 #include "store/checkpoint.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#define FILE_MAX_BYTES ((size_t)1 << 30)
 
 struct stored {
     struct culm_apart apart; /* first */
     struct culm_storage *storage;
     struct culm_uploads *uploads;
-    pthread_mutex_t lock; /* one fetches at a time */
+    const char *dir;
+    pthread_mutex_t lock; /* one fetches, or gathers, at a time */
+    char beside[CULM_PATH_MAX];
+    bool fetched; /* events of the reigns before are there */
+    long added;   /* bytes of this reign's */
 };
-
-static enum culm_status stored_keep(struct culm_apart *apart, int64_t step, const char *path,
-                                    struct culm_error *error) {
-    const struct stored *s = (const struct stored *)apart;
-    culm_uploads_send(s->uploads, path);
-    return culm_uploads_await(s->uploads, step, CULM_STORED_MS, error);
-}
 
 static enum culm_status newest(struct culm_storage *storage, int64_t most, int64_t *ret_step,
                                char *ret_warning, struct culm_error *error) {
@@ -27,6 +29,103 @@ static enum culm_status newest(struct culm_storage *storage, int64_t most, int64
     const enum culm_status status = culm_archive_latest(storage, most, &about, ret_warning, error);
     *ret_step = status == CULM_OK ? about.step : 0;
     return status;
+}
+
+/* --- what lies beside them --- */
+
+/* Those of the reigns before, as the newest checkpoint has them; none if there is none. */
+static enum culm_status fetch_before(struct stored *s, struct culm_error *error) {
+    static const char *const events[] = {"events.jsonl", NULL};
+    char warning[CULM_ERROR_MAX];
+    int64_t step;
+    enum culm_status status = culm_dir_make(NULL, s->beside, error);
+    if (status == CULM_OK) {
+        status = newest(s->storage, INT64_MAX, &step, warning, error);
+    }
+    if (status == CULM_OK) {
+        status = culm_archive_fetch_beside(s->storage, step, s->beside, events, error);
+    } else if (status == CULM_ERR_NOT_FOUND) {
+        culm_error_clear(error);
+        status = CULM_OK;
+    }
+    s->fetched = status == CULM_OK;
+    return status;
+}
+
+static enum culm_status path_in(const char *dir, const char *name, char ret_path[CULM_PATH_MAX],
+                                struct culm_error *error) {
+    return culm_path_format(ret_path, error, "%s/%s", dir, name);
+}
+
+/* The lines of this reign that have not been added yet: whole ones, as they are written. */
+static enum culm_status add_events(struct stored *s, struct culm_error *error) {
+    char from[CULM_PATH_MAX], to[CULM_PATH_MAX], line[1 << 16];
+    enum culm_status status = path_in(s->dir, "events.jsonl", from, error);
+    status = status ? status : path_in(s->beside, "events.jsonl", to, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    FILE *in = fopen(from, "re"), *out = in ? fopen(to, "ae") : NULL;
+    if (!in || !out || fseek(in, s->added, SEEK_SET)) {
+        status = culm_error_errno(error, errno, "copy '%.300s' to '%.300s'", from, to);
+    }
+    size_t got;
+    while (status == CULM_OK && (got = fread(line, 1, sizeof line, in)) > 0) {
+        if (fwrite(line, 1, got, out) != got) {
+            status = culm_error_errno(error, errno, "write '%.300s'", to);
+        } else {
+            s->added += (long)got;
+        }
+    }
+    if (out && fclose(out) && status == CULM_OK) {
+        status = culm_error_errno(error, errno, "write '%.300s'", to);
+    }
+    if (in) {
+        fclose(in);
+    }
+    return status;
+}
+
+static enum culm_status copy_file(const struct stored *s, const char *name,
+                                  struct culm_error *error) {
+    char from[CULM_PATH_MAX], to[CULM_PATH_MAX];
+    char *data = NULL;
+    size_t len = 0;
+    enum culm_status status = path_in(s->dir, name, from, error);
+    status = status ? status : path_in(s->beside, name, to, error);
+    if (status != CULM_OK || !culm_file_exists(from)) {
+        return status;
+    }
+    status = culm_file_read(NULL, from, FILE_MAX_BYTES, &data, &len, error);
+    status = status ? status : culm_file_replace(NULL, to, data, len, error);
+    free(data);
+    return status;
+}
+
+static enum culm_status gather(struct stored *s, struct culm_error *error) {
+    enum culm_status status = s->fetched ? CULM_OK : fetch_before(s, error);
+    status = status ? status : add_events(s, error);
+    for (const char *const *name = culm_uploads_beside; *name && status == CULM_OK; name++) {
+        if (strcmp(*name, "events.jsonl") != 0) {
+            status = copy_file(s, *name, error);
+        }
+    }
+    return status;
+}
+
+/* --- the table --- */
+
+static enum culm_status stored_keep(struct culm_apart *apart, int64_t step, const char *path,
+                                    struct culm_error *error) {
+    struct stored *s = (struct stored *)apart;
+    pthread_mutex_lock(&s->lock);
+    const enum culm_status status = gather(s, error);
+    pthread_mutex_unlock(&s->lock);
+    if (status != CULM_OK) {
+        return status;
+    }
+    culm_uploads_send_with(s->uploads, path, s->beside);
+    return culm_uploads_await(s->uploads, step, CULM_STORED_MS, error);
 }
 
 static enum culm_status stored_find(struct culm_apart *apart, int64_t most, int64_t *ret_step,
@@ -52,12 +151,18 @@ static enum culm_status stored_fetch(struct culm_apart *apart, const char *run_d
 static const struct culm_apart_ops stored_ops = {
     .size = sizeof stored_ops, .keep = stored_keep, .find = stored_find, .fetch = stored_fetch};
 
-struct culm_apart *culm_stored_new(struct culm_storage *storage, struct culm_uploads *uploads) {
+struct culm_apart *culm_stored_new(struct culm_storage *storage, struct culm_uploads *uploads,
+                                   const char *dir) {
     struct stored *s = calloc(1, sizeof *s);
     if (!s) {
         return NULL;
     }
-    *s = (struct stored){.apart.ops = &stored_ops, .storage = storage, .uploads = uploads};
+    *s = (struct stored){
+        .apart.ops = &stored_ops, .storage = storage, .uploads = uploads, .dir = dir};
+    if (culm_path_format(s->beside, NULL, "%s/stored", dir) != CULM_OK) {
+        free(s);
+        return NULL;
+    }
     pthread_mutex_init(&s->lock, NULL);
     return &s->apart;
 }
@@ -67,32 +172,4 @@ void culm_stored_free(struct culm_apart *apart) {
         pthread_mutex_destroy(&((struct stored *)apart)->lock);
     }
     free(apart);
-}
-
-/* Those of an earlier reign. */
-static enum culm_status set_aside_events(const char *dir, int64_t step, struct culm_error *error) {
-    char from[CULM_PATH_MAX], to[CULM_PATH_MAX];
-    enum culm_status status = culm_path_format(from, error, "%s/events.jsonl", dir);
-    if (status == CULM_OK) {
-        status = culm_path_format(to, error, "%s/events-before-%lld.jsonl", dir, (long long)step);
-    }
-    return status == CULM_OK && culm_file_exists(from) && !culm_file_exists(to)
-               ? culm_file_rename(NULL, from, to, error)
-               : status;
-}
-
-enum culm_status culm_stored_begin(struct culm_storage *storage, const char *dir, int64_t *ret_step,
-                                   char *ret_warning, struct culm_error *error) {
-    static const char *const events[] = {"events.jsonl", NULL};
-    ret_warning[0] = '\0';
-    enum culm_status status = newest(storage, INT64_MAX, ret_step, ret_warning, error);
-    if (status == CULM_ERR_NOT_FOUND) {
-        culm_error_clear(error);
-        return CULM_OK;
-    }
-    if (status == CULM_OK) {
-        status = set_aside_events(dir, *ret_step, error);
-    }
-    return status == CULM_OK ? culm_archive_fetch_beside(storage, *ret_step, dir, events, error)
-                             : status;
 }

@@ -203,12 +203,16 @@ static int64_t step_of(const char *path) {
 }
 
 void culm_uploads_send(struct culm_uploads *u, const char *path) {
+    culm_uploads_send_with(u, path, u->dir);
+}
+
+void culm_uploads_send_with(struct culm_uploads *u, const char *path, const char *beside) {
     struct culm_archive_source *source = NULL;
     struct culm_error error = {0};
     char run_id[CULM_ARCHIVE_RUN_SIZE];
     culm_uploads_run_of(u->dir, run_id);
     enum culm_status status =
-        culm_archive_source_open(u->dir, path, run_id, culm_uploads_beside, &source, &error);
+        culm_archive_source_open(beside, path, run_id, culm_uploads_beside, &source, &error);
     const int64_t step = status == CULM_OK ? culm_archive_source_step(source) : step_of(path);
     if (status != CULM_OK) {
         tell_failure(u, step, &error);

@@ -28,6 +28,8 @@ void culm_uploads_free(struct culm_uploads *uploads);
 /* `path`: of a whole checkpoint of the run, which may be removed once this returns. Passed over if the storage has it
  * already. */
 void culm_uploads_send(struct culm_uploads *uploads, const char *path);
+/* The same with the files beside it from another folder than `dir`. */
+void culm_uploads_send_with(struct culm_uploads *uploads, const char *path, const char *beside);
 /* What came of one: {"event": "stored", UNIT, "ok", "to", "bytes", "sent", "ms", "message"}; NULL: nothing since. The caller's. */
 json_t *culm_uploads_result(struct culm_uploads *uploads);
 /* Waits until the storage has the checkpoint of `step`, which was sent, or a later one. CULM_ERR_IO: it was refused, or the storage

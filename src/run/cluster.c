@@ -65,8 +65,10 @@ static enum culm_status read_about(const struct culm_keys_pair *about, const cha
     const char *format = json_string_value(json_object_get(json, "format"));
     const char *job = json_string_value(json_object_get(json, "job"));
     const char *id = json_string_value(json_object_get(json, "run"));
+    const char *signature = json_string_value(json_object_get(json, "signature"));
+    const char *token = json_string_value(json_object_get(json, "token"));
     enum culm_status status = CULM_OK;
-    if (!format || !job || !id || strlen(id) >= sizeof run->run) {
+    if (!format || !job || !id || strlen(id) >= sizeof run->run || !signature || !token) {
         status =
             culm_error_set(error, CULM_ERR_FORMAT, "what the store has of '%.60s' is no run", name);
     } else if (strcmp(format, CULM_CLUSTER_FORMAT) != 0) {
@@ -77,6 +79,8 @@ static enum culm_status read_about(const struct culm_keys_pair *about, const cha
                                 name, job);
     } else {
         memcpy(run->run, id, strlen(id) + 1);
+        snprintf(run->signature, sizeof run->signature, "%s", signature);
+        snprintf(run->token, sizeof run->token, "%s", token);
     }
     json_decref(json);
     return status;
@@ -135,11 +139,35 @@ static enum culm_status transact(struct culm_keys *keys, const struct culm_keys_
     return not_there(status, error);
 }
 
+enum culm_status culm_cluster_proof(const char *token, struct culm_cluster_run *run,
+                                    struct culm_error *error) {
+    char text[CULM_TOKEN_SIZE + CULM_RUN_ID_SIZE + 16];
+    snprintf(text, sizeof text, "culm run %s %s", run->run, token);
+    const enum culm_status status = culm_sha256_of(text, strlen(text), run->token);
+    return status ? culm_error_set(error, status, "out of memory") : CULM_OK;
+}
+
+enum culm_status culm_cluster_check_token(const struct culm_cluster_run *run, const char *token,
+                                          const char *file, struct culm_error *error) {
+    struct culm_cluster_run own = *run;
+    const enum culm_status status = culm_cluster_proof(token, &own, error);
+    return status == CULM_OK && strcmp(own.token, run->token) != 0
+               ? culm_error_set(error, CULM_ERR_CLOSED,
+                                "refused: the token in '%.200s' is not that of the run", file)
+               : status;
+}
+
 enum culm_status culm_cluster_create(struct culm_keys *keys, const char *name,
                                      const struct culm_cluster_run *run, struct culm_error *error) {
-    char about[128], key[3][KEY_MAX];
-    snprintf(about, sizeof about, "{\"format\":\"%s\",\"job\":\"train\",\"run\":\"%s\"}",
-             CULM_CLUSTER_FORMAT, run->run);
+    char key[3][KEY_MAX];
+    json_t *json =
+        json_pack("{s:s, s:s, s:s, s:s, s:s}", "format", CULM_CLUSTER_FORMAT, "job", "train", "run",
+                  run->run, "signature", run->signature, "token", run->token);
+    char *about = json ? json_dumps(json, JSON_COMPACT) : NULL;
+    json_decref(json);
+    if (!about) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    }
     const struct culm_keys_condition fresh = {.key = key_of(name, "run", key[0])};
     const struct culm_keys_change change[] = {
         {key[0], about, strlen(about), 0},
@@ -148,6 +176,7 @@ enum culm_status culm_cluster_create(struct culm_keys *keys, const char *name,
     };
     const struct culm_keys_transaction what = {&fresh, 1, change, 3};
     if (strlen(run->config) + strlen(run->plan) + KEY_MAX > CULM_KEYS_VALUE_MAX) {
+        free(about);
         return culm_error_set(error, CULM_ERR_CONFIG,
                               "the configuration and the plan have %zu bytes, and a store of keys "
                               "takes %zu; a model of fewer tensors, or fewer listed inputs, fits",
@@ -155,6 +184,7 @@ enum culm_status culm_cluster_create(struct culm_keys *keys, const char *name,
     }
     bool happened = false;
     enum culm_status status = transact(keys, &what, &happened, error);
+    free(about);
     if (status != CULM_OK || happened) {
         return status;
     }

@@ -1,7 +1,8 @@
 /*
  * A run among machines of which none has to stay: what its keys at a store (net/keys.h) say, besides those of crew/lead.h.
  *
- *     NAME/run       {"format": "culm-run-1", "job": "train", "run": ID}: written once, with the next two
+ *     NAME/run       {"format": "culm-run-1", "job": "train", "run": ID, "signature": ..., "token": a digest of it and of the id}:
+ *                    written once, with the next two
  *     NAME/config    its configuration, with every default filled in
  *     NAME/plan      its plan.json
  *
@@ -10,9 +11,11 @@
 #ifndef CULM_RUN_CLUSTER_H
 #define CULM_RUN_CLUSTER_H
 
+#include "base/sha256.h"
 #include "launch/launcher.h"
 #include "net/keys.h"
 #include "run/launches.h"
+#include "run/signature.h"
 
 #define CULM_CLUSTER_FORMAT "culm-run-1"
 
@@ -20,7 +23,7 @@
 enum culm_status culm_cluster_open(const char *place, struct culm_keys **ret_keys,
                                    struct culm_error *error);
 struct culm_cluster_run {
-    char run[CULM_RUN_ID_SIZE];
+    char run[CULM_RUN_ID_SIZE], signature[CULM_SIGNATURE_SIZE], token[CULM_SHA256_HEX];
     char *config, *plan; /* texts */
     bool done, stopped;
 };
@@ -29,6 +32,12 @@ void culm_cluster_run_release(struct culm_cluster_run *run); /* fine on a zeroed
  * store does not answer; and as in keys.h. */
 enum culm_status culm_cluster_look(struct culm_keys *keys, const char *name,
                                    struct culm_cluster_run *ret_run, struct culm_error *error);
+/* What `token` is to be for that token: it tells nobody the token. */
+enum culm_status culm_cluster_proof(const char *token, struct culm_cluster_run *run,
+                                    struct culm_error *error);
+/* The token is the run's; else CULM_ERR_CLOSED, which names the file. */
+enum culm_status culm_cluster_check_token(const struct culm_cluster_run *run, const char *token,
+                                          const char *file, struct culm_error *error);
 /* CULM_ERR_EXISTS: there is one of that name. CULM_ERR_CONFIG: it is too large for a store. */
 enum culm_status culm_cluster_create(struct culm_keys *keys, const char *name,
                                      const struct culm_cluster_run *run, struct culm_error *error);

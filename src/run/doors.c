@@ -70,6 +70,17 @@ static enum culm_status read_listen(const struct culm_doors_options *options,
     return status;
 }
 
+enum culm_status culm_doors_token(const char *file, char ret_token[CULM_TOKEN_SIZE],
+                                  struct culm_error *error) {
+    const enum culm_status status = culm_token_read(file, ret_token, error);
+    return status == CULM_OK && strlen(ret_token) < CULM_TOKEN_LEAST
+               ? culm_error_set(error, CULM_ERR_CONFIG,
+                                "the token in '%s' has fewer than %d characters, and could be "
+                                "guessed; make one with 'culm keys new FILE'",
+                                file, CULM_TOKEN_LEAST)
+               : status;
+}
+
 static enum culm_status read_token(const struct culm_doors_options *options,
                                    struct culm_launcher_options *run, struct culm_error *error) {
     if (!options->token_file) {
@@ -79,15 +90,8 @@ static enum culm_status read_token(const struct culm_doors_options *options,
         return culm_error_set(error, CULM_ERR_ARGUMENT,
                               "--token-file needs --listen ADDR:PORT: it says who may join");
     }
-    enum culm_status status = culm_token_read(options->token_file, run->token, error);
-    if (status == CULM_OK && strlen(run->token) < CULM_TOKEN_LEAST) {
-        status = culm_error_set(error, CULM_ERR_CONFIG,
-                                "the token in '%s' has fewer than %d characters, and could be "
-                                "guessed; make one with 'culm keys new FILE'",
-                                options->token_file, CULM_TOKEN_LEAST);
-    }
     run->own_token = true;
-    return status;
+    return culm_doors_token(options->token_file, run->token, error);
 }
 
 enum culm_status culm_doors_read(const struct culm_doors_options *options,

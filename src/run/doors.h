@@ -34,6 +34,9 @@ enum culm_status culm_doors_advertise(const char *text, char ret_text[CULM_ADDRE
 enum culm_status culm_doors_read(const struct culm_doors_options *options,
                                  struct culm_doors *ret_doors, struct culm_launcher_options *run,
                                  struct culm_error *error);
+/* The token of a file, which nobody could guess: CULM_ERR_CONFIG. */
+enum culm_status culm_doors_token(const char *file, char ret_token[CULM_TOKEN_SIZE],
+                                  struct culm_error *error);
 /* An address where nobody can listen is told of before the run directory is written. */
 enum culm_status culm_doors_try(const struct culm_doors *doors, struct culm_error *error);
 /* For the launcher, which borrows. */

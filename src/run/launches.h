@@ -22,7 +22,7 @@ struct culm_candidate;
  * culm_launcher_options. */
 struct culm_reigning {
     const char *run;
-    enum culm_status (*stand)(void *place, const char *config_text, const char *plan_text,
+    enum culm_status (*stand)(void *place, const char *config_text, const char *signature,
                               struct culm_candidate **ret_candidate, int *ret_reserved_fd,
                               struct culm_error *error);
     void *place;
@@ -59,7 +59,8 @@ enum culm_status culm_training_make(const struct culm_config *config,
  * elsewhere. If there is such a run already, that is fine, if it has this configuration; one that was stopped goes on with
  * `resume`. CULM_ERR_CONFIG: it has another; CULM_ERR_STOPPED: it was stopped. */
 enum culm_status culm_training_create(struct culm_training *training, const char *store,
-                                      const char *name, bool resume, struct culm_error *error);
+                                      const char *name, const char *token_file, bool resume,
+                                      struct culm_error *error);
 /* Whether a run may have that name: CULM_ERR_ARGUMENT. */
 enum culm_status culm_cluster_check_name(const char *name, struct culm_error *error);
 

@@ -96,7 +96,7 @@ static enum culm_status read_config(const char *config_text, struct culm_candida
     return status;
 }
 
-enum culm_status culm_lead_place_stand(void *ctx, const char *config_text, const char *plan_text,
+enum culm_status culm_lead_place_stand(void *ctx, const char *config_text, const char *signature,
                                        struct culm_candidate **ret_candidate, int *ret_reserved_fd,
                                        struct culm_error *error) {
     static struct speaker speaker; /* one stands in a process */
@@ -106,8 +106,14 @@ enum culm_status culm_lead_place_stand(void *ctx, const char *config_text, const
     struct culm_candidate *candidate = NULL;
     enum culm_deed how;
     int fd = -1;
-    (void)plan_text;
     speaker = (struct speaker){.place = place};
+    if (strcmp(signature, place->signature) != 0) {
+        return culm_error_set(
+            error, CULM_ERR_CONFIG,
+            "this machine has the signature '%.120s', and the run '%.120s'; start "
+            "nodes of the same build",
+            signature, place->signature);
+    }
     enum culm_status status = read_config(config_text, &options, error);
     if (status == CULM_OK) {
         status = reserve(place, &fd, speaker.address, error);
@@ -169,6 +175,7 @@ static int lead(const struct culm_run_lead_options *o, const struct culm_cluster
     struct culm_training *training = NULL;
     struct culm_lead_place place = {.store = o->store,
                                     .run = o->run,
+                                    .signature = run->signature,
                                     .listen = o->listen,
                                     .advertise = o->advertise,
                                     .stop_fd = o->stop_fd,

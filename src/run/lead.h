@@ -9,9 +9,10 @@
 
 #include "launch/launcher.h"
 
-struct culm_lead_place { /* all borrowed */
-    const char *store;   /* its address */
-    const char *run;     /* the run's name */
+struct culm_lead_place {   /* all borrowed */
+    const char *store;     /* its address */
+    const char *run;       /* the run's name */
+    const char *signature; /* that all its processes have */
     const char *
         listen; /* "HOST:PORT" as people write it; NULL: where the store is called from, at any port */
     const char *advertise; /* NULL: that */
@@ -22,7 +23,7 @@ struct culm_lead_place { /* all borrowed */
 };
 
 /* As `stand` of culm_launcher_options, whose stand_ctx is a struct culm_lead_place. */
-enum culm_status culm_lead_place_stand(void *place, const char *config_text, const char *plan_text,
+enum culm_status culm_lead_place_stand(void *place, const char *config_text, const char *signature,
                                        struct culm_candidate **ret_candidate, int *ret_reserved_fd,
                                        struct culm_error *error);
 

@@ -382,6 +382,9 @@ static enum culm_status find_run(struct node *n, struct culm_error *error) {
                                 "--name %.60s' creates it",
                                 n->o->store, n->o->run, n->o->store, n->o->run);
     }
+    if (status == CULM_OK) {
+        status = culm_cluster_check_token(&run, n->token, n->o->token_file, error);
+    }
     culm_cluster_run_release(&run);
     return status;
 }

@@ -240,20 +240,18 @@ static enum culm_status check_beginning(struct launch *l, struct culm_error *err
                              l->o->config_text, error);
 }
 
-/* Of one that leads for a time: what counts is what the storage has. Settings and inputs stay as they were. */
-static enum culm_status find_stored(struct launch *l, struct culm_error *error) {
+/* Of one that is to lead for a time: settings and inputs stay as they were. Before it stands. */
+static enum culm_status prepare_start(struct launch *l, struct culm_error *error) {
     struct culm_resume *start = &l->start;
     enum culm_status status;
-    if ((status = culm_launcher_find_start(l->launcher, &start->step, error)) ||
-        (status = culm_resume_lineage(l->o->run.dir, "", &start->lineage, error)) ||
+    if ((status = culm_resume_lineage(l->o->run.dir, "", &start->lineage, error)) ||
         (status = culm_launch_inputs_resume(l->launcher, &l->o->run, &l->inputs, start, error)) ||
         (status = culm_train_spans_read(&start->lineage, &l->spans, error))) {
         return status;
     }
     start->steps = l->o->config->steps;
     l->spanned.spans = &l->spans;
-    return start->step > 0 ? culm_checkpoint_path(l->o->run.dir, start->step, start->path, error)
-                           : CULM_OK;
+    return CULM_OK;
 }
 
 static enum culm_status find_start(struct launch *l, struct culm_error *error) {
@@ -267,7 +265,10 @@ static enum culm_status find_start(struct launch *l, struct culm_error *error) {
         return CULM_OK;
     }
     if (l->o->run.stand) {
-        return find_stored(l, error);
+        l->start.step = culm_launcher_saved(l->launcher);
+        return l->start.step > 0
+                   ? culm_checkpoint_path(l->o->run.dir, l->start.step, l->start.path, error)
+                   : CULM_OK;
     }
     if ((status = culm_resume_find(l->launcher, &options, &l->start, error)) ||
         (status = l->start.path[0] ? check_start(l, error) : check_beginning(l, error)) ||
@@ -488,12 +489,12 @@ static enum culm_status recall(struct launch *l, struct culm_error *error) {
 
 /* Where several may lead: until this process does. */
 static enum culm_status stand(struct launch *l, struct culm_error *error) {
-    json_t *plan = NULL;
     if (!l->o->run.stand) {
         return CULM_OK;
     }
-    const enum culm_status status = whole_plan(l, &plan, error);
-    return status ? status : culm_launcher_stand(l->launcher, l->o->config_text, plan, error);
+    const enum culm_status status = prepare_start(l, error);
+    return status ? status
+                  : culm_launcher_stand(l->launcher, l->o->config_text, l->signature, error);
 }
 
 static enum culm_status begin(struct launch *l, struct culm_error *error) {
@@ -566,7 +567,8 @@ enum culm_status culm_train_launch_plan(const struct culm_train_launch_options *
 }
 
 enum culm_status culm_train_launch_text(const struct culm_train_launch_options *options,
-                                        char **ret_plan, struct culm_error *error) {
+                                        char **ret_plan, char ret_signature[CULM_SIGNATURE_SIZE],
+                                        struct culm_error *error) {
     struct launch l;
     json_t *plan = NULL;
     enum culm_status status = init(&l, options, NULL, error);
@@ -578,6 +580,7 @@ enum culm_status culm_train_launch_text(const struct culm_train_launch_options *
     }
     warn_of_slow_tasks(&l);
     *ret_plan = json_dumps(plan, JSON_INDENT(2));
+    memcpy(ret_signature, l.signature, sizeof l.signature);
     json_decref(plan);
     release(&l);
     return *ret_plan ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");

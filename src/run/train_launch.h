@@ -14,6 +14,7 @@
 #include "launch/launcher.h"
 #include "run/doors.h"
 #include "run/fault.h"
+#include "run/signature.h"
 
 /* All borrowed for the length of the call. */
 struct culm_train_launch_options {
@@ -35,9 +36,10 @@ struct culm_train_launch_options {
 enum culm_status culm_train_launch_plan(const struct culm_train_launch_options *options,
                                         json_t **ret_plan, struct culm_error *error);
 
-/* What plan.json will have, for others to lead the run; the caller's. Writes nothing. */
+/* What plan.json will have, which is the caller's, and the signature, for others to lead the run. Writes nothing. */
 enum culm_status culm_train_launch_text(const struct culm_train_launch_options *options,
-                                        char **ret_plan, struct culm_error *error);
+                                        char **ret_plan, char ret_signature[CULM_SIGNATURE_SIZE],
+                                        struct culm_error *error);
 
 /* Trains to the end; returns the exit code of `culm train`. *ret_error has a text when something is
  * to be said, also of a run that was stopped. Writes nothing before it has checked the data, the

@@ -421,13 +421,16 @@ enum culm_status culm_training_plan(struct culm_training *training, const char *
 }
 
 static enum culm_status create(struct culm_training *training, struct culm_keys *keys,
-                               const char *name, struct culm_error *error) {
+                               const char *name, const char *token, struct culm_error *error) {
     struct culm_cluster_run run = {.config = training->config_text};
     snprintf(run.run, sizeof run.run, "%s", training->launch.run.run);
     enum culm_status status =
         culm_archive_begin(&training->config.checkpoint, &training->launch.run, error);
     if (status == CULM_OK) {
-        status = culm_train_launch_text(&training->launch, &run.plan, error);
+        status = culm_train_launch_text(&training->launch, &run.plan, run.signature, error);
+    }
+    if (status == CULM_OK) {
+        status = culm_cluster_proof(token, &run, error);
     }
     if (status == CULM_OK) {
         status = culm_cluster_create(keys, name, &run, error);
@@ -456,24 +459,28 @@ static enum culm_status go_on(const struct culm_training *training, struct culm_
 }
 
 enum culm_status culm_training_create(struct culm_training *training, const char *store,
-                                      const char *name, bool resume, struct culm_error *error) {
+                                      const char *name, const char *token_file, bool resume,
+                                      struct culm_error *error) {
+    char token[CULM_TOKEN_SIZE];
     struct culm_keys *keys = NULL;
     struct culm_cluster_run there = {0};
     struct culm_error why = {0};
-    enum culm_status status = culm_cluster_open(store, &keys, error);
+    enum culm_status status = culm_doors_token(token_file, token, error);
+    status = status ? status : culm_cluster_open(store, &keys, error);
     if (status != CULM_OK) {
         return status;
     }
     status = culm_cluster_look(keys, name, &there, &why);
     if (status == CULM_OK) {
-        status = go_on(training, keys, name, resume, &there, error);
+        status = culm_cluster_check_token(&there, token, token_file, error);
+        status = status ? status : go_on(training, keys, name, resume, &there, error);
     } else if (status == CULM_ERR_NOT_FOUND && resume) {
         status = culm_error_set(error, CULM_ERR_CONFIG,
                                 "'%.150s' has no run '%.60s' to resume; leave out --resume to "
                                 "create it",
                                 store, name);
     } else if (status == CULM_ERR_NOT_FOUND) {
-        status = create(training, keys, name, error);
+        status = create(training, keys, name, token, error);
     } else {
         *error = why;
     }

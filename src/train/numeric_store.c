@@ -180,10 +180,10 @@ static enum culm_status keep_apart(const struct culm_numeric *x, int64_t step, c
     return status;
 }
 
-/* The newest up to there, which is at least as new as any that lies here. */
-static enum culm_status find_apart(const struct culm_numeric *x, int64_t most, int64_t *ret_step,
-                                   char *ret_path, struct culm_error *error) {
-    enum culm_status status = x->o.apart->ops->find(x->o.apart, most, ret_step, error);
+/* The newest, which may be newer than this process knows of. */
+static enum culm_status find_apart(const struct culm_numeric *x, int64_t *ret_step, char *ret_path,
+                                   struct culm_error *error) {
+    enum culm_status status = x->o.apart->ops->find(x->o.apart, INT64_MAX, ret_step, error);
     return status ? status : culm_checkpoint_path(x->o.run_dir, *ret_step, ret_path, error);
 }
 
@@ -268,10 +268,9 @@ enum culm_status numeric_finish(struct culm_numeric *x, struct culm_task *task) 
 enum culm_status numeric_find(struct culm_numeric *x, struct culm_task *task) {
     char path[CULM_PATH_MAX];
     int64_t step = 0;
-    enum culm_status status =
-        x->o.apart
-            ? find_apart(x, task->version, &step, path, &task->job.error)
-            : culm_checkpoint_latest_to(x->o.run_dir, task->version, &step, path, &task->job.error);
+    enum culm_status status = x->o.apart ? find_apart(x, &step, path, &task->job.error)
+                                         : culm_checkpoint_latest_to(x->o.run_dir, task->version,
+                                                                     &step, path, &task->job.error);
     if (status == CULM_ERR_NOT_FOUND || status == CULM_ERR_FORMAT) {
         step = 0; /* which can be made again from the seed */
         path[0] = '\0';

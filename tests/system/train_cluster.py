@@ -275,6 +275,33 @@ def frozen(bench):
         run.check()
 
 
+def storage_alone(bench):
+    """Everything is gone but the storage, after three reigns: the run goes on from there, in a new folder, with every step in its events."""
+    with Run(bench, ENDLESS) as run:
+        run.create()
+        run.node(0), run.node(0), run.node(6, "--lead", "no")
+        for _ in range(2):
+            run.wait(lambda before=run.key("saved"): run.key("saved") != before, "a checkpoint")
+            run.leader().kill()
+            run.more_steps()
+        run.wait(lambda before=run.key("saved"): run.key("saved") != before, "a checkpoint of the last one")
+        saved = json.loads(run.key("saved"))["step"]
+    shutil.copyfile(cases.text, bench.path("text"))
+    process = bench.start("train", bench.path("run.yaml"), "--resume", "--out", bench.path("new"))
+    path = bench.path("new", "events.jsonl")
+    wait_until(lambda: os.path.exists(path) and max((event["step"] for event in read_events(path) if event["event"] == "step"), default=0) > saved + 20,
+               LIMIT_S, "steps")
+    process.send_signal(signal.SIGTERM)
+    equal(bench.end(process).code, 75, "exit code of what goes on")
+    steps = [event for event in read_events(path) if event["event"] == "step"]
+    for number in range(1, saved + 20):
+        check(any(event["step"] == number for event in steps), f"step {number} is not in the events")
+    _, plain = cases.plain(changed(ENDLESS, data__path=cases.text, steps=steps[-1]["step"]))
+    right = {event["step"]: event["loss_bits"] for event in plain}
+    for event in steps:
+        equal(event["loss_bits"], right[event["step"]], f"loss of step {event['step']}")
+
+
 def done(bench):
     """A run that comes to its end, of which all hear; the result is that of one machine, and lies in the storage."""
     config = changed(tiny_config("text"), steps=30)
@@ -302,6 +329,8 @@ def refused(bench):
             check(not os.path.exists(bench.path("out")), "a folder is left")
 
         tried(3, "has no run 'one'", "node", "--join", run.place(), "--name", "one", "--token-file", token)
+        other = bench.path("other.token")
+        equal(bench.run("keys", "new", other).code, 0, "exit code of keys new")
         tried(2, "--join", "node", "--join", run.place(), "--token-file", token)
         tried(2, "--name", "node", "--join", "127.0.0.1:1", "--name", "one", "--token-file", token)
         tried(2, "--token-file", "train", config, "--cluster", run.place(), "--out", bench.path("out"))
@@ -309,6 +338,16 @@ def refused(bench):
         tried(3, "checkpoint.to", "train", bench.config(ENDLESS, "apart.yaml"), "--cluster", run.place(), "--token-file", token, "--out", bench.path("out"))
         tried(3, "is no store of keys", "train", config, "--cluster", "redis://127.0.0.1:1", "--token-file", token, "--out", bench.path("out"))
         tried(4, "127.0.0.1:1", "train", config, "--cluster", "etcd://127.0.0.1:1", "--token-file", token, "--out", bench.path("out"))
+        first = run.create()
+        tried(1, "is not that of the run", "node", "--join", run.place(), "--name", "one", "--token-file", other)
+        tried(1, "is not that of the run", "train", config, "--cluster", run.place(), "--name", "one", "--token-file", other, "--out", bench.path("out"))
+        with open(os.path.join(first.folder, "text"), "r+", encoding="ascii") as file:
+            changed_text = file.read()[:-9] + "elsewhere"
+        os.mkdir(bench.path("elsewhere"))
+        with open(bench.path("elsewhere", "text"), "w", encoding="ascii") as file:
+            file.write(changed_text)
+        tried(3, "'text' is not what it was when the run began", "node", "--join", run.place(), "--name", "one", "--token-file", token, "--data-dir",
+              bench.path("elsewhere"), "--workers", 0)
         tried(3, "to resume", "train", config, "--cluster", run.place(), "--resume", "--token-file", token, "--out", bench.path("out"))
 
 
@@ -317,6 +356,7 @@ cases.add("machines vanish", vanish, seconds=40)
 cases.add("the store is away", away, seconds=20, first=True)
 cases.add("whoever leads freezes", frozen, seconds=15)
 cases.add("a stop, and a resume", stopped, seconds=15)
+cases.add("all is gone but the storage", storage_alone, seconds=15)
 cases.add("a run that is done", done, seconds=8)
 cases.add("what is refused", refused, seconds=8)
 

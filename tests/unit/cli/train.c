@@ -60,8 +60,10 @@ enum culm_status culm_train_launch_plan(const struct culm_train_launch_options *
 }
 
 enum culm_status culm_train_launch_text(const struct culm_train_launch_options *options,
-                                        char **ret_plan, struct culm_error *error) {
+                                        char **ret_plan, char ret_signature[CULM_SIGNATURE_SIZE],
+                                        struct culm_error *error) {
     (void)ret_plan;
+    (void)ret_signature;
     see(options);
     return culm_error_set(error, CULM_ERR_UNSUPPORTED, "not here");
 }

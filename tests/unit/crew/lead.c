@@ -283,6 +283,26 @@ static void test_enough_wait(void **state) {
     assert_int_equal(w.member[3].leads + w.member[4].leads + w.member[5].leads, 1);
 }
 
+/* The newest checkpoint is written, whatever becomes of the answers, and one that comes late does not undo a later one. */
+static void test_the_newest_checkpoint(void **state) {
+    (void)state;
+    static const enum fault faults[] = {HEALTHY, NOT_DONE, NO_ANSWER, DONE_LATE};
+    join("a", true);
+    until_led(0);
+    for (int64_t i = 1; i <= 8; i++) {
+        w.next = faults[i % 4];
+        culm_lead_saved(w.member[0].lead, 5 * i);
+        go_on(5);
+        culm_lead_saved(w.member[0].lead, 5 * i + 1);
+        go_on(2 * LEASE_MS);
+        assert_int_equal(number_in(in_store("r/saved")->value, "\"step\":"), 5 * i + 1);
+    }
+    w.member[0].frozen_until_ms = w.now_ms + 3 * LEASE_MS;
+    culm_lead_saved(w.member[0].lead, 1000); /* of one that is deposed by then */
+    go_on(5 * LEASE_MS);
+    assert_int_equal(number_in(in_store("r/saved")->value, "\"step\":"), 41);
+}
+
 static void test_somebody_wants_it_to_stop(void **state) {
     (void)state;
     const struct culm_keys_change change = {"r/ask", "stop", 4, 0};
@@ -474,6 +494,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup_teardown(test_a_deed_without_an_answer, begin, end),
         cmocka_unit_test_setup_teardown(test_a_deed_that_comes_late, begin, end),
         cmocka_unit_test_setup_teardown(test_who_takes_part, begin, end),
+        cmocka_unit_test_setup_teardown(test_the_newest_checkpoint, begin, end),
         cmocka_unit_test_setup_teardown(test_enough_wait, begin, end),
         cmocka_unit_test_setup_teardown(test_somebody_wants_it_to_stop, begin, end),
         cmocka_unit_test_setup_teardown(test_it_makes_way, begin, end),
