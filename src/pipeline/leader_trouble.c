@@ -59,9 +59,11 @@ void leader_found(struct culm_pipeline_leader *leader) {
     CULM_MARK(pipeline_checkpoint_is_damaged);
     char reason[CULM_REASON_MAX], path[CULM_SOURCE_MAX];
     snprintf(path, sizeof path, "%s", leader->checkpoint_path);
-    snprintf(reason, sizeof reason, "the checkpoint of step %lld is %s",
-             (long long)leader->checkpoint_version,
-             version > leader->checkpoint_version ? "gone, and there is a newer one" : "damaged");
+    snprintf(reason, sizeof reason,
+             version > leader->checkpoint_version
+                 ? "the checkpoint of step %lld is gone, and there is a newer one"
+                 : "the checkpoint of step %lld is damaged",
+             (long long)leader->checkpoint_version);
     leader_checkpoint_event(leader, leader->checkpoint_version, path, false, false, reason);
     leader->checkpoint_version = version;
     snprintf(leader->checkpoint_path, sizeof leader->checkpoint_path, "%.*s", CULM_SOURCE_MAX - 1,

@@ -16,8 +16,9 @@ from etcd import Etcd, Unavailable
 from harness import Cases, Skipped, changed, check, equal, read_events, tiny_config, wait_until
 
 cases = Cases(kind="waits", job="train")
-ENDLESS = changed(tiny_config("text"), steps=1000000, schedule={"name": "constant"}, checkpoint__every=25, cluster__orphan_ms=20000,
-                  cluster__lease_ms=1000)
+# A lease that a busy machine keeps. Who is killed is seen without it.
+ENDLESS = changed(tiny_config("text"), steps=1000000, schedule={"name": "constant"}, checkpoint__every=25, cluster__orphan_ms=30000,
+                  cluster__lease_ms=5000)
 LIMIT_S = 120
 
 
@@ -247,7 +248,7 @@ def away(bench):
         os.kill(children(nodes[0].process.pid)[-1], signal.SIGKILL)
         run.wait(lambda: run.told("recovered"), "a recovery")
         run.more_steps()
-        time.sleep(2)  # longer than a lease
+        time.sleep(6)  # longer than a lease
         run.more_steps()
         equal(len(run.told("joined")), joined, "who came in while nobody could be let in")
         run.etcd.start(0)
