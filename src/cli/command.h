@@ -37,6 +37,7 @@ int culm_cli_train(int argc, char **argv);
 int culm_cli_version(int argc, char **argv);
 int culm_cli_node(int argc, char **argv);
 int culm_cli_status(int argc, char **argv);
+int culm_cli_runs(int argc, char **argv);
 int culm_cli_stop(int argc, char **argv);
 int culm_cli_gnn_node(int argc, char **argv);
 int culm_cli_worker(int argc, char **argv);
@@ -45,7 +46,8 @@ int culm_cli_worker(int argc, char **argv);
 extern const struct culm_usage culm_usage_bench, culm_usage_ckpt, culm_usage_data, culm_usage_edge,
     culm_usage_eval, culm_usage_generate, culm_usage_gnn, culm_usage_gnn_bundle,
     culm_usage_gnn_cost, culm_usage_gnn_server, culm_usage_gnn_train, culm_usage_gnn_worker,
-    culm_usage_help, culm_usage_keys, culm_usage_model, culm_usage_node, culm_usage_status, culm_usage_stop, culm_usage_merge,
+    culm_usage_help, culm_usage_keys, culm_usage_model, culm_usage_node, culm_usage_runs,
+    culm_usage_status, culm_usage_stop, culm_usage_merge,
     culm_usage_predict, culm_usage_report, culm_usage_train, culm_usage_version;
 
 /* The table, which ends with a row without a name. It is in commands.c. */

@@ -26,6 +26,7 @@ static const struct culm_command commands[] = {
     {"node", "joins a training run on another machine with workers of this one", culm_cli_node,
      &culm_usage_node},
     {"status", "shows what a run is at", culm_cli_status, &culm_usage_status},
+    {"runs", "lists the runs at a store of keys", culm_cli_runs, &culm_usage_runs},
     {"stop", "stops a run, so that --resume goes on with nothing to do again", culm_cli_stop,
      &culm_usage_stop},
     {"keys", "makes a secret for a run on several machines", culm_cli_keys, &culm_usage_keys},

@@ -1,4 +1,4 @@
-/* `culm status DIR [--json] [--follow]`: what a run is at, from its events. */
+/* `culm status DIR|RUN [--cluster PLACE] [--json] [--follow]`: what a run is at, from its events. */
 #include "cli/command.h"
 #include "cli/options.h"
 
@@ -8,14 +8,21 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define PAUSE_S 1
 
 struct values {
+    const char *cluster, *token_file;
     bool json, follow;
 };
 
 static const struct culm_option options[] = {
+    CULM_OPTION("cluster", TEXT, "etcd://HOST:PORT", struct values, cluster,
+                "the store of keys at which the run of that name is"),
+    CULM_OPTION("token-file", TEXT, "FILE", struct values, token_file,
+                "with --cluster: the run's token, with which whoever leads is asked; without, what "
+                "the store knows is shown"),
     CULM_OPTION("json", FLAG, NULL, struct values, json, "prints one JSON object, on one line"),
     CULM_OPTION("follow", FLAG, NULL, struct values, follow,
                 "goes on until the run has ended, and prints again what has changed"),
@@ -23,17 +30,20 @@ static const struct culm_option options[] = {
 
 const struct culm_usage culm_usage_status = {
     .command = "status",
-    .arguments = "DIR",
+    .arguments = "DIR|RUN",
     .min_arguments = 1,
     .max_arguments = 1,
-    .summary = "Shows what the run in DIR is at: its step, its nodes, and copies of each stage",
+    .summary = "Shows what a run is at: its step, its nodes, and copies of each stage",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .details =
         "The state is one of: waiting (for nodes, before the first step), running, parked (no "
         "step\n"
         "is done until a node comes), stopping, done, stopped (--resume goes on). It is made\n"
-        "from DIR/events.jsonl, for runs of culm train and culm gnn train.\n",
+        "from DIR/events.jsonl, for runs of culm train and culm gnn train; with --cluster, from "
+        "the "
+        "keys\n"
+        "of the run and the events of whoever leads it.\n",
 };
 
 static const char *text_of(const json_t *object, const char *key) {
@@ -57,8 +67,11 @@ static void print_list(const char *before, const json_t *list, const char *after
 
 static void print_node(const json_t *node) {
     const json_t *holds = json_object_get(node, "holds");
-    printf("  node %-5lld %-9s %-7s %s, pid %lld", number_of(node, "node"), text_of(node, "role"),
-           text_of(node, "state"), text_of(node, "host"), number_of(node, "pid"));
+    printf("  node %-5lld %-9s %-7s %s", number_of(node, "node"), text_of(node, "role"),
+           text_of(node, "state"), text_of(node, "host"));
+    if (json_is_integer(json_object_get(node, "pid"))) {
+        printf(", pid %lld", number_of(node, "pid"));
+    }
     if (json_is_integer(json_object_get(node, "stage"))) {
         printf(", pipeline %lld, stage %lld", number_of(node, "pipeline"),
                number_of(node, "stage"));
@@ -81,12 +94,19 @@ static void print_text(const json_t *status, bool whole) {
     if (json_is_number(loss)) {
         printf(", loss %.4f", json_number_value(loss));
     }
-    printf(", launch %lld, view %lld\n", number_of(status, "term"), number_of(status, "view"));
+    printf(", %s %lld, view %lld\n", strcmp(text_of(status, "store"), "ok") ? "launch" : "term",
+           number_of(status, "term"), number_of(status, "view"));
     if (!whole) {
         return;
     }
     json_array_foreach(json_object_get(status, "agents"), index, one) {
-        printf("  launcher    %s, pid %lld\n", text_of(one, "host"), number_of(one, "pid"));
+        if (json_is_integer(json_object_get(one, "pid"))) {
+            printf("  launcher    %s, pid %lld\n", text_of(one, "host"), number_of(one, "pid"));
+        } else {
+            printf("  %-11s %s\n",
+                   json_is_true(json_object_get(one, "leads")) ? "leads" : "may lead",
+                   text_of(one, "host"));
+        }
     }
     if (json_array_size(copies) > 0) {
         print_list("  copies      ", copies, "\n");
@@ -112,6 +132,15 @@ static bool at_work(const json_t *status) {
     return json_array_size(json_object_get(status, "agents")) > 0;
 }
 
+static enum culm_status look(const struct values *given, const char *what,
+                             char scratch[CULM_PATH_MAX], json_t **ret_status,
+                             struct culm_error *error) {
+    const struct culm_run_place place = {.store = given->cluster, .name = what};
+    return given->cluster
+               ? culm_run_status_at(&place, given->token_file, scratch, ret_status, error)
+               : culm_run_status(what, ret_status, error);
+}
+
 static enum culm_status run(const struct culm_arguments *arguments, void *values, int *ret_code,
                             struct culm_error *error) {
     const struct values *given = values;
@@ -119,10 +148,14 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
     json_t *before = NULL, *now = NULL;
     struct culm_error problem;
     enum culm_status status;
+    char scratch[CULM_PATH_MAX] = "";
     bool on;
-    (void)error;
+    if (given->token_file && !given->cluster) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "--token-file needs --cluster etcd://HOST:PORT");
+    }
     do {
-        status = culm_run_status(arguments->items[0], &now, &problem);
+        status = look(given, arguments->items[0], scratch, &now, &problem);
         if (status != CULM_OK) {
             break;
         }
@@ -142,6 +175,9 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
         }
     } while (on);
     json_decref(before);
+    if (scratch[0]) {
+        (void)unlink(scratch);
+    }
     if (status != CULM_OK) {
         fprintf(stderr, "culm status: %s\n", problem.text);
         *ret_code = culm_status_exit_code(status);

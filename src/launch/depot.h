@@ -27,6 +27,10 @@ void culm_depot_keeper_free(struct culm_depot_keeper *keeper);
 /* Where the launcher listens, and the run's token, which is borrowed. For `patience_ms` a launcher that is not there is asked
  * again: it, or another one, may come back. NULL: out of memory. */
 struct culm_depot *culm_depot_far_new(const char *address, const char *token, int64_t patience_ms);
+/* Adds to the file at `path`, which is made if it is not there, what the events of the launcher there have beyond its length. Asks once.
+ * CULM_ERR_CLOSED: nobody is there, or does not know the token (error->status CULM_ERR_CONFIG). */
+enum culm_status culm_depot_far_events(const char *address, const char *token, const char *path,
+                                       struct culm_error *error);
 /* Another launcher has it from now on. Any thread. */
 void culm_depot_far_move(struct culm_depot *depot, const char *address);
 void culm_depot_far_free(struct culm_depot *depot); /* NULL is fine */

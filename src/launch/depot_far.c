@@ -308,6 +308,51 @@ static enum culm_status far_get(struct culm_depot *depot, const char *run_dir, i
                   : CULM_OK;
 }
 
+/* --- events --- */
+
+static enum culm_status append(struct culm_channel *channel, FILE *out, const char *path,
+                               uint64_t bytes, struct culm_error *error) {
+    uint8_t chunk[1 << 14];
+    enum culm_status status = CULM_OK;
+    while (bytes > 0 && status == CULM_OK) {
+        const size_t len = bytes < sizeof chunk ? (size_t)bytes : sizeof chunk;
+        status =
+            culm_channel_read(channel, chunk, len, culm_clock_ns() + CULM_DEPOT_SILENCE_NS, error);
+        if (status == CULM_OK && fwrite(chunk, 1, len, out) != len) {
+            status = culm_error_errno(error, errno, "write '%.300s'", path);
+        }
+        bytes -= len;
+    }
+    return status;
+}
+
+enum culm_status culm_depot_far_events(const char *address, const char *token, const char *path,
+                                       struct culm_error *error) {
+    struct culm_depot *far = culm_depot_far_new(address, token, 0);
+    struct culm_channel channel = {.fd = -1};
+    struct culm_depot_request request = {.verb = CULM_DEPOT_EVENTS, .file = "events.jsonl"};
+    FILE *out = fopen(path, "ae");
+    uint64_t bytes = 0;
+    enum culm_status status = CULM_OK;
+    if (!far) {
+        status = culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    } else if (!out) {
+        status = culm_error_errno(error, errno, "open '%.300s'", path);
+    } else {
+        request.bytes = (uint64_t)ftell(out);
+        status = ask((struct far_depot *)far, &request, &channel, &bytes, error);
+    }
+    if (status == CULM_OK) {
+        status = append(&channel, out, path, bytes, error);
+    }
+    if (out && fclose(out) && status == CULM_OK) {
+        status = culm_error_errno(error, errno, "write '%.300s'", path);
+    }
+    culm_channel_close(&channel);
+    culm_depot_far_free(far);
+    return status;
+}
+
 static const struct culm_depot_ops far_ops = {
     .size = sizeof far_ops, .put = far_put, .get = far_get};
 

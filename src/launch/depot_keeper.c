@@ -138,6 +138,28 @@ static enum culm_status open_part(const struct visit *v, const struct culm_depot
     return CULM_OK;
 }
 
+/* Whole lines, as they are written. */
+static enum culm_status open_events(const struct visit *v, const struct culm_depot_request *r,
+                                    int *ret_fd, uint64_t *ret_bytes, struct culm_error *error) {
+    char path[CULM_PATH_MAX];
+    struct stat info;
+    enum culm_status status = culm_path_format(path, error, "%s/events.jsonl", v->keeper->run_dir);
+    if (status != CULM_OK) {
+        return status;
+    }
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &info) != 0 || lseek(fd, (off_t)r->bytes, SEEK_SET) < 0) {
+        status = culm_error_errno(error, errno, "read '%.300s'", path);
+        if (fd >= 0) {
+            close(fd);
+        }
+        return status;
+    }
+    *ret_fd = fd;
+    *ret_bytes = (uint64_t)info.st_size > r->bytes ? (uint64_t)info.st_size - r->bytes : 0;
+    return CULM_OK;
+}
+
 /* What cannot be read any more ends the connection: the other side finds bytes missing. */
 static void send_part(struct visit *v, int fd, uint64_t bytes) {
     uint8_t *chunk = malloc(CULM_DEPOT_CHUNK);
@@ -177,7 +199,9 @@ static void serve(struct visit *v) {
     }
     int fd = -1;
     uint64_t bytes = 0;
-    enum culm_status status = open_part(v, &request, &fd, &bytes, &error);
+    enum culm_status status = request.verb == CULM_DEPOT_EVENTS
+                                  ? open_events(v, &request, &fd, &bytes, &error)
+                                  : open_part(v, &request, &fd, &bytes, &error);
     if (status != CULM_OK) {
         (void)answer(v, status, 0, error.text);
         return;

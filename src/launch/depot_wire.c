@@ -32,7 +32,7 @@ bool culm_depot_request_decode(const void *data, size_t len,
     culm_read_string(&in, request.file, sizeof request.file);
     culm_read_string(&in, request.to, sizeof request.to);
     request.bytes = (uint64_t)culm_read_count(&in);
-    if (!culm_reader_done(&in) || verb < CULM_DEPOT_PUT || verb > CULM_DEPOT_GET ||
+    if (!culm_reader_done(&in) || verb < CULM_DEPOT_PUT || verb > CULM_DEPOT_EVENTS ||
         !is_plain_name(request.file)) {
         return false;
     }

@@ -6,6 +6,9 @@
  *     node ── the bytes ──▶                                   node ◀── so many bytes ──
  *     node ◀── written and synced, or why not ──
  *
+ *     anybody with the token ── EVENTS, bytes that it has ──▶ launcher
+ *     it ◀── how many more there are, and these: of the run's events.jsonl ──
+ *
  * Each message is its length (u32) and the fields, little-endian. Thread: any. Internal to the room.
  */
 #ifndef CULM_LAUNCH_DEPOT_WIRE_H
@@ -20,19 +23,19 @@
 #define CULM_DEPOT_SILENCE_NS 60000000000ull /* after which the other side is gone */
 #define CULM_DEPOT_CHUNK ((size_t)256 << 10)
 
-enum culm_depot_verb { CULM_DEPOT_PUT = 1, CULM_DEPOT_GET };
+enum culm_depot_verb { CULM_DEPOT_PUT = 1, CULM_DEPOT_GET, CULM_DEPOT_EVENTS };
 
 struct culm_depot_request {
     enum culm_depot_verb verb;
     int64_t step;
     char file[CULM_DEPOT_FILE_MAX]; /* a name in a checkpoint's folder */
     char to[CULM_PATH_MAX];         /* PUT */
-    uint64_t bytes;                 /* PUT */
+    uint64_t bytes;                 /* PUT, EVENTS */
 };
 
 struct culm_depot_answer {
     enum culm_status status;
-    uint64_t bytes; /* GET */
+    uint64_t bytes; /* GET, EVENTS */
     char text[CULM_ERROR_MAX];
 };
 

@@ -1,5 +1,5 @@
 /* See status.h. */
-#include "run/status.h"
+#include "run/status_internal.h"
 
 #include "base/json.h"
 #include "gnn/config.h"
@@ -19,22 +19,12 @@
 
 #define LOOK_MS 50
 
-/* What the events of the last launch have told. */
-struct told {
-    const char *unit;            /* what the job calls a step */
-    json_t *start, *plan, *view; /* the newest; NULL: none */
-    json_t *nodes;               /* "joined" by node, of those that are not lost */
-    json_t *newest;              /* the last step */
-    int64_t launches, stored;    /* stored -1: nothing */
-    bool waits, done;
-};
-
 static void take(json_t **place, const json_t *event) {
     json_decref(*place);
     *place = json_incref((json_t *)event);
 }
 
-static void release(struct told *t) {
+void status_release(struct status_told *t) {
     json_decref(t->start);
     json_decref(t->plan);
     json_decref(t->view);
@@ -42,7 +32,7 @@ static void release(struct told *t) {
     json_decref(t->newest);
 }
 
-static void begin_launch(struct told *t, const json_t *event) {
+static void begin_launch(struct status_told *t, const json_t *event) {
     take(&t->start, event);
     json_object_clear(t->nodes);
     json_decref(t->view);
@@ -51,8 +41,8 @@ static void begin_launch(struct told *t, const json_t *event) {
     t->waits = t->done = false;
 }
 
-static enum culm_status hear(void *ctx, const json_t *event, struct culm_error *error) {
-    struct told *t = ctx;
+enum culm_status status_hear(void *ctx, const json_t *event, struct culm_error *error) {
+    struct status_told *t = ctx;
     const char *name = culm_event_text(event, "event", "");
     char node[24];
     (void)error;
@@ -127,7 +117,7 @@ static bool is_in(const json_t *list, int64_t node) {
     return false;
 }
 
-static json_t *node_of(const struct told *t, const json_t *joined) {
+static json_t *node_of(const struct status_told *t, const json_t *joined) {
     const int64_t node = culm_event_int(joined, "node", -1);
     json_t *place = json_object(), *holds = json_array();
     bool graph = json_object_get(t->view, "owners") != NULL;
@@ -146,14 +136,14 @@ static json_t *node_of(const struct told *t, const json_t *joined) {
     return json;
 }
 
-static json_t *nodes_of(const struct told *t) {
+static json_t *nodes_of(const struct status_told *t) {
     json_t *all = json_array(), *joined;
     const char *key;
     json_object_foreach(t->nodes, key, joined) { json_array_append_new(all, node_of(t, joined)); }
     return all;
 }
 
-static json_t *copies_of(const struct told *t) {
+static json_t *copies_of(const struct status_told *t) {
     json_t *copies = json_object_get(t->view, "copies");
     const json_t *holders = json_object_get(t->view, "holders");
     return copies    ? json_incref(copies)
@@ -161,7 +151,7 @@ static json_t *copies_of(const struct told *t) {
                      : json_null();
 }
 
-static const char *state_of(const struct told *t, int64_t pid) {
+static const char *state_of(const struct status_told *t, int64_t pid) {
     if (pid == 0) {
         return t->done ? "done" : "stopped";
     }
@@ -181,7 +171,7 @@ static json_t *agents_of(int64_t pid) {
                      (json_int_t)pid, "zone", "leads", true, "stands", true);
 }
 
-static json_t *make(const struct told *t, const char *job, int64_t pid, int64_t steps) {
+json_t *status_make(const struct status_told *t, const char *job, int64_t pid, int64_t steps) {
     const json_t *stages = json_object_get(t->plan, "stages");
     json_t *json = json_pack(
         "{s:o, s:s, s:s, s:I, s:o, s:I, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:o}", "run",
@@ -230,17 +220,18 @@ enum culm_status culm_run_status(const char *dir, json_t **ret_status, struct cu
                               "gnn train",
                               dir, job);
     }
-    struct told told = {.unit = graph ? "epoch" : "step", .nodes = json_object(), .stored = -1};
+    struct status_told told = {
+        .unit = graph ? "epoch" : "step", .nodes = json_object(), .stored = -1};
     status = culm_path_format(path, error, "%s/events.jsonl", dir);
     if (status == CULM_OK) {
-        status = culm_events_skim(path, hear, &told, &bad, error);
+        status = culm_events_skim(path, status_hear, &told, &bad, error);
     }
     if (status == CULM_OK) {
         *ret_status =
-            make(&told, graph ? "gnn" : "train", culm_rundir_pid(dir), steps_of(dir, graph));
+            status_make(&told, graph ? "gnn" : "train", culm_rundir_pid(dir), steps_of(dir, graph));
         status = *ret_status ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
     }
-    release(&told);
+    status_release(&told);
     return status;
 }
 

@@ -191,6 +191,16 @@ def killed(bench):
             took.append(round(time.monotonic() - begun, 2))
             run.more_steps()
         equal(run.terms(), [2, 3, 4], "terms")
+        status = bench.run("status", "one", "--cluster", run.place(), "--token-file", run.token, "--json")
+        now = json.loads(status.out)
+        equal((now["state"], now["term"], now["store"], now["copies"], now["pipelines"], now["stages"], now["steps"]),
+              ("running", 4, "ok", [4, 4, 4], 2, 3, 1000000), "status")
+        equal((sorted(node["state"] for node in now["nodes"]), sum(agent["leads"] for agent in now["agents"])), (["member"] * 6, 1), "nodes, agents")
+        check(now["step"] > 60 and isinstance(now["loss"], float), f"{now}")
+        less = json.loads(bench.run("status", "one", "--cluster", run.place(), "--json").out)
+        equal((less["state"], less["view"], less["stored"] > 0), ("running", None, True), "status without the token")
+        listed = json.loads(bench.run("runs", "--cluster", run.place(), "--json").out)
+        equal([(one["name"], one["state"], one["nodes"]) for one in listed], [("one", "running", 6)], "runs")
         equal((run.told("rollback"), run.told("lost")), ([], []), "roll-backs and losses")
         bench.note(f"seconds until it led, and had made a step: {took}; took_ms {sorted({round(event['took_ms'], 1) for event in run.told('leader')})}")
         run.check()
@@ -219,6 +229,7 @@ def stopped(bench):
         run.more_steps()
         first.process.send_signal(signal.SIGTERM)
         first.end(75)
+        equal(json.loads(bench.run("status", "one", "--cluster", run.place(), "--json").out)["state"], "stopped", "state")
         for node in nodes:
             check("the run was stopped; once it is resumed, start this node again" in node.end(75), "what a node says")
         again = bench.start("train", bench.config(run.config, "run.yaml"), "--cluster", run.place(), "--name", "one", "--token-file", run.token, "--out",
@@ -233,6 +244,12 @@ def stopped(bench):
         run.more_steps()
         equal(min(event["step"] for event in run.machines[3].run.told("step") if event["step"] > before), before + 1, "the first step after it")
         equal(run.told("rollback"), [], "roll-backs")
+        ended = bench.run("stop", "one", "--cluster", run.place())
+        equal((ended.code, ended.out), (0, "'one' was stopped\n"), "what stop says")
+        for machine in run.machines[3:]:
+            machine.end(75)
+        again = bench.run("stop", "one", "--cluster", run.place())
+        equal((again.code, again.err), (1, "culm stop: nobody is at work for 'one', which was stopped\n"), "stop once more")
         run.check()
 
 
