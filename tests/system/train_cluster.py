@@ -8,12 +8,14 @@ go on until a case has seen what it waits for.
 import glob
 import json
 import os
+import shlex
 import shutil
 import signal
 import time
 
 from etcd import Etcd, Unavailable
 from harness import Cases, Skipped, changed, check, equal, read_events, tiny_config, wait_until
+from hosts import Hosts, Unavailable as NoHosts
 
 cases = Cases(kind="waits", job="train")
 # A lease that a busy machine keeps. Who is killed is seen without it.
@@ -35,24 +37,43 @@ def children(parent):
     return sorted(found)
 
 
+def on(hosts, number, bench):
+    """From here on, culm runs on that host."""
+    path = bench.path(f"culm-{number}")
+    if not os.path.exists(path):
+        with open(path, "w", encoding="ascii") as file:
+            file.write(f'#!/bin/sh\nexec {shlex.join(hosts.on(number, cases.culm))} "$@"\n')
+        os.chmod(path, 0o755)
+    bench.culm = path
+
+
 class Machine:
     """A folder with a copy of the data, and an agent there."""
 
-    def __init__(self, run, name):
-        self.run, self.name, self.folder = run, name, run.bench.path(name)
+    def __init__(self, run, name, host=None):
+        self.run, self.name, self.folder, self.host = run, name, run.bench.path(name), host
         os.mkdir(self.folder)
         shutil.copyfile(cases.text, os.path.join(self.folder, "text"))
         os.utime(os.path.join(self.folder, "text"), (1, 1))
         self.process = None
 
+    def start(self, *words, cwd):
+        """On its host, where there are some."""
+        plain = self.run.bench.culm
+        if self.host is not None:
+            on(self.run.hosts, self.host, self.run.bench)
+        process = self.run.bench.start(*words, cwd=cwd)
+        self.run.bench.culm = plain
+        return process
+
     def create(self, config, *words):
         """The one that creates the run, or resumes it."""
-        self.process = self.run.bench.start("train", self.run.bench.config(config, "run.yaml"), "--cluster", self.run.place(), "--name", "one",
+        self.process = self.start("train", self.run.bench.config(config, "run.yaml"), "--cluster", self.run.place(), "--name", "one",
                                             "--token-file", self.run.token, "--out", os.path.join(self.folder, "run"), *words, cwd=self.folder)
         return self
 
     def node(self, workers, *words):
-        self.process = self.run.bench.start("node", "--join", self.run.place(), "--name", "one", "--token-file", self.run.token, "--workers", workers,
+        self.process = self.start("node", "--join", self.run.place(), "--name", "one", "--token-file", self.run.token, "--workers", workers,
                                             "--dir", os.path.join(self.folder, "kept"), *words, cwd=self.folder)
         return self
 
@@ -83,11 +104,11 @@ class Machine:
 class Run:
     """A run at a store of keys."""
 
-    def __init__(self, bench, config, *words, members=1):
-        self.bench = bench
+    def __init__(self, bench, config, *words, members=1, hosts=None):
+        self.bench, self.hosts = bench, hosts
         self.config = changed(config, checkpoint__to=bench.path("store"))
         try:
-            self.etcd = Etcd(bench.path("etcd"), members)
+            self.etcd = (Etcd(bench.path("etcd"), members, host=hosts.address(0), on=hosts.on(0)) if hosts else Etcd(bench.path("etcd"), members))
         except Unavailable as reason:
             raise Skipped(str(reason)) from None
         self.token = bench.path("run.token")
@@ -109,13 +130,13 @@ class Run:
                 self.bench.end(machine.process)
         self.etcd.__exit__(*what)
 
-    def create(self, *words):
-        self.machines.append(Machine(self, f"machine-{len(self.machines)}").create(self.config, *words))
+    def create(self, *words, host=None):
+        self.machines.append(Machine(self, f"machine-{len(self.machines)}", host).create(self.config, *words))
         self.wait(lambda: self.key("leader"), "that it leads")
         return self.machines[-1]
 
-    def node(self, workers, *words):
-        self.machines.append(Machine(self, f"machine-{len(self.machines)}").node(workers, *words))
+    def node(self, workers, *words, host=None):
+        self.machines.append(Machine(self, f"machine-{len(self.machines)}", host).node(workers, *words))
         return self.machines[-1]
 
     def events(self):
@@ -293,6 +314,39 @@ def frozen(bench):
         run.check()
 
 
+def zones(bench):
+    """Three zones, and the etcd apart: the zone of whoever leads is cut off, and every stage has a copy elsewhere. Another zone leads when the lease has
+    ended; when the first is back, what is left of it has ended or been put out, and its node comes in anew. All is encrypted."""
+    try:
+        hosts = Hosts(os.path.basename(bench.folder), 4)
+    except NoHosts as error:
+        raise Skipped(str(error)) from None
+    config = changed(ENDLESS, cluster__suspect_ms=3000, cluster__orphan_ms=8000, cluster__lease_ms=3000, pipelines=1)
+    with hosts, Run(bench, config, hosts=hosts) as run:
+        first = run.create("--workers", 2, host=1)
+        run.node(2, "--zone", "two", host=2), run.node(2, "--zone", "three", host=3)
+        run.wait(lambda: run.told("view") and min(run.told("view")[-1]["copies"]) > 1, "copies")
+        run.more_steps()
+        starts = run.told("start")
+        equal((len(starts), starts[0]["address"].split(":")[1]), (1, hosts.address(1)), "who leads, and where")
+        hosts.link(1, "down")
+        cut = time.monotonic()
+        run.wait(lambda: run.terms() == [2], "another leader")
+        led = time.monotonic() - cut
+        before = run.steps()
+        run.more_steps()
+        bench.note(f"another one led {led:.1f} s after the cut; steps went on from {before}")
+        equal(run.told("rollback"), [], "roll-backs")
+        time.sleep(config["cluster"]["orphan_ms"] / 1000)  # whoever was cut off has ended by then
+        joined = len(run.told("joined"))
+        hosts.link(1, "up")
+        run.wait(lambda: len(run.told("joined")) >= joined + 2, "those of the first zone")
+        run.more_steps()
+        equal((run.terms(), run.told("rollback")), ([2], []), "terms, roll-backs")
+        check(first.process.poll() is None, "the first machine's agent has ended")
+        run.check()
+
+
 def storage_alone(bench):
     """Everything is gone but the storage, after three reigns: the run goes on from there, in a new folder, with every step in its events."""
     with Run(bench, ENDLESS) as run:
@@ -370,6 +424,7 @@ def refused(bench):
 
 
 cases.add("whoever leads is killed", killed, seconds=25, first=True)
+cases.add("a zone is cut off", zones, seconds=40, first=True)
 cases.add("machines vanish", vanish, seconds=40)
 cases.add("the store is away", away, seconds=20, first=True)
 cases.add("whoever leads freezes", frozen, seconds=15)
