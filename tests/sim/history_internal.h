@@ -12,6 +12,7 @@
 #define PIPELINES_MAX 256
 #define STAGES_MAX 160
 #define STEPS_MAX 64
+#define CULM_HISTORY_ORPHAN_MS 60000
 #define BEGIN_NS 1000000000ull /* when a simulated world begins */
 
 /* A history while it is played: one start of the program, the oracle's memory, the faults. */
@@ -78,8 +79,36 @@ struct running {
     char complaint[400];
 };
 
-/* history.c: looks whether any have come to pass. */
+/* history.c. The first complaint is the one that counts. */
+__attribute__((format(printf, 2, 3))) void culm_history_complain(struct running *run,
+                                                                 const char *format, ...);
+/* Looks whether any have come to pass. */
 void culm_history_look_for_flips(struct running *run);
+/* By the newest view that was told of. */
+bool culm_history_is_named(const struct running *run, int32_t node);
+/* What was told of steps after that one is void. */
+void culm_history_cut_curve(struct running *run, int64_t version);
+
+/* history_judge.c. How the run ended, whether done or to be resumed; and in all, beside the undisturbed one. */
+void culm_history_judge_end(struct running *run);
+void culm_history_judge(struct running *run, const struct running *calm);
+uint64_t culm_history_stop_took_ms(const struct running *run);
+
+/* history_leader.c. False: out of memory. */
+bool culm_history_make_leader(struct running *run, struct culm_world *world,
+                              const struct culm_known_node *known, int32_t known_count,
+                              uint64_t term);
+/* Another one leads. */
+void culm_history_take_over(struct running *run);
+/* It has found out what there is. */
+void culm_history_decided(struct running *run, const char *reason);
+/* One that has just taken over has not heard of that node, which may have all that is left of something. */
+bool culm_history_is_awaited(const struct running *run, int32_t node);
+/* What cannot be taken back was written so often by who leads; `what` has happened. */
+void culm_history_check_deed(struct running *run, enum culm_deed deed, int64_t times,
+                             const char *what);
+/* For culm_symbolic_store. */
+bool culm_history_may_prune(void *context, const struct culm_exec *exec);
 
 /* history_fault.c */
 void culm_history_arm(struct running *run, const char *event); /* it was published */
@@ -87,8 +116,6 @@ void culm_history_lost(struct running *run, int32_t node);     /* also one that 
 void culm_history_at_point(void *context, int32_t node, const struct culm_fault_point *point);
 /* Has a fault befallen it that makes a worker fail? */
 bool culm_history_may_fail(const struct running *run, int64_t node);
-/* history.c: another one leads. */
-void culm_history_take_over(struct running *run);
 /* Between two happenings: faults by time, those after an event, and workers that a trace adds. */
 void culm_history_timed(struct running *run);
 
