@@ -36,6 +36,7 @@ struct origin {
 struct place {
     struct culm_link *link;
     struct culm_entry entry;
+    struct culm_ready *ready; /* it is, and waits to be admitted; else NULL */
 };
 
 /* One that is to be called, or is. */
@@ -70,7 +71,11 @@ static void drop_link(struct culm_roster *roster, struct culm_link *link) {
     if (link->kind == CALLED) {
         ((struct call *)link->own)->link = NULL;
     } else if (link->kind != UNKNOWN) {
-        free(culm_ids_take(&roster->places, link->node));
+        struct place *place = culm_ids_take(&roster->places, link->node);
+        if (place) {
+            free(place->ready);
+        }
+        free(place);
     }
     culm_link_free(link);
 }
@@ -367,29 +372,67 @@ static void take_id(struct culm_roster *roster, struct culm_link *link, int32_t 
     culm_buf_release(&meta);
 }
 
+/* From now on it takes part. */
+static void let_in(struct culm_roster *roster, struct culm_link *link, int32_t id,
+                   const struct culm_ready *ready) {
+    take_id(roster, link, id);
+    link->kind = WORKER;
+    culm_conn_limits(link->conn, CULM_FRAME_META_MAX, roster->o.payload_max);
+    tell_addresses(roster, link);
+    roster->o.ops->up(roster->o.ctx, link->node, ready);
+}
+
+/* It is ready, and that it takes part is to be written down somewhere before anyone is told. */
+static void let_wait(struct culm_roster *roster, struct culm_link *link,
+                     const struct culm_ready *ready) {
+    struct place *place = link->own;
+    place->ready = malloc(sizeof *ready);
+    if (place->ready) {
+        CULM_MARK(cluster_admission_takes_a_while);
+        *place->ready = *ready;
+    } else {
+        refuse(roster, link, "the leader is out of memory");
+    }
+}
+
+void culm_roster_admit(struct culm_roster *roster, int32_t node, int32_t id) {
+    struct place *place = culm_ids_find(&roster->places, node);
+    if (place && place->ready && !place->link->refused) {
+        struct culm_ready *ready = place->ready;
+        place->ready = NULL;
+        let_in(roster, place->link, id, ready);
+        free(ready);
+    }
+}
+
+static bool is_waiting(const struct culm_link *link) {
+    return ((const struct place *)link->own)->ready != NULL;
+}
+
 static void hear_preparing(struct culm_roster *roster, struct culm_link *link,
                            const struct culm_message *message) {
     struct culm_ready ready;
-    struct culm_error error;
+    struct culm_error error = {0};
     int32_t node = link->node;
     lives(roster, link);
     if (message->type == CULM_WIRE_PREPARING) {
         return;
     }
-    if (message->type != CULM_WIRE_READY || !culm_ready_decode(message, &ready)) {
+    if (message->type != CULM_WIRE_READY || is_waiting(link) ||
+        !culm_ready_decode(message, &ready)) {
         CULM_MARK(cluster_worker_neither_prepares_nor_is_ready);
         refuse(roster, link,
                "this worker neither prepares nor is ready; is it of the same version?");
     } else if (roster->o.ops->ready &&
                !roster->o.ops->ready(roster->o.ctx, &node, &ready, &error)) {
+        if (error.status == CULM_ERR_AGAIN && ready.status == CULM_OK) {
+            let_wait(roster, link, &ready);
+            return;
+        }
         CULM_MARK(cluster_ready_is_refused);
         refuse(roster, link, error.text);
     } else if (ready.status == CULM_OK) {
-        take_id(roster, link, node);
-        link->kind = WORKER;
-        culm_conn_limits(link->conn, CULM_FRAME_META_MAX, roster->o.payload_max);
-        tell_addresses(roster, link);
-        roster->o.ops->up(roster->o.ctx, link->node, &ready);
+        let_in(roster, link, node, &ready);
     } else {
         CULM_MARK(cluster_worker_declines);
     }

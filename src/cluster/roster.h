@@ -53,7 +53,8 @@ struct culm_roster_ops {
     void (*preparing)(void *ctx, int32_t node);
     /* The node has prepared, or, if ready->status is not CULM_OK, declines and ends. A newcomer that
      * is ready gets its id: *node. False: it may not take part; *ret_error says why, and the node
-     * is sent its text. NULL: all may. One that is called, and has promised, is ready. */
+     * is sent its text; with CULM_ERR_AGAIN, not yet: culm_roster_admit follows, if it may. NULL: all may. One that is
+     * called, and has promised, is ready, and never has to wait. */
     bool (*ready)(void *ctx, int32_t *node, const struct culm_ready *ready,
                   struct culm_error *ret_error);
     /* The node takes part from now on. */
@@ -94,6 +95,8 @@ void culm_roster_accepted(struct culm_roster *roster, struct culm_stream *take_s
  * or `culm_roster_uncall`. May call back. False: out of memory. */
 bool culm_roster_call(struct culm_roster *roster, int32_t node, const char *address);
 void culm_roster_uncall(struct culm_roster *roster, int32_t node);
+/* One that is ready, and was to wait: it takes part, as `id`; calls back. Nothing if it has gone meanwhile. */
+void culm_roster_admit(struct culm_roster *roster, int32_t node, int32_t id);
 /* Where a node that is up listens for its peers; "": nowhere, or it is not up. Valid until it is gone. */
 const char *culm_roster_address(const struct culm_roster *roster, int32_t node);
 /* Frees a descriptor by closing the oldest unknown link. False: there is none. */

@@ -20,7 +20,7 @@ struct fixture {
     struct played played;
     struct culm_roster *roster;
     int32_t up, heard, failed, gone, visits;
-    bool lets_in, makes_briefs, takes_ready;
+    bool lets_in, makes_briefs, takes_ready, takes_later;
     const char *origin;    /* of callers; NULL: this machine */
     struct culm_error why; /* of who has gone */
 };
@@ -46,8 +46,8 @@ static bool is_ready(void *ctx, int32_t *node, const struct culm_ready *ready,
     struct fixture *f = ctx;
     (void)node;
     (void)ready;
-    culm_error_set(ret_error, CULM_ERR_CONFIG, "of another kind");
-    return f->takes_ready;
+    culm_error_set(ret_error, f->takes_later ? CULM_ERR_AGAIN : CULM_ERR_CONFIG, "of another kind");
+    return f->takes_ready && !f->takes_later;
 }
 
 static void up(void *ctx, int32_t node, const struct culm_ready *ready) {
@@ -337,6 +337,41 @@ static void is_ready_and_may_not_take_part(void **state) {
     end(&f);
 }
 
+/* That it takes part is written down somewhere first. */
+static void is_ready_and_waits_to_be_admitted(void **state) {
+    (void)state;
+    EXPECT_MARK(cluster_admission_takes_a_while);
+    struct fixture f;
+    begin(&f);
+    f.takes_later = true;
+    struct line *line = comes(&f, NODE, PLAYED_TOKEN);
+    assert_int_equal(line_hear(line)->type, CULM_WIRE_WELCOME);
+    say_ready(line, CULM_WIRE_READY, CULM_OK, "");
+    assert_int_equal(f.up, 0);
+    culm_roster_admit(f.roster, NODE + 1, NODE + 1); /* somebody else */
+    assert_int_equal(f.up, 0);
+    culm_roster_admit(f.roster, NODE, NODE);
+    culm_roster_admit(f.roster, NODE, NODE);
+    assert_int_equal(f.up, 1);
+    assert_int_equal(line_hear(line)->type, CULM_WIRE_BOOK);
+    end(&f);
+}
+
+static void waits_to_be_admitted_and_goes(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f);
+    f.takes_later = true;
+    struct line *line = comes(&f, NODE, PLAYED_TOKEN);
+    assert_int_equal(line_hear(line)->type, CULM_WIRE_WELCOME);
+    say_ready(line, CULM_WIRE_READY, CULM_OK, "");
+    say_ready(line, CULM_WIRE_READY, CULM_OK, ""); /* once is enough */
+    assert_refused(line, "this worker neither prepares nor is ready; is it of the same version?");
+    culm_roster_admit(f.roster, NODE, NODE);
+    assert_int_equal(f.up, 0);
+    end(&f);
+}
+
 /* It does not go, though it was told: its connection is closed, and whoever started it hears of that. */
 static void one_that_was_known_is_shown_out(void **state) {
     (void)state;
@@ -422,6 +457,8 @@ int main(void) {
         cmocka_unit_test(no_brief),
         cmocka_unit_test(neither_prepares_nor_is_ready),
         cmocka_unit_test(is_ready_and_may_not_take_part),
+        cmocka_unit_test(is_ready_and_waits_to_be_admitted),
+        cmocka_unit_test(waits_to_be_admitted_and_goes),
         cmocka_unit_test(one_that_was_known_is_shown_out),
         cmocka_unit_test(a_worker_declines),
         cmocka_unit_test(a_worker_says_why_and_goes),
