@@ -1,6 +1,7 @@
 /* One question after another. See lead.h. */
 #include "crew/lead.h"
 
+#include "base/grow.h"
 #include "base/mark.h"
 #include "base/rng.h"
 
@@ -16,18 +17,19 @@
 /* What the question that is being answered is asked for. */
 enum doing {
     NOTHING,
-    GRANTING, /* a lease */
-    LOOKING,  /* what there is */
-    ENTERING, /* the list of those who wait */
-    WAITING,  /* for a change */
-    KEEPING,  /* the lease */
-    STANDING, /* making the key */
-    TAKING,   /* looks at what there is, since it has the key */
-    WRITING,  /* a deed */
-    CHECKING, /* whether it is written, and whether the key is still there */
-    CLEARING, /* the list of those who led in vain */
-    YIELDING, /* the key */
-    REVOKING, /* the lease of one that is not there */
+    GRANTING,  /* a lease */
+    LOOKING,   /* what there is */
+    ENTERING,  /* the list of those who wait */
+    WAITING,   /* for a change */
+    KEEPING,   /* the lease */
+    STANDING,  /* making the key */
+    TAKING,    /* looks at what there is, since it has the key */
+    WRITING,   /* a deed */
+    ADMITTING, /* nodes */
+    CHECKING,  /* whether it is written, and whether the key is still there */
+    CLEARING,  /* the list of those who led in vain */
+    YIELDING,  /* the key */
+    REVOKING,  /* the lease of one that is not there */
 };
 
 enum { CULM_LEAD_DEEDS = CULM_DEED_DONE + 1 };
@@ -51,6 +53,12 @@ struct culm_lead {
     char deed_value[CULM_LEAD_TEXT_MAX];
     /* Of the key of that deed, as it was seen last: one that comes late does not undo a later one. */
     int64_t deed_created[CULM_LEAD_DEEDS], deed_changed[CULM_LEAD_DEEDS];
+    struct culm_lead_newcomer {
+        int32_t node;
+        char about[CULM_LEAD_TEXT_MAX];
+    } * newcomer; /* to be admitted */
+    int32_t newcomer_count, newcomer_capacity;
+    int32_t admitting; /* so many of them, the first */
     uint64_t writes, random;
     uint64_t refused_term; /* of a leader that is not there; 0: none is known of */
 };
@@ -237,6 +245,20 @@ static void write_deed(struct culm_lead *lead) {
     ask(lead, WRITING, CULM_LEAD_TRANSACT);
 }
 
+/* Once more, if it has happened already and nobody knows: it says the same. */
+static void admit(struct culm_lead *lead) {
+    char node[16];
+    begin_transaction(lead);
+    when(lead, "leader", lead->key_created, 0);
+    lead->admitting =
+        lead->newcomer_count < CULM_LEAD_CHANGES ? lead->newcomer_count : CULM_LEAD_CHANGES;
+    for (int32_t i = 0; i < lead->admitting; i++) {
+        snprintf(node, sizeof node, "%d", lead->newcomer[i].node);
+        then_put(lead, "node/", node, lead->newcomer[i].about, 0);
+    }
+    ask(lead, ADMITTING, CULM_LEAD_TRANSACT);
+}
+
 static void clear_idle(struct culm_lead *lead) {
     begin_transaction(lead);
     when(lead, "leader", lead->key_created, 0);
@@ -267,6 +289,7 @@ static void yield(struct culm_lead *lead) {
 }
 
 static void fall(struct culm_lead *lead) {
+    lead->newcomer_count = 0;
     lead->leads = lead->stands = lead->deed_due = lead->gives_up = lead->clears = false;
     lead->doing = NOTHING;
     lead->o.ops->deposed(lead->o.ctx);
@@ -285,6 +308,8 @@ static void go_on(struct culm_lead *lead) {
         keep(lead);
     } else if (lead->deed_due) {
         write_deed(lead);
+    } else if (lead->newcomer_count > 0) {
+        admit(lead);
     } else if (lead->gives_up) {
         ask(lead, CHECKING, CULM_LEAD_LIST); /* whether another one waits */
     } else if (lead->clears) {
@@ -405,6 +430,20 @@ static void waited(struct culm_lead *lead, bool changed) {
     }
 }
 
+/* They are. More may follow from within. */
+static void admitted(struct culm_lead *lead) {
+    lead->doing = NOTHING;
+    for (; lead->admitting > 0 && lead->leads; lead->admitting--) {
+        const int32_t node = lead->newcomer[0].node;
+        memmove(lead->newcomer, lead->newcomer + 1,
+                (size_t)--lead->newcomer_count * sizeof *lead->newcomer);
+        lead->o.ops->admitted(lead->o.ctx, node);
+    }
+    if (lead->leads && lead->doing == NOTHING) {
+        go_on(lead);
+    }
+}
+
 static void lease_ended(struct culm_lead *lead) {
     CULM_MARK(crew_lead_lease_has_ended);
     lead->lease = 0;
@@ -462,6 +501,13 @@ static void go(struct culm_lead *lead) {
         lead->o.ops->written(lead->o.ctx, lead->deed);
         if (lead->leads && lead->doing == NOTHING) {
             go_on(lead);
+        }
+        break;
+    case ADMITTING:
+        if (q->yes) {
+            admitted(lead);
+        } else {
+            ask(lead, CHECKING, CULM_LEAD_LIST);
         }
         break;
     case CLEARING:
@@ -539,6 +585,7 @@ struct culm_lead *culm_lead_new(const struct culm_lead_options *options) {
 void culm_lead_free(struct culm_lead *lead) {
     if (lead) {
         culm_keys_list_release(&lead->question.list);
+        free(lead->newcomer);
         free(lead);
     }
 }
@@ -560,6 +607,19 @@ void culm_lead_write(struct culm_lead *lead, enum culm_deed deed, int64_t step) 
     if (lead->doing == NOTHING) {
         lead->o.ops->timer(lead->o.ctx, 0);
     }
+}
+
+bool culm_lead_admit(struct culm_lead *lead, int32_t node, const char *about) {
+    if (!CULM_GROW(lead->newcomer, lead->newcomer_capacity, lead->newcomer_count + 1)) {
+        return false;
+    }
+    struct culm_lead_newcomer *newcomer = &lead->newcomer[lead->newcomer_count++];
+    newcomer->node = node;
+    snprintf(newcomer->about, sizeof newcomer->about, "%s", about);
+    if (lead->doing == NOTHING) {
+        lead->o.ops->timer(lead->o.ctx, 0);
+    }
+    return true;
 }
 
 void culm_lead_committed(struct culm_lead *lead) {

@@ -216,6 +216,42 @@ static void test_a_deed_without_an_answer(void **state) {
     assert_non_null(in_store("r/stop"));
 }
 
+static void test_nodes_are_let_in(void **state) {
+    (void)state;
+    join("a", true);
+    until_led(0);
+    w.next = NO_ANSWER;
+    for (int32_t i = 0; i < 10; i++) { /* more than one transaction takes */
+        let_in(&w.member[0], i);
+    }
+    go_on(LEASE_MS);
+    assert_int_equal(w.member[0].admitted, 10);
+    assert_string_equal(in_store("r/node/9")->value, "a");
+    w.memory->away = true;
+    let_in(&w.member[0], 10);
+    go_on(LEASE_MS / 2);
+    assert_int_equal(w.member[0].admitted, 10);
+    w.memory->away = false;
+    go_on(LEASE_MS);
+    assert_int_equal(w.member[0].admitted, 11);
+}
+
+/* Who has slept, and leads no more, lets in nobody. */
+static void test_a_node_of_one_that_was_frozen(void **state) {
+    (void)state;
+    join("a", true);
+    until_led(0);
+    join("b", true);
+    go_on(LEASE_MS);
+    w.member[0].frozen_until_ms = w.now_ms + 3 * LEASE_MS;
+    until_led(1);
+    w.member[0].frozen_until_ms = w.now_ms;
+    let_in(&w.member[0], 7);
+    go_on(2 * LEASE_MS);
+    assert_int_equal(w.member[0].admitted, 0);
+    assert_null(in_store("r/node/7"));
+}
+
 /* A deed that comes to the store after a later one leaves that one alone. */
 static void test_a_deed_that_comes_late(void **state) {
     (void)state;
@@ -399,6 +435,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup_teardown(test_frozen_when_it_had_the_key, begin, end),
         cmocka_unit_test_setup_teardown(test_makes_way_too_late, begin, end),
         cmocka_unit_test_setup_teardown(test_a_deed_without_an_answer, begin, end),
+        cmocka_unit_test_setup_teardown(test_nodes_are_let_in, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_node_of_one_that_was_frozen, begin, end),
         cmocka_unit_test_setup_teardown(test_a_deed_that_comes_late, begin, end),
         cmocka_unit_test_setup_teardown(test_it_makes_way, begin, end),
         cmocka_unit_test_setup_teardown(test_the_store_is_away, begin, end),

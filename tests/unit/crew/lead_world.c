@@ -92,6 +92,10 @@ static void judge(size_t asker, const struct culm_lead_question *q, size_t befor
         if (deed && (before != asker || number_in(change->value, "\"term\":") != term)) {
             wrong("did what only the leader may", asker);
         }
+        const bool node = strncmp(change->key, "r/node/", 7) == 0;
+        if (node && (before != asker || strcmp(change->value, w.member[asker].id) != 0)) {
+            wrong("let in a node, which only the leader may", asker);
+        }
         if (deed && ended) {
             wrong("did something after the end", asker);
         }
@@ -177,6 +181,22 @@ static void written(void *ctx, enum culm_deed deed) {
     m->ended = deed != CULM_DEED_ROLL_BACK;
 }
 
+static void admitted(void *ctx, int32_t node) {
+    struct member *m = self(ctx);
+    char key[32];
+    snprintf(key, sizeof key, "r/node/%d", node);
+    say(m, "has let in node", (uint64_t)node);
+    if (!m->leads || !in_store(key)) {
+        wrong("hears of an admission that is not written", number_of(m));
+    }
+    m->admitted++;
+}
+
+void let_in(struct member *m, int32_t node) {
+    m->nodes = node + 1;
+    assert_true(culm_lead_admit(m->lead, node, m->id));
+}
+
 static void deposed(void *ctx) {
     struct member *m = self(ctx);
     say(m, "is deposed", m->term);
@@ -197,8 +217,8 @@ static void over(void *ctx, enum culm_deed how) {
 
 static void away(void *ctx, int64_t ms) { self(ctx)->away_ms = ms; }
 
-static const struct culm_lead_ops lead_ops = {sizeof lead_ops, now_ns,  ask,  set_timer, leads,
-                                              written,         deposed, over, away};
+static const struct culm_lead_ops lead_ops = {sizeof lead_ops, now_ns,   ask,     set_timer, leads,
+                                              written,         admitted, deposed, over,      away};
 
 void join(const char *id, bool able) {
     struct member *m = &w.member[w.count++];
@@ -289,6 +309,10 @@ static void act(size_t i) {
         m->act_ms = NEVER; /* it has ended the run */
     } else if (!m->able) {
         culm_lead_give_up(m->lead);
+    } else if (draw(4) == 0) {
+        for (uint64_t more = 1 + draw(6); more > 0; more--) {
+            let_in(m, m->nodes);
+        }
     } else if (!m->deed_due && (m->committed == 0 || draw(3))) {
         m->committed++;
         culm_lead_committed(m->lead);

@@ -38,7 +38,8 @@ struct member {
     uint64_t act_ms;
     bool deed_due;
     enum culm_deed deed;
-    int32_t committed, written, reigns;
+    int32_t committed, written, reigns, admitted;
+    int32_t nodes;                    /* it has asked for the admission of those below */
     uint64_t asked_deeds, done_deeds; /* numbers of the last one */
     int64_t away_ms;
 };
@@ -102,6 +103,9 @@ void kill_member(size_t i);
 
 /* The member's run writes the deed that it wants, once its leader is not busy. */
 void write_deed(struct member *m);
+
+/* The member's run asks for the admission of that node, under its own name. */
+void let_in(struct member *m, int32_t node);
 
 /* A millisecond, and several. */
 void one_ms(void);
