@@ -20,7 +20,8 @@
 #define VISITOR_NS                                                                                 \
     10000000ull /* in which a short message leaves, unless the other side does not read */
 
-#define CALL_PAUSE_NS 10000000ull /* before another attempt; doubled by each */
+#define WAITING_BYTES ((size_t)1 << 20) /* that one says before it is admitted */
+#define CALL_PAUSE_NS 10000000ull       /* before another attempt; doubled by each */
 #define CALL_PAUSE_MOST_NS 500000000ull
 
 /* CALLED: one that took part under another leader, and has not promised yet. */
@@ -36,7 +37,13 @@ struct origin {
 struct place {
     struct culm_link *link;
     struct culm_entry entry;
-    struct culm_ready *ready; /* it is, and waits to be admitted; else NULL */
+    struct waiting *waiting; /* it is ready, and waits to be admitted; else NULL */
+};
+
+/* What one that waits has said. It does not know that it does. */
+struct waiting {
+    struct culm_ready ready;
+    struct culm_buf said; /* of each message: type, u32; length, u32; bytes */
 };
 
 /* One that is to be called, or is. */
@@ -67,13 +74,20 @@ static struct culm_link *link_of(const struct culm_roster *roster, int32_t node)
     return place ? place->link : NULL;
 }
 
+static void waiting_free(struct waiting *waiting) {
+    if (waiting) {
+        culm_buf_release(&waiting->said);
+    }
+    free(waiting);
+}
+
 static void drop_link(struct culm_roster *roster, struct culm_link *link) {
     if (link->kind == CALLED) {
         ((struct call *)link->own)->link = NULL;
     } else if (link->kind != UNKNOWN) {
         struct place *place = culm_ids_take(&roster->places, link->node);
         if (place) {
-            free(place->ready);
+            waiting_free(place->waiting);
         }
         free(place);
     }
@@ -386,27 +400,64 @@ static void let_in(struct culm_roster *roster, struct culm_link *link, int32_t i
 static void let_wait(struct culm_roster *roster, struct culm_link *link,
                      const struct culm_ready *ready) {
     struct place *place = link->own;
-    place->ready = malloc(sizeof *ready);
-    if (place->ready) {
+    place->waiting = malloc(sizeof *place->waiting);
+    if (place->waiting) {
         CULM_MARK(cluster_admission_takes_a_while);
-        *place->ready = *ready;
+        place->waiting->ready = *ready;
+        culm_buf_init(&place->waiting->said, WAITING_BYTES);
     } else {
         refuse(roster, link, "the leader is out of memory");
     }
 }
 
-void culm_roster_admit(struct culm_roster *roster, int32_t node, int32_t id) {
-    struct place *place = culm_ids_find(&roster->places, node);
-    if (place && place->ready && !place->link->refused) {
-        struct culm_ready *ready = place->ready;
-        place->ready = NULL;
-        let_in(roster, place->link, id, ready);
-        free(ready);
+static struct waiting *waiting_of(const struct culm_link *link) {
+    return ((const struct place *)link->own)->waiting;
+}
+
+static void keep_said(struct culm_roster *roster, struct culm_link *link,
+                      const struct culm_message *message) {
+    struct culm_buf *said = &waiting_of(link)->said;
+    culm_buf_u32(said, message->type);
+    culm_buf_u32(said, message->meta_bytes);
+    culm_buf_bytes(said, message->meta, message->meta_bytes);
+    if (said->failed) {
+        CULM_MARK(cluster_says_too_much_before_it_is_admitted);
+        refuse(roster, link, "it says too much before it takes part");
     }
 }
 
-static bool is_waiting(const struct culm_link *link) {
-    return ((const struct place *)link->own)->ready != NULL;
+/* As if it had said it now. */
+static void tell_said(struct culm_roster *roster, int32_t node, const struct culm_buf *said) {
+    for (size_t at = 0; at < said->len && link_of(roster, node);) {
+        uint32_t type, len;
+        memcpy(&type, said->data + at, sizeof type);
+        memcpy(&len, said->data + at + sizeof type, sizeof len);
+        at += sizeof type + sizeof len;
+        const struct culm_message message = {
+            .type = (uint16_t)type, .meta = said->data + at, .meta_bytes = len};
+        roster->o.ops->message(roster->o.ctx, node, &message);
+        at += len;
+    }
+}
+
+void culm_roster_admit(struct culm_roster *roster, int32_t node, int32_t id) {
+    struct place *place = culm_ids_find(&roster->places, node);
+    if (place && place->waiting && !place->link->refused) {
+        struct waiting *waiting = place->waiting;
+        place->waiting = NULL;
+        let_in(roster, place->link, id, &waiting->ready);
+        tell_said(roster, id, &waiting->said);
+        waiting_free(waiting);
+    }
+}
+
+static void hear_last_words(struct culm_roster *roster, const struct culm_link *link,
+                            const struct culm_message *message) {
+    struct culm_ready why;
+    if (culm_ready_decode(message, &why) && why.status != CULM_OK && roster->o.ops->failed) {
+        CULM_MARK(cluster_last_words_are_heard);
+        roster->o.ops->failed(roster->o.ctx, link->node, &why);
+    }
 }
 
 static void hear_preparing(struct culm_roster *roster, struct culm_link *link,
@@ -418,8 +469,12 @@ static void hear_preparing(struct culm_roster *roster, struct culm_link *link,
     if (message->type == CULM_WIRE_PREPARING) {
         return;
     }
-    if (message->type != CULM_WIRE_READY || is_waiting(link) ||
-        !culm_ready_decode(message, &ready)) {
+    if (waiting_of(link) && message->type < CULM_WIRE_FIRST) {
+        keep_said(roster, link, message);
+    } else if (waiting_of(link) && message->type == CULM_WIRE_FAILED) {
+        hear_last_words(roster, link, message);
+    } else if (message->type != CULM_WIRE_READY || waiting_of(link) ||
+               !culm_ready_decode(message, &ready)) {
         CULM_MARK(cluster_worker_neither_prepares_nor_is_ready);
         refuse(roster, link,
                "this worker neither prepares nor is ready; is it of the same version?");
@@ -575,15 +630,6 @@ static void hear_called(struct culm_roster *roster, struct culm_link *link,
 }
 
 /* --- what is received --- */
-
-static void hear_last_words(struct culm_roster *roster, const struct culm_link *link,
-                            const struct culm_message *message) {
-    struct culm_ready why;
-    if (culm_ready_decode(message, &why) && why.status != CULM_OK && roster->o.ops->failed) {
-        CULM_MARK(cluster_last_words_are_heard);
-        roster->o.ops->failed(roster->o.ctx, link->node, &why);
-    }
-}
 
 static void on_message(void *ctx, struct culm_conn *conn, const struct culm_message *message) {
     struct culm_link *link = ctx;

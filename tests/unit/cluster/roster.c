@@ -347,13 +347,40 @@ static void is_ready_and_waits_to_be_admitted(void **state) {
     struct line *line = comes(&f, NODE, PLAYED_TOKEN);
     assert_int_equal(line_hear(line)->type, CULM_WIRE_WELCOME);
     say_ready(line, CULM_WIRE_READY, CULM_OK, "");
+    for (int32_t i = 0; i < 3; i++) { /* it does not know that it waits */
+        line_say(line, DATA, NULL);
+    }
+    played_turn(&f.played);
     assert_int_equal(f.up, 0);
+    assert_int_equal(f.heard, 0);
     culm_roster_admit(f.roster, NODE + 1, NODE + 1); /* somebody else */
     assert_int_equal(f.up, 0);
     culm_roster_admit(f.roster, NODE, NODE);
     culm_roster_admit(f.roster, NODE, NODE);
     assert_int_equal(f.up, 1);
+    assert_int_equal(f.heard, 3);
     assert_int_equal(line_hear(line)->type, CULM_WIRE_BOOK);
+    end(&f);
+}
+
+static void says_too_much_before_it_is_admitted(void **state) {
+    (void)state;
+    EXPECT_MARK(cluster_says_too_much_before_it_is_admitted);
+    struct fixture f;
+    begin(&f);
+    f.takes_later = true;
+    struct line *line = comes(&f, NODE, PLAYED_TOKEN);
+    struct culm_buf meta;
+    culm_buf_init(&meta, 2000);
+    culm_buf_printf(&meta, "%1999s", "");
+    assert_int_equal(line_hear(line)->type, CULM_WIRE_WELCOME);
+    say_ready(line, CULM_WIRE_READY, CULM_OK, "");
+    for (int32_t i = 0; i < 600; i++) {
+        line_say(line, DATA, &meta);
+        played_turn(&f.played);
+    }
+    assert_refused(line, "it says too much before it takes part");
+    culm_buf_release(&meta);
     end(&f);
 }
 
@@ -459,6 +486,7 @@ int main(void) {
         cmocka_unit_test(is_ready_and_may_not_take_part),
         cmocka_unit_test(is_ready_and_waits_to_be_admitted),
         cmocka_unit_test(waits_to_be_admitted_and_goes),
+        cmocka_unit_test(says_too_much_before_it_is_admitted),
         cmocka_unit_test(one_that_was_known_is_shown_out),
         cmocka_unit_test(a_worker_declines),
         cmocka_unit_test(a_worker_says_why_and_goes),
