@@ -13,6 +13,8 @@
 #define LIMIT_MS 600000         /* virtual; after the last fault */
 
 #define RESUMES_MAX 8
+#define STORE_FAULTS_NS                                                                            \
+    30000000000ull /* of the first time, in which the store fails now and then */
 
 void culm_history_complain(struct running *run, const char *format, ...) {
     if (run->complaint[0]) {
@@ -56,7 +58,7 @@ static bool some_stage_is_gone(const struct running *run) {
 /* A step is being committed: what must hold now? */
 static void check_commit(struct running *run, int64_t step) {
     struct culm_pipeline_leader_totals totals;
-    culm_pipeline_leader_totals_of(run->leader, &totals);
+    culm_history_totals_of(run, &totals);
     if (totals.transfers > 0) {
         culm_history_complain(run, "step %lld was committed with copies under way",
                               (long long)step);
@@ -121,7 +123,7 @@ static void note_view(struct running *run, const json_t *event) {
 /* Those after the last step change nothing any more: what is saved was looked at. */
 void culm_history_look_for_flips(struct running *run) {
     struct culm_pipeline_leader_totals totals;
-    culm_pipeline_leader_totals_of(run->leader, &totals);
+    culm_history_totals_of(run, &totals);
     for (int32_t i = 0; i < run->exec_count && i < WORKERS_MAX; i++) {
         int64_t flips = culm_symbolic_flips(run->exec[i]);
         if (flips > run->flips_seen[i]) {
@@ -300,6 +302,7 @@ static void on_event(void *context, json_t *event) {
             culm_sim_starts_fail(run->sim, run->history->start_fail_later);
         }
         check_commit(run, step);
+        run->away_commits += culm_sim_store_is_away(run->sim);
     } else if (strcmp(name, "view") == 0) {
         note_view(run, event);
     } else if (strcmp(name, "lost") == 0 || strcmp(name, "recovered") == 0) {
@@ -431,6 +434,11 @@ static struct culm_sim_options options_of(struct running *run) {
         .orphan_ms = CULM_HISTORY_ORPHAN_MS,
         .outlives = history->outlives,
         .store_ns = 2000000 + history->latency_us * 1000,
+        .candidates = history->candidates,
+        .lease_ms = history->lease_ms,
+        .store_fault_percent = history->store_fault_percent,
+        .store_faults_ns = BEGIN_NS + STORE_FAULTS_NS,
+        .leads = culm_history_leads,
         .unacked_ns = history->fabric.unacked_ms * 1000000,
         .job_ns = history->job_us * 1000,
         .io_ns = history->job_us * 5000,
@@ -461,7 +469,7 @@ static bool build(struct running *run) {
     if (!run->sim) {
         return false;
     }
-    if (!culm_history_make_leader(run, culm_sim_leader_world(run->sim), NULL, 0, 1)) {
+    if (!culm_history_begin(run)) {
         return false;
     }
     int32_t wanted = history->shape.pipelines * history->shape.stages;
@@ -491,15 +499,23 @@ static void play(struct running *run) {
         uint64_t now = culm_sim_now(run->sim);
         uint64_t calm = run->last_fault_ns ? run->last_fault_ns : BEGIN_NS;
         if (now > calm + LIMIT_MS * 1000000ull) {
-            culm_pipeline_leader_totals_of(run->leader, &run->totals);
+            culm_history_totals_of(run, &run->totals);
             culm_history_complain(
                 run, "still not done %d s after the last fault; %lld steps committed, view %llu",
                 LIMIT_MS / 1000, (long long)run->totals.committed,
                 (unsigned long long)run->totals.view);
         }
     }
-    culm_pipeline_leader_totals_of(run->leader, &run->totals);
+    culm_history_totals_of(run, &run->totals);
     const char *error = "";
+    enum culm_deed how;
+    if (culm_sim_wrong(run->sim)) {
+        culm_history_complain(run, "%s", culm_sim_wrong(run->sim));
+    }
+    if (culm_sim_over(run->sim, &how)) {
+        run->over = true;
+        run->done = how == CULM_DEED_DONE;
+    }
     if (!culm_sim_left(run->sim, &run->exit_code, &error)) {
         culm_history_complain(run, "nothing is left to happen and the run is not done");
     } else if (run->exit_code != 75 && !run->honest && (run->exit_code != 0 || !run->done)) {
@@ -519,6 +535,7 @@ static bool reference(const struct culm_history *history, struct culm_symbolic_s
     calm->shape.pipelines = 1;
     calm->shape.redundancy = CULM_REDUNDANCY_NONE;
     calm->fault_count = 0;
+    calm->candidates = 0;
     calm->slow_ms = 0;
     calm->must_say = NULL;
     calm->traced = false;
@@ -583,6 +600,9 @@ static void attempt(struct running *run, struct culm_history_result *result) {
         result->unstarted += world.unstarted;
         result->came += run->came;
         result->leaders += run->leader_count - 1;
+        result->stores += run->history->candidates > 0;
+        result->away_commits += run->away_commits;
+        result->overs += run->over;
     }
     tear_down(run);
     result->rollbacks += run->rollbacks;
@@ -639,6 +659,9 @@ void culm_history_result_add(struct culm_history_result *sum,
     sum->unstarted += result->unstarted;
     sum->came += result->came;
     sum->leaders += result->leaders;
+    sum->stores += result->stores;
+    sum->away_commits += result->away_commits;
+    sum->overs += result->overs;
     sum->stop_ms = result->stop_ms > sum->stop_ms ? result->stop_ms : sum->stop_ms;
     add_totals(&sum->world, &result->world);
 }

@@ -24,6 +24,7 @@ struct running {
     struct culm_pipeline_leader *leader; /* the newest */
     struct culm_pipeline_leader *leaders[CULM_SIM_LEADERS];
     struct culm_exec *leader_exec[CULM_SIM_LEADERS];
+    int32_t leader_process[CULM_SIM_LEADERS];
     int32_t leader_count;
     uint64_t take_ns;        /* when another one takes over; 0: nobody is to */
     struct culm_exec **exec; /* by worker */
@@ -59,6 +60,8 @@ struct running {
     bool done, honest; /* it failed, and said that the last checkpoint could not be written, or that
                           copies differ */
     bool said;         /* it failed as the history wants it to */
+    bool over;         /* it is done, as the store says, and whoever led was not there to say so */
+    int64_t away_commits;            /* while the store was away */
     int64_t flips_seen[WORKERS_MAX]; /* of its executor, at the last look */
     bool flipped[WORKERS_MAX];       /* and not yet noticed */
     int64_t flips, noticed, undecided, misread;
@@ -94,12 +97,16 @@ void culm_history_judge_end(struct running *run);
 void culm_history_judge(struct running *run, const struct running *calm);
 uint64_t culm_history_stop_took_ms(const struct running *run);
 
-/* history_leader.c. False: out of memory. */
-bool culm_history_make_leader(struct running *run, struct culm_world *world,
-                              const struct culm_known_node *known, int32_t known_count,
-                              uint64_t term);
+/* history_leader.c. The first one leads, or those stand who may. False: out of memory. */
+bool culm_history_begin(struct running *run);
 /* Another one leads. */
 void culm_history_take_over(struct running *run);
+void culm_history_leads(void *context, const struct culm_sim_reign *reign);
+/* One that freezes for longer than another one waits is taken over from, and wakes up later. False: nothing was done. */
+bool culm_history_befall_leader(struct running *run, const struct culm_history_fault *fault);
+/* The newest leader's; zeros before there is one. */
+void culm_history_totals_of(const struct running *run,
+                            struct culm_pipeline_leader_totals *ret_totals);
 /* It has found out what there is. */
 void culm_history_decided(struct running *run, const char *reason);
 /* One that has just taken over has not heard of that node, which may have all that is left of something. */

@@ -45,7 +45,7 @@ void culm_history_judge_end(struct running *run) {
     for (int32_t i = 0; i < history->fault_count; i++) {
         stopped |= history->fault[i].fired && history->fault[i].kind == CULM_FAULT_STOP;
     }
-    if (run->exit_code == 75) {
+    if (run->exit_code == 75 && !run->over) {
         culm_history_check_deed(run, CULM_DEED_STOP, 1, "stopped");
     }
     if (run->exit_code == 75 && !stopped) {
@@ -84,7 +84,8 @@ void culm_history_judge_end(struct running *run) {
         culm_history_complain(run, "%d workers of %d at the end, and %d to come", run->totals.alive,
                               wanted, run->totals.coming);
     }
-    for (int32_t i = 0; i < WORKERS_MAX && run->done; i++) {
+    /* What is left to be told at the end, one that was not there any more has not told. */
+    for (int32_t i = 0; i < WORKERS_MAX && run->done && !run->over; i++) {
         if (run->owed[i]) {
             culm_history_complain(run, "node %d was lost and never recovered", i);
         }
@@ -95,7 +96,12 @@ void culm_history_judge(struct running *run, const struct running *calm) {
     if (run->blind) {
         return;
     }
-    if (strcmp(run->weights, calm->weights) != 0) {
+    if (run->over) { /* nobody was there to tell of the weights, which had been saved before that was written */
+        if (culm_symbolic_store_newest(run->store) != run->history->shape.steps) {
+            culm_history_complain(
+                run, "it is written that it is done, and the last checkpoint is missing");
+        }
+    } else if (strcmp(run->weights, calm->weights) != 0) {
         culm_history_complain(run, "final weights %s differ from the undisturbed %s", run->weights,
                               calm->weights);
     }

@@ -63,63 +63,58 @@ void culm_history_decided(struct running *run, const char *reason) {
 /* Who leads no more may still finish what it has begun to publish. */
 bool culm_history_may_prune(void *context, const struct culm_exec *exec) {
     const struct running *run = context;
-    return exec == run->leader_exec[run->leader_count - 1];
+    for (int32_t i = 0; i < run->leader_count; i++) {
+        if (exec == run->leader_exec[i]) {
+            return culm_sim_may(run->sim, run->leader_process[i]);
+        }
+    }
+    return false;
 }
 
 /* --- a leader is made --- */
 
-/* False: out of memory. */
-bool culm_history_make_leader(struct running *run, struct culm_world *world,
-                              const struct culm_known_node *known, int32_t known_count,
-                              uint64_t term) {
+static bool make_leader(struct running *run, const struct culm_sim_reign *reign) {
     const struct culm_history *history = run->history;
     const int64_t newest = culm_symbolic_store_newest(run->store);
     struct culm_exec *exec =
-        culm_symbolic_new(&run->layout, &history->shape,
-                          culm_sim_pool(run->sim, culm_sim_leads(run->sim)), run->store, NULL, 42);
+        culm_symbolic_new(&run->layout, &history->shape, reign->pool, run->store, NULL, 42);
     char source[32] = "";
     if (newest >= 0) {
-        run->start_step = term == 1 ? newest : run->start_step;
+        run->start_step = run->leader_count == 0 ? newest : run->start_step;
         snprintf(source, sizeof source, "step-%lld", (long long)newest);
     }
-    struct culm_pipeline_leader_options leader = {
-        .world = world,
-        .agent = culm_sim_agent(run->sim),
-        .record = history->outlives ? culm_sim_record(run->sim) : NULL,
-        .exec = exec,
-        .layout = &run->layout,
-        .shape = history->shape,
-        .settings = history->settings,
-        .tokens_per_sample = 1,
-        .start_step = newest >= 0 ? newest : 0,
-        .start_source = source,
-        .term = term,
-        .known = known,
-        .known_count = known_count,
-        .orphan_ms = CULM_HISTORY_ORPHAN_MS,
-        .traced = history->traced,
-        .open = history->open,
-        .here_most = history->here_most};
-    culm_order_init(&leader.order, 42, CULM_SYMBOLIC_SAMPLES);
-    run->leader = culm_pipeline_leader_new(&leader);
-    run->leaders[run->leader_count] = run->leader;
+    struct culm_pipeline_leader_options options = {.world = reign->world,
+                                                   .agent = reign->agent,
+                                                   .record =
+                                                       history->outlives ? reign->record : NULL,
+                                                   .exec = exec,
+                                                   .layout = &run->layout,
+                                                   .shape = history->shape,
+                                                   .settings = history->settings,
+                                                   .tokens_per_sample = 1,
+                                                   .start_step = newest >= 0 ? newest : 0,
+                                                   .start_source = source,
+                                                   .term = reign->term,
+                                                   .known = reign->known,
+                                                   .known_count = reign->known_count,
+                                                   .orphan_ms = CULM_HISTORY_ORPHAN_MS,
+                                                   .traced = history->traced,
+                                                   .open = history->open,
+                                                   .here_most = history->here_most};
+    culm_order_init(&options.order, 42, CULM_SYMBOLIC_SAMPLES);
+    struct culm_pipeline_leader *leader = culm_pipeline_leader_new(&options);
+    run->leader = reign->newest ? leader : run->leader;
+    run->leaders[run->leader_count] = leader;
+    run->leader_process[run->leader_count] = reign->process;
     run->leader_exec[run->leader_count++] = exec;
-    if (exec && run->leader) {
-        culm_sim_leader(run->sim, run->leader);
+    if (exec && leader) {
+        culm_sim_reigns(run->sim, reign->process, leader);
     }
-    return exec && run->leader;
+    return exec && leader;
 }
 
-void culm_history_take_over(struct running *run) {
-    const struct culm_known_node *known;
-    int32_t count;
-    uint64_t term;
-    struct culm_world *world = culm_sim_lead(run->sim, &known, &count, &term);
-    if (!world || !culm_history_make_leader(run, world, known, count, term)) {
-        culm_history_complain(run, "nobody can take over");
-        return;
-    }
-    /* What the one before has said may never have come to anything: this one says it again. */
+/* What the one before has said may never have come to anything: this one says it again. */
+static void forget_what_was_said(struct running *run) {
     run->took_ns = culm_sim_now(run->sim);
     run->deciding = true;
     run->begins = false;
@@ -129,7 +124,93 @@ void culm_history_take_over(struct running *run) {
     memset(run->owed, 0, sizeof run->owed);
     run->save_owed = false;
     run->last_fault_ns = culm_sim_now(run->sim);
-    if (run->stopped_ns) { /* as is written down somewhere */
+}
+
+bool culm_history_begin(struct running *run) {
+    struct culm_sim_reign reign;
+    culm_sim_reign_of(run->sim, &reign);
+    return run->history->candidates || make_leader(run, &reign);
+}
+
+void culm_history_leads(void *context, const struct culm_sim_reign *reign) {
+    struct running *run = context;
+    if (!make_leader(run, reign)) {
+        culm_history_complain(run, "nobody can take over");
+        return;
+    }
+    if (reign->term > 1 && reign->newest) {
+        forget_what_was_said(run);
+    }
+    if (run->stopped_ns && reign->newest) { /* as is written down somewhere */
         culm_sim_stop(run->sim);
     }
+}
+
+void culm_history_take_over(struct running *run) {
+    struct culm_sim_reign reign;
+    if (culm_sim_lead(run->sim, &reign)) {
+        culm_history_leads(run, &reign);
+    } else {
+        culm_history_complain(run, "nobody can take over");
+    }
+}
+
+void culm_history_totals_of(const struct running *run,
+                            struct culm_pipeline_leader_totals *ret_totals) {
+    *ret_totals = (struct culm_pipeline_leader_totals){0};
+    if (run->leader) {
+        culm_pipeline_leader_totals_of(run->leader, ret_totals);
+    }
+}
+
+/* --- faults --- */
+
+static void freeze(struct running *run, int32_t leads, const struct culm_history_fault *fault) {
+    const bool last = run->leader_count == CULM_SIM_LEADERS || !run->history->outlives;
+    culm_sim_freeze(run->sim, leads, fault->freeze_ms * 1000000);
+    if (!last && !run->take_ns && fault->freeze_ms > run->history->take_ms &&
+        !run->history->candidates) {
+        run->take_ns = culm_sim_now(run->sim) + run->history->take_ms * 1000000;
+    }
+}
+
+/* Another candidate comes in the place of one that is gone for good. The others hear that it is dead, or not. */
+static bool befall_candidate(struct running *run, const struct culm_history_fault *fault,
+                             int32_t leads) {
+    const uint64_t for_ns = fault->freeze_ms ? fault->freeze_ms * 1000000 : CULM_NEVER;
+    const bool lasts = fault->kind == CULM_FAULT_KILL || for_ns == CULM_NEVER;
+    if ((fault->kind != CULM_FAULT_KILL && fault->kind != CULM_FAULT_CUT) ||
+        (lasts && !culm_sim_candidate(run->sim))) {
+        return false;
+    }
+    if (fault->kind == CULM_FAULT_CUT) {
+        culm_sim_store_cut(run->sim, leads, for_ns);
+        return true;
+    }
+    culm_sim_kill(run->sim, leads);
+    if (culm_sim_random(run->sim, 2)) {
+        culm_sim_refused(run->sim, leads);
+    }
+    return true;
+}
+
+bool culm_history_befall_leader(struct running *run, const struct culm_history_fault *fault) {
+    const int32_t leads = culm_sim_leads(run->sim);
+    const bool last = run->leader_count == CULM_SIM_LEADERS || !run->history->outlives;
+    if (fault->kind == CULM_FAULT_FREEZE && fault->freeze_ms) {
+        freeze(run, leads, fault);
+        return true;
+    }
+    if (run->history->candidates) {
+        return befall_candidate(run, fault, leads);
+    }
+    if ((fault->kind != CULM_FAULT_KILL && fault->kind != CULM_FAULT_CUT) || last) {
+        return false;
+    }
+    if (fault->kind == CULM_FAULT_KILL) {
+        culm_sim_kill(run->sim, leads);
+    } /* else it leads on, until it hears of the other one */
+    const uint64_t take_ns = culm_sim_now(run->sim) + run->history->take_ms * 1000000;
+    run->take_ns = run->take_ns ? run->take_ns : take_ns;
+    return true;
 }
