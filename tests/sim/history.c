@@ -13,8 +13,7 @@
 #define LIMIT_MS 600000         /* virtual; after the last fault */
 
 #define RESUMES_MAX 8
-#define STORE_FAULTS_NS                                                                            \
-    30000000000ull /* of the first time, in which the store fails now and then */
+#define STORE_FAULTS_NS 10000000000ull /* of a run, in which the store fails now and then */
 
 void culm_history_complain(struct running *run, const char *format, ...) {
     if (run->complaint[0]) {

@@ -312,7 +312,7 @@ static void draw_store(struct dice *dice, struct culm_history *h) {
                                         "step", "joined", "leader"};
     h->outlives = true;
     h->candidates = (int32_t)(1 + pick(dice, 4));
-    h->lease_ms = 200 + pick(dice, pick(dice, 2) ? 400 : 3000);
+    h->lease_ms = 300 + pick(dice, pick(dice, 2) ? 400 : 3000);
     h->store_fault_percent = pick(dice, 3) ? (uint32_t)pick(dice, 30) : 0;
     for (int64_t more = 1 + pick(dice, 4); more > 0 && h->fault_count < CULM_HISTORY_FAULTS_MAX;
          more--) {
