@@ -325,11 +325,18 @@ static void go_on(struct culm_lead *lead) {
 static void unanswered(struct culm_lead *lead) {
     const uint64_t now = lead->o.ops->now_ns(lead->o.ctx);
     lead->away_ns = lead->away_ns ? lead->away_ns : now;
-    if (lead->o.ops->away) {
-        lead->o.ops->away(lead->o.ctx, (int64_t)((now - lead->away_ns) / MS) + 1);
+    const int64_t ms = (int64_t)((now - lead->away_ns) / MS) + 1;
+    if (lead->leads && lead->o.end_ms && ms > lead->o.end_ms) {
+        CULM_MARK(crew_lead_gives_up_by_itself);
+        lead->lease = 0; /* it does not lead once more with the key that hangs on it */
+        fall(lead);
+        return;
     }
     CULM_MARK(crew_lead_store_does_not_answer);
     rest(lead, PAUSE_MS);
+    if (lead->o.ops->away) {
+        lead->o.ops->away(lead->o.ctx, ms);
+    }
 }
 
 static void answered(struct culm_lead *lead) {

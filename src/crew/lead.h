@@ -85,6 +85,9 @@ struct culm_lead_options {
     const char *id;      /* of this candidate, as no other has it: no '/' or '"' */
     const char *address; /* where it lets nodes in; no '"' */
     int64_t lease_ms;
+    /* That the store does not answer, after which one that leads gives it up by itself: it is `deposed`, and its key ends with its lease.
+     * 0: never. */
+    int64_t end_ms;
     uint64_t random; /* so that two do not stand at the same moment again and again */
     const struct culm_lead_ops *ops;
     void *ctx;

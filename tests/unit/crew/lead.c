@@ -309,6 +309,29 @@ static void test_the_store_is_away(void **state) {
     assert_int_equal(w.member[0].reigns, 1);
 }
 
+/* The key may still be there when the store is back: it does not lead by that once more. */
+static void test_it_gives_up_by_itself(void **state) {
+    (void)state;
+    EXPECT_MARK(crew_lead_gives_up_by_itself);
+    w.lease_ms = 4 * LEASE_MS;
+    w.end_ms = 2 * LEASE_MS;
+    join("a", true);
+    until_led(0);
+    w.owners = true; /* deposed, it stands again */
+    w.member[0].act_ms = NEVER;
+    w.memory->away = true;
+    go_on(LEASE_MS);
+    assert_true(w.member[0].leads);
+    for (size_t ms = 0; ms < 4 * LEASE_MS && w.member[0].leads; ms++) {
+        one_ms();
+    }
+    assert_false(w.member[0].leads);
+    w.memory->away = false;
+    w.memory->lease[0].ends_ns = (w.now_ms + LEASE_MS) * 1000000; /* a store that was away itself */
+    until_led(0);
+    assert_int_equal(w.member[0].term, 2);
+}
+
 static void test_the_end(void **state) {
     (void)state;
     join("a", true);
@@ -440,6 +463,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup_teardown(test_a_deed_that_comes_late, begin, end),
         cmocka_unit_test_setup_teardown(test_it_makes_way, begin, end),
         cmocka_unit_test_setup_teardown(test_the_store_is_away, begin, end),
+        cmocka_unit_test_setup_teardown(test_it_gives_up_by_itself, begin, end),
         cmocka_unit_test_setup_teardown(test_the_end, begin, end),
         cmocka_unit_test_setup_teardown(test_seeds, begin, end),
     };

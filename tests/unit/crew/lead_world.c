@@ -229,6 +229,7 @@ void join(const char *id, bool able) {
                                               .id = m->id,
                                               .address = "127.0.0.1:1",
                                               .lease_ms = w.lease_ms,
+                                              .end_ms = w.end_ms,
                                               .random = draw(UINT64_MAX),
                                               .ops = &lead_ops,
                                               .ctx = m};

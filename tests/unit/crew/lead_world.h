@@ -53,7 +53,7 @@ struct late {
 
 struct world {
     uint64_t now_ms, random;
-    int64_t lease_ms; /* of those who join */
+    int64_t lease_ms, end_ms; /* of those who join */
     struct culm_keys *keys;
     struct culm_keys_memory *memory;
     struct member member[MEMBERS];
