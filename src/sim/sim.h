@@ -69,7 +69,7 @@ struct culm_sim_options {
     /* So many may lead from the beginning: candidates (crew/lead.h) at one store of keys, which decides who does. 0: there is none,
      * and whoever makes leaders decides. */
     int32_t candidates;
-    int64_t lease_ms;
+    int64_t lease_ms, store_end_ms; /* see lead.h; the latter is its end_ms */
     uint32_t
         store_fault_percent;  /* of what is asked there is late, or not done, or not answered, */
     uint64_t store_faults_ns; /* until then */

@@ -378,6 +378,13 @@ static void deposed(void *ctx) {
     culm_lead_stand(c->lead);
 }
 
+static void away(void *ctx, int64_t ms) {
+    const struct candidate *c = ctx;
+    if (c->process->started && !c->process->left && c->process->ops->leads->away) {
+        c->process->ops->leads->away(c->process->actor, ms);
+    }
+}
+
 static void on_over(struct culm_sim *sim, const struct happen *happen) {
     if (!sim->leader_left) {
         sim->leader_left = true;
@@ -401,7 +408,8 @@ static const struct culm_lead_ops lead_ops = {.size = sizeof lead_ops,
                                               .written = written,
                                               .admitted = admitted,
                                               .deposed = deposed,
-                                              .over = over};
+                                              .over = over,
+                                              .away = away};
 
 /* --- for the world --- */
 
@@ -485,6 +493,7 @@ void sim_stand_join(struct culm_sim *sim, struct process *process) {
                                               .id = c->id,
                                               .address = c->address,
                                               .lease_ms = sim->o.lease_ms,
+                                              .end_ms = sim->o.store_end_ms,
                                               .random = draw(store, UINT64_MAX),
                                               .ops = &lead_ops,
                                               .ctx = c};
