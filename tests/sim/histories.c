@@ -173,8 +173,8 @@ static bool floors(const struct culm_history_result *t, uint32_t drawn, uint64_t
     if (drawn >> CULM_HISTORY_DRAW_STORE & 1) {
         ok &= at_least("runs with a store", t->stores, n, 5);
         ok &= at_least("times that it was away", t->kind_fired[CULM_FAULT_AWAY], n, 10);
-        ok &= at_least("steps committed while it was away", t->away_commits, n, 5);
-        ok &= at_least("ends that it alone knew of", t->overs, n, 2000);
+        ok &= at_least("steps committed while it was away", t->away_commits, n, 10);
+        ok &= at_least("ends that it alone knew of", t->overs, n, UINT64_MAX);
     }
     printf(" the longest stop %llu ms\n", (unsigned long long)t->stop_ms);
     return ok;

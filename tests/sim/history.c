@@ -301,7 +301,7 @@ static void on_event(void *context, json_t *event) {
             culm_sim_starts_fail(run->sim, run->history->start_fail_later);
         }
         check_commit(run, step);
-        run->away_commits += culm_sim_store_is_away(run->sim);
+        culm_history_commits(run, step);
     } else if (strcmp(name, "view") == 0) {
         note_view(run, event);
     } else if (strcmp(name, "lost") == 0 || strcmp(name, "recovered") == 0) {
@@ -435,6 +435,9 @@ static struct culm_sim_options options_of(struct running *run) {
         .store_ns = 2000000 + history->latency_us * 1000,
         .candidates = history->candidates,
         .lease_ms = history->lease_ms,
+        .store_end_ms = history->settings.crew.store_ms
+                            ? history->settings.crew.store_ms + CULM_HISTORY_ORPHAN_MS
+                            : 0,
         .store_fault_percent = history->store_fault_percent,
         .store_faults_ns = BEGIN_NS + STORE_FAULTS_NS,
         .leads = culm_history_leads,

@@ -180,6 +180,7 @@ static void fire(struct running *run, struct culm_history_fault *fault, int32_t 
     if (fault->kind == CULM_FAULT_AWAY) {
         fault->fired = run->history->candidates > 0;
         if (fault->fired) {
+            run->away_ns = culm_sim_store_is_away(run->sim) ? run->away_ns : culm_sim_now(run->sim);
             culm_sim_store_away(run->sim, fault->freeze_ms * 1000000);
         }
         return;
@@ -262,6 +263,16 @@ void culm_history_at_point(void *context, int32_t node, const struct culm_fault_
 
 #define COME_NS 40000000ull
 
+/* Many wait to be admitted until the store is back: then no more of them come. */
+static bool is_crowded(const struct running *run) {
+    const int32_t wanted = run->history->shape.pipelines * run->history->shape.stages;
+    int32_t here = 0;
+    for (int32_t i = 0; i < culm_sim_worker_count(run->sim) && i < WORKERS_MAX; i++) {
+        here += culm_sim_worker(run->sim, i) != NULL;
+    }
+    return run->history->candidates > 0 && here >= 2 * wanted + 8;
+}
+
 /* One comes from elsewhere wherever some are missing, and now and then where none is. */
 static void bring(struct running *run, uint64_t now) {
     struct culm_pipeline_leader_totals totals;
@@ -270,6 +281,9 @@ static void bring(struct running *run, uint64_t now) {
     }
     run->come_ns = now + COME_NS;
     culm_history_totals_of(run, &totals);
+    if (is_crowded(run)) {
+        return;
+    }
     if (totals.alive < run->history->shape.pipelines * run->history->shape.stages ||
         culm_sim_random(run->sim, 16) == 0) {
         (void)culm_sim_come(run->sim, CULM_ROLE_WORKER, 0);

@@ -61,6 +61,8 @@ struct running {
                           copies differ */
     bool said;         /* it failed as the history wants it to */
     bool over;         /* it is done, as the store says, and whoever led was not there to say so */
+    uint64_t away_ns;  /* since when the store was away, when it was last */
+    bool slept;        /* one that leads was frozen */
     int64_t away_commits;            /* while the store was away */
     int64_t flips_seen[WORKERS_MAX]; /* of its executor, at the last look */
     bool flipped[WORKERS_MAX];       /* and not yet noticed */
@@ -107,6 +109,8 @@ bool culm_history_befall_leader(struct running *run, const struct culm_history_f
 /* The newest leader's; zeros before there is one. */
 void culm_history_totals_of(const struct running *run,
                             struct culm_pipeline_leader_totals *ret_totals);
+/* It commits that step. */
+void culm_history_commits(struct running *run, int64_t step);
 /* It has found out what there is. */
 void culm_history_decided(struct running *run, const char *reason);
 /* One that has just taken over has not heard of that node, which may have all that is left of something. */

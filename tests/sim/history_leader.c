@@ -38,6 +38,22 @@ void culm_history_check_deed(struct running *run, enum culm_deed deed, int64_t t
     }
 }
 
+/* It is asked seldom enough whether it answers that a few leases may pass until that is known. */
+void culm_history_commits(struct running *run, int64_t step) {
+    const struct culm_history *history = run->history;
+    const int64_t store_ms = history->settings.crew.store_ms;
+    if (!culm_sim_store_is_away(run->sim)) {
+        return;
+    }
+    run->away_commits++;
+    if (store_ms && !run->slept &&
+        culm_sim_now(run->sim) >
+            run->away_ns + (uint64_t)(store_ms + 3 * history->lease_ms + 500) * 1000000) {
+        culm_history_complain(run, "step %lld was committed by one that was cut off",
+                              (long long)step);
+    }
+}
+
 static bool begins_anew(const char *reason) { return strncmp(reason, "nobody is left", 14) == 0; }
 
 void culm_history_decided(struct running *run, const char *reason) {
@@ -166,6 +182,7 @@ void culm_history_totals_of(const struct running *run,
 /* --- faults --- */
 
 static void freeze(struct running *run, int32_t leads, const struct culm_history_fault *fault) {
+    run->slept = true;
     const bool last = run->leader_count == CULM_SIM_LEADERS || !run->history->outlives;
     culm_sim_freeze(run->sim, leads, fault->freeze_ms * 1000000);
     if (!last && !run->take_ns && fault->freeze_ms > run->history->take_ms &&

@@ -336,6 +336,18 @@ static void draw_store(struct dice *dice, struct culm_history *h) {
     }
 }
 
+/* Some leaders commit no more while they are cut off, and give up if that lasts; in some the store is away for so long that everyone
+ * ends. What came later draws from other dice. */
+static void draw_patience(struct culm_history *h) {
+    struct dice dice = {culm_rng_mix(h->seed, 0xD80)};
+    h->settings.crew.store_ms = pick(&dice, 2) ? 1 + pick(&dice, 2 * h->lease_ms) : 0;
+    for (int32_t i = 0; i < h->fault_count && pick(&dice, 8) == 0; i++) {
+        if (h->fault[i].kind == CULM_FAULT_AWAY) {
+            h->fault[i].freeze_ms = (uint64_t)(2000 + pick(&dice, pick(&dice, 2) ? 20000 : 200000));
+        }
+    }
+}
+
 void culm_history_draw(struct culm_history *h, uint32_t draw_mask) {
     struct dice dice;
     if (draws(h, draw_mask, CULM_HISTORY_DRAW_STARTS, 6, &dice) && !h->traced) {
@@ -362,6 +374,7 @@ void culm_history_draw(struct culm_history *h, uint32_t draw_mask) {
     if (draws(h, draw_mask, CULM_HISTORY_DRAW_STORE, 3, &dice) && !h->traced &&
         h->settings.crew.replace_ms >= 0) {
         draw_store(&dice, h);
+        draw_patience(h);
     }
 }
 

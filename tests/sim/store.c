@@ -86,8 +86,30 @@ static int dies_at_the_end(int32_t delay, int64_t *overs, int64_t *leaders) {
     return failed_as(&result, what, result.rollbacks == 0 && result.losses == 0);
 }
 
+/* One that cannot reach the store for store_ms commits no more until it can; after orphan_ms more it gives up, everyone ends, and
+ * who leads next begins with what was saved. */
+static int cut_off(int64_t lease_ms, uint64_t for_ms) {
+    struct culm_history history = history_of(lease_ms, 1);
+    struct culm_history_result result;
+    char what[80];
+    history.job_us =
+        lease_ms > 5000 ? 60000 : 20000; /* it finds out after a third of a lease at most */
+    history.settings.crew.store_ms = 500;
+    history.settings.checkpoint_every = 0;
+    history.settings.crew.wait_ms = 0;
+    add_away(&history, "step", for_ms);
+    culm_history_run(&history, &result);
+    snprintf(what, sizeof what, "cut off for %llu ms, leases of %lld ms",
+             (unsigned long long)for_ms, (long long)lease_ms);
+    return failed_as(&result, what,
+                     result.away_commits > 0 && result.away_commits < STEPS - 2 &&
+                         result.rollbacks == 0 && result.virtual_ms >= for_ms &&
+                         (result.leaders > 0) == (lease_ms < (int64_t)for_ms));
+}
+
 int main(void) {
     int failed = 0;
+    failed += cut_off(9000, 5000) + cut_off(1000, 5000) + cut_off(1000, 200000);
     int64_t overs = 0, leaders = 0;
     for (int with_loss = 0; with_loss < 2; with_loss++) {
         failed += away(8000, with_loss) + away(1000, with_loss);
