@@ -17,19 +17,19 @@
 /* What the question that is being answered is asked for. */
 enum doing {
     NOTHING,
-    GRANTING,  /* a lease */
-    LOOKING,   /* what there is */
-    ENTERING,  /* the list of those who wait */
-    WAITING,   /* for a change */
-    KEEPING,   /* the lease */
-    STANDING,  /* making the key */
-    TAKING,    /* looks at what there is, since it has the key */
-    WRITING,   /* a deed */
-    ADMITTING, /* nodes */
-    CHECKING,  /* whether it is written, and whether the key is still there */
-    CLEARING,  /* the list of those who led in vain */
-    YIELDING,  /* the key */
-    REVOKING,  /* the lease of one that is not there */
+    GRANTING, /* a lease */
+    LOOKING,  /* what there is */
+    ENTERING, /* the list of those who wait */
+    WAITING,  /* for a change */
+    KEEPING,  /* the lease */
+    STANDING, /* making the key */
+    TAKING,   /* looks at what there is, since it has the key */
+    WRITING,  /* a deed */
+    SAYING,   /* something of nodes */
+    CHECKING, /* whether it is written, and whether the key is still there */
+    CLEARING, /* the list of those who led in vain */
+    YIELDING, /* the key */
+    REVOKING, /* the lease of one that is not there */
 };
 
 enum { CULM_LEAD_DEEDS = CULM_DEED_DONE + 1 };
@@ -53,12 +53,12 @@ struct culm_lead {
     char deed_value[CULM_LEAD_TEXT_MAX];
     /* Of the key of that deed, as it was seen last: one that comes late does not undo a later one. */
     int64_t deed_created[CULM_LEAD_DEEDS], deed_changed[CULM_LEAD_DEEDS];
-    struct culm_lead_newcomer {
+    struct culm_lead_word {
         int32_t node;
         char about[CULM_LEAD_TEXT_MAX];
-    } * newcomer; /* to be admitted */
-    int32_t newcomer_count, newcomer_capacity;
-    int32_t admitting; /* so many of them, the first */
+    } * word; /* of nodes, to be written */
+    int32_t word_count, word_capacity;
+    int32_t saying; /* so many of them, the first */
     uint64_t writes, random;
     uint64_t refused_term; /* of a leader that is not there; 0: none is known of */
 };
@@ -245,18 +245,28 @@ static void write_deed(struct culm_lead *lead) {
     ask(lead, WRITING, CULM_LEAD_TRANSACT);
 }
 
-/* Once more, if it has happened already and nobody knows: it says the same. */
-static void admit(struct culm_lead *lead) {
+/* Whether no word before that one is of the same node. */
+static bool is_first_of(const struct culm_lead *lead, int32_t at) {
+    int32_t i = 0;
+    while (lead->word[i].node != lead->word[at].node) {
+        i++;
+    }
+    return i == at;
+}
+
+/* Once more, if it has happened already and nobody knows: it says the same. Of one node one thing at a time. */
+static void say(struct culm_lead *lead) {
     char node[16];
     begin_transaction(lead);
     when(lead, "leader", lead->key_created, 0);
-    lead->admitting =
-        lead->newcomer_count < CULM_LEAD_CHANGES ? lead->newcomer_count : CULM_LEAD_CHANGES;
-    for (int32_t i = 0; i < lead->admitting; i++) {
-        snprintf(node, sizeof node, "%d", lead->newcomer[i].node);
-        then_put(lead, "node/", node, lead->newcomer[i].about, 0);
+    lead->saying = 0;
+    while (lead->saying < lead->word_count && lead->saying < CULM_LEAD_CHANGES &&
+           is_first_of(lead, lead->saying)) {
+        const struct culm_lead_word *word = &lead->word[lead->saying++];
+        snprintf(node, sizeof node, "%d", word->node);
+        then_put(lead, "node/", node, word->about, 0);
     }
-    ask(lead, ADMITTING, CULM_LEAD_TRANSACT);
+    ask(lead, SAYING, CULM_LEAD_TRANSACT);
 }
 
 static void clear_idle(struct culm_lead *lead) {
@@ -289,7 +299,7 @@ static void yield(struct culm_lead *lead) {
 }
 
 static void fall(struct culm_lead *lead) {
-    lead->newcomer_count = 0;
+    lead->word_count = 0;
     lead->leads = lead->stands = lead->deed_due = lead->gives_up = lead->clears = false;
     lead->doing = NOTHING;
     lead->o.ops->deposed(lead->o.ctx);
@@ -308,8 +318,8 @@ static void go_on(struct culm_lead *lead) {
         keep(lead);
     } else if (lead->deed_due) {
         write_deed(lead);
-    } else if (lead->newcomer_count > 0) {
-        admit(lead);
+    } else if (lead->word_count > 0) {
+        say(lead);
     } else if (lead->gives_up) {
         ask(lead, CHECKING, CULM_LEAD_LIST); /* whether another one waits */
     } else if (lead->clears) {
@@ -438,13 +448,12 @@ static void waited(struct culm_lead *lead, bool changed) {
 }
 
 /* They are. More may follow from within. */
-static void admitted(struct culm_lead *lead) {
+static void said(struct culm_lead *lead) {
     lead->doing = NOTHING;
-    for (; lead->admitting > 0 && lead->leads; lead->admitting--) {
-        const int32_t node = lead->newcomer[0].node;
-        memmove(lead->newcomer, lead->newcomer + 1,
-                (size_t)--lead->newcomer_count * sizeof *lead->newcomer);
-        lead->o.ops->admitted(lead->o.ctx, node);
+    for (; lead->saying > 0 && lead->leads; lead->saying--) {
+        const int32_t node = lead->word[0].node;
+        memmove(lead->word, lead->word + 1, (size_t)--lead->word_count * sizeof *lead->word);
+        lead->o.ops->said(lead->o.ctx, node);
     }
     if (lead->leads && lead->doing == NOTHING) {
         go_on(lead);
@@ -510,9 +519,9 @@ static void go(struct culm_lead *lead) {
             go_on(lead);
         }
         break;
-    case ADMITTING:
+    case SAYING:
         if (q->yes) {
-            admitted(lead);
+            said(lead);
         } else {
             ask(lead, CHECKING, CULM_LEAD_LIST);
         }
@@ -592,7 +601,7 @@ struct culm_lead *culm_lead_new(const struct culm_lead_options *options) {
 void culm_lead_free(struct culm_lead *lead) {
     if (lead) {
         culm_keys_list_release(&lead->question.list);
-        free(lead->newcomer);
+        free(lead->word);
         free(lead);
     }
 }
@@ -616,13 +625,13 @@ void culm_lead_write(struct culm_lead *lead, enum culm_deed deed, int64_t step) 
     }
 }
 
-bool culm_lead_admit(struct culm_lead *lead, int32_t node, const char *about) {
-    if (!CULM_GROW(lead->newcomer, lead->newcomer_capacity, lead->newcomer_count + 1)) {
+bool culm_lead_say(struct culm_lead *lead, int32_t node, const char *about) {
+    if (!CULM_GROW(lead->word, lead->word_capacity, lead->word_count + 1)) {
         return false;
     }
-    struct culm_lead_newcomer *newcomer = &lead->newcomer[lead->newcomer_count++];
-    newcomer->node = node;
-    snprintf(newcomer->about, sizeof newcomer->about, "%s", about);
+    struct culm_lead_word *word = &lead->word[lead->word_count++];
+    word->node = node;
+    snprintf(word->about, sizeof word->about, "%s", about);
     if (lead->doing == NOTHING) {
         lead->o.ops->timer(lead->o.ctx, 0);
     }

@@ -7,7 +7,7 @@
  *     RUN/term         of the last one, so that terms only rise
  *     RUN/stand/ID     who waits, on a lease
  *     RUN/idle         who has led without committing anything, since somebody has: stands only when nobody else waits
- *     RUN/node/ID      who takes part, and what its owner has to say of it
+ *     RUN/node/ID      who takes part, or did, in its owner's words
  *     RUN/back, RUN/stop, RUN/done
  *
  * No answer is no failure: what may have been done is looked for, and done again if it was not. A candidate asks one question at a
@@ -70,8 +70,8 @@ struct culm_lead_ops {
     void (*leads)(void *ctx, uint64_t term, const struct culm_keys_list *list);
     /* A deed is written, as was asked. */
     void (*written)(void *ctx, enum culm_deed deed);
-    /* That this node takes part is written. */
-    void (*admitted)(void *ctx, int32_t node);
+    /* What there was to say of this node is written. */
+    void (*said)(void *ctx, int32_t node);
     /* It leads no more; or never has: culm_lead_stand may follow. */
     void (*deposed)(void *ctx);
     /* The run is done (CULM_DEED_DONE), or was stopped. Nothing follows. */
@@ -103,9 +103,9 @@ void culm_lead_tick(struct culm_lead *lead);
 
 /* While it leads: one at a time, until `written` or `deposed`. */
 void culm_lead_write(struct culm_lead *lead, enum culm_deed deed, int64_t step);
-/* That a node takes part is a deed too. While it leads: any number at a time, each until `admitted` or `deposed`. `about` has no more
- * than CULM_LEAD_TEXT_MAX - 1 bytes. False: out of memory. */
-bool culm_lead_admit(struct culm_lead *lead, int32_t node, const char *about);
+/* What there is to say of a node: that it takes part, or that it is known to have gone, is a deed too. While it leads: any number at a
+ * time, each until `said` or `deposed`; of one node in that order. No more than CULM_LEAD_TEXT_MAX - 1 bytes. False: out of memory. */
+bool culm_lead_say(struct culm_lead *lead, int32_t node, const char *about);
 /* Something was committed under it: it has not led in vain. */
 void culm_lead_committed(struct culm_lead *lead);
 /* It cannot bring the run on by itself: another one is to try, if one waits who has not. `deposed` follows, or nothing. */

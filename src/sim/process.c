@@ -417,6 +417,7 @@ static void on_eof(void *ctx, int32_t node, const struct culm_error *why) {
 static void on_absent(void *ctx, int32_t node, const struct culm_error *why) {
     struct process *process = ctx;
     culm_sim_log(process->sim, "node %d is not there: %s", node, why->text);
+    sim_stand_gone(process, sim_process(process->sim, node));
     if (listens(process)) {
         process->ops->lost(process->actor, node);
     }
@@ -633,6 +634,7 @@ static void exit_told(struct culm_sim *sim, const struct happen *happen) {
     int32_t node = happen->from;
     struct process *process = sim_process(sim, node);
     process->told = true;
+    sim_stand_gone(leader, process);
     sim->totals.exit_first += culm_roster_end(leader->roster, node);
     if (listens(leader)) {
         leader->ops->leads->ended(leader->actor, node, NULL);

@@ -20,6 +20,7 @@
 
 #define MS 1000000ull
 #define RUN "r"
+#define GONE "\"gone\":true"  /* of a node */
 #define OVER_NS 2000000000ull /* in which who has written the end may say so itself */
 
 enum fault { HEALTHY, NOT_DONE, NO_ANSWER, DONE_LATE, SLOW, FAULTS };
@@ -324,7 +325,7 @@ static void set_timer(void *ctx, int64_t ms) {
                  (struct happen){.call = on_tick, .of = c, .number = ++c->timers});
 }
 
-/* Who takes part, as the list of all keys says. */
+/* Who takes part and has not gone, as the list of all keys says. */
 static void note_known(struct culm_sim *sim, const struct culm_keys_list *list) {
     static const char prefix[] = RUN "/node/";
     free(sim->known);
@@ -332,7 +333,7 @@ static void note_known(struct culm_sim *sim, const struct culm_keys_list *list) 
     sim->known = calloc(list->count + 1, sizeof *sim->known);
     for (size_t i = 0; i < list->count && sim->known; i++) {
         const char *key = list->pair[i].key;
-        if (strncmp(key, prefix, strlen(prefix)) == 0) {
+        if (strncmp(key, prefix, strlen(prefix)) == 0 && !strstr(list->pair[i].value, GONE)) {
             const int32_t node = (int32_t)strtol(key + strlen(prefix), NULL, 10);
             sim->known[sim->known_count++] =
                 (struct culm_known_node){node, sim_info_of(sim_process(sim, node))};
@@ -356,10 +357,10 @@ static void written(void *ctx, enum culm_deed deed) {
     sim_written(c->process, deed);
 }
 
-static void admitted(void *ctx, int32_t node) {
+static void said(void *ctx, int32_t node) {
     struct candidate *c = ctx;
     sim_process(c->sim, node)->admitted = true;
-    if (c->process->roster) {
+    if (c->process->roster) { /* nothing, if it has gone */
         culm_roster_admit(c->process->roster, node, node);
     }
 }
@@ -406,7 +407,7 @@ static const struct culm_lead_ops lead_ops = {.size = sizeof lead_ops,
                                               .timer = set_timer,
                                               .leads = leads,
                                               .written = written,
-                                              .admitted = admitted,
+                                              .said = said,
                                               .deposed = deposed,
                                               .over = over,
                                               .away = away};
@@ -420,13 +421,23 @@ void sim_stand_write(struct process *leader, enum culm_deed deed, int64_t step) 
     }
 }
 
-bool sim_stand_admit(struct process *leader, const struct process *worker) {
+static bool say(struct process *leader, const struct process *worker, bool gone) {
     struct candidate *c = leader->candidate;
     char about[64];
-    snprintf(about, sizeof about, "{\"term\":%llu,\"role\":%u}", (unsigned long long)leader->term,
-             worker->role);
+    snprintf(about, sizeof about, "{\"term\":%llu,\"role\":%u%s}", (unsigned long long)leader->term,
+             worker->role, gone ? "," GONE : "");
     return c->process == leader && culm_lead_leads(c->lead) &&
-           culm_lead_admit(c->lead, worker->id, about);
+           culm_lead_say(c->lead, worker->id, about);
+}
+
+bool sim_stand_admit(struct process *leader, const struct process *worker) {
+    return say(leader, worker, false);
+}
+
+void sim_stand_gone(struct process *leader, const struct process *worker) {
+    if (leader->candidate && worker->admitted) {
+        (void)say(leader, worker, true);
+    }
 }
 
 void sim_stand_left(struct process *leader) {

@@ -227,13 +227,17 @@ static void test_nodes_are_let_in(void **state) {
     go_on(LEASE_MS);
     assert_int_equal(w.member[0].admitted, 10);
     assert_string_equal(in_store("r/node/9")->value, "a");
+    let_in(&w.member[0], 3); /* twice, which is no transaction */
+    let_in(&w.member[0], 3);
+    go_on(LEASE_MS);
+    assert_int_equal(w.member[0].admitted, 12);
     w.memory->away = true;
     let_in(&w.member[0], 10);
     go_on(LEASE_MS / 2);
-    assert_int_equal(w.member[0].admitted, 10);
+    assert_int_equal(w.member[0].admitted, 12);
     w.memory->away = false;
     go_on(LEASE_MS);
-    assert_int_equal(w.member[0].admitted, 11);
+    assert_int_equal(w.member[0].admitted, 13);
 }
 
 /* Who has slept, and leads no more, lets in nobody. */

@@ -194,7 +194,7 @@ static void admitted(void *ctx, int32_t node) {
 
 void let_in(struct member *m, int32_t node) {
     m->nodes = node + 1;
-    assert_true(culm_lead_admit(m->lead, node, m->id));
+    assert_true(culm_lead_say(m->lead, node, m->id));
 }
 
 static void deposed(void *ctx) {
