@@ -44,6 +44,7 @@ struct process {
     struct culm_agent agent;           /* of a leader */
     struct culm_record record;         /* the same */
     int64_t deeds[CULM_DEED_DONE + 1]; /* that it has written, and heard so */
+    int64_t done[CULM_DEED_DONE + 1];  /* that the store has, where there is one */
     struct culm_sim *sim;
     int32_t id;
     uint32_t role;

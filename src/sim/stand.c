@@ -124,6 +124,17 @@ static bool is_key(const char *key, const char *name) {
     return strncmp(key, RUN "/", strlen(RUN "/")) == 0 && strcmp(key + strlen(RUN "/"), name) == 0;
 }
 
+/* Who has led in that term; NULL: nobody has got to it. */
+static struct process *of_term(const struct culm_sim *sim, uint64_t term) {
+    for (int32_t i = -1; i < sim->later_count; i++) {
+        struct process *process = i < 0 ? sim->process[0] : sim->later[i];
+        if (process->term == term) {
+            return process;
+        }
+    }
+    return NULL;
+}
+
 /* As it was before: the term in which the asker had the key, whether anybody had, and the last term. */
 struct before {
     uint64_t term, last;
@@ -146,6 +157,12 @@ static void judge(struct candidate *from, const struct culm_keys_change *change,
     }
     if (deed && before->over) {
         wrong(store, "%s wrote %s after the end", from->id, key);
+    }
+    struct process *leader = deed ? of_term(from->sim, term) : NULL;
+    if (leader) {
+        leader->done[is_key(key, "back")   ? CULM_DEED_ROLL_BACK
+                     : is_key(key, "stop") ? CULM_DEED_STOP
+                                           : CULM_DEED_DONE]++;
     }
 }
 
@@ -354,11 +371,23 @@ static void leads(void *ctx, uint64_t term, const struct culm_keys_list *list) {
 
 static void written(void *ctx, enum culm_deed deed) {
     struct candidate *c = ctx;
+    if (!c->process->roster) {
+        return; /* the one that asked for it has left */
+    }
+    if (c->process->deeds[deed] >= c->process->done[deed]) {
+        wrong(c->sim->store, "%s hears that it has written what the store has not", c->id);
+    }
     sim_written(c->process, deed);
 }
 
 static void said(void *ctx, int32_t node) {
     struct candidate *c = ctx;
+    char key[32];
+    snprintf(key, sizeof key, RUN "/node/%d", node);
+    if (!pair_of(c->sim->store, key)) {
+        wrong(c->sim->store, "%s hears that node %d takes part, and the store does not", c->id,
+              node);
+    }
     sim_process(c->sim, node)->admitted = true;
     if (c->process->roster) { /* nothing, if it has gone */
         culm_roster_admit(c->process->roster, node, node);
