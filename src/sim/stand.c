@@ -278,7 +278,7 @@ static void put_off(struct candidate *c) {
         q->change[k].key = q->key[CULM_LEAD_CHANGES + k];
         q->change[k].value = q->change[k].value ? q->value[k] : NULL;
     }
-    sim_schedule(c->sim, c->sim->now_ns + MS + draw(store, (uint64_t)c->sim->o.lease_ms * MS * 2),
+    sim_schedule(c->sim, c->sim->now_ns + MS + draw(store, (uint64_t)c->sim->o.lease_ms * MS * 6),
                  (struct happen){.call = on_late, .of = late});
 }
 

@@ -341,9 +341,10 @@ static void draw_store(struct dice *dice, struct culm_history *h) {
 static void draw_patience(struct culm_history *h) {
     struct dice dice = {culm_rng_mix(h->seed, 0xD80)};
     h->settings.crew.store_ms = pick(&dice, 2) ? 1 + pick(&dice, 2 * h->lease_ms) : 0;
-    for (int32_t i = 0; i < h->fault_count && pick(&dice, 8) == 0; i++) {
-        if (h->fault[i].kind == CULM_FAULT_AWAY) {
+    for (int32_t i = 0; i < h->fault_count; i++) {
+        if (h->fault[i].kind == CULM_FAULT_AWAY && pick(&dice, 8) == 0) {
             h->fault[i].freeze_ms = (uint64_t)(2000 + pick(&dice, pick(&dice, 2) ? 20000 : 200000));
+            h->job_us = h->job_us < 3000 ? h->job_us * 6 : h->job_us; /* it goes on for that long */
         }
     }
 }
