@@ -131,11 +131,10 @@ static bool add_norms(struct culm_pipeline_leader *leader, double *ret_sum) {
 }
 
 void leader_try_commit(struct culm_pipeline_leader *leader) {
-    if (leader->phase != RUNNING || leader->crew.review_why ||
+    if (leader->phase != RUNNING || leader->crew.review_why || leader->crew.cut_off ||
         leader->view->phase != CULM_VIEW_RUN || leader->transfer_count > 0 ||
-        leader->crew.cut_off || leader_last_save(leader) ||
-        leader->iteration > leader->o.shape.steps || !all_prepared(leader) ||
-        !leader_agree(leader)) {
+        leader_last_save(leader) || leader->iteration > leader->o.shape.steps ||
+        !all_prepared(leader) || !leader_agree(leader)) {
         return;
     }
     double sum;

@@ -262,6 +262,7 @@ void culm_history_at_point(void *context, int32_t node, const struct culm_fault_
 }
 
 #define COME_NS 40000000ull
+#define COME_SELDOM_NS 2000000000ull /* nobody may be there who lets them in */
 
 /* Many wait to be admitted until the store is back: then no more of them come. */
 static bool is_crowded(const struct running *run) {
@@ -279,7 +280,7 @@ static void bring(struct running *run, uint64_t now) {
     if (!run->leader || now < run->come_ns || culm_sim_worker_count(run->sim) >= WORKERS_MAX / 2) {
         return;
     }
-    run->come_ns = now + COME_NS;
+    run->come_ns = now + (culm_sim_store_is_away(run->sim) ? COME_SELDOM_NS : COME_NS);
     culm_history_totals_of(run, &totals);
     if (is_crowded(run)) {
         return;
