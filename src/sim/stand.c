@@ -120,10 +120,6 @@ static bool is_over(const struct sim_store *store) {
     return pair_of(store, RUN "/done") || pair_of(store, RUN "/stop");
 }
 
-static bool is_key(const char *key, const char *name) {
-    return strncmp(key, RUN "/", strlen(RUN "/")) == 0 && strcmp(key + strlen(RUN "/"), name) == 0;
-}
-
 /* Who has led in that term; NULL: nobody has got to it. */
 static struct process *of_term(const struct culm_sim *sim, uint64_t term) {
     for (int32_t i = -1; i < sim->later_count; i++) {
@@ -146,9 +142,10 @@ static void judge(struct candidate *from, const struct culm_keys_change *change,
     struct sim_store *store = from->sim->store;
     const char *key = change->key;
     const uint64_t term = change->value ? number_in(change->value, "\"term\":") : 0;
-    const bool deed = is_key(key, "back") || is_key(key, "stop") || is_key(key, "done");
+    const bool deed = strcmp(key, RUN "/back") == 0 || strcmp(key, RUN "/stop") == 0 ||
+                      strcmp(key, RUN "/done") == 0;
     const bool node = strncmp(key, RUN "/node/", strlen(RUN "/node/")) == 0;
-    if (is_key(key, "leader") && change->value &&
+    if (strcmp(key, RUN "/leader") == 0 && change->value &&
         (before->any || before->over || term != before->last + 1)) {
         wrong(store, "%s made the leader's key out of turn", from->id);
     }
@@ -160,9 +157,9 @@ static void judge(struct candidate *from, const struct culm_keys_change *change,
     }
     struct process *leader = deed ? of_term(from->sim, term) : NULL;
     if (leader) {
-        leader->done[is_key(key, "back")   ? CULM_DEED_ROLL_BACK
-                     : is_key(key, "stop") ? CULM_DEED_STOP
-                                           : CULM_DEED_DONE]++;
+        leader->done[strcmp(key, RUN "/back") == 0   ? CULM_DEED_ROLL_BACK
+                     : strcmp(key, RUN "/stop") == 0 ? CULM_DEED_STOP
+                                                     : CULM_DEED_DONE]++;
     }
 }
 
