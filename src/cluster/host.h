@@ -119,6 +119,8 @@ void culm_host_entered(struct culm_host *host, int32_t node);
 void culm_host_written(struct culm_host *host, enum culm_deed deed);
 /* Another one leads. */
 void culm_host_deposed(struct culm_host *host);
+/* It has not answered for so long; 0: it has again. */
+void culm_host_away(struct culm_host *host, int64_t ms);
 
 /* How often fault `index` has fired; also after culm_host_run. */
 int32_t culm_host_fired(const struct culm_host *host, size_t index);

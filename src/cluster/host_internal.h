@@ -49,6 +49,7 @@ struct culm_host {
     int32_t *entered; /* [entered_count] */
     size_t entered_count, entered_capacity;
     bool written[CULM_DEED_DONE + 1], deposed;
+    int64_t away_ms; /* -1: nothing is new */
     uv_async_t more_words;
 };
 

@@ -162,9 +162,31 @@ static bool has_signature(const struct culm_host *host, int32_t node,
     return false;
 }
 
+/* Whether it may take part at once. `number`: by which the roster knows it yet. */
+static bool tell_of(const struct culm_host *host, int32_t number, int32_t node) {
+    struct culm_node_info node_info;
+    const struct culm_node_info *info = &node_info;
+    if (!host->o.came) {
+        return true;
+    }
+    culm_local_agent_info(host->agent, node, &node_info);
+    struct culm_host_node came = {.node = node, .role = info->role};
+    snprintf(came.name, sizeof came.name, "%s", info->name);
+    if (culm_local_agent_is_newcomer(host->agent, node)) {
+        snprintf(came.address, sizeof came.address, "%s",
+                 culm_roster_address(host->roster, number));
+        snprintf(came.place.host, sizeof came.place.host, "%s", info->host);
+        snprintf(came.place.zone, sizeof came.place.zone, "%s", info->zone);
+        snprintf(came.place.machine, sizeof came.place.machine, "%s",
+                 info->machine ? info->machine : info->name);
+    }
+    return host->o.came(host->o.ctx, &came);
+}
+
 static bool on_ready(void *ctx, int32_t *node, const struct culm_ready *ready,
                      struct culm_error *ret_error) {
     struct culm_host *host = ctx;
+    const int32_t number = *node;
     if (ready->status != CULM_OK) {
         struct culm_error why;
         culm_error_set(&why, ready->status, "%s", ready->text);
@@ -180,28 +202,11 @@ static bool on_ready(void *ctx, int32_t *node, const struct culm_ready *ready,
         culm_local_agent_declined(host->agent, *node, ret_error);
         return false;
     }
-    return true;
-}
-
-static bool on_waits(void *ctx, int32_t node, const struct culm_ready *ready) {
-    const struct culm_host *host = ctx;
-    struct culm_node_info node_info;
-    const struct culm_node_info *info = &node_info;
-    (void)ready;
-    if (!host->o.came) {
+    if (!culm_local_agent_has_joined(host->agent, *node) && !tell_of(host, number, *node)) {
+        ret_error->status = CULM_ERR_AGAIN; /* culm_host_entered follows */
         return false;
     }
-    culm_local_agent_info(host->agent, node, &node_info);
-    struct culm_host_node came = {.node = node, .role = info->role};
-    snprintf(came.name, sizeof came.name, "%s", info->name);
-    if (culm_local_agent_is_newcomer(host->agent, node)) {
-        snprintf(came.address, sizeof came.address, "%s", culm_roster_address(host->roster, node));
-        snprintf(came.place.host, sizeof came.place.host, "%s", info->host);
-        snprintf(came.place.zone, sizeof came.place.zone, "%s", info->zone);
-        snprintf(came.place.machine, sizeof came.place.machine, "%s",
-                 info->machine ? info->machine : info->name);
-    }
-    return !host->o.came(host->o.ctx, &came);
+    return true;
 }
 
 static void on_up(void *ctx, int32_t node, const struct culm_ready *ready) {
@@ -301,7 +306,6 @@ static const struct culm_roster_ops roster_ops = {
     .welcomed = on_welcomed,
     .preparing = on_preparing,
     .ready = on_ready,
-    .waits = on_waits,
     .up = on_up,
     .message = on_message,
     .failed = on_failed,

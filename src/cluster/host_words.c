@@ -25,17 +25,29 @@ static bool take(struct culm_host *host, bool *flag) {
     return was;
 }
 
+static int64_t take_away(struct culm_host *host) {
+    pthread_mutex_lock(&host->lock);
+    const int64_t ms = host->away_ms;
+    host->away_ms = -1;
+    pthread_mutex_unlock(&host->lock);
+    return ms;
+}
+
 static void on_words(uv_async_t *async) {
     struct culm_host *host = async->data;
     const struct culm_leader_ops *leads = host->real.actor_ops ? host->real.actor_ops->leads : NULL;
     int32_t node;
     while (!host->real.left && (node = next_entered(host)) >= 0) {
-        culm_roster_let_in(host->roster, node);
+        culm_roster_admit(host->roster, node);
     }
     for (int deed = 0; deed <= CULM_DEED_DONE; deed++) {
         if (take(host, &host->written[deed]) && culm_real_listens(&host->real) && leads->written) {
             leads->written(host->real.actor, (enum culm_deed)deed);
         }
+    }
+    const int64_t away_ms = take_away(host);
+    if (away_ms >= 0 && culm_real_listens(&host->real) && leads->away) {
+        leads->away(host->real.actor, away_ms);
     }
     if (take(host, &host->deposed) && culm_real_listens(&host->real) && leads->deposed) {
         leads->deposed(host->real.actor, 0);
@@ -65,6 +77,13 @@ void culm_host_written(struct culm_host *host, enum culm_deed deed) {
 
 void culm_host_deposed(struct culm_host *host) { set(host, &host->deposed); }
 
+void culm_host_away(struct culm_host *host, int64_t ms) {
+    pthread_mutex_lock(&host->lock);
+    host->away_ms = ms;
+    pthread_mutex_unlock(&host->lock);
+    uv_async_send(&host->more_words);
+}
+
 /* After host_news_init, whose lock it shares. */
 enum culm_status host_words_init(struct culm_host *host, struct culm_error *error) {
     const int failed = uv_async_init(&host->real.loop, &host->more_words, on_words);
@@ -72,6 +91,7 @@ enum culm_status host_words_init(struct culm_host *host, struct culm_error *erro
         return culm_error_set(error, CULM_ERR_IO, "wake the loop: %s", uv_strerror(failed));
     }
     host->more_words.data = host;
+    host->away_ms = -1;
     return CULM_OK;
 }
 

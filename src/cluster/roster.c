@@ -20,11 +20,12 @@
 #define VISITOR_NS                                                                                 \
     10000000ull /* in which a short message leaves, unless the other side does not read */
 
-#define CALL_PAUSE_NS 10000000ull /* before another attempt; doubled by each */
+#define WAITING_BYTES ((size_t)1 << 20) /* that one says before it is admitted */
+#define CALL_PAUSE_NS 10000000ull       /* before another attempt; doubled by each */
 #define CALL_PAUSE_MOST_NS 500000000ull
 
-/* WAITING: it is ready, and is to wait. CALLED: one that took part under another leader, and has not promised yet. */
-enum kind { UNKNOWN = CULM_LINK_UNKNOWN, PREPARING, WAITING, WORKER, CALLED };
+/* CALLED: one that took part under another leader, and has not promised yet. */
+enum kind { UNKNOWN = CULM_LINK_UNKNOWN, PREPARING, WORKER, CALLED };
 
 /* Where newcomers come from that were refused. */
 struct origin {
@@ -36,7 +37,13 @@ struct origin {
 struct place {
     struct culm_link *link;
     struct culm_entry entry;
-    struct culm_ready *ready; /* of one that waits; NULL: it does not */
+    struct waiting *waiting; /* it is ready, and waits to be admitted; else NULL */
+};
+
+/* What one that waits has said. It does not know that it does. */
+struct waiting {
+    struct culm_ready ready;
+    struct culm_buf said; /* of each message: type, u32; length, u32; bytes */
 };
 
 /* One that is to be called, or is. */
@@ -67,13 +74,20 @@ static struct culm_link *link_of(const struct culm_roster *roster, int32_t node)
     return place ? place->link : NULL;
 }
 
+static void waiting_free(struct waiting *waiting) {
+    if (waiting) {
+        culm_buf_release(&waiting->said);
+    }
+    free(waiting);
+}
+
 static void drop_link(struct culm_roster *roster, struct culm_link *link) {
     if (link->kind == CALLED) {
         ((struct call *)link->own)->link = NULL;
     } else if (link->kind != UNKNOWN) {
         struct place *place = culm_ids_take(&roster->places, link->node);
         if (place) {
-            free(place->ready);
+            waiting_free(place->waiting);
         }
         free(place);
     }
@@ -386,54 +400,100 @@ static void take_part(struct culm_roster *roster, struct culm_link *link,
     roster->o.ops->up(roster->o.ctx, link->node, ready);
 }
 
-/* False: out of memory. */
-static bool let_wait(struct culm_link *link, const struct culm_ready *ready) {
+/* It is ready, and that it takes part is to be written down somewhere before anyone is told. */
+static void let_wait(struct culm_roster *roster, struct culm_link *link, int32_t id,
+                     const struct culm_ready *ready) {
     struct place *place = link->own;
-    place->ready = malloc(sizeof *place->ready);
-    if (place->ready) {
-        *place->ready = *ready;
-        link->kind = WAITING;
+    place->waiting = malloc(sizeof *place->waiting);
+    if (place->waiting) {
+        CULM_MARK(cluster_admission_takes_a_while);
+        place->waiting->ready = *ready;
+        culm_buf_init(&place->waiting->said, WAITING_BYTES);
+        take_id(roster, link, id);
+    } else {
+        refuse(roster, link, "the leader is out of memory");
     }
-    return place->ready != NULL;
 }
 
-void culm_roster_let_in(struct culm_roster *roster, int32_t node) {
-    struct culm_link *link = link_of(roster, node);
-    if (!link || link->kind != WAITING) {
-        CULM_MARK(cluster_who_waited_is_gone);
-        return;
+static struct waiting *waiting_of(const struct culm_link *link) {
+    return ((const struct place *)link->own)->waiting;
+}
+
+static void keep_said(struct culm_roster *roster, struct culm_link *link,
+                      const struct culm_message *message) {
+    struct culm_buf *said = &waiting_of(link)->said;
+    culm_buf_u32(said, message->type);
+    culm_buf_u32(said, message->meta_bytes);
+    culm_buf_bytes(said, message->meta, message->meta_bytes);
+    if (said->failed) {
+        CULM_MARK(cluster_says_too_much_before_it_is_admitted);
+        refuse(roster, link, "it says too much before it takes part");
     }
-    struct place *place = link->own;
-    struct culm_ready *ready = place->ready;
-    place->ready = NULL;
-    take_part(roster, link, ready);
-    free(ready);
+}
+
+/* As if it had said it now. */
+static void tell_said(struct culm_roster *roster, int32_t node, const struct culm_buf *said) {
+    for (size_t at = 0; at < said->len && link_of(roster, node);) {
+        uint32_t type, len;
+        memcpy(&type, said->data + at, sizeof type);
+        memcpy(&len, said->data + at + sizeof type, sizeof len);
+        at += sizeof type + sizeof len;
+        const struct culm_message message = {
+            .type = (uint16_t)type, .meta = said->data + at, .meta_bytes = len};
+        roster->o.ops->message(roster->o.ctx, node, &message);
+        at += len;
+    }
+}
+
+void culm_roster_admit(struct culm_roster *roster, int32_t node) {
+    struct place *place = culm_ids_find(&roster->places, node);
+    if (place && place->waiting && !place->link->refused) {
+        struct waiting *waiting = place->waiting;
+        place->waiting = NULL;
+        take_part(roster, place->link, &waiting->ready);
+        tell_said(roster, node, &waiting->said);
+        waiting_free(waiting);
+    }
+}
+
+static void hear_last_words(struct culm_roster *roster, const struct culm_link *link,
+                            const struct culm_message *message) {
+    struct culm_ready why;
+    if (culm_ready_decode(message, &why) && why.status != CULM_OK && roster->o.ops->failed) {
+        CULM_MARK(cluster_last_words_are_heard);
+        roster->o.ops->failed(roster->o.ctx, link->node, &why);
+    }
 }
 
 static void hear_preparing(struct culm_roster *roster, struct culm_link *link,
                            const struct culm_message *message) {
     struct culm_ready ready;
-    struct culm_error error;
+    struct culm_error error = {0};
     int32_t node = link->node;
     lives(roster, link);
     if (message->type == CULM_WIRE_PREPARING) {
         return;
     }
-    if (message->type != CULM_WIRE_READY || !culm_ready_decode(message, &ready)) {
+    if (waiting_of(link) && message->type < CULM_WIRE_FIRST) {
+        keep_said(roster, link, message);
+    } else if (waiting_of(link) && message->type == CULM_WIRE_FAILED) {
+        hear_last_words(roster, link, message);
+    } else if (message->type != CULM_WIRE_READY || waiting_of(link) ||
+               !culm_ready_decode(message, &ready)) {
         CULM_MARK(cluster_worker_neither_prepares_nor_is_ready);
         refuse(roster, link,
                "this worker neither prepares nor is ready; is it of the same version?");
     } else if (roster->o.ops->ready &&
                !roster->o.ops->ready(roster->o.ctx, &node, &ready, &error)) {
+        if (error.status == CULM_ERR_AGAIN && ready.status == CULM_OK) {
+            let_wait(roster, link, node, &ready);
+            return;
+        }
         CULM_MARK(cluster_ready_is_refused);
         refuse(roster, link, error.text);
     } else if (ready.status == CULM_OK) {
         take_id(roster, link, node);
-        if (!roster->o.ops->waits || !roster->o.ops->waits(roster->o.ctx, node, &ready)) {
-            take_part(roster, link, &ready);
-        } else if (!let_wait(link, &ready)) {
-            refuse(roster, link, "the leader is out of memory");
-        }
+        take_part(roster, link, &ready);
     } else {
         CULM_MARK(cluster_worker_declines);
     }
@@ -579,15 +639,6 @@ static void hear_called(struct culm_roster *roster, struct culm_link *link,
 
 /* --- what is received --- */
 
-static void hear_last_words(struct culm_roster *roster, const struct culm_link *link,
-                            const struct culm_message *message) {
-    struct culm_ready why;
-    if (culm_ready_decode(message, &why) && why.status != CULM_OK && roster->o.ops->failed) {
-        CULM_MARK(cluster_last_words_are_heard);
-        roster->o.ops->failed(roster->o.ctx, link->node, &why);
-    }
-}
-
 static void on_message(void *ctx, struct culm_conn *conn, const struct culm_message *message) {
     struct culm_link *link = ctx;
     struct culm_roster *roster = link->set->owner;
@@ -600,8 +651,6 @@ static void on_message(void *ctx, struct culm_conn *conn, const struct culm_mess
         admit(roster, link, message);
     } else if (link->kind == PREPARING) {
         hear_preparing(roster, link, message);
-    } else if (link->kind == WAITING) {
-        CULM_MARK(cluster_who_waits_says_something); /* it has nothing to say yet */
     } else if (link->kind == CALLED) {
         hear_called(roster, link, message);
     } else if (message->type < CULM_WIRE_FIRST) {
@@ -657,8 +706,7 @@ void culm_roster_say_alive(struct culm_roster *roster) {
 }
 
 static bool hears_news(const struct culm_link *link) {
-    return link->kind == WORKER || link->kind == WAITING ||
-           (link->kind == PREPARING && !link->refused);
+    return link->kind == WORKER || (link->kind == PREPARING && !link->refused);
 }
 
 void culm_roster_news(struct culm_roster *roster, int32_t node, const void *news, size_t len) {
@@ -709,7 +757,7 @@ bool culm_roster_end(struct culm_roster *roster, int32_t node) {
 
 void culm_roster_finish(struct culm_roster *roster) {
     for (struct culm_link *link = roster->links.first; link; link = link->next) {
-        if (link->kind == WORKER || link->kind == WAITING) {
+        if (link->kind == WORKER) {
             culm_conn_finish(link->conn);
         }
     }

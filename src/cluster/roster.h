@@ -53,11 +53,10 @@ struct culm_roster_ops {
     void (*preparing)(void *ctx, int32_t node);
     /* The node has prepared, or, if ready->status is not CULM_OK, declines and ends. A newcomer that
      * is ready gets its id: *node. False: it may not take part; *ret_error says why, and the node
-     * is sent its text. NULL: all may. One that is called, and has promised, is ready. */
+     * is sent its text; with CULM_ERR_AGAIN, not yet: it has that id from now on, and hears of it by culm_roster_admit, if it may.
+     * NULL: all may. One that is called, and has promised, is ready, and never has to wait. */
     bool (*ready)(void *ctx, int32_t *node, const struct culm_ready *ready,
                   struct culm_error *ret_error);
-    /* Whether the node, which is ready, is to wait until culm_roster_let_in. NULL: none is. */
-    bool (*waits)(void *ctx, int32_t node, const struct culm_ready *ready);
     /* The node takes part from now on. */
     void (*up)(void *ctx, int32_t node, const struct culm_ready *ready);
     void (*message)(void *ctx, int32_t node, const struct culm_message *message);
@@ -97,8 +96,8 @@ void culm_roster_accepted(struct culm_roster *roster, struct culm_stream *take_s
  * or `culm_roster_uncall`. May call back. False: out of memory. */
 bool culm_roster_call(struct culm_roster *roster, int32_t node, const char *address);
 void culm_roster_uncall(struct culm_roster *roster, int32_t node);
-/* A node that waits takes part from now on; nothing if it is gone. Calls back. */
-void culm_roster_let_in(struct culm_roster *roster, int32_t node);
+/* One that is ready, and was to wait, takes part; what it has said meanwhile follows. Calls back. Nothing if it has gone. */
+void culm_roster_admit(struct culm_roster *roster, int32_t node);
 /* Where a node that is ready listens for its peers; "": nowhere, or it is not. Valid until it is gone. */
 const char *culm_roster_address(const struct culm_roster *roster, int32_t node);
 /* Frees a descriptor by closing the oldest unknown link. False: there is none. */

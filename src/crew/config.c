@@ -37,6 +37,9 @@ static const struct culm_config_row rows[] = {
     CULM_CONFIG_INT("candidates", N, candidates, "3", 1, CULM_CREW_NODES_MAX, FREE,
                     "with `--cluster`: how many processes wait to lead, beside the one that does; "
                     "others stand when these are gone"),
+    CULM_CONFIG_INT("store_ms", N, store_ms, "600000", 1, DAY_MS, FREE,
+                    "with `--cluster`: milliseconds that the store of keys may be away before the "
+                    "run saves what it has and waits for it; who leads gives up `orphan_ms` later"),
     CULM_CONFIG_INT(
         "max_nodes", N, max_nodes, "0", 0, CULM_CREW_NODES_MAX, FREE,
         "largest number of nodes at a time, including those that `--listen` and `--preempt-trace` "
@@ -67,6 +70,7 @@ struct culm_crew_settings culm_crew_config_settings(const struct culm_crew_confi
                                        .kill_suspect_ms = c->kill_suspect_ms,
                                        .stuck_ms = c->stuck_ms,
                                        .replace_ms = c->replace_ms,
+                                       .store_ms = c->store_ms,
                                        .wait_ms = c->wait_ms,
                                        .max_nodes = c->max_nodes,
                                        .join_ms = c->join_ms};

@@ -156,6 +156,25 @@ void culm_crew_on_written(void *actor, enum culm_deed deed) {
 
 void culm_crew_on_deposed(void *actor, uint64_t term) { culm_crew_give_way(actor, term); }
 
+/* It does not go on for as long as it likes where another one may lead, whom nodes that it cannot reach obey. */
+void culm_crew_on_away(void *actor, int64_t ms) {
+    struct culm_crew *crew = actor;
+    const bool cut_off = crew->settings.store_ms > 0 && ms >= crew->settings.store_ms;
+    if (crew->left || cut_off == crew->cut_off) {
+        return;
+    }
+    crew->cut_off = cut_off;
+    if (cut_off) {
+        CULM_MARK(crew_is_cut_off);
+        culm_crew_event(crew, json_pack("{s:s, s:s}", "event", "warning", "message",
+                                        "what decides who leads does not answer: nothing is "
+                                        "committed until it does"));
+    }
+    if (crew->ops->cut) {
+        crew->ops->cut(crew);
+    }
+}
+
 void culm_crew_give_way(struct culm_crew *crew, uint64_t term) {
     struct culm_error error;
     if (crew->left) {

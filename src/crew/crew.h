@@ -129,6 +129,8 @@ struct culm_crew_ops {
     void (*review)(struct culm_crew *crew, const char *why);
     /* At every tick, before stalls are looked for. */
     void (*tick)(struct culm_crew *crew, uint64_t now_ns);
+    /* `cut_off` has changed: while it is set nothing is to be committed; what was is to be saved. NULL: it is looked at. */
+    void (*cut)(struct culm_crew *crew);
     /* The run has ended, and everyone is about to be told END. NULL: it looks at `left`. */
     void (*over)(struct culm_crew *crew);
     /* wait_ms are over: ends the run. */
@@ -190,8 +192,9 @@ struct culm_crew {
     uint64_t
         view; /* its number, of which events carry the lower half: the upper one is of the term */
     /* The crew's: */
-    bool writing;            /* a deed is being written */
-    bool left;               /* the run is over: nothing more is to be done */
+    bool writing; /* a deed is being written */
+    bool cut_off; /* what decides who leads has not answered for store_ms: another one may lead */
+    bool left;    /* the run is over: nothing more is to be done */
     struct culm_ids mates;   /* struct culm_mate, the lost ones too */
     int32_t alive, suspects; /* how many of them; lost ones whose process is to be ended later */
     struct culm_crew_role role[CULM_CREW_ROLES_MAX];
@@ -327,6 +330,7 @@ void culm_crew_on_ended(void *actor, int32_t node, const struct culm_error *why)
 void culm_crew_on_removed(void *actor, int32_t node);
 void culm_crew_on_written(void *actor, enum culm_deed deed);
 void culm_crew_on_deposed(void *actor, uint64_t term);
+void culm_crew_on_away(void *actor, int64_t ms);
 /* Whether there is room for a newcomer in that role; else the error says why not. */
 bool culm_crew_has_room(const struct culm_crew *crew, uint32_t role, struct culm_error *ret_error);
 

@@ -1,6 +1,7 @@
 /* One question after another. See lead.h. */
 #include "crew/lead.h"
 
+#include "base/grow.h"
 #include "base/mark.h"
 #include "base/rng.h"
 
@@ -56,11 +57,14 @@ struct culm_lead {
     char deed_value[CULM_LEAD_TEXT_MAX];
     /* Of the key of that deed, as it was seen last: one that comes late does not undo a later one. */
     int64_t deed_created[CULM_LEAD_DEEDS], deed_changed[CULM_LEAD_DEEDS];
-    /* Who takes part, or is gone (value ""); and the state of the key `ids`, as that of a deed. */
-    bool entry_due;
-    int32_t entry;
-    char entry_value[CULM_LEAD_TEXT_MAX];
-    int64_t ids_created, ids_changed, ids_next;
+    struct culm_lead_entry {
+        int32_t node;
+        char value[CULM_LEAD_TEXT_MAX]; /* "": it is gone */
+    } * entry;                          /* who takes part, or does no more, to be written */
+    int32_t entry_count, entry_capacity;
+    int32_t noting; /* so many of them, the first */
+    /* Of the key `ids`, as of that of a deed. */
+    int64_t ids_created, ids_changed, ids_next, noted_next;
     bool was_asked, saved_due;
     char saved_value[CULM_LEAD_TEXT_MAX];
     uint64_t writes, random;
@@ -202,16 +206,16 @@ static void note_deeds(struct culm_lead *lead) {
     lead->ids_next = ids ? (int64_t)strtoull(ids->value, NULL, 10) : 0;
 }
 
-static void entry_name(const struct culm_lead *lead, char ret_name[32]) {
-    snprintf(ret_name, 32, "node/%d", (int)lead->entry);
+static void entry_name(int32_t node, char ret_name[32]) {
+    snprintf(ret_name, 32, "node/%d", (int)node);
 }
 
 /* As the list says. */
-static bool is_entered(const struct culm_lead *lead) {
+static bool is_entered(const struct culm_lead *lead, const struct culm_lead_entry *entry) {
     char name[32];
-    entry_name(lead, name);
+    entry_name(entry->node, name);
     const struct culm_keys_pair *pair = pair_of(lead, name);
-    return lead->entry_value[0] ? pair && strcmp(pair->value, lead->entry_value) == 0 : !pair;
+    return entry->value[0] ? pair && strcmp(pair->value, entry->value) == 0 : !pair;
 }
 
 /* Whether the key is this candidate's, made in this reign or in one that it has not heard of. */
@@ -287,20 +291,39 @@ static void write_deed(struct culm_lead *lead) {
     write_key(lead, (int)lead->deed, lead->deed_value, WRITING);
 }
 
-/* What comes late does not bring one back that is gone: the key of all ids has changed since. */
-static void write_entry(struct culm_lead *lead) {
-    char name[32], next[32];
-    entry_name(lead, name);
+/* Whether no entry before that one is of the same node. */
+static bool is_first_of(const struct culm_lead *lead, int32_t at) {
+    int32_t i = 0;
+    while (lead->entry[i].node != lead->entry[at].node) {
+        i++;
+    }
+    return i == at;
+}
+
+/* As many as one transaction takes; of one node one thing at a time. What comes late does not bring one back that is gone: the key of
+ * all ids has changed since. */
+static void write_entries(struct culm_lead *lead) {
+    int64_t next = lead->ids_next;
+    bool comes = false;
     begin_transaction(lead);
     when(lead, "leader", lead->key_created, 0);
-    if (lead->entry_value[0]) {
-        const int64_t least = (int64_t)lead->entry + 1;
-        snprintf(next, sizeof next, "%lld",
-                 (long long)(lead->ids_next > least ? lead->ids_next : least));
-        when(lead, "ids", lead->ids_created, lead->ids_changed);
-        then_put(lead, "ids", "", next, 0);
+    lead->noting = 0;
+    while (lead->noting < lead->entry_count && lead->noting < CULM_LEAD_CHANGES - 1 &&
+           is_first_of(lead, lead->noting)) {
+        const struct culm_lead_entry *entry = &lead->entry[lead->noting++];
+        char name[32];
+        entry_name(entry->node, name);
+        then_put(lead, name, "", entry->value[0] ? entry->value : NULL, 0);
+        comes = comes || entry->value[0];
+        next = entry->value[0] && entry->node >= next ? (int64_t)entry->node + 1 : next;
     }
-    then_put(lead, name, "", lead->entry_value[0] ? lead->entry_value : NULL, 0);
+    lead->noted_next = comes ? next : 0;
+    if (comes) {
+        char value[32];
+        snprintf(value, sizeof value, "%lld", (long long)next);
+        when(lead, "ids", lead->ids_created, lead->ids_changed);
+        then_put(lead, "ids", "", value, 0);
+    }
     ask(lead, NOTING, CULM_LEAD_TRANSACT);
 }
 
@@ -335,7 +358,8 @@ static void yield(struct culm_lead *lead) {
 
 static void fall(struct culm_lead *lead) {
     lead->leads = lead->stands = lead->deed_due = lead->gives_up = lead->clears = false;
-    lead->entry_due = lead->was_asked = lead->saved_due = false;
+    lead->was_asked = lead->saved_due = false;
+    lead->entry_count = lead->noting = 0;
     lead->doing = NOTHING;
     lead->o.ops->deposed(lead->o.ctx);
 }
@@ -353,8 +377,8 @@ static void go_on(struct culm_lead *lead) {
         keep(lead);
     } else if (lead->deed_due) {
         write_deed(lead);
-    } else if (lead->entry_due) {
-        write_entry(lead);
+    } else if (lead->entry_count > 0) {
+        write_entries(lead);
     } else if (lead->saved_due) {
         write_key(lead, SAVED, lead->saved_value, SAVING);
     } else if (lead->gives_up) {
@@ -372,11 +396,18 @@ static void go_on(struct culm_lead *lead) {
 static void unanswered(struct culm_lead *lead) {
     const uint64_t now = lead->o.ops->now_ns(lead->o.ctx);
     lead->away_ns = lead->away_ns ? lead->away_ns : now;
-    if (lead->o.ops->away) {
-        lead->o.ops->away(lead->o.ctx, (int64_t)((now - lead->away_ns) / MS) + 1);
+    const int64_t ms = (int64_t)((now - lead->away_ns) / MS) + 1;
+    if (lead->leads && lead->o.end_ms && ms > lead->o.end_ms) {
+        CULM_MARK(crew_lead_gives_up_by_itself);
+        lead->lease = 0; /* it does not lead once more with the key that hangs on it */
+        fall(lead);
+        return;
     }
     CULM_MARK(crew_lead_store_does_not_answer);
     rest(lead, PAUSE_MS);
+    if (lead->o.ops->away) {
+        lead->o.ops->away(lead->o.ctx, ms);
+    }
 }
 
 static void answered(struct culm_lead *lead) {
@@ -428,10 +459,15 @@ static void seen(struct culm_lead *lead) {
     }
 }
 
-/* It is written. */
+/* Those of the last transaction are. More may follow from within. */
 static void entered(struct culm_lead *lead) {
-    lead->entry_due = false;
-    lead->o.ops->entered(lead->o.ctx, lead->entry);
+    int32_t count = lead->noting;
+    lead->noting = 0;
+    for (; count > 0 && lead->leads; count--) {
+        const int32_t node = lead->entry[0].node;
+        memmove(lead->entry, lead->entry + 1, (size_t)--lead->entry_count * sizeof *lead->entry);
+        lead->o.ops->entered(lead->o.ctx, node);
+    }
 }
 
 static void tell_asked(struct culm_lead *lead) {
@@ -460,8 +496,8 @@ static void checked(struct culm_lead *lead) {
         }
     } else if (!is_mine(lead, key)) {
         fall(lead);
-    } else if (lead->entry_due && is_entered(lead)) {
-        CULM_MARK(crew_lead_entry_was_written_without_an_answer);
+    } else if (lead->noting > 0 && is_entered(lead, &lead->entry[lead->noting - 1])) {
+        CULM_MARK(crew_lead_entry_was_written_without_an_answer); /* with those before it */
         entered(lead);
         if (lead->stands && lead->doing == CHECKING) {
             go_on(lead);
@@ -568,10 +604,10 @@ static void go(struct culm_lead *lead) {
             ask(lead, CHECKING, CULM_LEAD_LIST);
             break;
         }
-        if (lead->entry_value[0]) {
+        if (lead->noted_next) {
             lead->ids_changed = q->revision;
             lead->ids_created = lead->ids_created ? lead->ids_created : q->revision;
-            lead->ids_next = lead->ids_next > lead->entry ? lead->ids_next : lead->entry + 1;
+            lead->ids_next = lead->noted_next;
         }
         lead->doing = NOTHING;
         entered(lead);
@@ -664,6 +700,7 @@ struct culm_lead *culm_lead_new(const struct culm_lead_options *options) {
 void culm_lead_free(struct culm_lead *lead) {
     if (lead) {
         culm_keys_list_release(&lead->question.list);
+        free(lead->entry);
         free(lead);
     }
 }
@@ -687,13 +724,17 @@ void culm_lead_write(struct culm_lead *lead, enum culm_deed deed, int64_t step) 
     }
 }
 
-void culm_lead_enter(struct culm_lead *lead, int32_t node, const char *value_or_null) {
-    lead->entry = node;
-    lead->entry_due = true;
-    snprintf(lead->entry_value, sizeof lead->entry_value, "%s", value_or_null ? value_or_null : "");
+bool culm_lead_enter(struct culm_lead *lead, int32_t node, const char *value_or_null) {
+    if (!CULM_GROW(lead->entry, lead->entry_capacity, lead->entry_count + 1)) {
+        return false;
+    }
+    struct culm_lead_entry *entry = &lead->entry[lead->entry_count++];
+    entry->node = node;
+    snprintf(entry->value, sizeof entry->value, "%s", value_or_null ? value_or_null : "");
     if (lead->doing == NOTHING) {
         lead->o.ops->timer(lead->o.ctx, 0);
     }
+    return true;
 }
 
 void culm_lead_saved(struct culm_lead *lead, int64_t step) {

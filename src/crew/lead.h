@@ -92,6 +92,9 @@ struct culm_lead_options {
     const char *id;      /* of this candidate, as no other has it: no '/' or '"' */
     const char *address; /* where it lets nodes in; no '"' */
     int64_t lease_ms;
+    /* That the store does not answer, after which one that leads gives it up by itself: it is `deposed`, and its key ends with its
+     * lease. 0: never. */
+    int64_t end_ms;
     int64_t
         most; /* candidates beside the one that leads, so that a store with many nodes has little to do; 0: any number */
     uint64_t random; /* so that two do not stand at the same moment again and again */
@@ -109,9 +112,9 @@ void culm_lead_tick(struct culm_lead *lead);
 
 /* While it leads: one at a time, until `written` or `deposed`. */
 void culm_lead_write(struct culm_lead *lead, enum culm_deed deed, int64_t step);
-/* While it leads: that the node takes part, with this value; NULL: is gone. One at a time, beside a deed, until `entered` or
- * `deposed`. */
-void culm_lead_enter(struct culm_lead *lead, int32_t node, const char *value_or_null);
+/* While it leads: that the node takes part, with this value; NULL: is gone. Any number at a time, beside a deed, each until
+ * `entered` or `deposed`; of one node in their order. Fewer than CULM_LEAD_TEXT_MAX bytes. False: out of memory. */
+bool culm_lead_enter(struct culm_lead *lead, int32_t node, const char *value_or_null);
 /* While it leads: the newest checkpoint that counts is that of this step. Nobody is told when it is written. */
 void culm_lead_saved(struct culm_lead *lead, int64_t step);
 /* Something was committed under it: it has not led in vain. */

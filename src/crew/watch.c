@@ -130,7 +130,10 @@ static void check_mates(struct culm_crew *crew, uint64_t now, bool slept) {
     uint64_t suspect = (uint64_t)crew->settings.suspect_ms * MS;
     for (int32_t i = 0; i < crew->mates.count && !crew->left; i++) {
         struct culm_mate *mate = culm_crew_at(crew, i);
-        if (mate->kill_ns <= now) {
+        if (mate->kill_ns <= now && crew->writing) {
+            CULM_MARK(
+                crew_suspect_lives_while_a_deed_is_in_doubt); /* another leader may have to hear of it */
+        } else if (mate->kill_ns <= now) {
             CULM_MARK(crew_suspect_is_ended);
             crew_end_never(crew, mate);
             crew->agent->ops->end(crew->agent, mate->id);

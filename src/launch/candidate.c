@@ -207,8 +207,7 @@ static void feed(struct culm_candidate *c) {
         culm_lead_write(c->lead, c->deed, c->deed_step);
     }
     if (c->count > 0 && !c->entry_busy) {
-        c->entry_busy = true;
-        culm_lead_enter(c->lead, c->entry[0].node, c->entry[0].value);
+        c->entry_busy = culm_lead_enter(c->lead, c->entry[0].node, c->entry[0].value);
     }
 }
 

@@ -107,6 +107,9 @@ struct culm_leader_ops {
     /* Another one leads, in that term (0: not known): this one is to say and do nothing more. NULL: nobody ever takes
      * over. */
     void (*deposed)(void *leader, uint64_t term);
+    /* What decides who leads has not answered for so many milliseconds, each time that it was asked in vain; 0: it has again. NULL: as
+     * for `deposed`. */
+    void (*away)(void *leader, int64_t ms);
 };
 
 #endif

@@ -373,6 +373,16 @@ static void written(struct culm_crew *crew, enum culm_deed deed) {
     }
 }
 
+static void cut(struct culm_crew *crew) {
+    struct culm_pipeline_leader *leader = (struct culm_pipeline_leader *)crew;
+    culm_crew_review_now(crew);
+    if (!crew->cut_off) {
+        leader_try_commit(leader);
+    } else if (!leader->io_busy) {
+        leader_save_cut_off(leader);
+    }
+}
+
 static bool lacks(const struct culm_crew *crew, uint32_t role) {
     const struct culm_pipeline_leader *leader = (const struct culm_pipeline_leader *)crew;
     (void)role;
@@ -457,6 +467,7 @@ static const struct culm_crew_ops crew_ops = {
     .name_task = name_task,
     .shorter = "make it smaller with batch.micro or stages",
     .tick = tick,
+    .cut = cut,
     .over = over,
     .in_vain = in_vain,
     .watched = leader_watched,
@@ -525,6 +536,7 @@ static const struct culm_leader_ops leads = {
     .admits = on_admits,
     .written = culm_crew_on_written,
     .deposed = culm_crew_on_deposed,
+    .away = culm_crew_on_away,
 };
 
 const struct culm_actor_ops culm_pipeline_leader_actor = {

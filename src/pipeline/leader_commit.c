@@ -131,7 +131,7 @@ static bool add_norms(struct culm_pipeline_leader *leader, double *ret_sum) {
 }
 
 void leader_try_commit(struct culm_pipeline_leader *leader) {
-    if (leader->phase != RUNNING || leader->crew.review_why ||
+    if (leader->phase != RUNNING || leader->crew.review_why || leader->crew.cut_off ||
         leader->view->phase != CULM_VIEW_RUN || leader->transfer_count > 0 ||
         leader_last_save(leader) || leader->iteration > leader->o.shape.steps ||
         !all_prepared(leader) || !leader_agree(leader)) {
@@ -343,6 +343,19 @@ void leader_save(struct culm_pipeline_leader *leader) {
         return;
     }
     leader_save_so(leader, false, "");
+}
+
+/* What was committed last, once: by when it can go on, those who have it may have ended. */
+void leader_save_cut_off(struct culm_pipeline_leader *leader) {
+    const bool due = leader->crew.cut_off && leader->iteration - 1 > leader->checkpoint_version &&
+                     leader->iteration - 1 > leader->cut_off_version;
+    if (due && leader->phase == RUNNING && leader->view->phase == CULM_VIEW_RUN &&
+        !leader->hold.active && !leader->saving.active && !leader->io_busy &&
+        !leader->rollback_due) {
+        CULM_MARK(pipeline_saves_as_it_is_cut_off);
+        leader->cut_off_version = leader->iteration - 1;
+        leader_save(leader);
+    }
 }
 
 void leader_save_so(struct culm_pipeline_leader *leader, bool weights, const char *to) {
@@ -585,6 +598,7 @@ void leader_io_done(struct culm_pipeline_leader *leader) {
         return;
     }
     publish_if_whole(leader);
+    leader_save_cut_off(leader);
     if (!leader->saving.active && !leader->io_busy &&
         (leader->stop_requested || leader->iteration > leader->o.shape.steps)) {
         CULM_MARK(pipeline_save_that_waited);

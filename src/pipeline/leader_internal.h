@@ -138,7 +138,8 @@ struct culm_pipeline_leader {
     struct saving saving;
     struct culm_task io;
     struct hold hold;
-    bool room_due; /* a checkpoint was given up: older ones give way to the next */
+    bool room_due;           /* a checkpoint was given up: older ones give way to the next */
+    int64_t cut_off_version; /* that was to be saved, as the leader was cut off */
     bool save_due; /* and have, or its writer was lost: the next commit is saved in its place */
     char discard_to[CULM_SOURCE_MAX];
     uint64_t discard_ns; /* at the latest, though some still write */
@@ -298,6 +299,8 @@ bool leader_state_agreed(struct culm_pipeline_leader *leader);
 
 /* --- leader_hold.c --- */
 
+/* Saves what was committed last, where the leader is cut off and may not commit any more. */
+void leader_save_cut_off(struct culm_pipeline_leader *leader);
 /* What everyone waits for could not be saved or written: holds it, or ends the run where trying again
  * is no use. Also when it is held already. */
 void leader_hold(struct culm_pipeline_leader *leader, enum culm_status status, const char *why);

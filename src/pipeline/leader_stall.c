@@ -48,7 +48,7 @@ bool leader_watched(struct culm_crew *crew) {
     if (leader->phase == LOADING) {
         return !leader->io_busy;
     }
-    if (leader->phase != RUNNING || leader->rollback_due) {
+    if (leader->phase != RUNNING || leader->rollback_due || crew->cut_off) {
         return false;
     }
     if (leader_last_save(leader)) {

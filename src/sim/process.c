@@ -164,9 +164,10 @@ static void world_leave(struct culm_world *world, int exit_code, const struct cu
         return;
     }
     process->left = true;
-    if (process->roster && process != sim->leads) {
+    if (process->roster && (process != sim->leads || process->deposed)) {
         culm_sim_log(sim, "a leader before leaves with %d: %s", exit_code,
                      error ? error->text : "");
+        sim_stand_left(process);
         sim_schedule(sim, sim->now_ns, (struct happen){.to = process, .call = die});
         return;
     }
@@ -234,21 +235,28 @@ const struct culm_agent_ops sim_agent_ops = {
 
 /* --- a leader's record --- */
 
-static void depose(struct process *leader) {
+void sim_depose(struct process *leader) {
+    leader->deposed = true;
     if (listens(leader) && leader->ops->leads->deposed) {
         leader->ops->leads->deposed(leader->actor, 0);
     }
 }
 
+void sim_written(struct process *leader, enum culm_deed deed) {
+    if (listens(leader)) {
+        culm_sim_log(leader->sim, "leader %d has written deed %d", leader->id, (int)deed);
+        leader->deeds[deed]++;
+        leader->ops->leads->written(leader->actor, deed);
+    }
+}
+
 static void on_written(struct culm_sim *sim, const struct happen *happen) {
     struct process *leader = happen->to;
+    (void)sim;
     if (happen->generation == 0) {
-        depose(leader);
-    } else if (listens(leader)) {
-        culm_sim_log(sim, "leader %d has written deed %llu", leader->id,
-                     (unsigned long long)happen->number);
-        leader->deeds[happen->number]++;
-        leader->ops->leads->written(leader->actor, (enum culm_deed)happen->number);
+        sim_depose(leader);
+    } else {
+        sim_written(leader, (enum culm_deed)happen->number);
     }
 }
 
@@ -264,7 +272,10 @@ static void write_deed(struct culm_sim *sim, const struct happen *happen) {
 
 static void record_write(struct culm_record *record, enum culm_deed deed, int64_t step) {
     struct process *leader = (struct process *)((char *)record - offsetof(struct process, record));
-    (void)step;
+    if (leader->candidate) {
+        sim_stand_write(leader, deed, step);
+        return;
+    }
     sim_schedule(leader->sim, leader->sim->now_ns + delay_of_store(leader->sim),
                  (struct happen){.call = write_deed, .from = leader->id, .number = deed});
 }
@@ -351,7 +362,7 @@ static const char *machine_of(const struct process *worker) {
                            : machines[culm_rng_mix(worker->sim->o.seed, (uint64_t)worker->id) % 3];
 }
 
-static struct culm_node_info info_of(const struct process *worker) {
+struct culm_node_info sim_info_of(const struct process *worker) {
     return (struct culm_node_info){.role = worker->role,
                                    .pid = worker->newcomer ? 0 : worker->id + 1000,
                                    .name = worker->newcomer ? "elsewhere" : "sim",
@@ -361,7 +372,7 @@ static struct culm_node_info info_of(const struct process *worker) {
 
 static void on_up(void *ctx, int32_t node, const struct culm_ready *ready) {
     struct process *process = ctx, *worker = sim_process(process->sim, node);
-    const struct culm_node_info info = info_of(worker);
+    const struct culm_node_info info = sim_info_of(worker);
     (void)ready;
     worker->up = true;
     if (listens(process)) {
@@ -372,11 +383,14 @@ static void on_up(void *ctx, int32_t node, const struct culm_ready *ready) {
 /* That it takes part is written down first. */
 static bool on_ready(void *ctx, int32_t *node, const struct culm_ready *ready,
                      struct culm_error *ret_error) {
-    struct process *process = ctx;
-    (void)node;
+    struct process *process = ctx, *worker = sim_process(process->sim, *node);
     (void)ready;
-    if (process == process->sim->leads) {
+    if (process->candidate ? worker->admitted : process == process->sim->leads) {
         return true;
+    }
+    if (process->candidate && sim_stand_admit(process, worker)) {
+        culm_error_set(ret_error, CULM_ERR_AGAIN, "that it takes part is being written");
+        return false;
     }
     culm_error_set(ret_error, CULM_ERR_CLOSED, "another one leads");
     sim_schedule(process->sim, process->sim->now_ns,
@@ -404,6 +418,7 @@ static void on_eof(void *ctx, int32_t node, const struct culm_error *why) {
 static void on_absent(void *ctx, int32_t node, const struct culm_error *why) {
     struct process *process = ctx;
     culm_sim_log(process->sim, "node %d is not there: %s", node, why->text);
+    sim_stand_gone(process, sim_process(process->sim, node));
     if (listens(process)) {
         process->ops->lost(process->actor, node);
     }
@@ -411,6 +426,7 @@ static void on_absent(void *ctx, int32_t node, const struct culm_error *why) {
 
 static void on_deposed(void *ctx, uint64_t term) {
     struct process *process = ctx;
+    process->deposed = true;
     if (listens(process) && process->ops->leads->deposed) {
         process->ops->leads->deposed(process->actor, term);
     }
@@ -456,8 +472,8 @@ static struct process *process_new(struct culm_sim *sim, int32_t id, uint32_t ro
     return process;
 }
 
-static void lead(struct culm_sim *sim, struct process *process) {
-    process->term = sim->leads ? sim->leads->term + 1 : 1;
+void sim_lead(struct culm_sim *sim, struct process *process, uint64_t term) {
+    process->term = term;
     const struct culm_roster_options roster = {
         .fabric = &process->fabric,
         .token = TOKEN,
@@ -472,7 +488,7 @@ static void lead(struct culm_sim *sim, struct process *process) {
     process->roster = must(culm_roster_new(&roster));
     process->ops = sim->o.leader_ops;
     process->listening = true;
-    sim->leads = process;
+    sim->leads = !sim->leads || term > sim->leads->term ? process : sim->leads;
 }
 
 static void follow(struct culm_sim *sim, struct process *process) {
@@ -508,16 +524,20 @@ struct process *sim_process_new(struct culm_sim *sim, uint32_t role, size_t pool
     sim->process[sim->process_count++] = process;
     if (sim->leads) {
         follow(sim, process);
+    } else if (sim->o.candidates) {
+        sim->leads = process; /* until somebody does */
     } else {
-        lead(sim, process);
+        sim_lead(sim, process, 1);
     }
     return process;
 }
 
 struct process *sim_leader_new(struct culm_sim *sim) {
+    if (sim->later_count == CULM_SIM_LEADERS - 1) {
+        return NULL;
+    }
     struct process *process = process_new(sim, CULM_SIM_FIRST_LATER - sim->later_count, 0, 0);
     sim->later[sim->later_count++] = process;
-    lead(sim, process);
     return process;
 }
 
@@ -528,21 +548,35 @@ static bool is_known(const struct process *worker) {
            !worker->sim->o.role[worker->role].calls_only;
 }
 
-int32_t sim_known(const struct culm_sim *sim, struct culm_known_node *ret_known) {
-    int32_t count = 0;
+void sim_note_known(struct culm_sim *sim) {
+    free(sim->known);
+    sim->known_count = 0;
+    sim->known = must(calloc((size_t)sim->process_count, sizeof *sim->known));
     for (int32_t i = 1; i < sim->process_count; i++) {
         if (is_known(sim->process[i])) {
-            ret_known[count++] =
-                (struct culm_known_node){sim->process[i]->id, info_of(sim->process[i])};
+            sim->known[sim->known_count++] =
+                (struct culm_known_node){sim->process[i]->id, sim_info_of(sim->process[i])};
         }
     }
-    return count;
+}
+
+struct culm_sim_reign sim_reign_of(struct culm_sim *sim, struct process *process) {
+    return (struct culm_sim_reign){.world = &process->world,
+                                   .agent = &process->agent,
+                                   .record = &process->record,
+                                   .pool = process->pool,
+                                   .process = process->id,
+                                   .known = sim->known,
+                                   .known_count = sim->known_count,
+                                   .term = process->term,
+                                   .newest = process == sim->leads};
 }
 
 void sim_call_all(struct process *leader) {
-    for (int32_t i = 1; i < leader->sim->process_count; i++) {
-        struct process *worker = leader->sim->process[i];
-        if (is_known(worker) && !culm_roster_call(leader->roster, worker->id, worker->address)) {
+    struct culm_sim *sim = leader->sim;
+    for (int32_t i = 0; i < sim->known_count; i++) {
+        const struct process *worker = sim_process(sim, sim->known[i].node);
+        if (!culm_roster_call(leader->roster, worker->id, worker->address)) {
             abort();
         }
     }
@@ -601,6 +635,7 @@ static void exit_told(struct culm_sim *sim, const struct happen *happen) {
     int32_t node = happen->from;
     struct process *process = sim_process(sim, node);
     process->told = true;
+    sim_stand_gone(leader, process);
     sim->totals.exit_first += culm_roster_end(leader->roster, node);
     if (listens(leader)) {
         leader->ops->leads->ended(leader->actor, node, NULL);
@@ -612,10 +647,10 @@ void culm_sim_kill(struct culm_sim *sim, int32_t node) {
     if (!process || !process->alive) {
         return;
     }
-    culm_sim_log(sim, "%s %d dies", process->roster ? "leader" : "node", node);
+    culm_sim_log(sim, "%s %d dies", process->member ? "node" : "leader", node);
     process->alive = false;
     sim_fabric_end(process);
-    if (process->roster) {
+    if (!process->member) {
         return;
     }
     sim_schedule(sim, sim->now_ns + sim_draw(sim, sim->o.exit_ns + 1),

@@ -15,7 +15,17 @@ struct culm_sim *culm_sim_new(const struct culm_sim_options *options) {
     sim->now_ns = 1000000000; /* not 0, which means "never yet" in places */
     sim->random_net = culm_rng_mix(options->seed, 1);
     sim->random_test = culm_rng_mix(options->seed, 2);
-    (void)sim_process_new(sim, 0, 0);
+    struct process *first = sim_process_new(sim, 0, 0);
+    if (options->candidates && !sim_stand_begin(sim)) {
+        culm_sim_free(sim);
+        return NULL;
+    }
+    if (options->candidates) {
+        sim_stand_join(sim, first);
+    }
+    for (int32_t i = 1; i < options->candidates; i++) {
+        (void)culm_sim_candidate(sim);
+    }
     return sim;
 }
 
@@ -52,6 +62,7 @@ size_t culm_sim_free(struct culm_sim *sim) {
         }
         free(sim->process[i]);
     }
+    sim_stand_end(sim);
     free(sim->process);
     free(sim->heap);
     free(sim);
@@ -62,21 +73,18 @@ struct culm_world *culm_sim_leader_world(struct culm_sim *sim) {
     return &sim->leads->world;
 }
 
-struct culm_world *culm_sim_lead(struct culm_sim *sim, const struct culm_known_node **ret_known,
-                                 int32_t *ret_count, uint64_t *ret_term) {
-    if (sim->later_count == CULM_SIM_LEADERS - 1) {
-        return NULL;
+bool culm_sim_lead(struct culm_sim *sim, struct culm_sim_reign *ret_reign) {
+    struct process *leader = sim_leader_new(sim);
+    if (leader) {
+        sim_lead(sim, leader, sim->leads->term + 1);
+        sim_note_known(sim);
+        *ret_reign = sim_reign_of(sim, leader);
     }
-    free(sim->known);
-    sim->known = calloc((size_t)sim->process_count, sizeof *sim->known);
-    struct process *leader = sim->known ? sim_leader_new(sim) : NULL;
-    if (!leader) {
-        return NULL;
-    }
-    *ret_known = sim->known;
-    *ret_count = sim_known(sim, sim->known);
-    *ret_term = leader->term;
-    return &leader->world;
+    return leader != NULL;
+}
+
+void culm_sim_reign_of(struct culm_sim *sim, struct culm_sim_reign *ret_reign) {
+    *ret_reign = sim_reign_of(sim, sim->leads);
 }
 
 int32_t culm_sim_leads(const struct culm_sim *sim) { return sim->leads->id; }
@@ -113,17 +121,25 @@ static void say_alive(struct culm_sim *sim, const struct happen *happen) {
     sim_schedule(sim, sim->now_ns + (uint64_t)sim->o.orphan_ms * 1000000 / 8, again);
 }
 
-void culm_sim_leader(struct culm_sim *sim, void *actor) {
+void culm_sim_reigns(struct culm_sim *sim, int32_t id, void *actor) {
+    struct process *leader = sim_process(sim, id);
     if (sim->o.orphan_ms) {
-        sim_schedule(sim, sim->now_ns, (struct happen){.to = sim->leads, .call = say_alive});
+        sim_schedule(sim, sim->now_ns, (struct happen){.to = leader, .call = say_alive});
     }
-    sim->leads->actor = actor;
-    sim_schedule(sim, sim->now_ns, (struct happen){.to = sim->leads, .call = begin});
+    leader->actor = actor;
+    sim_schedule(sim, sim->now_ns, (struct happen){.to = leader, .call = begin});
+}
+
+void culm_sim_leader(struct culm_sim *sim, void *actor) {
+    culm_sim_reigns(sim, sim->leads->id, actor);
 }
 
 static void on_stop(struct culm_sim *sim, const struct happen *happen) {
     struct process *leader = happen->to;
     (void)sim;
+    if (!leader->started || leader->left) {
+        return; /* nobody leads now: it is told to who does next */
+    }
     leader->ops->leads->stop(leader->actor);
 }
 

@@ -33,8 +33,21 @@ struct culm_sim_role {
     bool calls_only; /* nobody can call it (cluster/member.h) */
 };
 
-#define CULM_SIM_ROLES 4   /* roles are below */
-#define CULM_SIM_LEADERS 9 /* of one run, at most */
+#define CULM_SIM_ROLES 4    /* roles are below */
+#define CULM_SIM_LEADERS 48 /* of one run, at most */
+
+/* One that begins to lead. */
+struct culm_sim_reign {
+    struct culm_world *world;
+    struct culm_agent *agent;
+    struct culm_record *record;
+    struct culm_blob_pool *pool;
+    int32_t process;                     /* for faults; CULM_LEADER: the first one */
+    const struct culm_known_node *known; /* [known_count]; valid until the next step */
+    int32_t known_count;
+    uint64_t term;
+    bool newest; /* false: it has slept, and another one leads in a higher term */
+};
 
 struct culm_sim_options {
     uint64_t seed;
@@ -53,6 +66,15 @@ struct culm_sim_options {
     int64_t orphan_ms;      /* of silence of the leader, after which a worker ends; 0: never */
     bool outlives;          /* workers go on when their leader's connection has ended */
     uint64_t store_ns;      /* that a deed takes to be written: uniform in [1/2, 3/2) */
+    /* So many may lead from the beginning: candidates (crew/lead.h) at one store of keys, which decides who does. 0: there is none,
+     * and whoever makes leaders decides. */
+    int32_t candidates;
+    int64_t lease_ms, store_end_ms; /* see lead.h; the latter is its end_ms */
+    uint32_t
+        store_fault_percent;  /* of what is asked there is late, or not done, or not answered, */
+    uint64_t store_faults_ns; /* until then */
+    /* A candidate leads: culm_sim_reigns must follow from within. Of `event_context`. */
+    void (*leads)(void *context, const struct culm_sim_reign *reign);
     uint32_t start_fail_percent; /* of workers asked for that end before they join */
     size_t pool_bytes;           /* of a worker; 0: any */
     struct culm_sim_role role[CULM_SIM_ROLES];
@@ -95,10 +117,12 @@ struct culm_blob_pool *culm_sim_pool(struct culm_sim *sim, int32_t id);
 /* Gives the leader's actor; must be called before the first step. Borrowed. */
 void culm_sim_leader(struct culm_sim *sim, void *actor);
 
-/* Another leader is made: its world, the nodes that it knows (valid until the next step), and its term; then
- * culm_sim_leader gives its actor. The one before is neither killed nor told. NULL: there have been enough. */
-struct culm_world *culm_sim_lead(struct culm_sim *sim, const struct culm_known_node **ret_known,
-                                 int32_t *ret_count, uint64_t *ret_term);
+/* Without a store: another leader is made; then culm_sim_leader gives its actor. The one before is neither killed nor told. False:
+ * there have been enough. */
+bool culm_sim_lead(struct culm_sim *sim, struct culm_sim_reign *ret_reign);
+void culm_sim_reign_of(struct culm_sim *sim, struct culm_sim_reign *ret_reign); /* the newest's */
+/* The actor of the one that leads in that process. Borrowed. */
+void culm_sim_reigns(struct culm_sim *sim, int32_t process, void *actor);
 /* The newest leader's process, for faults; CULM_LEADER: the first one. */
 int32_t culm_sim_leads(const struct culm_sim *sim);
 
@@ -127,6 +151,23 @@ void culm_sim_slow(struct culm_sim *sim, int32_t from, int32_t to, uint32_t time
 void culm_sim_flip(struct culm_sim *sim, int32_t from, int32_t to, int64_t after_bytes);
 /* For a while it can open no socket, nor accept one. */
 void culm_sim_no_descriptors(struct culm_sim *sim, int32_t id, uint64_t for_ns);
+
+/* --- the store --- */
+
+/* Another candidate comes. False: there have been enough. */
+bool culm_sim_candidate(struct culm_sim *sim);
+/* Nothing is done there, and no answer comes: for anyone; for who leads in that process, or is to. */
+void culm_sim_store_away(struct culm_sim *sim, uint64_t for_ns);
+bool culm_sim_store_is_away(const struct culm_sim *sim);
+void culm_sim_store_cut(struct culm_sim *sim, int32_t process, uint64_t for_ns);
+/* That process is dead, as its machine tells the other candidates. */
+void culm_sim_refused(struct culm_sim *sim, int32_t process);
+/* Whether what cannot be taken back would be written for it now; without a store: whether it is the newest leader. */
+bool culm_sim_may(const struct culm_sim *sim, int32_t process);
+/* The run was ended by what somebody had written, who was not there any more to say so. */
+bool culm_sim_over(const struct culm_sim *sim, enum culm_deed *ret_how);
+/* What was done at the store and should not have been; NULL: nothing. */
+const char *culm_sim_wrong(const struct culm_sim *sim);
 
 /* A worker that nobody asked for, as a preemption trace adds one. */
 void culm_sim_add(struct culm_sim *sim, uint32_t role);

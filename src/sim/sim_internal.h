@@ -12,6 +12,8 @@
 
 struct process;
 struct end;
+struct candidate;
+struct sim_store;
 
 /* Something that is to happen. */
 struct happen {
@@ -42,6 +44,7 @@ struct process {
     struct culm_agent agent;           /* of a leader */
     struct culm_record record;         /* the same */
     int64_t deeds[CULM_DEED_DONE + 1]; /* that it has written, and heard so */
+    int64_t done[CULM_DEED_DONE + 1];  /* that the store has, where there is one */
     struct culm_sim *sim;
     int32_t id;
     uint32_t role;
@@ -57,10 +60,14 @@ struct process {
     uint64_t no_descriptors_until_ns;
     uint64_t compute_free_ns, io_free_ns;
     uint64_t timer_generation[CULM_SIM_TIMERS], alarm_generation;
-    uint64_t term;       /* of a leader */
-    uint64_t asked_term; /* of the leader that asked for this worker */
-    bool told;           /* its end, to a leader */
-    struct way **way;    /* [ways], by slot of the other; NULL: nothing special yet */
+    uint64_t term;               /* of a leader */
+    uint64_t asked_term;         /* of the leader that asked for this worker */
+    bool told;                   /* its end, to a leader */
+    bool admitted;               /* that it takes part is written at the store */
+    bool told_gone;              /* that it does no more is to be written there */
+    bool deposed;                /* of a leader: it has been told that another one leads, or may */
+    struct candidate *candidate; /* whose process it is; NULL: there is no store */
+    struct way **way;            /* [ways], by slot of the other; NULL: nothing special yet */
     int32_t ways;
 };
 
@@ -75,8 +82,11 @@ struct culm_sim {
     struct process *later[CULM_SIM_LEADERS - 1]; /* the other leaders: id is FIRST_LATER - index */
     int32_t later_count;
     struct process *leads;         /* the newest leader */
-    struct culm_known_node *known; /* by it */
-    struct end *ends;              /* every stream that there ever was */
+    struct culm_known_node *known; /* by it, or whoever began to lead last */
+    int32_t known_count;
+    struct sim_store *store; /* NULL: none is needed */
+    int over;                /* the deed that has ended the run at the store, plus one; 0: none */
+    struct end *ends;        /* every stream that there ever was */
     struct culm_sim_totals totals;
     bool leader_left;
     int exit_code;
@@ -103,14 +113,34 @@ void sim_fabric_free(struct culm_sim *sim);
 struct process *sim_process(const struct culm_sim *sim, int32_t id); /* NULL: none */
 struct process *sim_process_of_fabric(struct culm_fabric *fabric);
 struct process *sim_process_new(struct culm_sim *sim, uint32_t role, size_t pool_bytes);
-/* A leader that takes over: it has no actor yet. */
+/* One that is to lead: it has no actor yet. NULL: there have been enough. */
 struct process *sim_leader_new(struct culm_sim *sim);
-/* Those who took part, and whose end no leader was told of. Room for as many as there are workers; their number. */
-int32_t sim_known(const struct culm_sim *sim, struct culm_known_node *ret_known);
-/* Calls all who ever took part, and have not ended for it to know. */
+/* It leads from now on, in that term, as far as it knows. */
+void sim_lead(struct culm_sim *sim, struct process *process, uint64_t term);
+struct culm_sim_reign sim_reign_of(struct culm_sim *sim, struct process *process);
+struct culm_node_info sim_info_of(const struct process *worker);
+/* Notes as known those who took part, and whose end no leader was told of. */
+void sim_note_known(struct culm_sim *sim);
+/* Calls all who are known. */
 void sim_call_all(struct process *leader);
+/* A leader is told that its deed is written; that another one leads, or may. */
+void sim_written(struct process *leader, enum culm_deed deed);
+void sim_depose(struct process *leader);
 void sim_process_free(struct process *process);
 extern const struct culm_agent_ops sim_agent_ops;
 void sim_accepted(struct process *process, struct culm_stream *take_stream);
+
+/* stand.c: where there is a store */
+bool sim_stand_begin(struct culm_sim *sim); /* false: out of memory */
+void sim_stand_end(struct culm_sim *sim);
+/* A candidate stands, in that process. */
+void sim_stand_join(struct culm_sim *sim, struct process *process);
+/* That process has left, as another one leads: its candidate goes on in another one. */
+void sim_stand_left(struct process *leader);
+void sim_stand_write(struct process *leader, enum culm_deed deed, int64_t step);
+/* That a node is known to have gone is written, so that no later leader calls it. */
+void sim_stand_gone(struct process *leader, struct process *worker);
+/* False: it leads no more. */
+bool sim_stand_admit(struct process *leader, const struct process *worker);
 
 #endif

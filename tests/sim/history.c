@@ -9,16 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STOP_MS 30000           /* from a stop to the end of the run */
-#define SLACK 4                 /* steps until a checkpoint that is due is written */
 #define DRAWN "as it was drawn" /* what a task that was drawn to fail says */
 #define LIMIT_MS 600000         /* virtual; after the last fault */
-#define ORPHAN_MS 60000
 
 #define RESUMES_MAX 8
+#define STORE_FAULTS_NS 10000000000ull /* of a run, in which the store fails now and then */
 
-__attribute__((format(printf, 2, 3))) static void complain(struct running *run, const char *format,
-                                                           ...) {
+void culm_history_complain(struct running *run, const char *format, ...) {
     if (run->complaint[0]) {
         return;
     }
@@ -31,7 +28,7 @@ __attribute__((format(printf, 2, 3))) static void complain(struct running *run, 
 /* --- the oracle's eyes --- */
 
 /* By the newest view that was told of. */
-static bool is_named(const struct running *run, int32_t node) {
+bool culm_history_is_named(const struct running *run, int32_t node) {
     bool named = false;
     for (int32_t p = 0; p < run->history->shape.pipelines; p++) {
         for (int32_t s = 0; s < run->history->shape.stages; s++) {
@@ -41,33 +38,13 @@ static bool is_named(const struct running *run, int32_t node) {
     return named;
 }
 
-/* One that has just taken over has not heard of it, and it was a member. A silent node ends itself before one and a half of the
- * time are over; until then it may have all that is left of something. */
-static bool is_awaited(const struct running *run, int32_t node) {
-    return run->deciding && run->unheard[node] && is_named(run, node) &&
-           culm_sim_now(run->sim) < run->took_ns + ORPHAN_MS * 3 / 2 * 1000000ull;
-}
-
-/* Who of those is left, with anything; -1: nobody. */
-static int32_t left_behind(const struct running *run) {
-    for (int32_t i = 0; i < culm_sim_worker_count(run->sim) && i < WORKERS_MAX; i++) {
-        const struct culm_node *node = culm_sim_worker(run->sim, i);
-        for (int32_t s = 0; s < run->layout.stages && node && is_awaited(run, i); s++) {
-            if (culm_node_version(node, s) >= 0 && !culm_node_is_damaged(node)) {
-                return i;
-            }
-        }
-    }
-    return -1;
-}
-
 /* Does some stage have no copy left among those who live and are still in the run, or are to be waited for? */
 static bool some_stage_is_gone(const struct running *run) {
     for (int32_t s = 0; s < run->layout.stages; s++) {
         int32_t copies = 0;
         for (int32_t i = 0; i < culm_sim_worker_count(run->sim); i++) {
             const struct culm_node *node = culm_sim_worker(run->sim, i);
-            copies += node && (!run->put_out[i] || is_awaited(run, i)) &&
+            copies += node && (!run->put_out[i] || culm_history_is_awaited(run, i)) &&
                       !culm_node_is_damaged(node) && culm_node_version(node, s) >= 0;
         }
         if (copies == 0) {
@@ -77,19 +54,13 @@ static bool some_stage_is_gone(const struct running *run) {
     return false;
 }
 
-/* Where another process may lead, what cannot be taken back is written by who leads before anyone is told. */
-static void check_deed(struct running *run, enum culm_deed deed, int64_t times, const char *what) {
-    if (run->history->outlives && culm_sim_deeds(run->sim, deed) < times) {
-        complain(run, "%s, and that was not written by who leads", what);
-    }
-}
-
 /* A step is being committed: what must hold now? */
 static void check_commit(struct running *run, int64_t step) {
     struct culm_pipeline_leader_totals totals;
-    culm_pipeline_leader_totals_of(run->leader, &totals);
+    culm_history_totals_of(run, &totals);
     if (totals.transfers > 0) {
-        complain(run, "step %lld was committed with copies under way", (long long)step);
+        culm_history_complain(run, "step %lld was committed with copies under way",
+                              (long long)step);
     }
     int32_t workers = culm_sim_worker_count(run->sim);
     for (int32_t s = 0; s < run->layout.stages; s++) {
@@ -99,8 +70,8 @@ static void check_commit(struct running *run, int64_t step) {
             copies += !run->put_out[i] && culm_node_version(node, s) == step - 1;
         }
         if (copies == 0) {
-            complain(run, "step %lld was committed and nobody can make stage %d", (long long)step,
-                     s);
+            culm_history_complain(run, "step %lld was committed and nobody can make stage %d",
+                                  (long long)step, s);
         }
     }
     int32_t frames = 2 * run->layout.stages * run->history->shape.micros +
@@ -109,13 +80,14 @@ static void check_commit(struct running *run, int64_t step) {
         struct culm_node_queues queues = culm_node_queues_of(culm_sim_remains(run->sim, i));
         if (queues.early > frames || queues.early_have > CULM_MAX_NODES ||
             queues.orders > 8 * run->layout.stages + 2 * CULM_MAX_TRANSFERS) {
-            complain(run, "queues of node %d are long: %d frames, %d HAVE, %d orders", i,
-                     queues.early, queues.early_have, queues.orders);
+            culm_history_complain(run, "queues of node %d are long: %d frames, %d HAVE, %d orders",
+                                  i, queues.early, queues.early_have, queues.orders);
         }
     }
     for (int32_t i = 0; i < WORKERS_MAX; i++) {
         if (run->owed[i] && ++run->owed[i] > 3) {
-            complain(run, "node %d is not reported recovered two steps after its loss", i);
+            culm_history_complain(run, "node %d is not reported recovered two steps after its loss",
+                                  i);
         }
     }
 }
@@ -130,7 +102,7 @@ static void note_view(struct running *run, const json_t *event) {
     size_t i;
     json_t *at;
     if (run->begins) {
-        check_deed(run, CULM_DEED_ROLL_BACK, ++run->rolled_back, "all begin anew");
+        culm_history_check_deed(run, CULM_DEED_ROLL_BACK, ++run->rolled_back, "all begin anew");
         run->begins = false;
     }
     run->views++;
@@ -150,7 +122,7 @@ static void note_view(struct running *run, const json_t *event) {
 /* Those after the last step change nothing any more: what is saved was looked at. */
 void culm_history_look_for_flips(struct running *run) {
     struct culm_pipeline_leader_totals totals;
-    culm_pipeline_leader_totals_of(run->leader, &totals);
+    culm_history_totals_of(run, &totals);
     for (int32_t i = 0; i < run->exec_count && i < WORKERS_MAX; i++) {
         int64_t flips = culm_symbolic_flips(run->exec[i]);
         if (flips > run->flips_seen[i]) {
@@ -166,8 +138,8 @@ static void note_lost(struct running *run, int32_t node, const char *cause, bool
     culm_history_look_for_flips(run);
     bool noticed = strcmp(cause, "differs") == 0;
     if (noticed && run->flips_seen[node] == 0) {
-        complain(run, "node %d was put out because it differs, and nothing was flipped there",
-                 node);
+        culm_history_complain(
+            run, "node %d was put out because it differs, and nothing was flipped there", node);
     }
     run->noticed += noticed;
     run->unheard[node] |= run->deciding && strcmp(cause, "heartbeat") == 0 && !told;
@@ -186,20 +158,21 @@ static void note_noticed(struct running *run, int64_t node, const char *cause) {
 static void note_member(struct running *run, const char *name, int64_t node, bool had_stages,
                         const char *cause, bool told) {
     if (node < 0 || node >= WORKERS_MAX) {
-        complain(run, "more workers than a history has room for");
+        culm_history_complain(run, "more workers than a history has room for");
         return;
     }
     if (strcmp(name, "lost") == 0) {
         note_lost(run, (int32_t)node, cause, told);
         culm_history_lost(run, (int32_t)node);
         if (run->put_out[node]) {
-            complain(run, "node %lld was lost twice", (long long)node);
+            culm_history_complain(run, "node %lld was lost twice", (long long)node);
         }
         run->put_out[node] = true;
         run->owed[node] = had_stages;
     } else {
         if (!run->owed[node]) {
-            complain(run, "node %lld was recovered and had not to be", (long long)node);
+            culm_history_complain(run, "node %lld was recovered and had not to be",
+                                  (long long)node);
         }
         run->owed[node] = 0;
     }
@@ -241,7 +214,7 @@ static void note_error(struct running *run, const char *message) {
     /* Where so many never end the same task, nobody can tell that it is not the task. */
     run->honest |= run->stuck >= CULM_PATIENCE_TRIES && strstr(message, " were too short; ");
     if (!run->honest) {
-        complain(run, "error: %s", message);
+        culm_history_complain(run, "error: %s", message);
     }
 }
 
@@ -254,8 +227,9 @@ static void note_checkpoint(struct running *run, int64_t step, const char *why_o
         return;
     }
     if (run->save_owed && step > run->owed_after + 2) {
-        complain(run, "a checkpoint was given up after step %lld, and that of step %lld came next",
-                 (long long)run->owed_after, (long long)step);
+        culm_history_complain(
+            run, "a checkpoint was given up after step %lld, and that of step %lld came next",
+            (long long)run->owed_after, (long long)step);
     }
     run->save_owed =
         why_or_null && strcmp(why_or_null, "a worker was lost while it wrote its part") == 0;
@@ -278,15 +252,15 @@ static void note_loss(struct running *run, int64_t step, const char *bits) {
     }
     if (run->loss_bits[step][0] && strcmp(run->loss_bits[step], bits) != 0 &&
         !flips(run->history)) {
-        complain(run, "the loss of step %lld is another one when it is told again",
-                 (long long)step);
+        culm_history_complain(run, "the loss of step %lld is another one when it is told again",
+                              (long long)step);
     }
     snprintf(run->loss_bits[step], sizeof run->loss_bits[0], "%s", bits);
     run->in_curve[step] = true;
 }
 
 /* What was told of steps after that one is void. */
-static void cut_curve(struct running *run, int64_t version) {
+void culm_history_cut_curve(struct running *run, int64_t version) {
     for (int64_t step = version + 1; step < STEPS_MAX; step++) {
         run->in_curve[step] = false;
     }
@@ -295,7 +269,7 @@ static void cut_curve(struct running *run, int64_t version) {
 static void check_curve(struct running *run) {
     for (int64_t step = run->start_step + 1; step <= run->history->shape.steps; step++) {
         if (!run->in_curve[step]) {
-            complain(run, "nobody has told of step %lld", (long long)step);
+            culm_history_complain(run, "nobody has told of step %lld", (long long)step);
         }
     }
 }
@@ -327,6 +301,7 @@ static void on_event(void *context, json_t *event) {
             culm_sim_starts_fail(run->sim, run->history->start_fail_later);
         }
         check_commit(run, step);
+        culm_history_commits(run, step);
     } else if (strcmp(name, "view") == 0) {
         note_view(run, event);
     } else if (strcmp(name, "lost") == 0 || strcmp(name, "recovered") == 0) {
@@ -338,15 +313,15 @@ static void on_event(void *context, json_t *event) {
             strcmp(json_string_value(json_object_get(event, "cause")), "failed") == 0 &&
             !strstr(json_string_value(json_object_get(event, "message")), DRAWN) &&
             !culm_history_may_fail(run, number(event, "node"))) {
-            complain(run, "node %lld failed: %s", (long long)number(event, "node"),
-                     json_string_value(json_object_get(event, "message")));
+            culm_history_complain(run, "node %lld failed: %s", (long long)number(event, "node"),
+                                  json_string_value(json_object_get(event, "message")));
         }
     } else if (strcmp(name, "rollback") == 0) {
         run->rollbacks++;
-        check_deed(run, CULM_DEED_ROLL_BACK, ++run->rolled_back, name);
+        culm_history_check_deed(run, CULM_DEED_ROLL_BACK, ++run->rolled_back, name);
         run->committed = run->furthest = number(event, "to_step");
         memcpy(run->voided, run->in_curve, sizeof run->voided);
-        cut_curve(run, run->committed);
+        culm_history_cut_curve(run, run->committed);
         for (int64_t step = run->committed + 1; step < STEPS_MAX; step++) {
             run->told[step] = false;
         }
@@ -358,26 +333,10 @@ static void on_event(void *context, json_t *event) {
         const char *why = json_string_value(json_object_get(event, "reason"));
         const bool voided = run->loading && strstr(why, " is damaged");
         if (!voided && !some_stage_is_gone(run)) {
-            complain(run, "rolled back although every stage had a copy: %s", why);
+            culm_history_complain(run, "rolled back although every stage had a copy: %s", why);
         }
-    } else if (strcmp(name, "leader") == 0 &&
-               strncmp(json_string_value(json_object_get(event, "reason")), "nobody is left", 14) ==
-                   0) {
-        const int64_t newest = culm_symbolic_store_newest(run->store);
-        for (int32_t i = 0; i < WORKERS_MAX; i++) {
-            run->unheard[i] = true;
-        }
-        if (left_behind(run) >= 0) {
-            complain(run, "begins anew before node %d has ended", left_behind(run));
-        }
-        run->begins = true;
-        cut_curve(run, newest);
-        run->committed = run->furthest =
-            newest > 0 ? newest : 0;          /* of what came after it nobody can tell */
-    } else if (strcmp(name, "leader") == 0) { /* a roll-back that nobody has heard of was none */
-        for (int64_t step = 0; step < STEPS_MAX; step++) {
-            run->in_curve[step] |= run->voided[step];
-        }
+    } else if (strcmp(name, "leader") == 0) {
+        culm_history_decided(run, json_string_value(json_object_get(event, "reason")));
     } else if (strcmp(name, "misread") == 0) {
         run->samples_lost = number(event, "samples_lost");
         run->samples_repeated = number(event, "samples_repeated");
@@ -389,12 +348,12 @@ static void on_event(void *context, json_t *event) {
         note_error(run, json_string_value(json_object_get(event, "message")));
     } else if (strcmp(name, "done") == 0) {
         run->done = true;
-        check_deed(run, CULM_DEED_DONE, 1, name);
+        culm_history_check_deed(run, CULM_DEED_DONE, 1, name);
         check_curve(run);
         snprintf(run->weights, sizeof run->weights, "%s",
                  json_string_value(json_object_get(event, "weights_sha256")));
         if (number(event, "samples_lost") != 0 || number(event, "samples_repeated") != 0) {
-            complain(run, "samples were lost or repeated");
+            culm_history_complain(run, "samples were lost or repeated");
         }
     }
     if (strcmp(name, "checkpoint") == 0) {
@@ -402,12 +361,6 @@ static void on_event(void *context, json_t *event) {
                         json_string_value(json_object_get(event, "message")));
     }
     culm_history_arm(run, name);
-}
-
-/* Who leads no more may still finish what it has begun to publish. */
-static bool may_prune(void *context, const struct culm_exec *exec) {
-    const struct running *run = context;
-    return exec == run->leader_exec[run->leader_count - 1];
 }
 
 /* What a task fails with. */
@@ -477,9 +430,17 @@ static struct culm_sim_options options_of(struct running *run) {
         .short_percent = history->fabric.short_percent,
         .backlog_full_percent = history->fabric.backlog_full_percent,
         .exit_ns = history->fabric.exit_us * 1000,
-        .orphan_ms = ORPHAN_MS,
+        .orphan_ms = CULM_HISTORY_ORPHAN_MS,
         .outlives = history->outlives,
         .store_ns = 2000000 + history->latency_us * 1000,
+        .candidates = history->candidates,
+        .lease_ms = history->lease_ms,
+        .store_end_ms = history->settings.crew.store_ms
+                            ? history->settings.crew.store_ms + CULM_HISTORY_ORPHAN_MS
+                            : 0,
+        .store_fault_percent = history->store_fault_percent,
+        .store_faults_ns = BEGIN_NS + STORE_FAULTS_NS,
+        .leads = culm_history_leads,
         .unacked_ns = history->fabric.unacked_ms * 1000000,
         .job_ns = history->job_us * 1000,
         .io_ns = history->job_us * 5000,
@@ -499,71 +460,6 @@ static struct culm_sim_options options_of(struct running *run) {
     };
 }
 
-/* False: out of memory. */
-static bool make_leader(struct running *run, struct culm_world *world,
-                        const struct culm_known_node *known, int32_t known_count, uint64_t term) {
-    const struct culm_history *history = run->history;
-    const int64_t newest = culm_symbolic_store_newest(run->store);
-    struct culm_exec *exec =
-        culm_symbolic_new(&run->layout, &history->shape,
-                          culm_sim_pool(run->sim, culm_sim_leads(run->sim)), run->store, NULL, 42);
-    char source[32] = "";
-    if (newest >= 0) {
-        run->start_step = term == 1 ? newest : run->start_step;
-        snprintf(source, sizeof source, "step-%lld", (long long)newest);
-    }
-    struct culm_pipeline_leader_options leader = {
-        .world = world,
-        .agent = culm_sim_agent(run->sim),
-        .record = history->outlives ? culm_sim_record(run->sim) : NULL,
-        .exec = exec,
-        .layout = &run->layout,
-        .shape = history->shape,
-        .settings = history->settings,
-        .tokens_per_sample = 1,
-        .start_step = newest >= 0 ? newest : 0,
-        .start_source = source,
-        .term = term,
-        .known = known,
-        .known_count = known_count,
-        .orphan_ms = ORPHAN_MS,
-        .traced = history->traced,
-        .open = history->open,
-        .here_most = history->here_most};
-    culm_order_init(&leader.order, 42, CULM_SYMBOLIC_SAMPLES);
-    run->leader = culm_pipeline_leader_new(&leader);
-    run->leaders[run->leader_count] = run->leader;
-    run->leader_exec[run->leader_count++] = exec;
-    if (exec && run->leader) {
-        culm_sim_leader(run->sim, run->leader);
-    }
-    return exec && run->leader;
-}
-
-void culm_history_take_over(struct running *run) {
-    const struct culm_known_node *known;
-    int32_t count;
-    uint64_t term;
-    struct culm_world *world = culm_sim_lead(run->sim, &known, &count, &term);
-    if (!world || !make_leader(run, world, known, count, term)) {
-        complain(run, "nobody can take over");
-        return;
-    }
-    /* What the one before has said may never have come to anything: this one says it again. */
-    run->took_ns = culm_sim_now(run->sim);
-    run->deciding = true;
-    run->begins = false;
-    run->rolled_back = 0;
-    memset(run->unheard, 0, sizeof run->unheard);
-    memset(run->put_out, 0, sizeof run->put_out);
-    memset(run->owed, 0, sizeof run->owed);
-    run->save_owed = false;
-    run->last_fault_ns = culm_sim_now(run->sim);
-    if (run->stopped_ns) { /* as is written down somewhere */
-        culm_sim_stop(run->sim);
-    }
-}
-
 static bool build(struct running *run) {
     struct culm_history *history = run->history;
     if (culm_symbolic_layout_new(&history->shape, history->params_per_stage, &run->layout) !=
@@ -575,7 +471,7 @@ static bool build(struct running *run) {
     if (!run->sim) {
         return false;
     }
-    if (!make_leader(run, culm_sim_leader_world(run->sim), NULL, 0, 1)) {
+    if (!culm_history_begin(run)) {
         return false;
     }
     int32_t wanted = history->shape.pipelines * history->shape.stages;
@@ -595,7 +491,7 @@ static void tear_down(struct running *run) {
     culm_layout_release(&run->layout);
     if (left > 0) {
         run->complaint[0] = '\0'; /* whatever else: this is never right */
-        complain(run, "%zu bytes of blobs were never let go", left);
+        culm_history_complain(run, "%zu bytes of blobs were never let go", left);
     }
 }
 
@@ -605,101 +501,27 @@ static void play(struct running *run) {
         uint64_t now = culm_sim_now(run->sim);
         uint64_t calm = run->last_fault_ns ? run->last_fault_ns : BEGIN_NS;
         if (now > calm + LIMIT_MS * 1000000ull) {
-            culm_pipeline_leader_totals_of(run->leader, &run->totals);
-            complain(run,
-                     "still not done %d s after the last fault; %lld steps committed, view %llu",
-                     LIMIT_MS / 1000, (long long)run->totals.committed,
-                     (unsigned long long)run->totals.view);
+            culm_history_totals_of(run, &run->totals);
+            culm_history_complain(
+                run, "still not done %d s after the last fault; %lld steps committed, view %llu",
+                LIMIT_MS / 1000, (long long)run->totals.committed,
+                (unsigned long long)run->totals.view);
         }
     }
-    culm_pipeline_leader_totals_of(run->leader, &run->totals);
+    culm_history_totals_of(run, &run->totals);
     const char *error = "";
+    enum culm_deed how;
+    if (culm_sim_wrong(run->sim)) {
+        culm_history_complain(run, "%s", culm_sim_wrong(run->sim));
+    }
+    if (culm_sim_over(run->sim, &how)) {
+        run->over = true;
+        run->done = how == CULM_DEED_DONE;
+    }
     if (!culm_sim_left(run->sim, &run->exit_code, &error)) {
-        complain(run, "nothing is left to happen and the run is not done");
+        culm_history_complain(run, "nothing is left to happen and the run is not done");
     } else if (run->exit_code != 75 && !run->honest && (run->exit_code != 0 || !run->done)) {
-        complain(run, "the run ended with %d: %s", run->exit_code, error);
-    }
-}
-
-/* Each that was due was written or said to be given up before the next one was due. Where one is due in every step
- * or nearly, one for which older ones have to give way first may be written with one of the next steps. */
-static void judge_due(struct running *run) {
-    int64_t every = run->history->settings.checkpoint_every;
-    for (int64_t due = every; every > 0 && due <= run->committed; due += every) {
-        bool said = due <= run->start_step;
-        for (int64_t step = due; step < due + (every > SLACK ? every : SLACK) && step < STEPS_MAX;
-             step++) {
-            said = said || run->told[step];
-        }
-        run->due += due > run->start_step;
-        if (!said) {
-            complain(run, "a checkpoint was due at step %lld, and nothing came of it",
-                     (long long)due);
-        }
-    }
-}
-
-static uint64_t stop_took_ms(const struct running *run) {
-    uint64_t from = run->last_fault_ns > run->stopped_ns ? run->last_fault_ns : run->stopped_ns;
-    uint64_t now = culm_sim_now(run->sim);
-    return run->stopped_ns && now > from ? (now - from) / 1000000 : 0;
-}
-
-/* How the run ended, whether done or to be resumed. */
-static void judge_end(struct running *run) {
-    const struct culm_history *history = run->history;
-    int64_t newest = culm_symbolic_store_newest(run->store);
-    culm_history_look_for_flips(run);
-    for (int32_t i = 0; i < run->exec_count && i < WORKERS_MAX && run->done; i++) {
-        /* What one has that no view names, because it is yet to be let in or was put out, is nobody's. */
-        if (run->flipped[i] && is_named(run, i) && culm_symbolic_damaged(run->exec[i])) {
-            complain(run, "a bit of node %d was flipped and nobody noticed", i);
-        }
-    }
-    bool stopped = false;
-    for (int32_t i = 0; i < history->fault_count; i++) {
-        stopped |= history->fault[i].fired && history->fault[i].kind == CULM_FAULT_STOP;
-    }
-    if (run->exit_code == 75) {
-        check_deed(run, CULM_DEED_STOP, 1, "stopped");
-    }
-    if (run->exit_code == 75 && !stopped) {
-        complain(run, "it ended as if stopped, and was not");
-    }
-    if (run->exit_code == 75 && !run->held && run->totals.committed != (newest < 0 ? 0 : newest) &&
-        !(history->outlives &&
-          newest > run->totals.committed)) { /* one that led before was further */
-        complain(run, "it was stopped after step %lld and left a checkpoint of step %lld",
-                 (long long)run->totals.committed, (long long)newest);
-    }
-    /* One that is frozen for good is waited for until it has ended itself, if it may have a last copy. */
-    const uint64_t stop_ms = STOP_MS + (history->outlives ? ORPHAN_MS * 3 / 2 : 0);
-    if (stop_took_ms(run) > stop_ms && !run->was_held) { /* else it waits for room, and says so */
-        complain(run, "a stop took %llu ms", (unsigned long long)stop_took_ms(run));
-    }
-    if (run->done || run->exit_code == 75) {
-        judge_due(run);
-    }
-    struct culm_sim_totals totals;
-    culm_sim_totals_of(run->sim, &totals);
-    if (totals.refused > 0 &&
-        !history->outlives && /* whoever takes over does not know who was asked for */
-        !history->open) {     /* who comes from elsewhere may take the room of one asked for */
-        complain(run, "more than %lld workers were asked for",
-                 (long long)history->settings.crew.max_nodes);
-    }
-    int32_t wanted = history->shape.pipelines * history->shape.stages;
-    wanted = history->open && history->here_most < wanted ? history->here_most : wanted;
-    /* Who was asked for by one that leads no more may end without the next one's knowing. */
-    if (!history->traced && history->settings.crew.replace_ms >= 0 && run->leader_count == 1 &&
-        !(run->honest && !run->done) && run->totals.alive + run->totals.coming < wanted) {
-        complain(run, "%d workers of %d at the end, and %d to come", run->totals.alive, wanted,
-                 run->totals.coming);
-    }
-    for (int32_t i = 0; i < WORKERS_MAX && run->done; i++) {
-        if (run->owed[i]) {
-            complain(run, "node %d was lost and never recovered", i);
-        }
+        culm_history_complain(run, "the run ended with %d: %s", run->exit_code, error);
     }
 }
 
@@ -715,6 +537,7 @@ static bool reference(const struct culm_history *history, struct culm_symbolic_s
     calm->shape.pipelines = 1;
     calm->shape.redundancy = CULM_REDUNDANCY_NONE;
     calm->fault_count = 0;
+    calm->candidates = 0;
     calm->slow_ms = 0;
     calm->must_say = NULL;
     calm->traced = false;
@@ -733,26 +556,6 @@ static bool reference(const struct culm_history *history, struct culm_symbolic_s
     return !ret_run->complaint[0] && ret_run->done;
 }
 
-static void judge(struct running *run, const struct running *calm) {
-    if (run->blind) {
-        return;
-    }
-    if (strcmp(run->weights, calm->weights) != 0) {
-        complain(run, "final weights %s differ from the undisturbed %s", run->weights,
-                 calm->weights);
-    }
-    for (int64_t step = 1; step <= run->history->shape.steps && step < STEPS_MAX; step++) {
-        if (strcmp(run->loss_bits[step], calm->loss_bits[step]) != 0) {
-            complain(run, "loss of step %lld differs from the undisturbed", (long long)step);
-        }
-    }
-    for (int32_t i = 0; i < run->history->fault_count && run->history->must_fire; i++) {
-        if (!run->history->fault[i].fired) {
-            complain(run, "fault %d never fired", i);
-        }
-    }
-}
-
 static void add_totals(struct culm_sim_totals *to, const struct culm_sim_totals *more) {
     to->streams += more->streams;
     to->connects_failed += more->connects_failed;
@@ -769,7 +572,7 @@ static void attempt(struct running *run, struct culm_history_result *result) {
     if (build(run)) {
         play(run);
         if (!run->complaint[0]) {
-            judge_end(run);
+            culm_history_judge_end(run);
         }
         result->losses += run->totals.losses;
         result->recovered += run->totals.recovered;
@@ -785,10 +588,12 @@ static void attempt(struct running *run, struct culm_history_result *result) {
         result->refused += run->refused;
         result->due += run->due;
         result->stops += run->stopped_ns > 0;
-        result->stop_ms = stop_took_ms(run) > result->stop_ms ? stop_took_ms(run) : result->stop_ms;
+        result->stop_ms = culm_history_stop_took_ms(run) > result->stop_ms
+                              ? culm_history_stop_took_ms(run)
+                              : result->stop_ms;
         result->virtual_ms += (culm_sim_now(run->sim) - BEGIN_NS) / 1000000;
     } else {
-        complain(run, "out of memory");
+        culm_history_complain(run, "out of memory");
     }
     if (run->sim) {
         struct culm_sim_totals world;
@@ -797,6 +602,9 @@ static void attempt(struct running *run, struct culm_history_result *result) {
         result->unstarted += world.unstarted;
         result->came += run->came;
         result->leaders += run->leader_count - 1;
+        result->stores += run->history->candidates > 0;
+        result->away_commits += run->away_commits;
+        result->overs += run->over;
     }
     tear_down(run);
     result->rollbacks += run->rollbacks;
@@ -853,6 +661,9 @@ void culm_history_result_add(struct culm_history_result *sum,
     sum->unstarted += result->unstarted;
     sum->came += result->came;
     sum->leaders += result->leaders;
+    sum->stores += result->stores;
+    sum->away_commits += result->away_commits;
+    sum->overs += result->overs;
     sum->stop_ms = result->stop_ms > sum->stop_ms ? result->stop_ms : sum->stop_ms;
     add_totals(&sum->world, &result->world);
 }
@@ -880,24 +691,24 @@ void culm_history_run(struct culm_history *history, struct culm_history_result *
     store->keep = copy->checkpoint_keep;
     store->refuse = copy->trouble_count > 0 ? refuse : NULL;
     store->refuse_context = run;
-    store->may_prune = may_prune;
+    store->may_prune = culm_history_may_prune;
     store->prune_context = run;
     run->history = copy;
     run->store = store;
     run->loss_bits = loss_bits;
     attempt(run, &result);
     if (copy->must_say && !run->said) {
-        complain(run, "it did not end with '%s'", copy->must_say);
+        culm_history_complain(run, "it did not end with '%s'", copy->must_say);
     }
     if (copy->losses_max && result.losses > copy->losses_max) {
-        complain(run, "%lld losses", (long long)result.losses);
+        culm_history_complain(run, "%lld losses", (long long)result.losses);
     }
     while (!run->complaint[0] && !run->done && !run->said && result.resumes++ < RESUMES_MAX) {
         resume(run, copy);
         attempt(run, &result);
     }
     if (!run->complaint[0] && !run->said) {
-        judge(run, calm);
+        culm_history_judge(run, calm);
     }
     for (int32_t i = 0; i < copy->fault_count; i++) {
         const struct culm_history_fault *fault = &copy->fault[i];

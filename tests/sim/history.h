@@ -21,6 +21,8 @@
  *     which is right: it is resumed.)
  *   - a fault that the plan says must fire has fired;
  *   - a run that was stopped ends soon after that, or after what befell it later;
+ *   - where who leads is decided at a store of keys: terms rise, and what cannot be taken back is done by who has the key of that
+ *     term, and by nobody after the end;
  *   - each checkpoint that was due was published, or said to be given up, before the next one was due; for one
  *     whose writer was lost, the next one is of one of the next two steps.
  *
@@ -51,6 +53,7 @@ enum culm_fault_kind {
     CULM_FAULT_GARBLE,      /* one bit */
     CULM_FAULT_DESCRIPTORS, /* it can open no connection */
     CULM_FAULT_MEMORY,      /* the n-th thing it asks memory for is refused */
+    CULM_FAULT_AWAY,        /* the store of keys, for freeze_ms */
     CULM_FAULT_COUNT,
 };
 
@@ -121,6 +124,7 @@ enum culm_history_draw {
     CULM_HISTORY_DRAW_LOADS,  /* checkpoints are damaged, and all workers are lost */
     CULM_HISTORY_DRAW_OPEN, /* some or all workers come from elsewhere, as long as some are missing and beyond */
     CULM_HISTORY_DRAW_LEADERS, /* those who lead die, or freeze, and others take over */
+    CULM_HISTORY_DRAW_STORE, /* who leads is decided at a store of keys, which fails now and then */
     CULM_HISTORY_DRAWS
 };
 
@@ -152,6 +156,10 @@ struct culm_history {
     bool traced;    /* workers come and go by a trace: the faults kill, and others are added */
     bool outlives;  /* workers outlive their leader, and another one takes over after take_ms */
     uint64_t take_ms;
+    int32_t
+        candidates; /* so many may lead, and a store of keys decides who does, in place of take_ms; 0: there is none */
+    int64_t lease_ms;
+    uint32_t store_fault_percent;
     bool open; /* newcomers come, and `here_most` workers are asked for, at most */
     int32_t here_most;
     /* Tasks of this kind take as long for everyone, at this stage; 0 ms: as all others. */
@@ -182,6 +190,8 @@ struct culm_history_result {
     uint64_t virtual_ms, stop_ms; /* the latter: the longest from a stop to the end */
     int64_t stops, due, unstarted, came, refused; /* of tasks, as they were drawn */
     int64_t leaders;                              /* that took over */
+    int64_t stores, away_commits,
+        overs; /* runs with a store; steps committed while it was away; runs of which it alone knew the end */
 };
 
 void culm_history_from_seed(uint64_t seed, struct culm_history *ret_history);

@@ -100,35 +100,12 @@ static bool befall_link(struct running *run, const struct culm_history_fault *fa
     return true;
 }
 
-/* One that freezes for longer than another one waits is taken over from, and wakes up later. */
-static bool befall_leader(struct running *run, const struct culm_history_fault *fault) {
-    const int32_t leads = culm_sim_leads(run->sim);
-    const uint64_t for_ns = fault->freeze_ms * 1000000;
-    const bool last = run->leader_count == CULM_SIM_LEADERS || !run->history->outlives;
-    const uint64_t take_ns = culm_sim_now(run->sim) + run->history->take_ms * 1000000;
-    if (fault->kind == CULM_FAULT_FREEZE && fault->freeze_ms) {
-        culm_sim_freeze(run->sim, leads, for_ns);
-        if (!last && !run->take_ns && fault->freeze_ms > run->history->take_ms) {
-            run->take_ns = take_ns;
-        }
-        return true;
-    }
-    if ((fault->kind != CULM_FAULT_KILL && fault->kind != CULM_FAULT_CUT) || last) {
-        return false;
-    }
-    if (fault->kind == CULM_FAULT_KILL) {
-        culm_sim_kill(run->sim, leads);
-    } /* else it leads on, until it hears of the other one */
-    run->take_ns = run->take_ns ? run->take_ns : take_ns;
-    return true;
-}
-
 /* False: nothing was done. */
 static bool befall(struct running *run, const struct culm_history_fault *fault, int32_t node) {
     enum culm_fault_kind what = fault->kind;
     uint64_t for_ns = fault->freeze_ms ? fault->freeze_ms * 1000000 : CULM_NEVER;
     if (fault->target == CULM_TARGET_LEADER) {
-        return befall_leader(run, fault);
+        return culm_history_befall_leader(run, fault);
     }
     if (node >= 0 && node < WORKERS_MAX && culm_sim_worker(run->sim, node)) {
         culm_history_look_for_flips(run);
@@ -198,6 +175,14 @@ static void fire(struct running *run, struct culm_history_fault *fault, int32_t 
         culm_sim_stop(run->sim);
         run->stopped_ns = run->stopped_ns ? run->stopped_ns : culm_sim_now(run->sim);
         fault->fired = true;
+        return;
+    }
+    if (fault->kind == CULM_FAULT_AWAY) {
+        fault->fired = run->history->candidates > 0;
+        if (fault->fired) {
+            run->away_ns = culm_sim_store_is_away(run->sim) ? run->away_ns : culm_sim_now(run->sim);
+            culm_sim_store_away(run->sim, fault->freeze_ms * 1000000);
+        }
         return;
     }
     if (fault->kind == CULM_FAULT_DAMAGE) {
@@ -277,15 +262,29 @@ void culm_history_at_point(void *context, int32_t node, const struct culm_fault_
 }
 
 #define COME_NS 40000000ull
+#define COME_SELDOM_NS 2000000000ull /* nobody may be there who lets them in */
+
+/* Many wait to be admitted until the store is back: then no more of them come. */
+static bool is_crowded(const struct running *run) {
+    const int32_t wanted = run->history->shape.pipelines * run->history->shape.stages;
+    int32_t here = 0;
+    for (int32_t i = 0; i < culm_sim_worker_count(run->sim) && i < WORKERS_MAX; i++) {
+        here += culm_sim_worker(run->sim, i) != NULL;
+    }
+    return run->history->candidates > 0 && here >= 2 * wanted + 8;
+}
 
 /* One comes from elsewhere wherever some are missing, and now and then where none is. */
 static void bring(struct running *run, uint64_t now) {
     struct culm_pipeline_leader_totals totals;
-    if (now < run->come_ns || culm_sim_worker_count(run->sim) >= WORKERS_MAX / 2) {
+    if (!run->leader || now < run->come_ns || culm_sim_worker_count(run->sim) >= WORKERS_MAX / 2) {
         return;
     }
-    run->come_ns = now + COME_NS;
-    culm_pipeline_leader_totals_of(run->leader, &totals);
+    run->come_ns = now + (culm_sim_store_is_away(run->sim) ? COME_SELDOM_NS : COME_NS);
+    culm_history_totals_of(run, &totals);
+    if (is_crowded(run)) {
+        return;
+    }
     if (totals.alive < run->history->shape.pipelines * run->history->shape.stages ||
         culm_sim_random(run->sim, 16) == 0) {
         (void)culm_sim_come(run->sim, CULM_ROLE_WORKER, 0);

@@ -12,6 +12,7 @@
 #define PIPELINES_MAX 256
 #define STAGES_MAX 160
 #define STEPS_MAX 64
+#define CULM_HISTORY_ORPHAN_MS 60000
 #define BEGIN_NS 1000000000ull /* when a simulated world begins */
 
 /* A history while it is played: one start of the program, the oracle's memory, the faults. */
@@ -23,6 +24,7 @@ struct running {
     struct culm_pipeline_leader *leader; /* the newest */
     struct culm_pipeline_leader *leaders[CULM_SIM_LEADERS];
     struct culm_exec *leader_exec[CULM_SIM_LEADERS];
+    int32_t leader_process[CULM_SIM_LEADERS];
     int32_t leader_count;
     uint64_t take_ns;        /* when another one takes over; 0: nobody is to */
     struct culm_exec **exec; /* by worker */
@@ -58,6 +60,10 @@ struct running {
     bool done, honest; /* it failed, and said that the last checkpoint could not be written, or that
                           copies differ */
     bool said;         /* it failed as the history wants it to */
+    bool over;         /* it is done, as the store says, and whoever led was not there to say so */
+    uint64_t away_ns;  /* since when the store was away, when it was last */
+    bool slept;        /* one that leads was frozen */
+    int64_t away_commits;            /* while the store was away */
     int64_t flips_seen[WORKERS_MAX]; /* of its executor, at the last look */
     bool flipped[WORKERS_MAX];       /* and not yet noticed */
     int64_t flips, noticed, undecided, misread;
@@ -78,8 +84,42 @@ struct running {
     char complaint[400];
 };
 
-/* history.c: looks whether any have come to pass. */
+/* history.c. The first complaint is the one that counts. */
+__attribute__((format(printf, 2, 3))) void culm_history_complain(struct running *run,
+                                                                 const char *format, ...);
+/* Looks whether any have come to pass. */
 void culm_history_look_for_flips(struct running *run);
+/* By the newest view that was told of. */
+bool culm_history_is_named(const struct running *run, int32_t node);
+/* What was told of steps after that one is void. */
+void culm_history_cut_curve(struct running *run, int64_t version);
+
+/* history_judge.c. How the run ended, whether done or to be resumed; and in all, beside the undisturbed one. */
+void culm_history_judge_end(struct running *run);
+void culm_history_judge(struct running *run, const struct running *calm);
+uint64_t culm_history_stop_took_ms(const struct running *run);
+
+/* history_leader.c. The first one leads, or those stand who may. False: out of memory. */
+bool culm_history_begin(struct running *run);
+/* Another one leads. */
+void culm_history_take_over(struct running *run);
+void culm_history_leads(void *context, const struct culm_sim_reign *reign);
+/* One that freezes for longer than another one waits is taken over from, and wakes up later. False: nothing was done. */
+bool culm_history_befall_leader(struct running *run, const struct culm_history_fault *fault);
+/* The newest leader's; zeros before there is one. */
+void culm_history_totals_of(const struct running *run,
+                            struct culm_pipeline_leader_totals *ret_totals);
+/* It commits that step. */
+void culm_history_commits(struct running *run, int64_t step);
+/* It has found out what there is. */
+void culm_history_decided(struct running *run, const char *reason);
+/* One that has just taken over has not heard of that node, which may have all that is left of something. */
+bool culm_history_is_awaited(const struct running *run, int32_t node);
+/* What cannot be taken back was written so often by who leads; `what` has happened. */
+void culm_history_check_deed(struct running *run, enum culm_deed deed, int64_t times,
+                             const char *what);
+/* For culm_symbolic_store. */
+bool culm_history_may_prune(void *context, const struct culm_exec *exec);
 
 /* history_fault.c */
 void culm_history_arm(struct running *run, const char *event); /* it was published */
@@ -87,8 +127,6 @@ void culm_history_lost(struct running *run, int32_t node);     /* also one that 
 void culm_history_at_point(void *context, int32_t node, const struct culm_fault_point *point);
 /* Has a fault befallen it that makes a worker fail? */
 bool culm_history_may_fail(const struct running *run, int64_t node);
-/* history.c: another one leads. */
-void culm_history_take_over(struct running *run);
 /* Between two happenings: faults by time, those after an event, and workers that a trace adds. */
 void culm_history_timed(struct running *run);
 

@@ -226,11 +226,9 @@ void culm_history_from_seed(uint64_t seed, struct culm_history *ret_history) {
 /* --- what it draws besides --- */
 
 const char *const culm_history_draw_names[CULM_HISTORY_DRAWS] = {
-    [CULM_HISTORY_DRAW_STARTS] = "starts",
-    [CULM_HISTORY_DRAW_TASKS] = "tasks",
-    [CULM_HISTORY_DRAW_LOADS] = "loads",
-    [CULM_HISTORY_DRAW_OPEN] = "open",
-    [CULM_HISTORY_DRAW_LEADERS] = "leaders"};
+    [CULM_HISTORY_DRAW_STARTS] = "starts",   [CULM_HISTORY_DRAW_TASKS] = "tasks",
+    [CULM_HISTORY_DRAW_LOADS] = "loads",     [CULM_HISTORY_DRAW_OPEN] = "open",
+    [CULM_HISTORY_DRAW_LEADERS] = "leaders", [CULM_HISTORY_DRAW_STORE] = "store"};
 
 /* In one history of so many. */
 static bool draws(const struct culm_history *h, uint32_t draws, enum culm_history_draw draw,
@@ -308,6 +306,49 @@ static void draw_leaders(struct dice *dice, struct culm_history *h) {
     }
 }
 
+/* Whose lease ends while it is frozen, wakes up later; one that is cut from the store leads on, as far as it knows. */
+static void draw_store(struct dice *dice, struct culm_history *h) {
+    static const char *const event[] = {"lost", "view",   "rollback", "checkpoint",
+                                        "step", "joined", "leader"};
+    h->outlives = true;
+    h->candidates = (int32_t)(1 + pick(dice, 4));
+    h->lease_ms = 300 + pick(dice, pick(dice, 2) ? 400 : 3000);
+    h->store_fault_percent = pick(dice, 3) ? (uint32_t)pick(dice, 30) : 0;
+    for (int64_t more = 1 + pick(dice, 4); more > 0 && h->fault_count < CULM_HISTORY_FAULTS_MAX;
+         more--) {
+        struct culm_history_fault *fault = &h->fault[h->fault_count++];
+        *fault = (struct culm_history_fault){.micro = -1, .step = -1, .target = CULM_TARGET_LEADER};
+        fault->kind = pick(dice, 2)   ? CULM_FAULT_AWAY
+                      : pick(dice, 3) ? CULM_FAULT_KILL
+                      : pick(dice, 2) ? CULM_FAULT_FREEZE
+                                      : CULM_FAULT_CUT;
+        fault->freeze_ms =
+            fault->kind == CULM_FAULT_KILL ? 0 : (uint64_t)(1 + pick(dice, 3 * h->lease_ms));
+        if (fault->kind == CULM_FAULT_CUT && pick(dice, 2)) {
+            fault->freeze_ms = 0;
+        }
+        fault->when = (enum culm_when)pick(dice, 3);
+        fault->at_ms = (uint64_t)(1 + pick(dice, 600));
+        fault->phase = (enum culm_phase)pick(dice, CULM_PHASE_COUNT);
+        fault->skip = (int32_t)pick(dice, pick(dice, 2) ? 12 : 3);
+        fault->event = event[pick(dice, 7)];
+        fault->delay = (int32_t)(pick(dice, 2) ? pick(dice, 12) : pick(dice, 120));
+    }
+}
+
+/* Some leaders commit no more while they are cut off, and give up if that lasts; in some the store is away for so long that everyone
+ * ends. What came later draws from other dice. */
+static void draw_patience(struct culm_history *h) {
+    struct dice dice = {culm_rng_mix(h->seed, 0xD80)};
+    h->settings.crew.store_ms = pick(&dice, 2) ? 1 + pick(&dice, 2 * h->lease_ms) : 0;
+    for (int32_t i = 0; i < h->fault_count; i++) {
+        if (h->fault[i].kind == CULM_FAULT_AWAY && pick(&dice, 8) == 0) {
+            h->fault[i].freeze_ms = (uint64_t)(2000 + pick(&dice, pick(&dice, 2) ? 20000 : 200000));
+            h->job_us = h->job_us < 3000 ? h->job_us * 6 : h->job_us; /* it goes on for that long */
+        }
+    }
+}
+
 void culm_history_draw(struct culm_history *h, uint32_t draw_mask) {
     struct dice dice;
     if (draws(h, draw_mask, CULM_HISTORY_DRAW_STARTS, 6, &dice) && !h->traced) {
@@ -331,19 +372,32 @@ void culm_history_draw(struct culm_history *h, uint32_t draw_mask) {
         h->settings.crew.replace_ms >= 0) { /* who was about to join one that is gone, ends */
         draw_leaders(&dice, h);
     }
+    if (draws(h, draw_mask, CULM_HISTORY_DRAW_STORE, 3, &dice) && !h->traced &&
+        h->settings.crew.replace_ms >= 0) {
+        draw_store(&dice, h);
+        draw_patience(h);
+    }
 }
 
 /* --- what befalls it --- */
 
 /* Behind the faults. */
-enum { WRITES_FAIL = CULM_HISTORY_FAULTS_MAX, STARTS_FAIL, ROUGH_STREAMS, JITTER, TROUBLE };
+enum {
+    WRITES_FAIL = CULM_HISTORY_FAULTS_MAX,
+    STARTS_FAIL,
+    ROUGH_STREAMS,
+    JITTER,
+    TROUBLE,
+    STORE_FAILS = TROUBLE + CULM_HISTORY_TROUBLES_MAX
+};
 
 uint32_t culm_history_events(const struct culm_history *h) {
     const struct culm_history_fabric calm = {.scratch_bytes = h->fabric.scratch_bytes};
     return ((1u << h->fault_count) - 1) | (uint32_t)(h->save_fail_percent > 0) << WRITES_FAIL |
            (uint32_t)(h->start_fail_percent > 0) << STARTS_FAIL |
            (uint32_t)(memcmp(&h->fabric, &calm, sizeof calm) != 0) << ROUGH_STREAMS |
-           (uint32_t)(h->jitter_us > 0) << JITTER | ((1u << h->trouble_count) - 1) << TROUBLE;
+           (uint32_t)(h->jitter_us > 0) << JITTER | ((1u << h->trouble_count) - 1) << TROUBLE |
+           (uint32_t)(h->store_fault_percent > 0) << STORE_FAILS;
 }
 
 void culm_history_keep(struct culm_history *h, uint32_t events) {
@@ -365,6 +419,7 @@ void culm_history_keep(struct culm_history *h, uint32_t events) {
         }
     }
     h->trouble_count = left;
+    h->store_fault_percent = events >> STORE_FAILS & 1 ? h->store_fault_percent : 0;
     if (!(events >> ROUGH_STREAMS & 1)) {
         h->fabric = (struct culm_history_fabric){.scratch_bytes = h->fabric.scratch_bytes};
     }
@@ -383,6 +438,7 @@ const char *const culm_fault_kind_names[CULM_FAULT_COUNT] = {
     [CULM_FAULT_GARBLE] = "garble",
     [CULM_FAULT_DESCRIPTORS] = "descriptors",
     [CULM_FAULT_MEMORY] = "memory",
+    [CULM_FAULT_AWAY] = "away",
 };
 
 static void print_fault(const struct culm_history_fault *fault) {
@@ -420,19 +476,21 @@ void culm_history_print_events(const struct culm_history *h) {
                (int)trouble->kind, culm_status_name(trouble->status), trouble->after,
                trouble->times);
     }
-    printf("%s%s%s%s", events >> WRITES_FAIL & 1 ? "      some writes fail\n" : "",
+    printf("%s%s%s%s%s", events >> WRITES_FAIL & 1 ? "      some writes fail\n" : "",
            events >> STARTS_FAIL & 1 ? "      some starts fail\n" : "",
            events >> ROUGH_STREAMS & 1 ? "      streams are slow or in pieces\n" : "",
-           events >> JITTER & 1 ? "      latencies differ\n" : "");
+           events >> JITTER & 1 ? "      latencies differ\n" : "",
+           events >> STORE_FAILS & 1 ? "      the store fails now and then\n" : "");
 }
 
 void culm_history_describe(const struct culm_history *h, char *ret_text, size_t size) {
     static const char *const redundancy[] = {"none", "lazy", "eager"};
     snprintf(ret_text, size,
              "seed %llu: %d x %d, lanes %d x %d, %lld steps, %s, %d faults%s, checkpoint every "
-             "%lld, %u %% of writes fail, replace after %lld ms",
+             "%lld, %u %% of writes fail, replace after %lld ms%s",
              (unsigned long long)h->seed, h->shape.pipelines, h->shape.stages, h->shape.lanes,
              h->shape.micros_per_lane, (long long)h->shape.steps, redundancy[h->shape.redundancy],
              h->fault_count, h->traced ? ", traced" : "", (long long)h->settings.checkpoint_every,
-             h->save_fail_percent, (long long)h->settings.crew.replace_ms);
+             h->save_fail_percent, (long long)h->settings.crew.replace_ms,
+             h->candidates ? ", a store" : "");
 }

@@ -20,7 +20,7 @@ struct fixture {
     struct played played;
     struct culm_roster *roster;
     int32_t up, heard, failed, gone, visits;
-    bool lets_in, makes_briefs, takes_ready;
+    bool lets_in, makes_briefs, takes_ready, takes_later;
     const char *origin;    /* of callers; NULL: this machine */
     struct culm_error why; /* of who has gone */
 };
@@ -46,8 +46,8 @@ static bool is_ready(void *ctx, int32_t *node, const struct culm_ready *ready,
     struct fixture *f = ctx;
     (void)node;
     (void)ready;
-    culm_error_set(ret_error, CULM_ERR_CONFIG, "of another kind");
-    return f->takes_ready;
+    culm_error_set(ret_error, f->takes_later ? CULM_ERR_AGAIN : CULM_ERR_CONFIG, "of another kind");
+    return f->takes_ready && !f->takes_later;
 }
 
 static void up(void *ctx, int32_t node, const struct culm_ready *ready) {
@@ -91,37 +91,6 @@ static const struct culm_roster_ops ops = {.check = check,
                                            .message = message,
                                            .failed = failed,
                                            .eof = eof};
-
-static bool enroll(void *ctx, const struct culm_caller *caller, int32_t *ret_node,
-                   uint32_t *ret_role, struct culm_error *ret_error) {
-    (void)ctx;
-    (void)caller;
-    (void)ret_error;
-    *ret_node = CULM_NEWCOMER - 1;
-    *ret_role = 0;
-    return true;
-}
-
-static bool is_ready_as(void *ctx, int32_t *node, const struct culm_ready *ready,
-                        struct culm_error *ret_error) {
-    *node = NODE;
-    return is_ready(ctx, node, ready, ret_error);
-}
-
-static bool waits(void *ctx, int32_t node, const struct culm_ready *ready) {
-    (void)ctx;
-    assert_int_equal(node, NODE);
-    assert_int_equal(ready->status, CULM_OK);
-    return true;
-}
-
-static const struct culm_roster_ops ops_with_waits = {.check = check,
-                                                      .enroll = enroll,
-                                                      .ready = is_ready_as,
-                                                      .waits = waits,
-                                                      .up = up,
-                                                      .message = message,
-                                                      .eof = eof};
 
 static const struct culm_roster_ops ops_with_visits = {
     .check = check, .visit = visit, .up = up, .message = message, .eof = eof};
@@ -340,47 +309,6 @@ static void no_brief(void **state) {
     end(&f);
 }
 
-/* It is ready, and takes part only when somebody says so: what it says before does not count. */
-static void one_that_waits(void **state) {
-    (void)state;
-    EXPECT_MARK(cluster_who_waits_says_something);
-    struct fixture f;
-    begin_with(&f, &ops_with_waits);
-    struct line *line = comes(&f, CULM_NEWCOMER, PLAYED_TOKEN);
-    assert_int_equal(line_hear(line)->type, CULM_WIRE_WELCOME);
-    say_ready(line, CULM_WIRE_READY, CULM_OK, "");
-    line_say(line, 1, NULL);
-    played_turn(&f.played);
-    assert_int_equal(f.up, 0);
-    assert_int_equal(f.heard, 0);
-    assert_null(line_hear(line));
-    culm_roster_news_all(f.roster, "news", 4);
-    assert_int_equal(line_hear(line)->type, CULM_WIRE_NEWS);
-    culm_roster_let_in(f.roster, NODE);
-    assert_int_equal(line_hear(line)->type, CULM_WIRE_ADMITTED);
-    assert_int_equal(f.up, 1);
-    line_say(line, 1, NULL);
-    played_turn(&f.played);
-    assert_int_equal(f.heard, 1);
-    end(&f);
-}
-
-static void one_that_waits_goes(void **state) {
-    (void)state;
-    EXPECT_MARK(cluster_who_waited_is_gone);
-    struct fixture f;
-    begin_with(&f, &ops_with_waits);
-    struct line *line = comes(&f, CULM_NEWCOMER, PLAYED_TOKEN);
-    say_ready(line, CULM_WIRE_READY, CULM_OK, "");
-    line_hang_up(line);
-    played_turn(&f.played);
-    assert_int_equal(f.gone, 1);
-    culm_roster_let_in(f.roster, NODE);
-    assert_int_equal(f.up, 0);
-    comes(&f, CULM_NEWCOMER, PLAYED_TOKEN); /* one waits when the roster is freed */
-    end(&f);
-}
-
 static void neither_prepares_nor_is_ready(void **state) {
     (void)state;
     EXPECT_MARK(cluster_worker_neither_prepares_nor_is_ready);
@@ -405,6 +333,110 @@ static void is_ready_and_may_not_take_part(void **state) {
     assert_int_equal(line_hear(line)->type, CULM_WIRE_WELCOME);
     say_ready(line, CULM_WIRE_READY, CULM_OK, "");
     assert_refused(line, "of another kind");
+    assert_int_equal(f.up, 0);
+    end(&f);
+}
+
+/* That it takes part is written down somewhere first. */
+static void is_ready_and_waits_to_be_admitted(void **state) {
+    (void)state;
+    EXPECT_MARK(cluster_admission_takes_a_while);
+    struct fixture f;
+    begin(&f);
+    f.takes_later = true;
+    struct line *line = comes(&f, NODE, PLAYED_TOKEN);
+    assert_int_equal(line_hear(line)->type, CULM_WIRE_WELCOME);
+    say_ready(line, CULM_WIRE_READY, CULM_OK, "");
+    for (int32_t i = 0; i < 3; i++) { /* it does not know that it waits */
+        line_say(line, DATA, NULL);
+    }
+    played_turn(&f.played);
+    assert_int_equal(f.up, 0);
+    assert_int_equal(f.heard, 0);
+    culm_roster_admit(f.roster, NODE + 1); /* somebody else */
+    assert_int_equal(f.up, 0);
+    culm_roster_admit(f.roster, NODE);
+    culm_roster_admit(f.roster, NODE);
+    assert_int_equal(f.up, 1);
+    assert_int_equal(f.heard, 3);
+    assert_int_equal(line_hear(line)->type, CULM_WIRE_BOOK);
+    end(&f);
+}
+
+static bool enroll(void *ctx, const struct culm_caller *caller, int32_t *ret_node,
+                   uint32_t *ret_role, struct culm_error *ret_error) {
+    (void)ctx;
+    (void)caller;
+    (void)ret_error;
+    *ret_node = CULM_NEWCOMER - 1;
+    *ret_role = 0;
+    return true;
+}
+
+static bool is_ready_later(void *ctx, int32_t *node, const struct culm_ready *ready,
+                           struct culm_error *ret_error) {
+    (void)ctx;
+    (void)ready;
+    *node = NODE;
+    culm_error_set(ret_error, CULM_ERR_AGAIN, "later");
+    return false;
+}
+
+/* It has an id from then on, and hears of it when it is admitted; news it hears at once. */
+static void a_newcomer_waits_to_be_admitted(void **state) {
+    (void)state;
+    const struct culm_roster_ops later = {
+        .enroll = enroll, .ready = is_ready_later, .up = up, .message = message, .eof = eof};
+    struct fixture f;
+    begin_with(&f, &later);
+    struct line *line = comes(&f, CULM_NEWCOMER, PLAYED_TOKEN);
+    assert_int_equal(line_hear(line)->type, CULM_WIRE_WELCOME);
+    say_ready(line, CULM_WIRE_READY, CULM_OK, "");
+    assert_null(line_hear(line));
+    culm_roster_news_all(f.roster, "news", 4);
+    assert_int_equal(line_hear(line)->type, CULM_WIRE_NEWS);
+    culm_roster_admit(f.roster, NODE);
+    assert_int_equal(line_hear(line)->type, CULM_WIRE_ADMITTED);
+    assert_int_equal(f.up, 1);
+    line_hang_up(line);
+    played_turn(&f.played);
+    assert_int_equal(f.gone, 1);
+    comes(&f, CULM_NEWCOMER, PLAYED_TOKEN); /* one waits when the roster is freed */
+    end(&f);
+}
+
+static void says_too_much_before_it_is_admitted(void **state) {
+    (void)state;
+    EXPECT_MARK(cluster_says_too_much_before_it_is_admitted);
+    struct fixture f;
+    begin(&f);
+    f.takes_later = true;
+    struct line *line = comes(&f, NODE, PLAYED_TOKEN);
+    struct culm_buf meta;
+    culm_buf_init(&meta, 2000);
+    culm_buf_printf(&meta, "%1999s", "");
+    assert_int_equal(line_hear(line)->type, CULM_WIRE_WELCOME);
+    say_ready(line, CULM_WIRE_READY, CULM_OK, "");
+    for (int32_t i = 0; i < 600; i++) {
+        line_say(line, DATA, &meta);
+        played_turn(&f.played);
+    }
+    assert_refused(line, "it says too much before it takes part");
+    culm_buf_release(&meta);
+    end(&f);
+}
+
+static void waits_to_be_admitted_and_goes(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f);
+    f.takes_later = true;
+    struct line *line = comes(&f, NODE, PLAYED_TOKEN);
+    assert_int_equal(line_hear(line)->type, CULM_WIRE_WELCOME);
+    say_ready(line, CULM_WIRE_READY, CULM_OK, "");
+    say_ready(line, CULM_WIRE_READY, CULM_OK, ""); /* once is enough */
+    assert_refused(line, "this worker neither prepares nor is ready; is it of the same version?");
+    culm_roster_admit(f.roster, NODE);
     assert_int_equal(f.up, 0);
     end(&f);
 }
@@ -492,10 +524,12 @@ int main(void) {
         cmocka_unit_test(newcomers_wait_for_their_refusals),
         cmocka_unit_test(one_does_not_wait),
         cmocka_unit_test(no_brief),
-        cmocka_unit_test(one_that_waits),
-        cmocka_unit_test(one_that_waits_goes),
         cmocka_unit_test(neither_prepares_nor_is_ready),
         cmocka_unit_test(is_ready_and_may_not_take_part),
+        cmocka_unit_test(is_ready_and_waits_to_be_admitted),
+        cmocka_unit_test(waits_to_be_admitted_and_goes),
+        cmocka_unit_test(a_newcomer_waits_to_be_admitted),
+        cmocka_unit_test(says_too_much_before_it_is_admitted),
         cmocka_unit_test(one_that_was_known_is_shown_out),
         cmocka_unit_test(a_worker_declines),
         cmocka_unit_test(a_worker_says_why_and_goes),

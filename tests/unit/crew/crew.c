@@ -576,6 +576,41 @@ static void test_no_link_is_to_blame_while_an_end_is_silent(void **state) {
     end(&toy);
 }
 
+static void write_nothing(struct culm_record *record, enum culm_deed deed, int64_t step) {
+    (void)record;
+    (void)deed;
+    (void)step;
+}
+
+static void written(struct culm_crew *crew, enum culm_deed deed) {
+    (void)crew;
+    (void)deed;
+}
+
+/* If it is not written, another one leads, who may need what they have, or have to be told by them of their damage. */
+static void test_nobody_is_ended_while_a_deed_is_in_doubt(void **state) {
+    (void)state;
+    EXPECT_MARK(crew_suspect_lives_while_a_deed_is_in_doubt);
+    const struct culm_record_ops record_ops = {.size = sizeof record_ops, .write = write_nothing};
+    struct culm_record record = {&record_ops};
+    struct culm_crew_ops with_deeds = ops;
+    struct toy toy;
+    begin(&toy, 2, 0);
+    with_deeds.written = written;
+    toy.crew.ops = &with_deeds;
+    toy.crew.record = &record;
+    joined(&toy, 0, KEEPER);
+    joined(&toy, 1, KEEPER);
+    culm_crew_lose(&toy.crew, culm_crew_find(&toy.crew, 0), CULM_CAUSE_DIFFERS, "damaged");
+    assert_true(culm_crew_write(&toy.crew, CULM_DEED_STOP, 1));
+    pass(&toy, 2 * settings.kill_suspect_ms);
+    assert_int_equal(toy.fake.ended, 0);
+    culm_crew_on_written(&toy.crew, CULM_DEED_STOP);
+    pass(&toy, 1000);
+    assert_int_equal(toy.fake.ended, 1);
+    end(&toy);
+}
+
 /* --- stalls --- */
 
 static void test_who_does_not_answer_goes(void **state) {
@@ -639,6 +674,7 @@ int main(void) {
         cmocka_unit_test(test_no_link_is_to_blame_while_the_leader_slept),
         cmocka_unit_test(test_a_round_that_the_leader_slept_through_does_not_count),
         cmocka_unit_test(test_no_link_is_to_blame_while_an_end_is_silent),
+        cmocka_unit_test(test_nobody_is_ended_while_a_deed_is_in_doubt),
         cmocka_unit_test(test_who_does_not_answer_goes),
         cmocka_unit_test(test_nobody_is_to_blame_for_ever),
     };

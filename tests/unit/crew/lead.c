@@ -216,6 +216,45 @@ static void test_a_deed_without_an_answer(void **state) {
     assert_non_null(in_store("r/stop"));
 }
 
+/* Any number at a time, which is more than one transaction takes. */
+static void test_many_take_part(void **state) {
+    (void)state;
+    join("a", true);
+    until_led(0);
+    w.next = NO_ANSWER;
+    for (int32_t i = 0; i < 10; i++) {
+        enter_node(&w.member[0], i, false);
+    }
+    enter_node(&w.member[0], 3, true);
+    go_on(LEASE_MS);
+    assert_int_equal(w.member[0].entered, 11);
+    assert_non_null(in_store("r/node/9"));
+    assert_null(in_store("r/node/3"));
+    w.memory->away = true;
+    enter_node(&w.member[0], 10, false);
+    go_on(LEASE_MS / 2);
+    assert_int_equal(w.member[0].entered, 11);
+    w.memory->away = false;
+    go_on(LEASE_MS);
+    assert_int_equal(w.member[0].entered, 12);
+}
+
+/* Who has slept, and leads no more, lets in nobody. */
+static void test_a_node_of_one_that_was_frozen(void **state) {
+    (void)state;
+    join("a", true);
+    until_led(0);
+    join("b", true);
+    go_on(LEASE_MS);
+    w.member[0].frozen_until_ms = w.now_ms + 3 * LEASE_MS;
+    until_led(1);
+    w.member[0].frozen_until_ms = w.now_ms;
+    enter_node(&w.member[0], 7, false);
+    go_on(2 * LEASE_MS);
+    assert_int_equal(w.member[0].entered, 0);
+    assert_null(in_store("r/node/7"));
+}
+
 /* A deed that comes to the store after a later one leaves that one alone. */
 static void test_a_deed_that_comes_late(void **state) {
     (void)state;
@@ -245,12 +284,12 @@ static void test_who_takes_part(void **state) {
         w.next = faults[i % 4];
         enter_node(&w.member[0], i, false);
         go_on(700);
-        assert_false(w.member[0].entry_due);
+        assert_int_equal(w.member[0].entered, 2 * i + 1);
         assert_non_null(in_store(key));
         w.next = faults[i / 2];
         enter_node(&w.member[0], i, true);
         go_on(2 * LEASE_MS);
-        assert_false(w.member[0].entry_due);
+        assert_int_equal(w.member[0].entered, 2 * i + 2);
         assert_null(in_store(key));
     }
     assert_string_equal(in_store("r/ids")->value, "8");
@@ -363,6 +402,29 @@ static void test_the_store_is_away(void **state) {
     assert_int_equal(w.member[0].away_ms, 0);
     assert_true(w.member[0].leads);
     assert_int_equal(w.member[0].reigns, 1);
+}
+
+/* The key may still be there when the store is back: it does not lead by that once more. */
+static void test_it_gives_up_by_itself(void **state) {
+    (void)state;
+    EXPECT_MARK(crew_lead_gives_up_by_itself);
+    w.lease_ms = 4 * LEASE_MS;
+    w.end_ms = 2 * LEASE_MS;
+    join("a", true);
+    until_led(0);
+    w.owners = true; /* deposed, it stands again */
+    w.member[0].act_ms = NEVER;
+    w.memory->away = true;
+    go_on(LEASE_MS);
+    assert_true(w.member[0].leads);
+    for (size_t ms = 0; ms < 4 * LEASE_MS && w.member[0].leads; ms++) {
+        one_ms();
+    }
+    assert_false(w.member[0].leads);
+    w.memory->away = false;
+    w.memory->lease[0].ends_ns = (w.now_ms + LEASE_MS) * 1000000; /* a store that was away itself */
+    until_led(0);
+    assert_int_equal(w.member[0].term, 2);
 }
 
 static void test_the_end(void **state) {
@@ -492,6 +554,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup_teardown(test_frozen_when_it_had_the_key, begin, end),
         cmocka_unit_test_setup_teardown(test_makes_way_too_late, begin, end),
         cmocka_unit_test_setup_teardown(test_a_deed_without_an_answer, begin, end),
+        cmocka_unit_test_setup_teardown(test_many_take_part, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_node_of_one_that_was_frozen, begin, end),
         cmocka_unit_test_setup_teardown(test_a_deed_that_comes_late, begin, end),
         cmocka_unit_test_setup_teardown(test_who_takes_part, begin, end),
         cmocka_unit_test_setup_teardown(test_the_newest_checkpoint, begin, end),
@@ -499,6 +563,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup_teardown(test_somebody_wants_it_to_stop, begin, end),
         cmocka_unit_test_setup_teardown(test_it_makes_way, begin, end),
         cmocka_unit_test_setup_teardown(test_the_store_is_away, begin, end),
+        cmocka_unit_test_setup_teardown(test_it_gives_up_by_itself, begin, end),
         cmocka_unit_test_setup_teardown(test_the_end, begin, end),
         cmocka_unit_test_setup_teardown(test_seeds, begin, end),
     };

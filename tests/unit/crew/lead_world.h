@@ -43,9 +43,9 @@ struct member {
     int64_t away_ms;
     uint64_t led_term; /* of the one that leads, as it has been told while it waits; 0: nobody */
     /* Who takes part. */
-    bool entry_due, entry_done, was_asked; /* entry_done: it is at the store */
-    int32_t entry, next_node;
-    int32_t here; /* the last one that it has entered, and not taken out; 0: none */
+    bool was_asked;
+    int32_t entered, next_node; /* how often it has heard that one is written */
+    int32_t here;               /* the last one that it has entered, and not taken out; 0: none */
 };
 
 /* A transaction that comes to the store when nobody waits for it any more. */
@@ -57,14 +57,14 @@ struct late {
 
 struct world {
     uint64_t now_ms, random;
-    int64_t lease_ms, most; /* of those who join */
+    int64_t lease_ms, most, end_ms; /* of those who join */
     struct culm_keys *keys;
     struct culm_keys_memory *memory;
     struct member member[MEMBERS];
     size_t count;
     struct late late[4];
     uint64_t reign[1000]; /* which member led in that term, and one */
-    bool given[1000];     /* ids of nodes, times 1000 */
+    size_t given[1000];   /* who has given that id, and one; 0: nobody */
     bool owners;          /* the runs of those who lead act by themselves */
     enum fault next;      /* of the next transaction, or revocation */
     uint64_t late_ms;     /* by which one is late; 0: drawn */

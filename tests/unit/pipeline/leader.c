@@ -145,6 +145,34 @@ static void test_loaded_counts_in_its_view(void **state) {
     end(&f);
 }
 
+/* Another one may lead, whom nodes that it cannot reach obey: it does not go on for as long as it likes. */
+static void test_cut_off_it_saves_and_commits_no_more(void **state) {
+    (void)state;
+    EXPECT_MARK(crew_is_cut_off);
+    EXPECT_MARK(pipeline_saves_as_it_is_cut_off);
+    struct fixture f;
+    struct culm_pipeline_leader_options o = options();
+    o.settings.crew.store_ms = 3000;
+    begin(&f, o);
+    run_two(&f);
+    commit(&f);
+    const struct culm_leader_ops *leads = culm_pipeline_leader_actor.leads;
+    leads->away(f.c, 2999);
+    commit(&f); /* training goes on */
+    assert_int_equal(fake_world_sent(&f.fake, 0, CULM_MSG_SAVE), 0);
+    leads->away(f.c, 3000);
+    leads->away(f.c, 3200);
+    assert_int_equal(fake_world_events(&f.fake, "warning"), 1);
+    assert_int_equal(fake_world_sent(&f.fake, 0, CULM_MSG_SAVE), 1);
+    assert_int_equal(fake_world_sent(&f.fake, 1, CULM_MSG_SAVE), 1);
+    prepared(&f, 0, totals(&f).view, 3);
+    prepared(&f, 1, totals(&f).view, 3);
+    assert_int_equal(totals(&f).committed, 2);
+    leads->away(f.c, 0);
+    assert_int_equal(totals(&f).committed, 3);
+    end(&f);
+}
+
 static void test_fenced_workers_are_not_heard(void **state) {
     (void)state;
     EXPECT_MARK(crew_silent_is_lost);
@@ -624,6 +652,7 @@ int main(void) {
         cmocka_unit_test(test_prepared_counts_in_its_view_and_step),
         cmocka_unit_test(test_a_view_forgets_who_was_prepared),
         cmocka_unit_test(test_loaded_counts_in_its_view),
+        cmocka_unit_test(test_cut_off_it_saves_and_commits_no_more),
         cmocka_unit_test(test_fenced_workers_are_not_heard),
         cmocka_unit_test(test_a_part_of_an_earlier_attempt_does_not_count),
         cmocka_unit_test(test_one_checkpoint_is_written_at_a_time),
