@@ -177,6 +177,9 @@ static void over(void *ctx, enum culm_deed how) {
 
 static void away(void *ctx, int64_t ms) {
     struct culm_candidate *c = ctx;
+    if (c->ops) {
+        c->ops->away(c->ctx, ms);
+    }
     if (c->o.away) {
         c->o.away(c->o.ctx, ms, ms ? culm_lead_problem(c->lead) : "");
     }
@@ -384,6 +387,7 @@ static enum culm_status start(struct culm_candidate *c, struct culm_error *error
                                               .address = c->o.address,
                                               .lease_ms = c->o.lease_ms,
                                               .most = c->o.most,
+                                              .end_ms = c->o.end_ms,
                                               .random = now_ns(NULL) ^ (uint64_t)getpid() << 40,
                                               .ops = &lead_ops,
                                               .ctx = c};

@@ -26,7 +26,7 @@ struct culm_candidate_options {
     struct culm_keys *more_keys; /* the same store, for who watches the one that leads (sentry.h) */
     const char *run;             /* its name; borrowed until _free, as all below */
     const char *address;         /* where it lets nodes in once it leads */
-    int64_t lease_ms, most;      /* as in crew/lead.h */
+    int64_t lease_ms, most, end_ms; /* as in crew/lead.h */
     /* The store has not answered for so long, and why; 0, "": it has again. From its thread; NULL: never mind. */
     void (*away)(void *ctx, int64_t ms, const char *why);
     void *ctx;
@@ -46,6 +46,7 @@ struct culm_candidate_ops {
     void (*written)(void *ctx, enum culm_deed deed); /* one that the record was asked for */
     void (*entered)(void *ctx, int32_t node);        /* culm_candidate_enter */
     void (*deposed)(void *ctx);                      /* once; nothing is told after it */
+    void (*away)(void *ctx, int64_t ms);             /* as in crew/lead.h */
     void (*asked)(void *ctx);                        /* once: somebody wants the run to stop */
 };
 

@@ -248,10 +248,14 @@ static void on_deposed(void *launcher) {
     culm_host_deposed(((struct culm_launcher *)launcher)->host);
 }
 
+static void on_away(void *launcher, int64_t ms) {
+    culm_host_away(((struct culm_launcher *)launcher)->host, ms);
+}
+
 static void on_asked(void *launcher) { culm_launcher_stop(((struct culm_launcher *)launcher)->o); }
 
-static const struct culm_candidate_ops candidate_ops = {sizeof candidate_ops, on_written,
-                                                        on_entered, on_deposed, on_asked};
+static const struct culm_candidate_ops candidate_ops = {
+    sizeof candidate_ops, on_written, on_entered, on_deposed, on_away, on_asked};
 
 enum culm_status culm_launcher_begin(struct culm_launcher *l, const char *config_text,
                                      struct culm_error *error) {

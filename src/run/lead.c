@@ -91,6 +91,7 @@ static enum culm_status read_config(const char *config_text, struct culm_candida
     if (status == CULM_OK) {
         options->lease_ms = config.cluster.lease_ms;
         options->most = config.cluster.candidates;
+        options->end_ms = config.cluster.store_ms + culm_crew_config_orphan_ms(&config.cluster);
         culm_train_config_release(&config);
     }
     return status;

@@ -297,6 +297,35 @@ def away(bench):
         run.check()
 
 
+def away_for_long(bench):
+    """The store is away for longer than cluster.store_ms: what was done is saved, and the run waits; when it is back, all goes on. Away for
+    cluster.orphan_ms more, who leads gives up, and its nodes end by themselves; the next one goes on from the checkpoint."""
+    config = changed(ENDLESS, cluster__store_ms=2000, cluster__orphan_ms=6000, cluster__suspect_ms=3000)
+    with Run(bench, config) as run:
+        run.create()
+        run.node(3), run.node(3)
+        run.more_steps()
+        run.etcd.kill(0)
+        run.wait(lambda: any("nothing is committed" in event["message"] for event in run.told("warning")), "that it waits")
+        waits = run.steps()
+        run.wait(lambda: any(event["ok"] and event["step"] == waits for event in run.told("checkpoint")), "a checkpoint of what was done")
+        time.sleep(1)
+        equal(run.steps(), waits, "steps while it waits")
+        run.etcd.start(0)
+        run.etcd.wait()
+        run.more_steps()
+        equal((run.told("leader"), run.told("rollback")), ([], []), "leaders, roll-backs")
+        run.etcd.kill(0)
+        run.wait(lambda: all("is gone" in open(machine.process.err_path, encoding="utf-8").read() or "ended" in open(
+            machine.process.err_path, encoding="utf-8").read() for machine in run.machines[1:]), "that nodes end by themselves")
+        last = run.steps()
+        run.etcd.start(0)
+        run.etcd.wait()
+        run.wait(lambda: run.steps() > last, "steps after that")
+        run.more_steps()
+        run.check()
+
+
 def frozen(bench):
     """Whoever leads freezes for longer than its lease: another one leads, and the first, when it wakes, says nothing to anyone, and stands again."""
     with Run(bench, ENDLESS) as run:
@@ -427,6 +456,7 @@ cases.add("whoever leads is killed", killed, seconds=25, first=True)
 cases.add("a zone is cut off", zones, seconds=40, first=True)
 cases.add("machines vanish", vanish, seconds=40)
 cases.add("the store is away", away, seconds=20, first=True)
+cases.add("the store is away for long", away_for_long, seconds=30, first=True)
 cases.add("whoever leads freezes", frozen, seconds=15)
 cases.add("a stop, and a resume", stopped, seconds=15)
 cases.add("all is gone but the storage", storage_alone, seconds=15)
