@@ -16,6 +16,7 @@ import time
 from etcd import Etcd, Unavailable
 from harness import Cases, Skipped, changed, check, equal, read_events, tiny_config, wait_until
 from hosts import Hosts, Unavailable as NoHosts
+from s3_standin import BUCKET, ENVIRONMENT, S3
 
 cases = Cases(kind="waits", job="train")
 # A lease that a busy machine keeps. Who is killed is seen without it.
@@ -62,7 +63,7 @@ class Machine:
         plain = self.run.bench.culm
         if self.host is not None:
             on(self.run.hosts, self.host, self.run.bench)
-        process = self.run.bench.start(*words, cwd=cwd)
+        process = self.run.bench.start(*words, cwd=cwd, env=self.run.env)
         self.run.bench.culm = plain
         return process
 
@@ -104,9 +105,10 @@ class Machine:
 class Run:
     """A run at a store of keys."""
 
-    def __init__(self, bench, config, *words, members=1, hosts=None):
-        self.bench, self.hosts = bench, hosts
-        self.config = changed(config, checkpoint__to=bench.path("store"))
+    def __init__(self, bench, config, *words, members=1, hosts=None, s3=None):
+        self.bench, self.hosts, self.env = bench, hosts, ENVIRONMENT if s3 else None
+        place = {"checkpoint__to": f"s3://{BUCKET}/runs/one", "checkpoint__endpoint": s3.endpoint} if s3 else {"checkpoint__to": bench.path("store")}
+        self.config = changed(config, **place)
         try:
             self.etcd = (Etcd(bench.path("etcd"), members, host=hosts.address(0), on=hosts.on(0)) if hosts else Etcd(bench.path("etcd"), members))
         except Unavailable as reason:
@@ -403,6 +405,41 @@ def storage_alone(bench):
         equal(event["loss_bits"], right[event["step"]], f"loss of step {event['step']}")
 
 
+def bucket(bench):
+    """Checkpoints in a bucket whose every seventh request fails. Whoever leads is killed in the middle of an upload: the checkpoint does not count, and
+    the next one stores another. Then all is gone but the bucket, and the run goes on from there in a new folder."""
+    config = changed(ENDLESS, checkpoint__every=5)
+    with S3(every=7) as s3, Run(bench, config, s3=s3) as run:
+        run.create()
+        run.node(0), run.node(6, "--lead", "no")
+        run.wait(lambda: s3.names("runs/one/manifests/"), "a checkpoint")
+        s3.hold(r"PUT runs/one/manifests/")
+        run.wait(lambda: s3.waiting, "one that is nearly there")
+        saved = run.key("saved")
+        run.machines[0].kill()
+        run.wait(lambda: run.terms() == [2], "the next leader")
+        run.more_steps()
+        equal(run.key("saved"), saved, "the newest checkpoint that counts")
+        s3.hold(None)
+        run.wait(lambda: run.key("saved") != saved, "another checkpoint")
+        run.more_steps()
+        equal(run.told("rollback"), [], "roll-backs")
+        run.check()
+    shutil.copyfile(cases.text, bench.path("text"))
+    with_s3 = changed(run.config, checkpoint__endpoint=s3.endpoint)
+    with S3() as again:
+        again.objects = s3.objects
+        process = bench.start("train", bench.config(changed(with_s3, checkpoint__endpoint=again.endpoint), "again.yaml"), "--resume", "--out",
+                              bench.path("new"), env=ENVIRONMENT)
+        path = bench.path("new", "events.jsonl")
+        wait_until(lambda: os.path.exists(path) and [event for event in read_events(path) if event["event"] == "resumed"], LIMIT_S, "the resume")
+        from_step = [event for event in read_events(path) if event["event"] == "resumed"][-1]["step"]
+        wait_until(lambda: max((event["step"] for event in read_events(path) if event["event"] == "step"), default=0) > from_step + 10, LIMIT_S, "steps")
+        process.send_signal(signal.SIGTERM)
+        equal(bench.end(process).code, 75, "exit code of what goes on")
+    check(from_step > json.loads(saved)["step"], f"it goes on from step {from_step}")
+
+
 def done(bench):
     """A run that comes to its end, of which all hear; the result is that of one machine, and lies in the storage."""
     config = changed(tiny_config("text"), steps=30)
@@ -460,6 +497,7 @@ cases.add("the store is away for long", away_for_long, seconds=30, first=True)
 cases.add("whoever leads freezes", frozen, seconds=15)
 cases.add("a stop, and a resume", stopped, seconds=15)
 cases.add("all is gone but the storage", storage_alone, seconds=15)
+cases.add("a bucket that fails, and a leader that is killed while it stores", bucket, seconds=20, first=True)
 cases.add("a run that is done", done, seconds=8)
 cases.add("what is refused", refused, seconds=8)
 
