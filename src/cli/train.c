@@ -86,7 +86,12 @@ const struct culm_usage culm_usage_train = {
         "A fault is "
         "worker=K,step=S[,micro=M][,phase=P][,how=kill|stop|exit|stuck|flip][,for_ms=N].\n"
         "The phases are load, forward, backward, frc, send, reduce, commit, step, transfer and\n"
-        "checkpoint. A trace has lines 'milliseconds,add|remove,nodeK'.\n\n"
+        "checkpoint. With --cluster it is leader,step=S[,phase=P][,how=kill|stop][,for_ms=N], of "
+        "the "
+        "first\n"
+        "process here that leads; its phases are prepared, commit, view, take_over, save, publish "
+        "and\n"
+        "transaction. A trace has lines 'milliseconds,add|remove,nodeK'.\n\n"
         "The exit code is 0 for done, 1 for failed, 2 for wrong usage, 3 for a wrong configuration "
         "or\n"
         "input, 4 for a problem of the environment, and 75 for a run that was stopped by a signal "
@@ -184,7 +189,6 @@ static const char *name_of(const struct train *t) {
 static enum culm_status check_cluster(const struct train *t, struct culm_error *error) {
     const struct values *v = &t->values;
     const char *wrong = v->trace           ? "--preempt-trace"
-                        : v->faults.count  ? "--fault"
                         : v->accept_inputs ? "--accept-inputs"
                         : v->from_start    ? "--from-start"
                                            : NULL;
@@ -201,6 +205,13 @@ static enum culm_status check_cluster(const struct train *t, struct culm_error *
         return culm_error_set(error, CULM_ERR_ARGUMENT,
                               "--cluster needs --token-file FILE, which all nodes have; make one "
                               "with 'culm keys new FILE'");
+    }
+    if (v->faults.count > 1 || (v->faults.count && !culm_leader_fault_is(v->faults.items[0]))) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "--fault with --cluster: one of who leads here, as in leader,step=S");
+    }
+    if (v->faults.count && culm_leader_fault_check(v->faults.items[0], error) != CULM_OK) {
+        return error->status;
     }
     return culm_cluster_check_name(name_of(t), error);
 }
@@ -223,6 +234,7 @@ static int follow(struct train *t, struct culm_error *error) {
         .lead_dir = t->out_dir,
         .hear = hear,
         .hear_ctx = t,
+        .fault = v->faults.count ? v->faults.items[0] : NULL,
         .stops_run = true,
         .token_file = v->token_file,
         .listen = v->listen,
@@ -316,7 +328,7 @@ static enum culm_status prepare(struct train *t, const char *config_path,
     };
     const struct culm_launch_extras extras = {
         .faults = v->faults.items,
-        .fault_count = v->faults.count,
+        .fault_count = v->cluster ? 0 : v->faults.count,
         .trace_path = v->trace,
         .time_scale = v->time_scale,
         .dry = v->dry_run,

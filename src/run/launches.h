@@ -17,10 +17,12 @@ struct culm_sink;
 struct culm_summary;
 
 struct culm_candidate;
+struct culm_leader_fault;
 
 /* Of a process that leads for a time, as one of several (run/lead.h): the run's id, and `stand` with stand_ctx as in
  * culm_launcher_options. */
 struct culm_reigning {
+    const struct culm_leader_fault *fault; /* run/leader_fault.h; NULL: none */
     const char *run;
     enum culm_status (*stand)(void *place, const char *config_text, const char *signature,
                               struct culm_candidate **ret_candidate, int *ret_reserved_fd,
@@ -61,6 +63,9 @@ enum culm_status culm_training_make(const struct culm_config *config,
 enum culm_status culm_training_create(struct culm_training *training, const char *store,
                                       const char *name, const char *token_file, bool resume,
                                       struct culm_error *error);
+/* Whether a `--fault` is of who leads, and whether that is right: CULM_ERR_CONFIG. */
+bool culm_leader_fault_is(const char *text);
+enum culm_status culm_leader_fault_check(const char *text, struct culm_error *error);
 /* Whether a run may have that name: CULM_ERR_ARGUMENT. */
 enum culm_status culm_cluster_check_name(const char *name, struct culm_error *error);
 

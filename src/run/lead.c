@@ -7,6 +7,7 @@
 #include "run/cluster.h"
 #include "run/doors.h"
 #include "run/launches.h"
+#include "run/leader_fault.h"
 #include "train/config.h"
 
 #include <errno.h>
@@ -182,8 +183,14 @@ static int lead(const struct culm_run_lead_options *o, const struct culm_cluster
                                     .stop_fd = o->stop_fd,
                                     .warn = o->warn,
                                     .ctx = o->ctx};
-    const struct culm_reigning reigning = {
-        .run = run->run, .stand = culm_lead_place_stand, .place = &place};
+    struct culm_leader_fault fault;
+    if (o->fault && culm_leader_fault_parse(o->fault, &fault, ret_error) != CULM_OK) {
+        return culm_status_exit_code(CULM_ERR_CONFIG);
+    }
+    const struct culm_reigning reigning = {.fault = o->fault ? &fault : NULL,
+                                           .run = run->run,
+                                           .stand = culm_lead_place_stand,
+                                           .place = &place};
     const struct culm_training_options options = {.size = sizeof options,
                                                   .dir = o->dir,
                                                   .resume = true,

@@ -34,6 +34,7 @@ struct culm_run_lead_options {
     const char *store, *run, *token_file, *listen, *advertise;
     const char *dir; /* for what it keeps of the run while it leads; made, if it is not there */
     bool insecure;
+    const char *fault;              /* `--fault leader,...` (leader_fault.h) */
     struct culm_sink *log, *screen; /* of events, while it leads */
     int stop_fd;
     void (*warn)(void *ctx, const char *text);

@@ -137,6 +137,7 @@ static int lead(const struct node *n) {
                                                   .advertise = n->o->advertise,
                                                   .dir = dir,
                                                   .insecure = n->o->insecure,
+                                                  .fault = n->reigns == 0 ? n->o->fault : NULL,
                                                   .log = screen ? NULL : sink,
                                                   .screen = screen ? sink : NULL,
                                                   .warn = warn};

@@ -26,9 +26,10 @@ struct culm_run_node_options {
     enum culm_status (*hear)(void *hear_ctx, struct culm_sink **ret_sink, bool *ret_screen,
                              struct culm_error *error);
     void *hear_ctx;
-    bool stops_run;                 /* a signal stops the run, and not this node alone */
-    const char *dir;                /* for what workers keep of checkpoints; NULL: temporary */
-    const char *data_dir;           /* where relative paths begin; NULL: the current folder */
+    const char *fault;    /* of the first process here that may lead (leader_fault.h); NULL: none */
+    bool stops_run;       /* a signal stops the run, and not this node alone */
+    const char *dir;      /* for what workers keep of checkpoints; NULL: temporary */
+    const char *data_dir; /* where relative paths begin; NULL: the current folder */
     const char *listen, *advertise; /* of a worker; see culm_worker_options */
     const char *zone;               /* where this machine is; NULL: it does not say */
     bool insecure;

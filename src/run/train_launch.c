@@ -403,6 +403,10 @@ static enum culm_status open_doors(struct launch *l, struct culm_error *error) {
 
 static enum culm_status make_leader(struct launch *l, struct culm_error *error) {
     const struct culm_train_config *config = l->o->config;
+    if (l->o->leader_fault) {
+        culm_leader_fault_arm(l->o->leader_fault, config->pipelines * config->stages,
+                              config->stages);
+    }
     const struct culm_numeric_options numeric = {
         .config = config,
         .config_text = l->o->config_text,
@@ -412,14 +416,14 @@ static enum culm_status make_leader(struct launch *l, struct culm_error *error) 
         .pool = culm_launcher_pool(l->launcher),
         .inputs = &l->inputs,
         .lineage = &l->start.lineage,
-        .apart = culm_launcher_apart(l->launcher),
+        .apart = culm_leader_fault_apart(culm_launcher_apart(l->launcher)),
     };
     enum culm_status status = culm_numeric_new(&numeric, &l->exec, error);
     if (status != CULM_OK) {
         return status;
     }
     struct culm_pipeline_leader_options options = {
-        .world = culm_launcher_world(l->launcher),
+        .world = culm_leader_fault_world(culm_launcher_world(l->launcher)),
         .agent = culm_launcher_agent(l->launcher),
         .record = culm_launcher_record(l->launcher),
         .exec = l->exec,
@@ -601,7 +605,8 @@ int culm_train_launch_run(const struct culm_train_launch_options *options,
         warn_of_little_room(&l);
         tell_start(&l);
         culm_launch_inputs_start(&l.digests, l.inputs.pins, l.launcher, found_digest, &l);
-        code = culm_launcher_run(l.launcher, &culm_pipeline_leader_actor, l.leader, ret_error);
+        code = culm_launcher_run(l.launcher, culm_leader_fault_actor(&culm_pipeline_leader_actor),
+                                 l.leader, ret_error);
     }
     release(&l);
     return code;

@@ -14,6 +14,7 @@
 #include "launch/launcher.h"
 #include "run/doors.h"
 #include "run/fault.h"
+#include "run/leader_fault.h"
 #include "run/signature.h"
 
 /* All borrowed for the length of the call. */
@@ -25,9 +26,10 @@ struct culm_train_launch_options {
     struct culm_network
         *network;            /* of the configuration; its files are let go once all is checked */
     const char *config_text; /* with every default filled in: for config.yaml and for workers */
-    char config_sha256[CULM_SHA256_HEX];  /* of config_text */
-    const char *plan_path;                /* NULL: none given */
-    const struct culm_fault_spec *faults; /* [run.fault_count] */
+    char config_sha256[CULM_SHA256_HEX];          /* of config_text */
+    const char *plan_path;                        /* NULL: none given */
+    const struct culm_fault_spec *faults;         /* [run.fault_count] */
+    const struct culm_leader_fault *leader_fault; /* of this process, while it leads; NULL: none */
 };
 
 /* What a run would do, as its `plan` event; writes nothing. *ret_plan is the caller's, and is set

@@ -275,6 +275,7 @@ static enum culm_status make(struct culm_training *t, const struct culm_config *
     t->launch.run.resume = options->resume;
     t->shared = extras->shared;
     if (extras->reigning) {
+        t->launch.leader_fault = extras->reigning->fault;
         t->launch.run.stand = extras->reigning->stand;
         t->launch.run.stand_ctx = extras->reigning->place;
         snprintf(t->launch.run.run, sizeof t->launch.run.run, "%s", extras->reigning->run);

@@ -328,6 +328,29 @@ def away_for_long(bench):
         run.check()
 
 
+def at(bench, phase, how):
+    """Whoever leads is killed, or frozen for longer than its lease, at exactly one point of its work; the next one goes on."""
+    config = changed(ENDLESS, cluster__lease_ms=2000 if how == "stop" else 5000)
+    with Run(bench, config) as run:
+        more = ",for_ms=4000" if how == "stop" else ""
+        first = run.create("--fault", f"leader,step=20,phase={phase},how={how}{more}")
+        nodes = [run.node(3), run.node(3)]
+        run.wait(lambda: run.steps() >= (25 if phase in ("view", "transaction") else 12), "steps")
+        if phase == "view":  # a loss makes one
+            os.kill(children(nodes[1].process.pid)[-1], signal.SIGKILL)
+        if phase == "transaction":  # a stop is one
+            first.process.send_signal(signal.SIGTERM)
+            first.end(75)
+            for node in nodes:
+                node.end(75)
+            equal(json.loads(run.key("stop"))["term"], 1, "the term that has stopped it")
+        else:
+            run.wait(lambda: run.terms() == [2], "another leader")
+            run.more_steps()
+        equal(run.told("rollback"), [], "roll-backs")
+        run.check()
+
+
 def frozen(bench):
     """Whoever leads freezes for longer than its lease: another one leads, and the first, when it wakes, says nothing to anyone, and stands again."""
     with Run(bench, ENDLESS) as run:
@@ -476,6 +499,11 @@ def refused(bench):
         tried(3, "checkpoint.to", "train", bench.config(ENDLESS, "apart.yaml"), "--cluster", run.place(), "--token-file", token, "--out", bench.path("out"))
         tried(3, "is no store of keys", "train", config, "--cluster", "redis://127.0.0.1:1", "--token-file", token, "--out", bench.path("out"))
         tried(4, "127.0.0.1:1", "train", config, "--cluster", "etcd://127.0.0.1:1", "--token-file", token, "--out", bench.path("out"))
+        for code, text, fault in ((3, "step is missing", "leader"), (3, "allowed: prepared, commit", "leader,step=1,phase=frc"),
+                                  (3, "for_ms means nothing", "leader,step=1,for_ms=5"), (3, "how", "leader,step=1,how=flip"),
+                                  (2, "one of who leads here", "worker=1,step=3")):
+            tried(code, text, "train", config, "--cluster", run.place(), "--name", "one", "--token-file", token, "--out", bench.path("out"), "--fault",
+                  fault)
         first = run.create()
         tried(1, "is not that of the run", "node", "--join", run.place(), "--name", "one", "--token-file", other)
         tried(1, "is not that of the run", "train", config, "--cluster", run.place(), "--name", "one", "--token-file", other, "--out", bench.path("out"))
@@ -494,6 +522,9 @@ cases.add("a zone is cut off", zones, seconds=40, first=True)
 cases.add("machines vanish", vanish, seconds=40)
 cases.add("the store is away", away, seconds=20, first=True)
 cases.add("the store is away for long", away_for_long, seconds=30, first=True)
+for where in "prepared", "commit", "view", "save", "publish", "transaction":
+    cases.add(f"killed at {where}", at, where, "kill", seconds=10, first=where == "commit")
+cases.add("frozen at commit", at, "commit", "stop", seconds=12)
 cases.add("whoever leads freezes", frozen, seconds=15)
 cases.add("a stop, and a resume", stopped, seconds=15)
 cases.add("all is gone but the storage", storage_alone, seconds=15)
