@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define AWAY_MS 1000
+
 /* Node by node, since another one may be entered meanwhile; -1: there is none. */
 static int32_t next_entered(struct culm_host *host) {
     int32_t node = -1;
@@ -33,6 +35,17 @@ static int64_t take_away(struct culm_host *host) {
     return ms;
 }
 
+/* A short while is nobody's business. */
+static void tell_away(struct culm_host *host, int64_t ms) {
+    if (ms >= AWAY_MS && host->lost_ms == 0) {
+        host_publish_event(host, json_pack("{s:s, s:s}", "event", "store", "state", "lost"));
+    } else if (ms == 0 && host->lost_ms > 0) {
+        host_publish_event(host, json_pack("{s:s, s:s, s:I}", "event", "store", "state", "back",
+                                           "for_ms", (json_int_t)host->lost_ms));
+    }
+    host->lost_ms = ms >= AWAY_MS ? ms : 0;
+}
+
 static void on_words(uv_async_t *async) {
     struct culm_host *host = async->data;
     const struct culm_leader_ops *leads = host->real.actor_ops ? host->real.actor_ops->leads : NULL;
@@ -46,6 +59,9 @@ static void on_words(uv_async_t *async) {
         }
     }
     const int64_t away_ms = take_away(host);
+    if (away_ms >= 0 && !host->real.left) {
+        tell_away(host, away_ms);
+    }
     if (away_ms >= 0 && culm_real_listens(&host->real) && leads->away) {
         leads->away(host->real.actor, away_ms);
     }

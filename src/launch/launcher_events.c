@@ -7,10 +7,12 @@
 #include "launch/launcher_internal.h"
 
 #include "base/clock.h"
+#include "base/json.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define UPLOAD_LOOK_MS 20
 
@@ -194,8 +196,19 @@ static void keep_count(struct culm_launcher *l, json_t *event) {
     l->latest = json_incref(event);
 }
 
+/* Who leads is this process. */
+static void add_self(json_t *event) {
+    char host[256] = "";
+    (void)gethostname(host, sizeof host - 1);
+    json_object_set_new(event, "host", culm_json_text(host));
+    json_object_set_new(event, "pid", json_integer(getpid()));
+}
+
 void launcher_hear(void *launcher, json_t *event) {
     struct culm_launcher *l = launcher;
+    if (strcmp(culm_event_text(event, "event", ""), "leader") == 0) {
+        add_self(event);
+    }
     keep_count(l, event);
     if (!l->done && strcmp(culm_event_text(event, "event", ""), "done") == 0) {
         l->done = json_incref(event);

@@ -295,6 +295,8 @@ def away(bench):
         run.etcd.wait()
         run.wait(lambda: len(run.told("joined")) > joined, "another worker")
         run.more_steps()
+        store = run.told("store")
+        equal(([event["state"] for event in store], store[1]["for_ms"] > 5000), (["lost", "back"], True), f"what is told of it: {store}")
         equal(run.told("rollback"), [], "roll-backs")
         run.check()
 
