@@ -5,6 +5,7 @@ Each machine is a folder with a copy of the data of its own, at another time, an
 writes events into its own folder, so that a case looks into all of them. What a run computed is compared with an undisturbed one, step by step: runs
 go on until a case has seen what it waits for.
 """
+import base64
 import glob
 import json
 import os
@@ -164,10 +165,13 @@ class Run:
 
     def key(self, name):
         """The value of a key of the run; None: it is not there."""
-        import base64
         key = base64.b64encode(f"runs/one/{name}".encode()).decode()
         pairs = json.loads(self.etcd.post("kv/range", json.dumps({"key": key}))).get("kvs")
         return base64.b64decode(pairs[0]["value"]).decode() if pairs else None
+
+    def put(self, name, value):
+        words = {key: base64.b64encode(text.encode()).decode() for key, text in (("key", f"runs/one/{name}"), ("value", value))}
+        self.etcd.post("kv/put", json.dumps(words))
 
     def leader(self):
         """The machine that leads, by where it lets nodes in."""
@@ -480,6 +484,22 @@ def done(bench):
         check("30" in listed.out, f"what the storage has: {listed.out!r}")
 
 
+def other_build(bench):
+    """A node of another build does not lead: what it computes could differ, and it would put out all the others."""
+    with Run(bench, ENDLESS) as run:
+        run.create()
+        run.node(6, "--lead", "no")
+        run.more_steps()
+        about = json.loads(run.key("run"))
+        about["signature"] += "-other"
+        run.put("run", json.dumps(about))
+        node = run.node(0)
+        check("; start nodes of the same build" in node.end(3), "what it says")
+        run.more_steps()
+        equal((run.terms(), run.told("lost")), ([], []), "leaders, losses")
+        run.check()
+
+
 def refused(bench):
     """No such run, no store, no storage, no token, a name that is none: each is one line and its exit code."""
     with Run(bench, ENDLESS) as run:
@@ -532,6 +552,7 @@ cases.add("a stop, and a resume", stopped, seconds=15)
 cases.add("all is gone but the storage", storage_alone, seconds=15)
 cases.add("a bucket that fails, and a leader that is killed while it stores", bucket, seconds=20, first=True)
 cases.add("a run that is done", done, seconds=8)
+cases.add("a node of another build", other_build, seconds=6)
 cases.add("what is refused", refused, seconds=8)
 
 if __name__ == "__main__":
