@@ -28,6 +28,7 @@ struct call {
     bool (*hear)(void *ctx, const json_t *line);
     void *ctx;
     bool heard, enough, malformed;
+    bool brief; /* it may end before anything is heard */
 };
 
 /* It is shown on terminals. */
@@ -170,6 +171,9 @@ static enum culm_status judge(struct call *call, CURLcode code, const char *memb
     if (call->malformed) {
         return culm_error_set(error, CULM_ERR_FORMAT, "'%s' does not answer as etcd does", member);
     }
+    if (code == CURLE_OPERATION_TIMEDOUT && call->brief && !call->heard) {
+        return CULM_OK; /* whether it is there, longer questions tell */
+    }
     if (code != CURLE_OK && !(call->hear && call->heard && code == CURLE_OPERATION_TIMEDOUT)) {
         return judge_curl(call->etcd, code, member, ret_unsent, error);
     }
@@ -288,11 +292,10 @@ enum culm_status etcd_follow(struct etcd *e, const char *path, const json_t *que
                              bool (*hear)(void *ctx, const json_t *line), void *ctx,
                              struct culm_error *error) {
     char *body = question ? json_dumps(question, JSON_COMPACT) : NULL;
-    struct call call = {.etcd = e, .body = body, .hear = hear, .ctx = ctx};
+    struct call call = {.etcd = e, .body = body, .hear = hear, .ctx = ctx, .brief = ms < e->ask_ms};
     json_t *answer = NULL;
-    enum culm_status status = body ? ask_all(&call, path, ms > e->ask_ms ? ms : e->ask_ms,
-                                             ETCD_REPEAT_ANY, true, &answer, error)
-                                   : no_memory(error);
+    enum culm_status status =
+        body ? ask_all(&call, path, ms, ETCD_REPEAT_ANY, true, &answer, error) : no_memory(error);
     json_decref(answer);
     free(body);
     return status;

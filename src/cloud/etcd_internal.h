@@ -36,7 +36,7 @@ enum etcd_repeat {
 enum culm_status etcd_ask(struct etcd *etcd, const char *path, const json_t *question,
                           enum etcd_repeat repeat, json_t **ret_answer, struct culm_error *error);
 /* A stream of answers, a line each, until `hear` returns false, or so much time has passed (fine if it has returned true at
- * least once). */
+ * least once, or the time was shorter than one that an answer may take). */
 enum culm_status etcd_follow(struct etcd *etcd, const char *path, const json_t *question,
                              int64_t ms, bool (*hear)(void *ctx, const json_t *line), void *ctx,
                              struct culm_error *error);
