@@ -407,6 +407,15 @@ def zones(bench):
         run.check()
 
 
+def await_resumed(path):
+    """Until a run has gone on for some steps; from which it has. What was done before, elsewhere, is in its events too."""
+    told = lambda what: [event for event in read_events(path) if event["event"] == what] if os.path.exists(path) else []
+    wait_until(lambda: told("resumed"), LIMIT_S, "the resume")
+    from_step = told("resumed")[-1]["step"]
+    wait_until(lambda: max((event["step"] for event in told("step")), default=0) > from_step + 10, LIMIT_S, "steps")
+    return from_step
+
+
 def storage_alone(bench):
     """Everything is gone but the storage, after three reigns: the run goes on from there, in a new folder, with every step in its events."""
     with Run(bench, ENDLESS) as run:
@@ -421,12 +430,12 @@ def storage_alone(bench):
     shutil.copyfile(cases.text, bench.path("text"))
     process = bench.start("train", bench.path("run.yaml"), "--resume", "--out", bench.path("new"))
     path = bench.path("new", "events.jsonl")
-    wait_until(lambda: os.path.exists(path) and max((event["step"] for event in read_events(path) if event["event"] == "step"), default=0) > saved + 20,
-               LIMIT_S, "steps")
+    from_step = await_resumed(path)
+    check(from_step >= saved, f"it goes on from {from_step}, and {saved} was saved")
     process.send_signal(signal.SIGTERM)
     equal(bench.end(process).code, 75, "exit code of what goes on")
     steps = [event for event in read_events(path) if event["event"] == "step"]
-    for number in range(1, saved + 20):
+    for number in range(1, from_step + 10):
         check(any(event["step"] == number for event in steps), f"step {number} is not in the events")
     _, plain = cases.plain(changed(ENDLESS, data__path=cases.text, steps=steps[-1]["step"]))
     right = {event["step"]: event["loss_bits"] for event in plain}
@@ -461,9 +470,7 @@ def bucket(bench):
         process = bench.start("train", bench.config(changed(with_s3, checkpoint__endpoint=again.endpoint), "again.yaml"), "--resume", "--out",
                               bench.path("new"), env=ENVIRONMENT)
         path = bench.path("new", "events.jsonl")
-        wait_until(lambda: os.path.exists(path) and [event for event in read_events(path) if event["event"] == "resumed"], LIMIT_S, "the resume")
-        from_step = [event for event in read_events(path) if event["event"] == "resumed"][-1]["step"]
-        wait_until(lambda: max((event["step"] for event in read_events(path) if event["event"] == "step"), default=0) > from_step + 10, LIMIT_S, "steps")
+        from_step = await_resumed(path)
         process.send_signal(signal.SIGTERM)
         equal(bench.end(process).code, 75, "exit code of what goes on")
     check(from_step > json.loads(saved)["step"], f"it goes on from step {from_step}")
