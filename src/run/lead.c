@@ -3,6 +3,8 @@
 
 #include "base/file.h"
 #include "cluster/advertise.h"
+#include "launch/rundir.h"
+#include "launch/uploads.h"
 #include "net/socket.h"
 #include "run/cluster.h"
 #include "run/doors.h"
@@ -102,7 +104,7 @@ enum culm_status culm_lead_place_stand(void *ctx, const char *config_text, const
                                        struct culm_candidate **ret_candidate, int *ret_reserved_fd,
                                        struct culm_error *error) {
     static struct speaker speaker; /* one stands in a process */
-    const struct culm_lead_place *place = ctx;
+    struct culm_lead_place *place = ctx;
     struct culm_candidate_options options = {
         .run = place->run, .address = speaker.address, .away = on_away, .ctx = &speaker};
     struct culm_candidate *candidate = NULL;
@@ -136,7 +138,8 @@ enum culm_status culm_lead_place_stand(void *ctx, const char *config_text, const
     if (status == CULM_OK) {
         status = culm_candidate_await(candidate, place->stop_fd, &how);
         if (status == CULM_ERR_STOPPED && how == CULM_DEED_DONE) {
-            status = culm_error_set(error, CULM_ERR_EXISTS, "the run is done");
+            place->done = true;
+            culm_error_set(error, status, "the run is done");
         } else if (status != CULM_OK) {
             culm_error_set(error, status, "%s",
                            status == CULM_ERR_STOPPED  ? "the run was stopped"
@@ -163,10 +166,36 @@ static enum culm_status write_file(const char *dir, const char *name, const char
     return status ? status : culm_file_replace(NULL, path, text, strlen(text), error);
 }
 
+/* Of a process that has not led yet there are no events. */
+static bool has_config(const char *dir, const char *config_text) {
+    char path[CULM_PATH_MAX], *text = NULL;
+    size_t len = 0;
+    const bool same =
+        culm_path_format(path, NULL, "%s/config.yaml", dir) == CULM_OK &&
+        culm_file_read(NULL, path, CULM_KEYS_VALUE_MAX, &text, &len, NULL) == CULM_OK &&
+        strcmp(text, config_text) == 0;
+    free(text);
+    return same;
+}
+
+enum culm_status culm_lead_check_dir(const char *dir, const char *run, const char *config_text,
+                                     struct culm_error *error) {
+    char there[CULM_ARCHIVE_RUN_SIZE];
+    if (culm_rundir_check(dir, false, error) == CULM_OK) {
+        return CULM_OK;
+    }
+    culm_uploads_run_of(dir, there);
+    return strcmp(there, run) == 0 || (!there[0] && has_config(dir, config_text))
+               ? CULM_OK
+               : culm_error_set(error, CULM_ERR_EXISTS,
+                                "'%.300s' has another run; choose another --out", dir);
+}
+
 /* What the directory of a run that can be resumed has. */
 static enum culm_status unpack(const char *dir, const struct culm_cluster_run *run,
                                struct culm_error *error) {
-    enum culm_status status = culm_dir_make(NULL, dir, error);
+    enum culm_status status = culm_lead_check_dir(dir, run->run, run->config, error);
+    status = status ? status : culm_dir_make(NULL, dir, error);
     status = status ? status : write_file(dir, "config.yaml", run->config, error);
     return status ? status : write_file(dir, "plan.json", run->plan, error);
 }
@@ -212,7 +241,7 @@ static int lead(const struct culm_run_lead_options *o, const struct culm_cluster
         culm_training_watch(training, o->log, o->screen);
         code = culm_training_go(training, ret_error);
     }
-    if (ret_error->status == CULM_ERR_EXISTS && code != 0) { /* done, by another one */
+    if (place.done) { /* by another one */
         code = 0;
         culm_error_clear(ret_error);
     } else if (ret_error->status == CULM_ERR_CLOSED && code != 0) {

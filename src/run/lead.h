@@ -17,6 +17,7 @@ struct culm_lead_place {   /* all borrowed */
         listen; /* "HOST:PORT" as people write it; NULL: where the store is called from, at any port */
     const char *advertise; /* NULL: that */
     int stop_fd;           /* with which it gives up; 0: none */
+    bool done;             /* set when it finds that the run is done */
     /* One line of something that is as it should not be. */
     void (*warn)(void *ctx, const char *text);
     void *ctx;
@@ -26,6 +27,11 @@ struct culm_lead_place {   /* all borrowed */
 enum culm_status culm_lead_place_stand(void *place, const char *config_text, const char *signature,
                                        struct culm_candidate **ret_candidate, int *ret_reserved_fd,
                                        struct culm_error *error);
+
+/* Whether the run of that id and configuration may be kept in `dir`: it is there already, or has been about to be, or nothing is.
+ * CULM_ERR_EXISTS: another run is. */
+enum culm_status culm_lead_check_dir(const char *dir, const char *run, const char *config_text,
+                                     struct culm_error *error);
 
 #define CULM_LEAD_AGAIN 111 /* the exit code of one that leads no more; another one may stand */
 

@@ -11,6 +11,7 @@
 #include "run/archive.h"
 #include "run/cluster.h"
 #include "run/launches.h"
+#include "run/lead.h"
 #include "run/program.h"
 #include "run/public.h"
 #include "run/train_launch.h"
@@ -474,6 +475,8 @@ enum culm_status culm_training_create(struct culm_training *training, const char
     status = culm_cluster_look(keys, name, &there, &why);
     if (status == CULM_OK) {
         status = culm_cluster_check_token(&there, token, token_file, error);
+        status =
+            status ? status : culm_lead_check_dir(training->dir, there.run, there.config, error);
         status = status ? status : go_on(training, keys, name, resume, &there, error);
     } else if (status == CULM_ERR_NOT_FOUND && resume) {
         status = culm_error_set(error, CULM_ERR_CONFIG,
@@ -481,7 +484,8 @@ enum culm_status culm_training_create(struct culm_training *training, const char
                                 "create it",
                                 store, name);
     } else if (status == CULM_ERR_NOT_FOUND) {
-        status = create(training, keys, name, token, error);
+        status = culm_lead_check_dir(training->dir, training->launch.run.run, "", error);
+        status = status ? status : create(training, keys, name, token, error);
     } else {
         *error = why;
     }

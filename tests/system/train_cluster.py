@@ -507,6 +507,25 @@ def other_build(bench):
         run.check()
 
 
+def stands_again(bench):
+    """A process that may lead is killed before it ever has, where the run is to be kept: the next one there stands and leads."""
+    with Run(bench, ENDLESS) as run:
+        first = run.create()
+        second = run.node(6)
+        third = run.create()
+        run.wait(lambda: len(children(third.process.pid)) == 1 and os.path.exists(os.path.join(third.folder, "run", "plan.json")), "another one that waits")
+        pid = children(third.process.pid)[0]
+        os.kill(pid, signal.SIGKILL)
+        run.wait(lambda: [child for child in children(third.process.pid) if child != pid], "one in its place")
+        second.process.send_signal(signal.SIGTERM)
+        second.end(75)
+        first.kill()
+        run.node(6, "--lead", "no")
+        run.wait(lambda: run.leader() is third, "that it leads")
+        run.more_steps()
+        run.check()
+
+
 def refused(bench):
     """No such run, no store, no storage, no token, a name that is none: each is one line and its exit code."""
     with Run(bench, ENDLESS) as run:
@@ -533,7 +552,15 @@ def refused(bench):
                                   (2, "one of who leads here", "worker=1,step=3")):
             tried(code, text, "train", config, "--cluster", run.place(), "--name", "one", "--token-file", token, "--out", bench.path("out"), "--fault",
                   fault)
+        os.mkdir(bench.path("other"))
+        with open(bench.path("other", "config.yaml"), "w", encoding="ascii") as file:
+            file.write("somebody's")
+        elsewhere = ("train", config, "--cluster", run.place(), "--name", "one", "--token-file", token, "--out", bench.path("other"))
+        tried(3, "has another run; choose another --out", *elsewhere)
         first = run.create()
+        tried(3, "has another run; choose another --out", *elsewhere)
+        with open(bench.path("other", "config.yaml"), encoding="ascii") as file:
+            equal(file.read(), "somebody's", "what was there")
         tried(1, "is not that of the run", "node", "--join", run.place(), "--name", "one", "--token-file", other)
         tried(1, "is not that of the run", "train", config, "--cluster", run.place(), "--name", "one", "--token-file", other, "--out", bench.path("out"))
         with open(os.path.join(first.folder, "text"), "r+", encoding="ascii") as file:
@@ -559,6 +586,7 @@ cases.add("a stop, and a resume", stopped, seconds=15)
 cases.add("all is gone but the storage", storage_alone, seconds=15)
 cases.add("a bucket that fails, and a leader that is killed while it stores", bucket, seconds=20, first=True)
 cases.add("a run that is done", done, seconds=8)
+cases.add("one that is killed before it leads", stands_again, seconds=10)
 cases.add("a node of another build", other_build, seconds=6)
 cases.add("what is refused", refused, seconds=8)
 
