@@ -23,7 +23,7 @@ struct values {
     const char *out, *plan, *trace, *listen, *advertise, *token_file, *cluster, *name;
     double time_scale;
     int64_t workers; /* WORKERS_FREE: not given */
-    bool resume, accept_inputs, from_start, dry_run, json, insecure;
+    bool resume, accept_inputs, from_start, dry_run, json, insecure, detach;
 };
 
 static const struct culm_option option_rows[] = {
@@ -56,6 +56,9 @@ static const struct culm_option option_rows[] = {
                 "(etcd://H1:P,H2:P,...), and follows it; 'culm node' joins it"),
     CULM_OPTION("name", TEXT, "RUN", struct values, name,
                 "with --cluster: the run's name (default: the last part of DIR)"),
+    CULM_OPTION("detach", FLAG, NULL, struct values, detach,
+                "with --cluster: ends once somebody leads the run; what goes on here prints to "
+                "DIR/agent.log"),
     CULM_OPTION("insecure", FLAG, NULL, struct values, insecure,
                 "encrypts nothing between machines, for a network that is private"),
     CULM_OPTION("workers", COUNT, "N", struct values, workers,
@@ -192,6 +195,12 @@ static enum culm_status check_cluster(const struct train *t, struct culm_error *
                         : v->accept_inputs ? "--accept-inputs"
                         : v->from_start    ? "--from-start"
                                            : NULL;
+    if (v->detach && !v->cluster) {
+        return culm_error_set(
+            error, CULM_ERR_ARGUMENT,
+            "--detach needs --cluster etcd://HOST:PORT: a launcher that leads for "
+            "good stays");
+    }
     if (!v->cluster) {
         return v->name ? culm_error_set(error, CULM_ERR_ARGUMENT,
                                         "--name needs --cluster etcd://HOST:PORT: a run without it "
@@ -224,6 +233,19 @@ static enum culm_status hear(void *ctx, struct culm_sink **ret_sink, bool *ret_s
     return open_sink_of(t, t->steps, ret_sink, error);
 }
 
+static int detach(const struct train *t, const struct culm_run_node_options *node,
+                  struct culm_error *error) {
+    char log[CULM_PATH_MAX], address[CULM_PATH_MAX] = "";
+    enum culm_status status = culm_path_format(log, error, "%s/agent.log", t->out_dir);
+    status = status ? status : culm_dir_make(NULL, t->out_dir, error);
+    status = status ? status : culm_run_node_detached(node, log, address, error);
+    if (status == CULM_OK) {
+        printf("'%s' is %s%s; culm status %s --cluster %s shows it, culm stop stops it\n",
+               node->run, address[0] ? "led at " : "over", address, node->run, node->store);
+    }
+    return culm_status_exit_code(status);
+}
+
 /* Creates the run, or finds it, and is one of its nodes from then on. */
 static int follow(struct train *t, struct culm_error *error) {
     const struct values *v = &t->values;
@@ -250,7 +272,7 @@ static int follow(struct train *t, struct culm_error *error) {
     t->steps = culm_training_shape_of(t->training).steps;
     culm_training_free(t->training);
     t->training = NULL;
-    return culm_run_node(&node, error);
+    return v->detach ? detach(t, &node, error) : culm_run_node(&node, error);
 }
 
 static int run_cluster(struct train *t) {

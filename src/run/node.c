@@ -10,6 +10,7 @@
 #include "run/worker.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -438,4 +439,63 @@ int culm_run_node(const struct culm_run_node_options *options, struct culm_error
         (void)culm_tree_remove(NULL, n.dir, NULL);
     }
     return status == CULM_OK ? n.code : culm_status_exit_code(status);
+}
+
+/* --- by itself --- */
+
+static void go_on_alone(const struct culm_run_node_options *options, int log_fd) {
+    struct culm_error error = {0};
+    const int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    (void)setsid();
+    (void)dup2(null_fd, STDIN_FILENO);
+    (void)dup2(log_fd, STDOUT_FILENO);
+    (void)dup2(log_fd, STDERR_FILENO);
+    const int code = culm_run_node(options, &error);
+    if (error.text[0]) {
+        fprintf(stderr, "culm train: %s\n", error.text);
+    }
+    exit(code);
+}
+
+static enum culm_status await_leader(const struct culm_run_node_options *o, pid_t pid,
+                                     char *ret_address, struct culm_error *error) {
+    const struct timespec rest = {.tv_nsec = 100000000};
+    struct culm_keys *keys = NULL;
+    bool done = false, was = false;
+    int how;
+    enum culm_status status = culm_cluster_open(o->store, &keys, error);
+    while (status == CULM_OK) {
+        struct culm_error ignored;
+        const bool ended = waitpid(pid, &how, WNOHANG) == pid;
+        const enum culm_status asked =
+            culm_cluster_leader(keys, o->run, ret_address, &done, &was, &ignored);
+        if (asked == CULM_OK && (ret_address[0] || done || was)) {
+            break;
+        }
+        if (ended) {
+            status = culm_error_set(error, CULM_ERR_IO, "the process that was to go on has ended");
+        }
+        (void)nanosleep(&rest, NULL);
+    }
+    culm_keys_close(keys);
+    return status;
+}
+
+enum culm_status culm_run_node_detached(const struct culm_run_node_options *options,
+                                        const char *log, char *ret_address,
+                                        struct culm_error *error) {
+    const int fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (fd < 0) {
+        return culm_error_errno(error, errno, "open '%.300s'", log);
+    }
+    const pid_t pid = fork();
+    if (pid == 0) {
+        go_on_alone(options, fd);
+    }
+    close(fd);
+    if (pid < 0) {
+        return culm_error_errno(error, errno, "start a process");
+    }
+    enum culm_status status = await_leader(options, pid, ret_address, error);
+    return status ? culm_error_prefix(error, "see '%.300s'", log) : CULM_OK;
 }

@@ -36,6 +36,12 @@ struct culm_run_node_options {
     int32_t workers;
 };
 
+/* The same with a store, in a process of its own that goes on by itself, in a session of its own; what it prints is added to
+ * `log`. Returns once somebody leads the run: CULM_OK, ret_address[CULM_ADDRESS_SIZE]: where; "": it is over already. Else why the process has ended. */
+enum culm_status culm_run_node_detached(const struct culm_run_node_options *options,
+                                        const char *log, char *ret_address,
+                                        struct culm_error *error);
+
 /* Works until the run is over, lost, or refuses, or SIGTERM or SIGINT; the exit code. Workers print to standard error. */
 int culm_run_node(const struct culm_run_node_options *options, struct culm_error *ret_error);
 

@@ -507,6 +507,23 @@ def other_build(bench):
         run.check()
 
 
+def detached(bench):
+    """`--detach` ends once somebody leads; what goes on is stopped as any."""
+    with Run(bench, ENDLESS) as run:
+        shutil.copyfile(cases.text, bench.path("text"))
+        ended = bench.run("train", bench.config(run.config, "run.yaml"), "--cluster", run.place(), "--name", "one", "--token-file", run.token, "--out",
+                          bench.path("kept"), "--workers", 2, "--detach")
+        check(ended.code == 0 and "'one' is led at tcp:127.0.0.1:" in ended.out and not ended.err, f"what it says: {ended}")
+        events = bench.path("kept", "events.jsonl")
+        run.node(4)
+        run.wait(lambda: os.path.exists(events) and sum(event["event"] == "step" for event in read_events(events)) > 30, "steps")
+        equal(sum(event["event"] == "joined" for event in read_events(events)), 6, "workers")
+        equal(bench.run("stop", "one", "--cluster", run.place()).code, 0, "exit code of stop")
+        run.machines[0].end(75)
+        log = bench.path("kept", "agent.log")
+        run.wait(lambda: "the run was stopped; --resume goes on with it" in open(log, encoding="utf-8").read(), "its end")
+
+
 def stands_again(bench):
     """A process that may lead is killed before it ever has, where the run is to be kept: the next one there stands and leads."""
     with Run(bench, ENDLESS) as run:
@@ -587,6 +604,7 @@ cases.add("all is gone but the storage", storage_alone, seconds=15)
 cases.add("a bucket that fails, and a leader that is killed while it stores", bucket, seconds=20, first=True)
 cases.add("a run that is done", done, seconds=8)
 cases.add("one that is killed before it leads", stands_again, seconds=10)
+cases.add("one that goes on by itself", detached, seconds=8)
 cases.add("a node of another build", other_build, seconds=6)
 cases.add("what is refused", refused, seconds=8)
 
