@@ -8,6 +8,7 @@
  *     culm_launcher_new      nothing is written; warnings may be said from here on
  *                              the job checks its configuration, its inputs and its plan
  *     culm_launcher_check    the trace
+ *     culm_launcher_stand    where several may lead: until this process does (candidate.h)
  *     culm_launcher_claim    DIR is locked
  *                              the job finds out where a resumed run goes on
  *     culm_launcher_begin    DIR/config.yaml and DIR/logs: from here on it is a run
