@@ -213,6 +213,14 @@ static void led(struct node *n, int how, struct culm_error *error) {
     }
 }
 
+static bool others_live(const struct node *n) {
+    bool live = false;
+    for (int32_t i = 0; i < n->o->workers; i++) {
+        live = live || n->place[i].pid;
+    }
+    return live;
+}
+
 /* What follows from the end of a worker. */
 static void ended(struct node *n, struct place *place, int how, struct culm_error *error) {
     const int code = WIFEXITED(how) ? WEXITSTATUS(how) : 1;
@@ -232,6 +240,10 @@ static void ended(struct node *n, struct place *place, int how, struct culm_erro
     }
     if (code == 0 || code == 2 || code == 3) {
         n->code = code;
+        return;
+    }
+    if (gone && n->joined && others_live(n)) { /* they wait for whoever resumes the run */
+        (void)pause_of(place);
         return;
     }
     if (gone && n->joined) {

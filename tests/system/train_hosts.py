@@ -9,6 +9,7 @@ import os
 import shlex
 import shutil
 import signal
+import time
 
 from harness import Cases, Skipped, changed, check, equal, read_events, sha256_of, tiny_config, wait_until
 from hosts import Hosts, Unavailable
@@ -279,6 +280,9 @@ def outlived(bench):
         bench.end(run.process)
         for pid in there.workers()[:kills]:
             os.kill(pid, signal.SIGKILL)
+        if kills:  # the one that comes in its place finds nobody, and that is no reason to end the others
+            wait_until(lambda: "another one comes" in open(there.process.err_path, encoding="utf-8").read(), LIMIT_S, "that its node sees it")
+            time.sleep(3)
         run = Run(bench, config, "--workers", 0, "--resume", "--from-start", listen=address.removeprefix("tcp:"))
         run.wait(lambda: run.told("leader"), "the new leader")
         leader = run.told("leader")[0]
