@@ -328,7 +328,7 @@ void enter_node(struct member *m, int32_t node, bool gone) {
 }
 
 static void let_in_or_out(struct member *m) {
-    if (m->here && draw(2)) {
+    if (m->here) { /* few stay, or lists of them would take all the time */
         enter_node(m, m->here, true);
         m->here = 0;
     } else {
@@ -341,7 +341,8 @@ static void let_in_or_out(struct member *m) {
 static void act(size_t i) {
     struct member *m = &w.member[i];
     m->act_ms = w.now_ms + 50 + draw(500);
-    for (uint64_t more = m->leads && !m->ended ? draw(4) : 0; more > 0; more--) {
+    for (uint64_t more = m->leads && !m->ended && draw(4) == 0 ? 1 + draw(4) : 0; more > 0;
+         more--) {
         let_in_or_out(m);
     }
     if (!m->leads) {
