@@ -280,6 +280,8 @@ static int run_cluster(struct train *t) {
     const int code = follow(t, &error);
     if (error.text[0]) {
         fprintf(stderr, "culm train: %s\n", error.text);
+    } else if (code == 0 && !t->values.json && !t->values.detach) { /* wherever it was led */
+        printf("'%s' is done\n", name_of(t));
     }
     return code;
 }

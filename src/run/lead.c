@@ -181,7 +181,7 @@ static bool has_config(const char *dir, const char *config_text) {
 enum culm_status culm_lead_check_dir(const char *dir, const char *run, const char *config_text,
                                      struct culm_error *error) {
     char there[CULM_ARCHIVE_RUN_SIZE];
-    if (culm_rundir_check(dir, false, error) == CULM_OK) {
+    if (culm_rundir_check(dir, false, NULL) == CULM_OK) {
         return CULM_OK;
     }
     culm_uploads_run_of(dir, there);

@@ -487,6 +487,10 @@ def done(bench):
         equal(run.told("done")[0]["weights_sha256"], cases.reference(changed(config, data__path=cases.text))[0], "hash of the weights")
         late = run.node(1)
         late.end(0)
+        again = bench.start("train", bench.path("run.yaml"), "--cluster", run.place(), "--name", "one", "--token-file", run.token, "--out",
+                            os.path.join(first.folder, "run"), cwd=first.folder)
+        ended = bench.end(again)
+        equal((ended.code, ended.out, ended.err), (0, "'one' is done\n", ""), "the same command once more")
         listed = bench.run("ckpt", "list", bench.path("store"))
         check("30" in listed.out, f"what the storage has: {listed.out!r}")
 
