@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define FILE_MAX_BYTES ((size_t)1 << 30)
 
@@ -20,35 +21,40 @@ struct stored {
     pthread_mutex_t lock; /* one fetches, or gathers, at a time */
     char beside[CULM_PATH_MAX];
     bool fetched; /* events of the reigns before are there */
-    long added;   /* bytes of this reign's */
+    long begin,
+        added; /* where this reign's begin in its own file, and up to where they were added */
 };
 
-static enum culm_status newest(struct culm_storage *storage, int64_t most, int64_t *ret_step,
-                               char *ret_warning, struct culm_error *error) {
+static enum culm_status stored_find(struct culm_apart *apart, int64_t *ret_step,
+                                    struct culm_error *error) {
+    const struct stored *s = (const struct stored *)apart;
     struct culm_archive_about about;
-    const enum culm_status status = culm_archive_latest(storage, most, &about, ret_warning, error);
+    char warning[CULM_ERROR_MAX];
+    const enum culm_status status =
+        culm_archive_latest(s->storage, INT64_MAX, &about, warning, error);
     *ret_step = status == CULM_OK ? about.step : 0;
     return status;
 }
 
 /* --- what lies beside them --- */
 
-/* Those of the reigns before, as the newest checkpoint has them; none if there is none. */
+/* Those of the reigns before, as the newest checkpoint has them; none if there is none, or none is whole. */
 static enum culm_status fetch_before(struct stored *s, struct culm_error *error) {
     static const char *const events[] = {"events.jsonl", NULL};
-    char warning[CULM_ERROR_MAX];
     int64_t step;
-    enum culm_status status = culm_dir_make(NULL, s->beside, error);
-    if (status == CULM_OK) {
-        status = newest(s->storage, INT64_MAX, &step, warning, error);
+    enum culm_status status = culm_tree_remove(NULL, s->beside, error); /* of an earlier reign */
+    status = status ? status : culm_dir_make(NULL, s->beside, error);
+    if (status != CULM_OK) {
+        return status;
     }
+    s->added = s->begin;
+    status = stored_find(&s->apart, &step, error);
     if (status == CULM_OK) {
         status = culm_archive_fetch_beside(s->storage, step, s->beside, events, error);
-    } else if (status == CULM_ERR_NOT_FOUND) {
+    } else if (status == CULM_ERR_NOT_FOUND || status == CULM_ERR_FORMAT) {
         culm_error_clear(error);
         status = CULM_OK;
     }
-    s->fetched = status == CULM_OK;
     return status;
 }
 
@@ -110,6 +116,7 @@ static enum culm_status gather(struct stored *s, struct culm_error *error) {
             status = copy_file(s, *name, error);
         }
     }
+    s->fetched = status == CULM_OK; /* what is there by half is gathered anew */
     return status;
 }
 
@@ -126,13 +133,6 @@ static enum culm_status stored_keep(struct culm_apart *apart, int64_t step, cons
     }
     culm_uploads_send_with(s->uploads, path, s->beside);
     return culm_uploads_await(s->uploads, step, CULM_STORED_MS, error);
-}
-
-static enum culm_status stored_find(struct culm_apart *apart, int64_t most, int64_t *ret_step,
-                                    struct culm_error *error) {
-    const struct stored *s = (const struct stored *)apart;
-    char warning[CULM_ERROR_MAX];
-    return newest(s->storage, most, ret_step, warning, error);
 }
 
 static enum culm_status stored_fetch(struct culm_apart *apart, const char *run_dir, int64_t step,
@@ -159,10 +159,14 @@ struct culm_apart *culm_stored_new(struct culm_storage *storage, struct culm_upl
     }
     *s = (struct stored){
         .apart.ops = &stored_ops, .storage = storage, .uploads = uploads, .dir = dir};
-    if (culm_path_format(s->beside, NULL, "%s/stored", dir) != CULM_OK) {
+    char events[CULM_PATH_MAX];
+    struct stat info;
+    if (culm_path_format(s->beside, NULL, "%s/stored", dir) != CULM_OK ||
+        path_in(dir, "events.jsonl", events, NULL) != CULM_OK) {
         free(s);
         return NULL;
     }
+    s->begin = stat(events, &info) == 0 ? (long)info.st_size : 0;
     pthread_mutex_init(&s->lock, NULL);
     return &s->apart;
 }

@@ -14,7 +14,8 @@
 
 #define CULM_STORED_MS 120000 /* for which one that is published waits for a storage that is away */
 
-/* All are borrowed; `dir` is where whoever leads keeps the run. NULL: out of memory. */
+/* All are borrowed; `dir` is where whoever leads keeps the run; what events.jsonl has by then is of an earlier reign. NULL: out of
+ * memory. */
 struct culm_apart *culm_stored_new(struct culm_storage *storage, struct culm_uploads *uploads,
                                    const char *dir);
 void culm_stored_free(struct culm_apart *apart); /* NULL is fine */

@@ -136,15 +136,13 @@ enum culm_status culm_lead_place_stand(void *ctx, const char *config_text, const
         status = culm_candidate_new(&options, &candidate, error);
     }
     if (status == CULM_OK) {
-        status = culm_candidate_await(candidate, place->stop_fd, &how);
+        status = culm_candidate_await(candidate, 0, &how);
         if (status == CULM_ERR_STOPPED && how == CULM_DEED_DONE) {
             place->done = true;
             culm_error_set(error, status, "the run is done");
         } else if (status != CULM_OK) {
             culm_error_set(error, status, "%s",
-                           status == CULM_ERR_STOPPED  ? "the run was stopped"
-                           : status == CULM_ERR_CLOSED ? "this process is to end"
-                                                       : "out of memory");
+                           status == CULM_ERR_STOPPED ? "the run was stopped" : "out of memory");
         }
     }
     if (status != CULM_OK) {
@@ -200,16 +198,39 @@ static enum culm_status unpack(const char *dir, const struct culm_cluster_run *r
     return status ? status : write_file(dir, "plan.json", run->plan, error);
 }
 
+/* One that listens at all addresses is called by the one from which it calls the store, unless another one is named. */
+static enum culm_status told_address(const struct culm_run_lead_options *o,
+                                     char ret_near[CULM_ADDRESS_SIZE], const char **ret_advertise,
+                                     struct culm_error *error) {
+    char listen[CULM_ADDRESS_SIZE];
+    struct culm_address address;
+    enum culm_status status = CULM_OK;
+    *ret_advertise = o->advertise;
+    if (o->listen && !o->advertise) {
+        status = culm_doors_address("--listen", o->listen, listen, &address, error);
+        if (status == CULM_OK && culm_address_is_any(&address)) {
+            *ret_advertise = ret_near;
+            status = near_the_store(o->store, ret_near, error);
+        }
+    }
+    return status;
+}
+
 static int lead(const struct culm_run_lead_options *o, const struct culm_cluster_run *run,
                 struct culm_error *ret_error) {
+    char near[CULM_ADDRESS_SIZE];
+    const char *advertise;
+    enum culm_status status = told_address(o, near, &advertise, ret_error);
+    if (status != CULM_OK) {
+        return culm_status_exit_code(status);
+    }
     struct culm_config *config = NULL;
     struct culm_training *training = NULL;
     struct culm_lead_place place = {.store = o->store,
                                     .run = o->run,
                                     .signature = run->signature,
                                     .listen = o->listen,
-                                    .advertise = o->advertise,
-                                    .stop_fd = o->stop_fd,
+                                    .advertise = advertise,
                                     .warn = o->warn,
                                     .ctx = o->ctx};
     struct culm_leader_fault fault;
@@ -227,12 +248,13 @@ static int lead(const struct culm_run_lead_options *o, const struct culm_cluster
                                                   .warning = o->warn,
                                                   .context = o->ctx,
                                                   .listen = o->listen ? o->listen : ":0",
+                                                  .advertise = advertise,
                                                   .token_file = o->token_file,
                                                   .insecure = o->insecure,
                                                   .limit_workers = 1};
     const struct culm_launch_extras extras = {.reigning = &reigning};
-    enum culm_status status = culm_config_read(run->config, strlen(run->config),
-                                               "the run's configuration", &config, ret_error);
+    status = culm_config_read(run->config, strlen(run->config), "the run's configuration", &config,
+                              ret_error);
     if (status == CULM_OK) {
         status = culm_training_make(config, &options, &extras, &training, ret_error);
     }

@@ -14,9 +14,8 @@ struct culm_lead_place {   /* all borrowed */
     const char *run;       /* the run's name */
     const char *signature; /* that all its processes have */
     const char *
-        listen; /* "HOST:PORT" as people write it; NULL: where the store is called from, at any port */
+        listen; /* "HOST:PORT" as people write it; NULL: where the store is called from, at any port; of all addresses, that one is told */
     const char *advertise; /* NULL: that */
-    int stop_fd;           /* with which it gives up; 0: none */
     bool done;             /* set when it finds that the run is done */
     /* One line of something that is as it should not be. */
     void (*warn)(void *ctx, const char *text);
@@ -42,7 +41,6 @@ struct culm_run_lead_options {
     bool insecure;
     const char *fault;              /* `--fault leader,...` (leader_fault.h) */
     struct culm_sink *log, *screen; /* of events, while it leads */
-    int stop_fd;
     void (*warn)(void *ctx, const char *text);
     void *ctx;
 };

@@ -60,6 +60,9 @@ static time_t now_s(void) {
     return now.tv_sec;
 }
 
+/* The command that it is. */
+static const char *who(const struct node *n) { return n->o->stops_run ? "train" : "node"; }
+
 /* --- a worker --- */
 
 /* Of several processes each has a port of its own, from the one that was named on: who may lead the first. */
@@ -95,14 +98,13 @@ static int work(const struct node *n, int32_t at) {
     int code = status == CULM_OK ? culm_run_worker_newcomer(&call, &memory, &error)
                                  : culm_status_exit_code(status);
     if (error.text[0]) {
-        fprintf(stderr, "culm node: worker %d: %s\n", (int)at, error.text);
+        fprintf(stderr, "culm %s: worker %d: %s\n", who(n), (int)at, error.text);
     }
     return code;
 }
 
 static void warn(void *ctx, const char *text) {
-    (void)ctx;
-    fprintf(stderr, "culm node: warning: %s\n", text);
+    fprintf(stderr, "culm %s: warning: %s\n", who(ctx), text);
 }
 
 /* Where it keeps the run: a folder that no earlier reign has used, unless one was named. */
@@ -141,13 +143,14 @@ static int lead(const struct node *n) {
                                                   .fault = n->reigns == 0 ? n->o->fault : NULL,
                                                   .log = screen ? NULL : sink,
                                                   .screen = screen ? sink : NULL,
-                                                  .warn = warn};
+                                                  .warn = warn,
+                                                  .ctx = (void *)n};
     const int code =
         status == CULM_OK ? culm_run_lead(&options, &error) : culm_status_exit_code(status);
     culm_sink_free(sink);
     if (error.text[0] && code != CULM_LEAD_AGAIN &&
         code != culm_status_exit_code(CULM_ERR_STOPPED)) {
-        fprintf(stderr, "culm node: %s\n", error.text);
+        fprintf(stderr, "culm %s: %s\n", who(n), error.text);
     }
     return code;
 }
@@ -166,7 +169,8 @@ static void start(struct node *n, int32_t at) {
         exit(at < 0 ? lead(n) : work(n, at));
     }
     if (pid < 0) {
-        fprintf(stderr, "culm node: start a process: %s; it is tried again\n", strerror(errno));
+        fprintf(stderr, "culm %s: start a process: %s; it is tried again\n", who(n),
+                strerror(errno));
         place->again_s = now_s() + PAUSE_MOST_S;
         return;
     }
@@ -189,10 +193,10 @@ static int pause_of(struct place *place) {
 }
 
 static void was_stopped(struct node *n, struct culm_error *error) {
-    n->code = culm_error_set(
-        error, CULM_ERR_STOPPED,
-        n->o->stops_run ? "the run was stopped; --resume goes on with it"
-                        : "the run was stopped; once it is resumed, start this node again");
+    culm_error_set(error, CULM_ERR_STOPPED,
+                   n->o->stops_run
+                       ? "the run was stopped; --resume goes on with it"
+                       : "the run was stopped; once it is resumed, start this node again");
     n->code = culm_status_exit_code(CULM_ERR_STOPPED);
 }
 
@@ -206,10 +210,10 @@ static void led(struct node *n, int how, struct culm_error *error) {
         n->code = code;
     } else if (code == CULM_LEAD_AGAIN) {
         n->lead.early = 0;
-        n->lead.again_s = now_s();
+        n->lead.again_s = n->lead.since_s + PAUSE_S; /* at once, if it has led for a while */
     } else {
         const int pause = pause_of(&n->lead);
-        fprintf(stderr, "culm node: who may lead ended; another one stands in %d s\n", pause);
+        fprintf(stderr, "culm %s: who may lead ended; another one stands in %d s\n", who(n), pause);
     }
 }
 
@@ -259,7 +263,7 @@ static void ended(struct node *n, struct place *place, int how, struct culm_erro
     n->joined = true;
     n->look_s = 0;
     const int pause = pause_of(place);
-    fprintf(stderr, "culm node: worker %d ended; another one comes in %d s\n",
+    fprintf(stderr, "culm %s: worker %d ended; another one comes in %d s\n", who(n),
             (int)(place - n->place), pause);
 }
 
@@ -310,7 +314,7 @@ static void look(struct node *n, struct culm_error *error) {
     const enum culm_status status =
         culm_cluster_leader(n->keys, n->o->run, n->address, &done, &was, &why);
     if (status != CULM_OK && !n->away) {
-        fprintf(stderr, "culm node: %s; it is asked again\n", why.text);
+        fprintf(stderr, "culm %s: %s; it is asked again\n", who(n), why.text);
     }
     n->away = status != CULM_OK;
     if (done) {
@@ -346,8 +350,13 @@ static void start_all(struct node *n, struct culm_error *error) {
 static bool goes_on(struct node *n, struct culm_error *error) {
     if (stopped && n->o->stops_run && !n->asked && n->code < 0) {
         n->asked = true;
-        if (culm_cluster_ask_stop(n->keys, n->o->run, error) == CULM_OK) {
+        const enum culm_status status = culm_cluster_ask_stop(n->keys, n->o->run, error);
+        if (status == CULM_OK) {
             stopped = 0;
+        } else { /* it is not stopped */
+            culm_error_prefix(error, "the run goes on without this process, since it could not be "
+                                     "asked to stop");
+            n->code = culm_status_exit_code(status);
         }
     }
     return n->code < 0 && !stopped;
@@ -418,8 +427,21 @@ static enum culm_status prepare(struct node *n, struct culm_error *error) {
                                     o->listen);
         }
     }
+    if (status == CULM_OK && o->store && o->listen && address.port != 0 &&
+        address.port + o->workers + o->leads - 1 > UINT16_MAX) {
+        status = culm_error_set(error, CULM_ERR_ARGUMENT,
+                                "--listen %s: there are not %d ports from there on", o->listen,
+                                (int)(o->workers + o->leads));
+    }
     if (status == CULM_OK && o->advertise) {
         status = culm_doors_advertise(o->advertise, n->advertise, error);
+    }
+    if (status == CULM_OK && o->store && o->advertise &&
+        culm_address_parse(n->advertise, &address, NULL) == CULM_OK && address.port != 0) {
+        status = culm_error_set(error, CULM_ERR_ARGUMENT,
+                                "--advertise %s is a place for one process; who may lead and "
+                                "workers have a port each: name port 0",
+                                o->advertise);
     }
     if (status == CULM_OK) {
         status = culm_token_read(o->token_file, n->token, error);

@@ -8,7 +8,6 @@
 Where there can be no such hosts (hosts.py), it says so.
 """
 import os
-import shlex
 import subprocess
 import sys
 
@@ -37,29 +36,19 @@ def hosts_of(bench):
         raise Skipped(str(error)) from None
 
 
-def on(hosts, number, bench):
-    """A culm that runs on that host."""
-    path = bench.path(f"culm-{number}")
-    with open(path, "w", encoding="ascii") as file:
-        file.write(f'#!/bin/sh\nexec {shlex.join(hosts.on(number, cases.culm))} "$@"\n')
-    os.chmod(path, 0o755)
-    bench.culm = path
-    return bench
-
-
 def unplugged(bench, role):
     """Of a server and a worker on hosts of their own, one becomes unreachable, with no word of it from any socket."""
     graphs.make(bench)
     with hosts_of(bench) as hosts:
         config = changed(CONFIG, workers=0)  # those from elsewhere come on top
         words = graphs.words_of(bench, config, "run")
-        going = Going(on(hosts, 0, bench), bench.path("run"), *words, "--listen", f"{hosts.address(0)}:0")
+        going = Going(hosts.run_on(0, bench), bench.path("run"), *words, "--listen", f"{hosts.address(0)}:0")
         address, token = going.address(), bench.path("run", "token")
         going.wait(lambda: len(going.came("server")) == 2, "the servers here")
         number = {"server": 1, "worker": 2}[role]
         others = {}
         for one, who in ((1, "server"), (2, "worker")):
-            others[who] = on(hosts, one, bench).start("gnn", who, "--join", address, "--token-file", token)
+            others[who] = hosts.run_on(one, bench).start("gnn", who, "--join", address, "--token-file", token)
         going.wait(lambda: sum(event["name"] == "newcomer" for event in going.told("joined")) == 2, "both from other hosts")
         going.kill("server", 0)  # whoever stands by takes its place
         going.wait(going.lost, "the loss of a server here")
@@ -114,10 +103,10 @@ def overheard(bench, insecure):
         try:
             equal(sniffer.stdout.readline(), "listening\n", "the sniffer")
             words = graphs.words_of(bench, config, "run")
-            going = Going(on(hosts, 0, bench), bench.path("run"), *words, "--listen", f"{hosts.address(0)}:0", *insecure)
+            going = Going(hosts.run_on(0, bench), bench.path("run"), *words, "--listen", f"{hosts.address(0)}:0", *insecure)
             address, token = going.address(), bench.path("run", "token")
             going.wait(lambda: going.came("server"), "the server here")
-            others = [on(hosts, one, bench).start("gnn", who, "--join", address, "--token-file", token, *insecure)
+            others = [hosts.run_on(one, bench).start("gnn", who, "--join", address, "--token-file", token, *insecure)
                       for one, who in ((1, "server"), (2, "worker"))]
             going.wait(lambda: sum(event["name"] == "newcomer" for event in going.told("joined")) == 2, "both from other hosts")
             place = address.removeprefix("tcp:").split(":")

@@ -358,6 +358,7 @@ class Bench:
 
     def __init__(self, culm, folder, text):
         self.culm, self.folder, self.text = culm, folder, text
+        self.installed = culm  # whatever runs it
         self.commands = []
         self.last = None
         self.children = []

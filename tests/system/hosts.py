@@ -7,6 +7,7 @@
 Needs root, and `ip` with namespaces, virtual Ethernet and bridges; `rate` needs `tc` with tbf. Raises Unavailable where they are not there.
 """
 import os
+import shlex
 import shutil
 import subprocess
 
@@ -75,6 +76,16 @@ class Hosts:
     def on(self, number, *words):
         """A command line that runs on that host."""
         return ["ip", "netns", "exec", self.names[number], *words]
+
+    def run_on(self, number, bench):
+        """From here on, culm runs on that host; returns the bench."""
+        path = bench.path(f"culm-{number}")
+        if not os.path.exists(path):
+            with open(path, "w", encoding="ascii") as file:
+                file.write(f'#!/bin/sh\nexec {shlex.join(self.on(number, bench.installed))} "$@"\n')
+            os.chmod(path, 0o755)
+        bench.culm = path
+        return bench
 
     def __enter__(self):
         return self

@@ -9,13 +9,12 @@ import base64
 import glob
 import json
 import os
-import shlex
 import shutil
 import signal
 import time
 
 from etcd import Etcd, Unavailable
-from harness import Cases, Skipped, changed, check, equal, read_events, tiny_config, wait_until
+from harness import Cases, Skipped, changed, check, children_of, equal, read_events, tiny_config, wait_until
 from hosts import Hosts, Unavailable as NoHosts
 from s3_standin import BUCKET, ENVIRONMENT, S3
 
@@ -24,29 +23,6 @@ cases = Cases(kind="waits", job="train")
 ENDLESS = changed(tiny_config("text"), steps=1000000, schedule={"name": "constant"}, checkpoint__every=25, cluster__orphan_ms=30000,
                   cluster__lease_ms=5000)
 LIMIT_S = 120
-
-
-def children(parent):
-    found = []
-    for name in os.listdir("/proc"):
-        try:
-            with open(f"/proc/{name}/stat", encoding="ascii") as file:
-                rest = file.read().rsplit(")", 1)[1].split()
-        except (OSError, IndexError):
-            continue
-        if rest[0] != "Z" and int(rest[1]) == parent:
-            found.append(int(name))
-    return sorted(found)
-
-
-def on(hosts, number, bench):
-    """From here on, culm runs on that host."""
-    path = bench.path(f"culm-{number}")
-    if not os.path.exists(path):
-        with open(path, "w", encoding="ascii") as file:
-            file.write(f'#!/bin/sh\nexec {shlex.join(hosts.on(number, cases.culm))} "$@"\n')
-        os.chmod(path, 0o755)
-    bench.culm = path
 
 
 class Machine:
@@ -63,7 +39,7 @@ class Machine:
         """On its host, where there are some."""
         plain = self.run.bench.culm
         if self.host is not None:
-            on(self.run.hosts, self.host, self.run.bench)
+            self.run.hosts.run_on(self.host, self.run.bench)
         process = self.run.bench.start(*words, cwd=cwd, env=self.run.env)
         self.run.bench.culm = plain
         return process
@@ -81,7 +57,7 @@ class Machine:
 
     def kill(self):
         """It vanishes with all its processes."""
-        for pid in [self.process.pid, *children(self.process.pid)]:
+        for pid in [self.process.pid, *children_of(self.process.pid)]:
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:  # it has ended meanwhile
@@ -209,7 +185,7 @@ def killed(bench):
             check(leader is not None, "nobody leads")
             equal(leader is run.machines[0], number == 0, "whether who created it leads")
             before, begun = run.steps(), time.monotonic()
-            if len(children(leader.process.pid)) > 1:  # it has workers too, and so its loss would be more than that of who leads
+            if len(children_of(leader.process.pid)) > 1:  # it has workers too, and so its loss would be more than that of who leads
                 os.kill(leader.leading(), signal.SIGKILL)
             else:
                 leader.kill()
@@ -284,12 +260,12 @@ def away(bench):
     """The store is away for a while: training goes on, a worker that is lost meanwhile is made up for, and another one comes in when it is back."""
     with Run(bench, ENDLESS) as run:
         run.create()
-        nodes = [run.node(3), run.node(4)]
+        nodes = [run.node(3), run.node(3)]
         run.more_steps()
         joined = len(run.told("joined"))
         run.etcd.kill(0)
         run.more_steps()
-        os.kill(children(nodes[0].process.pid)[-1], signal.SIGKILL)
+        os.kill(max(children_of(nodes[0].process.pid)), signal.SIGKILL)
         run.wait(lambda: run.told("recovered"), "a recovery")
         run.more_steps()
         time.sleep(6)  # longer than a lease
@@ -343,7 +319,7 @@ def at(bench, phase, how):
         nodes = [run.node(3), run.node(3)]
         run.wait(lambda: run.steps() >= (25 if phase in ("view", "transaction") else 12), "steps")
         if phase == "view":  # a loss makes one
-            os.kill(children(nodes[1].process.pid)[-1], signal.SIGKILL)
+            os.kill(max(children_of(nodes[1].process.pid)), signal.SIGKILL)
         if phase == "transaction":  # a stop is one
             first.process.send_signal(signal.SIGTERM)
             first.end(75)
@@ -368,7 +344,7 @@ def frozen(bench):
         run.wait(lambda: run.told("leader"), "another leader")
         run.more_steps()
         os.kill(pid, signal.SIGCONT)
-        run.wait(lambda: pid not in children(first.process.pid) and children(first.process.pid), "another one that stands there")
+        run.wait(lambda: pid not in children_of(first.process.pid) and children_of(first.process.pid), "another one that stands there")
         run.more_steps()
         equal((run.terms(), run.told("rollback"), run.told("lost")), ([2], [], []), "terms, roll-backs, losses")
         run.check()
@@ -516,7 +492,7 @@ def detached(bench):
     with Run(bench, ENDLESS) as run:
         shutil.copyfile(cases.text, bench.path("text"))
         ended = bench.run("train", bench.config(run.config, "run.yaml"), "--cluster", run.place(), "--name", "one", "--token-file", run.token, "--out",
-                          bench.path("kept"), "--workers", 2, "--detach")
+                          bench.path("kept"), "--workers", 2, "--listen", ":0", "--detach")
         check(ended.code == 0 and "'one' is led at tcp:127.0.0.1:" in ended.out and not ended.err, f"what it says: {ended}")
         events = bench.path("kept", "events.jsonl")
         run.node(4)
@@ -534,10 +510,10 @@ def stands_again(bench):
         first = run.create()
         second = run.node(6)
         third = run.create()
-        run.wait(lambda: len(children(third.process.pid)) == 1 and os.path.exists(os.path.join(third.folder, "run", "plan.json")), "another one that waits")
-        pid = children(third.process.pid)[0]
+        run.wait(lambda: len(children_of(third.process.pid)) == 1 and os.path.exists(os.path.join(third.folder, "run", "plan.json")), "another one that waits")
+        pid = min(children_of(third.process.pid))
         os.kill(pid, signal.SIGKILL)
-        run.wait(lambda: [child for child in children(third.process.pid) if child != pid], "one in its place")
+        run.wait(lambda: [child for child in children_of(third.process.pid) if child != pid], "one in its place")
         second.process.send_signal(signal.SIGTERM)
         second.end(75)
         first.kill()
@@ -592,6 +568,9 @@ def refused(bench):
         tried(3, "'text' is not what it was when the run began", "node", "--join", run.place(), "--name", "one", "--token-file", token, "--data-dir",
               bench.path("elsewhere"), "--workers", 0)
         tried(3, "to resume", "train", config, "--cluster", run.place(), "--resume", "--token-file", token, "--out", bench.path("out"))
+        run.etcd.kill(0)
+        first.process.send_signal(signal.SIGTERM)
+        check("the run goes on without this process" in first.end(4), "what it says where it cannot ask")
 
 
 cases.add("whoever leads is killed", killed, seconds=25, first=True)

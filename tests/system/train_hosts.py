@@ -6,12 +6,10 @@ step: runs go on until a case has seen what it waits for.
 """
 import json
 import os
-import shlex
 import shutil
 import signal
-import time
 
-from harness import Cases, Skipped, changed, check, equal, read_events, sha256_of, tiny_config, wait_until
+from harness import Cases, Skipped, changed, check, children_of, equal, read_events, sha256_of, tiny_config, wait_until
 from hosts import Hosts, Unavailable
 
 cases = Cases(kind="waits", job="train")
@@ -35,25 +33,12 @@ class There:
 
     def workers(self):
         """The processes that the node has."""
-        return children(self.process.pid)
+        return sorted(children_of(self.process.pid))
 
     def end(self, code):
         ended = self.bench.end(self.process)
         equal(ended.code, code, f"exit code of the node; {ended.err!r}")
         return ended.err
-
-
-def children(parent):
-    found = []
-    for name in os.listdir("/proc"):
-        try:
-            with open(f"/proc/{name}/stat", encoding="ascii") as file:
-                rest = file.read().rsplit(")", 1)[1].split()
-        except (OSError, IndexError):
-            continue
-        if rest[0] != "Z" and int(rest[1]) == parent:
-            found.append(int(name))
-    return sorted(found)
 
 
 class Run:
@@ -111,17 +96,6 @@ def check_losses(bench, config):
         equal(event["loss_bits"], right[event["step"]], f"loss of step {event['step']}")
 
 
-def on(hosts, number, bench):
-    """From here on, culm runs on that host."""
-    path = bench.path(f"culm-{number}")
-    if not os.path.exists(path):
-        with open(path, "w", encoding="ascii") as file:
-            file.write(f'#!/bin/sh\nexec {shlex.join(hosts.on(number, cases.culm))} "$@"\n')
-        os.chmod(path, 0o755)
-    bench.culm = path
-    return bench
-
-
 def other_hosts(bench):
     """None of the workers is on the launcher's host: some are killed, all of a host are cut off, and what one wrote of checkpoints is fetched by
     those who begin after a roll-back."""
@@ -131,14 +105,14 @@ def other_hosts(bench):
         raise Skipped(str(error)) from None
     config = changed(ENDLESS, cluster__suspect_ms=2000)
     with hosts:
-        run = Run(on(hosts, 0, bench), config, "--workers", 0, listen=f"{hosts.address(0)}:0")
+        run = Run(hosts.run_on(0, bench), config, "--workers", 0, listen=f"{hosts.address(0)}:0")
         address = run.address()
         first, second = There(bench, "first"), There(bench, "second")
-        on(hosts, 1, bench)
+        hosts.run_on(1, bench)
         first.node(address, run.token, 3)
         run.wait(lambda: len(run.told("joined")) == 3, "three workers")
         equal(run.told("step"), [], "steps with half of the workers")
-        on(hosts, 2, bench)
+        hosts.run_on(2, bench)
         second.node(address, run.token, 3, "--dir", bench.path("kept"))
         run.wait(lambda: any(event["ok"] for event in run.told("checkpoint")), "a checkpoint")
         os.kill(first.workers()[0], signal.SIGKILL)
@@ -167,13 +141,13 @@ def apart(bench):
     except Unavailable as error:
         raise Skipped(str(error)) from None
     with hosts:
-        run = Run(on(hosts, 0, bench), config, "--workers", 0, listen=f"{hosts.address(0)}:0")
+        run = Run(hosts.run_on(0, bench), config, "--workers", 0, listen=f"{hosts.address(0)}:0")
         address = run.address()
         first, second = There(bench, "first"), There(bench, "second")
-        on(hosts, 1, bench)
+        hosts.run_on(1, bench)
         first.node(address, run.token, 2, "--zone", "east")
         run.more_steps()
-        on(hosts, 2, bench)
+        hosts.run_on(2, bench)
         second.node(address, run.token, 1, "--zone", "west")
         run.wait(lambda: len(run.told("joined")) == 3, "the third")
         late = run.told("joined")[2]
@@ -202,10 +176,10 @@ def every_address(bench):
     except Unavailable as error:
         raise Skipped(str(error)) from None
     with hosts:
-        run = Run(on(hosts, 0, bench), ENDLESS, "--workers", 3, listen=":0")
+        run = Run(hosts.run_on(0, bench), ENDLESS, "--workers", 3, listen=":0")
         port = run.address().rsplit(":", 1)[1]
         equal(run.address(), f"tcp:0.0.0.0:{port}", "the address that the event tells")
-        there = There(on(hosts, 1, bench))
+        there = There(hosts.run_on(1, bench))
         there.node(f"{hosts.address(0)}:{port}", run.token, 3)
         run.more_steps()
         equal(len(run.told("joined")), 6, "workers")
@@ -281,8 +255,7 @@ def outlived(bench):
         for pid in there.workers()[:kills]:
             os.kill(pid, signal.SIGKILL)
         if kills:  # the one that comes in its place finds nobody, and that is no reason to end the others
-            wait_until(lambda: "another one comes" in open(there.process.err_path, encoding="utf-8").read(), LIMIT_S, "that its node sees it")
-            time.sleep(3)
+            wait_until(lambda: "Connection refused" in open(there.process.err_path, encoding="utf-8").read(), LIMIT_S, "one that finds nobody")
         run = Run(bench, config, "--workers", 0, "--resume", "--from-start", listen=address.removeprefix("tcp:"))
         run.wait(lambda: run.told("leader"), "the new leader")
         leader = run.told("leader")[0]
@@ -312,11 +285,11 @@ def outlived_elsewhere(bench):
     except Unavailable as error:
         raise Skipped(str(error)) from None
     with hosts:
-        here = on(hosts, 0, bench).culm
+        here = hosts.run_on(0, bench).culm
         run = Run(bench, ENDLESS, "--workers", 2, listen=f"{hosts.address(0)}:0")
         address = run.address()
         there = There(bench)
-        on(hosts, 1, bench)
+        hosts.run_on(1, bench)
         there.node(address, run.token, 4)
         run.wait(lambda: any(event["ok"] for event in run.told("checkpoint")), "a checkpoint")
         run.more_steps(5)
