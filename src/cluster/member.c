@@ -9,6 +9,7 @@
 
 #include "base/ids.h"
 #include "base/mark.h"
+#include "cluster/dial.h"
 #include "cluster/link.h"
 #include "cluster/wire.h"
 
@@ -19,21 +20,10 @@
 #define MS 1000000ull
 #define SWEEP_NS (100 * MS)
 #define UNKNOWN_MAX 256
-#define DIAL_NS (20 * MS)  /* time between two looks at nodes that are being dialed */
-#define LOOK_NS (100 * MS) /* more time than that between two looks is not counted */
-#define PAUSE_NS (10 * MS)
-#define PAUSE_MAX_NS (500 * MS)
+#define DIAL_NS (20 * MS) /* time between two looks at nodes that are being dialed */
 
 /* CLAIMANT: one that leads, or wants to. DEPOSED: one that led. */
 enum kind { UNKNOWN = CULM_LINK_UNKNOWN, LEADER, OUT, IN, CLAIMANT, DEPOSED };
-
-/* The dialing of a node. Time during which this process or its machine stands still is not counted,
- * since nobody can be reached then. */
-struct dial {
-    bool on;
-    uint64_t left_ns, looked_ns; /* time left until it is given up; when that was computed */
-    uint64_t again_ns, pause_ns; /* time of the next attempt; pause after a failed one */
-};
 
 /* A frame held until its peer has let us in. */
 struct held {
@@ -49,7 +39,7 @@ struct peer {
      * can connect to the peer. NULL: not yet. */
     struct culm_link *way;
     bool lost; /* is about to be reported */
-    struct dial dial;
+    struct culm_dial dial;
     struct held *held, *held_last;
     size_t held_bytes; /* not counting payloads */
 };
@@ -61,7 +51,7 @@ struct culm_member {
     struct culm_ids peers; /* those that are known, and have not been reported as lost */
     struct culm_ids lost;  /* those that have: they are not heard again */
     int32_t dialing;
-    struct dial join;
+    struct culm_dial join;
     uint64_t heard_ns; /* from the leader */
     uint64_t term;     /* promised; 0: to nobody */
     bool joined, ended, unreported;
@@ -96,35 +86,16 @@ static void end(struct culm_member *member, const struct culm_error *why) {
     }
 }
 
-static void dial_start(struct culm_member *member, struct dial *dial, int64_t limit_ms) {
-    *dial = (struct dial){.on = true,
-                          .left_ns = (uint64_t)limit_ms * MS,
-                          .looked_ns = now(member),
-                          .pause_ns = PAUSE_NS};
+static void dial_start(struct culm_member *member, struct culm_dial *dial, int64_t limit_ms) {
+    culm_dial_start(dial, now(member), limit_ms);
     if (!member->dialing++) {
         set_alarm(member);
     }
 }
 
-static void dial_stop(struct culm_member *member, struct dial *dial) {
+static void dial_stop(struct culm_member *member, struct culm_dial *dial) {
     member->dialing -= dial->on;
     dial->on = false;
-}
-
-/* Whether the time limit is over. */
-static bool dial_is_over(const struct culm_member *member, struct dial *dial) {
-    uint64_t passed = now(member) - dial->looked_ns;
-    passed = passed < LOOK_NS ? passed : LOOK_NS;
-    dial->looked_ns = now(member);
-    dial->left_ns -= passed < dial->left_ns ? passed : dial->left_ns;
-    return dial->left_ns == 0;
-}
-
-/* Schedules the next attempt. False: it would be of no use. */
-static bool dial_again(struct culm_member *member, struct dial *dial, enum culm_status why) {
-    dial->again_ns = now(member) + dial->pause_ns;
-    dial->pause_ns = 2 * dial->pause_ns < PAUSE_MAX_NS ? 2 * dial->pause_ns : PAUSE_MAX_NS;
-    return why == CULM_ERR_AGAIN || why == CULM_ERR_CLOSED || why == CULM_ERR_MEMORY;
 }
 
 /* Ends because of an error of its own, and reports it to the leader. */
@@ -289,7 +260,7 @@ static void peer_give_up(struct culm_member *member, struct peer *peer) {
 }
 
 static void peer_failed(struct culm_member *member, struct peer *peer, enum culm_status why) {
-    if (!dial_again(member, &peer->dial, why)) {
+    if (!culm_dial_again(&peer->dial, now(member), why)) {
         CULM_MARK(cluster_peer_is_not_there);
         peer_give_up(member, peer);
     }
@@ -310,7 +281,7 @@ static void peer_call(struct culm_member *member, struct peer *peer) {
 }
 
 static void peer_look(struct culm_member *member, struct peer *peer) {
-    if (peer->dial.on && dial_is_over(member, &peer->dial)) {
+    if (peer->dial.on && culm_dial_is_over(&peer->dial, now(member))) {
         CULM_MARK(cluster_peer_was_dialed_for_too_long);
         peer_give_up(member, peer);
     } else if (peer->dial.on && !peer->out && now(member) >= peer->dial.again_ns) {
@@ -320,7 +291,7 @@ static void peer_look(struct culm_member *member, struct peer *peer) {
 }
 
 static void join_failed(struct culm_member *member, struct culm_error *why) {
-    if (!dial_again(member, &member->join, why->status)) {
+    if (!culm_dial_again(&member->join, now(member), why->status)) {
         CULM_MARK(cluster_join_failed_for_good);
         dial_stop(member, &member->join);
         if (why->status == CULM_ERR_CONFIG || why->status == CULM_ERR_NOT_FOUND) {
@@ -340,7 +311,7 @@ static void join_call(struct culm_member *member) {
 }
 
 static void join_look(struct culm_member *member) {
-    if (member->join.on && dial_is_over(member, &member->join)) {
+    if (member->join.on && culm_dial_is_over(&member->join, now(member))) {
         CULM_MARK(cluster_leader_does_not_answer);
         dial_stop(member, &member->join);
         fail_text(member, CULM_ERR_TIMEOUT, "the leader does not answer");

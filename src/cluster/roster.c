@@ -3,7 +3,9 @@
 
 #include "base/ids.h"
 #include "base/mark.h"
+#include "cluster/dial.h"
 #include "cluster/link.h"
+#include "cluster/origins.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,27 +14,14 @@
 #define SWEEP_NS 100000000ull
 #define UNKNOWN_MAX 1024
 
-#define ORIGINS 64 /* that were refused lately and are remembered, at most */
-#define ORIGIN_FORGOTTEN_NS 60000000000ull /* without a refusal */
-#define PAUSE_NS 100000000ull              /* of the second refusal; doubled by each */
-#define PAUSE_MOST_NS 5000000000ull
-
 #define VISITOR_NS                                                                                 \
     10000000ull /* in which a short message leaves, unless the other side does not read */
 
 #define WAITING_BYTES ((size_t)1 << 20) /* that one says before it is admitted */
-#define CALL_PAUSE_NS 10000000ull       /* before another attempt; doubled by each */
-#define CALL_PAUSE_MOST_NS 500000000ull
+#define CALL_NS 10000000ull             /* how often those who are to be called are looked at */
 
 /* CALLED: one that took part under another leader, and has not promised yet. */
 enum kind { UNKNOWN = CULM_LINK_UNKNOWN, PREPARING, WORKER, CALLED };
-
-/* Where newcomers come from that were refused. */
-struct origin {
-    char host[CULM_ADDRESS_HOST_SIZE];
-    int32_t refusals; /* 0: the place is free */
-    uint64_t last_ns;
-};
 
 struct place {
     struct culm_link *link;
@@ -51,7 +40,7 @@ struct call {
     int32_t node;
     char address[CULM_ADDRESS_SIZE];
     struct culm_link *link; /* NULL: between two attempts */
-    uint64_t again_ns, pause_ns;
+    struct culm_dial dial;
 };
 
 struct culm_roster {
@@ -59,13 +48,13 @@ struct culm_roster {
     struct culm_link_set links;
     struct culm_ids places; /* of the nodes that have a link */
     struct culm_ids calls;  /* struct call */
-    struct origin origin[ORIGINS];
+    struct culm_origins origins;
     bool refused; /* some may have to be told yet that they are, or to be shown out */
 };
 
 static void set_alarm(struct culm_roster *roster) {
     uint64_t delay = roster->links.unknown_count || roster->refused ? SWEEP_NS : CULM_NEVER;
-    delay = roster->calls.count && delay > CALL_PAUSE_NS ? CALL_PAUSE_NS : delay;
+    delay = roster->calls.count && delay > CALL_NS ? CALL_NS : delay;
     roster->o.fabric->ops->alarm(roster->o.fabric, delay);
 }
 
@@ -111,43 +100,12 @@ static void tell_refused(struct culm_link *link, const char *text) {
     culm_conn_finish(link->conn); /* the other side closes once it has read REFUSED */
 }
 
-static struct origin *origin_of(struct culm_roster *roster, const char *host) {
-    struct origin *oldest = &roster->origin[0];
-    for (int32_t i = 0; i < ORIGINS; i++) {
-        struct origin *origin = &roster->origin[i];
-        if (origin->refusals && strcmp(origin->host, host) == 0) {
-            return origin;
-        }
-        oldest = !origin->refusals || (oldest->refusals && origin->last_ns < oldest->last_ns)
-                     ? origin
-                     : oldest;
-    }
-    *oldest = (struct origin){.last_ns = now(roster)};
-    snprintf(oldest->host, sizeof oldest->host, "%s", host);
-    return oldest;
-}
-
-/* How long a newcomer from there waits for its refusal, which is counted. */
-static uint64_t pause_of(struct culm_roster *roster, const char *host) {
-    struct origin *origin = origin_of(roster, host);
-    uint64_t half = roster->links.hello_ns / 2, most = half < PAUSE_MOST_NS ? half : PAUSE_MOST_NS;
-    uint64_t pause = PAUSE_NS;
-    if (now(roster) > origin->last_ns + ORIGIN_FORGOTTEN_NS) {
-        origin->refusals = 0;
-    }
-    origin->last_ns = now(roster);
-    if (++origin->refusals == 1) {
-        return 0;
-    }
-    for (int32_t i = 2; i < origin->refusals && pause < most; i++) {
-        pause *= 2;
-    }
-    return pause < most ? pause : most;
-}
-
 static void refuse(struct culm_roster *roster, struct culm_link *link, const char *text) {
     bool newcomer = link->handshake.greeted && link->handshake.caller == CULM_NEWCOMER;
-    uint64_t pause = newcomer ? pause_of(roster, link->origin ? link->origin : "") : 0;
+    uint64_t pause = newcomer
+                         ? culm_origins_pause(&roster->origins, link->origin ? link->origin : "",
+                                              now(roster), roster->links.hello_ns / 2)
+                         : 0;
     link->refused = true;
     link->held = pause ? strdup(text) : NULL;
     link->held_until_ns = now(roster) + (link->held ? pause : 0);
@@ -511,14 +469,9 @@ static void call_end(struct culm_roster *roster, struct call *call) {
 /* Another attempt will be made, if it can be of any use. */
 static void call_failed(struct culm_roster *roster, struct call *call,
                         const struct culm_error *why) {
-    const bool again = why->status == CULM_ERR_AGAIN || why->status == CULM_ERR_CLOSED ||
-                       why->status == CULM_ERR_MEMORY;
     const int32_t node = call->node;
-    if (again) {
+    if (culm_dial_again(&call->dial, now(roster), why->status)) {
         CULM_MARK(cluster_node_is_called_again);
-        call->again_ns = now(roster) + call->pause_ns;
-        call->pause_ns =
-            2 * call->pause_ns < CALL_PAUSE_MOST_NS ? 2 * call->pause_ns : CALL_PAUSE_MOST_NS;
         return;
     }
     CULM_MARK(cluster_node_that_is_called_is_not_there);
@@ -542,7 +495,7 @@ static void call_again(struct culm_roster *roster) {
     for (int32_t i = roster->calls.count - 1; i >= 0; i--) {
         if (i < roster->calls.count) { /* some may have gone meanwhile */
             struct call *call = roster->calls.thing[i];
-            if (!call->link && now(roster) >= call->again_ns) {
+            if (!call->link && now(roster) >= call->dial.again_ns) {
                 call_now(roster, call);
             }
         }
@@ -556,7 +509,7 @@ bool culm_roster_call(struct culm_roster *roster, int32_t node, const char *addr
         return false;
     }
     call->node = node;
-    call->pause_ns = CALL_PAUSE_NS;
+    culm_dial_start(&call->dial, now(roster), 0); /* for as long as it may be there */
     snprintf(call->address, sizeof call->address, "%s", address);
     call_now(roster, call);
     set_alarm(roster);
