@@ -37,6 +37,9 @@ struct culm_gnn_leader *culm_gnn_leader_new(const struct culm_gnn_leader_options
     culm_crew_init(&leader->crew, &crew_ops, options->world, options->agent, &settings->crew,
                    CULM_GNN_META_MAX, options->start_version, CULM_GNN_TASK_FINISH,
                    CULM_PATIENCE_PARTS);
+    leader->crew.record = options->record;
+    leader->crew.open = options->depot;
+    leader->crew.here_most = options->depot ? options->here_most : INT32_MAX;
     leader->crew.names_roles = true;
     leader->crew.most = CULM_GNN_NODES_MAX;
     for (uint32_t r = 0; r < CULM_GNN_ROLES; r++) {
@@ -159,7 +162,7 @@ static void came(struct culm_crew *crew, struct culm_mate *mate) {
     struct culm_gnn_leader *leader = (struct culm_gnn_leader *)crew;
     struct gnn_node *node = (struct gnn_node *)mate;
     node->slot = node->copy_from = -1;
-    node->files = !mate->newcomer;
+    node->files = !mate->newcomer || leader->o.depot;
     take_slot(leader, node);
     culm_gnn_bill_joined(&leader->bill, node->mate.role, (int64_t)node->mate.joined_ns);
     json_t *event =
@@ -257,7 +260,7 @@ static bool on_admits(void *actor, const struct culm_node_info *info, uint32_t *
         culm_error_set(ret_error, CULM_ERR_CLOSED, "the run is about to end");
         return false;
     }
-    if (info->role != CULM_GNN_SERVER && info->role != CULM_GNN_WORKER) {
+    if (info->role >= CULM_GNN_ROLES || (info->role == CULM_GNN_PARAMETER && !leader->o.depot)) {
         culm_error_set(ret_error, CULM_ERR_CONFIG, "only servers and workers may join");
         return false;
     }

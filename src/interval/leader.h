@@ -50,7 +50,8 @@ struct culm_gnn_settings {
 struct culm_gnn_leader_options { /* pointers are borrowed for the lifetime of the leader */
     struct culm_world *world;
     struct culm_agent *agent;
-    struct culm_gnn_exec *exec; /* for FINISH */
+    struct culm_record *record; /* where deeds are written; NULL: nobody else can lead */
+    struct culm_gnn_exec *exec; /* PUBLISH, DISCARD, ROOM, FIND and FINISH only */
     const struct culm_gnn_layout *layout;
     struct culm_gnn_settings settings;
     const int32_t *home;           /* [intervals] the server, counted from 0, that is to own it */
@@ -60,6 +61,15 @@ struct culm_gnn_leader_options { /* pointers are borrowed for the lifetime of th
     struct culm_gnn_verdict start_verdict; /* as that has it */
     struct culm_gnn_rates rates;           /* what nodes cost */
     double spent_usd, spent_s;             /* by earlier parts of a resumed run */
+    uint64_t term;                         /* in which it leads; 0 and 1: nobody has led before */
+    const struct culm_known_node *known;   /* those who took part under the leader before; copied */
+    int32_t known_count;
+    int64_t orphan_ms; /* after which a node without a leader has ended */
+    /* Nodes from elsewhere load and save as those that were started here: through a depot (store/depot.h). They may then take any
+     * role. */
+    bool depot;
+    int32_t
+        here_most; /* with `depot`: nodes of a role at once that the agent is asked for, at most */
 };
 
 struct culm_gnn_leader;
