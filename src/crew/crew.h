@@ -16,7 +16,7 @@
  * fault (stall.h).
  *
  * Files: crew.c those who are there; starts.c starts and replacements; wait.c who is waited for; watch.c silence,
- * stuck tasks, and what is looked at in every tick; links.c broken links; ask.c stalls.
+ * stuck tasks, and what is looked at in every tick; links.c broken links; ask.c stalls; take.c a leader that takes over.
  *
  * Functions may end the run (`left`), or lose mates, upon which the owner is called: whoever goes on after them
  * looks again. Pointers to mates are good until the next tick.
@@ -59,15 +59,18 @@ const char *culm_cause_name(enum culm_cause cause);
 struct culm_mate {
     int32_t id; /* its node */
     uint32_t role;
-    bool alive;      /* in the run; false: lost */
-    bool ended;      /* its process or connection has ended: nothing more can come of it */
-    bool fenced;     /* lost, spoke again, and was told so */
-    bool leaving;    /* it goes as it said, or was told: watched, but no longer counted */
-    bool newcomer;   /* nobody in the run has started it */
-    bool worked;     /* it has done something that it was there for */
-    bool answered;   /* the last ASK */
-    bool known;      /* it took part under another leader */
-    bool awaited;    /* and has not promised this one yet */
+    bool alive;    /* in the run; false: lost */
+    bool ended;    /* its process or connection has ended: nothing more can come of it */
+    bool fenced;   /* lost, spoke again, and was told so */
+    bool leaving;  /* it goes as it said, or was told: watched, but no longer counted */
+    bool newcomer; /* nobody in the run has started it */
+    bool worked;   /* it has done something that it was there for */
+    bool answered; /* the last ASK */
+    bool known;    /* it took part under another leader */
+    bool awaited;  /* and has not promised this one yet */
+    bool reported; /* to a leader that takes over (take.h): */
+    uint64_t reported_view;
+    int64_t reported_first;
     int64_t pid;     /* 0: not known */
     uint64_t origin; /* the machine that it is on, as far as that is known: 0: this one */
     uint64_t zone;   /* where that is; 0: it does not say */
@@ -175,6 +178,16 @@ struct culm_crew_link {
     uint64_t since_ns;
 };
 
+/* A leader that takes over: take.h. */
+struct culm_crew_take {
+    uint64_t began_ns;
+    int64_t orphan_ms;
+    int32_t asked;      /* who is to show its view; -1: nobody yet */
+    uint64_t asked_for; /* the view that is wanted */
+    bool shown;         /* it has */
+    bool told;          /* that it waits */
+};
+
 struct culm_crew {
     const struct culm_crew_ops *ops;
     struct culm_teller tell;
@@ -193,6 +206,7 @@ struct culm_crew {
         view; /* its number, of which events carry the lower half: the upper one is of the term */
     /* The crew's: */
     bool writing; /* a deed is being written */
+    struct culm_crew_take take;
     bool cut_off; /* what decides who leads has not answered for store_ms: another one may lead */
     bool left;    /* the run is over: nothing more is to be done */
     struct culm_ids mates;   /* struct culm_mate, the lost ones too */

@@ -2,8 +2,8 @@
 #ifndef CULM_PIPELINE_LEADER_INTERNAL_H
 #define CULM_PIPELINE_LEADER_INTERNAL_H
 
-#include "crew/crew.h"
 #include "crew/late.h"
+#include "crew/take.h"
 #include "ledger/ledger.h"
 #include "pipeline/control.h"
 #include "pipeline/leader.h"
@@ -87,13 +87,8 @@ struct hold {
 
 /* What it finds out when it takes over. */
 struct taking {
-    uint64_t began_ns;
-    int32_t asked;      /* who was asked for view and curve; -1: nobody */
-    uint64_t asked_for; /* the number of that view */
     struct culm_view view;
     struct culm_curve *curve;
-    bool has_curve;
-    bool told; /* that it waits */
 };
 
 struct culm_pipeline_leader {

@@ -16,28 +16,21 @@
  */
 #include "pipeline/leader_internal.h"
 
-#include "base/json.h"
 #include "base/mark.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MS 1000000ull
-
 bool leader_take_begin(struct culm_pipeline_leader *leader) {
     struct taking *taking = &leader->taking;
     leader->phase = TAKING;
     leader->first_start = false;
-    leader->crew.taking = leader->crew.committed = true; /* the run has begun before */
-    leader->tell_whole = true;                           /* each may know another view */
-    taking->began_ns = culm_crew_now(&leader->crew);
-    taking->asked = -1;
+    leader->tell_whole = true; /* each may know another view */
     taking->curve = calloc(1, sizeof *taking->curve);
-    bool room = taking->curve && culm_view_init(&taking->view, &leader->o.shape);
-    for (int32_t i = 0; i < leader->o.known_count && room; i++) {
-        room = culm_crew_await(&leader->crew, &leader->o.known[i]);
-    }
+    const bool room = culm_take_begin(&leader->crew, leader->o.known, leader->o.known_count,
+                                      leader->o.orphan_ms) &&
+                      taking->curve && culm_view_init(&taking->view, &leader->o.shape);
     for (int32_t i = 0; i < leader->crew.mates.count; i++) {
         worker_at(leader, i)->pipeline = worker_at(leader, i)->stage = -1;
     }
@@ -51,8 +44,8 @@ void leader_take_end(struct culm_pipeline_leader *leader) {
     }
     culm_view_release(&leader->taking.view);
     free(leader->taking.curve);
-    leader->taking = (struct taking){.asked = -1};
-    leader->crew.taking = false;
+    leader->taking = (struct taking){0};
+    culm_take_end(&leader->crew);
 }
 
 struct culm_totals leader_totals(const struct culm_pipeline_leader *leader) {
@@ -74,13 +67,14 @@ void leader_reported(struct culm_pipeline_leader *leader, struct worker *worker,
         return;
     }
     *worker->report = report;
+    culm_take_reported(&worker->mate, report.view, report.curve_first);
     leader_take_on(leader);
 }
 
 void leader_shown(struct culm_pipeline_leader *leader, struct worker *worker,
                   const struct culm_message *message) {
     struct taking *taking = &leader->taking;
-    if (worker->mate.id != taking->asked) {
+    if (!culm_take_is_asked(&leader->crew, &worker->mate)) {
         return;
     }
     if (message->type == CULM_MSG_VIEW &&
@@ -90,36 +84,19 @@ void leader_shown(struct culm_pipeline_leader *leader, struct worker *worker,
                        worker->mate.id);
     } else if (message->type == CULM_MSG_CURVE &&
                culm_curve_decode(message->meta, message->meta_bytes, taking->curve) == CULM_OK) {
-        taking->has_curve = true;
+        culm_take_shown(&leader->crew);
         leader_take_on(leader);
     }
 }
 
 /* One that has reported and lives; else NULL. */
 static const struct culm_report *report_of(const struct worker *worker_or_null) {
-    return worker_or_null && worker_or_null->mate.alive ? worker_or_null->report : NULL;
+    return worker_or_null && culm_take_has_reported(&worker_or_null->mate) ? worker_or_null->report
+                                                                           : NULL;
 }
 
-/* May it still be heard before long? */
-static bool is_expected(const struct culm_pipeline_leader *leader, const struct worker *worker) {
-    return worker->mate.alive && worker->mate.known && !worker->report &&
-           !culm_crew_is_silent(&leader->crew, &worker->mate, leader->crew.settings.suspect_ms);
-}
-
-/* May it still be alive, whether it is heard or not? */
 static bool may_live(const struct culm_pipeline_leader *leader, const struct worker *worker) {
-    return worker && worker->mate.alive && worker->mate.known && !worker->report &&
-           !culm_crew_is_silent(&leader->crew, &worker->mate, leader->o.orphan_ms * 3 / 2);
-}
-
-static void tell_waits(struct culm_pipeline_leader *leader, const char *why) {
-    if (!leader->taking.told) {
-        leader->taking.told = true;
-        culm_crew_event(&leader->crew,
-                        json_pack("{s:s, s:i, s:i, s:o}", "event", "waiting", "need",
-                                  leader->crew.mates.count, "have", culm_crew_alive(&leader->crew),
-                                  "message", culm_json_text(why)));
-    }
+    return worker && culm_take_may_live(&leader->crew, &worker->mate);
 }
 
 /* The member of V who is at the version that all will be at: after the newest commit that one of its holders has. */
@@ -259,10 +236,7 @@ static void saves_are_due(struct culm_pipeline_leader *leader) {
 }
 
 static void tell(struct culm_pipeline_leader *leader, const char *reason) {
-    const double took = (double)(culm_crew_now(&leader->crew) - leader->taking.began_ns) / 1e6;
-    culm_crew_event(&leader->crew,
-                    json_pack("{s:s, s:I, s:s, s:f}", "event", "leader", "term",
-                              (json_int_t)leader->o.term, "reason", reason, "took_ms", took));
+    culm_take_tell(&leader->crew, leader->o.term, reason);
 }
 
 /* Nobody has seen a view, or V is one in which all load: they load, whoever they are. */
@@ -361,79 +335,22 @@ static void go_on(struct culm_pipeline_leader *leader, int64_t iteration, int32_
     }
 }
 
-/* Asks the one of those with the newest view who can tell of most steps; false: it has been told. */
-static bool ask(struct culm_pipeline_leader *leader, uint64_t newest) {
-    struct taking *taking = &leader->taking;
-    const struct worker *asked = taking->asked < 0 ? NULL : leader_worker(leader, taking->asked);
-    const int64_t suspect_ms = leader->crew.settings.suspect_ms;
-    if (taking->asked_for == newest && taking->has_curve) {
-        return false;
-    }
-    if (report_of(asked) && taking->asked_for == newest &&
-        !culm_crew_is_silent(&leader->crew, &asked->mate, suspect_ms)) {
-        return true;
-    }
-    const struct worker *best = NULL;
-    for (int32_t i = 0; i < leader->crew.mates.count; i++) {
-        const struct worker *worker = worker_at(leader, i);
-        const struct culm_report *report = report_of(worker);
-        if (report && report->view == newest &&
-            !culm_crew_is_silent(&leader->crew, &worker->mate, suspect_ms) &&
-            (!best ||
-             (report->curve_first > 0 && (best->report->curve_first == 0 ||
-                                          report->curve_first < best->report->curve_first)))) {
-            best = worker;
-        }
-    }
-    if (!best) {
-        return true; /* until one is heard again, or has ended */
-    }
-    taking->asked = best->mate.id;
-    taking->asked_for = newest;
-    taking->has_curve = false;
-    culm_buf_clear(culm_crew_meta(&leader->crew));
-    culm_crew_send(&leader->crew, taking->asked, CULM_MSG_SHOW);
-    return true;
-}
-
-/* One that has reported, and then nothing more for so long that it has ended. */
-static bool lose_ended(struct culm_pipeline_leader *leader) {
-    for (int32_t i = 0; i < leader->crew.mates.count; i++) {
-        struct worker *worker = worker_at(leader, i);
-        if (report_of(worker) &&
-            culm_crew_is_silent(&leader->crew, &worker->mate, leader->o.orphan_ms * 3 / 2)) {
-            CULM_MARK(pipeline_reported_and_fell_silent);
-            culm_crew_lose(&leader->crew, &worker->mate, CULM_CAUSE_HEARTBEAT, NULL);
-            return true;
-        }
-    }
-    return false;
-}
-
 void leader_take_on(struct culm_pipeline_leader *leader) {
-    uint64_t newest = 0;
-    bool lives = false, wait;
-    if (leader->phase != TAKING || lose_ended(leader)) {
-        return; /* of the latter this is looked at again */
-    }
-    for (int32_t i = 0; i < leader->crew.mates.count; i++) {
-        const struct worker *worker = worker_at(leader, i);
-        const struct culm_report *report = report_of(worker);
-        if (is_expected(leader, worker)) {
-            return;
-        }
-        newest = report && report->view > newest ? report->view : newest;
-        lives |= may_live(leader, worker);
+    uint64_t newest;
+    bool lives, wait;
+    if (leader->phase != TAKING || !culm_take_is_heard(&leader->crew, &newest, &lives)) {
+        return;
     }
     if (newest == 0) { /* any of those who are silent may hold something */
         if (lives) {
-            tell_waits(leader, "nobody who has answered has seen a view; others are silent");
+            culm_take_waits(&leader->crew,
+                            "nobody who has answered has seen a view; others are silent");
         } else {
             load(leader, false);
         }
         return;
     }
-    if (ask(leader, newest)) {
+    if (culm_take_asks(&leader->crew, newest, CULM_MSG_SHOW)) {
         return;
     }
     if (leader->taking.view.phase == CULM_VIEW_LOAD) {
@@ -446,7 +363,7 @@ void leader_take_on(struct culm_pipeline_leader *leader) {
     const int32_t stage = gone(leader, iteration, &wait);
     if (wait) {
         CULM_MARK(pipeline_takes_over_and_waits_for_a_last_copy);
-        tell_waits(leader, "a stage may have its last copy on a node that is silent");
+        culm_take_waits(&leader->crew, "a stage may have its last copy on a node that is silent");
         return;
     }
     take_totals(leader);

@@ -354,7 +354,7 @@ static void test_after_the_last_step_only_the_save_is_left(void **state) {
 
 static void test_one_that_was_asked_falls_silent(void **state) {
     (void)state;
-    EXPECT_MARK(pipeline_reported_and_fell_silent);
+    EXPECT_MARK(crew_reported_and_fell_silent);
     struct taken t;
     take(&t, plain(), 2, 3, 3);
     says(&t, 0, report(BEFORE, STEP, 3));
