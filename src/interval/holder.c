@@ -67,7 +67,43 @@ bool gnn_holder_is_current(const struct culm_gnn_holder *holder) {
     return false;
 }
 
-int64_t culm_gnn_holder_version(const struct culm_gnn_holder *holder) { return holder->version; }
+/* Whether a copy has come for that place in the view. */
+static bool has_copy_for(const struct culm_gnn_holder *holder,
+                         const struct culm_gnn_view_holder *own) {
+    return holder->copy_state && holder->copy.attempt == holder->self->view.attempt &&
+           holder->copy.view >= own->since;
+}
+
+void culm_gnn_holder_report(const struct culm_gnn_holder *holder,
+                            struct culm_gnn_report *ret_report) {
+    const struct culm_gnn_view *view = &holder->self->view;
+    const bool current = gnn_holder_is_current(holder);
+    *ret_report = (struct culm_gnn_report){0};
+    if (current && holder->version >= 0) {
+        ret_report->holds = true;
+        ret_report->version = holder->version;
+        ret_report->digest = holder->digest;
+        ret_report->diverged = holder->diverged;
+        ret_report->since = holder->since;
+        return;
+    }
+    const bool imports = current && holder->busy && holder->task.kind == CULM_GNN_TASK_IMPORT;
+    for (int32_t h = 0; h < view->holder_count; h++) {
+        const struct culm_gnn_view_holder *own = &view->holder[h];
+        if (own->node == holder->self->o.id && (imports || has_copy_for(holder, own))) {
+            CULM_MARK(interval_reports_a_copy_that_is_whole);
+            ret_report->holds = true;
+            ret_report->version = holder->copy.version;
+            ret_report->digest = holder->copy.digest;
+            ret_report->diverged = holder->copy.diverged;
+            ret_report->since = own->since;
+        }
+    }
+}
+
+int64_t culm_gnn_holder_version(const struct culm_gnn_holder *holder) {
+    return gnn_holder_is_current(holder) ? holder->version : -1;
+}
 
 void gnn_holder_start(struct culm_gnn_holder *holder, enum culm_gnn_task_kind kind) {
     holder->busy = true;
@@ -96,8 +132,7 @@ static bool begin_state(struct culm_gnn_holder *holder) {
             gnn_holder_start(holder, CULM_GNN_TASK_LOAD);
             return true;
         }
-        if (holder->copy_state && holder->copy.attempt == view->attempt &&
-            holder->copy.view >= view->holder[h].since) {
+        if (has_copy_for(holder, &view->holder[h])) {
             CULM_MARK(interval_copy_is_taken);
             holder->attempt = view->attempt;
             holder->since = view->holder[h].since;
@@ -219,6 +254,10 @@ void culm_gnn_holder_view(struct culm_gnn_holder *holder) {
     gnn_holder_replay_early(holder); /* what is over is dropped even without the state */
     if (gnn_holder_is_current(holder) && holder->version >= 0) {
         gnn_holder_hand_on_again(holder);
+        if (holder->self->anew && holder->ready) {
+            CULM_MARK(interval_holds_is_said_to_another_leader);
+            say_held(holder);
+        }
     }
     gnn_holder_answer(holder);
     go_on(holder);

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ORDER_BITS 32 /* the others are of the term */
+
 static const struct culm_crew_ops crew_ops;
 
 /* False: out of memory. */
@@ -68,6 +70,13 @@ struct culm_gnn_leader *culm_gnn_leader_new(const struct culm_gnn_leader_options
     for (int part = 0; part < CULM_GNN_SPLITS; part++) {
         leader->final_area[part] = -1;
     }
+    leader->saving.order = (int64_t)(options->term > 1 ? options->term - 1 : 0)
+                           << ORDER_BITS; /* none is taken for
+                                                                               another leader's */
+    if (options->term > 1 && !gnn_leader_take_begin(leader)) {
+        culm_gnn_leader_free(leader);
+        return NULL;
+    }
     return leader;
 }
 
@@ -75,6 +84,7 @@ void culm_gnn_leader_free(struct culm_gnn_leader *leader) {
     if (!leader) {
         return;
     }
+    gnn_leader_take_end(leader);
     free(leader->load);
     free(leader->told.owner);
     culm_gnn_view_release(&leader->view);
@@ -151,20 +161,35 @@ static void order_slots(struct culm_gnn_leader *leader) {
     }
 }
 
-static void begin_if_all_there(struct culm_gnn_leader *leader) {
-    if (gnn_leader_all_there(leader)) {
+void gnn_leader_begin_if_all_there(struct culm_gnn_leader *leader) {
+    if (!leader->begin_due && !leader->crew.taking && !leader->finishing &&
+        gnn_leader_all_there(leader)) {
         order_slots(leader);
         gnn_leader_begin(leader);
     }
 }
 
-static void came(struct culm_crew *crew, struct culm_mate *mate) {
-    struct culm_gnn_leader *leader = (struct culm_gnn_leader *)crew;
-    struct gnn_node *node = (struct gnn_node *)mate;
+void gnn_leader_node_init(struct culm_gnn_leader *leader, struct gnn_node *node) {
     node->slot = node->copy_from = -1;
-    node->files = !mate->newcomer || leader->o.depot;
-    take_slot(leader, node);
-    culm_gnn_bill_joined(&leader->bill, node->mate.role, (int64_t)node->mate.joined_ns);
+    node->files = !node->mate.newcomer || leader->o.depot;
+}
+
+void gnn_leader_take_place(struct culm_gnn_leader *leader, struct gnn_node *node, int32_t place) {
+    if (!node || node->slot >= 0) {
+        return;
+    }
+    if (place < 0) {
+        take_slot(leader, node);
+    } else if (place < leader->o.settings.count[node->mate.role] &&
+               leader->slot[node->mate.role][place] < 0) {
+        leader->slot[node->mate.role][place] = node->mate.id;
+        node->slot = place;
+        leader->filled[node->mate.role]++;
+    }
+}
+
+void gnn_leader_tell_joined(struct culm_gnn_leader *leader, struct gnn_node *node) {
+    const struct culm_mate *mate = &node->mate;
     json_t *event =
         json_pack("{s:s, s:i, s:s, s:o}", "event", "joined", "node", (int)mate->id, "role",
                   culm_gnn_role_name(mate->role), "name", culm_json_text(mate->name));
@@ -172,9 +197,23 @@ static void came(struct culm_crew *crew, struct culm_mate *mate) {
         json_object_set_new(event, "pid", json_integer((json_int_t)mate->pid));
     }
     culm_crew_add_place(event, mate);
-    culm_crew_event(crew, event);
+    culm_crew_event(&leader->crew, event);
+}
+
+static void came(struct culm_crew *crew, struct culm_mate *mate) {
+    struct culm_gnn_leader *leader = (struct culm_gnn_leader *)crew;
+    struct gnn_node *node = (struct gnn_node *)mate;
+    gnn_leader_node_init(leader, node);
+    if (crew->taking) {
+        CULM_MARK(interval_joins_a_leader_that_takes_over);
+        gnn_leader_tell_joined(leader, node);
+        return;
+    }
+    take_slot(leader, node);
+    culm_gnn_bill_joined(&leader->bill, node->mate.role, (int64_t)node->mate.joined_ns);
+    gnn_leader_tell_joined(leader, node);
     if (leader->view.number == 0) {
-        begin_if_all_there(leader);
+        gnn_leader_begin_if_all_there(leader);
     } else if (mate->role == CULM_GNN_WORKER) {
         CULM_MARK(interval_worker_joins_a_run);
         culm_gnn_view_encode(&leader->view, leader->o.layout->intervals, culm_crew_meta(crew));
@@ -221,24 +260,37 @@ static void tell_gone(struct culm_gnn_leader *leader, int32_t id, uint32_t role)
     }
 }
 
-static void lost(struct culm_crew *crew, struct culm_mate *mate, enum culm_cause cause,
-                 const char *why_or_null) {
-    struct culm_gnn_leader *leader = (struct culm_gnn_leader *)crew;
-    struct gnn_node *node = (struct gnn_node *)mate;
+void gnn_leader_tell_lost(struct culm_gnn_leader *leader, struct gnn_node *node,
+                          enum culm_cause cause, const char *why_or_null) {
     const bool pauses = gnn_leader_pause(leader, node);
-    if (!mate->leaving) {
-        left(leader, node);
-    }
-    json_t *event = culm_crew_lost_event(crew, mate, cause, why_or_null);
+    json_t *event = culm_crew_lost_event(&leader->crew, &node->mate, cause, why_or_null);
     if (event) {
         json_object_set_new(event, "epoch", json_integer((json_int_t)leader->view.course.epoch));
         json_object_set_new(event, "pauses", json_boolean(pauses));
     }
-    culm_crew_event(crew, event);
+    culm_crew_event(&leader->crew, event);
+}
+
+static void lost(struct culm_crew *crew, struct culm_mate *mate, enum culm_cause cause,
+                 const char *why_or_null) {
+    struct culm_gnn_leader *leader = (struct culm_gnn_leader *)crew;
+    struct gnn_node *node = (struct gnn_node *)mate;
+    if (crew->taking && !leader->taking.decided) { /* told when it is known what it was */
+        node->cause = cause;
+        gnn_leader_take_on(leader);
+        return;
+    }
+    gnn_leader_tell_lost(leader, node, cause, why_or_null);
+    if (crew->taking) {
+        return; /* it has no place yet, and is not billed */
+    }
+    if (!mate->leaving) {
+        left(leader, node);
+    }
     tell_gone(leader, mate->id, mate->role);
     if (leader->view.number == 0) {
         CULM_MARK(interval_lost_before_the_first_view);
-        begin_if_all_there(leader);
+        gnn_leader_begin_if_all_there(leader);
     } else if (mate->role == CULM_GNN_WORKER) {
         CULM_MARK(interval_worker_lost);
     } else {
@@ -272,10 +324,13 @@ static void on_stop(void *actor) {
     struct culm_gnn_leader *leader = actor;
     leader->stop_ns = leader->stopping ? leader->stop_ns : culm_crew_now(&leader->crew);
     leader->stopping = true;
-    if (!leader->crew.left && leader->view.number == 0) {
+    if (leader->crew.left || leader->crew.taking) {
+        return; /* it is looked at when it is known what there is */
+    }
+    if (leader->view.number == 0 && !leader->finishing) {
         CULM_MARK(interval_stopped_before_the_first_view);
-        culm_crew_fail(&leader->crew, CULM_ERR_STOPPED,
-                       "stopped before the first epoch; continue with --resume");
+        gnn_leader_end_stopped(leader, true,
+                               "stopped before the first epoch; continue with --resume");
     }
     gnn_leader_stop_on(leader);
     gnn_leader_wait(leader);
@@ -371,6 +426,10 @@ static void message(struct culm_crew *crew, struct culm_mate *mate,
                     const struct culm_message *said) {
     struct culm_gnn_leader *leader = (struct culm_gnn_leader *)crew;
     struct gnn_node *node = (struct gnn_node *)mate;
+    if (crew->taking || said->type == CULM_GNN_MSG_REPORT) {
+        gnn_leader_take_hear(leader, node, said);
+        return;
+    }
     switch (said->type) {
     case CULM_GNN_MSG_DONE: hear_done(leader, mate->id, said); break;
     case CULM_GNN_MSG_HOLDS: hear_holds(leader, node, said); break;
@@ -409,10 +468,44 @@ static void review(struct culm_crew *crew, const char *why) {
 static void tick(struct culm_crew *crew, uint64_t now_ns) {
     struct culm_gnn_leader *leader = (struct culm_gnn_leader *)crew;
     (void)now_ns;
+    if (crew->taking) {
+        gnn_leader_take_on(leader);
+        return;
+    }
     gnn_leader_stop_on(leader);
     gnn_leader_go_on(leader); /* a copy may be late by now */
     gnn_leader_wait(leader);
     gnn_leader_hold_tick(leader);
+}
+
+static void written(struct culm_crew *crew, enum culm_deed deed) {
+    struct culm_gnn_leader *leader = (struct culm_gnn_leader *)crew;
+    switch (deed) {
+    case CULM_DEED_ROLL_BACK:
+        if (leader->begin_due) {
+            leader->begin_due = false;
+            gnn_leader_begin_if_all_there(leader);
+        } else if (leader->back_found) {
+            gnn_leader_back_written(leader);
+        }
+        break;
+    case CULM_DEED_STOP: gnn_leader_stop_written(leader); break;
+    case CULM_DEED_DONE: gnn_leader_done_written(leader); break;
+    }
+}
+
+static void cut(struct culm_crew *crew) {
+    struct culm_gnn_leader *leader = (struct culm_gnn_leader *)crew;
+    if (crew->cut_off) {
+        gnn_leader_save_cut_off(leader);
+    } else {
+        gnn_leader_go_on(leader);
+    }
+}
+
+static void forget(struct culm_crew *crew, struct culm_mate *mate) {
+    (void)crew;
+    free(((struct gnn_node *)mate)->report);
 }
 
 static void nobody(struct culm_crew *crew, const char *why) {
@@ -428,6 +521,9 @@ static const struct culm_crew_ops crew_ops = {
     .came = came,
     .lost = lost,
     .went = went,
+    .forget = forget,
+    .written = written,
+    .cut = cut,
     .message = message,
     .failed = failed,
     .lacks = gnn_leader_lacks,
@@ -460,6 +556,7 @@ static void on_start(void *actor) {
     gnn_leader_tune_begin(leader);
     gnn_leader_wait(leader);
     culm_crew_begin(&leader->crew);
+    gnn_leader_take_on(leader); /* perhaps nobody took part */
 }
 
 static const struct culm_leader_ops leads = {
@@ -469,6 +566,9 @@ static const struct culm_leader_ops leads = {
     .removed = culm_crew_on_removed,
     .stop = on_stop,
     .admits = on_admits,
+    .written = culm_crew_on_written,
+    .deposed = culm_crew_on_deposed,
+    .away = culm_crew_on_away,
 };
 
 const struct culm_actor_ops culm_gnn_leader_actor = {

@@ -5,6 +5,7 @@
 #include "interval/roc.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,6 +121,44 @@ static float loss_of(const struct culm_gnn_leader *leader, const struct culm_gnn
     return (float)(totals->loss / (double)leader->o.rows[CULM_GNN_TRAIN]);
 }
 
+static json_t *event_of(const struct culm_gnn_leader *leader,
+                        const struct culm_gnn_outcome *outcome) {
+    uint32_t bits;
+    char text[16];
+    memcpy(&bits, &outcome->loss, sizeof bits);
+    snprintf(text, sizeof text, "0x%08x", bits);
+    json_t *event =
+        json_pack("{s:s, s:I, s:f, s:s}", "event", "epoch", "epoch", (json_int_t)outcome->epoch,
+                  "loss", (double)outcome->loss, "loss_bits", text);
+    if (event && outcome->evaluated) {
+        add_split(event, leader, "train", CULM_GNN_TRAIN, outcome->correct);
+        add_split(event, leader, "valid", CULM_GNN_VALID, outcome->correct);
+        add_split(event, leader, "test", CULM_GNN_TEST, outcome->correct);
+        add_areas(event, outcome->area);
+    }
+    return event;
+}
+
+void gnn_leader_tell_again_of(struct culm_gnn_leader *leader,
+                              const struct culm_gnn_outcome *outcome) {
+    json_t *event = event_of(leader, outcome);
+    if (event) {
+        json_object_set_new(event, "again", json_true());
+    }
+    culm_crew_event(&leader->crew, event);
+}
+
+struct culm_gnn_balance gnn_leader_balance(struct culm_gnn_leader *leader) {
+    struct culm_gnn_bill *bill = &leader->bill;
+    culm_gnn_bill_advance(bill, (int64_t)culm_crew_now(&leader->crew));
+    return (struct culm_gnn_balance){.losses = leader->crew.lost,
+                                     .rollbacks = leader->rollbacks,
+                                     .published = leader->saved_version,
+                                     .verdict = leader->verdict,
+                                     .usd = culm_gnn_bill_usd(bill),
+                                     .seconds = culm_gnn_bill_s(bill)};
+}
+
 static void publish_epoch(struct culm_gnn_leader *leader) {
     const struct culm_gnn_course *course = &leader->view.course;
     struct culm_gnn_totals totals = sum_totals(leader);
@@ -132,20 +171,14 @@ static void publish_epoch(struct culm_gnn_leader *leader) {
     if (!course->train) {
         return; /* the final evaluation, which is reported in `done` */
     }
-    float loss = loss_of(leader, &totals);
-    uint32_t bits;
-    memcpy(&bits, &loss, sizeof bits);
-    char text[16];
-    snprintf(text, sizeof text, "0x%08x", bits);
-    leader->loss = loss;
-    json_t *event = json_pack("{s:s, s:I, s:f, s:s}", "event", "epoch", "epoch",
-                              (json_int_t)course->epoch, "loss", (double)loss, "loss_bits", text);
-    if (event && course->evaluate) {
-        add_split(event, leader, "train", CULM_GNN_TRAIN, totals.correct);
-        add_split(event, leader, "valid", CULM_GNN_VALID, totals.correct);
-        add_split(event, leader, "test", CULM_GNN_TEST, totals.correct);
-        add_areas(event, leader->final_area);
+    leader->last = (struct culm_gnn_outcome){
+        .epoch = course->epoch, .loss = loss_of(leader, &totals), .evaluated = course->evaluate};
+    for (int part = 0; part < CULM_GNN_SPLITS && course->evaluate; part++) {
+        leader->last.correct[part] = totals.correct[part];
+        leader->last.area[part] = leader->final_area[part];
     }
+    leader->loss = leader->last.loss;
+    json_t *event = event_of(leader, &leader->last);
     if (event) {
         const struct culm_gnn_work *work = &gnn_leader_done(leader)->work;
         json_t *more = json_pack("{s:f, s:I, s:I, s:I, s:I, s:I, s:o}", "epoch_ms",
@@ -282,6 +315,10 @@ static void commit(struct culm_gnn_leader *leader) {
     leader->evaluated = !commit.next.train && !commit.next.evaluate;
     gnn_leader_new_epoch(leader);
     leader->saving.due = leader->saving.due || is_due(leader, leader->version);
+    commit.outcome = leader->last;
+    commit.balance = gnn_leader_balance(leader);
+    view->last = commit.outcome;
+    view->balance = commit.balance;
     gnn_leader_save(leader, true); /* ahead of the commit, with which the version may be left */
     culm_gnn_commit_encode(&commit, culm_crew_meta(&leader->crew));
     culm_crew_send_all(&leader->crew, CULM_GNN_MSG_COMMIT);
@@ -296,9 +333,9 @@ static void commit(struct culm_gnn_leader *leader) {
 
 void gnn_leader_go_on(struct culm_gnn_leader *leader) {
     const struct culm_gnn_course *course = &leader->view.course;
-    if (leader->crew.left || leader->back_due || leader->view.number == 0 ||
-        !(course->train || course->evaluate) || !all_done(leader) ||
-        (course->train && !all_hold(leader, course->epoch))) {
+    if (leader->crew.left || leader->back_due || leader->view.number == 0 || leader->finishing ||
+        leader->crew.taking || leader->crew.cut_off || !(course->train || course->evaluate) ||
+        !all_done(leader) || (course->train && !all_hold(leader, course->epoch))) {
         return;
     }
     if (!course->train && leader->evaluated) {
@@ -366,15 +403,41 @@ void gnn_leader_finished(struct culm_gnn_leader *leader) {
         return;
     }
     gnn_leader_hold_over(leader);
-    const bool whole = is_whole(leader);
+    if (!is_whole(leader)) {
+        gnn_leader_pause_end(leader);
+        publish_cost(leader);
+        gnn_leader_end_stopped(leader, false, "stopped after epoch %lld; continue with --resume",
+                               (long long)leader->version);
+    } else if (!culm_crew_write(&leader->crew, CULM_DEED_DONE, leader->version)) {
+        gnn_leader_done_written(leader);
+    }
+}
+
+void gnn_leader_done_written(struct culm_gnn_leader *leader) {
     gnn_leader_pause_end(leader);
     publish_cost(leader);
-    if (whole) {
-        publish_done(leader);
+    publish_done(leader);
+    culm_crew_leave(&leader->crew, 0, NULL);
+}
+
+/* --- a stop --- */
+
+void gnn_leader_end_stopped(struct culm_gnn_leader *leader, bool fails, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    culm_error_setv(&leader->ending, CULM_ERR_STOPPED, format, args);
+    va_end(args);
+    leader->ending_fails = fails;
+    leader->finishing = leader->crew.closing = true; /* nothing else is begun */
+    if (!culm_crew_write(&leader->crew, CULM_DEED_STOP, leader->version)) {
+        gnn_leader_stop_written(leader);
     }
-    struct culm_error error;
-    culm_error_set(&error, CULM_ERR_STOPPED, "stopped after epoch %lld; continue with --resume",
-                   (long long)leader->version);
-    culm_crew_leave(&leader->crew, whole ? 0 : culm_status_exit_code(CULM_ERR_STOPPED),
-                    whole ? NULL : &error);
+}
+
+void gnn_leader_stop_written(struct culm_gnn_leader *leader) {
+    if (leader->ending_fails) {
+        culm_crew_fail(&leader->crew, CULM_ERR_STOPPED, "%s", leader->ending.text);
+    } else {
+        culm_crew_leave(&leader->crew, culm_status_exit_code(CULM_ERR_STOPPED), &leader->ending);
+    }
 }

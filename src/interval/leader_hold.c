@@ -49,10 +49,9 @@ static void give_up(struct culm_gnn_leader *leader) {
     } else if (leader->stopping && leader->version < leader->o.settings.pace.epochs &&
                !leader->verdict.enough) {
         CULM_MARK(interval_held_and_stopped);
-        struct culm_error error; /* whoever launched the run says what is lost of it */
-        culm_error_set(&error, CULM_ERR_STOPPED, "stopped after epoch %lld",
-                       (long long)leader->version);
-        culm_crew_leave(&leader->crew, culm_status_exit_code(CULM_ERR_STOPPED), &error);
+        /* Whoever launched the run says what is lost of it. */
+        gnn_leader_end_stopped(leader, false, "stopped after epoch %lld",
+                               (long long)leader->version);
     } else {
         CULM_MARK(interval_last_checkpoint_is_given_up);
         char left[256];

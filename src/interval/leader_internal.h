@@ -22,6 +22,8 @@ struct gnn_node {
     struct culm_gnn_answer *answer; /* to the last ASK, by node; NULL: none yet, or not asked */
     int32_t gaps;                   /* links that swallow, of which it is an end: for a moment */
     int32_t place;                  /* in `answer`, meanwhile */
+    struct culm_gnn_report *report; /* to a leader that takes over; NULL: none */
+    enum culm_cause cause;          /* lost meanwhile: why */
 };
 
 /* A lost node from which the run has not recovered yet. */
@@ -82,6 +84,13 @@ struct gnn_hold {
     char why[CULM_ERROR_MAX];
 };
 
+/* What it finds out when it takes over. leader_take.c. */
+struct gnn_taking {
+    struct culm_gnn_view view;
+    struct culm_gnn_curve *curve;
+    bool decided; /* all that is left is to tell it */
+};
+
 struct culm_gnn_leader {
     struct culm_crew crew;
     struct culm_gnn_leader_options o;
@@ -96,7 +105,10 @@ struct culm_gnn_leader {
     struct gnn_saving saving;
     struct culm_gnn_task io; /* the leader's own task, or the last one */
     bool io_busy;
-    bool back_due;    /* the run goes back to a checkpoint as soon as one is found */
+    bool back_due;      /* the run goes back to a checkpoint as soon as one is found */
+    bool back_for_want; /* since no copy is left */
+    bool back_found;    /* and as soon as that is written down */
+    bool begin_due;     /* all load as soon as that is written down: nobody knows of a view */
     bool load_failed; /* by somebody who was told to load the checkpoint: it is looked for again */
     char back_why[80];
     int64_t saved_version;
@@ -116,6 +128,11 @@ struct culm_gnn_leader {
     struct culm_gnn_bill bill;
     struct culm_gnn_tuner tuner;
     double loss;
+    struct culm_gnn_outcome last; /* of the epoch committed last */
+    struct gnn_taking taking;
+    struct culm_error
+        ending; /* with which it leaves, as soon as it is written down that the run is stopped */
+    bool ending_fails; /* it is published, too */
     /* At `version`; at saved_version; and with the final evaluation, which is no part of training. */
     struct culm_gnn_verdict verdict, saved_verdict, final_verdict;
     int64_t rollbacks;
@@ -131,8 +148,29 @@ static inline struct gnn_node *gnn_node_at(const struct culm_gnn_leader *leader,
 /* leader.c */
 /* The node of that id if it is alive, else NULL. */
 struct gnn_node *gnn_leader_node(const struct culm_gnn_leader *leader, int32_t id);
+/* Of the crew's struct, which has just been made. */
+void gnn_leader_node_init(struct culm_gnn_leader *leader, struct gnn_node *node);
+/* Gives it that place, or, `place` below 0, any, if it is vacant and the node has none. NULL is fine. */
+void gnn_leader_take_place(struct culm_gnn_leader *leader, struct gnn_node *node_or_null,
+                           int32_t place);
+/* The events. */
+void gnn_leader_tell_joined(struct culm_gnn_leader *leader, struct gnn_node *node);
+void gnn_leader_tell_lost(struct culm_gnn_leader *leader, struct gnn_node *node,
+                          enum culm_cause cause, const char *why_or_null);
+/* Makes the first view, if all are there, and nothing has to be written down before. */
+void gnn_leader_begin_if_all_there(struct culm_gnn_leader *leader);
 /* A worker is about to leave: it no longer counts, and is replaced if that many are wanted. */
 void gnn_leader_let_go(struct culm_gnn_leader *leader, struct gnn_node *node);
+
+/* leader_take.c: what it does first, if it takes over from another leader */
+/* Awaits those who took part. False: out of memory. */
+bool gnn_leader_take_begin(struct culm_gnn_leader *leader);
+void gnn_leader_take_end(struct culm_gnn_leader *leader);
+/* Anything has come from a node. */
+void gnn_leader_take_hear(struct culm_gnn_leader *leader, struct gnn_node *node,
+                          const struct culm_message *message);
+/* Something has happened, or some time has passed: decides, if it can. */
+void gnn_leader_take_on(struct culm_gnn_leader *leader);
 
 /* leader_pause.c */
 /* Called when a node is lost: its pause begins, if it did work that only it could do. Returns whether
@@ -182,6 +220,17 @@ void gnn_leader_clear_done(struct culm_gnn_leader *leader, struct gnn_done *done
 /* Keeps the scores in a DONE, if their size is right. */
 void gnn_leader_keep_scores(struct culm_gnn_leader *leader, struct gnn_done *done, int32_t interval,
                             const struct culm_message *message);
+/* The event of an epoch that was committed when another one led. */
+void gnn_leader_tell_again_of(struct culm_gnn_leader *leader,
+                              const struct culm_gnn_outcome *outcome);
+/* What commits and views say of the run so far. */
+struct culm_gnn_balance gnn_leader_balance(struct culm_gnn_leader *leader);
+/* Leaves, since the run was stopped; with an event `error`, if it `fails`. As soon as that is written down. */
+void gnn_leader_end_stopped(struct culm_gnn_leader *leader, bool fails, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* It is written down that the run is stopped; is done. */
+void gnn_leader_stop_written(struct culm_gnn_leader *leader);
+void gnn_leader_done_written(struct culm_gnn_leader *leader);
 /* The clock of the epoch starts now. */
 void gnn_leader_new_epoch(struct culm_gnn_leader *leader);
 /* Commits the epoch if all its reports are in. */
@@ -199,6 +248,8 @@ bool gnn_leader_is_saved(const struct culm_gnn_leader *leader);
  * epoch, or of the last evaluation, is missing: --resume does that. If it is too late for that, the epoch is
  * finished first. In the first epoch, where nothing is committed, ends at once. */
 void gnn_leader_stop_on(struct culm_gnn_leader *leader);
+/* It may not commit any more: what was committed last is saved, if somebody still has it. */
+void gnn_leader_save_cut_off(struct culm_gnn_leader *leader);
 /* Whether a checkpoint is under way, or a task of the leader is. */
 bool gnn_leader_saves(const struct culm_gnn_leader *leader);
 /* Orders the committed version, to that folder; "": the run's. False: nobody can write it. */
@@ -241,13 +292,16 @@ bool gnn_leader_leave_late(struct culm_gnn_leader *leader);
 /* The node that can save the committed version: rather a parameter server, which has less to do; -1:
  * none just now. */
 int32_t gnn_leader_saver(struct culm_gnn_leader *leader);
-/* The run goes back to the last checkpoint, which is the one that was found. */
+/* The run goes back to the last checkpoint, which is the one that was found; as soon as that is written down. */
 void gnn_leader_go_back(struct culm_gnn_leader *leader);
+void gnn_leader_back_written(struct culm_gnn_leader *leader);
 /* Makes the first view; all nodes are there. */
 void gnn_leader_begin(struct culm_gnn_leader *leader);
 /* Works out what the view should be now, and announces it, with the reason, if it has changed.
  * `boundary`: an epoch has just been committed, so intervals may return to their home servers. */
 void gnn_leader_review(struct culm_gnn_leader *leader, bool boundary, const char *why);
+/* The same, but announced in any case: `view` is the last one of the leader before. */
+void gnn_leader_review_anew(struct culm_gnn_leader *leader, const char *why);
 /* Announces the same view under a new number, so that all nodes report again. */
 void gnn_leader_tell_again(struct culm_gnn_leader *leader);
 /* Holders disagree about a version: rolls back, or ends the run after too many times. */

@@ -95,8 +95,7 @@ void gnn_leader_stop_on(struct culm_gnn_leader *leader) {
     }
     if (leader->version == 0) { /* whatever there is of the first epoch, --resume begins with it */
         CULM_MARK(interval_stopped_in_the_first_epoch);
-        culm_crew_fail(&leader->crew, CULM_ERR_STOPPED,
-                       "stopped in the first epoch; continue with --resume");
+        gnn_leader_end_stopped(leader, true, "stopped in the first epoch; continue with --resume");
     } else if (at_the_end(leader)) {
         if (!leader->evaluated) {
             CULM_MARK(interval_stopped_before_the_last_evaluation);
@@ -112,6 +111,14 @@ void gnn_leader_stop_on(struct culm_gnn_leader *leader) {
                gnn_leader_order(leader, false, "")) {
         CULM_MARK(interval_stopped_where_it_can_be_saved);
         leader->stop_again_ns = CULM_NEVER;
+    }
+}
+
+void gnn_leader_save_cut_off(struct culm_gnn_leader *leader) {
+    if (leader->crew.cut_off && !leader->crew.left && !leader->finishing && leader->version > 0 &&
+        !gnn_leader_is_saved(leader) && !gnn_leader_saves(leader) && !leader->hold.active &&
+        !leader->back_due && leader->view.number > 0 && gnn_leader_order(leader, false, "")) {
+        CULM_MARK(interval_saves_as_it_is_cut_off);
     }
 }
 
@@ -309,7 +316,7 @@ static void finish_if_done(struct culm_gnn_leader *leader) {
 
 void gnn_leader_io_on(struct culm_gnn_leader *leader) {
     struct gnn_saving *saving = &leader->saving;
-    if (leader->io_busy || leader->crew.left || leader->finishing) {
+    if (leader->io_busy || leader->crew.left || leader->finishing || leader->back_found) {
         return;
     }
     if (saving->discard_due) {

@@ -2,13 +2,15 @@
 #include "interval/leader_internal.h"
 
 #include "base/mark.h"
+#include "crew/term.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define ROLLBACKS_MAX 5 /* after so many, holders that differ end the run */
 #define MS 1000000ull
-#define COPIES 2 /* least number of holders, if there are enough nodes */
+#define ATTEMPT_BITS 16 /* the others are of the term */
+#define COPIES 2        /* least number of holders, if there are enough nodes */
 
 /* --- owners --- */
 
@@ -180,7 +182,8 @@ static void add_holder(struct culm_gnn_leader *leader, int32_t id) {
     const struct gnn_node *node = id >= 0 ? gnn_leader_node(leader, id) : NULL;
     if (node && can_hold(leader, node) && may_hold(leader, node) &&
         !culm_gnn_view_holds(next, id) && next->holder_count < CULM_GNN_HOLDERS_MAX) {
-        uint64_t since = node->holder ? node->holder_since : leader->view.number + 1;
+        uint64_t since = node->holder ? node->holder_since
+                                      : culm_view_after(leader->view.number, leader->o.term);
         next->holder[next->holder_count++] = (struct culm_gnn_view_holder){id, -1, since};
     }
 }
@@ -218,7 +221,7 @@ static void choose_first(struct culm_gnn_leader *leader) {
         struct gnn_node *node = gnn_leader_node(leader, next->holder[h].node);
         node->holds = false;
         node->holder = false; /* this view makes it a holder again */
-        next->holder[h].since = leader->view.number + 1;
+        next->holder[h].since = culm_view_after(leader->view.number, leader->o.term);
     }
 }
 
@@ -379,16 +382,25 @@ void gnn_leader_send_view(struct culm_gnn_leader *leader, struct gnn_node *node)
 
 static void tell(struct culm_gnn_leader *leader, const char *why) {
     leader->crew.view = leader->view.number;
+    leader->view.last = leader->last;
+    leader->view.balance = gnn_leader_balance(leader);
     publish(leader, why);
     note_holders(leader);
     send_view(leader);
+}
+
+/* Leaders never mean different things by the same attempt. */
+static uint32_t attempt_after(const struct culm_gnn_leader *leader, uint32_t last) {
+    const uint32_t first = leader->o.term > 1 ? (uint32_t)(leader->o.term - 1) << ATTEMPT_BITS : 0;
+    return (last > first ? last : first) + 1;
 }
 
 static void restart_from(struct culm_gnn_leader *leader, struct culm_gnn_view *view) {
     gnn_leader_hold_over(leader);
     leader->version = leader->saved_version;
     leader->verdict = leader->final_verdict = leader->saved_verdict;
-    view->attempt++;
+    leader->last = (struct culm_gnn_outcome){0};
+    view->attempt = attempt_after(leader, view->attempt);
     view->load_version = leader->saved_version;
     snprintf(view->load, sizeof view->load, "%s", leader->saved_path);
     view->course = gnn_leader_course(leader, leader->version);
@@ -400,18 +412,52 @@ static void restart_from(struct culm_gnn_leader *leader, struct culm_gnn_view *v
     gnn_leader_new_epoch(leader);
 }
 
-static void roll_back(struct culm_gnn_leader *leader, const char *reason) {
+/* `wants`: for want of a copy. */
+static void roll_back(struct culm_gnn_leader *leader, bool wants, const char *reason) {
     CULM_MARK(interval_rollback);
     leader->back_due = true;
+    leader->back_for_want = wants;
     snprintf(leader->back_why, sizeof leader->back_why, "%s", reason);
     gnn_leader_hold_over(leader);
     gnn_leader_forget_saving(leader);
     gnn_leader_io_on(leader);
 }
 
+/* Whether somebody has got a copy after all, which had been on its way. */
+static bool is_off(struct culm_gnn_leader *leader) {
+    bool off = false;
+    for (int32_t h = 0; h < leader->view.holder_count && leader->back_for_want; h++) {
+        const struct gnn_node *node = gnn_leader_node(leader, leader->view.holder[h].node);
+        off |= gnn_leader_is_full(leader, node) && node->held.version >= leader->version;
+    }
+    if (off) {
+        CULM_MARK(interval_copy_comes_before_it_goes_back);
+        const int64_t every = leader->o.settings.checkpoint_every;
+        leader->back_due = leader->back_found = false;
+        leader->saving.due = every > 0 && leader->version / every > leader->saved_version / every;
+        gnn_leader_review(leader, false, "copied");
+        gnn_leader_io_on(leader);
+        gnn_leader_go_on(leader);
+    }
+    return off;
+}
+
 void gnn_leader_go_back(struct culm_gnn_leader *leader) {
+    if (is_off(leader)) {
+        return;
+    }
+    leader->back_found = culm_crew_write(&leader->crew, CULM_DEED_ROLL_BACK, leader->saved_version);
+    if (!leader->back_found) {
+        gnn_leader_back_written(leader);
+    }
+}
+
+void gnn_leader_back_written(struct culm_gnn_leader *leader) {
+    if (is_off(leader)) {
+        return;
+    }
     const int64_t from = leader->version;
-    leader->back_due = leader->load_failed = false;
+    leader->back_due = leader->back_found = leader->load_failed = false;
     leader->rollbacks++;
     for (int32_t n = 0; n < leader->crew.mates.count; n++) {
         gnn_node_at(leader, n)->holds = false;
@@ -426,7 +472,7 @@ void gnn_leader_go_back(struct culm_gnn_leader *leader) {
                     json_pack("{s:s, s:I, s:I, s:s}", "event", "rollback", "from_epoch",
                               (json_int_t)from, "to_epoch", (json_int_t)leader->version, "reason",
                               leader->back_why));
-    leader->next.number++;
+    leader->next.number = culm_view_after(leader->view.number, leader->o.term);
     culm_gnn_view_copy(&leader->view, &leader->next, leader->o.layout->intervals);
     tell(leader, "roll-back");
     gnn_leader_wait(leader); /* there may be nobody who can load it */
@@ -454,8 +500,10 @@ static bool same_view(const struct culm_gnn_view *a, const struct culm_gnn_view 
            memcmp(a->owner, b->owner, (size_t)intervals * sizeof *a->owner) == 0;
 }
 
-void gnn_leader_review(struct culm_gnn_leader *leader, bool boundary, const char *why) {
-    if (leader->crew.left || leader->finishing || leader->view.number == 0 || leader->back_due) {
+static void work_out(struct culm_gnn_leader *leader, bool boundary, bool in_any_case,
+                     const char *why) {
+    if (leader->crew.left || leader->finishing || leader->view.number == 0 || leader->back_due ||
+        leader->crew.taking) {
         return;
     }
     culm_gnn_view_copy(&leader->next, &leader->view, leader->o.layout->intervals);
@@ -464,27 +512,37 @@ void gnn_leader_review(struct culm_gnn_leader *leader, bool boundary, const char
     choose_first(leader);
     if (leader->next.holder_count > 0 && !choose_sources(leader)) {
         CULM_MARK(interval_no_copy_is_left);
-        roll_back(leader, "no copy of the weights is left");
+        roll_back(leader, true, "no copy of the weights is left");
         return;
     }
-    if (!same_view(&leader->next, &leader->view, leader->o.layout->intervals)) {
-        leader->next.number++;
+    if (in_any_case || !same_view(&leader->next, &leader->view, leader->o.layout->intervals)) {
+        leader->next.number = culm_view_after(leader->view.number, leader->o.term);
         culm_gnn_view_copy(&leader->view, &leader->next, leader->o.layout->intervals);
         tell(leader, why);
     }
     gnn_leader_check_writer(leader);
 }
 
+void gnn_leader_review(struct culm_gnn_leader *leader, bool boundary, const char *why) {
+    work_out(leader, boundary, false, why);
+}
+
+void gnn_leader_review_anew(struct culm_gnn_leader *leader, const char *why) {
+    leader->told.number = 0; /* each may know another one */
+    work_out(leader, false, true, why);
+}
+
 void gnn_leader_tell_again(struct culm_gnn_leader *leader) {
     CULM_MARK(interval_view_is_told_again);
-    leader->crew.view = ++leader->view.number;
+    leader->view.number = culm_view_after(leader->view.number, leader->o.term);
+    leader->crew.view = leader->view.number;
     leader->told.number = 0; /* as a whole */
     tell(leader, "stalled");
 }
 
 void gnn_leader_begin(struct culm_gnn_leader *leader) {
     culm_gnn_view_copy(&leader->next, &leader->view, leader->o.layout->intervals);
-    leader->next.number = 1;
+    leader->next.number = culm_view_after(0, leader->o.term);
     restart_from(leader, &leader->next);
     assign(leader, true);
     choose_holders(leader);
@@ -503,5 +561,5 @@ void gnn_leader_differ(struct culm_gnn_leader *leader, int64_t version) {
                        (long long)version);
         return;
     }
-    roll_back(leader, "holders of the weights differ");
+    roll_back(leader, false, "holders of the weights differ");
 }

@@ -62,7 +62,7 @@ static bool is_there(const struct culm_gnn_leader *leader, uint32_t role) {
 
 bool gnn_leader_lacks(const struct culm_crew *crew, uint32_t role) {
     const struct culm_gnn_leader *leader = (const struct culm_gnn_leader *)crew;
-    if (role == CULM_GNN_WORKER || leader->finishing) {
+    if (role == CULM_GNN_WORKER || leader->finishing || crew->taking) {
         return false;
     }
     if (leader->view.number == 0) {
@@ -116,8 +116,8 @@ static bool give_up(struct culm_gnn_leader *leader, uint32_t role) {
     say_resume(leader, resume, sizeof resume);
     if (too_late || from_elsewhere) {
         CULM_MARK(interval_stopped_while_it_waits);
-        culm_crew_fail(&leader->crew, CULM_ERR_STOPPED, "stopped while it waited for a %s; %s",
-                       name_of(role), resume);
+        gnn_leader_end_stopped(leader, true, "stopped while it waited for a %s; %s", name_of(role),
+                               resume);
     } else {
         CULM_MARK(interval_last_one_is_lost);
         culm_crew_fail(&leader->crew, CULM_ERR_IO,
@@ -148,7 +148,7 @@ void gnn_leader_in_vain(struct culm_crew *crew, uint32_t role) {
 
 void gnn_leader_wait(struct culm_gnn_leader *leader) {
     for (uint32_t r = 0; r <= CULM_GNN_PARAMETER; r++) {
-        if (leader->crew.left || leader->finishing || give_up(leader, r)) {
+        if (leader->crew.left || leader->finishing || leader->crew.taking || give_up(leader, r)) {
             return;
         }
         if (gnn_leader_lacks(&leader->crew, r)) {

@@ -199,7 +199,8 @@ void gnn_leader_forget_answer(struct culm_crew *crew, struct culm_mate *mate) {
 bool gnn_leader_watched(struct culm_crew *crew) {
     struct culm_gnn_leader *leader = (struct culm_gnn_leader *)crew;
     const struct culm_gnn_view *view = &leader->view;
-    bool waits = view->number == 0 || view->holder_count == 0 || leader->io_busy;
+    bool waits = view->number == 0 || view->holder_count == 0 || leader->io_busy ||
+                 leader->back_due || crew->cut_off;
     for (int32_t i = 0; i < leader->o.layout->intervals && !waits; i++) {
         waits = view->owner[i] < 0;
     }

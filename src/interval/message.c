@@ -89,6 +89,19 @@ int32_t culm_gnn_view_source(const struct culm_gnn_view *view, int32_t node) {
     return found;
 }
 
+static void course_encode(const struct culm_gnn_course *course, struct culm_buf *buf) {
+    culm_buf_u64(buf, (uint64_t)course->epoch);
+    culm_buf_u8(buf, course->train);
+    culm_buf_u8(buf, course->evaluate);
+}
+
+static struct culm_gnn_course read_course(struct culm_reader *in) {
+    struct culm_gnn_course course = {.epoch = culm_read_count(in)};
+    course.train = read_bool(in);
+    course.evaluate = read_bool(in);
+    return course;
+}
+
 /* --- data --- */
 
 void culm_gnn_slice_encode(const struct culm_gnn_slice_key *key, struct culm_buf *buf) {
@@ -407,6 +420,41 @@ enum culm_status culm_gnn_answer_decode(const uint8_t *meta, size_t len,
     return CULM_OK;
 }
 
+void culm_gnn_report_encode(const struct culm_gnn_report *report, struct culm_buf *buf) {
+    culm_buf_u64(buf, report->view);
+    culm_buf_u32(buf, report->attempt);
+    course_encode(&report->course, buf);
+    culm_buf_u8(buf, report->holds);
+    culm_buf_u8(buf, report->diverged);
+    culm_buf_u64(buf, (uint64_t)report->version);
+    culm_buf_u64(buf, report->digest);
+    culm_buf_u64(buf, report->since);
+    culm_buf_u64(buf, (uint64_t)report->curve_first);
+    culm_gnn_outcome_write(&report->last, buf);
+    culm_gnn_balance_write(&report->balance, buf);
+}
+
+enum culm_status culm_gnn_report_decode(const uint8_t *meta, size_t len,
+                                        struct culm_gnn_report *ret_report) {
+    struct culm_reader in = culm_reader_of(meta, len);
+    struct culm_gnn_report report = {.view = culm_read_u64(&in)};
+    report.attempt = culm_read_u32(&in);
+    report.course = read_course(&in);
+    report.holds = read_bool(&in);
+    report.diverged = read_bool(&in);
+    report.version = culm_read_count(&in);
+    report.digest = culm_read_u64(&in);
+    report.since = culm_read_u64(&in);
+    report.curve_first = culm_read_count(&in);
+    report.last = culm_gnn_outcome_read(&in);
+    report.balance = culm_gnn_balance_read(&in);
+    if (finished(&in) != CULM_OK || (report.view > 0) != (report.course.epoch > 0)) {
+        return CULM_ERR_FORMAT;
+    }
+    *ret_report = report;
+    return CULM_OK;
+}
+
 /* --- from the leader --- */
 
 void culm_gnn_save_encode(const struct culm_gnn_save *save, struct culm_buf *buf) {
@@ -432,19 +480,6 @@ enum culm_status culm_gnn_save_decode(const uint8_t *meta, size_t len,
     return CULM_OK;
 }
 
-static void course_encode(const struct culm_gnn_course *course, struct culm_buf *buf) {
-    culm_buf_u64(buf, (uint64_t)course->epoch);
-    culm_buf_u8(buf, course->train);
-    culm_buf_u8(buf, course->evaluate);
-}
-
-static struct culm_gnn_course read_course(struct culm_reader *in) {
-    struct culm_gnn_course course = {.epoch = culm_read_count(in)};
-    course.train = read_bool(in);
-    course.evaluate = read_bool(in);
-    return course;
-}
-
 /* All but who owns what; the owners follow, if `base` is 0, else changes to that view. */
 static void view_encode(const struct culm_gnn_view *view, uint64_t base, struct culm_buf *buf) {
     culm_buf_u64(buf, view->number);
@@ -459,6 +494,8 @@ static void view_encode(const struct culm_gnn_view *view, uint64_t base, struct 
         culm_buf_i32(buf, view->holder[h].from);
         culm_buf_u64(buf, view->holder[h].since);
     }
+    culm_gnn_outcome_write(&view->last, buf);
+    culm_gnn_balance_write(&view->balance, buf);
 }
 
 void culm_gnn_view_encode(const struct culm_gnn_view *view, int32_t intervals,
@@ -507,6 +544,8 @@ enum culm_status culm_gnn_view_decode(const uint8_t *meta, size_t len,
         view->holder[h].from = read_below(&in, -1, CULM_NODE_IDS);
         view->holder[h].since = culm_read_u64(&in);
     }
+    view->last = culm_gnn_outcome_read(&in);
+    view->balance = culm_gnn_balance_read(&in);
     for (int32_t i = 0; base == 0 && i < layout->intervals; i++) {
         view->owner[i] = read_below(&in, -1, CULM_NODE_IDS);
     }
@@ -522,6 +561,8 @@ void culm_gnn_commit_encode(const struct culm_gnn_commit *commit, struct culm_bu
     culm_buf_u32(buf, commit->attempt);
     culm_buf_u64(buf, (uint64_t)commit->epoch);
     course_encode(&commit->next, buf);
+    culm_gnn_outcome_write(&commit->outcome, buf);
+    culm_gnn_balance_write(&commit->balance, buf);
 }
 
 enum culm_status culm_gnn_commit_decode(const uint8_t *meta, size_t len,
@@ -530,6 +571,8 @@ enum culm_status culm_gnn_commit_decode(const uint8_t *meta, size_t len,
     struct culm_gnn_commit commit = {.attempt = culm_read_u32(&in)};
     commit.epoch = culm_read_count(&in);
     commit.next = read_course(&in);
+    commit.outcome = culm_gnn_outcome_read(&in);
+    commit.balance = culm_gnn_balance_read(&in);
     if (finished(&in) != CULM_OK) {
         return CULM_ERR_FORMAT;
     }

@@ -15,6 +15,7 @@
 #include "base/buf.h"
 #include "crew/words.h"
 #include "interval/exec.h"
+#include "interval/outcome.h"
 #include "interval/pace.h"
 
 enum culm_gnn_message_type {
@@ -59,6 +60,11 @@ enum culm_gnn_message_type {
     CULM_GNN_MSG_ANSWER, /* culm_gnn_answer, to CULM_WORD_ASK */
     /* Leader to servers. */
     CULM_GNN_MSG_GONE, /* culm_peer_lost: a worker that was removed; its links may not show it */
+    /* To a leader that takes over, from servers and parameter servers. */
+    CULM_GNN_MSG_REPORT, /* culm_gnn_report: at once */
+    CULM_GNN_MSG_CURVE,  /* culm_gnn_curve: after the VIEW, to SHOW */
+    /* From that leader. */
+    CULM_GNN_MSG_SHOW, /* empty: "your newest view, and what you can tell of epochs" */
 };
 
 #define CULM_GNN_META_MAX (128u << 10) /* an answer of as many nodes as there may be fits */
@@ -177,7 +183,7 @@ struct culm_gnn_course {
 
 /* Who does what from now on. */
 struct culm_gnn_view {
-    uint64_t number; /* from 1 */
+    uint64_t number; /* crew/term.h; from 1 */
     uint32_t attempt;
     int64_t load_version;         /* the version that the attempt begins with */
     char load[CULM_GNN_PATH_MAX]; /* its checkpoint; "": initial weights */
@@ -186,6 +192,9 @@ struct culm_gnn_view {
     /* Where rows may be stale (pace.h), only the first one sums gradients. */
     struct culm_gnn_view_holder holder[CULM_GNN_HOLDERS_MAX];
     int32_t *owner; /* [intervals] nodes; -1: nobody just now */
+    /* As of the last commit: a node that was not there then knows it too. */
+    struct culm_gnn_outcome last;
+    struct culm_gnn_balance balance;
 };
 
 /* Epoch `epoch` is committed; `next` follows. */
@@ -193,6 +202,23 @@ struct culm_gnn_commit {
     uint32_t attempt;
     int64_t epoch;
     struct culm_gnn_course next;
+    struct culm_gnn_outcome outcome;
+    struct culm_gnn_balance balance;
+};
+
+/* What a node has, for a leader that takes over. */
+struct culm_gnn_report {
+    uint64_t view; /* the newest here; 0: none, and the rest is zero */
+    uint32_t attempt;
+    struct culm_gnn_course course; /* by that view, and commits since */
+    /* The state under that view, or a copy of it that is whole, when what is under way is done. */
+    bool holds, diverged;
+    int64_t version;
+    uint64_t digest;
+    uint64_t since;      /* the view that made it a holder */
+    int64_t curve_first; /* the first epoch of which CURVE would tell; 0: of none */
+    struct culm_gnn_outcome last;
+    struct culm_gnn_balance balance;
 };
 
 /* One whose number is 0, with room for that many owners. False: out of memory. */
@@ -272,6 +298,9 @@ bool culm_gnn_view_encode_changes(const struct culm_gnn_view *view, uint64_t bas
 enum culm_status culm_gnn_view_decode(const uint8_t *meta, size_t len,
                                       const struct culm_gnn_layout *layout,
                                       struct culm_gnn_view *view);
+void culm_gnn_report_encode(const struct culm_gnn_report *report, struct culm_buf *buf);
+enum culm_status culm_gnn_report_decode(const uint8_t *meta, size_t len,
+                                        struct culm_gnn_report *ret_report);
 void culm_gnn_commit_encode(const struct culm_gnn_commit *commit, struct culm_buf *buf);
 enum culm_status culm_gnn_commit_decode(const uint8_t *meta, size_t len,
                                         struct culm_gnn_commit *ret_commit);

@@ -32,6 +32,10 @@ void culm_gnn_parameter_free(struct culm_gnn_parameter *parameter) {
     }
 }
 
+int64_t culm_gnn_parameter_version(const struct culm_gnn_parameter *parameter) {
+    return culm_gnn_holder_version(parameter->holder);
+}
+
 static void on_message(void *actor, int32_t from, const struct culm_message *message) {
     struct culm_gnn_parameter *parameter = actor;
     struct culm_gnn_self *self = &parameter->self;
@@ -61,6 +65,16 @@ static void on_lost(void *actor, int32_t node) {
     }
 }
 
+static void on_led(void *actor, uint64_t term) {
+    struct culm_gnn_parameter *parameter = actor;
+    struct culm_gnn_report report;
+    (void)term;
+    if (!parameter->self.node.left) {
+        culm_gnn_holder_report(parameter->holder, &report);
+        culm_gnn_report(&parameter->self, &report);
+    }
+}
+
 static void on_start(void *actor) {
     struct culm_gnn_parameter *parameter = actor;
     culm_self_beat(&parameter->self.node);
@@ -86,4 +100,5 @@ const struct culm_actor_ops culm_gnn_parameter_actor = {
     .lost = on_lost,
     .timer = on_timer,
     .job_done = on_job_done,
+    .led = on_led,
 };

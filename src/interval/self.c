@@ -2,6 +2,7 @@
 #include "interval/self.h"
 
 #include "base/mark.h"
+#include "crew/term.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -22,6 +23,7 @@ void culm_gnn_self_release(struct culm_gnn_self *self) {
     culm_ids_release(&self->gone);
     culm_ids_release(&self->missing);
     free(self->named);
+    free(self->curve);
     culm_gnn_view_release(&self->view);
     culm_gnn_view_release(&self->next);
 }
@@ -131,6 +133,16 @@ static void answer(struct culm_gnn_self *self, const struct culm_message *messag
     free(answer);
 }
 
+/* Shows a leader that takes over its newest view, and what it can tell of epochs. */
+static void show(struct culm_gnn_self *self) {
+    if (self->view.number > 0) {
+        culm_gnn_view_encode(&self->view, self->o.layout->intervals, culm_self_meta(&self->node));
+        culm_self_tell(&self->node, CULM_GNN_MSG_VIEW);
+        culm_gnn_curve_encode(self->curve, culm_self_meta(&self->node));
+        culm_self_tell(&self->node, CULM_GNN_MSG_CURVE);
+    }
+}
+
 bool culm_gnn_heard(struct culm_gnn_self *self, int32_t from, const struct culm_message *message) {
     struct culm_gnn_traffic *traffic = traffic_with(self, from);
     if (culm_self_heard(&self->node, from, message)) {
@@ -143,6 +155,10 @@ bool culm_gnn_heard(struct culm_gnn_self *self, int32_t from, const struct culm_
         answer(self, message);
         return true;
     }
+    if (from == CULM_LEADER && message->type == CULM_GNN_MSG_SHOW) {
+        show(self);
+        return true;
+    }
     self->node.progress++;
     return false;
 }
@@ -153,7 +169,9 @@ static bool make_room(struct culm_gnn_self *self) {
     if (!self->named) {
         self->named = malloc(((size_t)intervals + CULM_GNN_HOLDERS_MAX) * sizeof *self->named);
     }
-    return self->named && (self->next.owner || culm_gnn_view_init(&self->next, intervals)) &&
+    self->curve = self->curve ? self->curve : calloc(1, sizeof *self->curve);
+    return self->named && self->curve &&
+           (self->next.owner || culm_gnn_view_init(&self->next, intervals)) &&
            (self->view.owner || culm_gnn_view_init(&self->view, intervals));
 }
 
@@ -190,6 +208,17 @@ static void name_nodes(struct culm_gnn_self *self) {
     }
 }
 
+/* --- views and commits --- */
+
+/* What is told of the last epoch, and up to which ones a checkpoint tells it. */
+static void note_last(struct culm_gnn_self *self) {
+    const struct culm_gnn_view *view = &self->view;
+    if (view->last.epoch > 0) {
+        culm_gnn_curve_add(self->curve, &view->last);
+    }
+    culm_gnn_curve_cut(self->curve, view->balance.published, view->course.epoch - 1);
+}
+
 bool culm_gnn_enter(struct culm_gnn_self *self, const struct culm_message *message) {
     const int32_t intervals = self->o.layout->intervals;
     if (!make_room(self)) {
@@ -208,6 +237,8 @@ bool culm_gnn_enter(struct culm_gnn_self *self, const struct culm_message *messa
     const struct culm_gnn_view before = self->view;
     self->view = self->next;
     self->next = before;
+    self->anew = CULM_VIEW_TERM(before.number) != CULM_VIEW_TERM(self->view.number);
+    note_last(self);
     name_nodes(self);
     return true;
 }
@@ -221,7 +252,27 @@ bool culm_gnn_hear_commit(struct culm_gnn_self *self, const struct culm_message 
         return false;
     }
     view->course = ret_commit->next;
+    view->last = ret_commit->outcome;
+    view->balance = ret_commit->balance;
+    note_last(self);
     return true;
+}
+
+/* --- another leader --- */
+
+void culm_gnn_report(struct culm_gnn_self *self, struct culm_gnn_report *state) {
+    const struct culm_gnn_view *view = &self->view;
+    if (view->number > 0) {
+        state->view = view->number;
+        state->attempt = view->attempt;
+        state->course = view->course;
+        state->curve_first = culm_gnn_curve_first(self->curve);
+        state->last = view->last;
+        state->balance = view->balance;
+    }
+    CULM_MARK(interval_reports_to_another_leader);
+    culm_gnn_report_encode(state, culm_self_meta(&self->node));
+    culm_self_tell(&self->node, CULM_GNN_MSG_REPORT);
 }
 
 bool culm_gnn_is_gone(const struct culm_gnn_self *self, int32_t node) {

@@ -30,8 +30,10 @@ struct culm_gnn_self {
     struct culm_self
         node; /* its pulse: line 0: compute; line 1: files; progress: tasks done, messages got */
     struct culm_gnn_node_options o;
-    struct culm_gnn_view view;                       /* number 0: none yet, nor owners */
-    struct culm_gnn_view next;                       /* scratch for one that comes */
+    struct culm_gnn_view view;    /* number 0: none yet, nor owners */
+    struct culm_gnn_view next;    /* scratch for one that comes */
+    struct culm_gnn_curve *curve; /* what it can tell of epochs */
+    bool anew; /* the view is the first of another leader, who is told everything once more */
     struct culm_gnn_task *queue[CULM_GNN_QUEUE_MAX]; /* tasks of the compute thread, in order */
     int32_t queue_count;
     struct culm_ids traffic; /* struct culm_gnn_traffic, by node that can be reached */
@@ -70,6 +72,8 @@ bool culm_gnn_enter(struct culm_gnn_self *self, const struct culm_message *messa
  * attempt and epoch. */
 bool culm_gnn_hear_commit(struct culm_gnn_self *self, const struct culm_message *message,
                           struct culm_gnn_commit *ret_commit);
+/* Tells a leader that takes over what there is here: `state` has `holds`, `version`, `digest`, `diverged` and `since`. */
+void culm_gnn_report(struct culm_gnn_self *self, struct culm_gnn_report *state);
 /* Notes that a node cannot be reached. */
 void culm_gnn_gone(struct culm_gnn_self *self, int32_t node);
 bool culm_gnn_is_gone(const struct culm_gnn_self *self, int32_t node);

@@ -312,29 +312,49 @@ static void next_turns(struct culm_gnn_server *server) {
     }
 }
 
+static bool is_done(const struct culm_gnn_server *server, const struct turn *turn) {
+    return turn && turn->step >= end_of(server, turn->epoch);
+}
+
+static void say_done(struct culm_gnn_server *server, int32_t interval, struct turn *turn) {
+    turn->told = true;
+    culm_self_point(&server->self.node, CULM_GNN_PHASE_COMMIT, turn->epoch, interval);
+    struct culm_gnn_done done = {.attempt = server->self.view.attempt,
+                                 .epoch = turn->epoch,
+                                 .interval = interval,
+                                 .trained = course_of(server, turn->epoch).train,
+                                 .totals = turn->totals,
+                                 .work = turn->work};
+    if (server->interval[interval].came) {
+        server->interval[interval].came = false;
+        CULM_MARK(interval_done_again);
+        done.redone = gnn_server_done_before(server, interval, turn->epoch);
+    }
+    culm_gnn_done_encode(&done, culm_self_meta(&server->self.node));
+    culm_gnn_send(&server->self, CULM_LEADER, CULM_GNN_MSG_DONE, turn->scores);
+}
+
 static void tell_done(struct culm_gnn_server *server) {
-    const struct culm_gnn_view *view = &server->self.view;
     for (int32_t o = 0; o < server->own_count; o++) {
         const int32_t i = server->own[o];
         struct turn *turn = server->interval[i].mine ? gnn_front(server, i) : NULL;
-        if (!turn || turn->told || turn->step < end_of(server, turn->epoch)) {
-            continue;
+        if (is_done(server, turn) && !turn->told) {
+            say_done(server, i, turn);
         }
-        turn->told = true;
-        culm_self_point(&server->self.node, CULM_GNN_PHASE_COMMIT, turn->epoch, i);
-        struct culm_gnn_done done = {.attempt = view->attempt,
-                                     .epoch = turn->epoch,
-                                     .interval = i,
-                                     .trained = course_of(server, turn->epoch).train,
-                                     .totals = turn->totals,
-                                     .work = turn->work};
-        if (server->interval[i].came) {
-            server->interval[i].came = false;
-            CULM_MARK(interval_done_again);
-            done.redone = gnn_server_done_before(server, i, turn->epoch);
+    }
+}
+
+/* Another one leads, and knows of no DONE of an epoch that is not committed. */
+static void say_again(struct culm_gnn_server *server) {
+    for (int32_t o = 0; o < server->own_count; o++) {
+        const int32_t i = server->own[o];
+        for (int32_t ahead = 0; server->interval[i].mine && ahead < server->window; ahead++) {
+            struct turn *turn = gnn_turn(server, i, server->self.view.course.epoch + ahead);
+            if (is_done(server, turn) && turn->told) {
+                CULM_MARK(interval_done_is_said_to_another_leader);
+                say_done(server, i, turn);
+            }
         }
-        culm_gnn_done_encode(&done, culm_self_meta(&server->self.node));
-        culm_gnn_send(&server->self, CULM_LEADER, CULM_GNN_MSG_DONE, turn->scores);
     }
 }
 
@@ -565,6 +585,9 @@ static void enter_view(struct culm_gnn_server *server, const struct culm_message
     } else if (view->course.epoch != epoch) {
         enter_epoch(server);
     }
+    if (server->self.anew) {
+        say_again(server);
+    }
     memset(server->asked, 0, (size_t)server->window * sizeof *server->asked);
     culm_gnn_tell_gone(&server->self);
     gnn_server_resend(server);
@@ -599,6 +622,10 @@ static void hear_gone(struct culm_gnn_server *server, const struct culm_message 
         gnn_server_worker_lost(server, gone.node);
         culm_gnn_gone(&server->self, gone.node);
     }
+}
+
+int64_t culm_gnn_server_version(const struct culm_gnn_server *server) {
+    return culm_gnn_holder_version(server->holder);
 }
 
 static void on_message(void *actor, int32_t from, const struct culm_message *message) {
@@ -655,6 +682,16 @@ static void on_lost(void *actor, int32_t node) {
     go_on(server);
 }
 
+static void on_led(void *actor, uint64_t term) {
+    struct culm_gnn_server *server = actor;
+    struct culm_gnn_report report;
+    (void)term;
+    if (!server->self.node.left) {
+        culm_gnn_holder_report(server->holder, &report);
+        culm_gnn_report(&server->self, &report);
+    }
+}
+
 static void on_start(void *actor) {
     struct culm_gnn_server *server = actor;
     culm_self_beat(&server->self.node);
@@ -682,4 +719,5 @@ const struct culm_actor_ops culm_gnn_server_actor = {
     .lost = on_lost,
     .timer = on_timer,
     .job_done = on_job_done,
+    .led = on_led,
 };

@@ -35,6 +35,8 @@ struct culm_gnn_server_options {
 /* NULL: out of memory. */
 struct culm_gnn_server *culm_gnn_server_new(const struct culm_gnn_server_options *options);
 void culm_gnn_server_free(struct culm_gnn_server *server); /* NULL is fine */
+/* The version of the state that it holds under its view; -1: none. */
+int64_t culm_gnn_server_version(const struct culm_gnn_server *server);
 extern const struct culm_actor_ops culm_gnn_server_actor;
 
 #endif

@@ -109,16 +109,10 @@ static void send_view(struct culm_pipeline_leader *leader, const struct culm_vie
     leader->tell_whole = false;
 }
 
-/* The first of a term has the number after the last of another one, in that term. */
-static uint64_t next_number(const struct culm_pipeline_leader *leader) {
-    const uint64_t term = leader->o.term > 1 ? leader->o.term : 1;
-    return CULM_VIEW_OF_TERM(term) | ((leader->view->number + 1) & UINT32_MAX);
-}
-
 /* Makes the draft the view, tells everyone, and forgets what was said in the old one. */
 static void issue(struct culm_pipeline_leader *leader, enum culm_view_phase phase,
                   const char *reason) {
-    leader->draft->number = next_number(leader);
+    leader->draft->number = culm_view_after(leader->view->number, leader->o.term);
     leader->draft->phase = phase;
     leader->last = phase == CULM_VIEW_LOAD ? (struct culm_content){0} : leader->last;
     leader->draft->last = leader->last;

@@ -25,6 +25,7 @@
 #ifndef CULM_PIPELINE_VIEW_H
 #define CULM_PIPELINE_VIEW_H
 
+#include "crew/term.h"
 #include "pipeline/layout.h"
 
 enum culm_view_phase {
@@ -67,12 +68,8 @@ struct culm_transfer {
 #define CULM_REASON_MAX 192
 #define CULM_SOURCE_MAX 512
 
-/* Views are ordered by term, then by number. */
-#define CULM_VIEW_OF_TERM(term) (((uint64_t)(term)-1) << 32)
-#define CULM_VIEW_TERM(number) (((number) >> 32) + 1)
-
 struct culm_view {
-    uint64_t number; /* 0: no view yet; from CULM_VIEW_OF_TERM(term) on */
+    uint64_t number; /* crew/term.h; 0: no view yet */
     enum culm_view_phase phase;
     int64_t iteration; /* in progress */
     /* Changes when an iteration is begun afresh because what a damaged copy had made of it was on its

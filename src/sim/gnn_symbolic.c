@@ -515,8 +515,12 @@ struct culm_gnn_exec *culm_gnn_symbolic_new(const struct culm_gnn_layout *layout
     if (!s) {
         return NULL;
     }
-    *s = (struct symbolic){
-        .exec = {&ops}, .layout = layout, .pace = pace, .pool = pool, .seed = seed};
+    *s = (struct symbolic){.exec = {&ops},
+                           .layout = layout,
+                           .pace = pace,
+                           .pool = pool,
+                           .seed = seed,
+                           .state = {-1, 0}};
     s->here = calloc((size_t)layout->intervals, sizeof *s->here);
     if (!s->here) {
         free(s);

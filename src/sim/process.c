@@ -504,7 +504,7 @@ static void follow(struct culm_sim *sim, struct process *process) {
         .name = "sim",
         .signature = "sim",
         .orphan_ms = sim->o.orphan_ms,
-        .outlives = sim->o.outlives,
+        .outlives = sim->o.outlives && !sim->o.role[process->role].calls_only,
         .pool = process->pool,
         .payload_max = (size_t)1 << 30,
         .scratch_bytes = sim->o.scratch_bytes,

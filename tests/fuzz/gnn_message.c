@@ -179,6 +179,25 @@ static void fuzz_commit(const uint8_t *data, size_t size, struct culm_buf *buf) 
     }
 }
 
+static void fuzz_report(const uint8_t *data, size_t size, struct culm_buf *buf) {
+    struct culm_gnn_report report;
+    if (culm_gnn_report_decode(data, size, &report) == CULM_OK) {
+        FUZZ_REQUIRE((report.view > 0) == (report.course.epoch > 0), "%lld",
+                     (long long)report.course.epoch);
+        culm_gnn_report_encode(&report, buf);
+        require_same(buf, data, size);
+    }
+}
+
+static void fuzz_curve(const uint8_t *data, size_t size, struct culm_buf *buf) {
+    static struct culm_gnn_curve curve;
+    if (culm_gnn_curve_decode(data, size, &curve) == CULM_OK) {
+        FUZZ_REQUIRE(curve.count >= 0 && curve.count <= CULM_GNN_CURVE_MAX, "%d", curve.count);
+        culm_gnn_curve_encode(&curve, buf);
+        require_same(buf, data, size);
+    }
+}
+
 static void fuzz_ask(const uint8_t *data, size_t size, struct culm_buf *buf) {
     struct culm_ask ask;
     if (culm_ask_decode(data, size, &ask) == CULM_OK) {
@@ -200,9 +219,9 @@ static void fuzz_answer(const uint8_t *data, size_t size, struct culm_buf *buf) 
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static fuzz_decoder *const decoder[] = {
-        fuzz_slice, fuzz_warm,   fuzz_gradient, fuzz_version, fuzz_held,   fuzz_task,
-        fuzz_part,  fuzz_result, fuzz_done,     fuzz_saved,   fuzz_failed, fuzz_peer,
-        fuzz_view,  fuzz_commit, fuzz_ask,      fuzz_answer,  fuzz_save};
+        fuzz_slice,  fuzz_warm,   fuzz_gradient, fuzz_version, fuzz_held, fuzz_task, fuzz_part,
+        fuzz_result, fuzz_done,   fuzz_saved,    fuzz_failed,  fuzz_peer, fuzz_view, fuzz_commit,
+        fuzz_ask,    fuzz_answer, fuzz_save,     fuzz_report,  fuzz_curve};
     begin();
     return fuzz_message(data, size, decoder, sizeof decoder / sizeof *decoder, CULM_GNN_META_MAX);
 }

@@ -4,7 +4,7 @@ import pathlib
 import struct
 
 INTERVALS, STAGES, STEPS, STALENESS_MAX = 70, 3, 8, 8
-SLICE, WARM, GRADIENT, VERSION, HELD, TASK, PART, RESULT, DONE, SAVED, FAILED, PEER, VIEW, COMMIT, ASK, ANSWER, SAVE = range(17)
+SLICE, WARM, GRADIENT, VERSION, HELD, TASK, PART, RESULT, DONE, SAVED, FAILED, PEER, VIEW, COMMIT, ASK, ANSWER, SAVE, REPORT, CURVE = range(19)
 
 
 VIEW_NUMBER = struct.pack("<Q", 9)
@@ -35,9 +35,25 @@ def course(epoch=4, train=1, evaluate=0):
     return struct.pack("<QBB", epoch, train, evaluate)
 
 
+def outcome(epoch=3, evaluated=1):
+    return struct.pack("<QfB", epoch, 0.5, evaluated) + (struct.pack("<QdQdQd", 9, 0.75, 2, -1, 1, -1) if evaluated else b"")
+
+
+BALANCE = struct.pack("<QQQ", 4, 1, 2) + struct.pack("<BddQB", 1, 0.5, 0.25, 3, 0) + struct.pack("<dd", 1.5, 60)
+
+
+def report(number=9, epoch=4, holds=1):
+    return struct.pack("<QI", number, 1) + course(epoch) + struct.pack("<BBQQQQ", holds, 0, 3, 77, 1, 2) + outcome() + BALANCE
+
+
+def curve(*epochs, count=None):
+    return struct.pack("<i", len(epochs) if count is None else count) + b"".join(outcome(e, e % 2) for e in epochs)
+
+
 def view(holders=2, owners=INTERVALS):
     held = b"".join(struct.pack("<iiQ", 4 + h, -1, 1) for h in range(holders))
     return (struct.pack("<QQIQ", 9, 0, 1, 0) + text("checkpoints/step-00000003") + course() + struct.pack("<i", holders) + held
+            + outcome() + BALANCE
             + b"".join(struct.pack("<i", i % 3) for i in range(owners)))
 
 
@@ -75,8 +91,14 @@ CORPUS = {
     "view": (VIEW, view()),
     "view-holders": (VIEW, view(holders=17)),
     "view-short": (VIEW, view(owners=INTERVALS - 1)),
-    "commit": (COMMIT, struct.pack("<IQ", 1, 3) + course()),
-    "commit-bool": (COMMIT, struct.pack("<IQ", 1, 3) + course(train=2)),
+    "commit": (COMMIT, struct.pack("<IQ", 1, 3) + course() + outcome() + BALANCE),
+    "commit-bool": (COMMIT, struct.pack("<IQ", 1, 3) + course(train=2) + outcome() + BALANCE),
+    "report": (REPORT, report()),
+    "report-none": (REPORT, report(number=0)),
+    "report-bool": (REPORT, report(holds=2)),
+    "curve": (CURVE, curve(7, 8, 9)),
+    "curve-gap": (CURVE, curve(7, 9)),
+    "curve-count": (CURVE, curve(7, count=1025)),
     "ask": (ASK, struct.pack("<Q", 7)),
     "answer": (ANSWER, answer()),
     "answer-count": (ANSWER, answer(count=4113)),

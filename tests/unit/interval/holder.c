@@ -2,6 +2,7 @@
  * A parameter server alone, whose leader, servers and fellow holders the test plays: copies that come and go, gradients
  * that come early or twice, and checkpoints that cannot be written.
  */
+#include "crew/term.h"
 #include "expect_mark.h"
 #include "interval/parameter.h"
 
@@ -11,6 +12,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -523,6 +525,86 @@ static void test_a_commit_counts_in_its_epoch(void **state) {
     end(&f);
 }
 
+/* --- another leader --- */
+
+/* What it reports now. */
+static struct culm_gnn_report reported(struct fixture *f) {
+    struct culm_gnn_report report;
+    fake_world_forget(&f->fake);
+    culm_gnn_parameter_actor.led(f->parameter, 2);
+    const struct fake_sent *sent = fake_world_last(&f->fake, CULM_LEADER, CULM_GNN_MSG_REPORT);
+    assert_non_null(sent);
+    assert_int_equal(culm_gnn_report_decode(sent->meta, sent->meta_bytes, &report), CULM_OK);
+    return report;
+}
+
+static void commit(struct fixture *f, int64_t epoch) {
+    const struct culm_gnn_commit commit = {
+        .epoch = epoch,
+        .next = {.epoch = epoch + 1, .train = true},
+        .outcome = {.epoch = epoch, .loss = 2, .evaluated = true, .area = {-1, -1, 0.5}},
+        .balance = {.losses = 4, .verdict = {.known = true, .best = 0.5}}};
+    culm_gnn_commit_encode(&commit, &f->buf);
+    deliver(f, CULM_LEADER, CULM_GNN_MSG_COMMIT, 0);
+}
+
+/* It tells what it has and has heard, shows that when it is asked, and says HOLDS again in the new leader's view. */
+static void test_another_one_leads(void **state) {
+    (void)state;
+    EXPECT_MARK(interval_reports_to_another_leader);
+    EXPECT_MARK(interval_holds_is_said_to_another_leader);
+    struct fixture f;
+    begin(&f, 0);
+    assert_int_equal(reported(&f).view, 0);
+    load(&f);
+    step(&f, 1);
+    commit(&f, 1);
+    step(&f, 2);
+    const struct culm_gnn_report report = reported(&f);
+    assert_true(report.holds && report.view == 1 && report.since == 1);
+    assert_int_equal(report.version, 2); /* one ahead */
+    assert_int_equal(report.course.epoch, 2);
+    assert_int_equal(report.curve_first, 1);
+    assert_int_equal(report.balance.losses, 4);
+    assert_true(report.balance.verdict.known && report.last.evaluated && report.last.area[2] > 0);
+    deliver(&f, CULM_LEADER, CULM_GNN_MSG_SHOW, 0);
+    struct culm_gnn_curve *curve = calloc(1, sizeof *curve);
+    const struct fake_sent *sent = fake_world_last(&f.fake, CULM_LEADER, CULM_GNN_MSG_CURVE);
+    assert_true(curve && sent);
+    assert_int_equal(culm_gnn_curve_decode(sent->meta, sent->meta_bytes, curve), CULM_OK);
+    assert_int_equal(curve->count, 1);
+    assert_true(curve->outcome[0].loss > 1.5f && curve->outcome[0].area[0] < 0);
+    free(curve);
+    assert_int_equal(count(&f, CULM_LEADER, CULM_GNN_MSG_VIEW), 1);
+    f.view.number = CULM_VIEW_OF_TERM(2) + 1;
+    f.view.course.epoch = 2;
+    view(&f);
+    assert_int_equal(count(&f, CULM_LEADER, CULM_GNN_MSG_HOLDS), 1);
+    view(&f); /* of the same leader */
+    assert_int_equal(count(&f, CULM_LEADER, CULM_GNN_MSG_HOLDS), 1);
+    end(&f);
+}
+
+/* A copy that is here is as good as the state, before it is taken and while it is. */
+static void test_a_copy_is_reported_to_another_leader(void **state) {
+    (void)state;
+    EXPECT_MARK(interval_reports_a_copy_that_is_whole);
+    struct fixture f;
+    begin(&f, 0);
+    f.view.holder[1] = (struct culm_gnn_view_holder){FELLOW, -1, 1};
+    f.view.holder[0] = (struct culm_gnn_view_holder){SELF, FELLOW, 1};
+    f.view.holder_count = 2;
+    view(&f);
+    assert_false(reported(&f).holds);
+    state_comes(&f, 3, 1);
+    assert_int_equal(reported(&f).version, 3);
+    assert_true(reported(&f).holds);
+    finish(&f, CULM_GNN_TASK_IMPORT);
+    finish(&f, CULM_GNN_TASK_WEIGHTS);
+    assert_int_equal(reported(&f).version, 3);
+    end(&f);
+}
+
 static void test_a_lost_link_is_told_of(void **state) {
     (void)state;
     EXPECT_MARK(interval_complains_of_a_peer);
@@ -554,6 +636,8 @@ int main(void) {
         cmocka_unit_test(test_orders_that_do_not_count),
         cmocka_unit_test(test_an_order_that_comes_too_late_is_answered),
         cmocka_unit_test(test_a_commit_counts_in_its_epoch),
+        cmocka_unit_test(test_another_one_leads),
+        cmocka_unit_test(test_a_copy_is_reported_to_another_leader),
         cmocka_unit_test(test_a_lost_link_is_told_of),
     };
     return cmocka_run_group_tests_name("interval/holder", tests, NULL, NULL);

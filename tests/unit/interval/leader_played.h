@@ -66,11 +66,11 @@ static inline void joined_from_elsewhere(struct fixture *f, uint32_t role) {
     settle(f);
 }
 
-/* A run that goes on from a version. Intervals of two vertices each; the first `at_first` are of server 0, and the others of server 1, if there
- * are two. Nobody has joined yet. */
-static inline void make_from(struct fixture *f, int32_t intervals, int32_t at_first,
-                             const struct culm_gnn_settings *settings, int64_t version,
-                             const char *path) {
+/* Options of a leader whose intervals have two vertices each; the first `at_first` are of server 0, and the others of server 1, if there
+ * are two. */
+static inline struct culm_gnn_leader_options prepare(struct fixture *f, int32_t intervals,
+                                                     int32_t at_first,
+                                                     const struct culm_gnn_settings *settings) {
     static const size_t bytes[] = {8, 8};
     *f = (struct fixture){.attempt = 1};
     fake_world_init(&f->fake);
@@ -81,19 +81,31 @@ static inline void make_from(struct fixture *f, int32_t intervals, int32_t at_fi
         f->home[i] = i >= at_first;
     }
     culm_gnn_layout_steps(&f->layout, 2, bytes, bytes, bytes);
-    const struct culm_gnn_leader_options options = {
+    return (struct culm_gnn_leader_options){
         .world = &f->fake.world,
         .agent = &f->fake.agent,
         .layout = &f->layout,
         .settings = *settings,
         .home = f->home,
         .rows = {1, 1, 1},
-        .start_version = version,
-        .start_path = path,
+        .start_path = "",
     };
-    f->leader = culm_gnn_leader_new(&options);
+}
+
+static inline void lead(struct fixture *f, const struct culm_gnn_leader_options *options) {
+    f->leader = culm_gnn_leader_new(options);
     assert_non_null(f->leader);
     culm_gnn_leader_actor.start(f->leader);
+}
+
+/* A run that goes on from a version. Nobody has joined yet. */
+static inline void make_from(struct fixture *f, int32_t intervals, int32_t at_first,
+                             const struct culm_gnn_settings *settings, int64_t version,
+                             const char *path) {
+    struct culm_gnn_leader_options options = prepare(f, intervals, at_first, settings);
+    options.start_version = version;
+    options.start_path = path;
+    lead(f, &options);
     assert_int_equal(f->fake.started_as[CULM_GNN_WORKER], settings->count[CULM_GNN_WORKER]);
 }
 

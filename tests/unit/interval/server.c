@@ -5,6 +5,8 @@
 #include "expect_mark.h"
 #include "server_played.h"
 
+#include "crew/term.h"
+
 /* Rows without the gradient that must come before them are no result. */
 static void test_rows_alone(void **state) {
     (void)state;
@@ -278,6 +280,33 @@ static void test_a_task_of_an_attempt_that_is_over(void **state) {
     end(&f);
 }
 
+/* What it has done of an epoch that is not committed it tells another leader as well, in that one's view. */
+static void test_another_one_leads(void **state) {
+    (void)state;
+    EXPECT_MARK(interval_done_is_said_to_another_leader);
+    static const int32_t owner[] = {SERVER};
+    struct fixture f;
+    come_to_loss(&f);
+    share(&f, WORKER, LOSS, 4);
+    rows(&f, WORKER, LOSS, 4);
+    run(&f, CULM_GNN_TASK_GATHER, 6);
+    share(&f, WORKER, BACKWARD, 7);
+    rows(&f, WORKER, BACKWARD, 7);
+    assert_int_equal(fake_world_sent(&f.fake, CULM_LEADER, CULM_GNN_MSG_DONE), 1);
+    culm_gnn_server_actor.led(f.server, 2);
+    const struct fake_sent *sent = fake_world_last(&f.fake, CULM_LEADER, CULM_GNN_MSG_REPORT);
+    struct culm_gnn_report report;
+    assert_non_null(sent);
+    assert_int_equal(culm_gnn_report_decode(sent->meta, sent->meta_bytes, &report), CULM_OK);
+    assert_true(!report.holds && report.view == f.view && report.course.epoch == 1);
+    tell_owners(&f, owner);
+    assert_int_equal(fake_world_sent(&f.fake, CULM_LEADER, CULM_GNN_MSG_DONE), 1);
+    f.view = CULM_VIEW_OF_TERM(2);
+    tell_owners(&f, owner);
+    assert_int_equal(fake_world_sent(&f.fake, CULM_LEADER, CULM_GNN_MSG_DONE), 2);
+    end(&f);
+}
+
 static void test_an_epoch_that_is_begun_and_is_none(void **state) {
     (void)state;
     EXPECT_MARK(interval_epoch_is_begun_again);
@@ -308,6 +337,7 @@ int main(void) {
         cmocka_unit_test(test_rows_of_an_attempt_to_come),
         cmocka_unit_test(test_a_task_of_an_attempt_that_is_over),
         cmocka_unit_test(test_constants_for_one_that_had_let_go),
+        cmocka_unit_test(test_another_one_leads),
         cmocka_unit_test(test_an_epoch_that_is_begun_and_is_none),
         cmocka_unit_test(test_rows_alone),
         cmocka_unit_test(test_constants),

@@ -1,0 +1,393 @@
+/*
+ * The leader alone, when it takes over from another one: what it decides by what those who took part report. Servers 0 and 1 own
+ * an interval each, parameter servers 2 and 3 hold the weights, in a view of the leader before.
+ */
+#include "expect_mark.h"
+#include "leader_played.h"
+
+#include "crew/take.h"
+#include "crew/term.h"
+
+#define TERM 3
+#define SUSPECT_MS 1000
+#define ORPHAN_MS 4000
+#define BEFORE 6 /* the number of the last view of the leader before */
+#define EPOCH 5  /* in progress in it */
+#define KNOWN 4
+
+struct taken {
+    struct fixture f; /* first member */
+    struct culm_gnn_view view;
+    struct culm_gnn_curve *curve;
+};
+
+static struct culm_gnn_settings plain(void) {
+    struct culm_gnn_settings settings = settings_of(2, 2, 0);
+    settings.crew.suspect_ms = SUSPECT_MS;
+    settings.crew.replace_ms = -1;
+    settings.newcomers = true;
+    return settings;
+}
+
+/* Writes nothing by itself: `written` is for the test to call. */
+static void write_nothing(struct culm_record *record, enum culm_deed deed, int64_t step) {
+    (void)record, (void)deed, (void)step;
+}
+static const struct culm_record_ops record_ops = {sizeof record_ops, write_nothing};
+static struct culm_record record = {&record_ops};
+
+static void take_from(struct taken *t, const struct culm_gnn_settings *settings, int64_t saved) {
+    struct culm_known_node known[KNOWN];
+    *t = (struct taken){.curve = calloc(1, sizeof *t->curve)};
+    struct culm_gnn_leader_options o = prepare(&t->f, 2, 1, settings);
+    for (int32_t i = 0; i < KNOWN; i++) {
+        const uint32_t role = i < 2 ? CULM_GNN_SERVER : CULM_GNN_PARAMETER;
+        known[i] = (struct culm_known_node){i, {.role = role, .name = "test", .signature = "test"}};
+        t->f.fake.role[i] = CULM_NO_ROLE; /* nobody here has started it */
+    }
+    o.record = &record;
+    o.term = TERM;
+    o.known = known;
+    o.known_count = KNOWN;
+    o.orphan_ms = ORPHAN_MS;
+    o.depot = true;
+    o.start_version = saved;
+    o.start_path = saved ? "file" : "";
+    lead(&t->f, &o);
+    t->f.next = KNOWN;
+    assert_true(t->curve && culm_gnn_view_init(&t->view, 2));
+    t->view.number = BEFORE;
+    t->view.attempt = 1;
+    t->view.course = (struct culm_gnn_course){.epoch = EPOCH, .train = true};
+    t->view.owner[1] = 1;
+    t->view.holder_count = 2;
+    t->view.holder[0] = (struct culm_gnn_view_holder){2, -1, 1};
+    t->view.holder[1] = (struct culm_gnn_view_holder){3, -1, 1};
+    for (int64_t epoch = 1; epoch < EPOCH; epoch++) {
+        culm_gnn_curve_add(t->curve,
+                           &(struct culm_gnn_outcome){.epoch = epoch, .loss = (float)epoch});
+    }
+}
+
+static void take(struct taken *t) {
+    const struct culm_gnn_settings settings = plain();
+    take_from(t, &settings, 0);
+}
+
+static void release(struct taken *t) {
+    culm_gnn_view_release(&t->view);
+    free(t->curve);
+    end(&t->f);
+}
+
+/* By one that has heard that all before `epoch` are committed, and, if `version` is not below 0, has the state of that. */
+static struct culm_gnn_report report(int64_t epoch, int64_t version) {
+    return (struct culm_gnn_report){.view = BEFORE,
+                                    .attempt = 1,
+                                    .course = {.epoch = epoch, .train = true},
+                                    .holds = version >= 0,
+                                    .version = version >= 0 ? version : 0,
+                                    .digest = (uint64_t)version,
+                                    .since = version >= 0,
+                                    .curve_first = 1,
+                                    .last = {.epoch = epoch - 1, .loss = (float)(epoch - 1)},
+                                    .balance = {.losses = 3, .rollbacks = 1, .usd = 2}};
+}
+
+static void says(struct taken *t, int32_t node, struct culm_gnn_report what) {
+    const struct culm_node_info info = {.role = node < 2 ? CULM_GNN_SERVER : CULM_GNN_PARAMETER,
+                                        .name = "test"};
+    culm_gnn_leader_actor.leads->joined(t->f.leader, node, &info);
+    culm_gnn_report_encode(&what, &t->f.buf);
+    deliver(&t->f, node, CULM_GNN_MSG_REPORT);
+}
+
+/* Whoever was asked shows what it knows. */
+static void shows(struct taken *t, int32_t node) {
+    assert_int_equal(fake_world_sent(&t->f.fake, node, CULM_GNN_MSG_SHOW), 1);
+    culm_gnn_view_encode(&t->view, 2, &t->f.buf);
+    deliver(&t->f, node, CULM_GNN_MSG_VIEW);
+    culm_gnn_curve_encode(t->curve, &t->f.buf);
+    deliver(&t->f, node, CULM_GNN_MSG_CURVE);
+    t->f.attempt = 1;
+}
+
+static const char *reason_of(const struct taken *t) {
+    const json_t *told = fake_world_told(&t->f.fake, "leader");
+    assert_non_null(told);
+    assert_int_equal(json_integer_value(json_object_get(told, "term")), TERM);
+    return json_string_value(json_object_get(told, "reason"));
+}
+
+/* Time passes; these go on speaking. */
+static void wait_with(struct taken *t, int64_t ms, int32_t first, int32_t last) {
+    for (int64_t gone = 0; gone < ms; gone += 100) {
+        for (int32_t node = first; node <= last; node++) {
+            const struct culm_heartbeat beat = {.kind = -1};
+            culm_heartbeat_encode(&beat, &t->f.buf);
+            deliver(&t->f, node, CULM_WORD_HEARTBEAT);
+        }
+        later(&t->f, 100);
+    }
+}
+
+static void all_say(struct taken *t, int64_t epoch, int64_t version) {
+    says(t, 0, report(epoch, -1));
+    says(t, 1, report(epoch, -1));
+    says(t, 2, report(epoch, version));
+    says(t, 3, report(epoch, version));
+}
+
+static void test_all_goes_on(void **state) {
+    (void)state;
+    EXPECT_MARK(crew_awaited_has_come);
+    struct taken t;
+    take(&t);
+    assert_int_equal(t.f.fake.started_as[CULM_GNN_SERVER], 0); /* nobody in place of those */
+    all_say(&t, EPOCH, EPOCH - 1);
+    assert_int_equal(fake_world_events(&t.f.fake, "leader"), 0); /* nobody has shown a view */
+    shows(&t, 0);
+    assert_string_equal(reason_of(&t), "the process that led is gone");
+    const struct culm_gnn_view *view = view_of(&t.f, 1);
+    assert_int_equal(view->number, CULM_VIEW_OF_TERM(TERM) + BEFORE + 1);
+    assert_int_equal(view->attempt, 1); /* what there is of the epoch is used */
+    assert_int_equal(view->course.epoch, EPOCH);
+    assert_int_equal(view->owner[0], 0);
+    assert_int_equal(view->owner[1], 1);
+    assert_int_equal(view->holder[0].since, 1);
+    assert_int_equal(view->balance.losses, 3);
+    assert_int_equal(view->last.epoch, EPOCH - 1);
+    assert_int_equal(fake_world_events(&t.f.fake, "epoch"), EPOCH - 1); /* the curve is whole */
+    done_so(&t.f, 0, 0, EPOCH, 0);
+    done_so(&t.f, 1, 1, EPOCH, 0);
+    both_hold(&t.f, 2, 3, EPOCH);
+    committed(&t.f, EPOCH);
+    assert_int_equal(fake_world_events(&t.f.fake, "rollback"), 0);
+    release(&t);
+}
+
+/* A holder that is a version ahead has made the epoch, and that was committed if anyone has heard so. */
+static void test_one_that_has_heard_of_the_commit(void **state) {
+    (void)state;
+    EXPECT_MARK(interval_epoch_that_one_alone_knows);
+    for (int heard = 0; heard < 2; heard++) {
+        struct taken t;
+        take(&t);
+        says(&t, 0, report(EPOCH, -1));
+        says(&t, 1, report(EPOCH + heard, -1));
+        says(&t, 2, report(EPOCH, EPOCH));
+        says(&t, 3, report(EPOCH, EPOCH));
+        shows(&t, 0);
+        assert_int_equal(view_of(&t.f, 0)->course.epoch, EPOCH + heard);
+        assert_int_equal(fake_world_events(&t.f.fake, "epoch"), EPOCH - 1 + heard);
+        release(&t);
+    }
+}
+
+/* Of a copy that is on its way nobody knows whether it comes; one that is of the version before is none. */
+static void test_it_goes_back_when_no_copy_is_left(void **state) {
+    (void)state;
+    struct taken t;
+    take(&t);
+    lost(&t.f, 2);
+    says(&t, 0, report(EPOCH, -1));
+    says(&t, 1, report(EPOCH, -1));
+    says(&t, 3, report(EPOCH, EPOCH - 2));
+    shows(&t, 0);
+    assert_int_equal(fake_world_events(&t.f.fake, "rollback"), 0); /* not before it is written */
+    culm_gnn_leader_actor.leads->written(t.f.leader, CULM_DEED_ROLL_BACK);
+    assert_int_equal(fake_world_events(&t.f.fake, "rollback"), 1);
+    const struct culm_gnn_view *view = view_of(&t.f, 1);
+    assert_int_equal(view->course.epoch, 1);
+    assert_true(view->attempt > 1);
+    release(&t);
+}
+
+/* The copy had been on its way, and is there before the roll-back is written. */
+static void test_a_copy_that_comes_before_it_goes_back(void **state) {
+    (void)state;
+    EXPECT_MARK(interval_copy_comes_before_it_goes_back);
+    struct taken t;
+    take(&t);
+    lost(&t.f, 2);
+    says(&t, 0, report(EPOCH, -1));
+    says(&t, 1, report(EPOCH, -1));
+    says(&t, 3, report(EPOCH, -1));
+    shows(&t, 0);
+    holds(&t.f, 3, EPOCH - 1);
+    culm_gnn_leader_actor.leads->written(t.f.leader, CULM_DEED_ROLL_BACK);
+    assert_int_equal(fake_world_events(&t.f.fake, "rollback"), 0);
+    assert_int_equal(view_of(&t.f, 1)->attempt, 1);
+    release(&t);
+}
+
+static void test_a_last_copy_is_waited_for(void **state) {
+    (void)state;
+    EXPECT_MARK(interval_takes_over_and_waits_for_a_last_copy);
+    EXPECT_MARK(interval_silent_when_taken_over);
+    struct taken t;
+    take(&t);
+    lost(&t.f, 2);
+    says(&t, 0, report(EPOCH, -1));
+    says(&t, 1, report(EPOCH, -1));
+    wait_with(&t, SUSPECT_MS + 200, 0, 1);
+    shows(&t, 0);
+    assert_int_equal(fake_world_events(&t.f.fake, "leader"), 0);
+    assert_int_equal(fake_world_events(&t.f.fake, "waiting"), 1);
+    wait_with(&t, ORPHAN_MS * 3 / 2, 0, 1); /* by then it has ended itself */
+    assert_int_equal(fake_world_events(&t.f.fake, "leader"), 1);
+    culm_gnn_leader_actor.leads->written(t.f.leader, CULM_DEED_ROLL_BACK);
+    assert_int_equal(fake_world_events(&t.f.fake, "rollback"), 1);
+    release(&t);
+}
+
+/* One that has reported, and is silent then for so long that it has ended. */
+static void test_one_that_reports_and_falls_silent(void **state) {
+    (void)state;
+    EXPECT_MARK(crew_reported_and_fell_silent);
+    struct taken t;
+    take(&t);
+    lost(&t.f, 2);
+    says(&t, 0, report(EPOCH, -1));
+    says(&t, 1, report(EPOCH, -1));
+    says(&t, 3, report(EPOCH, EPOCH - 1)); /* the one that is asked would be 0 */
+    wait_with(&t, ORPHAN_MS * 3 / 2 + 200, 0, 1);
+    shows(&t, 0);
+    culm_gnn_leader_actor.leads->written(t.f.leader, CULM_DEED_ROLL_BACK);
+    assert_int_equal(fake_world_events(&t.f.fake, "rollback"), 1);
+    release(&t);
+}
+
+/* Whom the view does not name comes in as if it joined, be it that it was put out. */
+static void test_others_come_in_anew(void **state) {
+    (void)state;
+    EXPECT_MARK(interval_comes_in_anew_when_taken_over);
+    EXPECT_MARK(interval_joins_a_leader_that_takes_over);
+    struct taken t;
+    take(&t);
+    joined_from_elsewhere(&t.f, CULM_GNN_SERVER); /* 4 */
+    struct culm_gnn_report out = report(EPOCH, EPOCH - 1);
+    out.view = BEFORE - 1;
+    t.view.holder_count = 1; /* not 3 */
+    says(&t, 0, report(EPOCH, -1));
+    says(&t, 1, report(EPOCH, -1));
+    says(&t, 2, report(EPOCH, EPOCH - 1));
+    says(&t, 3, out);
+    shows(&t, 0);
+    assert_int_equal(fake_world_events(&t.f.fake, "joined"), 2);
+    const struct culm_gnn_view *view = view_of(&t.f, 3);
+    assert_int_equal(view->holder_count, 2); /* but what it has does not count: it is sent a copy */
+    assert_int_equal(view->holder[1].node, 3);
+    assert_int_equal(view->holder[1].from, 2);
+    assert_int_equal(view->holder[1].since, view->number);
+    release(&t);
+}
+
+static void test_a_save_is_due_again(void **state) {
+    (void)state;
+    EXPECT_MARK(interval_save_of_the_leader_before_is_due_again);
+    struct culm_gnn_settings settings = plain();
+    settings.checkpoint_every = 2;
+    struct taken t;
+    take_from(&t, &settings, 2);
+    all_say(&t, EPOCH, EPOCH - 1);
+    shows(&t, 0);
+    not_written(&t.f, 4, "the process that led was lost while it was written");
+    done_so(&t.f, 0, 0, EPOCH, 0);
+    done_so(&t.f, 1, 1, EPOCH, 0);
+    both_hold(&t.f, 2, 3, EPOCH);
+    assert_int_equal(saver_of(&t.f, EPOCH), 2);
+    release(&t);
+}
+
+/* Nobody is left who has seen a view: that all begin with a checkpoint is written before. */
+static void test_nobody_has_seen_a_view(void **state) {
+    (void)state;
+    EXPECT_MARK(interval_taken_over_and_nobody_has_seen_a_view);
+    struct culm_gnn_settings settings = plain();
+    struct taken t;
+    take_from(&t, &settings, 3);
+    for (int32_t node = 0; node < KNOWN; node++) {
+        says(&t, node, (struct culm_gnn_report){0});
+    }
+    assert_string_equal(reason_of(&t), "nobody is left who has seen a view");
+    assert_int_equal(fake_world_events(&t.f.fake, "view"), 0);
+    culm_gnn_leader_actor.leads->written(t.f.leader, CULM_DEED_ROLL_BACK);
+    const struct culm_gnn_view *view = view_of(&t.f, 0);
+    assert_int_equal(view->number, CULM_VIEW_OF_TERM(TERM) + 1);
+    assert_int_equal(view->load_version, 3);
+    assert_true(view->attempt > 1); /* that of no leader before */
+    release(&t);
+}
+
+/* A stop that was asked for while it takes over is looked at when it has: what is committed is saved, that is written, and it
+ * leaves. */
+static void test_a_stop_while_it_takes_over(void **state) {
+    (void)state;
+    struct taken t;
+    take(&t);
+    culm_gnn_leader_actor.leads->stop(t.f.leader);
+    all_say(&t, EPOCH, EPOCH - 1);
+    shows(&t, 0);
+    says_saved(&t.f, 2, CULM_OK);
+    did(&t.f, CULM_GNN_TASK_PUBLISH, CULM_OK);
+    did(&t.f, CULM_GNN_TASK_FINISH, CULM_OK);
+    assert_int_equal(t.f.fake.exit_code, -1);
+    culm_gnn_leader_actor.leads->written(t.f.leader, CULM_DEED_STOP);
+    ended_with(&t.f, CULM_ERR_STOPPED, "stopped after epoch 4");
+    release(&t);
+}
+
+/* One that cannot ask who leads commits nothing, and has saved what is committed. */
+static void test_it_is_cut_off(void **state) {
+    (void)state;
+    EXPECT_MARK(interval_saves_as_it_is_cut_off);
+    EXPECT_MARK(crew_is_cut_off);
+    struct culm_gnn_settings settings = plain();
+    settings.crew.store_ms = 500;
+    struct taken t;
+    take_from(&t, &settings, 0);
+    all_say(&t, EPOCH, EPOCH - 1);
+    shows(&t, 0);
+    culm_gnn_leader_actor.leads->away(t.f.leader, 600);
+    says_saved(&t.f, 2, CULM_OK);
+    did(&t.f, CULM_GNN_TASK_PUBLISH, CULM_OK);
+    done_so(&t.f, 0, 0, EPOCH, 0);
+    done_so(&t.f, 1, 1, EPOCH, 0);
+    both_hold(&t.f, 2, 3, EPOCH);
+    assert_int_equal(fake_world_sent(&t.f.fake, 0, CULM_GNN_MSG_COMMIT), 0);
+    culm_gnn_leader_actor.leads->away(t.f.leader, 0);
+    committed(&t.f, EPOCH);
+    release(&t);
+}
+
+static void test_it_is_deposed(void **state) {
+    (void)state;
+    struct taken t;
+    take(&t);
+    all_say(&t, EPOCH, EPOCH - 1);
+    shows(&t, 0);
+    fake_world_forget(&t.f.fake);
+    culm_gnn_leader_actor.leads->deposed(t.f.leader, TERM + 1);
+    ended_with(&t.f, CULM_ERR_CLOSED, "another process leads");
+    assert_int_equal(fake_world_sent(&t.f.fake, 0, CULM_WORD_END), 0);
+    release(&t);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all_goes_on),
+        cmocka_unit_test(test_one_that_has_heard_of_the_commit),
+        cmocka_unit_test(test_it_goes_back_when_no_copy_is_left),
+        cmocka_unit_test(test_a_copy_that_comes_before_it_goes_back),
+        cmocka_unit_test(test_a_last_copy_is_waited_for),
+        cmocka_unit_test(test_one_that_reports_and_falls_silent),
+        cmocka_unit_test(test_others_come_in_anew),
+        cmocka_unit_test(test_a_save_is_due_again),
+        cmocka_unit_test(test_nobody_has_seen_a_view),
+        cmocka_unit_test(test_a_stop_while_it_takes_over),
+        cmocka_unit_test(test_it_is_cut_off),
+        cmocka_unit_test(test_it_is_deposed),
+    };
+    return cmocka_run_group_tests_name("interval/leader_take", tests, NULL, NULL);
+}
