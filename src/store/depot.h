@@ -29,4 +29,19 @@ struct culm_depot { /* first member of an implementation */
     const struct culm_depot_ops *ops;
 };
 
+/* What executors do, with a depot and without one (NULL), where run_dir is the run's. Errors are as above. */
+
+/* Where a piece is written: in the folder `to` that was named ("": none), or in run_dir; with a depot, always in run_dir. */
+const char *culm_depot_folder(const struct culm_depot *depot, const char *run_dir, const char *to);
+/* With a depot, sends the piece that was written there, if that went well (`written`), and leaves nothing of it behind. Returns
+ * `written` where it did not. */
+enum culm_status culm_depot_hand_over(struct culm_depot *depot, const char *run_dir, int64_t step,
+                                      enum culm_status written, const struct culm_piece *piece,
+                                      const char *to, const struct culm_read_hook *hook,
+                                      struct culm_error *error);
+/* The run's checkpoint of `step`: where it was fetched to; without a depot, `path`, where the run has it. */
+enum culm_status culm_depot_find(struct culm_depot *depot, const char *run_dir, int64_t step,
+                                 const char *path, char ret_path[CULM_PATH_MAX],
+                                 const struct culm_read_hook *hook, struct culm_error *error);
+
 #endif

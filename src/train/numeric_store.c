@@ -49,15 +49,12 @@ enum culm_status numeric_load(struct culm_numeric *x, struct culm_task *task) {
     }
     struct culm_checkpoint *checkpoint = NULL;
     const struct culm_read_hook hook = {moved, task};
-    char fetched[CULM_PATH_MAX];
+    char path[CULM_PATH_MAX];
     culm_network_let_go(x->o.network);
-    if (x->o.depot) {
-        status =
-            x->o.depot->ops->get(x->o.depot, x->o.run_dir, task->version, fetched, &hook, error);
-    }
+    status =
+        culm_depot_find(x->o.depot, x->o.run_dir, task->version, task->source, path, &hook, error);
     if (status == CULM_OK) {
-        status =
-            culm_checkpoint_open(x->o.depot ? fetched : task->source, false, &checkpoint, error);
+        status = culm_checkpoint_open(path, false, &checkpoint, error);
     }
     for (int32_t i = 0; i < info->param_count && status == CULM_OK; i++) {
         const struct culm_param_info *param = &info->params[i];
@@ -75,11 +72,6 @@ enum culm_status numeric_load(struct culm_numeric *x, struct culm_task *task) {
     return status;
 }
 
-/* The folder that a task names, or the run's. */
-static const char *folder_of(const struct culm_numeric *x, const char *named) {
-    return named[0] ? named : x->o.run_dir;
-}
-
 /* A tied tensor is stored by the first stage that has it. */
 static bool stores(const struct culm_numeric *x, int32_t stage, int32_t param) {
     return culm_stage_set_next(&x->o.plan->layout.param[param].stages, 0) >= stage;
@@ -93,13 +85,6 @@ static void half_written(void *arg) {
         world->ops->fault(world, &point);
         numeric_flip_saved((struct culm_numeric *)task->exec, task);
     }
-}
-
-static enum culm_status hand_over(struct culm_numeric *x, struct culm_task *task,
-                                  const struct culm_piece *piece) {
-    const struct culm_read_hook hook = {moved, task};
-    return x->o.depot->ops->put(x->o.depot, x->o.run_dir, task->version, piece, task->text, &hook,
-                                &task->job.error);
 }
 
 enum culm_status numeric_save(struct culm_numeric *x, struct culm_task *task) {
@@ -136,16 +121,15 @@ enum culm_status numeric_save(struct culm_numeric *x, struct culm_task *task) {
     struct culm_piece piece;
     char owner[CULM_OWNER_SIZE];
     snprintf(owner, sizeof owner, "stage-%d", task->stage);
-    const char *to = x->o.depot ? x->o.run_dir : folder_of(x, task->text);
-    status = culm_checkpoint_write_piece(NULL, to, task->version, owner, task->node, tensors, count,
-                                         &hook, &piece, &task->job.error);
+    const struct culm_read_hook sent = {moved, task};
+    status = culm_checkpoint_write_piece(
+        NULL, culm_depot_folder(x->o.depot, x->o.run_dir, task->text), task->version, owner,
+        task->node, tensors, count, &hook, &piece, &task->job.error);
     if (status == CULM_OK) { /* what was written is what the step made, or it is not told of */
         status = numeric_check_saved(x, task);
     }
-    if (x->o.depot) {
-        status = status ? status : hand_over(x, task, &piece);
-        (void)culm_checkpoint_discard(NULL, to, task->version, NULL);
-    }
+    status = culm_depot_hand_over(x->o.depot, x->o.run_dir, task->version, status, &piece,
+                                  task->text, &sent, &task->job.error);
     if (status == CULM_OK) {
         snprintf(task->text, sizeof task->text, "%s %d %s %llu %s %llu", piece.owner, piece.node,
                  piece.file, (unsigned long long)piece.bytes, piece.sha256,
@@ -257,7 +241,8 @@ enum culm_status numeric_publish(struct culm_numeric *x, struct culm_task *task)
 }
 
 enum culm_status numeric_discard(struct culm_numeric *x, struct culm_task *task) {
-    return culm_checkpoint_discard(NULL, folder_of(x, task->text), task->version, &task->job.error);
+    return culm_checkpoint_discard(NULL, culm_depot_folder(x->o.depot, x->o.run_dir, task->text),
+                                   task->version, &task->job.error);
 }
 
 enum culm_status numeric_finish(struct culm_numeric *x, struct culm_task *task) {
