@@ -417,6 +417,21 @@ enum culm_status culm_dir_make(struct culm_fs *fs, const char *path, struct culm
     return sync_parent(fs, path, error);
 }
 
+enum culm_status culm_dir_make_temporary(const char *name, char ret_path[CULM_PATH_MAX],
+                                         struct culm_error *error) {
+    const char *base = getenv("TMPDIR");
+    char path[CULM_PATH_MAX];
+    enum culm_status status =
+        culm_path_format(path, error, "%s/%s-XXXXXX", base && base[0] ? base : "/tmp", name);
+    if (status == CULM_OK && !mkdtemp(path)) {
+        status = culm_error_errno(error, errno, "make the folder '%.300s'", path);
+    }
+    if (status == CULM_OK) {
+        memcpy(ret_path, path, CULM_PATH_MAX);
+    }
+    return status;
+}
+
 static int compare_names(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }

@@ -92,6 +92,10 @@ enum culm_status culm_file_sync(struct culm_fs *fs, const char *path, struct cul
  * that is there already, since who made it may have died before. */
 enum culm_status culm_dir_make(struct culm_fs *fs, const char *path, struct culm_error *error);
 
+/* A new folder, TMPDIR/NAME-xxxxxx or in /tmp, for this user alone; the caller removes it. */
+enum culm_status culm_dir_make_temporary(const char *name, char ret_path[CULM_PATH_MAX],
+                                         struct culm_error *error);
+
 struct culm_names {
     char **name; /* sorted bytewise; without "." and ".." */
     size_t count;

@@ -374,7 +374,6 @@ static void supervise(struct node *n, struct culm_error *error) {
 }
 
 static enum culm_status take_dir(struct node *n, struct culm_error *error) {
-    const char *base = getenv("TMPDIR");
     enum culm_status status;
     if (n->o->dir) {
         char *whole = NULL;
@@ -386,11 +385,7 @@ static enum culm_status take_dir(struct node *n, struct culm_error *error) {
         free(whole);
         return status;
     }
-    status =
-        culm_path_format(n->dir, error, "%s/culm-node-XXXXXX", base && base[0] ? base : "/tmp");
-    if (status == CULM_OK && !mkdtemp(n->dir)) {
-        return culm_error_errno(error, errno, "make the folder '%.300s'", n->dir);
-    }
+    status = culm_dir_make_temporary("culm-node", n->dir, error);
     n->own_dir = status == CULM_OK;
     return status;
 }

@@ -173,6 +173,26 @@ static void test_directories(void **state) {
     temp_dir_drop(dir);
 }
 
+static void test_temporary(void **state) {
+    (void)state;
+    char dir[64], first[CULM_PATH_MAX], second[CULM_PATH_MAX] = "untouched";
+    struct culm_error error = {0};
+    struct stat info;
+    temp_dir_make(dir);
+    assert_int_equal(setenv("TMPDIR", dir, 1), 0);
+    assert_int_equal(culm_dir_make_temporary("mine", first, &error), CULM_OK);
+    assert_memory_equal(first, dir, strlen(dir));
+    assert_non_null(strstr(first, "/mine-"));
+    assert_int_equal(stat(first, &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0700);
+    assert_int_equal(culm_dir_make_temporary("none/mine", second, &error), CULM_ERR_IO);
+    assert_string_equal(second, "untouched");
+    assert_int_equal(culm_dir_make_temporary("mine", second, &error), CULM_OK);
+    assert_string_not_equal(first, second);
+    assert_int_equal(unsetenv("TMPDIR"), 0);
+    temp_dir_drop(dir);
+}
+
 static void test_relative_paths(void **state) {
     (void)state;
     char dir[64], before[4096];
@@ -284,6 +304,7 @@ int main(void) {
         cmocka_unit_test(test_replace_touches_nothing_else),
         cmocka_unit_test(test_replace_is_whole),
         cmocka_unit_test(test_directories),
+        cmocka_unit_test(test_temporary),
         cmocka_unit_test(test_relative_paths),
         cmocka_unit_test(test_long_path),
         cmocka_unit_test(test_directories_of_the_dead),
