@@ -50,8 +50,11 @@ const struct culm_usage culm_usage_gnn_server = {
     .details =
         "It reads the graph at the path in the run's configuration, and ends if the graph there "
         "is\n"
-        "cut differently. It may come and go at any time. Its traffic is encrypted, with a key\n"
-        "made from the token (TLS 1.3), unless the run was started with --insecure.\n\n"
+        "cut differently. It may come and go at any time. Checkpoints it sends to the launcher "
+        "and\n"
+        "fetches from there, by way of a folder in TMPDIR that it removes. Its traffic is\n"
+        "encrypted, with a key made from the token (TLS 1.3), unless the run was started with\n"
+        "--insecure.\n\n"
         "The exit code is 0 when the run is over, 1 when the run ended early or has removed the\n"
         "node, 2 for wrong usage, 3 when it was refused, and 4 when nobody listens there.\n",
 };

@@ -1,6 +1,6 @@
 /*
  * The numeric executor: runs the tasks of exec.h on a real graph and a real model, on a CPU, with
- * checkpoints in the run directory.
+ * checkpoints in the run directory, or in a depot.
  *
  * What it can do depends on what it is given. With a graph, it can do all tasks of servers; without
  * one, it computes intervals from packed inputs, and holds weights. Every number is a pure function
@@ -28,6 +28,7 @@
 #include "gnn/model.h"
 #include "gnn/structure.h"
 #include "interval/exec.h"
+#include "store/depot.h"
 #include "store/inputs.h"
 #include "store/lineage.h"
 #include "store/weights.h"
@@ -38,7 +39,9 @@ struct culm_gnn_numeric_options {
     const struct culm_gnn_config *config; /* borrowed, like all pointers here */
     const char *config_text;              /* recorded in checkpoints */
     const char *signature;                /* of the kernels; recorded in checkpoints */
-    const char *run_dir;                  /* NULL: none; SAVE and the leader's tasks need one */
+    /* NULL: none; SAVE and the leader's tasks need one. With a depot: a folder of this node's own. */
+    const char *run_dir;
+    struct culm_depot *depot; /* where the run's checkpoints are; NULL: in run_dir */
     const struct culm_gnn_model *model;
     const struct culm_gnn_layout *layout; /* with steps filled in */
     /* Both or neither. NULL: it cannot own intervals. Labels, splits and features must be open. */

@@ -3,6 +3,7 @@
 
 #include "model/model.h"
 #include "store/checkpoint_room.h"
+#include "store/manifest.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -76,6 +77,16 @@ static enum culm_status checkpoint_path(const struct culm_gnn_numeric *x, int64_
                         : culm_path_format(ret_path, error, "%s", said);
 }
 
+static enum culm_status find_checkpoint(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
+                                        char ret_path[CULM_PATH_MAX]) {
+    struct culm_error *error = &task->job.error;
+    char path[CULM_PATH_MAX];
+    enum culm_status status = checkpoint_path(x, task->version, task->source_path, path, error);
+    return status ? status
+                  : culm_depot_find(x->o.depot, x->o.run_dir, task->version, path, ret_path, NULL,
+                                    error);
+}
+
 enum culm_status culm_gnn_init_open(const struct culm_gnn_config *config,
                                     const struct culm_gnn_model *model, struct culm_pins *pins,
                                     struct culm_weights **ret_weights,
@@ -118,7 +129,7 @@ static enum culm_status open_files(struct culm_gnn_numeric *x, struct culm_gnn_t
     struct culm_error *error = &task->job.error;
     if (task->source_path && task->source_path[0]) {
         char path[CULM_PATH_MAX];
-        enum culm_status status = checkpoint_path(x, task->version, task->source_path, path, error);
+        enum culm_status status = find_checkpoint(x, task, path);
         if (status == CULM_OK) {
             status = culm_checkpoint_open(path, true, &files->checkpoint, error);
         }
@@ -155,6 +166,9 @@ enum culm_status gnn_load(struct culm_gnn_numeric *x, struct culm_gnn_task *task
     }
     culm_weights_close(files.init);
     culm_checkpoint_close(files.checkpoint);
+    if (x->o.depot && files.checkpoint) { /* a copy is of no more use, and takes room */
+        (void)culm_checkpoint_remove(NULL, x->o.run_dir, task->version, NULL);
+    }
     if (status == CULM_OK) {
         x->version = task->version;
         task->digest = gnn_state_digest(x, x->state, x->version);
@@ -252,9 +266,9 @@ enum culm_status culm_gnn_numeric_hash(struct culm_gnn_exec *exec,
     return status == CULM_OK ? CULM_OK : culm_error_set(error, status, "cannot compute SHA-256");
 }
 
-/* The folder that a task names, or the run's. */
-static const char *folder_of(const struct culm_gnn_numeric *x, const char *named) {
-    return named[0] ? named : x->o.run_dir;
+/* The folder that a task names, or the run's; with a depot, this node's own. */
+static const char *folder_of(const struct culm_gnn_numeric *x, const struct culm_gnn_task *task) {
+    return culm_depot_folder(x->o.depot, x->o.run_dir, task->text);
 }
 
 enum culm_status gnn_save(struct culm_gnn_numeric *x, struct culm_gnn_task *task) {
@@ -268,11 +282,13 @@ enum culm_status gnn_save(struct culm_gnn_numeric *x, struct culm_gnn_task *task
     enum culm_status status =
         tensors_of(x, task->input->data, task->weights_only ? 1 : x->parts, &tensors, error);
     if (status == CULM_OK) {
-        status = culm_checkpoint_write_piece(NULL, folder_of(x, task->text), task->version, OWNER,
-                                             task->node, tensors.ref, tensors.count, NULL, &piece,
-                                             error);
+        status =
+            culm_checkpoint_write_piece(NULL, folder_of(x, task), task->version, OWNER, task->node,
+                                        tensors.ref, tensors.count, NULL, &piece, error);
     }
     release(&tensors);
+    status = culm_depot_hand_over(x->o.depot, x->o.run_dir, task->version, status, &piece,
+                                  task->text, NULL, error);
     if (status == CULM_OK) {
         snprintf(task->text, sizeof task->text, "%s %d %s %llu %s %llu", piece.owner, piece.node,
                  piece.file, (unsigned long long)piece.bytes, piece.sha256,
@@ -300,7 +316,7 @@ static enum culm_status publish_at(struct culm_gnn_numeric *x, const struct culm
     if (task->weights_only) {
         return culm_checkpoint_publish_weights(NULL, x->o.run_dir, info, piece, 1, error);
     }
-    const char *dir = folder_of(x, task->text);
+    const char *dir = folder_of(x, task);
     enum culm_status status = culm_checkpoint_publish(NULL, dir, info, piece, 1, error);
     return status == CULM_OK && dir != x->o.run_dir
                ? culm_rescue_link(NULL, x->o.run_dir, dir, task->version, error)
@@ -373,7 +389,7 @@ enum culm_status gnn_publish(struct culm_gnn_numeric *x, struct culm_gnn_task *t
 }
 
 enum culm_status gnn_discard(struct culm_gnn_numeric *x, struct culm_gnn_task *task) {
-    return culm_checkpoint_discard(NULL, folder_of(x, task->text), task->version, &task->job.error);
+    return culm_checkpoint_discard(NULL, folder_of(x, task), task->version, &task->job.error);
 }
 
 enum culm_status gnn_find_room(struct culm_gnn_numeric *x, struct culm_gnn_task *task) {

@@ -9,16 +9,16 @@
 
 struct gnn_node {
     struct culm_mate mate;
-    int32_t slot;          /* -1: on standby */
-    bool files;            /* it has the run directory: the launcher's agent has started it there */
-    uint64_t told;         /* the last view that it was sent; 0: none */
-    bool holder;           /* under the current view */
-    uint64_t holder_since; /* the view that made it a holder */
-    bool holds;            /* it has reported since then that it has the state */
-    int32_t copy_from;     /* who sends it a copy of the state; -1: nobody */
-    uint64_t copy_ns;      /* since when */
-    struct culm_late late; /* for copies that epochs went on without, since it last held */
-    struct culm_gnn_held held;      /* its last HOLDS */
+    int32_t slot;              /* -1: on standby */
+    bool files;                /* it reaches checkpoints: it was started here, or has a depot */
+    uint64_t told;             /* the last view that it was sent; 0: none */
+    bool holder;               /* under the current view */
+    uint64_t holder_since;     /* the view that made it a holder */
+    bool holds;                /* it has reported since then that it has the state */
+    int32_t copy_from;         /* who sends it a copy of the state; -1: nobody */
+    uint64_t copy_ns;          /* since when */
+    struct culm_late late;     /* for copies that epochs went on without, since it last held */
+    struct culm_gnn_held held; /* its last HOLDS */
     struct culm_gnn_answer *answer; /* to the last ASK, by node; NULL: none yet, or not asked */
     int32_t gaps;                   /* links that swallow, of which it is an end: for a moment */
     int32_t place;                  /* in `answer`, meanwhile */

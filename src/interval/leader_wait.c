@@ -2,10 +2,10 @@
  * The leader: nodes without which the run cannot go on. See leader.h, crew/wait.c.
  *
  * A lost node is replaced after replace_ms, or never. A run cannot go on without a server, cannot
- * begin before all servers and parameter servers are there, and cannot end before somebody who has
- * the run directory has saved what was committed last: a parameter server, or a server that the
- * launcher has started. It waits wait_ms for such a node, and longer for one that is starting; when
- * none can come any more it ends at once.
+ * begin before all servers and parameter servers are there, and cannot end before somebody who
+ * reaches the run's checkpoints has saved what was committed last: a parameter server, or a server
+ * that the launcher has started or that has a depot. It waits wait_ms for such a node, and longer
+ * for one that is starting; when none can come any more it ends at once.
  */
 #include "interval/leader_internal.h"
 

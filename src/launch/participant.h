@@ -61,7 +61,7 @@ struct culm_participant_call {
     const char *token;
     uint32_t role;
     bool plain;      /* a run that encrypts nothing between machines is fine */
-    const char *dir; /* of the run, where it can be reached; NULL: "" */
+    const char *dir; /* its own folder; NULL: "" */
     const char *name, *listen, *advertise, *zone;
 };
 enum culm_status culm_participant_come(const struct culm_participant_call *newcomer,

@@ -457,6 +457,7 @@ static enum culm_status open_doors(struct launch *l, struct culm_error *error) {
         .trace_max = (int32_t)room_for_workers(config),
         .engine = l->engine,
         .engine_role = CULM_GNN_WORKER,
+        .depot = l->o->doors.open,
     };
     culm_doors_hang(&l->o->doors, &doors);
     return culm_launcher_open(l->launcher, &doors, error);
@@ -523,6 +524,8 @@ static enum culm_status make_leader(struct launch *l, struct culm_error *error) 
         .rates = l->rates,
         .spent_usd = l->spent.before_usd,
         .spent_s = l->spent.before_s,
+        .depot = l->o->doors.open,
+        .here_most = INT32_MAX,
     };
     memcpy(options.rows, l->rows, sizeof options.rows);
     l->leader = culm_gnn_leader_new(&options);

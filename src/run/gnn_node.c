@@ -2,6 +2,7 @@
 #include "run/gnn_node.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/sha256.h"
 #include "gnn/numeric.h"
@@ -9,6 +10,7 @@
 #include "interval/phase.h"
 #include "interval/server.h"
 #include "interval/worker.h"
+#include "launch/depot.h"
 #include "run/gnn_fault.h"
 #include "store/inputs.h"
 
@@ -36,6 +38,8 @@ struct culm_gnn_gear {
 struct node {
     uint32_t role;
     struct culm_participant *process;
+    struct culm_depot *depot;    /* of a newcomer that may hold weights, whose folder is its own */
+    char own_dir[CULM_PATH_MAX]; /* which was made for it, and is removed; "": it was given one */
     struct culm_gnn_gear *gear;
     struct culm_gnn_stay *stay;    /* of a newcomer; NULL: until the run ends */
     struct culm_digest_news *news; /* digests of large inputs; NULL: not listened to */
@@ -44,6 +48,8 @@ struct node {
 
 /* Longer than it takes the leader to decide which end of a broken link goes (leader_peers.c). */
 #define GONE_MS 5000
+/* For which a node that saves or loads asks again for a launcher that is gone, as in worker.c. */
+#define PATIENCE_MS 60000
 
 /* --- the brief --- */
 
@@ -247,9 +253,9 @@ static enum culm_status open_setup(struct node *n, struct culm_error *error) {
         return culm_gnn_setup_plan(&n->gear->config, &n->gear->brief.plan, &n->gear->setup, error);
     }
     char path[CULM_PATH_MAX];
-    const char *dir = culm_participant_dir(n->process); /* a newcomer has none */
+    const char *dir = culm_participant_dir(n->process);
     struct culm_gnn_cut made = {0};
-    if (status == CULM_OK && dir[0]) {
+    if (status == CULM_OK && dir[0] && !n->depot) { /* else the folder is not the run's */
         status = culm_gnn_cut_path(dir, path, &made.path, error);
     }
     made.interval_of = made.path ? NULL : n->gear->brief.cut;
@@ -342,7 +348,8 @@ static enum culm_status open_gear(struct node *n, const void *data, size_t len,
         .config = &n->gear->config,
         .config_text = n->gear->brief.config_text,
         .signature = n->gear->signature,
-        .run_dir = dir[0] ? dir : NULL, /* a newcomer has none */
+        .run_dir = dir[0] ? dir : NULL, /* workers from elsewhere have none */
+        .depot = n->depot,
         .model = n->gear->setup->model,
         .layout = &n->gear->setup->layout,
         .structure = n->gear->setup->structure,
@@ -386,6 +393,7 @@ static enum culm_status say_ready(struct node *n, struct culm_error *error) {
         .payload_max = (size_t)n->gear->brief.payload_max,
         .dial_limit_ms = culm_crew_config_dial_ms(cluster),
         .orphan_ms = culm_crew_config_orphan_ms(cluster),
+        .outlives = n->depot != NULL, /* what it holds, another launcher can go on with */
     };
     return culm_participant_ready(n->process, &ready, error);
 }
@@ -408,6 +416,12 @@ static void hear_news(void *context, const void *news, size_t len) {
     } else if (n->news) {
         (void)culm_digest_news_hear(n->news, news, len);
     }
+}
+
+/* Checkpoints are with whoever leads. */
+static void follow(void *context, const char *address) {
+    const struct node *n = context;
+    culm_depot_far_move(n->depot, address);
 }
 
 static enum culm_status begin(struct node *n, struct culm_error *error) {
@@ -467,16 +481,42 @@ static int work(struct node *n, enum culm_status joined, struct culm_participant
         culm_gnn_gear_free(n->gear);
     }
     culm_digest_news_free(n->news);
+    culm_depot_far_free(n->depot);
+    if (n->own_dir[0]) {
+        (void)culm_tree_remove(NULL, n->own_dir, NULL);
+    }
     return code;
+}
+
+/* What it takes to load checkpoints and to save them, for one that may hold weights. */
+static enum culm_status take_depot(struct node *n, struct culm_participant_call *call,
+                                   struct culm_error *error) {
+    if (n->role == CULM_GNN_WORKER) {
+        return CULM_OK;
+    }
+    n->depot = culm_depot_far_new(call->address, call->token, PATIENCE_MS);
+    if (!n->depot) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    }
+    enum culm_status status =
+        call->dir ? CULM_OK : culm_dir_make_temporary("culm-node", n->own_dir, error);
+    call->dir = call->dir ? call->dir : n->own_dir;
+    return status;
 }
 
 int culm_run_gnn_newcomer(const struct culm_participant_call *call, struct culm_gnn_stay *stay,
                           struct culm_error *ret_error) {
     struct node n = {.role = call->role, .stay = stay, .news = culm_digest_news_new()};
+    struct culm_participant_call with_dir = *call;
     struct culm_participant_memory memory;
-    const struct culm_participant_role role = {
-        .calls_only = n.role == CULM_GNN_WORKER, .news = hear_news, .ctx = &n};
-    enum culm_status joined = culm_participant_come(call, &role, &n.process, ret_error);
+    enum culm_status joined = take_depot(&n, &with_dir, ret_error);
+    const struct culm_participant_role role = {.calls_only = n.role == CULM_GNN_WORKER,
+                                               .news = hear_news,
+                                               .led = n.depot ? follow : NULL,
+                                               .ctx = &n};
+    if (joined == CULM_OK) {
+        joined = culm_participant_come(&with_dir, &role, &n.process, ret_error);
+    }
     if (stay) {
         n.gear = stay->gear;
         stay->gear = NULL;

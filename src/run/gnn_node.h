@@ -74,7 +74,8 @@ struct culm_gnn_stay {
 };
 
 /* Joins as a newcomer, and works until it is told to end, its launcher is gone, or `stay` is over
- * (NULL: no limit). Returns the exit code. Has no run directory, and saves no checkpoints. */
+ * (NULL: no limit). Returns the exit code. All but a worker load and save checkpoints through the
+ * launcher (launch/depot.h), and have a folder of their own for that: call->dir; NULL: a temporary one. */
 int culm_run_gnn_newcomer(const struct culm_participant_call *call, struct culm_gnn_stay *stay,
                           struct culm_error *ret_error);
 /* Runs a node that the launcher has started: argv[0] is "gnn-node", argv[1] the name of the role, and

@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 
-from gnn_harness import ENDLESS, ONE, PATIENT, Going, Graphs, fault, faults_of
+from gnn_harness import ENDLESS, ONE, PATIENT, Graphs, fault, faults_of
 from harness import RUN_LIMIT_S, Cases, Skipped, changed, check, children_of, equal, flip_bit, peak_kb, signal_all, wait_until, workers_of
 
 cases = Cases(kind="waits", job="gnn")
@@ -555,27 +555,6 @@ def joined(bench, outsiders, changes, kill):
     equal(going.lost(), outsiders[:1] if kill else [], "who was lost")
 
 
-def joined_elsewhere(bench):
-    """Servers that have no run directory: when all who have it are lost, they wait for one who loads the checkpoint, and none of
-    them is lost."""
-    config = changed({**CONFIG, **ENDLESS}, checkpoint={"every": 20}, cluster__replace_ms=3000, **ONE)
-    graphs.make(bench)
-    going = Going(bench, bench.path("run"), "gnn", "train", bench.config(config, "run.yaml"), "--out", "run", "--json", "--listen", "127.0.0.1:0")
-    going.wait(lambda: going.came("server") and going.came("parameter"), "those who hold the weights, and have the directory")
-    os.mkdir(bench.path("elsewhere"))
-    others = [bench.start("gnn", "server", "--join", going.address(), "--token-file", bench.path("run", "token"), cwd=bench.path("elsewhere"))
-              for _ in range(3)]
-    going.wait(lambda: len(going.came("server")) == 4 and going.told("checkpoint"), "three from elsewhere, and a checkpoint")
-    going.kill_together(("server", 0), ("parameter", 0))
-    going.wait(lambda: going.told("rollback") and going.came("parameter")[1:], "a roll-back, and another parameter server")
-    going.more_epochs()
-    going.stop()
-    equal(sorted(going.lost()), ["parameter", "server"], "who was lost")
-    graphs.check_losses(bench, going, config, again=True)
-    for other in others:
-        equal(bench.end(other).code, 0, "exit code of one that joined")
-
-
 def stopped_in_the_cut(bench):
     """METIS works in a process of its own, which a stop ends; here it would never end by itself."""
     made = bench.run("gnn", "make", "sbm", "--vertices", "120000", "--edges", "600000", "--classes", "4", "--features", "2", "--out",
@@ -797,7 +776,6 @@ cases.add("workers join from outside, and one is killed", joined, ["worker", "wo
 cases.add("SIGTERM while METIS cuts the graph", stopped_in_the_cut)
 cases.add("a server joins with a copy of a large graph", copied)
 cases.add("a server joins from outside, and stands by", joined, ["server"], {"servers": 2, "workers": 0}, False)
-cases.add("servers from elsewhere load no checkpoint", joined_elsewhere, first=True)
 cases.add("a server comes from outside in place of the last one", awaited, True)
 cases.add("nobody comes in place of the last server", awaited, False, first=True)
 cases.add("more from outside than there may be", no_room)

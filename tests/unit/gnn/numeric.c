@@ -9,6 +9,7 @@
 
 #include "data/graph_write.h"
 #include "store/checkpoint.h"
+#include "store/manifest.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -31,12 +32,14 @@ struct run {
 
 static int owner_of(int32_t interval) { return interval >= 2; }
 
-static struct culm_gnn_exec *exec_of(struct run *r, const struct culm_gnn_setup *setup) {
+static struct culm_gnn_exec *exec_in(struct run *r, const struct culm_gnn_setup *setup,
+                                     const char *run_dir, struct culm_depot *depot) {
     const struct culm_gnn_numeric_options options = {
         .config = &r->config,
         .config_text = "epochs: 3\n",
         .signature = "test",
-        .run_dir = folder,
+        .run_dir = run_dir,
+        .depot = depot,
         .model = setup->model,
         .layout = &setup->layout,
         .structure = setup->structure,
@@ -47,6 +50,10 @@ static struct culm_gnn_exec *exec_of(struct run *r, const struct culm_gnn_setup 
     struct culm_gnn_exec *exec = NULL;
     assert_int_equal(culm_gnn_numeric_new(&options, &exec, NULL), CULM_OK);
     return exec;
+}
+
+static struct culm_gnn_exec *exec_of(struct run *r, const struct culm_gnn_setup *setup) {
+    return exec_in(r, setup, folder, NULL);
 }
 
 static enum culm_status run_task(struct culm_gnn_exec *exec, struct culm_gnn_task *task) {
@@ -562,6 +569,127 @@ static void test_not_here(void **state) {
     drop(&r);
 }
 
+/* --- a node that does not see the run directory --- */
+
+/* The run's is `folder`, into which and out of which it copies. */
+struct near_depot {
+    struct culm_depot depot; /* first */
+    enum culm_status fails;  /* CULM_OK: it does not */
+    char to[64];             /* as it was told last */
+    int puts, gets;
+};
+
+static void copy_file(const char *from_dir, const char *to_dir, const char *name) {
+    char path[CULM_PATH_MAX], *data;
+    size_t len;
+    assert_int_equal(culm_dir_make(NULL, to_dir, NULL), CULM_OK);
+    assert_int_equal(culm_path_format(path, NULL, "%s/%s", from_dir, name), CULM_OK);
+    assert_int_equal(culm_file_read(NULL, path, 1 << 20, &data, &len, NULL), CULM_OK);
+    assert_int_equal(culm_path_format(path, NULL, "%s/%s", to_dir, name), CULM_OK);
+    assert_int_equal(culm_file_replace(NULL, path, data, len, NULL), CULM_OK);
+    free(data);
+}
+
+static enum culm_status near_put(struct culm_depot *depot, const char *run_dir, int64_t step,
+                                 const struct culm_piece *piece, const char *to,
+                                 const struct culm_read_hook *hook, struct culm_error *error) {
+    struct near_depot *near = (struct near_depot *)depot;
+    char from[CULM_PATH_MAX], at[CULM_PATH_MAX];
+    (void)hook;
+    near->puts++;
+    snprintf(near->to, sizeof near->to, "%s", to);
+    assert_int_equal(culm_checkpoint_name(run_dir, CULM_CHECKPOINT_TMP, step, from, NULL), CULM_OK);
+    assert_int_equal(culm_checkpoint_name(folder, CULM_CHECKPOINT_TMP, step, at, NULL), CULM_OK);
+    if (near->fails) {
+        return culm_error_set(error, near->fails, "no room");
+    }
+    copy_file(from, at, piece->file);
+    return CULM_OK;
+}
+
+static enum culm_status near_get(struct culm_depot *depot, const char *run_dir, int64_t step,
+                                 char ret_path[CULM_PATH_MAX], const struct culm_read_hook *hook,
+                                 struct culm_error *error) {
+    struct near_depot *near = (struct near_depot *)depot;
+    char from[CULM_PATH_MAX];
+    struct culm_names names;
+    (void)hook;
+    near->gets++;
+    assert_int_equal(culm_checkpoint_path(folder, step, from, NULL), CULM_OK);
+    assert_int_equal(culm_checkpoint_path(run_dir, step, ret_path, NULL), CULM_OK);
+    if (near->fails || culm_dir_list(from, &names, NULL) != CULM_OK) {
+        return culm_error_set(error, near->fails ? near->fails : CULM_ERR_NOT_FOUND, "not there");
+    }
+    for (size_t i = 0; i < names.count; i++) {
+        copy_file(from, ret_path, names.name[i]);
+    }
+    culm_names_release(&names);
+    return CULM_OK;
+}
+
+static size_t files_in(const char *dir) {
+    char path[CULM_PATH_MAX];
+    struct culm_names names = {0};
+    assert_int_equal(culm_path_format(path, NULL, "%s/checkpoints", dir), CULM_OK);
+    (void)culm_dir_list(path, &names, NULL);
+    const size_t count = names.count;
+    culm_names_release(&names);
+    return count;
+}
+
+/* It writes in a folder of its own, hands over, and leaves nothing there; what it loads it fetches, whatever path is said. */
+static void test_a_depot(void **state) {
+    (void)state;
+    static const struct culm_depot_ops ops = {.size = sizeof ops, .put = near_put, .get = near_get};
+    struct near_depot near = {.depot.ops = &ops};
+    struct run r;
+    char own[CULM_PATH_MAX];
+    make(&r, "dense", "");
+    assert_int_equal(culm_path_format(own, NULL, "%s/own", folder), CULM_OK);
+    struct culm_gnn_exec *far = exec_in(&r, r.without, own, &near.depot);
+    must(far, (struct culm_gnn_task){.kind = CULM_GNN_TASK_LOAD, .source_path = ""});
+    assert_int_equal(near.gets, 0); /* the first weights are made here */
+    struct culm_gnn_task out = must(far, (struct culm_gnn_task){.kind = CULM_GNN_TASK_EXPORT});
+    const struct culm_gnn_task save = {
+        .kind = CULM_GNN_TASK_SAVE, .version = 40, .node = 7, .input = out.output};
+    const struct culm_gnn_task piece = must(far, save);
+    assert_int_equal(near.puts, 1);
+    assert_string_equal(near.to, "");
+    assert_int_equal(files_in(own), 0);
+    const struct culm_gnn_task saved = must(
+        r.worker,
+        (struct culm_gnn_task){.kind = CULM_GNN_TASK_PUBLISH, .version = 40, .piece = piece.text});
+
+    struct culm_gnn_task again = save; /* of a version that is held, for a folder that was named */
+    snprintf(again.text, sizeof again.text, "/named");
+    again.weights_only = true;
+    must(far, again);
+    assert_string_equal(near.to, "/named");
+    near.fails = CULM_ERR_IO;
+    again = save;
+    assert_int_equal(run_task(far, &again), CULM_ERR_IO);
+    assert_string_equal(again.job.error.text, "no room");
+    assert_int_equal(files_in(own), 0);
+
+    struct culm_gnn_task load = {
+        .kind = CULM_GNN_TASK_LOAD, .version = 40, .source_path = "/the/launcher/has/it"};
+    assert_int_equal(run_task(far, &load), CULM_ERR_IO);
+    near.fails = CULM_OK;
+    const uint64_t digest = must(r.holder[0], (struct culm_gnn_task){.kind = CULM_GNN_TASK_LOAD,
+                                                                     .version = 40,
+                                                                     .source_path = saved.text})
+                                .digest;
+    near.gets = 0;
+    assert_int_equal(must(far, load).digest, digest);
+    assert_int_equal(near.gets, 1);
+    assert_int_equal(files_in(own), 0); /* the copy takes no room */
+    load.version = 41;
+    assert_int_equal(run_task(far, &load), CULM_ERR_NOT_FOUND);
+    culm_blob_unref(out.output);
+    culm_gnn_numeric_free(far);
+    drop(&r);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_another_order_shows),
@@ -574,6 +702,7 @@ int main(void) {
         cmocka_unit_test(test_damaged_input),
         cmocka_unit_test(test_damaged_state),
         cmocka_unit_test(test_not_here),
+        cmocka_unit_test(test_a_depot),
         cmocka_unit_test(test_fits),
     };
     return cmocka_run_group_tests_name("gnn/numeric", tests, make_folder, drop_folder);

@@ -89,6 +89,7 @@ static inline struct culm_gnn_leader_options prepare(struct fixture *f, int32_t 
         .home = f->home,
         .rows = {1, 1, 1},
         .start_path = "",
+        .here_most = INT32_MAX,
     };
 }
 
@@ -98,15 +99,22 @@ static inline void lead(struct fixture *f, const struct culm_gnn_leader_options 
     culm_gnn_leader_actor.start(f->leader);
 }
 
-/* A run that goes on from a version. Nobody has joined yet. */
-static inline void make_from(struct fixture *f, int32_t intervals, int32_t at_first,
-                             const struct culm_gnn_settings *settings, int64_t version,
-                             const char *path) {
+/* A run that goes on from a version; `depot`: nodes from elsewhere reach its checkpoints. Nobody has joined yet. */
+static inline void make_reached(struct fixture *f, int32_t intervals, int32_t at_first,
+                                const struct culm_gnn_settings *settings, int64_t version,
+                                const char *path, bool depot) {
     struct culm_gnn_leader_options options = prepare(f, intervals, at_first, settings);
     options.start_version = version;
     options.start_path = path;
+    options.depot = depot;
     lead(f, &options);
     assert_int_equal(f->fake.started_as[CULM_GNN_WORKER], settings->count[CULM_GNN_WORKER]);
+}
+
+static inline void make_from(struct fixture *f, int32_t intervals, int32_t at_first,
+                             const struct culm_gnn_settings *settings, int64_t version,
+                             const char *path) {
+    make_reached(f, intervals, at_first, settings, version, path, false);
 }
 
 static inline void make(struct fixture *f, int32_t intervals, int32_t at_first,

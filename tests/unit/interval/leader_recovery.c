@@ -277,6 +277,42 @@ static void test_a_roll_back_with_servers_from_elsewhere(void **state) {
     end(&f);
 }
 
+/* With a depot, nodes from elsewhere have any role, and load and save as others do: the run goes on with them alone. */
+static void test_a_roll_back_with_a_depot(void **state) {
+    (void)state;
+    struct fixture f;
+    struct culm_gnn_settings settings = settings_of(1, 1, 0);
+    const struct culm_node_info parameter = {.role = CULM_GNN_PARAMETER, .name = "there"};
+    uint32_t role = CULM_NO_ROLE;
+    settings.newcomers = true;
+    settings.crew.replace_ms = 3600000;
+    settings.checkpoint_every = 2;
+    make_reached(&f, 1, 1, &settings, 0, "", true);
+    joined_from_elsewhere(&f, CULM_GNN_SERVER);
+    assert_true(culm_gnn_leader_actor.leads->admits(f.leader, &parameter, &role, NULL));
+    assert_int_equal(role, CULM_GNN_PARAMETER);
+    joined_from_elsewhere(&f, CULM_GNN_PARAMETER);
+    both_hold(&f, 1, 0, 0);
+    for (int64_t epoch = 1; epoch <= 3; epoch++) {
+        commits_by(&f, epoch, 0, 1);
+        if (epoch == 2) {
+            assert_int_equal(saver_of(&f, 2), 1);
+            saves(&f, 1);
+        }
+    }
+    joined_from_elsewhere(&f, CULM_GNN_SERVER); /* it stands by */
+    lost(&f, 1);
+    lost(&f, 0);
+    did(&f, CULM_GNN_TASK_FIND, CULM_OK);
+    f.attempt++;
+    assert_int_equal(number(&f, "rollback", "to_epoch"), 2);
+    holder_is(&f, 2, 1, 2, -1);
+    assert_string_equal(view_of(&f, 2)->load, "file");
+    holds(&f, 2, 2);
+    assert_int_equal(f.fake.exit_code, -1);
+    end(&f);
+}
+
 /* A server may begin to train in an epoch that turns out to be none. */
 static void test_done_with_what_was_no_epoch(void **state) {
     (void)state;
@@ -669,6 +705,7 @@ int main(void) {
         cmocka_unit_test(test_the_first_holder_is_lost_before_any_has_loaded),
         cmocka_unit_test(test_a_run_is_resumed_with_a_server_from_elsewhere),
         cmocka_unit_test(test_a_roll_back_with_servers_from_elsewhere),
+        cmocka_unit_test(test_a_roll_back_with_a_depot),
         cmocka_unit_test(test_done_with_what_was_no_epoch),
         cmocka_unit_test(test_a_link_that_swallows_costs_one_of_its_ends),
         cmocka_unit_test(test_links_are_found_in_answers_of_any_order),
