@@ -372,6 +372,11 @@ static void judge(struct world *w) {
         return;
     }
     const bool stopped = over ? how == CULM_DEED_STOP : w->code == 75;
+    const bool given_up =
+        w->stopped && error && strstr(error, "last checkpoint could not be written");
+    if (given_up) { /* there was no room, and a stop does not wait for any */
+        return;
+    }
     if ((stopped && !w->stopped) || (!over && !stopped && (w->code != 0 || !w->done))) {
         snprintf(text, sizeof text, "ended with %d: %.120s", w->code, error ? error : "");
         complain(w, text);
