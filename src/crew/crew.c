@@ -6,6 +6,7 @@
 #include "base/mark.h"
 #include "base/rng.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,6 +142,7 @@ bool culm_crew_write(struct culm_crew *crew, enum culm_deed deed, int64_t step) 
     if (!crew->record || crew->left) {
         return false;
     }
+    assert(!crew->writing);
     crew->writing = true;
     crew->record->ops->write(crew->record, deed, step);
     return true;

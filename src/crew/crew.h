@@ -251,7 +251,7 @@ void culm_crew_event(struct culm_crew *crew, json_t *take_event_or_null);
 /* What every event "lost" has; NULL: out of memory. */
 json_t *culm_crew_lost_event(const struct culm_crew *crew, const struct culm_mate *mate,
                              enum culm_cause cause, const char *why_or_null);
-/* True: the deed is being written, and ops->written follows. False: it need not be. */
+/* True: the deed is being written, and ops->written follows. False: it need not be. Not while one is (`writing`). */
 bool culm_crew_write(struct culm_crew *crew, enum culm_deed deed, int64_t step);
 /* Leads no more, and says nothing to anyone: another one leads, in that term. */
 void culm_crew_give_way(struct culm_crew *crew, uint64_t term);

@@ -73,7 +73,9 @@ struct culm_gnn_leader *culm_gnn_leader_new(const struct culm_gnn_leader_options
     leader->saving.order = (int64_t)(options->term > 1 ? options->term - 1 : 0)
                            << ORDER_BITS; /* none is taken for
                                                                                another leader's */
-    if (options->term > 1 && !gnn_leader_take_begin(leader)) {
+    leader->curve = options->record ? calloc(1, sizeof *leader->curve) : NULL;
+    if ((options->record && !leader->curve) ||
+        (options->term > 1 && !gnn_leader_take_begin(leader))) {
         culm_gnn_leader_free(leader);
         return NULL;
     }
@@ -85,6 +87,7 @@ void culm_gnn_leader_free(struct culm_gnn_leader *leader) {
         return;
     }
     gnn_leader_take_end(leader);
+    free(leader->curve);
     free(leader->load);
     free(leader->told.owner);
     culm_gnn_view_release(&leader->view);
@@ -204,6 +207,10 @@ static void came(struct culm_crew *crew, struct culm_mate *mate) {
     struct culm_gnn_leader *leader = (struct culm_gnn_leader *)crew;
     struct gnn_node *node = (struct gnn_node *)mate;
     gnn_leader_node_init(leader, node);
+    if (leader->curve && mate->role != CULM_GNN_WORKER) {
+        culm_gnn_curve_encode(leader->curve, culm_crew_meta(crew));
+        culm_crew_send(crew, mate->id, CULM_GNN_MSG_CURVE);
+    }
     if (crew->taking) {
         CULM_MARK(interval_joins_a_leader_that_takes_over);
         gnn_leader_tell_joined(leader, node);
@@ -480,6 +487,12 @@ static void tick(struct culm_crew *crew, uint64_t now_ns) {
 
 static void written(struct culm_crew *crew, enum culm_deed deed) {
     struct culm_gnn_leader *leader = (struct culm_gnn_leader *)crew;
+    if (leader->ending_due) {
+        CULM_MARK(interval_stopped_while_it_is_to_go_back);
+        leader->ending_due = false;
+        (void)culm_crew_write(crew, CULM_DEED_STOP, leader->version);
+        return;
+    }
     switch (deed) {
     case CULM_DEED_ROLL_BACK:
         if (leader->begin_due) {

@@ -148,6 +148,14 @@ void gnn_leader_tell_again_of(struct culm_gnn_leader *leader,
     culm_crew_event(&leader->crew, event);
 }
 
+void gnn_leader_note_outcome(struct culm_gnn_leader *leader,
+                             const struct culm_gnn_outcome *outcome) {
+    if (leader->curve) {
+        culm_gnn_curve_add(leader->curve, outcome);
+        culm_gnn_curve_cut(leader->curve, leader->saved_version, outcome->epoch);
+    }
+}
+
 struct culm_gnn_balance gnn_leader_balance(struct culm_gnn_leader *leader) {
     struct culm_gnn_bill *bill = &leader->bill;
     culm_gnn_bill_advance(bill, (int64_t)culm_crew_now(&leader->crew));
@@ -316,6 +324,7 @@ static void commit(struct culm_gnn_leader *leader) {
     gnn_leader_new_epoch(leader);
     leader->saving.due = leader->saving.due || is_due(leader, leader->version);
     commit.outcome = leader->last;
+    gnn_leader_note_outcome(leader, &leader->last);
     commit.balance = gnn_leader_balance(leader);
     view->last = commit.outcome;
     view->balance = commit.balance;
@@ -429,7 +438,8 @@ void gnn_leader_end_stopped(struct culm_gnn_leader *leader, bool fails, const ch
     va_end(args);
     leader->ending_fails = fails;
     leader->finishing = leader->crew.closing = true; /* nothing else is begun */
-    if (!culm_crew_write(&leader->crew, CULM_DEED_STOP, leader->version)) {
+    leader->ending_due = leader->crew.writing;
+    if (!leader->ending_due && !culm_crew_write(&leader->crew, CULM_DEED_STOP, leader->version)) {
         gnn_leader_stop_written(leader);
     }
 }

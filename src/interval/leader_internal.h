@@ -129,9 +129,13 @@ struct culm_gnn_leader {
     struct culm_gnn_tuner tuner;
     double loss;
     struct culm_gnn_outcome last; /* of the epoch committed last */
+    struct culm_gnn_curve
+        *curve; /* of epochs since the last checkpoint; NULL: nobody else can lead */
     struct gnn_taking taking;
     struct culm_error
         ending; /* with which it leaves, as soon as it is written down that the run is stopped */
+    bool
+        ending_due; /* to be written after what is being written, and in place of what that was for */
     bool ending_fails; /* it is published, too */
     /* At `version`; at saved_version; and with the final evaluation, which is no part of training. */
     struct culm_gnn_verdict verdict, saved_verdict, final_verdict;
@@ -223,6 +227,9 @@ void gnn_leader_keep_scores(struct culm_gnn_leader *leader, struct gnn_done *don
 /* The event of an epoch that was committed when another one led. */
 void gnn_leader_tell_again_of(struct culm_gnn_leader *leader,
                               const struct culm_gnn_outcome *outcome);
+/* For those who join: it is committed. */
+void gnn_leader_note_outcome(struct culm_gnn_leader *leader,
+                             const struct culm_gnn_outcome *outcome);
 /* What commits and views say of the run so far. */
 struct culm_gnn_balance gnn_leader_balance(struct culm_gnn_leader *leader);
 /* Leaves, since the run was stopped; with an event `error`, if it `fails`. As soon as that is written down. */

@@ -217,6 +217,7 @@ static void tell_curve(struct culm_gnn_leader *leader) {
     for (int32_t i = 0; i < curve->count; i++) {
         const struct culm_gnn_outcome *outcome = &curve->outcome[i];
         if (outcome->epoch > leader->saved_version && outcome->epoch <= leader->version) {
+            gnn_leader_note_outcome(leader, outcome);
             gnn_leader_tell_again_of(leader, outcome);
         }
     }
@@ -224,6 +225,7 @@ static void tell_curve(struct culm_gnn_leader *leader) {
     if (leader->last.epoch == leader->version && leader->version >= told &&
         leader->version > leader->saved_version) {
         CULM_MARK(interval_epoch_that_one_alone_knows);
+        gnn_leader_note_outcome(leader, &leader->last);
         gnn_leader_tell_again_of(leader, &leader->last);
     }
 }

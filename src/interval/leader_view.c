@@ -400,6 +400,9 @@ static void restart_from(struct culm_gnn_leader *leader, struct culm_gnn_view *v
     leader->version = leader->saved_version;
     leader->verdict = leader->final_verdict = leader->saved_verdict;
     leader->last = (struct culm_gnn_outcome){0};
+    if (leader->curve) {
+        culm_gnn_curve_cut(leader->curve, leader->saved_version, leader->version);
+    }
     view->attempt = attempt_after(leader, view->attempt);
     view->load_version = leader->saved_version;
     snprintf(view->load, sizeof view->load, "%s", leader->saved_path);

@@ -62,7 +62,9 @@ enum culm_gnn_message_type {
     CULM_GNN_MSG_GONE, /* culm_peer_lost: a worker that was removed; its links may not show it */
     /* To a leader that takes over, from servers and parameter servers. */
     CULM_GNN_MSG_REPORT, /* culm_gnn_report: at once */
-    CULM_GNN_MSG_CURVE,  /* culm_gnn_curve: after the VIEW, to SHOW */
+    /* culm_gnn_curve: after the VIEW, to SHOW. From a leader that is not the only one, to those who join: they may have to tell of
+     * epochs before they came. */
+    CULM_GNN_MSG_CURVE,
     /* From that leader. */
     CULM_GNN_MSG_SHOW, /* empty: "your newest view, and what you can tell of epochs" */
 };

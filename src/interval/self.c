@@ -133,6 +133,17 @@ static void answer(struct culm_gnn_self *self, const struct culm_message *messag
     free(answer);
 }
 
+/* Of epochs before this node came. It comes ahead of the first view. */
+static void hear_curve(struct culm_gnn_self *self, const struct culm_message *message) {
+    struct culm_gnn_curve *curve = self->curve ? NULL : calloc(1, sizeof *curve);
+    if (curve && culm_gnn_curve_decode(message->meta, message->meta_bytes, curve) == CULM_OK) {
+        CULM_MARK(interval_hears_of_epochs_before_it_came);
+        self->curve = curve;
+    } else {
+        free(curve); /* it can tell of fewer */
+    }
+}
+
 /* Shows a leader that takes over its newest view, and what it can tell of epochs. */
 static void show(struct culm_gnn_self *self) {
     if (self->view.number > 0) {
@@ -153,6 +164,10 @@ bool culm_gnn_heard(struct culm_gnn_self *self, int32_t from, const struct culm_
     }
     if (from == CULM_LEADER && message->type == CULM_WORD_ASK) {
         answer(self, message);
+        return true;
+    }
+    if (from == CULM_LEADER && message->type == CULM_GNN_MSG_CURVE) {
+        hear_curve(self, message);
         return true;
     }
     if (from == CULM_LEADER && message->type == CULM_GNN_MSG_SHOW) {

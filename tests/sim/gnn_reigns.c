@@ -26,10 +26,21 @@
 #define STRUCK_MAX CAST_NODES
 #define STORE_FAULTS_MS 3000
 
-enum kind { KILL, FREEZE, KILL_LEADER, FREEZE_LEADER, CUT_LEADER, AWAY, HOLDERS_DIE, KINDS };
+enum kind {
+    KILL,
+    FREEZE,
+    KILL_LEADER,
+    FREEZE_LEADER,
+    CUT_LEADER,
+    AWAY,
+    HOLDERS_DIE,
+    LAST_SLEEPS, /* all holders die but one that is frozen, and who leads */
+    KINDS
+};
 
-static const char *const kind_name[KINDS] = {"kill",       "freeze", "kill leader", "freeze leader",
-                                             "cut leader", "away",   "holders die"};
+static const char *const kind_name[KINDS] = {
+    "kill",       "freeze", "kill leader", "freeze leader",
+    "cut leader", "away",   "holders die", "holders and leader die, and the last one sleeps"};
 
 struct fault {
     enum kind kind;
@@ -56,8 +67,10 @@ struct world {
     struct culm_gnn_leader *leader[CULM_SIM_LEADERS];
     struct culm_gnn_exec *leader_exec[CULM_SIM_LEADERS];
     int32_t leaders;
-    uint64_t last_fault_ns;
-    bool stopped;
+    uint64_t last_fault_ns, away_ns; /* since when the store was away, when it was last */
+    bool stopped, slept;             /* one that leads was frozen */
+    uint64_t took_ns;                /* since when the newest leader leads */
+    int32_t awaited[CULM_GNN_HOLDERS_MAX], awaited_count; /* holders, as it found them */
     uint64_t well_ns[STRUCK_MAX]; /* not struck before then; CULM_NEVER: never again */
     int32_t holder[CULM_GNN_HOLDERS_MAX], holder_count;
     bool told[EPOCHS_MAX + 1];
@@ -92,10 +105,12 @@ static void draw_faults(struct world *w, uint64_t *dice) {
                                 .at_ms = BEGIN_MS + (uint64_t)below(dice, 700),
                                 .node = (int32_t)below(dice, nodes + 4),
                                 .refused = below(dice, 2)};
-        const int64_t longest = below(dice, 2) ? 500 : 3 * w->lease_ms;
+        const int64_t longest = below(dice, 2) ? 500 : (fault->kind == AWAY ? 12 : 3) * w->lease_ms;
         fault->for_ms = (uint64_t)(20 + below(dice, longest));
         if (fault->kind == KILL || fault->kind == KILL_LEADER || fault->kind == HOLDERS_DIE) {
             fault->for_ms = 0;
+        } else if (fault->kind == LAST_SLEEPS) {
+            fault->for_ms *= 4;
         }
     }
     w->stop_ms = below(dice, 6) ? 0 : BEGIN_MS + (uint64_t)below(dice, 900);
@@ -133,21 +148,46 @@ static void draw(struct world *w, uint64_t seed) {
 
 /* --- the oracle --- */
 
-/* One that is well, that the last view names, and that has the state at the version committed last, or after it. */
+/* Whether it lives, and has the state at the version committed last, or after it. */
+static bool has_copy(const struct world *w, int32_t node) {
+    void *actor = culm_sim_worker(w->sim, node);
+    const int64_t version = !actor ? -1
+                            : w->cast.role[node] == CULM_GNN_SERVER
+                                ? culm_gnn_server_version(actor)
+                                : culm_gnn_parameter_version(actor);
+    return version >= w->epoch;
+}
+
+/* One that is well, and that the last view names, with a copy; or one that sleeps, and that one who has just taken over has to
+ * wait for; -1: nobody. */
 static int32_t copy_left(const struct world *w) {
     const uint64_t now = culm_sim_now(w->sim);
     for (int32_t h = 0; h < w->holder_count; h++) {
-        const int32_t node = w->holder[h];
-        void *actor = now >= w->well_ns[node] ? culm_sim_worker(w->sim, node) : NULL;
-        const int64_t version = !actor ? -1
-                                : w->cast.role[node] == CULM_GNN_SERVER
-                                    ? culm_gnn_server_version(actor)
-                                    : culm_gnn_parameter_version(actor);
-        if (version >= w->epoch) {
-            return node;
+        if (now >= w->well_ns[w->holder[h]] && has_copy(w, w->holder[h])) {
+            return w->holder[h];
+        }
+    }
+    for (int32_t h = 0; h < w->awaited_count && now < w->took_ns + ORPHAN_MS * 3 / 2 * MS; h++) {
+        if (has_copy(w, w->awaited[h])) {
+            return w->awaited[h];
         }
     }
     return -1;
+}
+
+/* One that cannot ask who leads commits no more after a while; it is asked seldom enough that a few leases may pass until it knows. */
+static void check_cut_off(struct world *w, int64_t epoch) {
+    char text[120];
+    const uint64_t now = culm_sim_now(w->sim);
+    if (w->calm || !w->store_ms || !culm_sim_store_is_away(w->sim) || w->slept) {
+        return;
+    }
+    w->commits_away++;
+    if (now > w->away_ns + (uint64_t)(w->store_ms + 3 * w->lease_ms + 500) * MS) {
+        snprintf(text, sizeof text, "epoch %" PRId64 " was committed by one that was cut off",
+                 epoch);
+        complain(w, text);
+    }
 }
 
 static void hear_epoch(struct world *w, const json_t *event, bool deposed) {
@@ -166,6 +206,9 @@ static void hear_epoch(struct world *w, const json_t *event, bool deposed) {
     }
     snprintf(w->loss[epoch], sizeof w->loss[epoch], "%s", loss);
     w->told[epoch] = true;
+    if (!deposed && !json_object_get(event, "again")) {
+        check_cut_off(w, epoch);
+    }
     if (!deposed) {
         w->epoch = epoch;
     }
@@ -232,7 +275,13 @@ static void on_event(void *context, json_t *event) {
     } else if (strcmp(name, "view") == 0) {
         hear_view(w, event);
     }
-    w->takeovers += strcmp(name, "leader") == 0;
+    if (strcmp(name, "leader") == 0) {
+        w->takeovers++;
+        for (int64_t epoch = w->newest + 1; epoch <= EPOCHS_MAX; epoch++) {
+            w->told[epoch] =
+                false; /* what the one before has said may be lost with it: this one says it again */
+        }
+    }
     w->lost += strcmp(name, "lost") == 0;
 }
 
@@ -294,6 +343,11 @@ static void leads(void *context, const struct culm_sim_reign *reign) {
     w->leader[w->leaders] = leader;
     w->leader_exec[w->leaders++] = exec;
     culm_sim_reigns(w->sim, reign->process, leader);
+    if (reign->newest && reign->term > 1) {
+        w->took_ns = culm_sim_now(w->sim);
+        w->awaited_count = w->holder_count;
+        memcpy(w->awaited, w->holder, sizeof w->holder);
+    }
     if (w->stopped && reign->newest) { /* as is written down somewhere */
         culm_sim_stop(w->sim);
     }
@@ -305,11 +359,22 @@ static void strike(struct world *w, int32_t node, bool kill, uint64_t for_ns) {
     if (node < 0 || node >= STRUCK_MAX || !culm_sim_worker(w->sim, node)) {
         return;
     }
-    w->well_ns[node] = kill ? CULM_NEVER : culm_sim_now(w->sim) + for_ns + 2500 * MS;
+    const uint64_t well_ns = kill ? CULM_NEVER : culm_sim_now(w->sim) + for_ns + 2500 * MS;
+    w->well_ns[node] = well_ns > w->well_ns[node] ? well_ns : w->well_ns[node];
     if (kill) {
         culm_sim_kill(w->sim, node);
     } else {
         culm_sim_freeze(w->sim, node, for_ns);
+    }
+}
+
+static void kill_leader(struct world *w, bool refused) {
+    const int32_t leader = culm_sim_leads(w->sim);
+    if (culm_sim_candidate(w->sim)) {
+        culm_sim_kill(w->sim, leader);
+        if (refused) {
+            culm_sim_refused(w->sim, leader);
+        }
     }
 }
 
@@ -319,17 +384,22 @@ static void befall(struct world *w, const struct fault *fault) {
     switch (fault->kind) {
     case KILL: strike(w, fault->node, true, 0); break;
     case FREEZE: strike(w, fault->node, false, for_ns); break;
-    case KILL_LEADER:
-        if (culm_sim_candidate(w->sim)) {
-            culm_sim_kill(w->sim, leader);
-            if (fault->refused) {
-                culm_sim_refused(w->sim, leader);
-            }
+    case KILL_LEADER: kill_leader(w, fault->refused); break;
+    case LAST_SLEEPS:
+        for (int32_t h = 0; h < w->holder_count; h++) {
+            strike(w, w->holder[h], h > 0, for_ns);
         }
+        kill_leader(w, fault->refused);
         break;
-    case FREEZE_LEADER: culm_sim_freeze(w->sim, leader, for_ns); break;
+    case FREEZE_LEADER:
+        w->slept = true;
+        culm_sim_freeze(w->sim, leader, for_ns);
+        break;
     case CUT_LEADER: culm_sim_store_cut(w->sim, leader, for_ns); break;
-    case AWAY: culm_sim_store_away(w->sim, for_ns); break;
+    case AWAY:
+        w->away_ns = culm_sim_store_is_away(w->sim) ? w->away_ns : culm_sim_now(w->sim);
+        culm_sim_store_away(w->sim, for_ns);
+        break;
     case HOLDERS_DIE:
         for (int32_t h = 0; h < w->holder_count; h++) {
             strike(w, w->holder[h], true, 0);
@@ -380,6 +450,10 @@ static void judge(struct world *w) {
     if ((stopped && !w->stopped) || (!over && !stopped && (w->code != 0 || !w->done))) {
         snprintf(text, sizeof text, "ended with %d: %.120s", w->code, error ? error : "");
         complain(w, text);
+    }
+    if (!over && !w->calm &&
+        culm_sim_deeds(w->sim, stopped ? CULM_DEED_STOP : CULM_DEED_DONE) < 1) {
+        complain(w, "it has ended, and that was not written by who leads");
     }
     if (stopped) {
         return;

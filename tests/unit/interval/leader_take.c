@@ -194,6 +194,8 @@ static void test_it_goes_back_when_no_copy_is_left(void **state) {
     says(&t, 1, report(EPOCH, -1));
     says(&t, 3, report(EPOCH, EPOCH - 2));
     shows(&t, 0);
+    assert_int_equal(fake_world_events(&t.f.fake, "lost"), 1);
+    assert_int_equal(number(&t.f, "lost", "node"), 2);
     assert_int_equal(fake_world_events(&t.f.fake, "rollback"), 0); /* not before it is written */
     culm_gnn_leader_actor.leads->written(t.f.leader, CULM_DEED_ROLL_BACK);
     assert_int_equal(fake_world_events(&t.f.fake, "rollback"), 1);
@@ -265,8 +267,8 @@ static void test_others_come_in_anew(void **state) {
     EXPECT_MARK(interval_joins_a_leader_that_takes_over);
     struct taken t;
     take(&t);
-    joined_from_elsewhere(&t.f, CULM_GNN_SERVER); /* 4 */
-    struct culm_gnn_report out = report(EPOCH, EPOCH - 1);
+    joined_from_elsewhere(&t.f, CULM_GNN_SERVER);          /* 4 */
+    struct culm_gnn_report out = report(EPOCH + 1, EPOCH); /* nor does what it has heard */
     out.view = BEFORE - 1;
     t.view.holder_count = 1; /* not 3 */
     says(&t, 0, report(EPOCH, -1));
@@ -276,6 +278,7 @@ static void test_others_come_in_anew(void **state) {
     shows(&t, 0);
     assert_int_equal(fake_world_events(&t.f.fake, "joined"), 2);
     const struct culm_gnn_view *view = view_of(&t.f, 3);
+    assert_int_equal(view->course.epoch, EPOCH);
     assert_int_equal(view->holder_count, 2); /* but what it has does not count: it is sent a copy */
     assert_int_equal(view->holder[1].node, 3);
     assert_int_equal(view->holder[1].from, 2);
@@ -338,6 +341,25 @@ static void test_a_stop_while_it_takes_over(void **state) {
     release(&t);
 }
 
+/* Two things are not written at a time; and what comes of a stop comes of it alone. */
+static void test_a_stop_while_it_is_to_begin_anew(void **state) {
+    (void)state;
+    EXPECT_MARK(interval_stopped_while_it_is_to_go_back);
+    struct culm_gnn_settings settings = plain();
+    struct taken t;
+    take_from(&t, &settings, 3);
+    for (int32_t node = 0; node < KNOWN; node++) {
+        says(&t, node, (struct culm_gnn_report){0});
+    }
+    culm_gnn_leader_actor.leads->stop(t.f.leader);
+    culm_gnn_leader_actor.leads->written(t.f.leader, CULM_DEED_ROLL_BACK);
+    assert_int_equal(t.f.fake.exit_code, -1);
+    assert_int_equal(fake_world_events(&t.f.fake, "view"), 0);
+    culm_gnn_leader_actor.leads->written(t.f.leader, CULM_DEED_STOP);
+    ended_with(&t.f, CULM_ERR_STOPPED, "stopped before the first epoch");
+    release(&t);
+}
+
 /* One that cannot ask who leads commits nothing, and has saved what is committed. */
 static void test_it_is_cut_off(void **state) {
     (void)state;
@@ -386,6 +408,7 @@ int main(void) {
         cmocka_unit_test(test_a_save_is_due_again),
         cmocka_unit_test(test_nobody_has_seen_a_view),
         cmocka_unit_test(test_a_stop_while_it_takes_over),
+        cmocka_unit_test(test_a_stop_while_it_is_to_begin_anew),
         cmocka_unit_test(test_it_is_cut_off),
         cmocka_unit_test(test_it_is_deposed),
     };
