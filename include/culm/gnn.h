@@ -208,6 +208,9 @@ struct culm_gnn_training_options {
     /* With `listen`: a file of the token that they have (`culm keys new`), which is read at once. NULL: one is drawn, and
      * written to DIR/token for as long as the run lasts. */
     const char *token_file;
+    /* With `listen`, if limit_workers is set: at most so many processes in each role on this machine; 0: none, only those who join. */
+    bool limit_workers;
+    int64_t workers;
 };
 
 /* Checks the configuration, the options and the run directory; starts nothing, and writes nothing, but with

@@ -2,12 +2,12 @@
  * `culm gnn train`: parses options, prints the plan (`--dry-run`) or the run's progress. The checks
  * and the run are in culm/gnn.h.
  */
-#include "base/file.h"
+#include "cli/cluster.h"
 #include "cli/command.h"
-#include "cli/launching.h"
 #include "report/gnn.h"
 #include "report/sink.h"
 #include "run/launches.h"
+#include "run/node.h"
 #include "run/references.h"
 
 #include <culm/gnn.h>
@@ -18,45 +18,28 @@
 #include <unistd.h>
 
 struct values {
-    struct culm_option_list sets, faults;
-    const char *out, *plan, *partition, *trace, *listen, *advertise, *token_file;
-    double time_scale;
-    bool resume, accept_inputs, from_start, dry_run, json, insecure;
+    struct culm_cli_launching l;
+    const char *plan, *partition;
 };
 
 static const struct culm_option option_rows[] = {
-    CULM_OPTION("set", LIST, "key.sub=value", struct values, sets,
-                "changes a key of the configuration; repeatable"),
-    CULM_OPTION("out", TEXT, "DIR", struct values, out,
-                "run directory (default: runs/<config name>)"),
-    CULM_OPTION("resume", FLAG, NULL, struct values, resume, "continues the run in DIR"),
-    CULM_OPTION("accept-inputs", FLAG, NULL, struct values, accept_inputs,
+    CULM_CLI_OPTIONS_OF_RUN(struct values, l),
+    CULM_OPTION("accept-inputs", FLAG, NULL, struct values, l.accept_inputs,
                 "with --resume: accepts files of the graph that have changed"),
-    CULM_OPTION("from-start", FLAG, NULL, struct values, from_start,
-                "with --resume: begins anew if all checkpoints are gone"),
     CULM_OPTION("plan", TEXT, "FILE", struct values, plan,
                 "takes the cut of another run (its plan.json)"),
     CULM_OPTION("partition", TEXT, "FILE", struct values, partition,
                 "takes the intervals from a file, as 'gnn partition --out' writes it"),
-    CULM_OPTION("dry-run", FLAG, NULL, struct values, dry_run,
-                "prints the plan and ends; writes nothing"),
-    CULM_OPTION("json", FLAG, NULL, struct values, json,
-                "prints the events as JSON lines, and nothing else"),
-    CULM_OPTION("listen", TEXT, "ADDR:PORT", struct values, listen,
-                "lets servers and workers that have the token join at this address"),
-    CULM_OPTION("advertise", TEXT, "ADDR:PORT", struct values, advertise,
-                "the address that they connect to, if it is another one"),
-    CULM_OPTION(
-        "token-file", TEXT, "FILE", struct values, token_file,
-        "the token that they have, of 'culm keys new' (default: one is drawn into DIR/token)"),
-    CULM_OPTION("insecure", FLAG, NULL, struct values, insecure,
-                "encrypts nothing between machines, for a network that is private"),
-    CULM_OPTION("fault", LIST, "SPEC", struct values, faults,
+    CULM_OPTION("listen", TEXT, "ADDR:PORT", struct values, l.listen,
+                "lets nodes that have the token join at this address ('culm node --role')"),
+    CULM_CLI_OPTIONS_OF_OTHERS(struct values, l),
+    CULM_OPTION("workers", COUNT, "N", struct values, l.workers,
+                "with --listen: how many nodes of each role there are on this machine, at most "
+                "(default: all that the configuration asks for; 0: none); with --cluster: how many "
+                "this machine brings (default: none)"),
+    CULM_OPTION("fault", LIST, "SPEC", struct values, l.faults,
                 "makes a node fail; repeatable, see below"),
-    CULM_OPTION("preempt-trace", TEXT, "FILE", struct values, trace,
-                "starts and kills workers as the trace says"),
-    CULM_OPTION("time-scale", REAL, "X", struct values, time_scale,
-                "plays the trace X times as fast"),
+    CULM_CLI_OPTIONS_OF_TRACE(struct values, l),
 };
 
 static char *remark(void) {
@@ -93,6 +76,7 @@ struct train {
     char out_dir[CULM_PATH_MAX];
     struct culm_sink *sink;
     struct culm_gnn_training *training;
+    uint32_t roles[CULM_NODE_WORKERS_MAX]; /* with --cluster: of the processes here */
 };
 
 static void warn(void *ctx, const char *text) {
@@ -133,7 +117,7 @@ static int dry_run(struct train *t) {
     if (status != CULM_OK) {
         return culm_cli_fail("gnn train", &error);
     }
-    if (t->values.json) {
+    if (t->values.l.json) {
         puts(json);
     } else {
         json_t *plan = json_loads(json, 0, NULL);
@@ -155,11 +139,44 @@ static bool fired(void *job, size_t fault) { return culm_gnn_training_fired(job,
 
 static const struct culm_summary *summary(void *job) { return culm_gnn_training_summary(job); }
 
+static struct culm_terminal_options terminal_of(const struct train *t) {
+    return culm_terminal_options_of(STDOUT_FILENO, culm_terminal_gnn,
+                                    culm_gnn_training_epochs(t->training));
+}
+
+static enum culm_status create(void *job, const char *store, const char *name,
+                               const char *token_file, bool resume, struct culm_error *error) {
+    struct train *t = job;
+    const enum culm_status status =
+        culm_gnn_training_create(t->training, store, name, token_file, resume, error);
+    culm_gnn_training_free(t->training);
+    t->training = NULL;
+    return status;
+}
+
+static int run_cluster(struct train *t) {
+    const struct culm_cli_launching *v = &t->values.l;
+    const int64_t most = v->workers == CULM_CLI_WORKERS_FREE ? 0 : v->workers;
+    const struct culm_cli_cluster cluster = {
+        .command = "gnn train",
+        .values = v,
+        .dir = t->out_dir,
+        .terminal = terminal_of(t),
+        .workers = culm_gnn_training_roles(t->training, most, t->roles, CULM_NODE_WORKERS_MAX),
+        .roles = t->roles,
+        .create = create,
+        .job = t};
+    return culm_cli_cluster_run(&cluster);
+}
+
 static int run(struct train *t) {
+    if (t->values.l.cluster) {
+        return run_cluster(t);
+    }
     const struct culm_cli_job run = {.command = "gnn train",
                                      .dir = t->out_dir,
-                                     .json = t->values.json,
-                                     .faults = &t->values.faults,
+                                     .json = t->values.l.json,
+                                     .faults = &t->values.l.faults,
                                      .job = t->training,
                                      .go = go,
                                      .stop = stop,
@@ -170,9 +187,11 @@ static int run(struct train *t) {
 }
 
 static enum culm_status open_sink(struct train *t, struct culm_error *error) {
-    const struct culm_terminal_options terminal = culm_terminal_options_of(
-        STDOUT_FILENO, culm_terminal_gnn, culm_gnn_training_epochs(t->training));
-    bool json = t->values.json;
+    const struct culm_terminal_options terminal = terminal_of(t);
+    bool json = t->values.l.json;
+    if (t->values.l.cluster) {
+        return CULM_OK; /* whoever leads opens its own */
+    }
     enum culm_status status = culm_cli_open_sink(json, &terminal, &t->sink, error);
     culm_gnn_training_watch(t->training, json ? t->sink : NULL, json ? NULL : t->sink);
     return status;
@@ -180,41 +199,30 @@ static enum culm_status open_sink(struct train *t, struct culm_error *error) {
 
 static enum culm_status prepare(struct train *t, const char *config_path,
                                 struct culm_error *error) {
-    const struct values *v = &t->values;
-    if (v->time_scale > 0 && !v->trace) {
-        return culm_error_set(error, CULM_ERR_ARGUMENT,
-                              "--time-scale means nothing without --preempt-trace FILE");
-    }
-    enum culm_status status = v->out ? culm_path_format(t->out_dir, error, "%s", v->out)
-                                     : culm_cli_default_out(config_path, t->out_dir, error);
+    const struct culm_cli_launching *v = &t->values.l;
+    enum culm_status status =
+        culm_cli_launching_open(v, config_path, t->out_dir, &t->config, error);
     if (status == CULM_OK) {
-        status = culm_config_open(config_path, &t->config, error);
-    }
-    for (size_t i = 0; i < v->sets.count && status == CULM_OK; i++) {
-        status = culm_config_add(t->config, v->sets.items[i], error);
+        status = culm_cli_cluster_check(v, t->out_dir, false, error);
     }
     const struct culm_gnn_training_options options = {
         .size = sizeof options,
         .dir = t->out_dir,
-        .resume = v->resume,
+        .resume = v->resume && !v->cluster, /* there the store says what there is */
         .accept_inputs = v->accept_inputs,
         .from_start = v->from_start,
         .insecure = v->insecure,
         .program = "/proc/self/exe",
-        .plan = v->plan,
-        .partition = v->partition,
-        .listen = v->listen,
-        .advertise = v->advertise,
-        .token_file = v->token_file,
+        .plan = t->values.plan,
+        .partition = t->values.partition,
+        .listen = v->cluster ? NULL : v->listen,
+        .advertise = v->cluster ? NULL : v->advertise,
+        .token_file = v->cluster ? NULL : v->token_file,
         .warning = warn,
+        .limit_workers = v->workers != CULM_CLI_WORKERS_FREE && !v->cluster,
+        .workers = v->workers,
     };
-    const struct culm_launch_extras extras = {
-        .faults = v->faults.items,
-        .fault_count = v->faults.count,
-        .trace_path = v->trace,
-        .time_scale = v->time_scale,
-        .dry = v->dry_run,
-    };
+    const struct culm_launch_extras extras = culm_cli_launching_extras(v);
     if (status == CULM_OK) {
         status = culm_gnn_training_make(t->config, &options, &extras, &t->training, error);
     }
@@ -226,7 +234,7 @@ static enum culm_status body(const struct culm_arguments *arguments, void *value
     struct train *t = values; /* they are its first member */
     enum culm_status status = prepare(t, arguments->items[0], error);
     if (status == CULM_OK) {
-        *ret_code = t->values.dry_run ? dry_run(t) : run(t);
+        *ret_code = t->values.l.dry_run ? dry_run(t) : run(t);
     }
     culm_gnn_training_free(t->training);
     culm_config_free(t->config);
@@ -235,6 +243,6 @@ static enum culm_status body(const struct culm_arguments *arguments, void *value
 }
 
 int culm_cli_gnn_train(int argc, char **argv) {
-    struct train t = {0};
+    struct train t = {.values.l.workers = CULM_CLI_WORKERS_FREE};
     return culm_cli_run(&culm_usage_gnn_train, argc, argv, &t, body);
 }

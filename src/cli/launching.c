@@ -20,6 +20,43 @@ enum culm_status culm_cli_default_out(const char *config_path, char ret_path[CUL
     return culm_path_format(ret_path, error, "runs/%.*s", (int)len, name);
 }
 
+enum culm_status culm_cli_launching_open(const struct culm_cli_launching *values,
+                                         const char *config_path, char ret_dir[CULM_PATH_MAX],
+                                         struct culm_config **ret_config,
+                                         struct culm_error *error) {
+    struct culm_config *config = NULL;
+    enum culm_status status;
+    if (values->time_scale > 0 && !values->trace) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "--time-scale means nothing without --preempt-trace FILE");
+    }
+    status = values->out ? culm_path_format(ret_dir, error, "%s", values->out)
+                         : culm_cli_default_out(config_path, ret_dir, error);
+    if (status == CULM_OK) {
+        status = culm_config_open(config_path, &config, error);
+    }
+    for (size_t i = 0; i < values->sets.count && status == CULM_OK; i++) {
+        status = culm_config_add(config, values->sets.items[i], error);
+    }
+    if (status != CULM_OK) {
+        culm_config_free(config);
+        return status;
+    }
+    *ret_config = config;
+    return CULM_OK;
+}
+
+struct culm_launch_extras culm_cli_launching_extras(const struct culm_cli_launching *values) {
+    return (struct culm_launch_extras){
+        .faults = values->faults.items,
+        .fault_count = values->cluster ? 0 : values->faults.count,
+        .trace_path = values->trace,
+        .time_scale = values->time_scale,
+        .dry = values->dry_run,
+        .shared = values->cluster != NULL,
+    };
+}
+
 enum culm_status culm_cli_open_sink(bool json, const struct culm_terminal_options *otherwise,
                                     struct culm_sink **ret_sink, struct culm_error *error) {
     *ret_sink = culm_sink_relay_new(json ? culm_sink_jsonl_fd(STDOUT_FILENO)

@@ -1,4 +1,4 @@
-/* `culm node`: workers on this machine for a run that another one leads. */
+/* `culm node`: processes on this machine for a run that another one leads. */
 #include "run/node.h"
 #include "cli/command.h"
 #include "cli/options.h"
@@ -7,7 +7,7 @@
 #include <string.h>
 
 struct values {
-    const char *join, *name, *lead, *token_file, *dir, *data_dir, *listen, *advertise, *zone;
+    const char *join, *name, *lead, *token_file, *dir, *data_dir, *listen, *advertise, *zone, *role;
     int64_t workers;
     bool insecure;
 };
@@ -22,8 +22,11 @@ static const struct culm_option rows[] = {
                 "whether this machine may lead the run, which is found at a store (default: yes)"),
     CULM_OPTION("token-file", TEXT, "FILE", struct values, token_file,
                 "the token of the run: its DIR/token, the file it was given, or a copy"),
+    CULM_OPTION("role", TEXT, "server|parameter|worker", struct values, role,
+                "of a run on a graph: what its processes are (default: with a store, server)"),
     CULM_OPTION("workers", COUNT, "N", struct values, workers,
-                "how many workers it has here (default: 1; 0: it may lead, and computes nothing)"),
+                "how many processes it has here that compute (default: 1; 0: it may lead, and "
+                "computes nothing)"),
     CULM_OPTION("dir", TEXT, "DIR", struct values, dir,
                 "where workers keep what they need of checkpoints (default: a folder in TMPDIR or "
                 "/tmp, which goes with them)"),
@@ -44,22 +47,25 @@ static const struct culm_option rows[] = {
 const struct culm_usage culm_usage_node = {
     .command = "node",
     .arguments = "",
-    .summary = "Joins a training run on another machine with workers of this one",
+    .summary = "Joins a run on another machine with processes of this one",
     .options = rows,
     .option_count = sizeof rows / sizeof *rows,
     .details =
         "The run was started with 'culm train CONFIG --listen ADDR:PORT', or was created with\n"
         "'culm train CONFIG --cluster etcd://... --name RUN': then no machine has to stay, and one "
         "of\n"
-        "the nodes leads. Its data, and the models "
-        "and\n"
-        "tokenizers that it names, have to be here, too, with the same content. Workers take "
-        "vacant\n"
-        "places, and stand by when there are none; their parts of checkpoints go to the launcher. "
-        "One\n"
-        "that ends early is replaced. What goes between machines is encrypted, with a key made "
-        "from\n"
-        "the token (TLS 1.3), unless the run was started with --insecure.\n\n"
+        "the nodes leads. 'culm gnn train' has the same options; its nodes have roles, and\n"
+        "'--join HOST:PORT' without --role is for runs of culm train. Data, models and tokenizers "
+        "that\n"
+        "the configuration names have to be here, too, with the same content; only workers "
+        "of\n"
+        "a graph need none. Processes take vacant places, and stand by when there are "
+        "none;\n"
+        "their parts of checkpoints go to the launcher. One that ends early is replaced. What "
+        "goes\n"
+        "between machines is encrypted, with a key made from the token (TLS 1.3), unless the run "
+        "was\n"
+        "started with --insecure.\n\n"
         "The exit code is 0 when the run is done, 1 when it was lost or has refused the workers, "
         "2\n"
         "for wrong usage, 3 when the data here is not the run's, 4 when nobody listens there, and\n"
@@ -102,6 +108,8 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
                                                   .advertise = v->advertise,
                                                   .zone = v->zone,
                                                   .insecure = v->insecure,
+                                                  .command = "node",
+                                                  .role = v->role,
                                                   .workers = (int32_t)v->workers};
     struct culm_error why = {0};
     *ret_code = culm_run_node(&options, &why);

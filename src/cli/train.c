@@ -2,13 +2,11 @@
  * `culm train`: everything that can be wrong is found here, before a file is written or a process
  * started; then it is run. What it says on the way is printed here.
  */
-#include "base/file.h"
+#include "cli/cluster.h"
 #include "cli/command.h"
-#include "cli/launching.h"
 #include "report/sink.h"
 #include "report/training.h"
 #include "run/launches.h"
-#include "run/node.h"
 #include "run/references.h"
 
 #include <jansson.h>
@@ -16,60 +14,29 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WORKERS_FREE INT64_MIN
-
 struct values {
-    struct culm_option_list sets, faults;
-    const char *out, *plan, *trace, *listen, *advertise, *token_file, *cluster, *name;
-    double time_scale;
-    int64_t workers; /* WORKERS_FREE: not given */
-    bool resume, accept_inputs, from_start, dry_run, json, insecure, detach;
+    struct culm_cli_launching l;
+    const char *plan;
 };
 
 static const struct culm_option option_rows[] = {
-    CULM_OPTION("set", LIST, "key.sub=value", struct values, sets,
-                "changes a key of the configuration; repeatable"),
-    CULM_OPTION("out", TEXT, "DIR", struct values, out,
-                "run directory (default: runs/<config name>)"),
-    CULM_OPTION("resume", FLAG, NULL, struct values, resume, "continues the run in DIR"),
-    CULM_OPTION("accept-inputs", FLAG, NULL, struct values, accept_inputs,
+    CULM_CLI_OPTIONS_OF_RUN(struct values, l),
+    CULM_OPTION("accept-inputs", FLAG, NULL, struct values, l.accept_inputs,
                 "with --resume: accepts data and model files that have changed"),
-    CULM_OPTION("from-start", FLAG, NULL, struct values, from_start,
-                "with --resume: begins anew if all checkpoints are gone"),
     CULM_OPTION("plan", TEXT, "FILE", struct values, plan,
                 "uses the plan of another run (its plan.json)"),
-    CULM_OPTION("dry-run", FLAG, NULL, struct values, dry_run,
-                "prints the plan and ends; writes nothing"),
-    CULM_OPTION("json", FLAG, NULL, struct values, json,
-                "prints the events as JSON lines, and nothing else"),
     CULM_OPTION(
-        "listen", TEXT, "ADDR:PORT", struct values, listen,
+        "listen", TEXT, "ADDR:PORT", struct values, l.listen,
         "lets workers that have the token join at this address ('culm node'); :PORT: at all of "
         "this machine"),
-    CULM_OPTION("advertise", TEXT, "ADDR:PORT", struct values, advertise,
-                "the address that they connect to, if it is another one"),
-    CULM_OPTION(
-        "token-file", TEXT, "FILE", struct values, token_file,
-        "the token that they have, of 'culm keys new' (default: one is drawn into DIR/token)"),
-    CULM_OPTION("cluster", TEXT, "etcd://HOST:PORT", struct values, cluster,
-                "creates a run that no machine has to stay for, at this store of keys "
-                "(etcd://H1:P,H2:P,...), and follows it; 'culm node' joins it"),
-    CULM_OPTION("name", TEXT, "RUN", struct values, name,
-                "with --cluster: the run's name (default: the last part of DIR)"),
-    CULM_OPTION("detach", FLAG, NULL, struct values, detach,
-                "with --cluster: ends once somebody leads the run; what goes on here prints to "
-                "DIR/agent.log"),
-    CULM_OPTION("insecure", FLAG, NULL, struct values, insecure,
-                "encrypts nothing between machines, for a network that is private"),
-    CULM_OPTION("workers", COUNT, "N", struct values, workers,
+    CULM_CLI_OPTIONS_OF_OTHERS(struct values, l),
+    CULM_OPTION("workers", COUNT, "N", struct values, l.workers,
                 "with --listen: how many workers there are on this machine, at most (default: all "
-                "that the configuration asks for; 0: none)"),
-    CULM_OPTION("fault", LIST, "SPEC", struct values, faults,
+                "that the configuration asks for; 0: none); with --cluster: how many this machine "
+                "brings (default: none)"),
+    CULM_OPTION("fault", LIST, "SPEC", struct values, l.faults,
                 "makes a worker fail; repeatable, see below"),
-    CULM_OPTION("preempt-trace", TEXT, "FILE", struct values, trace,
-                "starts and kills workers as the trace says"),
-    CULM_OPTION("time-scale", REAL, "X", struct values, time_scale,
-                "plays the trace X times as fast"),
+    CULM_CLI_OPTIONS_OF_TRACE(struct values, l),
 };
 
 static char *remark(void) {
@@ -108,7 +75,6 @@ struct train {
     char out_dir[CULM_PATH_MAX];
     struct culm_sink *sink;
     struct culm_training *training;
-    int64_t steps; /* with --cluster, where the training is gone by then */
 };
 
 /* --- what is printed --- */
@@ -122,7 +88,7 @@ static void print_plan(const struct train *t, const char *json) {
     const struct culm_training_shape shape = culm_training_shape_of(t->training);
     json_t *plan = json_loads(json, 0, NULL), *stages = json_object_get(plan, "stages"), *stage;
     size_t s;
-    if (t->values.json) {
+    if (t->values.l.json) {
         puts(json);
         json_decref(plan);
         return;
@@ -175,126 +141,38 @@ static bool fired(void *job, size_t fault) { return culm_training_fired(job, fau
 
 static const struct culm_summary *summary(void *job) { return culm_training_summary(job); }
 
-static enum culm_status open_sink_of(const struct train *t, int64_t steps,
-                                     struct culm_sink **ret_sink, struct culm_error *error) {
-    const struct culm_terminal_options terminal =
-        culm_terminal_options_of(STDOUT_FILENO, culm_terminal_training, steps);
-    return culm_cli_open_sink(t->values.json, &terminal, ret_sink, error);
+static struct culm_terminal_options terminal_of(const struct train *t) {
+    return culm_terminal_options_of(STDOUT_FILENO, culm_terminal_training,
+                                    culm_training_shape_of(t->training).steps);
 }
 
-/* --- one of several that may lead --- */
-
-static const char *name_of(const struct train *t) {
-    const char *slash = strrchr(t->out_dir, '/');
-    return t->values.name ? t->values.name : slash ? slash + 1 : t->out_dir;
-}
-
-static enum culm_status check_cluster(const struct train *t, struct culm_error *error) {
-    const struct values *v = &t->values;
-    const char *wrong = v->trace           ? "--preempt-trace"
-                        : v->accept_inputs ? "--accept-inputs"
-                        : v->from_start    ? "--from-start"
-                                           : NULL;
-    if (v->detach && !v->cluster) {
-        return culm_error_set(
-            error, CULM_ERR_ARGUMENT,
-            "--detach needs --cluster etcd://HOST:PORT: a launcher that leads for "
-            "good stays");
-    }
-    if (!v->cluster) {
-        return v->name ? culm_error_set(error, CULM_ERR_ARGUMENT,
-                                        "--name needs --cluster etcd://HOST:PORT: a run without it "
-                                        "is called by its directory")
-                       : CULM_OK;
-    }
-    if (wrong) {
-        return culm_error_set(error, CULM_ERR_ARGUMENT, "%s means nothing with --cluster", wrong);
-    }
-    if (!v->token_file) {
-        return culm_error_set(error, CULM_ERR_ARGUMENT,
-                              "--cluster needs --token-file FILE, which all nodes have; make one "
-                              "with 'culm keys new FILE'");
-    }
-    if (v->faults.count > 1 || (v->faults.count && !culm_leader_fault_is(v->faults.items[0]))) {
-        return culm_error_set(error, CULM_ERR_ARGUMENT,
-                              "--fault with --cluster: one of who leads here, as in leader,step=S");
-    }
-    if (v->faults.count && culm_leader_fault_check(v->faults.items[0], error) != CULM_OK) {
-        return error->status;
-    }
-    return culm_cluster_check_name(name_of(t), error);
-}
-
-/* In the process that leads. */
-static enum culm_status hear(void *ctx, struct culm_sink **ret_sink, bool *ret_screen,
-                             struct culm_error *error) {
-    const struct train *t = ctx;
-    *ret_screen = !t->values.json;
-    return open_sink_of(t, t->steps, ret_sink, error);
-}
-
-static int detach(const struct train *t, const struct culm_run_node_options *node,
-                  struct culm_error *error) {
-    char log[CULM_PATH_MAX], address[CULM_PATH_MAX] = "";
-    enum culm_status status = culm_path_format(log, error, "%s/agent.log", t->out_dir);
-    status = status ? status : culm_dir_make(NULL, t->out_dir, error);
-    status = status ? status : culm_run_node_detached(node, log, address, error);
-    if (status == CULM_OK) {
-        printf("'%s' is %s%s; culm status %s --cluster %s shows it, culm stop stops it\n",
-               node->run, address[0] ? "led at " : "over", address, node->run, node->store);
-    }
-    return culm_status_exit_code(status);
-}
-
-/* Creates the run, or finds it, and is one of its nodes from then on. */
-static int follow(struct train *t, struct culm_error *error) {
-    const struct values *v = &t->values;
-    const struct culm_run_node_options node = {
-        .store = v->cluster,
-        .run = name_of(t),
-        .leads = true,
-        .lead_dir = t->out_dir,
-        .hear = hear,
-        .hear_ctx = t,
-        .fault = v->faults.count ? v->faults.items[0] : NULL,
-        .stops_run = true,
-        .token_file = v->token_file,
-        .listen = v->listen,
-        .advertise = v->advertise,
-        .insecure = v->insecure,
-        .workers = v->workers == WORKERS_FREE ? 0 : (int32_t)v->workers,
-    };
+static enum culm_status create(void *job, const char *store, const char *name,
+                               const char *token_file, bool resume, struct culm_error *error) {
+    struct train *t = job;
     const enum culm_status status =
-        culm_training_create(t->training, v->cluster, name_of(t), v->token_file, v->resume, error);
-    if (status != CULM_OK) {
-        return culm_status_exit_code(status);
-    }
-    t->steps = culm_training_shape_of(t->training).steps;
+        culm_training_create(t->training, store, name, token_file, resume, error);
     culm_training_free(t->training);
     t->training = NULL;
-    return v->detach ? detach(t, &node, error) : culm_run_node(&node, error);
-}
-
-static int run_cluster(struct train *t) {
-    struct culm_error error = {0};
-    const int code = follow(t, &error);
-    if (error.text[0]) {
-        fprintf(stderr, "culm train: %s\n", error.text);
-    } else if (code == 0 && !t->values.json && !t->values.detach) { /* wherever it was led */
-        printf("'%s' is done\n", name_of(t));
-    }
-    return code;
+    return status;
 }
 
 static int run(struct train *t) {
-    if (t->values.cluster) {
-        return run_cluster(t);
+    const struct culm_cli_launching *v = &t->values.l;
+    const struct culm_cli_cluster cluster = {
+        .command = "train",
+        .values = v,
+        .dir = t->out_dir,
+        .terminal = terminal_of(t),
+        .workers = v->workers == CULM_CLI_WORKERS_FREE ? 0 : (int32_t)v->workers,
+        .create = create,
+        .job = t};
+    if (v->cluster) {
+        return culm_cli_cluster_run(&cluster);
     }
-
     const struct culm_cli_job run = {.command = "train",
                                      .dir = t->out_dir,
-                                     .json = t->values.json,
-                                     .faults = &t->values.faults,
+                                     .json = t->values.l.json,
+                                     .faults = &t->values.l.faults,
                                      .job = t->training,
                                      .go = go,
                                      .stop = stop,
@@ -307,39 +185,30 @@ static int run(struct train *t) {
 /* --- the command line --- */
 
 static enum culm_status open_sink(struct train *t, struct culm_error *error) {
-    const bool json = t->values.json;
-    if (t->values.cluster) {
+    const struct culm_terminal_options terminal = terminal_of(t);
+    const bool json = t->values.l.json;
+    if (t->values.l.cluster) {
         return CULM_OK; /* whoever leads opens its own */
     }
-    enum culm_status status =
-        open_sink_of(t, culm_training_shape_of(t->training).steps, &t->sink, error);
+    enum culm_status status = culm_cli_open_sink(json, &terminal, &t->sink, error);
     culm_training_watch(t->training, json ? t->sink : NULL, json ? NULL : t->sink);
     return status;
 }
 
 static enum culm_status prepare(struct train *t, const char *config_path,
                                 struct culm_error *error) {
-    const struct values *v = &t->values;
-    enum culm_status status;
-    if (v->time_scale > 0 && !v->trace) {
-        return culm_error_set(error, CULM_ERR_ARGUMENT,
-                              "--time-scale means nothing without --preempt-trace FILE");
-    }
-    if ((status = culm_config_open(config_path, &t->config, error)) ||
-        (status = v->out ? culm_path_format(t->out_dir, error, "%s", v->out)
-                         : culm_cli_default_out(config_path, t->out_dir, error))) {
-        return status;
-    }
-    status = check_cluster(t, error);
-    for (size_t i = 0; i < v->sets.count && status == CULM_OK; i++) {
-        status = culm_config_add(t->config, v->sets.items[i], error);
+    const struct culm_cli_launching *v = &t->values.l;
+    enum culm_status status =
+        culm_cli_launching_open(v, config_path, t->out_dir, &t->config, error);
+    if (status == CULM_OK) {
+        status = culm_cli_cluster_check(v, t->out_dir, true, error);
     }
     const struct culm_training_options options = {
         .size = sizeof options,
         .dir = t->out_dir,
         .resume = v->resume && !v->cluster, /* there the store says what there is */
         .program = "/proc/self/exe",
-        .plan = v->plan,
+        .plan = t->values.plan,
         .warning = warn,
         .accept_inputs = v->accept_inputs,
         .from_start = v->from_start,
@@ -347,17 +216,10 @@ static enum culm_status prepare(struct train *t, const char *config_path,
         .advertise = v->cluster ? NULL : v->advertise,
         .token_file = v->cluster ? NULL : v->token_file,
         .insecure = v->insecure,
-        .limit_workers = v->workers != WORKERS_FREE && !v->cluster,
+        .limit_workers = v->workers != CULM_CLI_WORKERS_FREE && !v->cluster,
         .workers = v->workers,
     };
-    const struct culm_launch_extras extras = {
-        .faults = v->faults.items,
-        .fault_count = v->cluster ? 0 : v->faults.count,
-        .trace_path = v->trace,
-        .time_scale = v->time_scale,
-        .dry = v->dry_run,
-        .shared = v->cluster != NULL,
-    };
+    const struct culm_launch_extras extras = culm_cli_launching_extras(v);
     if (status == CULM_OK) {
         status = culm_training_make(t->config, &options, &extras, &t->training, error);
     }
@@ -369,7 +231,7 @@ static enum culm_status body(const struct culm_arguments *arguments, void *value
     struct train *t = values; /* they are its first member */
     enum culm_status status = prepare(t, arguments->items[0], error);
     if (status == CULM_OK) {
-        *ret_code = t->values.dry_run ? dry_run(t) : run(t);
+        *ret_code = t->values.l.dry_run ? dry_run(t) : run(t);
     }
     culm_training_free(t->training);
     culm_sink_free(t->sink);
@@ -378,6 +240,6 @@ static enum culm_status body(const struct culm_arguments *arguments, void *value
 }
 
 int culm_cli_train(int argc, char **argv) {
-    struct train t = {.values.workers = WORKERS_FREE};
+    struct train t = {.values.l.workers = CULM_CLI_WORKERS_FREE};
     return culm_cli_run(&culm_usage_train, argc, argv, &t, body);
 }

@@ -13,6 +13,9 @@
 #define TRIES 5 /* of a change whose answer was lost; what it finds the next time tells */
 #define PAUSE_NS 200000000
 
+const char *const culm_cluster_job_names[CULM_CLUSTER_JOBS] = {
+    [CULM_CLUSTER_TRAIN] = "train", [CULM_CLUSTER_GNN] = "gnn"};
+
 enum culm_status culm_cluster_open(const char *place, struct culm_keys **ret_keys,
                                    struct culm_error *error) {
     const struct culm_etcd_options options = {.place = place};
@@ -59,24 +62,36 @@ static enum culm_status list_run(struct culm_keys *keys, const char *name,
     return keys->ops->list(keys, key_of(name, "", prefix), ret_list, error);
 }
 
+/* CULM_CLUSTER_JOBS: of none that there is. */
+static enum culm_cluster_job job_of(const json_t *about) {
+    const json_t *named = json_object_get(about, "job");
+    const char *name = json_string_value(named);
+    enum culm_cluster_job job = named ? CULM_CLUSTER_JOBS : CULM_CLUSTER_TRAIN;
+    for (int i = 0; name && i < CULM_CLUSTER_JOBS; i++) {
+        job = strcmp(name, culm_cluster_job_names[i]) == 0 ? (enum culm_cluster_job)i : job;
+    }
+    return job;
+}
+
 static enum culm_status read_about(const struct culm_keys_pair *about, const char *name,
                                    struct culm_cluster_run *run, struct culm_error *error) {
     json_t *json = json_loadb(about->value, about->len, 0, NULL);
     const char *format = json_string_value(json_object_get(json, "format"));
-    const char *job = json_string_value(json_object_get(json, "job"));
     const char *id = json_string_value(json_object_get(json, "run"));
     const char *signature = json_string_value(json_object_get(json, "signature"));
     const char *token = json_string_value(json_object_get(json, "token"));
     enum culm_status status = CULM_OK;
-    if (!format || !job || !id || strlen(id) >= sizeof run->run || !signature || !token) {
+    if (!format || !id || strlen(id) >= sizeof run->run || !signature || !token) {
         status =
             culm_error_set(error, CULM_ERR_FORMAT, "what the store has of '%.60s' is no run", name);
     } else if (strcmp(format, CULM_CLUSTER_FORMAT) != 0) {
         status = culm_error_set(error, CULM_ERR_FORMAT,
                                 "'%.60s' is of another version of Culm ('%.40s')", name, format);
-    } else if (strcmp(job, "train") != 0) {
-        status = culm_error_set(error, CULM_ERR_FORMAT, "'%.60s' is no run of training: '%.40s'",
-                                name, job);
+    } else if ((run->job = job_of(json)) == CULM_CLUSTER_JOBS) {
+        status = culm_error_set(error, CULM_ERR_FORMAT,
+                                "'%.60s' is of a job that this version of Culm does not know; "
+                                "install the version that created it",
+                                name);
     } else {
         memcpy(run->run, id, strlen(id) + 1);
         snprintf(run->signature, sizeof run->signature, "%s", signature);
@@ -160,9 +175,9 @@ enum culm_status culm_cluster_check_token(const struct culm_cluster_run *run, co
 enum culm_status culm_cluster_create(struct culm_keys *keys, const char *name,
                                      const struct culm_cluster_run *run, struct culm_error *error) {
     char key[3][KEY_MAX];
-    json_t *json =
-        json_pack("{s:s, s:s, s:s, s:s, s:s}", "format", CULM_CLUSTER_FORMAT, "job", "train", "run",
-                  run->run, "signature", run->signature, "token", run->token);
+    json_t *json = json_pack("{s:s, s:s, s:s, s:s, s:s}", "format", CULM_CLUSTER_FORMAT, "job",
+                             culm_cluster_job_names[run->job], "run", run->run, "signature",
+                             run->signature, "token", run->token);
     char *about = json ? json_dumps(json, JSON_COMPACT) : NULL;
     json_decref(json);
     if (!about) {

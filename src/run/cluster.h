@@ -1,8 +1,8 @@
 /*
  * A run among machines of which none has to stay: what its keys at a store (net/keys.h) say, besides those of crew/lead.h.
  *
- *     NAME/run       {"format": "culm-run-1", "job": "train", "run": ID, "signature": ..., "token": a digest of it and of the id}:
- *                    written once, with the next two
+ *     NAME/run       {"format": "culm-run-1", "job": "train" or "gnn", "run": ID, "signature": ..., "token": a digest of it and of
+ *                    the id}: written once, with the next two
  *     NAME/config    its configuration, with every default filled in
  *     NAME/plan      its plan.json
  *
@@ -22,13 +22,19 @@
 /* CULM_ERR_CONFIG: `place` is no address of a store that there is; CULM_ERR_MACHINE. */
 enum culm_status culm_cluster_open(const char *place, struct culm_keys **ret_keys,
                                    struct culm_error *error);
+/* What is computed. A run that does not say is of the first one. */
+enum culm_cluster_job { CULM_CLUSTER_TRAIN, CULM_CLUSTER_GNN, CULM_CLUSTER_JOBS };
+extern const char *const culm_cluster_job_names[CULM_CLUSTER_JOBS]; /* "train", "gnn" */
+
 struct culm_cluster_run {
+    enum culm_cluster_job job;
     char run[CULM_RUN_ID_SIZE], signature[CULM_SIGNATURE_SIZE], token[CULM_SHA256_HEX];
     char *config, *plan; /* texts */
     bool done, stopped;
 };
 void culm_cluster_run_release(struct culm_cluster_run *run); /* fine on a zeroed one */
-/* CULM_ERR_NOT_FOUND: there is none of that name; CULM_ERR_FORMAT: it is of another job or version; CULM_ERR_IO: the
+/* CULM_ERR_NOT_FOUND: there is none of that name; CULM_ERR_FORMAT: it is of a job or version that this program
+ * does not know; CULM_ERR_IO: the
  * store does not answer; and as in keys.h. */
 enum culm_status culm_cluster_look(struct culm_keys *keys, const char *name,
                                    struct culm_cluster_run *ret_run, struct culm_error *error);

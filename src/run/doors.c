@@ -121,3 +121,26 @@ void culm_doors_hang(const struct culm_doors *doors, struct culm_launcher_doors 
     launcher->plain = doors->plain;
     launcher->newcomers = doors->open;
 }
+
+enum culm_status culm_doors_here_most(const struct culm_doors_here *here, int32_t *ret_most,
+                                      struct culm_error *error) {
+    if (!here->limited) {
+        *ret_most = INT32_MAX;
+        return CULM_OK;
+    }
+    if (!here->listen) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "--workers needs --listen ADDR:PORT: the others join from there");
+    }
+    if (here->trace) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "--workers means nothing with --preempt-trace FILE, which says when "
+                              "there are workers here");
+    }
+    if (here->workers < 0 || here->workers > here->most) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "--workers %lld is not in 0..%d",
+                              (long long)here->workers, (int)here->most);
+    }
+    *ret_most = (int32_t)here->workers;
+    return CULM_OK;
+}

@@ -42,4 +42,15 @@ enum culm_status culm_doors_try(const struct culm_doors *doors, struct culm_erro
 /* For the launcher, which borrows. */
 void culm_doors_hang(const struct culm_doors *doors, struct culm_launcher_doors *launcher);
 
+/* How many processes there may be on this machine (of a role, where there are several): `workers`, of `most` that there can be, if
+ * `limited`, else INT32_MAX. CULM_ERR_ARGUMENT: there is no `listen`, and so nobody else; a trace says when there are some; or it is out of range. */
+struct culm_doors_here {
+    const char *listen, *trace; /* NULL: none */
+    bool limited;
+    int64_t workers;
+    int32_t most;
+};
+enum culm_status culm_doors_here_most(const struct culm_doors_here *here, int32_t *ret_most,
+                                      struct culm_error *error);
+
 #endif

@@ -13,6 +13,7 @@
 #include "run/eval_watch.h"
 #include "run/gnn_cost.h"
 #include "run/gnn_engine.h"
+#include "run/gnn_launch_cut.h"
 #include "run/gnn_node.h"
 #include "store/checkpoint_room.h"
 
@@ -73,111 +74,6 @@ static enum culm_status share_out(struct launch *l, struct culm_error *error) {
     return CULM_OK;
 }
 
-/* Finds the cut of another run, which is beside its plan.json. */
-static enum culm_status planned_cut(const char *plan_path, char path[CULM_PATH_MAX],
-                                    const char **ret_path, struct culm_error *error) {
-    const char *slash = strrchr(plan_path, '/');
-    char dir[CULM_PATH_MAX];
-    if (culm_file_is_directory(plan_path)) {
-        return culm_error_set(error, CULM_ERR_CONFIG,
-                              "--plan '%s' is a folder; name the plan.json in it", plan_path);
-    }
-    enum culm_status status = culm_path_format(
-        dir, error, "%.*s", slash ? (int)(slash - plan_path) : 1, slash ? plan_path : ".");
-    if (status == CULM_OK) {
-        status = culm_gnn_cut_path(dir, path, ret_path, error);
-    }
-    return status == CULM_OK && !*ret_path
-               ? culm_error_set(error, CULM_ERR_CONFIG,
-                                "--plan '%s': the cut of its graph, '%s', is missing beside it; "
-                                "name the plan.json in the folder of a run",
-                                plan_path, path)
-               : status;
-}
-
-/* As plan.json says; 0: it does not. */
-static int64_t vertices_before(const char *dir) {
-    char path[CULM_PATH_MAX];
-    json_t *plan = culm_path_format(path, NULL, "%s/plan.json", dir) == CULM_OK
-                       ? culm_json_load(path, NULL)
-                       : NULL;
-    const json_int_t vertices = json_integer_value(json_object_get(plan, "vertices"));
-    json_decref(plan);
-    return vertices > 0 ? vertices : 0;
-}
-
-/* Nothing of the run but its weights has a meaning for a graph of another size. */
-static enum culm_status refuse_vertices(const struct launch *l, struct culm_error *error) {
-    const struct culm_error reason = *error;
-    return culm_error_set(error, CULM_ERR_CONFIG,
-                          "'%.200s': %.200s; put it back, or begin another run with the weights of "
-                          "this one: --out NEW --set model.init=%.200s",
-                          l->o->config->graph.path, reason.text, l->o->run.dir);
-}
-
-static bool stop_asked(const void *options) { return culm_launcher_stop_asked(options); }
-
-/* A resumed run must have the cut that it was begun with. */
-static enum culm_status open_setup(struct launch *l, struct culm_error *error) {
-    char path[CULM_PATH_MAX];
-    const struct culm_stop stop = {stop_asked, &l->o->run};
-    struct culm_gnn_cut made = {.stop = &stop};
-    enum culm_status status = CULM_OK;
-    if (l->o->run.resume) {
-        status = culm_gnn_cut_path(l->o->run.dir, path, &made.path, error);
-    } else if (l->o->partition_path) {
-        made.path = l->o->partition_path;
-    } else if (l->o->plan_path) {
-        status = planned_cut(l->o->plan_path, path, &made.path, error);
-    }
-    if (status == CULM_OK && l->o->run.resume) {
-        made.vertices = vertices_before(l->o->run.dir);
-    }
-    if (status == CULM_OK) {
-        status = culm_gnn_setup_open_cut(l->o->config, l->inputs.pins, &made, &l->setup, error);
-        status = status == CULM_ERR_CHANGED ? refuse_vertices(l, error) : status;
-    }
-    if (status == CULM_ERR_STOPPED) {
-        return culm_error_set(error, status,
-                              "stopped while the graph was cut, before anything was written; "
-                              "begin again, without --resume");
-    }
-    return status == CULM_OK ? culm_gnn_cut_sha256(l->setup, l->brief.cut_sha256) : status;
-}
-
-/* Checks that the plan given with --plan equals the one that this configuration leads to with the
- * same cut. */
-static enum culm_status compare_plan(const struct launch *l, struct culm_error *error) {
-    const char *path = l->o->plan_path;
-    json_error_t problem;
-    if (!path) {
-        return CULM_OK;
-    }
-    json_t *named = culm_json_load(path, &problem), *own = culm_gnn_plan_json(&l->brief.plan);
-    if (!named || !own) {
-        json_decref(own);
-        json_decref(named);
-        return own ? culm_error_set(error, CULM_ERR_CONFIG, "--plan '%s': %s", path, problem.text)
-                   : no_memory(error);
-    }
-    json_object_set_new(own, "cut_sha256", json_string(l->brief.cut_sha256));
-    const char *key, *differs = NULL;
-    json_t *value;
-    json_object_foreach(own, key, value) {
-        differs = json_equal(value, json_object_get(named, key)) ? differs : key;
-    }
-    /* `key` points into `own`. */
-    enum culm_status status =
-        differs ? culm_error_set(error, CULM_ERR_CONFIG,
-                                 "--plan '%s': its %s is not that of this graph and model; name "
-                                 "the plan of a run with the same ones, or leave it out",
-                                 path, differs)
-                : CULM_OK;
-    json_decref(own);
-    json_decref(named);
-    return status;
-}
-
 /* Pins model.init, so that all holders load the same weights, at any time. */
 static enum culm_status pin_init(struct launch *l, struct culm_error *error) {
     char note[CULM_WEIGHTS_NOTE_SIZE] = "";
@@ -236,10 +132,11 @@ static enum culm_status check(struct launch *l, struct culm_error *error) {
     if ((status = culm_gnn_prices_load(l->o->config->prices, &l->prices, error)) ||
         (status = culm_gnn_engine_new(l->o->config, l->o->doors.open ? l->o->doors.listen : NULL,
                                       &l->engine, error)) ||
-        (status = open_setup(l, error)) || (status = count_rows(l, error)) ||
-        (status = pin_init(l, error)) || (status = share_out(l, error)) ||
-        (status = culm_launcher_check(l->launcher, error)) ||
-        (status = culm_doors_try(&l->o->doors, error)) ||
+        (status =
+             culm_gnn_launch_open(l->o, l->inputs.pins, &l->setup, l->brief.cut_sha256, error)) ||
+        (status = count_rows(l, error)) || (status = pin_init(l, error)) ||
+        (status = share_out(l, error)) || (status = culm_launcher_check(l->launcher, error)) ||
+        (!l->o->run.stand && (status = culm_doors_try(&l->o->doors, error))) ||
         (status = culm_device_new(1, &device, error))) {
         return status;
     }
@@ -253,7 +150,8 @@ static enum culm_status check(struct launch *l, struct culm_error *error) {
     l->brief.payload_max = l->setup->layout.payload_max;
     l->inputs.samples = l->brief.plan.vertices;
     l->memory_bytes = culm_gnn_setup_memory(l->setup);
-    return compare_plan(l, error);
+    return culm_gnn_launch_compare_plan(l->o->plan_path, &l->brief.plan, l->brief.cut_sha256,
+                                        error);
 }
 
 /* --- the run directory --- */
@@ -327,6 +225,20 @@ static enum culm_status check_start(struct launch *l, struct culm_error *error) 
     return status == CULM_OK ? CULM_OK : culm_error_prefix(error, "'%s'", l->start.path);
 }
 
+/* Of one that is to lead for a time: settings and inputs stay as they were. Before it stands. */
+static enum culm_status prepare_start(struct launch *l, struct culm_error *error) {
+    struct culm_resume *start = &l->start;
+    enum culm_status status = culm_resume_lineage(l->o->run.dir, "", &start->lineage, error);
+    if (status == CULM_OK) {
+        status = culm_launch_inputs_resume(l->launcher, &l->o->run, &l->inputs, start, error);
+    }
+    if (status != CULM_OK) {
+        return status;
+    }
+    start->steps = l->o->config->epochs;
+    return culm_gnn_launch_check_cut(l->o, l->brief.cut_sha256, error);
+}
+
 static enum culm_status find_start(struct launch *l, struct culm_error *error) {
     const struct culm_resume_options options = {.dir = l->o->run.dir,
                                                 .steps = l->o->config->epochs,
@@ -337,6 +249,12 @@ static enum culm_status find_start(struct launch *l, struct culm_error *error) {
     enum culm_status status;
     if (!l->o->run.resume) {
         return CULM_OK;
+    }
+    if (l->o->run.stand) { /* what prepare_start has compared */
+        l->start.step = culm_launcher_saved(l->launcher);
+        return l->start.step > 0
+                   ? culm_checkpoint_path(l->o->run.dir, l->start.step, l->start.path, error)
+                   : CULM_OK;
     }
     if ((status = culm_resume_find(l->launcher, &options, &l->start, error)) ||
         (status = l->start.path[0]
@@ -349,7 +267,9 @@ static enum culm_status find_start(struct launch *l, struct culm_error *error) {
     return culm_launch_inputs_resume(l->launcher, &l->o->run, &l->inputs, &l->start, error);
 }
 
-static enum culm_status write_plan(const struct launch *l, struct culm_error *error) {
+/* For people, for --resume, and for whoever leads next. */
+static enum culm_status whole_plan(const struct launch *l, json_t **ret_plan,
+                                   struct culm_error *error) {
     json_t *plan = plan_json(l), *lineage = NULL;
     enum culm_status status = culm_lineage_json(&l->start.lineage, &lineage, error);
     if (plan) {
@@ -361,31 +281,26 @@ static enum culm_status write_plan(const struct launch *l, struct culm_error *er
     json_decref(lineage);
     if (status != CULM_OK) {
         json_decref(plan);
-        return status;
+        plan = NULL;
     }
-    return culm_launcher_write_plan(l->launcher, plan, error);
+    *ret_plan = plan;
+    return status;
 }
 
-/* plan.json is read by people, and by --resume. */
+static enum culm_status write_plan(const struct launch *l, struct culm_error *error) {
+    json_t *plan = NULL;
+    const enum culm_status status = whole_plan(l, &plan, error);
+    return status ? status : culm_launcher_write_plan(l->launcher, plan, error);
+}
+
 static void found_digest(void *ctx) { (void)write_plan(ctx, NULL); }
-
-/* Writes the cut, for nodes that start from now on, and for --resume. */
-static enum culm_status write_cut(const struct launch *l, struct culm_error *error) {
-    char path[CULM_PATH_MAX];
-    const char *there;
-    enum culm_status status = culm_gnn_cut_path(l->o->run.dir, path, &there, error);
-    bool resumes = l->o->run.resume;
-    return status == CULM_OK && !(there && resumes)
-               ? culm_gnn_setup_write_cut(l->setup, path, error)
-               : status;
-}
 
 static enum culm_status claim(struct launch *l, struct culm_error *error) {
     enum culm_status status;
     if ((status = culm_launcher_claim(l->launcher, error)) || (status = find_start(l, error)) ||
         (status = culm_launcher_begin(l->launcher, l->o->config_text, error)) ||
         (status = culm_resume_settle(l->o->run.dir, &l->start, error)) ||
-        (status = write_cut(l, error))) {
+        (!l->o->run.stand && (status = culm_gnn_launch_write_cut(&l->o->run, l->setup, error)))) {
         return status;
     }
     return write_plan(l, error);
@@ -501,6 +416,25 @@ static struct culm_gnn_tune_options tuning_of(const struct launch *l) {
         .worker_usd_per_s = hour[CULM_GNN_WORKER] / 3600};
 }
 
+/* Of a run that goes on from what is stored: what evaluations had come to. Where nodes have lived on, they know. */
+static enum culm_status take_verdict(struct launch *l, struct culm_error *error) {
+    struct culm_apart *apart = culm_launcher_apart(l->launcher);
+    struct culm_checkpoint *checkpoint = NULL;
+    if (!apart || l->start.step == 0 || culm_launcher_left(l->launcher) > 0) {
+        return CULM_OK;
+    }
+    enum culm_status status = apart->ops->fetch(apart, l->o->run.dir, l->start.step, error);
+    if (status == CULM_OK) {
+        status = culm_checkpoint_open(l->start.path, false, &checkpoint, error);
+    }
+    if (status == CULM_OK) {
+        (void)culm_gnn_verdict_read(culm_checkpoint_info_of(checkpoint)->progress,
+                                    &l->start_verdict);
+        culm_checkpoint_close(checkpoint);
+    }
+    return status;
+}
+
 static enum culm_status make_leader(struct launch *l, struct culm_error *error) {
     const struct culm_gnn_config *config = l->o->config;
     struct culm_gnn_leader_options options = {
@@ -518,15 +452,18 @@ static enum culm_status make_leader(struct launch *l, struct culm_error *error) 
                      .tunes = config->workers_auto && !l->o->run.trace_path,
                      .tune = tuning_of(l)},
         .home = l->home,
+        .record = culm_launcher_record(l->launcher),
         .start_version = l->start.step,
         .start_path = l->start.path,
         .start_verdict = l->start_verdict,
         .rates = l->rates,
         .spent_usd = l->spent.before_usd,
         .spent_s = l->spent.before_s,
+        .orphan_ms = culm_crew_config_orphan_ms(&config->cluster),
         .depot = l->o->doors.open,
-        .here_most = INT32_MAX,
+        .here_most = l->o->here_most,
     };
+    options.term = culm_launcher_term(l->launcher, &options.known, &options.known_count);
     memcpy(options.rows, l->rows, sizeof options.rows);
     l->leader = culm_gnn_leader_new(&options);
     return l->leader ? CULM_OK : no_memory(error);
@@ -554,12 +491,13 @@ static void tell_start(const struct launch *l) {
                              "worker_mb", (json_int_t)(l->rates.worker_gb * 1024 + 0.5));
     if (l->o->doors.open) {
         json_object_set_new(more, "address", json_string(culm_launcher_address(l->launcher)));
+        json_object_set_new(more, "survives_its_host", json_boolean(l->o->run.stand != NULL));
     }
     culm_launcher_start(l->launcher, l->o->config_sha256, more);
     json_decref(more);
     culm_launcher_tell(l->launcher, plan);
     json_decref(plan);
-    if (l->o->run.resume) {
+    if (l->o->run.resume && !l->o->run.stand) {
         culm_resume_tell(l->launcher, &l->start, "epoch");
         culm_launcher_send(l->launcher, l->start.path);
     }
@@ -665,6 +603,63 @@ enum culm_status culm_gnn_launch_plan(const struct culm_gnn_launch_options *opti
     return status;
 }
 
+enum culm_status culm_gnn_launch_text(const struct culm_gnn_launch_options *options,
+                                      char **ret_plan, char ret_signature[CULM_SIGNATURE_SIZE],
+                                      struct culm_error *error) {
+    struct launch l;
+    json_t *plan = NULL;
+    enum culm_status status = init(&l, options, NULL, error);
+    if (status == CULM_OK) {
+        status = check(&l, error);
+    }
+    if (status == CULM_OK) {
+        status = whole_plan(&l, &plan, error);
+    }
+    char *text = plan ? json_dumps(plan, JSON_INDENT(2)) : NULL;
+    json_decref(plan);
+    if (status == CULM_OK && !text) {
+        status = no_memory(error);
+    }
+    if (status == CULM_OK) {
+        memcpy(ret_signature, l.signature, sizeof l.signature);
+        *ret_plan = text;
+    }
+    release(&l);
+    return status;
+}
+
+static void forget_graph(struct launch *l) {
+    culm_gnn_setup_forget_graph(l->setup); /* nodes read it themselves */
+    (void)malloc_trim(0);
+}
+
+/* Where several may lead, waits until this process does; the cut is written before, so that meanwhile no graph is in memory. Then nodes
+ * that took part go on. */
+static enum culm_status stand(struct launch *l, struct culm_error *error) {
+    enum culm_status status = prepare_start(l, error);
+    if (status == CULM_OK) {
+        status = culm_gnn_launch_write_cut(&l->o->run, l->setup, error);
+    }
+    if (status == CULM_OK) {
+        forget_graph(l);
+        status = culm_launcher_stand(l->launcher, l->o->config_text, l->signature, error);
+    }
+    if (status == CULM_OK) {
+        status = claim(l, error);
+    }
+    return status == CULM_OK ? culm_launcher_recall(l->launcher, true, error) : status;
+}
+
+static enum culm_status begin(struct launch *l, struct culm_error *error) {
+    enum culm_status status = l->o->run.stand ? stand(l, error) : claim(l, error);
+    if (status || (status = open_doors(l, error)) || (status = take_verdict(l, error)) ||
+        (status = make_exec(l, error)) || (status = make_leader(l, error))) {
+        return status;
+    }
+    forget_graph(l);
+    return CULM_OK;
+}
+
 int culm_gnn_launch_run(const struct culm_gnn_launch_options *options,
                         struct culm_launcher_result *ret_result, struct culm_error *ret_error) {
     struct launch l;
@@ -672,12 +667,9 @@ int culm_gnn_launch_run(const struct culm_gnn_launch_options *options,
     int code;
     culm_launcher_result_init(ret_result, &culm_summary_gnn);
     if ((status = init(&l, options, ret_result, ret_error)) || (status = check(&l, ret_error)) ||
-        (status = claim(&l, ret_error)) || (status = open_doors(&l, ret_error)) ||
-        (status = make_exec(&l, ret_error)) || (status = make_leader(&l, ret_error))) {
+        (status = begin(&l, ret_error))) {
         code = culm_status_exit_code(status);
     } else {
-        culm_gnn_setup_forget_graph(l.setup); /* nodes read it themselves */
-        (void)malloc_trim(0);
         warn_of_little_room(&l);
         tell_start(&l);
         culm_launch_inputs_start(&l.digests, l.inputs.pins, l.launcher, found_digest, &l);

@@ -13,11 +13,13 @@
 #include "launch/launcher.h"
 #include "run/doors.h"
 #include "run/gnn_fault.h"
+#include "run/signature.h"
 
 /* All borrowed during the call. */
 struct culm_gnn_launch_options {
     struct culm_launcher_options run;
     struct culm_doors doors;
+    int32_t here_most; /* with open doors: processes in each role on this machine, at most */
     /* plan.json of a run whose cut is to be used, or a file with the interval of each vertex
      * (gnn/partition.h); both NULL: make a cut. A resumed run has one. */
     const char *plan_path, *partition_path;
@@ -31,6 +33,11 @@ struct culm_gnn_launch_options {
  * caller frees. */
 enum culm_status culm_gnn_launch_plan(const struct culm_gnn_launch_options *options,
                                       struct json_t **ret_plan, struct culm_error *error);
+
+/* What plan.json will have, which is the caller's, and the signature, for others to lead the run. Writes nothing. */
+enum culm_status culm_gnn_launch_text(const struct culm_gnn_launch_options *options,
+                                      char **ret_plan, char ret_signature[CULM_SIGNATURE_SIZE],
+                                      struct culm_error *error);
 
 /* Trains to the end; returns the exit code of `culm gnn train`. If there is an error to be printed,
  * ret_error->text is not empty. Writes nothing before the graph is checked and the directory is

@@ -7,18 +7,21 @@
 #include "launch/rundir.h"
 #include "query/config.h"
 #include "run/archive.h"
+#include "run/cluster_create.h"
 #include "run/gnn_launch.h"
 #include "run/launches.h"
 #include "run/program.h"
 #include "run/public.h"
 #include "store/checkpoint.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct culm_gnn_training {
     struct culm_gnn_config config;
     bool configured, ran;
+    bool shared; /* it may be led anywhere; only its keys are made here */
     char dir[CULM_PATH_MAX], program[CULM_PATH_MAX], plan[CULM_PATH_MAX], partition[CULM_PATH_MAX];
     struct culm_gnn_fault_spec *faults;
     struct culm_gnn_launch_options launch;
@@ -143,6 +146,29 @@ static enum culm_status bring(struct culm_gnn_training *t, const struct request 
     return status;
 }
 
+/* What one machine alone knows, or does, is of no use to whoever leads next. */
+static enum culm_status check_shared(const struct culm_gnn_training *t,
+                                     const struct culm_gnn_training_options *options,
+                                     struct culm_error *error) {
+    if (options->partition || options->plan) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "--%s means nothing with --cluster, where each machine that may lead "
+                              "cuts the graph itself; leave it out",
+                              options->partition ? "partition" : "plan");
+    }
+    if (t->config.engine != CULM_GNN_LOCAL) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "engine: with --cluster, machines join by themselves ('culm node'); "
+                              "set engine to local");
+    }
+    if (t->config.workers_auto) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "workers: auto: with --cluster, who leads starts no workers; set a "
+                              "number, and bring them with 'culm node --role worker'");
+    }
+    return culm_cluster_check_place(&t->config.checkpoint, error);
+}
+
 /* The configuration; and the run directory must be free, or hold its run. */
 static enum culm_status load(struct culm_gnn_training *t, const struct request *r,
                              struct culm_error *error) {
@@ -155,6 +181,9 @@ static enum culm_status load(struct culm_gnn_training *t, const struct request *
                               r->options->from_start ? "from-start" : "accept-inputs");
     }
     enum culm_status status = load_config(t, r->config, error);
+    if (status == CULM_OK && t->shared) {
+        return check_shared(t, r->options, error);
+    }
     if (status == CULM_OK && !r->extras->dry) {
         status = culm_rundir_check(t->dir, false, error);
     }
@@ -186,14 +215,26 @@ static enum culm_status take_doors(struct culm_gnn_training *t,
                                              .token_file = options->token_file,
                                              .insecure = options->insecure};
     enum culm_status status = culm_doors_read(&doors, &t->launch.doors, &t->launch.run, error);
-    /* Workers that join call servers, which would be at the loopback address. */
-    if (status == CULM_OK && t->launch.doors.any && !options->advertise) {
+    /* Workers that join call servers, which would be at the loopback address. Of a process that leads for a time all join. */
+    if (status == CULM_OK && t->launch.doors.any && !options->advertise && !t->launch.run.stand) {
         status = culm_error_set(error, CULM_ERR_CONFIG,
                                 "--listen %s is every address of this machine; name the one that "
                                 "other machines are to connect to with --advertise ADDR:PORT",
                                 options->listen);
     }
     return status;
+}
+
+static enum culm_status take_workers(struct culm_gnn_training *t,
+                                     const struct culm_gnn_training_options *options,
+                                     const struct culm_launch_extras *extras,
+                                     struct culm_error *error) {
+    const struct culm_doors_here here = {.listen = options->listen,
+                                         .trace = extras->trace_path,
+                                         .limited = options->limit_workers != 0,
+                                         .workers = options->workers,
+                                         .most = CULM_CREW_NODES_MAX};
+    return culm_doors_here_most(&here, &t->launch.here_most, error);
 }
 
 /* A trace starts and ends workers as processes on this machine, so it needs `engine: local`. */
@@ -250,8 +291,15 @@ static enum culm_status make(struct culm_gnn_training *t, const struct request *
     t->launch.run.ctx = options->context;
     t->launch.run.dir = t->dir;
     t->launch.run.resume = options->resume;
+    t->shared = r->extras->shared;
+    if (r->extras->reigning) {
+        t->launch.run.stand = r->extras->reigning->stand;
+        t->launch.run.stand_ctx = r->extras->reigning->place;
+        snprintf(t->launch.run.run, sizeof t->launch.run.run, "%s", r->extras->reigning->run);
+    }
     if ((status = load(t, r, error)) || (status = load_faults(t, r->extras, error)) ||
         (status = check_partition(options, error)) || (status = take_doors(t, options, error)) ||
+        (status = take_workers(t, options, r->extras, error)) ||
         (status = take_trace(t, r->extras, error)) ||
         (status = take_path(options->plan, t->plan, &t->launch.plan_path, error)) ||
         (status = take_path(options->partition, t->partition, &t->launch.partition_path, error)) ||
@@ -357,6 +405,45 @@ enum culm_status culm_gnn_training_plan(struct culm_gnn_training *training, cons
     }
     *ret_json = training->plan_json;
     return CULM_OK;
+}
+
+static enum culm_status plan_text(void *ctx, char **ret_plan,
+                                  char ret_signature[CULM_SIGNATURE_SIZE],
+                                  struct culm_error *error) {
+    const struct culm_gnn_training *training = ctx;
+    return culm_gnn_launch_text(&training->launch, ret_plan, ret_signature, error);
+}
+
+enum culm_status culm_gnn_training_create(struct culm_gnn_training *training, const char *store,
+                                          const char *name, const char *token_file, bool resume,
+                                          struct culm_error *error) {
+    const struct culm_cluster_request request = {.job = CULM_CLUSTER_GNN,
+                                                 .dir = training->dir,
+                                                 .config_text = training->launch.config_text,
+                                                 .store = store,
+                                                 .name = name,
+                                                 .token_file = token_file,
+                                                 .resume = resume,
+                                                 .start = &training->launch.run,
+                                                 .checkpoint = &training->config.checkpoint,
+                                                 .plan = plan_text,
+                                                 .ctx = training};
+    return culm_cluster_request(&request, error);
+}
+
+int32_t culm_gnn_training_roles(const struct culm_gnn_training *training, int64_t most,
+                                uint32_t *ret_role, int32_t size) {
+    const struct culm_gnn_config *config = &training->config;
+    const int64_t wanted[CULM_GNN_ROLES] = {[CULM_GNN_SERVER] = config->servers,
+                                            [CULM_GNN_PARAMETER] = config->parameter_servers,
+                                            [CULM_GNN_WORKER] = config->worker_count};
+    int32_t count = 0;
+    for (uint32_t role = 0; role < CULM_GNN_ROLES; role++) {
+        for (int64_t i = 0; i < wanted[role] && i < most && count < size; i++) {
+            ret_role[count++] = role;
+        }
+    }
+    return count;
 }
 
 int culm_gnn_training_go(struct culm_gnn_training *training, struct culm_error *ret_error) {

@@ -96,6 +96,13 @@ enum culm_status culm_gnn_training_make(const struct culm_config *config,
                                         const struct culm_launch_extras *extras,
                                         struct culm_gnn_training **ret_training,
                                         struct culm_error *error);
+enum culm_status culm_gnn_training_create(struct culm_gnn_training *training, const char *store,
+                                          const char *name, const char *token_file, bool resume,
+                                          struct culm_error *error);
+/* The roles (interval/role.h) of processes of a machine that has at most `most` in each of those that the configuration asks for; how
+ * many there are, at most `size`. */
+int32_t culm_gnn_training_roles(const struct culm_gnn_training *training, int64_t most,
+                                uint32_t *ret_role, int32_t size);
 int64_t culm_gnn_training_epochs(const struct culm_gnn_training *training);
 void culm_gnn_training_watch(struct culm_gnn_training *training, struct culm_sink *log,
                              struct culm_sink *screen);

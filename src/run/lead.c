@@ -3,14 +3,11 @@
 
 #include "base/file.h"
 #include "cluster/advertise.h"
-#include "launch/rundir.h"
-#include "launch/uploads.h"
 #include "net/socket.h"
-#include "run/cluster.h"
+#include "run/cluster_create.h"
 #include "run/doors.h"
-#include "run/launches.h"
+#include "run/lead_job.h"
 #include "run/leader_fault.h"
-#include "train/config.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -19,6 +16,20 @@
 #include <unistd.h>
 
 #define AWAY_MS 3000 /* a store that does not answer for so long is spoken of */
+
+struct place {             /* all borrowed */
+    const char *store;     /* its address */
+    const char *run;       /* the run's name */
+    const char *signature; /* that all its processes have */
+    const struct culm_lead_job *job;
+    /* "HOST:PORT" as people write it; NULL: where the store is called from, at any port; of all addresses, that one is told */
+    const char *listen;
+    const char *advertise; /* NULL: that */
+    bool done;             /* set when it finds that the run is done */
+    /* One line of something that is as it should not be. */
+    void (*warn)(void *ctx, const char *text);
+    void *ctx;
+};
 
 /* --- standing --- */
 
@@ -37,7 +48,7 @@ static enum culm_status near_the_store(const char *store, char ret_listen[CULM_A
     return status;
 }
 
-static enum culm_status reserve(const struct culm_lead_place *place, int *ret_fd,
+static enum culm_status reserve(const struct place *place, int *ret_fd,
                                 char ret_address[CULM_ADDRESS_SIZE], struct culm_error *error) {
     char listen[CULM_ADDRESS_SIZE], listening[CULM_ADDRESS_SIZE], advertise[CULM_ADDRESS_SIZE];
     struct culm_address address, number;
@@ -64,7 +75,7 @@ static enum culm_status reserve(const struct culm_lead_place *place, int *ret_fd
 }
 
 struct speaker {
-    const struct culm_lead_place *place;
+    const struct place *place;
     char address[CULM_ADDRESS_SIZE];
     bool away;
 };
@@ -86,28 +97,16 @@ static void on_away(void *ctx, int64_t ms, const char *why) {
     }
 }
 
-static enum culm_status read_config(const char *config_text, struct culm_candidate_options *options,
-                                    struct culm_error *error) {
-    struct culm_train_config config;
-    const enum culm_status status = culm_train_config_parse(
-        config_text, strlen(config_text), "the run's configuration", NULL, 0, &config, error);
-    if (status == CULM_OK) {
-        options->lease_ms = config.cluster.lease_ms;
-        options->most = config.cluster.candidates;
-        options->end_ms = config.cluster.store_ms + culm_crew_config_orphan_ms(&config.cluster);
-        culm_train_config_release(&config);
-    }
-    return status;
-}
-
-enum culm_status culm_lead_place_stand(void *ctx, const char *config_text, const char *signature,
-                                       struct culm_candidate **ret_candidate, int *ret_reserved_fd,
-                                       struct culm_error *error) {
+/* As `stand` of culm_launcher_options, whose stand_ctx is a place. */
+static enum culm_status stand(void *ctx, const char *config_text, const char *signature,
+                              struct culm_candidate **ret_candidate, int *ret_reserved_fd,
+                              struct culm_error *error) {
     static struct speaker speaker; /* one stands in a process */
-    struct culm_lead_place *place = ctx;
+    struct place *place = ctx;
     struct culm_candidate_options options = {
         .run = place->run, .address = speaker.address, .away = on_away, .ctx = &speaker};
     struct culm_candidate *candidate = NULL;
+    struct culm_lead_terms terms;
     enum culm_deed how;
     int fd = -1;
     speaker = (struct speaker){.place = place};
@@ -118,8 +117,11 @@ enum culm_status culm_lead_place_stand(void *ctx, const char *config_text, const
             "nodes of the same build",
             signature, place->signature);
     }
-    enum culm_status status = read_config(config_text, &options, error);
+    enum culm_status status = place->job->terms(config_text, &terms, error);
     if (status == CULM_OK) {
+        options.lease_ms = terms.lease_ms;
+        options.most = terms.most;
+        options.end_ms = terms.end_ms;
         status = reserve(place, &fd, speaker.address, error);
     }
     if (status != CULM_OK) {
@@ -164,35 +166,10 @@ static enum culm_status write_file(const char *dir, const char *name, const char
     return status ? status : culm_file_replace(NULL, path, text, strlen(text), error);
 }
 
-/* Of a process that has not led yet there are no events. */
-static bool has_config(const char *dir, const char *config_text) {
-    char path[CULM_PATH_MAX], *text = NULL;
-    size_t len = 0;
-    const bool same =
-        culm_path_format(path, NULL, "%s/config.yaml", dir) == CULM_OK &&
-        culm_file_read(NULL, path, CULM_KEYS_VALUE_MAX, &text, &len, NULL) == CULM_OK &&
-        strcmp(text, config_text) == 0;
-    free(text);
-    return same;
-}
-
-enum culm_status culm_lead_check_dir(const char *dir, const char *run, const char *config_text,
-                                     struct culm_error *error) {
-    char there[CULM_ARCHIVE_RUN_SIZE];
-    if (culm_rundir_check(dir, false, NULL) == CULM_OK) {
-        return CULM_OK;
-    }
-    culm_uploads_run_of(dir, there);
-    return strcmp(there, run) == 0 || (!there[0] && has_config(dir, config_text))
-               ? CULM_OK
-               : culm_error_set(error, CULM_ERR_EXISTS,
-                                "'%.300s' has another run; choose another --out", dir);
-}
-
 /* What the directory of a run that can be resumed has. */
 static enum culm_status unpack(const char *dir, const struct culm_cluster_run *run,
                                struct culm_error *error) {
-    enum culm_status status = culm_lead_check_dir(dir, run->run, run->config, error);
+    enum culm_status status = culm_cluster_check_dir(dir, run->run, run->config, error);
     status = status ? status : culm_dir_make(NULL, dir, error);
     status = status ? status : write_file(dir, "config.yaml", run->config, error);
     return status ? status : write_file(dir, "plan.json", run->plan, error);
@@ -225,43 +202,39 @@ static int lead(const struct culm_run_lead_options *o, const struct culm_cluster
         return culm_status_exit_code(status);
     }
     struct culm_config *config = NULL;
-    struct culm_training *training = NULL;
-    struct culm_lead_place place = {.store = o->store,
-                                    .run = o->run,
-                                    .signature = run->signature,
-                                    .listen = o->listen,
-                                    .advertise = advertise,
-                                    .warn = o->warn,
-                                    .ctx = o->ctx};
+    const struct culm_lead_job *job = &culm_lead_jobs[run->job];
+    void *training = NULL;
+    struct place place = {.store = o->store,
+                          .run = o->run,
+                          .signature = run->signature,
+                          .job = job,
+                          .listen = o->listen,
+                          .advertise = advertise,
+                          .warn = o->warn,
+                          .ctx = o->ctx};
     struct culm_leader_fault fault;
     if (o->fault && culm_leader_fault_parse(o->fault, &fault, ret_error) != CULM_OK) {
         return culm_status_exit_code(CULM_ERR_CONFIG);
     }
-    const struct culm_reigning reigning = {.fault = o->fault ? &fault : NULL,
-                                           .run = run->run,
-                                           .stand = culm_lead_place_stand,
-                                           .place = &place};
-    const struct culm_training_options options = {.size = sizeof options,
-                                                  .dir = o->dir,
-                                                  .resume = true,
-                                                  .program = "/proc/self/exe",
-                                                  .warning = o->warn,
-                                                  .context = o->ctx,
-                                                  .listen = o->listen ? o->listen : ":0",
-                                                  .advertise = advertise,
-                                                  .token_file = o->token_file,
-                                                  .insecure = o->insecure,
-                                                  .limit_workers = 1};
-    const struct culm_launch_extras extras = {.reigning = &reigning};
+    const struct culm_reigning reigning = {
+        .fault = o->fault ? &fault : NULL, .run = run->run, .stand = stand, .place = &place};
+    const struct culm_lead_options options = {.dir = o->dir,
+                                              .listen = o->listen ? o->listen : ":0",
+                                              .advertise = advertise,
+                                              .token_file = o->token_file,
+                                              .insecure = o->insecure,
+                                              .warn = o->warn,
+                                              .ctx = o->ctx,
+                                              .reigning = &reigning};
     status = culm_config_read(run->config, strlen(run->config), "the run's configuration", &config,
                               ret_error);
     if (status == CULM_OK) {
-        status = culm_training_make(config, &options, &extras, &training, ret_error);
+        status = job->make(config, &options, &training, ret_error);
     }
     int code = culm_status_exit_code(status);
     if (status == CULM_OK) {
-        culm_training_watch(training, o->log, o->screen);
-        code = culm_training_go(training, ret_error);
+        job->watch(training, o->log, o->screen);
+        code = job->go(training, ret_error);
     }
     if (place.done) { /* by another one */
         code = 0;
@@ -269,7 +242,7 @@ static int lead(const struct culm_run_lead_options *o, const struct culm_cluster
     } else if (ret_error->status == CULM_ERR_CLOSED && code != 0) {
         code = CULM_LEAD_AGAIN;
     }
-    culm_training_free(training);
+    job->free(training);
     culm_config_free(config);
     return code;
 }

@@ -1,4 +1,4 @@
-/* An agent of workers for a run elsewhere. See node.h. */
+/* An agent of processes for a run elsewhere. See node.h. */
 #include "run/node.h"
 
 #include "base/file.h"
@@ -6,6 +6,7 @@
 #include "report/sink.h"
 #include "run/cluster.h"
 #include "run/doors.h"
+#include "run/gnn_node.h"
 #include "run/lead.h"
 #include "run/worker.h"
 
@@ -45,6 +46,8 @@ struct node {
     bool joined;            /* some worker has taken part */
     bool asked;             /* the run to stop */
     int code;               /* below 0: it goes on */
+    enum culm_cluster_job job;
+    uint32_t role; /* on a graph, where they do not have one each */
 };
 
 static volatile sig_atomic_t stopped;
@@ -60,8 +63,16 @@ static time_t now_s(void) {
     return now.tv_sec;
 }
 
-/* The command that it is. */
-static const char *who(const struct node *n) { return n->o->stops_run ? "train" : "node"; }
+static const char *who(const struct node *n) { return n->o->command; }
+
+static uint32_t role_of(const struct node *n, int32_t at) {
+    return n->o->roles ? n->o->roles[at] : n->role;
+}
+
+/* As people call it. */
+static const char *kind_of(const struct node *n, int32_t at) {
+    return n->job == CULM_CLUSTER_GNN ? culm_gnn_role_name(role_of(n, at)) : "worker";
+}
 
 /* --- a worker --- */
 
@@ -75,30 +86,45 @@ static void own_listen(const struct node *n, int32_t at, char ret_listen[CULM_AD
     }
 }
 
+/* On a graph. What is not to be tried again is told as a worker of training tells it. */
+static int work_on_graph(const struct culm_participant_call *call, struct culm_error *ret_error) {
+    struct culm_gnn_stay stay = {0};
+    const int code = culm_run_gnn_newcomer(call, &stay, ret_error);
+    culm_gnn_gear_free(stay.gear);
+    if (stay.refused && ret_error->status == CULM_ERR_CONFIG) {
+        return CULM_WORKER_REFUSED;
+    }
+    return code != 0 && ret_error->status == CULM_ERR_CHANGED
+               ? culm_status_exit_code(CULM_ERR_CONFIG) /* the data here */
+               : code;
+}
+
 /* In a process of its own. */
 static int work(const struct node *n, int32_t at) {
     char dir[CULM_PATH_MAX], name[32], listen[CULM_ADDRESS_SIZE];
     own_listen(n, at, listen);
     struct culm_participant_memory memory = {0};
     struct culm_error error = {0};
-    snprintf(name, sizeof name, "worker-%d", (int)at);
+    snprintf(name, sizeof name, "%s-%d", kind_of(n, at), (int)at);
     enum culm_status status = culm_path_format(dir, &error, "%s/%s", n->dir, name);
     if (status == CULM_OK) {
         status = culm_dir_make(NULL, dir, &error);
     }
-    const struct culm_participant_call call = {.address = n->address,
-                                               .token = n->token,
-                                               .role = CULM_ROLE_WORKER,
-                                               .plain = n->o->insecure,
-                                               .name = "node",
-                                               .dir = dir,
-                                               .listen = listen[0] ? listen : NULL,
-                                               .advertise = n->advertise[0] ? n->advertise : NULL,
-                                               .zone = n->o->zone};
-    int code = status == CULM_OK ? culm_run_worker_newcomer(&call, &memory, &error)
-                                 : culm_status_exit_code(status);
+    const struct culm_participant_call call = {
+        .address = n->address,
+        .token = n->token,
+        .role = n->job == CULM_CLUSTER_GNN ? role_of(n, at) : CULM_ROLE_WORKER,
+        .plain = n->o->insecure,
+        .name = "node",
+        .dir = dir,
+        .listen = listen[0] ? listen : NULL,
+        .advertise = n->advertise[0] ? n->advertise : NULL,
+        .zone = n->o->zone};
+    int code = status != CULM_OK            ? culm_status_exit_code(status)
+               : n->job == CULM_CLUSTER_GNN ? work_on_graph(&call, &error)
+                                            : culm_run_worker_newcomer(&call, &memory, &error);
     if (error.text[0]) {
-        fprintf(stderr, "culm %s: worker %d: %s\n", who(n), (int)at, error.text);
+        fprintf(stderr, "culm %s: %s %d: %s\n", who(n), kind_of(n, at), (int)at, error.text);
     }
     return code;
 }
@@ -263,8 +289,9 @@ static void ended(struct node *n, struct place *place, int how, struct culm_erro
     n->joined = true;
     n->look_s = 0;
     const int pause = pause_of(place);
-    fprintf(stderr, "culm %s: worker %d ended; another one comes in %d s\n", who(n),
-            (int)(place - n->place), pause);
+    const int32_t at = (int32_t)(place - n->place);
+    fprintf(stderr, "culm %s: %s %d ended; another one comes in %d s\n", who(n), kind_of(n, at),
+            (int)at, pause);
 }
 
 /* --- the agent --- */
@@ -390,6 +417,26 @@ static enum culm_status take_dir(struct node *n, struct culm_error *error) {
     return status;
 }
 
+/* Where no store says what the run is, whoever names a role knows it. */
+static enum culm_status take_role(struct node *n, struct culm_error *error) {
+    const char *role = n->o->role;
+    n->job = role && !n->o->store ? CULM_CLUSTER_GNN : n->job;
+    if (role && n->job == CULM_CLUSTER_TRAIN && strcmp(role, "worker") != 0) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "--role %.20s: '%.60s' is a training run, to which only workers "
+                              "come; leave out --role",
+                              role, n->o->run);
+    }
+    n->role = CULM_GNN_SERVER;
+    while (role && n->role < CULM_GNN_ROLES && strcmp(role, culm_gnn_role_name(n->role)) != 0) {
+        n->role++;
+    }
+    return n->role < CULM_GNN_ROLES
+               ? CULM_OK
+               : culm_error_set(error, CULM_ERR_ARGUMENT,
+                                "--role '%.40s' is none of server, parameter and worker", role);
+}
+
 /* That it is there, before anything is started. */
 static enum culm_status find_run(struct node *n, struct culm_error *error) {
     struct culm_cluster_run run = {0};
@@ -397,14 +444,16 @@ static enum culm_status find_run(struct node *n, struct culm_error *error) {
     if (status == CULM_ERR_NOT_FOUND) {
         status = culm_error_set(error, CULM_ERR_CONFIG,
                                 "'%.150s' has no run '%.60s'; 'culm train CONFIG --cluster %.100s "
-                                "--name %.60s' creates it",
+                                "--name %.60s' creates it, or 'culm gnn train' with the same "
+                                "options",
                                 n->o->store, n->o->run, n->o->store, n->o->run);
     }
     if (status == CULM_OK) {
         status = culm_cluster_check_token(&run, n->token, n->o->token_file, error);
     }
+    n->job = run.job;
     culm_cluster_run_release(&run);
-    return status;
+    return status == CULM_OK ? take_role(n, error) : status;
 }
 
 static enum culm_status prepare(struct node *n, struct culm_error *error) {
@@ -444,8 +493,8 @@ static enum culm_status prepare(struct node *n, struct culm_error *error) {
     if (status == CULM_OK) {
         status = take_dir(n, error);
     }
-    if (status == CULM_OK && o->store) {
-        status = find_run(n, error);
+    if (status == CULM_OK) {
+        status = o->store ? find_run(n, error) : take_role(n, error);
     }
     if (status == CULM_OK && o->data_dir && chdir(o->data_dir) != 0) {
         culm_error_errno(error, errno, "--data-dir '%.300s'", o->data_dir);
@@ -481,7 +530,7 @@ static void go_on_alone(const struct culm_run_node_options *options, int log_fd)
     (void)dup2(log_fd, STDERR_FILENO);
     const int code = culm_run_node(options, &error);
     if (error.text[0]) {
-        fprintf(stderr, "culm train: %s\n", error.text);
+        fprintf(stderr, "culm %s: %s\n", options->command, error.text);
     }
     exit(code);
 }

@@ -1,7 +1,8 @@
 /*
- * `culm node`: an agent that people start on another machine than the launcher's. It has some worker processes, each of
+ * `culm node`: an agent that people start on another machine than the launcher's. It has some processes that compute, each of
  * which joins the run as a newcomer, and brings another one when one ends early. Where whoever leads is found at a store of
- * keys, it also has a process that may lead (lead.h), and `culm train --cluster` is such an agent, too.
+ * keys, it also has a process that may lead (lead.h), and a command that creates a run
+ * there is such an agent, too.
  *
  * Thread: the only one of its process: workers are forked from it.
  */
@@ -10,7 +11,7 @@
 
 #include "base/status.h"
 
-#define CULM_NODE_WORKERS_MAX 256
+#define CULM_NODE_WORKERS_MAX 256 /* processes, of whatever role */
 
 struct culm_sink;
 
@@ -33,7 +34,12 @@ struct culm_run_node_options {
     const char *listen, *advertise; /* of a worker; see culm_worker_options */
     const char *zone;               /* where this machine is; NULL: it does not say */
     bool insecure;
-    int32_t workers;
+    const char *command; /* as it stands in front of what it says: "node" */
+    int32_t workers;     /* processes here that compute */
+    /* Of a run on a graph: their role, "server", "parameter" or "worker"; NULL: the first, or, where no store says that it is such a run,
+     * they are workers of training. Or that of each, as in interval/role.h: [workers]. */
+    const char *role;
+    const uint32_t *roles;
 };
 
 /* The same with a store, in a process of its own that goes on by itself, in a session of its own; what it prints is added to

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #define LOOK_MS 50
+#define CONFIG_MAX ((size_t)16 << 20) /* bytes of a configuration */
 
 static void take(json_t **place, const json_t *event) {
     json_decref(*place);
@@ -187,22 +188,31 @@ json_t *status_make(const struct status_told *t, const char *job, int64_t pid, i
     return json;
 }
 
-/* 0: not known. */
-static int64_t steps_of(const char *dir, bool graph) {
-    char path[CULM_PATH_MAX];
+int64_t status_steps(const char *config_text, size_t len, bool graph) {
+    const char *const name = "its configuration";
     struct culm_gnn_config gnn;
     struct culm_train_config train;
     int64_t steps = 0;
-    if (culm_path_format(path, NULL, "%s/config.yaml", dir) != CULM_OK) {
-        return 0;
-    }
-    if (graph && culm_gnn_config_load(path, NULL, 0, &gnn, NULL) == CULM_OK) {
+    if (graph && culm_gnn_config_parse(config_text, len, name, NULL, 0, &gnn, NULL) == CULM_OK) {
         steps = gnn.epochs;
         culm_gnn_config_release(&gnn);
-    } else if (!graph && culm_train_config_load(path, NULL, 0, &train, NULL) == CULM_OK) {
+    } else if (!graph &&
+               culm_train_config_parse(config_text, len, name, NULL, 0, &train, NULL) == CULM_OK) {
         steps = train.steps;
         culm_train_config_release(&train);
     }
+    return steps;
+}
+
+static int64_t steps_of(const char *dir, bool graph) {
+    char path[CULM_PATH_MAX], *text = NULL;
+    size_t len = 0;
+    int64_t steps = 0;
+    if (culm_path_format(path, NULL, "%s/config.yaml", dir) == CULM_OK &&
+        culm_file_read(NULL, path, CONFIG_MAX, &text, &len, NULL) == CULM_OK) {
+        steps = status_steps(text, len, graph);
+    }
+    free(text);
     return steps;
 }
 

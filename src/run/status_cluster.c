@@ -2,11 +2,11 @@
 #include "run/status_internal.h"
 
 #include "base/json.h"
+#include "interval/role.h"
 #include "launch/depot.h"
 #include "launch/token.h"
 #include "report/sink.h"
 #include "run/cluster.h"
-#include "train/config.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -52,7 +52,7 @@ static enum culm_status list_all(const char *store, const char *prefix, struct c
 /* --- one run --- */
 
 /* Of who takes part, as a join tells it; where it has lost itself nobody knows. */
-static json_t *nodes_of(const struct culm_keys_list *list, const char *run) {
+static json_t *nodes_of(const struct culm_keys_list *list, const char *run, bool graph) {
     char prefix[CULM_KEYS_KEY_MAX];
     json_t *nodes = json_object();
     snprintf(prefix, sizeof prefix, "%s/node/", run);
@@ -60,7 +60,11 @@ static json_t *nodes_of(const struct culm_keys_list *list, const char *run) {
         const char *id = name_in(list->pair[i].key, prefix);
         json_t *node = id ? json_of(&list->pair[i]) : NULL;
         if (json_is_object(node)) {
-            json_object_del(node, "role"); /* a number */
+            const char *role = /* which is a number there */
+                graph ? culm_gnn_role_name(
+                            (uint32_t)json_integer_value(json_object_get(node, "role")))
+                      : "worker";
+            json_object_set_new(node, "role", json_string(role ? role : "?"));
             json_object_set_new(node, "pid", json_null());
             json_object_set(nodes, id, node);
         }
@@ -85,16 +89,14 @@ static json_t *agents_of(const struct culm_keys_list *list, const char *run, con
     return agents;
 }
 
-static int64_t steps_of(const struct culm_keys_list *list, const char *run) {
+static bool is_graph(const json_t *about) {
+    const char *job = json_string_value(json_object_get(about, "job"));
+    return job && strcmp(job, culm_cluster_job_names[CULM_CLUSTER_GNN]) == 0;
+}
+
+static int64_t steps_of(const struct culm_keys_list *list, const char *run, bool graph) {
     const struct culm_keys_pair *text = pair_of(list, run, "config");
-    struct culm_train_config config;
-    int64_t steps = 0;
-    if (text && culm_train_config_parse(text->value, text->len, "its configuration", NULL, 0,
-                                        &config, NULL) == CULM_OK) {
-        steps = config.steps;
-        culm_train_config_release(&config);
-    }
-    return steps;
+    return text ? status_steps(text->value, text->len, graph) : 0;
 }
 
 /* What whoever leads has told since it does. */
@@ -163,7 +165,7 @@ enum culm_status culm_run_status_at(const struct culm_run_place *place, const ch
                                     struct culm_error *error) {
     char prefix[CULM_KEYS_KEY_MAX];
     struct culm_keys_list list = {0};
-    struct status_told told = {.unit = "step", .nodes = json_object(), .stored = -1};
+    struct status_told told = {.nodes = json_object(), .stored = -1};
     snprintf(prefix, sizeof prefix, "%s/", place->name);
     enum culm_status status = list_all(place->store, prefix, &list, error);
     json_t *about = json_of(pair_of(&list, place->name, "run"));
@@ -173,14 +175,17 @@ enum culm_status culm_run_status_at(const struct culm_run_place *place, const ch
         status = culm_error_set(error, CULM_ERR_NOT_FOUND, "'%.150s' has no run '%.60s'",
                                 place->store, place->name);
     }
+    const bool graph = is_graph(about);
+    told.unit = graph ? "epoch" : "step";
     const bool asks = status == CULM_OK && token_file && address;
     if (asks) {
         status = ask_leader(address, token_file, scratch, &told, error);
     }
     if (status == CULM_OK) {
         json_decref(told.nodes);
-        told.nodes = nodes_of(&list, place->name);
-        json_t *made = status_make(&told, "train", leader != NULL, steps_of(&list, place->name));
+        told.nodes = nodes_of(&list, place->name, graph);
+        json_t *made = status_make(&told, graph ? "gnn" : "train", leader != NULL,
+                                   steps_of(&list, place->name, graph));
         if (made) {
             put_right(made, &list, place->name, about, leader, asks);
         }
@@ -204,12 +209,13 @@ static json_t *listed(const struct culm_keys_list *list, const char *run,
                         : pair_of(list, run, "stop") ? "stopped"
                         : leader                     ? "running"
                                                      : "waiting";
-    json_t *nodes = nodes_of(list, run);
-    json_t *one =
-        json_pack("{s:s, s:o, s:o, s:s, s:I, s:o, s:I}", "name", run, "run",
-                  text_or_null(json, "run"), "job", text_or_null(json, "job"), "state", state,
-                  "term", (json_int_t)(term ? atoll(term->value) : 0), "leader",
-                  text_or_null(leader, "address"), "nodes", (json_int_t)json_object_size(nodes));
+    const char *job = json_string_value(json_object_get(json, "job"));
+    json_t *nodes = nodes_of(list, run, is_graph(json));
+    json_t *one = json_pack(
+        "{s:s, s:o, s:o, s:s, s:I, s:o, s:I}", "name", run, "run", text_or_null(json, "run"), "job",
+        json_string(job ? job : culm_cluster_job_names[CULM_CLUSTER_TRAIN]), "state", state, "term",
+        (json_int_t)(term ? atoll(term->value) : 0), "leader", text_or_null(leader, "address"),
+        "nodes", (json_int_t)json_object_size(nodes));
     json_decref(nodes);
     json_decref(json);
     json_decref(leader);

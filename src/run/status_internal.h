@@ -15,6 +15,8 @@ struct status_told {
 };
 
 void status_release(struct status_told *told); /* fine on a zeroed one */
+/* How many there are to be, as a configuration says, of a run on a graph or of training; 0: not known. */
+int64_t status_steps(const char *config_text, size_t len, bool graph);
 /* For culm_events_skim. */
 enum culm_status status_hear(void *told, const json_t *event, struct culm_error *error);
 /* `pid`: of whoever leads, 0: nobody; `steps` 0: not known. NULL: out of memory. */

@@ -9,9 +9,8 @@
 #include "query/config.h"
 #include "report/sink.h"
 #include "run/archive.h"
-#include "run/cluster.h"
+#include "run/cluster_create.h"
 #include "run/launches.h"
-#include "run/lead.h"
 #include "run/program.h"
 #include "run/public.h"
 #include "run/train_launch.h"
@@ -195,11 +194,7 @@ static enum culm_status load(struct culm_training *t, const struct culm_config *
     }
     enum culm_status status = load_config(t, config, error);
     if (status == CULM_OK && t->shared) {
-        return t->config.checkpoint.to
-                   ? CULM_OK
-                   : culm_error_set(error, CULM_ERR_CONFIG,
-                                    "--cluster needs checkpoint.to: a folder that all machines "
-                                    "share, or s3://BUCKET/PREFIX");
+        return culm_cluster_check_place(&t->config.checkpoint, error);
     }
     if (status == CULM_OK && !dry) {
         status = culm_rundir_check(t->dir, false, error);
@@ -241,25 +236,12 @@ static enum culm_status take_workers(struct culm_training *t,
                                      const struct culm_training_options *options,
                                      const struct culm_launch_extras *extras,
                                      struct culm_error *error) {
-    t->launch.here_most = INT32_MAX;
-    if (!options->limit_workers) {
-        return CULM_OK;
-    }
-    if (!options->listen) {
-        return culm_error_set(error, CULM_ERR_ARGUMENT,
-                              "--workers needs --listen ADDR:PORT: the others join from there");
-    }
-    if (extras->trace_path) {
-        return culm_error_set(error, CULM_ERR_ARGUMENT,
-                              "--workers means nothing with --preempt-trace FILE, which says when "
-                              "there are workers here");
-    }
-    if (options->workers < 0 || options->workers > CULM_MAX_NODES) {
-        return culm_error_set(error, CULM_ERR_ARGUMENT, "--workers %lld is not in 0..%d",
-                              (long long)options->workers, CULM_MAX_NODES);
-    }
-    t->launch.here_most = (int32_t)options->workers;
-    return CULM_OK;
+    const struct culm_doors_here here = {.listen = options->listen,
+                                         .trace = extras->trace_path,
+                                         .limited = options->limit_workers != 0,
+                                         .workers = options->workers,
+                                         .most = CULM_MAX_NODES};
+    return culm_doors_here_most(&here, &t->launch.here_most, error);
 }
 
 static enum culm_status make(struct culm_training *t, const struct culm_config *config,
@@ -422,76 +404,28 @@ enum culm_status culm_training_plan(struct culm_training *training, const char *
     return status;
 }
 
-static enum culm_status create(struct culm_training *training, struct culm_keys *keys,
-                               const char *name, const char *token, struct culm_error *error) {
-    struct culm_cluster_run run = {.config = training->config_text};
-    snprintf(run.run, sizeof run.run, "%s", training->launch.run.run);
-    enum culm_status status =
-        culm_archive_begin(&training->config.checkpoint, &training->launch.run, error);
-    if (status == CULM_OK) {
-        status = culm_train_launch_text(&training->launch, &run.plan, run.signature, error);
-    }
-    if (status == CULM_OK) {
-        status = culm_cluster_proof(token, &run, error);
-    }
-    if (status == CULM_OK) {
-        status = culm_cluster_create(keys, name, &run, error);
-    }
-    free(run.plan);
-    return status;
-}
-
-/* It is there already. */
-static enum culm_status go_on(const struct culm_training *training, struct culm_keys *keys,
-                              const char *name, bool resume, const struct culm_cluster_run *there,
-                              struct culm_error *error) {
-    if (strcmp(there->config, training->config_text) != 0) {
-        return culm_error_set(error, CULM_ERR_CONFIG,
-                              "there is a run '%.60s' of another configuration; give this one "
-                              "another --name",
-                              name);
-    }
-    if (there->stopped && !there->done) {
-        return resume
-                   ? culm_cluster_go_on(keys, name, error)
-                   : culm_error_set(error, CULM_ERR_STOPPED,
-                                    "the run '%.60s' was stopped; --resume goes on with it", name);
-    }
-    return CULM_OK;
+static enum culm_status plan_text(void *ctx, char **ret_plan,
+                                  char ret_signature[CULM_SIGNATURE_SIZE],
+                                  struct culm_error *error) {
+    const struct culm_training *training = ctx;
+    return culm_train_launch_text(&training->launch, ret_plan, ret_signature, error);
 }
 
 enum culm_status culm_training_create(struct culm_training *training, const char *store,
                                       const char *name, const char *token_file, bool resume,
                                       struct culm_error *error) {
-    char token[CULM_TOKEN_SIZE];
-    struct culm_keys *keys = NULL;
-    struct culm_cluster_run there = {0};
-    struct culm_error why = {0};
-    enum culm_status status = culm_doors_token(token_file, token, error);
-    status = status ? status : culm_cluster_open(store, &keys, error);
-    if (status != CULM_OK) {
-        return status;
-    }
-    status = culm_cluster_look(keys, name, &there, &why);
-    if (status == CULM_OK) {
-        status = culm_cluster_check_token(&there, token, token_file, error);
-        status =
-            status ? status : culm_lead_check_dir(training->dir, there.run, there.config, error);
-        status = status ? status : go_on(training, keys, name, resume, &there, error);
-    } else if (status == CULM_ERR_NOT_FOUND && resume) {
-        status = culm_error_set(error, CULM_ERR_CONFIG,
-                                "'%.150s' has no run '%.60s' to resume; leave out --resume to "
-                                "create it",
-                                store, name);
-    } else if (status == CULM_ERR_NOT_FOUND) {
-        status = culm_lead_check_dir(training->dir, training->launch.run.run, "", error);
-        status = status ? status : create(training, keys, name, token, error);
-    } else {
-        *error = why;
-    }
-    culm_cluster_run_release(&there);
-    culm_keys_close(keys);
-    return status;
+    const struct culm_cluster_request request = {.job = CULM_CLUSTER_TRAIN,
+                                                 .dir = training->dir,
+                                                 .config_text = training->config_text,
+                                                 .store = store,
+                                                 .name = name,
+                                                 .token_file = token_file,
+                                                 .resume = resume,
+                                                 .start = &training->launch.run,
+                                                 .checkpoint = &training->config.checkpoint,
+                                                 .plan = plan_text,
+                                                 .ctx = training};
+    return culm_cluster_request(&request, error);
 }
 
 int culm_training_go(struct culm_training *training, struct culm_error *ret_error) {
