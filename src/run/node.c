@@ -123,6 +123,11 @@ static int work(const struct node *n, int32_t at) {
     int code = status != CULM_OK            ? culm_status_exit_code(status)
                : n->job == CULM_CLUSTER_GNN ? work_on_graph(&call, &error)
                                             : culm_run_worker_newcomer(&call, &memory, &error);
+    if (error.status == CULM_ERR_FORMAT && n->job == CULM_CLUSTER_TRAIN && !n->o->store) {
+        culm_error_set(&error, CULM_ERR_FORMAT,
+                       "the run there is not one of training, or of another version of Culm; for "
+                       "a run on a graph, add --role server, parameter or worker");
+    }
     if (error.text[0]) {
         fprintf(stderr, "culm %s: %s %d: %s\n", who(n), kind_of(n, at), (int)at, error.text);
     }

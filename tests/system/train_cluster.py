@@ -1,166 +1,31 @@
 #!/usr/bin/env python3
 """Training that no machine has to stay for: `culm train --cluster`, `culm node --join etcd://...`, with a real etcd.
 
-Each machine is a folder with a copy of the data of its own, at another time, and a process of `culm node`; what it has is lost with it. Whoever leads
-writes events into its own folder, so that a case looks into all of them. What a run computed is compared with an undisturbed one, step by step: runs
-go on until a case has seen what it waits for.
+What a run computed is compared with an undisturbed one, step by step: runs go on until a case has seen what it waits for.
 """
-import base64
-import glob
 import json
 import os
 import shutil
 import signal
 import time
 
-from etcd import Etcd, Unavailable
+from cluster_harness import LIMIT_S, ClusterRun
 from harness import Cases, Skipped, changed, check, children_of, equal, read_events, tiny_config, wait_until
 from hosts import Hosts, Unavailable as NoHosts
-from s3_standin import BUCKET, ENVIRONMENT, S3
+from s3_standin import ENVIRONMENT, S3
 
 cases = Cases(kind="waits", job="train")
 # A lease that a busy machine keeps. Who is killed is seen without it.
 ENDLESS = changed(tiny_config("text"), steps=1000000, schedule={"name": "constant"}, checkpoint__every=25, cluster__orphan_ms=30000,
                   cluster__lease_ms=5000)
-LIMIT_S = 120
 
 
-class Machine:
-    """A folder with a copy of the data, and an agent there."""
+class Run(ClusterRun):
+    command = ("train",)
 
-    def __init__(self, run, name, host=None):
-        self.run, self.name, self.folder, self.host = run, name, run.bench.path(name), host
-        os.mkdir(self.folder)
-        shutil.copyfile(cases.text, os.path.join(self.folder, "text"))
-        os.utime(os.path.join(self.folder, "text"), (1, 1))
-        self.process = None
-
-    def start(self, *words, cwd):
-        """On its host, where there are some."""
-        plain = self.run.bench.culm
-        if self.host is not None:
-            self.run.hosts.run_on(self.host, self.run.bench)
-        process = self.run.bench.start(*words, cwd=cwd, env=self.run.env)
-        self.run.bench.culm = plain
-        return process
-
-    def create(self, config, *words):
-        """The one that creates the run, or resumes it."""
-        self.process = self.start("train", self.run.bench.config(config, "run.yaml"), "--cluster", self.run.place(), "--name", "one",
-                                            "--token-file", self.run.token, "--out", os.path.join(self.folder, "run"), *words, cwd=self.folder)
-        return self
-
-    def node(self, workers, *words):
-        self.process = self.start("node", "--join", self.run.place(), "--name", "one", "--token-file", self.run.token, "--workers", workers,
-                                            "--dir", os.path.join(self.folder, "kept"), *words, cwd=self.folder)
-        return self
-
-    def kill(self):
-        """It vanishes with all its processes."""
-        for pid in [self.process.pid, *children_of(self.process.pid)]:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:  # it has ended meanwhile
-                pass
-        self.run.bench.end(self.process)
-
-    def leading(self):
-        """The process here that leads, or has led last: it has locked its folder."""
-        newest = max(self.reigns(), key=os.path.getmtime)
-        with open(os.path.join(os.path.dirname(newest), "lock"), encoding="ascii") as file:
-            return int(file.read())
-
-    def end(self, code):
-        ended = self.run.bench.end(self.process)
-        equal(ended.code, code, f"exit code of {self.name}; {ended.err[-600:]!r}")
-        return ended.err
-
-    def reigns(self):
-        return sorted(glob.glob(os.path.join(self.folder, "run", "events.jsonl")) + glob.glob(os.path.join(self.folder, "kept", "lead-*", "events.jsonl")))
-
-
-class Run:
-    """A run at a store of keys."""
-
-    def __init__(self, bench, config, *words, members=1, hosts=None, s3=None):
-        self.bench, self.hosts, self.env = bench, hosts, ENVIRONMENT if s3 else None
-        place = {"checkpoint__to": f"s3://{BUCKET}/runs/one", "checkpoint__endpoint": s3.endpoint} if s3 else {"checkpoint__to": bench.path("store")}
-        self.config = changed(config, **place)
-        try:
-            self.etcd = (Etcd(bench.path("etcd"), members, host=hosts.address(0), on=hosts.on(0)) if hosts else Etcd(bench.path("etcd"), members))
-        except Unavailable as reason:
-            raise Skipped(str(reason)) from None
-        self.token = bench.path("run.token")
-        equal(bench.run("keys", "new", self.token).code, 0, "exit code of keys new")
-        self.machines, self.words = [], words
-
-    def place(self):
-        return self.etcd.place("runs")
-
-    def __enter__(self):
-        self.etcd.__enter__()
-        return self
-
-    def __exit__(self, *what):
-        for machine in self.machines:
-            if machine.process.poll() is None:
-                machine.kill()
-            else:
-                self.bench.end(machine.process)
-        self.etcd.__exit__(*what)
-
-    def create(self, *words, host=None):
-        self.machines.append(Machine(self, f"machine-{len(self.machines)}", host).create(self.config, *words))
-        self.wait(lambda: self.key("leader"), "that it leads")
-        return self.machines[-1]
-
-    def node(self, workers, *words, host=None):
-        self.machines.append(Machine(self, f"machine-{len(self.machines)}", host).node(workers, *words))
-        return self.machines[-1]
-
-    def events(self):
-        """Of every reign, in the order in which they began."""
-        found = [read_events(path) for machine in self.machines for path in machine.reigns()]
-        return [event for reign in found for event in reign]
-
-    def told(self, name):
-        return [event for event in self.events() if event["event"] == name]
-
-    def wait(self, condition, what):
-        wait_until(condition, LIMIT_S, what)
-
-    def steps(self):
-        return max((event["step"] for event in self.told("step")), default=0)
-
-    def more_steps(self, count=30):
-        before = self.steps()
-        self.wait(lambda: self.steps() >= before + count, f"{count} more steps after {before}")
-
-    def terms(self):
-        return sorted({event["term"] for event in self.told("leader")})
-
-    def key(self, name):
-        """The value of a key of the run; None: it is not there."""
-        key = base64.b64encode(f"runs/one/{name}".encode()).decode()
-        pairs = json.loads(self.etcd.post("kv/range", json.dumps({"key": key}))).get("kvs")
-        return base64.b64decode(pairs[0]["value"]).decode() if pairs else None
-
-    def put(self, name, value):
-        words = {key: base64.b64encode(text.encode()).decode() for key, text in (("key", f"runs/one/{name}"), ("value", value))}
-        self.etcd.post("kv/put", json.dumps(words))
-
-    def leader(self):
-        """The machine that leads, by where it lets nodes in."""
-        value = self.key("leader")
-        if value is None:
-            return None
-        address = json.loads(value)["address"]
-        for machine in self.machines:
-            for path in machine.reigns():
-                starts = [event for event in read_events(path) if event["event"] == "start"]
-                if starts and starts[-1]["address"] == address:
-                    return machine
-        return None
+    def give(self, folder):
+        shutil.copyfile(cases.text, os.path.join(folder, "text"))
+        os.utime(os.path.join(folder, "text"), (1, 1))
 
     def check(self):
         """Every step of every reign is that of an undisturbed run, and none was done twice."""
