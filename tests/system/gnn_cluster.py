@@ -47,8 +47,11 @@ class Run(ClusterRun):
             os.utime(os.path.join(folder, "graph", name), (1, 1))
 
     def roles(self):
-        """A server, a parameter server and a worker, and another server, which are all that the configuration asks for."""
-        return [self.node(1, "--role", role) for role in ("server", "parameter", "worker")] + [self.node(1)]
+        """All that the configuration asks for, each on a machine of its own: two servers, and two that have no graph, and so cannot lead."""
+        empty = self.bench.path("empty")
+        os.mkdir(empty)
+        without = [self.node(1, "--role", role, "--lead", "no", "--data-dir", empty) for role in ("parameter", "worker")]
+        return [self.node(1), self.node(1, "--role", "server"), *without]
 
     def status(self, *words):
         ended = self.bench.run("status", "one", "--cluster", self.place(), "--json", *words)
