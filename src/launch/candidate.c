@@ -77,7 +77,13 @@ static bool take_node(struct culm_candidate *c, const struct culm_keys_pair *pai
     json_t *json = json_loadb(pair->value, pair->len, 0, NULL);
     struct culm_host_node node;
     bool room = true;
-    if (culm_roll_node_read(json, &node) && node.address[0]) {
+    const bool read = culm_roll_node_read(json, &node);
+    if (read && !node.address[0]) { /* nobody can call it, and so it has ended with who led */
+        room = CULM_GROW(c->entry, c->capacity, c->count + 1);
+        if (room) {
+            c->entry[c->count++] = (struct entry){node.node, NULL};
+        }
+    } else if (read) {
         room = CULM_GROW(c->reign.node, *capacity, c->reign.count + 1);
         if (room) {
             c->reign.node[c->reign.count++] = node;

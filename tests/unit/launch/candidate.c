@@ -278,6 +278,32 @@ static void test_what_it_is_asked_is_written(void **state) {
     culm_candidate_free(candidate);
 }
 
+/* One that has only called who led. */
+static void test_who_cannot_be_called_is_forgotten(void **state) {
+    (void)state;
+    struct told told = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    struct culm_candidate *candidate = lead("tcp:127.0.0.1:1");
+    const struct culm_host_node nodes[] = {{.node = 0, .address = "tcp:127.0.0.1:2", .name = "n"},
+                                           {.node = 1, .address = "", .name = "n"}};
+    culm_candidate_serve(candidate, &told_ops, &told);
+    assert_true(culm_candidate_enter(candidate, &nodes[0]));
+    assert_true(culm_candidate_enter(candidate, &nodes[1]));
+    await(&told, &told.entered_count, 2);
+    assert_true(has(RUN "/node/1"));
+    culm_candidate_free(candidate);
+
+    candidate = lead("tcp:127.0.0.1:1");
+    assert_int_equal(culm_candidate_reign(candidate)->count, 1);
+    const uint64_t until = culm_clock_ns() + LIMIT_NS;
+    while (has(RUN "/node/1") && culm_clock_ns() < until) {
+        rest();
+    }
+    assert_false(has(RUN "/node/1"));
+    assert_true(has(RUN "/node/0"));
+    assert_int_equal(culm_candidate_reign(candidate)->first_node, 2);
+    culm_candidate_free(candidate);
+}
+
 static void test_another_one_leads_when_it_goes(void **state) {
     (void)state;
     enum culm_deed how;
@@ -359,6 +385,7 @@ static void test_one_whose_machine_refuses(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_what_it_is_asked_is_written, begin, end),
+        cmocka_unit_test_setup_teardown(test_who_cannot_be_called_is_forgotten, begin, end),
         cmocka_unit_test_setup_teardown(test_another_one_leads_when_it_goes, begin, end),
         cmocka_unit_test_setup_teardown(test_it_is_deposed, begin, end),
         cmocka_unit_test_setup_teardown(test_a_run_that_is_over, begin, end),
