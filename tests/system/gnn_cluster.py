@@ -6,6 +6,7 @@ What a run computed is compared with one server and one parameter server, undist
 import json
 import os
 import shutil
+import signal
 
 from cluster_harness import ClusterRun
 from gnn_harness import ENDLESS, Going, Graphs
@@ -68,8 +69,9 @@ def all_roles(bench):
     config = changed(CONFIG, epochs=60)
     with Run(bench, config) as run:
         first = run.create()
-        run.roles()
-        first.end(0)
+        nodes = run.roles()
+        for machine in first, *nodes:
+            machine.end(0)
         done = run.told("done")[-1]
         hashes, losses = graphs.reference(bench, here(config))
         equal((done["weights_sha256"], done["state_sha256"]), hashes, "hashes")
@@ -77,6 +79,7 @@ def all_roles(bench):
         equal((run.told("lost"), run.told("rollback")), ([], []), "losses of nodes, roll-backs")
         equal(run.told("start")[0]["survives_its_host"], True, "survives_its_host")
         check("60" in bench.run("ckpt", "list", bench.path("store")).out, "the last checkpoint is not in the storage")
+        run.node(1, "--role", "worker").end(0)  # one that comes too late
 
 
 def watched(bench):
@@ -116,6 +119,71 @@ def by_address(bench):
     ended = going.end(0)
     equal([bench.end(node).code for node in nodes], [0, 0, 0], "exit codes of nodes")
     equal(ended.hashes(), graphs.reference(bench, here(config))[0], "hashes")
+
+
+def killed(bench):
+    """Whoever leads is killed, three times; the first time that is who created the run, machine and all. Nothing that was committed is done again."""
+    with Run(bench, CONFIG) as run:
+        run.create()
+        run.roles()
+        run.node(0), run.node(0)
+        run.more_steps()
+        for number in range(3):
+            leader, before = run.leader(), run.steps()
+            check(leader is not None, "nobody leads")
+            equal(leader is run.machines[0], number == 0, "whether who created it leads")
+            if number == 0:
+                leader.kill()
+            else:  # which may have a server, too
+                os.kill(leader.leading(), signal.SIGKILL)
+            run.wait(lambda number=number: len(run.terms()) == number + 1, f"leader {number + 2}")
+            run.wait(lambda before=before: run.steps() > before, "an epoch under it")
+            run.more_steps()
+        # A worker holds nothing, and ends with who led: there is another one.
+        run.wait(lambda: sorted(node["role"] for node in run.status()["nodes"]) == ["parameter", "server", "server", "worker"], "all, and nobody else")
+        now = run.status("--token-file", run.token)
+        equal((now["state"], now["copies"], now["term"]), ("running", [2], 4), "status")
+        equal((run.told("rollback"), run.told("lost")), ([], []), "roll-backs and losses")
+        bench.note(f"took_ms {sorted({round(event['took_ms'], 1) for event in run.told('leader')})}")
+        run.check()
+
+
+def vanish(bench):
+    """A machine that leads and has one of each role vanishes; others are there for all of them, and lead."""
+    with Run(bench, CONFIG) as run:
+        first = run.create("--workers", 1)
+        others = [run.node(2), run.node(1, "--role", "parameter"), run.node(1, "--role", "worker")]
+        run.wait(lambda: len(run.told("joined")) == 7, "all")
+        run.more_steps()
+        first.kill()
+        run.wait(lambda: run.terms() == [2], "another leader")
+        run.more_steps()
+        others[0].kill()
+        run.node(2)
+        run.more_steps()
+        run.check()
+
+
+def stopped(bench):
+    """SIGTERM to who created it stops the run, for all. `--resume` elsewhere goes on with nothing but what the storage has; then `culm stop`."""
+    with Run(bench, changed(CONFIG, checkpoint={"every": 1000})) as run:
+        first = run.create()
+        nodes = run.roles()
+        run.more_steps()
+        first.process.send_signal(signal.SIGTERM)
+        first.end(75)
+        for node in nodes:
+            check("the run was stopped; once it is resumed, start this node again" in node.end(75), "what a node says")
+        now, before = run.status(), run.steps()
+        equal((now["state"], now["step"]), ("stopped", before), "status")
+        run.create("--resume", "--workers", 2)
+        run.more_steps()
+        equal(min(event["epoch"] for event in run.machines[-1].run.told("epoch") if event["epoch"] > before), before + 1, "the first epoch after it")
+        equal(run.told("rollback"), [], "roll-backs")
+        ended = bench.run("stop", "one", "--cluster", run.place())
+        equal((ended.code, ended.out), (0, "'one' was stopped\n"), "what stop says")
+        run.machines[-1].end(75)
+        run.check()
 
 
 def refused(bench):
@@ -166,6 +234,9 @@ def refused(bench):
 
 
 cases.add("nodes in all roles", all_roles, seconds=6, first=True)
+cases.add("whoever leads is killed", killed, seconds=8, first=True)
+cases.add("a machine vanishes that leads and computes", vanish, seconds=8)
+cases.add("a stop, and a resume", stopped, seconds=6)
 cases.add("what is told of a run", watched, seconds=6)
 cases.add("nodes that come to an address", by_address, seconds=4)
 cases.add("what is refused", refused, seconds=8)
