@@ -28,6 +28,7 @@
 #include "gnn/model.h"
 #include "gnn/structure.h"
 #include "interval/exec.h"
+#include "store/apart.h"
 #include "store/depot.h"
 #include "store/inputs.h"
 #include "store/lineage.h"
@@ -42,6 +43,8 @@ struct culm_gnn_numeric_options {
     /* NULL: none; SAVE and the leader's tasks need one. With a depot: a folder of this node's own. */
     const char *run_dir;
     struct culm_depot *depot; /* where the run's checkpoints are; NULL: in run_dir */
+    struct culm_apart
+        *apart; /* of a leader that is not the last one: where they count; NULL: in run_dir */
     const struct culm_gnn_model *model;
     const struct culm_gnn_layout *layout; /* with steps filled in */
     /* Both or neither. NULL: it cannot own intervals. Labels, splits and features must be open. */

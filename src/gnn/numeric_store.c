@@ -362,6 +362,16 @@ uint64_t culm_gnn_numeric_checkpoint_bytes(const struct culm_gnn_exec *exec, boo
     return bytes_of(x, weights_only ? 1 : x->parts);
 }
 
+/* One that the next leader would not find is none. */
+static enum culm_status keep_apart(const struct culm_gnn_numeric *x, int64_t version,
+                                   const char *path, struct culm_error *error) {
+    const enum culm_status status = x->o.apart->ops->keep(x->o.apart, version, path, error);
+    if (status != CULM_OK) {
+        (void)culm_checkpoint_remove(NULL, x->o.run_dir, version, NULL);
+    }
+    return status;
+}
+
 enum culm_status gnn_publish(struct culm_gnn_numeric *x, struct culm_gnn_task *task) {
     struct culm_error *error = &task->job.error;
     char path[CULM_PATH_MAX], note[CULM_ERROR_MAX];
@@ -374,6 +384,9 @@ enum culm_status gnn_publish(struct culm_gnn_numeric *x, struct culm_gnn_task *t
         status = task->weights_only
                      ? culm_checkpoint_weights_path(x->o.run_dir, task->version, path, error)
                      : culm_checkpoint_path(x->o.run_dir, task->version, path, error);
+    }
+    if (status == CULM_OK && x->o.apart && !task->weights_only) {
+        status = keep_apart(x, task->version, path, error);
     }
     if (status != CULM_OK) {
         return status;
@@ -418,6 +431,16 @@ enum culm_status gnn_finish(struct culm_gnn_numeric *x, struct culm_gnn_task *ta
                              : status;
 }
 
+/* The newest, which may be newer than this process knows of; it is fetched for what it says of evaluations. */
+static enum culm_status find_apart(const struct culm_gnn_numeric *x, int64_t *ret_step,
+                                   char *ret_path, struct culm_error *error) {
+    enum culm_status status = x->o.apart->ops->find(x->o.apart, ret_step, error);
+    if (status == CULM_OK) {
+        status = x->o.apart->ops->fetch(x->o.apart, x->o.run_dir, *ret_step, error);
+    }
+    return status ? status : culm_checkpoint_path(x->o.run_dir, *ret_step, ret_path, error);
+}
+
 enum culm_status gnn_find(struct culm_gnn_numeric *x, struct culm_gnn_task *task) {
     struct culm_checkpoint *checkpoint = NULL;
     struct culm_error *error = &task->job.error;
@@ -425,7 +448,8 @@ enum culm_status gnn_find(struct culm_gnn_numeric *x, struct culm_gnn_task *task
     int64_t step = 0;
     task->verdict = (struct culm_gnn_verdict){0};
     enum culm_status status =
-        culm_checkpoint_latest_to(x->o.run_dir, task->version, &step, path, error);
+        x->o.apart ? find_apart(x, &step, path, error)
+                   : culm_checkpoint_latest_to(x->o.run_dir, task->version, &step, path, error);
     if (status == CULM_ERR_NOT_FOUND || status == CULM_ERR_FORMAT) {
         step = 0; /* the initial weights, which are there again */
         path[0] = '\0';

@@ -390,6 +390,7 @@ static enum culm_status make_exec(struct launch *l, struct culm_error *error) {
         .lineage = &l->start.lineage,
         .inputs = &l->inputs,
         .cut_sha256 = l->brief.cut_sha256,
+        .apart = culm_launcher_apart(l->launcher),
     };
     return culm_gnn_numeric_new(&numeric, &l->exec, error);
 }

@@ -164,6 +164,25 @@ def vanish(bench):
         run.check()
 
 
+def from_storage(bench):
+    """Who leads is killed, and then all who have the weights: the next one goes back to what the storage has, which another machine has saved."""
+    with Run(bench, CONFIG) as run:
+        first = run.create()
+        run.node(0)
+        nodes = [run.node(2, "--lead", "no"), run.node(1, "--role", "parameter", "--lead", "no"), run.node(1, "--role", "worker", "--lead", "no")]
+        run.wait(lambda: run.key("saved"), "a checkpoint")
+        first.kill()
+        run.wait(lambda: run.terms() == [2], "another leader")
+        run.more_steps()
+        for machine in nodes[:2]:
+            machine.kill()
+        run.node(2, "--lead", "no"), run.node(1, "--role", "parameter", "--lead", "no")
+        run.wait(lambda: run.told("rollback"), "a roll-back")
+        check(run.told("rollback")[0]["to_epoch"] > 0, f"it goes back to {run.told('rollback')[0]}")
+        run.more_steps()
+        run.check()
+
+
 def stopped(bench):
     """SIGTERM to who created it stops the run, for all. `--resume` elsewhere goes on with nothing but what the storage has; then `culm stop`."""
     with Run(bench, changed(CONFIG, checkpoint={"every": 1000})) as run:
@@ -236,6 +255,7 @@ def refused(bench):
 cases.add("nodes in all roles", all_roles, seconds=6, first=True)
 cases.add("whoever leads is killed", killed, seconds=8, first=True)
 cases.add("a machine vanishes that leads and computes", vanish, seconds=8)
+cases.add("all who have the weights are lost", from_storage, seconds=8)
 cases.add("a stop, and a resume", stopped, seconds=6)
 cases.add("what is told of a run", watched, seconds=6)
 cases.add("nodes that come to an address", by_address, seconds=4)
