@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -24,6 +25,20 @@ def free_ports(count):
     return ports
 
 
+MEMORY, ROOM = "/dev/shm", 2 << 30
+
+
+def place_of_data(folder):
+    """In memory, where there is room: a server that waits for a busy disk answers nobody for as long. It outlives the server all the same."""
+    try:
+        room = os.statvfs(MEMORY)
+        if room.f_bavail * room.f_frsize >= ROOM:
+            return tempfile.mkdtemp(prefix="culm-etcd-", dir=MEMORY)
+    except OSError:
+        pass
+    return folder
+
+
 class Etcd:
     """`members` of them, which have begun when this is entered; each can be killed, and started again on its data. `host`: where they listen;
     `on`: what runs a command line there."""
@@ -33,6 +48,7 @@ class Etcd:
             raise Unavailable("etcd is not installed (Debian's etcd-server)")
         self.folder, self.scheme, self.words, self.host, self.on = folder, scheme, words, host, on
         os.makedirs(folder)
+        self.data = place_of_data(folder)
         ports = free_ports(2 * members)
         self.ports, self.peers = ports[:members], ports[members:]
         self.process = [None] * members
@@ -42,7 +58,7 @@ class Etcd:
         here, peer = f"{self.scheme}://{self.host}:{self.ports[number]}", f"http://127.0.0.1:{self.peers[number]}"
         with open(os.path.join(self.folder, f"m{number}.log"), "ab") as log:
             self.process[number] = subprocess.Popen(
-                [*self.on, "etcd", "--name", f"m{number}", "--data-dir", os.path.join(self.folder, f"m{number}"), "--listen-client-urls", here,
+                [*self.on, "etcd", "--name", f"m{number}", "--data-dir", os.path.join(self.data, f"m{number}"), "--listen-client-urls", here,
                  "--advertise-client-urls", here, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", cluster,
                  "--heartbeat-interval", "50", "--election-timeout", "500", "--logger", "zap", "--log-level", "warn", *self.words],
                 stdout=log, stderr=log, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
@@ -88,6 +104,8 @@ class Etcd:
             if process and process.poll() is None:
                 process.kill()
                 process.wait()
+        if self.data != self.folder:
+            shutil.rmtree(self.data, ignore_errors=True)
 
 
 if __name__ == "__main__":  # on another host: prints the answer to a question
