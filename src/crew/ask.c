@@ -84,7 +84,7 @@ void crew_watch_stall(struct culm_crew *crew, uint64_t now, bool slept) {
     for (int32_t i = 0; i < crew->mates.count; i++) {
         const struct culm_mate *mate = culm_crew_at(crew, i);
         if (mate->alive) {
-            moves = moves || mate->beat.kind >= 0;
+            moves = moves || mate->beat.kind >= 0 || mate->kept; /* else it waits for that one */
             progress += mate->beat.progress + 1;
             answered = answered && (mate->answered || !is_asked(crew, mate));
         }

@@ -285,6 +285,14 @@ bool culm_crew_is_silent(const struct culm_crew *crew, const struct culm_mate *m
     return culm_crew_now(crew) > mate->heard_ns + (uint64_t)ms * MS;
 }
 
+bool culm_crew_is_heard(const struct culm_crew *crew, const struct culm_mate *mate) {
+    return mate->alive && !culm_crew_is_silent(crew, mate, crew->settings.suspect_ms / 3);
+}
+
+bool culm_crew_has_ended(const struct culm_crew *crew, const struct culm_mate *mate) {
+    return culm_crew_is_silent(crew, mate, crew->orphan_ms * 3 / 2);
+}
+
 /* It has promised this leader. */
 static void came_back(struct culm_crew *crew, struct culm_mate *mate) {
     CULM_MARK(crew_awaited_has_come);

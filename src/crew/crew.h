@@ -68,6 +68,7 @@ struct culm_mate {
     bool answered; /* the last ASK */
     bool known;    /* it took part under another leader */
     bool awaited;  /* and has not promised this one yet */
+    bool kept;     /* it is silent, and may have the last copy of something */
     bool reported; /* to a leader that takes over (take.h): */
     uint64_t reported_view;
     int64_t reported_first;
@@ -120,6 +121,10 @@ struct culm_crew_ops {
     bool (*lacks)(const struct culm_crew *crew, uint32_t role);
     /* Whether it can go on without any. NULL: of no role. */
     bool (*does_without)(const struct culm_crew *crew, uint32_t role);
+    /* Whether there is something of which no other copy is left that is heard, as this one may have it: what, in words. It is waited
+     * for then, though it is silent. NULL: nobody is. */
+    bool (*last_copy)(const struct culm_crew *crew, const struct culm_mate *mate, char *ret_what,
+                      size_t size);
     /* Of two equally suspicious ones, whether `a` goes. */
     bool (*rather)(const struct culm_mate *a, const struct culm_mate *b);
     /* The version that was committed last; where the run is, in words: "step 12". */
@@ -181,7 +186,6 @@ struct culm_crew_link {
 /* A leader that takes over: take.h. */
 struct culm_crew_take {
     uint64_t began_ns;
-    int64_t orphan_ms;
     int32_t asked;      /* who is to show its view; -1: nobody yet */
     uint64_t asked_for; /* the view that is wanted */
     bool shown;         /* it has */
@@ -199,6 +203,7 @@ struct culm_crew {
     bool traced;                /* nodes come and go by a preemption trace: none is started here */
     bool open;                  /* newcomers may come, at any time: nobody knows that none will */
     struct culm_record *record; /* NULL: nobody else can lead, and deeds need not be written */
+    int64_t orphan_ms;          /* with `record`: after which a node without a leader has ended */
     bool taking;                /* it takes over, and does not know yet what there is */
     int32_t here_most;          /* of a role at once that the agent is asked for; by default any */
     bool names_roles;           /* events say the role */
@@ -276,6 +281,10 @@ int32_t culm_crew_alive(const struct culm_crew *crew);
 bool culm_crew_await(struct culm_crew *crew, const struct culm_known_node *known);
 /* Whether it has said nothing for so long. */
 bool culm_crew_is_silent(const struct culm_crew *crew, const struct culm_mate *mate, int64_t ms);
+/* Whether a copy that it has counts for those who are silent: it was heard within the last third of suspect_ms. */
+bool culm_crew_is_heard(const struct culm_crew *crew, const struct culm_mate *mate);
+/* Whether it has been silent for so long that it has ended, if it is without a leader. */
+bool culm_crew_has_ended(const struct culm_crew *crew, const struct culm_mate *mate);
 /* Puts it out of the run, which goes on without it. Its process is ended: later, if it is only silent, so that
  * one that wakes up is told why; a moment later, if it leaves by itself; else now. Nothing if it is lost already. */
 void culm_crew_lose(struct culm_crew *crew, struct culm_mate *mate, enum culm_cause cause,

@@ -6,12 +6,10 @@
 
 #define NOBODY (-1)
 
-bool culm_take_begin(struct culm_crew *crew, const struct culm_known_node *known, int32_t count,
-                     int64_t orphan_ms) {
+bool culm_take_begin(struct culm_crew *crew, const struct culm_known_node *known, int32_t count) {
     bool room = true;
     crew->taking = crew->committed = true; /* the run has begun before */
-    crew->take = (struct culm_crew_take){
-        .began_ns = culm_crew_now(crew), .orphan_ms = orphan_ms, .asked = NOBODY};
+    crew->take = (struct culm_crew_take){.began_ns = culm_crew_now(crew), .asked = NOBODY};
     for (int32_t i = 0; i < count && room; i++) {
         room = culm_crew_await(crew, &known[i]);
     }
@@ -43,19 +41,16 @@ static bool is_expected(const struct culm_crew *crew, const struct culm_mate *ma
            !culm_crew_is_silent(crew, mate, crew->settings.suspect_ms);
 }
 
-static bool has_ended(const struct culm_crew *crew, const struct culm_mate *mate) {
-    return culm_crew_is_silent(crew, mate, crew->take.orphan_ms * 3 / 2);
-}
-
 bool culm_take_may_live(const struct culm_crew *crew, const struct culm_mate *mate) {
-    return mate && mate->alive && mate->known && !mate->reported && !has_ended(crew, mate);
+    return mate && mate->alive && mate->known && !mate->reported &&
+           !culm_crew_has_ended(crew, mate);
 }
 
 /* One that has reported, and then nothing more for so long that it has ended. */
 static bool lose_ended(struct culm_crew *crew) {
     for (int32_t i = 0; i < crew->mates.count; i++) {
         struct culm_mate *mate = culm_crew_at(crew, i);
-        if (culm_take_has_reported(mate) && has_ended(crew, mate)) {
+        if (culm_take_has_reported(mate) && culm_crew_has_ended(crew, mate)) {
             CULM_MARK(crew_reported_and_fell_silent);
             culm_crew_lose(crew, mate, CULM_CAUSE_HEARTBEAT, NULL);
             return true;

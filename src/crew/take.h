@@ -14,10 +14,8 @@
 
 #include "crew/crew.h"
 
-/* Awaits those who took part: in place of what a leader that is the first one does. `orphan_ms`: after which a node without a
- * leader has ended. False: out of memory. */
-bool culm_take_begin(struct culm_crew *crew, const struct culm_known_node *known, int32_t count,
-                     int64_t orphan_ms);
+/* Awaits those who took part: in place of what a leader that is the first one does. False: out of memory. */
+bool culm_take_begin(struct culm_crew *crew, const struct culm_known_node *known, int32_t count);
 /* It is known what there is. */
 void culm_take_end(struct culm_crew *crew);
 

@@ -126,6 +126,23 @@ void crew_out_of_memory(struct culm_crew *crew, struct culm_mate *mate,
 
 /* --- at every tick --- */
 
+/* Whether it is kept in the run though it is silent: its copy may be the last one of something. Only where nodes outlive their
+ * leader: others end with it. */
+static bool is_kept(struct culm_crew *crew, struct culm_mate *mate) {
+    char what[40], why[120];
+    const bool kept = crew->record && crew->ops->last_copy && !culm_crew_has_ended(crew, mate) &&
+                      crew->ops->last_copy(crew, mate, what, sizeof what);
+    if (kept && !mate->kept) {
+        CULM_MARK(crew_silent_may_have_the_last_copy);
+        snprintf(why, sizeof why, "node %d is silent, and may have the last copy of %s",
+                 (int)mate->id, what);
+        culm_crew_event(crew, json_pack("{s:s, s:i, s:i, s:s}", "event", "waiting", "need",
+                                        crew->alive, "have", crew->alive - 1, "message", why));
+    }
+    mate->kept = kept;
+    return kept;
+}
+
 static void check_mates(struct culm_crew *crew, uint64_t now, bool slept) {
     uint64_t suspect = (uint64_t)crew->settings.suspect_ms * MS;
     for (int32_t i = 0; i < crew->mates.count && !crew->left; i++) {
@@ -142,6 +159,12 @@ static void check_mates(struct culm_crew *crew, uint64_t now, bool slept) {
             mate->heard_ns = now;
         }
         if (!mate->alive || crew->taking) {
+            continue;
+        }
+        if (now <= mate->heard_ns + suspect) {
+            mate->kept = false;
+        }
+        if (now > mate->heard_ns + suspect && is_kept(crew, mate)) {
             continue;
         }
         if (now > mate->heard_ns + suspect) {

@@ -40,6 +40,7 @@ struct culm_gnn_leader *culm_gnn_leader_new(const struct culm_gnn_leader_options
                    CULM_GNN_META_MAX, options->start_version, CULM_GNN_TASK_FINISH,
                    CULM_PATIENCE_PARTS);
     leader->crew.record = options->record;
+    leader->crew.orphan_ms = options->orphan_ms;
     leader->crew.open = options->depot;
     leader->crew.here_most = options->depot ? options->here_most : INT32_MAX;
     leader->crew.names_roles = true;
@@ -456,6 +457,19 @@ static bool does_without(const struct culm_crew *crew, uint32_t role) {
     return role == CULM_GNN_WORKER;
 }
 
+static bool last_copy(const struct culm_crew *crew, const struct culm_mate *mate, char *ret_what,
+                      size_t size) {
+    const struct culm_gnn_leader *leader = (const struct culm_gnn_leader *)crew;
+    bool last = gnn_leader_is_full(leader, (const struct gnn_node *)mate);
+    for (int32_t n = 0; n < crew->mates.count && last; n++) {
+        const struct gnn_node *node = gnn_node_at(leader, n);
+        last = &node->mate == mate || !culm_crew_is_heard(crew, &node->mate) ||
+               !gnn_leader_is_full(leader, node);
+    }
+    snprintf(ret_what, size, "the weights");
+    return last;
+}
+
 static int64_t version(const struct culm_crew *crew) {
     return ((const struct culm_gnn_leader *)crew)->version;
 }
@@ -541,6 +555,7 @@ static const struct culm_crew_ops crew_ops = {
     .failed = failed,
     .lacks = gnn_leader_lacks,
     .does_without = does_without,
+    .last_copy = last_copy,
     .rather = gnn_leader_rather,
     .version = version,
     .name_place = name_place,

@@ -26,8 +26,7 @@
 bool gnn_leader_take_begin(struct culm_gnn_leader *leader) {
     struct gnn_taking *taking = &leader->taking;
     taking->curve = calloc(1, sizeof *taking->curve);
-    const bool room = culm_take_begin(&leader->crew, leader->o.known, leader->o.known_count,
-                                      leader->o.orphan_ms) &&
+    const bool room = culm_take_begin(&leader->crew, leader->o.known, leader->o.known_count) &&
                       taking->curve &&
                       culm_gnn_view_init(&taking->view, leader->o.layout->intervals);
     for (int32_t n = 0; n < leader->crew.mates.count; n++) {

@@ -28,6 +28,7 @@ culm_pipeline_leader_new(const struct culm_pipeline_leader_options *options) {
     culm_crew_init(&leader->crew, &crew_ops, options->world, options->agent, &settings->crew,
                    CULM_META_MAX, options->start_step, CULM_TASK_SAVE + 1, options->shape.stages);
     leader->crew.record = options->record;
+    leader->crew.orphan_ms = options->orphan_ms;
     leader->crew.traced = options->traced;
     leader->crew.open = options->open;
     leader->crew.here_most = options->open ? options->here_most : INT32_MAX;
@@ -389,6 +390,26 @@ static bool lacks(const struct culm_crew *crew, uint32_t role) {
     return leader->phase != FINISHING && (leader->phase != RUNNING || leader_parked(leader));
 }
 
+/* A stage that this one holds and no other one that is heard. */
+static bool last_copy(const struct culm_crew *crew, const struct culm_mate *mate, char *ret_what,
+                      size_t size) {
+    const struct culm_pipeline_leader *leader = (const struct culm_pipeline_leader *)crew;
+    const struct worker *worker = (const struct worker *)mate;
+    for (int32_t s = 0; s < leader->o.shape.stages && leader->phase == RUNNING; s++) {
+        bool other = !culm_stage_set_has(&worker->holds, s);
+        for (int32_t i = 0; i < crew->mates.count && !other; i++) {
+            const struct worker *holder = worker_at(leader, i);
+            other = holder != worker && culm_crew_is_heard(crew, &holder->mate) &&
+                    culm_stage_set_has(&holder->holds, s);
+        }
+        if (!other) {
+            snprintf(ret_what, size, "stage %d", s);
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool younger(const struct culm_mate *a, const struct culm_mate *b) { return a->id > b->id; }
 
 static int64_t version(const struct culm_crew *crew) {
@@ -461,6 +482,7 @@ static const struct culm_crew_ops crew_ops = {
     .message = message,
     .failed = failed,
     .lacks = lacks,
+    .last_copy = last_copy,
     .rather = younger,
     .version = version,
     .name_place = name_place,

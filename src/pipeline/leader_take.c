@@ -28,8 +28,7 @@ bool leader_take_begin(struct culm_pipeline_leader *leader) {
     leader->first_start = false;
     leader->tell_whole = true; /* each may know another view */
     taking->curve = calloc(1, sizeof *taking->curve);
-    const bool room = culm_take_begin(&leader->crew, leader->o.known, leader->o.known_count,
-                                      leader->o.orphan_ms) &&
+    const bool room = culm_take_begin(&leader->crew, leader->o.known, leader->o.known_count) &&
                       taking->curve && culm_view_init(&taking->view, &leader->o.shape);
     for (int32_t i = 0; i < leader->crew.mates.count; i++) {
         worker_at(leader, i)->pipeline = worker_at(leader, i)->stage = -1;

@@ -20,6 +20,7 @@
 #define MS 1000000ull
 #define BEGIN_MS 1000 /* when a simulated world begins */
 #define ORPHAN_MS 4000
+#define HEARD_MS 300   /* at most, before it fell asleep */
 #define CALM_MS 120000 /* after the last fault it has ended */
 #define EPOCHS_MAX 40
 #define FAULTS_MAX 6
@@ -34,13 +35,20 @@ enum kind {
     CUT_LEADER,
     AWAY,
     HOLDERS_DIE,
+    OTHERS_DIE,  /* all holders but one that is frozen */
     LAST_SLEEPS, /* all holders die but one that is frozen, and who leads */
     KINDS
 };
 
-static const char *const kind_name[KINDS] = {
-    "kill",       "freeze", "kill leader", "freeze leader",
-    "cut leader", "away",   "holders die", "holders and leader die, and the last one sleeps"};
+static const char *const kind_name[KINDS] = {"kill",
+                                             "freeze",
+                                             "kill leader",
+                                             "freeze leader",
+                                             "cut leader",
+                                             "away",
+                                             "holders die",
+                                             "holders die, and the last one sleeps",
+                                             "holders and leader die, and the last one sleeps"};
 
 struct fault {
     enum kind kind;
@@ -69,6 +77,7 @@ struct world {
     int32_t leaders;
     uint64_t last_fault_ns, away_ns; /* since when the store was away, when it was last */
     bool stopped, slept;             /* one that leads was frozen */
+    uint64_t slept_ns[STRUCK_MAX];   /* since when it sleeps, or did last */
     uint64_t took_ns;                /* since when the newest leader leads */
     int32_t awaited[CULM_GNN_HOLDERS_MAX], awaited_count; /* holders, as it found them */
     uint64_t well_ns[STRUCK_MAX]; /* not struck before then; CULM_NEVER: never again */
@@ -109,7 +118,7 @@ static void draw_faults(struct world *w, uint64_t *dice) {
         fault->for_ms = (uint64_t)(20 + below(dice, longest));
         if (fault->kind == KILL || fault->kind == KILL_LEADER || fault->kind == HOLDERS_DIE) {
             fault->for_ms = 0;
-        } else if (fault->kind == LAST_SLEEPS) {
+        } else if (fault->kind == LAST_SLEEPS || fault->kind == OTHERS_DIE) {
             fault->for_ms *= 4;
         }
     }
@@ -243,6 +252,25 @@ static void hear_rollback(struct world *w, const json_t *event) {
     }
 }
 
+/* One that is only silent is put out, while it may be the last one that has the state. */
+static void hear_lost(struct world *w, const json_t *event) {
+    const int32_t node = (int32_t)json_integer_value(json_object_get(event, "node"));
+    const char *cause = json_string_value(json_object_get(event, "cause"));
+    char text[120];
+    w->lost++;
+    if (strcmp(cause, "heartbeat") != 0 || node >= STRUCK_MAX || !has_copy(w, node) ||
+        culm_sim_now(w->sim) > w->slept_ns[node] + (ORPHAN_MS * 3 / 2 - HEARD_MS) * MS) {
+        return;
+    }
+    for (int32_t h = 0; h < w->holder_count; h++) {
+        if (w->holder[h] != node && has_copy(w, w->holder[h])) {
+            return;
+        }
+    }
+    snprintf(text, sizeof text, "node %d, which sleeps, was put out with the last copy", (int)node);
+    complain(w, text);
+}
+
 static void hear_view(struct world *w, const json_t *event) {
     const json_t *holders = json_object_get(event, "holders");
     w->holder_count = (int32_t)json_array_size(holders);
@@ -274,6 +302,8 @@ static void on_event(void *context, json_t *event) {
         hear_rollback(w, event);
     } else if (strcmp(name, "view") == 0) {
         hear_view(w, event);
+    } else if (strcmp(name, "lost") == 0) {
+        hear_lost(w, event);
     }
     if (strcmp(name, "leader") == 0) {
         w->takeovers++;
@@ -282,7 +312,6 @@ static void on_event(void *context, json_t *event) {
                 false; /* what the one before has said may be lost with it: this one says it again */
         }
     }
-    w->lost += strcmp(name, "lost") == 0;
 }
 
 /* Of what leaders publish the verdict is kept, for the one who begins with it. */
@@ -359,11 +388,13 @@ static void strike(struct world *w, int32_t node, bool kill, uint64_t for_ns) {
     if (node < 0 || node >= STRUCK_MAX || !culm_sim_worker(w->sim, node)) {
         return;
     }
+    const bool asleep = culm_sim_now(w->sim) + 2500 * MS < w->well_ns[node];
     const uint64_t well_ns = kill ? CULM_NEVER : culm_sim_now(w->sim) + for_ns + 2500 * MS;
     w->well_ns[node] = well_ns > w->well_ns[node] ? well_ns : w->well_ns[node];
     if (kill) {
         culm_sim_kill(w->sim, node);
     } else {
+        w->slept_ns[node] = asleep ? w->slept_ns[node] : culm_sim_now(w->sim);
         culm_sim_freeze(w->sim, node, for_ns);
     }
 }
@@ -385,11 +416,14 @@ static void befall(struct world *w, const struct fault *fault) {
     case KILL: strike(w, fault->node, true, 0); break;
     case FREEZE: strike(w, fault->node, false, for_ns); break;
     case KILL_LEADER: kill_leader(w, fault->refused); break;
+    case OTHERS_DIE:
     case LAST_SLEEPS:
         for (int32_t h = 0; h < w->holder_count; h++) {
             strike(w, w->holder[h], h > 0, for_ns);
         }
-        kill_leader(w, fault->refused);
+        if (fault->kind == LAST_SLEEPS) {
+            kill_leader(w, fault->refused);
+        }
         break;
     case FREEZE_LEADER:
         w->slept = true;

@@ -383,6 +383,30 @@ static void test_it_is_cut_off(void **state) {
     release(&t);
 }
 
+/* A silent one is put out, but not with the last copy: for that it is waited until it must have ended. */
+static void test_a_silent_one_with_the_last_copy(void **state) {
+    (void)state;
+    EXPECT_MARK(crew_silent_may_have_the_last_copy);
+    struct taken t;
+    take(&t);
+    all_say(&t, EPOCH, EPOCH - 1);
+    shows(&t, 0);
+    wait_with(&t, SUSPECT_MS + 200, 0, 2); /* 3 is silent, and 2 has what it has */
+    assert_int_equal(fake_world_events(&t.f.fake, "lost"), 1);
+    wait_with(&t, SUSPECT_MS + 200, 0, 1); /* so is 2; to 0 and 1 nothing has been copied */
+    assert_int_equal(fake_world_events(&t.f.fake, "lost"), 1);
+    assert_int_equal(fake_world_events(&t.f.fake, "waiting"), 1);
+    assert_int_equal(fake_world_events(&t.f.fake, "rollback"), 0);
+    wait_with(&t, 200, 0, 2); /* it wakes */
+    wait_with(&t, SUSPECT_MS + 200, 0, 1);
+    assert_int_equal(fake_world_events(&t.f.fake, "waiting"), 2);
+    wait_with(&t, ORPHAN_MS * 3 / 2, 0, 1);
+    assert_int_equal(fake_world_events(&t.f.fake, "lost"), 2);
+    culm_gnn_leader_actor.leads->written(t.f.leader, CULM_DEED_ROLL_BACK);
+    assert_int_equal(fake_world_events(&t.f.fake, "rollback"), 1);
+    release(&t);
+}
+
 static void test_it_is_deposed(void **state) {
     (void)state;
     struct taken t;
@@ -410,6 +434,7 @@ int main(void) {
         cmocka_unit_test(test_a_stop_while_it_takes_over),
         cmocka_unit_test(test_a_stop_while_it_is_to_begin_anew),
         cmocka_unit_test(test_it_is_cut_off),
+        cmocka_unit_test(test_a_silent_one_with_the_last_copy),
         cmocka_unit_test(test_it_is_deposed),
     };
     return cmocka_run_group_tests_name("interval/leader_take", tests, NULL, NULL);
