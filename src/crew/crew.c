@@ -21,6 +21,7 @@ void culm_crew_init(struct culm_crew *crew, const struct culm_crew_ops *ops,
     *crew = (struct culm_crew){
         .ops = ops, .agent = agent, .settings = *settings, .here_most = INT32_MAX};
     culm_teller_init(&crew->tell, world, meta_max);
+    crew->led_ns = culm_crew_now(crew);
     culm_patience_init(&crew->patience, settings->stuck_ms, kinds, parts);
     culm_failures_init(&crew->failures, version);
 }
@@ -138,11 +139,25 @@ void culm_crew_leave(struct culm_crew *crew, int exit_code,
     crew->tell.world->ops->leave(crew->tell.world, exit_code, error_or_null);
 }
 
+void culm_crew_is_vain(struct culm_crew *crew) {
+    const uint64_t now = culm_crew_now(crew), limit = (uint64_t)crew->settings.suspect_ms * MS;
+    if (!crew->record || !crew->record->ops->give_up || crew->left || now < crew->led_ns + limit ||
+        now < crew->vain_ns + limit) {
+        return;
+    }
+    CULM_MARK(crew_another_one_is_to_try);
+    crew->vain_ns = now;
+    crew->record->ops->give_up(crew->record);
+}
+
 bool culm_crew_write(struct culm_crew *crew, enum culm_deed deed, int64_t step) {
     if (!crew->record || crew->left) {
         return false;
     }
     assert(!crew->writing);
+    if (deed == CULM_DEED_ROLL_BACK) {
+        culm_crew_is_vain(crew);
+    }
     crew->writing = true;
     crew->record->ops->write(crew->record, deed, step);
     return true;

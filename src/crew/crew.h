@@ -210,7 +210,8 @@ struct culm_crew {
     uint64_t
         view; /* its number, of which events carry the lower half: the upper one is of the term */
     /* The crew's: */
-    bool writing; /* a deed is being written */
+    bool writing;             /* a deed is being written */
+    uint64_t led_ns, vain_ns; /* since when it leads; when it last gave up in vain */
     struct culm_crew_take take;
     bool cut_off; /* what decides who leads has not answered for store_ms: another one may lead */
     bool left;    /* the run is over: nothing more is to be done */
@@ -256,6 +257,9 @@ void culm_crew_event(struct culm_crew *crew, json_t *take_event_or_null);
 /* What every event "lost" has; NULL: out of memory. */
 json_t *culm_crew_lost_event(const struct culm_crew *crew, const struct culm_mate *mate,
                              enum culm_cause cause, const char *why_or_null);
+/* It cannot bring the run on by itself just now. Where others may lead, and it has led for longer than it takes to find out who is
+ * there, one of them is to try: it may reach whom this one does not. */
+void culm_crew_is_vain(struct culm_crew *crew);
 /* True: the deed is being written, and ops->written follows. False: it need not be. Not while one is (`writing`). */
 bool culm_crew_write(struct culm_crew *crew, enum culm_deed deed, int64_t step);
 /* Leads no more, and says nothing to anyone: another one leads, in that term. */

@@ -53,6 +53,7 @@ struct culm_lead {
     uint64_t away_ns;       /* since when the store has not answered; 0: it has */
     int64_t revision;       /* of what it has seen last */
     bool deed_due, gives_up, clears;
+    bool deed_asked; /* it may be written */
     enum culm_deed deed;
     char deed_value[CULM_LEAD_TEXT_MAX];
     /* Of the key of that deed, as it was seen last: one that comes late does not undo a later one. */
@@ -288,6 +289,7 @@ static void is_written(struct culm_lead *lead, int which, int64_t revision) {
 }
 
 static void write_deed(struct culm_lead *lead) {
+    lead->deed_asked = true;
     write_key(lead, (int)lead->deed, lead->deed_value, WRITING);
 }
 
@@ -375,14 +377,14 @@ static void go_on(struct culm_lead *lead) {
     const uint64_t third = (uint64_t)lead->lease_ms * MS / 3;
     if (now >= lead->kept_ns + third) {
         keep(lead);
+    } else if (lead->gives_up && !(lead->deed_due && lead->deed_asked)) {
+        ask(lead, CHECKING, CULM_LEAD_LIST); /* whether another one waits */
     } else if (lead->deed_due) {
         write_deed(lead);
     } else if (lead->entry_count > 0) {
         write_entries(lead);
     } else if (lead->saved_due) {
         write_key(lead, SAVED, lead->saved_value, SAVING);
-    } else if (lead->gives_up) {
-        ask(lead, CHECKING, CULM_LEAD_LIST); /* whether another one waits */
     } else if (lead->clears) {
         clear_idle(lead);
     } else {
@@ -502,7 +504,7 @@ static void checked(struct culm_lead *lead) {
         if (lead->stands && lead->doing == CHECKING) {
             go_on(lead);
         }
-    } else if (lead->gives_up && !lead->deed_due) {
+    } else if (lead->gives_up && !(lead->deed_due && lead->deed_asked)) {
         lead->gives_up = false;
         if (another_waits(lead)) {
             CULM_MARK(crew_lead_makes_way);
@@ -716,6 +718,7 @@ void culm_lead_stand(struct culm_lead *lead) {
 void culm_lead_write(struct culm_lead *lead, enum culm_deed deed, int64_t step) {
     lead->deed = deed;
     lead->deed_due = true;
+    lead->deed_asked = false;
     snprintf(lead->deed_value, sizeof lead->deed_value,
              "{\"step\":%lld,\"term\":%llu,\"number\":%llu}", (long long)step,
              (unsigned long long)lead->term, (unsigned long long)++lead->writes);

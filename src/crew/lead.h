@@ -119,7 +119,8 @@ bool culm_lead_enter(struct culm_lead *lead, int32_t node, const char *value_or_
 void culm_lead_saved(struct culm_lead *lead, int64_t step);
 /* Something was committed under it: it has not led in vain. */
 void culm_lead_committed(struct culm_lead *lead);
-/* It cannot bring the run on by itself: another one is to try, if one waits who has not. `deposed` follows, or nothing. */
+/* It cannot bring the run on by itself: another one is to try, if one waits who has not. `deposed` follows, or nothing; and no deed
+ * that is asked for from now on is written before it has been found out which. */
 void culm_lead_give_up(struct culm_lead *lead);
 /* The process that leads in that term is not there, as its own machine says: another one may lead at once. */
 void culm_lead_refused(struct culm_lead *lead, uint64_t term);

@@ -127,6 +127,7 @@ void culm_take_shown(struct culm_crew *crew) { crew->take.shown = true; }
 /* --- what is said of it --- */
 
 void culm_take_waits(struct culm_crew *crew, const char *why) {
+    culm_crew_is_vain(crew);
     if (!crew->take.told) {
         crew->take.told = true;
         culm_crew_event(crew, json_pack("{s:s, s:i, s:i, s:o}", "event", "waiting", "need",

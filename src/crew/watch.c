@@ -140,6 +140,9 @@ static bool is_kept(struct culm_crew *crew, struct culm_mate *mate) {
                                         crew->alive, "have", crew->alive - 1, "message", why));
     }
     mate->kept = kept;
+    if (kept) {
+        culm_crew_is_vain(crew);
+    }
     return kept;
 }
 

@@ -46,7 +46,7 @@ struct culm_candidate {
     const struct culm_candidate_ops *ops;
     void *ctx;
     /* What is to be written. */
-    bool deed_due, deed_busy, commits, saves;
+    bool deed_due, deed_busy, commits, saves, gives_up;
     int64_t saved;
     enum culm_deed deed;
     int64_t deed_step;
@@ -210,6 +210,10 @@ static void feed(struct culm_candidate *c) {
         c->saves = false;
         culm_lead_saved(c->lead, c->saved);
     }
+    if (c->gives_up) { /* ahead of what is to be written, if it does not */
+        c->gives_up = false;
+        culm_lead_give_up(c->lead);
+    }
     if (c->deed_due && !c->deed_busy) {
         c->deed_due = false;
         c->deed_busy = true;
@@ -275,7 +279,15 @@ static void record_write(struct culm_record *record, enum culm_deed deed, int64_
     pthread_mutex_unlock(&c->lock);
 }
 
-static const struct culm_record_ops record_ops = {sizeof record_ops, record_write};
+static void record_give_up(struct culm_record *record) {
+    struct culm_candidate *c = (struct culm_candidate *)record;
+    pthread_mutex_lock(&c->lock);
+    c->gives_up = true;
+    pthread_cond_broadcast(&c->more);
+    pthread_mutex_unlock(&c->lock);
+}
+
+static const struct culm_record_ops record_ops = {sizeof record_ops, record_write, record_give_up};
 
 struct culm_record *culm_candidate_record(struct culm_candidate *c) {
     return &c->record;

@@ -179,7 +179,7 @@ static void keep_count(struct culm_launcher *l, json_t *event) {
         int64_t committed = culm_event_int(event, step, 0);
         l->saved = l->committed ? l->saved : committed - 1; /* what the run began with */
         l->committed = committed;
-        if (l->candidate && !l->committed_once) {
+        if (l->candidate && !l->committed_once && !json_object_get(event, "again")) {
             l->committed_once = true;
             culm_candidate_committed(l->candidate);
         }

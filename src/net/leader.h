@@ -72,6 +72,9 @@ struct culm_record_ops {
     size_t size;
     /* Writes it, if this leader is still the one that leads; `written` follows. One at a time. Never calls back. */
     void (*write)(struct culm_record *record, enum culm_deed deed, int64_t step);
+    /* It cannot bring the run on by itself, having tried: another one is to, if one waits who has not. `deposed` follows then; else
+     * nothing, and what is to be written after this is. Never calls back. NULL: there are no others. */
+    void (*give_up)(struct culm_record *record);
 };
 
 struct culm_record { /* first member of an implementation */

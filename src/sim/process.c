@@ -280,7 +280,15 @@ static void record_write(struct culm_record *record, enum culm_deed deed, int64_
                  (struct happen){.call = write_deed, .from = leader->id, .number = deed});
 }
 
-static const struct culm_record_ops record_ops = {.size = sizeof record_ops, .write = record_write};
+static void record_give_up(struct culm_record *record) {
+    struct process *leader = (struct process *)((char *)record - offsetof(struct process, record));
+    if (leader->candidate) {
+        sim_stand_give_up(leader);
+    }
+}
+
+static const struct culm_record_ops record_ops = {
+    .size = sizeof record_ops, .write = record_write, .give_up = record_give_up};
 
 /* --- a worker's membership --- */
 

@@ -137,6 +137,7 @@ void sim_stand_end(struct culm_sim *sim);
 void sim_stand_join(struct culm_sim *sim, struct process *process);
 /* That process has left, as another one leads: its candidate goes on in another one. */
 void sim_stand_left(struct process *leader);
+void sim_stand_give_up(struct process *leader);
 void sim_stand_write(struct process *leader, enum culm_deed deed, int64_t step);
 /* That a node is known to have gone is written, so that no later leader calls it. */
 void sim_stand_gone(struct process *leader, struct process *worker);

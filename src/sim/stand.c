@@ -450,6 +450,14 @@ void sim_stand_write(struct process *leader, enum culm_deed deed, int64_t step) 
     }
 }
 
+void sim_stand_give_up(struct process *leader) {
+    struct candidate *c = leader->candidate;
+    if (c->process == leader && culm_lead_leads(c->lead)) {
+        culm_sim_log(c->sim, "%s gives up", c->id);
+        culm_lead_give_up(c->lead);
+    }
+}
+
 bool sim_stand_admit(struct process *leader, const struct process *worker) {
     struct candidate *c = leader->candidate;
     char about[64];

@@ -98,10 +98,25 @@ static const struct culm_world_ops fake_ops = {
     .leave = fake_leave,
 };
 
+static struct fake_world *of_record(struct culm_record *record) {
+    return (struct fake_world *)((char *)record - offsetof(struct fake_world, record));
+}
+
+static void record_write(struct culm_record *record, enum culm_deed deed, int64_t step) {
+    (void)deed, (void)step;
+    of_record(record)->deeds++;
+}
+
+static void record_give_up(struct culm_record *record) { of_record(record)->give_ups++; }
+
+static const struct culm_record_ops fake_record_ops = {sizeof fake_record_ops, record_write,
+                                                       record_give_up};
+
 void fake_world_init(struct fake_world *fake) {
     memset(fake, 0, sizeof *fake);
     fake->world.ops = &fake_ops;
     fake->agent.ops = &fake_agent_ops;
+    fake->record.ops = &fake_record_ops;
     fake->now_ns = 1000000000;
     memset(fake->timer_ns, 0xff, sizeof fake->timer_ns);
     fake->exit_code = -1;

@@ -21,6 +21,8 @@ struct fake_sent {
 struct fake_world {
     struct culm_world world; /* first member */
     struct culm_agent agent;
+    struct culm_record record; /* counts; `written` is for the test to call */
+    int32_t deeds, give_ups;
     uint64_t now_ns;
     uint64_t timer_ns[FAKE_TIMERS]; /* when each is to fire; CULM_NEVER: it is not set */
     struct fake_sent sent[FAKE_MAX];

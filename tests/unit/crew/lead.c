@@ -390,6 +390,26 @@ static void test_it_makes_way(void **state) {
     assert_null(in_store("r/idle"));
 }
 
+/* What is to be written after it has given up is written if nobody else waits, and by nobody if somebody does. */
+static void test_it_makes_way_before_it_writes(void **state) {
+    (void)state;
+    for (int32_t others = 0; others < 2; others++) {
+        if (others) {
+            join("b", false);
+            go_on(LEASE_MS);
+        } else {
+            join("a", false);
+            until_led(0);
+        }
+        const int32_t written = w.member[0].written;
+        culm_lead_give_up(w.member[0].lead);
+        want(0, CULM_DEED_ROLL_BACK);
+        go_on(LEASE_MS);
+        assert_int_equal(w.member[0].leads, !others);
+        assert_int_equal(w.member[0].written, written + !others);
+    }
+}
+
 static void test_the_store_is_away(void **state) {
     (void)state;
     join("a", true);
@@ -562,6 +582,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup_teardown(test_enough_wait, begin, end),
         cmocka_unit_test_setup_teardown(test_somebody_wants_it_to_stop, begin, end),
         cmocka_unit_test_setup_teardown(test_it_makes_way, begin, end),
+        cmocka_unit_test_setup_teardown(test_it_makes_way_before_it_writes, begin, end),
         cmocka_unit_test_setup_teardown(test_the_store_is_away, begin, end),
         cmocka_unit_test_setup_teardown(test_it_gives_up_by_itself, begin, end),
         cmocka_unit_test_setup_teardown(test_the_end, begin, end),

@@ -29,13 +29,6 @@ static struct culm_gnn_settings plain(void) {
     return settings;
 }
 
-/* Writes nothing by itself: `written` is for the test to call. */
-static void write_nothing(struct culm_record *record, enum culm_deed deed, int64_t step) {
-    (void)record, (void)deed, (void)step;
-}
-static const struct culm_record_ops record_ops = {sizeof record_ops, write_nothing};
-static struct culm_record record = {&record_ops};
-
 static void take_from(struct taken *t, const struct culm_gnn_settings *settings, int64_t saved) {
     struct culm_known_node known[KNOWN];
     *t = (struct taken){.curve = calloc(1, sizeof *t->curve)};
@@ -45,7 +38,7 @@ static void take_from(struct taken *t, const struct culm_gnn_settings *settings,
         known[i] = (struct culm_known_node){i, {.role = role, .name = "test", .signature = "test"}};
         t->f.fake.role[i] = CULM_NO_ROLE; /* nobody here has started it */
     }
-    o.record = &record;
+    o.record = &t->f.fake.record;
     o.term = TERM;
     o.known = known;
     o.known_count = KNOWN;
@@ -197,6 +190,9 @@ static void test_it_goes_back_when_no_copy_is_left(void **state) {
     assert_int_equal(fake_world_events(&t.f.fake, "lost"), 1);
     assert_int_equal(number(&t.f, "lost", "node"), 2);
     assert_int_equal(fake_world_events(&t.f.fake, "rollback"), 0); /* not before it is written */
+    assert_int_equal(t.f.fake.deeds, 1);
+    assert_int_equal(t.f.fake.give_ups,
+                     0); /* it has not tried for long, and nobody could do better */
     culm_gnn_leader_actor.leads->written(t.f.leader, CULM_DEED_ROLL_BACK);
     assert_int_equal(fake_world_events(&t.f.fake, "rollback"), 1);
     const struct culm_gnn_view *view = view_of(&t.f, 1);
@@ -226,6 +222,7 @@ static void test_a_copy_that_comes_before_it_goes_back(void **state) {
 static void test_a_last_copy_is_waited_for(void **state) {
     (void)state;
     EXPECT_MARK(interval_takes_over_and_waits_for_a_last_copy);
+    EXPECT_MARK(crew_another_one_is_to_try);
     EXPECT_MARK(interval_silent_when_taken_over);
     struct taken t;
     take(&t);
@@ -236,6 +233,7 @@ static void test_a_last_copy_is_waited_for(void **state) {
     shows(&t, 0);
     assert_int_equal(fake_world_events(&t.f.fake, "leader"), 0);
     assert_int_equal(fake_world_events(&t.f.fake, "waiting"), 1);
+    assert_int_equal(t.f.fake.give_ups, 1); /* if another one waits, that one is to try */
     wait_with(&t, ORPHAN_MS * 3 / 2, 0, 1); /* by then it has ended itself */
     assert_int_equal(fake_world_events(&t.f.fake, "leader"), 1);
     culm_gnn_leader_actor.leads->written(t.f.leader, CULM_DEED_ROLL_BACK);
