@@ -12,6 +12,7 @@
 void culm_gnn_self_init(struct culm_gnn_self *self, const struct culm_gnn_node_options *options) {
     *self = (struct culm_gnn_self){.o = *options};
     culm_self_init(&self->node, options->world, options->id, options->beat_ms, CULM_GNN_META_MAX);
+    self->node.stops = options->stops;
 }
 
 void culm_gnn_self_release(struct culm_gnn_self *self) {

@@ -22,6 +22,7 @@ struct culm_gnn_node_options {
     int64_t beat_ms; /* between two heartbeats */
     int64_t gone_ms; /* WORKER: how long it waits for the leader to settle a lost link; 0: 5 s */
     struct culm_gnn_pace pace;
+    bool stops; /* crew/self.h */
 };
 
 #define CULM_GNN_QUEUE_MAX 4 /* enough for a server's own task and those of its holder */

@@ -300,6 +300,7 @@ static enum culm_status make_actor(struct node *n, struct culm_error *error) {
         .beat_ms = n->gear->config.cluster.heartbeat_ms,
         .gone_ms = GONE_MS + culm_crew_config_dial_ms(&n->gear->config.cluster),
         .pace = culm_gnn_pace_of(&n->gear->config),
+        .stops = n->stay && n->stay->stops,
     };
     if (n->role == CULM_GNN_SERVER) {
         const struct culm_gnn_server_options server = {.node = options,

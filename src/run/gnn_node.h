@@ -63,8 +63,9 @@ void culm_gnn_gear_free(struct culm_gnn_gear *gear); /* NULL is fine */
 
 /* How long a newcomer stays, and how that ended. */
 struct culm_gnn_stay {
-    uint64_t until_ns;          /* by culm_clock_ns: when it begins to leave; 0: it stays */
-    int64_t part_ms;            /* as in culm_gnn_worker_options */
+    uint64_t until_ns; /* by culm_clock_ns: when it begins to leave; 0: it stays */
+    int64_t part_ms;   /* as in culm_gnn_worker_options */
+    bool stops;        /* ends with CULM_ERR_STOPPED's code when the run was stopped; else with 0 */
     struct culm_gnn_gear *gear; /* in: from the last worker; out: for the next; NULL: none. Owned
                                    by the caller */
     /* Set by the call. */

@@ -88,9 +88,12 @@ static void own_listen(const struct node *n, int32_t at, char ret_listen[CULM_AD
 
 /* On a graph. What is not to be tried again is told as a worker of training tells it. */
 static int work_on_graph(const struct culm_participant_call *call, struct culm_error *ret_error) {
-    struct culm_gnn_stay stay = {0};
+    struct culm_gnn_stay stay = {.stops = true};
     const int code = culm_run_gnn_newcomer(call, &stay, ret_error);
     culm_gnn_gear_free(stay.gear);
+    if (stay.node >= 0 && code != 0 && code != culm_status_exit_code(CULM_ERR_STOPPED)) {
+        return 1; /* it has taken part: why it failed is no reason that the next one would */
+    }
     if (stay.refused && ret_error->status == CULM_ERR_CONFIG) {
         return CULM_WORKER_REFUSED;
     }
