@@ -523,6 +523,8 @@ static void written(struct culm_crew *crew, enum culm_deed deed) {
 
 static void cut(struct culm_crew *crew) {
     struct culm_gnn_leader *leader = (struct culm_gnn_leader *)crew;
+    leader->cut_late = false;
+    leader->cut_version = 0;
     if (crew->cut_off) {
         gnn_leader_save_cut_off(leader);
     } else {

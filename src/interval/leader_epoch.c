@@ -322,7 +322,12 @@ static void commit(struct culm_gnn_leader *leader) {
     }
     leader->evaluated = !commit.next.train && !commit.next.evaluate;
     gnn_leader_new_epoch(leader);
-    leader->saving.due = leader->saving.due || is_due(leader, leader->version);
+    leader->saving.due = leader->saving.due || is_due(leader, leader->version) || leader->cut_late;
+    if (leader->cut_late) {
+        CULM_MARK(interval_commits_what_it_saves_as_it_is_cut_off);
+        leader->cut_late = false;
+        leader->cut_version = leader->version;
+    }
     commit.outcome = leader->last;
     gnn_leader_note_outcome(leader, &leader->last);
     commit.balance = gnn_leader_balance(leader);
@@ -343,8 +348,9 @@ static void commit(struct culm_gnn_leader *leader) {
 void gnn_leader_go_on(struct culm_gnn_leader *leader) {
     const struct culm_gnn_course *course = &leader->view.course;
     if (leader->crew.left || leader->back_due || leader->view.number == 0 || leader->finishing ||
-        leader->crew.taking || leader->crew.cut_off || !(course->train || course->evaluate) ||
-        !all_done(leader) || (course->train && !all_hold(leader, course->epoch))) {
+        leader->crew.taking || (leader->crew.cut_off && !leader->cut_late) ||
+        !(course->train || course->evaluate) || !all_done(leader) ||
+        (course->train && !all_hold(leader, course->epoch))) {
         return;
     }
     if (!course->train && leader->evaluated) {

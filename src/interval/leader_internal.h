@@ -122,7 +122,9 @@ struct culm_gnn_leader {
     bool evaluated;                     /* no final evaluation is outstanding */
     bool judged;                        /* there was one */
     bool stopping, finishing;
-    uint64_t stop_ns; /* when the stop was asked for */
+    int64_t cut_version; /* the one whose save was ordered as nothing more was to be committed */
+    bool cut_late;       /* they have left it by then: the epoch after it is committed, and saved */
+    uint64_t stop_ns;    /* when the stop was asked for */
     uint64_t
         stop_again_ns; /* not before is the version that was committed then saved (again); CULM_NEVER */
     struct culm_gnn_bill bill;

@@ -115,10 +115,12 @@ void gnn_leader_stop_on(struct culm_gnn_leader *leader) {
 }
 
 void gnn_leader_save_cut_off(struct culm_gnn_leader *leader) {
-    if (leader->crew.cut_off && !leader->crew.left && !leader->finishing && leader->version > 0 &&
-        !gnn_leader_is_saved(leader) && !gnn_leader_saves(leader) && !leader->hold.active &&
-        !leader->back_due && leader->view.number > 0 && gnn_leader_order(leader, false, "")) {
+    if (leader->crew.cut_off && !leader->crew.left && !leader->finishing &&
+        leader->version > leader->cut_version && !gnn_leader_is_saved(leader) &&
+        !gnn_leader_saves(leader) && !leader->hold.active && !leader->back_due &&
+        leader->view.number > 0 && gnn_leader_order(leader, false, "")) {
         CULM_MARK(interval_saves_as_it_is_cut_off);
+        leader->cut_version = leader->version;
     }
 }
 
@@ -142,6 +144,7 @@ void gnn_leader_check_writer(struct culm_gnn_leader *leader) {
         CULM_MARK(interval_writer_lost_another_writes);
     }
     saving->due = !saving->weights;
+    leader->cut_version = 0;
     leader->hold.weights_tried = leader->hold.weights_tried && !saving->weights;
     discard(leader);
     gnn_leader_io_on(leader);
@@ -198,6 +201,7 @@ void gnn_leader_saved(struct culm_gnn_leader *leader, const struct gnn_node *nod
     } else {
         if (saved.status == CULM_ERR_AGAIN) { /* the next version will be committed in a moment */
             CULM_MARK(interval_stopped_too_late_for_that);
+            leader->cut_late = leader->crew.cut_off; /* or else it never would be */
             discard(leader);
         } else {
             CULM_MARK(interval_piece_not_written);
@@ -354,3 +358,4 @@ void gnn_leader_job_done(struct culm_gnn_leader *leader, struct culm_job *job) {
     gnn_leader_go_on(leader); /* a commit may have waited for this */
     gnn_leader_stop_on(leader);
 }
+    gnn_leader_save_cut_off(leader);
