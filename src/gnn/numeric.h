@@ -45,6 +45,9 @@ struct culm_gnn_numeric_options {
     struct culm_depot *depot; /* where the run's checkpoints are; NULL: in run_dir */
     struct culm_apart
         *apart; /* of a leader that is not the last one: where they count; NULL: in run_dir */
+    /* With that one: what the run has cost by the events.jsonl in that folder; sets nothing if it cannot be read. */
+    void (*spent)(void *ctx, const char *dir, double *ret_usd, double *ret_seconds);
+    void *spent_ctx;
     const struct culm_gnn_model *model;
     const struct culm_gnn_layout *layout; /* with steps filled in */
     /* Both or neither. NULL: it cannot own intervals. Labels, splits and features must be open. */

@@ -441,6 +441,16 @@ static enum culm_status find_apart(const struct culm_gnn_numeric *x, int64_t *re
     return status ? status : culm_checkpoint_path(x->o.run_dir, *ret_step, ret_path, error);
 }
 
+/* By the events that lie with the newest checkpoint. That nobody knows what was spent keeps no run from going on. */
+static void find_spent(const struct culm_gnn_numeric *x, struct culm_gnn_task *task) {
+    char dir[CULM_PATH_MAX];
+    struct culm_error ignored = {0};
+    if (x->o.apart && x->o.spent && task->anew &&
+        x->o.apart->ops->before(x->o.apart, dir, &ignored) == CULM_OK) {
+        x->o.spent(x->o.spent_ctx, dir, &task->usd, &task->seconds);
+    }
+}
+
 enum culm_status gnn_find(struct culm_gnn_numeric *x, struct culm_gnn_task *task) {
     struct culm_checkpoint *checkpoint = NULL;
     struct culm_error *error = &task->job.error;
@@ -463,6 +473,7 @@ enum culm_status gnn_find(struct culm_gnn_numeric *x, struct culm_gnn_task *task
                                                    &task->verdict));
         task->version = step;
         snprintf(task->text, sizeof task->text, "%.*s", (int)sizeof task->text - 1, path);
+        find_spent(x, task);
     }
     culm_checkpoint_close(checkpoint);
     return status;

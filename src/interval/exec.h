@@ -61,8 +61,9 @@ enum culm_gnn_task_kind {
     CULM_GNN_TASK_DISCARD, /* version, text as of SAVE: forgets an unpublished checkpoint */
     CULM_GNN_TASK_ROOM,    /* version, held -> room, text: the folder to save to; note. A save has
                             * just failed; older checkpoints give way */
-    CULM_GNN_TASK_FIND, /* version -> version, text (path), verdict of the newest whole checkpoint,
-                            * all bytes read, of that version or before; 0 and "" if there is none */
+    CULM_GNN_TASK_FIND, /* version, anew -> version, text (path), verdict of the newest whole checkpoint,
+                            * all bytes read, of that version or before; 0 and "" if there is none. Where they are
+                            * kept apart, of any version; and, if `anew`, what the run has cost up to it */
 };
 
 /* Rows of one interval, as input of a gather. */
@@ -113,6 +114,8 @@ struct culm_gnn_task {
     enum culm_room_for room;   /* ROOM */
     char note[CULM_ERROR_MAX]; /* ROOM: what is missing, and what to do; "": nothing */
     const char *source_path;   /* LOAD: a checkpoint; "": initial weights */
+    bool anew;                 /* FIND: nobody is left who knows what the run has cost */
+    double usd, seconds;       /* FIND: that, of the bill; 0: it is not known */
     char text[512];
     char weights_sha256[65], state_sha256[65];
     void *mine; /* for the protocol's own use */

@@ -109,6 +109,7 @@ struct culm_gnn_leader {
     bool back_for_want; /* since no copy is left */
     bool back_found;    /* and as soon as that is written down */
     bool begin_due;     /* all load as soon as that is written down: nobody knows of a view */
+    bool begin_sought;  /* and as soon as the checkpoint that they load was looked for */
     bool load_failed; /* by somebody who was told to load the checkpoint: it is looked for again */
     char back_why[80];
     int64_t saved_version;
@@ -177,6 +178,8 @@ void gnn_leader_take_hear(struct culm_gnn_leader *leader, struct gnn_node *node,
                           const struct culm_message *message);
 /* Something has happened, or some time has passed: decides, if it can. */
 void gnn_leader_take_on(struct culm_gnn_leader *leader);
+/* The checkpoint with which all begin anew has been looked for: it is written down that they do. */
+void gnn_leader_begin_found(struct culm_gnn_leader *leader);
 
 /* leader_pause.c */
 /* Called when a node is lost: its pause begins, if it did work that only it could do. Returns whether

@@ -261,11 +261,14 @@ static void made_room(struct culm_gnn_leader *leader) {
     }
 }
 
-/* The run goes back: to the newest whole checkpoint, or to the initial weights. If it could not be
- * looked for, those who load it say why. */
-static void found(struct culm_gnn_leader *leader) {
+/* What was found counts from now on. Where checkpoints are kept apart it may be newer: a leader that was cut off from all but them
+ * may have saved others since, in whose favour the one that was known of has gone. */
+static void take_found(struct culm_gnn_leader *leader) {
     const struct culm_gnn_task *io = &leader->io;
-    if (io->job.status == CULM_OK && io->version < leader->saved_version) {
+    if (io->job.status != CULM_OK) {
+        return;
+    }
+    if (io->version < leader->saved_version) {
         CULM_MARK(interval_checkpoint_is_damaged);
         char why[80];
         snprintf(why, sizeof why, "the checkpoint of epoch %lld is damaged",
@@ -274,11 +277,28 @@ static void found(struct culm_gnn_leader *leader) {
                         json_pack("{s:s, s:I, s:b, s:b, s:o, s:s}", "event", "checkpoint", "epoch",
                                   (json_int_t)leader->saved_version, "ok", 0, "waited", 0, "path",
                                   culm_json_text(leader->saved_path), "message", why));
-        leader->saved_version = io->version;
-        leader->saved_verdict = io->verdict;
-        snprintf(leader->saved_path, sizeof leader->saved_path, "%s", io->text);
+    } else if (io->version > leader->saved_version) {
+        CULM_MARK(interval_checkpoint_is_newer);
     }
-    gnn_leader_go_back(leader);
+    leader->saved_version = io->version;
+    leader->saved_verdict = io->verdict;
+    snprintf(leader->saved_path, sizeof leader->saved_path, "%s", io->text);
+}
+
+/* The run goes back, or begins anew: with the newest whole checkpoint, or with the initial weights. If it could not be
+ * looked for, those who load it say why. */
+static void found(struct culm_gnn_leader *leader) {
+    take_found(leader);
+    if (leader->back_due) {
+        gnn_leader_go_back(leader);
+    } else if (leader->begin_sought && !leader->finishing) {
+        if (leader->io.seconds > 0) {
+            CULM_MARK(interval_bill_of_what_was_before);
+            leader->bill.before_usd = leader->io.usd;
+            leader->bill.before_s = leader->io.seconds;
+        }
+        gnn_leader_begin_found(leader);
+    }
 }
 
 /* --- the leader's own tasks --- */
@@ -299,7 +319,10 @@ static void io_start(struct culm_gnn_leader *leader, enum culm_gnn_task_kind kin
         break;
     case CULM_GNN_TASK_DISCARD: memcpy(io->text, saving->to, sizeof saving->to); break;
     case CULM_GNN_TASK_ROOM: io->held = is_last(leader); break;
-    case CULM_GNN_TASK_FIND: io->version = leader->saved_version; break;
+    case CULM_GNN_TASK_FIND:
+        io->version = leader->saved_version;
+        io->anew = leader->begin_sought;
+        break;
     default: /* FINISH */
         io->version = leader->version;
         snprintf(io->text, sizeof io->text, "%s", leader->saved_path);
@@ -326,7 +349,7 @@ void gnn_leader_io_on(struct culm_gnn_leader *leader) {
     if (saving->discard_due) {
         saving->discard_due = false;
         io_start(leader, CULM_GNN_TASK_DISCARD);
-    } else if (leader->back_due && leader->saved_path[0]) {
+    } else if (leader->begin_sought || (leader->back_due && leader->saved_path[0])) {
         io_start(leader, CULM_GNN_TASK_FIND);
     } else if (leader->back_due) {
         gnn_leader_go_back(leader); /* to the initial weights */
@@ -357,5 +380,5 @@ void gnn_leader_job_done(struct culm_gnn_leader *leader, struct culm_job *job) {
     gnn_leader_io_on(leader);
     gnn_leader_go_on(leader); /* a commit may have waited for this */
     gnn_leader_stop_on(leader);
-}
     gnn_leader_save_cut_off(leader);
+}

@@ -280,7 +280,7 @@ static void end_taking(struct culm_gnn_leader *leader) {
     }
 }
 
-/* Nobody has seen a view: they load the last checkpoint, whoever they are, as soon as that is written down. */
+/* Nobody has seen a view: they load the last checkpoint, whoever they are, as soon as it was looked for, and that is written down. */
 static void begin_anew(struct culm_gnn_leader *leader) {
     CULM_MARK(interval_taken_over_and_nobody_has_seen_a_view);
     leader->taking.decided = true;
@@ -289,11 +289,17 @@ static void begin_anew(struct culm_gnn_leader *leader) {
     settle_others(leader);
     take_slots(leader);
     end_taking(leader);
+    leader->begin_due = leader->begin_sought = true;
+    gnn_leader_io_on(leader);
+    gnn_leader_wait(leader);
+}
+
+void gnn_leader_begin_found(struct culm_gnn_leader *leader) {
+    leader->begin_sought = false;
     leader->begin_due = culm_crew_write(&leader->crew, CULM_DEED_ROLL_BACK, leader->saved_version);
     if (!leader->begin_due) {
         gnn_leader_begin_if_all_there(leader);
     }
-    gnn_leader_wait(leader);
 }
 
 static void go_on(struct culm_gnn_leader *leader, const struct culm_gnn_report *last) {

@@ -148,8 +148,22 @@ static enum culm_status stored_fetch(struct culm_apart *apart, const char *run_d
     return status;
 }
 
-static const struct culm_apart_ops stored_ops = {
-    .size = sizeof stored_ops, .keep = stored_keep, .find = stored_find, .fetch = stored_fetch};
+static enum culm_status stored_before(struct culm_apart *apart, char ret_dir[CULM_PATH_MAX],
+                                      struct culm_error *error) {
+    struct stored *s = (struct stored *)apart;
+    pthread_mutex_lock(&s->lock);
+    const enum culm_status status = s->fetched ? CULM_OK : fetch_before(s, error);
+    s->fetched = status == CULM_OK;
+    pthread_mutex_unlock(&s->lock);
+    memcpy(ret_dir, s->beside, sizeof s->beside);
+    return status;
+}
+
+static const struct culm_apart_ops stored_ops = {.size = sizeof stored_ops,
+                                                 .keep = stored_keep,
+                                                 .find = stored_find,
+                                                 .fetch = stored_fetch,
+                                                 .before = stored_before};
 
 struct culm_apart *culm_stored_new(struct culm_storage *storage, struct culm_uploads *uploads,
                                    const char *dir) {

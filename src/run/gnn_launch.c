@@ -378,6 +378,17 @@ static enum culm_status open_doors(struct launch *l, struct culm_error *error) {
     return culm_launcher_open(l->launcher, &doors, error);
 }
 
+/* What the events there have cost. On the thread of the leader's own tasks. */
+static void read_spent(void *launch, const char *dir, double *ret_usd, double *ret_seconds) {
+    struct launch *l = launch;
+    struct culm_gnn_bill bill = {0};
+    struct culm_error ignored = {0};
+    if (culm_gnn_cost_read(dir, &l->prices, true, &bill, &ignored) == CULM_OK) {
+        *ret_usd = bill.before_usd;
+        *ret_seconds = bill.before_s;
+    }
+}
+
 static enum culm_status make_exec(struct launch *l, struct culm_error *error) {
     const struct culm_gnn_numeric_options numeric = {
         .config = l->o->config,
@@ -391,6 +402,8 @@ static enum culm_status make_exec(struct launch *l, struct culm_error *error) {
         .inputs = &l->inputs,
         .cut_sha256 = l->brief.cut_sha256,
         .apart = culm_launcher_apart(l->launcher),
+        .spent = read_spent,
+        .spent_ctx = l,
     };
     return culm_gnn_numeric_new(&numeric, &l->exec, error);
 }
@@ -415,25 +428,6 @@ static struct culm_gnn_tune_options tuning_of(const struct launch *l) {
                       (double)config->parameter_servers * hour[CULM_GNN_PARAMETER]) /
                      3600,
         .worker_usd_per_s = hour[CULM_GNN_WORKER] / 3600};
-}
-
-/* Of a run that goes on from what is stored: what evaluations had come to. Where nodes have lived on, they know. */
-static enum culm_status take_verdict(struct launch *l, struct culm_error *error) {
-    struct culm_apart *apart = culm_launcher_apart(l->launcher);
-    struct culm_checkpoint *checkpoint = NULL;
-    if (!apart || l->start.step == 0 || culm_launcher_left(l->launcher) > 0) {
-        return CULM_OK;
-    }
-    enum culm_status status = apart->ops->fetch(apart, l->o->run.dir, l->start.step, error);
-    if (status == CULM_OK) {
-        status = culm_checkpoint_open(l->start.path, false, &checkpoint, error);
-    }
-    if (status == CULM_OK) {
-        (void)culm_gnn_verdict_read(culm_checkpoint_info_of(checkpoint)->progress,
-                                    &l->start_verdict);
-        culm_checkpoint_close(checkpoint);
-    }
-    return status;
 }
 
 static enum culm_status make_leader(struct launch *l, struct culm_error *error) {
@@ -653,8 +647,8 @@ static enum culm_status stand(struct launch *l, struct culm_error *error) {
 
 static enum culm_status begin(struct launch *l, struct culm_error *error) {
     enum culm_status status = l->o->run.stand ? stand(l, error) : claim(l, error);
-    if (status || (status = open_doors(l, error)) || (status = take_verdict(l, error)) ||
-        (status = make_exec(l, error)) || (status = make_leader(l, error))) {
+    if (status || (status = open_doors(l, error)) || (status = make_exec(l, error)) ||
+        (status = make_leader(l, error))) {
         return status;
     }
     forget_graph(l);

@@ -7,7 +7,7 @@
 #ifndef CULM_STORE_APART_H
 #define CULM_STORE_APART_H
 
-#include "base/status.h"
+#include "base/file.h"
 
 #include <stdint.h>
 
@@ -23,6 +23,9 @@ struct culm_apart_ops {
     /* Fetches it to where run_dir has its own, unless it is there. */
     enum culm_status (*fetch)(struct culm_apart *apart, const char *run_dir, int64_t step,
                               struct culm_error *error);
+    /* A folder whose events.jsonl has those of the reigns before, as far as the newest one tells; there is none if it does not. */
+    enum culm_status (*before)(struct culm_apart *apart, char ret_dir[CULM_PATH_MAX],
+                               struct culm_error *error);
 };
 
 struct culm_apart { /* first member of an implementation */

@@ -320,6 +320,8 @@ static inline void task_ends(struct fixture *f, struct culm_gnn_task *task,
         snprintf(task->job.error.text, sizeof task->job.error.text, "the disk is full");
     } else if (task->kind == CULM_GNN_TASK_PUBLISH) {
         snprintf(task->text, sizeof task->text, "file");
+    } else if (task->kind == CULM_GNN_TASK_FIND && task->version > 0 && !task->text[0]) {
+        snprintf(task->text, sizeof task->text, "file"); /* it is the one that was looked for */
     }
     culm_gnn_leader_actor.job_done(f->leader, &task->job);
 }

@@ -301,23 +301,57 @@ static void test_a_save_is_due_again(void **state) {
     release(&t);
 }
 
-/* Nobody is left who has seen a view: that all begin with a checkpoint is written before. */
+/* Nobody is left who has seen a view: that all begin with a checkpoint is written before. It is looked for first: what the leader
+ * was told of has gone, if another one was cut off from all but the checkpoints, and has saved newer ones. */
 static void test_nobody_has_seen_a_view(void **state) {
     (void)state;
     EXPECT_MARK(interval_taken_over_and_nobody_has_seen_a_view);
+    EXPECT_MARK(interval_checkpoint_is_newer);
+    EXPECT_MARK(interval_bill_of_what_was_before);
+    for (int64_t version = 3; version <= 5; version += 2) {
+        struct culm_gnn_settings settings = plain();
+        struct taken t;
+        take_from(&t, &settings, 3);
+        for (int32_t node = 0; node < KNOWN; node++) {
+            says(&t, node, (struct culm_gnn_report){0});
+        }
+        assert_string_equal(reason_of(&t), "nobody is left who has seen a view");
+        struct culm_gnn_task *find = task_of(&t.f, CULM_GNN_TASK_FIND);
+        assert_int_equal(find->version, 3);
+        assert_true(find->anew);
+        find->version = version;
+        find->seconds = 1000;
+        find->usd = 7;
+        task_ends(&t.f, find, CULM_OK);
+        assert_int_equal(fake_world_events(&t.f.fake, "checkpoint"), 0);
+        assert_int_equal(fake_world_events(&t.f.fake, "view"), 0);
+        culm_gnn_leader_actor.leads->written(t.f.leader, CULM_DEED_ROLL_BACK);
+        const struct culm_gnn_view *view = view_of(&t.f, 0);
+        assert_int_equal(view->number, CULM_VIEW_OF_TERM(TERM) + 1);
+        assert_int_equal(view->load_version, version);
+        assert_string_equal(view->load, "file");
+        assert_true(view->attempt > 1);             /* that of no leader before */
+        assert_true(view->balance.seconds >= 1000); /* nobody else could tell of it */
+        assert_true(view->balance.usd >= 7);
+        release(&t);
+    }
+}
+
+/* A stop while it is looked for: nothing else comes of that. */
+static void test_a_stop_while_it_looks_for_a_checkpoint(void **state) {
+    (void)state;
     struct culm_gnn_settings settings = plain();
     struct taken t;
     take_from(&t, &settings, 3);
     for (int32_t node = 0; node < KNOWN; node++) {
         says(&t, node, (struct culm_gnn_report){0});
     }
-    assert_string_equal(reason_of(&t), "nobody is left who has seen a view");
+    culm_gnn_leader_actor.leads->stop(t.f.leader);
+    did(&t.f, CULM_GNN_TASK_FIND, CULM_OK);
+    assert_int_equal(t.f.fake.exit_code, -1);
+    culm_gnn_leader_actor.leads->written(t.f.leader, CULM_DEED_STOP);
+    ended_with(&t.f, CULM_ERR_STOPPED, "stopped before the first epoch");
     assert_int_equal(fake_world_events(&t.f.fake, "view"), 0);
-    culm_gnn_leader_actor.leads->written(t.f.leader, CULM_DEED_ROLL_BACK);
-    const struct culm_gnn_view *view = view_of(&t.f, 0);
-    assert_int_equal(view->number, CULM_VIEW_OF_TERM(TERM) + 1);
-    assert_int_equal(view->load_version, 3);
-    assert_true(view->attempt > 1); /* that of no leader before */
     release(&t);
 }
 
@@ -349,6 +383,7 @@ static void test_a_stop_while_it_is_to_begin_anew(void **state) {
     for (int32_t node = 0; node < KNOWN; node++) {
         says(&t, node, (struct culm_gnn_report){0});
     }
+    did(&t.f, CULM_GNN_TASK_FIND, CULM_OK);
     culm_gnn_leader_actor.leads->stop(t.f.leader);
     culm_gnn_leader_actor.leads->written(t.f.leader, CULM_DEED_ROLL_BACK);
     assert_int_equal(t.f.fake.exit_code, -1);
@@ -405,6 +440,54 @@ static void test_a_silent_one_with_the_last_copy(void **state) {
     release(&t);
 }
 
+/* Those who would save it have left that version by then, and cannot tell of it any more: the epoch that they have come to is
+ * committed, saved ahead of that, and is the last one. */
+static void test_it_is_cut_off_too_late(void **state) {
+    (void)state;
+    EXPECT_MARK(interval_stopped_too_late_for_that);
+    EXPECT_MARK(interval_commits_what_it_saves_as_it_is_cut_off);
+    struct culm_gnn_settings settings = plain();
+    settings.crew.store_ms = 500;
+    struct taken t;
+    take_from(&t, &settings, 0);
+    all_say(&t, EPOCH, EPOCH - 1);
+    shows(&t, 0);
+    culm_gnn_leader_actor.leads->away(t.f.leader, 600);
+    says_saved(&t.f, 2, CULM_ERR_AGAIN);
+    did(&t.f, CULM_GNN_TASK_DISCARD, CULM_OK);
+    done_so(&t.f, 0, 0, EPOCH, 0);
+    done_so(&t.f, 1, 1, EPOCH, 0);
+    both_hold(&t.f, 2, 3, EPOCH);
+    assert_int_equal(saver_of(&t.f, EPOCH), 2);
+    saves(&t.f, 2);
+    fake_world_forget(&t.f.fake);
+    done_so(&t.f, 0, 0, EPOCH + 1, 0);
+    done_so(&t.f, 1, 1, EPOCH + 1, 0);
+    both_hold(&t.f, 2, 3, EPOCH + 1);
+    assert_int_equal(fake_world_sent(&t.f.fake, 0, CULM_GNN_MSG_COMMIT), 0);
+    assert_int_equal(fake_world_sent(&t.f.fake, 2, CULM_GNN_MSG_SAVE), 0);
+    culm_gnn_leader_actor.leads->away(t.f.leader, 0);
+    committed(&t.f, EPOCH + 1);
+    release(&t);
+}
+
+/* The one that saves it is lost: another one does. */
+static void test_the_writer_is_lost_as_it_is_cut_off(void **state) {
+    (void)state;
+    struct culm_gnn_settings settings = plain();
+    settings.crew.store_ms = 500;
+    struct taken t;
+    take_from(&t, &settings, 0);
+    all_say(&t, EPOCH, EPOCH - 1);
+    shows(&t, 0);
+    culm_gnn_leader_actor.leads->away(t.f.leader, 600);
+    lost(&t.f, 2);
+    did(&t.f, CULM_GNN_TASK_DISCARD, CULM_OK);
+    saves(&t.f, 3);
+    assert_int_equal(number(&t.f, "checkpoint", "epoch"), EPOCH - 1);
+    release(&t);
+}
+
 static void test_it_is_deposed(void **state) {
     (void)state;
     struct taken t;
@@ -430,9 +513,12 @@ int main(void) {
         cmocka_unit_test(test_a_save_is_due_again),
         cmocka_unit_test(test_nobody_has_seen_a_view),
         cmocka_unit_test(test_a_stop_while_it_takes_over),
+        cmocka_unit_test(test_a_stop_while_it_looks_for_a_checkpoint),
         cmocka_unit_test(test_a_stop_while_it_is_to_begin_anew),
         cmocka_unit_test(test_it_is_cut_off),
         cmocka_unit_test(test_a_silent_one_with_the_last_copy),
+        cmocka_unit_test(test_it_is_cut_off_too_late),
+        cmocka_unit_test(test_the_writer_is_lost_as_it_is_cut_off),
         cmocka_unit_test(test_it_is_deposed),
     };
     return cmocka_run_group_tests_name("interval/leader_take", tests, NULL, NULL);
