@@ -292,7 +292,8 @@ static bool is_due(const struct culm_gnn_leader *leader, int64_t version) {
 /* Whether the commit of the epoch waits for the checkpoint under way, since another one is due. */
 static bool waits_to_save(const struct culm_gnn_leader *leader) {
     const int64_t epoch = leader->view.course.epoch;
-    const bool saves = leader->saving.due || is_due(leader, epoch) || is_over(leader, epoch);
+    const bool saves =
+        leader->saving.due || leader->cut_late || is_due(leader, epoch) || is_over(leader, epoch);
     return leader->view.course.train && saves && gnn_leader_saves(leader);
 }
 

@@ -10,7 +10,8 @@ import signal
 
 from cluster_harness import ClusterRun
 from gnn_harness import ENDLESS, Going, Graphs
-from harness import Cases, changed, check, equal, tiny_config
+from harness import Cases, changed, check, children_of, equal, read_events, tiny_config
+from s3_standin import ENVIRONMENT, S3
 
 cases = Cases(kind="waits", job="gnn")
 graphs = Graphs(cases, "--vertices", "400", "--edges", "1600", "--features", "24", "--classes", "4", "--seed", "3")
@@ -53,6 +54,15 @@ class Run(ClusterRun):
         os.mkdir(empty)
         without = [self.node(1, "--role", role, "--lead", "no", "--data-dir", empty) for role in ("parameter", "worker")]
         return [self.node(1), self.node(1, "--role", "server"), *without]
+
+    def kill_leader(self):
+        """Whoever leads is killed, alone; the machine that created the run with all that it has."""
+        leader, terms = self.leader(), self.terms()
+        if leader is self.machines[0]:
+            leader.kill()
+        else:
+            os.kill(leader.leading(), signal.SIGKILL)
+        self.wait(lambda: len(self.terms()) > len(terms), "another leader")
 
     def status(self, *words):
         ended = self.bench.run("status", "one", "--cluster", self.place(), "--json", *words)
@@ -202,7 +212,171 @@ def stopped(bench):
         ended = bench.run("stop", "one", "--cluster", run.place())
         equal((ended.code, ended.out), (0, "'one' was stopped\n"), "what stop says")
         run.machines[-1].end(75)
+        parts = run.told("cost")
+        equal(len(parts), 2, "bills")
+        alone = read_events(run.machines[-1].reigns()[-1])[-1]["t_ms"] / 1000
+        check(parts[1]["seconds"] > parts[0]["seconds"] / 2 + alone and parts[1]["usd"] > parts[0]["usd"], f"what was before is not in the bill: {parts}")
         run.check()
+
+
+def stopped_at_address(bench):
+    """A run with a launcher is stopped: nodes end with 75, and say so. `culm gnn server` and `culm gnn worker` end as when it is done."""
+    config = changed(CONFIG, checkpoint={"every": 0})
+    graphs.make(bench)
+    shutil.copytree(graphs.path, bench.path("graph"))
+    going = Going(bench, bench.path("run"), "gnn", "train", bench.config(config, "run.yaml"), "--out", bench.path("run"), "--json", "--listen",
+                  "127.0.0.1:0", "--workers", 0)
+    join = ("--join", going.address().removeprefix("tcp:"), "--token-file", bench.path("run", "token"))
+    nodes = [bench.start("node", *join, "--role", role, cwd=bench.folder) for role in ("server", "parameter", "worker")]
+    plain = [bench.start("gnn", role, *join, cwd=bench.folder) for role in ("server", "worker")]
+    going.wait(lambda: len(going.told("joined")) == 5, "all nodes")
+    going.more_epochs()
+    going.stop()
+    for node in nodes:
+        ended = bench.end(node)
+        equal((ended.code, ended.err), (75, "culm node: the run was stopped; once it is resumed, start this node again\n"), "a node")
+    equal([bench.end(node).code for node in plain], [0, 0], "exit codes of those that join by themselves")
+
+
+def frozen(bench):
+    """Who leads freezes for longer than its lease, and wakes: another one leads, and the node brings one that stands by."""
+    with Run(bench, changed(CONFIG, cluster__lease_ms=2000)) as run:
+        first = run.create()
+        run.roles()
+        run.more_steps()
+        pid = first.leading()
+        os.kill(pid, signal.SIGSTOP)
+        run.wait(lambda: run.terms() == [2], "another leader")
+        run.more_steps()
+        os.kill(pid, signal.SIGCONT)
+        run.wait(lambda: pid not in children_of(first.process.pid) and children_of(first.process.pid), "another one that stands there")
+        run.more_steps()
+        equal((run.terms(), run.told("rollback"), run.told("lost")), ([2], [], []), "terms, roll-backs, losses")
+        run.check()
+
+
+def last_copy(bench):
+    """Who leads and a server with a copy of the weights are killed while the parameter server, which has the last one, stands still: it is
+    waited for, and nothing that was committed is done again."""
+    config = changed(CONFIG, servers=1, workers=0, cluster__suspect_ms=1500, cluster__lease_ms=2000, checkpoint={"every": 100000})
+    with Run(bench, config) as run:
+        first = run.create()
+        run.node(0)
+        nodes = [run.node(1, "--role", role, "--lead", "no") for role in ("parameter", "server")]
+        run.more_steps()
+        holder, server = (min(children_of(node.process.pid)) for node in nodes)
+        os.kill(holder, signal.SIGSTOP)
+        first.kill()
+        os.kill(server, signal.SIGKILL)
+        run.wait(lambda: run.told("waiting") and "silent" in run.told("waiting")[-1].get("message", ""), "that it waits")
+        equal((run.terms(), run.told("rollback")), ([], []), "what is decided without the last copy")
+        before = run.steps()
+        os.kill(holder, signal.SIGCONT)
+        run.more_steps()
+        equal((run.terms(), run.told("rollback")), ([2], []), "terms, roll-backs")
+        check(before > 20 and not run.told("checkpoint"), "there was something to lose, and nothing was saved")
+        run.check()
+
+
+def away_for_long(bench):
+    """The store is away for longer than cluster.store_ms: what was done is saved, and the run waits until it is back. Then it is away until who
+    leads gives up, and all nodes end. By then newer checkpoints are in the storage than the store tells of, which older ones gave way to: the
+    next leader begins with the newest."""
+    config = changed(CONFIG, cluster__store_ms=1000, cluster__orphan_ms=2500, cluster__suspect_ms=1500, cluster__lease_ms=2000,
+                     checkpoint={"every": 10, "keep": 1})
+    waits = "nothing is committed"
+    with Run(bench, config) as run:
+        run.create()
+        nodes = run.roles()
+
+        def saved():
+            return max((event["epoch"] for event in run.told("checkpoint") if event["ok"]), default=0)
+
+        def waiting(count):
+            run.wait(lambda: sum(waits in event["message"] for event in run.told("warning")) == count, "that it waits")
+            run.wait(lambda: saved() == run.steps(), "a checkpoint of what was done")
+
+        run.more_steps()
+        run.etcd.kill(0)
+        waiting(1)
+        last = run.steps()
+        run.etcd.start(0)
+        run.etcd.wait()
+        run.wait(lambda: run.steps() > last, "epochs when it is back")
+        equal((run.terms(), run.told("rollback")), ([], []), "terms, roll-backs")
+        run.etcd.kill(0)
+        waiting(2)
+        last = run.steps()
+        run.wait(lambda: all("ended; another one comes" in open(node.process.err_path, encoding="utf-8").read() for node in nodes), "that nodes end")
+        run.etcd.start(0)
+        run.etcd.wait()
+        check(json.loads(run.key("saved"))["step"] < last, "the store knows of the newest checkpoint: this shows nothing")
+        run.more_steps()
+        equal((run.steps() > last, run.told("rollback")), (True, []), "steps, roll-backs")
+        equal([node.process.poll() for node in nodes], [None] * 4, "exit codes of nodes")
+        run.check()
+
+
+def patience(bench):
+    """Whoever leads is killed, and all who have the weights: training stops after the epoch in which an undisturbed run stops."""
+    config = changed(CONFIG, epochs=2000, eval={"every": 5}, stop={"patience": 6}, checkpoint={"every": 10})
+    whole = graphs.train(bench, changed(here(config), servers=1, workers=0), "whole").one("done")
+    with Run(bench, config) as run:
+        run.create()
+        run.roles()
+        run.node(0)
+        run.wait(lambda: run.key("saved"), "a checkpoint")
+        run.kill_leader()
+        run.wait(lambda: run.told("done") or run.steps() >= 40, "epochs")
+        if not run.told("done"):
+            run.kill_leader()
+        run.wait(lambda: run.told("done"), "the end")
+        for key in "epochs", "weights_sha256", "state_sha256", "test_at_best_valid":
+            equal(run.told("done")[-1][key], whole[key], key)
+        for machine in run.machines[1:]:
+            machine.end(0)
+
+
+def asynchronous(bench):
+    """`mode: async` under three leaders: it ends, every epoch is told, and no row was older than the bound."""
+    with Run(bench, changed(CONFIG, mode="async", staleness=2, epochs=400)) as run:
+        run.create()
+        nodes = run.roles()
+        for _ in range(2):
+            run.more_steps(20)
+            run.kill_leader()
+        run.wait(lambda: run.told("done"), "the end")
+        for node in nodes:
+            node.end(0)
+        equal(sorted({event["epoch"] for event in run.told("epoch")}), list(range(1, 401)), "epochs")
+        equal(max(len(event["ages"]) for event in run.told("epoch") if "ages" in event) <= 3, True, "ages of rows")
+        equal(run.told("rollback"), [], "roll-backs")
+
+
+def bucket(bench):
+    """Checkpoints in a bucket whose every seventh request fails. Who leads is killed as it stores one, and then all the others: the run goes on
+    from the bucket alone, in a new folder, and comes to what it comes to undisturbed."""
+    with S3(every=7) as s3, Run(bench, changed(CONFIG, epochs=400, checkpoint={"every": 40, "keep": 2}), s3=s3) as run:
+        run.create()
+        run.node(0), run.node(2, "--lead", "no"), run.node(1, "--role", "parameter", "--lead", "no")
+        run.wait(lambda: run.key("saved"), "a checkpoint")
+        s3.hold(r"PUT runs/one/manifests/")
+        run.wait(lambda: s3.waiting, "one that is nearly there")
+        saved = run.key("saved")
+        run.kill_leader()
+        equal((run.key("saved"), run.told("rollback")), (saved, []), "the newest checkpoint that counts, roll-backs")
+        for machine in run.machines[1:]:
+            machine.kill()
+        s3.hold(None)
+        run.give(bench.folder)
+        again = bench.start("gnn", "train", bench.path("run.yaml"), "--resume", "--out", bench.path("new"), env=ENVIRONMENT, cwd=bench.folder)
+        ended = bench.end(again)
+        equal(ended.code, 0, f"exit code of what goes on: {ended.err[-300:]}")
+        events = read_events(bench.path("new", "events.jsonl"))
+        check(next(event for event in events if event["event"] == "resumed")["epoch"] >= json.loads(saved)["step"], "it began anew")
+        equal(sorted({event["epoch"] for event in events if event["event"] == "epoch"}), list(range(1, 401)), "epochs in the new folder")
+        done = next(event for event in events if event["event"] == "done")
+        equal((done["weights_sha256"], done["state_sha256"]), graphs.reference(bench, here(run.config))[0], "hashes")
 
 
 def refused(bench):
@@ -257,6 +431,13 @@ cases.add("whoever leads is killed", killed, seconds=8, first=True)
 cases.add("a machine vanishes that leads and computes", vanish, seconds=8)
 cases.add("all who have the weights are lost", from_storage, seconds=8)
 cases.add("a stop, and a resume", stopped, seconds=6)
+cases.add("a launcher's run is stopped", stopped_at_address, seconds=3)
+cases.add("whoever leads freezes", frozen, seconds=8)
+cases.add("the last copy of the weights stands still", last_copy, seconds=8)
+cases.add("the store is away for long", away_for_long, seconds=15)
+cases.add("patience under several leaders", patience, seconds=8)
+cases.add("stale rows under several leaders", asynchronous, seconds=10)
+cases.add("a bucket that fails, and all that is left", bucket, seconds=12)
 cases.add("what is told of a run", watched, seconds=6)
 cases.add("nodes that come to an address", by_address, seconds=4)
 cases.add("what is refused", refused, seconds=8)

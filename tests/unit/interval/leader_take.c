@@ -454,10 +454,12 @@ static void test_it_is_cut_off_too_late(void **state) {
     shows(&t, 0);
     culm_gnn_leader_actor.leads->away(t.f.leader, 600);
     says_saved(&t.f, 2, CULM_ERR_AGAIN);
-    did(&t.f, CULM_GNN_TASK_DISCARD, CULM_OK);
     done_so(&t.f, 0, 0, EPOCH, 0);
     done_so(&t.f, 1, 1, EPOCH, 0);
     both_hold(&t.f, 2, 3, EPOCH);
+    assert_int_equal(fake_world_sent(&t.f.fake, 0, CULM_GNN_MSG_COMMIT),
+                     0); /* it could not be saved yet */
+    did(&t.f, CULM_GNN_TASK_DISCARD, CULM_OK);
     assert_int_equal(saver_of(&t.f, EPOCH), 2);
     saves(&t.f, 2);
     fake_world_forget(&t.f.fake);
