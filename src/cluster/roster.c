@@ -93,6 +93,7 @@ static void tell_refused(struct culm_link *link, const char *text) {
     struct culm_buf meta;
     culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
     culm_buf_string(&meta, text);
+    culm_buf_u8(&meta, link->ending);
     if (!meta.failed) {
         culm_link_send(link, CULM_WIRE_REFUSED, meta.data, meta.len);
     }
@@ -314,6 +315,7 @@ static void admit(struct culm_roster *roster, struct culm_link *link,
     }
     if (!identify(roster, &caller, &role, &error)) {
         CULM_MARK(cluster_worker_is_not_let_in);
+        link->ending = error.status == CULM_ERR_CLOSED;
         refuse(roster, link, error.text);
         return;
     }
@@ -448,6 +450,7 @@ static void hear_preparing(struct culm_roster *roster, struct culm_link *link,
             return;
         }
         CULM_MARK(cluster_ready_is_refused);
+        link->ending = error.status == CULM_ERR_CLOSED;
         refuse(roster, link, error.text);
     } else if (ready.status == CULM_OK) {
         take_id(roster, link, node);

@@ -113,7 +113,10 @@ static enum culm_status refusal(const struct culm_message *answer, struct culm_e
     char text[CULM_WIRE_TEXT_MAX];
     if (answer->type == CULM_WIRE_REFUSED) {
         culm_read_string(&meta, text, sizeof text);
-        return culm_error_set(error, CULM_ERR_CONFIG, "refused: %s", text);
+        return culm_error_set(error,
+                              culm_read_u8(&meta) ? CULM_ERR_NOT_FOUND /* no run to come to */
+                                                  : CULM_ERR_CONFIG,
+                              "refused: %s", text);
     }
     return culm_error_set(error, CULM_ERR_FORMAT,
                           "the leader answered with a message of unknown type %04x", answer->type);
@@ -345,7 +348,7 @@ enum culm_status worker_await_id(struct culm_worker *worker, struct culm_error *
     } while (status == CULM_OK && message->type == CULM_WIRE_NEWS);
     if (status == CULM_OK &&
         (message->type != CULM_WIRE_ADMITTED || !culm_admitted_decode(message, &worker->o.node))) {
-        status = refusal(message, error) == CULM_ERR_CONFIG ? CULM_ERR_CLOSED : CULM_ERR_FORMAT;
+        status = refusal(message, error) != CULM_ERR_FORMAT ? CULM_ERR_CLOSED : CULM_ERR_FORMAT;
     } else if (status == CULM_ERR_CLOSED && error) {
         culm_error_prefix(error, "the leader is gone, or has put this node out");
     }

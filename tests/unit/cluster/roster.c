@@ -20,7 +20,7 @@ struct fixture {
     struct played played;
     struct culm_roster *roster;
     int32_t up, heard, failed, gone, visits;
-    bool lets_in, makes_briefs, takes_ready, takes_later;
+    bool lets_in, makes_briefs, takes_ready, takes_later, ends;
     const char *origin;    /* of callers; NULL: this machine */
     struct culm_error why; /* of who has gone */
 };
@@ -28,7 +28,7 @@ struct fixture {
 static bool check(void *ctx, const struct culm_caller *caller, struct culm_error *ret_error) {
     struct fixture *f = ctx;
     (void)caller;
-    culm_error_set(ret_error, CULM_ERR_CONFIG, "not awaited");
+    culm_error_set(ret_error, f->ends ? CULM_ERR_CLOSED : CULM_ERR_CONFIG, "not awaited");
     return f->lets_in;
 }
 
@@ -46,7 +46,11 @@ static bool is_ready(void *ctx, int32_t *node, const struct culm_ready *ready,
     struct fixture *f = ctx;
     (void)node;
     (void)ready;
-    culm_error_set(ret_error, f->takes_later ? CULM_ERR_AGAIN : CULM_ERR_CONFIG, "of another kind");
+    culm_error_set(ret_error,
+                   f->takes_later ? CULM_ERR_AGAIN
+                   : f->ends      ? CULM_ERR_CLOSED
+                                  : CULM_ERR_CONFIG,
+                   "of another kind");
     return f->takes_ready && !f->takes_later;
 }
 
@@ -148,7 +152,8 @@ static struct line *joins(struct fixture *f) {
     return line;
 }
 
-static void assert_refused(struct line *line, const char *text) {
+/* `ending`: because there will soon be no run to come to. */
+static void assert_refused_as(struct line *line, const char *text, bool ending) {
     char why[CULM_WIRE_TEXT_MAX];
     const struct culm_message *said = line_hear(line);
     assert_non_null(said);
@@ -156,6 +161,11 @@ static void assert_refused(struct line *line, const char *text) {
     struct culm_reader reader = culm_reader_of(said->meta, said->meta_bytes);
     culm_read_string(&reader, why, sizeof why);
     assert_non_null(strstr(why, text));
+    assert_int_equal(culm_read_u8(&reader), ending);
+}
+
+static void assert_refused(struct line *line, const char *text) {
+    assert_refused_as(line, text, false);
 }
 
 /* --- who is refused --- */
@@ -187,6 +197,22 @@ static void a_worker_that_is_not_awaited(void **state) {
     begin(&f);
     f.lets_in = false;
     assert_refused(comes(&f, NODE, PLAYED_TOKEN), "not awaited");
+    end(&f);
+}
+
+static void one_that_comes_when_the_run_is_about_to_end(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f);
+    f.ends = true;
+    f.lets_in = false;
+    assert_refused_as(comes(&f, NODE, PLAYED_TOKEN), "not awaited", true);
+    f.lets_in = true; /* it comes just in time, and takes long to be ready */
+    f.takes_ready = false;
+    struct line *line = comes(&f, NODE, PLAYED_TOKEN);
+    assert_int_equal(line_hear(line)->type, CULM_WIRE_WELCOME);
+    say_ready(line, CULM_WIRE_READY, CULM_OK, "");
+    assert_refused_as(line, "of another kind", true);
     end(&f);
 }
 
@@ -516,6 +542,7 @@ int main(void) {
         cmocka_unit_test(a_greeting_for_another),
         cmocka_unit_test(a_worker_of_another_run),
         cmocka_unit_test(a_worker_that_is_not_awaited),
+        cmocka_unit_test(one_that_comes_when_the_run_is_about_to_end),
         cmocka_unit_test(a_newcomer_where_none_is_let_in),
         cmocka_unit_test(a_visitor_where_there_is_nothing_for_it),
         cmocka_unit_test(a_visitor),

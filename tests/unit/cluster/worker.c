@@ -76,6 +76,22 @@ static void a_worker_calls_until_it_is_answered(void **state) {
     assert_int_equal(part(&w), 99);
 }
 
+/* One that comes when the run is about to end has not been refused for what it is. */
+static void a_run_that_ends_is_not_there(void **state) {
+    (void)state;
+    for (uint8_t ending = 0; ending < 2; ending++) {
+        struct joined w = start(0);
+        struct culm_buf meta;
+        w.fd = accept_one(w.listen_fd);
+        prove(w.fd, &w.introduction);
+        culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
+        culm_buf_string(&meta, "not today");
+        culm_buf_u8(&meta, ending);
+        say(w.fd, CULM_WIRE_REFUSED, &meta);
+        assert_int_equal(part(&w), ending ? NOT_THERE : 99);
+    }
+}
+
 static void a_leader_that_is_gone_is_not_waited_for(void **state) {
     (void)state;
     /* One that waits takes its thirty seconds each time; a machine may be busy many times. */
@@ -321,6 +337,7 @@ int main(void) {
         cmocka_unit_test(a_silent_connection_is_shown_out),
         cmocka_unit_test(a_leader_without_the_token_learns_nothing),
         cmocka_unit_test(a_worker_calls_until_it_is_answered),
+        cmocka_unit_test(a_run_that_ends_is_not_there),
         cmocka_unit_test(a_leader_that_is_gone_is_not_waited_for),
         cmocka_unit_test(one_that_hears_nothing_ends_itself),
         cmocka_unit_test(a_word_now_and_then_is_enough),

@@ -102,6 +102,8 @@ static void be_worker(const char *address, const struct setting *setting) {
         code = culm_worker_report_ready(worker, &ready, &error) == CULM_OK
                    ? culm_worker_run(worker, &ops, &actor, &error)
                    : 98;
+    } else if (error.status == CULM_ERR_NOT_FOUND && strstr(error.text, "refused: ")) {
+        code = NOT_THERE;
     }
     (void)!write(setting->words, error.text, strlen(error.text));
     culm_worker_free(worker);

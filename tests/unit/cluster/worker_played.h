@@ -53,6 +53,8 @@ struct joined {
     struct culm_introduction introduction;
 };
 
+#define NOT_THERE 97 /* an exit code: there is no run to come to */
+
 extern const uint8_t nonce[CULM_NONCE_BYTES]; /* of the test's side */
 
 int accept_one(int listen_fd);
