@@ -30,7 +30,7 @@ class Machine:
         plain = self.run.bench.culm
         if self.host is not None:
             self.run.hosts.run_on(self.host, self.run.bench)
-        process = self.run.bench.start(*words, cwd=cwd, env=self.run.env)
+        process = self.run.bench.start(*words, cwd=cwd, env=self.run.env_of(self))
         self.run.bench.culm = plain
         return process
 
@@ -79,17 +79,23 @@ class ClusterRun:
         """Puts a copy of the data there, of another time."""
         raise NotImplementedError
 
-    def __init__(self, bench, config, *words, members=1, hosts=None, s3=None):
+    def __init__(self, bench, config, *words, members=1, hosts=None, s3=None, spread=()):
+        """`hosts`: machines are on these, and the etcd is on the first; `spread`: or each of its members on one of its own."""
         self.bench, self.hosts, self.env = bench, hosts, ENVIRONMENT if s3 else None
         place = {"checkpoint__to": f"s3://{BUCKET}/runs/one", "checkpoint__endpoint": s3.endpoint} if s3 else {"checkpoint__to": bench.path("store")}
         self.config = changed(config, **place)
         try:
-            self.etcd = (Etcd(bench.path("etcd"), members, host=hosts.address(0), on=hosts.on(0)) if hosts else Etcd(bench.path("etcd"), members))
+            places = [(hosts.address(number), hosts.on(number)) for number in spread or ([0] if hosts else [])]
+            host, on = places[0] if places else ("127.0.0.1", ())
+            self.etcd = Etcd(bench.path("etcd"), members, host=host, on=on, spread=places if spread else ())
         except Unavailable as reason:
             raise Skipped(str(reason)) from None
         self.token = bench.path("run.token")
         equal(bench.run("keys", "new", self.token).code, 0, "exit code of keys new")
         self.machines, self.words = [], words
+
+    def env_of(self, _machine):
+        return self.env
 
     def place(self):
         return self.etcd.place("runs")

@@ -41,24 +41,25 @@ def place_of_data(folder):
 
 class Etcd:
     """`members` of them, which have begun when this is entered; each can be killed, and started again on its data. `host`: where they listen;
-    `on`: what runs a command line there."""
+    `on`: what runs a command line there. `spread`: both for each member, where each has a host of its own, with nothing else at its ports."""
 
-    def __init__(self, folder, members=1, *, scheme="http", words=(), host="127.0.0.1", on=()):
+    def __init__(self, folder, members=1, *, scheme="http", words=(), host="127.0.0.1", on=(), spread=()):
         if not shutil.which("etcd"):
             raise Unavailable("etcd is not installed (Debian's etcd-server)")
-        self.folder, self.scheme, self.words, self.host, self.on = folder, scheme, words, host, on
+        self.folder, self.scheme, self.words = folder, scheme, words
+        self.hosts, self.ons = [[one[which] for one in spread] or [(host, on)[which]] * members for which in (0, 1)]
         os.makedirs(folder)
         self.data = place_of_data(folder)
-        ports = free_ports(2 * members)
-        self.ports, self.peers = ports[:members], ports[members:]
+        ports = [2379] * members + [2380] * members if spread else free_ports(2 * members)
+        self.ports, self.peers = ports[:members], [f"http://{self.hosts[i] if spread else '127.0.0.1'}:{ports[members + i]}" for i in range(members)]
         self.process = [None] * members
 
     def start(self, number):
-        cluster = ",".join(f"m{i}=http://127.0.0.1:{port}" for i, port in enumerate(self.peers))
-        here, peer = f"{self.scheme}://{self.host}:{self.ports[number]}", f"http://127.0.0.1:{self.peers[number]}"
+        cluster = ",".join(f"m{i}={peer}" for i, peer in enumerate(self.peers))
+        here, peer = f"{self.scheme}://{self.hosts[number]}:{self.ports[number]}", self.peers[number]
         with open(os.path.join(self.folder, f"m{number}.log"), "ab") as log:
             self.process[number] = subprocess.Popen(
-                [*self.on, "etcd", "--name", f"m{number}", "--data-dir", os.path.join(self.data, f"m{number}"), "--listen-client-urls", here,
+                [*self.ons[number], "etcd", "--name", f"m{number}", "--data-dir", os.path.join(self.data, f"m{number}"), "--listen-client-urls", here,
                  "--advertise-client-urls", here, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", cluster,
                  "--heartbeat-interval", "50", "--election-timeout", "500", "--logger", "zap", "--log-level", "warn", *self.words],
                 stdout=log, stderr=log, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
@@ -69,9 +70,9 @@ class Etcd:
 
     def post(self, path, body, number=0, token=None):
         """The JSON gateway's answer, as bytes."""
-        url = f"{self.scheme}://{self.host}:{self.ports[number]}/v3/{path}"
-        if self.on:
-            asked = subprocess.run([*self.on, sys.executable, __file__, url, body], capture_output=True, check=False)
+        url = f"{self.scheme}://{self.hosts[number]}:{self.ports[number]}/v3/{path}"
+        if self.ons[number]:
+            asked = subprocess.run([*self.ons[number], sys.executable, __file__, url, body], capture_output=True, check=False)
             if asked.returncode:
                 raise OSError(asked.stderr.decode()[-200:])
             return asked.stdout
@@ -92,7 +93,7 @@ class Etcd:
         raise Unavailable(f"etcd does not begin; see {self.folder}")
 
     def place(self, prefix, *more):
-        return f"etcd{'s' if self.scheme == 'https' else ''}://" + ",".join([*more, *(f"{self.host}:{port}" for port in self.ports)]) + f"/{prefix}"
+        return f"etcd{'s' if self.scheme == 'https' else ''}://" + ",".join([*more, *(f"{host}:{port}" for host, port in zip(self.hosts, self.ports))]) + f"/{prefix}"
 
     def __enter__(self):
         for number in range(len(self.ports)):

@@ -17,14 +17,15 @@ class Unavailable(Exception):
 
 
 class Hosts:
-    """`tag` makes the names unique. `rate`: how fast the links of all hosts but the first are in either direction, as tc writes it."""
+    """`tag` makes the names unique. `rate`: how fast the links of all hosts but the first are in either direction, as tc writes it. `named`: each has a
+    name of its own, too, which is `name_of` it; else all have that of this machine."""
 
-    def __init__(self, tag, count, rate=None):
-        for program in ("ip", "tc") if rate else ("ip",):
+    def __init__(self, tag, count, rate=None, named=False):
+        for program in ["ip", *(["tc"] if rate else []), *(["unshare"] if named else [])]:
             if os.geteuid() != 0 or not shutil.which(program):
                 raise Unavailable(f"neither root nor `{program}`: no network namespaces")
         self.names = [f"culm-{os.getpid()}-{tag}-{number}" for number in range(count)]
-        self.made = []
+        self.made, self.named = [], named
         try:
             self.make(rate)
         except subprocess.CalledProcessError as error:
@@ -73,9 +74,24 @@ class Hosts:
         """Takes the cable of a host out, or plugs it in."""
         self.ip("-n", self.names[0], "link", "set", f"port{number}", state)
 
+    def cut(self, sender, receiver):
+        """Nothing more that `sender` sends arrives at `receiver`: it goes to a card that nobody has."""
+        self.ip("-n", self.names[sender], "neigh", "replace", self.address(receiver), "lladdr", "02:00:00:00:00:01", "dev",
+                "net" if sender else "bridge", "nud", "permanent")
+
+    def mend(self, sender, receiver):
+        self.ip("-n", self.names[sender], "neigh", "del", self.address(receiver), "dev", "net" if sender else "bridge")
+
+    @staticmethod
+    def name_of(number):
+        return f"host-{number}"
+
     def on(self, number, *words):
         """A command line that runs on that host."""
-        return ["ip", "netns", "exec", self.names[number], *words]
+        command = ["ip", "netns", "exec", self.names[number]]
+        if self.named:
+            command += ["unshare", "--uts", "sh", "-c", f'echo {self.name_of(number)} >/proc/sys/kernel/hostname && exec "$@"', "sh"]
+        return [*command, *words]
 
     def run_on(self, number, bench):
         """From here on, culm runs on that host; returns the bench."""
