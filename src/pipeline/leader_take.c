@@ -210,14 +210,23 @@ static void hand_on_commit(struct culm_pipeline_leader *leader,
     }
 }
 
-/* Steps that the other one has committed since the last checkpoint; whether it has told of them nobody knows. */
-static void tell_curve(struct culm_pipeline_leader *leader) {
+/* Steps that the other one has committed since the last checkpoint; whether it has told of them nobody knows. The last one may be known
+ * to another node than the one that was asked for all. */
+static void tell_curve(struct culm_pipeline_leader *leader, const struct culm_content *last) {
     const struct culm_curve *curve = leader->taking.curve;
     for (int32_t i = 0; i < curve->count && curve->first + i < leader->iteration; i++) {
         if (curve->first + i > leader->checkpoint_version) {
             leader_tell_step_again(leader, curve->first + i, &curve->step[i]);
             leader->loss = curve->step[i].loss;
         }
+    }
+    if (last && last->iteration == leader->iteration - 1 &&
+        last->iteration >= curve->first + curve->count &&
+        last->iteration > leader->checkpoint_version) {
+        CULM_MARK(pipeline_step_that_one_alone_knows);
+        leader_tell_step_again(leader, last->iteration,
+                               &(struct culm_curve_step){last->loss, last->norm});
+        leader->loss = last->loss;
     }
 }
 
@@ -302,7 +311,7 @@ static void go_on(struct culm_pipeline_leader *leader, int64_t iteration, int32_
         worker->holds = report ? has_then(report, iteration) : (struct culm_stage_set){{0}};
     }
     tell(leader, "the process that led is gone");
-    tell_curve(leader);
+    tell_curve(leader, last ? &last->commit : NULL);
     leader_fill_ledger(leader);
     if (last && last->commit.iteration == iteration - 1) {
         hand_on_commit(leader, last);

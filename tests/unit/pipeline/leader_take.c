@@ -145,6 +145,22 @@ static void test_a_commit_is_handed_on(void **state) {
     assert_true(commit.content.clip == 0.5 && commit.content.loss == STEP);
     assert_int_equal(fake_world_sent(&t.f.fake, 0, CULM_MSG_COMMIT), 0);
     assert_int_equal(newest(&t.f, 1)->iteration, STEP + 1);
+    assert_int_equal(fake_world_events(&t.f.fake, "step"), STEP); /* each once */
+    assert_int_equal(totals(&t.f).committed, STEP);
+    release(&t);
+}
+
+/* Whoever is asked for all that has been done has not heard of the last step, of which the leader before had told one node alone. */
+static void test_the_last_step_is_told_by_one_who_was_not_asked(void **state) {
+    (void)state;
+    EXPECT_MARK(pipeline_step_that_one_alone_knows);
+    struct taken t;
+    take(&t, plain(), 2, 3, 3);
+    says(&t, 0, report(BEFORE, STEP, 3));
+    says(&t, 1, report(BEFORE, STEP + 1, 3));
+    shows(&t, 0);
+    assert_int_equal(fake_world_sent(&t.f.fake, 0, CULM_MSG_COMMIT), 1);
+    assert_int_equal(fake_world_events(&t.f.fake, "step"), STEP);
     assert_int_equal(totals(&t.f).committed, STEP);
     release(&t);
 }
@@ -474,6 +490,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_goes_on),
         cmocka_unit_test(test_a_commit_is_handed_on),
+        cmocka_unit_test(test_the_last_step_is_told_by_one_who_was_not_asked),
         cmocka_unit_test(test_the_commit_is_of_one_who_heard_it),
         cmocka_unit_test(test_a_copy_that_is_whole_and_too_old),
         cmocka_unit_test(test_a_commit_that_nobody_has_was_none),
