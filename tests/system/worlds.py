@@ -8,7 +8,7 @@ A seed draws a world: training or a graph network, its shape, machines in up to 
 them), one etcd or three, and what falls on it, every S seconds on average (default: 15): processes and machines are killed and frozen, links and
 zones are cut, in one direction or both, members of the etcd are killed, frozen and started again, machines come. Who is killed is replaced. What it
 must come to: the run is done, and all that live end with 0; every step has the loss of an undisturbed run, and the result has its bits; it goes
-back to a checkpoint only when what it lost may have been all that there was; nothing is left of it. A run is held back to a few steps a second, by
+back to a checkpoint only when what it lost may have been all that there was; nothing is left of it but its storage, which tells of every step. A run is held back to a few steps a second, by
 processes that stand still for a moment, so that it takes as long on any machine.
 """
 import argparse
@@ -572,11 +572,25 @@ class World:
         ends = run.told("done")
         for event in ends:
             equal((event["weights_sha256"], event["state_sha256"]), tuple(hashes), "hashes")
+        self.alone(right, hashes)
         for machine in run.machines:
             if machine not in self.killed:
                 equal(os.listdir(self.tmp(machine)), [], f"what is left in TMPDIR of {machine.name}")
         check(not self.wrong, "; ".join(self.wrong))
         return ends
+
+    def alone(self, right, hashes):
+        """What the storage has is enough: whoever has nothing else finds it done, with every step."""
+        folder = self.bench.path("alone")
+        os.mkdir(folder)
+        self.run.give(folder)
+        ended = self.bench.end(self.bench.start(*self.run.command, self.bench.path("run.yaml"), "--resume", "--out", os.path.join(folder, "run"), cwd=folder))
+        equal(ended.code, 0, f"exit code of a resume from the storage; {ended.err[-500:]!r}")
+        events = read_events(os.path.join(folder, "run", "events.jsonl"))
+        last = {event[self.run.unit]: event["loss_bits"] for event in events if event["event"] == self.run.unit}
+        equal(sorted(set(right.items()) ^ set(last.items())), [], "steps that the storage tells otherwise")
+        done = [event for event in events if event["event"] == "done"]
+        equal([(event["weights_sha256"], event["state_sha256"]) for event in done[-1:]], [tuple(hashes)], "hashes of what the storage has")
 
     def play(self):
         os.mkdir(self.bench.path("empty"))
@@ -601,6 +615,9 @@ class World:
                     self.bench.note(line)
                 self.bench.note(f"seed {self.seed}, a blow every {self.mean_s:g} s: {self.job}, {self.shape}, {hosts}, {self.members} of etcd")
                 raise
+        for line in self.told:
+            if "a roll-back" in line:
+                self.bench.note(line)
         terms = len(self.run.terms())
         what = ", ".join(f"{count} {name}" for name, count in sorted(self.blows.items())) or "none"
         self.bench.note(f"seed {self.seed}: {self.job} ({self.shape}), {hosts}, {self.members} of etcd: {took_s:.0f} s, {len(self.rollbacks)} roll-backs, "
