@@ -4,12 +4,12 @@
 usage: worlds.py CULM [PART OF A CASE'S NAME]...                                   the cases that the tests run: a few short worlds
        worlds.py CULM [--first SEED] [--seconds N] [--mean S] [--at-once N]        as many as there is time for; an hour, for one
 
-A seed draws a world: training or a graph network, its shape, machines in up to three zones (network namespaces, where this process may make
-them), one etcd or three, and what falls on it, every S seconds on average (default: 15): processes and machines are killed and frozen, links and
-zones are cut, in one direction or both, members of the etcd are killed, frozen and started again, machines come. Who is killed is replaced. What it
-must come to: the run is done, and all that live end with 0; every step has the loss of an undisturbed run, and the result has its bits; it goes
-back to a checkpoint only when what it lost may have been all that there was; nothing is left of it but its storage, which tells of every step. A run is held back to a few steps a second, by
-processes that stand still for a moment, so that it takes as long on any machine.
+A seed draws a world: training or a graph network, its shape, machines in up to three zones (network namespaces, where this process may make them),
+one etcd or three, and what falls on it, every S seconds on average (default: 15): processes and machines are killed and frozen, links and zones are
+cut, in one direction or both, members of the etcd are killed, frozen and started again, machines come. Who is killed is replaced. What it must come
+to: the run is done, and all that live end with 0; every step has the loss of an undisturbed run, and the result has its bits; it goes back to a
+checkpoint only when what it lost may have been all that there was; nothing is left of it but its storage, which tells of every step. A run is held
+back to a few steps a second, by processes that stand still for a moment, so that it takes as long on any machine.
 """
 import argparse
 import collections
@@ -17,14 +17,13 @@ import glob
 import json
 import os
 import random
-import shutil
 import signal
 import sys
 import time
 
 import gnn_cluster
 import train_cluster
-from harness import Cases, Failed, check, changed, children_of, equal, read_events, tiny_config, wait_until
+from harness import Cases, check, changed, children_of, equal, read_events, tiny_config, wait_until
 from hosts import Hosts, Unavailable as NoHosts
 
 cases = Cases(kind="waits")
@@ -76,7 +75,7 @@ class World:
             raise
         self.run.env_of = self.env_of
         self.posts, self.killed = [], set()
-        self.later = []                        # (when, what)
+        self.later, self.coming = [], []       # (when, what), (when, which post)
         self.cuts = collections.Counter()      # how many blows have cut (sender, receiver)
         self.etcd_struck = set()
         self.blows, self.told = collections.Counter(), []
@@ -300,7 +299,7 @@ class World:
         wait_s += draw.uniform(0.3, 1) * self.mean_s
         if self.hosts and draw.random() < 0.3:
             post.host = draw.randrange(1, len(self.zone_of))
-        self.after(wait_s, lambda: self.start(post))
+        self.coming.append((time.monotonic() + wait_s, post))
         return wait_s
 
     def kill_agent(self, draw, post=None):
@@ -497,6 +496,9 @@ class World:
         self.later = [one for one in self.later if one not in due]
         for _, what in sorted(due, key=lambda one: one[0]):
             what()
+        for post in [post for when, post in self.coming if when <= now]:
+            self.start(post)
+        self.coming = [one for one in self.coming if one[0] > now]
         for number, process in enumerate(self.run.etcd.process):
             if number not in self.etcd_struck and process.poll() is not None:  # its port was taken
                 self.say(f"etcd {number} had ended by itself")
@@ -544,13 +546,13 @@ class World:
     # --- the whole ---
 
     def judge(self):
-        run, total = self.run, self.config["steps" if self.job == "train" else "epochs"]
+        run = self.run
         self.let_go()
-        self.later = [one for one in self.later if one[1].__name__ != "<lambda>"]  # nobody else comes
+        self.coming = []
         self.tend(everything=True)
         run.etcd.wait()
         for machine in [machine for post in self.posts for machine in post.machines]:
-            if machine in self.again:
+            if self.bench.end(machine.process).code == 4 and self.away(machine):
                 machine.process = machine.start(*machine.process.command[1:], cwd=machine.folder)
             machine.end(0)
         late = run.node(1, *(("--role", "server") if self.job == "gnn" else ()), **({"host": 1} if self.hosts else {}))
@@ -568,7 +570,7 @@ class World:
         for event in run.told(run.unit):
             equal(event["loss_bits"], right.get(event[run.unit]), f"loss of {run.unit} {event[run.unit]}")
             told.add(event[run.unit])
-        equal(sorted(set(right) - told), [], f"what is not told of {total}")
+        equal(sorted(set(right) - told), [], "what is not told")
         ends = run.told("done")
         for event in ends:
             equal((event["weights_sha256"], event["state_sha256"]), tuple(hashes), "hashes")
