@@ -65,8 +65,11 @@ static bool on_enroll(void *ctx, const struct culm_caller *caller, int32_t *ret_
                                         .host = place.host,
                                         .zone = place.zone,
                                         .machine = place.machine};
-    const struct culm_leader_ops *leads =
-        culm_real_listens(&host->real) ? host->real.actor_ops->leads : NULL;
+    if (!culm_real_listens(&host->real)) { /* it has left, such as one that was deposed */
+        culm_error_set(ret_error, CULM_ERR_CLOSED, "this process leads no more");
+        return false;
+    }
+    const struct culm_leader_ops *leads = host->real.actor_ops->leads;
     uint32_t role = info.role;
     if (!leads || !leads->admits) {
         culm_error_set(ret_error, CULM_ERR_CONFIG,

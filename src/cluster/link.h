@@ -28,7 +28,7 @@ struct culm_link {
     void *own;                       /* the owner's; NULL at first */
     struct culm_handshake handshake;
     int64_t pid;  /* of the other end, if it came in; 0: not known */
-    bool ending;  /* of one that is refused: because the run is about to end */
+    bool ending;  /* of one that is refused: because the run, or who leads here, is about to end */
     bool refused; /* has been sent REFUSED, or is going to be; it is about to be closed */
     char *held;   /* why it is refused, while it is not told yet; NULL: it is, or is not refused */
     uint64_t held_until_ns;
