@@ -389,6 +389,16 @@ static void read_spent(void *launch, const char *dir, double *ret_usd, double *r
     }
 }
 
+/* Where several may lead: by the events that lie with the newest checkpoint. */
+static void read_spent_before(struct launch *l, double *ret_usd, double *ret_seconds) {
+    struct culm_apart *apart = culm_launcher_apart(l->launcher);
+    char dir[CULM_PATH_MAX];
+    struct culm_error ignored = {0};
+    if (apart && apart->ops->before(apart, dir, &ignored) == CULM_OK) {
+        read_spent(l, dir, ret_usd, ret_seconds);
+    }
+}
+
 static enum culm_status make_exec(struct launch *l, struct culm_error *error) {
     const struct culm_gnn_numeric_options numeric = {
         .config = l->o->config,
@@ -459,6 +469,10 @@ static enum culm_status make_leader(struct launch *l, struct culm_error *error) 
         .here_most = l->o->here_most,
     };
     options.term = culm_launcher_term(l->launcher, &options.known, &options.known_count);
+    if (options.term <=
+        1) { /* nobody is left who knows; else that is found out when they have reported */
+        read_spent_before(l, &options.spent_usd, &options.spent_s);
+    }
     memcpy(options.rows, l->rows, sizeof options.rows);
     l->leader = culm_gnn_leader_new(&options);
     return l->leader ? CULM_OK : no_memory(error);

@@ -303,7 +303,7 @@ def away_for_long(bench):
         run.etcd.start(0)
         run.etcd.wait()
         run.wait(lambda: run.steps() > last, "epochs when it is back")
-        equal((run.terms(), run.told("rollback")), ([], []), "terms, roll-backs")
+        equal(run.told("rollback"), [], "roll-backs")  # another one may lead by now: that depends on when the lease has ended
         run.etcd.kill(0)
         waiting(2)
         last = run.steps()
