@@ -142,11 +142,12 @@ void gnn_leader_hold_tick(struct culm_gnn_leader *leader) {
     if (!hold->active || leader->crew.left || now < hold->again_ns || gnn_leader_saves(leader)) {
         return; /* a try that is under way is waited for */
     }
-    if (now >= hold->until_ns) {
+    if (now >= hold->until_ns && !hold->cut_short) {
         CULM_MARK(interval_held_for_too_long);
         give_up(leader);
         return;
     }
+    hold->cut_short = false;
     hold->again_ns = now + CULM_ROOM_AGAIN_MS * MS;
     if (leader->finishing) {
         CULM_MARK(interval_model_is_tried_again);

@@ -77,7 +77,8 @@ struct gnn_saving {
 /* The version committed last could not be saved, or the model not be written. leader_hold.c. */
 struct gnn_hold {
     bool active, told;
-    bool tried, weights_tried;       /* since it was last looked for room */
+    bool tried, weights_tried; /* since it was last looked for room */
+    bool cut_short; /* the last try ended with its writer: another one follows in any case */
     uint64_t until_ns, again_ns;     /* given up; tried again */
     char weights[CULM_GNN_PATH_MAX]; /* that were saved alone; "": none */
     enum culm_status status;

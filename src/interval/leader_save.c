@@ -145,6 +145,10 @@ void gnn_leader_check_writer(struct culm_gnn_leader *leader) {
     }
     saving->due = !saving->weights;
     leader->cut_version = 0;
+    if (leader->hold.active) { /* others hold it still: what became of this try says nothing */
+        leader->hold.cut_short = true;
+        leader->hold.again_ns = 0;
+    }
     leader->hold.weights_tried = leader->hold.weights_tried && !saving->weights;
     discard(leader);
     gnn_leader_io_on(leader);
