@@ -36,11 +36,13 @@ enum gnn_draw {
     GNN_DRAW_DUE,       /* each checkpoint that was due was written, or said to be given up */
     GNN_DRAW_ELSEWHERE, /* newcomers' own tasks fail, and they have little memory */
     GNN_DRAW_COPIES,    /* copies of the state take long, and are waited for only shortly */
+    GNN_DRAW_SIZE,      /* half of them have more than seven nodes, one in fifty more than 32 */
     GNN_DRAWS           /* others go here: the number of a draw is that of its dice */
 };
 
 /* What the protocol as it is survives. What else a draw finds is in the table of gnn_histories.c. */
 #define GNN_DRAWS_NOW ((1u << GNN_DRAWS) - 1)
+#define GNN_DRAWS_THEN ((1u << GNN_DRAW_SIZE) - 1) /* before there were shapes of many sizes */
 
 enum gnn_fault_kind {
     GNN_KILL,
@@ -130,7 +132,13 @@ struct gnn_history {
     int32_t slow;   /* the jobs of this node take long; -1: nobody's */
     int32_t home[CULM_GNN_INTERVALS_MAX];
     uint32_t draws;
-    enum gnn_large { GNN_SMALL, GNN_MANY_INTERVALS, GNN_MANY_NODES, GNN_MANY_EPOCHS } large;
+    enum gnn_large {
+        GNN_SMALL,
+        GNN_MANY_INTERVALS,
+        GNN_MANY_NODES,
+        GNN_MANY_EPOCHS,
+        GNN_CROWD
+    } large;
     uint32_t start_fail_percent, start_fail_later; /* later: once an epoch is committed */
     uint64_t stop_ns;                              /* 0: never */
     struct gnn_newcomer newcomer[GNN_NEWCOMERS];

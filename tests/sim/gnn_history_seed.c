@@ -104,7 +104,8 @@ const char *const gnn_draw_names[GNN_DRAWS] = {[GNN_DRAW_STARTS] = "starts",
                                                [GNN_DRAW_LARGE] = "large",
                                                [GNN_DRAW_LONG] = "long",
                                                [GNN_DRAW_DUE] = "due",
-                                               [GNN_DRAW_COPIES] = "copies"};
+                                               [GNN_DRAW_COPIES] = "copies",
+                                               [GNN_DRAW_SIZE] = "size"};
 
 /* Whether the seed's turn has come: in one history of so many. The dice are the draw's own. */
 static bool draws(const struct gnn_history *h, enum gnn_draw draw, uint64_t one_of,
@@ -122,6 +123,33 @@ static void large_from(struct gnn_history *h, int32_t *intervals) {
     uint64_t of = culm_rng_below(&dice, 3);
     *intervals = 11 + (int32_t)culm_rng_below(&dice, of == 0 ? 54 : 10);
     h->large = of == 1 ? GNN_MANY_NODES : of == 2 ? GNN_MANY_EPOCHS : GNN_MANY_INTERVALS;
+}
+
+/* Of one that is not large in another way. */
+static void size_from(struct gnn_history *h, int32_t *intervals) {
+    uint64_t dice;
+    if (draws(h, GNN_DRAW_SIZE, 50, &dice)) {
+        *intervals = 24 + (int32_t)culm_rng_below(&dice, 25);
+        h->large = GNN_CROWD;
+    }
+}
+
+static void size_shape(struct gnn_history *h) {
+    uint64_t dice = culm_rng_mix(h->seed, 451);
+    const bool crowd = h->large == GNN_CROWD;
+    const int32_t intervals = h->cast.layout.intervals, most = intervals < 5 ? intervals : 5;
+    int32_t *count = h->shape.count;
+    if (!(h->draws >> GNN_DRAW_SIZE & 1) || (h->large != GNN_SMALL && !crowd)) {
+        return;
+    }
+    count[CULM_GNN_SERVER] = (int32_t)(crowd ? 16 + culm_rng_below(&dice, 9)
+                                             : 1 + culm_rng_below(&dice, (uint64_t)most));
+    count[CULM_GNN_PARAMETER] =
+        (int32_t)(crowd ? 4 + culm_rng_below(&dice, 5) : 1 + culm_rng_below(&dice, 4));
+    if (count[CULM_GNN_WORKER] > 0 || crowd) {
+        count[CULM_GNN_WORKER] =
+            (int32_t)(crowd ? 13 + culm_rng_below(&dice, 12) : 1 + culm_rng_below(&dice, 7));
+    }
 }
 
 static void large_shape(struct gnn_history *h) {
@@ -448,12 +476,14 @@ bool gnn_history_from_seed(uint64_t seed, int64_t replace_ms, uint32_t events, u
     *h = (struct gnn_history){.seed = seed, .events = events, .draws = draw_mask};
     int32_t intervals = 1 + (int32_t)culm_rng_below(&dice, 10);
     int32_t stages = 1 + (int32_t)culm_rng_below(&dice, 4);
+    size_from(h, &intervals);
     large_from(h, &intervals);
     if (culm_gnn_symbolic_layout(seed, intervals, stages, &h->cast.layout, NULL) != CULM_OK) {
         return false;
     }
     shape_from(&dice, &h->cast.layout, &h->shape);
     large_shape(h);
+    size_shape(h);
     h->shape.replace_ms = replace_ms;
     if (seed % 5 == 3 && h->shape.pace.staleness == 0 && h->shape.pace.eval_every > 0) {
         h->shape.stop.patience = 1 + (int64_t)(seed / 5 % 3); /* evaluations end it */

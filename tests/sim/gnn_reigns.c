@@ -1,7 +1,7 @@
 /*
  * Graph networks that several processes may lead: candidates stand at a store of keys, and nodes, leaders and the store are struck.
  *
- *     gnn_reigns [--first SEED] [--count N] [--log]
+ *     gnn_reigns [--first SEED] [--count N] [--soak] [--log]
  *
  * Each seed is a small world: its shape, who stands, and what befalls it. It is judged beside an undisturbed run of the same shape:
  * it ends; every epoch is told, with the loss that it has there; every checkpoint that is published, by whomever, has the state that
@@ -11,6 +11,7 @@
 #include "gnn_cast.h"
 
 #include "base/rng.h"
+#include "tally.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,6 +25,7 @@
 #define CALM_MS 120000 /* after the last fault it has ended */
 #define EPOCHS_MAX 40
 #define FAULTS_MAX 6
+#define INTERVALS_MAX 48
 #define STRUCK_MAX CAST_NODES
 #define STORE_FAULTS_MS 3000
 
@@ -61,7 +63,7 @@ struct world {
     struct gnn_cast cast; /* first member */
     uint64_t seed;
     bool log, calm;
-    int32_t count[CULM_GNN_ROLES], home[16];
+    int32_t count[CULM_GNN_ROLES], home[INTERVALS_MAX];
     int64_t checkpoint_every;
     struct culm_gnn_stop stop;
     int32_t candidates;
@@ -85,7 +87,7 @@ struct world {
     bool told[EPOCHS_MAX + 1];
     char loss[EPOCHS_MAX + 1][16], file[EPOCHS_MAX + 1][64]; /* by version */
     struct culm_gnn_verdict verdict[EPOCHS_MAX + 1];
-    int64_t newest, epoch, rollbacks, takeovers, lost, checkpoints, commits_away;
+    int64_t newest, epoch, rollbacks, takeovers, lost, checkpoints, commits_away, outages;
     const struct world *reference;
     char state[80];
     bool done;
@@ -125,17 +127,27 @@ static void draw_faults(struct world *w, uint64_t *dice) {
     w->stop_ms = below(dice, 6) ? 0 : BEGIN_MS + (uint64_t)below(dice, 900);
 }
 
+/* Half of all have more than seven nodes, one in fifty more than 32. */
+static void draw_counts(uint64_t *dice, bool crowd, int32_t intervals, int32_t *ret_count) {
+    const int32_t most = intervals < 5 ? intervals : 5;
+    ret_count[CULM_GNN_SERVER] = (int32_t)(crowd ? 16 + below(dice, 9) : 1 + below(dice, most));
+    ret_count[CULM_GNN_PARAMETER] = (int32_t)(crowd ? 4 + below(dice, 5) : 1 + below(dice, 4));
+    ret_count[CULM_GNN_WORKER] = (int32_t)(crowd            ? 13 + below(dice, 12)
+                                           : below(dice, 4) ? 1 + below(dice, 6)
+                                                            : 0);
+}
+
 static void draw(struct world *w, uint64_t seed) {
     uint64_t dice = culm_rng_mix(seed, 77);
-    const int32_t intervals = (int32_t)(1 + below(&dice, 10));
+    const bool crowd = below(&dice, 50) == 0;
+    const int32_t intervals = (int32_t)(crowd ? INTERVALS_MAX / 2 + below(&dice, INTERVALS_MAX / 2)
+                                              : 1 + below(&dice, 10));
     *w = (struct world){.seed = seed};
     if (culm_gnn_symbolic_layout(seed, intervals, (int32_t)(2 + below(&dice, 2)), &w->cast.layout,
                                  NULL) != CULM_OK) {
         abort();
     }
-    w->count[CULM_GNN_SERVER] = (int32_t)(1 + below(&dice, intervals < 4 ? intervals : 4));
-    w->count[CULM_GNN_PARAMETER] = (int32_t)(1 + below(&dice, 3));
-    w->count[CULM_GNN_WORKER] = (int32_t)(below(&dice, 2) ? below(&dice, 4) : 0);
+    draw_counts(&dice, crowd, intervals, w->count);
     for (int32_t i = 0; i < intervals; i++) {
         w->home[i] = i * w->count[CULM_GNN_SERVER] / intervals;
     }
@@ -431,6 +443,7 @@ static void befall(struct world *w, const struct fault *fault) {
         break;
     case CUT_LEADER: culm_sim_store_cut(w->sim, leader, for_ns); break;
     case AWAY:
+        w->outages++;
         w->away_ns = culm_sim_store_is_away(w->sim) ? w->away_ns : culm_sim_now(w->sim);
         culm_sim_store_away(w->sim, for_ns);
         break;
@@ -577,9 +590,11 @@ static void tell(const struct world *w) {
 int main(int argc, char **argv) {
     static struct world world, calm;
     uint64_t first = 1, count = 200;
-    bool log = false;
+    bool log = false, soak = false;
+    struct tally tally = {0};
     for (int a = 1; a < argc; a++) {
         log = log || strcmp(argv[a], "--log") == 0;
+        soak = soak || strcmp(argv[a], "--soak") == 0;
         first = strcmp(argv[a], "--first") == 0 && a + 1 < argc ? strtoull(argv[a + 1], NULL, 10)
                                                                 : first;
         count = strcmp(argv[a], "--count") == 0 && a + 1 < argc ? strtoull(argv[a + 1], NULL, 10)
@@ -612,10 +627,21 @@ int main(int argc, char **argv) {
         if (world.wrong[0] || calm.wrong[0]) {
             failed++;
             tell(&world);
-            printf("not ok - seed %" PRIu64 ": %s%s\n", seed, calm.wrong[0] ? "undisturbed: " : "",
-                   calm.wrong[0] ? calm.wrong : world.wrong);
+            printf("not ok - seed %" PRIu64 ": %s%s\n    replay: sim_gnn_reigns --first %" PRIu64
+                   " --count 1 --log\n",
+                   seed, calm.wrong[0] ? "undisturbed: " : "",
+                   calm.wrong[0] ? calm.wrong : world.wrong, seed);
         }
+        tally_add(&tally, world.count[0] + world.count[1] + world.count[2],
+                  world.wrong[0] || calm.wrong[0]);
+        tally.outages += world.outages;
         culm_gnn_layout_release(&world.cast.layout);
+    }
+    if (soak) {
+        tally.takeovers = takeovers;
+        tally.rollbacks = rollbacks;
+        tally_print(&tally);
+        return failed > 0;
     }
     printf("%" PRIu64 " worlds: %" PRId64 " times another one led, %" PRId64 " nodes lost, %" PRId64
            " roll-backs, %" PRId64 " checkpoints, %" PRId64 " stopped; %" PRId64 " failed\n",

@@ -1,7 +1,7 @@
 /*
  * Runs seeded failure histories on the symbolic executor.
  *
- *     histories [--first SEED] [--count N] [--draw NAME,...] [--events MASK] [--fault NUMBER] [--marks MOST] [--log]
+ *     histories [--first SEED] [--count N] [--draw NAME,...] [--events MASK] [--fault NUMBER] [--marks MOST] [--soak] [--log]
  *
  * A seed that fails is printed with the one line that replays it; the first few are made small (shrink.h), and what
  * is left goes into `regressions`, which run always. What befell the runs is counted, and from FLOORS_FROM histories
@@ -11,11 +11,13 @@
  *   --events  of what befalls a seed only this
  *   --fault   what befalls links, memory and the leader is of that one kind (enum culm_fault_kind), to look for its
  *             failures alone
+ *   --soak    these seeds alone, without floors; prints what they add to many others (tally.h)
  *   --marks   prints the marks that no history has hit (base/mark.h), of which there may be so many
  */
 #include "expect_mark.h"
 #include "history.h"
 #include "shrink.h"
+#include "tally.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,6 +84,8 @@ static void make_small(uint64_t seed, uint32_t events) {
     culm_history_print_events(&history);
 }
 
+static struct tally tally;
+
 static bool run(uint64_t seed, uint32_t events, bool log, struct culm_history_result *totals) {
     static int shrunk;
     struct culm_history history;
@@ -96,6 +100,7 @@ static bool run(uint64_t seed, uint32_t events, bool log, struct culm_history_re
     }
     culm_history_run(&history, &result);
     culm_history_result_add(totals, &result);
+    tally_add(&tally, history.shape.pipelines * history.shape.stages, !result.ok);
     if (!result.ok) {
         printf(
             "not ok - %s\n    %s\n    replay: histories --first %llu --count 1 --draw %s --log\n",
@@ -205,7 +210,7 @@ int main(int argc, char **argv) {
     uint64_t first = 1, count = 2000;
     uint32_t events = EVERY_EVENT;
     int marks = -1;
-    bool log = false;
+    bool log = false, soak = false;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--first") == 0 && i + 1 < argc) {
             first = strtoull(argv[++i], NULL, 10);
@@ -219,11 +224,14 @@ int main(int argc, char **argv) {
             only = atoi(argv[++i]);
         } else if (strcmp(argv[i], "--marks") == 0 && i + 1 < argc) {
             marks = atoi(argv[++i]);
+        } else if (strcmp(argv[i], "--soak") == 0) {
+            soak = true;
         } else if (strcmp(argv[i], "--log") == 0) {
             log = true;
         } else {
-            fprintf(stderr,
-                    "usage: histories [--first SEED] [--count N] [--events MASK] [--log]\n");
+            fprintf(
+                stderr,
+                "usage: histories [--first SEED] [--count N] [--events MASK] [--soak] [--log]\n");
             return 2;
         }
     }
@@ -238,6 +246,13 @@ int main(int argc, char **argv) {
     double start = seconds();
     for (uint64_t i = 0; i < count; i++) {
         failed += !run(first + i, events, log, &totals);
+    }
+    if (soak) {
+        tally.takeovers = totals.leaders;
+        tally.outages = totals.kind_fired[CULM_FAULT_AWAY];
+        tally.rollbacks = totals.rollbacks;
+        tally_print(&tally);
+        return failed > 0;
     }
     const uint32_t drawn = draws;
     draws = 0; /* those below were found without */
@@ -286,7 +301,7 @@ int main(int argc, char **argv) {
     }
     /* A deed was in doubt, and one that had found its memory damaged was ended before the next leader could be told. */
     static const struct kept_history stores[] = {{100210, 0x8026c}};
-    draws = (1u << CULM_HISTORY_DRAWS) - 1;
+    draws = (1u << CULM_HISTORY_DRAW_SIZE) - 1; /* before there were shapes of many sizes */
     for (size_t i = 0; i < sizeof stores / sizeof *stores && !log; i++, total++) {
         failed += !run(stores[i].seed, stores[i].events, log, &totals);
     }

@@ -125,6 +125,7 @@ enum culm_history_draw {
     CULM_HISTORY_DRAW_OPEN, /* some or all workers come from elsewhere, as long as some are missing and beyond */
     CULM_HISTORY_DRAW_LEADERS, /* those who lead die, or freeze, and others take over */
     CULM_HISTORY_DRAW_STORE, /* who leads is decided at a store of keys, which fails now and then */
+    CULM_HISTORY_DRAW_SIZE, /* half of them have more than seven nodes, one in fifty more than 32 */
     CULM_HISTORY_DRAWS
 };
 

@@ -228,13 +228,34 @@ void culm_history_from_seed(uint64_t seed, struct culm_history *ret_history) {
 const char *const culm_history_draw_names[CULM_HISTORY_DRAWS] = {
     [CULM_HISTORY_DRAW_STARTS] = "starts",   [CULM_HISTORY_DRAW_TASKS] = "tasks",
     [CULM_HISTORY_DRAW_LOADS] = "loads",     [CULM_HISTORY_DRAW_OPEN] = "open",
-    [CULM_HISTORY_DRAW_LEADERS] = "leaders", [CULM_HISTORY_DRAW_STORE] = "store"};
+    [CULM_HISTORY_DRAW_LEADERS] = "leaders", [CULM_HISTORY_DRAW_STORE] = "store",
+    [CULM_HISTORY_DRAW_SIZE] = "size"};
 
 /* In one history of so many. */
 static bool draws(const struct culm_history *h, uint32_t draws, enum culm_history_draw draw,
                   int64_t one_of, struct dice *ret_dice) {
     *ret_dice = (struct dice){culm_rng_mix(h->seed, 0xD00 + (uint64_t)draw)};
     return draws >> draw & 1 && pick(ret_dice, one_of) == 0;
+}
+
+/* Another shape; who was to be struck by number is the same part of the way through all nodes. */
+static void draw_size(struct dice *dice, struct culm_history *h) {
+    struct culm_run_shape *shape = &h->shape;
+    const int32_t before = shape->pipelines * shape->stages;
+    const bool large = pick(dice, 50) == 0;
+    shape->stages = (int32_t)(large ? 3 + pick(dice, 6) : 1 + pick(dice, 6));
+    shape->pipelines =
+        (int32_t)(large ? 32 / shape->stages + 1 + pick(dice, 4) : 1 + pick(dice, 4));
+    shape->lanes = shape->pipelines + (int32_t)pick(dice, large ? 3 : 8 - shape->pipelines);
+    shape->micros_per_lane = (int32_t)(1 + pick(dice, shape->lanes > 6 ? 2 : 3));
+    shape->micros = shape->lanes * shape->micros_per_lane;
+    shape->global_samples = shape->micros * shape->micro_samples;
+    const int32_t nodes = shape->pipelines * shape->stages;
+    h->settings.crew.max_nodes += nodes - before;
+    h->resume_pipelines = h->resume_pipelines < shape->lanes ? h->resume_pipelines : shape->lanes;
+    for (int32_t i = 0; i < h->fault_count; i++) {
+        h->fault[i].node = h->fault[i].node * (nodes + 2) / (before + 2);
+    }
 }
 
 static void draw_troubles(struct dice *dice, struct culm_history *h) {
@@ -351,6 +372,10 @@ static void draw_patience(struct culm_history *h) {
 
 void culm_history_draw(struct culm_history *h, uint32_t draw_mask) {
     struct dice dice;
+    if (draws(h, draw_mask, CULM_HISTORY_DRAW_SIZE, 1,
+              &dice)) { /* first: others look at the shape */
+        draw_size(&dice, h);
+    }
     if (draws(h, draw_mask, CULM_HISTORY_DRAW_STARTS, 6, &dice) && !h->traced) {
         h->start_fail_percent = (uint32_t)(5 + pick(&dice, 40));
         h->start_fail_later = (uint32_t)(20 + pick(&dice, 66));
