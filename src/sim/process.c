@@ -47,6 +47,14 @@ static uint64_t delay_of_store(struct culm_sim *sim) {
     return sim_around(sim, sim->o.store_ns) / 2;
 }
 
+bool sim_moment(struct process *leader, enum culm_sim_does does, uint32_t what) {
+    const struct culm_sim_moment moment = {does, what};
+    if (leader->alive && leader->sim->o.moment) {
+        leader->sim->o.moment(leader->sim->o.event_context, leader->id, &moment);
+    }
+    return leader->alive;
+}
+
 /* --- the world table --- */
 
 static uint64_t world_now(struct culm_world *world) { return self(world)->sim->now_ns; }
@@ -58,8 +66,9 @@ static void world_send(struct culm_world *world, int32_t to, const struct culm_m
     }
     if (process->member) {
         culm_member_send(process->member, to, message);
-    } else {
+    } else if (sim_moment(process, CULM_SIM_SENDS, message->type)) {
         culm_roster_send(process->roster, to, message);
+        (void)sim_moment(process, CULM_SIM_SENT, message->type);
     }
 }
 
@@ -134,7 +143,7 @@ static void world_fault(struct culm_world *world, const struct culm_fault_point 
 
 static void world_publish(struct culm_world *world, json_t *take_event) {
     struct culm_sim *sim = self(world)->sim;
-    if (!self(world)->roster) { /* it does not lead */
+    if (!self(world)->roster || !self(world)->alive) { /* it does not lead, or not any more */
         json_decref(take_event);
         return;
     }
@@ -160,7 +169,7 @@ static void die(struct culm_sim *sim, const struct happen *happen) {
 static void world_leave(struct culm_world *world, int exit_code, const struct culm_error *error) {
     struct process *process = self(world);
     struct culm_sim *sim = process->sim;
-    if (process->left) {
+    if (process->left || (process->roster && !process->alive)) {
         return;
     }
     process->left = true;
@@ -206,6 +215,9 @@ static struct culm_sim *sim_of(struct culm_agent *agent) { return leader_of(agen
 static void agent_start(struct culm_agent *agent, uint32_t role) {
     struct culm_sim *sim = sim_of(agent);
     int32_t alive = 0;
+    if (!leader_of(agent)->alive) {
+        return;
+    }
     for (int32_t i = 1; i < sim->process_count; i++) {
         alive += sim->process[i]->alive && !sim->process[i]->left;
     }
@@ -215,6 +227,9 @@ static void agent_start(struct culm_agent *agent, uint32_t role) {
 
 static void agent_end(struct culm_agent *agent, int32_t node) {
     const struct process *process = sim_process(sim_of(agent), node);
+    if (!leader_of(agent)->alive) {
+        return;
+    }
     if (process && culm_member_term(process->member) > leader_of(agent)->term) {
         return; /* it has promised another one */
     }
@@ -246,6 +261,8 @@ void sim_written(struct process *leader, enum culm_deed deed) {
     if (listens(leader)) {
         culm_sim_log(leader->sim, "leader %d has written deed %d", leader->id, (int)deed);
         leader->deeds[deed]++;
+    }
+    if (listens(leader) && sim_moment(leader, CULM_SIM_KNOWS, deed)) {
         leader->ops->leads->written(leader->actor, deed);
     }
 }
@@ -264,6 +281,7 @@ static void on_written(struct culm_sim *sim, const struct happen *happen) {
 static void write_deed(struct culm_sim *sim, const struct happen *happen) {
     struct process *leader = sim_process(sim, happen->from);
     const bool leads = leader == sim->leads;
+    (void)(leads && sim_moment(leader, CULM_SIM_WRITTEN, (uint32_t)happen->number));
     sim_schedule(
         sim, sim->now_ns + delay_of_store(sim),
         (struct happen){
@@ -272,6 +290,9 @@ static void write_deed(struct culm_sim *sim, const struct happen *happen) {
 
 static void record_write(struct culm_record *record, enum culm_deed deed, int64_t step) {
     struct process *leader = (struct process *)((char *)record - offsetof(struct process, record));
+    if (!sim_moment(leader, CULM_SIM_WRITES, deed)) {
+        return;
+    }
     if (leader->candidate) {
         sim_stand_write(leader, deed, step);
         return;
@@ -331,6 +352,9 @@ static void on_led(void *ctx, uint64_t term, const char *address) {
     struct process *process = ctx;
     (void)address;
     culm_sim_log(process->sim, "node %d promises term %llu", process->id, (unsigned long long)term);
+    if (process->sim->leads->term == term) {
+        (void)sim_moment(process->sim->leads, CULM_SIM_PROMISED, 0);
+    }
     if (listens(process) && process->ops->led) {
         process->ops->led(process->actor, term);
     }
@@ -396,7 +420,8 @@ static bool on_ready(void *ctx, int32_t *node, const struct culm_ready *ready,
     if (process->candidate ? worker->admitted : process == process->sim->leads) {
         return true;
     }
-    if (process->candidate && sim_stand_admit(process, worker)) {
+    if (process->candidate && sim_moment(process, CULM_SIM_WRITES, CULM_SIM_ADMITS) &&
+        sim_stand_admit(process, worker)) {
         culm_error_set(ret_error, CULM_ERR_AGAIN, "that it takes part is being written");
         return false;
     }
@@ -408,7 +433,7 @@ static bool on_ready(void *ctx, int32_t *node, const struct culm_ready *ready,
 
 static void on_roster_message(void *ctx, int32_t node, const struct culm_message *message) {
     struct process *process = ctx;
-    if (listens(process)) {
+    if (listens(process) && sim_moment(process, CULM_SIM_HEARS, message->type)) {
         process->ops->message(process->actor, node, message);
     }
 }

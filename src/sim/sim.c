@@ -108,6 +108,9 @@ struct culm_blob_pool *culm_sim_pool(struct culm_sim *sim, int32_t id) {
 static void begin(struct culm_sim *sim, const struct happen *happen) {
     (void)sim;
     happen->to->started = true;
+    if (!sim_moment(happen->to, CULM_SIM_BEGINS, 0)) {
+        return;
+    }
     happen->to->ops->start(happen->to->actor);
     if (happen->to->term > 1) {
         sim_call_all(happen->to);

@@ -49,6 +49,27 @@ struct culm_sim_reign {
     bool newest; /* false: it has slept, and another one leads in a higher term */
 };
 
+/* Where one that leads is: between any two things that it says or writes. */
+enum culm_sim_does {
+    CULM_SIM_BEGINS,   /* it has its term, and calls nobody yet */
+    CULM_SIM_PROMISED, /* a node has promised it its term, and the answer is on its way */
+    CULM_SIM_HEARS,    /* a frame of that type has come, and it has not looked at it */
+    CULM_SIM_SENDS,    /* it sends a frame of that type next */
+    CULM_SIM_SENT,
+    CULM_SIM_WRITES,  /* it asks for that deed to be written next */
+    CULM_SIM_WRITTEN, /* that is done, and it has not heard so */
+    CULM_SIM_KNOWS,   /* it has, and has told nobody */
+    CULM_SIM_DOES
+};
+
+#define CULM_SIM_ADMITS                                                                            \
+    (CULM_DEED_DONE + 1) /* beside the deeds: that a node takes part; with a store */
+
+struct culm_sim_moment {
+    enum culm_sim_does does;
+    uint32_t what; /* the type, or the deed */
+};
+
 struct culm_sim_options {
     uint64_t seed;
     uint64_t latency_ns, jitter_ns; /* of a piece of bytes: latency + uniform in [0, jitter) */
@@ -85,6 +106,8 @@ struct culm_sim_options {
     void *event_context;
     /* Asked at every fault point of a worker; may fire faults. May be NULL. */
     void (*fault)(void *context, int32_t node, const struct culm_fault_point *point);
+    /* Asked at every moment of a leader; may fire faults: of one that dies there nothing more is seen. May be NULL. */
+    void (*moment)(void *context, int32_t leader, const struct culm_sim_moment *moment);
     /* How long a worker's job takes; 0: as job_ns and io_ns say. May be NULL. */
     uint64_t (*cost)(void *context, int32_t node, const struct culm_job *job);
     /* How much later than spawn_ns says a worker connects: a cold start. Of `cost`'s context. May be NULL. */

@@ -123,6 +123,8 @@ struct culm_node_info sim_info_of(const struct process *worker);
 void sim_note_known(struct culm_sim *sim);
 /* Calls all who are known. */
 void sim_call_all(struct process *leader);
+/* False: it is dead, maybe since just now. */
+bool sim_moment(struct process *leader, enum culm_sim_does does, uint32_t what);
 /* A leader is told that its deed is written; that another one leads, or may. */
 void sim_written(struct process *leader, enum culm_deed deed);
 void sim_depose(struct process *leader);

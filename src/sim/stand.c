@@ -156,9 +156,14 @@ static void judge(struct candidate *from, const struct culm_keys_change *change,
     }
     struct process *leader = deed ? of_term(from->sim, term) : NULL;
     if (leader) {
-        leader->done[strcmp(key, RUN "/back") == 0   ? CULM_DEED_ROLL_BACK
-                     : strcmp(key, RUN "/stop") == 0 ? CULM_DEED_STOP
-                                                     : CULM_DEED_DONE]++;
+        const enum culm_deed done = strcmp(key, RUN "/back") == 0   ? CULM_DEED_ROLL_BACK
+                                    : strcmp(key, RUN "/stop") == 0 ? CULM_DEED_STOP
+                                                                    : CULM_DEED_DONE;
+        leader->done[done]++;
+        (void)sim_moment(leader, CULM_SIM_WRITTEN, done);
+    }
+    if (node && change->value && from->process->term == term) {
+        (void)sim_moment(from->process, CULM_SIM_WRITTEN, CULM_SIM_ADMITS);
     }
 }
 
@@ -389,7 +394,8 @@ static void entered(void *ctx, int32_t node) {
         return;
     }
     worker->admitted = true;
-    if (c->process->roster) { /* nothing, if it has gone */
+    if (c->process->roster &&
+        sim_moment(c->process, CULM_SIM_KNOWS, CULM_SIM_ADMITS)) { /* nothing, if it has gone */
         culm_roster_admit(c->process->roster, node);
     }
 }

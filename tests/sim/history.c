@@ -456,6 +456,7 @@ static struct culm_sim_options options_of(struct running *run) {
         .event = on_event,
         .event_context = run,
         .fault = culm_history_at_point,
+        .moment = culm_history_at_moment,
         .log = history->log,
     };
 }

@@ -68,9 +68,10 @@ enum culm_far {
 };
 
 enum culm_when {
-    CULM_AT_TIME,    /* at_ms after the run began */
-    CULM_AT_PHASE,   /* the skip+1st time that a worker passes (phase, step, micro) */
-    CULM_AFTER_EVENT /* `delay` happenings after the skip+1st event of that name */
+    CULM_AT_TIME,     /* at_ms after the run began */
+    CULM_AT_PHASE,    /* the skip+1st time that a worker passes (phase, step, micro) */
+    CULM_AFTER_EVENT, /* `delay` happenings after the skip+1st event of that name */
+    CULM_AT_MOMENT    /* the skip+1st time that one who leads is there */
 };
 
 /* Whom. What is chosen from the newest view is chosen when the fault fires. */
@@ -95,6 +96,9 @@ struct culm_history_fault {
     uint64_t at_ms;
     const char *event; /* its name; a literal */
     int32_t delay, skip;
+    struct culm_sim_moment moment;
+    int32_t behind; /* nothing counts before that fault, by its number from 1, has fired; 0: none */
+    bool after_view; /* nor before a view has followed it */
     enum culm_target target;
     int32_t node;
     enum culm_fault_kind kind;

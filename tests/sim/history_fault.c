@@ -8,11 +8,20 @@
 
 #include <string.h>
 
+/* What it waits for has come to pass. */
+static bool may_come(const struct running *run, const struct culm_history_fault *fault) {
+    const int32_t before = fault->behind - 1;
+    return before < 0 ||
+           (run->history->fault[before].fired && (!fault->after_view || run->seen_through[before]));
+}
+
 void culm_history_arm(struct running *run, const char *event) {
     for (int32_t i = 0; i < run->history->fault_count; i++) {
         const struct culm_history_fault *fault = &run->history->fault[i];
+        run->seen_through[i] |= fault->fired && strcmp(event, "view") == 0;
         if (fault->when == CULM_AFTER_EVENT && !fault->spent && !run->armed[i] &&
-            strcmp(fault->event, event) == 0 && run->skipped[i]++ == fault->skip) {
+            may_come(run, fault) && strcmp(fault->event, event) == 0 &&
+            run->skipped[i]++ == fault->skip) {
             run->armed[i] = true;
             run->countdown[i] = fault->delay;
         }
@@ -251,11 +260,24 @@ void culm_history_at_point(void *context, int32_t node, const struct culm_fault_
     struct running *run = context;
     for (int32_t i = 0; i < run->history->fault_count; i++) {
         struct culm_history_fault *fault = &run->history->fault[i];
-        if (fault->when == CULM_AT_PHASE && !fault->spent && fault->phase == point->phase &&
-            (fault->step < 0 || fault->step == point->step) &&
+        if (fault->when == CULM_AT_PHASE && !fault->spent && may_come(run, fault) &&
+            fault->phase == point->phase && (fault->step < 0 || fault->step == point->step) &&
             (fault->target != CULM_TARGET_NODE || fault->node == node) &&
             (fault->micro < 0 || fault->micro == point->part) && run->skipped[i]++ == fault->skip) {
             fire(run, fault, node);
+            return;
+        }
+    }
+}
+
+void culm_history_at_moment(void *context, int32_t leader, const struct culm_sim_moment *moment) {
+    struct running *run = context;
+    for (int32_t i = 0; i < run->history->fault_count && leader == culm_sim_leads(run->sim); i++) {
+        struct culm_history_fault *fault = &run->history->fault[i];
+        if (fault->when == CULM_AT_MOMENT && !fault->spent && may_come(run, fault) &&
+            fault->moment.does == moment->does && fault->moment.what == moment->what &&
+            run->skipped[i]++ == fault->skip) {
+            fire(run, fault, -1);
             return;
         }
     }

@@ -44,7 +44,8 @@ struct running {
     int32_t owner_before[PIPELINES_MAX][STAGES_MAX];
     int32_t skipped[CULM_HISTORY_FAULTS_MAX], countdown[CULM_HISTORY_FAULTS_MAX];
     bool armed[CULM_HISTORY_FAULTS_MAX];
-    bool made_up[WORKERS_MAX];    /* traced: somebody comes in its place, or has */
+    bool seen_through[CULM_HISTORY_FAULTS_MAX]; /* a view has followed it */
+    bool made_up[WORKERS_MAX];                  /* traced: somebody comes in its place, or has */
     int32_t linked[WORKERS_MAX];  /* 1 + the other end of the link struck last; 0: none */
     uint64_t add_ns[WORKERS_MAX]; /* traced: workers to come */
     int32_t add_count;
@@ -125,6 +126,7 @@ bool culm_history_may_prune(void *context, const struct culm_exec *exec);
 void culm_history_arm(struct running *run, const char *event); /* it was published */
 void culm_history_lost(struct running *run, int32_t node);     /* also one that no fault befell */
 void culm_history_at_point(void *context, int32_t node, const struct culm_fault_point *point);
+void culm_history_at_moment(void *context, int32_t leader, const struct culm_sim_moment *moment);
 /* Has a fault befallen it that makes a worker fail? */
 bool culm_history_may_fail(const struct running *run, int64_t node);
 /* Between two happenings: faults by time, those after an event, and workers that a trace adds. */

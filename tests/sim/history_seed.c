@@ -482,6 +482,10 @@ static void print_fault(const struct culm_history_fault *fault) {
     case CULM_AFTER_EVENT:
         printf(" %d happenings after event %s, skip %d", fault->delay, fault->event, fault->skip);
         break;
+    case CULM_AT_MOMENT:
+        printf(" at moment %d of %u, skip %d", (int)fault->moment.does, fault->moment.what,
+               fault->skip);
+        break;
     }
     printf("%s", fault->with_neighbour ? ", and kill its neighbour" : "");
     if (fault->freeze_ms) {

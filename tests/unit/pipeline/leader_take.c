@@ -168,6 +168,7 @@ static void test_the_last_step_is_told_by_one_who_was_not_asked(void **state) {
 /* Of two that are as far the one tells of the commit who can: the other one came when it had been made. */
 static void test_the_commit_is_of_one_who_heard_it(void **state) {
     (void)state;
+    EXPECT_MARK(pipeline_step_that_one_alone_knows);
     struct taken t;
     take(&t, plain(), 3, 3, 3);
     assert_true(culm_view_add_node(&t.view, &(struct culm_view_node){2, -1, -1, {{3}}}));
@@ -177,6 +178,8 @@ static void test_the_commit_is_of_one_who_heard_it(void **state) {
     says(&t, 1, report(BEFORE, STEP + 1, 3));
     says(&t, 2, report(BEFORE, STEP, 3));
     shows(&t, 0);
+    assert_int_equal(fake_world_events(&t.f.fake, "step"),
+                     STEP); /* though the curve ends before it */
     assert_int_equal(fake_world_sent(&t.f.fake, 2, CULM_MSG_COMMIT), 1);
     assert_int_equal(newest(&t.f, 2)->iteration, STEP + 1);
     release(&t);
