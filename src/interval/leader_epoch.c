@@ -344,6 +344,10 @@ static void commit(struct culm_gnn_leader *leader) {
         CULM_MARK(interval_last_epoch_without_a_late_copy);
         gnn_leader_review(leader, false, LATE);
     }
+    if (leader
+            ->evaluated) { /* one that led before may have saved this version, and then there is nothing to wait for */
+        gnn_leader_io_on(leader);
+    }
 }
 
 void gnn_leader_go_on(struct culm_gnn_leader *leader) {
