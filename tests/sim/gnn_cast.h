@@ -96,6 +96,22 @@ static inline void gnn_cast_end(void *context, int32_t id, void *actor) {
     cast->exec[id] = NULL;
 }
 
+/* Which phases a role has. */
+static inline bool gnn_cast_has_phase(uint32_t role, uint32_t phase) {
+    switch (phase) {
+    case CULM_GNN_PHASE_EDGE:
+    case CULM_GNN_PHASE_GATHER:
+    case CULM_GNN_PHASE_SCATTER: return role == CULM_GNN_SERVER;
+    case CULM_GNN_PHASE_APPLY:
+    case CULM_GNN_PHASE_PUSH_GRADIENT: return role != CULM_GNN_PARAMETER;
+    case CULM_GNN_PHASE_PUSH_ROWS: return role == CULM_GNN_WORKER;
+    case CULM_GNN_PHASE_UPDATE:
+    case CULM_GNN_PHASE_COMMIT:
+    case CULM_GNN_PHASE_CHECKPOINT: return role == CULM_GNN_PARAMETER;
+    default: return true;
+    }
+}
+
 /* For the simulator's options; `make` and `end` of a test may do more and then call those above. */
 static inline void gnn_cast_roles(struct gnn_cast *cast, struct culm_sim_options *options) {
     options->role[CULM_GNN_SERVER] =

@@ -250,22 +250,6 @@ static bool run(const struct row *row, bool log, bool quiet, struct seen *seen) 
     return !h.wrong[0];
 }
 
-/* Which phases a role has. */
-static bool has_phase(uint32_t role, uint32_t phase) {
-    switch (phase) {
-    case CULM_GNN_PHASE_EDGE:
-    case CULM_GNN_PHASE_GATHER:
-    case CULM_GNN_PHASE_SCATTER: return role == CULM_GNN_SERVER;
-    case CULM_GNN_PHASE_APPLY:
-    case CULM_GNN_PHASE_PUSH_GRADIENT: return role != CULM_GNN_PARAMETER;
-    case CULM_GNN_PHASE_PUSH_ROWS: return role == CULM_GNN_WORKER;
-    case CULM_GNN_PHASE_UPDATE:
-    case CULM_GNN_PHASE_COMMIT:
-    case CULM_GNN_PHASE_CHECKPOINT: return role == CULM_GNN_PARAMETER;
-    default: return true;
-    }
-}
-
 /* False: there were fewer of these than one in `one_of` histories. */
 static bool at_least(const char *what, int64_t number, int64_t histories, int64_t one_of) {
     if (number >= histories / one_of) {
@@ -333,7 +317,8 @@ static bool fired_enough(const struct seen *seen, int64_t histories) {
             char what[64];
             snprintf(what, sizeof what, "faults of a %s at %s", culm_gnn_role_name(r),
                      culm_gnn_phase_name(p));
-            enough &= !has_phase(r, p) || at_least(what, seen->fired[r][p], histories, 500);
+            enough &=
+                !gnn_cast_has_phase(r, p) || at_least(what, seen->fired[r][p], histories, 500);
         }
     }
     return enough;

@@ -1,0 +1,493 @@
+/* A world of graph networks that several processes may lead: played, and judged. See gnn_reign.h. */
+#include "gnn_reign.h"
+
+#include "base/rng.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MS 1000000ull
+#define ORPHAN_MS 4000
+#define HEARD_MS 300   /* at most, before it fell asleep */
+#define CALM_MS 120000 /* after the last fault it has ended */
+#define STORE_FAULTS_MS 3000
+
+const char *const gnn_blow_names[BLOW_KINDS] = {
+    "kill",       "freeze", "kill leader", "freeze leader",
+    "cut leader", "away",   "holders die", "holders die, and the last one sleeps",
+    "stop"};
+
+static void complain(struct gnn_reign *w, const char *what) {
+    if (!w->wrong[0]) {
+        snprintf(w->wrong, sizeof w->wrong, "%s", what);
+    }
+}
+
+/* --- the oracle --- */
+
+/* Whether it lives, and has the state at the version committed last, or after it. */
+static bool has_copy(const struct gnn_reign *w, int32_t node) {
+    void *actor = culm_sim_worker(w->sim, node);
+    const int64_t version = !actor ? -1
+                            : w->cast.role[node] == CULM_GNN_SERVER
+                                ? culm_gnn_server_version(actor)
+                                : culm_gnn_parameter_version(actor);
+    return version >= w->epoch;
+}
+
+/* One that is well, and that the last view names, with a copy; or one that sleeps, and that one who has just taken over has to
+ * wait for; -1: nobody. */
+static int32_t copy_left(const struct gnn_reign *w) {
+    const uint64_t now = culm_sim_now(w->sim);
+    for (int32_t h = 0; h < w->holder_count; h++) {
+        if (now >= w->well_ns[w->holder[h]] && has_copy(w, w->holder[h])) {
+            return w->holder[h];
+        }
+    }
+    for (int32_t h = 0; h < w->awaited_count && now < w->took_ns + ORPHAN_MS * 3 / 2 * MS; h++) {
+        if (has_copy(w, w->awaited[h])) {
+            return w->awaited[h];
+        }
+    }
+    return -1;
+}
+
+/* One that cannot ask who leads commits no more after a while; it is asked seldom enough that a few leases may pass until it knows. */
+static void check_cut_off(struct gnn_reign *w, int64_t epoch) {
+    char text[120];
+    const uint64_t now = culm_sim_now(w->sim);
+    if (w->calm || !w->store_ms || !culm_sim_store_is_away(w->sim) || w->slept) {
+        return;
+    }
+    w->commits_away++;
+    if (now > w->away_ns + (uint64_t)(w->store_ms + 3 * w->lease_ms + 500) * MS) {
+        snprintf(text, sizeof text, "epoch %" PRId64 " was committed by one that was cut off",
+                 epoch);
+        complain(w, text);
+    }
+}
+
+static void hear_epoch(struct gnn_reign *w, const json_t *event, bool deposed) {
+    const int64_t epoch = json_integer_value(json_object_get(event, "epoch"));
+    const char *loss = json_string_value(json_object_get(event, "loss_bits"));
+    const bool exact = w->cast.pace.staleness == 0;
+    char text[120];
+    if (epoch < 1 || epoch > REIGN_EPOCHS_MAX) {
+        complain(w, "an epoch that is none");
+        return;
+    }
+    if (!w->calm && exact && strcmp(w->reference->loss[epoch], loss) != 0) {
+        snprintf(text, sizeof text, "epoch %" PRId64 ": loss %s, not %s", epoch, loss,
+                 w->reference->loss[epoch]);
+        complain(w, text);
+    }
+    snprintf(w->loss[epoch], sizeof w->loss[epoch], "%s", loss);
+    w->told[epoch] = true;
+    if (!deposed && !json_object_get(event, "again")) {
+        check_cut_off(w, epoch);
+    }
+    if (!deposed) {
+        w->epoch = epoch;
+    }
+}
+
+static void hear_checkpoint(struct gnn_reign *w, const json_t *event) {
+    const int64_t version = json_integer_value(json_object_get(event, "epoch"));
+    const char *path = json_string_value(json_object_get(event, "path"));
+    if (!json_is_true(json_object_get(event, "ok")) || version > REIGN_EPOCHS_MAX) {
+        return;
+    }
+    const char *expected = w->calm ? "" : w->reference->file[version]; /* "": no room there */
+    if (expected[0] && w->cast.pace.staleness == 0 && strcmp(expected, path) != 0) {
+        complain(w, "a checkpoint has another state than an undisturbed run");
+    }
+    snprintf(w->file[version], sizeof w->file[version], "%s", path);
+    w->newest = version > w->newest ? version : w->newest;
+    w->checkpoints++;
+}
+
+static void hear_rollback(struct gnn_reign *w, const json_t *event) {
+    char text[120];
+    w->rollbacks++;
+    if (copy_left(w) >= 0) {
+        snprintf(text, sizeof text, "went back from %" PRId64 " while node %d had a copy", w->epoch,
+                 (int)copy_left(w));
+        complain(w, text);
+    }
+    w->epoch = json_integer_value(json_object_get(event, "to_epoch"));
+    if (culm_sim_deeds(w->sim, CULM_DEED_ROLL_BACK) < 1) {
+        complain(w, "went back, and that was not written by who leads");
+    }
+}
+
+/* One that is only silent is put out, while it may be the last one that has the state. */
+static void hear_lost(struct gnn_reign *w, const json_t *event) {
+    const int32_t node = (int32_t)json_integer_value(json_object_get(event, "node"));
+    const char *cause = json_string_value(json_object_get(event, "cause"));
+    char text[120];
+    w->lost++;
+    if (strcmp(cause, "heartbeat") != 0 || node >= STRUCK_MAX || !has_copy(w, node) ||
+        culm_sim_now(w->sim) > w->slept_ns[node] + (ORPHAN_MS * 3 / 2 - HEARD_MS) * MS) {
+        return;
+    }
+    for (int32_t h = 0; h < w->holder_count; h++) {
+        if (w->holder[h] != node && has_copy(w, w->holder[h])) {
+            return;
+        }
+    }
+    snprintf(text, sizeof text, "node %d, which sleeps, was put out with the last copy", (int)node);
+    complain(w, text);
+}
+
+static void hear_view(struct gnn_reign *w, const json_t *event) {
+    for (int32_t f = 0; f < w->fault_count; f++) {
+        w->fault[f].seen_through |= w->fault[f].fired;
+    }
+    const json_t *holders = json_object_get(event, "holders");
+    w->holder_count = (int32_t)json_array_size(holders);
+    for (int32_t h = 0; h < w->holder_count; h++) {
+        w->holder[h] = (int32_t)json_integer_value(json_array_get(holders, (size_t)h));
+    }
+}
+
+/* What it waits for has come to pass. */
+static bool may_come(const struct gnn_reign *w, const struct gnn_blow *blow) {
+    const struct gnn_blow *before = blow->behind ? &w->fault[blow->behind - 1] : NULL;
+    return !blow->fired && !blow->due &&
+           (!before || (before->fired && (!blow->after_view || before->seen_through)));
+}
+
+static void on_event(void *context, json_t *event) {
+    struct gnn_reign *w = context;
+    const char *name = json_string_value(json_object_get(event, "event"));
+    const bool deposed = json_object_get(event, "deposed") != NULL;
+    if (w->log) {
+        char *text = json_dumps(event, JSON_COMPACT);
+        printf("# %s\n", text);
+        free(text);
+    }
+    if (strcmp(name, "epoch") == 0) {
+        hear_epoch(w, event, deposed);
+    } else if (strcmp(name, "checkpoint") == 0) {
+        hear_checkpoint(w, event);
+    } else if (strcmp(name, "done") == 0) {
+        w->done = true;
+        snprintf(w->state, sizeof w->state, "%s",
+                 json_string_value(json_object_get(event, "state_sha256")));
+    } else if (deposed) {
+        return;
+    } else if (strcmp(name, "rollback") == 0) {
+        hear_rollback(w, event);
+    } else if (strcmp(name, "view") == 0) {
+        hear_view(w, event);
+    } else if (strcmp(name, "lost") == 0) {
+        hear_lost(w, event);
+    }
+    if (strcmp(name, "leader") == 0) {
+        w->takeovers++;
+        for (int64_t epoch = w->newest + 1; epoch <= REIGN_EPOCHS_MAX; epoch++) {
+            w->told[epoch] =
+                false; /* what the one before has said may be lost with it: this one says it again */
+        }
+    }
+    for (int32_t f = 0; f < w->fault_count; f++) {
+        struct gnn_blow *blow = &w->fault[f];
+        if (blow->when == BLOW_AFTER_EVENT && may_come(w, blow) && strcmp(blow->event, name) == 0) {
+            blow->due = blow->met++ == blow->skip; /* when all that happens now has happened */
+        }
+    }
+}
+
+/* Of what leaders publish the verdict is kept, for the one who begins with it. */
+static enum culm_status look(void *context, int32_t node, const struct culm_gnn_task *task) {
+    struct gnn_reign *w = context;
+    if (node == CULM_LEADER && task->kind == CULM_GNN_TASK_PUBLISH &&
+        task->version <= REIGN_EPOCHS_MAX) {
+        w->verdict[task->version] = task->verdict;
+    }
+    return CULM_OK;
+}
+
+/* --- who leads --- */
+
+static void leads(void *context, const struct culm_sim_reign *reign) {
+    struct gnn_reign *w = context;
+    const char *path = w->newest > 0 ? w->file[w->newest] : "";
+    struct culm_gnn_exec *exec =
+        culm_gnn_symbolic_new(&w->cast.layout, &w->cast.pace, w->seed, NULL);
+    culm_gnn_symbolic_trouble(exec, look, w, CULM_LEADER);
+    struct culm_gnn_leader_options options = {
+        .world = reign->world,
+        .agent = reign->agent,
+        .record = w->calm ? NULL : reign->record,
+        .exec = exec,
+        .layout = &w->cast.layout,
+        .settings = {.pace = w->cast.pace,
+                     .checkpoint_every = w->checkpoint_every,
+                     .crew = {.heartbeat_ms = 100,
+                              .suspect_ms = 1000,
+                              .kill_suspect_ms = w->seed % 3 ? 400 : 0,
+                              .wait_ms = 0,
+                              .stuck_ms = 300,
+                              .join_ms = 10000,
+                              .store_ms = w->store_ms,
+                              .max_nodes = CULM_GNN_NODES_MAX},
+                     .newcomers = true,
+                     .stop = w->stop},
+        .home = w->home,
+        .rows = {10, 10, 10},
+        .start_version = w->newest,
+        .start_path = path,
+        .term = reign->term,
+        .known = reign->known,
+        .known_count = reign->known_count,
+        .orphan_ms = ORPHAN_MS,
+        .depot = true,
+        .here_most = INT32_MAX,
+    };
+    if (path[0]) {
+        options.start_verdict = w->verdict[w->newest];
+        (void)culm_gnn_symbolic_resume(exec, path, &options.start_verdict);
+    }
+    memcpy(options.settings.count, w->count, sizeof w->count);
+    struct culm_gnn_leader *leader = culm_gnn_leader_new(&options);
+    if (!leader || w->leaders == CULM_SIM_LEADERS) {
+        abort();
+    }
+    w->leader[w->leaders] = leader;
+    w->leader_exec[w->leaders++] = exec;
+    culm_sim_reigns(w->sim, reign->process, leader);
+    if (reign->newest && reign->term > 1) {
+        w->took_ns = culm_sim_now(w->sim);
+        w->awaited_count = w->holder_count;
+        memcpy(w->awaited, w->holder, sizeof w->holder);
+    }
+    if (w->stopped && reign->newest) { /* as is written down somewhere */
+        culm_sim_stop(w->sim);
+    }
+}
+
+/* --- what befalls it --- */
+
+static void strike(struct gnn_reign *w, int32_t node, bool kill, uint64_t for_ns) {
+    if (node < 0 || node >= STRUCK_MAX || !culm_sim_worker(w->sim, node)) {
+        return;
+    }
+    const bool asleep = culm_sim_now(w->sim) + 2500 * MS < w->well_ns[node];
+    const uint64_t well_ns = kill ? CULM_NEVER : culm_sim_now(w->sim) + for_ns + 2500 * MS;
+    w->well_ns[node] = well_ns > w->well_ns[node] ? well_ns : w->well_ns[node];
+    if (kill) {
+        culm_sim_kill(w->sim, node);
+    } else {
+        w->slept_ns[node] = asleep ? w->slept_ns[node] : culm_sim_now(w->sim);
+        culm_sim_freeze(w->sim, node, for_ns);
+    }
+}
+
+static void kill_leader(struct gnn_reign *w, bool refused) {
+    const int32_t leader = culm_sim_leads(w->sim);
+    if (culm_sim_candidate(w->sim)) {
+        culm_sim_kill(w->sim, leader);
+        if (refused) {
+            culm_sim_refused(w->sim, leader);
+        }
+    }
+}
+
+static void stop(struct gnn_reign *w) {
+    const uint64_t now = culm_sim_now(w->sim);
+    w->stopped = true;
+    w->last_fault_ns = now > w->last_fault_ns ? now : w->last_fault_ns;
+    culm_sim_stop(w->sim);
+}
+
+static void befall(struct gnn_reign *w, const struct gnn_blow *fault) {
+    const int32_t leader = culm_sim_leads(w->sim);
+    const uint64_t for_ns = fault->for_ms * MS;
+    switch (fault->kind) {
+    case BLOW_KILL: strike(w, fault->node, true, 0); break;
+    case BLOW_FREEZE: strike(w, fault->node, false, for_ns); break;
+    case BLOW_KILL_LEADER: kill_leader(w, fault->refused); break;
+    case BLOW_LAST_SLEEPS:
+        for (int32_t h = 0; h < w->holder_count; h++) {
+            strike(w, w->holder[h], h > 0, for_ns);
+        }
+        if (fault->node % 3) {
+            kill_leader(w, fault->refused);
+        }
+        break;
+    case BLOW_FREEZE_LEADER:
+        w->slept = true;
+        culm_sim_freeze(w->sim, leader, for_ns);
+        break;
+    case BLOW_CUT_LEADER: culm_sim_store_cut(w->sim, leader, for_ns); break;
+    case BLOW_AWAY:
+        w->outages++;
+        w->away_ns = culm_sim_store_is_away(w->sim) ? w->away_ns : culm_sim_now(w->sim);
+        culm_sim_store_away(w->sim, for_ns);
+        break;
+    case BLOW_HOLDERS_DIE:
+        for (int32_t h = 0; h < w->holder_count; h++) {
+            strike(w, w->holder[h], true, 0);
+        }
+        break;
+    case BLOW_STOP: stop(w); break;
+    default: break;
+    }
+}
+
+static void fire(struct gnn_reign *w, struct gnn_blow *blow) {
+    blow->fired = true;
+    w->last_fault_ns = culm_sim_now(w->sim) + blow->for_ms * MS;
+    befall(w, blow);
+}
+
+static void strike_by_time(struct gnn_reign *w) {
+    const uint64_t now = culm_sim_now(w->sim);
+    for (int32_t f = 0; f < w->fault_count; f++) {
+        struct gnn_blow *blow = &w->fault[f];
+        if (!blow->fired &&
+            (blow->due || (blow->when == BLOW_AT_TIME && now >= blow->at_ms * MS))) {
+            fire(w, blow);
+        }
+    }
+    if (w->stop_ms && !w->stopped && now >= w->stop_ms * MS) {
+        stop(w);
+    }
+}
+
+static void at_point(void *context, int32_t node, const struct culm_fault_point *point) {
+    struct gnn_reign *w = context;
+    for (int32_t f = 0; f < w->fault_count; f++) {
+        struct gnn_blow *blow = &w->fault[f];
+        if (blow->when == BLOW_AT_PHASE && may_come(w, blow) && blow->phase == point->phase &&
+            blow->role == w->cast.role[node] && blow->met++ == blow->skip) {
+            blow->node = node;
+            fire(w, blow);
+            return;
+        }
+    }
+}
+
+static void at_moment(void *context, int32_t leader, const struct culm_sim_moment *moment) {
+    struct gnn_reign *w = context;
+    for (int32_t f = 0; f < w->fault_count && leader == culm_sim_leads(w->sim); f++) {
+        struct gnn_blow *blow = &w->fault[f];
+        if (blow->when == BLOW_AT_MOMENT && may_come(w, blow) &&
+            blow->moment.does == moment->does && blow->moment.what == moment->what &&
+            blow->met++ == blow->skip) {
+            fire(w, blow);
+            return;
+        }
+    }
+}
+
+/* --- played, and judged --- */
+
+static void judge(struct gnn_reign *w) {
+    const char *error = "";
+    char text[160];
+    enum culm_deed how;
+    const bool left = culm_sim_left(w->sim, &w->code, &error), over = culm_sim_over(w->sim, &how);
+    if (culm_sim_wrong(w->sim)) {
+        complain(w, culm_sim_wrong(w->sim));
+    }
+    if (!left && !over) {
+        snprintf(text, sizeof text, "has not ended; epoch %" PRId64, w->epoch);
+        complain(w, text);
+        return;
+    }
+    const bool stopped = over ? how == CULM_DEED_STOP : w->code == 75;
+    const bool given_up =
+        w->stopped && error && strstr(error, "last checkpoint could not be written");
+    if (given_up) { /* there was no room, and a stop does not wait for any */
+        return;
+    }
+    if ((stopped && !w->stopped) || (!over && !stopped && (w->code != 0 || !w->done))) {
+        snprintf(text, sizeof text, "ended with %d: %.120s", w->code, error ? error : "");
+        complain(w, text);
+    }
+    if (!over && !w->calm &&
+        culm_sim_deeds(w->sim, stopped ? CULM_DEED_STOP : CULM_DEED_DONE) < 1) {
+        complain(w, "it has ended, and that was not written by who leads");
+    }
+    if (stopped) {
+        return;
+    }
+    for (int64_t epoch = 1; epoch <= w->epoch; epoch++) {
+        if (!w->told[epoch]) {
+            snprintf(text, sizeof text, "epoch %" PRId64 " was never told", epoch);
+            complain(w, text);
+        }
+    }
+    if (!w->calm && !over && w->epoch != w->reference->epoch && w->cast.pace.staleness == 0) {
+        complain(w, "other epochs than those of an undisturbed run");
+    }
+    if (!w->calm && !over && w->cast.pace.staleness == 0 &&
+        strcmp(w->state, w->reference->state) != 0) {
+        complain(w, "another state than that of an undisturbed run");
+    }
+}
+
+void gnn_reign_play(struct gnn_reign *w) {
+    struct culm_sim_options options = gnn_cast_alike(&w->cast, w->seed, CAST_NODES);
+    uint64_t dice = culm_rng_mix(w->seed, 78);
+    options.jitter_ns = culm_rng_below(&dice, 2) ? 3 * MS : 0;
+    options.job_ns = 2 * MS;
+    options.io_ns = 10 * MS;
+    options.event = on_event;
+    options.event_context = w;
+    options.orphan_ms = ORPHAN_MS;
+    options.outlives = true;
+    options.fault = at_point;
+    options.moment = at_moment;
+    options.store_ns = 2 * MS;
+    options.log = w->log && getenv("SIM_LOG");
+    options.leads = leads;
+    if (!w->calm) {
+        options.candidates = w->candidates;
+        options.lease_ms = w->lease_ms;
+        options.store_end_ms = w->store_ms ? w->store_ms + ORPHAN_MS : 0;
+        options.store_fault_percent = w->store_fault_percent;
+        options.store_faults_ns = (REIGN_BEGIN_MS + STORE_FAULTS_MS) * MS;
+    }
+    w->cast.beat_ms = 100;
+    w->cast.server = (struct culm_gnn_server_options){.workers = w->count[CULM_GNN_WORKER] > 0};
+    w->sim = culm_sim_new(&options);
+    w->last_fault_ns = (REIGN_BEGIN_MS + STORE_FAULTS_MS) * MS;
+    if (w->calm) {
+        struct culm_sim_reign reign;
+        culm_sim_reign_of(w->sim, &reign);
+        leads(w, &reign);
+    }
+    enum culm_deed how;
+    while (!w->wrong[0] && culm_sim_step(w->sim) &&
+           culm_sim_now(w->sim) < w->last_fault_ns + CALM_MS * MS) {
+        strike_by_time(w);
+        if (culm_sim_over(w->sim, &how)) {
+            break;
+        }
+    }
+    judge(w);
+    for (int32_t i = 0; i < w->leaders; i++) {
+        culm_gnn_leader_free(w->leader[i]);
+    }
+    if (culm_sim_free(w->sim) != 0) {
+        complain(w, "blobs are left");
+    }
+    for (int32_t i = 0; i < w->leaders; i++) {
+        culm_gnn_symbolic_free(w->leader_exec[i]);
+    }
+}
+
+void gnn_reign_calm(struct gnn_reign *w) {
+    w->calm = true;
+    w->fault_count = 0;
+    w->stop_ms = 0;
+    w->checkpoint_every = 1;
+    w->count[CULM_GNN_WORKER] = 0;
+    w->cast.pace.staleness = 0;
+    w->cast.pace.ahead = w->cast.pace.in_step = false;
+}

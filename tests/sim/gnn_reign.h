@@ -1,0 +1,100 @@
+/*
+ * A world of graph networks that several processes may lead: its shape, who stands, and what befalls it. Put together by a test, which
+ * also makes one that is undisturbed; played; and judged beside that one.
+ *
+ * It ends; every epoch is told, with the loss that it has undisturbed; every checkpoint that is published, by whomever, has the state that
+ * the version has there; nothing goes back while a node that is well has a copy of the state; nothing that cannot be taken back is done
+ * by one that does not lead. (Where rows may be stale, the numbers may be others.)
+ *
+ * Thread: one a world.
+ */
+#ifndef CULM_TESTS_SIM_GNN_REIGN_H
+#define CULM_TESTS_SIM_GNN_REIGN_H
+
+#include "gnn_cast.h"
+
+#define REIGN_BEGIN_MS 1000 /* when a simulated world begins */
+#define REIGN_EPOCHS_MAX 40
+#define REIGN_BLOWS_MAX 6
+#define REIGN_INTERVALS_MAX 48
+#define STRUCK_MAX CAST_NODES
+
+enum gnn_blow_kind {
+    BLOW_KILL,
+    BLOW_FREEZE,
+    BLOW_KILL_LEADER,
+    BLOW_FREEZE_LEADER,
+    BLOW_CUT_LEADER,
+    BLOW_AWAY,
+    BLOW_HOLDERS_DIE,
+    BLOW_LAST_SLEEPS, /* all holders die but one that is frozen; and who leads, but one time in three */
+    BLOW_STOP,        /* the run; not drawn, as a run has a time for it */
+    BLOW_KINDS
+};
+
+extern const char *const gnn_blow_names[BLOW_KINDS];
+
+enum gnn_blow_when {
+    BLOW_AT_TIME,
+    BLOW_AT_PHASE,    /* the skip+1st time that one in `role` is in `phase`; KILL: that one */
+    BLOW_AT_MOMENT,   /* the skip+1st time that whoever leads is there */
+    BLOW_AFTER_EVENT, /* the skip+1st of that name */
+};
+
+struct gnn_blow {
+    enum gnn_blow_kind kind;
+    enum gnn_blow_when when;
+    uint32_t role, phase;
+    struct culm_sim_moment moment;
+    const char *event;
+    int32_t skip, met;
+    int32_t behind;  /* nothing counts before that one, by its number from 1, has fired; 0: none */
+    bool after_view; /* nor before a view has followed it */
+    bool due, seen_through;
+    uint64_t at_ms, for_ms; /* for_ms 0: for good */
+    int32_t node;
+    bool refused, fired;
+};
+
+struct gnn_reign {
+    struct gnn_cast cast; /* first member */
+    uint64_t seed;
+    bool log, calm;
+    int32_t count[CULM_GNN_ROLES], home[REIGN_INTERVALS_MAX];
+    int64_t checkpoint_every;
+    struct culm_gnn_stop stop;
+    int32_t candidates;
+    int64_t lease_ms, store_ms;
+    uint32_t store_fault_percent;
+    struct gnn_blow fault[REIGN_BLOWS_MAX];
+    int32_t fault_count;
+    uint64_t stop_ms; /* 0: never */
+    /* While it is played. */
+    struct culm_sim *sim;
+    struct culm_gnn_leader *leader[CULM_SIM_LEADERS];
+    struct culm_gnn_exec *leader_exec[CULM_SIM_LEADERS];
+    int32_t leaders;
+    uint64_t last_fault_ns, away_ns; /* since when the store was away, when it was last */
+    bool stopped, slept;             /* one that leads was frozen */
+    uint64_t slept_ns[STRUCK_MAX];   /* since when it sleeps, or did last */
+    uint64_t took_ns;                /* since when the newest leader leads */
+    int32_t awaited[CULM_GNN_HOLDERS_MAX], awaited_count; /* holders, as it found them */
+    uint64_t well_ns[STRUCK_MAX]; /* not struck before then; CULM_NEVER: never again */
+    int32_t holder[CULM_GNN_HOLDERS_MAX], holder_count;
+    bool told[REIGN_EPOCHS_MAX + 1];
+    char loss[REIGN_EPOCHS_MAX + 1][16], file[REIGN_EPOCHS_MAX + 1][64]; /* by version */
+    struct culm_gnn_verdict verdict[REIGN_EPOCHS_MAX + 1];
+    int64_t newest, epoch, rollbacks, takeovers, lost, checkpoints, commits_away, outages;
+    const struct gnn_reign *reference;
+    char state[80];
+    bool done;
+    int code;
+    char wrong[200];
+};
+
+/* What is to be compared with is of the same world: this makes one of the other. */
+void gnn_reign_calm(struct gnn_reign *world);
+/* `wrong` says what is. */
+void gnn_reign_play(struct gnn_reign *world);
+
+#endif
