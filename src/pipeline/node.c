@@ -145,6 +145,7 @@ void culm_node_free(struct culm_node *node) {
     free(node->early_have);
     free(node->order);
     culm_ids_release(&node->lost);
+    culm_ids_release(&node->deaf);
     culm_have_release(&node->have);
     culm_self_release(&node->self);
     free(node);
@@ -254,6 +255,16 @@ static void notice_take_over(struct culm_node *node, const struct culm_view *bef
     }
 }
 
+/* What was said of links to the leader before, this one has not heard. */
+static void complain_again(struct culm_node *node) {
+    for (int32_t i = 0; i < node->deaf.count; i++) {
+        if (culm_view_find(node->view, node->deaf.id[i])) {
+            CULM_MARK(pipeline_complains_to_another_leader);
+            culm_self_complain(&node->self, node->deaf.id[i]);
+        }
+    }
+}
+
 static void enter_view(struct culm_node *node, const struct culm_message *message) {
     const enum culm_status status = culm_view_decode(message->meta, message->meta_bytes, node->view,
                                                      &node->o.shape, node->next);
@@ -310,6 +321,9 @@ static void enter_view(struct culm_node *node, const struct culm_message *messag
     } else if (CULM_VIEW_TERM(view->number) != CULM_VIEW_TERM(before->number)) {
         node_say_again(node);
     }
+    if (CULM_VIEW_TERM(view->number) != CULM_VIEW_TERM(before->number)) {
+        complain_again(node);
+    }
     node_have_send(node);
     node_have_replay(node);
 }
@@ -324,6 +338,7 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
         return;
     }
     bool leader = from == CULM_LEADER;
+    (void)culm_ids_take(&node->deaf, from);
     switch (message->type) {
     case CULM_MSG_ACTIVATION:
     case CULM_MSG_GRADIENT:
@@ -379,6 +394,9 @@ static void on_lost(void *actor, int32_t id) {
     }
     CULM_MARK(pipeline_complains_of_a_peer);
     culm_self_complain(&node->self, id);
+    if (!culm_ids_has(&node->deaf, id) && !culm_ids_put(&node->deaf, id, node)) {
+        culm_self_fail(&node->self, CULM_ERR_MEMORY, "remember who cannot be reached");
+    }
 }
 
 static void on_timer(void *actor, uint32_t timer) {

@@ -149,6 +149,7 @@ struct culm_node {
     struct peer_state *peer; /* by id */
     int32_t peer_count, peer_capacity;
     struct culm_ids lost; /* that were in a view and no longer are */
+    struct culm_ids deaf; /* it has complained of those, and heard nothing of them since */
 
     struct state_order *order; /* queue */
     int32_t order_first, order_count, order_capacity;

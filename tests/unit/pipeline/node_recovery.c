@@ -68,6 +68,22 @@ static void test_a_lost_link_is_told_of(void **state) {
     end(&f);
 }
 
+/* The leader that it was told to may have died with it. */
+static void test_a_lost_link_is_told_of_to_another_leader(void **state) {
+    (void)state;
+    EXPECT_MARK(pipeline_complains_to_another_leader);
+    struct fixture f;
+    begin(&f);
+    load(&f);
+    culm_node_actor.lost(f.node, 1);
+    view(&f, CULM_VIEW_RUN, "");
+    assert_int_equal(sent(&f, CULM_LEADER, CULM_WORD_PEER_LOST), 1); /* the same leader knows */
+    f.view.number = CULM_VIEW_OF_TERM(2) + 7;                        /* `view` counts it up */
+    view(&f, CULM_VIEW_RUN, "");
+    assert_int_equal(sent(&f, CULM_LEADER, CULM_WORD_PEER_LOST), 2);
+    end(&f);
+}
+
 /* Another leader knows of one that has seen no view; the leader before had put it out. */
 static void test_one_that_was_lost_comes_again(void **state) {
     (void)state;
@@ -592,6 +608,7 @@ int main(void) {
         cmocka_unit_test(test_an_old_view_changes_nothing),
         cmocka_unit_test(test_one_that_is_fenced_leaves),
         cmocka_unit_test(test_a_lost_link_is_told_of),
+        cmocka_unit_test(test_a_lost_link_is_told_of_to_another_leader),
         cmocka_unit_test(test_one_that_was_lost_comes_again),
         cmocka_unit_test(test_another_leader_is_told_what_there_is),
         cmocka_unit_test(test_a_view_says_what_was_committed),
