@@ -247,8 +247,60 @@ static void add_standby(struct culm_gnn_leader *leader) {
     }
 }
 
+/* Whether they are on different machines; in different zones. */
+static bool differ(const struct culm_mate *a, const struct culm_mate *b, bool zones) {
+    return zones ? a->zone && b->zone && a->zone != b->zone : a->origin != b->origin;
+}
+
+/* A holder of the next view; NULL: it does not count, since it does not have the state yet and only those who `have` do. */
+static const struct gnn_node *holder_at(const struct culm_gnn_leader *leader, int32_t h,
+                                        bool have) {
+    const struct gnn_node *node = gnn_leader_node(leader, leader->next.holder[h].node);
+    return !have || gnn_leader_is_full(leader, node) ? node : NULL;
+}
+
+/* Whether all holders are on the machine, or in the zone, of one of them, and this node is elsewhere. */
+static bool is_apart(const struct culm_gnn_leader *leader, const struct gnn_node *node, bool zones,
+                     bool have) {
+    int32_t near = 0, apart = 0;
+    for (int32_t h = 0; h < leader->next.holder_count; h++) {
+        const struct gnn_node *holder = holder_at(leader, h, have);
+        near += holder && !differ(&holder->mate, &node->mate, zones);
+        apart += holder && differ(&holder->mate, &node->mate, zones);
+        for (int32_t o = 0; o < h && holder; o++) {
+            const struct gnn_node *other = holder_at(leader, o, have);
+            near += other && differ(&holder->mate, &other->mate, zones);
+        }
+    }
+    return near == 0 && apart > 0;
+}
+
+/* If all holders are on one machine, or in one zone, a server more that is not: rather one that has the state, or is to get it, so
+ * that nothing is copied without need; then one with a place. `have`: of those who have the state, as others may never get it. */
+static void add_apart(struct culm_gnn_leader *leader, bool zones, bool have) {
+    const struct gnn_node *best = NULL;
+    int32_t best_rank = have ? 3 : 0;
+    for (int32_t n = 0; n < leader->crew.mates.count; n++) {
+        const struct gnn_node *node = gnn_node_at(leader, n);
+        const int32_t rank = gnn_leader_is_full(leader, node) ? 4
+                             : node->holder                   ? 3
+                             : node->slot >= 0                ? 2
+                                                              : 1;
+        if (rank > best_rank && node->mate.alive && !node->mate.leaving &&
+            node->mate.role == CULM_GNN_SERVER && is_apart(leader, node, zones, have)) {
+            best = node;
+            best_rank = rank;
+        }
+    }
+    if (best) {
+        CULM_MARK(interval_server_becomes_a_holder_apart);
+        add_holder(leader, best->mate.id);
+    }
+}
+
 /* Parameter servers are holders. Servers are too, as long as fewer than COPIES nodes have the
- * state, or none that could save it: first those that have it, then others. */
+ * state, or none that could save it, or all are on one machine, or in one zone, and there are others: first those that have it,
+ * then others. */
 static void choose_holders(struct culm_gnn_leader *leader) {
     leader->next.holder_count = 0;
     for (int32_t s = 0; s < leader->o.settings.count[CULM_GNN_PARAMETER]; s++) {
@@ -261,6 +313,9 @@ static void choose_holders(struct culm_gnn_leader *leader) {
             CULM_MARK(interval_server_stays_a_holder);
             add_holder(leader, node->mate.id);
         }
+    }
+    for (int step = 0; step < 4 && leader->o.depot; step++) {
+        add_apart(leader, step % 2 == 0, step >= 2);
     }
     for (int32_t s = 0; s < leader->o.settings.count[CULM_GNN_SERVER]; s++) {
         const int32_t id = leader->slot[CULM_GNN_SERVER][s];

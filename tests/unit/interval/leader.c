@@ -353,8 +353,49 @@ static void test_losses_are_added_in_order(void **state) {
     }
 }
 
+static void joined_there(struct fixture *f, uint32_t role, const char *machine, const char *zone) {
+    const struct culm_node_info info = {
+        .role = role, .name = "there", .machine = machine, .zone = zone};
+    f->fake.role[f->next] = CULM_NO_ROLE;
+    culm_gnn_leader_actor.leads->joined(f->leader, f->next++, &info);
+    settle(f);
+}
+
+/* Where there is another machine, or another zone, the loss of one costs no last copy; nothing is copied for it again and again. */
+static void test_copies_are_apart(void **state) {
+    (void)state;
+    EXPECT_MARK(interval_server_becomes_a_holder_apart);
+    struct fixture f;
+    const struct culm_gnn_settings settings = settings_of(2, 2, 0);
+    struct culm_gnn_leader_options options = prepare(&f, 2, 1, &settings);
+    options.depot = true;
+    lead(&f, &options);
+    joined_there(&f, CULM_GNN_SERVER, "one", "north"); /* 0 to 3, all on one machine */
+    joined_there(&f, CULM_GNN_SERVER, "one", "north");
+    joined_there(&f, CULM_GNN_PARAMETER, "one", "north");
+    joined_there(&f, CULM_GNN_PARAMETER, "one", "north");
+    both_hold(&f, 2, 3, 0);
+    assert_int_equal(view_of(&f, 0)->holder_count, 2); /* there is nothing better */
+    joined_there(&f, CULM_GNN_SERVER, "two", "north"); /* 4 stands by */
+    assert_int_equal(view_of(&f, 0)->holder_count, 3);
+    assert_true(culm_gnn_view_holds(view_of(&f, 0), 4));
+    holds(&f, 4, 0);
+    joined_there(&f, CULM_GNN_SERVER, "two", "north"); /* 5 */
+    assert_false(culm_gnn_view_holds(view_of(&f, 0), 5));
+    joined_there(&f, CULM_GNN_SERVER, "three", "south"); /* 6 is in another zone, too */
+    assert_true(culm_gnn_view_holds(view_of(&f, 0), 6));
+    assert_true(culm_gnn_view_holds(view_of(&f, 0), 4)); /* until the other one has got its copy */
+    holds(&f, 6, 0);
+    assert_false(culm_gnn_view_holds(view_of(&f, 0), 4));
+    const uint64_t number = view_of(&f, 0)->number;
+    joined_there(&f, CULM_GNN_SERVER, "four", "south");
+    assert_int_equal(view_of(&f, 0)->number, number);
+    end(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_copies_are_apart),
         cmocka_unit_test(test_out_of_memory),
         cmocka_unit_test(test_never_join),
         cmocka_unit_test(test_never_reach),

@@ -277,10 +277,11 @@ static void test_others_come_in_anew(void **state) {
     assert_int_equal(fake_world_events(&t.f.fake, "joined"), 2);
     const struct culm_gnn_view *view = view_of(&t.f, 3);
     assert_int_equal(view->course.epoch, EPOCH);
-    assert_int_equal(view->holder_count, 2); /* but what it has does not count: it is sent a copy */
+    assert_int_equal(view->holder_count, 3); /* but what it has does not count: it is sent a copy */
     assert_int_equal(view->holder[1].node, 3);
     assert_int_equal(view->holder[1].from, 2);
     assert_int_equal(view->holder[1].since, view->number);
+    assert_int_equal(view->holder[2].node, 4); /* which is on another machine */
     release(&t);
 }
 
