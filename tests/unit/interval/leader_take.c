@@ -131,6 +131,13 @@ static void all_say(struct taken *t, int64_t epoch, int64_t version) {
     says(t, 3, report(epoch, version));
 }
 
+/* Servers are done with that epoch, and holders have stepped to it. */
+static void all_done(struct taken *t, int64_t epoch) {
+    done_so(&t->f, 0, 0, epoch, 0);
+    done_so(&t->f, 1, 1, epoch, 0);
+    both_hold(&t->f, 2, 3, epoch);
+}
+
 static void test_all_goes_on(void **state) {
     (void)state;
     EXPECT_MARK(crew_awaited_has_come);
@@ -151,9 +158,7 @@ static void test_all_goes_on(void **state) {
     assert_int_equal(view->balance.losses, 3);
     assert_int_equal(view->last.epoch, EPOCH - 1);
     assert_int_equal(fake_world_events(&t.f.fake, "epoch"), EPOCH - 1); /* the curve is whole */
-    done_so(&t.f, 0, 0, EPOCH, 0);
-    done_so(&t.f, 1, 1, EPOCH, 0);
-    both_hold(&t.f, 2, 3, EPOCH);
+    all_done(&t, EPOCH);
     committed(&t.f, EPOCH);
     assert_int_equal(fake_world_events(&t.f.fake, "rollback"), 0);
     release(&t);
@@ -295,9 +300,7 @@ static void test_a_save_is_due_again(void **state) {
     all_say(&t, EPOCH, EPOCH - 1);
     shows(&t, 0);
     not_written(&t.f, 4, "the process that led was lost while it was written");
-    done_so(&t.f, 0, 0, EPOCH, 0);
-    done_so(&t.f, 1, 1, EPOCH, 0);
-    both_hold(&t.f, 2, 3, EPOCH);
+    all_done(&t, EPOCH);
     assert_int_equal(saver_of(&t.f, EPOCH), 2);
     release(&t);
 }
@@ -394,23 +397,26 @@ static void test_a_stop_while_it_is_to_begin_anew(void **state) {
     release(&t);
 }
 
+/* It leads, and then cannot ask who does for longer than store_ms. */
+static void take_cut_off(struct taken *t) {
+    struct culm_gnn_settings settings = plain();
+    settings.crew.store_ms = 500;
+    take_from(t, &settings, 0);
+    all_say(t, EPOCH, EPOCH - 1);
+    shows(t, 0);
+    culm_gnn_leader_actor.leads->away(t->f.leader, 600);
+}
+
 /* One that cannot ask who leads commits nothing, and has saved what is committed. */
 static void test_it_is_cut_off(void **state) {
     (void)state;
     EXPECT_MARK(interval_saves_as_it_is_cut_off);
     EXPECT_MARK(crew_is_cut_off);
-    struct culm_gnn_settings settings = plain();
-    settings.crew.store_ms = 500;
     struct taken t;
-    take_from(&t, &settings, 0);
-    all_say(&t, EPOCH, EPOCH - 1);
-    shows(&t, 0);
-    culm_gnn_leader_actor.leads->away(t.f.leader, 600);
+    take_cut_off(&t);
     says_saved(&t.f, 2, CULM_OK);
     did(&t.f, CULM_GNN_TASK_PUBLISH, CULM_OK);
-    done_so(&t.f, 0, 0, EPOCH, 0);
-    done_so(&t.f, 1, 1, EPOCH, 0);
-    both_hold(&t.f, 2, 3, EPOCH);
+    all_done(&t, EPOCH);
     assert_int_equal(fake_world_sent(&t.f.fake, 0, CULM_GNN_MSG_COMMIT), 0);
     culm_gnn_leader_actor.leads->away(t.f.leader, 0);
     committed(&t.f, EPOCH);
@@ -447,26 +453,17 @@ static void test_it_is_cut_off_too_late(void **state) {
     (void)state;
     EXPECT_MARK(interval_stopped_too_late_for_that);
     EXPECT_MARK(interval_commits_what_it_saves_as_it_is_cut_off);
-    struct culm_gnn_settings settings = plain();
-    settings.crew.store_ms = 500;
     struct taken t;
-    take_from(&t, &settings, 0);
-    all_say(&t, EPOCH, EPOCH - 1);
-    shows(&t, 0);
-    culm_gnn_leader_actor.leads->away(t.f.leader, 600);
+    take_cut_off(&t);
     says_saved(&t.f, 2, CULM_ERR_AGAIN);
-    done_so(&t.f, 0, 0, EPOCH, 0);
-    done_so(&t.f, 1, 1, EPOCH, 0);
-    both_hold(&t.f, 2, 3, EPOCH);
+    all_done(&t, EPOCH);
     assert_int_equal(fake_world_sent(&t.f.fake, 0, CULM_GNN_MSG_COMMIT),
                      0); /* it could not be saved yet */
     did(&t.f, CULM_GNN_TASK_DISCARD, CULM_OK);
     assert_int_equal(saver_of(&t.f, EPOCH), 2);
     saves(&t.f, 2);
     fake_world_forget(&t.f.fake);
-    done_so(&t.f, 0, 0, EPOCH + 1, 0);
-    done_so(&t.f, 1, 1, EPOCH + 1, 0);
-    both_hold(&t.f, 2, 3, EPOCH + 1);
+    all_done(&t, EPOCH + 1);
     assert_int_equal(fake_world_sent(&t.f.fake, 0, CULM_GNN_MSG_COMMIT), 0);
     assert_int_equal(fake_world_sent(&t.f.fake, 2, CULM_GNN_MSG_SAVE), 0);
     culm_gnn_leader_actor.leads->away(t.f.leader, 0);
@@ -477,13 +474,8 @@ static void test_it_is_cut_off_too_late(void **state) {
 /* The one that saves it is lost: another one does. */
 static void test_the_writer_is_lost_as_it_is_cut_off(void **state) {
     (void)state;
-    struct culm_gnn_settings settings = plain();
-    settings.crew.store_ms = 500;
     struct taken t;
-    take_from(&t, &settings, 0);
-    all_say(&t, EPOCH, EPOCH - 1);
-    shows(&t, 0);
-    culm_gnn_leader_actor.leads->away(t.f.leader, 600);
+    take_cut_off(&t);
     lost(&t.f, 2);
     did(&t.f, CULM_GNN_TASK_DISCARD, CULM_OK);
     saves(&t.f, 3);
