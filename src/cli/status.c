@@ -94,8 +94,12 @@ static void print_text(const json_t *status, bool whole) {
     if (json_is_number(loss)) {
         printf(", loss %.4f", json_number_value(loss));
     }
-    printf(", %s %lld, view %lld\n", strcmp(text_of(status, "store"), "ok") ? "launch" : "term",
-           number_of(status, "term"), number_of(status, "view"));
+    printf(", %s %lld", strcmp(text_of(status, "store"), "ok") ? "launch" : "term",
+           number_of(status, "term"));
+    if (json_is_integer(json_object_get(status, "view"))) { /* else nobody is there to tell */
+        printf(", view %lld", number_of(status, "view"));
+    }
+    putchar('\n');
     if (!whole) {
         return;
     }
