@@ -29,7 +29,7 @@ static void complain(struct gnn_reign *w, const char *what) {
 
 /* Whether it lives, and has the state at the version committed last, or after it. */
 static bool has_copy(const struct gnn_reign *w, int32_t node) {
-    void *actor = culm_sim_worker(w->sim, node);
+    void *actor = w->cast.role[node] == CULM_GNN_WORKER ? NULL : culm_sim_worker(w->sim, node);
     const int64_t version = !actor ? -1
                             : w->cast.role[node] == CULM_GNN_SERVER
                                 ? culm_gnn_server_version(actor)
