@@ -186,6 +186,12 @@ static void take_slots(struct culm_gnn_leader *leader) {
             gnn_leader_take_place(leader, gnn_leader_node(leader, owner), place);
         }
     }
+    for (int32_t i = 0; i < intervals;
+         i++) { /* ahead of those who stand by: who owns something has a place */
+        if (view->owner[i] >= 0) {
+            gnn_leader_take_place(leader, gnn_leader_node(leader, view->owner[i]), -1);
+        }
+    }
     for (int32_t h = 0; h < view->holder_count; h++) {
         struct gnn_node *node = gnn_leader_node(leader, view->holder[h].node);
         if (node && node->mate.role == CULM_GNN_PARAMETER) {

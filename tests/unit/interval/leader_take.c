@@ -29,10 +29,12 @@ static struct culm_gnn_settings plain(void) {
     return settings;
 }
 
-static void take_from(struct taken *t, const struct culm_gnn_settings *settings, int64_t saved) {
+/* `intervals`, the first one of which is at home at server 0. */
+static void take_so(struct taken *t, const struct culm_gnn_settings *settings, int64_t saved,
+                    int32_t intervals) {
     struct culm_known_node known[KNOWN];
     *t = (struct taken){.curve = calloc(1, sizeof *t->curve)};
-    struct culm_gnn_leader_options o = prepare(&t->f, 2, 1, settings);
+    struct culm_gnn_leader_options o = prepare(&t->f, intervals, 1, settings);
     for (int32_t i = 0; i < KNOWN; i++) {
         const uint32_t role = i < 2 ? CULM_GNN_SERVER : CULM_GNN_PARAMETER;
         known[i] = (struct culm_known_node){i, {.role = role, .name = "test", .signature = "test"}};
@@ -48,7 +50,7 @@ static void take_from(struct taken *t, const struct culm_gnn_settings *settings,
     o.start_path = saved ? "file" : "";
     lead(&t->f, &o);
     t->f.next = KNOWN;
-    assert_true(t->curve && culm_gnn_view_init(&t->view, 2));
+    assert_true(t->curve && culm_gnn_view_init(&t->view, intervals));
     t->view.number = BEFORE;
     t->view.attempt = 1;
     t->view.course = (struct culm_gnn_course){.epoch = EPOCH, .train = true};
@@ -60,6 +62,10 @@ static void take_from(struct taken *t, const struct culm_gnn_settings *settings,
         culm_gnn_curve_add(t->curve,
                            &(struct culm_gnn_outcome){.epoch = epoch, .loss = (float)epoch});
     }
+}
+
+static void take_from(struct taken *t, const struct culm_gnn_settings *settings, int64_t saved) {
+    take_so(t, settings, saved, 2);
 }
 
 static void take(struct taken *t) {
@@ -98,7 +104,7 @@ static void says(struct taken *t, int32_t node, struct culm_gnn_report what) {
 /* Whoever was asked shows what it knows. */
 static void shows(struct taken *t, int32_t node) {
     assert_int_equal(fake_world_sent(&t->f.fake, node, CULM_GNN_MSG_SHOW), 1);
-    culm_gnn_view_encode(&t->view, 2, &t->f.buf);
+    culm_gnn_view_encode(&t->view, t->f.layout.intervals, &t->f.buf);
     deliver(&t->f, node, CULM_GNN_MSG_VIEW);
     culm_gnn_curve_encode(t->curve, &t->f.buf);
     deliver(&t->f, node, CULM_GNN_MSG_CURVE);
@@ -287,6 +293,25 @@ static void test_others_come_in_anew(void **state) {
     assert_int_equal(view->holder[1].from, 2);
     assert_int_equal(view->holder[1].since, view->number);
     assert_int_equal(view->holder[2].node, 4); /* which is on another machine */
+    release(&t);
+}
+
+/* One that owns a part of what is at home in a place has a place, ahead of one that stands by, though that one came first: it is
+ * the servers in places to whom others' intervals go. */
+static void test_an_owner_of_a_part_has_a_place(void **state) {
+    (void)state;
+    struct culm_gnn_settings settings = plain();
+    settings.count[CULM_GNN_SERVER] = 1;
+    struct taken t;
+    take_so(&t, &settings, 0, 2);
+    t.f.home[1] = 0;
+    t.view.owner[0] = -1; /* its owner was lost just now */
+    t.view.owner[1] = 1;  /* server 0 stands by */
+    all_say(&t, EPOCH, EPOCH - 1);
+    shows(&t, 0);
+    const struct culm_gnn_view *view = view_of(&t.f, 1);
+    assert_int_equal(view->owner[0], 1);
+    assert_int_equal(view->owner[1], 1);
     release(&t);
 }
 
@@ -505,6 +530,7 @@ int main(void) {
         cmocka_unit_test(test_a_last_copy_is_waited_for),
         cmocka_unit_test(test_one_that_reports_and_falls_silent),
         cmocka_unit_test(test_others_come_in_anew),
+        cmocka_unit_test(test_an_owner_of_a_part_has_a_place),
         cmocka_unit_test(test_a_save_is_due_again),
         cmocka_unit_test(test_nobody_has_seen_a_view),
         cmocka_unit_test(test_a_stop_while_it_takes_over),
