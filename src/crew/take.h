@@ -22,6 +22,8 @@ void culm_take_end(struct culm_crew *crew);
 /* Its report has come: the newest view that it has seen (0: none), and the first commit that it could tell of (0: of none). Once
  * more, if it is called once more. */
 void culm_take_reported(struct culm_mate *mate, uint64_t view, int64_t first);
+/* Why one whose report cannot be read is lost: it is not waited for. */
+#define CULM_TAKE_UNREADABLE "its report to a leader that takes over cannot be read"
 /* Whether it has reported, and lives. NULL: no. */
 bool culm_take_has_reported(const struct culm_mate *mate_or_null);
 /* Whether it may still be alive, though it has not been heard. NULL: no. */

@@ -52,6 +52,7 @@ static void hear_report(struct culm_gnn_leader *leader, struct gnn_node *node,
                         const struct culm_message *message) {
     struct culm_gnn_report report;
     if (culm_gnn_report_decode(message->meta, message->meta_bytes, &report) != CULM_OK) {
+        culm_crew_lose(&leader->crew, &node->mate, CULM_CAUSE_FAILED, CULM_TAKE_UNREADABLE);
         return;
     }
     node->report = node->report ? node->report : malloc(sizeof *node->report);

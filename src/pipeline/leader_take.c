@@ -58,6 +58,8 @@ void leader_reported(struct culm_pipeline_leader *leader, struct worker *worker,
                      const struct culm_message *message) {
     struct culm_report report = {.of_stages = leader->o.shape.stages};
     if (culm_report_decode(message->meta, message->meta_bytes, &report) != CULM_OK) {
+        culm_crew_lose(&leader->crew, &worker->mate, CULM_CAUSE_FAILED, CULM_TAKE_UNREADABLE);
+        leader_take_on(leader);
         return;
     }
     worker->report = worker->report ? worker->report : malloc(sizeof *worker->report);
@@ -98,16 +100,21 @@ static bool may_live(const struct culm_pipeline_leader *leader, const struct wor
     return worker && culm_take_may_live(&leader->crew, &worker->mate);
 }
 
-/* The member of V who is at the version that all will be at: after the newest commit that one of its holders has. */
+/* Whether commits that it has heard count: one that holds nothing, and has not seen V, may tell of those before a roll-back. */
+static bool counts(const struct culm_pipeline_leader *leader, const struct culm_report *report) {
+    return report &&
+           (!culm_stage_set_empty(&report->holds) || report->view == leader->taking.view.number);
+}
+
+/* The member of V who is at the version that all will be at: after the newest commit that one of V's members has. */
 static const struct culm_report *furthest(const struct culm_pipeline_leader *leader) {
     const struct culm_report *best = NULL;
     for (int32_t i = 0; i < leader->taking.view.node_count; i++) {
         const struct culm_report *report =
             report_of(leader_worker(leader, leader->taking.view.node[i].id));
-        if (report && !culm_stage_set_empty(&report->holds) &&
-            (!best || report->iteration > best->iteration ||
-             (report->iteration == best->iteration &&
-              report->commit.iteration > best->commit.iteration))) {
+        if (counts(leader, report) && (!best || report->iteration > best->iteration ||
+                                       (report->iteration == best->iteration &&
+                                        report->commit.iteration > best->commit.iteration))) {
             best = report;
         }
     }

@@ -118,6 +118,25 @@ static const char *reason_of(const struct taken *t) {
     return json_string_value(json_object_get(told, "reason"));
 }
 
+static void test_a_report_that_cannot_be_read(void **state) {
+    (void)state;
+    struct taken t;
+    take(&t);
+    says(&t, 0, report(EPOCH, -1));
+    says(&t, 1, report(EPOCH, -1));
+    says(&t, 2, report(EPOCH, EPOCH - 1));
+    const struct culm_node_info info = {.role = CULM_GNN_PARAMETER, .name = "test"};
+    culm_gnn_leader_actor.leads->joined(t.f.leader, 3, &info);
+    culm_buf_clear(&t.f.buf);
+    deliver(&t.f, 3, CULM_GNN_MSG_REPORT);
+    shows(&t, 0);
+    assert_string_equal(reason_of(&t), "the process that led is gone");
+    const json_t *told = fake_world_told(&t.f.fake, "lost");
+    assert_non_null(told);
+    assert_int_equal(json_integer_value(json_object_get(told, "node")), 3);
+    release(&t);
+}
+
 /* Time passes; these go on speaking. */
 static void wait_with(struct taken *t, int64_t ms, int32_t first, int32_t last) {
     for (int64_t gone = 0; gone < ms; gone += 100) {
@@ -536,6 +555,7 @@ int main(void) {
         cmocka_unit_test(test_a_stop_while_it_takes_over),
         cmocka_unit_test(test_a_stop_while_it_looks_for_a_checkpoint),
         cmocka_unit_test(test_a_stop_while_it_is_to_begin_anew),
+        cmocka_unit_test(test_a_report_that_cannot_be_read),
         cmocka_unit_test(test_it_is_cut_off),
         cmocka_unit_test(test_a_silent_one_with_the_last_copy),
         cmocka_unit_test(test_it_is_cut_off_too_late),

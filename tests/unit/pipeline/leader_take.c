@@ -185,6 +185,56 @@ static void test_the_commit_is_of_one_who_heard_it(void **state) {
     release(&t);
 }
 
+/* The commit had been told only to one that stands by. All others had prepared, or it would not have been made. */
+static void test_the_commit_is_of_one_who_stands_by(void **state) {
+    (void)state;
+    struct taken t;
+    take(&t, plain(), 3, 3, 3);
+    assert_true(culm_view_add_node(&t.view, &(struct culm_view_node){2, -1, -1, {{0}}}));
+    says(&t, 0, report(BEFORE - 1, STEP, 3)); /* nor have the others heard of the view */
+    says(&t, 1, report(BEFORE - 1, STEP, 3));
+    says(&t, 2, report(BEFORE, STEP + 1, 0));
+    shows(&t, 2);
+    assert_int_equal(fake_world_sent(&t.f.fake, 0, CULM_MSG_COMMIT), 1);
+    assert_int_equal(fake_world_sent(&t.f.fake, 1, CULM_MSG_COMMIT), 1);
+    assert_int_equal(newest(&t.f, 0)->iteration, STEP + 1);
+    assert_int_equal(fake_world_events(&t.f.fake, "step"), STEP);
+    release(&t);
+}
+
+/* One that stands by has heard of steps, and then nothing for so long that it does not know of a roll-back behind them. */
+static void test_one_who_stands_by_has_missed_a_rollback(void **state) {
+    (void)state;
+    struct taken t;
+    take(&t, plain(), 3, 3, 3);
+    assert_true(culm_view_add_node(&t.view, &(struct culm_view_node){2, -1, -1, {{0}}}));
+    says(&t, 0, report(BEFORE, STEP, 3));
+    says(&t, 1, report(BEFORE, STEP, 3));
+    says(&t, 2, report(BEFORE - 2, STEP + 4, 0));
+    shows(&t, 0);
+    assert_int_equal(fake_world_sent(&t.f.fake, 0, CULM_MSG_COMMIT), 0);
+    assert_int_equal(newest(&t.f, 0)->iteration, STEP);
+    assert_int_equal(fake_world_events(&t.f.fake, "step"), STEP - 1);
+    release(&t);
+}
+
+static void test_a_report_that_cannot_be_read(void **state) {
+    (void)state;
+    struct taken t;
+    take(&t, plain(), 2, 3, 3);
+    says(&t, 0, report(BEFORE, STEP, 3));
+    struct culm_report torn = report(BEFORE, STEP, 3);
+    torn.commit.iteration = STEP; /* which it says has not begun */
+    says(&t, 1, torn);
+    shows(&t, 0);
+    assert_int_equal(fake_world_events(&t.f.fake, "leader"), 1);
+    const json_t *told = fake_world_told(&t.f.fake, "lost");
+    assert_non_null(told);
+    assert_int_equal(json_integer_value(json_object_get(told, "node")), 1);
+    assert_string_equal(json_string_value(json_object_get(told, "cause")), "failed");
+    release(&t);
+}
+
 /* A copy that came whole is one of the version before, and cannot step: it has no gradients. */
 static void test_a_copy_that_is_whole_and_too_old(void **state) {
     (void)state;
@@ -495,6 +545,9 @@ int main(void) {
         cmocka_unit_test(test_a_commit_is_handed_on),
         cmocka_unit_test(test_the_last_step_is_told_by_one_who_was_not_asked),
         cmocka_unit_test(test_the_commit_is_of_one_who_heard_it),
+        cmocka_unit_test(test_the_commit_is_of_one_who_stands_by),
+        cmocka_unit_test(test_one_who_stands_by_has_missed_a_rollback),
+        cmocka_unit_test(test_a_report_that_cannot_be_read),
         cmocka_unit_test(test_a_copy_that_is_whole_and_too_old),
         cmocka_unit_test(test_a_commit_that_nobody_has_was_none),
         cmocka_unit_test(test_one_that_is_dead_is_told_of_with_its_stages),
