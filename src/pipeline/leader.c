@@ -197,6 +197,24 @@ void leader_nothing_to_take_over(struct culm_pipeline_leader *leader) {
     }
 }
 
+void leader_stepped_without(struct culm_pipeline_leader *leader) {
+    for (int32_t i = 0; i < leader->pending_count; i++) {
+        struct pending *pending = &leader->pending[i];
+        if (pending->stepped) {
+            CULM_MARK(pipeline_recovered_and_nobody_said_so);
+            if (pending->origin == CULM_ORIGIN_SHADOW &&
+                !culm_view_whole(leader->view, pending->pipeline)) {
+                pending->origin = CULM_ORIGIN_PEER;
+            }
+            leader_recovered(leader, pending);
+            *pending = leader->pending[--leader->pending_count];
+            i--;
+        } else {
+            pending->stepped = pending->view <= leader->view->number;
+        }
+    }
+}
+
 void leader_tell_lost(struct culm_pipeline_leader *leader, struct worker *worker,
                       const char *why_or_null) {
     struct culm_crew *crew = &leader->crew;

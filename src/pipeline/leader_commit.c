@@ -165,6 +165,7 @@ void leader_try_commit(struct culm_pipeline_leader *leader) {
         worker_at(leader, i)->prepared = (struct culm_stage_set){{0}};
     }
     leader_words_stepped(leader);
+    leader_stepped_without(leader);
     int64_t step = leader->iteration++;
     culm_crew_committed(&leader->crew, step, round_ms);
     for (int32_t i = 0; i < leader->crew.mates.count; i++) {

@@ -55,7 +55,8 @@ struct pending {
     uint64_t view;           /* what was said in views before does not count */
     enum culm_origin origin; /* the worst so far */
     int64_t redone;
-    bool idle; /* its pipeline had no lanes */
+    bool idle;    /* its pipeline had no lanes */
+    bool stepped; /* a step was committed without it */
 };
 
 struct saving {
@@ -193,6 +194,9 @@ void leader_tell_lost(struct culm_pipeline_leader *leader, struct worker *worker
                       const char *why_or_null);
 /* The lanes of their pipelines had gone to others before they were lost: there is nothing to take over. */
 void leader_nothing_to_take_over(struct culm_pipeline_leader *leader);
+/* A step was committed. Two of them without a lost worker, and its stages have been taken over, whether anybody has said so or
+ * not: who has the lanes may have had them in the view that it saw last, and has taken over nothing. */
+void leader_stepped_without(struct culm_pipeline_leader *leader);
 /* --- leader_stall.c --- */
 
 /* What its crew asks: crew/crew.h. */

@@ -236,6 +236,33 @@ static void test_one_that_had_nothing_to_do_is_recovered_at_once(void **state) {
     end(&f);
 }
 
+/* Who has the lanes had them before, as far as it has heard, and has taken over nothing that it could tell of. */
+static void test_nobody_says_that_it_took_over(void **state) {
+    (void)state;
+    EXPECT_MARK(pipeline_recovered_and_nobody_said_so);
+    for (int pipelines = 1; pipelines <= 2; pipelines++) {
+        struct fixture f;
+        if (pipelines == 1) {
+            begin(&f, options(1));
+            run(&f);
+        } else {
+            begin_two(&f);
+        }
+        lost(&f, 0);
+        commit(&f);
+        assert_int_equal(fake_world_events(&f.fake, "recovered"), 0);
+        for (int32_t id = 1; totals(&f).transfers > 0; id++) {
+            has(&f, 1, (uint32_t)id);
+        }
+        commit(&f);
+        assert_int_equal(fake_world_events(&f.fake, "recovered"), 1);
+        assert_string_equal(
+            json_string_value(json_object_get(fake_world_told(&f.fake, "recovered"), "source")),
+            pipelines == 1 ? "shadow" : "peer");
+        end(&f);
+    }
+}
+
 /* --- memory --- */
 
 /* A worker may take what an undisturbed run needs, and no more. */
@@ -337,6 +364,7 @@ int main(void) {
         cmocka_unit_test(test_a_copy_that_is_of_no_use_any_more_is_let_go),
         cmocka_unit_test(test_a_copy_is_kept_until_another_has_come),
         cmocka_unit_test(test_one_that_had_nothing_to_do_is_recovered_at_once),
+        cmocka_unit_test(test_nobody_says_that_it_took_over),
         cmocka_unit_test(test_work_waits_for_memory),
         cmocka_unit_test(test_where_nobody_comes_a_lack_of_memory_ends_the_run),
     };
