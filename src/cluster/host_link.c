@@ -5,6 +5,7 @@
 #include "cluster/host_internal.h"
 
 #include "base/grow.h"
+#include "base/json.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -279,6 +280,15 @@ static void on_absent(void *ctx, int32_t node, const struct culm_error *why) {
     culm_local_agent_left(host->agent, node);
 }
 
+static void on_refused(void *ctx, const char *origin, const char *why, int32_t unsaid) {
+    json_t *event = json_pack("{s:s, s:s, s:o}", "event", "refused", "address", origin, "reason",
+                              culm_json_text(why));
+    if (event && unsaid > 0) {
+        json_object_set_new(event, "others", json_integer(unsaid));
+    }
+    host_publish_event(ctx, event);
+}
+
 static void on_deposed(void *ctx, uint64_t term) {
     struct culm_host *host = ctx;
     const struct culm_leader_ops *leads =
@@ -314,6 +324,7 @@ static const struct culm_roster_ops roster_ops = {
     .failed = on_failed,
     .eof = on_eof,
     .absent = on_absent,
+    .refused = on_refused,
     .deposed = on_deposed,
 };
 

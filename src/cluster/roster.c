@@ -49,6 +49,7 @@ struct culm_roster {
     struct culm_ids places; /* of the nodes that have a link */
     struct culm_ids calls;  /* struct call */
     struct culm_origins origins;
+    struct culm_refusals refusals;
     bool refused; /* some may have to be told yet that they are, or to be shown out */
 };
 
@@ -101,12 +102,23 @@ static void tell_refused(struct culm_link *link, const char *text) {
     culm_conn_finish(link->conn); /* the other side closes once it has read REFUSED */
 }
 
+/* Of those of this machine others speak: who has started them. */
+static void say_refused(struct culm_roster *roster, const char *origin, const char *why) {
+    int32_t unsaid;
+    if (origin && origin[0] && roster->o.ops->refused &&
+        culm_refusals_say(&roster->refusals, origin, now(roster), &unsaid)) {
+        CULM_MARK(cluster_refusal_is_told);
+        roster->o.ops->refused(roster->o.ctx, origin, why, unsaid);
+    }
+}
+
 static void refuse(struct culm_roster *roster, struct culm_link *link, const char *text) {
     bool newcomer = link->handshake.greeted && link->handshake.caller == CULM_NEWCOMER;
     uint64_t pause = newcomer
                          ? culm_origins_pause(&roster->origins, link->origin ? link->origin : "",
                                               now(roster), roster->links.hello_ns / 2)
                          : 0;
+    say_refused(roster, link->origin, text);
     link->refused = true;
     link->held = pause ? strdup(text) : NULL;
     link->held_until_ns = now(roster) + (link->held ? pause : 0);
@@ -622,6 +634,12 @@ static void on_closed(void *ctx, struct culm_conn *conn, const struct culm_error
     struct culm_link *link = ctx;
     struct culm_roster *roster = link->set->owner;
     bool unknown = link->kind == UNKNOWN;
+    if (unknown && !link->refused && why->status != CULM_ERR_CLOSED) {
+        say_refused(roster, link->origin,
+                    why->status == CULM_ERR_CONFIG
+                        ? "it has another token, or is not a node of Culm"
+                        : why->text);
+    }
     struct call *call = link->kind == CALLED ? link->own : NULL;
     int32_t node = link->node;
     struct culm_error error = *why;

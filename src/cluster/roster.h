@@ -67,6 +67,9 @@ struct culm_roster_ops {
     /* One that is called is not there: its machine says so, or whoever answers does not know the token.
      * It is not called again. NULL: none are called. */
     void (*absent)(void *ctx, int32_t node, const struct culm_error *why);
+    /* One from another machine is not let in: why, as far as it is known, and how many others there were of which this was not said
+     * (origins.h). May be NULL. */
+    void (*refused)(void *ctx, const char *origin, const char *why, int32_t unsaid);
     /* A node has promised a leader of a higher term. NULL: nobody ever does. */
     void (*deposed)(void *ctx, uint64_t term);
 };

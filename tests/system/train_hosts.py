@@ -371,6 +371,9 @@ def refused(bench):
     there = There(bench)
     there.node(address, other, 1)
     check("token" in there.end(1), "nothing about the token")
+    run.wait(lambda: run.told("refused"), "that the run tells of it")
+    told = run.told("refused")[0]
+    check(told["address"] == "127.0.0.1" and "token" in told["reason"], f"what it tells: {told}")
     with open(os.path.join(there.folder, "text"), "r+", encoding="ascii") as file:
         file.write("another text")
     there.node(address, run.token, 1)

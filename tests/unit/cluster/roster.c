@@ -21,7 +21,9 @@ struct fixture {
     struct culm_roster *roster;
     int32_t up, heard, failed, gone, visits;
     bool lets_in, makes_briefs, takes_ready, takes_later, ends;
-    const char *origin;    /* of callers; NULL: this machine */
+    const char *origin; /* of callers; NULL: this machine */
+    int32_t refused, unsaid;
+    char refused_of[200];
     struct culm_error why; /* of who has gone */
 };
 
@@ -88,12 +90,20 @@ static void visit(void *ctx, struct culm_channel *take_channel) {
     f->visits++;
 }
 
+static void refused(void *ctx, const char *origin, const char *reason, int32_t unsaid) {
+    struct fixture *f = ctx;
+    f->refused++;
+    f->unsaid = unsaid;
+    snprintf(f->refused_of, sizeof f->refused_of, "%s: %s", origin, reason);
+}
+
 static const struct culm_roster_ops ops = {.check = check,
                                            .brief = brief,
                                            .ready = is_ready,
                                            .up = up,
                                            .message = message,
                                            .failed = failed,
+                                           .refused = refused,
                                            .eof = eof};
 
 static const struct culm_roster_ops ops_with_visits = {
@@ -305,6 +315,34 @@ static void newcomers_wait_for_their_refusals(void **state) {
     f.origin = "10.0.0.1";
     f.played.now_ns += 60000000001u;
     assert_refused(comes(&f, CULM_NEWCOMER, PLAYED_TOKEN), "no newcomers"); /* it is forgotten */
+    end(&f);
+}
+
+/* Of each machine the first one is told of, and of all at most one a second: a flood does not fill the events. */
+static void refusals_are_told_of(void **state) {
+    (void)state;
+    EXPECT_MARK(cluster_refusal_is_told);
+    struct fixture f;
+    begin(&f);
+    f.played.now_ns += 1000000000u;
+    (void)comes(&f, CULM_NEWCOMER, PLAYED_TOKEN);
+    assert_int_equal(f.refused, 0); /* it is of this machine: who has started it hears of it */
+    f.origin = "10.0.0.1";
+    (void)comes(&f, NODE, "another");
+    assert_int_equal(f.refused, 1);
+    assert_non_null(strstr(f.refused_of, "10.0.0.1: "));
+    for (int i = 0; i < 5; i++) {
+        (void)comes(&f, NODE, "another");
+    }
+    f.origin = "10.0.0.2";
+    (void)comes(&f, CULM_NEWCOMER, PLAYED_TOKEN);
+    assert_int_equal(f.refused, 1);
+    f.played.now_ns += 1000000001u;
+    f.origin = "10.0.0.3";
+    (void)comes(&f, CULM_NEWCOMER, PLAYED_TOKEN);
+    assert_int_equal(f.refused, 2);
+    assert_int_equal(f.unsaid, 6);
+    assert_non_null(strstr(f.refused_of, "10.0.0.3: this run lets in no newcomers"));
     end(&f);
 }
 
@@ -549,6 +587,7 @@ int main(void) {
         cmocka_unit_test(a_node_that_is_there),
         cmocka_unit_test(a_refused_one_goes_on),
         cmocka_unit_test(newcomers_wait_for_their_refusals),
+        cmocka_unit_test(refusals_are_told_of),
         cmocka_unit_test(one_does_not_wait),
         cmocka_unit_test(no_brief),
         cmocka_unit_test(neither_prepares_nor_is_ready),
