@@ -37,13 +37,16 @@ static bool has_copy(const struct gnn_reign *w, int32_t node) {
     return version >= w->epoch;
 }
 
-/* One that is well, and that the last view names, with a copy; or one that sleeps, and that one who has just taken over has to
+/* One that is well, and that the last view names, with a copy that it had when the last loss was told of: of one that became whole
+ * since then word may be under way. Or one that sleeps, and that one who has just taken over has to
  * wait for; -1: nobody. */
 static int32_t copy_left(const struct gnn_reign *w) {
     const uint64_t now = culm_sim_now(w->sim);
     for (int32_t h = 0; h < w->holder_count; h++) {
-        if (now >= w->well_ns[w->holder[h]] && has_copy(w, w->holder[h])) {
-            return w->holder[h];
+        const int32_t node = w->holder[h];
+        if (now >= w->well_ns[node] && has_copy(w, node) &&
+            !(node < STRUCK_MAX && w->incomplete[node])) {
+            return node;
         }
     }
     for (int32_t h = 0; h < w->awaited_count && now < w->took_ns + ORPHAN_MS * 3 / 2 * MS; h++) {
@@ -128,6 +131,11 @@ static void hear_lost(struct gnn_reign *w, const json_t *event) {
     const char *cause = json_string_value(json_object_get(event, "cause"));
     char text[120];
     w->lost++;
+    for (int32_t h = 0; h < w->holder_count; h++) {
+        if (w->holder[h] < STRUCK_MAX) {
+            w->incomplete[w->holder[h]] = !has_copy(w, w->holder[h]);
+        }
+    }
     if (strcmp(cause, "heartbeat") != 0 || node >= STRUCK_MAX || !has_copy(w, node) ||
         culm_sim_now(w->sim) > w->slept_ns[node] + (ORPHAN_MS * 3 / 2 - HEARD_MS) * MS) {
         return;

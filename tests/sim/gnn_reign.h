@@ -81,6 +81,7 @@ struct gnn_reign {
     int32_t awaited[CULM_GNN_HOLDERS_MAX], awaited_count; /* holders, as it found them */
     uint64_t well_ns[STRUCK_MAX]; /* not struck before then; CULM_NEVER: never again */
     int32_t holder[CULM_GNN_HOLDERS_MAX], holder_count;
+    bool incomplete[STRUCK_MAX]; /* a holder that had no copy when the last loss was told of */
     bool told[REIGN_EPOCHS_MAX + 1];
     char loss[REIGN_EPOCHS_MAX + 1][16], file[REIGN_EPOCHS_MAX + 1][64]; /* by version */
     struct culm_gnn_verdict verdict[REIGN_EPOCHS_MAX + 1];
