@@ -2,6 +2,7 @@
 #include "interval/leader_internal.h"
 
 #include "base/mark.h"
+#include "crew/term.h"
 #include "interval/roc.h"
 
 #include <math.h>
@@ -386,12 +387,13 @@ static void publish_done(struct culm_gnn_leader *leader) {
     double usd = culm_gnn_bill_usd(&leader->bill), seconds = culm_gnn_bill_s(&leader->bill);
     double median, longest;
     culm_crew_pauses(&leader->crew, &median, &longest);
-    json_t *event = json_pack(
-        "{s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:f, s:f}", "event", "done", "epochs",
-        (json_int_t)leader->version, "weights_sha256", finish->weights_sha256, "state_sha256",
-        finish->state_sha256, "nodes_lost", (json_int_t)leader->crew.lost, "losses",
-        (json_int_t)leader->crew.lost, "rollbacks", (json_int_t)leader->rollbacks,
-        "pause_ms_median", median, "pause_ms_max", longest);
+    json_t *event =
+        json_pack("{s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:f, s:f, s:I}", "event", "done", "epochs",
+                  (json_int_t)leader->version, "weights_sha256", finish->weights_sha256,
+                  "state_sha256", finish->state_sha256, "nodes_lost", (json_int_t)leader->crew.lost,
+                  "losses", (json_int_t)leader->crew.lost, "rollbacks",
+                  (json_int_t)leader->rollbacks, "pause_ms_median", median, "pause_ms_max", longest,
+                  "leaders", (json_int_t)culm_term_of(leader->o.term));
     if (event && leader->eval_ms > 0) {
         json_object_set_new(event, "eval_ms", json_real(leader->eval_ms));
     }

@@ -546,13 +546,14 @@ void leader_done(struct culm_pipeline_leader *leader) {
     culm_crew_pauses(&leader->crew, &median, &longest);
     culm_crew_event(
         &leader->crew,
-        json_pack("{s:s, s:I, s:f, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:f}", "event", "done",
-                  "steps", (json_int_t)(leader->iteration - 1), "loss", leader->loss,
+        json_pack("{s:s, s:I, s:f, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:I}", "event",
+                  "done", "steps", (json_int_t)(leader->iteration - 1), "loss", leader->loss,
                   "weights_sha256", leader->io.weights, "state_sha256", leader->io.state, "losses",
                   (json_int_t)totals.losses, "samples_lost", (json_int_t)totals.samples_lost,
                   "samples_repeated", (json_int_t)totals.samples_repeated, "rollbacks",
                   (json_int_t)totals.rollbacks, "steps_redone", (json_int_t)totals.steps_redone,
-                  "pause_ms_median", median, "pause_ms_max", longest));
+                  "pause_ms_median", median, "pause_ms_max", longest, "leaders",
+                  (json_int_t)culm_term_of(leader->o.term)));
     culm_crew_leave(&leader->crew, 0, NULL);
 }
 

@@ -86,7 +86,7 @@ def all_roles(bench):
         hashes, losses = graphs.reference(bench, here(config))
         equal((done["weights_sha256"], done["state_sha256"]), hashes, "hashes")
         equal([event["loss_bits"] for event in run.told("epoch")], losses, "losses")
-        equal((run.told("lost"), run.told("rollback")), ([], []), "losses of nodes, roll-backs")
+        equal((run.told("lost"), run.told("rollback"), done["leaders"]), ([], [], 1), "losses of nodes, roll-backs, leaders")
         equal(run.told("start")[0]["survives_its_host"], True, "survives_its_host")
         check("60" in bench.run("ckpt", "list", bench.path("store")).out, "the last checkpoint is not in the storage")
         run.node(1, "--role", "worker").end(0)  # one that comes too late

@@ -325,6 +325,7 @@ def done(bench):
         nodes = [run.node(3), run.node(3)]
         for machine in first, *nodes:
             machine.end(0)
+        equal(run.told("done")[0]["leaders"], 1, "leaders")
         equal(run.told("done")[0]["weights_sha256"], cases.reference(changed(config, data__path=cases.text))[0], "hash of the weights")
         late = run.node(1)
         late.end(0)

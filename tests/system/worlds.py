@@ -574,6 +574,7 @@ class World:
         ends = run.told("done")
         for event in ends:
             equal((event["weights_sha256"], event["state_sha256"]), tuple(hashes), "hashes")
+            check(event["leaders"] >= max(run.terms(), default=1), f"it tells of {event['leaders']} leaders")
         self.alone(right, hashes)
         for machine in run.machines:
             if machine not in self.killed:
