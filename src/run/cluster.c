@@ -2,6 +2,7 @@
 #include "run/cluster.h"
 
 #include "cloud/etcd.h"
+#include "run/cluster_texts.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -40,9 +41,12 @@ enum culm_status culm_cluster_check_name(const char *name, struct culm_error *er
 }
 
 void culm_cluster_run_release(struct culm_cluster_run *run) {
-    free(run->config);
-    free(run->plan);
-    run->config = run->plan = NULL;
+    free(run->config.text);
+    free(run->plan.text);
+    free(run->to);
+    free(run->endpoint);
+    free(run->region);
+    run->config.text = run->plan.text = run->to = run->endpoint = run->region = NULL;
 }
 
 static const char *key_of(const char *name, const char *what, char ret_key[KEY_MAX]) {
@@ -96,6 +100,7 @@ static enum culm_status read_about(const struct culm_keys_pair *about, const cha
         memcpy(run->run, id, strlen(id) + 1);
         snprintf(run->signature, sizeof run->signature, "%s", signature);
         snprintf(run->token, sizeof run->token, "%s", token);
+        status = culm_cluster_texts_read(json, run, error);
     }
     json_decref(json);
     return status;
@@ -109,6 +114,21 @@ static enum culm_status not_there(enum culm_status status, struct culm_error *er
     return status;
 }
 
+/* CULM_ERR_NOT_FOUND: it is neither there nor apart. */
+static enum culm_status take_text(const struct culm_keys_list *list, const char *name,
+                                  const char *what, struct culm_cluster_text *ret_text,
+                                  struct culm_error *error) {
+    const struct culm_keys_pair *pair = pair_of(list, name, what);
+    if (ret_text->sha256[0]) {
+        return CULM_OK;
+    }
+    if (!pair) {
+        return culm_error_set(error, CULM_ERR_NOT_FOUND, "there is no run '%.60s'", name);
+    }
+    ret_text->text = strdup(pair->value);
+    return ret_text->text ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+}
+
 enum culm_status culm_cluster_look(struct culm_keys *keys, const char *name,
                                    struct culm_cluster_run *ret_run, struct culm_error *error) {
     struct culm_keys_list list = {0};
@@ -117,18 +137,14 @@ enum culm_status culm_cluster_look(struct culm_keys *keys, const char *name,
     if (status != CULM_OK) {
         return not_there(status, error);
     }
-    const struct culm_keys_pair *about = pair_of(&list, name, "run"),
-                                *config = pair_of(&list, name, "config"),
-                                *plan = pair_of(&list, name, "plan");
-    if (!about || !config || !plan) {
+    const struct culm_keys_pair *about = pair_of(&list, name, "run");
+    if (!about) {
         status = culm_error_set(error, CULM_ERR_NOT_FOUND, "there is no run '%.60s'", name);
-    } else if ((status = read_about(about, name, &run, error)) == CULM_OK) {
-        run.config = strdup(config->value);
-        run.plan = strdup(plan->value);
+    } else if (!(status = read_about(about, name, &run, error)) &&
+               !(status = take_text(&list, name, "config", &run.config, error)) &&
+               !(status = take_text(&list, name, "plan", &run.plan, error))) {
         run.done = pair_of(&list, name, "done") != NULL;
         run.stopped = pair_of(&list, name, "stop") != NULL;
-        status = run.config && run.plan ? CULM_OK
-                                        : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
     }
     culm_keys_list_release(&list);
     if (status != CULM_OK) {
@@ -178,24 +194,22 @@ enum culm_status culm_cluster_create(struct culm_keys *keys, const char *name,
     json_t *json = json_pack("{s:s, s:s, s:s, s:s, s:s}", "format", CULM_CLUSTER_FORMAT, "job",
                              culm_cluster_job_names[run->job], "run", run->run, "signature",
                              run->signature, "token", run->token);
-    char *about = json ? json_dumps(json, JSON_COMPACT) : NULL;
+    char *about =
+        json && culm_cluster_texts_write(run, json) ? json_dumps(json, JSON_COMPACT) : NULL;
     json_decref(json);
     if (!about) {
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
     }
     const struct culm_keys_condition fresh = {.key = key_of(name, "run", key[0])};
-    const struct culm_keys_change change[] = {
-        {key[0], about, strlen(about), 0},
-        {key_of(name, "config", key[1]), run->config, strlen(run->config), 0},
-        {key_of(name, "plan", key[2]), run->plan, strlen(run->plan), 0},
-    };
-    const struct culm_keys_transaction what = {&fresh, 1, change, 3};
-    if (strlen(run->config) + strlen(run->plan) + KEY_MAX > CULM_KEYS_VALUE_MAX) {
-        free(about);
-        return culm_error_set(error, CULM_ERR_CONFIG,
-                              "the configuration and the plan have %zu bytes, and a store of keys "
-                              "takes %zu; a model of fewer tensors, or fewer listed inputs, fits",
-                              strlen(run->config) + strlen(run->plan), CULM_KEYS_VALUE_MAX);
+    struct culm_keys_change change[3] = {{key[0], about, strlen(about), 0}};
+    struct culm_keys_transaction what = {&fresh, 1, change, 1};
+    const struct culm_cluster_text *const text[] = {&run->config, &run->plan};
+    for (int i = 0; i < 2; i++) {
+        if (!text[i]->sha256[0]) {
+            change[what.change_count++] =
+                (struct culm_keys_change){key_of(name, i ? "plan" : "config", key[1 + i]),
+                                          text[i]->text, strlen(text[i]->text), 0};
+        }
     }
     bool happened = false;
     enum culm_status status = transact(keys, &what, &happened, error);

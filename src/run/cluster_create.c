@@ -5,7 +5,9 @@
 #include "launch/rundir.h"
 #include "launch/uploads.h"
 #include "run/archive.h"
+#include "run/cluster_texts.h"
 #include "run/doors.h"
+#include "store/archive.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +27,7 @@ static bool has_config(const char *dir, const char *config_text) {
     size_t len = 0;
     const bool same =
         culm_path_format(path, NULL, "%s/config.yaml", dir) == CULM_OK &&
-        culm_file_read(NULL, path, CULM_KEYS_VALUE_MAX, &text, &len, NULL) == CULM_OK &&
+        culm_file_read(NULL, path, CULM_ARCHIVE_TEXT_MAX, &text, &len, NULL) == CULM_OK &&
         strcmp(text, config_text) == 0;
     free(text);
     return same;
@@ -47,7 +49,7 @@ enum culm_status culm_cluster_check_dir(const char *dir, const char *run, const 
 static enum culm_status create(const struct culm_cluster_request *r, struct culm_keys *keys,
                                const char *token, struct culm_error *error) {
     char *config_text = strdup(r->config_text);
-    struct culm_cluster_run run = {.job = r->job, .config = config_text};
+    struct culm_cluster_run run = {.job = r->job, .config.text = config_text};
     enum culm_status status =
         config_text ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
     snprintf(run.run, sizeof run.run, "%s", r->start->run);
@@ -55,10 +57,13 @@ static enum culm_status create(const struct culm_cluster_request *r, struct culm
         status = culm_archive_begin(r->checkpoint, r->start, error);
     }
     if (status == CULM_OK) {
-        status = r->plan(r->ctx, &run.plan, run.signature, error);
+        status = r->plan(r->ctx, &run.plan.text, run.signature, error);
     }
     if (status == CULM_OK) {
         status = culm_cluster_proof(token, &run, error);
+    }
+    if (status == CULM_OK) {
+        status = culm_cluster_texts_put(r->start->storage, r->checkpoint, &run, error);
     }
     if (status == CULM_OK) {
         status = culm_cluster_create(keys, r->name, &run, error);
@@ -70,7 +75,7 @@ static enum culm_status create(const struct culm_cluster_request *r, struct culm
 /* It is there already. */
 static enum culm_status go_on(const struct culm_cluster_request *r, struct culm_keys *keys,
                               const struct culm_cluster_run *there, struct culm_error *error) {
-    if (there->job != r->job || strcmp(there->config, r->config_text) != 0) {
+    if (there->job != r->job || strcmp(there->config.text, r->config_text) != 0) {
         return culm_error_set(error, CULM_ERR_CONFIG,
                               "there is a run '%.60s' of another configuration; give this one "
                               "another --name",
@@ -86,11 +91,14 @@ static enum culm_status go_on(const struct culm_cluster_request *r, struct culm_
 }
 
 static enum culm_status find(const struct culm_cluster_request *r, struct culm_keys *keys,
-                             const char *token, const struct culm_cluster_run *there,
+                             const char *token, struct culm_cluster_run *there,
                              struct culm_error *error) {
     enum culm_status status = culm_cluster_check_token(there, token, r->token_file, error);
     if (status == CULM_OK) {
-        status = culm_cluster_check_dir(r->dir, there->run, there->config, error);
+        status = culm_cluster_texts_get(there, error);
+    }
+    if (status == CULM_OK) {
+        status = culm_cluster_check_dir(r->dir, there->run, there->config.text, error);
     }
     return status == CULM_OK ? go_on(r, keys, there, error) : status;
 }

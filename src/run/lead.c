@@ -5,6 +5,7 @@
 #include "cluster/advertise.h"
 #include "net/socket.h"
 #include "run/cluster_create.h"
+#include "run/cluster_texts.h"
 #include "run/doors.h"
 #include "run/lead_job.h"
 #include "run/leader_fault.h"
@@ -169,10 +170,10 @@ static enum culm_status write_file(const char *dir, const char *name, const char
 /* What the directory of a run that can be resumed has. */
 static enum culm_status unpack(const char *dir, const struct culm_cluster_run *run,
                                struct culm_error *error) {
-    enum culm_status status = culm_cluster_check_dir(dir, run->run, run->config, error);
+    enum culm_status status = culm_cluster_check_dir(dir, run->run, run->config.text, error);
     status = status ? status : culm_dir_make(NULL, dir, error);
-    status = status ? status : write_file(dir, "config.yaml", run->config, error);
-    return status ? status : write_file(dir, "plan.json", run->plan, error);
+    status = status ? status : write_file(dir, "config.yaml", run->config.text, error);
+    return status ? status : write_file(dir, "plan.json", run->plan.text, error);
 }
 
 /* One that listens at all addresses is called by the one from which it calls the store, unless another one is named. */
@@ -226,8 +227,8 @@ static int lead(const struct culm_run_lead_options *o, const struct culm_cluster
                                               .warn = o->warn,
                                               .ctx = o->ctx,
                                               .reigning = &reigning};
-    status = culm_config_read(run->config, strlen(run->config), "the run's configuration", &config,
-                              ret_error);
+    status = culm_config_read(run->config.text, strlen(run->config.text), "the run's configuration",
+                              &config, ret_error);
     if (status == CULM_OK) {
         status = job->make(config, &options, &training, ret_error);
     }
@@ -258,10 +259,16 @@ int culm_run_lead(const struct culm_run_lead_options *o, struct culm_error *ret_
     if (status == CULM_OK && run.stopped && !run.done) {
         status = culm_error_set(ret_error, CULM_ERR_STOPPED, "the run was stopped");
     }
+    bool gone = false;
+    if (status == CULM_OK && !run.done) {
+        status = culm_cluster_texts_get(&run, ret_error);
+        gone = status == CULM_ERR_FORMAT;
+    }
     if (status == CULM_OK && !run.done) {
         status = unpack(o->dir, &run, ret_error);
     }
-    const int code = status     ? culm_status_exit_code(status)
+    const int code = gone       ? 1 /* somebody may put it back, and those who compute go on */
+                     : status   ? culm_status_exit_code(status)
                      : run.done ? 0
                                 : lead(o, &run, ret_error);
     culm_cluster_run_release(&run);

@@ -5,6 +5,7 @@
 #include "pipeline/leader.h"
 #include "report/sink.h"
 #include "run/cluster.h"
+#include "run/cluster_texts.h"
 #include "run/doors.h"
 #include "run/gnn_node.h"
 #include "run/lead.h"
@@ -458,6 +459,9 @@ static enum culm_status find_run(struct node *n, struct culm_error *error) {
     }
     if (status == CULM_OK) {
         status = culm_cluster_check_token(&run, n->token, n->o->token_file, error);
+    }
+    if (status == CULM_OK && n->o->leads && !run.done) { /* who may lead here will need it */
+        status = culm_cluster_texts_get(&run, error);
     }
     n->job = run.job;
     culm_cluster_run_release(&run);

@@ -5,6 +5,7 @@
  *     manifests/step-00000020.json                    which files it has, in which parts; written last
  *     objects/00000020-0123456789abcdef/SHA256        a part of a file: step and attempt that stored it, and its hash
  *     keep.json                                       {"keep": 15}: older ones may be going
+ *     texts/SHA256                                    a text of the run, too large for where the others are; nothing removes it
  *
  * A checkpoint is there when its manifest is. What a part has is its name, so that parts which an older checkpoint has
  * are used again, and an upload that was cut off goes on where it was. Files of a run which it goes on with, beside its
@@ -80,5 +81,16 @@ enum culm_status culm_archive_fetch(struct culm_storage *storage, int64_t step, 
 enum culm_status culm_archive_fetch_beside(struct culm_storage *storage, int64_t step,
                                            const char *run_dir, const char *const *beside,
                                            struct culm_error *error);
+
+/* ---- texts --------------------------------------------------------------------------------- */
+
+#define CULM_ARCHIVE_TEXT_MAX ((size_t)64 << 20)
+
+/* It is there afterwards, and whole, whatever was there under that name. CULM_ERR_CONFIG: it is longer than that. */
+enum culm_status culm_archive_text_put(struct culm_storage *storage, const char *text, size_t len,
+                                       char ret_sha256[CULM_SHA256_HEX], struct culm_error *error);
+/* With a NUL that `len` does not count; the caller frees. CULM_ERR_FORMAT: it is not there, or it is not that one. */
+enum culm_status culm_archive_text_get(struct culm_storage *storage, const char *sha256, size_t len,
+                                       char **ret_text, struct culm_error *error);
 
 #endif

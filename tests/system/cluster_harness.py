@@ -152,6 +152,9 @@ class ClusterRun:
         words = {key: base64.b64encode(text.encode()).decode() for key, text in (("key", f"runs/one/{name}"), ("value", value))}
         self.etcd.post("kv/put", json.dumps(words))
 
+    def remove(self, name):
+        self.etcd.post("kv/deleterange", json.dumps({"key": base64.b64encode(f"runs/one/{name}".encode()).decode()}))
+
     def leader(self):
         """The machine that leads, by where it lets nodes in."""
         value = self.key("leader")

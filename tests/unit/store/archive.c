@@ -648,6 +648,62 @@ static void test_calls_of_two_in_any_order(void **state) {
     }
 }
 
+static void expect_no_text(struct world *w, const char *sha256, size_t len, const char *part) {
+    struct culm_error error = {0};
+    char *text = NULL;
+    assert_int_equal(culm_archive_text_get(w->folder, sha256, len, &text, &error), CULM_ERR_FORMAT);
+    assert_non_null(strstr(error.text, part));
+    assert_null(text);
+}
+
+/* It outlives all pruning; what is put again is whole again. */
+static void test_a_text_stays_and_is_compared(void **state) {
+    (void)state;
+    static const char plan[] = "{\"plan\": 1}";
+    const size_t len = sizeof plan - 1;
+    struct world w;
+    size_t removed;
+    char sha256[CULM_SHA256_HEX], name[CULM_STORAGE_NAME_MAX], *text;
+    begin(&w);
+    assert_int_equal(culm_archive_text_put(w.folder, plan, len, sha256, NULL), CULM_OK);
+    for (int64_t step = 10; step <= 30; step += 10) {
+        save(&w, step);
+    }
+    assert_int_equal(culm_archive_prune(w.folder, 30, 1, &removed, NULL), CULM_OK);
+    assert_int_equal(removed, 2);
+    assert_int_equal(culm_archive_text_get(w.folder, sha256, len, &text, NULL), CULM_OK);
+    assert_string_equal(text, plan);
+    free(text);
+    expect_no_text(&w, sha256, len + 1, "cut short");
+    expect_no_text(&w, sha256, len - 1, "too long");
+    snprintf(name, sizeof name, "texts/%s", sha256);
+    write_text(w.place, name, "{\"plan\": 2}");
+    expect_no_text(&w, sha256, len, "other bytes");
+    assert_int_equal(culm_archive_text_put(w.folder, plan, len, sha256, NULL), CULM_OK);
+    assert_int_equal(culm_archive_text_get(w.folder, sha256, len, &text, NULL), CULM_OK);
+    free(text);
+    assert_int_equal(w.folder->ops->remove(w.folder, name, NULL), CULM_OK);
+    expect_no_text(&w, sha256, len, "is gone");
+    end(&w);
+}
+
+/* What cannot be reached is not said to be damaged. */
+static void test_a_text_in_a_storage_that_is_away(void **state) {
+    (void)state;
+    struct world w;
+    char sha256[CULM_SHA256_HEX], *text;
+    begin(&w);
+    w.unruly.at = 0;
+    w.unruly.fails = BEFORE;
+    assert_int_equal(culm_archive_text_put(&w.unruly.storage, "a", 1, sha256, NULL),
+                     CULM_ERR_AGAIN);
+    assert_int_equal(culm_archive_text_put(&w.unruly.storage, "a", 1, sha256, NULL), CULM_OK);
+    w.unruly.at = 2;
+    assert_int_equal(culm_archive_text_get(&w.unruly.storage, sha256, 1, &text, NULL),
+                     CULM_ERR_AGAIN);
+    end(&w);
+}
+
 static void test_names_of_objects(void **state) {
     (void)state;
     assert_true(culm_storage_name_is("objects/00000020-0123456789abcdef/aA09._-"));
@@ -679,6 +735,8 @@ int main(void) {
         cmocka_unit_test(test_one_saves_while_another_saves_and_removes),
         cmocka_unit_test(test_one_removes_while_another_saves),
         cmocka_unit_test(test_calls_of_two_in_any_order),
+        cmocka_unit_test(test_a_text_stays_and_is_compared),
+        cmocka_unit_test(test_a_text_in_a_storage_that_is_away),
         cmocka_unit_test(test_names_of_objects),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
