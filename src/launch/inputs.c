@@ -15,6 +15,7 @@
 
 #define NOTE "inputs" /* in the lineage */
 #define LIST_SIZE 128
+#define SAID_BYTES ((uint64_t)4 << 30) /* reading more takes long enough to be told */
 
 /* "'a', 'b', ...": as many names as there is room for. */
 static void shorten(const struct culm_names *names, char ret_text[LIST_SIZE]) {
@@ -194,6 +195,31 @@ enum culm_status culm_launch_inputs_check_tensor(const struct culm_resume *resum
                       "checkpoint has not, or not in its shape; put back what has changed, or "
                       "start another run",
                       resume->path, name);
+}
+
+enum culm_status culm_launch_inputs_complete(struct culm_launcher *launcher, struct culm_pins *pins,
+                                             struct culm_error *error) {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < culm_pins_count(pins); i++) {
+        const struct culm_pin pin = culm_pins_at(pins, i);
+        bytes += pin.files || pin.whole[0] ? 0 : pin.bytes;
+    }
+    if (bytes > SAID_BYTES) {
+        culm_launcher_warn(launcher,
+                           "%llu GB of data are read once before the run begins, so that all "
+                           "machines can compare theirs",
+                           (unsigned long long)(bytes / 1000000000));
+    }
+    culm_pins_complete(pins, &(bool){false}, NULL, NULL);
+    for (size_t i = 0; i < culm_pins_count(pins); i++) {
+        const struct culm_pin pin = culm_pins_at(pins, i);
+        if (!pin.files && !pin.whole[0]) {
+            return culm_error_set(error, CULM_ERR_CHANGED,
+                                  "'%.300s' was written to or replaced while it was read",
+                                  pin.path);
+        }
+    }
+    return CULM_OK;
 }
 
 /* Of large files whose digests are known by now, each once; `last`: of others too, that there will be

@@ -25,6 +25,11 @@ enum culm_status culm_launch_inputs_check_tensor(const struct culm_resume *resum
                                                  const char *name, int rank, const int64_t *shape,
                                                  struct culm_error *error);
 
+/* Of a run that other machines compare theirs with as it is created: finds out all whole digests, which takes as long as reading
+ * all large files. CULM_ERR_CHANGED: one is being written to. */
+enum culm_status culm_launch_inputs_complete(struct culm_launcher *launcher, struct culm_pins *pins,
+                                             struct culm_error *error);
+
 /* A thread of low priority. After each digest all processes of the run are told it, also those that come
  * later, and `found` is called from the thread: plan.json is for --resume, too. */
 struct culm_launch_inputs_thread {

@@ -622,6 +622,9 @@ enum culm_status culm_gnn_launch_text(const struct culm_gnn_launch_options *opti
         status = check(&l, error);
     }
     if (status == CULM_OK) {
+        status = culm_launch_inputs_complete(l.launcher, l.inputs.pins, error);
+    }
+    if (status == CULM_OK) {
         status = whole_plan(&l, &plan, error);
     }
     char *text = plan ? json_dumps(plan, JSON_INDENT(2)) : NULL;

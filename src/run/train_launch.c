@@ -578,6 +578,7 @@ enum culm_status culm_train_launch_text(const struct culm_train_launch_options *
     enum culm_status status = init(&l, options, NULL, error);
     *ret_plan = NULL;
     if (status || (status = check(&l, error)) || (status = culm_plan_check_memory(l.plan, error)) ||
+        (status = culm_launch_inputs_complete(l.launcher, l.inputs.pins, error)) ||
         (status = whole_plan(&l, &plan, error))) {
         release(&l);
         return status;

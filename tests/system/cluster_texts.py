@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What a run at an etcd has to say that no etcd would take: a plan of more than 1 MB lies in the storage of its checkpoints, under its SHA-256.
+"""What a run at an etcd has to say that no etcd would take: a plan of more than 1 MB lies in the storage of its checkpoints, under its SHA-256. And
+data of more than 64 MB, of which the plan has the hash of the whole before any other machine compares its own with it.
 """
 import contextlib
 import glob
@@ -11,7 +12,7 @@ import signal
 
 from cluster_harness import ClusterRun
 from gnn_harness import ENDLESS as ENDLESS_EPOCHS, Graphs
-from harness import Cases, changed, check, children_of, equal
+from harness import Cases, changed, check, children_of, equal, tiny_config
 from s3_standin import BUCKET, S3
 from vision_harness import model
 
@@ -20,6 +21,7 @@ graphs = Graphs(cases, "--vertices", "400", "--edges", "1600", "--features", "24
 CROWD = {"heartbeat_ms": 50, "suspect_ms": 60000, "orphan_ms": 30000, "lease_ms": 5000}
 PICTURES = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "golden", "data", "pictures")
 LIMIT = 1 << 20  # of a value in an etcd, as Culm sees it
+LARGE = 66 << 20  # of data that is not read as a whole each time it is opened
 
 
 def many_classes():
@@ -219,11 +221,86 @@ def on_graph(bench, bucket):
         graphs.check_losses(bench, run, changed(CONFIG, graph__path=graphs.path, checkpoint={"every": 0}), again=True)
 
 
+# --- data of which the plan has the hash ------------------------------------------------------------------------------------
+
+
+class LargeRun(ClusterRun):
+    """Each machine has a copy of a text of zeros, of another time."""
+    command = ("train",)
+
+    def give(self, folder):
+        path = os.path.join(folder, "text")
+        with open(path, "wb") as file:
+            file.truncate(LARGE)
+        os.utime(path, (1, 1))
+
+
+def other_byte(path):
+    """In none of the blocks that are compared each time."""
+    with open(path, "r+b") as file:
+        file.seek(100 << 10)
+        file.write(b"?")
+
+
+def large_data(bench):
+    """66 MB of which one byte differs: refused before it may lead, though nobody has led yet, and as a worker; the same bytes of another time are taken."""
+    config = changed(tiny_config("text"), steps=1000000, schedule={"name": "constant"}, pipelines=1, stages=1, redundancy="none", cluster=CROWD)
+    with LargeRun(bench, config) as run:
+        run.create("--workers", 0)
+        files = json.loads(run.key("plan"))["inputs"]["files"]
+        with open(os.path.join(run.machines[0].folder, "text"), "rb") as file:
+            equal(files[0].get("sha256"), hashlib.file_digest(file, "sha256").hexdigest(), "the hash of the whole in the plan")
+        run.machines[0].kill()
+        os.mkdir(bench.path("elsewhere"))
+        run.give(bench.path("elsewhere"))
+        other_byte(bench.path("elsewhere", "text"))
+        for words in (), ("--workers", 0):
+            ended = bench.run("node", "--join", run.place(), "--name", "one", "--token-file", run.token, "--data-dir", bench.path("elsewhere"), *words,
+                              limit_s=60)
+            equal((ended.code, "'text' is not what it was when the run began: its content has changed" in ended.err), (3, True), f"{words}: {ended.err!r}")
+        run.node(1)
+        run.wait(lambda: run.leader() is run.machines[-1], "that it leads")
+        run.more_steps(5)
+        one_line(run.bench.run("node", "--join", run.place(), "--name", "one", "--token-file", run.token, "--data-dir", bench.path("elsewhere"), "--lead", "no",
+                               limit_s=60), 3, "its content has changed")
+        run.more_steps(5)
+
+
+def large_graph(bench):
+    """Features of 66 MB of which one byte differs."""
+    folder = bench.path("data", "graph")
+    os.mkdir(bench.path("data"))
+    made = bench.run("gnn", "make", "sbm", "--vertices", "400", "--edges", "1600", "--features", 43 << 10, "--classes", "4", "--seed", "3", "--out", folder)
+    equal(made.code, 0, f"making a graph: {made.err}")
+    sizes = {name: os.path.getsize(os.path.join(folder, name)) for name in os.listdir(folder)}
+    large = [name for name in sizes if sizes[name] > 64 << 20]
+    equal(len(large), 1, f"large files among {sizes}")
+
+    class Large(ClusterRun):
+        command = ("gnn", "train")
+        unit = "epoch"
+
+        def give(self, folder_of):
+            shutil.copytree(folder, os.path.join(folder_of, "graph"))
+
+    with Large(bench, changed(CONFIG, model__width=2)) as run:
+        run.create("--workers", 0)
+        files = {os.path.basename(one["path"]): one for one in json.loads(run.key("plan"))["inputs"]["files"]}
+        check("sha256" in files[large[0]], f"the hash of the whole is not in the plan: {files[large[0]]}")
+        run.machines[0].kill()
+        other_byte(bench.path("data", "graph", large[0]))
+        for words in (), ("--workers", 0):
+            ended = bench.run("node", "--join", run.place(), "--name", "one", "--token-file", run.token, "--data-dir", bench.path("data"), *words, limit_s=60)
+            equal((ended.code, "is not what it was when the run began: its content has changed" in ended.err), (3, True), f"{words}: {ended.err!r}")
+
+
 cases.add("a plan that is too large for an etcd", in_folder, seconds=15, first=True)
 cases.add("such a plan in a bucket", in_bucket, seconds=15)
 cases.add("such a plan is gone, or damaged", damaged, seconds=15)
 cases.add("such a plan of a graph network", on_graph, False, seconds=8, job="gnn")
 cases.add("such a plan of a graph network in a bucket", on_graph, True, seconds=8, job="gnn")
+cases.add("large data that differs in a byte", large_data, seconds=10)
+cases.add("a large graph that differs in a byte", large_graph, seconds=8, job="gnn")
 
 if __name__ == "__main__":
     cases.run()
