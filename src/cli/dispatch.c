@@ -4,6 +4,7 @@
 #include "base/words.h"
 
 #include <string.h>
+#include <sys/resource.h>
 
 const struct culm_command *culm_command_find(const char *name) {
     for (const struct culm_command *row = culm_commands(); row->name; row++) {
@@ -49,7 +50,18 @@ static int run(int argc, char **argv) {
     return command ? command->run(argc - 1, argv + 1) : culm_command_unknown(name);
 }
 
+/* The memory has the run's token, and keys of clouds. A limit of 1 is none that a core file fits into, and the one at which Linux
+ * does not hand it to a program either (core(5)). */
+static void leave_no_core(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_CORE, &limit) == 0 && limit.rlim_cur > 1) {
+        limit.rlim_cur = 1;
+        (void)setrlimit(RLIMIT_CORE, &limit);
+    }
+}
+
 int culm_dispatch(int argc, char **argv) {
+    leave_no_core();
     if (argc < 2) {
         culm_commands_print(stderr);
         return 2;
