@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""What passes between the hosts of a run at an etcd, of both jobs, packet by packet: no configuration, no weights, no token.
+
+That they would be seen is shown, too: with --insecure nodes say to each other what they hold, so that weights are found; and what is said to the etcd
+(etcds:// is there for that) has the configuration. Hosts are network namespaces (hosts.py); where there can be none, a case says so.
+"""
+import base64
+import glob
+import os
+import signal
+import subprocess
+import sys
+
+import gnn_cluster
+import train_cluster
+from harness import Cases, Skipped, changed, check, children_of, equal
+from hosts import Hosts, Unavailable
+
+cases = Cases(kind="waits", job="all")
+PLANTED = "planted-in-the-configuration"  # the name of its data
+CHUNK = 48  # bytes in a row that nobody says by chance
+SNIFFER = """
+import os, socket, struct, sys
+wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+wire.setsockopt(socket.SOL_SOCKET, 33, 64 << 20)  # SO_RCVBUFFORCE
+print("listening", flush=True)
+while True:
+    packet, about = wire.recvfrom(1 << 17)
+    # At the cables of the other hosts: what is between them passes both.
+    if not about[0].startswith("port") or packet[12:14] != b"\\x08\\0" or packet[23] != 6:
+        continue
+    tcp = 14 + 4 * (packet[14] & 15)
+    end = 14 + struct.unpack_from(">H", packet, 16)[0]
+    ports = struct.unpack_from(">HH", packet, tcp)
+    with open(os.path.join(sys.argv[1], "%s%d-%d" % ("etcd-" if 2379 in ports else "", *ports)), "ab") as file:
+        file.write(packet[tcp + 4 * (packet[tcp + 12] >> 4):end])
+"""
+
+
+class Trained(train_cluster.Run):
+    def give(self, folder):
+        super().give(folder)
+        os.rename(os.path.join(folder, "text"), os.path.join(folder, PLANTED))
+
+    def bring(self, *words):
+        """All that there is has a copy on another host, from which whoever comes has it."""
+        self.create("--workers", 0, *words, host=1)
+        self.node(1, *words, host=1)
+        lost = self.node(1, "--lead", "no", *words, host=2)
+        self.more_steps(5)
+        joined = len(self.told("joined"))
+        os.kill(max(children_of(lost.process.pid)), signal.SIGKILL)
+        self.wait(lambda: len(self.told("joined")) > joined and self.told("view")[-1]["copies"] == [2], "another one, with a copy")
+
+
+class OnGraph(gnn_cluster.Run):
+    def give(self, folder):
+        super().give(folder)
+        os.rename(os.path.join(folder, "graph"), os.path.join(folder, PLANTED))
+
+    def bring(self, *words):
+        self.create("--workers", 0, *words, host=1)
+        self.node(1, "--role", "server", *words, host=1), self.node(1, "--role", "server", *words, host=2)
+        self.node(1, "--role", "parameter", *words, host=2), self.node(1, "--role", "worker", *words, host=0)
+        self.more_steps(5)
+
+
+# Weights stay as they were drawn, so that what passes is what is saved.
+def trained(bench, hosts):
+    return Trained(bench, changed(train_cluster.ENDLESS, data__path=PLANTED, pipelines=2, stages=1, redundancy="none", optimizer__lr=1e-30,
+                                  cluster__suspect_ms=20000), hosts=hosts, spread=(0,))
+
+
+def on_graph(bench, hosts):
+    return OnGraph(bench, changed(gnn_cluster.CONFIG, graph__path=PLANTED, optimizer__lr=1e-30, checkpoint={"every": 5}), hosts=hosts, spread=(0,))
+
+
+def weights(bench):
+    """Bytes of checkpoints; but for what is all alike, such as zeros."""
+    found = []
+    for path in glob.glob(bench.path("store", "objects", "*", "*")):
+        with open(path, "rb") as file:
+            data = file.read()
+        for at in range(0, len(data) - CHUNK, 1024):
+            if len(set(data[at:at + CHUNK])) > 24:
+                found.append(data[at:at + CHUNK])
+    return found
+
+
+def in_base64(data):
+    """What is in any text in base64 that has these bytes."""
+    return [base64.b64encode(b"?" * before + data + b"?" * 3)[4:-8] for before in range(3)]
+
+
+def overheard(bench, make, insecure):
+    try:
+        hosts = Hosts(os.path.basename(bench.folder), 3)
+    except Unavailable as error:
+        raise Skipped(str(error)) from None
+    heard = bench.path("heard")
+    os.mkdir(heard)
+    with hosts, make(bench, hosts) as run:
+        sniffer = subprocess.Popen(hosts.on(0, sys.executable, "-c", SNIFFER, heard), stdout=subprocess.PIPE, text=True)
+        try:
+            equal(sniffer.stdout.readline(), "listening\n", "the sniffer")
+            run.bring(*insecure)
+            run.wait(lambda: run.key("saved"), "a checkpoint")
+        finally:
+            sniffer.kill()
+            sniffer.wait()
+        with open(run.token, encoding="ascii") as file:
+            token = file.read().strip()
+    said, to_etcd = [], []
+    for name in os.listdir(heard):
+        with open(os.path.join(heard, name), "rb") as file:
+            (to_etcd if name.startswith("etcd-") else said).append(file.read())
+    pieces = weights(bench)
+    bench.note(f"{sum(map(len, said))} bytes between hosts in {len(said)} directions of connections; {len(pieces)} pieces of weights")
+    check(sum(map(len, said)) > 50000 and len(pieces) > 10, "too little to show anything")
+    for secret in token.encode(), bytes.fromhex(token):
+        check(not any(secret in flow for flow in [*said, *to_etcd]), "the token was sent")
+    check(any(part in flow for part in in_base64(PLANTED.encode()) for flow in to_etcd), "the configuration is not in what the etcd is told")
+    for what, parts, clear in (("messages", [b"Culm"], insecure), ("weights", pieces, insecure), ("the configuration", [PLANTED.encode()], False)):
+        equal(any(part in flow for part in parts for flow in said), bool(clear), f"whether {what} can be read")
+
+
+for words, which in ((), ""), (("--insecure",), ", in the clear"):
+    cases.add(f"what passes between hosts of training{which}", overheard, trained, words, seconds=10, first=not words, job="train")
+    cases.add(f"what passes between hosts of a graph network{which}", overheard, on_graph, words, seconds=10, job="gnn")
+
+if __name__ == "__main__":
+    cases.run()
