@@ -40,8 +40,8 @@ rgw frontends = beast endpoint=127.0.0.1:{port}
 """
 
 # The id of the OSD, which it writes into its folder, must be the one that the monitor expects. A client of Ceph may send its first
-# command before it has been told which cluster it is in (the monitor says EPERM: "handle_command on fsid 0"); to ask again for the
-# same OSD changes nothing.
+# command before it has been told which cluster it is in (the monitor says EPERM: "handle_command on fsid 0", "wrong fsid"), the OSD itself, too;
+# to ask again for the same OSD changes nothing.
 SCRIPT = """set -e
 cd "$1"
 mkdir mon osd mgr run log
@@ -51,7 +51,7 @@ ceph-mon -c ceph.conf --mkfs -i a --monmap monmap $own
 ceph-mon -c ceph.conf -i a $own
 ceph-osd -c ceph.conf -i 0 --mkfs --osd-uuid "$9" $own
 timeout 60 sh -c 'until ceph -c ceph.conf osd new "$1" 0; do sleep 0.1; done' sh "$9"
-ceph-osd -c ceph.conf -i 0 $own
+timeout 60 sh -c 'until ceph-osd -c ceph.conf -i 0 $0; do sleep 0.1; done' "$own"
 ceph-mgr -c ceph.conf -i x $own
 timeout 120 radosgw-admin -c ceph.conf -n client.rgw user create --uid=t --display-name=t "--access-key=$5" "--secret-key=$6"
 radosgw -c ceph.conf -n client.rgw $own
