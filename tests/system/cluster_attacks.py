@@ -230,6 +230,8 @@ def attack(bench, run, bring, count, listening, token, wrong):
         without_token(address, listener, wrong)
     for number, address in known:
         recorded(address, number, token)
+        ended = bench.run("node", "--join", address.removeprefix("tcp:"), "--token-file", bench.path("other.token"), "--role", "worker", limit_s=60)
+        equal((ended.code, ended.err.count("\n"), "token" in ended.err), (1, 1, True), f"who has another run's token, at {address}: {ended.err!r}")
     run.more_steps()
     crowds = [Crowd(address, CROWD if number == LEADER else SMALL_CROWD) for number, address in known]
     run.node(1, *(("--role", "server") if run.unit == "epoch" else ()), "--lead", "no")
