@@ -49,8 +49,9 @@ culm_pipeline_leader_new(const struct culm_pipeline_leader_options *options) {
     leader->io_pieces = calloc(stages, sizeof *leader->io_pieces);
     const bool saves = leader->saving.writer && leader->saving.piece && leader->io_pieces;
     const bool words = leader_words_begin(leader);
-    if (!words || !saves || !views || !leader->taken || !leader->norm || !leader->norm_known ||
-        !leader->ledger) {
+    leader->curve = options->record ? calloc(1, sizeof *leader->curve) : NULL;
+    if (!words || (options->record && !leader->curve) || !saves || !views || !leader->taken ||
+        !leader->norm || !leader->norm_known || !leader->ledger) {
         culm_pipeline_leader_free(leader);
         return NULL;
     }
@@ -80,6 +81,7 @@ void culm_pipeline_leader_free(struct culm_pipeline_leader *leader) {
     free(leader->saving.piece);
     free(leader->io_pieces);
     free(leader->transfer);
+    free(leader->curve);
     free(leader->norm);
     free(leader->norm_known);
     free(leader->pending);

@@ -93,6 +93,14 @@ void leader_tell_step_again(struct culm_pipeline_leader *leader, int64_t step,
     culm_crew_event(&leader->crew, event);
 }
 
+void leader_note_step(struct culm_pipeline_leader *leader, int64_t step,
+                      const struct culm_curve_step *told) {
+    if (leader->curve) {
+        culm_curve_add(leader->curve, step, told->loss, told->norm);
+        culm_curve_cut(leader->curve, leader->checkpoint_version, step);
+    }
+}
+
 static const char *boundary_reason(const struct culm_pipeline_leader *leader, char *text,
                                    size_t size) {
     snprintf(text, size, "roles were assigned anew after step %lld",
@@ -164,6 +172,7 @@ void leader_try_commit(struct culm_pipeline_leader *leader) {
     for (int32_t i = 0; i < leader->crew.mates.count; i++) {
         worker_at(leader, i)->prepared = (struct culm_stage_set){{0}};
     }
+    leader_note_step(leader, leader->iteration, &(struct culm_curve_step){leader->loss, norm});
     leader_words_stepped(leader);
     leader_stepped_without(leader);
     int64_t step = leader->iteration++;

@@ -124,6 +124,7 @@ struct culm_pipeline_leader {
     int32_t unprepared, unstated, unloaded;
     uint64_t load_view; /* what was said in views before is of another past */
 
+    struct culm_curve *curve; /* of steps since the last checkpoint; NULL: nobody else can lead */
     struct pending *pending;
     int32_t pending_count, pending_capacity;
     int32_t lost_count;                /* since the last review */
@@ -318,6 +319,9 @@ void leader_note(struct culm_pipeline_leader *leader);
 
 /* --- leader_commit.c --- */
 
+/* Keeps a committed step for those who come, until it is in a checkpoint. */
+void leader_note_step(struct culm_pipeline_leader *leader, int64_t step,
+                      const struct culm_curve_step *told);
 /* The event of a step that was committed when another one led. */
 void leader_tell_step_again(struct culm_pipeline_leader *leader, int64_t step,
                             const struct culm_curve_step *told);

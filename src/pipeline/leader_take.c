@@ -223,6 +223,7 @@ static void tell_curve(struct culm_pipeline_leader *leader, const struct culm_co
     const struct culm_curve *curve = leader->taking.curve;
     for (int32_t i = 0; i < curve->count && curve->first + i < leader->iteration; i++) {
         if (curve->first + i > leader->checkpoint_version) {
+            leader_note_step(leader, curve->first + i, &curve->step[i]);
             leader_tell_step_again(leader, curve->first + i, &curve->step[i]);
             leader->loss = curve->step[i].loss;
         }
@@ -231,8 +232,9 @@ static void tell_curve(struct culm_pipeline_leader *leader, const struct culm_co
         last->iteration >= curve->first + curve->count &&
         last->iteration > leader->checkpoint_version) {
         CULM_MARK(pipeline_step_that_one_alone_knows);
-        leader_tell_step_again(leader, last->iteration,
-                               &(struct culm_curve_step){last->loss, last->norm});
+        const struct culm_curve_step step = {last->loss, last->norm};
+        leader_note_step(leader, last->iteration, &step);
+        leader_tell_step_again(leader, last->iteration, &step);
         leader->loss = last->loss;
     }
 }

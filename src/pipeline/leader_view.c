@@ -81,6 +81,26 @@ static json_t *view_event(const struct culm_view *view) {
                      "copies", copies, "step", (json_int_t)view->iteration);
 }
 
+/* To those who come: they may have to tell another leader of steps that were committed before they came. */
+static void tell_curve(struct culm_pipeline_leader *leader, const struct culm_view *before) {
+    bool encoded = false;
+    if (!leader->curve || leader->curve->count == 0) {
+        return;
+    }
+    for (int32_t i = 0; i < leader->view->node_count; i++) {
+        const int32_t id = leader->view->node[i].id;
+        if (culm_view_find(before, id)) {
+            continue;
+        }
+        if (!encoded) {
+            CULM_MARK(pipeline_tells_of_steps_before_one_came);
+            culm_curve_encode(leader->curve, culm_crew_meta(&leader->crew));
+            encoded = true;
+        }
+        culm_crew_send(&leader->crew, id, CULM_MSG_CURVE);
+    }
+}
+
 /* To those who were told the view before, only what has changed. */
 static void send_view(struct culm_pipeline_leader *leader, const struct culm_view *before) {
     const struct culm_view *view = leader->view;
@@ -98,6 +118,7 @@ static void send_view(struct culm_pipeline_leader *leader, const struct culm_vie
             told++;
         }
     }
+    tell_curve(leader, before);
     if (told < view->node_count) {
         culm_view_encode(view, NULL, &leader->o.shape, culm_crew_meta(&leader->crew));
     }
@@ -607,6 +628,9 @@ void leader_rollback_written(struct culm_pipeline_leader *leader) {
     leader->rollbacks++;
     leader->steps_redone += from > to ? from - to : 0;
     leader->iteration = to + 1;
+    if (leader->curve) {
+        culm_curve_cut(leader->curve, to, to);
+    }
     if (leader->o.term >
         1) { /* records are not of single steps; and `to` may be further than anyone knows */
         leader_fill_ledger(leader);

@@ -41,7 +41,7 @@ enum culm_message_type {
     CULM_MSG_TAKEN_OVER,
     CULM_MSG_DAMAGED,
     CULM_MSG_REPORT, /* what it has, to a leader that takes over: report.h; to SHOW it answers VIEW, CURVE */
-    CULM_MSG_CURVE,
+    CULM_MSG_CURVE, /* and from a leader to one that comes, ahead of its first view */
 };
 
 #define CULM_META_MAX (1u << 20)

@@ -361,6 +361,11 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
             node_save(node, message);
         }
         break;
+    case CULM_MSG_CURVE:
+        if (leader) {
+            node_hear_curve(node, message);
+        }
+        break;
     case CULM_MSG_SHOW:
         if (leader) {
             node_show(node);

@@ -321,6 +321,8 @@ void node_forget_commits(struct culm_node *node, int64_t version);
 void node_report(struct culm_node *node);
 /* SHOW has come: tells view and curve. */
 void node_show(struct culm_node *node);
+/* CURVE from the leader, ahead of the first view: of steps that were committed before this node came. */
+void node_hear_curve(struct culm_node *node, const struct culm_message *message);
 /* The view is the first of a new leader, which has not heard what the state here is. */
 void node_say_again(struct culm_node *node);
 

@@ -32,7 +32,9 @@ enum culm_status culm_report_decode(const uint8_t *meta, size_t len,
 }
 
 void culm_curve_add(struct culm_curve *curve, int64_t step, double loss, double norm) {
-    if (curve->count > 0 && curve->first + curve->count != step) {
+    if (curve->count > 0 && step >= curve->first && step < curve->first + curve->count) {
+        curve->count = (int32_t)(step - curve->first); /* it is told again */
+    } else if (curve->count > 0 && curve->first + curve->count != step) {
         curve->count = 0;
     }
     if (curve->count == CULM_CURVE_MAX) {

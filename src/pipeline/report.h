@@ -1,6 +1,7 @@
 /*
  * What a node tells a leader that takes over: REPORT at once; then, if it is shown that it is the one to ask (SHOW), its
- * newest view in full, as a VIEW, and the CURVE: the contents of commits since the last checkpoint that it knows of.
+ * newest view in full, as a VIEW, and the CURVE: the contents of commits since the last checkpoint that it knows of. One that
+ * comes later is told the CURVE by the leader, ahead of its first view.
  *
  * Decoders check every bound; a malformed message is CULM_ERR_FORMAT, and *ret is untouched. Thread: none of their own.
  */
@@ -38,7 +39,8 @@ void culm_report_encode(const struct culm_report *report, struct culm_buf *buf);
 enum culm_status culm_report_decode(const uint8_t *meta, size_t len,
                                     struct culm_report *ret_report);
 
-/* The step after the last; one that is not begins the curve anew. The oldest gives way to it. */
+/* The step after the last, or one that is in it, after which nothing is any more; any other one begins the curve anew. The oldest
+ * gives way to it. */
 void culm_curve_add(struct culm_curve *curve, int64_t step, double loss, double norm);
 /* Forgets steps up to `published`, and those after `last`. */
 void culm_curve_cut(struct culm_curve *curve, int64_t published, int64_t last);

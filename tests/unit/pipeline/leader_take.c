@@ -466,6 +466,36 @@ static void test_a_newcomer_comes_meanwhile(void **state) {
     release(&t);
 }
 
+/* One that comes is told of all steps since the last checkpoint, by whoever has committed them: it may be the last one that can tell. */
+static void test_a_newcomer_is_told_of_steps_before(void **state) {
+    (void)state;
+    EXPECT_MARK(pipeline_tells_of_steps_before_one_came);
+    struct culm_pipeline_leader_options o = plain();
+    o.open = true;
+    struct taken t;
+    o.record = &t.f.fake.record;
+    take(&t, o, 2, 3, 3);
+    t.f.fake.role[7] = CULM_NO_ROLE;
+    says(&t, 0, report(BEFORE, STEP, 3));
+    says(&t, 1, report(BEFORE, STEP, 3));
+    shows(&t, 0);
+    commit(&t.f);
+    joined(&t.f, 7);
+    for (int32_t step = 0; step < 3 && fake_world_sent(&t.f.fake, 7, CULM_MSG_VIEW) == 0; step++) {
+        commit(&t.f);
+    }
+    const struct fake_sent *sent = fake_world_last(&t.f.fake, 7, CULM_MSG_CURVE);
+    assert_non_null(sent);
+    static struct culm_curve told;
+    assert_int_equal(culm_curve_decode(sent->meta, sent->meta_bytes, &told), CULM_OK);
+    assert_int_equal(told.first, 1);
+    assert_int_equal(told.count, totals(&t.f).committed);
+    assert_true(told.step[0].loss == 1 && told.step[STEP - 1].norm > 0);
+    assert_int_equal(fake_world_sent(&t.f.fake, 0, CULM_MSG_CURVE),
+                     0); /* who was there knows them */
+    release(&t);
+}
+
 /* What is under way of the leader before is planned again, and goes by another name. */
 static void test_copies_have_ids_of_their_own(void **state) {
     (void)state;
@@ -561,6 +591,7 @@ int main(void) {
         cmocka_unit_test(test_one_that_was_asked_falls_silent),
         cmocka_unit_test(test_another_one_is_asked_in_its_place),
         cmocka_unit_test(test_a_newcomer_comes_meanwhile),
+        cmocka_unit_test(test_a_newcomer_is_told_of_steps_before),
         cmocka_unit_test(test_copies_have_ids_of_their_own),
         cmocka_unit_test(test_one_that_is_damaged),
         cmocka_unit_test(test_a_silent_one_with_the_last_copy),

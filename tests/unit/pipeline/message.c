@@ -377,6 +377,11 @@ static void test_curve(void **state) {
     culm_curve_add(&curve, 9, 1, 1);              /* and what is between is not known */
     assert_int_equal(curve.first, 9);
     assert_int_equal(curve.count, 1);
+    culm_curve_add(&curve, 10, 2, 1);
+    culm_curve_add(&curve, 10, 3, 1); /* once more */
+    assert_int_equal(curve.first, 9);
+    assert_int_equal(curve.count, 2);
+    assert_true(curve.step[1].loss == 3);
     culm_buf_release(&buf);
 }
 

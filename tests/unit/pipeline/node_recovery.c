@@ -144,6 +144,35 @@ static void test_another_leader_is_told_what_there_is(void **state) {
     end(&f);
 }
 
+/* It is told of steps before it came, ahead of its first view, and never after it; the view may tell of the last of them again. */
+static void test_it_is_told_of_steps_before_it_came(void **state) {
+    (void)state;
+    EXPECT_MARK(pipeline_hears_of_steps_before_it_came);
+    struct fixture f;
+    begin(&f);
+    static struct culm_curve curve, shown;
+    curve.count = 0;
+    culm_curve_add(&curve, 2, 7, 1);
+    culm_curve_add(&curve, 3, 8, 1);
+    culm_curve_encode(&curve, &f.buf);
+    deliver(&f, CULM_LEADER, CULM_MSG_CURVE);
+    f.view.node[0] = (struct culm_view_node){0, -1, -1, {{0}}}; /* it stands by */
+    f.view.role[0][0] = (struct culm_role){1, -1};
+    f.view.last = (struct culm_content){3, 0.5, 8, 1};
+    view(&f, CULM_VIEW_RUN, "");
+    curve.step[0].loss = 9;
+    culm_curve_encode(&curve, &f.buf);
+    deliver(&f, CULM_LEADER, CULM_MSG_CURVE); /* too late */
+    deliver(&f, CULM_LEADER, CULM_MSG_SHOW);
+    const struct fake_sent *sent = fake_world_last(&f.fake, CULM_LEADER, CULM_MSG_CURVE);
+    assert_non_null(sent);
+    assert_int_equal(culm_curve_decode(sent->meta, sent->meta_bytes, &shown), CULM_OK);
+    assert_int_equal(shown.first, 2);
+    assert_int_equal(shown.count, 2);
+    assert_true(shown.step[0].loss == 7 && shown.step[1].loss == 8);
+    end(&f);
+}
+
 /* A view says what was committed last, and one in which all load that nothing was; what is here then is not what is to be loaded. */
 static void test_a_view_says_what_was_committed(void **state) {
     (void)state;
@@ -611,6 +640,7 @@ int main(void) {
         cmocka_unit_test(test_a_lost_link_is_told_of_to_another_leader),
         cmocka_unit_test(test_one_that_was_lost_comes_again),
         cmocka_unit_test(test_another_leader_is_told_what_there_is),
+        cmocka_unit_test(test_it_is_told_of_steps_before_it_came),
         cmocka_unit_test(test_a_view_says_what_was_committed),
         cmocka_unit_test(test_lanes_are_taken_over),
         cmocka_unit_test(test_a_damaged_node_says_so_and_does_no_more),
