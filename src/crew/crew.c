@@ -13,6 +13,7 @@
 
 #define MS 1000000ull
 #define LEAVE_MS 2000 /* for one that failed, to say so in its log */
+#define RESIGN_MS 500 /* from one attempt to the next */
 
 void culm_crew_init(struct culm_crew *crew, const struct culm_crew_ops *ops,
                     struct culm_world *world, struct culm_agent *agent,
@@ -95,6 +96,7 @@ const char *culm_cause_name(enum culm_cause cause) {
         [CULM_CAUSE_DIFFERS] = "differs",
         [CULM_CAUSE_REMOVED] = "removed",
         [CULM_CAUSE_PEER] = "peer",
+        [CULM_CAUSE_LEFT] = "left",
     };
     return name[cause];
 }
@@ -149,6 +151,29 @@ void culm_crew_is_vain(struct culm_crew *crew) {
     crew->vain_ns = now;
     crew->record->ops->give_up(crew->record);
 }
+
+/* One that is released has ended first: else the next leader waits for it. */
+void crew_resign_if_due(struct culm_crew *crew) {
+    const uint64_t now = culm_crew_now(crew);
+    bool waits = !crew->resigns || !crew->resign_due || crew->left || !crew->record ||
+                 !crew->record->ops->give_up ||
+                 (crew->resigned_ns > 0 && now < crew->resigned_ns + RESIGN_MS * MS);
+    for (int32_t i = 0; i < crew->mates.count && !waits; i++) {
+        waits = culm_crew_at(crew, i)->released && !culm_crew_at(crew, i)->ended;
+    }
+    if (!waits) {
+        CULM_MARK(crew_resigns_after_a_boundary);
+        crew->resigned_ns = now;
+        crew->record->ops->give_up(crew->record);
+    }
+}
+
+void culm_crew_boundary(struct culm_crew *crew) {
+    crew->resign_due = crew->resigns;
+    crew_resign_if_due(crew);
+}
+
+void culm_crew_on_resign(void *actor) { ((struct culm_crew *)actor)->resigns = true; }
 
 bool culm_crew_write(struct culm_crew *crew, enum culm_deed deed, int64_t step) {
     if (!crew->record || crew->left) {
@@ -356,7 +381,7 @@ void culm_crew_lose(struct culm_crew *crew, struct culm_mate *mate, enum culm_ca
     if (!mate->alive || crew->left) {
         return;
     }
-    if (mate->leaving && (cause == CULM_CAUSE_EOF || cause == CULM_CAUSE_EXIT)) {
+    if (mate->leaving && !mate->asks && (cause == CULM_CAUSE_EOF || cause == CULM_CAUSE_EXIT)) {
         CULM_MARK(crew_left_as_it_said);
         mate->alive = false;
         crew->alive--;
@@ -395,6 +420,47 @@ void culm_crew_let_go(struct culm_crew *crew, struct culm_mate *mate) {
         count_present(crew, mate, mate->alive ? -1 : 0);
         crew_fill(crew, mate->role);
     }
+}
+
+static void tell_released(struct culm_crew *crew, const struct culm_mate *mate) {
+    (void)culm_crew_meta(crew);
+    culm_crew_send(crew, mate->id, CULM_WORD_RELEASED);
+}
+
+void culm_crew_release_mate(struct culm_crew *crew, struct culm_mate *mate) {
+    if (!mate->alive || crew->left) {
+        return;
+    }
+    CULM_MARK(crew_asked_to_leave_and_is_released);
+    mate->alive = false;
+    mate->released = true;
+    mate->lost_version = crew->ops->version(crew);
+    crew->alive--;
+    tell_released(crew, mate);
+    end_later(crew, mate, LEAVE_MS);
+    culm_crew_start_due(crew);
+    crew_wait_check(crew);
+}
+
+/* NOTICE has come, perhaps once more: another one is asked for now, so that it is there in time. */
+static void asks_to_leave(struct culm_crew *crew, struct culm_mate *mate,
+                          const struct culm_message *message) {
+    struct culm_notice said;
+    if (mate->asks || culm_notice_decode(message->meta, message->meta_bytes, &said) != CULM_OK) {
+        return;
+    }
+    CULM_MARK(crew_asks_to_leave);
+    mate->asks = true;
+    culm_crew_event(crew,
+                    json_pack("{s:s, s:i, s:s, s:I}", "event", "notice", "node", (int)mate->id,
+                              "source", "sigterm", "deadline_ms", (json_int_t)said.within_ms));
+    if (!mate->leaving) {
+        mate->leaving = true;
+        count_present(crew, mate, -1);
+        crew_vacate(crew, mate, false);
+    }
+    crew->ops->leaves(crew, mate);
+    culm_crew_start_due(crew);
 }
 
 void culm_crew_recovered(struct culm_crew *crew, double pause_ms) {
@@ -513,6 +579,10 @@ void culm_crew_on_message(void *actor, int32_t from, const struct culm_message *
     if (!mate) {
         return;
     }
+    if (mate->released) {
+        tell_released(crew, mate); /* it may not have heard it */
+        return;
+    }
     if (!mate->alive) {
         fence(crew, mate);
         return;
@@ -523,6 +593,7 @@ void culm_crew_on_message(void *actor, int32_t from, const struct culm_message *
     case CULM_WORD_TOOK: crew_took(crew, mate, message); break;
     case CULM_WORD_PEER_LOST: crew_peer_lost(crew, mate, message); break;
     case CULM_WORD_FAILED: crew_failed(crew, mate, message); break;
+    case CULM_WORD_NOTICE: asks_to_leave(crew, mate, message); break;
     default: crew->ops->message(crew, mate, message); break;
     }
 }

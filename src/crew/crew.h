@@ -52,6 +52,7 @@ enum culm_cause {
     CULM_CAUSE_DIFFERS,   /* what it has is not what it should be */
     CULM_CAUSE_REMOVED,   /* a preemption trace took it away */
     CULM_CAUSE_PEER,      /* it and others cannot reach each other */
+    CULM_CAUSE_LEFT,      /* it asked to leave, and was let go: no loss */
 };
 const char *culm_cause_name(enum culm_cause cause);
 
@@ -63,6 +64,8 @@ struct culm_mate {
     bool ended;    /* its process or connection has ended: nothing more can come of it */
     bool fenced;   /* lost, spoke again, and was told so */
     bool leaving;  /* it goes as it said, or was told: watched, but no longer counted */
+    bool asks;     /* it asked to leave, and until it is `released` its end is a loss */
+    bool released; /* it was told that it may end */
     bool newcomer; /* nobody in the run has started it */
     bool worked;   /* it has done something that it was there for */
     bool answered; /* the last ASK */
@@ -106,6 +109,9 @@ struct culm_crew_ops {
                  const char *why_or_null);
     /* It has gone, as it said (culm_crew_let_go), and is no loss. NULL: nobody goes like that. */
     void (*went)(struct culm_crew *crew, struct culm_mate *mate);
+    /* It asks to leave, and is `leaving` from now on: it goes on, gets no part when parts are next dealt out, and is released
+     * (culm_crew_release_mate) as soon as the run can do without it. Also while this leader takes over. */
+    void (*leaves)(struct culm_crew *crew, struct culm_mate *mate);
     /* Frees what belongs to it, beside itself. NULL: nothing does. */
     void (*forget)(struct culm_crew *crew, struct culm_mate *mate);
     /* The deed has been written down. NULL: none is. */
@@ -214,7 +220,10 @@ struct culm_crew {
     uint64_t led_ns, vain_ns; /* since when it leads; when it last gave up in vain */
     struct culm_crew_take take;
     bool cut_off; /* what decides who leads has not answered for store_ms: another one may lead */
-    bool left;    /* the run is over: nothing more is to be done */
+    bool resigns; /* this process is to end: another one is to lead, if one waits */
+    bool resign_due;         /* a round has been committed since it is so */
+    uint64_t resigned_ns;    /* when that was asked for last */
+    bool left;               /* the run is over: nothing more is to be done */
     struct culm_ids mates;   /* struct culm_mate, the lost ones too */
     int32_t alive, suspects; /* how many of them; lost ones whose process is to be ended later */
     struct culm_crew_role role[CULM_CREW_ROLES_MAX];
@@ -260,6 +269,8 @@ json_t *culm_crew_lost_event(const struct culm_crew *crew, const struct culm_mat
 /* It cannot bring the run on by itself just now. Where others may lead, and it has led for longer than it takes to find out who is
  * there, one of them is to try: it may reach whom this one does not. */
 void culm_crew_is_vain(struct culm_crew *crew);
+/* A round has been committed, and the view after it was made: if it resigns, another one is to lead from now on. */
+void culm_crew_boundary(struct culm_crew *crew);
 /* True: the deed is being written, and ops->written follows. False: it need not be. Not while one is (`writing`). */
 bool culm_crew_write(struct culm_crew *crew, enum culm_deed deed, int64_t step);
 /* Leads no more, and says nothing to anyone: another one leads, in that term. */
@@ -299,6 +310,8 @@ void culm_crew_failed(struct culm_crew *crew, struct culm_mate *mate,
                       const struct culm_failed *failed);
 /* It goes, as it said: it no longer counts, and another one may come in its place. */
 void culm_crew_let_go(struct culm_crew *crew, struct culm_mate *mate);
+/* One that asks to leave is told that it may: it is out of the run, and no loss. The event is the owner's. */
+void culm_crew_release_mate(struct culm_crew *crew, struct culm_mate *mate);
 /* A loss has been made up for: how long the run was without. The median of all such pauses, and the longest; 0: there
  * was none. */
 void culm_crew_recovered(struct culm_crew *crew, double pause_ms);
@@ -358,6 +371,7 @@ void culm_crew_on_removed(void *actor, int32_t node);
 void culm_crew_on_written(void *actor, enum culm_deed deed);
 void culm_crew_on_deposed(void *actor, uint64_t term);
 void culm_crew_on_away(void *actor, int64_t ms);
+void culm_crew_on_resign(void *actor);
 /* Whether there is room for a newcomer in that role; else the error says why not. */
 bool culm_crew_has_room(const struct culm_crew *crew, uint32_t role, struct culm_error *ret_error);
 

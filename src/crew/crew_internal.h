@@ -9,6 +9,8 @@
 /* After a commit: those that are lost and have ended. In a tick only. */
 void crew_forget_ended(struct culm_crew *crew);
 
+/* If it resigns, and a round has been committed since: another one is to lead, if one waits. */
+void crew_resign_if_due(struct culm_crew *crew);
 /* Its process is not to be ended any more, or has been. */
 void crew_end_never(struct culm_crew *crew, struct culm_mate *mate);
 

@@ -61,7 +61,24 @@ void culm_self_fail(struct culm_self *self, enum culm_status status, const char 
     leave(self, culm_status_exit_code(status), &error);
 }
 
-void culm_self_leave(struct culm_self *self) { leave(self, 0, NULL); }
+void culm_self_leave(struct culm_self *self) {
+    leave(self, self->leaving ? CULM_SELF_RELEASED : 0, NULL);
+}
+
+void culm_self_ask_leave(struct culm_self *self, int64_t within_ms) {
+    if (!self->left && !self->leaving) {
+        self->leaving = true;
+        self->within_ms = within_ms;
+        culm_self_ask_again(self);
+    }
+}
+
+void culm_self_ask_again(struct culm_self *self) {
+    if (self->leaving && !self->left) {
+        culm_notice_encode(&(struct culm_notice){self->within_ms}, culm_self_meta(self));
+        culm_self_tell(self, CULM_WORD_NOTICE);
+    }
+}
 
 bool culm_self_heard(struct culm_self *self, int32_t from, const struct culm_message *message) {
     if (self->left) {
@@ -72,6 +89,9 @@ bool culm_self_heard(struct culm_self *self, int32_t from, const struct culm_mes
         struct culm_end end = {0};
         (void)culm_end_decode(message->meta, message->meta_bytes, &end);
         leave(self, self->stops && end.code == stopped ? stopped : 0, NULL);
+    } else if (from == CULM_LEADER && message->type == CULM_WORD_RELEASED) {
+        CULM_MARK(crew_leaves_since_it_is_released);
+        leave(self, CULM_SELF_RELEASED, NULL);
     } else if (from == CULM_LEADER && message->type == CULM_WORD_FENCED) {
         CULM_MARK(crew_leaves_since_it_is_fenced);
         struct culm_fenced fenced = {""};

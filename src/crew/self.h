@@ -11,12 +11,16 @@
 
 #define CULM_SELF_TIMER_HEARTBEAT 0 /* the actor's timer of that number is for culm_self_beat */
 
+#define CULM_SELF_RELEASED 112 /* what it leaves with when it has asked to, and is let go */
+
 struct culm_self {
     struct culm_teller tell;
     struct culm_pulse pulse;
     int32_t id;
-    int64_t progress; /* changes with whatever shows that it gets on; the owner counts it up */
-    bool left;        /* the world has been told to leave: nothing more is to be done */
+    int64_t progress;  /* changes with whatever shows that it gets on; the owner counts it up */
+    bool left;         /* the world has been told to leave: nothing more is to be done */
+    bool leaving;      /* it has asked to be let go, */
+    int64_t within_ms; /* and said within what time */
     bool stops; /* leaves with CULM_ERR_STOPPED when the run was stopped; else as when it is done */
 };
 
@@ -37,7 +41,11 @@ void culm_self_fail(struct culm_self *self, enum culm_status status, const char 
     __attribute__((format(printf, 3, 4)));
 /* Leaves, since all is done. */
 void culm_self_leave(struct culm_self *self);
-/* To be called first in the actor's message function. True: it was END or FENCED, and the node has left, or
+/* For the actor's `leave` (net/world.h): asks the leader to be let go. It goes on as before until it hears RELEASED. */
+void culm_self_ask_leave(struct culm_self *self, int64_t within_ms);
+/* Another one leads, and has been told what there is here: it has to hear that this node wants to leave, too. */
+void culm_self_ask_again(struct culm_self *self);
+/* To be called first in the actor's message function. True: it was END, FENCED or RELEASED, and the node has left, or
  * it had left before. */
 bool culm_self_heard(struct culm_self *self, int32_t from, const struct culm_message *message);
 /* Tells the leader that a peer cannot be reached. */

@@ -204,6 +204,7 @@ void crew_tick(struct culm_crew *crew) {
     if (!crew->left) {
         crew_watch_stall(crew, now, slept);
     }
+    crew_resign_if_due(crew);
     crew_wait_check(crew);
     if (!crew->left) {
         culm_tell_timer(&crew->tell, CULM_CREW_TICK, crew->settings.heartbeat_ms);

@@ -97,3 +97,19 @@ enum culm_status culm_failed_decode(const uint8_t *meta, size_t len,
     *ret_failed = failed;
     return CULM_OK;
 }
+
+void culm_notice_encode(const struct culm_notice *notice, struct culm_buf *buf) {
+    culm_buf_u64(buf, (uint64_t)notice->within_ms);
+}
+
+enum culm_status culm_notice_decode(const uint8_t *meta, size_t len,
+                                    struct culm_notice *ret_notice) {
+    struct culm_reader in = culm_reader_of(meta, len);
+    struct culm_notice notice = {0};
+    notice.within_ms = culm_read_count(&in);
+    if (!culm_reader_done(&in)) {
+        return CULM_ERR_FORMAT;
+    }
+    *ret_notice = notice;
+    return CULM_OK;
+}

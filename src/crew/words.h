@@ -22,6 +22,9 @@ enum culm_word {
     CULM_WORD_TOOK,
     CULM_WORD_PEER_LOST,
     CULM_WORD_FAILED,
+    CULM_WORD_NOTICE,
+    /* leader to node */
+    CULM_WORD_RELEASED, /* it may end, as it asked; empty */
     CULM_WORD_OWN = 16, /* a protocol's own messages begin here */
 };
 
@@ -51,6 +54,11 @@ struct culm_failed {
     char why[CULM_ERROR_MAX];
 };
 
+/* It is to end, and asks to be let go first. */
+struct culm_notice {
+    int64_t within_ms; /* after which it ends in any case; 0 or more */
+};
+
 /* For decoders: a number in [low, high], a status, one of something that went wrong; anything else fails
  * the reader. */
 int32_t culm_read_within(struct culm_reader *in, int32_t low, int32_t high);
@@ -67,6 +75,7 @@ CULM_WORD(end)
 CULM_WORD(fenced)
 CULM_WORD(peer_lost)
 CULM_WORD(failed)
+CULM_WORD(notice)
 #undef CULM_WORD
 
 #endif

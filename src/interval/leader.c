@@ -179,7 +179,7 @@ void gnn_leader_node_init(struct culm_gnn_leader *leader, struct gnn_node *node)
 }
 
 void gnn_leader_take_place(struct culm_gnn_leader *leader, struct gnn_node *node, int32_t place) {
-    if (!node || node->slot >= 0) {
+    if (!node || node->slot >= 0 || node->mate.asks) {
         return;
     }
     if (place < 0) {
@@ -233,10 +233,13 @@ static void came(struct culm_crew *crew, struct culm_mate *mate) {
     gnn_leader_wait(leader);
 }
 
-/* The node is no longer counted, nor billed. Its slot goes to a node on standby. */
-static void left(struct culm_gnn_leader *leader, struct gnn_node *node) {
+static void is_not_billed(struct culm_gnn_leader *leader, const struct gnn_node *node) {
     culm_gnn_bill_left(&leader->bill, node->mate.role, (int64_t)node->mate.joined_ns,
                        (int64_t)culm_crew_now(&leader->crew));
+}
+
+/* Its slot goes to a node on standby. */
+static void vacate(struct culm_gnn_leader *leader, struct gnn_node *node) {
     if (node->slot < 0) {
         return;
     }
@@ -252,6 +255,12 @@ static void left(struct culm_gnn_leader *leader, struct gnn_node *node) {
             take_slot(leader, other);
         }
     }
+}
+
+/* The node is no longer counted, nor billed. */
+static void left(struct culm_gnn_leader *leader, struct gnn_node *node) {
+    is_not_billed(leader, node);
+    vacate(leader, node);
 }
 
 /* Tells servers, who give tasks to workers, that a worker is gone, which its links may not show. Views tell of
@@ -292,7 +301,7 @@ static void lost(struct culm_crew *crew, struct culm_mate *mate, enum culm_cause
     if (crew->taking) {
         return; /* it has no place yet, and is not billed */
     }
-    if (!mate->leaving) {
+    if (!mate->leaving || mate->asks) {
         left(leader, node);
     }
     tell_gone(leader, mate->id, mate->role);
@@ -306,6 +315,37 @@ static void lost(struct culm_crew *crew, struct culm_mate *mate, enum culm_cause
         culm_crew_review_soon(crew, "lost");
     }
     gnn_leader_wait(leader);
+}
+
+/* What it owns and holds it keeps until the epoch is committed; its place is another's at once. */
+static void leaves(struct culm_crew *crew, struct culm_mate *mate) {
+    struct culm_gnn_leader *leader = (struct culm_gnn_leader *)crew;
+    struct gnn_node *node = (struct gnn_node *)mate;
+    if (crew->taking || leader->finishing) {
+        return;
+    }
+    vacate(leader, node);
+    if (leader->view.number == 0) {
+        CULM_MARK(interval_leaves_before_the_first_view);
+        gnn_leader_release(leader, node);
+        gnn_leader_begin_if_all_there(leader);
+    } else {
+        culm_crew_review_soon(crew, "leaving");
+    }
+    gnn_leader_wait(leader);
+}
+
+void gnn_leader_release(struct culm_gnn_leader *leader, struct gnn_node *node) {
+    struct culm_crew *crew = &leader->crew;
+    json_t *event = culm_crew_lost_event(crew, &node->mate, CULM_CAUSE_LEFT, NULL);
+    if (event) {
+        json_object_set_new(event, "epoch", json_integer((json_int_t)leader->view.course.epoch));
+        json_object_set_new(event, "pauses", json_false());
+    }
+    is_not_billed(leader, node);
+    culm_crew_event(crew, event);
+    culm_crew_release_mate(crew, &node->mate);
+    tell_gone(leader, node->mate.id, node->mate.role);
 }
 
 static void went(struct culm_crew *crew, struct culm_mate *mate) {
@@ -549,6 +589,7 @@ static const struct culm_crew_ops crew_ops = {
     .unreachable = CULM_CAUSE_PEER,
     .came = came,
     .lost = lost,
+    .leaves = leaves,
     .went = went,
     .forget = forget,
     .written = written,
@@ -599,6 +640,7 @@ static const struct culm_leader_ops leads = {
     .written = culm_crew_on_written,
     .deposed = culm_crew_on_deposed,
     .away = culm_crew_on_away,
+    .resign = culm_crew_on_resign,
 };
 
 const struct culm_actor_ops culm_gnn_leader_actor = {

@@ -341,6 +341,7 @@ static void commit(struct culm_gnn_leader *leader) {
     const bool late = gnn_leader_leave_late(leader);
     if (!last) {
         gnn_leader_review(leader, true, late ? LATE : "epoch");
+        culm_crew_boundary(&leader->crew);
     } else if (late) { /* a copy of what is no longer the version must not count as one */
         CULM_MARK(interval_last_epoch_without_a_late_copy);
         gnn_leader_review(leader, false, LATE);

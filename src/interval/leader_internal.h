@@ -9,7 +9,8 @@
 
 struct gnn_node {
     struct culm_mate mate;
-    int32_t slot;              /* -1: on standby */
+    int32_t slot;              /* -1: on standby, or it asks to leave */
+    bool parted;               /* it asks to leave, and an epoch has been committed since */
     bool files;                /* it reaches checkpoints: it was started here, or has a depot */
     uint64_t told;             /* the last view that it was sent; 0: none */
     bool holder;               /* under the current view */
@@ -169,6 +170,9 @@ void gnn_leader_tell_lost(struct culm_gnn_leader *leader, struct gnn_node *node,
 void gnn_leader_begin_if_all_there(struct culm_gnn_leader *leader);
 /* A worker is about to leave: it no longer counts, and is replaced if that many are wanted. */
 void gnn_leader_let_go(struct culm_gnn_leader *leader, struct gnn_node *node);
+
+/* It may leave, as it asked: it is out of the run. */
+void gnn_leader_release(struct culm_gnn_leader *leader, struct gnn_node *node);
 
 /* leader_take.c: what it does first, if it takes over from another leader */
 /* Awaits those who took part. False: out of memory. */

@@ -19,6 +19,16 @@ static bool serves(struct culm_gnn_leader *leader, int32_t id) {
     return node && node->mate.role == CULM_GNN_SERVER;
 }
 
+static bool leaves(const struct culm_gnn_leader *leader, int32_t id) {
+    const struct gnn_node *node = id >= 0 ? gnn_leader_node(leader, id) : NULL;
+    return node && node->mate.asks;
+}
+
+/* Of those who do not leave. */
+static bool somebody_serves(const struct culm_gnn_leader *leader) {
+    return leader->filled[CULM_GNN_SERVER] > 0;
+}
+
 static bool is_lighter(const struct gnn_load *a, const struct gnn_load *b) {
     return a->rows != b->rows ? a->rows < b->rows : a->slot < b->slot;
 }
@@ -48,8 +58,9 @@ static int32_t weigh(struct culm_gnn_leader *leader) {
     }
     for (int32_t i = 0; i < layout->intervals; i++) {
         const int32_t owner = leader->next.owner[i];
-        if (owner >= 0) {
-            load[gnn_leader_node(leader, owner)->slot].rows += culm_gnn_layout_rows(layout, i);
+        const int32_t slot = owner >= 0 ? gnn_leader_node(leader, owner)->slot : -1;
+        if (slot >= 0) { /* else it leaves */
+            load[slot].rows += culm_gnn_layout_rows(layout, i);
         }
     }
     for (int32_t s = 0; s < slots; s++) {
@@ -87,7 +98,8 @@ static void assign(struct culm_gnn_leader *leader, bool boundary) {
     for (int32_t i = 0; i < intervals; i++) {
         int32_t home = leader->slot[CULM_GNN_SERVER][leader->o.home[i]];
         int32_t now = view->number ? view->owner[i] : -1;
-        bool stays = serves(leader, now) && !(boundary && home >= 0);
+        const bool moves = home >= 0 || (leaves(leader, now) && somebody_serves(leader));
+        bool stays = serves(leader, now) && !(boundary && moves);
         if (view->number && !stays && home >= 0 && home != now) {
             CULM_MARK(interval_goes_home);
         }
@@ -105,7 +117,8 @@ bool gnn_leader_is_full(const struct culm_gnn_leader *leader, const struct gnn_n
 static int32_t count_full(struct culm_gnn_leader *leader) {
     int32_t full = 0;
     for (int32_t h = 0; h < leader->next.holder_count; h++) {
-        full += gnn_leader_is_full(leader, gnn_leader_node(leader, leader->next.holder[h].node));
+        const int32_t id = leader->next.holder[h].node;
+        full += !leaves(leader, id) && gnn_leader_is_full(leader, gnn_leader_node(leader, id));
     }
     return full;
 }
@@ -298,6 +311,24 @@ static void add_apart(struct culm_gnn_leader *leader, bool zones, bool have) {
     }
 }
 
+/* Who leaves holds what it held until an epoch is committed, and then as long as no other has it, or another one has yet to
+ * get it. */
+static void add_leavers(struct culm_gnn_leader *leader) {
+    const int32_t others = leader->next.holder_count, full = count_full(leader);
+    const bool scarce = full == 0 || (full < COPIES && full < others);
+    if (full == 0 && others == CULM_GNN_HOLDERS_MAX) {
+        leader->next.holder_count--; /* which has nothing yet */
+    }
+    for (int32_t n = 0; n < leader->crew.mates.count; n++) {
+        const struct gnn_node *node = gnn_node_at(leader, n);
+        if (node->mate.alive && node->mate.asks && node->holder && (scarce || !node->parted) &&
+            (gnn_leader_is_full(leader, node) || !node->parted)) {
+            CULM_MARK(interval_leaver_stays_a_holder);
+            add_holder(leader, node->mate.id);
+        }
+    }
+}
+
 /* Parameter servers are holders. Servers are too, as long as fewer than COPIES nodes have the
  * state, or none that could save it, or all are on one machine, or in one zone, and there are others: first those that have it,
  * then others. */
@@ -308,7 +339,7 @@ static void choose_holders(struct culm_gnn_leader *leader) {
     }
     for (int32_t n = 0; n < leader->crew.mates.count && count_full(leader) < COPIES; n++) {
         const struct gnn_node *node = gnn_node_at(leader, n);
-        if (node->mate.alive && node->mate.role == CULM_GNN_SERVER &&
+        if (node->mate.alive && !node->mate.asks && node->mate.role == CULM_GNN_SERVER &&
             gnn_leader_is_full(leader, node)) {
             CULM_MARK(interval_server_stays_a_holder);
             add_holder(leader, node->mate.id);
@@ -329,6 +360,7 @@ static void choose_holders(struct culm_gnn_leader *leader) {
         }
     }
     add_standby(leader);
+    add_leavers(leader);
 }
 
 static int32_t previous_source(const struct culm_gnn_leader *leader, int32_t id) {
@@ -558,11 +590,41 @@ static bool same_view(const struct culm_gnn_view *a, const struct culm_gnn_view 
            memcmp(a->owner, b->owner, (size_t)intervals * sizeof *a->owner) == 0;
 }
 
+/* Whether the view gives it nothing to do any more, nor does a checkpoint. */
+static bool is_free(const struct culm_gnn_leader *leader, const struct gnn_node *node) {
+    const struct gnn_saving *saving = &leader->saving;
+    bool owns = false;
+    for (int32_t i = 0; i < leader->o.layout->intervals; i++) {
+        owns = owns || leader->view.owner[i] == node->mate.id;
+    }
+    return !owns && !culm_gnn_view_holds(&leader->view, node->mate.id) &&
+           !(saving->active && !saving->written && saving->writer == node->mate.id);
+}
+
+static void release_leavers(struct culm_gnn_leader *leader) {
+    for (int32_t n = 0; n < leader->crew.mates.count && !leader->crew.left; n++) {
+        struct gnn_node *node = gnn_node_at(leader, n);
+        if (node->mate.alive && node->mate.asks && is_free(leader, node)) {
+            CULM_MARK(interval_leaver_is_released);
+            gnn_leader_release(leader, node);
+        }
+    }
+}
+
+static void note_boundary(struct culm_gnn_leader *leader) {
+    for (int32_t n = 0; n < leader->crew.mates.count; n++) {
+        gnn_node_at(leader, n)->parted = gnn_node_at(leader, n)->mate.asks;
+    }
+}
+
 static void work_out(struct culm_gnn_leader *leader, bool boundary, bool in_any_case,
                      const char *why) {
     if (leader->crew.left || leader->finishing || leader->view.number == 0 || leader->back_due ||
         leader->crew.taking) {
         return;
+    }
+    if (boundary) {
+        note_boundary(leader);
     }
     culm_gnn_view_copy(&leader->next, &leader->view, leader->o.layout->intervals);
     assign(leader, boundary);
@@ -579,6 +641,7 @@ static void work_out(struct culm_gnn_leader *leader, bool boundary, bool in_any_
         tell(leader, why);
     }
     gnn_leader_check_writer(leader);
+    release_leavers(leader);
 }
 
 void gnn_leader_review(struct culm_gnn_leader *leader, bool boundary, const char *why) {

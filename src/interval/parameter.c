@@ -72,7 +72,12 @@ static void on_led(void *actor, uint64_t term) {
     if (!parameter->self.node.left) {
         culm_gnn_holder_report(parameter->holder, &report);
         culm_gnn_report(&parameter->self, &report);
+        culm_self_ask_again(&parameter->self.node);
     }
+}
+
+static void on_leave(void *actor, int64_t within_ms) {
+    culm_self_ask_leave(&((struct culm_gnn_parameter *)actor)->self.node, within_ms);
 }
 
 static void on_start(void *actor) {
@@ -101,4 +106,5 @@ const struct culm_actor_ops culm_gnn_parameter_actor = {
     .timer = on_timer,
     .job_done = on_job_done,
     .led = on_led,
+    .leave = on_leave,
 };

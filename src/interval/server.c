@@ -689,7 +689,12 @@ static void on_led(void *actor, uint64_t term) {
     if (!server->self.node.left) {
         culm_gnn_holder_report(server->holder, &report);
         culm_gnn_report(&server->self, &report);
+        culm_self_ask_again(&server->self.node);
     }
+}
+
+static void on_leave(void *actor, int64_t within_ms) {
+    culm_self_ask_leave(&((struct culm_gnn_server *)actor)->self.node, within_ms);
 }
 
 static void on_start(void *actor) {
@@ -720,4 +725,5 @@ const struct culm_actor_ops culm_gnn_server_actor = {
     .timer = on_timer,
     .job_done = on_job_done,
     .led = on_led,
+    .leave = on_leave,
 };

@@ -705,6 +705,18 @@ static void on_timer(void *actor, uint32_t timer) {
     }
 }
 
+/* Nothing hangs on it: it finishes its tasks, and leaves by itself. */
+static void on_leave(void *actor, int64_t within_ms) {
+    struct culm_gnn_worker *worker = actor;
+    (void)within_ms;
+    worker->self.node.leaving = true;
+    if (!worker->self.node.left && worker->stay == STAYS) {
+        CULM_MARK(interval_worker_is_to_end);
+        time_to_leave(worker);
+        go_on(worker);
+    }
+}
+
 const struct culm_actor_ops culm_gnn_worker_actor = {
     .size = sizeof culm_gnn_worker_actor,
     .start = on_start,
@@ -712,4 +724,5 @@ const struct culm_actor_ops culm_gnn_worker_actor = {
     .lost = on_lost,
     .timer = on_timer,
     .job_done = on_job_done,
+    .leave = on_leave,
 };

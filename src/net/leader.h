@@ -113,6 +113,8 @@ struct culm_leader_ops {
     /* What decides who leads has not answered for so many milliseconds, each time that it was asked in vain; 0: it has again. NULL: as
      * for `deposed`. */
     void (*away)(void *leader, int64_t ms);
+    /* This process is to end: another one is to lead, from the end of the round that is in progress, if one waits. NULL: none ever does. */
+    void (*resign)(void *leader);
 };
 
 #endif

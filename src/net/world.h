@@ -109,6 +109,9 @@ struct culm_actor_ops {
      * one. Also when the same one has called again, since the connection had broken; what was under
      * way then, either way, is lost. NULL: only one ever leads. */
     void (*led)(void *actor, uint64_t term);
+    /* It is to end, and will be ended after so many milliseconds: it asks whoever leads to do without it first, and leaves
+     * when it may. Once or more. NULL: it is ended as it is. */
+    void (*leave)(void *actor, int64_t within_ms);
 };
 
 #endif

@@ -135,7 +135,7 @@ static void came(struct culm_crew *crew, struct culm_mate *mate) {
     struct culm_pipeline_leader *leader = (struct culm_pipeline_leader *)crew;
     struct worker *worker = (struct worker *)mate;
     const int32_t id = mate->id;
-    worker->pipeline = worker->stage = -1;
+    worker->pipeline = worker->stage = worker->gave_up = -1;
     leader->seats_changed = true;
     if (leader->phase == TAKING) {
         CULM_MARK(pipeline_joins_a_leader_that_takes_over);
@@ -272,6 +272,36 @@ static void lost(struct culm_crew *crew, struct culm_mate *mate, enum culm_cause
         CULM_MARK(pipeline_lost_while_running);
     }
     culm_crew_review_soon(crew, "lost");
+}
+
+/* At the next boundary it has nothing to do; where it has nothing now, that need not be waited for. */
+static void leaves(struct culm_crew *crew, struct culm_mate *mate) {
+    struct culm_pipeline_leader *leader = (struct culm_pipeline_leader *)crew;
+    culm_crew_review_now(crew);
+    if (crew->left || !mate->alive) {
+        return;
+    }
+    if (leader->phase == WAITING) {
+        CULM_MARK(pipeline_leaves_while_waiting);
+        leader_start_if_ready(leader);
+    } else if (leader->phase == RUNNING && ((struct worker *)mate)->pipeline < 0) {
+        CULM_MARK(pipeline_leaves_while_it_stands_by);
+        leader_publish(leader, false, "a worker that stands by leaves");
+    }
+}
+
+void leader_release(struct culm_pipeline_leader *leader, struct worker *worker) {
+    struct culm_crew *crew = &leader->crew;
+    worker->holds = (struct culm_stage_set){{0}};
+    leader_stand_up(leader, worker);
+    worker->cause = CULM_CAUSE_LEFT;
+    json_t *event = culm_crew_lost_event(crew, &worker->mate, CULM_CAUSE_LEFT, NULL);
+    json_object_set_new(event, "step", json_integer((json_int_t)leader->iteration));
+    json_object_set_new(event, "stages", json_array());
+    culm_crew_event(crew, event);
+    culm_crew_release_mate(crew, &worker->mate);
+    free(worker->report);
+    worker->report = NULL;
 }
 
 /* What follows from all losses since the last time: one view. */
@@ -496,6 +526,7 @@ static const struct culm_crew_ops crew_ops = {
     .unreachable = CULM_CAUSE_EOF,
     .came = came,
     .lost = lost,
+    .leaves = leaves,
     .review = review,
     .forget = forget,
     .written = written,
@@ -579,6 +610,7 @@ static const struct culm_leader_ops leads = {
     .written = culm_crew_on_written,
     .deposed = culm_crew_on_deposed,
     .away = culm_crew_on_away,
+    .resign = culm_crew_on_resign,
 };
 
 const struct culm_actor_ops culm_pipeline_leader_actor = {

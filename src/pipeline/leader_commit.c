@@ -189,6 +189,9 @@ void leader_try_commit(struct culm_pipeline_leader *leader) {
     if (due || leader->stop_requested || step == leader->o.shape.steps) {
         leader_save(leader);
     }
+    if (!leader->stop_requested && step < leader->o.shape.steps) {
+        culm_crew_boundary(&leader->crew);
+    }
 }
 
 /* --- checkpoints --- */

@@ -17,7 +17,8 @@ enum phase { WAITING, LOADING, RUNNING, FINISHING, ENDED, TAKING };
 /* A worker that has joined. */
 struct worker {
     struct culm_mate mate;
-    int32_t pipeline, stage;        /* slot; -1: standing by */
+    int32_t pipeline, stage; /* slot; -1: standing by */
+    int32_t gave_up; /* while a view is worked out: the slot that it has just left; -1: none */
     struct culm_stage_set holds;    /* acknowledged, at the committed version */
     struct culm_late late;          /* for copies that were given up, since one was acknowledged */
     struct culm_stage_set prepared; /* stages, of the iteration in progress and the current view */
@@ -185,6 +186,9 @@ void leader_seat_apart(struct culm_pipeline_leader *leader);
 /* At a boundary: one who stands by on another machine takes a seat, where that leaves less exposed; the next one when its copies
  * have come. */
 void leader_move_seat(struct culm_pipeline_leader *leader);
+/* At a boundary: who asks to leave has no seat any more; or, of those whose seat nobody has taken, has it again. True: somebody has. */
+bool leader_leavers_stand_up(struct culm_pipeline_leader *leader);
+bool leader_leavers_sit_down(struct culm_pipeline_leader *leader);
 /* Has every pipeline a worker in each slot? */
 bool leader_seats_taken(const struct culm_pipeline_leader *leader);
 /* All stages of a lost worker have been taken over: publishes it and counts the pause. The caller
@@ -260,6 +264,8 @@ bool leader_stop_if_safe(struct culm_pipeline_leader *leader);
 void leader_publish(struct culm_pipeline_leader *leader, bool boundary, const char *reason);
 /* Is some lane without a pipeline? Then the run waits. */
 bool leader_parked(const struct culm_pipeline_leader *leader);
+/* It may leave, as it asked: it is out of the run. */
+void leader_release(struct culm_pipeline_leader *leader, struct worker *worker);
 /* JOINED has come: a copy is whole, and its holder holds the stage. */
 void leader_joined(struct culm_pipeline_leader *leader, struct worker *worker,
                    const struct culm_message *message);

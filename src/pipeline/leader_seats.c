@@ -85,7 +85,7 @@ static bool look(const struct culm_pipeline_leader *leader, struct seating *ret_
     memset(s.place.seat, -1, slots * sizeof *s.place.seat);
     for (size_t i = 0; i < mates; i++) {
         struct worker *worker = worker_at(leader, (int32_t)i);
-        if (!worker->mate.alive) {
+        if (!worker->mate.alive || (worker->mate.asks && worker->pipeline < 0)) {
             continue;
         }
         if (worker->pipeline >= 0) {
@@ -182,10 +182,43 @@ void leader_seat_all(struct culm_pipeline_leader *leader) {
     }
     const bool full = leader_seats_taken(leader);
     for (int32_t i = 0; i < leader->crew.mates.count && !full; i++) {
-        if (worker_at(leader, i)->mate.alive && worker_at(leader, i)->pipeline < 0) {
-            leader_seat(leader, worker_at(leader, i));
+        struct worker *worker = worker_at(leader, i);
+        if (worker->mate.alive && !worker->mate.asks && worker->pipeline < 0) {
+            leader_seat(leader, worker);
         }
     }
+}
+
+bool leader_leavers_stand_up(struct culm_pipeline_leader *leader) {
+    bool found = false;
+    for (int32_t i = 0; i < leader->crew.mates.count; i++) {
+        struct worker *worker = worker_at(leader, i);
+        worker->gave_up = -1;
+        if (worker->mate.alive && worker->mate.asks && worker->pipeline >= 0) {
+            CULM_MARK(pipeline_leaver_gives_its_seat_up);
+            worker->gave_up = worker->pipeline * leader->o.shape.stages + worker->stage;
+            leader_stand_up(leader, worker);
+            found = true;
+        }
+    }
+    return found;
+}
+
+bool leader_leavers_sit_down(struct culm_pipeline_leader *leader) {
+    const int32_t stages = leader->o.shape.stages;
+    bool found = false;
+    for (int32_t i = 0; i < leader->crew.mates.count; i++) {
+        struct worker *worker = worker_at(leader, i);
+        const int32_t slot = worker->gave_up;
+        if (worker->mate.alive && worker->mate.asks && worker->pipeline < 0 && slot >= 0 &&
+            !taken(leader, slot / stages, slot % stages)) {
+            CULM_MARK(pipeline_leaver_keeps_its_seat);
+            sit(leader, worker, slot / stages, slot % stages);
+            found = true;
+        }
+        worker->gave_up = -1;
+    }
+    return found;
 }
 
 void leader_seat_apart(struct culm_pipeline_leader *leader) {

@@ -176,6 +176,11 @@ static void put_out_others(struct culm_pipeline_leader *leader) {
             CULM_MARK(pipeline_silent_when_taken_over);
             culm_crew_lose(&leader->crew, &worker->mate, CULM_CAUSE_HEARTBEAT, NULL);
         } else if (worker->report->view > 0 && !culm_view_find(leader->view, worker->mate.id)) {
+            if (worker->mate.asks) {
+                CULM_MARK(pipeline_leaver_is_out_of_the_view_when_taken_over);
+                leader_release(leader, worker);
+                continue;
+            }
             CULM_MARK(pipeline_out_of_the_view_when_taken_over);
             leader->crew.lost--; /* it was counted then */
             culm_crew_lose(&leader->crew, &worker->mate, CULM_CAUSE_HEARTBEAT,

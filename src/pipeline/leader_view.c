@@ -226,6 +226,14 @@ void leader_start_if_ready(struct culm_pipeline_leader *leader) {
     if (leader->rollback_due || leader_stop_if_safe(leader)) {
         return;
     }
+    for (int32_t i = 0; i < leader->crew.mates.count; i++) { /* nobody holds anything */
+        if (worker_at(leader, i)->mate.alive && worker_at(leader, i)->mate.asks) {
+            leader_release(leader, worker_at(leader, i));
+        }
+    }
+    if (leader->phase == ENDED) {
+        return;
+    }
     int32_t need = needed(leader), have = culm_crew_alive(&leader->crew);
     if (have < need) {
         CULM_MARK(pipeline_waits_for_workers);
@@ -485,12 +493,86 @@ static bool same_view(const struct culm_view *a, const struct culm_view *b) {
     return true;
 }
 
-void leader_publish(struct culm_pipeline_leader *leader, bool boundary, const char *reason) {
+/* --- who leaves --- */
+
+/* Whether a copy that is under way, or a part of a checkpoint, comes from it. */
+static bool is_source(const struct culm_pipeline_leader *leader, int32_t id) {
+    bool found = false;
+    for (int32_t i = 0; i < leader->transfer_count; i++) {
+        found = found || leader->transfer[i].source == id;
+    }
+    for (int32_t s = 0; s < leader->o.shape.stages && leader->saving.active; s++) {
+        found = found ||
+                (leader->saving.writer[s] == id && !culm_stage_set_has(&leader->saving.saved, s));
+    }
+    return found;
+}
+
+/* Is somebody to get a copy, and soon? */
+static bool is_on_its_way(const struct culm_pipeline_leader *leader, int32_t stage) {
+    const struct culm_view *draft = leader->draft;
+    const uint64_t now = culm_crew_now(&leader->crew);
+    for (int32_t i = 0; i < draft->node_count; i++) {
+        const struct culm_view_node *node = &draft->node[i];
+        const struct culm_stage_set wanted = desired(leader, node->id);
+        if (!culm_stage_set_has(&node->holds, stage) && culm_stage_set_has(&wanted, stage) &&
+            !culm_late_pauses(&leader_worker(leader, node->id)->late, now)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Who leaves and has no seat any more keeps only what would be the last copy, or the last but one while another has yet
+ * to come. Who then has nothing is released. True: somebody was, and the draft is to be made without. */
+static bool release_leavers(struct culm_pipeline_leader *leader) {
+    struct culm_view *draft = leader->draft;
+    bool found = false;
+    for (int32_t i = 0; i < draft->node_count; i++) {
+        struct culm_view_node *node = &draft->node[i];
+        struct worker *worker = leader_worker(leader, node->id);
+        if (!worker->mate.asks || node->pipeline >= 0 || is_source(leader, node->id)) {
+            continue;
+        }
+        for (int32_t s = culm_stage_set_next(&node->holds, 0); s >= 0;
+             s = culm_stage_set_next(&node->holds, s + 1)) {
+            const int32_t copies = culm_view_copies(draft, s);
+            if (copies > 2 || (copies == 2 && !is_on_its_way(leader, s))) {
+                culm_stage_set_remove(&node->holds, s);
+            } else {
+                CULM_MARK(pipeline_leaver_stays_for_a_copy);
+            }
+        }
+        worker->holds = node->holds;
+        if (culm_stage_set_empty(&node->holds)) {
+            CULM_MARK(pipeline_leaver_is_released);
+            leader_release(leader, worker);
+            found = true;
+        }
+    }
+    return found;
+}
+
+/* Seats, and with them the draft. False: the run has ended. */
+static bool draft_view(struct culm_pipeline_leader *leader, bool boundary) {
+    const bool some_leave = boundary && leader_leavers_stand_up(leader);
     leader_seat_all(leader);
     if (boundary && leader->iteration <= leader->o.shape.steps) {
         leader_move_seat(leader);
     }
     if (!draft_nodes(leader)) {
+        return false;
+    }
+    if (some_leave) { /* as long as others can do the work */
+        assign(leader, NULL);
+        return !lanes_wait(leader->draft) || !leader_leavers_sit_down(leader) ||
+               draft_nodes(leader);
+    }
+    return true;
+}
+
+void leader_publish(struct culm_pipeline_leader *leader, bool boundary, const char *reason) {
+    if (!draft_view(leader, boundary)) {
         return;
     }
     for (int32_t s = 0; s < leader->draft->stages; s++) {
@@ -504,6 +586,13 @@ void leader_publish(struct culm_pipeline_leader *leader, bool boundary, const ch
     }
     leader->draft->phase = CULM_VIEW_RUN;
     assign(leader, boundary ? NULL : leader->view);
+    while (release_leavers(leader)) {
+        if (leader->phase == ENDED || !draft_nodes(leader)) {
+            return;
+        }
+        leader->draft->phase = CULM_VIEW_RUN;
+        assign(leader, boundary ? NULL : leader->view);
+    }
     if (boundary) {
         drop_unwanted(leader);
     }

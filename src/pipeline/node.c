@@ -389,7 +389,12 @@ static void on_led(void *actor, uint64_t term) {
         node_tell_damage(node);
     } else if (!node->self.left) {
         node_report(node);
+        culm_self_ask_again(&node->self);
     }
+}
+
+static void on_leave(void *actor, int64_t within_ms) {
+    culm_self_ask_leave(&((struct culm_node *)actor)->self, within_ms);
 }
 
 static void on_lost(void *actor, int32_t id) {
@@ -430,4 +435,5 @@ const struct culm_actor_ops culm_node_actor = {
     .timer = on_timer,
     .job_done = on_job_done,
     .led = on_led,
+    .leave = on_leave,
 };

@@ -708,6 +708,29 @@ void culm_sim_freeze(struct culm_sim *sim, int32_t id, uint64_t for_ns) {
     process->frozen_until_ns = for_ns == CULM_NEVER ? CULM_NEVER : sim->now_ns + for_ns;
 }
 
+static void told_to_leave(struct culm_sim *sim, const struct happen *happen) {
+    struct process *process = happen->to;
+    if (!listens(process) || !process->ops->leave) {
+        culm_sim_kill(sim, process->id);
+    } else {
+        process->ops->leave(process->actor, (int64_t)happen->number);
+    }
+}
+
+void culm_sim_leave(struct culm_sim *sim, int32_t node, uint64_t within_ms) {
+    struct process *process = sim_process(sim, node);
+    if (node < 0 || !process || !process->alive) {
+        return;
+    }
+    culm_sim_log(sim, "node %d is to leave within %llu ms", node, (unsigned long long)within_ms);
+    if (acts_at(process) != CULM_NEVER) {
+        sim_schedule(sim, acts_at(process),
+                     (struct happen){.to = process, .call = told_to_leave, .number = within_ms});
+    }
+    sim_schedule(sim, sim->now_ns + within_ms * 1000000,
+                 (struct happen){.to = process, .call = die});
+}
+
 void culm_sim_no_descriptors(struct culm_sim *sim, int32_t id, uint64_t for_ns) {
     struct process *process = sim_process(sim, id);
     if (process && process->alive) {

@@ -150,6 +150,19 @@ void culm_sim_stop(struct culm_sim *sim) {
     sim_schedule(sim, sim->now_ns, (struct happen){.to = sim->leads, .call = on_stop, .from = -1});
 }
 
+static void on_resign(struct culm_sim *sim, const struct happen *happen) {
+    struct process *leader = happen->to;
+    (void)sim;
+    if (leader->started && !leader->left && leader->ops->leads->resign) {
+        leader->ops->leads->resign(leader->actor);
+    }
+}
+
+void culm_sim_resign(struct culm_sim *sim) {
+    culm_sim_log(sim, "leader %d is to resign", sim->leads->id);
+    sim_schedule(sim, sim->now_ns, (struct happen){.to = sim->leads, .call = on_resign});
+}
+
 static void on_removed(struct culm_sim *sim, const struct happen *happen) {
     struct process *leader = happen->to;
     (void)sim;

@@ -206,6 +206,15 @@ static void fuzz_ask(const uint8_t *data, size_t size, struct culm_buf *buf) {
     }
 }
 
+static void fuzz_notice(const uint8_t *data, size_t size, struct culm_buf *buf) {
+    struct culm_notice notice;
+    if (culm_notice_decode(data, size, &notice) == CULM_OK) {
+        FUZZ_REQUIRE(notice.within_ms >= 0, "%lld", (long long)notice.within_ms);
+        culm_notice_encode(&notice, buf);
+        require_same(buf, data, size);
+    }
+}
+
 static void fuzz_answer(const uint8_t *data, size_t size, struct culm_buf *buf) {
     struct culm_gnn_answer *answer;
     if (culm_gnn_answer_decode(data, size, &answer) == CULM_OK) {
@@ -219,9 +228,9 @@ static void fuzz_answer(const uint8_t *data, size_t size, struct culm_buf *buf) 
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static fuzz_decoder *const decoder[] = {
-        fuzz_slice,  fuzz_warm,   fuzz_gradient, fuzz_version, fuzz_held, fuzz_task, fuzz_part,
-        fuzz_result, fuzz_done,   fuzz_saved,    fuzz_failed,  fuzz_peer, fuzz_view, fuzz_commit,
-        fuzz_ask,    fuzz_answer, fuzz_save,     fuzz_report,  fuzz_curve};
+        fuzz_slice,  fuzz_warm,   fuzz_gradient, fuzz_version, fuzz_held,  fuzz_task,  fuzz_part,
+        fuzz_result, fuzz_done,   fuzz_saved,    fuzz_failed,  fuzz_peer,  fuzz_view,  fuzz_commit,
+        fuzz_ask,    fuzz_answer, fuzz_save,     fuzz_report,  fuzz_curve, fuzz_notice};
     begin();
     return fuzz_message(data, size, decoder, sizeof decoder / sizeof *decoder, CULM_GNN_META_MAX);
 }

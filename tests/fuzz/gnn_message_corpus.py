@@ -4,7 +4,7 @@ import pathlib
 import struct
 
 INTERVALS, STAGES, STEPS, STALENESS_MAX = 70, 3, 8, 8
-SLICE, WARM, GRADIENT, VERSION, HELD, TASK, PART, RESULT, DONE, SAVED, FAILED, PEER, VIEW, COMMIT, ASK, ANSWER, SAVE, REPORT, CURVE = range(19)
+SLICE, WARM, GRADIENT, VERSION, HELD, TASK, PART, RESULT, DONE, SAVED, FAILED, PEER, VIEW, COMMIT, ASK, ANSWER, SAVE, REPORT, CURVE, NOTICE = range(20)
 
 
 VIEW_NUMBER = struct.pack("<Q", 9)
@@ -103,6 +103,8 @@ CORPUS = {
     "answer": (ANSWER, answer()),
     "answer-count": (ANSWER, answer(count=4113)),
     "answer-lies": (ANSWER, answer(count=-1)),
+    "notice": (NOTICE, struct.pack("<Q", 25000)),
+    "notice-never": (NOTICE, struct.pack("<Q", 1 << 48 | 1)),
 }
 
 folder = pathlib.Path(__file__).parent / "corpus" / "gnn_message"

@@ -113,8 +113,8 @@ struct seen {
     int64_t ended;           /* histories whose evaluations were enough */
     int64_t ages[CULM_GNN_STALENESS_MAX + 1], ahead;
     /* Of what is drawn. */
-    int64_t unstarted, stops, resumes, came, refused, unloaded, pinched, leader_naps, due, late,
-        honest, large;
+    int64_t left, calm, unstarted, stops, resumes, came, refused, unloaded, pinched, leader_naps,
+        due, late, honest, large;
     uint64_t stop_took_ns, took_ns; /* the longest */
 };
 
@@ -127,7 +127,9 @@ static void count(const struct gnn_history *h, struct seen *seen) {
     for (int32_t n = 0; n < h->nap_count; n++) {
         seen->naps += h->nap[n].fired;
     }
-    seen->lost += h->lost;
+    seen->lost += h->lost - h->left;
+    seen->left += h->left;
+    seen->calm += h->calm && h->left > 0;
     seen->released += h->released;
     seen->stuck += h->stuck;
     seen->stalled += h->stalled;
@@ -275,7 +277,9 @@ static bool drawn_enough(const struct seen *seen, int64_t histories, uint32_t dr
                   {GNN_DRAW_LEADER, "naps of the leader", seen->leader_naps, 8},
                   {GNN_DRAW_LARGE, "large histories", seen->large, 125},
                   {GNN_DRAW_DUE, "checkpoints that were due", seen->due, 1},
-                  {GNN_DRAW_COPIES, "copies given up", seen->late, 50}};
+                  {GNN_DRAW_COPIES, "copies given up", seen->late, 50},
+                  {GNN_DRAW_LEAVE, "nodes that left as they asked", seen->left, 10},
+                  {GNN_DRAW_LEAVE, "histories in which nothing else happened", seen->calm, 25}};
     bool enough = true;
     for (size_t f = 0; f < sizeof floors / sizeof *floors; f++) {
         enough &= !(draws >> floors[f].draw & 1) ||

@@ -90,7 +90,7 @@ static void kill_all(struct gnn_history *h) {
 static bool is_drawn(const struct gnn_history *h) {
     return h->start_fail_percent > 0 || h->stop_ns > 0 || h->newcomer_count > 0 ||
            h->trouble_count > 0 || h->damages || h->pinch_count > 0 || h->leader_nap_count > 0 ||
-           h->large != GNN_SMALL;
+           h->leave_count > 0 || h->large != GNN_SMALL;
 }
 
 /* --- checkpoints --- */
@@ -220,6 +220,7 @@ static void on_event(void *context, json_t *event) {
     if (strcmp(name, "lost") == 0) {
         const char *cause = json_string_value(json_object_get(event, "cause"));
         h->lost++;
+        h->left += strcmp(cause, "left") == 0;
         h->stuck += strcmp(cause, "stuck") == 0;
         h->stalled += strcmp(cause, "stalled") == 0;
     }
@@ -383,6 +384,13 @@ static void fire_draws(struct gnn_history *h) {
             culm_sim_freeze(h->sim, nap->node, nap->for_ns);
         }
     }
+    for (int32_t n = 0; n < h->leave_count; n++) {
+        struct gnn_nap *leave = &h->leave[n];
+        if (!leave->fired && now >= leave->time_ns && culm_sim_worker(h->sim, leave->node)) {
+            leave->fired = true;
+            culm_sim_leave(h->sim, leave->node, leave->for_ns / MS);
+        }
+    }
     if (h->stop_ns && !h->stopped && now >= h->stop_ns) {
         h->stopped = true;
         h->stops++;
@@ -525,6 +533,9 @@ static void judge_end(struct gnn_history *h) {
     h->again = left && h->honest && h->stopped && (stopped || h->held);
     if (left && (code == 0 || (stopped && h->holders > 0)) && h->draws >> GNN_DRAW_DUE & 1) {
         judge_due(h);
+    }
+    if (h->calm && h->leave_count > 0 && (h->lost > h->left || h->rollbacks > 0)) {
+        wrong(h, "there were losses or roll-backs, and all that happened is that nodes left");
     }
     h->took_ns += culm_sim_now(h->sim) - 1000 * MS;
 }

@@ -3,7 +3,7 @@
  * symbolic executor. It is drawn from a seed or put together by a test; played; and judged: it must end, with the
  * state that one server and one parameter server come to when nothing befalls them; without a roll-back unless all holders were
  * lost, and with no blob left. Where nobody is replaced it may also end with an error, when no server is left, or nobody
- * who could save. It may end as stopped if it was, soon after that, with a checkpoint of the version that was committed;
+ * who could save. Who leaves as it was told to is no loss, and costs no roll-back. It may end as stopped if it was, soon after that, with a checkpoint of the version that was committed;
  * it is then resumed.
  *
  * What was drawn first, faults and naps, every seed has. All else is of a *draw* (enum gnn_draw), which has dice of its own: a
@@ -21,7 +21,9 @@
 #define GNN_NODES_EVER 1024
 #define GNN_NEWCOMERS 4
 #define GNN_TROUBLES 2
-#define GNN_SAVED 512 /* checkpoints that are remembered; epochs of a run are fewer */
+#define GNN_LEAVES 3
+#define GNN_GRACE_MS 60000 /* enough to leave in any case */
+#define GNN_SAVED 512      /* checkpoints that are remembered; epochs of a run are fewer */
 
 enum gnn_draw {
     GNN_DRAW_STARTS,    /* some nodes that were asked for end before they join */
@@ -37,7 +39,8 @@ enum gnn_draw {
     GNN_DRAW_ELSEWHERE, /* newcomers' own tasks fail, and they have little memory */
     GNN_DRAW_COPIES,    /* copies of the state take long, and are waited for only shortly */
     GNN_DRAW_SIZE,      /* half of them have more than seven nodes, one in fifty more than 32 */
-    GNN_DRAWS           /* others go here: the number of a draw is that of its dice */
+    GNN_DRAW_LEAVE, /* nodes are told to end; in some of these histories nothing else befalls anyone */
+    GNN_DRAWS       /* others go here: the number of a draw is that of its dice */
 };
 
 /* What the protocol as it is survives. What else a draw finds is in the table of gnn_histories.c. */
@@ -150,6 +153,10 @@ struct gnn_history {
     int32_t pinch_count;
     struct gnn_nap leader_nap[2];
     int32_t leader_nap_count;
+    struct gnn_nap leave[GNN_LEAVES]; /* told to end, and ended after for_ns */
+    int32_t leave_count;
+    bool calm;        /* nothing else befalls anyone, and it is long enough */
+    int64_t left;     /* as they asked; among `lost` */
     int64_t join_ms;  /* 0: long enough for any copy */
     uint64_t copy_ns; /* that it takes to make one, and to take it in */
     enum gnn_die { GNN_ALL_DIE, GNN_SERVERS_DIE, GNN_PARAMETERS_DIE } die; /* in epoch `all_in` */
@@ -206,6 +213,7 @@ enum {
     GNN_EVENT_PINCH,
     GNN_EVENT_LEADER_NAP = GNN_EVENT_PINCH + GNN_TROUBLES,
     GNN_EVENT_SLOW_COPIES = GNN_EVENT_LEADER_NAP + 2,
+    GNN_EVENT_LEAVE,
 };
 bool gnn_history_befalls(const struct gnn_history *history, int event);
 /* Conditions that hold all the time. */

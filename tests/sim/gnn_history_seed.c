@@ -105,7 +105,8 @@ const char *const gnn_draw_names[GNN_DRAWS] = {[GNN_DRAW_STARTS] = "starts",
                                                [GNN_DRAW_LONG] = "long",
                                                [GNN_DRAW_DUE] = "due",
                                                [GNN_DRAW_COPIES] = "copies",
-                                               [GNN_DRAW_SIZE] = "size"};
+                                               [GNN_DRAW_SIZE] = "size",
+                                               [GNN_DRAW_LEAVE] = "leave"};
 
 /* Whether the seed's turn has come: in one history of so many. The dice are the draw's own. */
 static bool draws(const struct gnn_history *h, enum gnn_draw draw, uint64_t one_of,
@@ -312,6 +313,31 @@ static void copies_from(struct gnn_history *h) {
     }
 }
 
+/* In half of them nothing else befalls anyone. Some have no time to leave. */
+static void leaves_from(struct gnn_history *h, int32_t nodes) {
+    uint64_t dice;
+    if (!draws(h, GNN_DRAW_LEAVE, 3, &dice) || h->shape.replace_ms < 0) {
+        return;
+    }
+    h->calm = culm_rng_below(&dice, 2);
+    if (h->calm) {
+        h->fault_count = h->nap_count = h->newcomer_count = h->trouble_count = h->pinch_count = 0;
+        h->leader_nap_count = 0;
+        h->start_fail_percent = 0;
+        h->stop_ns = h->copy_ns = 0;
+        h->all_in = h->join_ms = 0;
+        h->damages = false;
+    }
+    h->leave_count = 1 + (int32_t)culm_rng_below(&dice, GNN_LEAVES);
+    for (int32_t n = 0; n < h->leave_count; n++) {
+        const bool enough = h->calm || culm_rng_below(&dice, 2);
+        h->leave[n] = (struct gnn_nap){
+            .node = (int32_t)culm_rng_below(&dice, (uint64_t)nodes + 2),
+            .time_ns = 1000 * MS + culm_rng_below(&dice, 400 * MS),
+            .for_ns = (enough ? GNN_GRACE_MS : 1 + culm_rng_below(&dice, 300)) * MS};
+    }
+}
+
 /* --- what is to befall it --- */
 
 /* Leaves of what was drawn only what is to befall it. */
@@ -368,6 +394,13 @@ static void drop_events(struct gnn_history *h) {
         }
     }
     h->leader_nap_count = left;
+    left = 0;
+    for (int32_t n = 0; n < h->leave_count; n++) {
+        if (gnn_history_befalls(h, GNN_EVENT_LEAVE + n)) {
+            h->leave[left++] = h->leave[n];
+        }
+    }
+    h->leave_count = left;
 }
 
 static uint32_t first_of(int32_t count, int event) { return ((1u << count) - 1) << event; }
@@ -388,7 +421,8 @@ static uint32_t events_of(const struct gnn_history *h) {
             first_of(h->trouble_count, GNN_EVENT_TROUBLE) | first_of(h->damages, GNN_EVENT_DAMAGE) |
             first_of(h->pinch_count, GNN_EVENT_PINCH) |
             first_of(h->join_ms > 0, GNN_EVENT_SLOW_COPIES) |
-            first_of(h->leader_nap_count, GNN_EVENT_LEADER_NAP));
+            first_of(h->leader_nap_count, GNN_EVENT_LEADER_NAP) |
+            first_of(h->leave_count, GNN_EVENT_LEAVE));
 }
 
 const char *const gnn_fault_kind_names[GNN_FAULT_KINDS] = {
@@ -437,6 +471,11 @@ void gnn_history_print_events(const struct gnn_history *h) {
         printf("      the leader naps at %llu ms for %llu ms\n",
                (unsigned long long)(h->leader_nap[n].time_ns / MS),
                (unsigned long long)(h->leader_nap[n].for_ns / MS));
+    }
+    for (int32_t n = 0; n < h->leave_count; n++) {
+        printf("      node %d is told to end at %llu ms, within %llu ms\n", h->leave[n].node,
+               (unsigned long long)(h->leave[n].time_ns / MS),
+               (unsigned long long)(h->leave[n].for_ns / MS));
     }
     if (h->start_fail_percent > 0) {
         printf("      %u %% of the starts fail, and %u %% after the first epoch\n",
@@ -507,6 +546,7 @@ bool gnn_history_from_seed(uint64_t seed, int64_t replace_ms, uint32_t events, u
     memory_from(h, h->shape.count[0] + h->shape.count[1] + h->shape.count[2]);
     leader_from(h);
     copies_from(h);
+    leaves_from(h, h->shape.count[0] + h->shape.count[1] + h->shape.count[2]);
     h->all = events_of(h);
     drop_events(h);
     return true;

@@ -17,7 +17,7 @@
 const char *const gnn_blow_names[BLOW_KINDS] = {
     "kill",       "freeze", "kill leader", "freeze leader",
     "cut leader", "away",   "holders die", "holders die, and the last one sleeps",
-    "stop"};
+    "stop",       "leave",  "resign"};
 
 static void complain(struct gnn_reign *w, const char *what) {
     if (!w->wrong[0]) {
@@ -136,6 +136,7 @@ static void hear_lost(struct gnn_reign *w, const json_t *event) {
             w->incomplete[w->holder[h]] = !has_copy(w, w->holder[h]);
         }
     }
+    w->left += strcmp(cause, "left") == 0;
     if (strcmp(cause, "heartbeat") != 0 || node >= STRUCK_MAX || !has_copy(w, node) ||
         culm_sim_now(w->sim) > w->slept_ns[node] + (ORPHAN_MS * 3 / 2 - HEARD_MS) * MS) {
         return;
@@ -342,6 +343,13 @@ static void befall(struct gnn_reign *w, const struct gnn_blow *fault) {
         }
         break;
     case BLOW_STOP: stop(w); break;
+    case BLOW_LEAVE:
+        if (fault->node >= 0 && fault->node < STRUCK_MAX && culm_sim_worker(w->sim, fault->node)) {
+            w->well_ns[fault->node] = CULM_NEVER;
+            culm_sim_leave(w->sim, fault->node, fault->for_ms);
+        }
+        break;
+    case BLOW_RESIGN: culm_sim_resign(w->sim); break;
     default: break;
     }
 }
@@ -401,6 +409,11 @@ static void judge(struct gnn_reign *w) {
     const bool left = culm_sim_left(w->sim, &w->code, &error), over = culm_sim_over(w->sim, &how);
     if (culm_sim_wrong(w->sim)) {
         complain(w, culm_sim_wrong(w->sim));
+    }
+    if (w->kind && (w->lost > w->left || w->rollbacks > 0)) {
+        snprintf(text, sizeof text, "%" PRId64 " losses and %" PRId64 " roll-backs, as nodes left",
+                 w->lost - w->left, w->rollbacks);
+        complain(w, text);
     }
     if (!left && !over) {
         snprintf(text, sizeof text, "has not ended; epoch %" PRId64, w->epoch);

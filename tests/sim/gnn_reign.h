@@ -29,6 +29,8 @@ enum gnn_blow_kind {
     BLOW_HOLDERS_DIE,
     BLOW_LAST_SLEEPS, /* all holders die but one that is frozen; and who leads, but one time in three */
     BLOW_STOP,        /* the run; not drawn, as a run has a time for it */
+    BLOW_LEAVE,       /* a node is told to end, and is ended after for_ms; drawn apart */
+    BLOW_RESIGN,      /* whoever leads is told to; drawn apart */
     BLOW_KINDS
 };
 
@@ -60,6 +62,7 @@ struct gnn_reign {
     struct gnn_cast cast; /* first member */
     uint64_t seed;
     bool log, calm;
+    bool kind; /* all that befalls anyone is that they are told to leave, in good time */
     int32_t count[CULM_GNN_ROLES], home[REIGN_INTERVALS_MAX];
     int64_t checkpoint_every;
     struct culm_gnn_stop stop;
@@ -85,7 +88,7 @@ struct gnn_reign {
     bool told[REIGN_EPOCHS_MAX + 1];
     char loss[REIGN_EPOCHS_MAX + 1][16], file[REIGN_EPOCHS_MAX + 1][64]; /* by version */
     struct culm_gnn_verdict verdict[REIGN_EPOCHS_MAX + 1];
-    int64_t newest, epoch, rollbacks, takeovers, lost, checkpoints, commits_away, outages;
+    int64_t newest, epoch, rollbacks, takeovers, lost, left, checkpoints, commits_away, outages;
     const struct gnn_reign *reference;
     char state[80];
     bool done;

@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define GRACE_MS 60000 /* enough to leave in any case */
+
 static int64_t below(uint64_t *dice, int64_t bound) {
     return (int64_t)culm_rng_below(dice, (uint64_t)bound);
 }
@@ -42,6 +44,27 @@ static void draw_faults(struct gnn_reign *w, uint64_t *dice) {
         }
     }
     w->stop_ms = below(dice, 6) ? 0 : REIGN_BEGIN_MS + (uint64_t)below(dice, 900);
+}
+
+/* In half of these nothing else befalls anyone. */
+static void draw_leaves(struct gnn_reign *w, uint64_t seed) {
+    uint64_t dice = culm_rng_mix(seed, 79);
+    const int32_t nodes = w->count[0] + w->count[1] + w->count[2];
+    if (below(&dice, 3)) {
+        return;
+    }
+    w->kind = below(&dice, 2);
+    if (w->kind) {
+        w->fault_count = 0;
+        w->stop_ms = w->store_fault_percent = 0;
+    }
+    for (int64_t more = 1 + below(&dice, 3); more > 0 && w->fault_count < REIGN_BLOWS_MAX; more--) {
+        w->fault[w->fault_count++] = (struct gnn_blow){
+            .kind = below(&dice, 3) ? BLOW_LEAVE : BLOW_RESIGN,
+            .at_ms = REIGN_BEGIN_MS + (uint64_t)below(&dice, 700),
+            .node = (int32_t)below(&dice, nodes + 2),
+            .for_ms = w->kind || below(&dice, 2) ? GRACE_MS : (uint64_t)(1 + below(&dice, 300))};
+    }
 }
 
 /* Half of all have more than seven nodes, one in fifty more than 32. */
@@ -83,6 +106,7 @@ static void draw(struct gnn_reign *w, uint64_t seed) {
     w->store_ms = below(&dice, 2) ? 1 + below(&dice, 2 * w->lease_ms) : 0;
     w->store_fault_percent = below(&dice, 3) ? (uint32_t)below(&dice, 30) : 0;
     draw_faults(w, &dice);
+    draw_leaves(w, seed);
 }
 
 static void tell(const struct gnn_reign *w) {
@@ -116,7 +140,8 @@ int main(int argc, char **argv) {
         count = strcmp(argv[a], "--count") == 0 && a + 1 < argc ? strtoull(argv[a + 1], NULL, 10)
                                                                 : count;
     }
-    int64_t failed = 0, takeovers = 0, rollbacks = 0, lost = 0, stops = 0, checkpoints = 0;
+    int64_t failed = 0, takeovers = 0, rollbacks = 0, lost = 0, stops = 0, checkpoints = 0,
+            left = 0;
     for (uint64_t seed = first; seed < first + count; seed++) {
         draw(&calm, seed);
         gnn_reign_calm(&calm);
@@ -134,6 +159,7 @@ int main(int argc, char **argv) {
         lost += world.lost;
         stops += world.stopped;
         checkpoints += world.checkpoints;
+        left += world.left;
         if (world.wrong[0] || calm.wrong[0]) {
             failed++;
             tell(&world);
@@ -154,9 +180,10 @@ int main(int argc, char **argv) {
         return failed > 0;
     }
     printf("%" PRIu64 " worlds: %" PRId64 " times another one led, %" PRId64 " nodes lost, %" PRId64
-           " roll-backs, %" PRId64 " checkpoints, %" PRId64 " stopped; %" PRId64 " failed\n",
-           count, takeovers, lost, rollbacks, checkpoints, stops, failed);
-    if (count >= 200 && (takeovers < 50 || rollbacks == 0 || stops == 0)) {
+           " roll-backs, %" PRId64 " checkpoints, %" PRId64 " stopped, %" PRId64
+           " left as they asked; %" PRId64 " failed\n",
+           count, takeovers, lost, rollbacks, checkpoints, stops, left, failed);
+    if (count >= 200 && (takeovers < 50 || rollbacks == 0 || stops == 0 || left < 10)) {
         printf("not ok - too little has happened\n");
         return 1;
     }

@@ -137,6 +137,7 @@ void culm_history_look_for_flips(struct running *run) {
 static void note_lost(struct running *run, int32_t node, const char *cause, bool told) {
     culm_history_look_for_flips(run);
     bool noticed = strcmp(cause, "differs") == 0;
+    run->left += strcmp(cause, "left") == 0;
     if (noticed && run->flips_seen[node] == 0) {
         culm_history_complain(
             run, "node %d was put out because it differs, and nothing was flipped there", node);
@@ -408,9 +409,10 @@ static void destroy_worker(void *context, int32_t id, void *actor) {
 }
 
 static uint64_t cost_of(void *context, int32_t node, const struct culm_job *job) {
-    const struct running *run = context;
+    struct running *run = context;
     const struct culm_history *history = run->history;
     const struct culm_task *task = (const struct culm_task *)job;
+    run->backwards += task->kind == CULM_TASK_BACKWARD;
     (void)node;
     bool slow = history->slow_ms && (int32_t)task->kind == history->slow_kind &&
                 task->stage == history->slow_stage;
@@ -603,6 +605,8 @@ static void attempt(struct running *run, struct culm_history_result *result) {
         result->unstarted += world.unstarted;
         result->came += run->came;
         result->leaders += run->leader_count - 1;
+        result->left += run->left;
+        result->calm += culm_history_is_calm(run);
         result->stores += run->history->candidates > 0;
         result->away_commits += run->away_commits;
         result->overs += run->over;
@@ -662,6 +666,8 @@ void culm_history_result_add(struct culm_history_result *sum,
     sum->unstarted += result->unstarted;
     sum->came += result->came;
     sum->leaders += result->leaders;
+    sum->left += result->left;
+    sum->calm += result->calm;
     sum->stores += result->stores;
     sum->away_commits += result->away_commits;
     sum->overs += result->overs;

@@ -20,6 +20,7 @@
  *     judged. Nor are those of a run that ended because two copies differ and nobody could say
  *     which is right: it is resumed.)
  *   - a fault that the plan says must fire has fired;
+ *   - who leaves as it asked is no loss: where nothing else befalls anyone, and it has the time, nothing is lost, nor done twice;
  *   - a run that was stopped ends soon after that, or after what befell it later;
  *   - where who leads is decided at a store of keys: terms rise, and what cannot be taken back is done by who has the key of that
  *     term, and by nobody after the end;
@@ -38,6 +39,7 @@
 #include "sim/symbolic.h"
 
 #define CULM_HISTORY_FAULTS_MAX 16
+#define CULM_HISTORY_GRACE_MS 120000 /* enough to leave in any case */
 
 enum culm_fault_kind {
     CULM_FAULT_KILL,
@@ -54,6 +56,7 @@ enum culm_fault_kind {
     CULM_FAULT_DESCRIPTORS, /* it can open no connection */
     CULM_FAULT_MEMORY,      /* the n-th thing it asks memory for is refused */
     CULM_FAULT_AWAY,        /* the store of keys, for freeze_ms */
+    CULM_FAULT_LEAVE,       /* it is told to end, and is ended after freeze_ms */
     CULM_FAULT_COUNT,
 };
 
@@ -130,6 +133,7 @@ enum culm_history_draw {
     CULM_HISTORY_DRAW_LEADERS, /* those who lead die, or freeze, and others take over */
     CULM_HISTORY_DRAW_STORE, /* who leads is decided at a store of keys, which fails now and then */
     CULM_HISTORY_DRAW_SIZE, /* half of them have more than seven nodes, one in fifty more than 32 */
+    CULM_HISTORY_DRAW_LEAVE, /* nodes are told to end; in some of these histories nothing else befalls anyone */
     CULM_HISTORY_DRAWS
 };
 
@@ -195,6 +199,7 @@ struct culm_history_result {
     uint64_t virtual_ms, stop_ms; /* the latter: the longest from a stop to the end */
     int64_t stops, due, unstarted, came, refused; /* of tasks, as they were drawn */
     int64_t leaders;                              /* that took over */
+    int64_t left, calm; /* who left as they asked; runs in which nothing else befell anyone */
     int64_t stores, away_commits,
         overs; /* runs with a store; steps committed while it was away; runs of which it alone knew the end */
 };

@@ -60,10 +60,11 @@ struct running {
     bool was_held;     /* at any time */
     bool done, honest; /* it failed, and said that the last checkpoint could not be written, or that
                           copies differ */
-    bool said;         /* it failed as the history wants it to */
-    bool over;         /* it is done, as the store says, and whoever led was not there to say so */
-    uint64_t away_ns;  /* since when the store was away, when it was last */
-    bool slept;        /* one that leads was frozen */
+    int64_t left, backwards; /* who left as they asked; backward tasks that were begun */
+    bool said;               /* it failed as the history wants it to */
+    bool over;        /* it is done, as the store says, and whoever led was not there to say so */
+    uint64_t away_ns; /* since when the store was away, when it was last */
+    bool slept;       /* one that leads was frozen */
     int64_t away_commits;            /* while the store was away */
     int64_t flips_seen[WORKERS_MAX]; /* of its executor, at the last look */
     bool flipped[WORKERS_MAX];       /* and not yet noticed */
@@ -99,6 +100,8 @@ void culm_history_cut_curve(struct running *run, int64_t version);
 void culm_history_judge_end(struct running *run);
 void culm_history_judge(struct running *run, const struct running *calm);
 uint64_t culm_history_stop_took_ms(const struct running *run);
+/* Nodes left as they asked, and nothing else befell anyone. */
+bool culm_history_is_calm(const struct running *run);
 
 /* history_leader.c. The first one leads, or those stand who may. False: out of memory. */
 bool culm_history_begin(struct running *run);

@@ -30,6 +30,31 @@ uint64_t culm_history_stop_took_ms(const struct running *run) {
     return run->stopped_ns && now > from ? (now - from) / 1000000 : 0;
 }
 
+bool culm_history_is_calm(const struct running *run) {
+    const struct culm_history *h = run->history;
+    bool calm = run->left > 0 && run->start_step == 0 && run->done && h->trouble_count == 0 &&
+                h->save_fail_percent == 0 && h->start_fail_percent == 0;
+    for (int32_t i = 0; i < h->fault_count; i++) {
+        calm = calm && h->fault[i].kind == CULM_FAULT_LEAVE &&
+               h->fault[i].freeze_ms == CULM_HISTORY_GRACE_MS;
+    }
+    return calm;
+}
+
+/* Nothing is done twice for those who leave. */
+static void judge_leaving(struct running *run) {
+    const struct culm_run_shape *shape = &run->history->shape;
+    const int64_t tasks = shape->steps * shape->stages * shape->micros;
+    if (run->totals.losses > 0 || run->rollbacks > 0) {
+        culm_history_complain(run, "%lld losses and %lld roll-backs, as nodes left",
+                              (long long)run->totals.losses, (long long)run->rollbacks);
+    }
+    if (run->backwards != tasks && run->leader_count == 1) {
+        culm_history_complain(run, "%lld backward tasks, and not %lld, as nodes left",
+                              (long long)run->backwards, (long long)tasks);
+    }
+}
+
 void culm_history_judge_end(struct running *run) {
     const struct culm_history *history = run->history;
     int64_t newest = culm_symbolic_store_newest(run->store);
@@ -67,6 +92,9 @@ void culm_history_judge_end(struct running *run) {
     }
     if (run->done || run->exit_code == 75) {
         judge_due(run);
+    }
+    if (culm_history_is_calm(run)) {
+        judge_leaving(run);
     }
     struct culm_sim_totals totals;
     culm_sim_totals_of(run->sim, &totals);

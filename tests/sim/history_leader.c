@@ -215,6 +215,12 @@ static bool befall_candidate(struct running *run, const struct culm_history_faul
 bool culm_history_befall_leader(struct running *run, const struct culm_history_fault *fault) {
     const int32_t leads = culm_sim_leads(run->sim);
     const bool last = run->leader_count == CULM_SIM_LEADERS || !run->history->outlives;
+    if (fault->kind == CULM_FAULT_LEAVE) {
+        if (run->history->candidates && run->leader) {
+            culm_sim_resign(run->sim);
+        }
+        return run->history->candidates && run->leader;
+    }
     if (fault->kind == CULM_FAULT_FREEZE && fault->freeze_ms) {
         freeze(run, leads, fault);
         return true;

@@ -229,7 +229,7 @@ const char *const culm_history_draw_names[CULM_HISTORY_DRAWS] = {
     [CULM_HISTORY_DRAW_STARTS] = "starts",   [CULM_HISTORY_DRAW_TASKS] = "tasks",
     [CULM_HISTORY_DRAW_LOADS] = "loads",     [CULM_HISTORY_DRAW_OPEN] = "open",
     [CULM_HISTORY_DRAW_LEADERS] = "leaders", [CULM_HISTORY_DRAW_STORE] = "store",
-    [CULM_HISTORY_DRAW_SIZE] = "size"};
+    [CULM_HISTORY_DRAW_SIZE] = "size",       [CULM_HISTORY_DRAW_LEAVE] = "leave"};
 
 /* In one history of so many. */
 static bool draws(const struct culm_history *h, uint32_t draws, enum culm_history_draw draw,
@@ -370,6 +370,40 @@ static void draw_patience(struct culm_history *h) {
     }
 }
 
+/* In half of them nothing else befalls anyone. Some have no time to leave. */
+static void draw_leave(struct dice *dice, struct culm_history *h) {
+    static const char *const event[] = {"lost", "view",      "rollback", "checkpoint", "step",
+                                        "step", "recovered", "joined",   "notice",     "leader"};
+    static const enum culm_target target[] = {
+        CULM_TARGET_ANY,  CULM_TARGET_ANY,      CULM_TARGET_OWNER, CULM_TARGET_SHADOW,
+        CULM_TARGET_PAIR, CULM_TARGET_PIPELINE, CULM_TARGET_STAGE, CULM_TARGET_ALL};
+    const bool alone = pick(dice, 2) == 0;
+    if (alone) {
+        h->fault_count = 0;
+        h->trouble_count = 0;
+        h->save_fail_percent = h->start_fail_percent = h->start_fail_later = 0;
+        h->store_fault_percent = h->fabric.backlog_full_percent = 0;
+        h->settings.crew.join_ms += 1000;
+    }
+    for (int64_t more = 1 + pick(dice, 3); more > 0 && h->fault_count < CULM_HISTORY_FAULTS_MAX;
+         more--) {
+        struct culm_history_fault *fault = &h->fault[h->fault_count++];
+        *fault = (struct culm_history_fault){
+            .micro = -1, .step = -1, .kind = CULM_FAULT_LEAVE, .target = target[pick(dice, 8)]};
+        fault->freeze_ms =
+            alone || pick(dice, 2) ? CULM_HISTORY_GRACE_MS : 1 + (uint64_t)pick(dice, 300);
+        fault->when = (enum culm_when)pick(dice, 3);
+        fault->at_ms = (uint64_t)(1 + pick(dice, 600));
+        fault->phase = (enum culm_phase)pick(dice, CULM_PHASE_COUNT);
+        fault->skip = (int32_t)pick(dice, pick(dice, 2) ? 12 : 3);
+        fault->event = event[pick(dice, 10)];
+        fault->delay = (int32_t)(pick(dice, 2) ? pick(dice, 12) : pick(dice, 120));
+        if (h->candidates > 1 && pick(dice, 2)) {
+            fault->target = CULM_TARGET_LEADER; /* resigns */
+        }
+    }
+}
+
 void culm_history_draw(struct culm_history *h, uint32_t draw_mask) {
     struct dice dice;
     if (draws(h, draw_mask, CULM_HISTORY_DRAW_SIZE, 1,
@@ -401,6 +435,9 @@ void culm_history_draw(struct culm_history *h, uint32_t draw_mask) {
         h->settings.crew.replace_ms >= 0) {
         draw_store(&dice, h);
         draw_patience(h);
+    }
+    if (draws(h, draw_mask, CULM_HISTORY_DRAW_LEAVE, 3, &dice)) {
+        draw_leave(&dice, h);
     }
 }
 
@@ -464,6 +501,7 @@ const char *const culm_fault_kind_names[CULM_FAULT_COUNT] = {
     [CULM_FAULT_DESCRIPTORS] = "descriptors",
     [CULM_FAULT_MEMORY] = "memory",
     [CULM_FAULT_AWAY] = "away",
+    [CULM_FAULT_LEAVE] = "leave",
 };
 
 static void print_fault(const struct culm_history_fault *fault) {

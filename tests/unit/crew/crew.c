@@ -27,7 +27,7 @@ struct toy {
     struct culm_buf buf;
     int64_t version;
     bool runs; /* else it lacks keepers */
-    int32_t came, lost, forgotten, nobody;
+    int32_t came, lost, forgotten, nobody, leave;
     enum culm_cause cause; /* of the last loss */
     int32_t lost_id;
     struct culm_mate *guilty; /* whom the judge blames */
@@ -49,6 +49,11 @@ static void lost(struct culm_crew *crew, struct culm_mate *mate, enum culm_cause
     toy->cause = cause;
     toy->lost_id = mate->id;
     culm_crew_event(crew, culm_crew_lost_event(crew, mate, cause, why_or_null));
+}
+
+static void leaves(struct culm_crew *crew, struct culm_mate *mate) {
+    assert_true(mate->alive && mate->asks && mate->leaving);
+    toy_of(crew)->leave++;
 }
 
 static void forget(struct culm_crew *crew, struct culm_mate *mate) {
@@ -123,6 +128,7 @@ static const struct culm_crew_ops ops = {
     .unreachable = CULM_CAUSE_PEER,
     .came = came,
     .lost = lost,
+    .leaves = leaves,
     .forget = forget,
     .message = message,
     .lacks = lacks,
@@ -273,6 +279,97 @@ static void test_text_that_is_no_utf8_loses_no_event(void **state) {
     assert_non_null(event);
     assert_non_null(json_string_value(json_object_get(event, "message")));
     assert_string_equal(json_string_value(json_object_get(event, "role")), "keeper");
+    end(&toy);
+}
+
+/* --- those who leave --- */
+
+static void asks(struct toy *toy, int32_t id) {
+    culm_notice_encode(&(struct culm_notice){25000}, &toy->buf);
+    deliver(toy, id, CULM_WORD_NOTICE);
+}
+
+/* Another one is asked for as soon as it is known; when it is released it is gone, and no loss. */
+static void test_one_asks_to_leave(void **state) {
+    (void)state;
+    EXPECT_MARK(crew_asks_to_leave);
+    EXPECT_MARK(crew_asked_to_leave_and_is_released);
+    struct toy toy;
+    begin(&toy, 2, 0);
+    joined(&toy, 0, KEEPER);
+    joined(&toy, 1, KEEPER);
+    asks(&toy, 1);
+    asks(&toy, 1);
+    assert_int_equal(toy.leave, 1);
+    assert_int_equal(culm_crew_present(&toy.crew, KEEPER), 1);
+    assert_int_equal(culm_crew_alive(&toy.crew), 2);
+    pass(&toy, 600); /* replace_ms */
+    assert_int_equal(toy.fake.started, 3);
+    culm_crew_release_mate(&toy.crew, culm_crew_find(&toy.crew, 1));
+    assert_int_equal(fake_world_sent(&toy.fake, 1, CULM_WORD_RELEASED), 1);
+    assert_int_equal(culm_crew_alive(&toy.crew), 1);
+    pass(&toy, 1000);
+    assert_int_equal(toy.fake.ended, 0); /* it may do so by itself */
+    pass(&toy, 2000);
+    assert_int_equal(toy.fake.ended, 1);
+    culm_crew_on_lost(&toy.crew, 1);
+    ended(&toy, 1, KEEPER);
+    assert_int_equal(toy.lost, 0);
+    assert_int_equal(toy.crew.lost, 0);
+    assert_int_equal(toy.fake.started, 3);
+    end(&toy);
+}
+
+static void test_one_dies_that_asks_to_leave(void **state) {
+    (void)state;
+    struct toy toy;
+    begin(&toy, 1, 0);
+    joined(&toy, 0, KEEPER);
+    asks(&toy, 0);
+    culm_crew_on_lost(&toy.crew, 0);
+    assert_int_equal(toy.lost, 1);
+    assert_int_equal(culm_crew_present(&toy.crew, KEEPER), 0);
+    pass(&toy, 600);
+    assert_int_equal(toy.fake.started, 2);
+    end(&toy);
+}
+
+/* At the first boundary after it is asked to, and then now and then, as nobody may wait yet. */
+static void test_a_leader_resigns(void **state) {
+    (void)state;
+    EXPECT_MARK(crew_resigns_after_a_boundary);
+    struct toy toy;
+    begin(&toy, 1, 0);
+    toy.crew.record = &toy.fake.record;
+    culm_crew_boundary(&toy.crew);
+    assert_int_equal(toy.fake.give_ups, 0);
+    culm_crew_on_resign(&toy.crew);
+    assert_int_equal(toy.fake.give_ups, 0);
+    culm_crew_boundary(&toy.crew);
+    culm_crew_boundary(&toy.crew);
+    assert_int_equal(toy.fake.give_ups, 1);
+    pass(&toy, 600);
+    assert_int_equal(toy.fake.give_ups, 2);
+    end(&toy);
+}
+
+/* The next one would wait for it. */
+static void test_a_leader_resigns_when_the_released_have_ended(void **state) {
+    (void)state;
+    struct toy toy;
+    begin(&toy, 2, 0);
+    toy.crew.record = &toy.fake.record;
+    joined(&toy, 0, KEEPER);
+    joined(&toy, 1, KEEPER);
+    culm_crew_on_resign(&toy.crew);
+    asks(&toy, 1);
+    culm_crew_release_mate(&toy.crew, culm_crew_find(&toy.crew, 1));
+    culm_crew_boundary(&toy.crew);
+    pass(&toy, 600);
+    assert_int_equal(toy.fake.give_ups, 0);
+    ended(&toy, 1, KEEPER);
+    pass(&toy, 200);
+    assert_int_equal(toy.fake.give_ups, 1);
     end(&toy);
 }
 
@@ -660,6 +757,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_lost_are_forgotten_when_they_have_ended),
         cmocka_unit_test(test_text_that_is_no_utf8_loses_no_event),
+        cmocka_unit_test(test_one_asks_to_leave),
+        cmocka_unit_test(test_one_dies_that_asks_to_leave),
+        cmocka_unit_test(test_a_leader_resigns),
+        cmocka_unit_test(test_a_leader_resigns_when_the_released_have_ended),
         cmocka_unit_test(test_a_run_that_cannot_begin_ends),
         cmocka_unit_test(test_starts_that_fail_end_no_run_that_has_begun),
         cmocka_unit_test(test_helpers_that_do_nothing_are_asked_for_ever_less_often),

@@ -365,6 +365,27 @@ static void test_leaving_takes_no_longer_than_it_may(void **state) {
     end(&f);
 }
 
+/* It says so to all that count on it, and leaves when they have let it go. */
+static void test_one_that_is_to_end_leaves_nothing_undone(void **state) {
+    (void)state;
+    EXPECT_MARK(interval_worker_is_to_end);
+    struct fixture f;
+    begin(&f);
+    for (int32_t twice = 0; twice < 2; twice++) {
+        culm_gnn_worker_actor.leave(f.worker, 25000);
+        assert_int_equal(count(&f, CULM_LEADER, CULM_GNN_MSG_LEAVING), 1);
+        assert_int_equal(count(&f, SERVER, CULM_GNN_MSG_LEAVING), 1);
+        assert_int_equal(f.fake.exit_code, -1);
+    }
+    for (int32_t twice = 0; twice < 2;
+         twice++) { /* it has no tasks any more; its results have come */
+        deliver(&f, SERVER, CULM_GNN_MSG_LEAVING, 0);
+        deliver(&f, OTHER, CULM_GNN_MSG_LEAVING, 0);
+    }
+    assert_int_equal(f.fake.exit_code, CULM_SELF_RELEASED);
+    end(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_order_without_its_input_is_given_back),
@@ -378,6 +399,7 @@ int main(void) {
         cmocka_unit_test(test_one_that_is_not_answered_fails),
         cmocka_unit_test(test_one_that_is_answered_late_does_not_fail),
         cmocka_unit_test(test_leaving_takes_no_longer_than_it_may),
+        cmocka_unit_test(test_one_that_is_to_end_leaves_nothing_undone),
     };
     return cmocka_run_group_tests_name("interval/worker", tests, NULL, NULL);
 }

@@ -345,6 +345,23 @@ static void test_one_that_was_put_out_before(void **state) {
     release(&t);
 }
 
+/* The leader before had let it go, which it has not heard. */
+static void test_one_that_was_let_go_before(void **state) {
+    (void)state;
+    EXPECT_MARK(pipeline_leaver_is_out_of_the_view_when_taken_over);
+    struct taken t;
+    take(&t, plain(), 3, 3, 3);
+    says(&t, 2, report(BEFORE - 1, STEP, 3));
+    SAY_WORD(&t.f, 2, NOTICE, notice, .within_ms = 1000);
+    says(&t, 0, report(BEFORE, STEP, 3));
+    says(&t, 1, report(BEFORE, STEP, 3));
+    shows(&t, 0);
+    assert_null(culm_view_find(newest(&t.f, 0), 2));
+    assert_int_equal(totals(&t.f).losses, 3);
+    assert_int_equal(fake_world_sent(&t.f.fake, 2, CULM_WORD_RELEASED), 1);
+    release(&t);
+}
+
 static void test_all_were_loading(void **state) {
     (void)state;
     EXPECT_MARK(pipeline_taken_over_while_loading);
@@ -584,6 +601,7 @@ int main(void) {
         cmocka_unit_test(test_a_last_copy_is_waited_for),
         cmocka_unit_test(test_a_last_copy_that_has_ended),
         cmocka_unit_test(test_one_that_was_put_out_before),
+        cmocka_unit_test(test_one_that_was_let_go_before),
         cmocka_unit_test(test_all_were_loading),
         cmocka_unit_test(test_nobody_has_seen_a_view),
         cmocka_unit_test(test_a_save_is_due_again),

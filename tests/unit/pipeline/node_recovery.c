@@ -4,6 +4,8 @@
  */
 #include "expect_mark.h"
 #include "node_driven.h"
+
+#include "crew/self.h"
 #include "pipeline/report.h"
 
 /* The same parameter in both stages. */
@@ -52,6 +54,26 @@ static void test_one_that_is_fenced_leaves(void **state) {
     deliver(&f, CULM_LEADER, CULM_WORD_FENCED);
     assert_int_equal(f.fake.exit_code, 1);
     assert_string_equal(f.fake.error, "fenced: it was silent");
+    end(&f);
+}
+
+/* It asks each leader, and works until one lets it go. */
+static void test_one_that_is_to_end_asks_first(void **state) {
+    (void)state;
+    EXPECT_MARK(crew_leaves_since_it_is_released);
+    struct fixture f;
+    begin(&f);
+    load(&f);
+    culm_node_actor.leave(f.node, 25000);
+    culm_node_actor.leave(f.node, 25000);
+    assert_int_equal(sent(&f, CULM_LEADER, CULM_WORD_NOTICE), 1);
+    culm_node_actor.led(f.node, 2);
+    assert_int_equal(sent(&f, CULM_LEADER, CULM_WORD_NOTICE), 2);
+    deliver(&f, 1, CULM_WORD_RELEASED); /* not for another node to say */
+    assert_int_equal(f.fake.exit_code, -1);
+    deliver(&f, CULM_LEADER, CULM_WORD_RELEASED);
+    assert_int_equal(f.fake.exit_code, CULM_SELF_RELEASED);
+    assert_string_equal(f.fake.error, "");
     end(&f);
 }
 
@@ -636,6 +658,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_old_view_changes_nothing),
         cmocka_unit_test(test_one_that_is_fenced_leaves),
+        cmocka_unit_test(test_one_that_is_to_end_asks_first),
         cmocka_unit_test(test_a_lost_link_is_told_of),
         cmocka_unit_test(test_a_lost_link_is_told_of_to_another_leader),
         cmocka_unit_test(test_one_that_was_lost_comes_again),
