@@ -6,9 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#define GRACE_MOST_S 1000000
+
 struct values {
     const char *join, *name, *lead, *token_file, *dir, *data_dir, *listen, *advertise, *zone, *role;
-    int64_t workers;
+    int64_t workers, grace;
     bool insecure;
 };
 
@@ -40,6 +42,9 @@ static const struct culm_option rows[] = {
     CULM_OPTION("zone", TEXT, "NAME", struct values, zone,
                 "where this machine is: copies of a stage are put into several zones, if there are "
                 "several"),
+    CULM_OPTION("grace", COUNT, "S", struct values, grace,
+                "for how many seconds after SIGTERM others may take over what is here, before it "
+                "ends (default: 25; 0: it ends at once)"),
     CULM_OPTION("insecure", FLAG, NULL, struct values, insecure,
                 "joins a run that encrypts nothing between machines, too"),
 };
@@ -66,6 +71,12 @@ const struct culm_usage culm_usage_node = {
         "between machines is encrypted, with a key made from the token (TLS 1.3), unless the run "
         "was\n"
         "started with --insecure.\n\n"
+        "SIGTERM or SIGINT: it leaves the run. At the end of the step that is in progress others "
+        "take\n"
+        "over what its processes did, so that nothing has to be done again, and they end; if it "
+        "led,\n"
+        "another one leads. A second signal, or --grace, ends it as it is: a loss like any "
+        "other.\n\n"
         "The exit code is 0 when the run is done, 1 when it was lost or has refused the workers, "
         "2\n"
         "for wrong usage, 3 when the data here is not the run's, 4 when nobody listens there, and\n"
@@ -93,6 +104,10 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
         return culm_error_set(error, CULM_ERR_ARGUMENT, "--workers %lld is not in %d..%d",
                               (long long)v->workers, !store || no, CULM_NODE_WORKERS_MAX);
     }
+    if (v->grace > GRACE_MOST_S) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "--grace %lld is not in 0..%d",
+                              (long long)v->grace, GRACE_MOST_S);
+    }
     if (!v->join || !v->token_file) {
         return culm_error_set(error, CULM_ERR_ARGUMENT, "%s is missing",
                               v->join ? "--token-file FILE" : "--join HOST:PORT");
@@ -108,6 +123,7 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
                                                   .advertise = v->advertise,
                                                   .zone = v->zone,
                                                   .insecure = v->insecure,
+                                                  .grace_s = v->grace,
                                                   .command = "node",
                                                   .role = v->role,
                                                   .workers = (int32_t)v->workers};
@@ -120,6 +136,6 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
 }
 
 int culm_cli_node(int argc, char **argv) {
-    struct values values = {.workers = 1};
+    struct values values = {.workers = 1, .grace = 25};
     return culm_cli_run(&culm_usage_node, argc, argv, &values, run);
 }

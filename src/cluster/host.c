@@ -94,9 +94,15 @@ static void on_stop(uv_poll_t *poll, int status, int events) {
         culm_real_leave(&host->real.world, 75, NULL);
         host->real.exit_code = 75;
         culm_local_agent_end_all(host->agent, true);
-    } else if (!host->stopped && culm_real_listens(&host->real)) {
+        return;
+    }
+    const struct culm_leader_ops *leads = host->real.actor_ops->leads;
+    if (asked >= CULM_HOST_RESIGN && leads->resign && culm_real_listens(&host->real)) {
+        leads->resign(host->real.actor);
+    }
+    if (asked % CULM_HOST_RESIGN > 0 && !host->stopped && culm_real_listens(&host->real)) {
         host->stopped = true;
-        host->real.actor_ops->leads->stop(host->real.actor);
+        leads->stop(host->real.actor);
     }
 }
 

@@ -101,8 +101,10 @@ const char *culm_host_address(const struct culm_host *host); /* that nodes conne
  * and have 2 s to end before they are killed. Returns the leader's exit code when all have been
  * reaped, or 5 s after the kill, with an event "error" for each that has not.
  * CULM_HOST_STOP, added to stop_fd any number of times, asks the leader once to stop;
+ * CULM_HOST_RESIGN asks it to resign (net/leader.h);
  * CULM_HOST_ABORT kills all workers, and 75 is returned. May be called once. */
 #define CULM_HOST_STOP ((uint64_t)1)
+#define CULM_HOST_RESIGN ((uint64_t)1 << 16)
 #define CULM_HOST_ABORT ((uint64_t)1 << 32)
 int culm_host_run(struct culm_host *host, const struct culm_actor_ops *ops, void *actor,
                   struct culm_error *ret_error);

@@ -190,12 +190,31 @@ static void stop_jobs(struct culm_worker *worker) {
     }
 }
 
+static void on_stop(uv_signal_t *signal, int number) {
+    struct culm_worker *worker = signal->data;
+    const struct culm_actor_ops *ops = worker->real.actor_ops;
+    (void)number;
+    if (culm_real_listens(&worker->real) && ops->leave) {
+        ops->leave(worker->real.actor, worker->o.leave_ms);
+    }
+}
+
+/* Where that is not possible, the signal ends it. */
+static void hear_stop(struct culm_worker *worker) {
+    if (worker->o.leave_ms > 0 && uv_signal_init(&worker->real.loop, &worker->stop) == 0) {
+        worker->hears = true;
+        worker->stop.data = worker;
+        (void)uv_signal_start(&worker->stop, on_stop, SIGTERM);
+    }
+}
+
 int culm_worker_run(struct culm_worker *worker, const struct culm_actor_ops *ops, void *actor,
                     struct culm_error *ret_error) {
     struct culm_real *real = &worker->real;
     real->actor_ops = ops;
     real->actor = actor;
     worker_links_open(worker);
+    hear_stop(worker);
     if (!real->left) {
         ops->start(actor);
     }
@@ -221,6 +240,9 @@ void culm_worker_free(struct culm_worker *worker) {
     (void)culm_jobs_stop(worker->real.compute, CULM_NEVER);
     (void)culm_jobs_stop(worker->real.io, CULM_NEVER);
     worker_links_close(worker);
+    if (worker->hears) {
+        uv_close((uv_handle_t *)&worker->stop, NULL);
+    }
     culm_real_release(&worker->real);
     culm_channel_close(&worker->leader);
     worker_listen_stop(worker);

@@ -20,7 +20,8 @@
  *
  * Signals are left alone. One that its agent has started has those blocked that are sent to end a
  * run (base/stops.h), since the leader decides what becomes of it; a newcomer has not, since whoever
- * started it decides. Nor does that one end with its parent.
+ * started it decides. Nor does that one end with its parent. With leave_ms, SIGTERM does not end one that runs: its actor is told to
+ * leave (net/world.h).
  *
  * Thread: one, the loop's.
  */
@@ -59,6 +60,7 @@ struct culm_worker_options { /* all borrowed until culm_worker_free */
     void (*led)(void *news_ctx, const char *address);
     void *news_ctx;
     int64_t hello_limit_ms; /* time in which a connection must prove itself; 0: 10000 */
+    int64_t leave_ms;       /* after SIGTERM it is ended by then; 0: SIGTERM is left alone */
 };
 
 /* What a worker knows once it has prepared. Borrowed until culm_worker_free. */

@@ -30,6 +30,8 @@ struct culm_worker {
     char address[CULM_ADDRESS_SIZE]; /* that peers connect to; "": none */
     struct culm_real_fabric fabric;
     struct culm_member *member; /* NULL: not running yet */
+    uv_signal_t stop;           /* SIGTERM, if `hears` */
+    bool hears;
 };
 
 /* All of these are called on the loop thread. */

@@ -93,6 +93,10 @@ void culm_launcher_abort(const struct culm_launcher_options *options) {
     ask(options, CULM_HOST_ABORT);
 }
 
+void culm_launcher_resign(const struct culm_launcher_options *options) {
+    ask(options, CULM_HOST_RESIGN);
+}
+
 bool culm_launcher_stop_asked(const struct culm_launcher_options *options) {
     struct pollfd stop = {.fd = options->stop_fd, .events = POLLIN};
     return options->stop_fd > 0 && poll(&stop, 1, 0) > 0;

@@ -139,6 +139,8 @@ void culm_launcher_options_release(struct culm_launcher_options *options);
  * too. */
 void culm_launcher_stop(const struct culm_launcher_options *options);
 void culm_launcher_abort(const struct culm_launcher_options *options);
+/* This process is to end, and others may lead (cluster/host.h: CULM_HOST_RESIGN). The same. */
+void culm_launcher_resign(const struct culm_launcher_options *options);
 /* Whether one of these was called, and no host has heard of it: before it runs. Any thread. */
 bool culm_launcher_stop_asked(const struct culm_launcher_options *options);
 

@@ -140,6 +140,7 @@ enum culm_status culm_participant_come(const struct culm_participant_call *newco
         .advertise = newcomer->advertise,
         .name = newcomer->name,
         .zone = newcomer->zone,
+        .leave_ms = newcomer->leave_ms,
         .fault_fd = -1,
         .flip = role->flip,
         .flip_ctx = role->ctx,

@@ -63,6 +63,7 @@ struct culm_participant_call {
     bool plain;      /* a run that encrypts nothing between machines is fine */
     const char *dir; /* its own folder; NULL: "" */
     const char *name, *listen, *advertise, *zone;
+    int64_t leave_ms;
 };
 enum culm_status culm_participant_come(const struct culm_participant_call *newcomer,
                                        const struct culm_participant_role *role,

@@ -30,6 +30,9 @@ static enum culm_status add_lost(struct culm_summary *s, const json_t *event,
                                  struct culm_error *error) {
     const char *role = culm_event_text(event, "role", "");
     (void)error;
+    if (strcmp(culm_event_text(event, "cause", ""), "left") == 0) {
+        return CULM_OK; /* as it was told to */
+    }
     s->losses++;
     s->own_counts[LOST_SERVERS] += strcmp(role, "server") == 0;
     s->own_counts[LOST_PARAMETERS] += strcmp(role, "parameter") == 0;

@@ -56,6 +56,14 @@ static enum culm_status add_rollback(struct culm_summary *s, const json_t *event
     return CULM_OK;
 }
 
+/* Who left as it was told to is no loss. */
+static enum culm_status add_lost(struct culm_summary *s, const json_t *event,
+                                 struct culm_error *error) {
+    (void)error;
+    s->losses += strcmp(culm_event_text(event, "cause", ""), "left") != 0;
+    return CULM_OK;
+}
+
 static const struct culm_summary_row rows[] = {
     {"step", .add = add_step},
     {"plan", .add = add_plan},
@@ -65,7 +73,7 @@ static const struct culm_summary_row rows[] = {
     {"rollback", .add = add_rollback},
     {"error", .add = culm_summary_add_error},
     {"checkpoint", .add = culm_summary_add_checkpoint},
-    {"lost", .count = offsetof(struct culm_summary, losses)},
+    {"lost", .add = add_lost},
     {"fenced", .count = offsetof(struct culm_summary, fenced)},
     {"fault", .count = offsetof(struct culm_summary, faults)},
     {"view", .count = offsetof(struct culm_summary, views)},

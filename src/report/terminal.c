@@ -118,6 +118,7 @@ static const char *const causes[][2] = {
     {"stalled", "nothing moved, and it is at one end of what is broken"},
     {"differs", "its copy is wrong"},
     {"peer", "other nodes cannot reach it"},
+    {"left", "it has left, as it was told to"},
     {NULL, NULL},
 };
 

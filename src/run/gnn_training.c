@@ -467,6 +467,10 @@ void culm_gnn_training_stop(struct culm_gnn_training *training) {
     }
 }
 
+void culm_gnn_training_resign(struct culm_gnn_training *training) {
+    culm_launcher_resign(&training->launch.run);
+}
+
 void culm_gnn_training_abort(struct culm_gnn_training *training) {
     if (training) {
         culm_launcher_abort(&training->launch.run);

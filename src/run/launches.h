@@ -81,6 +81,8 @@ struct culm_training_shape culm_training_shape_of(const struct culm_training *tr
  * gets all, `screen` not those warnings that were told by the function for warnings. */
 void culm_training_watch(struct culm_training *training, struct culm_sink *log,
                          struct culm_sink *screen);
+/* This process is to end, and others may lead (launch/launcher.h). Any thread; signal handlers too. */
+void culm_training_resign(struct culm_training *training);
 /* culm_training_run, but the exit code of the command, and an error without a text where there is
  * nothing to say. */
 int culm_training_go(struct culm_training *training, struct culm_error *ret_error);
@@ -106,6 +108,7 @@ int32_t culm_gnn_training_roles(const struct culm_gnn_training *training, int64_
 int64_t culm_gnn_training_epochs(const struct culm_gnn_training *training);
 void culm_gnn_training_watch(struct culm_gnn_training *training, struct culm_sink *log,
                              struct culm_sink *screen);
+void culm_gnn_training_resign(struct culm_gnn_training *training);
 int culm_gnn_training_go(struct culm_gnn_training *training, struct culm_error *ret_error);
 const struct culm_summary *culm_gnn_training_summary(const struct culm_gnn_training *training);
 bool culm_gnn_training_fired(const struct culm_gnn_training *training, size_t fault);

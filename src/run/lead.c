@@ -11,6 +11,9 @@
 #include "run/leader_fault.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +29,7 @@ struct place {             /* all borrowed */
     /* "HOST:PORT" as people write it; NULL: where the store is called from, at any port; of all addresses, that one is told */
     const char *listen;
     const char *advertise; /* NULL: that */
+    int resign_fd;         /* can be read when this process is to end */
     bool done;             /* set when it finds that the run is done */
     /* One line of something that is as it should not be. */
     void (*warn)(void *ctx, const char *text);
@@ -139,8 +143,10 @@ static enum culm_status stand(void *ctx, const char *config_text, const char *si
         status = culm_candidate_new(&options, &candidate, error);
     }
     if (status == CULM_OK) {
-        status = culm_candidate_await(candidate, 0, &how);
-        if (status == CULM_ERR_STOPPED && how == CULM_DEED_DONE) {
+        status = culm_candidate_await(candidate, place->resign_fd, &how);
+        if (status == CULM_ERR_CLOSED) {
+            culm_error_set(error, status, "this process does not stand for leader any more");
+        } else if (status == CULM_ERR_STOPPED && how == CULM_DEED_DONE) {
             place->done = true;
             culm_error_set(error, status, "the run is done");
         } else if (status != CULM_OK) {
@@ -159,6 +165,42 @@ static enum culm_status stand(void *ctx, const char *config_text, const char *si
 }
 
 /* --- a whole process --- */
+
+/* One in a process. */
+static struct {
+    int fd[2]; /* a byte in it: this process is to end */
+    void (*resign)(void *training);
+    void *training;
+} resigning;
+
+static void on_resign(int number) {
+    const int before = errno;
+    (void)number;
+    if (resigning.resign) {
+        resigning.resign(resigning.training);
+    }
+    (void)!write(resigning.fd[1], "", 1);
+    errno = before;
+}
+
+static enum culm_status hear_resign(struct culm_error *error) {
+    const struct sigaction action = {.sa_handler = on_resign, .sa_flags = SA_RESTART};
+    if (pipe2(resigning.fd, O_CLOEXEC | O_NONBLOCK) || sigaction(CULM_LEAD_RESIGN, &action, NULL)) {
+        return culm_error_errno(error, errno, "make a pipe");
+    }
+    return CULM_OK;
+}
+
+/* Holds the signal back meanwhile. */
+static void resign_by(void (*resign)(void *training), void *training) {
+    sigset_t one, before;
+    sigemptyset(&one);
+    sigaddset(&one, CULM_LEAD_RESIGN);
+    pthread_sigmask(SIG_BLOCK, &one, &before);
+    resigning.resign = resign;
+    resigning.training = training;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
 
 static enum culm_status write_file(const char *dir, const char *name, const char *text,
                                    struct culm_error *error) {
@@ -211,6 +253,7 @@ static int lead(const struct culm_run_lead_options *o, const struct culm_cluster
                           .job = job,
                           .listen = o->listen,
                           .advertise = advertise,
+                          .resign_fd = resigning.fd[0],
                           .warn = o->warn,
                           .ctx = o->ctx};
     struct culm_leader_fault fault;
@@ -235,7 +278,9 @@ static int lead(const struct culm_run_lead_options *o, const struct culm_cluster
     int code = culm_status_exit_code(status);
     if (status == CULM_OK) {
         job->watch(training, o->log, o->screen);
+        resign_by(job->resign, training);
         code = job->go(training, ret_error);
+        resign_by(NULL, NULL);
     }
     if (place.done) { /* by another one */
         code = 0;
@@ -251,7 +296,10 @@ static int lead(const struct culm_run_lead_options *o, const struct culm_cluster
 int culm_run_lead(const struct culm_run_lead_options *o, struct culm_error *ret_error) {
     struct culm_keys *keys = NULL;
     struct culm_cluster_run run = {0};
-    enum culm_status status = culm_cluster_open(o->store, &keys, ret_error);
+    enum culm_status status = hear_resign(ret_error);
+    if (status == CULM_OK) {
+        status = culm_cluster_open(o->store, &keys, ret_error);
+    }
     if (status == CULM_OK) {
         status = culm_cluster_look(keys, o->run, &run, ret_error);
     }

@@ -9,9 +9,14 @@
 
 #include "base/status.h"
 
+#include <signal.h>
+
 struct culm_sink;
 
 #define CULM_LEAD_AGAIN 111 /* the exit code of one that leads no more; another one may stand */
+/* A signal: its machine is to end. It does not stand any more; or, if it leads, another one is to, from the end of the step that is in
+ * progress, if one waits. It then ends with CULM_LEAD_AGAIN. */
+#define CULM_LEAD_RESIGN SIGUSR1
 
 /* All borrowed; NULL: not given. */
 struct culm_run_lead_options {

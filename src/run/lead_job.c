@@ -58,6 +58,8 @@ static int train_go(void *training, struct culm_error *ret_error) {
     return culm_training_go(training, ret_error);
 }
 
+static void train_resign(void *training) { culm_training_resign(training); }
+
 static void train_free(void *training) { culm_training_free(training); }
 
 /* --- training on graphs --- */
@@ -104,9 +106,12 @@ static int gnn_go(void *training, struct culm_error *ret_error) {
     return culm_gnn_training_go(training, ret_error);
 }
 
+static void gnn_resign(void *training) { culm_gnn_training_resign(training); }
+
 static void gnn_free(void *training) { culm_gnn_training_free(training); }
 
 const struct culm_lead_job culm_lead_jobs[CULM_CLUSTER_JOBS] = {
-    [CULM_CLUSTER_TRAIN] = {train_terms, train_make, train_watch, train_go, train_free},
-    [CULM_CLUSTER_GNN] = {gnn_terms, gnn_make, gnn_watch, gnn_go, gnn_free},
+    [CULM_CLUSTER_TRAIN] = {train_terms, train_make, train_watch, train_go, train_resign,
+                            train_free},
+    [CULM_CLUSTER_GNN] = {gnn_terms, gnn_make, gnn_watch, gnn_go, gnn_resign, gnn_free},
 };

@@ -29,7 +29,8 @@ struct culm_lead_job {
                              struct culm_error *error);
     void (*watch)(void *training, struct culm_sink *log, struct culm_sink *screen);
     int (*go)(void *training, struct culm_error *ret_error);
-    void (*free)(void *training); /* NULL is fine */
+    void (*resign)(void *training); /* signal handlers too */
+    void (*free)(void *training);   /* NULL is fine */
 };
 
 extern const struct culm_lead_job culm_lead_jobs[CULM_CLUSTER_JOBS];

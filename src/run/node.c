@@ -46,12 +46,14 @@ struct node {
     bool away;              /* it could not be asked, which was said */
     bool joined;            /* some worker has taken part */
     bool asked;             /* the run to stop */
+    bool leaving;           /* its processes have been told to leave, */
+    time_t until_s;         /* until then */
     int code;               /* below 0: it goes on */
     enum culm_cluster_job job;
     uint32_t role; /* on a graph, where they do not have one each */
 };
 
-static volatile sig_atomic_t stopped;
+static volatile sig_atomic_t stopped; /* signals that nothing has come of yet */
 
 static void on_stop(int number) {
     (void)number;
@@ -123,7 +125,8 @@ static int work(const struct node *n, int32_t at) {
         .dir = dir,
         .listen = listen[0] ? listen : NULL,
         .advertise = n->advertise[0] ? n->advertise : NULL,
-        .zone = n->o->zone};
+        .zone = n->o->zone,
+        .leave_ms = n->o->stops_run ? 0 : n->o->grace_s * 1000};
     int code = status != CULM_OK            ? culm_status_exit_code(status)
                : n->job == CULM_CLUSTER_GNN ? work_on_graph(&call, &error)
                                             : culm_run_worker_newcomer(&call, &memory, &error);
@@ -197,7 +200,7 @@ static void start(struct node *n, int32_t at) {
     pid_t pid = fork();
     if (pid == 0) {
         signal(SIGTERM, at < 0 ? SIG_IGN : SIG_DFL); /* what becomes of the run this one decides */
-        signal(SIGINT, at < 0 ? SIG_IGN : SIG_DFL);
+        signal(SIGINT, SIG_IGN); /* a terminal sends it to all; this one says what follows */
         if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent) {
             _exit(1);
         }
@@ -239,6 +242,9 @@ static void was_stopped(struct node *n, struct culm_error *error) {
 static void led(struct node *n, int how, struct culm_error *error) {
     const int code = WIFEXITED(how) ? WEXITSTATUS(how) : 1;
     n->lead.pid = 0;
+    if (n->leaving && code != 0) {
+        return;
+    }
     if (code == culm_status_exit_code(CULM_ERR_STOPPED)) {
         was_stopped(n, error);
     } else if (code == 0 || code == 2 || code == 3) {
@@ -265,6 +271,10 @@ static void ended(struct node *n, struct place *place, int how, struct culm_erro
     const int code = WIFEXITED(how) ? WEXITSTATUS(how) : 1;
     const bool gone = code == 4; /* nobody listens there */
     place->pid = 0;
+    if (n->leaving) {
+        n->code = code == 0 && !n->keys ? 0 : n->code; /* the run is done */
+        return;
+    }
     if (n->keys && (gone || code == 0)) { /* the store says what has become of the run */
         n->look_s = place->again_s = now_s() + LOOK_S;
         return;
@@ -382,8 +392,36 @@ static void start_all(struct node *n, struct culm_error *error) {
     }
 }
 
-/* A signal: the run is asked to stop, or else this node ends. */
+static bool some_live(const struct node *n) { return n->lead.pid || others_live(n); }
+
+/* A second signal, or as long as --grace has passed, ends them. */
+static void begin_to_leave(struct node *n) {
+    stopped = 0;
+    n->leaving = true;
+    n->until_s = now_s() + (time_t)n->o->grace_s;
+    for (int32_t i = 0; i < n->o->workers; i++) {
+        if (n->place[i].pid) {
+            kill(n->place[i].pid, SIGTERM);
+        }
+    }
+    if (n->lead.pid) {
+        kill(n->lead.pid, CULM_LEAD_RESIGN);
+    }
+    fprintf(
+        stderr,
+        "culm %s: leaving the run as soon as others have what is here, at the latest in %lld s; "
+        "another signal ends it at once\n",
+        who(n), (long long)n->o->grace_s);
+}
+
+/* A signal: the run is asked to stop, or else this node leaves, and ends. */
 static bool goes_on(struct node *n, struct culm_error *error) {
+    if (stopped && !n->o->stops_run && !n->leaving && n->o->grace_s > 0 && some_live(n)) {
+        begin_to_leave(n);
+    }
+    if (n->leaving && (!some_live(n) || now_s() >= n->until_s)) {
+        return false;
+    }
     if (stopped && n->o->stops_run && !n->asked && n->code < 0) {
         n->asked = true;
         const enum culm_status status = culm_cluster_ask_stop(n->keys, n->o->run, error);
@@ -401,9 +439,15 @@ static bool goes_on(struct node *n, struct culm_error *error) {
 static void supervise(struct node *n, struct culm_error *error) {
     const struct timespec rest = {.tv_nsec = 50000000};
     while (goes_on(n, error)) {
-        start_all(n, error);
+        if (!n->leaving) {
+            start_all(n, error);
+        }
         (void)nanosleep(&rest, NULL);
         reap(n, error);
+    }
+    if (n->leaving && n->code < 0 && !some_live(n)) { /* perhaps since the run is done */
+        n->look_s = 0;
+        look(n, error);
     }
     n->code = n->code < 0 ? culm_status_exit_code(CULM_ERR_STOPPED) : n->code;
     end_all(n);

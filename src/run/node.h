@@ -29,6 +29,7 @@ struct culm_run_node_options {
     void *hear_ctx;
     const char *fault;    /* of the first process here that may lead (leader_fault.h); NULL: none */
     bool stops_run;       /* a signal stops the run, and not this node alone */
+    int64_t grace_s;      /* else: for which its processes may leave; 0: they end as they are */
     const char *dir;      /* for what workers keep of checkpoints; NULL: temporary */
     const char *data_dir; /* where relative paths begin; NULL: the current folder */
     const char *listen, *advertise; /* of a worker; see culm_worker_options */
@@ -48,7 +49,8 @@ enum culm_status culm_run_node_detached(const struct culm_run_node_options *opti
                                         const char *log, char *ret_address,
                                         struct culm_error *error);
 
-/* Works until the run is over, lost, or refuses, or SIGTERM or SIGINT; the exit code. Workers print to standard error. */
+/* Works until the run is over, lost, or refuses, or SIGTERM or SIGINT; the exit code. Workers print to standard error. After a signal
+ * no process is started any more, and those that are there ask to leave the run; a second one ends them as they are. */
 int culm_run_node(const struct culm_run_node_options *options, struct culm_error *ret_error);
 
 #endif

@@ -30,12 +30,14 @@ void status_release(struct status_told *t) {
     json_decref(t->plan);
     json_decref(t->view);
     json_decref(t->nodes);
+    json_decref(t->leaving);
     json_decref(t->newest);
 }
 
 static void begin_launch(struct status_told *t, const json_t *event) {
     take(&t->start, event);
     json_object_clear(t->nodes);
+    json_object_clear(t->leaving);
     json_decref(t->view);
     t->view = NULL;
     t->launches++;
@@ -57,6 +59,9 @@ enum culm_status status_hear(void *ctx, const json_t *event, struct culm_error *
         t->waits = false;
     } else if (strcmp(name, "joined") == 0) {
         json_object_set(t->nodes, node, (json_t *)event);
+    } else if (strcmp(name, "notice") == 0) {
+        t->leaving = t->leaving ? t->leaving : json_object();
+        json_object_set_new(t->leaving, node, json_true());
     } else if (strcmp(name, "lost") == 0 || strcmp(name, "released") == 0) {
         json_object_del(t->nodes, node);
     } else if (strcmp(name, "waiting") == 0) {
@@ -122,16 +127,21 @@ static json_t *node_of(const struct status_told *t, const json_t *joined) {
     const int64_t node = culm_event_int(joined, "node", -1);
     json_t *place = json_object(), *holds = json_array();
     bool graph = json_object_get(t->view, "owners") != NULL;
+    char key[24];
+    snprintf(key, sizeof key, "%lld", (long long)node);
     const char *role = culm_event_text(joined, "role", "worker");
     bool taken = graph ? is_in(json_object_get(t->view, "owners"), node) ||
                              is_in(json_object_get(t->view, "holders"), node) ||
                              strcmp(role, "worker") == 0
                        : place_in_map(t->view, node, place, holds);
-    json_t *json =
-        json_pack("{s:I, s:s, s:o, s:o, s:o, s:s, s:o, s:o, s:O}", "node", (json_int_t)node, "role",
-                  role, "host", member(joined, "host"), "zone", member(joined, "zone"), "pid",
-                  member(joined, "pid"), "state", taken ? "member" : "standby", "pipeline",
-                  member(place, "pipeline"), "stage", member(place, "stage"), "holds", holds);
+    json_t *json = json_pack("{s:I, s:s, s:o, s:o, s:o, s:s, s:o, s:o, s:O}", "node",
+                             (json_int_t)node, "role", role, "host", member(joined, "host"), "zone",
+                             member(joined, "zone"), "pid", member(joined, "pid"), "state",
+                             json_object_get(t->leaving, key) ? "leaving"
+                             : taken                          ? "member"
+                                                              : "standby",
+                             "pipeline", member(place, "pipeline"), "stage", member(place, "stage"),
+                             "holds", holds);
     json_decref(place);
     json_decref(holds);
     return json;

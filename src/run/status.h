@@ -13,7 +13,7 @@
  *     {"run", "job", "state": "waiting|running|parked|stopping|done|stopped", "term", "view", "step", "steps", "loss",
  *      "pipelines", "stages", "store": "none", "stored", "copies": [per stage],
  *      "agents": [{"host", "pid", "zone", "leads", "stands"}],
- *      "nodes": [{"node", "role", "host", "zone", "pid", "state": "member|standby", "pipeline", "stage", "holds": [stages]}]}
+ *      "nodes": [{"node", "role", "host", "zone", "pid", "state": "member|standby|leaving", "pipeline", "stage", "holds": [stages]}]}
  *
  * What a job does not have, or is not known, is null; nodes are those of a run at work. "term" counts launches, "stored" is the newest checkpoint that
  * `checkpoint.to` has. The caller's. CULM_ERR_NOT_FOUND: no run is there; CULM_ERR_CONFIG: it is of another job. */

@@ -9,6 +9,7 @@ struct status_told {
     const char *unit;            /* what the job calls a step */
     json_t *start, *plan, *view; /* the newest; NULL: none */
     json_t *nodes;               /* "joined" by node, of those that are not lost */
+    json_t *leaving;             /* those of them that have asked to leave; NULL: none */
     json_t *newest;              /* the last step */
     int64_t launches, stored;    /* stored -1: nothing */
     bool waits, done;

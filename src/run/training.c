@@ -448,6 +448,10 @@ void culm_training_stop(struct culm_training *training) {
     }
 }
 
+void culm_training_resign(struct culm_training *training) {
+    culm_launcher_resign(&training->launch.run);
+}
+
 void culm_training_abort(struct culm_training *training) {
     if (training) {
         culm_launcher_abort(&training->launch.run);

@@ -131,6 +131,35 @@ def by_address(bench):
     equal(ended.hashes(), graphs.reference(bench, here(config))[0], "hashes")
 
 
+def leave(bench):
+    """Nodes in each role are told to end, one after the other, and others come: nothing is rolled back, nor lost. Then whoever leads is told to."""
+    with Run(bench, CONFIG) as run:
+        run.create()
+        nodes = run.roles()
+        run.more_steps()
+        for number, words in enumerate((("server",), ("parameter", "--lead", "no"), ("worker", "--lead", "no"))):
+            old = nodes[number + 1]
+            joined = len(run.told("joined"))
+            run.node(1, "--role", *words)
+            run.wait(lambda joined=joined: len(run.told("joined")) > joined, "one in its place")
+            old.process.send_signal(signal.SIGTERM)
+            old.end(75)
+            run.more_steps()
+        gone = [event["cause"] for event in run.told("lost")]
+        equal((gone, len(run.told("released")), run.told("rollback")), (["left", "left"], 1, []), "who is gone, and roll-backs")
+        run.node(1)
+        run.machines[0].kill()
+        run.wait(lambda: run.terms() == [2] and run.leader(), "another leader")
+        run.more_steps()
+        leader = run.leader()
+        leader.process.send_signal(signal.SIGTERM)
+        leader.end(75)
+        run.wait(lambda: run.terms() == [2, 3], "one in its place")
+        run.more_steps()
+        equal((run.told("rollback"), {event["cause"] for event in run.told("lost")}), ([], {"left"}), "roll-backs, and who is gone")
+        run.check()
+
+
 def killed(bench):
     """Whoever leads is killed, three times; the first time that is who created the run, machine and all. Nothing that was committed is done again."""
     with Run(bench, CONFIG) as run:
@@ -236,6 +265,29 @@ def stopped_at_address(bench):
         ended = bench.end(node)
         equal((ended.code, ended.err), (75, "culm node: the run was stopped; once it is resumed, start this node again\n"), "a node")
     equal([bench.end(node).code for node in plain], [0, 0], "exit codes of those that join by themselves")
+
+
+def leave_address(bench):
+    """At the address of a launcher that starts nobody: a server and a parameter server leave when others have come."""
+    config = changed(CONFIG, checkpoint={"every": 0}, workers=0)
+    graphs.make(bench)
+    shutil.copytree(graphs.path, bench.path("graph"))
+    going = Going(bench, bench.path("run"), "gnn", "train", bench.config(config, "run.yaml"), "--out", bench.path("run"), "--json", "--listen",
+                  "127.0.0.1:0", "--workers", 0)
+    join = ("--join", going.address().removeprefix("tcp:"), "--token-file", bench.path("run", "token"))
+    old = [bench.start("node", *join, "--role", role, cwd=bench.folder) for role in ("server", "server", "parameter")]
+    going.more_epochs()
+    for node, role in (old[0], "server"), (old[2], "parameter"):
+        joined = len(going.told("joined"))
+        old.append(bench.start("node", *join, "--role", role, cwd=bench.folder))
+        going.wait(lambda joined=joined: len(going.told("joined")) > joined, "one in its place")
+        node.send_signal(signal.SIGTERM)
+        equal(bench.end(node).code, 75, "exit code of a node that leaves")
+        going.more_epochs()
+    equal(([event["cause"] for event in going.told("lost")], going.told("rollback"), going.told("recovered")), (["left", "left"], [], []),
+          "who is gone, roll-backs, what had to be made up for")
+    going.stop()
+    equal([bench.end(node).code for node in (old[1], *old[3:])], [75] * 3, "exit codes of the others")
 
 
 def frozen(bench):
@@ -428,6 +480,8 @@ def refused(bench):
 
 cases.add("nodes in all roles", all_roles, seconds=6, first=True)
 cases.add("whoever leads is killed", killed, seconds=8, first=True)
+cases.add("nodes that leave", leave, seconds=15, first=True)
+cases.add("nodes that leave a launcher", leave_address, seconds=8)
 cases.add("a machine vanishes that leads and computes", vanish, seconds=8)
 cases.add("all who have the weights are lost", from_storage, seconds=8)
 cases.add("a stop, and a resume", stopped, seconds=6)

@@ -337,6 +337,45 @@ def done(bench):
         check("30" in listed.out, f"what the storage has: {listed.out!r}")
 
 
+def leave(bench):
+    """SIGTERM to a node that has all there is: it works on until others have come, hands over to them, and ends; nothing is done again, nor
+    counted as lost. Then the one that leads is told to: another one leads. A second signal ends a node as it is."""
+    with Run(bench, ENDLESS) as run:
+        first = run.create()
+        nodes = [run.node(6, "--grace", 600)]
+        run.more_steps()
+        nodes[0].process.send_signal(signal.SIGTERM)
+        run.wait(lambda: len(run.told("notice")) == 6, "that it says so")
+        run.more_steps()
+        now = json.loads(bench.run("status", "one", "--cluster", run.place(), "--token-file", run.token, "--json").out)
+        equal(sorted(node["state"] for node in now["nodes"]), ["leaving"] * 6, "what they are at")
+        nodes.append(run.node(6, "--grace", 600))
+        check("leaving the run as soon as others have what is here" in nodes[0].end(75), "what it says")
+        run.more_steps()
+        equal([event["deadline_ms"] for event in run.told("notice")], [600000] * 6, "within what time")
+        equal([event["cause"] for event in run.told("lost")], ["left"] * 6, "who is gone, and why")
+
+        first.kill()  # another one leads, and has workers
+        nodes.append(run.node(6, "--grace", 600))
+        run.wait(lambda: run.leader() in nodes and len(run.told("joined")) == 18, "that a node leads, and all are there")
+        run.more_steps()
+        before, leader = run.terms(), run.leader()
+        leader.process.send_signal(signal.SIGTERM)
+        leader.end(75)
+        run.wait(lambda: run.terms() == [*before, before[-1] + 1], "another leader")
+        run.more_steps()
+        last = next(node for node in nodes[1:] if node is not leader)
+        equal(sum(event["cause"] == "left" for event in run.told("lost")), 12, "who has left")
+        equal((run.told("rollback"), run.told("recovered"), len(run.told("lost"))), ([], [], 12), "roll-backs, what had to be made up for, losses")
+        run.check()
+
+        for _ in range(2):  # nobody is left who could lead, or has anything
+            run.wait(lambda: last.process.poll() is None, "that it is there")
+            last.process.send_signal(signal.SIGTERM)
+            run.wait(lambda: "leaving the run" in open(last.process.err_path, encoding="utf-8").read(), "that it has heard")
+        last.end(75)
+
+
 def other_build(bench):
     """A node of another build does not lead: what it computes could differ, and it would put out all the others."""
     with Run(bench, ENDLESS) as run:
@@ -374,7 +413,7 @@ def stands_again(bench):
     """A process that may lead is killed before it ever has, where the run is to be kept: the next one there stands and leads."""
     with Run(bench, ENDLESS) as run:
         first = run.create()
-        second = run.node(6)
+        second = run.node(6, "--grace", 0)
         third = run.create()
         run.wait(lambda: len(children_of(third.process.pid)) == 1 and os.path.exists(os.path.join(third.folder, "run", "plan.json")), "another one that waits")
         pid = min(children_of(third.process.pid))
@@ -452,6 +491,7 @@ cases.add("a stop, and a resume", stopped, seconds=15)
 cases.add("all is gone but the storage", storage_alone, seconds=15)
 cases.add("a bucket that fails, and a leader that is killed while it stores", bucket, seconds=20, first=True)
 cases.add("a run that is done", done, seconds=8)
+cases.add("nodes that leave", leave, seconds=20, first=True)
 cases.add("one that is killed before it leads", stands_again, seconds=10)
 cases.add("one that goes on by itself", detached, seconds=8)
 cases.add("a node of another build", other_build, seconds=6)
