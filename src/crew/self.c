@@ -29,6 +29,13 @@ void culm_self_send(struct culm_self *self, int32_t to, uint16_t type, struct cu
     }
 }
 
+void culm_self_send_yielding(struct culm_self *self, int32_t to, uint16_t type,
+                             struct culm_blob *payload, size_t offset_bytes, size_t size_bytes) {
+    if (!culm_tell_yielding(&self->tell, to, type, payload, offset_bytes, size_bytes)) {
+        culm_self_fail(self, CULM_ERR_MEMORY, "out of memory for a message");
+    }
+}
+
 void culm_self_tell(struct culm_self *self, uint16_t type) {
     culm_self_send(self, CULM_LEADER, type, NULL, 0, 0);
 }

@@ -32,6 +32,9 @@ uint64_t culm_self_now(const struct culm_self *self);
 struct culm_buf *culm_self_meta(struct culm_self *self);
 void culm_self_send(struct culm_self *self, int32_t to, uint16_t type, struct culm_blob *payload,
                     size_t offset_bytes, size_t size_bytes);
+/* culm_tell_yielding. */
+void culm_self_send_yielding(struct culm_self *self, int32_t to, uint16_t type,
+                             struct culm_blob *payload, size_t offset_bytes, size_t size_bytes);
 /* To the leader, without a payload. */
 void culm_self_tell(struct culm_self *self, uint16_t type);
 

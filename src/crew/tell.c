@@ -19,21 +19,33 @@ struct culm_buf *culm_tell_meta(struct culm_teller *teller) {
     return &teller->meta;
 }
 
-bool culm_tell(struct culm_teller *teller, int32_t to, uint16_t type, struct culm_blob *payload,
-               size_t offset_bytes, size_t size_bytes) {
+static bool tell(struct culm_teller *teller, int32_t to, struct culm_message message) {
     if (teller->meta.failed) {
         return false;
     }
-    const struct culm_message message = {
-        .type = type,
-        .meta = teller->meta.data,
-        .meta_bytes = (uint32_t)teller->meta.len,
-        .payload = payload,
-        .payload_offset = offset_bytes,
-        .payload_bytes = size_bytes,
-    };
+    message.meta = teller->meta.data;
+    message.meta_bytes = (uint32_t)teller->meta.len;
     teller->world->ops->send(teller->world, to, &message);
     return true;
+}
+
+bool culm_tell(struct culm_teller *teller, int32_t to, uint16_t type, struct culm_blob *payload,
+               size_t offset_bytes, size_t size_bytes) {
+    return tell(teller, to,
+                (struct culm_message){.type = type,
+                                      .payload = payload,
+                                      .payload_offset = offset_bytes,
+                                      .payload_bytes = size_bytes});
+}
+
+bool culm_tell_yielding(struct culm_teller *teller, int32_t to, uint16_t type,
+                        struct culm_blob *payload, size_t offset_bytes, size_t size_bytes) {
+    return tell(teller, to,
+                (struct culm_message){.type = type,
+                                      .payload = payload,
+                                      .payload_offset = offset_bytes,
+                                      .payload_bytes = size_bytes,
+                                      .yields = true});
 }
 
 void culm_tell_timer(struct culm_teller *teller, uint32_t timer, int64_t ms) {

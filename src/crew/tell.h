@@ -24,6 +24,9 @@ struct culm_buf *culm_tell_meta(struct culm_teller *teller);
  * encoded, for want of memory, and nothing is sent. */
 bool culm_tell(struct culm_teller *teller, int32_t to, uint16_t type, struct culm_blob *payload,
                size_t offset_bytes, size_t size_bytes);
+/* The same, of what may wait for all that has been and will be sent to that receiver and does not yield. */
+bool culm_tell_yielding(struct culm_teller *teller, int32_t to, uint16_t type,
+                        struct culm_blob *payload, size_t offset_bytes, size_t size_bytes);
 /* Sets a timer to fire after so many milliseconds. */
 void culm_tell_timer(struct culm_teller *teller, uint32_t timer, int64_t ms);
 

@@ -20,6 +20,9 @@
 #define IOV_COUNT 32
 #define SCRATCH_BYTES ((size_t)64 << 10)
 #define TURN_BYTES ((size_t)8 << 20)
+#define OFFERED_BYTES                                                                              \
+    ((size_t)64                                                                                    \
+     << 10) /* at the front that the stream may have taken already: more than a record of TLS */
 #define PUMP_BYTES ((size_t)64 << 20) /* more than the system holds of one that is gone */
 
 struct entry {
@@ -27,6 +30,7 @@ struct entry {
     struct culm_blob *payload; /* NULL: none */
     size_t payload_offset, payload_bytes;
     size_t head_bytes;
+    bool yields;
     uint8_t head[]; /* header, meta */
 };
 
@@ -38,6 +42,7 @@ struct culm_conn {
     size_t first_written; /* bytes of the first entry that are gone */
     size_t queued;
     size_t heads;          /* bytes copied into the queue */
+    size_t yielding;       /* entries that yield */
     uint64_t delivered;    /* messages */
     struct culm_error why; /* of a link that we broke; CULM_OK: the other side says */
     bool connecting;       /* not yet writable for the first time */
@@ -67,6 +72,7 @@ static void drop_first(struct culm_conn *conn) {
     }
     conn->first_written = 0;
     conn->heads -= sizeof *entry + entry->head_bytes;
+    conn->yielding -= entry->yields;
     culm_blob_unref(entry->payload);
     free(entry);
 }
@@ -176,6 +182,23 @@ static struct entry *entry_new(struct culm_conn *conn, size_t meta_bytes) {
     return entry;
 }
 
+/* Behind all, or before the first one that yields. What is at the front stays there: the stream may have looked at it. */
+static void put_in(struct culm_conn *conn, struct entry *entry) {
+    struct entry **at = entry->yields || conn->yielding == 0 ? conn->last : &conn->first;
+    for (size_t before = 0;
+         *at && !((*at)->yields && before >= OFFERED_BYTES + conn->first_written);
+         at = &(*at)->next) {
+        before += (*at)->head_bytes + (*at)->payload_bytes;
+    }
+    entry->next = *at;
+    *at = entry;
+    if (!entry->next) {
+        conn->last = &entry->next;
+    }
+    conn->yielding += entry->yields;
+    conn->queued += entry->head_bytes + entry->payload_bytes;
+}
+
 void culm_conn_send(struct culm_conn *conn, const struct culm_message *message) {
     if (conn->broken || conn->closing || conn->finishing) {
         return;
@@ -195,9 +218,8 @@ void culm_conn_send(struct culm_conn *conn, const struct culm_message *message) 
         memcpy(entry->head + CULM_FRAME_HEADER_BYTES, message->meta, message->meta_bytes);
     }
     bool idle = !conn->queued && !conn->connecting && !conn->corked;
-    *conn->last = entry;
-    conn->last = &entry->next;
-    conn->queued += entry->head_bytes + entry->payload_bytes;
+    entry->yields = message->yields;
+    put_in(conn, entry);
     if (idle) {
         size_t bytes;
         (void)write_some(conn, conn->o.turn_bytes, &bytes); /* what is left waits for the loop */

@@ -3,7 +3,7 @@
  *
  * The queue of what is to be written is ours, not libuv's, so that a caller can finish it, or the
  * first part of it, at once (culm_conn_flush): a worker that is to die at an exact byte needs that.
- * Frames arrive in the order sent. send, flush and close never call back; `message` and `closed`
+ * Frames arrive in the order sent, but that those that yield wait until no others do. send, flush and close never call back; `message` and `closed`
  * come from the loop, or from culm_conn_pump. After `closed`, or after culm_conn_close, nothing
  * comes. Thread: the loop's.
  */

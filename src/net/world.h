@@ -9,8 +9,8 @@
  * only that one is told and may do is in leader.h.
  *
  * Delivery promised by a world:
- *   - frames between two actors arrive in the order sent, each at most once, whole or not at all; a
- *     death may lose a suffix;
+ *   - frames between two actors arrive in the order sent, but that those that yield may be overtaken
+ *     by others; each at most once, whole or not at all; a death may lose a suffix;
  *   - an actor's callbacks never overlap and never nest: an operation of the table never calls back
  *     into the actor;
  *   - `run` jobs execute one after another, in order, off the loop; so do `io` jobs, on a thread of
@@ -47,6 +47,7 @@ struct culm_message {
     struct culm_blob *payload; /* NULL: none */
     size_t payload_offset;     /* of the part that is meant; 0 when received */
     size_t payload_bytes;      /* of that part */
+    bool yields; /* when sent: it may wait for what is sent after it and does not yield */
 };
 
 /* Work off the loop thread. Embed it in a struct of your own; it must live until job_done. */

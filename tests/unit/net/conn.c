@@ -189,7 +189,7 @@ static int tear_down(void **state) {
     return 0;
 }
 
-static void send_numbered(struct fixture *f, uint64_t index, size_t size) {
+static void send_so(struct fixture *f, uint64_t index, size_t size, bool yields) {
     struct culm_blob *blob = NULL;
     if (size) {
         assert_int_equal(culm_blob_pool_get(f->pool, size + 5, &blob), CULM_OK);
@@ -200,9 +200,14 @@ static void send_numbered(struct fixture *f, uint64_t index, size_t size) {
                                          .meta_bytes = 8,
                                          .payload = blob,
                                          .payload_offset = 5,
-                                         .payload_bytes = size};
+                                         .payload_bytes = size,
+                                         .yields = yields};
     culm_conn_send(f->a.conn, &message);
     culm_blob_unref(blob);
+}
+
+static void send_numbered(struct fixture *f, uint64_t index, size_t size) {
+    send_so(f, index, size, false);
 }
 
 /* Runs the loop until b has `count` messages or is closed. */
@@ -239,6 +244,26 @@ static void bytes_and_order_survive_short_turns(void **state) {
     }
     run_until(f, 40);
     assert_int_equal(f->b.messages, 40);
+    assert_int_equal(f->b.bad, 0);
+}
+
+/* Numbered as they arrive: what yields comes last, in the order in which it was sent, but for what may have been begun. */
+static void frames_that_yield_are_overtaken(void **state) {
+    struct fixture *f = *state;
+    f->b.conn = conn_of(f, &f->b, f->fd[1], false);
+    culm_conn_cork(f->a.conn, true);
+    send_so(f, 0, 3000, true);
+    send_numbered(f, 1, 5000);
+    send_numbered(f, 2, 200000);
+    send_so(f, 6, 70000, true);
+    send_so(f, 7, 1000, true);
+    for (uint64_t i = 3; i < 6; i++) {
+        send_numbered(f, i, 1000 * (size_t)i);
+    }
+    send_so(f, 8, 10, true);
+    culm_conn_cork(f->a.conn, false);
+    run_until(f, 9);
+    assert_int_equal(f->b.messages, 9);
     assert_int_equal(f->b.bad, 0);
 }
 
@@ -459,6 +484,7 @@ static void messages_a_second(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(bytes_and_order_survive, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(frames_that_yield_are_overtaken, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_finished_queue_is_followed_by_the_end, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_end_of_the_other_side_is_told_after_its_frames, set_up,
                                         tear_down),
@@ -476,6 +502,7 @@ int main(void) {
     };
     const struct CMUnitTest over_tls[] = {
         cmocka_unit_test_setup_teardown(bytes_and_order_survive, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(frames_that_yield_are_overtaken, set_up, tear_down),
         cmocka_unit_test_setup_teardown(bytes_and_order_survive_short_turns, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_finished_queue_is_followed_by_the_end, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_end_of_the_other_side_is_told_after_its_frames, set_up,
