@@ -20,7 +20,8 @@ static const struct culm_config_row rows[] = {
     CULM_CONFIG_INT(
         "join_ms", N, join_ms, "10000", 1, DAY_MS, FREE,
         "milliseconds that the run waits for a copy of the weights that a node is being sent; "
-        "then it goes on without this node, which is sent another"),
+        "then it goes on without this node, which is sent another. `culm train` waits only where "
+        "nothing can be done without the copy"),
     CULM_CONFIG_INT("wait_ms", N, wait_ms, "600000", 1, DAY_MS, FREE,
                     "milliseconds that the run waits for nodes that it cannot do without, and for "
                     "disk space when its final state cannot be saved"),
@@ -40,6 +41,14 @@ static const struct culm_config_row rows[] = {
     CULM_CONFIG_INT("store_ms", N, store_ms, "600000", 1, DAY_MS, FREE,
                     "with `--cluster`: milliseconds that the store of keys may be away before the "
                     "run saves what it has and waits for it; who leads gives up `orphan_ms` later"),
+    CULM_CONFIG_INT(
+        "slice_mb", N, slice_mb, "16", 1, 1024, FREE,
+        "in `culm train`: largest part of a worker's state, in MB, that a new holder is "
+        "sent at a time; smaller ones suit slower links"),
+    CULM_CONFIG_INT(
+        "copy_mb_per_s", N, copy_mb_per_s, "0", 0, 1000000, FREE,
+        "in `culm train`: how many MB of state a new holder asks for in a second; 0: as "
+        "many as come, behind all else that its sources have to send"),
     CULM_CONFIG_INT(
         "max_nodes", N, max_nodes, "0", 0, CULM_CREW_NODES_MAX, FREE,
         "largest number of nodes at a time, including those that `--listen` and `--preempt-trace` "

@@ -15,7 +15,7 @@
 
 struct culm_crew_config {
     int64_t heartbeat_ms, suspect_ms, kill_suspect_ms, replace_ms, join_ms, wait_ms, stuck_ms,
-        orphan_ms, lease_ms, candidates, store_ms, max_nodes;
+        orphan_ms, lease_ms, candidates, store_ms, slice_mb, copy_mb_per_s, max_nodes;
 };
 extern const struct culm_config_table culm_crew_config_table;
 

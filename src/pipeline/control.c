@@ -65,6 +65,8 @@ enum culm_status culm_unloaded_decode(const uint8_t *meta, size_t len,
 void culm_joined_encode(const struct culm_joined *joined, struct culm_buf *buf) {
     culm_buf_u64(buf, (uint64_t)joined->version);
     culm_buf_u32(buf, joined->transfer);
+    culm_buf_u64(buf, (uint64_t)joined->bytes);
+    culm_buf_u64(buf, (uint64_t)joined->took_ms);
 }
 
 enum culm_status culm_joined_decode(const uint8_t *meta, size_t len,
@@ -73,6 +75,8 @@ enum culm_status culm_joined_decode(const uint8_t *meta, size_t len,
     struct culm_joined joined = {0};
     joined.version = culm_read_count(&in);
     joined.transfer = culm_read_u32(&in);
+    joined.bytes = culm_read_count(&in);
+    joined.took_ms = culm_read_count(&in);
     if (!culm_reader_done(&in)) {
         return CULM_ERR_FORMAT;
     }

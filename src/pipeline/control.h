@@ -43,10 +43,11 @@ struct culm_unloaded {
     char why[CULM_CONTROL_TEXT_MAX];
 };
 
-/* The whole of a transfer has come; the copy is of `version`. */
+/* The whole of a transfer has come; the copy is of `version`, which is that before the iteration in progress. */
 struct culm_joined {
     int64_t version;
     uint32_t transfer;
+    int64_t bytes, took_ms; /* of state, and since it was first to have this copy */
 };
 
 /* What became of a SAVE. */

@@ -31,9 +31,13 @@ enum culm_task_kind {
     CULM_TASK_NORM,     /* stages, grad[] -> norm[] of every parameter those stages hold; loss,
                          * samples, weight, ids */
     CULM_TASK_STEP,     /* stage, iteration, grad[], clip: state := version `iteration` */
-    CULM_TASK_EXPORT,   /* stage, index (of the stage's params) -> output: its state; digest */
-    CULM_TASK_IMPORT,   /* stage, index, input, digest: state := that; CULM_ERR_FORMAT when the
-                         * digest differs */
+    CULM_TASK_EXPORT, /* stage, index (of the stage's params), from_slice -> output: its state; digest */
+    CULM_TASK_IMPORT, /* stage, index, from_slice, input, digest: state of that slice := that; CULM_ERR_FORMAT
+                         * when the digest differs */
+    CULM_TASK_ADVANCE, /* stage, index, from_slice, to_slice, iteration, grad[], clip: state of these slices, which
+                         * have been imported := version `iteration` */
+    CULM_TASK_COMPLETE, /* stage, all of whose slices have been imported, and are at one version: it is
+                         * a state like any other */
     CULM_TASK_SNAPSHOT, /* stage -> output: the whole state of the stage, opaque */
     CULM_TASK_SAVE,     /* I/O: stage, version, input (a snapshot), node, text (the folder; "": the
                          * run's), weights_only -> text: one piece, a file of a checkpoint */
@@ -55,6 +59,7 @@ struct culm_task {
     struct culm_exec *exec;
     enum culm_task_kind kind;
     int32_t stage, index, micro, node;
+    int32_t from_slice, to_slice; /* EXPORT, IMPORT, ADVANCE: culm_param_desc; from, up to */
     int32_t attempt; /* SAVE, PUBLISH, DISCARD: of a checkpoint; no two of a run have the same */
     int64_t iteration, version;
     int64_t resets;               /* the protocol's own: of the cells, when it was made */
@@ -71,17 +76,17 @@ struct culm_task {
     struct culm_slice *slice;          /* FOLD: [tree->count] */
     int32_t root;                      /* FOLD: which node of the tree */
     size_t size_bytes;                 /* FOLD: of the output */
-    struct culm_blob *const *grad;     /* NORM, STEP: [grad_count], reduced */
+    struct culm_blob *const *grad;     /* NORM, STEP, ADVANCE: [grad_count], reduced */
     double *norm;                      /* NORM: [param_count] squared norms, float64 */
     double loss;     /* NORM: mean over tokens; valid when the last stage is in `stages` */
     int64_t samples; /* NORM: counted, as above */
     double weight;   /* NORM: share of the rows that count, as above; 1 unless some are padding */
     uint64_t *ids;   /* NORM: [stages] which samples were read for those in `stages`; 0: none */
-    double clip;     /* STEP */
+    double clip;     /* STEP, ADVANCE */
     uint64_t digest; /* EXPORT, IMPORT */
-    uint64_t *state_digest; /* LOAD, STEP, and the IMPORT of a stage's last tensor: [of the stage's
-                               params] what its state now is */
-    bool damaged; /* of a task that failed: by memory here that is not what was put there */
+    uint64_t
+        *state_digest; /* LOAD, STEP, COMPLETE: [of the stage's params] what its state now is */
+    bool damaged;      /* of a task that failed: by memory here that is not what was put there */
     bool
         weights_only; /* SAVE, PUBLISH: without the rest of the state; what is published so is nothing to go on from */
     bool failed;             /* ROOM: a save has just failed, whatever room there seems to be */

@@ -29,7 +29,19 @@ struct culm_grad_desc {
 struct culm_param_desc {
     struct culm_stage_set stages; /* that hold a copy */
     size_t state_bytes;
+    /* It is copied in slices, runs of its elements with what the optimizer keeps of them: all but the last are of
+     * slice_bytes. 0 slices: one, of all. */
+    int32_t slices;
+    size_t slice_bytes;
 };
+static inline int32_t culm_param_slices(const struct culm_param_desc *param) {
+    return param->slices > 1 ? param->slices : 1;
+}
+static inline size_t culm_param_slice_bytes(const struct culm_param_desc *param, int32_t slice) {
+    const int32_t last = culm_param_slices(param) - 1;
+    return slice < last ? param->slice_bytes
+                        : param->state_bytes - (size_t)last * param->slice_bytes;
+}
 
 struct culm_stage_desc {
     size_t input_bytes, output_bytes; /* boundary activations; 0 for the first, the last */

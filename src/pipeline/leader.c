@@ -483,6 +483,8 @@ static void name_task(int32_t kind, int32_t stage, char *ret_text, size_t size) 
         [CULM_TASK_STEP] = "the optimizer step",
         [CULM_TASK_EXPORT] = "sending a tensor",
         [CULM_TASK_IMPORT] = "receiving a tensor",
+        [CULM_TASK_ADVANCE] = "the optimizer step of a copy",
+        [CULM_TASK_COMPLETE] = "completing the copy",
         [CULM_TASK_SNAPSHOT] = "a snapshot",
         [CULM_TASK_SAVE] = "writing a checkpoint",
     };
@@ -499,7 +501,7 @@ static void tick(struct culm_crew *crew, uint64_t now) {
     struct culm_pipeline_leader *leader = (struct culm_pipeline_leader *)crew;
     leader_take_on(leader);
     if (leader->phase == RUNNING && leader->join_ns <= now) {
-        leader_give_up_joins(leader);
+        leader_joins_late(leader);
     }
     if (leader->phase == RUNNING || leader->phase == FINISHING) {
         (void)leader_discard_if_due(leader);

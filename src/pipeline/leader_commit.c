@@ -1,7 +1,7 @@
 /*
  * The leader: PREPARED and COMMIT, checkpoints, and the end of the run.
  *
- * COMMIT(k) goes out when every holder of the current view is prepared and no copy is under way.
+ * COMMIT(k) goes out when every holder of the current view is prepared; those who are being sent copies catch up.
  * Checkpoints are written by one holder of each stage and published here; the last one, and the one
  * a signal asks for, are tried again under every new view until they are whole, while all state is
  * kept. Of another one whose writer is lost, the next commit is saved in its place.
@@ -140,9 +140,9 @@ static bool add_norms(struct culm_pipeline_leader *leader, double *ret_sum) {
 
 void leader_try_commit(struct culm_pipeline_leader *leader) {
     if (leader->phase != RUNNING || leader->crew.review_why || leader->crew.cut_off ||
-        leader->view->phase != CULM_VIEW_RUN || leader->transfer_count > 0 ||
-        leader_last_save(leader) || leader->iteration > leader->o.shape.steps ||
-        !all_prepared(leader) || !leader_agree(leader)) {
+        leader->view->phase != CULM_VIEW_RUN || leader_last_save(leader) ||
+        leader->iteration > leader->o.shape.steps || !all_prepared(leader) ||
+        !leader_agree(leader)) {
         return;
     }
     double sum;
@@ -558,14 +558,14 @@ void leader_done(struct culm_pipeline_leader *leader) {
     culm_crew_pauses(&leader->crew, &median, &longest);
     culm_crew_event(
         &leader->crew,
-        json_pack("{s:s, s:I, s:f, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:I}", "event",
+        json_pack("{s:s, s:I, s:f, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:I}", "event",
                   "done", "steps", (json_int_t)(leader->iteration - 1), "loss", leader->loss,
                   "weights_sha256", leader->io.weights, "state_sha256", leader->io.state, "losses",
                   (json_int_t)totals.losses, "samples_lost", (json_int_t)totals.samples_lost,
                   "samples_repeated", (json_int_t)totals.samples_repeated, "rollbacks",
                   (json_int_t)totals.rollbacks, "steps_redone", (json_int_t)totals.steps_redone,
-                  "pause_ms_median", median, "pause_ms_max", longest, "leaders",
-                  (json_int_t)culm_term_of(leader->o.term)));
+                  "bytes_copied", (json_int_t)leader->copied, "pause_ms_median", median,
+                  "pause_ms_max", longest, "leaders", (json_int_t)culm_term_of(leader->o.term)));
     culm_crew_leave(&leader->crew, 0, NULL);
 }
 

@@ -2,7 +2,6 @@
 #ifndef CULM_PIPELINE_LEADER_INTERNAL_H
 #define CULM_PIPELINE_LEADER_INTERNAL_H
 
-#include "crew/late.h"
 #include "crew/take.h"
 #include "ledger/ledger.h"
 #include "pipeline/control.h"
@@ -20,7 +19,6 @@ struct worker {
     int32_t pipeline, stage; /* slot; -1: standing by */
     int32_t gave_up; /* while a view is worked out: the slot that it has just left; -1: none */
     struct culm_stage_set holds;    /* acknowledged, at the committed version */
-    struct culm_late late;          /* for copies that were given up, since one was acknowledged */
     struct culm_stage_set prepared; /* stages, of the iteration in progress and the current view */
     struct culm_stage_set stepped;  /* stages that came to the version before by its own doing */
     struct words *words;            /* leader_agree.c; NULL: it has said nothing */
@@ -107,7 +105,9 @@ struct culm_pipeline_leader {
     struct culm_transfer *transfer; /* outstanding */
     int32_t transfer_count, transfer_capacity;
     bool transfers_settled; /* some have joined since the last view */
-    uint64_t join_ns;       /* when to give outstanding ones up */
+    bool plan_copies;       /* the next view has all that are missing */
+    uint64_t
+        join_ns; /* where lanes wait: when those that have joined are used without the others */
 
     double *norm; /* [params] squared, of the iteration in progress */
     bool *norm_known;
@@ -151,7 +151,7 @@ struct culm_pipeline_leader {
     const char **io_pieces; /* [stages] */
 
     struct culm_ledger *ledger;
-    int64_t rollbacks, steps_redone, recovered;
+    int64_t rollbacks, steps_redone, recovered, copied;
     struct taking taking;
 };
 
@@ -269,9 +269,8 @@ void leader_release(struct culm_pipeline_leader *leader, struct worker *worker);
 /* JOINED has come: a copy is whole, and its holder holds the stage. */
 void leader_joined(struct culm_pipeline_leader *leader, struct worker *worker,
                    const struct culm_message *message);
-/* Copies have taken join_ms: the step no longer waits for them, unless nothing else can bring it
- * on. */
-void leader_give_up_joins(struct culm_pipeline_leader *leader);
+/* Lanes have waited join_ms for copies. */
+void leader_joins_late(struct culm_pipeline_leader *leader);
 /* Everyone goes back to the last checkpoint; later, if one is being published just now. */
 void leader_rollback(struct culm_pipeline_leader *leader, const char *reason);
 
@@ -336,8 +335,7 @@ void leader_settle(struct culm_pipeline_leader *leader);
 /* PREPARED has come. */
 void leader_prepared(struct culm_pipeline_leader *leader, struct worker *worker,
                      const struct culm_message *message);
-/* Commits the iteration, if every holder of the view is prepared, they agree, and nothing is being
- * copied. */
+/* Commits the iteration, if every holder of the view is prepared, and they agree. */
 void leader_try_commit(struct culm_pipeline_leader *leader);
 /* Begins a checkpoint of the version that was committed last, or says why not; one that is wanted
  * (the last one, or at a stop) follows when the one before is done. */

@@ -3,8 +3,7 @@
  *
  * From the view follows who should have sent what to whom; what one node has made and another lacks was swallowed
  * between them. One end of the link that this is true of most often is put out, the younger of two equals. Not
- * watched is a run that waits for workers, for room for the last checkpoint, or for copies that a step can do without
- * (join_ms); but whoever has been told to write a part of the last checkpoint is waited for no longer than others.
+ * watched is a run that waits for workers, for room for the last checkpoint, or for room in memory; but whoever has been told to write a part of the last checkpoint is waited for no longer than others.
  */
 #include "pipeline/leader_internal.h"
 
@@ -54,8 +53,8 @@ bool leader_watched(struct culm_crew *crew) {
     if (leader_last_save(leader)) {
         return leader->saving.active && !leader->saving.publishing;
     }
-    bool parked = leader_parked(leader);
-    return leader->iteration <= leader->o.shape.steps && parked == (leader->transfer_count > 0);
+    return leader->iteration <= leader->o.shape.steps &&
+           (!leader_parked(leader) || leader->transfer_count > 0);
 }
 
 int64_t leader_progress(const struct culm_crew *crew) {
@@ -204,7 +203,7 @@ static void find_wants(const struct culm_pipeline_leader *leader, struct wants *
             }
         }
     }
-    for (int32_t t = 0; t < leader->transfer_count; t++) {
+    for (int32_t t = 0; t < leader->transfer_count && leader_parked(leader); t++) {
         add(wants, leader->transfer[t].destination, leader->transfer[t].source, STATE,
             leader->transfer[t].stage, true);
     }

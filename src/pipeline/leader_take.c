@@ -49,7 +49,7 @@ void leader_take_end(struct culm_pipeline_leader *leader) {
 
 struct culm_totals leader_totals(const struct culm_pipeline_leader *leader) {
     return (struct culm_totals){leader->crew.lost, leader->rollbacks, leader->steps_redone,
-                                leader->recovered};
+                                leader->recovered, leader->copied};
 }
 
 /* --- what they say --- */
@@ -162,6 +162,7 @@ static void take_totals(struct culm_pipeline_leader *leader) {
         leader->rollbacks = newest->totals.rollbacks;
         leader->steps_redone = newest->totals.steps_redone;
         leader->recovered = newest->totals.recovered;
+        leader->copied = newest->totals.copied;
     }
 }
 

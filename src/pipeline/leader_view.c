@@ -365,20 +365,8 @@ static bool still_wanted(struct culm_pipeline_leader *leader, const struct culm_
     return culm_stage_set_has(&wanted, t->stage);
 }
 
-/* Whoever was too late is left alone for a while: each copy that a link swallows costs a step
- * join_ms. Not where lanes wait for it. */
-static bool is_put_off(struct culm_pipeline_leader *leader, int32_t id) {
-    const bool off =
-        culm_late_pauses(&leader_worker(leader, id)->late, culm_crew_now(&leader->crew)) &&
-        !lanes_wait(leader->draft);
-    if (off) {
-        CULM_MARK(pipeline_late_copies_are_put_off);
-    }
-    return off;
-}
-
-/* Keeps outstanding transfers whose ends live, starts others over, and, with `fresh`, adds what is
- * missing, but for those that are put off. Returns whether any is new. May end the run. */
+/* Keeps outstanding transfers whose ends live, gives others another source, and, with `fresh`, adds what is missing.
+ * Returns whether any is new. May end the run. */
 static bool plan_transfers(struct culm_pipeline_leader *leader, bool fresh) {
     struct culm_view *draft = leader->draft;
     bool added = false, room = true;
@@ -390,7 +378,7 @@ static bool plan_transfers(struct culm_pipeline_leader *leader, bool fresh) {
         }
         const struct culm_view_node *from = draft_node(leader, t.source);
         if (!from || !culm_stage_set_has(&from->holds, t.stage)) {
-            CULM_MARK(pipeline_copy_starts_over);
+            CULM_MARK(pipeline_copy_has_another_source);
             t.id = ++leader->transfer_ids;
             t.source = source_for(leader, draft_node(leader, t.destination), t.stage);
             added = true;
@@ -401,9 +389,6 @@ static bool plan_transfers(struct culm_pipeline_leader *leader, bool fresh) {
         const struct culm_view_node *to = &draft->node[i];
         const struct culm_stage_set wanted = desired(leader, to->id);
         const struct culm_stage_set missing = culm_stage_set_minus(&wanted, &to->holds);
-        if (!culm_stage_set_empty(&missing) && is_put_off(leader, to->id)) {
-            continue;
-        }
         for (int32_t s = culm_stage_set_next(&missing, 0); s >= 0;
              s = culm_stage_set_next(&missing, s + 1)) {
             if (listed(draft, to->id, s) || draft->transfer_count == CULM_MAX_TRANSFERS) {
@@ -427,10 +412,10 @@ static bool plan_transfers(struct culm_pipeline_leader *leader, bool fresh) {
     return added;
 }
 
-/* Is somebody to get a copy? Not where lanes wait: then those that nobody runs may be what takes the memory. */
-static bool is_scarce(const struct culm_pipeline_leader *leader, int32_t stage) {
+/* Is somebody to get a copy? */
+static bool is_on_its_way(const struct culm_pipeline_leader *leader, int32_t stage) {
     const struct culm_view *draft = leader->draft;
-    for (int32_t i = 0; i < draft->node_count && !lanes_wait(draft); i++) {
+    for (int32_t i = 0; i < draft->node_count; i++) {
         const struct culm_view_node *node = &draft->node[i];
         const struct culm_stage_set wanted = desired(leader, node->id);
         if (!culm_stage_set_has(&node->holds, stage) && culm_stage_set_has(&wanted, stage)) {
@@ -438,6 +423,11 @@ static bool is_scarce(const struct culm_pipeline_leader *leader, int32_t stage) 
         }
     }
     return false;
+}
+
+/* Not where lanes wait: then those that nobody runs may be what takes the memory. */
+static bool is_scarce(const struct culm_pipeline_leader *leader, int32_t stage) {
+    return !lanes_wait(leader->draft) && is_on_its_way(leader, stage);
 }
 
 /* At a boundary whoever has no use for a stage any more lets it go, but not the last copy, nor the last but one while
@@ -468,9 +458,18 @@ static void drop_unwanted(struct culm_pipeline_leader *leader) {
     }
 }
 
+static bool same_transfers(const struct culm_view *a, const struct culm_view *b) {
+    bool same = a->transfer_count == b->transfer_count;
+    for (int32_t t = 0; t < a->transfer_count && same; t++) {
+        same = a->transfer[t].id ==
+               b->transfer[t].id; /* which is that of one source and destination */
+    }
+    return same;
+}
+
 static bool same_view(const struct culm_view *a, const struct culm_view *b) {
     if (a->phase != b->phase || a->frc != b->frc || a->node_count != b->node_count ||
-        a->transfer_count != 0 || b->transfer_count != 0 ||
+        !same_transfers(a, b) ||
         memcmp(a->lane_pipeline, b->lane_pipeline, (size_t)a->lanes * sizeof *a->lane_pipeline) !=
             0) {
         return false;
@@ -506,21 +505,6 @@ static bool is_source(const struct culm_pipeline_leader *leader, int32_t id) {
                 (leader->saving.writer[s] == id && !culm_stage_set_has(&leader->saving.saved, s));
     }
     return found;
-}
-
-/* Is somebody to get a copy, and soon? */
-static bool is_on_its_way(const struct culm_pipeline_leader *leader, int32_t stage) {
-    const struct culm_view *draft = leader->draft;
-    const uint64_t now = culm_crew_now(&leader->crew);
-    for (int32_t i = 0; i < draft->node_count; i++) {
-        const struct culm_view_node *node = &draft->node[i];
-        const struct culm_stage_set wanted = desired(leader, node->id);
-        if (!culm_stage_set_has(&node->holds, stage) && culm_stage_set_has(&wanted, stage) &&
-            !culm_late_pauses(&leader_worker(leader, node->id)->late, now)) {
-            return true;
-        }
-    }
-    return false;
 }
 
 /* Who leaves and has no seat any more keeps only what would be the last copy, or the last but one while another has yet
@@ -596,7 +580,9 @@ void leader_publish(struct culm_pipeline_leader *leader, bool boundary, const ch
     if (boundary) {
         drop_unwanted(leader);
     }
-    bool added = plan_transfers(leader, boundary || lanes_wait(leader->draft));
+    bool added =
+        plan_transfers(leader, boundary || leader->plan_copies || lanes_wait(leader->draft));
+    leader->plan_copies = false;
     if (leader->phase == ENDED) {
         return;
     }
@@ -620,8 +606,18 @@ void leader_publish(struct culm_pipeline_leader *leader, bool boundary, const ch
 }
 
 void leader_go_on(struct culm_pipeline_leader *leader, const char *reason) {
+    leader->plan_copies = true; /* those under way go on, with what has come */
     leader_publish(leader, false, reason);
     leader_settle(leader);
+}
+
+static void tell_copied(struct culm_pipeline_leader *leader, const struct culm_transfer *t,
+                        const struct culm_joined *joined) {
+    leader->copied += joined->bytes;
+    culm_crew_event(&leader->crew,
+                    json_pack("{s:s, s:i, s:i, s:I, s:I, s:i}", "event", "copied", "node",
+                              t->destination, "stage", t->stage, "bytes", (json_int_t)joined->bytes,
+                              "took_ms", (json_int_t)joined->took_ms, "source", t->source));
 }
 
 void leader_joined(struct culm_pipeline_leader *leader, struct worker *worker,
@@ -629,7 +625,8 @@ void leader_joined(struct culm_pipeline_leader *leader, struct worker *worker,
     struct culm_joined joined;
     if (culm_joined_decode(message->meta, message->meta_bytes, &joined) != CULM_OK ||
         leader->phase != RUNNING || joined.version != leader->iteration - 1) {
-        return;
+        CULM_MARK(pipeline_copy_is_whole_too_late);
+        return; /* it says so again when it has caught up */
     }
     for (int32_t i = 0; i < leader->transfer_count; i++) {
         const struct culm_transfer t = leader->transfer[i];
@@ -637,12 +634,12 @@ void leader_joined(struct culm_pipeline_leader *leader, struct worker *worker,
             continue;
         }
         culm_stage_set_add(&worker->holds, t.stage);
-        worker->late = (struct culm_late){0};
         leader->transfer_count--;
         memmove(&leader->transfer[i], &leader->transfer[i + 1],
                 (size_t)(leader->transfer_count - i) * sizeof *leader->transfer);
         leader->transfers_settled = true;
-        if (leader->transfer_count == 0) {
+        tell_copied(leader, &t, &joined);
+        if (leader->transfer_count == 0 || !leader_parked(leader)) {
             char reason[CULM_REASON_MAX];
             snprintf(reason, sizeof reason, "node %d has its copy of stage %d", worker->mate.id,
                      t.stage);
@@ -652,35 +649,19 @@ void leader_joined(struct culm_pipeline_leader *leader, struct worker *worker,
     }
 }
 
-void leader_give_up_joins(struct culm_pipeline_leader *leader) {
+void leader_joins_late(struct culm_pipeline_leader *leader) {
     leader->join_ns = CULM_NEVER;
-    if (leader_parked(leader)) {
-        /* Nothing but these copies can bring the run on: they go on, and whoever has its own is
-         * used. */
-        if (leader->transfers_settled) {
-            CULM_MARK(pipeline_late_copies_are_waited_for_without_others);
-            leader_publish(leader, false, "some copies took longer than cluster.join_ms");
-        } else {
-            CULM_MARK(pipeline_late_copies_are_waited_for);
-            leader->join_ns =
-                culm_crew_now(&leader->crew) + (uint64_t)leader->crew.settings.join_ms * MS;
-        }
-        return;
+    if (!leader_parked(leader)) {
+        return; /* nobody waits */
     }
-    const uint64_t now = culm_crew_now(&leader->crew);
-    for (int32_t i = 0; i < leader->transfer_count; i++) {
-        struct worker *worker = leader_worker(leader, leader->transfer[i].destination);
-        if (worker && !culm_late_pauses(&worker->late, now)) { /* once, however many it lacks */
-            culm_late_once_more(&worker->late, now, leader->crew.settings.join_ms);
-        }
-    }
-    leader->transfer_count = 0;
+    /* Nothing but these copies can bring the run on: they go on, and whoever has its own is used. */
     if (leader->transfers_settled) {
-        CULM_MARK(pipeline_late_copies_are_given_up_and_others_used);
-        leader_publish(leader, false, "copies took longer than cluster.join_ms");
+        CULM_MARK(pipeline_late_copies_are_waited_for_without_others);
+        leader_publish(leader, false, "some copies took longer than cluster.join_ms");
     } else {
-        CULM_MARK(pipeline_late_copies_are_given_up);
-        leader_try_commit(leader);
+        CULM_MARK(pipeline_late_copies_are_waited_for);
+        leader->join_ns =
+            culm_crew_now(&leader->crew) + (uint64_t)leader->crew.settings.join_ms * MS;
     }
 }
 

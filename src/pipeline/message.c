@@ -87,6 +87,7 @@ void culm_state_encode(const struct culm_state *state, struct culm_buf *buf) {
     culm_buf_u64(buf, (uint64_t)state->version);
     culm_buf_u32(buf, state->transfer);
     culm_buf_i32(buf, state->index);
+    culm_buf_i32(buf, state->slice);
     culm_buf_u64(buf, state->digest);
 }
 
@@ -95,6 +96,7 @@ enum culm_status culm_state_decode(const uint8_t *meta, size_t len, struct culm_
     struct culm_state state = {.version = culm_read_count(&in)};
     state.transfer = culm_read_u32(&in);
     state.index = read_within(&in, 0, INT32_MAX);
+    state.slice = read_within(&in, 0, INT32_MAX);
     state.digest = culm_read_u64(&in);
     if (finished(&in) != CULM_OK) {
         return CULM_ERR_FORMAT;
@@ -183,6 +185,44 @@ static void read_flags(struct culm_reader *in, uint8_t *ret_flags, size_t count)
             ret_flags[from + i] = bits >> i & 1;
         }
     }
+}
+
+void culm_want_encode(const struct culm_want *want, struct culm_buf *buf) {
+    culm_buf_u64(buf, want->view);
+    culm_buf_u32(buf, want->transfer);
+    culm_buf_i32(buf, want->index);
+    culm_buf_i32(buf, want->slice);
+}
+
+enum culm_status culm_want_decode(const uint8_t *meta, size_t len, struct culm_want *ret_want) {
+    struct culm_reader in = culm_reader_of(meta, len);
+    struct culm_want want = {.view = culm_read_u64(&in)};
+    want.transfer = culm_read_u32(&in);
+    want.index = read_within(&in, 0, INT32_MAX);
+    want.slice = read_within(&in, 0, INT32_MAX);
+    if (finished(&in) != CULM_OK) {
+        return CULM_ERR_FORMAT;
+    }
+    *ret_want = want;
+    return CULM_OK;
+}
+
+void culm_learn_encode(const struct culm_learn *learn, struct culm_buf *buf) {
+    culm_buf_u64(buf, learn->view);
+    culm_buf_u64(buf, (uint64_t)learn->got);
+    culm_buf_i32(buf, learn->grads);
+    flags_encode(learn->grad, (size_t)learn->grads, buf);
+}
+
+enum culm_status culm_learn_decode(const uint8_t *meta, size_t len, struct culm_learn *ret_learn) {
+    struct culm_reader in = culm_reader_of(meta, len);
+    ret_learn->view = culm_read_u64(&in);
+    ret_learn->got = culm_read_count(&in);
+    if (culm_read_i32(&in) != ret_learn->grads) {
+        return CULM_ERR_FORMAT;
+    }
+    read_flags(&in, ret_learn->grad, (size_t)ret_learn->grads);
+    return finished(&in);
 }
 
 void culm_have_encode(const struct culm_have *have, struct culm_buf *buf) {

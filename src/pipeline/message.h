@@ -42,6 +42,10 @@ enum culm_message_type {
     CULM_MSG_DAMAGED,
     CULM_MSG_REPORT, /* what it has, to a leader that takes over: report.h; to SHOW it answers VIEW, CURVE */
     CULM_MSG_CURVE, /* and from a leader to one that comes, ahead of its first view */
+    /* of copies that nobody waits for (node_learn.c), node to node; the first carries a payload */
+    CULM_MSG_LESSON, /* as REDUCED, to one that does not hold the stage yet */
+    CULM_MSG_WANT,
+    CULM_MSG_LEARN,
 };
 
 #define CULM_META_MAX (1u << 20)
@@ -70,12 +74,28 @@ struct culm_reduced {
     int32_t grad;
 };
 
-/* STATE: one tensor of a stage, with its optimizer state, as it is at `version`. */
+/* STATE: a slice of one tensor of a stage, with its optimizer state, as it is at `version`. */
 struct culm_state {
     int64_t version;
     uint32_t transfer;
-    int32_t index; /* of the stage's params */
+    int32_t index, slice; /* of the stage's params; of that tensor */
     uint64_t digest;
+};
+
+/* WANT: the destination of a transfer asks its source for a STATE. */
+struct culm_want {
+    uint64_t view; /* that it is in */
+    uint32_t transfer;
+    int32_t index, slice;
+};
+
+/* LEARN: which gradients one that is sent copies wants as LESSON of this iteration and those that follow. A later
+ * word takes the place of an earlier. */
+struct culm_learn {
+    uint64_t view; /* that it is in */
+    int64_t got;   /* lessons that have come from the receiver of this */
+    int32_t grads; /* of the run */
+    uint8_t *grad; /* [grads] 1: wanted */
 };
 
 /* What a node has at the moment it entered a view: bits by micro-batch, grads and lanes. */
@@ -137,6 +157,13 @@ enum culm_status culm_reduced_decode(const uint8_t *meta, size_t len,
 
 void culm_state_encode(const struct culm_state *state, struct culm_buf *buf);
 enum culm_status culm_state_decode(const uint8_t *meta, size_t len, struct culm_state *ret_state);
+
+void culm_want_encode(const struct culm_want *want, struct culm_buf *buf);
+enum culm_status culm_want_decode(const uint8_t *meta, size_t len, struct culm_want *ret_want);
+
+void culm_learn_encode(const struct culm_learn *learn, struct culm_buf *buf);
+/* `grads` and `grad` of *ret_learn are the caller's; another count is refused. */
+enum culm_status culm_learn_decode(const uint8_t *meta, size_t len, struct culm_learn *ret_learn);
 
 enum culm_status culm_have_init(struct culm_have *have, int32_t stages, int32_t micros,
                                 int32_t grads, int32_t lanes);

@@ -61,7 +61,7 @@ struct culm_node *culm_node_new(const struct culm_node_options *options) {
     failed |= !culm_fold_tree_init(&node->tree, options->shape.lanes) ||
               culm_have_init(&node->have, layout->stages, options->shape.micros, layout->grad_count,
                              options->shape.lanes) != CULM_OK;
-    failed = failed || !lanes_init(node);
+    failed = failed || !lanes_init(node) || !node_learn_init(node);
     for (size_t s = 0; s < stages && node->stage; s++) {
         size_t params = (size_t)layout->stage[s].param_count;
         node->stage[s].digest = calloc(params ? params : 1, sizeof *node->stage[s].digest);
@@ -100,6 +100,7 @@ void culm_node_free(struct culm_node *node) {
     for (int32_t i = 0; i < node->order_count; i++) {
         culm_blob_unref(node->order[(node->order_first + i) % node->order_capacity].input);
     }
+    node_learn_release(node);
     node_early_clear(node);
     for (int32_t i = 0; i < node->early_have_count; i++) {
         culm_have_release(&node->early_have[i].have);
@@ -109,6 +110,7 @@ void culm_node_free(struct culm_node *node) {
     }
     free(node->peer);
     free(node->outgoing);
+    free(node->wanted_slice);
     if (node->frc_running || node->frc_suspended) {
         culm_task_release(&node->frc);
     }
@@ -190,6 +192,7 @@ static void advance(struct culm_node *node) {
     }
     node_push(node);
     node_transfers(node);
+    node_learn(node);
     node_prepare(node);
     node_run_next(node);
 }
@@ -265,6 +268,18 @@ static void complain_again(struct culm_node *node) {
     }
 }
 
+/* The view is of another iteration than the one in progress here. */
+static void learn_on(struct culm_node *node, bool afresh) {
+    const struct culm_view *view = node->view;
+    if (!afresh && view->iteration == node->iteration + 1 &&
+        view->last.iteration == node->iteration) {
+        CULM_MARK(pipeline_view_says_what_was_committed);
+        node_learn_commit(node, &view->last);
+    } else {
+        node_learn_forget(node);
+    }
+}
+
 static void enter_view(struct culm_node *node, const struct culm_message *message) {
     const enum culm_status status = culm_view_decode(message->meta, message->meta_bytes, node->view,
                                                      &node->o.shape, node->next);
@@ -290,8 +305,11 @@ static void enter_view(struct culm_node *node, const struct culm_message *messag
         node_committed(node, &view->last);
     }
 
-    if (view->phase == CULM_VIEW_LOAD || view->iteration != node->iteration ||
-        view->attempt != before->attempt) {
+    const bool afresh = view->attempt != before->attempt;
+    if (view->iteration != node->iteration) {
+        learn_on(node, afresh);
+    }
+    if (view->phase == CULM_VIEW_LOAD || view->iteration != node->iteration || afresh) {
         CULM_MARK(pipeline_iteration_begins_afresh);
         node_cells_clear(node);
         node_grads_clear(node);
@@ -315,7 +333,9 @@ static void enter_view(struct culm_node *node, const struct culm_message *messag
     }
     node_frc_forget(node);
     notice_take_over(node, before);
+    node_learn_view(node, afresh);
     node_state_view(node);
+    node_learn_on(node);
     if (view->phase == CULM_VIEW_LOAD) {
         node_early_clear(node);
     } else if (CULM_VIEW_TERM(view->number) != CULM_VIEW_TERM(before->number)) {
@@ -345,6 +365,9 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
     case CULM_MSG_SUM:
     case CULM_MSG_REDUCED: node_data(node, from, message); break;
     case CULM_MSG_STATE: node_state_message(node, from, message); break;
+    case CULM_MSG_WANT: node_want(node, from, message); break;
+    case CULM_MSG_LESSON: node_lesson(node, from, message); break;
+    case CULM_MSG_LEARN: node_learner(node, from, message); break;
     case CULM_MSG_HAVE: node_have(node, from, message); break;
     case CULM_MSG_VIEW:
         if (leader) {
@@ -413,6 +436,8 @@ static void on_timer(void *actor, uint32_t timer) {
     struct culm_node *node = actor;
     if (!node->self.left && timer == CULM_SELF_TIMER_HEARTBEAT) {
         node_heartbeat(node);
+    } else {
+        advance(node); /* CULM_NODE_TIMER_COPY: more may be asked for */
     }
 }
 

@@ -12,7 +12,7 @@
  *
  * Files: node.c life and views; node_task.c choosing and finishing tasks; node_data.c what is kept
  * and who is sent it; node_reduce.c sums, reduction, PREPARED and COMMIT; node_state.c versions,
- * transfers, checkpoints; node_agree.c what it says of its state; node_watch.c signs of life.
+ * transfers, checkpoints; node_learn.c copies that come here while all go on; node_agree.c what it says of its state; node_watch.c signs of life.
  *
  * Thread: the loop thread of its world.
  */
@@ -24,6 +24,8 @@
 
 struct culm_node;
 
+#define CULM_NODE_TIMER_COPY 1 /* beside that of crew/self.h */
+
 struct culm_node_options {
     int32_t id;
     struct culm_world *world; /* borrowed, like everything below; must outlive the node */
@@ -32,6 +34,9 @@ struct culm_node_options {
     const struct culm_layout *layout;
     struct culm_run_shape shape;
     int64_t heartbeat_ms;
+    /* Of a copy that is sent here: how much is asked for in a millisecond (0: any amount), and at a time (0: 1 MB). */
+    uint64_t copy_bytes_per_ms;
+    size_t copy_window_bytes;
     bool stops; /* crew/self.h */
 };
 

@@ -343,4 +343,5 @@ void node_push(struct culm_node *node) {
         node_contribute(node);
     }
     node_distribute(node);
+    node_learn_push(node);
 }

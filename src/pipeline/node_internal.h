@@ -19,11 +19,50 @@ struct cell {
     bool sent_input, sent_d_output;
 };
 
+/* A tensor of a copy that comes here. node_learn.c. */
+struct learnt {
+    int64_t version;      /* of slices [0, done) */
+    int64_t tail_version; /* of the slice behind them */
+    int32_t done;
+    uint32_t life; /* another one whenever what a task does to it would not count any more */
+    bool tail;     /* that slice is here, too */
+    bool asked;    /* it is on its way, or being imported: */
+    bool came;
+};
+
 /* A copy of a stage that comes here. */
 struct incoming {
     uint32_t id; /* of the transfer; 0: none */
     int32_t stage, source;
-    int32_t ordered, imported; /* tensors that have come, and that are done */
+    struct learnt *tensor; /* [params of the stage] */
+    size_t asked_bytes;
+    uint64_t ask_ns;   /* no more is asked for before */
+    uint64_t begun_ns; /* the copy, whoever the source was then */
+    int64_t bytes;     /* that have come */
+    int64_t told;      /* the iteration in which the leader was told that it is whole */
+};
+
+/* What a learner needs of an iteration to step by. */
+#define KEPT                                                                                       \
+    4 /* by iteration modulo this: two that are committed, the one in progress, and the next */
+struct kept {
+    int64_t iteration; /* 0: none */
+    bool committed;
+    double clip;
+    struct culm_blob **grad; /* [grads] G; NULL: not here */
+};
+
+/* Who sends lessons here, and to whom this node sends them. */
+struct teacher {
+    int32_t id;
+    int64_t got, told; /* lessons that have come; as it was told last */
+};
+struct student {
+    int32_t id;
+    uint64_t view;     /* that it was in when it said so */
+    int64_t sent, got; /* lessons; as it said */
+    uint8_t *grad;     /* [grads] 1: it wants G of them */
+    int64_t *sent_in;  /* [grads] the last iteration whose G it was sent */
 };
 
 struct stage_state {
@@ -61,7 +100,8 @@ struct peer_state {
 /* A state task waiting its turn. */
 struct state_order {
     enum culm_task_kind kind;
-    int32_t stage, index;
+    int32_t stage, index, slice;
+    uint32_t life; /* IMPORT: of the tensor */
     int64_t version;
     double clip;
     struct culm_blob *input;
@@ -89,8 +129,13 @@ struct save_state {
 struct outgoing {
     uint32_t id; /* of the transfer */
     int32_t stage, destination;
-    int32_t next; /* tensor to send */
-    bool ordered; /* an EXPORT for it waits or runs */
+};
+
+/* A slice that this node was asked for and has not begun to send: of a view that has not come yet, or until a step is
+ * done. */
+struct wanted {
+    int32_t from;
+    struct culm_want what;
 };
 
 /* A data frame of an iteration, decoded. */
@@ -155,6 +200,23 @@ struct culm_node {
     int32_t order_first, order_count, order_capacity;
     struct outgoing *outgoing;
     int32_t outgoing_count, outgoing_capacity;
+    struct wanted *wanted_slice; /* in the order that they were asked for */
+    int32_t wanted_slice_count, wanted_slice_capacity;
+
+    /* node_learn.c */
+    struct kept kept[KEPT];
+    struct culm_blob **lesson; /* [grads] what a running ADVANCE reads */
+    uint32_t learn_life;       /* of the tensor that a running task works on */
+    uint8_t *wanted;           /* [grads] this node wants as lessons */
+    uint8_t *wanted_there;     /* [grads] scratch */
+    int32_t wanted_count;
+    bool learn_due; /* it says so again, with what has come */
+    bool learn_got; /* something has come since that was looked at */
+    struct teacher *teacher;
+    int32_t teacher_count, teacher_capacity;
+    struct student *student;
+    int32_t student_count, student_capacity;
+    bool reduces; /* some gradient, in this view */
 
     struct frame *early; /* of the next iteration, come before its COMMIT has reached us */
     int32_t early_count;
@@ -326,6 +388,41 @@ void node_hear_curve(struct culm_node *node, const struct culm_message *message)
 /* The view is the first of a new leader, which has not heard what the state here is. */
 void node_say_again(struct culm_node *node);
 
+/* --- node_learn.c --- */
+
+bool node_learn_init(struct culm_node *node); /* false: out of memory */
+void node_learn_release(struct culm_node *node);
+/* The view has this transfer to here: it is begun, or goes on, also from another source. */
+void node_learn_begin(struct culm_node *node, const struct culm_transfer *transfer);
+/* No copy of the stage is to come any more. */
+void node_learn_end(struct culm_node *node, int32_t stage);
+/* Copies are begun anew: nothing that came of iterations counts. */
+void node_learn_forget(struct culm_node *node);
+/* The iteration in progress is committed; its gradients are still here. */
+void node_learn_commit(struct culm_node *node, const struct culm_content *content);
+/* It is the next one that is in progress now. */
+void node_learn_on(struct culm_node *node);
+/* The view, which has been entered but for what it lets this node hold, is new; afresh: so is the attempt. */
+void node_learn_view(struct culm_node *node, bool afresh);
+/* This node is about to hold the stage: it has what it learnt of the iteration in progress. */
+void node_learn_hold(struct culm_node *node, int32_t stage);
+/* LESSON and LEARN have come. */
+void node_lesson(struct culm_node *node, int32_t from, const struct culm_message *message);
+void node_learner(struct culm_node *node, int32_t from, const struct culm_message *message);
+/* Asks for slices and gradients, and says which copies are whole. */
+void node_learn(struct culm_node *node);
+/* As reducer: sends gradients to learners that want them. */
+void node_learn_push(struct culm_node *node);
+/* Is this slice one that was asked for? */
+bool node_state_comes(struct culm_node *node, struct incoming *in, const struct culm_state *state,
+                      size_t bytes);
+/* Starts a step of what has come, or makes a copy whole. True: there is one to do. */
+bool node_learn_next(struct culm_node *node);
+/* IMPORT, ADVANCE and COMPLETE have ended; the first and the last of them well. */
+void node_imported(struct culm_node *node, struct incoming *in, const struct culm_task *task);
+void node_advanced(struct culm_node *node, const struct culm_task *task, bool well);
+void node_completed(struct culm_node *node, const struct culm_task *task);
+
 /* --- node_agree.c --- */
 
 /* Tells the leader the digests of `stages` at `version`, which they have just come to. */
@@ -348,13 +445,12 @@ void node_order_done(struct culm_node *node, struct culm_task *task);
 /* A task has failed. If it was to load a checkpoint that is not as it was written: says so, and
  * waits for another view. False: that was not it. */
 bool node_unloaded(struct culm_node *node, const struct culm_task *task);
-/* A STATE frame has come. It counts if it is the next tensor of a transfer of the view, from its
- * source, at the version that all hold. */
+/* A STATE frame has come. It counts if it was asked for in a transfer of the view, from its source. */
 void node_state_message(struct culm_node *node, int32_t from, const struct culm_message *message);
-/* Orders the next tensor of each transfer that this node is the source of. */
+/* WANT has come: in a transfer that this node is the source of, or in a view that has yet to come, it counts. */
+void node_want(struct culm_node *node, int32_t from, const struct culm_message *message);
+/* Orders what it was asked for, unless a step is to be done before. */
 void node_transfers(struct culm_node *node);
-/* COMMIT has come: what has not been copied by now is of an old version, and given up. */
-void node_transfers_end(struct culm_node *node);
 /* SAVE has come: orders a snapshot, or remembers it while another one of the stage is written. */
 void node_save(struct culm_node *node, const struct culm_message *message);
 /* The file is written, or could not be: says SAVED, then does what was remembered. */

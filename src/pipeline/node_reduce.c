@@ -369,7 +369,7 @@ void node_commit(struct culm_node *node, const struct culm_message *message) {
         CULM_MARK(pipeline_commit_of_another_view);
         return;
     }
-    node_transfers_end(node);
+    node_learn_commit(node, &commit.content);
     const struct culm_stage_set holds = held(node);
     /* Whoever holds something was prepared, so no step of its before can still be running. */
     for (int32_t g = 0; g < node->o.layout->grad_count && !culm_stage_set_empty(&holds); g++) {
@@ -395,5 +395,6 @@ void node_commit(struct culm_node *node, const struct culm_message *message) {
     node->iteration++;
     node->normed = node->prepared = (struct culm_stage_set){{0}};
     node->committed = false;
+    node_learn_on(node);
     node_replay_early(node);
 }

@@ -29,8 +29,7 @@ void node_report(struct culm_node *node) {
                                  .totals = node->totals};
     for (int32_t s = 0; s < node->o.layout->stages && node->view->number > 0; s++) {
         const struct stage_state *stage = &node->stage[s];
-        const bool whole = stage->incoming.id && stage->version == node->iteration - 1 &&
-                           stage->incoming.imported == node->o.layout->stage[s].param_count;
+        const bool whole = stage->incoming.id && stage->version == node->iteration - 1;
         if (stage->held && (runs || stage->version == node->iteration - 1)) {
             culm_stage_set_add(&report.holds, s);
         } else if (whole && !stage->held) {

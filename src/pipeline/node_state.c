@@ -3,8 +3,7 @@
  * checkpoints.
  *
  * These tasks are ordered one after another: a copy ordered after a step copies what the step made.
- * A transfer sends the state tensor by tensor; whoever receives it acknowledges the whole with its
- * version, and holds the stage once a view says so.
+ * A transfer sends slices of tensors as they are asked for; what becomes of them is in node_learn.c.
  */
 #include "pipeline/node_internal.h"
 
@@ -85,6 +84,7 @@ bool node_order_next(struct culm_node *node) {
     *task = (struct culm_task){.kind = order.kind,
                                .stage = order.stage,
                                .index = order.index,
+                               .from_slice = order.slice,
                                .node = node->self.id,
                                .iteration = node->iteration,
                                .resets = node->resets,
@@ -98,7 +98,7 @@ bool node_order_next(struct culm_node *node) {
     size_t size_bytes = 0;
     if (order.kind == CULM_TASK_EXPORT) {
         int32_t param = node->o.layout->stage[order.stage].params[order.index];
-        size_bytes = node->o.layout->param[param].state_bytes;
+        size_bytes = culm_param_slice_bytes(&node->o.layout->param[param], order.slice);
     } else if (order.kind == CULM_TASK_SNAPSHOT) {
         size_bytes = node->o.layout->stage[order.stage].state_bytes;
     } else if (order.kind == CULM_TASK_STEP) {
@@ -111,6 +111,7 @@ bool node_order_next(struct culm_node *node) {
         snprintf(node->order_source, sizeof node->order_source, "%s", node->view->source);
     }
     node->order_transfer = order.transfer;
+    node->learn_life = order.life;
     node_submit(node, task);
     return true;
 }
@@ -133,15 +134,6 @@ static void forget_stage(struct culm_node *node, int32_t stage) {
     node->stage[stage].held = false;
     node->stage[stage].version = -1;
     node_order_add(node, (struct state_order){.kind = CULM_TASK_DROP, .stage = stage});
-}
-
-static const struct culm_transfer *transfer_of(const struct culm_view *view, uint32_t id) {
-    for (int32_t i = 0; i < view->transfer_count; i++) {
-        if (view->transfer[i].id == id) {
-            return &view->transfer[i];
-        }
-    }
-    return NULL;
 }
 
 static void stepping_clear(struct culm_node *node) {
@@ -174,10 +166,11 @@ static void load_all(struct culm_node *node, const struct culm_stage_set *holds)
     } else {
         CULM_MARK(pipeline_load_while_a_step_runs);
     }
-    node->outgoing_count = 0;
+    node->outgoing_count = 0; /* what is asked for in a view to come counts then */
+    node_learn_forget(node);
     for (int32_t s = 0; s < node->o.layout->stages; s++) {
+        node_learn_end(node, s);
         forget_stage(node, s);
-        node->stage[s].incoming = (struct incoming){0};
         node->stage[s].held = culm_stage_set_has(holds, s);
         if (node->stage[s].held) {
             node_order_add(node, (struct state_order){.kind = CULM_TASK_LOAD,
@@ -185,6 +178,17 @@ static void load_all(struct culm_node *node, const struct culm_stage_set *holds)
                                                       .version = node->iteration - 1});
         }
     }
+}
+
+/* Does the view have a transfer of this stage to here? */
+static bool comes(const struct culm_node *node, int32_t stage) {
+    for (int32_t i = 0; i < node->view->transfer_count; i++) {
+        if (node->view->transfer[i].destination == node->self.id &&
+            node->view->transfer[i].stage == stage) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static void enter_transfers(struct culm_node *node) {
@@ -213,20 +217,18 @@ static void enter_transfers(struct culm_node *node) {
     }
     free(before);
     for (int32_t s = 0; s < view->stages; s++) {
-        struct incoming *in = &node->stage[s].incoming;
-        if (in->id && !node->stage[s].held && !transfer_of(view, in->id)) {
-            CULM_MARK(pipeline_half_a_copy_is_dropped);
-            forget_stage(node, s);
-        }
-        if (in->id && !transfer_of(view, in->id)) {
-            *in = (struct incoming){0};
+        if (node->stage[s].incoming.id && !comes(node, s)) {
+            const bool held = node->stage[s].held;
+            node_learn_end(node, s);
+            if (!held) {
+                CULM_MARK(pipeline_half_a_copy_is_dropped);
+                forget_stage(node, s);
+            }
         }
     }
     for (int32_t i = 0; i < view->transfer_count; i++) {
-        const struct culm_transfer *t = &view->transfer[i];
-        if (t->destination == node->self.id && node->stage[t->stage].incoming.id != t->id) {
-            node->stage[t->stage].incoming =
-                (struct incoming){.id = t->id, .stage = t->stage, .source = t->source};
+        if (view->transfer[i].destination == node->self.id) {
+            node_learn_begin(node, &view->transfer[i]);
         }
     }
     orders_filter(node, drop_stale);
@@ -253,6 +255,7 @@ void node_state_view(struct culm_node *node) {
                 return;
             }
             CULM_MARK(pipeline_copy_is_held);
+            node_learn_hold(node, s);
             node->stage[s].held = true;
         }
     }
@@ -261,33 +264,46 @@ void node_state_view(struct culm_node *node) {
 
 /* --- transfers --- */
 
-void node_transfers(struct culm_node *node) {
-    for (int32_t i = 0; i < node->outgoing_count; i++) {
-        struct outgoing *out = &node->outgoing[i];
-        if (out->ordered || !node_said_have(node, out->destination) ||
-            out->next == node->o.layout->stage[out->stage].param_count ||
-            node->stage[out->stage].version != node->iteration - 1) {
-            continue;
-        }
-        out->ordered = true;
-        node_order_add(node, (struct state_order){.kind = CULM_TASK_EXPORT,
-                                                  .stage = out->stage,
-                                                  .index = out->next,
-                                                  .version = node->iteration - 1,
-                                                  .transfer = out->id});
+void node_want(struct culm_node *node, int32_t from, const struct culm_message *message) {
+    struct culm_want want;
+    if (culm_want_decode(message->meta, message->meta_bytes, &want) != CULM_OK ||
+        culm_ids_has(&node->lost, from)) {
+        return;
     }
+    if (!CULM_GROW(node->wanted_slice, node->wanted_slice_capacity, node->wanted_slice_count + 1)) {
+        culm_self_fail(&node->self, CULM_ERR_MEMORY, "remember who asks for a copy");
+        return;
+    }
+    node->wanted_slice[node->wanted_slice_count++] = (struct wanted){from, want};
 }
 
-void node_transfers_end(struct culm_node *node) {
-    node->outgoing_count = 0;
-    for (int32_t s = 0; s < node->o.layout->stages; s++) {
-        if (node->stage[s].incoming.id && !node->stage[s].held) {
-            CULM_MARK(pipeline_commit_ends_a_copy);
-            node->stage[s].incoming = (struct incoming){0};
-            forget_stage(node, s);
+void node_transfers(struct culm_node *node) {
+    int32_t kept = 0;
+    for (int32_t i = 0; i < node->wanted_slice_count; i++) {
+        const struct wanted wanted = node->wanted_slice[i];
+        const struct culm_want *want = &wanted.what;
+        const struct outgoing *out = outgoing_of(node, want->transfer);
+        const struct culm_stage_desc *desc = out ? &node->o.layout->stage[out->stage] : NULL;
+        if (!out && want->view > node->view->number) {
+            CULM_MARK(pipeline_copy_is_asked_for_in_a_view_to_come);
+            node->wanted_slice[kept++] = wanted;
+        } else if (!out || out->destination != wanted.from || want->index >= desc->param_count ||
+                   want->slice >=
+                       culm_param_slices(&node->o.layout->param[desc->params[want->index]])) {
+            CULM_MARK(pipeline_copy_that_is_no_more_is_asked_for);
+        } else if (node->stage[out->stage].version != node->iteration - 1) {
+            CULM_MARK(pipeline_copy_waits_for_a_step);
+            node->wanted_slice[kept++] = wanted;
+        } else {
+            node_order_add(node, (struct state_order){.kind = CULM_TASK_EXPORT,
+                                                      .stage = out->stage,
+                                                      .index = want->index,
+                                                      .slice = want->slice,
+                                                      .version = node->iteration - 1,
+                                                      .transfer = out->id});
         }
     }
-    orders_filter(node, drop_stale);
+    node->wanted_slice_count = kept;
 }
 
 void node_state_message(struct culm_node *node, int32_t from, const struct culm_message *message) {
@@ -297,20 +313,17 @@ void node_state_message(struct culm_node *node, int32_t from, const struct culm_
     }
     node->self.progress++; /* a sign that links work */
     struct incoming *in = incoming_of(node, state.transfer);
-    if (!in || !message->payload || in->source != from || state.index != in->ordered ||
-        state.version != node->iteration - 1 ||
-        state.index >= node->o.layout->stage[in->stage].param_count) {
+    if (!in || node->stage[in->stage].held || !message->payload || in->source != from ||
+        state.index >= node->o.layout->stage[in->stage].param_count ||
+        !node_state_comes(node, in, &state, message->payload_bytes)) {
         CULM_MARK(pipeline_state_is_not_wanted);
         return;
     }
-    int32_t param = node->o.layout->stage[in->stage].params[state.index];
-    if (message->payload_bytes != node->o.layout->param[param].state_bytes) {
-        return;
-    }
-    in->ordered++;
     node_order_add(node, (struct state_order){.kind = CULM_TASK_IMPORT,
                                               .stage = in->stage,
                                               .index = state.index,
+                                              .slice = state.slice,
+                                              .life = in->tensor[state.index].life,
                                               .version = state.version,
                                               .input = culm_blob_ref(message->payload),
                                               .digest = state.digest,
@@ -318,7 +331,7 @@ void node_state_message(struct culm_node *node, int32_t from, const struct culm_
 }
 
 static void exported(struct culm_node *node, struct culm_task *task) {
-    struct outgoing *out = outgoing_of(node, node->order_transfer);
+    const struct outgoing *out = outgoing_of(node, node->order_transfer);
     if (!out) {
         CULM_MARK(pipeline_export_of_a_copy_that_is_no_more);
         return;
@@ -326,12 +339,11 @@ static void exported(struct culm_node *node, struct culm_task *task) {
     const struct culm_state state = {.version = task->version,
                                      .transfer = out->id,
                                      .index = task->index,
+                                     .slice = task->from_slice,
                                      .digest = task->digest};
     culm_state_encode(&state, culm_self_meta(&node->self));
-    culm_self_send(&node->self, out->destination, CULM_MSG_STATE, task->output, 0,
-                   task->output->size_bytes);
-    out->next++;
-    out->ordered = false;
+    culm_self_send_yielding(&node->self, out->destination, CULM_MSG_STATE, task->output, 0,
+                            task->output->size_bytes);
 }
 
 static void imported(struct culm_node *node, const struct culm_task *task) {
@@ -340,15 +352,7 @@ static void imported(struct culm_node *node, const struct culm_task *task) {
         CULM_MARK(pipeline_import_of_a_copy_that_is_no_more);
         return;
     }
-    in->imported++;
-    if (in->imported == node->o.layout->stage[in->stage].param_count) {
-        node->stage[in->stage].version = task->version;
-        const struct culm_stage_set stage = culm_stage_set_of(in->stage);
-        node_tell_digests(node, &stage, task->version);
-        const struct culm_joined joined = {.version = task->version, .transfer = in->id};
-        culm_joined_encode(&joined, culm_self_meta(&node->self));
-        culm_self_tell(&node->self, CULM_MSG_JOINED);
-    }
+    node_imported(node, in, task);
 }
 
 /* --- done --- */
@@ -438,6 +442,7 @@ void node_order_done(struct culm_node *node, struct culm_task *task) {
     case CULM_TASK_STEP: stepped(node, task); break;
     case CULM_TASK_EXPORT: exported(node, task); break;
     case CULM_TASK_IMPORT: imported(node, task); break;
+    case CULM_TASK_COMPLETE: node_completed(node, task); break;
     case CULM_TASK_SNAPSHOT: start_save(node, task); break;
     default: break;
     }

@@ -194,6 +194,7 @@ void node_run_next(struct culm_node *node) {
     }
     /* With a redundant forward running these only say whether something of our own is ready. */
     bool own = node_order_next(node);
+    own = own || (node->view->phase == CULM_VIEW_RUN && node_learn_next(node));
     bool training = node->view->phase == CULM_VIEW_RUN && node->iteration <= node->o.shape.steps;
     own = own || (training && (node_fold_next(node) || node_norm_next(node)));
     own = own || (training && node->pipeline >= 0 && (backward_next(node) || forward_next(node)));
@@ -307,6 +308,9 @@ void node_task_done(struct culm_node *node, struct culm_task *task) {
             culm_task_release(task);
         }
         return;
+    }
+    if (task->kind == CULM_TASK_ADVANCE) {
+        node_advanced(node, task, task->job.status == CULM_OK);
     }
     if (task->damaged) {
         node_damaged(node, task);

@@ -36,6 +36,7 @@ enum culm_view_phase {
 /* Of the run so far: they go on when another one leads. */
 struct culm_totals {
     int64_t losses, rollbacks, steps_redone, recovered;
+    int64_t copied; /* bytes of state, to those who were to hold it */
 };
 void culm_totals_write(struct culm_buf *buf, const struct culm_totals *totals);
 struct culm_totals culm_totals_read(struct culm_reader *in);

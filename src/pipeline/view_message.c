@@ -328,6 +328,7 @@ void culm_totals_write(struct culm_buf *buf, const struct culm_totals *totals) {
     culm_buf_varint(buf, (uint64_t)totals->rollbacks);
     culm_buf_varint(buf, (uint64_t)totals->steps_redone);
     culm_buf_varint(buf, (uint64_t)totals->recovered);
+    culm_buf_varint(buf, (uint64_t)totals->copied);
 }
 
 struct culm_totals culm_totals_read(struct culm_reader *in) {
@@ -335,6 +336,7 @@ struct culm_totals culm_totals_read(struct culm_reader *in) {
     totals.rollbacks = (int64_t)culm_read_varint(in, CULM_COUNT_MAX);
     totals.steps_redone = (int64_t)culm_read_varint(in, CULM_COUNT_MAX);
     totals.recovered = (int64_t)culm_read_varint(in, CULM_COUNT_MAX);
+    totals.copied = (int64_t)culm_read_varint(in, CULM_COUNT_MAX);
     return totals;
 }
 

@@ -56,7 +56,8 @@ static bool lay_out(struct culm_layout *layout, int32_t stages) {
         }
         for (int32_t i = 0; i < PARAMS; i++) {
             own[i] = s * PARAMS + i;
-            layout->param[own[i]] = (struct culm_param_desc){culm_stage_set_of(s), BYTES};
+            layout->param[own[i]] =
+                (struct culm_param_desc){.stages = culm_stage_set_of(s), .state_bytes = BYTES};
             layout->grad[own[i]] = (struct culm_grad_desc){s, own[i], (size_t)i * BYTES, BYTES};
         }
         layout->stage[s] = (struct culm_stage_desc){.grad_bytes = (PARAMS + 1) * BYTES,

@@ -98,6 +98,7 @@ static enum culm_status make_node(struct worker *w, struct culm_error *error) {
         .layout = &w->plan->layout,
         .shape = w->plan->shape,
         .heartbeat_ms = w->brief.config.cluster.heartbeat_ms,
+        .copy_bytes_per_ms = (uint64_t)w->brief.config.cluster.copy_mb_per_s * 1000,
         .stops = w->depot != NULL,
     };
     w->node = culm_node_new(&options);

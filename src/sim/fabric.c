@@ -290,7 +290,8 @@ static uint64_t line(struct end *end, size_t bytes) {
     struct culm_sim *sim = end->sim;
     struct way *way = end->out;
     uint64_t slowness = way->slow_until_ns > sim->now_ns ? way->slowness : 1;
-    uint64_t rate = sim->o.bytes_per_ms;
+    uint64_t own = sim->o.rate ? sim->o.rate(sim->o.event_context, way->from, way->to) : 0;
+    uint64_t rate = own ? own : sim->o.bytes_per_ms;
     uint64_t took = rate ? (uint64_t)bytes * 1000000 * slowness / rate : 0;
     took += slowness > 1 ? 1000000 : 0;
     way->line_free_ns = later(way->line_free_ns, sim->now_ns) + took;

@@ -110,6 +110,8 @@ struct culm_sim_options {
     void (*moment)(void *context, int32_t leader, const struct culm_sim_moment *moment);
     /* How long a worker's job takes; 0: as job_ns and io_ns say. May be NULL. */
     uint64_t (*cost)(void *context, int32_t node, const struct culm_job *job);
+    /* Bytes a millisecond from one process to another; 0: as bytes_per_ms says. Of `cost`'s context. May be NULL. */
+    uint64_t (*rate)(void *context, int32_t from, int32_t to);
     /* How much later than spawn_ns says a worker connects: a cold start. Of `cost`'s context. May be NULL. */
     uint64_t (*cold)(void *context, int32_t node);
     bool log; /* print what happens, readably, on standard output */

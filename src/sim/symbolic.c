@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SLICES 3 /* of each tensor */
+
 struct element {
     uint64_t digest, count;
     uint32_t ids[CULM_IDS_PARTS + 1]; /* no padding */
@@ -22,6 +24,9 @@ struct symbolic {
     uint64_t seed, random;
     uint64_t **state; /* [stages][param_count] digests; NULL: none */
     uint64_t **made;  /* the same, as it was made: what `state` must still be */
+    /* [stages][param_count * SLICES] of a state that is being copied: each slice has the digest of the whole tensor
+     * that it is a part of, and is stepped alone; NULL: none. */
+    uint64_t **slice;
     /* Flips. A gradient's stays with its blob, which is kept so that no other takes its place. */
     bool due[CULM_FLIP_COUNT];
     uint64_t flip;
@@ -62,7 +67,10 @@ enum culm_status culm_symbolic_layout_new(const struct culm_run_shape *shape,
         for (int32_t i = 0; i < n; i++) {
             params[i] = s * n + i;
             layout.param[s * n + i] =
-                (struct culm_param_desc){culm_stage_set_of(s), sizeof(uint64_t)};
+                (struct culm_param_desc){.stages = culm_stage_set_of(s),
+                                         .state_bytes = SLICES * sizeof(uint64_t),
+                                         .slices = SLICES,
+                                         .slice_bytes = sizeof(uint64_t)};
         }
         stage->params = params;
         stage->param_count = n + tied;
@@ -399,10 +407,28 @@ static enum culm_status run_norm(struct symbolic *x, struct culm_task *task) {
     return CULM_OK;
 }
 
-static enum culm_status run_step(struct symbolic *x, struct culm_task *task) {
-    const struct culm_stage_desc *desc = &x->layout->stage[task->stage];
+static uint64_t stepped(uint64_t state, uint64_t grad, const struct culm_task *task) {
     uint64_t clip;
     memcpy(&clip, &task->clip, sizeof clip);
+    return mix3(mix3(state, grad, clip), (uint64_t)task->iteration, 14);
+}
+
+static enum culm_status run_advance(struct symbolic *x, struct culm_task *task) {
+    uint64_t digest = 0;
+    enum culm_status status =
+        total(x, task, x->layout->stage[task->stage].params[task->index], &digest);
+    if (status == CULM_OK && (!x->slice[task->stage] || task->from_slice >= task->to_slice)) {
+        status = wrong(task, "nothing has come that could be stepped");
+    }
+    for (int32_t i = task->from_slice; i < task->to_slice && status == CULM_OK; i++) {
+        uint64_t *slice = &x->slice[task->stage][task->index * SLICES + i];
+        *slice = stepped(*slice, digest, task);
+    }
+    return status;
+}
+
+static enum culm_status run_step(struct symbolic *x, struct culm_task *task) {
+    const struct culm_stage_desc *desc = &x->layout->stage[task->stage];
     const struct culm_stage_set stage = culm_stage_set_of(task->stage);
     flip_gradient(x, CULM_FLIP_APPLIED, task, &stage);
     for (int32_t i = 0; i < desc->param_count; i++) {
@@ -421,8 +447,7 @@ static enum culm_status run_step(struct symbolic *x, struct culm_task *task) {
         if (digest != x->normed[desc->params[i]]) {
             return damaged(task, task->stage, "a gradient");
         }
-        x->state[task->stage][i] =
-            mix3(mix3(x->state[task->stage][i], digest, clip), (uint64_t)task->iteration, 14);
+        x->state[task->stage][i] = stepped(x->state[task->stage][i], digest, task);
         if (x->due[CULM_FLIP_RESULT] && i == desc->param_count - 1) {
             x->state[task->stage][i] ^= 1ull << x->flip % 64;
             x->due[CULM_FLIP_RESULT] = false;
@@ -473,18 +498,34 @@ static enum culm_status run_load(struct symbolic *x, struct culm_task *task) {
 }
 
 static enum culm_status run_import(struct symbolic *x, struct culm_task *task) {
-    uint64_t *state = state_of(x, task->stage);
-    if (!state) {
+    const size_t params = (size_t)x->layout->stage[task->stage].param_count;
+    if (!x->slice[task->stage]) {
+        x->slice[task->stage] = calloc(params * SLICES, sizeof(uint64_t));
+    }
+    if (!x->slice[task->stage]) {
         return CULM_ERR_MEMORY;
     }
-    memcpy(&state[task->index], task->input->data, sizeof(uint64_t));
-    x->made[task->stage][task->index] = state[task->index];
-    if (task->digest != culm_rng_mix(state[task->index], 16)) {
-        return wrong(task, "a copied tensor has another digest");
+    uint64_t *slice = &x->slice[task->stage][task->index * SLICES + task->from_slice];
+    memcpy(slice, task->input->data, sizeof *slice);
+    return task->digest == culm_rng_mix(*slice, 16)
+               ? CULM_OK
+               : wrong(task, "a copied slice has another digest");
+}
+
+static enum culm_status run_complete(struct symbolic *x, struct culm_task *task) {
+    const int32_t params = x->layout->stage[task->stage].param_count;
+    uint64_t *state = state_of(x, task->stage);
+    const uint64_t *slice = x->slice[task->stage];
+    if (!state || !slice) {
+        return state ? wrong(task, "nothing has come that could be complete") : CULM_ERR_MEMORY;
     }
-    if (task->state_digest) {
-        task->state_digest[task->index] = state[task->index];
+    for (int32_t i = 0; i < params * SLICES; i++) {
+        if (slice[i] != slice[i / SLICES * SLICES]) {
+            return wrong(task, "slices of one tensor are at different versions");
+        }
+        state[i / SLICES] = x->made[task->stage][i / SLICES] = slice[i];
     }
+    tell_made(x, task);
     return CULM_OK;
 }
 
@@ -611,7 +652,8 @@ static enum culm_status execute(struct culm_exec *exec, struct culm_task *task) 
     case CULM_TASK_DROP:
         free(x->state[task->stage]);
         free(x->made[task->stage]);
-        x->state[task->stage] = x->made[task->stage] = NULL;
+        free(x->slice[task->stage]);
+        x->state[task->stage] = x->made[task->stage] = x->slice[task->stage] = NULL;
         return CULM_OK;
     case CULM_TASK_FORWARD:
     case CULM_TASK_BACKWARD: {
@@ -631,6 +673,8 @@ static enum culm_status execute(struct culm_exec *exec, struct culm_task *task) 
         task->digest = culm_rng_mix(x->state[task->stage][task->index], 16);
         return CULM_OK;
     case CULM_TASK_IMPORT: return run_import(x, task);
+    case CULM_TASK_ADVANCE: return run_advance(x, task);
+    case CULM_TASK_COMPLETE: return run_complete(x, task);
     case CULM_TASK_SNAPSHOT:
         if (!whole(x, task->stage)) {
             return damaged(task, task->stage, "the state");
@@ -667,7 +711,8 @@ struct culm_exec *culm_symbolic_new(const struct culm_layout *layout,
     x->normed = calloc((size_t)layout->param_count, sizeof *x->normed);
     x->state = calloc((size_t)layout->stages, sizeof *x->state);
     x->made = calloc((size_t)layout->stages, sizeof *x->made);
-    if (!x->normed || !x->state || !x->made) {
+    x->slice = calloc((size_t)layout->stages, sizeof *x->slice);
+    if (!x->normed || !x->state || !x->made || !x->slice) {
         culm_symbolic_free(&x->exec);
         return NULL;
     }
@@ -679,12 +724,14 @@ void culm_symbolic_free(struct culm_exec *exec) {
     for (int32_t s = 0; x && s < x->layout->stages; s++) {
         free(x->state ? x->state[s] : NULL);
         free(x->made ? x->made[s] : NULL);
+        free(x->slice ? x->slice[s] : NULL);
     }
     if (x) {
         culm_blob_clear(&x->flipped);
         free(x->normed);
         free(x->state);
         free(x->made);
+        free(x->slice);
     }
     free(x);
 }

@@ -309,12 +309,41 @@ static enum culm_status step_tensor(struct culm_numeric *x, struct culm_task *ta
     return CULM_OK;
 }
 
+static struct culm_optimizer_step step_of(const struct culm_numeric *x,
+                                          const struct culm_task *task) {
+    const struct culm_train_span span = culm_train_span_of(x->o.config, task->iteration);
+    return culm_optimizer_step_at(&span.optimizer, task->iteration,
+                                  culm_train_span_lr(&span, task->iteration), task->clip,
+                                  x->o.plan->shape.micros);
+}
+
+/* Steps a part of a tensor that is being copied. What it has to be is looked at when the copy is whole. */
+static enum culm_status run_advance(struct culm_numeric *x, struct culm_task *task) {
+    const struct culm_param_info *param = &numeric_info(x, task->stage)->params[task->index];
+    const struct culm_optimizer_step step = step_of(x, task);
+    struct culm_step_digest digest;
+    int64_t first, count, all = 0;
+    const float *grad = total(x, task, param->global_index, &all);
+    if (!grad) {
+        return missing(task, param->global_index);
+    }
+    enum culm_status status = numeric_state_range(x, task, &first, &count);
+    if (status != CULM_OK) {
+        return culm_error_set(&task->job.error, status, "'%s': no part of it has come",
+                              param->name);
+    }
+    struct culm_optimizer_tensor tensor = tensor_of(x, task->stage, task->index);
+    tensor.count = count;
+    for (int64_t part = 0; part < x->o.plan->state_parts; part++) {
+        tensor.part[part] += first;
+    }
+    culm_optimizer_apply(&step, x->o.device, &tensor, grad + first, &digest);
+    return CULM_OK;
+}
+
 static enum culm_status run_step(struct culm_numeric *x, struct culm_task *task) {
     const struct culm_stage_info *info = numeric_info(x, task->stage);
-    const struct culm_train_span span = culm_train_span_of(x->o.config, task->iteration);
-    const struct culm_optimizer_step step = culm_optimizer_step_at(
-        &span.optimizer, task->iteration, culm_train_span_lr(&span, task->iteration), task->clip,
-        x->o.plan->shape.micros);
+    const struct culm_optimizer_step step = step_of(x, task);
     enum culm_status status = CULM_OK;
     for (int32_t i = 0; i < info->param_count && status == CULM_OK; i++) {
         if (i == info->param_count / 2 && x->exec.world) {
@@ -362,6 +391,13 @@ static enum culm_status execute(struct culm_exec *exec, struct culm_task *task) 
     case CULM_TASK_STEP: return run_step(x, task);
     case CULM_TASK_EXPORT: return numeric_state_export(x, task);
     case CULM_TASK_IMPORT: return numeric_state_import(x, task);
+    case CULM_TASK_ADVANCE: return run_advance(x, task);
+    case CULM_TASK_COMPLETE:
+        status = numeric_state_make(x, task->stage, &task->job.error); /* it may have no tensor */
+        if (status == CULM_OK) {
+            numeric_made(x, task);
+        }
+        return status;
     case CULM_TASK_SNAPSHOT: numeric_state_snapshot(x, task); return CULM_OK;
     case CULM_TASK_SAVE: return numeric_save(x, task);
     case CULM_TASK_PUBLISH: return numeric_publish(x, task);

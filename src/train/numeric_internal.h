@@ -68,6 +68,9 @@ enum culm_status numeric_state_make(struct culm_numeric *x, int32_t stage,
 void numeric_state_drop(struct culm_numeric *x, int32_t stage);
 enum culm_status numeric_state_export(struct culm_numeric *x, struct culm_task *task);
 enum culm_status numeric_state_import(struct culm_numeric *x, struct culm_task *task);
+/* ADVANCE: from which element of the tensor on, and how many. The state is not whole any more. */
+enum culm_status numeric_state_range(struct culm_numeric *x, const struct culm_task *task,
+                                     int64_t *ret_first, int64_t *ret_count);
 void numeric_state_snapshot(struct culm_numeric *x, struct culm_task *task);
 
 /* numeric_digest.c: what the state was made and still has to be. `data` is a state as in

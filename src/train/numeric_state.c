@@ -40,12 +40,25 @@ void numeric_state_drop(struct culm_numeric *x, int32_t stage) {
     }
 }
 
-/* A copy has the vectors of its tensor one after the other. */
-static struct numeric_record
-record_of_copy(struct culm_numeric *x, const struct culm_param_info *param, const float *copy) {
+/* The elements of a slice of a tensor. */
+struct range {
+    int64_t first, count;
+};
+
+static struct range range_of(const struct culm_numeric *x, const struct culm_param_info *param,
+                             int32_t slice) {
+    const struct culm_param_desc *desc = &x->o.plan->layout.param[param->global_index];
+    const size_t element = (size_t)x->o.plan->state_parts * sizeof(float);
+    return (struct range){(int64_t)((size_t)slice * desc->slice_bytes / element),
+                          (int64_t)(culm_param_slice_bytes(desc, slice) / element)};
+}
+
+/* A copy has the vectors of its slice one after the other. */
+static struct numeric_record record_of_copy(struct culm_numeric *x, int64_t count,
+                                            const float *copy) {
     const struct culm_stage_info as_stage = {
-        .param_floats = param->count,
-        .params = &(const struct culm_param_info){.count = param->count},
+        .param_floats = count,
+        .params = &(const struct culm_param_info){.count = count},
     };
     return numeric_look(x, &as_stage, 0, copy, false);
 }
@@ -53,15 +66,17 @@ record_of_copy(struct culm_numeric *x, const struct culm_param_info *param, cons
 enum culm_status numeric_state_export(struct culm_numeric *x, struct culm_task *task) {
     const struct culm_stage_info *info = numeric_info(x, task->stage);
     const struct culm_param_info *param = &info->params[task->index];
-    size_t bytes = (size_t)param->count * sizeof(float);
+    const struct range range = range_of(x, param, task->from_slice);
+    size_t bytes = (size_t)range.count * sizeof(float);
     for (int64_t part = 0; part < x->o.plan->state_parts; part++) {
-        const float *from = x->state[task->stage].data + part * info->param_floats + param->offset;
+        const float *from =
+            x->state[task->stage].data + part * info->param_floats + param->offset + range.first;
         memcpy((char *)task->output->data + (size_t)part * bytes, from, bytes);
     }
-    /* As numeric_state_import will look at it. */
-    struct numeric_record now = record_of_copy(x, param, task->output->data);
+    /* As numeric_state_import will look at it. What a part of a tensor has to be nobody knows: the next step does. */
+    struct numeric_record now = record_of_copy(x, range.count, task->output->data);
     const struct numeric_record *made = &x->state[task->stage].record[task->index];
-    if (now.value != made->value || now.rest != made->rest) {
+    if (range.count == param->count && (now.value != made->value || now.rest != made->rest)) {
         return numeric_damaged(task, task->stage, "the state", param->name);
     }
     task->digest = numeric_told(now);
@@ -72,26 +87,32 @@ enum culm_status numeric_state_import(struct culm_numeric *x, struct culm_task *
     culm_network_let_go(x->o.network); /* the weights come from another worker */
     const struct culm_stage_info *info = numeric_info(x, task->stage);
     const struct culm_param_info *param = &info->params[task->index];
-    size_t bytes = (size_t)param->count * sizeof(float);
-    struct numeric_record record = record_of_copy(x, param, task->input->data);
-    if (numeric_told(record) != task->digest) {
+    const struct range range = range_of(x, param, task->from_slice);
+    size_t bytes = (size_t)range.count * sizeof(float);
+    if (numeric_told(record_of_copy(x, range.count, task->input->data)) != task->digest) {
         return culm_error_set(&task->job.error, CULM_ERR_FORMAT,
                               "the copy of '%s' was damaged on its way", param->name);
     }
     enum culm_status status = numeric_state_make(x, task->stage, &task->job.error);
     for (int64_t part = 0; part < x->o.plan->state_parts && status == CULM_OK; part++) {
-        memcpy(x->state[task->stage].data + part * info->param_floats + param->offset,
+        memcpy(x->state[task->stage].data + part * info->param_floats + param->offset + range.first,
                (const char *)task->input->data + (size_t)part * bytes, bytes);
     }
     if (status == CULM_OK) {
-        struct numeric_state *state = &x->state[task->stage];
-        state->record[task->index] = record;
-        state->whole = task->index == info->param_count - 1;
-        if (state->whole) {
-            numeric_tell(x, task);
-        }
+        x->state[task->stage].whole = false; /* until it is complete */
     }
     return status;
+}
+
+enum culm_status numeric_state_range(struct culm_numeric *x, const struct culm_task *task,
+                                     int64_t *ret_first, int64_t *ret_count) {
+    const struct culm_param_info *param = &numeric_info(x, task->stage)->params[task->index];
+    const struct range first = range_of(x, param, task->from_slice),
+                       last = range_of(x, param, task->to_slice - 1);
+    x->state[task->stage].whole = false;
+    *ret_first = first.first;
+    *ret_count = last.first + last.count - first.first;
+    return x->state[task->stage].data ? CULM_OK : CULM_ERR_INTERNAL;
 }
 
 void numeric_state_snapshot(struct culm_numeric *x, struct culm_task *task) {

@@ -22,6 +22,21 @@ static enum culm_status out_of_memory(struct culm_error *error) {
 
 /* --- layout --- */
 
+#define SLICES                                                                                     \
+    16 /* of a stage, at least, so that one is copied in much less than an iteration's gradients are */
+#define SLICE_ELEMENTS 4096 /* none is smaller but a tensor, or the last of one */
+
+/* Slices of a tensor, whose elements all have state_parts floats: of 16 elements, which kernels like. */
+static void cut(const struct culm_plan *plan, const struct culm_stage_desc *stage,
+                struct culm_param_desc *param) {
+    const size_t element = (size_t)plan->state_parts * sizeof(float);
+    size_t most = plan->slice_bytes, share = stage->state_bytes / SLICES;
+    most = share < most ? share : most;
+    most = most < SLICE_ELEMENTS * element ? SLICE_ELEMENTS * element : most;
+    param->slice_bytes = most / (16 * element) * (16 * element);
+    param->slices = (int32_t)((param->state_bytes + param->slice_bytes - 1) / param->slice_bytes);
+}
+
 static enum culm_status add_stage(struct culm_plan *plan, int32_t s, int32_t *grad) {
     const struct culm_stage_info *info = culm_stage_info_of(plan->stage[s]);
     struct culm_stage_desc *stage = &plan->layout.stage[s];
@@ -47,6 +62,7 @@ static enum culm_status add_stage(struct culm_plan *plan, int32_t s, int32_t *gr
         culm_stage_set_add(&plan->layout.param[global].stages, s);
         plan->layout.param[global].state_bytes =
             (size_t)info->params[i].count * (size_t)plan->state_parts * sizeof(float);
+        cut(plan, stage, &plan->layout.param[global]);
     }
     for (int32_t i = 0; i < info->grad_count; i++) {
         const struct culm_grad_info *g = &info->grads[i];
@@ -301,6 +317,7 @@ enum culm_status culm_plan_new(struct culm_network *network, const struct culm_c
     }
     plan->shape = shape_of(config);
     plan->state_parts = culm_optimizer_parts(&config->optimizer);
+    plan->slice_bytes = (size_t)config->cluster.slice_mb << 20;
     plan->recompute = config->recompute == CULM_RECOMPUTE_BLOCK;
     size_t stages = (size_t)plan->shape.stages;
     plan->stage = calloc(stages, sizeof(struct culm_stage *));

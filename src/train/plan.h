@@ -26,6 +26,7 @@ struct culm_plan {
     struct culm_stage **stage;   /* [shape.stages] */
     int64_t param_count;         /* elements of the whole model, a tied tensor once */
     int32_t state_parts;         /* vectors of a stage's state: 3 with AdamW, 2 with SGD */
+    size_t slice_bytes;          /* in which a copy of a stage is sent, at most */
     bool recompute;              /* what `recompute: auto` came to */
     int64_t rows_per_sample;     /* tokens of a sample; 1 for images */
     struct culm_choices choices; /* cuts always */

@@ -51,8 +51,26 @@ static void fuzz_reduced(const uint8_t *data, size_t size, struct culm_buf *buf)
 static void fuzz_state(const uint8_t *data, size_t size, struct culm_buf *buf) {
     struct culm_state state;
     if (culm_state_decode(data, size, &state) == CULM_OK) {
-        FUZZ_REQUIRE(state.index >= 0, "%d", state.index);
+        FUZZ_REQUIRE(state.index >= 0 && state.slice >= 0, "%d %d", state.index, state.slice);
         culm_state_encode(&state, buf);
+        require_same(buf, data, size);
+    }
+}
+
+static void fuzz_want(const uint8_t *data, size_t size, struct culm_buf *buf) {
+    struct culm_want want;
+    if (culm_want_decode(data, size, &want) == CULM_OK) {
+        FUZZ_REQUIRE(want.index >= 0 && want.slice >= 0, "%d %d", want.index, want.slice);
+        culm_want_encode(&want, buf);
+        require_same(buf, data, size);
+    }
+}
+
+static void fuzz_learn(const uint8_t *data, size_t size, struct culm_buf *buf) {
+    uint8_t grad[GRADS];
+    struct culm_learn learn = {.grads = GRADS, .grad = grad};
+    if (culm_learn_decode(data, size, &learn) == CULM_OK) {
+        culm_learn_encode(&learn, buf);
         require_same(buf, data, size);
     }
 }
@@ -212,6 +230,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         fuzz_saved,    fuzz_digests,    fuzz_waits,     fuzz_save,   fuzz_fenced,
         fuzz_ask,      fuzz_heartbeat,  fuzz_took,      fuzz_loaded, fuzz_unloaded,
         fuzz_joined,   fuzz_taken_over, fuzz_peer_lost, fuzz_failed, fuzz_damaged,
-        fuzz_sum,      fuzz_reduced,    fuzz_state,     fuzz_report, fuzz_curve};
+        fuzz_sum,      fuzz_reduced,    fuzz_state,     fuzz_report, fuzz_curve,     fuzz_want, fuzz_learn};
     return fuzz_message(data, size, decoder, sizeof decoder / sizeof *decoder, CULM_META_MAX);
 }

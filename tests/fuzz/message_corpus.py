@@ -4,7 +4,7 @@ import pathlib
 import struct
 
 STAGES, MICROS, GRADS, PARAMS, PIPELINES, LANES = 3, 8, 11, 7, 2, 4
-HAVE, VIEW, COMMIT, PREPARED, DIGESTS, WAITS = 1, 2, 3, 4, 6, 7  # the places of their decoders in message.c
+HAVE, VIEW, COMMIT, PREPARED, DIGESTS, WAITS, WANT, LEARN = 1, 2, 3, 4, 6, 7, 25, 26  # the places of their decoders in message.c
 
 
 def text(value):
@@ -78,6 +78,10 @@ def waits(silent=2):
             + struct.pack("<i", silent) + struct.pack(f"<{silent}i", *range(silent)) + have())
 
 
+def learn(grads=GRADS):
+    return struct.pack("<QQi", 5, 12, grads) + flags([g % 3 == 0 for g in range(grads)])
+
+
 NODES = [(n, 2 + n, [n % STAGES, (n + 1) % STAGES] if n % STAGES < STAGES - 1 else [0, n % STAGES]) for n in range(PIPELINES * STAGES)]
 
 CORPUS = {
@@ -101,6 +105,10 @@ CORPUS = {
     "prepared-other-model": (PREPARED, prepared(params=PARAMS + 1)),
     "digests": (DIGESTS, digests()),
     "digests-other-model": (DIGESTS, digests(params=PARAMS - 1)),
+    "want": (WANT, struct.pack("<QIii", 5, 77, 3, 2)),
+    "want-below": (WANT, struct.pack("<QIii", 5, 77, 3, -1)),
+    "learn": (LEARN, learn()),
+    "learn-other-model": (LEARN, learn(grads=GRADS + 1)),
     "waits": (WAITS, waits()),
     "waits-many-silent": (WAITS, waits(silent=4097)),
 }

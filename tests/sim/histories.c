@@ -186,6 +186,10 @@ static bool floors(const struct culm_history_result *t, uint32_t drawn, uint64_t
         ok &= at_least("nodes that left as they asked", t->left, n, 5);
         ok &= at_least("runs in which nothing else happened", t->calm, n, 25);
     }
+    if (drawn >> CULM_HISTORY_DRAW_COPIES & 1) {
+        ok &= at_least("copies", t->copies, n, 1);
+        ok &= at_least("steps committed while copies were under way", t->copied_on, n, 6);
+    }
     printf(" the longest stop %llu ms\n", (unsigned long long)t->stop_ms);
     return ok;
 }

@@ -58,10 +58,13 @@ static bool some_stage_is_gone(const struct running *run) {
 static void check_commit(struct running *run, int64_t step) {
     struct culm_pipeline_leader_totals totals;
     culm_history_totals_of(run, &totals);
-    if (totals.transfers > 0) {
-        culm_history_complain(run, "step %lld was committed with copies under way",
-                              (long long)step);
+    const uint64_t now = culm_sim_now(run->sim), took = now - run->step_ns;
+    run->copied_on += totals.transfers > 0;
+    if (run->step_ns > 0) {
+        uint64_t *longest = &run->longest_ns[totals.transfers > 0];
+        *longest = took > *longest ? took : *longest;
     }
+    run->step_ns = now;
     int32_t workers = culm_sim_worker_count(run->sim);
     for (int32_t s = 0; s < run->layout.stages; s++) {
         int32_t copies = 0;
@@ -303,6 +306,8 @@ static void on_event(void *context, json_t *event) {
         }
         check_commit(run, step);
         culm_history_commits(run, step);
+    } else if (strcmp(name, "copied") == 0) {
+        run->copies++;
     } else if (strcmp(name, "view") == 0) {
         note_view(run, event);
     } else if (strcmp(name, "lost") == 0 || strcmp(name, "recovered") == 0) {
@@ -398,7 +403,9 @@ static void *make_worker(void *context, int32_t id, struct culm_world *world,
                                               .pool = pool,
                                               .layout = &run->layout,
                                               .shape = history->shape,
-                                              .heartbeat_ms = history->settings.crew.heartbeat_ms};
+                                              .heartbeat_ms = history->settings.crew.heartbeat_ms,
+                                              .copy_bytes_per_ms = history->copy_bytes_per_ms,
+                                              .copy_window_bytes = history->copy_window_bytes};
     return exec[id] ? culm_node_new(&options) : NULL;
 }
 
@@ -416,7 +423,18 @@ static uint64_t cost_of(void *context, int32_t node, const struct culm_job *job)
     (void)node;
     bool slow = history->slow_ms && (int32_t)task->kind == history->slow_kind &&
                 task->stage == history->slow_stage;
+    const bool slice = task->kind == CULM_TASK_EXPORT || task->kind == CULM_TASK_IMPORT;
+    if (slice && history->slice_us > 0) {
+        return history->slice_us * 1000;
+    }
     return slow ? history->slow_ms * 1000000 : job->cost_ns;
+}
+
+/* Those who come later are at the end of other links. */
+static uint64_t rate_of(void *context, int32_t from, int32_t to) {
+    const struct culm_history *history = ((const struct running *)context)->history;
+    const int32_t first = history->shape.pipelines * history->shape.stages;
+    return from >= first || to >= first ? history->fabric.later_bytes_per_ms : 0;
 }
 
 static struct culm_sim_options options_of(struct running *run) {
@@ -455,6 +473,7 @@ static struct culm_sim_options options_of(struct running *run) {
                   .destroy = destroy_worker}},
         .leader_ops = &culm_pipeline_leader_actor,
         .cost = cost_of,
+        .rate = rate_of,
         .event = on_event,
         .event_context = run,
         .fault = culm_history_at_point,
@@ -609,6 +628,10 @@ static void attempt(struct running *run, struct culm_history_result *result) {
         result->calm += culm_history_is_calm(run);
         result->stores += run->history->candidates > 0;
         result->away_commits += run->away_commits;
+        result->copied_on += run->copied_on;
+        result->copies += run->copies;
+        result->alone_us = (int64_t)(run->longest_ns[0] / 1000);
+        result->copying_us = (int64_t)(run->longest_ns[1] / 1000);
         result->overs += run->over;
     }
     tear_down(run);
@@ -670,6 +693,8 @@ void culm_history_result_add(struct culm_history_result *sum,
     sum->calm += result->calm;
     sum->stores += result->stores;
     sum->away_commits += result->away_commits;
+    sum->copied_on += result->copied_on;
+    sum->copies += result->copies;
     sum->overs += result->overs;
     sum->stop_ms = result->stop_ms > sum->stop_ms ? result->stop_ms : sum->stop_ms;
     add_totals(&sum->world, &result->world);

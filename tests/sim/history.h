@@ -8,8 +8,7 @@
  *   - weights and every step's loss are those of the undisturbed run of the same shape with one
  *     pipeline and no redundancy;
  *   - a roll-back happens if no worker in the run has a copy of some stage, and only then;
- *   - no step is committed unless every stage has a copy at the version before, nor while a copy is
- *     under way;
+ *   - no step is committed unless every stage has a copy at the version before;
  *   - no sample is lost or counts twice;
  *   - every worker lost with a stage is reported recovered once, within two steps;
  *   - whoever is lost is replaced, where that is asked for, and never by too many;
@@ -134,6 +133,7 @@ enum culm_history_draw {
     CULM_HISTORY_DRAW_STORE, /* who leads is decided at a store of keys, which fails now and then */
     CULM_HISTORY_DRAW_SIZE, /* half of them have more than seven nodes, one in fifty more than 32 */
     CULM_HISTORY_DRAW_LEAVE, /* nodes are told to end; in some of these histories nothing else befalls anyone */
+    CULM_HISTORY_DRAW_COPIES, /* slow links to those who come later, and copies in small parts, or at a limited rate */
     CULM_HISTORY_DRAWS
 };
 
@@ -141,7 +141,7 @@ extern const char *const culm_history_draw_names[CULM_HISTORY_DRAWS];
 
 /* What streams are like. See sim.h. */
 struct culm_history_fabric {
-    uint64_t bytes_per_ms;
+    uint64_t bytes_per_ms, later_bytes_per_ms; /* the latter: from and to who came later */
     size_t buffer_bytes, piece_bytes, scratch_bytes;
     uint32_t short_percent, backlog_full_percent;
     uint64_t exit_us, unacked_ms;
@@ -153,6 +153,8 @@ struct culm_history {
     struct culm_pipeline_settings settings;
     int64_t checkpoint_keep;
     int32_t params_per_stage;
+    uint64_t copy_bytes_per_ms; /* as in pipeline/node.h */
+    size_t copy_window_bytes;
     uint32_t save_fail_percent, start_fail_percent;
     uint32_t start_fail_later; /* after the first step; 0: as before */
     struct culm_history_trouble trouble[CULM_HISTORY_TROUBLES_MAX];
@@ -174,6 +176,8 @@ struct culm_history {
     /* Tasks of this kind take as long for everyone, at this stage; 0 ms: as all others. */
     int32_t slow_kind, slow_stage;
     uint64_t slow_ms;
+    uint64_t
+        slice_us; /* what a task takes that sends or takes a slice of a copy; 0: as all others */
     /* The run has to end with an error that says this, after at most so many losses. NULL: it has
      * to be done. */
     const char *must_say;
@@ -200,6 +204,9 @@ struct culm_history_result {
     int64_t stops, due, unstarted, came, refused; /* of tasks, as they were drawn */
     int64_t leaders;                              /* that took over */
     int64_t left, calm; /* who left as they asked; runs in which nothing else befell anyone */
+    int64_t alone_us,
+        copying_us; /* the longest between two commits, in the last start; the latter with copies under way */
+    int64_t copied_on, copies; /* steps committed while copies were under way; copies that came */
     int64_t stores, away_commits,
         overs; /* runs with a store; steps committed while it was away; runs of which it alone knew the end */
 };

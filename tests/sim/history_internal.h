@@ -65,7 +65,10 @@ struct running {
     bool over;        /* it is done, as the store says, and whoever led was not there to say so */
     uint64_t away_ns; /* since when the store was away, when it was last */
     bool slept;       /* one that leads was frozen */
-    int64_t away_commits;            /* while the store was away */
+    int64_t away_commits;      /* while the store was away */
+    int64_t copied_on, copies; /* steps committed while copies were under way; copies that came */
+    uint64_t step_ns;          /* when the last step was committed */
+    uint64_t longest_ns[2]; /* the longest time from one to the next; [1]: with copies under way */
     int64_t flips_seen[WORKERS_MAX]; /* of its executor, at the last look */
     bool flipped[WORKERS_MAX];       /* and not yet noticed */
     int64_t flips, noticed, undecided, misread;

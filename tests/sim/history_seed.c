@@ -229,13 +229,22 @@ const char *const culm_history_draw_names[CULM_HISTORY_DRAWS] = {
     [CULM_HISTORY_DRAW_STARTS] = "starts",   [CULM_HISTORY_DRAW_TASKS] = "tasks",
     [CULM_HISTORY_DRAW_LOADS] = "loads",     [CULM_HISTORY_DRAW_OPEN] = "open",
     [CULM_HISTORY_DRAW_LEADERS] = "leaders", [CULM_HISTORY_DRAW_STORE] = "store",
-    [CULM_HISTORY_DRAW_SIZE] = "size",       [CULM_HISTORY_DRAW_LEAVE] = "leave"};
+    [CULM_HISTORY_DRAW_SIZE] = "size",       [CULM_HISTORY_DRAW_LEAVE] = "leave",
+    [CULM_HISTORY_DRAW_COPIES] = "copies"};
 
 /* In one history of so many. */
 static bool draws(const struct culm_history *h, uint32_t draws, enum culm_history_draw draw,
                   int64_t one_of, struct dice *ret_dice) {
     *ret_dice = (struct dice){culm_rng_mix(h->seed, 0xD00 + (uint64_t)draw)};
     return draws >> draw & 1 && pick(ret_dice, one_of) == 0;
+}
+
+/* Copies take several steps, or many. */
+static void draw_copies(struct dice *dice, struct culm_history *h) {
+    h->shape.steps += pick(dice, 12);
+    h->fabric.later_bytes_per_ms = pick(dice, 3) ? (uint64_t)(30 << pick(dice, 6)) : 0;
+    h->copy_window_bytes = pick(dice, 2) ? sizeof(uint64_t) << pick(dice, 4) : 0;
+    h->copy_bytes_per_ms = pick(dice, 3) ? 0 : (uint64_t)(1 + pick(dice, 16));
 }
 
 /* Another shape; who was to be struck by number is the same part of the way through all nodes. */
@@ -438,6 +447,9 @@ void culm_history_draw(struct culm_history *h, uint32_t draw_mask) {
     }
     if (draws(h, draw_mask, CULM_HISTORY_DRAW_LEAVE, 3, &dice)) {
         draw_leave(&dice, h);
+    }
+    if (draws(h, draw_mask, CULM_HISTORY_DRAW_COPIES, 3, &dice)) {
+        draw_copies(&dice, h);
     }
 }
 

@@ -307,6 +307,35 @@ def outlived_elsewhere(bench):
     check_losses(bench, ENDLESS)
 
 
+def copies_take_long(bench):
+    """One takes the place of a lost one, and asks for its copy so slowly that it takes many steps: none of them waits for it. By how much a step would
+    be longer than others depends on the machine; that several are done meanwhile does not, as copies take seconds."""
+    config = changed(ENDLESS, pipelines=2, stages=1, model__layers=4, model__width=64, batch={"global": 16, "micro": 2, "lanes": 2}, checkpoint__every=0,
+                     cluster__replace_ms=600000, cluster__join_ms=600000, cluster__copy_mb_per_s=1, cluster__slice_mb=1)
+    run = Run(bench, config, "--workers", 2)
+    there = There(bench)
+    there.node(run.address(), run.token, 1)
+    run.wait(lambda: len(run.told("joined")) == 3, "the third")
+    run.more_steps(5)
+    late = run.told("joined")[2]
+    os.kill(run.told("joined")[0]["pid"], signal.SIGKILL)
+    run.wait(lambda: run.told("copied"), "its copy")
+    run.more_steps(5)
+    events = run.events()
+    names = [event["event"] for event in events]
+    copied = run.told("copied")[0]
+    survivor = run.told("joined")[1]["node"]
+    equal((copied["node"], copied["stage"], copied["source"]), (late["node"], 0, survivor), "who has copied what from whom")
+    check(copied["bytes"] > 2000000, f"only {copied['bytes']} bytes were copied")
+    check(copied["took_ms"] > copied["bytes"] / 1000 * 0.7, f"{copied['bytes']} bytes in {copied['took_ms']} ms are more than 1 MB/s")
+    between = events[names.index("lost"):names.index("copied")]
+    check(sum(event["event"] == "step" for event in between) >= 4, f"steps waited for the copy: {between}")
+    run.wait(lambda: any(place["owner"] == late["node"] for place in run.told("view")[-1]["map"]), "its place")
+    run.stop()
+    there.end(75)
+    check_losses(bench, config)
+
+
 def comes_late(bench):
     """All workers are here; one comes and stands by, and takes the place of one that is lost."""
     config = changed(ENDLESS, cluster__replace_ms=60000)
@@ -403,6 +432,7 @@ cases.add("a launcher at every address", every_address, seconds=8, first=True)
 cases.add("a run that is done", done)
 cases.add("any number of workers", any_number)
 cases.add("one that comes late takes over", comes_late, seconds=8)
+cases.add("copies that take many steps", copies_take_long, seconds=10)
 cases.add("who is refused", refused, seconds=8)
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ static void run_copies(struct fixture *f, int32_t count) {
     static struct culm_stage_desc one = {
         .grad_bytes = 8, .grad_count = 2, .param_count = 1, .params = first};
     static struct culm_grad_desc grads[2] = {{0, 0, 0, 4}, {0, -1, 4, 4}};
-    static struct culm_param_desc params[1] = {{{{1}}, 8}};
+    static struct culm_param_desc params[1] = {{.stages = {{1}}, .state_bytes = 8}};
     static const struct culm_layout all = {1, 2, 1, &one, grads, params};
     o.layout = &all;
     begin(f, o);
@@ -185,7 +185,7 @@ static void test_norms_are_added_in_the_order_of_parameters(void **state) {
     for (int32_t i = 0; i < COUNT; i++) {
         int32_t stage = i % 2, at = stage * EACH + i / 2;
         of[stage][i / 2] = i;
-        params[i] = (struct culm_param_desc){culm_stage_set_of(stage), 8};
+        params[i] = (struct culm_param_desc){.stages = culm_stage_set_of(stage), .state_bytes = 8};
         grads[at] = (struct culm_grad_desc){stage, i, (size_t)(i / 2) * 4, 4};
         norm[i] = i ? 1 : 0x1p53; /* to which one adds nothing, and two add two */
         sum += norm[i];

@@ -1,6 +1,5 @@
 /*
- * The leader alone: copies of stages that are begun, given up, waited for and let go, and lanes
- * that wait. Workers are played by the test.
+ * The leader alone: copies of stages that are begun, waited for where lanes wait, and let go. Workers are played by the test.
  */
 #include "expect_mark.h"
 #include "leader_alive.h"
@@ -91,67 +90,45 @@ static void begin_copying(struct fixture *f) {
     joined(f, f->next++);
     commit(f);
     assert_int_equal(totals(f).transfers, 2);
-    prepare(f);
     assert_int_equal(totals(f).committed, 1);
 }
 
-static void test_late_copies_that_a_step_can_do_without_are_given_up(void **state) {
+static void test_a_step_waits_for_no_copy(void **state) {
     (void)state;
-    EXPECT_MARK(pipeline_late_copies_are_given_up);
     EXPECT_MARK(pipeline_copy_from_own_pipeline);
     struct fixture f;
     begin_copying(&f);
-    pass(&f, 1200);
-    assert_int_equal(totals(&f).committed, 2);
-    end(&f);
-}
-
-/* The link may swallow them for good: not every step waits. The second pause is twice as long. */
-static void test_late_copies_are_tried_again_after_pauses(void **state) {
-    (void)state;
-    EXPECT_MARK(pipeline_late_copies_are_put_off);
-    struct fixture f;
-    begin_copying(&f);
-    for (int32_t pause_ms = 1000; pause_ms <= 2000; pause_ms *= 2) {
-        int64_t committed = totals(&f).committed + 1;
-        pass(&f, 1200);
-        assert_int_equal(totals(&f).committed, committed);
-        assert_int_equal(totals(&f).transfers, 0);
-        prepare(&f);
-        assert_int_equal(totals(&f).committed, ++committed);
-        pass(&f, pause_ms - 500);
-        prepare(&f);
-        assert_int_equal(totals(&f).committed, ++committed);
-        assert_int_equal(totals(&f).transfers, 0);
-        pass(&f, 500);
-        prepare(&f);
-        assert_int_equal(totals(&f).committed, ++committed);
-        assert_int_equal(totals(&f).transfers, 2);
-        prepare(&f);
-        assert_int_equal(totals(&f).committed, committed);
+    const uint64_t view = totals(&f).view;
+    for (int64_t step = 2; step < 5; step++) {
+        commit(&f);
+        pass(&f, 600); /* nor is anything given up */
     }
-    const struct culm_transfer first = newest(&f, 2)->transfer[0];
-    const struct culm_transfer second = newest(&f, 2)->transfer[1];
-    has(&f, 2, first.id);
-    has(&f, 2, second.id);
-    assert_int_equal(totals(&f).transfers, 0);
-    assert_true(holds(&f, 0, 2, first.stage) && holds(&f, 0, 2, second.stage));
+    assert_int_equal(totals(&f).transfers, 2);
+    assert_int_equal(totals(&f).view, view); /* and nothing else changes */
     end(&f);
 }
 
-static void test_what_has_come_is_used_if_the_rest_is_late(void **state) {
+/* It holds what it has at once, as long as it is at the version of all others. */
+static void test_a_copy_counts_if_it_is_whole_in_time(void **state) {
     (void)state;
-    EXPECT_MARK(pipeline_late_copies_are_given_up_and_others_used);
+    EXPECT_MARK(pipeline_copy_is_whole_too_late);
     struct fixture f;
     begin_copying(&f);
     const struct culm_transfer first = newest(&f, 2)->transfer[0];
-    has(&f, 2, first.id);
-    pass(&f, 1200);
-    assert_int_equal(totals(&f).transfers, 0);
-    assert_int_equal(totals(&f).committed, 1); /* the view is a new one */
+    commit(&f);
+    SAY(&f, 2, JOINED, joined, .version = 1, .transfer = first.id);
+    assert_int_equal(totals(&f).transfers, 2);
+    assert_false(holds(&f, 0, 2, first.stage));
+    SAY(&f, 2, JOINED, joined, .version = 2, .transfer = first.id, .bytes = 700, .took_ms = 5);
+    assert_int_equal(totals(&f).transfers, 1);
     assert_true(holds(&f, 0, 2, first.stage));
-    prepare(&f);
-    assert_int_equal(totals(&f).committed, 2);
+    const json_t *told = fake_world_told(&f.fake, "copied");
+    assert_int_equal(json_integer_value(json_object_get(told, "node")), 2);
+    assert_int_equal(json_integer_value(json_object_get(told, "stage")), first.stage);
+    assert_int_equal(json_integer_value(json_object_get(told, "bytes")), 700);
+    assert_int_equal(json_integer_value(json_object_get(told, "took_ms")), 5);
+    assert_int_equal(json_integer_value(json_object_get(told, "source")), first.source);
+    assert_int_equal(newest(&f, 0)->totals.copied, 700);
     end(&f);
 }
 
@@ -162,8 +139,7 @@ static void test_a_copy_for_one_that_is_lost_is_no_more(void **state) {
     begin_copying(&f);
     lost(&f, 2);
     assert_int_equal(totals(&f).transfers, 0);
-    prepare(&f);
-    assert_int_equal(totals(&f).committed, 2);
+    commit(&f);
     end(&f);
 }
 
@@ -210,8 +186,8 @@ static void test_a_copy_is_kept_until_another_has_come(void **state) {
     commit(&f); /* and node 5 is to get all */
     assert_int_equal(totals(&f).transfers, 2);
     assert_true(holds(&f, 1, 1, 0));
-    for (int32_t i = 0; i < 2; i++) {
-        const struct culm_transfer one = newest(&f, 5)->transfer[i];
+    for (int32_t i = 0; i < 2; i++) { /* the first goes when it has come */
+        const struct culm_transfer one = newest(&f, 5)->transfer[0];
         assert_int_equal(one.destination, 5);
         has(&f, one.destination, one.id);
     }
@@ -337,8 +313,9 @@ static void test_a_seat_is_given_to_one_elsewhere(void **state) {
     const int32_t stays = seated(view, 0, 1 - stage), stands = 1 - stays;
     assert_int_equal(view->transfer_count, 2); /* both stages: its own, and that which it shadows */
     assert_int_equal(culm_stage_set_count(&culm_view_find(view, stands)->holds), 2);
+    const uint32_t copy[] = {view->transfer[0].id, view->transfer[1].id};
     for (int32_t i = 0; i < 2; i++) {
-        SAY(&f, 2, JOINED, joined, .version = 1, .transfer = view->transfer[i].id);
+        SAY(&f, 2, JOINED, joined, .version = 1, .transfer = copy[i]);
     }
     commit(&f);
     view = newest(&f, 2);
@@ -357,9 +334,8 @@ int main(void) {
         cmocka_unit_test(test_late_copies_without_which_nothing_goes_on_are_waited_for),
         cmocka_unit_test(test_one_copy_is_enough_if_the_other_is_late),
         cmocka_unit_test(test_one_that_joins_while_lanes_wait_is_of_use),
-        cmocka_unit_test(test_late_copies_that_a_step_can_do_without_are_given_up),
-        cmocka_unit_test(test_late_copies_are_tried_again_after_pauses),
-        cmocka_unit_test(test_what_has_come_is_used_if_the_rest_is_late),
+        cmocka_unit_test(test_a_step_waits_for_no_copy),
+        cmocka_unit_test(test_a_copy_counts_if_it_is_whole_in_time),
         cmocka_unit_test(test_a_copy_for_one_that_is_lost_is_no_more),
         cmocka_unit_test(test_a_copy_that_is_of_no_use_any_more_is_let_go),
         cmocka_unit_test(test_a_copy_is_kept_until_another_has_come),

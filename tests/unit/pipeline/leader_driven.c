@@ -13,7 +13,8 @@ static struct culm_stage_desc stage_descs[STAGES] = {
     {.grad_bytes = 4, .grad_count = 1, .param_count = 1, .params = params_of[0]},
     {.grad_bytes = 8, .first_grad = 1, .grad_count = 2, .param_count = 1, .params = params_of[1]}};
 static struct culm_grad_desc grad_descs[3] = {{0, 0, 0, 4}, {1, 1, 0, 4}, {1, -1, 4, 4}};
-static struct culm_param_desc param_descs[STAGES] = {{{{1}}, 8}, {{{2}}, 8}};
+static struct culm_param_desc param_descs[STAGES] = {{.stages = {{1}}, .state_bytes = 8},
+                                                     {.stages = {{2}}, .state_bytes = 8}};
 const struct culm_layout layout = {STAGES, 3, STAGES, stage_descs, grad_descs, param_descs};
 
 static void forget(struct fixture *f, int32_t node) {

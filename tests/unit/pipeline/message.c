@@ -117,20 +117,71 @@ static void test_sum_and_reduced(void **state) {
 
 static void test_state(void **state) {
     (void)state;
-    const struct culm_state copy = {7, UINT32_MAX, 5, UINT64_C(0xfedcba9876543210)};
-    const struct culm_state bad = {1, 1, -1, 0};
+    const struct culm_state copy = {7, UINT32_MAX, 5, 9, UINT64_C(0xfedcba9876543210)};
+    const struct culm_state bad = {1, 1, -1, 0, 0};
     struct culm_state again;
     struct culm_buf buf;
     culm_buf_init(&buf, CULM_META_MAX);
     culm_state_encode(&copy, &buf);
     assert_int_equal(culm_state_decode(buf.data, buf.len, &again), CULM_OK);
     assert_true(again.version == 7 && again.transfer == UINT32_MAX);
-    assert_true(again.index == 5 && again.digest == copy.digest);
+    assert_true(again.index == 5 && again.slice == 9 && again.digest == copy.digest);
     check_cuts(&buf, decode_state);
     check_noise(&buf, decode_state, 4);
     culm_buf_clear(&buf);
     culm_state_encode(&bad, &buf);
     assert_int_equal(decode_state(buf.data, buf.len), CULM_ERR_FORMAT);
+    culm_buf_release(&buf);
+}
+
+static enum culm_status decode_want(const uint8_t *meta, size_t len) {
+    struct culm_want want;
+    return culm_want_decode(meta, len, &want);
+}
+
+static void test_want(void **state) {
+    (void)state;
+    const struct culm_want want = {77, UINT32_MAX, 5, 9}, bad = {77, 1, 5, -1};
+    struct culm_want again;
+    struct culm_buf buf;
+    culm_buf_init(&buf, CULM_META_MAX);
+    culm_want_encode(&want, &buf);
+    assert_int_equal(culm_want_decode(buf.data, buf.len, &again), CULM_OK);
+    assert_true(again.view == 77 && again.transfer == UINT32_MAX);
+    assert_true(again.index == 5 && again.slice == 9);
+    check_cuts(&buf, decode_want);
+    check_noise(&buf, decode_want, 5);
+    culm_buf_clear(&buf);
+    culm_want_encode(&bad, &buf);
+    assert_int_equal(decode_want(buf.data, buf.len), CULM_ERR_FORMAT);
+    culm_buf_release(&buf);
+}
+
+#define LEARNT 70
+
+static enum culm_status decode_learn(const uint8_t *meta, size_t len) {
+    uint8_t grad[LEARNT];
+    struct culm_learn learn = {.grads = LEARNT, .grad = grad};
+    return culm_learn_decode(meta, len, &learn);
+}
+
+static void test_learn(void **state) {
+    (void)state;
+    uint8_t grad[LEARNT] = {0}, there[LEARNT];
+    grad[3] = grad[LEARNT - 1] = 1;
+    struct culm_learn learn = {77, 12, LEARNT, grad}, again = {.grads = LEARNT, .grad = there};
+    struct culm_buf buf;
+    culm_buf_init(&buf, CULM_META_MAX);
+    culm_learn_encode(&learn, &buf);
+    assert_int_equal(culm_learn_decode(buf.data, buf.len, &again), CULM_OK);
+    assert_true(again.view == 77 && again.got == 12);
+    assert_memory_equal(there, grad, LEARNT);
+    check_cuts(&buf, decode_learn);
+    check_noise(&buf, decode_learn, 6);
+    culm_buf_clear(&buf);
+    learn.grads = LEARNT - 1; /* of another run */
+    culm_learn_encode(&learn, &buf);
+    assert_int_equal(decode_learn(buf.data, buf.len), CULM_ERR_FORMAT);
     culm_buf_release(&buf);
 }
 
@@ -497,6 +548,8 @@ int main(void) {
         cmocka_unit_test(test_boundary),
         cmocka_unit_test(test_sum_and_reduced),
         cmocka_unit_test(test_state),
+        cmocka_unit_test(test_want),
+        cmocka_unit_test(test_learn),
         cmocka_unit_test(test_have),
         cmocka_unit_test(test_what_a_large_run_has_fits),
         cmocka_unit_test(test_view),

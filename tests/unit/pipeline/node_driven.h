@@ -41,7 +41,8 @@ static struct culm_stage_desc stage_descs[STAGES] = {{.output_bytes = 4,
                                                       .param_count = 1,
                                                       .params = params_of[1]}};
 static struct culm_grad_desc grad_descs[3] = {{0, 0, 0, 4}, {1, 1, 0, 4}, {1, -1, 4, 4}};
-static struct culm_param_desc param_descs[STAGES] = {{{{1}}, 8}, {{{2}}, 8}};
+static struct culm_param_desc param_descs[STAGES] = {{.stages = {{1}}, .state_bytes = 8},
+                                                     {.stages = {{2}}, .state_bytes = 8}};
 static const struct culm_layout layout = {STAGES, 3, STAGES, stage_descs, grad_descs, param_descs};
 
 struct fixture {
@@ -54,8 +55,9 @@ struct fixture {
     struct culm_view view;
 };
 
-/* The two micro-batches are in that many lanes. */
-static inline void begin_with(struct fixture *f, const struct culm_layout *of, int32_t lanes) {
+/* The two micro-batches are in that many lanes; copies to here are asked for at that rate. */
+static inline void begin_copying(struct fixture *f, const struct culm_layout *of, int32_t lanes,
+                                 uint64_t copy_bytes_per_ms) {
     fake_world_init(&f->fake);
     culm_buf_init(&f->buf, CULM_META_MAX);
     f->pool = culm_blob_pool_new(0);
@@ -75,6 +77,8 @@ static inline void begin_with(struct fixture *f, const struct culm_layout *of, i
         .layout = of,
         .shape = f->shape,
         .heartbeat_ms = 100,
+        .copy_bytes_per_ms = copy_bytes_per_ms,
+        .copy_window_bytes = 4,
     };
     f->node = culm_node_new(&options);
     assert_non_null(f->node);
@@ -94,6 +98,10 @@ static inline void begin_with(struct fixture *f, const struct culm_layout *of, i
     for (int32_t l = 0; l < lanes; l++) {
         f->view.lane_pipeline[l] = 0;
     }
+}
+
+static inline void begin_with(struct fixture *f, const struct culm_layout *of, int32_t lanes) {
+    begin_copying(f, of, lanes, 0);
 }
 
 static inline void begin(struct fixture *f) { begin_with(f, &layout, 1); }

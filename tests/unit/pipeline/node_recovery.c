@@ -19,7 +19,7 @@ static struct culm_stage_desc tied_stages[STAGES] = {
      .param_count = 1,
      .params = tied_params}};
 static struct culm_grad_desc tied_grads[3] = {{0, 0, 0, 4}, {1, 0, 0, 4}, {1, -1, 4, 4}};
-static struct culm_param_desc tied_param[1] = {{{{3}}, 8}};
+static struct culm_param_desc tied_param[1] = {{.stages = {{3}}, .state_bytes = 8}};
 static const struct culm_layout tied = {STAGES, 3, 1, tied_stages, tied_grads, tied_param};
 
 static int32_t sent(const struct fixture *f, int32_t to, uint16_t type) {
@@ -331,6 +331,13 @@ static void copy(struct fixture *f, uint32_t id) {
     view(f, CULM_VIEW_RUN, "");
 }
 
+/* Node 1 asks for what there is of stage 0. */
+static void wanted(struct fixture *f, uint32_t transfer, uint64_t number) {
+    const struct culm_want want = {.view = number, .transfer = transfer};
+    culm_want_encode(&want, &f->buf);
+    deliver(f, 1, CULM_MSG_WANT);
+}
+
 static void state_comes(struct fixture *f, int32_t index) {
     const struct culm_state state = {.version = 3, .transfer = TO_HERE, .index = index};
     culm_state_encode(&state, &f->buf);
@@ -349,10 +356,9 @@ static void test_a_copy_goes_on_in_a_new_view(void **state) {
     begin(&f);
     load(&f);
     copy(&f, FROM_HERE);
-    have(&f, f.view.number);
+    wanted(&f, FROM_HERE, f.view.number);
     finish(&f, CULM_TASK_FORWARD);
     copy(&f, FROM_HERE); /* another view, and the same copy, of which a part is on its way */
-    have(&f, f.view.number);
     finish(&f, CULM_TASK_EXPORT);
     finish(&f, CULM_TASK_FORWARD);
     assert_int_equal(sent(&f, 1, CULM_MSG_STATE), 1);
@@ -366,7 +372,7 @@ static void test_what_was_exported_for_a_copy_that_is_no_more(void **state) {
     begin(&f);
     load(&f);
     copy(&f, FROM_HERE);
-    have(&f, f.view.number);
+    wanted(&f, FROM_HERE, f.view.number);
     finish(&f, CULM_TASK_FORWARD);
     no_copy(&f);
     finish(&f, CULM_TASK_EXPORT);
@@ -422,6 +428,7 @@ static void test_a_copy_is_held_by_the_view(void **state) {
     state_comes(&f, 0); /* it has it */
     finish(&f, CULM_TASK_FORWARD);
     finish(&f, CULM_TASK_IMPORT);
+    finish(&f, CULM_TASK_COMPLETE);
     finish(&f, CULM_TASK_FORWARD);
     assert_int_equal(sent(&f, CULM_LEADER, CULM_MSG_JOINED), 1);
     assert_int_equal(culm_node_version(f.node, 1), -1);
@@ -435,20 +442,39 @@ static void test_a_copy_is_held_by_the_view(void **state) {
     end(&f);
 }
 
-static void test_a_commit_ends_a_copy(void **state) {
+static void test_a_copy_is_asked_for_before_its_view(void **state) {
     (void)state;
-    EXPECT_MARK(pipeline_commit_ends_a_copy);
+    EXPECT_MARK(pipeline_copy_is_asked_for_in_a_view_to_come);
+    EXPECT_MARK(pipeline_copy_that_is_no_more_is_asked_for);
     struct fixture f;
     begin(&f);
     load(&f);
-    copy(&f, TO_HERE);
-    commit(&f, f.view.number, 4); /* the leader waited for it no longer */
-    state_comes(&f, 0);
+    wanted(&f, FROM_HERE, f.view.number + 1);
+    wanted(&f, FROM_HERE, f.view.number); /* and in one in which there is none */
+    copy(&f, FROM_HERE);
     finish(&f, CULM_TASK_FORWARD);
-    finish(&f, CULM_TASK_DROP);
+    finish(&f, CULM_TASK_EXPORT);
+    finish(&f, CULM_TASK_FORWARD);
+    assert_int_equal(sent(&f, 1, CULM_MSG_STATE), 1);
+    end(&f);
+}
+
+/* What is sent is of the version that was committed last. */
+static void test_a_copy_waits_for_the_step_before(void **state) {
+    (void)state;
+    EXPECT_MARK(pipeline_copy_waits_for_a_step);
+    struct fixture f;
+    begin(&f);
+    load(&f);
+    copy(&f, FROM_HERE);
+    commit(&f, f.view.number, 4);
+    wanted(&f, FROM_HERE, f.view.number);
+    finish(&f, CULM_TASK_FORWARD);
     finish(&f, CULM_TASK_STEP);
-    finish(&f, CULM_TASK_FORWARD);
-    assert_int_equal(sent(&f, CULM_LEADER, CULM_MSG_JOINED), 0);
+    struct culm_task *task = fake_world_run(&f.fake);
+    assert_true(task->kind == CULM_TASK_EXPORT && task->version == 4);
+    culm_node_actor.job_done(f.node, &task->job);
+    assert_int_equal(sent(&f, 1, CULM_MSG_STATE), 1);
     end(&f);
 }
 
@@ -674,7 +700,8 @@ int main(void) {
         cmocka_unit_test(test_half_a_copy_is_dropped),
         cmocka_unit_test(test_what_was_imported_for_a_copy_that_is_no_more),
         cmocka_unit_test(test_a_copy_is_held_by_the_view),
-        cmocka_unit_test(test_a_commit_ends_a_copy),
+        cmocka_unit_test(test_a_copy_is_asked_for_before_its_view),
+        cmocka_unit_test(test_a_copy_waits_for_the_step_before),
         cmocka_unit_test(test_a_snapshot_that_waits_is_dropped_when_all_load),
         cmocka_unit_test(test_a_step_keeps_what_it_reads_when_all_load),
         cmocka_unit_test(test_a_redundant_forward_gives_way_and_goes_on),
