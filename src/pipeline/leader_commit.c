@@ -101,6 +101,20 @@ void leader_note_step(struct culm_pipeline_leader *leader, int64_t step,
     }
 }
 
+/* One whose copy has come, and that no view has named yet, has not stepped with the holders: it catches up, and says so again. */
+static void forget_unnamed(struct culm_pipeline_leader *leader) {
+    for (int32_t i = 0; i < leader->crew.mates.count; i++) {
+        struct worker *worker = worker_at(leader, i);
+        const struct culm_view_node *named = culm_view_find(leader->view, worker->mate.id);
+        const struct culm_stage_set holds = named ? named->holds : (struct culm_stage_set){{0}};
+        const struct culm_stage_set more = culm_stage_set_minus(&worker->holds, &holds);
+        if (!culm_stage_set_empty(&more)) {
+            CULM_MARK(pipeline_copy_is_overtaken_by_a_commit);
+            worker->holds = culm_stage_set_minus(&worker->holds, &more);
+        }
+    }
+}
+
 static const char *boundary_reason(const struct culm_pipeline_leader *leader, char *text,
                                    size_t size) {
     snprintf(text, size, "roles were assigned anew after step %lld",
@@ -173,6 +187,7 @@ void leader_try_commit(struct culm_pipeline_leader *leader) {
         worker_at(leader, i)->prepared = (struct culm_stage_set){{0}};
     }
     leader_note_step(leader, leader->iteration, &(struct culm_curve_step){leader->loss, norm});
+    forget_unnamed(leader);
     leader_words_stepped(leader);
     leader_stepped_without(leader);
     int64_t step = leader->iteration++;

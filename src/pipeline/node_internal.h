@@ -202,6 +202,7 @@ struct culm_node {
     int32_t outgoing_count, outgoing_capacity;
     struct wanted *wanted_slice; /* in the order that they were asked for */
     int32_t wanted_slice_count, wanted_slice_capacity;
+    bool exported; /* the last compute task was for a copy: another one has its turn */
 
     /* node_learn.c */
     struct kept kept[KEPT];
@@ -440,6 +441,8 @@ void node_state_view(struct culm_node *node);
 void node_order_add(struct culm_node *node, struct state_order order);
 /* Starts the first of the queue. True: there is one; it was not started if something else runs. */
 bool node_order_next(struct culm_node *node);
+/* Is it to send a slice of a copy? Then it may wait for one task of training, however many are behind it. */
+bool node_order_is_export(const struct culm_node *node);
 /* The order that ran has ended well. */
 void node_order_done(struct culm_node *node, struct culm_task *task);
 /* A task has failed. If it was to load a checkpoint that is not as it was written: says so, and

@@ -70,6 +70,10 @@ static struct outgoing *outgoing_of(const struct culm_node *node, uint32_t id) {
     return NULL;
 }
 
+bool node_order_is_export(const struct culm_node *node) {
+    return node->order_count > 0 && node->order[node->order_first].kind == CULM_TASK_EXPORT;
+}
+
 bool node_order_next(struct culm_node *node) {
     if (node->order_count == 0) {
         return false;

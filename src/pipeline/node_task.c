@@ -17,6 +17,7 @@ void node_submit(struct culm_node *node, struct culm_task *task) {
     task->job.stop = 0;
     task->late = !culm_stage_set_empty(&node->normed);
     node->busy = true;
+    node->exported = task->kind == CULM_TASK_EXPORT;
     node->moved = task->moved = 0;
     node_task_begins(node, task);
     node->self.tell.world->ops->run(node->self.tell.world, &task->job);
@@ -193,11 +194,13 @@ void node_run_next(struct culm_node *node) {
         return;
     }
     /* With a redundant forward running these only say whether something of our own is ready. */
-    bool own = node_order_next(node);
+    const bool turn = node->exported && node_order_is_export(node);
+    bool own = !turn && node_order_next(node);
     own = own || (node->view->phase == CULM_VIEW_RUN && node_learn_next(node));
     bool training = node->view->phase == CULM_VIEW_RUN && node->iteration <= node->o.shape.steps;
     own = own || (training && (node_fold_next(node) || node_norm_next(node)));
     own = own || (training && node->pipeline >= 0 && (backward_next(node) || forward_next(node)));
+    own = own || (turn && node_order_next(node));
     if (node->frc_running && own) {
         __atomic_store_n(&node->frc.job.stop, 1, __ATOMIC_RELAXED);
     } else if (!node->busy && !own && training && node->pipeline >= 0) {

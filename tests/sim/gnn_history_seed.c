@@ -316,7 +316,7 @@ static void copies_from(struct gnn_history *h) {
 /* In half of them nothing else befalls anyone. Some have no time to leave. */
 static void leaves_from(struct gnn_history *h, int32_t nodes) {
     uint64_t dice;
-    if (!draws(h, GNN_DRAW_LEAVE, 3, &dice) || h->shape.replace_ms < 0) {
+    if (!draws(h, GNN_DRAW_LEAVE, 4, &dice) || h->shape.replace_ms < 0) {
         return;
     }
     h->calm = culm_rng_below(&dice, 2);

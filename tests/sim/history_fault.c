@@ -150,7 +150,10 @@ static bool befall(struct running *run, const struct culm_history_fault *fault, 
         culm_symbolic_flip(run->exec[node], fault->flip, culm_sim_random(run->sim, UINT64_MAX));
         culm_history_look_for_flips(run);
         break;
-    case CULM_FAULT_LEAVE: culm_sim_leave(run->sim, node, fault->freeze_ms); break;
+    case CULM_FAULT_LEAVE:
+        run->asked[node] = true;
+        culm_sim_leave(run->sim, node, fault->freeze_ms);
+        break;
     case CULM_FAULT_DESCRIPTORS: culm_sim_no_descriptors(run->sim, node, for_ns); break;
     case CULM_FAULT_MEMORY:
         run->pinched[node] = true;

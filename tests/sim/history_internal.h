@@ -60,8 +60,10 @@ struct running {
     bool was_held;     /* at any time */
     bool done, honest; /* it failed, and said that the last checkpoint could not be written, or that
                           copies differ */
-    int64_t left, backwards; /* who left as they asked; backward tasks that were begun */
-    bool said;               /* it failed as the history wants it to */
+    bool asked[WORKERS_MAX];    /* to leave */
+    int32_t stays[WORKERS_MAX]; /* for how many steps it has been of no use since */
+    int64_t left, backwards;    /* who left as they asked; backward tasks that were begun */
+    bool said;                  /* it failed as the history wants it to */
     bool over;        /* it is done, as the store says, and whoever led was not there to say so */
     uint64_t away_ns; /* since when the store was away, when it was last */
     bool slept;       /* one that leads was frozen */
@@ -103,6 +105,8 @@ void culm_history_cut_curve(struct running *run, int64_t version);
 void culm_history_judge_end(struct running *run);
 void culm_history_judge(struct running *run, const struct running *calm);
 uint64_t culm_history_stop_took_ms(const struct running *run);
+/* Nothing befalls anyone but that nodes are told to leave, in good time. */
+bool culm_history_is_kind(const struct culm_history *history);
 /* Nodes left as they asked, and nothing else befell anyone. */
 bool culm_history_is_calm(const struct running *run);
 

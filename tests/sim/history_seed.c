@@ -387,6 +387,7 @@ static void draw_leave(struct dice *dice, struct culm_history *h) {
         CULM_TARGET_ANY,  CULM_TARGET_ANY,      CULM_TARGET_OWNER, CULM_TARGET_SHADOW,
         CULM_TARGET_PAIR, CULM_TARGET_PIPELINE, CULM_TARGET_STAGE, CULM_TARGET_ALL};
     const bool alone = pick(dice, 2) == 0;
+    int32_t resigns = 0; /* the number of that fault, from 1 */
     if (alone) {
         h->fault_count = 0;
         h->trouble_count = 0;
@@ -407,8 +408,16 @@ static void draw_leave(struct dice *dice, struct culm_history *h) {
         fault->skip = (int32_t)pick(dice, pick(dice, 2) ? 12 : 3);
         fault->event = event[pick(dice, 10)];
         fault->delay = (int32_t)(pick(dice, 2) ? pick(dice, 12) : pick(dice, 120));
-        if (h->candidates > 1 && pick(dice, 2)) {
-            fault->target = CULM_TARGET_LEADER; /* resigns */
+        if (resigns > 0 &&
+            pick(dice, 4)) { /* while nobody leads, or another one has just begun to */
+            fault->behind = resigns;
+            fault->when = CULM_AFTER_EVENT;
+            fault->event = "step";
+            fault->skip = 0;
+            fault->delay = (int32_t)pick(dice, 300);
+        } else if (h->candidates > 1 && pick(dice, 2)) {
+            fault->target = CULM_TARGET_LEADER;
+            resigns = h->fault_count;
         }
     }
 }

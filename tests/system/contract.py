@@ -27,12 +27,13 @@ FIELDS = {
     "lost": {"node": int, "pid": int, "cause": str, "step": int, "stages": list},
     "fenced": {"node": int},
     "recovered": {"node": int, "source": str, "pause_ms": NUMBER, "redone_tasks": int},
+    "copied": {"node": int, "stage": int, "bytes": int, "took_ms": int, "source": int},
     "checkpoint": {"step": int, "path": str, "ok": bool},
     "waiting": {"need": int, "have": int},
     "rollback": {"from_step": int, "to_step": int, "reason": str},
     "error": {"code": str, "message": str},
     "done": {"steps": int, "loss": NUMBER, "weights_sha256": str, "state_sha256": str, "losses": int, "faults_fired": int,
-             "samples_lost": int, "samples_repeated": int, "rollbacks": int, "steps_redone": int,
+             "samples_lost": int, "samples_repeated": int, "rollbacks": int, "steps_redone": int, "bytes_copied": int,
              "pause_ms_median": NUMBER, "pause_ms_max": NUMBER, "exact": bool},
     "resumed": {"step": int, "path": str, "done": int, "again": int},
 }
@@ -174,6 +175,7 @@ def whole_run(bench, changes, words, frozen=None):
     done = run.one("done")
     check(HEX64.fullmatch(done["weights_sha256"]) and HEX64.fullmatch(done["state_sha256"]), "hashes are not hex")
     equal(done["loss"], run.all("step")[-1]["loss"], "loss")
+    equal(done["bytes_copied"], sum(event["bytes"] for event in run.all("copied")), "bytes_copied")
     pauses = sorted(event["pause_ms"] for event in run.all("recovered"))
     if pauses:
         middle = (pauses[(len(pauses) - 1) // 2] + pauses[len(pauses) // 2]) / 2

@@ -67,6 +67,20 @@ static void test_one_copy_is_enough_if_the_other_is_late(void **state) {
     end(&f);
 }
 
+/* A step is committed for which all had been done before lanes had to wait. What had come by then is a version behind. */
+static void test_a_copy_is_overtaken_by_a_commit(void **state) {
+    (void)state;
+    EXPECT_MARK(pipeline_copy_is_overtaken_by_a_commit);
+    struct fixture f;
+    begin_parked(&f);
+    const struct culm_transfer first = newest(&f, 1)->transfer[0];
+    has(&f, first.destination, first.id);
+    commit(&f);
+    assert_false(holds(&f, 1, first.destination, first.stage));
+    assert_int_equal(totals(&f).transfers, 2); /* it is to say so again */
+    end(&f);
+}
+
 static void test_one_that_joins_while_lanes_wait_is_of_use(void **state) {
     (void)state;
     EXPECT_MARK(pipeline_joins_while_lanes_wait);
@@ -333,6 +347,7 @@ int main(void) {
         cmocka_unit_test(test_a_seat_is_given_to_one_elsewhere),
         cmocka_unit_test(test_late_copies_without_which_nothing_goes_on_are_waited_for),
         cmocka_unit_test(test_one_copy_is_enough_if_the_other_is_late),
+        cmocka_unit_test(test_a_copy_is_overtaken_by_a_commit),
         cmocka_unit_test(test_one_that_joins_while_lanes_wait_is_of_use),
         cmocka_unit_test(test_a_step_waits_for_no_copy),
         cmocka_unit_test(test_a_copy_counts_if_it_is_whole_in_time),

@@ -459,6 +459,25 @@ static void test_a_copy_is_asked_for_before_its_view(void **state) {
     end(&f);
 }
 
+/* Between two slices training has its turn. */
+static void test_a_copy_and_training_take_turns(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f);
+    load(&f);
+    copy(&f, FROM_HERE);
+    for (int32_t i = 0; i < 3; i++) {
+        wanted(&f, FROM_HERE, f.view.number);
+    }
+    finish(&f, CULM_TASK_FORWARD);
+    finish(&f, CULM_TASK_EXPORT);
+    finish(&f, CULM_TASK_FORWARD);
+    finish(&f, CULM_TASK_EXPORT); /* until its gradients come there is nothing else to do */
+    finish(&f, CULM_TASK_EXPORT);
+    assert_int_equal(sent(&f, 1, CULM_MSG_STATE), 3);
+    end(&f);
+}
+
 /* What is sent is of the version that was committed last. */
 static void test_a_copy_waits_for_the_step_before(void **state) {
     (void)state;
@@ -701,6 +720,7 @@ int main(void) {
         cmocka_unit_test(test_what_was_imported_for_a_copy_that_is_no_more),
         cmocka_unit_test(test_a_copy_is_held_by_the_view),
         cmocka_unit_test(test_a_copy_is_asked_for_before_its_view),
+        cmocka_unit_test(test_a_copy_and_training_take_turns),
         cmocka_unit_test(test_a_copy_waits_for_the_step_before),
         cmocka_unit_test(test_a_snapshot_that_waits_is_dropped_when_all_load),
         cmocka_unit_test(test_a_step_keeps_what_it_reads_when_all_load),
