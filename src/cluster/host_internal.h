@@ -48,9 +48,10 @@ struct culm_host {
     /* What a store has said, and the loop has not heard yet; also protected by the lock. */
     int32_t *entered; /* [entered_count] */
     size_t entered_count, entered_capacity;
-    bool written[CULM_DEED_DONE + 1], deposed;
+    bool written[CULM_DEEDS], deposed;
     int64_t away_ms; /* -1: nothing is new */
-    int64_t lost_ms; /* since when it has not answered, as was told; 0: it does; only used by the loop */
+    int64_t
+        lost_ms; /* since when it has not answered, as was told; 0: it does; only used by the loop */
     uv_async_t more_words;
 };
 

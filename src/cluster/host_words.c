@@ -53,7 +53,7 @@ static void on_words(uv_async_t *async) {
     while (!host->real.left && (node = next_entered(host)) >= 0) {
         culm_roster_admit(host->roster, node);
     }
-    for (int deed = 0; deed <= CULM_DEED_DONE; deed++) {
+    for (int deed = 0; deed < CULM_DEEDS; deed++) {
         if (take(host, &host->written[deed]) && culm_real_listens(&host->real) && leads->written) {
             leads->written(host->real.actor, (enum culm_deed)deed);
         }

@@ -175,7 +175,8 @@ void culm_crew_boundary(struct culm_crew *crew) {
 
 void culm_crew_on_resign(void *actor) { ((struct culm_crew *)actor)->resigns = true; }
 
-bool culm_crew_write(struct culm_crew *crew, enum culm_deed deed, int64_t step) {
+static bool write_about(struct culm_crew *crew, enum culm_deed deed, int64_t step,
+                        const char *about) {
     if (!crew->record || crew->left) {
         return false;
     }
@@ -184,8 +185,16 @@ bool culm_crew_write(struct culm_crew *crew, enum culm_deed deed, int64_t step) 
         culm_crew_is_vain(crew);
     }
     crew->writing = true;
-    crew->record->ops->write(crew->record, deed, step);
+    crew->record->ops->write(crew->record, deed, step, about);
     return true;
+}
+
+bool culm_crew_write(struct culm_crew *crew, enum culm_deed deed, int64_t step) {
+    return write_about(crew, deed, step, "");
+}
+
+bool culm_crew_write_commit(struct culm_crew *crew, int64_t version, const char *about) {
+    return write_about(crew, CULM_DEED_COMMIT, version, about);
 }
 
 void culm_crew_on_written(void *actor, enum culm_deed deed) {

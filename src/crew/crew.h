@@ -273,6 +273,8 @@ void culm_crew_is_vain(struct culm_crew *crew);
 void culm_crew_boundary(struct culm_crew *crew);
 /* True: the deed is being written, and ops->written follows. False: it need not be. Not while one is (`writing`). */
 bool culm_crew_write(struct culm_crew *crew, enum culm_deed deed, int64_t step);
+/* The same of CULM_DEED_COMMIT, with more of it. */
+bool culm_crew_write_commit(struct culm_crew *crew, int64_t version, const char *about);
 /* Leads no more, and says nothing to anyone: another one leads, in that term. */
 void culm_crew_give_way(struct culm_crew *crew, uint64_t term);
 /* Ends the run: tells everyone END, and leaves. Nothing if it has ended. */

@@ -12,6 +12,7 @@
 #define MS 1000000ull
 #define PAUSE_MS 200 /* before a store that has not answered is asked again */
 #define JITTER_MS 50
+#define ABOUT ",\"about\":\""
 #define WAIT_MS 500 /* at most, so that what it is told meanwhile is not left lying */
 
 /* What the question that is being answered is asked for. */
@@ -34,11 +35,12 @@ enum doing {
 };
 
 /* Besides deeds, whose keys one that comes late must not undo either: */
-enum { SAVED = CULM_DEED_DONE + 1, CULM_LEAD_DEEDS };
+enum { SAVED = CULM_DEEDS, CULM_LEAD_DEEDS };
 
 static const char *const deed_name[CULM_LEAD_DEEDS] = {[CULM_DEED_ROLL_BACK] = "back",
                                                        [CULM_DEED_STOP] = "stop",
                                                        [CULM_DEED_DONE] = "done",
+                                                       [CULM_DEED_COMMIT] = "commit",
                                                        [SAVED] = "saved"};
 
 struct culm_lead {
@@ -715,16 +717,27 @@ void culm_lead_stand(struct culm_lead *lead) {
     }
 }
 
-void culm_lead_write(struct culm_lead *lead, enum culm_deed deed, int64_t step) {
+void culm_lead_write(struct culm_lead *lead, enum culm_deed deed, int64_t step, const char *about) {
     lead->deed = deed;
     lead->deed_due = true;
     lead->deed_asked = false;
     snprintf(lead->deed_value, sizeof lead->deed_value,
-             "{\"step\":%lld,\"term\":%llu,\"number\":%llu}", (long long)step,
-             (unsigned long long)lead->term, (unsigned long long)++lead->writes);
+             "{\"step\":%lld,\"term\":%llu,\"number\":%llu%s%.*s%s}", (long long)step,
+             (unsigned long long)lead->term, (unsigned long long)++lead->writes,
+             about[0] ? ABOUT : "", CULM_DEED_ABOUT_MAX - 1, about, about[0] ? "\"" : "");
     if (lead->doing == NOTHING) {
         lead->o.ops->timer(lead->o.ctx, 0);
     }
+}
+
+void culm_lead_about(const struct culm_keys_list *list, const char *run, enum culm_deed deed,
+                     char ret_about[CULM_DEED_ABOUT_MAX]) {
+    char key[CULM_LEAD_RUN_MAX + 16];
+    snprintf(key, sizeof key, "%s/%s", run, deed_name[deed]);
+    const struct culm_keys_pair *pair = culm_keys_find(list, key);
+    const char *about = pair ? strstr(pair->value, ABOUT) : NULL;
+    about = about ? about + strlen(ABOUT) : "";
+    snprintf(ret_about, CULM_DEED_ABOUT_MAX, "%.*s", (int)strcspn(about, "\""), about);
 }
 
 bool culm_lead_enter(struct culm_lead *lead, int32_t node, const char *value_or_null) {

@@ -11,7 +11,7 @@
  *     RUN/ids          the first that has not been given: none is given twice
  *     RUN/saved        the newest checkpoint that counts
  *     RUN/ask          somebody wants the run to stop
- *     RUN/back, RUN/stop, RUN/done
+ *     RUN/back, RUN/stop, RUN/done, RUN/commit
  *
  * No answer is no failure: what may have been done is looked for, and done again if it was not. A candidate asks one question at a
  * time; its owner has it answered elsewhere, and says when.
@@ -111,7 +111,10 @@ void culm_lead_answered(struct culm_lead *lead);
 void culm_lead_tick(struct culm_lead *lead);
 
 /* While it leads: one at a time, until `written` or `deposed`. */
-void culm_lead_write(struct culm_lead *lead, enum culm_deed deed, int64_t step);
+void culm_lead_write(struct culm_lead *lead, enum culm_deed deed, int64_t step, const char *about);
+/* What the deed had to say for more, as the list has it; "": nothing, or there is none. */
+void culm_lead_about(const struct culm_keys_list *list, const char *run, enum culm_deed deed,
+                     char ret_about[CULM_DEED_ABOUT_MAX]);
 /* While it leads: that the node takes part, with this value; NULL: is gone. Any number at a time, beside a deed, each until
  * `entered` or `deposed`; of one node in their order. Fewer than CULM_LEAD_TEXT_MAX bytes. False: out of memory. */
 bool culm_lead_enter(struct culm_lead *lead, int32_t node, const char *value_or_null);

@@ -558,6 +558,7 @@ static void written(struct culm_crew *crew, enum culm_deed deed) {
         break;
     case CULM_DEED_STOP: gnn_leader_stop_written(leader); break;
     case CULM_DEED_DONE: gnn_leader_done_written(leader); break;
+    case CULM_DEED_COMMIT: break; /* is not asked for */
     }
 }
 

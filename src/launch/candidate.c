@@ -50,6 +50,7 @@ struct culm_candidate {
     int64_t saved;
     enum culm_deed deed;
     int64_t deed_step;
+    char deed_about[CULM_DEED_ABOUT_MAX];
     struct entry *entry; /* [count]; the first is being written, if entry_busy */
     size_t count, capacity;
     bool entry_busy;
@@ -104,6 +105,7 @@ static void take_reign(struct culm_candidate *c, uint64_t term, const struct cul
     json_t *json = newest ? json_loadb(newest->value, newest->len, 0, NULL) : NULL;
     c->reign.saved = json_integer_value(json_object_get(json, "step"));
     json_decref(json);
+    culm_lead_about(list, c->o.run, CULM_DEED_COMMIT, c->reign.committed);
     c->reign.term = term;
     for (size_t i = 0; i < list->count; i++) {
         if (strncmp(list->pair[i].key, nodes, len) == 0 &&
@@ -217,7 +219,7 @@ static void feed(struct culm_candidate *c) {
     if (c->deed_due && !c->deed_busy) {
         c->deed_due = false;
         c->deed_busy = true;
-        culm_lead_write(c->lead, c->deed, c->deed_step);
+        culm_lead_write(c->lead, c->deed, c->deed_step, c->deed_about);
     }
     if (c->count > 0 && !c->entry_busy) {
         c->entry_busy = culm_lead_enter(c->lead, c->entry[0].node, c->entry[0].value);
@@ -269,12 +271,14 @@ static void *work(void *ctx) {
 
 /* --- for the owner --- */
 
-static void record_write(struct culm_record *record, enum culm_deed deed, int64_t step) {
+static void record_write(struct culm_record *record, enum culm_deed deed, int64_t step,
+                         const char *about) {
     struct culm_candidate *c = (struct culm_candidate *)record;
     pthread_mutex_lock(&c->lock);
     c->deed_due = true;
     c->deed = deed;
     c->deed_step = step;
+    snprintf(c->deed_about, sizeof c->deed_about, "%s", about);
     pthread_cond_broadcast(&c->more);
     pthread_mutex_unlock(&c->lock);
 }

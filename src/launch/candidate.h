@@ -39,6 +39,8 @@ struct culm_reign {
     int32_t count;
     int32_t first_node; /* ids from here on have not been given */
     int64_t saved;      /* the newest checkpoint that counts; 0: none */
+    char
+        committed[CULM_DEED_ABOUT_MAX]; /* what the last CULM_DEED_COMMIT says; "": there is none */
 };
 
 struct culm_candidate_ops {

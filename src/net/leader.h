@@ -64,14 +64,20 @@ enum culm_deed {
     CULM_DEED_ROLL_BACK, /* all load an older version; or, after a leader that is gone, any */
     CULM_DEED_STOP,      /* the run is stopped */
     CULM_DEED_DONE,
+    CULM_DEED_COMMIT, /* a version, where what is redone has other bits: then that is what there is of it */
 };
+
+#define CULM_DEEDS (CULM_DEED_COMMIT + 1)
+
+#define CULM_DEED_ABOUT_MAX 900 /* characters, with the NUL */
 
 struct culm_record;
 
 struct culm_record_ops {
     size_t size;
-    /* Writes it, if this leader is still the one that leads; `written` follows. One at a time. Never calls back. */
-    void (*write)(struct culm_record *record, enum culm_deed deed, int64_t step);
+    /* Writes it, if this leader is still the one that leads; `written` follows. `about`: more of it, for who leads next, without '"' and
+     * backslashes; "": nothing. One at a time. Never calls back. */
+    void (*write)(struct culm_record *record, enum culm_deed deed, int64_t step, const char *about);
     /* It cannot bring the run on by itself, having tried: another one is to, if one waits who has not. `deposed` follows then; else
      * nothing, and what is to be written after this is. Never calls back. NULL: there are no others. */
     void (*give_up)(struct culm_record *record);

@@ -288,13 +288,14 @@ static void write_deed(struct culm_sim *sim, const struct happen *happen) {
             .to = leader, .call = on_written, .number = happen->number, .generation = leads});
 }
 
-static void record_write(struct culm_record *record, enum culm_deed deed, int64_t step) {
+static void record_write(struct culm_record *record, enum culm_deed deed, int64_t step,
+                         const char *about) {
     struct process *leader = (struct process *)((char *)record - offsetof(struct process, record));
     if (!sim_moment(leader, CULM_SIM_WRITES, deed)) {
         return;
     }
     if (leader->candidate) {
-        sim_stand_write(leader, deed, step);
+        sim_stand_write(leader, deed, step, about);
         return;
     }
     sim_schedule(leader->sim, leader->sim->now_ns + delay_of_store(leader->sim),
@@ -602,6 +603,7 @@ struct culm_sim_reign sim_reign_of(struct culm_sim *sim, struct process *process
                                    .known = sim->known,
                                    .known_count = sim->known_count,
                                    .term = process->term,
+                                   .committed = sim_stand_committed(sim),
                                    .newest = process == sim->leads};
 }
 

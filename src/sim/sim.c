@@ -101,6 +101,8 @@ struct culm_record *culm_sim_record(struct culm_sim *sim) {
     return &sim->leads->record;
 }
 
+const char *culm_sim_committed(struct culm_sim *sim) { return sim_stand_committed(sim); }
+
 struct culm_blob_pool *culm_sim_pool(struct culm_sim *sim, int32_t id) {
     return sim_process(sim, id)->pool;
 }

@@ -46,7 +46,8 @@ struct culm_sim_reign {
     const struct culm_known_node *known; /* [known_count]; valid until the next step */
     int32_t known_count;
     uint64_t term;
-    bool newest; /* false: it has slept, and another one leads in a higher term */
+    const char *committed; /* what the last commit that is written down says; valid as `known` */
+    bool newest;           /* false: it has slept, and another one leads in a higher term */
 };
 
 /* Where one that leads is: between any two things that it says or writes. */
@@ -62,8 +63,7 @@ enum culm_sim_does {
     CULM_SIM_DOES
 };
 
-#define CULM_SIM_ADMITS                                                                            \
-    (CULM_DEED_DONE + 1) /* beside the deeds: that a node takes part; with a store */
+#define CULM_SIM_ADMITS CULM_DEEDS /* beside the deeds: that a node takes part; with a store */
 
 struct culm_sim_moment {
     enum culm_sim_does does;
@@ -138,6 +138,8 @@ struct culm_agent *culm_sim_agent(struct culm_sim *sim);   /* the leader's */
 struct culm_record *culm_sim_record(struct culm_sim *sim); /* the same */
 /* How often the one who leads now has written that deed, and heard so. */
 int64_t culm_sim_deeds(const struct culm_sim *sim, enum culm_deed deed);
+/* What the last commit that is written down says; "": none is. Valid until the next step. */
+const char *culm_sim_committed(struct culm_sim *sim);
 struct culm_blob_pool *culm_sim_pool(struct culm_sim *sim, int32_t id);
 /* Gives the leader's actor; must be called before the first step. Borrowed. */
 void culm_sim_leader(struct culm_sim *sim, void *actor);

@@ -39,12 +39,12 @@ struct way {
 };
 
 struct process {
-    struct culm_world world;           /* first */
-    struct culm_fabric fabric;         /* see process_of_fabric */
-    struct culm_agent agent;           /* of a leader */
-    struct culm_record record;         /* the same */
-    int64_t deeds[CULM_DEED_DONE + 1]; /* that it has written, and heard so */
-    int64_t done[CULM_DEED_DONE + 1];  /* that the store has, where there is one */
+    struct culm_world world;   /* first */
+    struct culm_fabric fabric; /* see process_of_fabric */
+    struct culm_agent agent;   /* of a leader */
+    struct culm_record record; /* the same */
+    int64_t deeds[CULM_DEEDS]; /* that it has written, and heard so */
+    int64_t done[CULM_DEEDS];  /* that the store has, where there is one */
     struct culm_sim *sim;
     int32_t id;
     uint32_t role;
@@ -140,7 +140,9 @@ void sim_stand_join(struct culm_sim *sim, struct process *process);
 /* That process has left, as another one leads: its candidate goes on in another one. */
 void sim_stand_left(struct process *leader);
 void sim_stand_give_up(struct process *leader);
-void sim_stand_write(struct process *leader, enum culm_deed deed, int64_t step);
+void sim_stand_write(struct process *leader, enum culm_deed deed, int64_t step, const char *about);
+/* culm_sim_reign.committed */
+const char *sim_stand_committed(struct culm_sim *sim);
 /* That a node is known to have gone is written, so that no later leader calls it. */
 void sim_stand_gone(struct process *leader, struct process *worker);
 /* False: it leads no more. */

@@ -6,7 +6,8 @@
  *
  * A question takes a while to the store, and its answer a while back. It may be late, or not be done, or be done and not be answered,
  * or be done long after its asker has given it up: as the world's seed says, in the first time of a run. The store may be away for
- * all, or for one. What is done there is judged: terms rise, and what cannot be taken back is done by who has the key.
+ * all, or for one. What is done there is judged: terms rise, and what cannot be taken back is done by who has the key; what is
+ * committed follows on what was, or on what all have gone back to since.
  */
 #include "base/rng.h"
 #include "crew/lead.h"
@@ -41,6 +42,9 @@ struct sim_store {
     struct candidate *candidate[CULM_SIM_LEADERS];
     int32_t count;
     uint64_t random, away_until_ns;
+    int64_t committed,
+        back; /* the last one; where they have gone back to since; -1: none; nowhere */
+    char about[CULM_DEED_ABOUT_MAX];
     char wrong[160];
 };
 
@@ -142,7 +146,8 @@ static void judge(struct candidate *from, const struct culm_keys_change *change,
     const char *key = change->key;
     const uint64_t term = change->value ? number_in(change->value, "\"term\":") : 0;
     const bool deed = strcmp(key, RUN "/back") == 0 || strcmp(key, RUN "/stop") == 0 ||
-                      strcmp(key, RUN "/done") == 0;
+                      strcmp(key, RUN "/done") == 0 || strcmp(key, RUN "/commit") == 0;
+    const bool commit = strcmp(key, RUN "/commit") == 0;
     const bool node = strncmp(key, RUN "/node/", strlen(RUN "/node/")) == 0;
     if (strcmp(key, RUN "/leader") == 0 && change->value &&
         (before->any || before->over || term != before->last + 1)) {
@@ -154,10 +159,23 @@ static void judge(struct candidate *from, const struct culm_keys_change *change,
     if (deed && before->over) {
         wrong(store, "%s wrote %s after the end", from->id, key);
     }
+    const int64_t step = deed ? (int64_t)number_in(change->value, "\"step\":") : 0;
+    if (commit && store->committed >= 0 && step != store->committed + 1 &&
+        step != store->back + 1) {
+        wrong(store, "%s committed %lld after %lld", from->id, (long long)step,
+              (long long)store->committed);
+    }
+    if (commit) {
+        store->committed = step;
+        store->back = -1;
+    } else if (strcmp(key, RUN "/back") == 0) {
+        store->back = step;
+    }
     struct process *leader = deed ? of_term(from->sim, term) : NULL;
     if (leader) {
         const enum culm_deed done = strcmp(key, RUN "/back") == 0   ? CULM_DEED_ROLL_BACK
                                     : strcmp(key, RUN "/stop") == 0 ? CULM_DEED_STOP
+                                    : commit                        ? CULM_DEED_COMMIT
                                                                     : CULM_DEED_DONE;
         leader->done[done]++;
         (void)sim_moment(leader, CULM_SIM_WRITTEN, done);
@@ -449,11 +467,20 @@ static const struct culm_lead_ops lead_ops = {.size = sizeof lead_ops,
 
 /* --- for the world --- */
 
-void sim_stand_write(struct process *leader, enum culm_deed deed, int64_t step) {
+void sim_stand_write(struct process *leader, enum culm_deed deed, int64_t step, const char *about) {
     struct candidate *c = leader->candidate;
     if (c->process == leader && culm_lead_leads(c->lead)) {
-        culm_lead_write(c->lead, deed, step);
+        culm_lead_write(c->lead, deed, step, about);
     }
+}
+
+const char *sim_stand_committed(struct culm_sim *sim) {
+    struct sim_store *store = sim->store;
+    if (!store) {
+        return "";
+    }
+    culm_lead_about(&store->memory->list, RUN, CULM_DEED_COMMIT, store->about);
+    return store->about;
 }
 
 void sim_stand_give_up(struct process *leader) {
@@ -505,6 +532,7 @@ bool sim_stand_begin(struct culm_sim *sim) {
     sim->store = store;
     store->sim = sim;
     store->random = culm_rng_mix(sim->o.seed, 3);
+    store->committed = store->back = -1;
     store->memory = culm_keys_memory_new(now_of_store, never, store);
     return store->memory != NULL;
 }

@@ -60,7 +60,7 @@ struct pairs_frame {
 /* Adds those of a leader: `frame` ends with one without a name; `report` is what nodes answer one that takes over. */
 static inline int32_t pairs_of_leader(const struct pairs_frame *frame, uint32_t report,
                                       int32_t nodes, struct pairs_point *ret_list) {
-    static const char *const deed[] = {"roll-back", "stop", "done", "registration"};
+    static const char *const deed[] = {"roll-back", "stop", "done", NULL, "registration"};
     static const enum culm_sim_does around[] = {CULM_SIM_WRITES, CULM_SIM_WRITTEN, CULM_SIM_KNOWS};
     int32_t count = 0;
     for (; frame->name; frame++) {
@@ -79,7 +79,8 @@ static inline int32_t pairs_of_leader(const struct pairs_frame *frame, uint32_t 
             .name = "TAKE_OVER", .moment = {CULM_SIM_HEARS, report}, .skip = i};
     }
     for (uint32_t d = 0; d <= CULM_SIM_ADMITS; d++) {
-        for (int i = 0; i < 3; i++) {
+        for (int i = 0; i < 3 && deed[d];
+             i++) { /* commits are written where bits are not compared */
             ret_list[count++] = (struct pairs_point){.name = deed[d], .moment = {around[i], d}};
         }
     }

@@ -102,9 +102,13 @@ static struct fake_world *of_record(struct culm_record *record) {
     return (struct fake_world *)((char *)record - offsetof(struct fake_world, record));
 }
 
-static void record_write(struct culm_record *record, enum culm_deed deed, int64_t step) {
-    (void)deed, (void)step;
-    of_record(record)->deeds++;
+static void record_write(struct culm_record *record, enum culm_deed deed, int64_t step,
+                         const char *about) {
+    struct fake_world *fake = of_record(record);
+    fake->deeds++;
+    fake->deed = deed;
+    fake->deed_step = step;
+    snprintf(fake->deed_about, sizeof fake->deed_about, "%s", about);
 }
 
 static void record_give_up(struct culm_record *record) { of_record(record)->give_ups++; }

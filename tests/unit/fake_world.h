@@ -23,6 +23,9 @@ struct fake_world {
     struct culm_agent agent;
     struct culm_record record; /* counts; `written` is for the test to call */
     int32_t deeds, give_ups;
+    enum culm_deed deed; /* that was asked for last */
+    int64_t deed_step;
+    char deed_about[CULM_DEED_ABOUT_MAX];
     uint64_t now_ns;
     uint64_t timer_ns[FAKE_TIMERS]; /* when each is to fire; CULM_NEVER: it is not set */
     struct fake_sent sent[FAKE_MAX];

@@ -673,10 +673,12 @@ static void test_no_link_is_to_blame_while_an_end_is_silent(void **state) {
     end(&toy);
 }
 
-static void write_nothing(struct culm_record *record, enum culm_deed deed, int64_t step) {
+static void write_nothing(struct culm_record *record, enum culm_deed deed, int64_t step,
+                          const char *about) {
     (void)record;
     (void)deed;
     (void)step;
+    (void)about;
 }
 
 static void written(struct culm_crew *crew, enum culm_deed deed) {

@@ -318,7 +318,7 @@ static void to_store(size_t i) {
 
 void write_deed(struct member *m) {
     m->asked_deeds++;
-    culm_lead_write(m->lead, m->deed, m->committed);
+    culm_lead_write(m->lead, m->deed, m->committed, "");
 }
 
 void enter_node(struct member *m, int32_t node, bool gone) {

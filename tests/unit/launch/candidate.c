@@ -182,7 +182,7 @@ static struct culm_candidate *lead(const char *address) {
 /* What it has told; written on its thread. */
 struct told {
     pthread_mutex_t lock;
-    int32_t written[3], entered[8], entered_count, deposed, asked;
+    int32_t written[CULM_DEEDS], entered[8], entered_count, deposed, asked;
 };
 
 static void count(struct told *told, int32_t *number) {
@@ -251,7 +251,9 @@ static void test_what_it_is_asked_is_written(void **state) {
         assert_true(culm_candidate_enter(candidate, &node));
     }
     culm_candidate_gone(candidate, 3);
-    record->ops->write(record, CULM_DEED_ROLL_BACK, 5);
+    record->ops->write(record, CULM_DEED_COMMIT, 4, "0a0b");
+    await(&told, &told.written[CULM_DEED_COMMIT], 1);
+    record->ops->write(record, CULM_DEED_ROLL_BACK, 5, "");
     culm_candidate_saved(candidate, 25);
     culm_candidate_committed(candidate);
     await(&told, &told.entered_count, 6);
@@ -275,6 +277,7 @@ static void test_what_it_is_asked_is_written(void **state) {
     assert_string_equal(reign->node[3].place.zone, "zone-4");
     assert_int_equal(reign->first_node, 6);
     assert_int_equal(reign->saved, 25);
+    assert_string_equal(reign->committed, "0a0b");
     culm_candidate_free(candidate);
 }
 
@@ -326,7 +329,7 @@ static void test_it_is_deposed(void **state) {
     assert_int_equal(locked_revoke(&handle, leader_lease(), &error), CULM_OK);
     struct culm_candidate *second = lead("tcp:127.0.0.1:2");
     struct culm_record *record = culm_candidate_record(first);
-    record->ops->write(record, CULM_DEED_DONE, 1); /* before anybody listens */
+    record->ops->write(record, CULM_DEED_DONE, 1, ""); /* before anybody listens */
     const struct timespec pause = {.tv_nsec = 100000000};
     (void)nanosleep(&pause, NULL);
     culm_candidate_serve(first, &told_ops, &told);
@@ -344,7 +347,7 @@ static void test_a_run_that_is_over(void **state) {
     struct culm_candidate *first = lead("tcp:127.0.0.1:1"), *second = stand("tcp:127.0.0.1:2");
     culm_candidate_serve(first, &told_ops, &told);
     struct culm_record *record = culm_candidate_record(first);
-    record->ops->write(record, CULM_DEED_STOP, 7);
+    record->ops->write(record, CULM_DEED_STOP, 7, "");
     await(&told, &told.written[CULM_DEED_STOP], 1);
     assert_int_equal(culm_candidate_await(second, 0, &how), CULM_ERR_STOPPED);
     assert_int_equal(how, CULM_DEED_STOP);
