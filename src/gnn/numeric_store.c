@@ -434,7 +434,7 @@ enum culm_status gnn_finish(struct culm_gnn_numeric *x, struct culm_gnn_task *ta
 /* The newest, which may be newer than this process knows of; it is fetched for what it says of evaluations. */
 static enum culm_status find_apart(const struct culm_gnn_numeric *x, int64_t *ret_step,
                                    char *ret_path, struct culm_error *error) {
-    enum culm_status status = x->o.apart->ops->find(x->o.apart, ret_step, error);
+    enum culm_status status = x->o.apart->ops->find(x->o.apart, INT64_MAX, ret_step, error);
     if (status == CULM_OK) {
         status = x->o.apart->ops->fetch(x->o.apart, x->o.run_dir, *ret_step, error);
     }

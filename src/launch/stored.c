@@ -25,13 +25,12 @@ struct stored {
         added; /* where this reign's begin in its own file, and up to where they were added */
 };
 
-static enum culm_status stored_find(struct culm_apart *apart, int64_t *ret_step,
+static enum culm_status stored_find(struct culm_apart *apart, int64_t most, int64_t *ret_step,
                                     struct culm_error *error) {
     const struct stored *s = (const struct stored *)apart;
     struct culm_archive_about about;
     char warning[CULM_ERROR_MAX];
-    const enum culm_status status =
-        culm_archive_latest(s->storage, INT64_MAX, &about, warning, error);
+    const enum culm_status status = culm_archive_latest(s->storage, most, &about, warning, error);
     *ret_step = status == CULM_OK ? about.step : 0;
     return status;
 }
@@ -48,7 +47,7 @@ static enum culm_status fetch_before(struct stored *s, struct culm_error *error)
         return status;
     }
     s->added = s->begin;
-    status = stored_find(&s->apart, &step, error);
+    status = stored_find(&s->apart, INT64_MAX, &step, error);
     if (status == CULM_OK) {
         status = culm_archive_fetch_beside(s->storage, step, s->beside, events, error);
     } else if (status == CULM_ERR_NOT_FOUND || status == CULM_ERR_FORMAT) {

@@ -222,10 +222,10 @@ static enum culm_status apart_keep(struct culm_apart *apart, int64_t step, const
     return f.real_apart->ops->keep(f.real_apart, step, path, error);
 }
 
-static enum culm_status apart_find(struct culm_apart *apart, int64_t *ret_step,
+static enum culm_status apart_find(struct culm_apart *apart, int64_t most, int64_t *ret_step,
                                    struct culm_error *error) {
     (void)apart;
-    return f.real_apart->ops->find(f.real_apart, ret_step, error);
+    return f.real_apart->ops->find(f.real_apart, most, ret_step, error);
 }
 
 static enum culm_status apart_fetch(struct culm_apart *apart, const char *run_dir, int64_t step,

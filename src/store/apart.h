@@ -18,8 +18,9 @@ struct culm_apart_ops {
     /* The whole checkpoint at `path`, of `step`, is there when this returns CULM_OK; else it does not count. */
     enum culm_status (*keep)(struct culm_apart *apart, int64_t step, const char *path,
                              struct culm_error *error);
-    /* The newest whole one. CULM_ERR_NOT_FOUND: there is none; CULM_ERR_FORMAT: none is whole. */
-    enum culm_status (*find)(struct culm_apart *apart, int64_t *ret_step, struct culm_error *error);
+    /* The newest whole one, up to `most`. CULM_ERR_NOT_FOUND: there is none; CULM_ERR_FORMAT: none is whole. */
+    enum culm_status (*find)(struct culm_apart *apart, int64_t most, int64_t *ret_step,
+                             struct culm_error *error);
     /* Fetches it to where run_dir has its own, unless it is there. */
     enum culm_status (*fetch)(struct culm_apart *apart, const char *run_dir, int64_t step,
                               struct culm_error *error);

@@ -167,7 +167,7 @@ static enum culm_status keep_apart(const struct culm_numeric *x, int64_t step, c
 /* The newest, which may be newer than this process knows of. */
 static enum culm_status find_apart(const struct culm_numeric *x, int64_t *ret_step, char *ret_path,
                                    struct culm_error *error) {
-    enum culm_status status = x->o.apart->ops->find(x->o.apart, ret_step, error);
+    enum culm_status status = x->o.apart->ops->find(x->o.apart, INT64_MAX, ret_step, error);
     return status ? status : culm_checkpoint_path(x->o.run_dir, *ret_step, ret_path, error);
 }
 
