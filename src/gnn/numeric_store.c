@@ -339,6 +339,9 @@ static enum culm_status publish(struct culm_gnn_numeric *x, const struct culm_gn
         .progress = progress,
     };
     enum culm_status status = CULM_ERR_MEMORY;
+    if (progress && task->branch > 0) {
+        json_object_set_new(progress, "branch", json_integer((json_int_t)task->branch));
+    }
     if (!progress || (!choices && x->o.cut_sha256) || (!inputs && x->o.inputs) ||
         (x->o.lineage && culm_lineage_progress(x->o.lineage, &progress, error) != CULM_OK)) {
         culm_error_set(error, status, "out of memory for a checkpoint");
@@ -432,9 +435,9 @@ enum culm_status gnn_finish(struct culm_gnn_numeric *x, struct culm_gnn_task *ta
 }
 
 /* The newest, which may be newer than this process knows of; it is fetched for what it says of evaluations. */
-static enum culm_status find_apart(const struct culm_gnn_numeric *x, int64_t *ret_step,
-                                   char *ret_path, struct culm_error *error) {
-    enum culm_status status = x->o.apart->ops->find(x->o.apart, INT64_MAX, ret_step, error);
+static enum culm_status find_apart(const struct culm_gnn_numeric *x, int64_t most,
+                                   int64_t *ret_step, char *ret_path, struct culm_error *error) {
+    enum culm_status status = x->o.apart->ops->find(x->o.apart, most, ret_step, error);
     if (status == CULM_OK) {
         status = x->o.apart->ops->fetch(x->o.apart, x->o.run_dir, *ret_step, error);
     }
@@ -451,30 +454,50 @@ static void find_spent(const struct culm_gnn_numeric *x, struct culm_gnn_task *t
     }
 }
 
-enum culm_status gnn_find(struct culm_gnn_numeric *x, struct culm_gnn_task *task) {
+/* The newest one up to `most` that the past names; *ret_path "": there is none. */
+static enum culm_status find_named(const struct culm_gnn_numeric *x, struct culm_gnn_task *task,
+                                   int64_t most, int64_t *ret_step, char *ret_path,
+                                   struct culm_error *error) {
     struct culm_checkpoint *checkpoint = NULL;
+    bool named = false;
+    enum culm_status status = CULM_OK;
+    while (status == CULM_OK && !named) {
+        status = x->o.apart
+                     ? find_apart(x, most, ret_step, ret_path, error)
+                     : culm_checkpoint_latest_to(x->o.run_dir, most, ret_step, ret_path, error);
+        status = status ? status : culm_checkpoint_open(ret_path, false, &checkpoint, error);
+        if (status == CULM_OK) {
+            const json_t *progress = culm_checkpoint_info_of(checkpoint)->progress;
+            named = culm_gnn_past_names(&task->past, *ret_step, culm_gnn_branch_read(progress));
+            (void)culm_gnn_verdict_read(progress, &task->verdict);
+            most = *ret_step - 1;
+            culm_checkpoint_close(checkpoint);
+        }
+        if (status == CULM_OK && !named && x->o.apart) { /* it is not the run's any more */
+            (void)culm_checkpoint_remove(NULL, x->o.run_dir, *ret_step, NULL);
+        }
+    }
+    return status;
+}
+
+enum culm_status gnn_find(struct culm_gnn_numeric *x, struct culm_gnn_task *task) {
     struct culm_error *error = &task->job.error;
     char path[CULM_PATH_MAX] = "";
     int64_t step = 0;
     task->verdict = (struct culm_gnn_verdict){0};
     enum culm_status status =
-        x->o.apart ? find_apart(x, &step, path, error)
-                   : culm_checkpoint_latest_to(x->o.run_dir, task->version, &step, path, error);
+        find_named(x, task, x->o.apart ? INT64_MAX - 1 : task->version, &step, path, error);
     if (status == CULM_ERR_NOT_FOUND || status == CULM_ERR_FORMAT) {
         step = 0; /* the initial weights, which are there again */
         path[0] = '\0';
+        task->verdict = (struct culm_gnn_verdict){0};
         culm_error_clear(error);
         status = CULM_OK;
-    } else if (status == CULM_OK) {
-        status = culm_checkpoint_open(path, false, &checkpoint, error);
     }
     if (status == CULM_OK) {
-        (void)(checkpoint && culm_gnn_verdict_read(culm_checkpoint_info_of(checkpoint)->progress,
-                                                   &task->verdict));
         task->version = step;
         snprintf(task->text, sizeof task->text, "%.*s", (int)sizeof task->text - 1, path);
         find_spent(x, task);
     }
-    culm_checkpoint_close(checkpoint);
     return status;
 }

@@ -21,6 +21,7 @@
 #include "base/blob.h"
 #include "base/room.h"
 #include "interval/layout.h"
+#include "interval/past.h"
 #include "interval/verdict.h"
 #include "ledger/fold.h"
 #include "net/world.h"
@@ -56,14 +57,14 @@ enum culm_gnn_task_kind {
     /* The leader; all are I/O. */
     CULM_GNN_TASK_FINISH,  /* version, text (path of a checkpoint) -> weights_sha256, state_sha256;
                             * writes the final model */
-    CULM_GNN_TASK_PUBLISH, /* version, piece, verdict, text and weights_only as of SAVE -> text: the
-                            * path. The checkpoint exists, or does not; older ones give way */
+    CULM_GNN_TASK_PUBLISH, /* version, branch, piece, verdict, text and weights_only as of SAVE ->
+                            * text: the path. The checkpoint exists, or does not; older ones give way */
     CULM_GNN_TASK_DISCARD, /* version, text as of SAVE: forgets an unpublished checkpoint */
     CULM_GNN_TASK_ROOM,    /* version, held -> room, text: the folder to save to; note. A save has
                             * just failed; older checkpoints give way */
-    CULM_GNN_TASK_FIND, /* version, anew -> version, text (path), verdict of the newest whole checkpoint,
-                            * all bytes read, of that version or before; 0 and "" if there is none. Where they are
-                            * kept apart, of any version; and, if `anew`, what the run has cost up to it */
+    CULM_GNN_TASK_FIND, /* version, past, anew -> version, text (path), verdict of the newest whole checkpoint,
+                            * all bytes read, of that version or before, that `past` names; 0 and "" if there is none.
+                            * Where they are kept apart, of any version; and, if `anew`, what the run has cost up to it */
 };
 
 /* Rows of one interval, as input of a gather. */
@@ -109,6 +110,8 @@ struct culm_gnn_task {
     int32_t node;                      /* SAVE: whose piece it is */
     const char *piece;                 /* PUBLISH */
     struct culm_gnn_verdict verdict;   /* PUBLISH: goes into the checkpoint; FIND: is in it */
+    uint32_t branch;                   /* PUBLISH: of which it is (past.h); 0: of the only one */
+    struct culm_gnn_past past;         /* FIND; without branches: any is named */
     bool weights_only; /* SAVE, PUBLISH: without the rest of the state; nothing to go on from */
     bool held;         /* ROOM: nothing comes after this version, which is kept until it is saved */
     enum culm_room_for room;   /* ROOM */

@@ -67,18 +67,30 @@ bool gnn_holder_is_current(const struct culm_gnn_holder *holder) {
     return false;
 }
 
+/* Whether what was made in that attempt is of a state that counts under the view. */
+static bool goes_on(const struct culm_gnn_view *view, uint32_t attempt) {
+    return attempt >= view->load_attempt && attempt <= view->attempt;
+}
+
 /* Whether a copy has come for that place in the view. */
 static bool has_copy_for(const struct culm_gnn_holder *holder,
                          const struct culm_gnn_view_holder *own) {
-    return holder->copy_state && holder->copy.attempt == holder->self->view.attempt &&
+    return holder->copy_state && goes_on(&holder->self->view, holder->copy.attempt) &&
            holder->copy.view >= own->since;
 }
 
-void culm_gnn_holder_report(const struct culm_gnn_holder *holder,
-                            struct culm_gnn_report *ret_report) {
+void culm_gnn_holder_report(struct culm_gnn_holder *holder, struct culm_gnn_report *ret_report) {
     const struct culm_gnn_view *view = &holder->self->view;
     const bool current = gnn_holder_is_current(holder);
     *ret_report = (struct culm_gnn_report){0};
+    holder->frozen = gnn_holder_one_sums(holder);
+    if (current && holder->frozen && holder->stepping) {
+        CULM_MARK(interval_reports_what_it_steps_to);
+        ret_report->holds = true;
+        ret_report->version = holder->version + 1; /* of which it cannot tell the digest yet */
+        ret_report->since = holder->since;
+        return;
+    }
     if (current && holder->version >= 0) {
         ret_report->holds = true;
         ret_report->version = holder->version;
@@ -199,9 +211,18 @@ bool culm_gnn_holder_job_done(struct culm_gnn_holder *holder, struct culm_job *j
         CULM_MARK(interval_result_is_not_wanted_any_more);
         release_task(task); /* the result is not wanted any more */
         holder->version = -1;
-        holder->stepping = false;
+        holder->stepping = holder->folds_in_vain = false;
         gnn_holder_clear_sums(holder);
         gnn_holder_clear_handed(holder);
+        go_on(holder);
+        return true;
+    }
+    if (holder->folds_in_vain) {
+        CULM_MARK(interval_sum_of_an_attempt_before);
+        holder->folds_in_vain = false;
+        release_task(task);
+        gnn_holder_clear_sums(holder);
+        gnn_holder_replay_early(holder);
         go_on(holder);
         return true;
     }
@@ -232,8 +253,34 @@ bool culm_gnn_holder_job_done(struct culm_gnn_holder *holder, struct culm_job *j
 
 /* --- what is received --- */
 
+/* Where rows may be stale, another leader goes on in a new attempt: with the state that there is, and without sums of the one
+ * before. */
+static void go_on_in_attempt(struct culm_gnn_holder *holder) {
+    const struct culm_gnn_view *view = &holder->self->view;
+    if (holder->attempt == view->attempt || !goes_on(view, holder->attempt)) {
+        return;
+    }
+    for (int32_t h = 0; h < view->holder_count; h++) {
+        if (view->holder[h].node != holder->self->o.id || view->holder[h].since != holder->since) {
+            continue;
+        }
+        CULM_MARK(interval_goes_on_in_a_new_attempt);
+        holder->attempt = view->attempt;
+        if (holder->busy && holder->task.kind == CULM_GNN_TASK_FOLD) {
+            holder->folds_in_vain = true; /* which needs what it adds up */
+            for (int32_t s = 0; s < CULM_GNN_STAGES_MAX; s++) {
+                culm_blob_clear(&holder->whole[s]);
+            }
+        } else if (!holder->stepping) { /* else they are of what it steps to */
+            gnn_holder_clear_sums(holder);
+        }
+    }
+}
+
 void culm_gnn_holder_view(struct culm_gnn_holder *holder) {
     const struct culm_gnn_view *view = &holder->self->view;
+    holder->frozen = false;
+    go_on_in_attempt(holder);
     if (!gnn_holder_is_current(holder)) {
         holder->save.order = 0; /* the leader has given it up */
         if (!holder->busy) {    /* else once the task is done */
@@ -254,7 +301,8 @@ void culm_gnn_holder_view(struct culm_gnn_holder *holder) {
     gnn_holder_replay_early(holder); /* what is over is dropped even without the state */
     if (gnn_holder_is_current(holder) && holder->version >= 0) {
         gnn_holder_hand_on_again(holder);
-        if (holder->self->anew && holder->ready) {
+        const bool leaves = gnn_holder_one_sums(holder) && holder->stepping; /* and says so then */
+        if (holder->self->anew && holder->ready && !leaves) {
             CULM_MARK(interval_holds_is_said_to_another_leader);
             say_held(holder);
         }

@@ -38,8 +38,7 @@ bool culm_gnn_holder_job_done(struct culm_gnn_holder *holder, struct culm_job *j
 /* A new reference to the weights of that version, for the actor itself; NULL: they are not here. */
 struct culm_blob *culm_gnn_holder_weights(const struct culm_gnn_holder *holder, int64_t version);
 /* What it has, for a leader that takes over. */
-void culm_gnn_holder_report(const struct culm_gnn_holder *holder,
-                            struct culm_gnn_report *ret_report);
+void culm_gnn_holder_report(struct culm_gnn_holder *holder, struct culm_gnn_report *ret_report);
 /* The version of the state that it holds under its view; -1: none. */
 int64_t culm_gnn_holder_version(const struct culm_gnn_holder *holder);
 

@@ -122,6 +122,7 @@ void gnn_holder_hear_state(struct culm_gnn_holder *holder, const struct culm_mes
     struct culm_gnn_held held;
     if (culm_gnn_held_decode(message->meta, message->meta_bytes, &held) != CULM_OK ||
         !message->payload || held.attempt < holder->self->view.attempt ||
+        (holder->frozen && held.attempt == holder->self->view.attempt) || /* it was not told of */
         (gnn_holder_is_current(holder) && holder->version >= 0 &&
          held.view <= holder->self->view.number) ||
         (holder->copy_state && holder->copy.view > held.view)) {

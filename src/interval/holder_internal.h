@@ -29,6 +29,10 @@ struct culm_gnn_holder {
     int32_t parts[CULM_GNN_STAGES_MAX];            /* intervals that these cover */
     struct culm_blob *whole[CULM_GNN_STAGES_MAX];
     bool stepping;
+    /* Where rows may be stale, what it steps to decides what the epoch comes to: it does not, between its report to a leader that takes
+     * over and that one's view. */
+    bool frozen;
+    bool folds_in_vain; /* the FOLD that is under way is of an attempt before */
     /* Where one holder sums for all: the sums of which `version` was made, until it is committed. */
     struct culm_blob *handed[CULM_GNN_STAGES_MAX];
     /* GRADIENTs of later epochs, views or attempts: senders may be told of these before this node

@@ -190,8 +190,8 @@ void gnn_holder_hear_gradient(struct culm_gnn_holder *holder, int32_t from,
         key.attempt < holder->self->view.attempt || is_over(holder, &key)) {
         return;
     }
-    bool now =
-        key.attempt == holder->attempt && gnn_holder_is_current(holder) && counts(holder, from);
+    bool now = key.attempt == holder->attempt && gnn_holder_is_current(holder) &&
+               counts(holder, from) && !holder->folds_in_vain;
     if (now && key.epoch <= holder->version) {
         CULM_MARK(interval_gradient_is_part_of_the_state);
         return; /* already part of the state */
@@ -210,8 +210,9 @@ void gnn_holder_replay_early(struct culm_gnn_holder *holder) {
     int32_t left = 0;
     for (int32_t i = 0; i < holder->early_count; i++) {
         struct early *early = &holder->early[i];
-        bool now = holder->ready && early->key.attempt == holder->attempt &&
-                   gnn_holder_is_current(holder) && counts(holder, early->from);
+        bool now = holder->ready && !holder->folds_in_vain &&
+                   early->key.attempt == holder->attempt && gnn_holder_is_current(holder) &&
+                   counts(holder, early->from);
         if (now && early->key.epoch == holder->version + 1) {
             take_gradient(holder, &early->key, early->blob);
         }
@@ -239,7 +240,8 @@ bool gnn_holder_step_on(struct culm_gnn_holder *holder) {
      * begun an epoch after it. */
     const struct culm_gnn_course *course = &holder->self->view.course;
     bool final = !course->train && holder->version + 1 >= course->epoch;
-    if (!holder->ready || holder->version > holder->committed || holder->save.order > 0 || final) {
+    if (!holder->ready || holder->version > holder->committed || holder->save.order > 0 || final ||
+        holder->frozen || holder->folds_in_vain) {
         return false;
     }
     bool all = true;

@@ -80,6 +80,7 @@ struct culm_gnn_leader *culm_gnn_leader_new(const struct culm_gnn_leader_options
         culm_gnn_leader_free(leader);
         return NULL;
     }
+    gnn_leader_take_past(leader);
     return leader;
 }
 
@@ -427,6 +428,7 @@ static void hear_holds(struct culm_gnn_leader *leader, struct gnn_node *node,
     bool news = !node->holds || node->held.attempt != held.attempt;
     node->held = held;
     node->holds = true;
+    node->unsure = false;
     node->late = (struct culm_late){0};
     if (news) {
         gnn_leader_review(leader, false, "copied");
@@ -537,11 +539,15 @@ static void tick(struct culm_crew *crew, uint64_t now_ns) {
     gnn_leader_go_on(leader); /* a copy may be late by now */
     gnn_leader_wait(leader);
     gnn_leader_hold_tick(leader);
+    if (leader->seeks) {
+        gnn_leader_io_on(leader);
+    }
 }
 
 static void written(struct culm_crew *crew, enum culm_deed deed) {
     struct culm_gnn_leader *leader = (struct culm_gnn_leader *)crew;
     if (leader->ending_due) {
+        leader->committing.epoch = 0; /* what is committed meanwhile nobody has been told of */
         CULM_MARK(interval_stopped_while_it_is_to_go_back);
         leader->ending_due = false;
         (void)culm_crew_write(crew, CULM_DEED_STOP, leader->version);
@@ -558,7 +564,7 @@ static void written(struct culm_crew *crew, enum culm_deed deed) {
         break;
     case CULM_DEED_STOP: gnn_leader_stop_written(leader); break;
     case CULM_DEED_DONE: gnn_leader_done_written(leader); break;
-    case CULM_DEED_COMMIT: break; /* is not asked for */
+    case CULM_DEED_COMMIT: gnn_leader_commit_written(leader); break;
     }
 }
 

@@ -62,7 +62,10 @@ struct culm_gnn_leader_options { /* pointers are borrowed for the lifetime of th
     struct culm_gnn_rates rates;           /* what nodes cost */
     double spent_usd, spent_s;             /* by earlier parts of a resumed run */
     uint64_t term;                         /* in which it leads; 0 and 1: nobody has led before */
-    const struct culm_known_node *known;   /* those who took part under the leader before; copied */
+    uint32_t start_branch;                 /* of which start_path is (past.h); 0: not known */
+    const char *
+        committed; /* with `record`: what the last CULM_DEED_COMMIT says; NULL or "": there was none. Read at once */
+    const struct culm_known_node *known; /* those who took part under the leader before; copied */
     int32_t known_count;
     int64_t orphan_ms; /* after which a node without a leader has ended */
     /* Nodes from elsewhere load and save as those that were started here: through a depot (store/depot.h). They may then take any

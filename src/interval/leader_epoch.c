@@ -168,25 +168,25 @@ struct culm_gnn_balance gnn_leader_balance(struct culm_gnn_leader *leader) {
                                      .seconds = culm_gnn_bill_s(bill)};
 }
 
-static void publish_epoch(struct culm_gnn_leader *leader) {
+/* What the epoch has come to, in `ret_outcome`, if it is one of training; the verdict takes in what was evaluated. */
+static void settle_epoch(struct culm_gnn_leader *leader, struct culm_gnn_outcome *ret_outcome) {
     const struct culm_gnn_course *course = &leader->view.course;
-    struct culm_gnn_totals totals = sum_totals(leader);
-    uint64_t now = culm_crew_now(&leader->crew);
+    const struct culm_gnn_totals totals = sum_totals(leader);
     leader->final_totals = totals;
     if (course->evaluate) {
         judge(leader, &totals);
         find_areas(leader, leader->final_area);
     }
-    if (!course->train) {
-        return; /* the final evaluation, which is reported in `done` */
-    }
-    leader->last = (struct culm_gnn_outcome){
+    *ret_outcome = (struct culm_gnn_outcome){
         .epoch = course->epoch, .loss = loss_of(leader, &totals), .evaluated = course->evaluate};
     for (int part = 0; part < CULM_GNN_SPLITS && course->evaluate; part++) {
-        leader->last.correct[part] = totals.correct[part];
-        leader->last.area[part] = leader->final_area[part];
+        ret_outcome->correct[part] = totals.correct[part];
+        ret_outcome->area[part] = leader->final_area[part];
     }
-    leader->loss = leader->last.loss;
+}
+
+static void publish_epoch(struct culm_gnn_leader *leader) {
+    const uint64_t now = culm_crew_now(&leader->crew);
     json_t *event = event_of(leader, &leader->last);
     if (event) {
         const struct culm_gnn_work *work = &gnn_leader_done(leader)->work;
@@ -214,7 +214,7 @@ static bool all_hold(struct culm_gnn_leader *leader, int64_t version) {
             continue;
         }
         if (!node || node->held.attempt != view->attempt || node->held.version != version ||
-            !node->holds) {
+            !node->holds || node->unsure) {
             return false;
         }
         if (hold++ > 0 && node->held.digest != digest) {
@@ -298,25 +298,35 @@ static bool waits_to_save(const struct culm_gnn_leader *leader) {
     return leader->view.course.train && saves && gnn_leader_saves(leader);
 }
 
-static void commit(struct culm_gnn_leader *leader) {
-    struct culm_gnn_view *view = &leader->view;
-    if (diverged(leader)) {
-        return;
+static double round_ms(const struct culm_gnn_leader *leader) {
+    return (double)(culm_crew_now(&leader->crew) - leader->epoch_ns) / (double)MS;
+}
+
+/* Those whose copy is of the version before get another one: sums of an epoch that is committed are of no use any more. True: there
+ * are some. */
+static bool leave_behind(struct culm_gnn_leader *leader) {
+    bool found = false;
+    for (int32_t h = 0; h < leader->view.holder_count && gnn_leader_writes(leader); h++) {
+        struct gnn_node *node = gnn_leader_node(leader, leader->view.holder[h].node);
+        if (gnn_leader_is_full(leader, node) && node->held.version < leader->version) {
+            CULM_MARK(interval_copy_is_of_the_version_before);
+            node->holds = node->holder = false;
+            found = true;
+        }
     }
-    struct culm_gnn_commit commit = {.attempt = view->attempt, .epoch = view->course.epoch};
+    return found;
+}
+
+/* Everyone is told, people too: nothing takes it back but all going back together. */
+static void tell_commit(struct culm_gnn_leader *leader, const struct culm_gnn_commit *told) {
+    struct culm_gnn_view *view = &leader->view;
+    struct culm_gnn_commit commit = *told;
+    leader->last = commit.outcome;
+    leader->loss = leader->last.loss;
     publish_epoch(leader);
     gnn_leader_tune(leader);
-    const double round_ms = (double)(culm_crew_now(&leader->crew) - leader->epoch_ns) / (double)MS;
-    if (!view->course.train) {
-        leader->evaluated = leader->judged = true;
-        leader->eval_ms = round_ms;
-        culm_crew_committed(&leader->crew, leader->version, round_ms);
-        gnn_leader_io_on(leader);
-        return;
-    }
     leader->version = view->course.epoch;
-    culm_crew_committed(&leader->crew, leader->version, round_ms);
-    commit.next = gnn_leader_course(leader, leader->version);
+    culm_crew_committed(&leader->crew, leader->version, round_ms(leader));
     bool last = is_over(leader, leader->version);
     view->course = commit.next;
     if (!commit.next.train) {
@@ -330,7 +340,6 @@ static void commit(struct culm_gnn_leader *leader) {
         leader->cut_late = false;
         leader->cut_version = leader->version;
     }
-    commit.outcome = leader->last;
     gnn_leader_note_outcome(leader, &leader->last);
     commit.balance = gnn_leader_balance(leader);
     view->last = commit.outcome;
@@ -338,7 +347,7 @@ static void commit(struct culm_gnn_leader *leader) {
     gnn_leader_save(leader, true); /* ahead of the commit, with which the version may be left */
     culm_gnn_commit_encode(&commit, culm_crew_meta(&leader->crew));
     culm_crew_send_all(&leader->crew, CULM_GNN_MSG_COMMIT);
-    const bool late = gnn_leader_leave_late(leader);
+    const bool behind = leave_behind(leader), late = gnn_leader_leave_late(leader) || behind;
     if (!last) {
         gnn_leader_review(leader, true, late ? LATE : "epoch");
         culm_crew_boundary(&leader->crew);
@@ -352,11 +361,80 @@ static void commit(struct culm_gnn_leader *leader) {
     }
 }
 
+bool gnn_leader_writes(const struct culm_gnn_leader *leader) {
+    return leader->crew.record && gnn_leader_stale(leader);
+}
+
+/* The state that all who have it have at that version. */
+static uint64_t digest_at(const struct culm_gnn_leader *leader, int64_t version) {
+    for (int32_t h = 0; h < leader->view.holder_count; h++) {
+        const struct gnn_node *node = gnn_leader_node(leader, leader->view.holder[h].node);
+        if (gnn_leader_is_full(leader, node) && node->held.version == version) {
+            return node->held.digest;
+        }
+    }
+    return 0;
+}
+
+static void write_commit(struct culm_gnn_leader *leader, const struct culm_gnn_commit *commit) {
+    char about[CULM_DEED_ABOUT_MAX];
+    const struct culm_gnn_committed committed = {
+        .commit = *commit, .digest = digest_at(leader, commit->epoch), .past = leader->past};
+    if (!culm_gnn_committed_write(&committed, about)) {
+        culm_crew_fail(&leader->crew, CULM_ERR_MEMORY, "out of memory for a commit");
+        return;
+    }
+    leader->committing = *commit;
+    (void)culm_crew_write_commit(&leader->crew, commit->epoch, about);
+}
+
+void gnn_leader_commit_written(struct culm_gnn_leader *leader) {
+    const struct culm_gnn_commit commit = leader->committing;
+    const bool review = leader->review_due;
+    leader->committing = (struct culm_gnn_commit){0};
+    leader->review_due = false;
+    if (leader->finishing) {
+        return; /* nothing comes after what it ends with */
+    }
+    tell_commit(leader, &commit);
+    if (review) {
+        gnn_leader_review(leader, false, "lost");
+    }
+    gnn_leader_stop_on(leader);
+    gnn_leader_go_on(leader);
+    gnn_leader_wait(leader);
+}
+
+static void commit(struct culm_gnn_leader *leader) {
+    const struct culm_gnn_view *view = &leader->view;
+    struct culm_gnn_commit commit = {.attempt = view->attempt, .epoch = view->course.epoch};
+    if (diverged(leader)) {
+        return;
+    }
+    settle_epoch(leader, &commit.outcome);
+    if (!view->course.train) { /* the final evaluation, which is reported in `done` */
+        const double ms = round_ms(leader);
+        gnn_leader_tune(leader);
+        leader->evaluated = leader->judged = true;
+        leader->eval_ms = ms;
+        culm_crew_committed(&leader->crew, leader->version, ms);
+        gnn_leader_io_on(leader);
+        return;
+    }
+    commit.next = gnn_leader_course(leader, commit.epoch);
+    commit.balance = gnn_leader_balance(leader);
+    if (gnn_leader_writes(leader)) {
+        write_commit(leader, &commit);
+    } else {
+        tell_commit(leader, &commit);
+    }
+}
+
 void gnn_leader_go_on(struct culm_gnn_leader *leader) {
     const struct culm_gnn_course *course = &leader->view.course;
     if (leader->crew.left || leader->back_due || leader->view.number == 0 || leader->finishing ||
         leader->crew.taking || (leader->crew.cut_off && !leader->cut_late) ||
-        !(course->train || course->evaluate) || !all_done(leader) ||
+        leader->committing.epoch > 0 || !(course->train || course->evaluate) || !all_done(leader) ||
         (course->train && !all_hold(leader, course->epoch))) {
         return;
     }

@@ -4,6 +4,7 @@
 
 #include "crew/crew.h"
 #include "crew/late.h"
+#include "interval/committed.h"
 #include "interval/leader.h"
 #include "interval/message.h"
 
@@ -20,6 +21,7 @@ struct gnn_node {
     uint64_t copy_ns;          /* since when */
     struct culm_late late;     /* for copies that epochs went on without, since it last held */
     struct culm_gnn_held held; /* its last HOLDS */
+    bool unsure;               /* that is only what it has reported to one that takes over */
     struct culm_gnn_answer *answer; /* to the last ASK, by node; NULL: none yet, or not asked */
     int32_t gaps;                   /* links that swallow, of which it is an end: for a moment */
     int32_t place;                  /* in `answer`, meanwhile */
@@ -65,6 +67,7 @@ struct gnn_saving {
     bool active;  /* ordered, and neither published nor given up */
     bool written; /* its piece is there */
     int64_t order, version;
+    uint32_t branch; /* of which it is, where rows may be stale; else 0 */
     int32_t writer;
     bool weights;                    /* them alone */
     struct culm_gnn_verdict verdict; /* at that version */
@@ -91,6 +94,8 @@ struct gnn_taking {
     struct culm_gnn_view view;
     struct culm_gnn_curve *curve;
     bool decided; /* all that is left is to tell it */
+    /* Where commits are written down: the last one; epoch 0: there is none. */
+    struct culm_gnn_committed committed;
 };
 
 struct culm_gnn_leader {
@@ -137,6 +142,12 @@ struct culm_gnn_leader {
     struct culm_gnn_curve
         *curve; /* of epochs since the last checkpoint; NULL: nobody else can lead */
     struct gnn_taking taking;
+    struct culm_gnn_past past; /* where rows may be stale; else empty */
+    struct culm_gnn_commit
+        committing;   /* is being written down, and nobody is told before; epoch 0: none is */
+    bool review_due;  /* as soon as it is */
+    bool seeks;       /* it knows of no checkpoint that counts, and there may be one */
+    uint64_t seek_ns; /* not looked for before */
     struct culm_error
         ending; /* with which it leaves, as soon as it is written down that the run is stopped */
     bool
@@ -152,6 +163,11 @@ struct culm_gnn_leader {
 /* Number i of the crew. */
 static inline struct gnn_node *gnn_node_at(const struct culm_gnn_leader *leader, int32_t i) {
     return (struct gnn_node *)culm_crew_at(&leader->crew, i);
+}
+
+/* Whether rows may be stale: what is redone has other bits then. */
+static inline bool gnn_leader_stale(const struct culm_gnn_leader *leader) {
+    return leader->o.settings.pace.staleness > 0;
 }
 
 /* leader.c */
@@ -178,6 +194,8 @@ void gnn_leader_release(struct culm_gnn_leader *leader, struct gnn_node *node);
 /* Awaits those who took part. False: out of memory. */
 bool gnn_leader_take_begin(struct culm_gnn_leader *leader);
 void gnn_leader_take_end(struct culm_gnn_leader *leader);
+/* What is written down of commits; and the checkpoint that it begins with, unless that is of another past. */
+void gnn_leader_take_past(struct culm_gnn_leader *leader);
 /* Anything has come from a node. */
 void gnn_leader_take_hear(struct culm_gnn_leader *leader, struct gnn_node *node,
                           const struct culm_message *message);
@@ -248,6 +266,10 @@ void gnn_leader_end_stopped(struct culm_gnn_leader *leader, bool fails, const ch
 /* It is written down that the run is stopped; is done. */
 void gnn_leader_stop_written(struct culm_gnn_leader *leader);
 void gnn_leader_done_written(struct culm_gnn_leader *leader);
+/* Whether a commit is written down ahead of being told: another one may lead, and done again an epoch has other bits. */
+bool gnn_leader_writes(const struct culm_gnn_leader *leader);
+/* The commit is written down. */
+void gnn_leader_commit_written(struct culm_gnn_leader *leader);
 /* The clock of the epoch starts now. */
 void gnn_leader_new_epoch(struct culm_gnn_leader *leader);
 /* Commits the epoch if all its reports are in. */
@@ -321,6 +343,8 @@ void gnn_leader_review(struct culm_gnn_leader *leader, bool boundary, const char
 void gnn_leader_review_anew(struct culm_gnn_leader *leader, const char *why);
 /* Announces the same view under a new number, so that all nodes report again. */
 void gnn_leader_tell_again(struct culm_gnn_leader *leader);
+/* Leaders never mean different things by the same attempt: the next one, after `last`. */
+uint32_t gnn_leader_attempt_after(const struct culm_gnn_leader *leader, uint32_t last);
 /* Holders disagree about a version: rolls back, or ends the run after too many times. */
 void gnn_leader_differ(struct culm_gnn_leader *leader, int64_t version);
 

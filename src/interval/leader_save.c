@@ -63,6 +63,7 @@ bool gnn_leader_order(struct culm_gnn_leader *leader, bool weights, const char *
     saving->due = saving->written = false;
     saving->order++;
     saving->version = leader->version;
+    saving->branch = culm_gnn_past_branch(&leader->past);
     saving->verdict = leader->verdict;
     saving->writer = writer;
     saving->weights = weights;
@@ -89,8 +90,8 @@ void gnn_leader_save(struct culm_gnn_leader *leader, bool commits) {
 
 void gnn_leader_stop_on(struct culm_gnn_leader *leader) {
     struct culm_gnn_course *course = &leader->view.course;
-    if (!leader->stopping || leader->crew.left || leader->finishing || leader->view.number == 0 ||
-        leader->back_due) {
+    if (!leader->stopping || leader->crew.left || leader->committing.epoch > 0 ||
+        leader->finishing || leader->view.number == 0 || leader->back_due) {
         return;
     }
     if (leader->version == 0) { /* whatever there is of the first epoch, --resume begins with it */
@@ -272,6 +273,7 @@ static void take_found(struct culm_gnn_leader *leader) {
     if (io->job.status != CULM_OK) {
         return;
     }
+    leader->seeks = false;
     if (io->version < leader->saved_version) {
         CULM_MARK(interval_checkpoint_is_damaged);
         char why[80];
@@ -293,7 +295,11 @@ static void take_found(struct culm_gnn_leader *leader) {
  * looked for, those who load it say why. */
 static void found(struct culm_gnn_leader *leader) {
     take_found(leader);
-    if (leader->back_due) {
+    if (leader
+            ->seeks) { /* it could not be looked for, and the initial weights are not to be taken for it */
+        CULM_MARK(interval_checkpoint_is_looked_for_again);
+        leader->seek_ns = culm_crew_now(&leader->crew) + CULM_ROOM_AGAIN_MS * MS;
+    } else if (leader->back_due) {
         gnn_leader_go_back(leader);
     } else if (leader->begin_sought && !leader->finishing) {
         if (leader->io.seconds > 0) {
@@ -318,13 +324,15 @@ static void io_start(struct culm_gnn_leader *leader, enum culm_gnn_task_kind kin
     case CULM_GNN_TASK_PUBLISH:
         io->piece = saving->piece;
         io->verdict = saving->verdict;
+        io->branch = saving->branch;
         io->weights_only = saving->weights;
         memcpy(io->text, saving->to, sizeof saving->to);
         break;
     case CULM_GNN_TASK_DISCARD: memcpy(io->text, saving->to, sizeof saving->to); break;
     case CULM_GNN_TASK_ROOM: io->held = is_last(leader); break;
     case CULM_GNN_TASK_FIND:
-        io->version = leader->saved_version;
+        io->version = leader->seeks ? INT64_MAX - 1 : leader->saved_version;
+        io->past = leader->past;
         io->anew = leader->begin_sought;
         break;
     default: /* FINISH */
@@ -353,7 +361,10 @@ void gnn_leader_io_on(struct culm_gnn_leader *leader) {
     if (saving->discard_due) {
         saving->discard_due = false;
         io_start(leader, CULM_GNN_TASK_DISCARD);
-    } else if (leader->begin_sought || (leader->back_due && leader->saved_path[0])) {
+    } else if (leader->seeks && culm_crew_now(&leader->crew) < leader->seek_ns) {
+        return;
+    } else if (leader->begin_sought ||
+               (leader->back_due && (leader->saved_path[0] || leader->seeks))) {
         io_start(leader, CULM_GNN_TASK_FIND);
     } else if (leader->back_due) {
         gnn_leader_go_back(leader); /* to the initial weights */

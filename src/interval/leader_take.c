@@ -8,10 +8,14 @@
  *                 live that is silent, nothing is decided, and everybody works on.
  *   COMMIT(k)     The epoch was committed if one of V's members says so; then every holder of V had version k. Whoever lacks the
  *                 COMMIT hears of it by the view that follows. If nobody says so, the epoch is in progress; done again, it has
- *                 the same bits.
+ *                 the same bits. Where it would not have, as rows may be stale, each commit is written down before it is told, and
+ *                 only that counts: with the state of which it says the digest, and of no branch (past.h) before its own.
  *   then          If a holder has the version committed last, or the one after it, a view in which all goes on: reports of
  *                 intervals and holders are said once more, and an unfinished checkpoint is due again. If none has, and it is not
  *                 the version that V loads, everyone goes back to the last checkpoint.
+ *
+ * Where rows may be stale, what there is of the epoch in progress is dropped, in a new attempt; but if a holder has stepped to its
+ * version, that decides, and the other holders get copies of it.
  *
  * Whom V does not name comes in as if it joined: it may have been put out, and what it has does not count.
  */
@@ -44,6 +48,25 @@ void gnn_leader_take_end(struct culm_gnn_leader *leader) {
     free(leader->taking.curve);
     leader->taking = (struct gnn_taking){0};
     culm_take_end(&leader->crew);
+}
+
+void gnn_leader_take_past(struct culm_gnn_leader *leader) {
+    const char *about = leader->o.committed;
+    struct culm_gnn_committed *committed = &leader->taking.committed;
+    if (!gnn_leader_writes(leader) || !about || !about[0] ||
+        culm_gnn_committed_read(about, committed) != CULM_OK) {
+        return;
+    }
+    leader->past = committed->past;
+    if (leader->saved_version > 0 &&
+        !culm_gnn_past_names(&leader->past, leader->saved_version, leader->o.start_branch)) {
+        CULM_MARK(interval_checkpoint_is_of_another_past);
+        leader->saved_version = 0;
+        leader->saved_path[0] = '\0';
+        leader->saved_verdict = (struct culm_gnn_verdict){0};
+        leader->verdict = leader->final_verdict = leader->saved_verdict;
+        leader->seeks = true;
+    }
 }
 
 /* --- what they say --- */
@@ -109,7 +132,8 @@ static const struct culm_gnn_report *report_of(const struct culm_gnn_leader *lea
         return NULL;
     }
     const struct culm_gnn_report *report = node_or_null->report;
-    const bool counts = report->view > 0 && report->attempt == view->attempt &&
+    const bool counts = report->view > 0 && report->attempt >= view->load_attempt &&
+                        report->attempt <= view->attempt &&
                         (report->view == view->number || is_named(leader, node_or_null->mate.id));
     return counts ? report : NULL;
 }
@@ -127,12 +151,42 @@ static const struct culm_gnn_report *furthest(const struct culm_gnn_leader *lead
     return best;
 }
 
+/* Where commits are written down: how V is related to the last one. */
+enum branch { BEFORE, SAME, AFTER };
+static enum branch branch_of(const struct culm_gnn_leader *leader) {
+    const uint32_t written = culm_gnn_past_branch(&leader->taking.committed.past),
+                   loaded = leader->taking.view.load_attempt;
+    return loaded < written ? BEFORE : loaded > written ? AFTER : SAME;
+}
+
+/* The version committed last. */
+static int64_t version_of(const struct culm_gnn_leader *leader,
+                          const struct culm_gnn_report *last) {
+    if (!gnn_leader_writes(leader)) {
+        return last->course.epoch - 1;
+    }
+    return branch_of(leader) == AFTER ? leader->taking.view.load_version
+                                      : leader->taking.committed.commit.epoch;
+}
+
+/* Whether that is the state that was committed, or is a version ahead of it. */
+static bool is_committed(const struct culm_gnn_leader *leader,
+                         const struct culm_gnn_report *report) {
+    const struct culm_gnn_committed *committed = &leader->taking.committed;
+    if (!gnn_leader_writes(leader) || branch_of(leader) == AFTER) {
+        return true;
+    }
+    return branch_of(leader) == SAME &&
+           (report->version > committed->commit.epoch || report->digest == committed->digest);
+}
+
 /* Whether that holder of V has the state of the version, or of the one after it, by its report. */
 static bool has_state(const struct culm_gnn_leader *leader,
                       const struct culm_gnn_view_holder *holder, int64_t version) {
     const struct culm_gnn_report *report =
         report_of(leader, (const struct gnn_node *)culm_crew_find(&leader->crew, holder->node));
-    return report && report->holds && report->since == holder->since && report->version >= version;
+    return report && report->holds && report->since == holder->since &&
+           report->version >= version && is_committed(leader, report);
 }
 
 /* Whether a holder of V has it; *ret_wait: one may that is silent. */
@@ -163,13 +217,74 @@ static void take_holders(struct culm_gnn_leader *leader, int64_t version) {
         node->copy_ns = culm_crew_now(&leader->crew);
         node->holds = has_state(leader, holder, version);
         if (node->holds) {
-            node->held = (struct culm_gnn_held){.attempt = node->report->attempt,
+            node->unsure = gnn_leader_stale(leader);
+            node->held = (struct culm_gnn_held){.attempt = leader->view.attempt,
                                                 .version = node->report->version,
                                                 .digest = node->report->digest,
                                                 .view = node->report->view,
                                                 .diverged = node->report->diverged};
         }
     }
+}
+
+/* Where rows may be stale, the holder that has come furthest is the first one, and decides; who has not come as far gets a copy of
+ * what that one has. Sums of the attempt before are nobody's any more. */
+static void choose_furthest(struct culm_gnn_leader *leader) {
+    struct culm_gnn_view *view = &leader->view;
+    int32_t best = -1;
+    int64_t version = -1;
+    for (int32_t h = 0; h < view->holder_count; h++) {
+        const struct gnn_node *node = gnn_leader_node(leader, view->holder[h].node);
+        if (node && node->holds && node->held.version > version) {
+            best = h;
+            version = node->held.version;
+        }
+    }
+    if (best < 0) {
+        return;
+    }
+    const struct culm_gnn_view_holder first = view->holder[best];
+    view->holder[best] = view->holder[0];
+    view->holder[0] = first;
+    for (int32_t h = 1; h < view->holder_count; h++) {
+        struct gnn_node *node = gnn_leader_node(leader, view->holder[h].node);
+        if (node && node->holds && node->held.version < version) {
+            CULM_MARK(interval_holder_is_not_as_far_when_taken_over);
+            node->holds = node->holder = false; /* the view that follows makes it one again */
+        }
+    }
+}
+
+/* As told, or, where only what is written down counts, as it is there. */
+static struct culm_gnn_report state_of(const struct culm_gnn_leader *leader,
+                                       const struct culm_gnn_report *last) {
+    const struct culm_gnn_commit *commit = &leader->taking.committed.commit;
+    struct culm_gnn_report state = *last;
+    if (gnn_leader_writes(leader) && branch_of(leader) != AFTER) {
+        if (branch_of(leader) == BEFORE || last->course.epoch <= commit->epoch) {
+            CULM_MARK(interval_commit_that_is_only_written);
+            state.last = commit->outcome;
+            state.balance = commit->balance;
+        }
+        state.course = commit->next;
+    }
+    return state;
+}
+
+/* What is written down of commits, and of what V loads. */
+static void take_branch(struct culm_gnn_leader *leader) {
+    const struct culm_gnn_view *view = &leader->taking.view;
+    if (!gnn_leader_stale(leader)) {
+        return;
+    }
+    if (!gnn_leader_writes(leader) || branch_of(leader) == AFTER) {
+        culm_gnn_past_add(&leader->past, view->load_attempt, view->load_version);
+    } else if (branch_of(leader) == BEFORE) {
+        CULM_MARK(interval_nobody_is_left_of_what_is_written);
+        leader->taking.curve->count = 0;
+        leader->load_failed = true; /* it is not what V loads that counts */
+    }
+    leader->view.attempt = gnn_leader_attempt_after(leader, view->attempt);
 }
 
 /* Who owns all intervals of a server's place is the server in that place, and has it again: nothing moves for the change of leader.
@@ -311,15 +426,20 @@ void gnn_leader_begin_found(struct culm_gnn_leader *leader) {
 
 static void go_on(struct culm_gnn_leader *leader, const struct culm_gnn_report *last) {
     const struct culm_gnn_view *view = &leader->taking.view;
+    const struct culm_gnn_report state = state_of(leader, last);
     leader->taking.decided = true;
-    leader->version = last->course.epoch - 1;
+    leader->version = state.course.epoch - 1;
     culm_gnn_view_copy(&leader->view, view, leader->o.layout->intervals);
-    leader->view.course = last->course;
+    leader->view.course = state.course;
     leader->crew.view = leader->view.number;
-    take_balance(leader, last);
-    leader->evaluated = !last->course.train && !last->course.evaluate;
+    take_balance(leader, &state);
+    leader->evaluated = !state.course.train && !state.course.evaluate;
     gnn_leader_new_epoch(leader);
+    take_branch(leader);
     take_holders(leader, leader->version);
+    if (gnn_leader_stale(leader)) {
+        choose_furthest(leader);
+    }
     culm_take_tell(&leader->crew, leader->o.term, "the process that led is gone");
     tell_curve(leader);
     tell_dead(leader);
@@ -360,8 +480,8 @@ void gnn_leader_take_on(struct culm_gnn_leader *leader) {
     if (!last) {
         return; /* the one that has shown it is gone, and this is looked at again */
     }
-    (void)is_held(leader, last->course.epoch - 1, &wait);
-    if (wait) {
+    const bool held = is_held(leader, version_of(leader, last), &wait);
+    if (wait || (!held && lives && gnn_leader_writes(leader))) { /* those of a later view, too */
         CULM_MARK(interval_takes_over_and_waits_for_a_last_copy);
         culm_take_waits(&leader->crew,
                         "the last copy of the weights may be on a node that is silent");

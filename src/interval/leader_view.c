@@ -206,7 +206,7 @@ static void add_holder(struct culm_gnn_leader *leader, int32_t id) {
 static void choose_first(struct culm_gnn_leader *leader) {
     struct culm_gnn_view *next = &leader->next;
     int32_t before = leader->view.holder_count ? leader->view.holder[0].node : -1, best = -1;
-    if (leader->o.settings.pace.staleness == 0 || next->holder_count == 0) {
+    if (!gnn_leader_stale(leader) || next->holder_count == 0) {
         return;
     }
     for (int32_t h = 0; h < next->holder_count; h++) {
@@ -476,8 +476,7 @@ static void tell(struct culm_gnn_leader *leader, const char *why) {
     send_view(leader);
 }
 
-/* Leaders never mean different things by the same attempt. */
-static uint32_t attempt_after(const struct culm_gnn_leader *leader, uint32_t last) {
+uint32_t gnn_leader_attempt_after(const struct culm_gnn_leader *leader, uint32_t last) {
     const uint32_t first = leader->o.term > 1 ? (uint32_t)(leader->o.term - 1) << ATTEMPT_BITS : 0;
     return (last > first ? last : first) + 1;
 }
@@ -490,7 +489,10 @@ static void restart_from(struct culm_gnn_leader *leader, struct culm_gnn_view *v
     if (leader->curve) {
         culm_gnn_curve_cut(leader->curve, leader->saved_version, leader->version);
     }
-    view->attempt = attempt_after(leader, view->attempt);
+    view->attempt = view->load_attempt = gnn_leader_attempt_after(leader, view->attempt);
+    if (gnn_leader_stale(leader)) {
+        culm_gnn_past_add(&leader->past, view->attempt, leader->saved_version);
+    }
     view->load_version = leader->saved_version;
     snprintf(view->load, sizeof view->load, "%s", leader->saved_path);
     view->course = gnn_leader_course(leader, leader->version);
@@ -621,6 +623,11 @@ static void work_out(struct culm_gnn_leader *leader, bool boundary, bool in_any_
                      const char *why) {
     if (leader->crew.left || leader->finishing || leader->view.number == 0 || leader->back_due ||
         leader->crew.taking) {
+        return;
+    }
+    if (leader->committing.epoch > 0) {
+        CULM_MARK(interval_view_waits_for_a_commit);
+        leader->review_due = true;
         return;
     }
     if (boundary) {

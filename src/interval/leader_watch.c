@@ -200,7 +200,7 @@ bool gnn_leader_watched(struct culm_crew *crew) {
     struct culm_gnn_leader *leader = (struct culm_gnn_leader *)crew;
     const struct culm_gnn_view *view = &leader->view;
     bool waits = view->number == 0 || view->holder_count == 0 || leader->io_busy ||
-                 leader->back_due || crew->cut_off;
+                 leader->back_due || crew->cut_off || leader->committing.epoch > 0;
     for (int32_t i = 0; i < leader->o.layout->intervals && !waits; i++) {
         waits = view->owner[i] < 0;
     }

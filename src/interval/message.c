@@ -485,6 +485,7 @@ static void view_encode(const struct culm_gnn_view *view, uint64_t base, struct 
     culm_buf_u64(buf, view->number);
     culm_buf_u64(buf, base);
     culm_buf_u32(buf, view->attempt);
+    culm_buf_u32(buf, view->load_attempt);
     culm_buf_u64(buf, (uint64_t)view->load_version);
     culm_buf_string(buf, view->load);
     course_encode(&view->course, buf);
@@ -534,6 +535,8 @@ enum culm_status culm_gnn_view_decode(const uint8_t *meta, size_t len,
     view->number = culm_read_u64(&in);
     const uint64_t base = culm_read_u64(&in);
     view->attempt = culm_read_u32(&in);
+    view->load_attempt = culm_read_u32(&in);
+    in.failed |= view->load_attempt > view->attempt;
     view->load_version = culm_read_count(&in);
     culm_read_string(&in, view->load, sizeof view->load);
     view->course = read_course(&in);

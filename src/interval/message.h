@@ -4,7 +4,7 @@
  *
  * A payload is a pure function of what the meta bytes say: whoever sends it, the bytes are the
  * same. So the first to arrive counts, and repeats are dropped. `attempt` counts how often the run
- * went back to a checkpoint; messages of other attempts do not count.
+ * went back to a checkpoint, and, where rows may be stale, how often another one has led; messages of other attempts do not count.
  *
  * Decoders check every bound; a malformed message is CULM_ERR_FORMAT, and changes nothing but
  * *view where that is said. Thread: any.
@@ -187,7 +187,9 @@ struct culm_gnn_course {
 struct culm_gnn_view {
     uint64_t number; /* crew/term.h; from 1 */
     uint32_t attempt;
-    int64_t load_version;         /* the version that the attempt begins with */
+    /* The attempt in which all have loaded; later ones go on with the state of those before them (past.h). Else the same. */
+    uint32_t load_attempt;
+    int64_t load_version;         /* the version that it begins with */
     char load[CULM_GNN_PATH_MAX]; /* its checkpoint; "": initial weights */
     struct culm_gnn_course course;
     int32_t holder_count;

@@ -158,6 +158,10 @@ struct culm_record *culm_launcher_record(struct culm_launcher *l) {
     return l->candidate ? culm_candidate_record(l->candidate) : NULL;
 }
 
+const char *culm_launcher_committed(const struct culm_launcher *l) {
+    return l->candidate ? culm_candidate_reign(l->candidate)->committed : NULL;
+}
+
 struct culm_apart *culm_launcher_apart(struct culm_launcher *l) {
     return l->apart;
 }

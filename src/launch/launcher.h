@@ -166,6 +166,8 @@ enum culm_status culm_launcher_stand(struct culm_launcher *launcher, const char 
                                      const char *signature, struct culm_error *error);
 /* Where deeds are written (net/leader.h); NULL: nowhere. */
 struct culm_record *culm_launcher_record(struct culm_launcher *launcher);
+/* What the last commit says that was written there; NULL: there is no record. */
+const char *culm_launcher_committed(const struct culm_launcher *launcher);
 /* Where checkpoints are to be kept before they count, and are found (store/apart.h); after _open. NULL: nowhere. */
 struct culm_apart *culm_launcher_apart(struct culm_launcher *launcher);
 /* Of one that is not to lead for good, after _stand: the step of the newest checkpoint that counts; 0: there is none. */

@@ -45,6 +45,7 @@ struct launch {
     struct culm_resume start;
     struct culm_eval_watch eval;
     struct culm_gnn_verdict start_verdict;
+    uint32_t start_branch;
     struct culm_agent_fault *faults;
     struct culm_gnn_prices prices;
     struct culm_gnn_rates rates;
@@ -206,6 +207,7 @@ static enum culm_status check_start(struct launch *l, struct culm_error *error) 
     }
     const struct culm_checkpoint_info *info = culm_checkpoint_info_of(checkpoint);
     bool told = culm_gnn_verdict_read(info->progress, &l->start_verdict);
+    l->start_branch = culm_gnn_branch_read(info->progress);
     if (!told && (l->o->config->stop.accuracy > 0 || l->o->config->stop.patience > 0)) {
         culm_launcher_warn(l->launcher,
                            "'%s' does not say what evaluations had come to, so `stop` begins anew",
@@ -461,6 +463,8 @@ static enum culm_status make_leader(struct launch *l, struct culm_error *error) 
         .start_version = l->start.step,
         .start_path = l->start.path,
         .start_verdict = l->start_verdict,
+        .start_branch = l->start_branch,
+        .committed = culm_launcher_committed(l->launcher),
         .rates = l->rates,
         .spent_usd = l->spent.before_usd,
         .spent_s = l->spent.before_s,

@@ -25,6 +25,7 @@ struct state {
 struct published {
     struct state state;
     struct culm_gnn_verdict verdict;
+    uint32_t branch;
 };
 
 struct symbolic {
@@ -413,7 +414,8 @@ static enum culm_status publish(struct symbolic *s, struct culm_gnn_task *task) 
         while (*count > 0 && s->published[*count - 1].state.version >= version) {
             (*count)--; /* of a history that was rolled back */
         }
-        s->published[(*count)++] = (struct published){{version, digest}, task->verdict};
+        s->published[(*count)++] =
+            (struct published){{version, digest}, task->verdict, task->branch};
         if (*count > PUBLISHED_MOST) {
             memmove(s->published, s->published + 1, PUBLISHED_MOST * sizeof *s->published);
             *count = PUBLISHED_MOST;
@@ -455,6 +457,8 @@ static bool is_damaged(struct symbolic *s, const struct state *state) {
 static enum culm_status find(struct symbolic *s, struct culm_gnn_task *task) {
     int32_t at = s->published_count - 1;
     while (at >= 0 && (s->published[at].state.version > task->version ||
+                       !culm_gnn_past_names(&task->past, s->published[at].state.version,
+                                            s->published[at].branch) ||
                        is_damaged(s, &s->published[at].state))) {
         at--;
     }
@@ -537,7 +541,7 @@ void culm_gnn_symbolic_free(struct culm_gnn_exec *exec) {
     }
 }
 
-bool culm_gnn_symbolic_resume(struct culm_gnn_exec *exec, const char *path,
+bool culm_gnn_symbolic_resume(struct culm_gnn_exec *exec, const char *path, uint32_t branch,
                               const struct culm_gnn_verdict *verdict) {
     struct symbolic *s = (struct symbolic *)exec;
     struct published *found = &s->published[s->published_count];
@@ -546,6 +550,7 @@ bool culm_gnn_symbolic_resume(struct culm_gnn_exec *exec, const char *path,
         return false;
     }
     found->verdict = *verdict;
+    found->branch = branch;
     s->published_count++;
     return true;
 }

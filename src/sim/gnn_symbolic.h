@@ -36,7 +36,7 @@ void culm_gnn_symbolic_trouble(struct culm_gnn_exec *exec, culm_gnn_symbolic_ref
                                void *context, int32_t node);
 /* The leader's: the checkpoint that it begins with was published by another, before. False: that is no
  * checkpoint. */
-bool culm_gnn_symbolic_resume(struct culm_gnn_exec *exec, const char *path,
+bool culm_gnn_symbolic_resume(struct culm_gnn_exec *exec, const char *path, uint32_t branch,
                               const struct culm_gnn_verdict *verdict);
 /* Flips a bit of the state, so that its digest changes. */
 void culm_gnn_symbolic_flip(struct culm_gnn_exec *exec);

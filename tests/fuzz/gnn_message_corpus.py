@@ -50,9 +50,9 @@ def curve(*epochs, count=None):
     return struct.pack("<i", len(epochs) if count is None else count) + b"".join(outcome(e, e % 2) for e in epochs)
 
 
-def view(holders=2, owners=INTERVALS):
+def view(holders=2, owners=INTERVALS, loaded=1):
     held = b"".join(struct.pack("<iiQ", 4 + h, -1, 1) for h in range(holders))
-    return (struct.pack("<QQIQ", 9, 0, 1, 0) + text("checkpoints/step-00000003") + course() + struct.pack("<i", holders) + held
+    return (struct.pack("<QQIIQ", 9, 0, 1, loaded, 0) + text("checkpoints/step-00000003") + course() + struct.pack("<i", holders) + held
             + outcome() + BALANCE
             + b"".join(struct.pack("<i", i % 3) for i in range(owners)))
 
@@ -89,6 +89,7 @@ CORPUS = {
     "failed": (FAILED, struct.pack("<i", 3) + text("no space left on device")),
     "peer": (PEER, struct.pack("<i", 5)),
     "view": (VIEW, view()),
+    "view-loaded": (VIEW, view(loaded=2)),
     "view-holders": (VIEW, view(holders=17)),
     "view-short": (VIEW, view(owners=INTERVALS - 1)),
     "commit": (COMMIT, struct.pack("<IQ", 1, 3) + course() + outcome() + BALANCE),

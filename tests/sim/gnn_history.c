@@ -614,7 +614,7 @@ static void play(struct gnn_history *h, uint64_t seed, bool rough) {
     };
     if (from) {
         leader.start_verdict = h->verdict[from->version];
-        (void)culm_gnn_symbolic_resume(h->leader_exec, from->path, &leader.start_verdict);
+        (void)culm_gnn_symbolic_resume(h->leader_exec, from->path, 0, &leader.start_verdict);
     }
     leader.settings.newcomers = h->newcomer_count > 0;
     memcpy(leader.settings.count, h->shape.count, sizeof h->shape.count);

@@ -72,6 +72,30 @@ static void check_cut_off(struct gnn_reign *w, int64_t epoch) {
     }
 }
 
+/* Where rows may be stale, what is redone has other bits: what is told of an epoch is told of it for good, by whomever, unless all
+ * have gone back to before it. */
+static void check_once(struct gnn_reign *w, int64_t epoch, const char *what, char known[64],
+                       const char *told, bool deposed) {
+    char text[200];
+    if (w->calm || (deposed && w->loads > 0)) { /* of what has been undone since, perhaps */
+        return;
+    }
+    if (known[0] && strcmp(known, told) != 0) {
+        snprintf(text, sizeof text, "epoch %" PRId64 ": %s %.60s, after %.60s", epoch, what, told,
+                 known);
+        complain(w, text);
+    }
+    snprintf(known, sizeof w->once_loss[0], "%s", told);
+}
+
+/* All load that version: of what comes after it other things may be told. */
+static void hear_load(struct gnn_reign *w, int64_t version) {
+    w->loads++;
+    for (int64_t epoch = version + 1; epoch <= REIGN_EPOCHS_MAX; epoch++) {
+        w->once_loss[epoch][0] = w->once_file[epoch][0] = '\0';
+    }
+}
+
 static void hear_epoch(struct gnn_reign *w, const json_t *event, bool deposed) {
     const int64_t epoch = json_integer_value(json_object_get(event, "epoch"));
     const char *loss = json_string_value(json_object_get(event, "loss_bits"));
@@ -86,6 +110,7 @@ static void hear_epoch(struct gnn_reign *w, const json_t *event, bool deposed) {
                  w->reference->loss[epoch]);
         complain(w, text);
     }
+    check_once(w, epoch, "loss", w->once_loss[epoch], loss, deposed);
     snprintf(w->loss[epoch], sizeof w->loss[epoch], "%s", loss);
     w->told[epoch] = true;
     if (!deposed && !json_object_get(event, "again")) {
@@ -96,7 +121,7 @@ static void hear_epoch(struct gnn_reign *w, const json_t *event, bool deposed) {
     }
 }
 
-static void hear_checkpoint(struct gnn_reign *w, const json_t *event) {
+static void hear_checkpoint(struct gnn_reign *w, const json_t *event, bool deposed) {
     const int64_t version = json_integer_value(json_object_get(event, "epoch"));
     const char *path = json_string_value(json_object_get(event, "path"));
     if (!json_is_true(json_object_get(event, "ok")) || version > REIGN_EPOCHS_MAX) {
@@ -106,6 +131,7 @@ static void hear_checkpoint(struct gnn_reign *w, const json_t *event) {
     if (expected[0] && w->cast.pace.staleness == 0 && strcmp(expected, path) != 0) {
         complain(w, "a checkpoint has another state than an undisturbed run");
     }
+    check_once(w, version, "checkpoint", w->once_file[version], path, deposed);
     snprintf(w->file[version], sizeof w->file[version], "%s", path);
     w->newest = version > w->newest ? version : w->newest;
     w->checkpoints++;
@@ -120,6 +146,7 @@ static void hear_rollback(struct gnn_reign *w, const json_t *event) {
         complain(w, text);
     }
     w->epoch = json_integer_value(json_object_get(event, "to_epoch"));
+    hear_load(w, w->epoch);
     if (culm_sim_deeds(w->sim, CULM_DEED_ROLL_BACK) < 1) {
         complain(w, "went back, and that was not written by who leads");
     }
@@ -154,6 +181,9 @@ static void hear_view(struct gnn_reign *w, const json_t *event) {
     for (int32_t f = 0; f < w->fault_count; f++) {
         w->fault[f].seen_through |= w->fault[f].fired;
     }
+    if (strcmp(json_string_value(json_object_get(event, "reason")), "start") == 0) {
+        hear_load(w, json_integer_value(json_object_get(event, "epoch")) - 1);
+    }
     const json_t *holders = json_object_get(event, "holders");
     w->holder_count = (int32_t)json_array_size(holders);
     for (int32_t h = 0; h < w->holder_count; h++) {
@@ -180,7 +210,7 @@ static void on_event(void *context, json_t *event) {
     if (strcmp(name, "epoch") == 0) {
         hear_epoch(w, event, deposed);
     } else if (strcmp(name, "checkpoint") == 0) {
-        hear_checkpoint(w, event);
+        hear_checkpoint(w, event, deposed);
     } else if (strcmp(name, "done") == 0) {
         w->done = true;
         snprintf(w->state, sizeof w->state, "%s",
@@ -215,6 +245,7 @@ static enum culm_status look(void *context, int32_t node, const struct culm_gnn_
     if (node == CULM_LEADER && task->kind == CULM_GNN_TASK_PUBLISH &&
         task->version <= REIGN_EPOCHS_MAX) {
         w->verdict[task->version] = task->verdict;
+        w->branch[task->version] = task->branch;
     }
     return CULM_OK;
 }
@@ -250,6 +281,7 @@ static void leads(void *context, const struct culm_sim_reign *reign) {
         .start_version = w->newest,
         .start_path = path,
         .term = reign->term,
+        .committed = reign->committed,
         .known = reign->known,
         .known_count = reign->known_count,
         .orphan_ms = ORPHAN_MS,
@@ -258,7 +290,8 @@ static void leads(void *context, const struct culm_sim_reign *reign) {
     };
     if (path[0]) {
         options.start_verdict = w->verdict[w->newest];
-        (void)culm_gnn_symbolic_resume(exec, path, &options.start_verdict);
+        options.start_branch = w->branch[w->newest];
+        (void)culm_gnn_symbolic_resume(exec, path, options.start_branch, &options.start_verdict);
     }
     memcpy(options.settings.count, w->count, sizeof w->count);
     struct culm_gnn_leader *leader = culm_gnn_leader_new(&options);
@@ -387,15 +420,19 @@ static void at_point(void *context, int32_t node, const struct culm_fault_point 
     }
 }
 
+/* All that are due there, as one. */
 static void at_moment(void *context, int32_t leader, const struct culm_sim_moment *moment) {
     struct gnn_reign *w = context;
+    bool due[REIGN_BLOWS_MAX] = {0};
     for (int32_t f = 0; f < w->fault_count && leader == culm_sim_leads(w->sim); f++) {
         struct gnn_blow *blow = &w->fault[f];
-        if (blow->when == BLOW_AT_MOMENT && may_come(w, blow) &&
-            blow->moment.does == moment->does && blow->moment.what == moment->what &&
-            blow->met++ == blow->skip) {
-            fire(w, blow);
-            return;
+        due[f] = blow->when == BLOW_AT_MOMENT && may_come(w, blow) &&
+                 blow->moment.does == moment->does && blow->moment.what == moment->what &&
+                 blow->met++ == blow->skip;
+    }
+    for (int32_t f = 0; f < w->fault_count; f++) {
+        if (due[f]) {
+            fire(w, &w->fault[f]);
         }
     }
 }

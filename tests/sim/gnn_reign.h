@@ -4,7 +4,8 @@
  *
  * It ends; every epoch is told, with the loss that it has undisturbed; every checkpoint that is published, by whomever, has the state that
  * the version has there; nothing goes back while a node that is well has a copy of the state; nothing that cannot be taken back is done
- * by one that does not lead. (Where rows may be stale, the numbers may be others.)
+ * by one that does not lead. (Where rows may be stale, the numbers may be others; but what is told of an epoch, or published of it, is
+ * told once and for all, unless everyone has gone back to before it.)
  *
  * Thread: one a world.
  */
@@ -87,7 +88,11 @@ struct gnn_reign {
     bool incomplete[STRUCK_MAX]; /* a holder that had no copy when the last loss was told of */
     bool told[REIGN_EPOCHS_MAX + 1];
     char loss[REIGN_EPOCHS_MAX + 1][16], file[REIGN_EPOCHS_MAX + 1][64]; /* by version */
+    /* As it was told since all have loaded a version before it; "": it was not. */
+    char once_loss[REIGN_EPOCHS_MAX + 1][64], once_file[REIGN_EPOCHS_MAX + 1][64];
+    int64_t loads;
     struct culm_gnn_verdict verdict[REIGN_EPOCHS_MAX + 1];
+    uint32_t branch[REIGN_EPOCHS_MAX + 1];
     int64_t newest, epoch, rollbacks, takeovers, lost, left, checkpoints, commits_away, outages;
     const struct gnn_reign *reference;
     char state[80];

@@ -1,10 +1,10 @@
 /*
  * Graph networks that several processes may lead: candidates stand at a store of keys, and nodes, leaders and the store are struck.
  *
- *     gnn_reigns [--first SEED] [--count N] [--soak] [--log]
+ *     gnn_reigns [--first SEED] [--count N] [--stale] [--soak] [--log]
  *
  * Each seed is a world: its shape, who stands, and what befalls it. It is judged as gnn_reign.h says, beside an undisturbed run of the
- * same shape. With --soak it prints what these seeds add to many others (tally.h).
+ * same shape. With --stale rows may be stale in all of them, and most is struck as something is committed. With --soak it prints what these seeds add to many others (tally.h).
  */
 #include "gnn_reign.h"
 
@@ -67,6 +67,37 @@ static void draw_leaves(struct gnn_reign *w, uint64_t seed) {
     }
 }
 
+/* Where rows may be stale: most of what befalls it comes as whoever leads commits, and half of that together with something else. */
+static void draw_moments(struct gnn_reign *w, uint64_t *dice) {
+    static const struct culm_sim_moment moments[] = {
+        {CULM_SIM_SENDS, CULM_GNN_MSG_COMMIT}, {CULM_SIM_SENT, CULM_GNN_MSG_COMMIT},
+        {CULM_SIM_SENDS, CULM_GNN_MSG_VIEW},   {CULM_SIM_HEARS, CULM_GNN_MSG_HOLDS},
+        {CULM_SIM_WRITES, CULM_DEED_COMMIT},   {CULM_SIM_WRITTEN, CULM_DEED_COMMIT},
+        {CULM_SIM_KNOWS, CULM_DEED_COMMIT},    {CULM_SIM_BEGINS, 0},
+        {CULM_SIM_SENDS, CULM_GNN_MSG_COMMIT}};
+    const int64_t kinds = sizeof moments / sizeof *moments;
+    w->fault_count = (int32_t)(1 + below(dice, REIGN_BLOWS_MAX));
+    for (int32_t f = 0; f < w->fault_count; f++) {
+        struct gnn_blow *blow = &w->fault[f];
+        if (below(dice, 4) == 0) {
+            continue;
+        }
+        blow->when = BLOW_AT_MOMENT;
+        blow->moment = moments[below(dice, kinds)];
+        blow->skip = (int32_t)below(dice, below(dice, 2) ? 6 : 40);
+        if (f > 0 && blow[-1].when == BLOW_AT_MOMENT && below(dice, 2)) {
+            blow->moment = blow[-1].moment;
+            blow->skip = blow[-1].skip;
+            blow->kind = BLOW_KILL;
+            blow->node = (int32_t)below(dice, w->count[CULM_GNN_SERVER]);
+            blow->for_ms = 0;
+        } else if (below(dice, 3) == 0) {
+            blow->kind = BLOW_KILL_LEADER;
+            blow->for_ms = 0;
+        }
+    }
+}
+
 /* Half of all have more than seven nodes, one in fifty more than 32. */
 static void draw_counts(uint64_t *dice, bool crowd, int32_t intervals, int32_t *ret_count) {
     const int32_t most = intervals < 5 ? intervals : 5;
@@ -77,7 +108,7 @@ static void draw_counts(uint64_t *dice, bool crowd, int32_t intervals, int32_t *
                                                             : 0);
 }
 
-static void draw(struct gnn_reign *w, uint64_t seed) {
+static void draw(struct gnn_reign *w, uint64_t seed, bool stale) {
     uint64_t dice = culm_rng_mix(seed, 77);
     const bool crowd = below(&dice, 50) == 0;
     const int32_t intervals =
@@ -92,7 +123,7 @@ static void draw(struct gnn_reign *w, uint64_t seed) {
     for (int32_t i = 0; i < intervals; i++) {
         w->home[i] = i * w->count[CULM_GNN_SERVER] / intervals;
     }
-    const bool async = below(&dice, 4) == 0;
+    const bool async = below(&dice, 4) == 0 || stale;
     w->cast.pace = (struct culm_gnn_pace){.staleness = async ? (int32_t)(1 + below(&dice, 2)) : 0,
                                           .ahead = async,
                                           .in_step = !async && below(&dice, 4) == 0,
@@ -106,6 +137,9 @@ static void draw(struct gnn_reign *w, uint64_t seed) {
     w->store_ms = below(&dice, 2) ? 1 + below(&dice, 2 * w->lease_ms) : 0;
     w->store_fault_percent = below(&dice, 3) ? (uint32_t)below(&dice, 30) : 0;
     draw_faults(w, &dice);
+    if (stale) {
+        draw_moments(w, &dice);
+    }
     draw_leaves(w, seed);
 }
 
@@ -130,10 +164,11 @@ static void tell(const struct gnn_reign *w) {
 int main(int argc, char **argv) {
     static struct gnn_reign world, calm;
     uint64_t first = 1, count = 200;
-    bool log = false, soak = false;
+    bool log = false, soak = false, stale = false;
     struct tally tally = {0};
     for (int a = 1; a < argc; a++) {
         log = log || strcmp(argv[a], "--log") == 0;
+        stale = stale || strcmp(argv[a], "--stale") == 0;
         soak = soak || strcmp(argv[a], "--soak") == 0;
         first = strcmp(argv[a], "--first") == 0 && a + 1 < argc ? strtoull(argv[a + 1], NULL, 10)
                                                                 : first;
@@ -143,11 +178,11 @@ int main(int argc, char **argv) {
     int64_t failed = 0, takeovers = 0, rollbacks = 0, lost = 0, stops = 0, checkpoints = 0,
             left = 0;
     for (uint64_t seed = first; seed < first + count; seed++) {
-        draw(&calm, seed);
+        draw(&calm, seed, stale);
         gnn_reign_calm(&calm);
         gnn_reign_play(&calm);
         culm_gnn_layout_release(&calm.cast.layout);
-        draw(&world, seed);
+        draw(&world, seed, stale);
         world.reference = &calm;
         world.log = log;
         if (log) {
@@ -164,9 +199,9 @@ int main(int argc, char **argv) {
             failed++;
             tell(&world);
             printf("not ok - seed %" PRIu64 ": %s%s\n    replay: sim_gnn_reigns --first %" PRIu64
-                   " --count 1 --log\n",
+                   " --count 1 --log%s\n",
                    seed, calm.wrong[0] ? "undisturbed: " : "",
-                   calm.wrong[0] ? calm.wrong : world.wrong, seed);
+                   calm.wrong[0] ? calm.wrong : world.wrong, seed, stale ? " --stale" : "");
         }
         tally_add(&tally, world.count[0] + world.count[1] + world.count[2],
                   world.wrong[0] || calm.wrong[0]);

@@ -389,8 +389,17 @@ def patience(bench):
             machine.end(0)
 
 
+def told_once(run):
+    """However often an epoch was told, and by whomever, it has one loss: nothing has gone back."""
+    equal(run.told("rollback"), [], "roll-backs")
+    losses = {}
+    for event in run.told("epoch"):
+        equal(event["loss_bits"], losses.setdefault(event["epoch"], event["loss_bits"]), f"loss of epoch {event['epoch']}")
+    equal(sorted(losses), list(range(1, max(losses) + 1)), "epochs")
+
+
 def asynchronous(bench):
-    """`mode: async` under three leaders: it ends, every epoch is told, and no row was older than the bound."""
+    """`mode: async` under three leaders: it ends, every epoch is told, with one loss, and no row was older than the bound."""
     with Run(bench, changed(CONFIG, mode="async", staleness=2, epochs=400)) as run:
         run.create()
         nodes = run.roles()
@@ -400,9 +409,38 @@ def asynchronous(bench):
         run.wait(lambda: run.told("done"), "the end")
         for node in nodes:
             node.end(0)
-        equal(sorted({event["epoch"] for event in run.told("epoch")}), list(range(1, 401)), "epochs")
+        told_once(run)
+        equal((run.steps(), json.loads(run.key("commit"))["step"]), (400, 400), "epochs; the last one that is written")
         equal(max(len(event["ages"]) for event in run.told("epoch") if "ages" in event) <= 3, True, "ages of rows")
-        equal(run.told("rollback"), [], "roll-backs")
+
+
+def asynchronous_away(bench):
+    """`mode: async`: while the store is away nothing is committed; what was in doubt then is told once, by whoever leads when it is back: first
+    the one that led before, if it still may, then another one, as that one is killed, and a server with it."""
+    config = changed(CONFIG, mode="async", staleness=2, cluster__store_ms=2000)
+    with Run(bench, config) as run:
+        run.create()
+        run.roles()
+        for victim in None, run.node(1, "--role", "server", "--lead", "no"):
+            run.more_steps(20)
+            leader = run.leader()
+            lost, waits = len(run.told("store")), len(run.told("warning"))
+            run.etcd.kill(0)
+            run.wait(lambda: len(run.told("store")) > lost, "that it is noticed")
+            last = run.steps()
+            run.wait(lambda: len(run.told("warning")) > waits, "that it waits")
+            equal(run.steps(), last, "epochs that were committed meanwhile")
+            if victim:
+                if leader is run.machines[0]:
+                    leader.kill()
+                else:
+                    os.kill(leader.leading(), signal.SIGKILL)
+                os.kill(min(children_of(victim.process.pid)), signal.SIGKILL)
+            run.etcd.start(0)
+            run.etcd.wait()
+            run.more_steps(20)
+            check(json.loads(run.key("commit"))["step"] >= last, "what was told is not written")
+        told_once(run)
 
 
 def bucket(bench):
@@ -491,6 +529,7 @@ cases.add("the last copy of the weights stands still", last_copy, seconds=8)
 cases.add("the store is away for long", away_for_long, seconds=15)
 cases.add("patience under several leaders", patience, seconds=8)
 cases.add("stale rows under several leaders", asynchronous, seconds=10)
+cases.add("stale rows while the store is away", asynchronous_away, seconds=25)
 cases.add("a bucket that fails, and all that is left", bucket, seconds=12)
 cases.add("what is told of a run", watched, seconds=6)
 cases.add("nodes that come to an address", by_address, seconds=4)

@@ -30,6 +30,7 @@ struct fixture {
     struct culm_gnn_parameter *parameter;
     struct culm_buf buf;
     struct culm_gnn_view view; /* as it was told last */
+    bool goes_on;              /* in a new attempt, with the state of the one before */
     int32_t owner[1];
 };
 
@@ -55,6 +56,7 @@ static void deliver(struct fixture *f, int32_t from, uint16_t type, size_t paylo
 
 static void view(struct fixture *f) {
     f->view.number++;
+    f->view.load_attempt = f->goes_on ? f->view.load_attempt : f->view.attempt;
     culm_gnn_view_encode(&f->view, f->layout.intervals, &f->buf);
     deliver(f, CULM_LEADER, CULM_GNN_MSG_VIEW, 0);
 }
@@ -500,6 +502,105 @@ static void test_an_order_that_comes_too_late_is_answered(void **state) {
     end(&f);
 }
 
+/* --- another leader, where rows may be stale --- */
+
+/* It takes over, and this node reports. */
+static struct culm_gnn_report report(struct fixture *f) {
+    struct culm_gnn_report report;
+    culm_gnn_parameter_actor.led(f->parameter, 2);
+    const struct fake_sent *sent = fake_world_last(&f->fake, CULM_LEADER, CULM_GNN_MSG_REPORT);
+    assert_int_equal(culm_gnn_report_decode(sent->meta, sent->meta_bytes, &report), CULM_OK);
+    return report;
+}
+
+/* It goes on, in a new attempt, with what there is of the state. */
+static void go_on(struct fixture *f) {
+    f->goes_on = true;
+    f->view.attempt++;
+    f->view.number |= CULM_VIEW_OF_TERM(2);
+    view(f);
+}
+
+/* What there is of the epoch in progress is dropped, and it does not step between its report and what follows. */
+static void test_another_leader_goes_on_in_a_new_attempt(void **state) {
+    (void)state;
+    EXPECT_MARK(interval_goes_on_in_a_new_attempt);
+    struct fixture f;
+    begin(&f, 1);
+    load(&f);
+    gradient(&f, 0, 1, 0);
+    finish(&f, CULM_GNN_TASK_FOLD);
+    assert_int_equal(report(&f).version, 0);
+    gradient(&f, 0, 1, 1);
+    assert_int_equal(f.fake.run_count, 0);
+    go_on(&f);
+    assert_int_equal(count(&f, CULM_LEADER, CULM_GNN_MSG_HOLDS), 2);
+    gradient(&f, 0, 1, 1);
+    assert_int_equal(f.fake.run_count, 0);
+    for (int32_t stage = 0; stage < STAGES; stage++) {
+        gradient(&f, 1, 1, stage);
+        finish(&f, CULM_GNN_TASK_FOLD);
+    }
+    finish(&f, CULM_GNN_TASK_STEP);
+    finish(&f, CULM_GNN_TASK_WEIGHTS);
+    assert_int_equal(count(&f, CULM_LEADER, CULM_GNN_MSG_HOLDS), 3);
+    end(&f);
+}
+
+/* A sum that is being formed meanwhile is not of the new attempt, nor is one that another holder could be handed. */
+static void test_a_sum_of_the_attempt_before(void **state) {
+    (void)state;
+    EXPECT_MARK(interval_sum_of_an_attempt_before);
+    struct fixture f;
+    begin(&f, 1);
+    load(&f);
+    gradient(&f, 0, 1, 0);
+    finish(&f, CULM_GNN_TASK_FOLD);
+    gradient(&f, 0, 1, 1);
+    (void)report(&f);
+    f.view.holder_count = 2;
+    f.view.holder[1] = (struct culm_gnn_view_holder){FELLOW, -1, 1};
+    go_on(&f);
+    assert_int_equal(count(&f, FELLOW, CULM_GNN_MSG_GRADIENT), 0);
+    gradient(&f, 1, 1, 1);
+    gradient(&f, 1, 1, 0);
+    finish(&f, CULM_GNN_TASK_FOLD); /* in vain */
+    assert_int_equal(count(&f, FELLOW, CULM_GNN_MSG_GRADIENT), 0);
+    finish(&f, CULM_GNN_TASK_FOLD);
+    finish(&f, CULM_GNN_TASK_FOLD);
+    assert_int_equal(count(&f, FELLOW, CULM_GNN_MSG_GRADIENT), STAGES);
+    finish(&f, CULM_GNN_TASK_STEP);
+    finish(&f, CULM_GNN_TASK_WEIGHTS);
+    end(&f);
+}
+
+/* A step that is under way cannot be taken back: it is what the epoch comes to. */
+static void test_it_reports_what_it_steps_to(void **state) {
+    (void)state;
+    EXPECT_MARK(interval_reports_what_it_steps_to);
+    struct fixture f;
+    begin(&f, 1);
+    load(&f);
+    for (int32_t stage = 0; stage < STAGES; stage++) {
+        gradient(&f, 0, 1, stage);
+        finish(&f, CULM_GNN_TASK_FOLD);
+    }
+    const struct culm_gnn_report told = report(&f); /* it steps */
+    assert_true(told.holds);
+    assert_int_equal(told.version, 1);
+    go_on(&f);
+    assert_int_equal(count(&f, CULM_LEADER, CULM_GNN_MSG_HOLDS),
+                     1); /* of which the digest is not known */
+    finish(&f, CULM_GNN_TASK_STEP);
+    finish(&f, CULM_GNN_TASK_WEIGHTS);
+    struct culm_gnn_held held;
+    const struct fake_sent *sent = fake_world_last(&f.fake, CULM_LEADER, CULM_GNN_MSG_HOLDS);
+    assert_int_equal(culm_gnn_held_decode(sent->meta, sent->meta_bytes, &held), CULM_OK);
+    assert_int_equal(held.attempt, 1);
+    assert_int_equal(held.version, 1);
+    end(&f);
+}
+
 /* --- what is heard --- */
 
 static void test_a_commit_counts_in_its_epoch(void **state) {
@@ -640,6 +741,9 @@ int main(void) {
         cmocka_unit_test(test_a_step_waits_for_the_copy_to_be_saved),
         cmocka_unit_test(test_orders_that_do_not_count),
         cmocka_unit_test(test_an_order_that_comes_too_late_is_answered),
+        cmocka_unit_test(test_another_leader_goes_on_in_a_new_attempt),
+        cmocka_unit_test(test_a_sum_of_the_attempt_before),
+        cmocka_unit_test(test_it_reports_what_it_steps_to),
         cmocka_unit_test(test_a_commit_counts_in_its_epoch),
         cmocka_unit_test(test_another_one_leads),
         cmocka_unit_test(test_a_copy_is_reported_to_another_leader),

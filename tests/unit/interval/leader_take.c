@@ -5,8 +5,10 @@
 #include "expect_mark.h"
 #include "leader_played.h"
 
+#include "base/room.h"
 #include "crew/take.h"
 #include "crew/term.h"
+#include "interval/committed.h"
 
 #define TERM 3
 #define SUSPECT_MS 1000
@@ -30,8 +32,8 @@ static struct culm_gnn_settings plain(void) {
 }
 
 /* `intervals`, the first one of which is at home at server 0. */
-static void take_so(struct taken *t, const struct culm_gnn_settings *settings, int64_t saved,
-                    int32_t intervals) {
+static void take_written(struct taken *t, const struct culm_gnn_settings *settings, int64_t saved,
+                         int32_t intervals, const char *committed_or_null) {
     struct culm_known_node known[KNOWN];
     *t = (struct taken){.curve = calloc(1, sizeof *t->curve)};
     struct culm_gnn_leader_options o = prepare(&t->f, intervals, 1, settings);
@@ -48,11 +50,12 @@ static void take_so(struct taken *t, const struct culm_gnn_settings *settings, i
     o.depot = true;
     o.start_version = saved;
     o.start_path = saved ? "file" : "";
+    o.committed = committed_or_null;
     lead(&t->f, &o);
     t->f.next = KNOWN;
     assert_true(t->curve && culm_gnn_view_init(&t->view, intervals));
     t->view.number = BEFORE;
-    t->view.attempt = 1;
+    t->view.attempt = t->view.load_attempt = 1;
     t->view.course = (struct culm_gnn_course){.epoch = EPOCH, .train = true};
     t->view.owner[1] = 1;
     t->view.holder_count = 2;
@@ -62,6 +65,11 @@ static void take_so(struct taken *t, const struct culm_gnn_settings *settings, i
         culm_gnn_curve_add(t->curve,
                            &(struct culm_gnn_outcome){.epoch = epoch, .loss = (float)epoch});
     }
+}
+
+static void take_so(struct taken *t, const struct culm_gnn_settings *settings, int64_t saved,
+                    int32_t intervals) {
+    take_written(t, settings, saved, intervals, NULL);
 }
 
 static void take_from(struct taken *t, const struct culm_gnn_settings *settings, int64_t saved) {
@@ -540,6 +548,121 @@ static void test_it_is_deposed(void **state) {
     release(&t);
 }
 
+/* --- where rows may be stale --- */
+
+/* That epoch is written down as committed, with a state of that digest, in the branch that began with that attempt and version. */
+static void take_stale(struct taken *t, int64_t epoch, uint64_t digest, uint32_t branch,
+                       int64_t version, int64_t saved) {
+    struct culm_gnn_settings settings = plain();
+    struct culm_gnn_committed committed = {.digest = digest,
+                                           .commit = {.attempt = branch,
+                                                      .epoch = epoch,
+                                                      .next = {.epoch = epoch + 1, .train = true},
+                                                      .outcome = {.epoch = epoch, .loss = 77}}};
+    char about[CULM_DEED_ABOUT_MAX];
+    settings.pace.staleness = 1;
+    culm_gnn_past_add(&committed.past, branch, version);
+    assert_true(culm_gnn_committed_write(&committed, about));
+    take_written(t, &settings, saved, 2, about);
+}
+
+/* What is committed is what is written down, whatever anyone has heard. */
+static void test_a_commit_of_which_nobody_has_heard(void **state) {
+    (void)state;
+    EXPECT_MARK(interval_commit_that_is_only_written);
+    struct taken t;
+    take_stale(&t, EPOCH, EPOCH, 1, 0, 0);
+    all_say(&t, EPOCH, EPOCH);
+    shows(&t, 0);
+    const struct culm_gnn_view *view = view_of(&t.f, 1);
+    assert_int_equal(view->course.epoch, EPOCH + 1);
+    assert_true(view->attempt > 1); /* what there is of the epoch is not used */
+    assert_int_equal(view->load_attempt, 1);
+    assert_int_equal(view->holder[0].since, 1);
+    assert_int_equal(number(&t.f, "epoch", "epoch"), EPOCH);
+    assert_true(json_real_value(json_object_get(fake_world_told(&t.f.fake, "epoch"), "loss")) ==
+                77);
+    t.f.attempt = view->attempt;
+    done_so(&t.f, 0, 0, EPOCH + 1, 0);
+    done_so(&t.f, 1, 1, EPOCH + 1, 0);
+    both_hold(&t.f, 2, 3, EPOCH + 1);
+    assert_int_equal(t.f.fake.deed, CULM_DEED_COMMIT);
+    assert_int_equal(t.f.fake.deed_step, EPOCH + 1);
+    release(&t);
+}
+
+/* Nor is a state of that version that of the commit, if it is another one; or if all have loaded since, whom nobody can tell of. */
+static void test_a_state_that_was_not_committed(void **state) {
+    (void)state;
+    EXPECT_MARK(interval_nobody_is_left_of_what_is_written);
+    for (int later_branch = 0; later_branch < 2; later_branch++) {
+        struct taken t;
+        take_stale(&t, EPOCH, later_branch ? EPOCH : 99, later_branch ? 9 : 1, 0, 0);
+        all_say(&t, EPOCH, EPOCH);
+        shows(&t, 0);
+        assert_int_equal(t.f.fake.deeds, 1);
+        assert_int_equal(t.f.fake.deed, CULM_DEED_ROLL_BACK);
+        assert_int_equal(t.f.fake.deed_step, 0);
+        culm_gnn_leader_actor.leads->written(t.f.leader, CULM_DEED_ROLL_BACK);
+        const struct culm_gnn_view *view = view_of(&t.f, 1);
+        assert_int_equal(view->course.epoch, 1);
+        assert_int_equal(view->load_attempt, view->attempt);
+        release(&t);
+    }
+}
+
+/* One holder has stepped to the version of the epoch in progress: so that is what it comes to. */
+static void test_a_holder_that_is_ahead_decides(void **state) {
+    (void)state;
+    EXPECT_MARK(interval_holder_is_not_as_far_when_taken_over);
+    struct taken t;
+    take_stale(&t, EPOCH - 1, EPOCH - 1, 1, 0, 0);
+    says(&t, 0, report(EPOCH, -1));
+    says(&t, 1, report(EPOCH, -1));
+    says(&t, 2, report(EPOCH, EPOCH - 1));
+    says(&t, 3, report(EPOCH, EPOCH));
+    shows(&t, 0);
+    const struct culm_gnn_view *view = view_of(&t.f, 1);
+    assert_int_equal(view->course.epoch, EPOCH);
+    assert_int_equal(view->holder[0].node, 3);
+    assert_int_equal(view->holder[0].since, 1);
+    assert_int_equal(view->holder[1].node, 2);
+    assert_int_equal(view->holder[1].from, 3);
+    assert_int_equal(view->holder[1].since, view->number);
+    t.f.attempt = view->attempt;
+    done_so(&t.f, 0, 0, EPOCH, 0);
+    done_so(&t.f, 1, 1, EPOCH, 0);
+    holds(&t.f, 2, EPOCH);
+    assert_int_equal(t.f.fake.deeds,
+                     0); /* the other one has only said so to a leader that takes over */
+    holds(&t.f, 3, EPOCH);
+    assert_int_equal(t.f.fake.deed, CULM_DEED_COMMIT);
+    release(&t);
+}
+
+/* The newest checkpoint is of a branch that is over: an older one is looked for, until it is known whether there is one. */
+static void test_a_checkpoint_of_another_past(void **state) {
+    (void)state;
+    EXPECT_MARK(interval_checkpoint_is_of_another_past);
+    EXPECT_MARK(interval_checkpoint_is_looked_for_again);
+    struct taken t;
+    take_stale(&t, EPOCH, EPOCH, 9, 2, 4);
+    all_say(&t, EPOCH, EPOCH);
+    shows(&t, 0);
+    did(&t.f, CULM_GNN_TASK_FIND, CULM_ERR_IO);
+    assert_int_equal(t.f.fake.deeds, 0);
+    assert_null(fake_world_io(&t.f.fake));
+    wait_with(&t, CULM_ROOM_AGAIN_MS + 100, 0, 3);
+    struct culm_gnn_task *find = task_of(&t.f, CULM_GNN_TASK_FIND);
+    assert_false(culm_gnn_past_names(&find->past, 4, 1));
+    assert_true(culm_gnn_past_names(&find->past, 4, 9));
+    find->version = 2;
+    task_ends(&t.f, find, CULM_OK);
+    assert_int_equal(t.f.fake.deed, CULM_DEED_ROLL_BACK);
+    assert_int_equal(t.f.fake.deed_step, 2);
+    release(&t);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_goes_on),
@@ -561,6 +684,10 @@ int main(void) {
         cmocka_unit_test(test_it_is_cut_off_too_late),
         cmocka_unit_test(test_the_writer_is_lost_as_it_is_cut_off),
         cmocka_unit_test(test_it_is_deposed),
+        cmocka_unit_test(test_a_commit_of_which_nobody_has_heard),
+        cmocka_unit_test(test_a_state_that_was_not_committed),
+        cmocka_unit_test(test_a_holder_that_is_ahead_decides),
+        cmocka_unit_test(test_a_checkpoint_of_another_past),
     };
     return cmocka_run_group_tests_name("interval/leader_take", tests, NULL, NULL);
 }
