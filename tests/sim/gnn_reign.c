@@ -164,6 +164,11 @@ static void hear_lost(struct gnn_reign *w, const json_t *event) {
         }
     }
     w->left += strcmp(cause, "left") == 0;
+    for (int32_t h = 0; h < w->awaited_count; h++) {
+        if (w->awaited[h] == node) { /* others have the state, or else this is judged below */
+            w->awaited[h--] = w->awaited[--w->awaited_count];
+        }
+    }
     if (strcmp(cause, "heartbeat") != 0 || node >= STRUCK_MAX || !has_copy(w, node) ||
         culm_sim_now(w->sim) > w->slept_ns[node] + (ORPHAN_MS * 3 / 2 - HEARD_MS) * MS) {
         return;

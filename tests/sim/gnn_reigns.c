@@ -67,33 +67,41 @@ static void draw_leaves(struct gnn_reign *w, uint64_t seed) {
     }
 }
 
-/* Where rows may be stale: most of what befalls it comes as whoever leads commits, and half of that together with something else. */
+/* Where rows may be stale: few nodes, of which most hold the weights, few epochs, and what befalls it comes as whoever leads commits, or
+ * takes over; half of that together with something else. */
 static void draw_moments(struct gnn_reign *w, uint64_t *dice) {
-    static const struct culm_sim_moment moments[] = {
-        {CULM_SIM_SENDS, CULM_GNN_MSG_COMMIT}, {CULM_SIM_SENT, CULM_GNN_MSG_COMMIT},
-        {CULM_SIM_SENDS, CULM_GNN_MSG_VIEW},   {CULM_SIM_HEARS, CULM_GNN_MSG_HOLDS},
-        {CULM_SIM_WRITES, CULM_DEED_COMMIT},   {CULM_SIM_WRITTEN, CULM_DEED_COMMIT},
-        {CULM_SIM_KNOWS, CULM_DEED_COMMIT},    {CULM_SIM_BEGINS, 0},
-        {CULM_SIM_SENDS, CULM_GNN_MSG_COMMIT}};
+    static const struct culm_sim_moment moments[] = {{CULM_SIM_SENDS, CULM_GNN_MSG_COMMIT},
+                                                     {CULM_SIM_SENT, CULM_GNN_MSG_COMMIT},
+                                                     {CULM_SIM_SENDS, CULM_GNN_MSG_VIEW},
+                                                     {CULM_SIM_SENT, CULM_GNN_MSG_VIEW},
+                                                     {CULM_SIM_HEARS, CULM_GNN_MSG_HOLDS},
+                                                     {CULM_SIM_HEARS, CULM_GNN_MSG_DONE},
+                                                     {CULM_SIM_HEARS, CULM_GNN_MSG_REPORT},
+                                                     {CULM_SIM_WRITES, CULM_DEED_COMMIT},
+                                                     {CULM_SIM_WRITTEN, CULM_DEED_COMMIT},
+                                                     {CULM_SIM_KNOWS, CULM_DEED_COMMIT},
+                                                     {CULM_SIM_PROMISED, 0},
+                                                     {CULM_SIM_BEGINS, 0}};
     const int64_t kinds = sizeof moments / sizeof *moments;
-    w->fault_count = (int32_t)(1 + below(dice, REIGN_BLOWS_MAX));
+    const int32_t nodes = w->count[CULM_GNN_SERVER] + w->count[CULM_GNN_PARAMETER];
+    w->fault_count = (int32_t)(2 + below(dice, REIGN_BLOWS_MAX - 1));
     for (int32_t f = 0; f < w->fault_count; f++) {
         struct gnn_blow *blow = &w->fault[f];
-        if (below(dice, 4) == 0) {
-            continue;
-        }
-        blow->when = BLOW_AT_MOMENT;
-        blow->moment = moments[below(dice, kinds)];
-        blow->skip = (int32_t)below(dice, below(dice, 2) ? 6 : 40);
-        if (f > 0 && blow[-1].when == BLOW_AT_MOMENT && below(dice, 2)) {
+        *blow = (struct gnn_blow){.kind = BLOW_KILL_LEADER,
+                                  .when = BLOW_AT_MOMENT,
+                                  .moment = moments[below(dice, kinds)],
+                                  .skip = (int32_t)below(dice, below(dice, 2) ? 4 : 30),
+                                  .refused = below(dice, 4) > 0};
+        if (f > 0 && below(dice, 2)) {
             blow->moment = blow[-1].moment;
             blow->skip = blow[-1].skip;
-            blow->kind = BLOW_KILL;
-            blow->node = (int32_t)below(dice, w->count[CULM_GNN_SERVER]);
-            blow->for_ms = 0;
-        } else if (below(dice, 3) == 0) {
-            blow->kind = BLOW_KILL_LEADER;
-            blow->for_ms = 0;
+        }
+        if (below(dice, 2)) {
+            blow->kind = below(dice, 6) == 0 ? BLOW_HOLDERS_DIE
+                         : below(dice, 2)    ? BLOW_FREEZE
+                                             : BLOW_KILL;
+            blow->node = (int32_t)below(dice, nodes);
+            blow->for_ms = blow->kind == BLOW_FREEZE ? (uint64_t)(50 + below(dice, 4000)) : 0;
         }
     }
 }
@@ -137,6 +145,15 @@ static void draw(struct gnn_reign *w, uint64_t seed, bool stale) {
     w->store_ms = below(&dice, 2) ? 1 + below(&dice, 2 * w->lease_ms) : 0;
     w->store_fault_percent = below(&dice, 3) ? (uint32_t)below(&dice, 30) : 0;
     draw_faults(w, &dice);
+    if (stale && !crowd && below(&dice, 4)) {
+        w->count[CULM_GNN_SERVER] = (int32_t)(1 + below(&dice, intervals < 3 ? intervals : 3));
+        w->count[CULM_GNN_PARAMETER] = (int32_t)(2 + below(&dice, 3));
+        w->count[CULM_GNN_WORKER] = 0;
+        for (int32_t i = 0; i < intervals; i++) {
+            w->home[i] = i * w->count[CULM_GNN_SERVER] / intervals;
+        }
+        w->cast.pace.epochs = 4 + below(&dice, 8);
+    }
     if (stale) {
         draw_moments(w, &dice);
     }
