@@ -690,6 +690,39 @@ static void test_a_depot(void **state) {
     drop(&r);
 }
 
+/* Where rows may be stale, a checkpoint of a branch that was left before its version is passed over. */
+static void test_what_is_found_is_of_what_was_committed(void **state) {
+    (void)state;
+    struct run r;
+    make(&r, "dense", "");
+    must(r.holder[0], (struct culm_gnn_task){.kind = CULM_GNN_TASK_LOAD, .source_path = ""});
+    struct culm_gnn_task out =
+        must(r.holder[0], (struct culm_gnn_task){.kind = CULM_GNN_TASK_EXPORT});
+    for (int64_t version = 10; version <= 20; version += 10) {
+        const struct culm_gnn_task piece = must(
+            r.server[0],
+            (struct culm_gnn_task){
+                .kind = CULM_GNN_TASK_SAVE, .version = version, .node = 7, .input = out.output});
+        must(r.worker, (struct culm_gnn_task){.kind = CULM_GNN_TASK_PUBLISH,
+                                              .version = version,
+                                              .branch = 1,
+                                              .piece = piece.text});
+    }
+    struct culm_gnn_task find = {.kind = CULM_GNN_TASK_FIND, .version = INT64_MAX - 1};
+    assert_int_equal(must(r.worker, find).version, 20);
+    culm_gnn_past_add(&find.past, 1, 0);
+    assert_int_equal(must(r.worker, find).version, 20);
+    culm_gnn_past_add(&find.past, 9,
+                      15); /* all have gone back to a version that is not there any more */
+    assert_int_equal(must(r.worker, find).version, 10);
+    culm_gnn_past_add(&find.past, 12, 0);
+    const struct culm_gnn_task none = must(r.worker, find);
+    assert_int_equal(none.version, 0);
+    assert_string_equal(none.text, "");
+    culm_blob_unref(out.output);
+    drop(&r);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_another_order_shows),
@@ -703,6 +736,7 @@ int main(void) {
         cmocka_unit_test(test_damaged_state),
         cmocka_unit_test(test_not_here),
         cmocka_unit_test(test_a_depot),
+        cmocka_unit_test(test_what_is_found_is_of_what_was_committed),
         cmocka_unit_test(test_fits),
     };
     return cmocka_run_group_tests_name("gnn/numeric", tests, make_folder, drop_folder);
