@@ -278,7 +278,7 @@ static bool drawn_enough(const struct seen *seen, int64_t histories, uint32_t dr
                   {GNN_DRAW_LARGE, "large histories", seen->large, 125},
                   {GNN_DRAW_DUE, "checkpoints that were due", seen->due, 1},
                   {GNN_DRAW_COPIES, "copies given up", seen->late, 50},
-                  {GNN_DRAW_LEAVE, "nodes that left as they asked", seen->left, 10},
+                  {GNN_DRAW_LEAVE, "nodes that left as they asked", seen->left, 16},
                   {GNN_DRAW_LEAVE, "histories in which nothing else happened", seen->calm, 25}};
     bool enough = true;
     for (size_t f = 0; f < sizeof floors / sizeof *floors; f++) {

@@ -36,6 +36,7 @@ JOBS = {  # the class; links that are slow enough for frames to be under way at 
     "gnn": (gnn_cluster.Run, "4mbit", 20),
 }
 TOLD_S = 30         # in which whoever leads tells that it is done, once that is so, if it lives
+GRACE_S = 26         # of who is told to end, and a second
 AWAY_S = 30         # after which nobody fails to reach the store for a blow that is over
 NAP_S = 0.4         # for which a process is held at most: that is nobody's business
 
@@ -88,6 +89,7 @@ class World:
         self.moved_s, self.steps, self.joins = time.monotonic(), 0, 0
         self.again, self.trouble_s = {}, 0.0   # machines that came when the store was away; when there was a reason for it
         self.frozen = set()                    # by blows
+        self.leaving = []                      # machines that were told to end
         self.held, self.held_s, self.credit, self.counted = [], 0.0, 0.0, (0, time.monotonic())
 
     # --- what is drawn ---
@@ -327,6 +329,24 @@ class World:
         return f"{names} of host {host} vanishes{f' without a word for {silent_s:.1f} s' if silent_s else ''}{' (the agent alone)' if how > 0.7 else ''}; " \
                f"another one comes in {wait_s:.1f} s"
 
+    def tell_to_end(self, draw):
+        """A notice: SIGTERM to the agents of a host, which leave with all that they have, within --grace; others come, as after a loss. One who
+        created the run would stop it."""
+        found = [post for post, machine in self.alive() if machine.process.command[1] == "node" and Machines.children(machine)]
+        if not found:
+            return None
+        post = draw.choice(found)
+        machines = [machine for machine in post.machines if machine.process.poll() is None]
+        if any(machine.process.command[1] != "node" or not Machines.children(machine) for machine in machines):
+            return None
+        self.hit(post.host, GRACE_S)  # who has what nobody else gets in time ends all the same
+        for machine in machines:
+            os.kill(machine.process.pid, signal.SIGTERM)
+        self.leaving.extend(machines)
+        post.machines = []
+        wait_s = self.gone(post, draw)
+        return f"{', '.join(machine.name for machine in machines)} of host {post.host} is told to end; another one comes in {wait_s:.1f} s"
+
     def kill_leader(self, draw):
         found = self.leading()
         if not found:
@@ -425,8 +445,8 @@ class World:
         return f"{self.posts[-1].machines[0].name} comes, at host {host}"
 
     BLOWS = [("a worker is killed", 5, kill_worker), ("a worker freezes", 4, freeze_worker), ("a machine vanishes", 4, kill_agent),
-             ("a machine freezes", 3, freeze_agent), ("who leads is killed", 4, kill_leader), ("who leads freezes", 3, freeze_leader),
-             ("a link is cut", 3, cut_link), ("a zone is cut off", 2, cut_zone), ("etcd", 4, strike_etcd), ("a machine comes", 1, join)]
+             ("a machine freezes", 3, freeze_agent), ("a machine is told to end", 3, tell_to_end), ("who leads is killed", 4, kill_leader),
+             ("who leads freezes", 3, freeze_leader), ("a link is cut", 3, cut_link), ("a zone is cut off", 2, cut_zone), ("etcd", 4, strike_etcd), ("a machine comes", 1, join)]
 
     def strike(self, number):
         self.let_go()
@@ -555,6 +575,9 @@ class World:
             if self.bench.end(machine.process).code == 4 and self.away(machine):
                 machine.process = machine.start(*machine.process.command[1:], cwd=machine.folder)
             machine.end(0)
+        for machine in self.leaving:
+            ended = self.bench.end(machine.process)
+            check(ended.code in (75, 0), f"{machine.name}, which was told to end, ended with {ended.code}: {ended.err[-300:]!r}")
         late = run.node(1, *(("--role", "server") if self.job == "gnn" else ()), **({"host": 1} if self.hosts else {}))
         late.end(0)
         check(run.key("done"), "the store does not say that it is done")
