@@ -1,6 +1,8 @@
 /* A commit as text: hexadecimal digits. See committed.h. */
 #include "interval/committed.h"
 
+#include "base/hex.h"
+
 #include <string.h>
 
 #define MOST ((CULM_DEED_ABOUT_MAX - 1) / 2) /* bytes */
@@ -28,39 +30,25 @@ static struct culm_gnn_past past_read(struct culm_reader *in) {
 
 bool culm_gnn_committed_write(const struct culm_gnn_committed *committed,
                               char ret_about[CULM_DEED_ABOUT_MAX]) {
-    static const char digits[] = "0123456789abcdef";
     struct culm_buf buf;
     culm_buf_init(&buf, MOST);
     culm_buf_u64(&buf, committed->digest);
     past_write(&committed->past, &buf);
     culm_gnn_commit_encode(&committed->commit, &buf);
     const bool fits = !buf.failed;
-    for (size_t i = 0; i < buf.len && fits; i++) {
-        ret_about[2 * i] = digits[buf.data[i] >> 4];
-        ret_about[2 * i + 1] = digits[buf.data[i] & 15];
-        ret_about[2 * i + 2] = '\0';
+    if (fits) {
+        culm_hex(buf.data, buf.len, ret_about);
     }
     culm_buf_release(&buf);
     return fits;
-}
-
-static int digit(char c) {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
 enum culm_status culm_gnn_committed_read(const char *about,
                                          struct culm_gnn_committed *ret_committed) {
     uint8_t bytes[MOST];
     const size_t len = strlen(about) / 2;
-    if (len > MOST || strlen(about) % 2 != 0) {
+    if (len > MOST || !culm_hex_read(about, len, bytes)) {
         return CULM_ERR_FORMAT;
-    }
-    for (size_t i = 0; i < len; i++) {
-        const int high = digit(about[2 * i]), low = digit(about[2 * i + 1]);
-        if (high < 0 || low < 0) {
-            return CULM_ERR_FORMAT;
-        }
-        bytes[i] = (uint8_t)(high << 4 | low);
     }
     struct culm_reader in = culm_reader_of(bytes, len);
     struct culm_gnn_committed committed = {.digest = culm_read_u64(&in)};

@@ -295,8 +295,8 @@ static void take_found(struct culm_gnn_leader *leader) {
  * looked for, those who load it say why. */
 static void found(struct culm_gnn_leader *leader) {
     take_found(leader);
-    if (leader
-            ->seeks) { /* it could not be looked for, and the initial weights are not to be taken for it */
+    if (leader->seeks) {
+        /* It could not be looked for, and the initial weights are not to be taken for it. */
         CULM_MARK(interval_checkpoint_is_looked_for_again);
         leader->seek_ns = culm_crew_now(&leader->crew) + CULM_ROOM_AGAIN_MS * MS;
     } else if (leader->back_due) {
