@@ -36,7 +36,6 @@ struct incoming {
     int32_t stage, source;
     struct learnt *tensor; /* [params of the stage] */
     size_t asked_bytes;
-    uint64_t ask_ns;   /* no more is asked for before */
     uint64_t begun_ns; /* the copy, whoever the source was then */
     int64_t bytes;     /* that have come */
     int64_t told;      /* the iteration in which the leader was told that it is whole */
@@ -211,8 +210,9 @@ struct culm_node {
     uint8_t *wanted;           /* [grads] this node wants as lessons */
     uint8_t *wanted_there;     /* [grads] scratch */
     int32_t wanted_count;
-    bool learn_due; /* it says so again, with what has come */
-    bool learn_got; /* something has come since that was looked at */
+    uint64_t ask_ns; /* no more slices are asked for before, of whatever stage */
+    bool learn_due;  /* it says so again, with what has come */
+    bool learn_got;  /* something has come since that was looked at */
     struct teacher *teacher;
     int32_t teacher_count, teacher_capacity;
     struct student *student;

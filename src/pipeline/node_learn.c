@@ -414,14 +414,14 @@ static bool ask(struct culm_node *node, int32_t stage, int32_t index) {
     if (in->asked_bytes > 0 && in->asked_bytes + bytes > window) {
         return false;
     }
-    if (in->ask_ns > now) {
+    if (node->ask_ns > now) {
         CULM_MARK(pipeline_copy_keeps_to_its_rate);
         culm_tell_timer(&node->self.tell, CULM_NODE_TIMER_COPY,
-                        (int64_t)((in->ask_ns - now) / MS + 1));
+                        (int64_t)((node->ask_ns - now) / MS + 1));
         return false;
     }
     if (node->o.copy_bytes_per_ms > 0) {
-        in->ask_ns = now + bytes * MS / node->o.copy_bytes_per_ms;
+        node->ask_ns = now + bytes * MS / node->o.copy_bytes_per_ms;
     }
     in->asked_bytes += bytes;
     tensor->asked = true;

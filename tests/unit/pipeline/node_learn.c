@@ -245,6 +245,22 @@ static void test_a_copy_keeps_to_its_rate(void **state) {
     end(&f);
 }
 
+/* The rate is that of the node, however many stages it is sent. */
+static void test_copies_of_two_stages_keep_to_one_rate(void **state) {
+    (void)state;
+    struct fixture f;
+    begin_learning(&f, 2);
+    const int32_t before = fake_world_sent(&f.fake, 1, CULM_MSG_WANT);
+    f.view.transfer_count = 2;
+    f.view.transfer[1] = (struct culm_transfer){COPY + 1, 1, 0, 0};
+    view(&f, CULM_VIEW_RUN, "");
+    assert_int_equal(fake_world_sent(&f.fake, 1, CULM_MSG_WANT), before);
+    f.fake.now_ns = f.fake.timer_ns[CULM_NODE_TIMER_COPY];
+    culm_node_actor.timer(f.node, CULM_NODE_TIMER_COPY);
+    assert_int_equal(fake_world_sent(&f.fake, 1, CULM_MSG_WANT), before + 1);
+    end(&f);
+}
+
 static void test_a_view_says_what_was_committed(void **state) {
     (void)state;
     EXPECT_MARK(pipeline_view_says_what_was_committed);
@@ -350,6 +366,7 @@ int main(void) {
         cmocka_unit_test(test_what_is_done_for_a_tensor_that_was_begun_anew_counts_not),
         cmocka_unit_test(test_a_lesson_of_another_time_is_of_no_use),
         cmocka_unit_test(test_a_copy_keeps_to_its_rate),
+        cmocka_unit_test(test_copies_of_two_stages_keep_to_one_rate),
         cmocka_unit_test(test_a_view_says_what_was_committed),
         cmocka_unit_test(test_a_copy_goes_on_from_another_source),
         cmocka_unit_test(test_one_who_learns_is_sent_the_gradients_that_it_wants),
