@@ -50,8 +50,8 @@ struct culm_host {
     size_t entered_count, entered_capacity;
     bool written[CULM_DEEDS], deposed;
     int64_t away_ms; /* -1: nothing is new */
-    int64_t
-        lost_ms; /* since when it has not answered, as was told; 0: it does; only used by the loop */
+    /* Only used by the loop: since when it has not answered, as was told; 0: it does. */
+    int64_t lost_ms;
     uv_async_t more_words;
 };
 

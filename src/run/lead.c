@@ -171,11 +171,16 @@ static struct {
     int fd[2]; /* a byte in it: this process is to end */
     void (*resign)(void *training);
     void *training;
+    pthread_t thread; /* of resign_by, which alone looks at the two */
 } resigning;
 
 static void on_resign(int number) {
     const int before = errno;
-    (void)number;
+    if (!pthread_equal(pthread_self(), resigning.thread)) {
+        (void)pthread_kill(resigning.thread, number);
+        errno = before;
+        return;
+    }
     if (resigning.resign) {
         resigning.resign(resigning.training);
     }
@@ -185,6 +190,7 @@ static void on_resign(int number) {
 
 static enum culm_status hear_resign(struct culm_error *error) {
     const struct sigaction action = {.sa_handler = on_resign, .sa_flags = SA_RESTART};
+    resigning.thread = pthread_self();
     if (pipe2(resigning.fd, O_CLOEXEC | O_NONBLOCK) || sigaction(CULM_LEAD_RESIGN, &action, NULL)) {
         return culm_error_errno(error, errno, "make a pipe");
     }
