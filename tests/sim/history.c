@@ -13,7 +13,6 @@
 #define LIMIT_MS 600000         /* virtual; after the last fault */
 
 #define RESUMES_MAX 8
-#define STAYS_MOST 2                   /* steps */
 #define STORE_FAULTS_NS 10000000000ull /* of a run, in which the store fails now and then */
 
 void culm_history_complain(struct running *run, const char *format, ...) {
@@ -53,41 +52,6 @@ static bool some_stage_is_gone(const struct running *run) {
         }
     }
     return false;
-}
-
-/* Who could own every stage of some pipeline, if those who are to leave were not there; and of what this one has, two others have a
- * copy. */
-static bool is_of_no_use(const struct running *run, int32_t node) {
-    bool whole = false;
-    for (int32_t p = 0; p < run->history->shape.pipelines; p++) {
-        bool others = true;
-        for (int32_t s = 0; s < run->layout.stages; s++) {
-            others = others && run->role[p][s].owner >= 0 && !run->asked[run->role[p][s].owner];
-        }
-        whole = whole || others;
-    }
-    for (int32_t s = 0; s < run->layout.stages && whole; s++) {
-        int32_t copies = 0;
-        for (int32_t i = 0; i < culm_sim_worker_count(run->sim); i++) {
-            const struct culm_node *other = culm_sim_worker(run->sim, i);
-            copies +=
-                other && !run->asked[i] && !run->put_out[i] && culm_node_version(other, s) >= 0;
-        }
-        whole = copies > 1 || culm_node_version(culm_sim_worker(run->sim, node), s) < 0;
-    }
-    return whole;
-}
-
-/* It is let go with one of the next views. */
-static void check_leavers(struct running *run) {
-    for (int32_t i = 0; i < culm_sim_worker_count(run->sim) && i < WORKERS_MAX; i++) {
-        const bool stays = run->asked[i] && !run->put_out[i] && culm_sim_worker(run->sim, i) &&
-                           culm_sim_started(run->sim, i) && is_of_no_use(run, i);
-        run->stays[i] = stays ? run->stays[i] + 1 : 0;
-        if (run->stays[i] > STAYS_MOST && culm_history_is_kind(run->history)) {
-            culm_history_complain(run, "node %d asked to leave, and is still there", i);
-        }
-    }
 }
 
 /* A step is being committed: what must hold now? */
@@ -341,7 +305,7 @@ static void on_event(void *context, json_t *event) {
             culm_sim_starts_fail(run->sim, run->history->start_fail_later);
         }
         check_commit(run, step);
-        check_leavers(run);
+        culm_history_check_leavers(run);
         culm_history_commits(run, step);
     } else if (strcmp(name, "copied") == 0) {
         run->copies++;

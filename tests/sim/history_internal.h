@@ -107,6 +107,8 @@ void culm_history_judge(struct running *run, const struct running *calm);
 uint64_t culm_history_stop_took_ms(const struct running *run);
 /* Nothing befalls anyone but that nodes are told to leave, in good time. */
 bool culm_history_is_kind(const struct culm_history *history);
+/* A step is committed: one that asks to leave, and is of no use, is let go with one of the next views. */
+void culm_history_check_leavers(struct running *run);
 /* Nodes left as they asked, and nothing else befell anyone. */
 bool culm_history_is_calm(const struct running *run);
 

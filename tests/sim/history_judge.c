@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#define STAYS_MOST 2 /* steps, for which one that asks to leave, and is of no use, is still there */
+
 #define STOP_MS 30000 /* from a stop to the end of the run */
 #define SLACK 4       /* steps until a checkpoint that is due is written */
 
@@ -41,6 +43,40 @@ bool culm_history_is_kind(const struct culm_history *h) {
 
 bool culm_history_is_calm(const struct running *run) {
     return run->left > 0 && run->start_step == 0 && run->done && culm_history_is_kind(run->history);
+}
+
+/* Who could own every stage of some pipeline, if those who are to leave were not there; and of what this one has, two others have a
+ * copy. */
+static bool is_of_no_use(const struct running *run, int32_t node) {
+    bool whole = false;
+    for (int32_t p = 0; p < run->history->shape.pipelines; p++) {
+        bool others = true;
+        for (int32_t s = 0; s < run->layout.stages; s++) {
+            others = others && run->role[p][s].owner >= 0 && !run->asked[run->role[p][s].owner];
+        }
+        whole = whole || others;
+    }
+    for (int32_t s = 0; s < run->layout.stages && whole; s++) {
+        int32_t copies = 0;
+        for (int32_t i = 0; i < culm_sim_worker_count(run->sim); i++) {
+            const struct culm_node *other = culm_sim_worker(run->sim, i);
+            copies +=
+                other && !run->asked[i] && !run->put_out[i] && culm_node_version(other, s) >= 0;
+        }
+        whole = copies > 1 || culm_node_version(culm_sim_worker(run->sim, node), s) < 0;
+    }
+    return whole;
+}
+
+void culm_history_check_leavers(struct running *run) {
+    for (int32_t i = 0; i < culm_sim_worker_count(run->sim) && i < WORKERS_MAX; i++) {
+        const bool stays = run->asked[i] && !run->put_out[i] && culm_sim_worker(run->sim, i) &&
+                           culm_sim_started(run->sim, i) && is_of_no_use(run, i);
+        run->stays[i] = stays ? run->stays[i] + 1 : 0;
+        if (run->stays[i] > STAYS_MOST && culm_history_is_kind(run->history)) {
+            culm_history_complain(run, "node %d asked to leave, and is still there", i);
+        }
+    }
 }
 
 /* Nothing is done twice for those who leave. */
