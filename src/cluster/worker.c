@@ -10,8 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LINGER_NS (1 * SECOND)
-#define JOBS_NS (SECOND / 2) /* after the linger: 1.5 s in all */
+#define LINGER_NS (10 * SECOND)      /* for who leads to take the last words */
+#define LINGER_QUIET_NS (2 * SECOND) /* one that takes nothing is not waited for */
+#define JOBS_NS (SECOND / 2)
 #define SEND_NS (2 * SECOND)
 #define ORPHAN_MS 60000
 
@@ -223,7 +224,7 @@ int culm_worker_run(struct culm_worker *worker, const struct culm_actor_ops *ops
     }
     struct culm_conn *above = worker->member ? culm_member_conn(worker->member, CULM_LEADER) : NULL;
     if (above) {
-        culm_conn_linger(above, culm_clock_ns() + LINGER_NS);
+        culm_conn_linger(above, LINGER_QUIET_NS, culm_clock_ns() + LINGER_NS);
     }
     stop_jobs(worker);
     if (ret_error) {

@@ -4,7 +4,7 @@
  * The process ends with its leader. If the connection to it ends (unless the worker outlives that), or it is silent for
  * orphan_ms, culm_worker_run returns 1. If the leader is also the parent process and dies, the
  * kernel kills the worker (so the launcher must start workers from a thread that lives as long as
- * they do). A job that still runs 1.5 s after the end was decided is not waited for: the process
+ * they do). A job that still runs half a second after its last words were read is not waited for: the process
  * ends with _exit.
  *
  * Peers: see member.h for when connections are opened and in which direction they carry data. Each

@@ -257,11 +257,20 @@ bool culm_conn_flush(struct culm_conn *conn, size_t keep_bytes, uint64_t deadlin
     return in_time && !conn->broken;
 }
 
-void culm_conn_linger(struct culm_conn *conn, uint64_t deadline_ns) {
-    if (!culm_conn_flush(conn, 0, deadline_ns)) {
+static uint64_t min64(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+void culm_conn_linger(struct culm_conn *conn, uint64_t quiet_ns, uint64_t deadline_ns) {
+    const struct culm_stream_ops *ops = conn->stream->ops;
+    bool goes = true;
+    while (goes && conn->queued > 0) {
+        size_t keep = conn->queued > SCRATCH_BYTES ? conn->queued - SCRATCH_BYTES : 0;
+        goes =
+            culm_conn_flush(conn, keep, min64(deadline_ns, ops->now_ns(conn->stream) + quiet_ns));
+    }
+    if (!goes || !culm_conn_flush(conn, 0, deadline_ns)) { /* also: that it is connected */
         return;
     }
-    const struct culm_stream_ops *ops = conn->stream->ops;
+    deadline_ns = min64(deadline_ns, ops->now_ns(conn->stream) + quiet_ns);
     const struct iovec away = {conn->scratch, conn->o.scratch_bytes};
     ops->shutdown(conn->stream, false);
     conn->broken = true;

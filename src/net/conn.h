@@ -64,8 +64,9 @@ size_t culm_conn_queued(const struct culm_conn *conn); /* bytes that the system 
  * (of the stream's clock) passed or the link broke. */
 bool culm_conn_flush(struct culm_conn *conn, size_t keep_bytes, uint64_t deadline_ns);
 /* Flushes, says that nothing more comes, and waits for the other side to close: only then is it
- * certain that all was received. What comes meanwhile is thrown away. */
-void culm_conn_linger(struct culm_conn *conn, uint64_t deadline_ns);
+ * certain that all was received. What comes meanwhile is thrown away. Ends at deadline_ns at the latest, and
+ * when the other side has taken nothing for quiet_ns. */
+void culm_conn_linger(struct culm_conn *conn, uint64_t quiet_ns, uint64_t deadline_ns);
 /* Once the queue is written, tells the other side that nothing more comes. */
 void culm_conn_finish(struct culm_conn *conn);
 /* Handles what has been received, before the loop would: all of it when the other side is gone, at
