@@ -18,27 +18,11 @@ import gnn_cluster
 import train_cluster
 from cluster_harness import LIMIT_S
 from harness import Cases, Skipped, changed, check, children_of, equal
-from hosts import Hosts, Unavailable
+from hosts import Hosts, Sniffer, Unavailable
 
 cases = Cases(kind="waits", job="all")
 PLANTED = "planted-in-the-configuration"  # the name of its data
 CHUNK = 48  # bytes in a row that nobody says by chance
-SNIFFER = """
-import os, socket, struct, sys
-wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
-wire.setsockopt(socket.SOL_SOCKET, 33, 64 << 20)  # SO_RCVBUFFORCE
-print("listening", flush=True)
-while True:
-    packet, about = wire.recvfrom(1 << 17)
-    # At the cables of the other hosts: what is between them passes both.
-    if not about[0].startswith("port") or packet[12:14] != b"\\x08\\0" or packet[23] != 6:
-        continue
-    tcp = 14 + 4 * (packet[14] & 15)
-    end = 14 + struct.unpack_from(">H", packet, 16)[0]
-    ports = struct.unpack_from(">HH", packet, tcp)
-    with open(os.path.join(sys.argv[1], "%s%d-%d" % ("etcd-" if 2379 in ports else "", *ports)), "ab") as file:
-        file.write(packet[tcp + 4 * (packet[tcp + 12] >> 4):end])
-"""
 
 
 # Says once more, to the addresses that follow, what the folder has of connections to their ports, and half of it, and garbage; ends when all have been shown out.
@@ -149,25 +133,16 @@ def overheard(bench, make, insecure):
         hosts = Hosts(os.path.basename(bench.folder), 3)
     except Unavailable as error:
         raise Skipped(str(error)) from None
-    heard = bench.path("heard")
-    os.mkdir(heard)
+    sniffer = Sniffer(hosts, bench.path("heard"))
     with hosts, make(bench, hosts) as run:
-        sniffer = subprocess.Popen(hosts.on(0, sys.executable, "-c", SNIFFER, heard), stdout=subprocess.PIPE, text=True)
-        try:
-            equal(sniffer.stdout.readline(), "listening\n", "the sniffer")
+        with sniffer:
             run.bring(*insecure)
             run.wait(lambda: run.key("saved"), "a checkpoint")
-        finally:
-            sniffer.kill()
-            sniffer.wait()
         if not insecure:
-            attacked(bench, run, hosts, heard)
+            attacked(bench, run, hosts, sniffer.folder)
         with open(run.token, encoding="ascii") as file:
             token = file.read().strip()
-    said, to_etcd = [], []
-    for name in os.listdir(heard):
-        with open(os.path.join(heard, name), "rb") as file:
-            (to_etcd if name.startswith("etcd-") else said).append(file.read())
+    said, to_etcd = sniffer.flows(etcd=False), sniffer.flows(etcd=True)
     pieces = weights(bench)
     bench.note(f"{sum(map(len, said))} bytes between hosts in {len(said)} directions of connections; {len(pieces)} pieces of weights")
     check(sum(map(len, said)) > 50000 and len(pieces) > 10, "too little to show anything")

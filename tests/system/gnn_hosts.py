@@ -13,7 +13,7 @@ import sys
 
 from gnn_harness import ENDLESS, PATIENT, SILENT_MS, Going, Graphs
 from harness import Cases, Skipped, changed, check, equal
-from hosts import Hosts, Unavailable
+from hosts import Hosts, Sniffer, Unavailable
 
 cases = Cases(kind="waits", job="gnn")
 graphs = Graphs(cases, "--vertices", "400", "--edges", "1600", "--features", "24", "--classes", "4", "--seed", "3")
@@ -66,18 +66,6 @@ def unplugged(bench, role):
             bench.end(other)
 
 
-# Writes what passes the first host's bridge to a file, and says when it has begun.
-SNIFFER = """
-import socket, sys
-wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
-wire.bind(("bridge", 0))
-print("listening", flush=True)
-with open(sys.argv[1], "wb") as file:
-    while True:
-        file.write(wire.recv(1 << 16))
-        file.flush()
-"""
-
 # Begins to speak as a node does, in the clear, and says whether it is shown out at once. In the clear it has ten seconds for the rest.
 CALLER = """
 import socket, sys
@@ -98,10 +86,8 @@ def overheard(bench, insecure):
     graphs.make(bench)
     with hosts_of(bench) as hosts:
         config = changed(CONFIG, workers=0, servers=1)
-        heard = bench.path("heard")
-        sniffer = subprocess.Popen(hosts.on(0, sys.executable, "-c", SNIFFER, heard), stdout=subprocess.PIPE, text=True)
-        try:
-            equal(sniffer.stdout.readline(), "listening\n", "the sniffer")
+        sniffer = Sniffer(hosts, bench.path("heard"))
+        with sniffer:
             words = graphs.words_of(bench, config, "run")
             going = Going(hosts.run_on(0, bench), bench.path("run"), *words, "--listen", f"{hosts.address(0)}:0", *insecure)
             address, token = going.address(), bench.path("run", "token")
@@ -120,12 +106,8 @@ def overheard(bench, insecure):
             going.stop()
             for other in others:
                 equal(bench.end(other).code, 0, "exit code")
-        finally:
-            sniffer.kill()
-            sniffer.wait()
         graphs.check_losses(bench, going, config)
-    with open(heard, "rb") as file:
-        said = file.read()
+    said = b" ".join(sniffer.flows(etcd=False))
     check(len(said) > 20000, f"only {len(said)} bytes passed")
     equal(b"Culm" in said, bool(insecure), "messages can be read")
     for what in b"parameter_servers", b"newcomer":  # what the launcher tells a newcomer, and hears from it

@@ -10,6 +10,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
 
 
 class Unavailable(Exception):
@@ -108,3 +109,73 @@ class Hosts:
 
     def __exit__(self, *_):
         self.remove()
+
+
+# Writes what each connection between hosts says in each direction to a file of its own, and says when it has begun. Told to end, it takes no
+# more packets, and first writes what has come: on a busy machine that is much.
+SNIFFER = """
+import os, select, signal, socket, struct, sys
+wires, files, ends = [], {}, []
+for name in os.listdir("/sys/class/net"):
+    if name.startswith("port"):  # the cables of the other hosts: what is between them passes both
+        wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+        wire.setsockopt(socket.SOL_SOCKET, 33, 32 << 20)  # SO_RCVBUFFORCE
+        wire.bind((name, 0))
+        wire.setblocking(False)
+        wires.append(wire)
+
+def end(*_):
+    ends.append(True)
+    for wire in wires:
+        wire.bind(("lo", 0))
+
+def hear(wire):
+    packet, about = wire.recvfrom(1 << 17)
+    if about[0] == "lo":  # what has come before is written
+        wires.remove(wire)
+    if not about[0].startswith("port") or packet[12:14] != b"\\x08\\0" or packet[23] != 6:
+        return
+    tcp = 14 + 4 * (packet[14] & 15)
+    last = 14 + struct.unpack_from(">H", packet, 16)[0]
+    ports = struct.unpack_from(">HH", packet, tcp)
+    if ports not in files:
+        name = "%s%d-%d" % ("etcd-" if 2379 in ports else "", *ports)
+        files[ports] = open(os.path.join(sys.argv[1], name), "wb", buffering=0)
+    files[ports].write(packet[tcp + 4 * (packet[tcp + 12] >> 4):last])
+
+signal.signal(signal.SIGTERM, end)
+print("listening", flush=True)
+while wires:
+    ready = select.select(wires, [], [], 0 if ends else 0.2)[0]
+    for wire in ready:
+        hear(wire)
+    if ends and not ready:
+        break
+"""
+
+
+class Sniffer:
+    """Hears, as long as it is entered, what the hosts say to each other over TCP, but for packets that are lost or said twice."""
+
+    def __init__(self, hosts, folder):
+        self.hosts, self.folder = hosts, folder
+        os.mkdir(folder)
+
+    def __enter__(self):
+        self.process = subprocess.Popen(self.hosts.on(0, sys.executable, "-c", SNIFFER, self.folder), stdout=subprocess.PIPE, text=True)
+        if self.process.stdout.readline() != "listening\n":
+            raise AssertionError("the sniffer does not begin")
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait()
+
+    def flows(self, etcd):
+        """What was said, one of bytes for each direction of a connection: to and from etcd, or others."""
+        flows = []
+        for name in sorted(os.listdir(self.folder)):
+            if name.startswith("etcd-") == etcd:
+                with open(os.path.join(self.folder, name), "rb") as file:
+                    flows.append(file.read())
+        return flows
