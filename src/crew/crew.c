@@ -385,6 +385,14 @@ void crew_end_never(struct culm_crew *crew, struct culm_mate *mate) {
     mate->kill_ns = CULM_NEVER;
 }
 
+static void tell_fenced(struct culm_crew *crew, const struct culm_mate *mate, const char *why) {
+    struct culm_fenced fenced;
+    snprintf(fenced.why, sizeof fenced.why, "node %d was put out of the run %s; the view is %llu",
+             mate->id, why, (unsigned long long)(crew->view & UINT32_MAX));
+    culm_fenced_encode(&fenced, culm_crew_meta(crew));
+    culm_crew_send(crew, mate->id, CULM_WORD_FENCED);
+}
+
 void culm_crew_lose(struct culm_crew *crew, struct culm_mate *mate, enum culm_cause cause,
                     const char *why_or_null) {
     if (!mate->alive || crew->left) {
@@ -413,6 +421,14 @@ void culm_crew_lose(struct culm_crew *crew, struct culm_mate *mate, enum culm_ca
         CULM_MARK(crew_failed_may_leave);
         end_later(crew, mate, LEAVE_MS);
     } else {
+        if (cause != CULM_CAUSE_EOF && cause != CULM_CAUSE_EXIT) {
+            CULM_MARK(
+                crew_put_out_is_told_so); /* who outlives a leader would wait for another one */
+            tell_fenced(crew, mate,
+                        cause == CULM_CAUSE_REMOVED
+                            ? "as a trace says"
+                            : "since messages between it and others did not arrive");
+        }
         crew->agent->ops->end(crew->agent, mate->id);
     }
     if (counts) {
@@ -569,12 +585,7 @@ void culm_crew_on_removed(void *actor, int32_t node) {
 
 /* One that is lost has spoken: it is told to end, each time. */
 static void fence(struct culm_crew *crew, struct culm_mate *mate) {
-    struct culm_fenced fenced;
-    snprintf(fenced.why, sizeof fenced.why,
-             "node %d was put out of the run while it was silent; the view is %llu", mate->id,
-             (unsigned long long)(crew->view & UINT32_MAX));
-    culm_fenced_encode(&fenced, culm_crew_meta(crew));
-    culm_crew_send(crew, mate->id, CULM_WORD_FENCED);
+    tell_fenced(crew, mate, "while it was silent");
     if (!mate->fenced) {
         CULM_MARK(crew_fenced);
         mate->fenced = true;

@@ -439,6 +439,7 @@ static void test_after_a_stall_the_whole_view_is_told(void **state) {
 static void test_who_does_not_answer_is_put_out(void **state) {
     (void)state;
     EXPECT_MARK(crew_stalled_and_it_does_not_answer);
+    EXPECT_MARK(crew_put_out_is_told_so);
     struct fixture f;
     begin(&f, options(1));
     run(&f);
@@ -448,8 +449,10 @@ static void test_who_does_not_answer_is_put_out(void **state) {
     answer(&f, 1, 1, one);
     idle(&f, 1400);
     assert_int_equal(totals(&f).losses, 1);
+    const int32_t told = fake_world_sent(&f.fake, 0, CULM_WORD_FENCED); /* if it hears that */
+    assert_true(told > 0);
     SAY_WORD(&f, 0, HEARTBEAT, heartbeat, .kind = -1);
-    assert_true(fake_world_sent(&f.fake, 0, CULM_WORD_FENCED) > 0);
+    assert_int_equal(fake_world_sent(&f.fake, 0, CULM_WORD_FENCED), told + 1);
     culm_waits_free(one);
     end(&f);
 }
