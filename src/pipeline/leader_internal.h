@@ -189,6 +189,8 @@ void leader_move_seat(struct culm_pipeline_leader *leader);
 /* At a boundary: who asks to leave has no seat any more; or, of those whose seat nobody has taken, has it again. True: somebody has. */
 bool leader_leavers_stand_up(struct culm_pipeline_leader *leader);
 bool leader_leavers_sit_down(struct culm_pipeline_leader *leader);
+/* Or those of one pipeline have theirs again from whoever has taken them, so that it works on while others learn. */
+bool leader_leavers_take_back(struct culm_pipeline_leader *leader);
 /* Has every pipeline a worker in each slot? */
 bool leader_seats_taken(const struct culm_pipeline_leader *leader);
 /* All stages of a lost worker have been taken over: publishes it and counts the pause. The caller

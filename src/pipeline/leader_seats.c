@@ -216,9 +216,53 @@ bool leader_leavers_sit_down(struct culm_pipeline_leader *leader) {
             sit(leader, worker, slot / stages, slot % stages);
             found = true;
         }
-        worker->gave_up = -1;
     }
     return found;
+}
+
+/* Whether who sits there, and who has given a seat of it up, have all of that pipeline. */
+static bool have_all(const struct culm_pipeline_leader *leader, int32_t pipeline) {
+    const int32_t stages = leader->o.shape.stages;
+    const struct culm_stage_set all = culm_stage_set_below(stages);
+    struct culm_stage_set have = {{0}};
+    bool some_leave = false;
+    for (int32_t i = 0; i < leader->crew.mates.count; i++) {
+        const struct worker *worker = worker_at(leader, i);
+        const bool leaves = worker->gave_up >= 0 && worker->gave_up / stages == pipeline;
+        if (worker->mate.alive && (leaves || worker->pipeline == pipeline)) {
+            have = culm_stage_set_any(&have, &worker->holds);
+            some_leave = some_leave || leaves;
+        }
+    }
+    have = culm_stage_set_minus(&all, &have);
+    return some_leave && culm_stage_set_empty(&have);
+}
+
+bool leader_leavers_take_back(struct culm_pipeline_leader *leader) {
+    const int32_t stages = leader->o.shape.stages;
+    int32_t pipeline = 0;
+    while (pipeline < leader->o.shape.pipelines && !have_all(leader, pipeline)) {
+        pipeline++;
+    }
+    if (pipeline == leader->o.shape.pipelines || leader->o.shape.pipelines == 1) {
+        return false; /* of a single one those who come need the seats, or they have nothing to learn */
+    }
+    for (int32_t i = 0; i < leader->crew.mates.count; i++) {
+        struct worker *worker = worker_at(leader, i);
+        const int32_t slot = worker->gave_up;
+        if (!worker->mate.alive || worker->pipeline >= 0 || slot / stages != pipeline || slot < 0) {
+            continue;
+        }
+        for (int32_t j = 0; j < leader->crew.mates.count; j++) {
+            struct worker *other = worker_at(leader, j);
+            if (other->pipeline == pipeline && other->stage == slot % stages) {
+                CULM_MARK(pipeline_leaver_takes_its_seat_back);
+                leader_stand_up(leader, other);
+            }
+        }
+        sit(leader, worker, pipeline, slot % stages);
+    }
+    return true;
 }
 
 void leader_seat_apart(struct culm_pipeline_leader *leader) {

@@ -537,6 +537,12 @@ static bool release_leavers(struct culm_pipeline_leader *leader) {
     return found;
 }
 
+/* Without those who leave, and have no seat in the draft, nobody could do all the work. */
+static bool waits_for_others(struct culm_pipeline_leader *leader) {
+    assign(leader, NULL);
+    return lanes_wait(leader->draft);
+}
+
 /* Seats, and with them the draft. False: the run has ended. */
 static bool draft_view(struct culm_pipeline_leader *leader, bool boundary) {
     const bool some_leave = boundary && leader_leavers_stand_up(leader);
@@ -547,10 +553,15 @@ static bool draft_view(struct culm_pipeline_leader *leader, bool boundary) {
     if (!draft_nodes(leader)) {
         return false;
     }
-    if (some_leave) { /* as long as others can do the work */
-        assign(leader, NULL);
-        return !lanes_wait(leader->draft) || !leader_leavers_sit_down(leader) ||
-               draft_nodes(leader);
+    if (!some_leave || !waits_for_others(leader)) {
+        return true;
+    }
+    if (leader_leavers_sit_down(leader) && !draft_nodes(leader)) {
+        return false;
+    }
+    if (waits_for_others(leader) && leader_leavers_take_back(leader)) {
+        leader_seat_all(leader); /* those who had the seats */
+        return draft_nodes(leader);
     }
     return true;
 }

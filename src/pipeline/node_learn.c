@@ -159,15 +159,47 @@ void node_learn_forget(struct culm_node *node) {
     }
 }
 
-/* What is too far behind is begun anew. */
+/* G of that iteration, of all uses of the parameter, and what COMMIT said? */
+static bool can_step(const struct culm_node *node, int32_t param, int64_t iteration) {
+    const struct kept *kept = kept_of(node, iteration);
+    if (!kept || !kept->committed) {
+        return false;
+    }
+    for (int32_t g = 0; g < node->o.layout->grad_count; g++) {
+        if (node->o.layout->grad[g].param == param && !kept->grad[g]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* While a lane is nobody's there is no next iteration, and whoever has sent G of the last ones may be gone. */
+static bool goes_on(const struct culm_view *view) {
+    bool all = true;
+    for (int32_t l = 0; l < view->lanes; l++) {
+        all = all && view->lane_pipeline[l] >= 0;
+    }
+    return all;
+}
+
+/* Too far, or so that it does not get on by itself. */
+static bool is_late(const struct culm_node *node, int32_t param, int64_t version) {
+    bool steps = true;
+    for (int64_t k = version + 1; k < node->iteration; k++) {
+        steps = steps && can_step(node, param, k);
+    }
+    return version < node->iteration - 1 - BEHIND || (!steps && !goes_on(node->view));
+}
+
+/* What is late is begun anew. */
 static void drop_late(struct culm_node *node, int32_t stage) {
-    const int64_t oldest = node->iteration - 1 - BEHIND;
-    for (int32_t i = 0; i < node->o.layout->stage[stage].param_count; i++) {
+    const struct culm_stage_desc *desc = &node->o.layout->stage[stage];
+    for (int32_t i = 0; i < desc->param_count; i++) {
         struct learnt *tensor = learnt_of(node, stage, i);
-        if (tensor->done > 0 && tensor->version < oldest) {
+        if (tensor->done > 0 && is_late(node, desc->params[i], tensor->version)) {
             CULM_MARK(pipeline_tensor_is_too_far_behind);
             begin_anew(node, stage, i);
-        } else if (tensor->tail && tensor->tail_version < oldest) {
+        } else if (tensor->tail && is_late(node, desc->params[i], tensor->tail_version)) {
             CULM_MARK(pipeline_slice_is_too_far_behind);
             tensor->tail = false;
             tensor->life++;
@@ -264,20 +296,6 @@ void node_lesson(struct culm_node *node, int32_t from, const struct culm_message
 }
 
 /* --- stepping what has come --- */
-
-/* G of that iteration, of all uses of the parameter, and what COMMIT said? */
-static bool can_step(const struct culm_node *node, int32_t param, int64_t iteration) {
-    const struct kept *kept = kept_of(node, iteration);
-    if (!kept || !kept->committed) {
-        return false;
-    }
-    for (int32_t g = 0; g < node->o.layout->grad_count; g++) {
-        if (node->o.layout->grad[g].param == param && !kept->grad[g]) {
-            return false;
-        }
-    }
-    return true;
-}
 
 static void start_advance(struct culm_node *node, int32_t stage, int32_t index, bool tail) {
     const struct learnt *tensor = learnt_of(node, stage, index);

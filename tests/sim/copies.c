@@ -111,6 +111,36 @@ static struct culm_history_fault at_node(enum culm_fault_kind kind, int32_t node
         .target = CULM_TARGET_NODE, .node = node, .kind = kind, .freeze_ms = freeze_ms};
 }
 
+/* All leave at once, and others come: those of one pipeline train on while they learn. */
+static void hand_over(enum culm_redundancy redundancy, const char *what) {
+    struct culm_history_result sum = {.ok = true};
+    const int32_t seeds = 40;
+    for (int32_t seed = 0; seed < seeds && sum.ok; seed++) {
+        struct culm_history history = history_of(redundancy, (uint64_t)seed);
+        struct culm_history_result result;
+        history.shape.stages = 3;
+        history.settings.crew.max_nodes = 2 * PIPELINES * 3;
+        history.jitter_us = 4000 * (uint64_t)(seed % 20);
+        history.job_us = 200;
+        history.fabric.later_bytes_per_ms = 100000;
+        history.copy_bytes_per_ms = 0;
+        history.copy_window_bytes = seed % 3 ? 8 : 0;
+        history.fault[0] = (struct culm_history_fault){.when = CULM_AT_TIME,
+                                                       .at_ms = 300 + (uint64_t)(7 * seed % 100),
+                                                       .target = CULM_TARGET_ALL,
+                                                       .kind = CULM_FAULT_LEAVE,
+                                                       .freeze_ms = CULM_HISTORY_GRACE_MS};
+        culm_history_run(&history, &result);
+        sum.ok = result.ok && result.losses == 0;
+        memcpy(sum.why, result.why, sizeof sum.why);
+        sum.copies += result.copies;
+        sum.left += result.left;
+        sum.copied_on += result.copied_on;
+        sum.copying_us = result.copying_us > sum.copying_us ? result.copying_us : sum.copying_us;
+    }
+    told(sum.ok && sum.copies > 0 && sum.left > 4 * seeds && sum.copied_on > 4 * seeds, what, &sum);
+}
+
 int main(void) {
     pace(CULM_REDUNDANCY_NONE, "nobody waits for a copy over a slow link");
     pace(CULM_REDUNDANCY_LAZY, "the same with shadows, which are copied, too");
@@ -131,6 +161,8 @@ int main(void) {
            (struct culm_history_fault){
                .target = CULM_TARGET_LEADER, .kind = CULM_FAULT_FREEZE, .freeze_ms = 500},
            true);
+    hand_over(CULM_REDUNDANCY_NONE, "all leave at once, and others take over");
+    hand_over(CULM_REDUNDANCY_LAZY, "the same with shadows");
     printf("1..%d\n", number);
     return failed ? 1 : 0;
 }

@@ -122,6 +122,44 @@ static void test_the_only_holder_hands_over(void **state) {
     end(&f);
 }
 
+/* All are to leave. Those who come first take seats of one pipeline, and learn; those who come then would take the other one's, and
+ * nobody could train. */
+static void test_a_pipeline_works_on_until_another_one_can(void **state) {
+    (void)state;
+    EXPECT_MARK(pipeline_leaver_takes_its_seat_back);
+    struct fixture f;
+    struct culm_pipeline_leader_options o = options(2);
+    o.shape.redundancy = CULM_REDUNDANCY_NONE;
+    begin(&f, o);
+    run(&f);
+    for (int32_t i = 0; i < 4; i++) {
+        asks(&f, i);
+    }
+    join(&f);
+    join(&f);
+    commit(&f);
+    const int32_t leaving = newest(&f, 4)->lane_pipeline[0];
+    assert_int_equal(newest(&f, 4)->lane_pipeline[1], leaving);
+    assert_in_range(newest(&f, 4)->role[leaving][0].owner, 0, 3);
+    assert_int_equal(totals(&f).transfers, 2);
+    join(&f);
+    join(&f);
+    commit(&f);
+    for (int32_t s = 0; s < 2; s++) {
+        assert_int_equal(newest(&f, 4)->lane_pipeline[s], leaving);
+        assert_in_range(newest(&f, 4)->role[leaving][s].owner, 0, 3);
+    }
+    while (newest(&f, 4)->transfer_count > 0) {
+        const struct culm_transfer copy = newest(&f, 4)->transfer[0];
+        SAY(&f, copy.destination, JOINED, joined, .version = 2, .transfer = copy.id);
+    }
+    commit(&f);
+    assert_int_equal(newest(&f, 4)->lane_pipeline[0], 1 - leaving);
+    assert_in_range(newest(&f, 4)->role[1 - leaving][0].owner, 4, 7);
+    assert_int_equal(totals(&f).losses + totals(&f).rollbacks, 0);
+    end(&f);
+}
+
 static void test_one_that_dies_as_it_leaves_is_a_loss(void **state) {
     (void)state;
     struct fixture f;
@@ -174,6 +212,7 @@ int main(void) {
         cmocka_unit_test(test_one_stays_until_others_have_a_copy),
         cmocka_unit_test(test_the_only_holder_works_on),
         cmocka_unit_test(test_the_only_holder_hands_over),
+        cmocka_unit_test(test_a_pipeline_works_on_until_another_one_can),
         cmocka_unit_test(test_one_that_dies_as_it_leaves_is_a_loss),
         cmocka_unit_test(test_one_leaves_before_there_is_work),
         cmocka_unit_test(test_one_that_stands_by_leaves_at_once),

@@ -275,6 +275,36 @@ static void test_a_view_says_what_was_committed(void **state) {
     end(&f);
 }
 
+/* No iteration is to come in which it would be too far behind, and whoever reduced the gradient that it lacks may have left. */
+static void test_what_cannot_go_on_is_begun_anew_where_nobody_trains(void **state) {
+    (void)state;
+    struct fixture f;
+    begin_learning(&f, 0);
+    imported(&f, 0, 0, 3);
+    imported(&f, 0, 1, 3);
+    imported(&f, 1, 0, 3);
+    finish(&f, CULM_TASK_COMPLETE);
+    lesson(&f, 4, 2);
+    f.view.iteration = 5;
+    f.view.last = (struct culm_content){4, 0.5, 1.0, 1.0};
+    for (int32_t l = 0; l < f.view.lanes; l++) {
+        f.view.lane_pipeline[l] = -1;
+    }
+    view(&f, CULM_VIEW_RUN, "");
+    wants(&f, 1, 0, 0);
+    struct culm_task *task = fake_world_run(&f.fake); /* of the other one it has what it needs */
+    assert_non_null(task);
+    assert_int_equal(task->kind, CULM_TASK_ADVANCE);
+    assert_int_equal(task->index, 1);
+    culm_node_actor.job_done(f.node, &task->job);
+    imported(&f, 0, 0, 4);
+    wants(&f, 1, 0, 1);
+    imported(&f, 0, 1, 4);
+    finish(&f, CULM_TASK_COMPLETE);
+    assert_int_equal(told_joined(&f), 2);
+    end(&f);
+}
+
 /* What came from the source before is kept. */
 static void test_a_copy_goes_on_from_another_source(void **state) {
     (void)state;
@@ -368,6 +398,7 @@ int main(void) {
         cmocka_unit_test(test_a_copy_keeps_to_its_rate),
         cmocka_unit_test(test_copies_of_two_stages_keep_to_one_rate),
         cmocka_unit_test(test_a_view_says_what_was_committed),
+        cmocka_unit_test(test_what_cannot_go_on_is_begun_anew_where_nobody_trains),
         cmocka_unit_test(test_a_copy_goes_on_from_another_source),
         cmocka_unit_test(test_one_who_learns_is_sent_the_gradients_that_it_wants),
         cmocka_unit_test(test_a_lesson_is_left_out_for_one_that_is_slow),
