@@ -61,6 +61,14 @@ static json_t *end_of(const struct etcd *e, const char *prefix) {
     return bytes(whole, strlen(whole));
 }
 
+/* All that begin so, in their order. */
+static json_t *range_of(const struct etcd *e, const char *prefix, const char *rest) {
+    char key[CULM_KEYS_KEY_MAX];
+    snprintf(key, sizeof key, "%s%s", prefix, rest);
+    return json_pack("{s:{s:o, s:o, s:s, s:s}}", "request_range", "key", key_of(e, key),
+                     "range_end", end_of(e, key), "sort_order", "ASCEND", "sort_target", "KEY");
+}
+
 static bool revision_of(const json_t *answer, int64_t *ret_revision) {
     return read_number(json_object_get(answer, "header"), "revision", ret_revision) &&
            *ret_revision > 0;
@@ -151,26 +159,49 @@ static bool read_pair(const struct etcd *e, const char *prefix, const json_t *kv
     return right && *ret_room;
 }
 
-static enum culm_status etcd_list(struct culm_keys *keys, const char *prefix,
-                                  struct culm_keys_list *ret_list, struct culm_error *error) {
-    struct etcd *e = self(keys);
-    json_t *answer = NULL, *kv;
-    json_t *question = json_pack("{s:o, s:o, s:s, s:s}", "key", key_of(e, prefix), "range_end",
-                                 end_of(e, prefix), "sort_order", "ASCEND", "sort_target", "KEY");
+/* Of one range. */
+static enum culm_status read_pairs(const struct etcd *e, const char *prefix, const json_t *range,
+                                   struct culm_keys_list *list, struct culm_error *error) {
     bool room = true;
+    const json_t *kv;
     size_t i;
+    if (!json_is_object(range)) {
+        return no_etcd(e, error);
+    }
+    json_array_foreach(json_object_get(range, "kvs"), i, kv) {
+        if (!read_pair(e, prefix, kv, list, &room)) {
+            return room ? no_etcd(e, error) : no_memory(error);
+        }
+    }
+    return CULM_OK;
+}
+
+/* A transaction of nothing but ranges, so that all is of one revision. */
+static enum culm_status etcd_list(struct culm_keys *keys, const char *prefix,
+                                  const char *const *rest, struct culm_keys_list *ret_list,
+                                  struct culm_error *error) {
+    static const char *const any[] = {"", NULL};
+    struct etcd *e = self(keys);
+    json_t *answer = NULL, *ranges = json_array();
+    json_t *question = json_pack("{s:O}", "success", ranges);
+    bool room = question != NULL;
+    rest = rest ? rest : any;
+    for (size_t i = 0; rest[i] && room; i++) {
+        room = !json_array_append_new(ranges, range_of(e, prefix, rest[i]));
+    }
     *ret_list = (struct culm_keys_list){0};
     enum culm_status status =
-        question ? etcd_ask(e, "kv/range", question, ETCD_REPEAT_ANY, &answer, error)
-                 : no_memory(error);
+        room ? etcd_ask(e, "kv/txn", question, ETCD_REPEAT_ANY, &answer, error) : no_memory(error);
     if (status == CULM_OK && !revision_of(answer, &ret_list->revision)) {
         status = no_etcd(e, error);
     }
-    json_array_foreach(json_object_get(answer, "kvs"), i, kv) {
-        if (status == CULM_OK && !read_pair(e, prefix, kv, ret_list, &room)) {
-            status = room ? no_etcd(e, error) : no_memory(error);
-        }
+    const json_t *responses = json_object_get(answer, "responses");
+    for (size_t i = 0; rest[i] && status == CULM_OK; i++) {
+        status =
+            read_pairs(e, prefix, json_object_get(json_array_get(responses, i), "response_range"),
+                       ret_list, error);
     }
+    json_decref(ranges);
     if (status != CULM_OK) {
         culm_keys_list_release(ret_list);
     }

@@ -13,25 +13,29 @@
 #define PAUSE_MS 200 /* before a store that has not answered is asked again */
 #define JITTER_MS 50
 #define ABOUT ",\"about\":\""
-#define WAIT_MS 500 /* at most, so that what it is told meanwhile is not left lying */
+#define WAIT_MS 500        /* at most, so that what it is told meanwhile is not left lying; */
+#define CROWD_WAIT_MS 2000 /* of one that does not wait for the key */
+#define CROWD_LOOK 3       /* leases, between two looks of it */
+#define CROWD_JITTER_MS 1000
 
 /* What the question that is being answered is asked for. */
 enum doing {
     NOTHING,
-    GRANTING, /* a lease */
-    LOOKING,  /* what there is */
-    ENTERING, /* the list of those who wait */
-    WAITING,  /* for a change */
-    KEEPING,  /* the lease */
-    STANDING, /* making the key */
-    TAKING,   /* looks at what there is, since it has the key */
-    WRITING,  /* a deed */
-    NOTING,   /* who takes part, or is gone */
-    SAVING,   /* which checkpoint is the newest */
-    CHECKING, /* whether it is written, and whether the key is still there */
-    CLEARING, /* the list of those who led in vain */
-    YIELDING, /* the key */
-    REVOKING, /* the lease of one that is not there */
+    GRANTING,    /* a lease */
+    LOOKING,     /* what there is */
+    ENTERING,    /* the list of those who wait */
+    WAITING,     /* for a change */
+    KEEPING,     /* the lease */
+    STANDING,    /* making the key */
+    TAKING,      /* looks at what there is, since it has the key */
+    WRITING,     /* a deed */
+    NOTING,      /* who takes part, or is gone */
+    SAVING,      /* which checkpoint is the newest */
+    CHECKING,    /* whether it is written, and whether the key is still there */
+    WITHDRAWING, /* from the list of those who wait */
+    CLEARING,    /* the list of those who led in vain */
+    YIELDING,    /* the key */
+    REVOKING,    /* the lease of one that is not there */
 };
 
 /* Besides deeds, whose keys one that comes late must not undo either: */
@@ -43,6 +47,12 @@ static const char *const deed_name[CULM_LEAD_DEEDS] = {[CULM_DEED_ROLL_BACK] = "
                                                        [CULM_DEED_COMMIT] = "commit",
                                                        [SAVED] = "saved"};
 
+/* The keys that are looked at, in order: nobody reads the configuration of a run once a second. */
+static const char *const of_leaders[] = {"ask",  "back",   "commit", "done",  "idle",
+                                         "ids",  "leader", "node/",  "saved", "stand/",
+                                         "stop", "term",   NULL};
+static const char *const of_others[] = {"done", "idle", "leader", "stand/", "stop", "term", NULL};
+
 struct culm_lead {
     struct culm_lead_options o;
     struct culm_lead_question question;
@@ -51,7 +61,8 @@ struct culm_lead {
     bool leads, entered;
     int64_t lease, lease_ms;
     int64_t key_created;
-    uint64_t term, kept_ns; /* when the lease was kept last */
+    uint64_t term, kept_ns; /* when the lease was kept last, */
+    uint64_t looked_ns;     /* and, without one, whether more are to wait */
     uint64_t away_ns;       /* since when the store has not answered; 0: it has */
     int64_t revision;       /* of what it has seen last */
     bool deed_due, gives_up, clears;
@@ -85,7 +96,9 @@ void culm_lead_question_answer(struct culm_lead_question *q, struct culm_keys *k
         break;
     case CULM_LEAD_KEEP: q->status = keys->ops->keep(keys, q->lease, &q->error); break;
     case CULM_LEAD_REVOKE: q->status = keys->ops->revoke(keys, q->lease, &q->error); break;
-    case CULM_LEAD_LIST: q->status = keys->ops->list(keys, q->prefix, &q->list, &q->error); break;
+    case CULM_LEAD_LIST:
+        q->status = keys->ops->list(keys, q->prefix, q->rest, &q->list, &q->error);
+        break;
     case CULM_LEAD_WAIT:
         q->status = keys->ops->wait(keys, q->prefix, q->revision, q->ms, &q->yes, &q->error);
         break;
@@ -101,7 +114,9 @@ static void ask(struct culm_lead *lead, enum doing doing, enum culm_lead_kind ki
     q->kind = kind;
     q->status = CULM_OK;
     culm_keys_list_release(&q->list);
-    snprintf(q->prefix, sizeof q->prefix, "%s/", lead->o.run);
+    snprintf(q->prefix, sizeof q->prefix, "%s/%s", lead->o.run,
+             kind == CULM_LEAD_WAIT ? "leader" : "");
+    q->rest = lead->leads || doing == TAKING ? of_leaders : of_others;
     q->what.condition = q->condition;
     q->what.change = q->change;
     lead->doing = doing;
@@ -169,16 +184,22 @@ static const char *who_waits(const struct culm_lead *lead, size_t i) {
     return strncmp(key, prefix, (size_t)len) == 0 ? key + len : NULL;
 }
 
-/* Whether as many wait as are to. Those who have led in vain keep nobody from waiting, who may be able to. */
+/* Whether as many wait as are to, beside this one, or longer than it. Those who have led in vain keep nobody from waiting, who may
+ * be able to. */
 static bool enough_wait(const struct culm_lead *lead, const struct culm_keys_pair *key) {
+    char own[CULM_LEAD_RUN_MAX + 16];
+    snprintf(own, sizeof own, "stand/%s", lead->o.id);
+    const struct culm_keys_pair *mine = lead->entered ? pair_of(lead, own) : NULL;
     int64_t count = 0;
     for (size_t i = 0; i < lead->question.list.count; i++) {
+        const struct culm_keys_pair *pair = &lead->question.list.pair[i];
         const char *id = who_waits(lead, i);
         char quoted[CULM_LEAD_RUN_MAX];
         snprintf(quoted, sizeof quoted, "\"%s\"", id ? id : "");
-        count += id && !is_idle(lead, id) && !strstr(key->value, quoted);
+        count += id && !is_idle(lead, id) && !strstr(key->value, quoted) &&
+                 (!mine || pair->created < mine->created);
     }
-    return lead->o.most > 0 && count >= lead->o.most;
+    return lead->o.most > 0 && count >= lead->o.most && !(mine && is_idle(lead, lead->o.id));
 }
 
 /* Does another one wait who has not led in vain? */
@@ -249,9 +270,15 @@ static void enter(struct culm_lead *lead) {
 static void wait(struct culm_lead *lead) {
     const int64_t third = lead->lease_ms / 3;
     lead->refused_term = 0; /* of one that led before */
-    lead->question.ms = third < WAIT_MS ? third : WAIT_MS;
+    lead->question.ms = !lead->lease ? CROWD_WAIT_MS : third < WAIT_MS ? third : WAIT_MS;
     lead->question.revision = lead->revision;
     ask(lead, WAITING, CULM_LEAD_WAIT);
+}
+
+/* Its lease ends, and its key in the list with it. */
+static void withdraw(struct culm_lead *lead) {
+    lead->question.lease = lead->lease;
+    ask(lead, WITHDRAWING, CULM_LEAD_REVOKE);
 }
 
 static void keep(struct culm_lead *lead) {
@@ -404,6 +431,7 @@ static void unanswered(struct culm_lead *lead) {
     if (lead->leads && lead->o.end_ms && ms > lead->o.end_ms) {
         CULM_MARK(crew_lead_gives_up_by_itself);
         lead->lease = 0; /* it does not lead once more with the key that hangs on it */
+        lead->entered = false;
         fall(lead);
         return;
     }
@@ -447,9 +475,17 @@ static void seen(struct culm_lead *lead) {
         lead->key_created = key->created;
         lead->term = last_term(lead);
         take(lead);
-    } else if (!lead->entered && key && enough_wait(lead, key)) {
+    } else if (key && enough_wait(lead, key)) {
         CULM_MARK(crew_lead_enough_wait);
-        wait(lead);
+        lead->looked_ns = lead->o.ops->now_ns(lead->o.ctx);
+        if (lead->lease) {
+            CULM_MARK(crew_lead_withdraws);
+            withdraw(lead);
+        } else {
+            wait(lead);
+        }
+    } else if (!lead->lease) {
+        grant(lead);
     } else if (!lead->entered) {
         enter(lead);
     } else if (key && key->lease && lead->refused_term == last_term(lead)) {
@@ -535,10 +571,22 @@ static void took(struct culm_lead *lead) {
     }
 }
 
+/* Of one that does not wait for the key: those who do have it before all the others look. */
+static void waited_in_the_crowd(struct culm_lead *lead, bool changed) {
+    const uint64_t now = lead->o.ops->now_ns(lead->o.ctx);
+    if (changed || now >= lead->looked_ns + CROWD_LOOK * (uint64_t)lead->o.lease_ms * MS) {
+        rest(lead, (int64_t)culm_rng_below(&lead->random, CROWD_JITTER_MS));
+    } else {
+        wait(lead);
+    }
+}
+
 /* Nothing has changed, or something has. */
 static void waited(struct culm_lead *lead, bool changed) {
     const uint64_t now = lead->o.ops->now_ns(lead->o.ctx);
-    if (now >= lead->kept_ns + (uint64_t)lead->lease_ms * MS / 3) {
+    if (!lead->lease) {
+        waited_in_the_crowd(lead, changed);
+    } else if (now >= lead->kept_ns + (uint64_t)lead->lease_ms * MS / 3) {
         keep(lead);
     } else if (changed || lead->refused_term) {
         look(lead);
@@ -550,10 +598,11 @@ static void waited(struct culm_lead *lead, bool changed) {
 static void lease_ended(struct culm_lead *lead) {
     CULM_MARK(crew_lead_lease_has_ended);
     lead->lease = 0;
+    lead->entered = false;
     if (lead->leads) {
         fall(lead);
     } else {
-        grant(lead);
+        look(lead);
     }
 }
 
@@ -565,8 +614,7 @@ static void go(struct culm_lead *lead) {
         lead->lease = q->lease;
         lead->lease_ms = q->ms;
         lead->kept_ns = lead->o.ops->now_ns(lead->o.ctx);
-        lead->entered = false;
-        look(lead);
+        enter(lead);
         break;
     case KEEPING:
         lead->kept_ns = lead->o.ops->now_ns(lead->o.ctx);
@@ -629,6 +677,11 @@ static void go(struct culm_lead *lead) {
         lead->saved_due = strcmp(lead->saved_value, lead->question.value[0]) != 0;
         go_on(lead);
         break;
+    case WITHDRAWING:
+        lead->lease = 0;
+        lead->entered = false;
+        wait(lead);
+        break;
     case CLEARING:
         lead->clears = false;
         if (q->yes) {
@@ -683,8 +736,6 @@ void culm_lead_tick(struct culm_lead *lead) {
         ask(lead, CHECKING, CULM_LEAD_LIST);
     } else if (lead->leads) {
         go_on(lead);
-    } else if (!lead->lease) {
-        grant(lead);
     } else {
         look(lead);
     }

@@ -46,7 +46,8 @@ enum culm_lead_kind {
 struct culm_lead_question {
     enum culm_lead_kind kind;
     int64_t lease, ms, revision;
-    char prefix[CULM_LEAD_RUN_MAX + 8];
+    char prefix[CULM_LEAD_RUN_MAX + 16];
+    const char *const *rest; /* of the keys to be listed */
     struct culm_keys_transaction what;
     struct culm_keys_condition condition[CULM_LEAD_CHANGES];
     struct culm_keys_change change[CULM_LEAD_CHANGES];

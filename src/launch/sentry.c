@@ -82,7 +82,7 @@ static enum culm_status lease_of(struct culm_sentry *s, uint64_t term, int64_t *
     struct culm_error ignored;
     snprintf(prefix, sizeof prefix, "%s/leader", s->run);
     *ret_lease = 0;
-    const enum culm_status status = s->keys->ops->list(s->keys, prefix, &list, &ignored);
+    const enum culm_status status = s->keys->ops->list(s->keys, prefix, NULL, &list, &ignored);
     const struct culm_keys_pair *key = status == CULM_OK ? culm_keys_find(&list, prefix) : NULL;
     json_t *json = key ? json_loadb(key->value, key->len, 0, NULL) : NULL;
     if (key && (uint64_t)json_integer_value(json_object_get(json, "term")) == term) {

@@ -68,8 +68,9 @@ struct culm_keys_ops {
     enum culm_status (*transact)(struct culm_keys *keys, const struct culm_keys_transaction *what,
                                  bool *ret_happened, int64_t *ret_revision,
                                  struct culm_error *error);
-    /* All keys that begin so. Release it. */
-    enum culm_status (*list)(struct culm_keys *keys, const char *prefix,
+    /* All keys that begin so, and go on as one of `rest` does: fewer than CULM_KEYS_PARTS_MAX texts in their order, of which none
+     * begins as another, and a NULL; instead of them, NULL: however they go on. Release it. */
+    enum culm_status (*list)(struct culm_keys *keys, const char *prefix, const char *const *rest,
                              struct culm_keys_list *ret_list, struct culm_error *error);
     /* A lease that ends after so many milliseconds without being kept, or later: *ret_ms says what was granted. */
     enum culm_status (*grant)(struct culm_keys *keys, int64_t ms, int64_t *ret_lease,

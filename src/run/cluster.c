@@ -60,10 +60,10 @@ static const struct culm_keys_pair *pair_of(const struct culm_keys_list *list, c
     return culm_keys_find(list, key_of(name, what, key));
 }
 
-static enum culm_status list_run(struct culm_keys *keys, const char *name,
+static enum culm_status list_run(struct culm_keys *keys, const char *name, const char *const *rest,
                                  struct culm_keys_list *ret_list, struct culm_error *error) {
     char prefix[KEY_MAX];
-    return keys->ops->list(keys, key_of(name, "", prefix), ret_list, error);
+    return keys->ops->list(keys, key_of(name, "", prefix), rest, ret_list, error);
 }
 
 /* CULM_CLUSTER_JOBS: of none that there is. */
@@ -131,9 +131,10 @@ static enum culm_status take_text(const struct culm_keys_list *list, const char 
 
 enum culm_status culm_cluster_look(struct culm_keys *keys, const char *name,
                                    struct culm_cluster_run *ret_run, struct culm_error *error) {
+    static const char *const rest[] = {"config", "done", "plan", "run", "stop", NULL};
     struct culm_keys_list list = {0};
     struct culm_cluster_run run = {0};
-    enum culm_status status = list_run(keys, name, &list, error);
+    enum culm_status status = list_run(keys, name, rest, &list, error);
     if (status != CULM_OK) {
         return not_there(status, error);
     }
@@ -248,8 +249,9 @@ enum culm_status culm_cluster_ask_stop(struct culm_keys *keys, const char *name,
 enum culm_status culm_cluster_leader(struct culm_keys *keys, const char *name,
                                      char ret_address[CULM_ADDRESS_SIZE], bool *ret_done,
                                      bool *ret_stopped, struct culm_error *error) {
+    static const char *const rest[] = {"done", "leader", "stop", NULL};
     struct culm_keys_list list = {0};
-    const enum culm_status status = list_run(keys, name, &list, error);
+    const enum culm_status status = list_run(keys, name, rest, &list, error);
     ret_address[0] = '\0';
     if (status != CULM_OK) {
         return status;

@@ -40,7 +40,7 @@ static enum culm_status list_all(const char *store, const char *prefix, struct c
     struct culm_keys *keys = NULL;
     enum culm_status status = culm_cluster_open(store, &keys, error);
     if (status == CULM_OK) {
-        status = keys->ops->list(keys, prefix, list, error);
+        status = keys->ops->list(keys, prefix, NULL, list, error);
     }
     culm_keys_close(keys);
     if (status == CULM_ERR_AGAIN) {
@@ -249,10 +249,11 @@ enum culm_status culm_run_list(const char *store, json_t **ret_runs, struct culm
 /* Whether somebody leads it, or may, and what has become of it. */
 static enum culm_status look(struct culm_keys *keys, const char *run, bool *ret_there,
                              bool *ret_done, bool *ret_stopped, struct culm_error *error) {
+    static const char *const rest[] = {"done", "leader", "stand/", "stop", NULL};
     char prefix[CULM_KEYS_KEY_MAX];
     struct culm_keys_list list = {0};
     snprintf(prefix, sizeof prefix, "%s/", run);
-    const enum culm_status status = keys->ops->list(keys, prefix, &list, error);
+    const enum culm_status status = keys->ops->list(keys, prefix, rest, &list, error);
     json_t *agents = agents_of(&list, run, "");
     *ret_there = json_array_size(agents) > 0 || pair_of(&list, run, "leader");
     *ret_done = pair_of(&list, run, "done") != NULL;

@@ -1,6 +1,7 @@
 /* A sorted list; leases end when anybody looks. See keys_memory.h. */
 #include "sim/keys_memory.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,6 +31,15 @@ static void take_out(struct culm_keys_memory *m, struct culm_keys_pair *pair) {
     memmove(pair, pair + 1, (--m->list.count - at) * sizeof *pair);
 }
 
+/* In that revision, which is remembered for those who wait as long as there is room. */
+static void take_away(struct culm_keys_memory *m, struct culm_keys_pair *pair, int64_t revision) {
+    struct culm_keys_gone *gone = &m->gone[m->gone_count++ % CULM_KEYS_MEMORY_GONE];
+    m->forgotten = gone->revision;
+    gone->revision = revision;
+    snprintf(gone->key, sizeof gone->key, "%s", pair->key);
+    take_out(m, pair);
+}
+
 /* --- leases --- */
 
 static void end_lease(struct culm_keys_memory *m, size_t at) {
@@ -37,7 +47,7 @@ static void end_lease(struct culm_keys_memory *m, size_t at) {
     bool any = false;
     for (size_t i = m->list.count; i-- > 0;) {
         if (m->list.pair[i].lease == id) {
-            take_out(m, &m->list.pair[i]);
+            take_away(m, &m->list.pair[i], m->list.revision + 1);
             any = true;
         }
     }
@@ -134,7 +144,7 @@ static enum culm_status memory_transact(struct culm_keys *keys,
         if (what->change[i].value) {
             room = put(m, &what->change[i]);
         } else if (there) {
-            take_out(m, there);
+            take_away(m, there, m->list.revision);
         }
     }
     *ret_happened = happens;
@@ -143,8 +153,21 @@ static enum culm_status memory_transact(struct culm_keys *keys,
                 : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
 }
 
+static bool begins(const char *key, const char *prefix, const char *const *rest) {
+    const size_t len = strlen(prefix);
+    bool as_one = rest == NULL;
+    if (strncmp(key, prefix, len) != 0) {
+        return false;
+    }
+    for (size_t i = 0; rest && rest[i]; i++) {
+        as_one = as_one || strncmp(key + len, rest[i], strlen(rest[i])) == 0;
+    }
+    return as_one;
+}
+
 static enum culm_status memory_list(struct culm_keys *keys, const char *prefix,
-                                    struct culm_keys_list *ret_list, struct culm_error *error) {
+                                    const char *const *rest, struct culm_keys_list *ret_list,
+                                    struct culm_error *error) {
     struct culm_keys_memory *m = self(keys);
     bool room = true;
     *ret_list = (struct culm_keys_list){0};
@@ -154,7 +177,7 @@ static enum culm_status memory_list(struct culm_keys *keys, const char *prefix,
     end_leases(m);
     ret_list->revision = m->list.revision;
     for (size_t i = 0; i < m->list.count && room; i++) {
-        if (strncmp(m->list.pair[i].key, prefix, strlen(prefix)) == 0) {
+        if (begins(m->list.pair[i].key, prefix, rest)) {
             room = culm_keys_list_add(ret_list, &m->list.pair[i]);
         }
     }
@@ -213,18 +236,30 @@ static enum culm_status memory_revoke(struct culm_keys *keys, int64_t lease,
     return answer(m, CULM_OK, error);
 }
 
-/* What has ended since is no key any more: any change counts, wherever. */
+bool culm_keys_memory_changed(const struct culm_keys_memory *m, const char *prefix,
+                              int64_t revision) {
+    bool changed = revision < m->forgotten;
+    for (size_t i = 0; i < m->list.count; i++) {
+        changed = changed || (m->list.pair[i].changed > revision &&
+                              strncmp(m->list.pair[i].key, prefix, strlen(prefix)) == 0);
+    }
+    for (size_t i = 0; i < CULM_KEYS_MEMORY_GONE; i++) {
+        changed = changed || (m->gone[i].revision > revision &&
+                              strncmp(m->gone[i].key, prefix, strlen(prefix)) == 0);
+    }
+    return changed;
+}
+
 static enum culm_status memory_wait(struct culm_keys *keys, const char *prefix, int64_t revision,
                                     int64_t ms, bool *ret_changed, struct culm_error *error) {
     struct culm_keys_memory *m = self(keys);
     const uint64_t until = m->now_ns(m->ctx) + (uint64_t)ms * MS;
-    (void)prefix;
     for (;;) {
         if (m->away || m->forgetful) {
             return no_answer(error);
         }
         end_leases(m);
-        *ret_changed = m->list.revision > revision;
+        *ret_changed = culm_keys_memory_changed(m, prefix, revision);
         if (*ret_changed || m->now_ns(m->ctx) >= until) {
             return CULM_OK;
         }

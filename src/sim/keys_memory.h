@@ -8,6 +8,8 @@
 
 #include "net/keys.h"
 
+#define CULM_KEYS_MEMORY_GONE 64
+
 struct culm_keys_memory {
     struct culm_keys keys; /* first */
     /* Borrowed for life. `wait` asks for the time, and lets it pass, until something has changed or it is over. */
@@ -23,10 +25,20 @@ struct culm_keys_memory {
     } lease[64];
     size_t lease_count;
     int64_t leases;
+    /* What was removed last, in which revision; up to `forgotten` something else may have been. */
+    struct culm_keys_gone {
+        char key[CULM_KEYS_KEY_MAX];
+        int64_t revision;
+    } gone[CULM_KEYS_MEMORY_GONE];
+    size_t gone_count;
+    int64_t forgotten;
 };
 
 /* NULL: out of memory. Closed as any other. */
 struct culm_keys_memory *culm_keys_memory_new(uint64_t (*now_ns)(void *ctx),
                                               void (*pass)(void *ctx, uint64_t ns), void *ctx);
+/* Whether a key that begins so was changed, or removed, after that revision, or may have been. */
+bool culm_keys_memory_changed(const struct culm_keys_memory *memory, const char *prefix,
+                              int64_t revision);
 
 #endif

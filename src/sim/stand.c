@@ -96,7 +96,7 @@ static void look_at_leases(struct sim_store *store) {
     struct culm_keys *keys = &store->memory->keys;
     struct culm_keys_list list;
     struct culm_error error;
-    if (keys->ops->list(keys, RUN "/", &list, &error) != CULM_OK) {
+    if (keys->ops->list(keys, RUN "/", NULL, &list, &error) != CULM_OK) {
         abort();
     }
     culm_keys_list_release(&list);
@@ -241,7 +241,7 @@ static void hold(struct candidate *c) {
         return;
     }
     look_at_leases(store);
-    q->yes = store->memory->list.revision > q->revision;
+    q->yes = culm_keys_memory_changed(store->memory, q->prefix, q->revision);
     if (q->yes || c->sim->now_ns >= until) {
         q->status = CULM_OK;
         c->held = false;
@@ -572,6 +572,7 @@ void sim_stand_join(struct culm_sim *sim, struct process *process) {
                                               .id = c->id,
                                               .address = c->address,
                                               .lease_ms = sim->o.lease_ms,
+                                              .most = (int64_t)(sim->o.seed % 3), /* 0: any */
                                               .end_ms = sim->o.store_end_ms,
                                               .random = draw(store, UINT64_MAX),
                                               .ops = &lead_ops,

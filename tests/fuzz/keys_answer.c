@@ -65,6 +65,7 @@ static CURLcode get_info(CURL *easy, CURLINFO info, ...) {
 static void ask(struct culm_keys *keys, uint8_t what) {
     struct culm_error error = {0};
     struct culm_keys_list list = {0};
+    static const char *const rest[] = {"leader", "term", NULL};
     const struct culm_keys_condition condition = {"leader", 0, 0};
     const struct culm_keys_change change = {"leader", "{}", 2, 7};
     const struct culm_keys_transaction transaction = {&condition, 1, &change, 1};
@@ -73,7 +74,7 @@ static void ask(struct culm_keys *keys, uint8_t what) {
     bool yes = false;
     switch (what % 6) {
     case 0: status = keys->ops->transact(keys, &transaction, &yes, &number, &error); break;
-    case 1: status = keys->ops->list(keys, "run/", &list, &error); break;
+    case 1: status = keys->ops->list(keys, "run/", what & 0x80 ? rest : NULL, &list, &error); break;
     case 2: status = keys->ops->grant(keys, 10000, &number, &ms, &error); break;
     case 3: status = keys->ops->keep(keys, 7, &error); break;
     case 4: status = keys->ops->revoke(keys, 7, &error); break;

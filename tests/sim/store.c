@@ -117,7 +117,7 @@ int main(void) {
     for (int32_t delay = 0; delay < 60; delay++) {
         failed += dies_at_the_end(delay, &overs, &leaders);
     }
-    if (overs < 2 || leaders < 5) {
+    if (overs < 2 || leaders < 3) {
         printf("not ok - %lld ends that the store alone knew of, %lld leaders\n", (long long)overs,
                (long long)leaders);
         failed++;

@@ -132,10 +132,11 @@ def something_else(bench):
     place = f"etcd://127.0.0.1:{server.server_address[1]}"
     for code, text, expected in ((200, b"<html>", "format"), (404, b"not here", "format"), (200, b"{}", "format"),
                                  (200, b'{"header":{"revision":"x"}}', "format"), (503, b"busy", "again"),
-                                 (200, b'{"header":{"revision":"5"},"kvs":[{"key":"!"}]}', "format"),
-                                 (200, b'{"header":{"revision":"5"},"kvs":[{"key":"Y3Vs","value":"eA=="}]}', "format"),
+                                 (200, b'{"header":{"revision":"5"},"responses":[{"response_range":{"kvs":[{"key":"!"}]}}]}', "format"),
+                                 (200, b'{"header":{"revision":"5"},"responses":[{"response_range":{"kvs":[{"key":"Y3Vs","value":"eA=="}]}}]}', "format"),
                                  (500, b'{"error":"\x1b[31m","code":2,"message":"a\x1b]b"}', "again"),
-                                 (200, b'{"header":{"revision":"5"}}', "ok")):
+                                 (200, b'{"header":{"revision":"5"}}', "format"),
+                                 (200, b'{"header":{"revision":"5"},"responses":[{"response_range":{}}]}', "ok")):
         server.code, server.text = code, text
         status, said, _ = tried(bench, place)
         equal(status, expected, f"what becomes of {code} {text!r}: {said}")

@@ -98,7 +98,7 @@ static int64_t put(const char *key, const char *value) { return change(key, valu
 
 static struct culm_keys_list list(const char *prefix) {
     struct culm_keys_list found;
-    ok(keys->ops->list(keys, prefix, &found, &error));
+    ok(keys->ops->list(keys, prefix, NULL, &found, &error));
     return found;
 }
 
@@ -208,6 +208,13 @@ static void keys_are_listed_in_order(void **state) {
     assert_string_equal(found.pair[2].key, "list/b/c");
     assert_true(found.pair[0].created > found.pair[1].created);
     assert_null(culm_keys_find(&found, "list/c"));
+    culm_keys_list_release(&found);
+    static const char *const some[] = {"a", "b/", "none", NULL};
+    put("list/bc", "4");
+    ok(keys->ops->list(keys, "list/", some, &found, &error));
+    assert_int_equal(found.count, 2);
+    assert_string_equal(found.pair[0].key, "list/a");
+    assert_string_equal(found.pair[1].key, "list/b/c");
     culm_keys_list_release(&found);
     found = list("nothing/");
     assert_int_equal(found.count, 0);
@@ -393,7 +400,7 @@ static void a_store_that_is_away(void **state) {
     memory->away = true;
     assert_int_equal(keys->ops->transact(keys, &what, &happened, &revision, &error),
                      CULM_ERR_AGAIN);
-    assert_int_equal(keys->ops->list(keys, "away/", &found, &error), CULM_ERR_AGAIN);
+    assert_int_equal(keys->ops->list(keys, "away/", NULL, &found, &error), CULM_ERR_AGAIN);
     assert_int_equal(keys->ops->grant(keys, 1000, &lease, &ms, &error), CULM_ERR_AGAIN);
     assert_int_equal(keys->ops->keep(keys, 1, &error), CULM_ERR_AGAIN);
     assert_int_equal(keys->ops->revoke(keys, 1, &error), CULM_ERR_AGAIN);
@@ -436,7 +443,7 @@ static int try_once(void) {
     struct culm_keys_list found = {0};
     enum culm_status status = open_keys(&keys);
     if (status == CULM_OK) {
-        status = keys->ops->list(keys, "try/", &found, &error);
+        status = keys->ops->list(keys, "try/", NULL, &found, &error);
     }
     printf("%s %s\n", culm_status_name(status), status == CULM_OK ? "" : error.text);
     culm_keys_list_release(&found);

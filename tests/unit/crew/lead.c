@@ -322,6 +322,44 @@ static void test_enough_wait(void **state) {
     assert_int_equal(w.member[3].leads + w.member[4].leads + w.member[5].leads, 1);
 }
 
+/* All that have come before anybody led are in the list: it is left to those who have waited longest, and the others ask little. */
+static void test_too_many_wait(void **state) {
+    (void)state;
+    EXPECT_MARK(crew_lead_withdraws);
+    w.most = 2;
+    w.memory->away = true;
+    for (int32_t i = 0; i < 8; i++) {
+        const char id[] = {(char)('a' + i), 0};
+        join(id, true);
+    }
+    go_on(LEASE_MS);
+    w.memory->away = false;
+    go_on(3 * LEASE_MS);
+    uint64_t term = 0, waiting = 0;
+    int64_t questions = 0;
+    const size_t leader = has_key(&term);
+    assert_true(leader < 8);
+    for (size_t i = 0; i < 8; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "r/stand/%s", w.member[i].id);
+        waiting += i != leader && in_store(key);
+    }
+    assert_int_equal(waiting, 2);
+    assert_int_equal(w.memory->lease_count, 3);
+    for (size_t i = 0; i < 8; i++) {
+        questions -= w.member[i].led_term == 0 && i != leader ? w.member[i].questions : 0;
+    }
+    go_on(10 * LEASE_MS);
+    for (size_t i = 0; i < 8; i++) {
+        questions += w.member[i].led_term == 0 && i != leader ? w.member[i].questions : 0;
+    }
+    assert_in_range(questions, 5, 5 * 12); /* of five, in ten leases */
+    kill_member(leader);
+    go_on(3 * LEASE_MS);
+    assert_true(has_key(&term) < 8);
+    assert_int_equal(w.memory->lease_count, 3);
+}
+
 /* The newest checkpoint is written, whatever becomes of the answers, and one that comes late does not undo a later one. */
 static void test_the_newest_checkpoint(void **state) {
     (void)state;
@@ -580,6 +618,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup_teardown(test_who_takes_part, begin, end),
         cmocka_unit_test_setup_teardown(test_the_newest_checkpoint, begin, end),
         cmocka_unit_test_setup_teardown(test_enough_wait, begin, end),
+        cmocka_unit_test_setup_teardown(test_too_many_wait, begin, end),
         cmocka_unit_test_setup_teardown(test_somebody_wants_it_to_stop, begin, end),
         cmocka_unit_test_setup_teardown(test_it_makes_way, begin, end),
         cmocka_unit_test_setup_teardown(test_it_makes_way_before_it_writes, begin, end),

@@ -73,7 +73,7 @@ void look_at_leases(void) {
     struct culm_error error;
     const bool away = w.memory->away;
     w.memory->away = false;
-    assert_int_equal(w.keys->ops->list(w.keys, "r/", &list, &error), CULM_OK);
+    assert_int_equal(w.keys->ops->list(w.keys, "r/", NULL, &list, &error), CULM_OK);
     w.memory->away = away;
     culm_keys_list_release(&list);
 }
@@ -150,6 +150,7 @@ static void ask(void *ctx, struct culm_lead_question *question) {
         wrong("asks two things at once", number_of(m));
     }
     m->asks = true;
+    m->questions++;
     m->answered = false;
     m->question = question;
     m->asked_ms = w.now_ms;
@@ -293,7 +294,7 @@ static void to_store(size_t i) {
     struct culm_lead_question *q = m->question;
     if (q->kind == CULM_LEAD_WAIT && m->fault == HEALTHY && !w.memory->away) {
         look_at_leases();
-        q->yes = w.memory->list.revision > q->revision;
+        q->yes = culm_keys_memory_changed(w.memory, q->prefix, q->revision);
         q->status = CULM_OK;
         if (!q->yes && w.now_ms < m->asked_ms + (uint64_t)q->ms) {
             return; /* it is held back */

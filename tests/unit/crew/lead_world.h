@@ -33,6 +33,7 @@ struct member {
     struct culm_lead_question *question;
     uint64_t asked_ms, at_store_ms, back_ms; /* NEVER: not yet known */
     bool answered, not_done;
+    int64_t questions; /* so far */
     enum fault fault;
     /* What its run does next. */
     uint64_t act_ms;

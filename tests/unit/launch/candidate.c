@@ -59,10 +59,12 @@ static enum culm_status locked_transact(struct culm_keys *keys,
 }
 
 static enum culm_status locked_list(struct culm_keys *keys, const char *prefix,
-                                    struct culm_keys_list *ret_list, struct culm_error *error) {
+                                    const char *const *rest, struct culm_keys_list *ret_list,
+                                    struct culm_error *error) {
     (void)keys;
     pthread_mutex_lock(&lock);
-    const enum culm_status status = memory->keys.ops->list(&memory->keys, prefix, ret_list, error);
+    const enum culm_status status =
+        memory->keys.ops->list(&memory->keys, prefix, rest, ret_list, error);
     pthread_mutex_unlock(&lock);
     return status;
 }
@@ -102,8 +104,10 @@ static enum culm_status locked_wait(struct culm_keys *keys, const char *prefix, 
     *ret_changed = false;
     while (status == CULM_OK && !*ret_changed && culm_clock_ns() < until) {
         struct culm_keys_list list = {0};
-        status = locked_list(keys, prefix, &list, error);
-        *ret_changed = list.revision > revision;
+        status = locked_list(keys, prefix, NULL, &list, error);
+        pthread_mutex_lock(&lock);
+        *ret_changed = culm_keys_memory_changed(memory, prefix, revision);
+        pthread_mutex_unlock(&lock);
         culm_keys_list_release(&list);
         rest();
     }
@@ -140,7 +144,7 @@ static int end(void **state) {
 static bool has(const char *key) {
     struct culm_keys_list list = {0};
     struct culm_error error;
-    assert_int_equal(locked_list(&handle, key, &list, &error), CULM_OK);
+    assert_int_equal(locked_list(&handle, key, NULL, &list, &error), CULM_OK);
     const bool there = culm_keys_find(&list, key) != NULL;
     culm_keys_list_release(&list);
     return there;
@@ -150,7 +154,7 @@ static bool has(const char *key) {
 static int64_t leader_lease(void) {
     struct culm_keys_list list = {0};
     struct culm_error error;
-    assert_int_equal(locked_list(&handle, RUN "/leader", &list, &error), CULM_OK);
+    assert_int_equal(locked_list(&handle, RUN "/leader", NULL, &list, &error), CULM_OK);
     const struct culm_keys_pair *key = culm_keys_find(&list, RUN "/leader");
     const int64_t lease = key ? key->lease : 0;
     culm_keys_list_release(&list);
