@@ -103,7 +103,7 @@ class Run(ClusterRun):
 
 
 def nodes(args, bench):
-    config = dict(tiny_config("text"), cluster={"max_nodes": 0, "wait_ms": 600000, "lease_ms": 15000}, pipelines=args.nodes // 2, stages=2, steps=1000000, schedule={"name": "constant"},
+    config = dict(tiny_config("text"), cluster={"max_nodes": 0, "wait_ms": 600000}, pipelines=args.nodes // 2, stages=2, steps=1000000, schedule={"name": "constant"},
                   batch={"global": args.nodes // 2, "micro": 1, "lanes": args.nodes // 2})
     with Run(bench, config) as run:
         run.create()
