@@ -52,8 +52,9 @@ struct culm_member {
     struct culm_ids lost;  /* those that have: they are not heard again */
     int32_t dialing;
     struct culm_dial join;
-    uint64_t heard_ns; /* from the leader */
-    uint64_t term;     /* promised; 0: to nobody */
+    uint64_t heard_ns;    /* from the leader */
+    uint64_t term;        /* promised; 0: to nobody */
+    uint64_t stranded_ns; /* of its silence, that does not count */
     bool joined, ended, unreported;
     bool known; /* the leader has told others of it, and it of them */
 };
@@ -323,10 +324,29 @@ static void join_look(struct culm_member *member) {
 
 /* --- silence of the leader --- */
 
+/* How much of the silence does not count: all until now, if no leader could have called. */
+static void stranded_look(struct culm_member *member) {
+    const uint64_t most = (uint64_t)member->o.stranded_ms * MS, t = now(member);
+    const uint64_t silent = t > member->heard_ns ? t - member->heard_ns : 0;
+    if (silent < member->stranded_ns) { /* it has heard one since */
+        member->stranded_ns = 0;
+    }
+    if (silent > (uint64_t)member->o.orphan_ms * MS / 5 && !member->ended &&
+        member->o.ops->stranded &&
+        member->o.ops->stranded(member->o.ctx, member->o.orphan_ms / 2)) {
+        CULM_MARK(cluster_silence_does_not_count);
+        member->stranded_ns = silent < most ? silent : most;
+    }
+}
+
 /* Ends if the leader has been silent for too long. Reads pending frames first, because this
  * process may have been frozen. */
 static void orphan_look(struct culm_member *member) {
     uint64_t limit = (uint64_t)member->o.orphan_ms * MS;
+    if (limit && member->joined) {
+        stranded_look(member);
+        limit += member->stranded_ns;
+    }
     if (!limit || !member->joined || member->ended || now(member) <= member->heard_ns + limit) {
         return;
     }

@@ -47,6 +47,9 @@ struct culm_member_ops {
      * that leads already has called again, since the link to it had broken. NULL: nobody may take over. */
     /* `address`: where it lets nodes in. */
     void (*led)(void *ctx, uint64_t term, const char *address);
+    /* It has heard no leader for a part of orphan_ms, and asks again within for_ms if that goes on: could none have called it?
+     * NULL: always. */
+    bool (*stranded)(void *ctx, int64_t for_ms);
 };
 
 struct culm_member_options {    /* all borrowed until _free */
@@ -62,6 +65,7 @@ struct culm_member_options {    /* all borrowed until _free */
     int64_t hello_limit_ms; /* time in which a connection must prove itself; 0: 10000 */
     int64_t join_limit_ms;  /* 0: 30000 */
     int64_t orphan_ms;      /* ends if the leader is silent for longer; 0: never */
+    int64_t stranded_ms;    /* at most; that much of the silence does not count */
     int64_t dial_limit_ms;  /* a peer that cannot be reached in this time is lost; 0: 6000 */
     bool
         outlives; /* once it is known to others, the end of the link to its leader is not its own end */

@@ -61,6 +61,8 @@ struct culm_worker_options { /* all borrowed until culm_worker_free */
     void *news_ctx;
     int64_t hello_limit_ms; /* time in which a connection must prove itself; 0: 10000 */
     int64_t leave_ms;       /* after SIGTERM it is ended by then; 0: SIGTERM is left alone */
+    struct culm_stranded
+        *stranded; /* shared with its agent; NULL: it has none that knows a store */
 };
 
 /* What a worker knows once it has prepared. Borrowed until culm_worker_free. */
@@ -69,7 +71,8 @@ struct culm_worker_ready {
     struct culm_blob_pool *pool; /* for received payloads */
     size_t payload_max;          /* bytes of the largest payload that may be received */
     int64_t dial_limit_ms;       /* a peer that cannot be reached in this time is lost; 0: 6000 */
-    int64_t orphan_ms;           /* longest silence of the leader; 0: 60000 */
+    int64_t orphan_ms;           /* longest silence of the leader; 0: 60000, */
+    int64_t stranded_ms;         /* and, at most, of it what does not count (stranded.h) */
     bool
         outlives; /* the end of the connection to the leader is not its own: another one may call it (`led`) */
 };

@@ -2,6 +2,7 @@
  * A worker's world: its links, that is, a member (member.h) over sockets; and, for faults that kill
  * the process at an exact byte, waiting until everything sent has left. See worker.h.
  */
+#include "cluster/stranded.h"
 #include "cluster/worker_internal.h"
 
 #include <time.h>
@@ -53,7 +54,13 @@ static void on_news(void *ctx, const void *news, size_t len) {
     }
 }
 
+static bool on_stranded(void *ctx, int64_t for_ms) {
+    const struct culm_worker *worker = ctx;
+    return worker->o.stranded && culm_stranded_miss(worker->o.stranded, for_ms);
+}
+
 static const struct culm_member_ops member_ops = {.joined = on_joined,
+                                                  .stranded = on_stranded,
                                                   .message = on_message,
                                                   .lost = on_lost,
                                                   .ended = on_ended,
@@ -128,6 +135,7 @@ void worker_links_open(struct culm_worker *worker) {
         .hello_limit_ms = worker->o.hello_limit_ms,
         .dial_limit_ms = worker->ready.dial_limit_ms,
         .orphan_ms = worker->ready.orphan_ms,
+        .stranded_ms = worker->ready.stranded_ms,
         .ops = &member_ops,
         .ctx = worker,
     };

@@ -141,6 +141,7 @@ enum culm_status culm_participant_come(const struct culm_participant_call *newco
         .name = newcomer->name,
         .zone = newcomer->zone,
         .leave_ms = newcomer->leave_ms,
+        .stranded = newcomer->stranded,
         .fault_fd = -1,
         .flip = role->flip,
         .flip_ctx = role->ctx,

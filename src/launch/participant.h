@@ -64,6 +64,7 @@ struct culm_participant_call {
     const char *dir; /* its own folder; NULL: "" */
     const char *name, *listen, *advertise, *zone;
     int64_t leave_ms;
+    struct culm_stranded *stranded;
 };
 enum culm_status culm_participant_come(const struct culm_participant_call *newcomer,
                                        const struct culm_participant_role *role,

@@ -394,6 +394,7 @@ static enum culm_status say_ready(struct node *n, struct culm_error *error) {
         .payload_max = (size_t)n->gear->brief.payload_max,
         .dial_limit_ms = culm_crew_config_dial_ms(cluster),
         .orphan_ms = culm_crew_config_orphan_ms(cluster),
+        .stranded_ms = cluster->store_ms,
         .outlives = n->depot != NULL, /* what it holds, another launcher can go on with */
     };
     return culm_participant_ready(n->process, &ready, error);

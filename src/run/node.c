@@ -2,6 +2,7 @@
 #include "run/node.h"
 
 #include "base/file.h"
+#include "cluster/stranded.h"
 #include "pipeline/leader.h"
 #include "report/sink.h"
 #include "run/cluster.h"
@@ -39,16 +40,17 @@ struct node {
     char dir[CULM_PATH_MAX]; /* absolute */
     bool own_dir;            /* made here, and removed at the end */
     struct place place[CULM_NODE_WORKERS_MAX];
-    struct place lead;      /* the process that may lead */
-    int32_t reigns;         /* how often there was one */
-    struct culm_keys *keys; /* of the store; NULL: it is not used */
-    time_t look_s;          /* when to look for who leads again */
-    bool away;              /* it could not be asked, which was said */
-    bool joined;            /* some worker has taken part */
-    bool asked;             /* the run to stop */
-    bool leaving;           /* its processes have been told to leave, */
-    time_t until_s;         /* until then */
-    int code;               /* below 0: it goes on */
+    struct place lead;              /* the process that may lead */
+    int32_t reigns;                 /* how often there was one */
+    struct culm_keys *keys;         /* of the store; NULL: it is not used */
+    struct culm_stranded *stranded; /* with it: what its processes miss */
+    time_t look_s;                  /* when to look for who leads again */
+    bool away;                      /* it could not be asked, which was said */
+    bool joined;                    /* some worker has taken part */
+    bool asked;                     /* the run to stop */
+    bool leaving;                   /* its processes have been told to leave, */
+    time_t until_s;                 /* until then */
+    int code;                       /* below 0: it goes on */
     enum culm_cluster_job job;
     uint32_t role; /* on a graph, where they do not have one each */
 };
@@ -126,7 +128,8 @@ static int work(const struct node *n, int32_t at) {
         .listen = listen[0] ? listen : NULL,
         .advertise = n->advertise[0] ? n->advertise : NULL,
         .zone = n->o->zone,
-        .leave_ms = n->o->stops_run ? 0 : n->o->grace_s * 1000};
+        .leave_ms = n->o->stops_run ? 0 : n->o->grace_s * 1000,
+        .stranded = n->stranded};
     int code = status != CULM_OK            ? culm_status_exit_code(status)
                : n->job == CULM_CLUSTER_GNN ? work_on_graph(&call, &error)
                                             : culm_run_worker_newcomer(&call, &memory, &error);
@@ -378,6 +381,14 @@ static bool wants_one(const struct node *n) {
     return wants;
 }
 
+/* Asks the store while some process misses who leads, and tells whether it answers. */
+static void look_for_them(struct node *n, struct culm_error *error) {
+    if (n->stranded && culm_stranded_is_missed(n->stranded)) {
+        look(n, error);
+        culm_stranded_say(n->stranded, n->away);
+    }
+}
+
 static void start_all(struct node *n, struct culm_error *error) {
     if (n->o->leads && !n->lead.pid && now_s() >= n->lead.again_s) {
         start(n, -1);
@@ -442,6 +453,7 @@ static void supervise(struct node *n, struct culm_error *error) {
         if (!n->leaving) {
             start_all(n, error);
         }
+        look_for_them(n, error);
         (void)nanosleep(&rest, NULL);
         reap(n, error);
     }
@@ -512,11 +524,17 @@ static enum culm_status find_run(struct node *n, struct culm_error *error) {
     return status == CULM_OK ? take_role(n, error) : status;
 }
 
+static enum culm_status open_store(struct node *n, struct culm_error *error) {
+    n->stranded = culm_stranded_new();
+    return n->stranded ? culm_cluster_open(n->o->store, &n->keys, error)
+                       : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+}
+
 static enum culm_status prepare(struct node *n, struct culm_error *error) {
     const struct culm_run_node_options *o = n->o;
     struct culm_address address;
     enum culm_status status =
-        o->store ? culm_cluster_open(o->store, &n->keys, error)
+        o->store ? open_store(n, error)
                  : culm_doors_address("--join", o->address, n->address, &address, error);
     if (status == CULM_OK && o->listen) {
         status = culm_doors_address("--listen", o->listen, n->listen, &address, error);

@@ -147,6 +147,7 @@ static enum culm_status say_ready(struct worker *w, struct culm_error *error) {
         .payload_max = culm_payload_max(w->plan),
         .dial_limit_ms = culm_crew_config_dial_ms(cluster),
         .orphan_ms = culm_crew_config_orphan_ms(cluster),
+        .stranded_ms = cluster->store_ms,
         .outlives = w->depot != NULL, /* others end with the launcher's machine */
     };
     let_go_if_late(w);

@@ -361,7 +361,15 @@ static void on_led(void *ctx, uint64_t term, const char *address) {
     }
 }
 
+/* Its agent asks the same store as those who could lead. */
+static bool on_stranded(void *ctx, int64_t for_ms) {
+    const struct process *process = ctx;
+    (void)for_ms;
+    return culm_sim_store_is_away(process->sim);
+}
+
 static const struct culm_member_ops member_ops = {.joined = on_joined,
+                                                  .stranded = on_stranded,
                                                   .message = on_member_message,
                                                   .lost = on_lost,
                                                   .ended = on_ended,
@@ -538,6 +546,7 @@ static void follow(struct culm_sim *sim, struct process *process) {
         .name = "sim",
         .signature = "sim",
         .orphan_ms = sim->o.orphan_ms,
+        .stranded_ms = sim->o.store_end_ms,
         .outlives = sim->o.outlives && !sim->o.role[process->role].calls_only,
         .pool = process->pool,
         .payload_max = (size_t)1 << 30,

@@ -175,6 +175,26 @@ def away_for_long(bench):
         run.check()
 
 
+def away_and_nobody_leads(bench):
+    """The store is away, and who leads is lost: nobody can lead for longer than cluster.orphan_ms. Nodes wait, and all that they had is there."""
+    with Run(bench, changed(ENDLESS, cluster__orphan_ms=8000, cluster__suspect_ms=4000, cluster__lease_ms=2000)) as run:
+        first = run.create()
+        nodes = [run.node(3), run.node(3)]
+        run.more_steps()
+        run.etcd.kill(0)
+        first.kill()
+        time.sleep(12)
+        said = "".join(open(node.process.err_path, encoding="utf-8").read() for node in nodes)
+        check("ended" not in said, f"what nodes say: {said}")
+        last = run.steps()
+        run.etcd.start(0)
+        run.etcd.wait()
+        run.wait(lambda: run.leader() in nodes and run.steps() > last, "another leader, and a step")
+        run.more_steps()
+        equal((run.told("rollback"), run.told("lost")), ([], []), "roll-backs, losses")
+        run.check()
+
+
 def at(bench, phase, how):
     """Whoever leads is killed, or frozen for longer than its lease, at exactly one point of its work; the next one goes on."""
     config = changed(ENDLESS, cluster__lease_ms=2000 if how == "stop" else 5000)
@@ -483,6 +503,7 @@ cases.add("a zone is cut off", zones, seconds=40, first=True)
 cases.add("machines vanish", vanish, seconds=40)
 cases.add("the store is away", away, seconds=20, first=True)
 cases.add("the store is away for long", away_for_long, seconds=30, first=True)
+cases.add("the store is away, and nobody leads", away_and_nobody_leads, seconds=20, first=True)
 for where in "prepared", "commit", "view", "save", "publish", "transaction":
     cases.add(f"killed at {where}", at, where, "kill", seconds=10, first=where == "commit")
 cases.add("frozen at commit", at, "commit", "stop", seconds=12)

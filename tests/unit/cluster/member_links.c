@@ -24,6 +24,7 @@ struct fixture {
     struct culm_member *member;
     int32_t joined, ended, lost, heard;
     struct culm_error why;
+    bool cut; /* from the store, as its agent says */
 };
 
 static void on_joined(void *ctx, int64_t pid) {
@@ -51,8 +52,17 @@ static void on_ended(void *ctx, const struct culm_error *why) {
     f->why = *why;
 }
 
-static const struct culm_member_ops ops = {
-    .joined = on_joined, .message = on_message, .lost = on_lost, .ended = on_ended};
+static bool on_stranded(void *ctx, int64_t for_ms) {
+    const struct fixture *f = ctx;
+    assert_true(for_ms > 100); /* it looks again earlier */
+    return f->cut;
+}
+
+static const struct culm_member_ops ops = {.joined = on_joined,
+                                           .message = on_message,
+                                           .lost = on_lost,
+                                           .ended = on_ended,
+                                           .stranded = on_stranded};
 
 static void begin(struct fixture *f, const char *address) {
     *f = (struct fixture){0};
@@ -66,6 +76,7 @@ static void begin(struct fixture *f, const char *address) {
                                                 .payload_max = 1 << 20,
                                                 .join_limit_ms = 1000,
                                                 .orphan_ms = 400,
+                                                .stranded_ms = 2000,
                                                 .dial_limit_ms = 1000,
                                                 .ops = &ops,
                                                 .ctx = f};
@@ -278,6 +289,34 @@ static void a_leader_falls_silent(void **state) {
     struct fixture f;
     join(&f, "self", "peer");
     pass(&f, 600);
+    assert_int_equal(f.ended, 1);
+    end(&f);
+}
+
+/* While nobody could call, silence does not count; but for a while only. */
+static void no_leader_can_call(void **state) {
+    (void)state;
+    EXPECT_MARK(cluster_silence_does_not_count);
+    struct fixture f;
+    join(&f, "self", "peer");
+    f.cut = true;
+    pass(&f, 1500);
+    assert_int_equal(f.ended, 0);
+    f.cut = false;
+    pass(&f, 300);
+    assert_int_equal(f.ended, 0);
+    pass(&f, 300);
+    assert_int_equal(f.ended, 1);
+    end(&f);
+    join(&f, "self", "peer");
+    f.cut = true;
+    pass(&f, 2300);
+    assert_int_equal(f.ended, 0);
+    line_say(leader(&f), CULM_WIRE_ALIVE, NULL);
+    turn(&f);
+    pass(&f, 2300); /* anew */
+    assert_int_equal(f.ended, 0);
+    pass(&f, 400);
     assert_int_equal(f.ended, 1);
     end(&f);
 }
@@ -646,6 +685,7 @@ int main(void) {
         cmocka_unit_test(a_leader_refuses_later),
         cmocka_unit_test(a_leader_goes),
         cmocka_unit_test(a_leader_falls_silent),
+        cmocka_unit_test(no_leader_can_call),
         cmocka_unit_test(a_member_slept),
         cmocka_unit_test(a_book_is_malformed),
         cmocka_unit_test(no_memory_for_a_message),
