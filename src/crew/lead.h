@@ -19,7 +19,8 @@
  *     start ──▶ waits ──the key is free──▶ leads ──its lease has ended, somebody else has the key──▶ deposed
  *                 └──── the run is done, or was stopped ──▶ over
  *
- * Deposed, it may start again. Thread: the owner's.
+ * Deposed, it may start again. If enough wait longer than it, it has no lease, and no place among them: it looks once in a while,
+ * and when RUN/leader changes, after the others. Thread: the owner's.
  */
 #ifndef CULM_CREW_LEAD_H
 #define CULM_CREW_LEAD_H
