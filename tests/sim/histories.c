@@ -327,6 +327,12 @@ int main(int argc, char **argv) {
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes && !log; i++, total++) {
         failed += !run(sizes[i].seed, sizes[i].events, log, &totals);
     }
+    /* One that stood by had been let go by a leader that was then gone itself, before others knew. */
+    static const struct kept_history leaving[] = {{50000535, 0x3}};
+    draws = (1u << CULM_HISTORY_DRAWS) - 1;
+    for (size_t i = 0; i < sizeof leaving / sizeof *leaving && !log; i++, total++) {
+        failed += !run(leaving[i].seed, leaving[i].events, log, &totals);
+    }
     double took = seconds() - start;
     bool enough = floors(&totals, drawn, log || only >= 0 || events != EVERY_EVENT ? 0 : total);
     printf("%llu histories, %llu failed; %.0f histories/s\n", (unsigned long long)total,

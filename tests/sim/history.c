@@ -141,6 +141,8 @@ static void note_lost(struct running *run, int32_t node, const char *cause, bool
     culm_history_look_for_flips(run);
     bool noticed = strcmp(cause, "differs") == 0;
     run->left += strcmp(cause, "left") == 0;
+    run->gone_before += run->let_go[node] && strcmp(cause, "left") != 0;
+    run->let_go[node] = run->let_go[node] || strcmp(cause, "left") == 0;
     if (noticed && run->flips_seen[node] == 0) {
         culm_history_complain(
             run, "node %d was put out because it differs, and nothing was flipped there", node);

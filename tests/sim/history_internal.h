@@ -30,6 +30,9 @@ struct running {
     struct culm_exec **exec; /* by worker */
     int32_t exec_count;
     bool put_out[WORKERS_MAX]; /* workers that the leader has declared lost */
+    bool let_go
+        [WORKERS_MAX]; /* they had asked to leave; one that leads next may not know, and lose them */
+    int64_t gone_before;       /* such losses */
     uint64_t took_ns;          /* since when the newest leader leads */
     bool deciding;             /* it has not made a view yet */
     bool in_curve[STEPS_MAX];  /* steps that were told of, and not rolled back since */

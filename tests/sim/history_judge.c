@@ -83,7 +83,7 @@ void culm_history_check_leavers(struct running *run) {
 static void judge_leaving(struct running *run) {
     const struct culm_run_shape *shape = &run->history->shape;
     const int64_t tasks = shape->steps * shape->stages * shape->micros;
-    if (run->totals.losses > 0 || run->rollbacks > 0) {
+    if (run->totals.losses > run->gone_before || run->rollbacks > 0) {
         culm_history_complain(run, "%lld losses and %lld roll-backs, as nodes left",
                               (long long)run->totals.losses, (long long)run->rollbacks);
     }
