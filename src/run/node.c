@@ -383,9 +383,12 @@ static bool wants_one(const struct node *n) {
 
 /* Asks the store while some process misses who leads, and tells whether it answers. */
 static void look_for_them(struct node *n, struct culm_error *error) {
-    if (n->stranded && culm_stranded_is_missed(n->stranded)) {
+    const bool missed = n->stranded && culm_stranded_is_missed(n->stranded);
+    if (missed) {
         look(n, error);
-        culm_stranded_say(n->stranded, n->away);
+    }
+    if (n->stranded) {
+        culm_stranded_say(n->stranded, missed && n->away);
     }
 }
 
