@@ -57,7 +57,8 @@ static int32_t copy_left(const struct gnn_reign *w) {
     return -1;
 }
 
-/* One that cannot ask who leads commits no more after a while; it is asked seldom enough that a few leases may pass until it knows. */
+/* One that cannot ask who leads commits no more after a while; it is asked seldom enough that a few leases may pass until it knows. One
+ * epoch may follow, to which those who hold the weights had come: when they wake, if the last of them sleeps. */
 static void check_cut_off(struct gnn_reign *w, int64_t epoch) {
     char text[120];
     const uint64_t now = culm_sim_now(w->sim);
@@ -65,10 +66,13 @@ static void check_cut_off(struct gnn_reign *w, int64_t epoch) {
         return;
     }
     w->commits_away++;
-    if (now > w->away_ns + (uint64_t)(w->store_ms + 3 * w->lease_ms + 500) * MS) {
+    const bool late = now > w->away_ns + (uint64_t)(w->store_ms + 3 * w->lease_ms + 500) * MS;
+    if (late && w->cut_off_ns == w->away_ns) {
         snprintf(text, sizeof text, "epoch %" PRId64 " was committed by one that was cut off",
                  epoch);
         complain(w, text);
+    } else if (late) {
+        w->cut_off_ns = w->away_ns;
     }
 }
 

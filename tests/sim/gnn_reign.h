@@ -79,6 +79,7 @@ struct gnn_reign {
     struct culm_gnn_exec *leader_exec[CULM_SIM_LEADERS];
     int32_t leaders;
     uint64_t last_fault_ns, away_ns; /* since when the store was away, when it was last */
+    uint64_t cut_off_ns;             /* that time, when an epoch was committed that late */
     bool stopped, slept;             /* one that leads was frozen */
     uint64_t slept_ns[STRUCK_MAX];   /* since when it sleeps, or did last */
     uint64_t took_ns;                /* since when the newest leader leads */
