@@ -45,7 +45,9 @@ def drift(bench):
     os.kill(process.pid, signal.SIGTERM)
     _, done = check_done(bench.end(process), out)
     accuracy = {query["query"]: query["accuracy"] for query in done["queries"]}
-    check(accuracy["one"] > 0.99 > 0.9 > accuracy["two"], f"accuracies {accuracy}")
+    # Frames that a busy machine drops count in what is done, and not in what is looked at.
+    check(accuracy["one"] > accuracy["two"] and accuracy["two"] < 0.9, f"accuracies {accuracy}")
+    check(all(event["accuracy"] > 0.99 for event in of("one")), "accuracies of the one that does not drift")
     equal([event["action"] for event in of("two")], ["watched", "reverted"], "checks of the one that drifts")
     equal({event["action"] for event in of("one")}, {"none"}, "checks of the one that does not")
 
