@@ -13,6 +13,7 @@
 #define KEY_MAX (CULM_CANDIDATE_RUN_MAX + 32)
 #define TRIES 5 /* of a change whose answer was lost; what it finds the next time tells */
 #define PAUSE_NS 200000000
+#define LOOKS 3 /* for a run, before a store that does not answer is one that is not there */
 
 const char *const culm_cluster_job_names[CULM_CLUSTER_JOBS] = {
     [CULM_CLUSTER_TRAIN] = "train", [CULM_CLUSTER_GNN] = "gnn"};
@@ -134,7 +135,10 @@ enum culm_status culm_cluster_look(struct culm_keys *keys, const char *name,
     static const char *const rest[] = {"config", "done", "plan", "run", "stop", NULL};
     struct culm_keys_list list = {0};
     struct culm_cluster_run run = {0};
-    enum culm_status status = list_run(keys, name, rest, &list, error);
+    enum culm_status status = CULM_ERR_AGAIN;
+    for (int i = 0; i < LOOKS && status == CULM_ERR_AGAIN; i++) { /* its machine may be busy */
+        status = list_run(keys, name, rest, &list, error);
+    }
     if (status != CULM_OK) {
         return not_there(status, error);
     }
