@@ -10,16 +10,9 @@
 
 #define MS 1000000ull
 
-static bool lanes_wait(const struct culm_view *view) {
-    for (int32_t l = 0; l < view->lanes; l++) {
-        if (view->lane_pipeline[l] < 0) {
-            return true;
-        }
-    }
-    return false;
+bool leader_parked(const struct culm_pipeline_leader *leader) {
+    return culm_view_lanes_wait(leader->view);
 }
-
-bool leader_parked(const struct culm_pipeline_leader *leader) { return lanes_wait(leader->view); }
 
 /* What a node should hold, and roles and lanes: as far as the promise about memory goes. */
 static struct culm_stage_set desired(const struct culm_pipeline_leader *leader, int32_t id) {
@@ -250,7 +243,7 @@ void leader_start_if_ready(struct culm_pipeline_leader *leader) {
         leader->draft->node[i].holds = desired(leader, leader->draft->node[i].id);
     }
     assign(leader, NULL);
-    if (lanes_wait(leader->draft)) {
+    if (culm_view_lanes_wait(leader->draft)) {
         wait_for_memory(leader);
         return;
     }
@@ -427,7 +420,7 @@ static bool is_on_its_way(const struct culm_pipeline_leader *leader, int32_t sta
 
 /* Not where lanes wait: then those that nobody runs may be what takes the memory. */
 static bool is_scarce(const struct culm_pipeline_leader *leader, int32_t stage) {
-    return !lanes_wait(leader->draft) && is_on_its_way(leader, stage);
+    return !culm_view_lanes_wait(leader->draft) && is_on_its_way(leader, stage);
 }
 
 /* At a boundary whoever has no use for a stage any more lets it go, but not the last copy, nor the last but one while
@@ -540,7 +533,7 @@ static bool release_leavers(struct culm_pipeline_leader *leader) {
 /* Without those who leave, and have no seat in the draft, nobody could do all the work. */
 static bool waits_for_others(struct culm_pipeline_leader *leader) {
     assign(leader, NULL);
-    return lanes_wait(leader->draft);
+    return culm_view_lanes_wait(leader->draft);
 }
 
 /* Seats, and with them the draft. False: the run has ended. */
@@ -591,8 +584,8 @@ void leader_publish(struct culm_pipeline_leader *leader, bool boundary, const ch
     if (boundary) {
         drop_unwanted(leader);
     }
-    bool added =
-        plan_transfers(leader, boundary || leader->plan_copies || lanes_wait(leader->draft));
+    bool added = plan_transfers(leader, boundary || leader->plan_copies ||
+                                            culm_view_lanes_wait(leader->draft));
     leader->plan_copies = false;
     if (leader->phase == ENDED) {
         return;
@@ -608,7 +601,7 @@ void leader_publish(struct culm_pipeline_leader *leader, bool boundary, const ch
         return;
     }
     issue(leader, CULM_VIEW_RUN, reason);
-    if (lanes_wait(leader->view) && leader->transfer_count == 0) {
+    if (culm_view_lanes_wait(leader->view) && leader->transfer_count == 0) {
         wait_for_memory(leader);
     } else {
         culm_crew_wait_over(&leader->crew, CULM_ROLE_WORKER);

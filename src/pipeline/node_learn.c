@@ -9,7 +9,8 @@
  *             ─── ADVANCE by G(version + 1), once COMMIT has said the clip factor ───▶ version + 1
  *
  * Meanwhile iterations are committed without it. A tensor that is more than two of them behind, because its G came too
- * late or was lost with its reducer, is begun anew, and so is a slice that comes too late. When all of the stage is at
+ * late or was lost with its reducer, is begun anew, and so is a slice that comes too late; where lanes wait, so that nobody
+ * trains, whatever lacks a G. When all of the stage is at
  * the version before the iteration in progress it is made a state like any other (COMPLETE), the leader is told (DIGESTS,
  * JOINED), and the next view makes it a holder; if a COMMIT comes before that view, it catches up and says so again.
  *
@@ -173,22 +174,14 @@ static bool can_step(const struct culm_node *node, int32_t param, int64_t iterat
     return true;
 }
 
-/* While a lane is nobody's there is no next iteration, and whoever has sent G of the last ones may be gone. */
-static bool goes_on(const struct culm_view *view) {
-    bool all = true;
-    for (int32_t l = 0; l < view->lanes; l++) {
-        all = all && view->lane_pipeline[l] >= 0;
-    }
-    return all;
-}
-
-/* Too far, or so that it does not get on by itself. */
+/* Too far; or so that it does not get on by itself, where lanes wait: there is no next iteration, and whoever has sent G of the last
+ * ones may be gone. */
 static bool is_late(const struct culm_node *node, int32_t param, int64_t version) {
     bool steps = true;
     for (int64_t k = version + 1; k < node->iteration; k++) {
         steps = steps && can_step(node, param, k);
     }
-    return version < node->iteration - 1 - BEHIND || (!steps && !goes_on(node->view));
+    return version < node->iteration - 1 - BEHIND || (!steps && culm_view_lanes_wait(node->view));
 }
 
 /* What is late is begun anew. */

@@ -106,6 +106,15 @@ const struct culm_view_node *culm_view_find(const struct culm_view *view, int32_
     return low < view->node_count && view->node[low].id == node ? &view->node[low] : NULL;
 }
 
+bool culm_view_lanes_wait(const struct culm_view *view) {
+    for (int32_t l = 0; l < view->lanes; l++) {
+        if (view->lane_pipeline[l] < 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool culm_view_whole(const struct culm_view *view, int32_t pipeline) {
     for (int32_t s = 0; s < view->stages; s++) {
         if (view->role[pipeline][s].owner < 0) {

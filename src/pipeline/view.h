@@ -108,6 +108,8 @@ bool culm_view_add_transfer(struct culm_view *view, const struct culm_transfer *
 
 /* NULL: it is not in the view. */
 const struct culm_view_node *culm_view_find(const struct culm_view *view, int32_t node);
+/* Is there a lane that no pipeline can run? */
+bool culm_view_lanes_wait(const struct culm_view *view);
 /* Does every stage of the pipeline have an owner? */
 bool culm_view_whole(const struct culm_view *view, int32_t pipeline);
 /* The reducer of `grad`: owners of its stage in the first whole pipelines take turns, as many as
