@@ -88,8 +88,9 @@ static void judge_leaving(struct running *run) {
                               (long long)run->totals.losses, (long long)run->rollbacks);
     }
     /* Where a link is slow, a view is later than the COMMIT before it, and the owner before it has begun. */
-    if (run->backwards != tasks && run->leader_count == 1 &&
-        run->history->fabric.later_bytes_per_ms == 0) {
+    const struct culm_history_fabric *fabric = &run->history->fabric;
+    const bool begun = fabric->bytes_per_ms > 0 || fabric->later_bytes_per_ms > 0;
+    if ((run->backwards < tasks || (run->backwards > tasks && !begun)) && run->leader_count == 1) {
         culm_history_complain(run, "%lld backward tasks, and not %lld, as nodes left",
                               (long long)run->backwards, (long long)tasks);
     }
