@@ -331,6 +331,10 @@ static void on_event(void *context, json_t *event) {
         run->committed = run->furthest = number(event, "to_step");
         memcpy(run->voided, run->in_curve, sizeof run->voided);
         culm_history_cut_curve(run, run->committed);
+        /* It may be newer than what this leader knew of: what was told up to it lies with it. */
+        for (int64_t step = 0; step <= run->committed && step < STEPS_MAX; step++) {
+            run->in_curve[step] |= run->loss_bits[step][0] != 0;
+        }
         for (int64_t step = run->committed + 1; step < STEPS_MAX; step++) {
             run->told[step] = false;
         }

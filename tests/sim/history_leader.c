@@ -58,10 +58,11 @@ static bool begins_anew(const char *reason) { return strncmp(reason, "nobody is 
 
 void culm_history_decided(struct running *run, const char *reason) {
     const int64_t newest = culm_symbolic_store_newest(run->store);
-    if (!begins_anew(reason)) { /* a roll-back that nobody has heard of was none */
-        for (int64_t step = 0; step < STEPS_MAX; step++) {
-            run->in_curve[step] |= run->voided[step];
-        }
+    for (int64_t step = 0; step < STEPS_MAX; step++) {
+        run->in_curve[step] |=
+            run->voided[step]; /* a roll-back that nobody has heard of was none */
+    }
+    if (!begins_anew(reason)) {
         culm_history_cut_curve(run, newest > run->start_step ? newest : run->start_step);
         return; /* what the one before has told may be lost with it: this one tells it again */
     }
