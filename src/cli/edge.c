@@ -174,6 +174,9 @@ static void print_event(const json_t *event) {
         } else {
             printf("%s%s%s: %s\n", kind, *query ? " " : "", query, error);
         }
+    } else if (strcmp(kind, "feed") == 0 && json_object_get(event, "up")) {
+        printf("feed '%s': it is back, after %.1f s\n", text(event, "feed"),
+               number(event, "after_s"));
     } else if (strcmp(kind, "plan") == 0) {
         print_originals(json_object_get(event, "originals"));
     } else if (strcmp(kind, "round") == 0) {

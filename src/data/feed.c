@@ -223,18 +223,28 @@ static bool is_elsewhere(const char *file) {
     return colon && access(file, F_OK) != 0;
 }
 
+bool culm_feed_is_pipe(const char *file) {
+    struct stat about;
+    return stat(file, &about) == 0 && S_ISFIFO(about.st_mode);
+}
+
 enum culm_status culm_feed_find(const char *name, const char *file, bool loop,
                                 struct culm_error *error) {
-    struct stat about;
     if (access(file, R_OK) != 0 && !is_elsewhere(file)) {
         return culm_error_set(error, CULM_ERR_CONFIG, "feed '%s': cannot read '%s'", name, file);
     }
-    return loop && stat(file, &about) == 0 && S_ISFIFO(about.st_mode)
+    return loop && culm_feed_is_pipe(file)
                ? culm_error_set(error, CULM_ERR_CONFIG,
                                 "feed '%s': '%s' is a pipe, which cannot begin again at its end; "
                                 "leave out 'loop'",
                                 name, file)
                : CULM_OK;
+}
+
+bool culm_feed_lasts(const char *file) {
+    struct stat about;
+    return stat(file, &about) == 0 ? !S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode)
+                                   : is_elsewhere(file) || strncmp(file, "/dev/", 5) == 0;
 }
 
 static enum culm_status open_feed(struct culm_feed *feed, const char *labels,
@@ -377,6 +387,18 @@ enum culm_status culm_feed_rewind(struct culm_feed *feed, struct culm_error *err
     if (feed->kind != CULM_FEED_FFMPEG) {
         return CULM_OK;
     }
+    feed_child_stop(&feed->child);
+    return start(feed, error);
+}
+
+void culm_feed_hang_up(struct culm_feed *feed) {
+    feed_child_stop(&feed->child);
+    culm_error_set(&feed->ended, CULM_ERR_CLOSED, "feed '%s': it is not connected", feed->name);
+    feed->ended.status = CULM_ERR_CLOSED;
+}
+
+enum culm_status culm_feed_reopen(struct culm_feed *feed, struct culm_error *error) {
+    feed->ended = (struct culm_error){0};
     feed_child_stop(&feed->child);
     return start(feed, error);
 }

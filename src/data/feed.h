@@ -95,4 +95,15 @@ enum culm_status culm_feed_next(struct culm_feed *feed, int wait_ms,
 /* Begins again with the first frame of the file; numbers go on. */
 enum culm_status culm_feed_rewind(struct culm_feed *feed, struct culm_error *error);
 
+/* Whether a file is a source that gives frames for as long as it is there: a stream, a device, a
+ * pipe, or a device that is not there now. */
+bool culm_feed_lasts(const char *file);
+/* Whether it is a named pipe. Opening one anew in the middle of what is written to it is of no use,
+ * since the beginning does not come again. */
+bool culm_feed_is_pipe(const char *file);
+/* Of a source that lasts: ends the connection. Until it is opened again, culm_feed_next fails. */
+void culm_feed_hang_up(struct culm_feed *feed);
+/* Connects anew, after hanging up or after the end; numbers of frames go on. */
+enum culm_status culm_feed_reopen(struct culm_feed *feed, struct culm_error *error);
+
 #endif

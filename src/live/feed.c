@@ -47,6 +47,38 @@ static bool wait_until(struct live_feed *feed, uint64_t at_ns) {
     return !stops(feed);
 }
 
+/* The feed gives nothing, for this reason. When to connect again. */
+static uint64_t go_down(struct live_feed *feed, const struct culm_error *error) {
+    bool goes_down;
+    pthread_mutex_lock(&feed->lock);
+    uint64_t at = culm_edge_outage_fails(&feed->outage, culm_clock_ns(), &goes_down);
+    if (goes_down) {
+        snprintf(feed->went_down, sizeof feed->went_down, "%s", error->text);
+    }
+    pthread_mutex_unlock(&feed->lock);
+    feed->why = *error;
+    return at;
+}
+
+static void come_up(struct live_feed *feed) {
+    uint64_t after_ns = 0;
+    pthread_mutex_lock(&feed->lock);
+    if (culm_edge_outage_frame(&feed->outage, culm_clock_ns(), &after_ns)) {
+        feed->came_up = true;
+        feed->up_after_ns = after_ns;
+    }
+    pthread_mutex_unlock(&feed->lock);
+}
+
+/* Waits until it is time to connect again, or until somebody asks for it now. False: it is to stop. */
+static bool wait_to_connect(struct live_feed *feed, uint64_t at_ns) {
+    __atomic_store_n(&feed->retry, 0, __ATOMIC_RELEASE);
+    while (culm_clock_ns() < at_ns && !__atomic_load_n(&feed->retry, __ATOMIC_ACQUIRE) &&
+           wait_until(feed, culm_clock_ns() + LOOK_MS * 1000000ull)) {
+    }
+    return !stops(feed);
+}
+
 /* A free slot, with a reference so that its memory is not given back while it is being filled;
  * NULL: none is free. */
 static struct culm_blob *free_slot(struct live_feed *feed) {
@@ -140,36 +172,40 @@ static bool pass_damaged(struct live_feed *feed, const struct culm_feed *source,
     return wait_until(feed, culm_clock_ns() + feed->period_ns);
 }
 
-static void read_frames(struct live_feed *feed, struct culm_feed *source) {
+/* Reads until the feed is to stop, which is CULM_OK, or no more frames come. lasts: so that a stall
+ * is an end, too, unless it is a pipe. */
+static enum culm_status read_frames(struct live_feed *feed, struct culm_feed *source, bool lasts,
+                                    struct culm_error *error) {
     struct culm_feed_frame frame;
-    struct culm_error error;
     struct live_pace pace = {0};
     uint64_t begin = 0;
     int64_t count = 0, damaged = 0; /* damaged: in a row */
-    bool live = culm_feed_is_live(source);
+    bool live = culm_feed_is_live(source), hangs_up = !culm_feed_is_pipe(feed->config->file);
     while (!stops(feed)) {
-        enum culm_status status = culm_feed_next(source, LOOK_MS, &frame, &error);
+        enum culm_status status = culm_feed_next(source, LOOK_MS, &frame, error);
         if (status == CULM_ERR_AGAIN) {
             continue;
         }
-        if (status == CULM_ERR_TIMEOUT) {
-            say(feed, error.text);
+        if (status == CULM_ERR_TIMEOUT && !(lasts && hangs_up)) {
+            if (lasts) {
+                (void)go_down(feed, error);
+            } else {
+                say(feed, error->text);
+            }
             continue;
         }
         if (status == CULM_ERR_FORMAT) {
-            if (!pass_damaged(feed, source, ++damaged, &error)) {
-                return;
+            if (!pass_damaged(feed, source, ++damaged, error)) {
+                return status;
             }
             continue;
         }
         if (status != CULM_OK) {
-            if (status != CULM_ERR_CLOSED) {
-                fail(feed, &error);
-            }
-            return;
+            return status;
         }
         feed->any = true;
         damaged = 0;
+        come_up(feed);
         uint64_t now = culm_clock_ns(), at = now;
         if (live && !live_take_frame(feed, &pace, now)) {
             continue;
@@ -181,36 +217,54 @@ static void read_frames(struct live_feed *feed, struct culm_feed *source) {
         } else if (now < due) {
             at = due;
             if (!wait_until(feed, due)) {
-                return;
+                return CULM_OK;
             }
         }
         if (!live_hand_over(feed, &frame, at)) {
-            culm_error_set(&error, CULM_ERR_MEMORY, "out of memory for a frame");
-            fail(feed, &error);
-            return;
+            return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a frame");
         }
         count++;
     }
+    return CULM_OK;
+}
+
+/* Whether connecting again may help. */
+static bool may_pass(enum culm_status status) {
+    return status != CULM_ERR_MACHINE && status != CULM_ERR_MEMORY;
 }
 
 static void *feed_main(void *arg) {
     struct live_feed *feed = arg;
     struct culm_feed_config *config = feed->config;
+    const bool lasts = !config->ends && culm_feed_lasts(config->file) &&
+                       !(config->loop && culm_feed_is_pipe(config->file)); /* which is refused */
     struct culm_feed_options options =
         culm_feed_options_of(config, NULL); /* each query has its own */
     struct culm_feed *source = NULL;
-    struct culm_error error;
-    options.loop = config->loop;
+    struct culm_error error = {0};
+    enum culm_status status;
+    options.loop = config->loop && !lasts; /* it is connected anew in any case */
     options.as_recorded = config->fps <= 0;
-    if (culm_feed_open(&options, &source, &error) == CULM_OK) {
-        pthread_mutex_lock(&feed->lock);
-        snprintf(feed->left_out, sizeof feed->left_out, "%s", culm_feed_note(source));
-        pthread_mutex_unlock(&feed->lock);
-        read_frames(feed, source);
-        culm_feed_close(source);
-    } else {
+    do {
+        status =
+            source ? culm_feed_reopen(source, &error) : culm_feed_open(&options, &source, &error);
+        if (status == CULM_OK) {
+            pthread_mutex_lock(&feed->lock);
+            snprintf(feed->left_out, sizeof feed->left_out, "%s", culm_feed_note(source));
+            pthread_mutex_unlock(&feed->lock);
+            status = read_frames(feed, source, lasts, &error);
+        }
+        if (status == CULM_OK || !lasts || !may_pass(status)) {
+            break;
+        }
+        if (source) {
+            culm_feed_hang_up(source);
+        }
+    } while (wait_to_connect(feed, go_down(feed, &error)));
+    if (status != CULM_OK && status != CULM_ERR_CLOSED && !feed->failed && !stops(feed)) {
         fail(feed, &error);
     }
+    culm_feed_close(source);
     (void)culm_alone_lost(feed->run->alone, feed->number);
     return NULL;
 }
@@ -263,7 +317,8 @@ enum culm_status live_any_frame(const struct culm_live *run, struct culm_error *
     const struct culm_error *first = NULL;
     for (int32_t f = 0; f < run->feed_count; f++) {
         const struct live_feed *feed = &run->feed[f];
-        if (feed->started && (feed->any || !feed->failed)) {
+        const bool down = feed->outage.down && !live_asked(run); /* from the beginning to the end */
+        if (feed->started && (feed->any || !(feed->failed || down))) {
             return CULM_OK;
         }
         first = first || !feed->started ? first : &feed->why;
@@ -284,21 +339,69 @@ enum culm_status live_any_feed(const struct culm_live *run, struct culm_error *e
                  : CULM_OK;
 }
 
+static void tell_down(struct culm_live *run, const struct live_feed *feed, const char *why) {
+    if (why[0]) {
+        live_publish(run, json_pack("{s:s, s:o, s:b, s:o}", "event", "feed", "feed",
+                                    culm_json_text(feed->config->name), "down", 1, "error",
+                                    culm_json_text(why)));
+    }
+}
+
+static void tell_up(struct culm_live *run, const struct live_feed *feed, bool came_up,
+                    double after_s) {
+    if (came_up) {
+        live_publish(run,
+                     json_pack("{s:s, s:o, s:b, s:f}", "event", "feed", "feed",
+                               culm_json_text(feed->config->name), "up", 1, "after_s", after_s));
+    }
+}
+
+json_t *live_outages(struct culm_live *run) {
+    json_t *list = json_array();
+    const uint64_t now = culm_clock_ns();
+    for (int32_t f = 0; f < run->feed_count; f++) {
+        struct live_feed *feed = &run->feed[f];
+        if (!feed->started || feed->posted || !culm_feed_lasts(feed->config->file)) {
+            continue;
+        }
+        pthread_mutex_lock(&feed->lock);
+        const struct culm_edge_outage outage = feed->outage;
+        pthread_mutex_unlock(&feed->lock);
+        json_array_append_new(
+            list, json_pack("{s:o, s:I, s:f}", "feed", culm_json_text(feed->config->name),
+                            "reconnects", (json_int_t)outage.reconnects, "down_s",
+                            (double)culm_edge_outage_down_ns(&outage, now) / 1e9));
+    }
+    return list;
+}
+
 void live_hear(struct culm_live *run) {
     for (int32_t f = 0; f < run->feed_count; f++) {
         struct live_feed *feed = &run->feed[f];
         char said[CULM_ERROR_MAX] = "", left_out[sizeof feed->left_out] = "";
+        char went_down[CULM_ERROR_MAX] = "";
         if (!feed->started) {
             continue;
         }
         pthread_mutex_lock(&feed->lock);
         memcpy(said, feed->said, sizeof said);
         memcpy(left_out, feed->left_out, sizeof left_out);
-        feed->said[0] = feed->left_out[0] = '\0';
+        memcpy(went_down, feed->went_down, sizeof went_down);
+        const bool came_up = feed->came_up, down = feed->outage.down;
+        const double after_s = (double)feed->up_after_ns / 1e9;
+        feed->said[0] = feed->left_out[0] = feed->went_down[0] = '\0';
+        feed->came_up = false;
         pthread_mutex_unlock(&feed->lock);
         if (left_out[0]) {
             live_publish(run, json_pack("{s:s, s:o}", "event", "warning", "message",
                                         culm_json_text(left_out)));
+        }
+        if (down) { /* both may have happened since the last time */
+            tell_up(run, feed, came_up, after_s);
+            tell_down(run, feed, went_down);
+        } else {
+            tell_down(run, feed, went_down);
+            tell_up(run, feed, came_up, after_s);
         }
         if (said[0]) {
             live_publish(run, json_pack("{s:s, s:o, s:o}", "event", "feed", "feed",

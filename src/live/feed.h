@@ -9,9 +9,11 @@
 #include "base/blob.h"
 #include "data/feed.h"
 #include "edge/layout.h"
+#include "edge/outage.h"
 #include "query/workload.h"
 #include "vision/model.h"
 
+#include <jansson.h>
 #include <pthread.h>
 
 struct culm_live;
@@ -49,6 +51,7 @@ struct live_feed {
     int64_t frames; /* in the file; -1: that cannot be told. Needed to read labels only */
     pthread_t thread;
     int stop;           /* atomic */
+    int retry;          /* atomic: if it is down, connect now, without waiting any longer */
     uint64_t period_ns; /* the period that plans assume */
     /* The measured period of a live feed, which sets its own pace; 0: not known. Atomic. */
     uint64_t seen_ns;
@@ -64,6 +67,11 @@ struct live_feed {
     pthread_mutex_t lock;
     char said[CULM_ERROR_MAX]; /* a message to publish, "": none; guarded by lock */
     char left_out[400];        /* a warning to publish, likewise */
+    struct culm_edge_outage
+        outage; /* of a feed that lasts; guarded by lock, as are the next three */
+    char went_down[CULM_ERROR_MAX]; /* why, to be published; "": it was */
+    bool came_up;                   /* to be published */
+    uint64_t up_after_ns;
     /* failed: it ended with an error, set before `ended`. ended: its end was published; loop thread
      * only. */
     bool failed, ended;
@@ -85,6 +93,8 @@ bool live_take_frame(struct live_feed *feed, struct live_pace *pace, uint64_t at
 /* Stretches a frame into a slot and hands it to the loop; without its pixels if no slot is free. at_ns:
  * when it came. False: out of memory. One thread at a time. */
 bool live_hand_over(struct live_feed *feed, const struct culm_feed_frame *frame, uint64_t at_ns);
+/* What `done` says of feeds: how often each that lasts came back, and how long it was away. */
+json_t *live_outages(struct culm_live *run);
 /* Publishes what feeds have to say. */
 void live_hear(struct culm_live *run);
 /* To be called once the feeds have stopped: fails with the error of the first feed if every feed

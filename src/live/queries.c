@@ -316,10 +316,29 @@ static enum culm_status out_path(const struct culm_live *run, const struct live_
     return culm_path_format(path, error, "%s/%s.jsonl", run->out, query->entry->config->name);
 }
 
+/* Cuts off a last line that a process did not live to end, so that ours do not go on from it. */
+static bool cut_torn_line(int file) {
+    char part[4096];
+    off_t end = lseek(file, 0, SEEK_END), at = end;
+    while (at > 0) {
+        size_t len = at < (off_t)sizeof part ? (size_t)at : sizeof part;
+        if (pread(file, part, len, at - (off_t)len) != (ssize_t)len) {
+            return false;
+        }
+        const char *last = memrchr(part, '\n', len);
+        at -= (off_t)len;
+        if (last) {
+            at += last - part + 1;
+            break;
+        }
+    }
+    return end >= 0 && (at == end || ftruncate(file, at) == 0);
+}
+
 /* Appends to a plain file, or makes one. A link is not followed: what it leads to may be anyone's. */
 static enum culm_status open_out(struct culm_live *run, struct live_query *query,
                                  struct culm_error *error) {
-    const int how = O_WRONLY | O_APPEND | O_NOFOLLOW;
+    const int how = O_RDWR | O_APPEND | O_NOFOLLOW;
     char path[CULM_PATH_MAX];
     enum culm_status status = out_path(run, query, path, error);
     status = status ? status : culm_file_may_replace(path, error); /* opening a pipe may block */
@@ -334,6 +353,11 @@ static enum culm_status open_out(struct culm_live *run, struct live_query *query
                    ? culm_error_set(error, CULM_ERR_CONFIG,
                                     "'%s' is a link; remove it, or choose another --out", path)
                    : culm_error_errno(error, errno, "open '%s'", path);
+    }
+    if (!cut_torn_line(file)) {
+        status = culm_error_errno(error, errno ? errno : EIO, "read the end of '%s'", path);
+        close(file);
+        return status;
     }
     if (!(query->out = fdopen(file, "a"))) {
         close(file);
@@ -355,14 +379,6 @@ enum culm_status live_outs(struct culm_live *run, struct culm_error *error) {
     for (int32_t q = 0; q < run->query_count && status == CULM_OK; q++) {
         opened[q] = has_no_out(&run->query[q]);
         status = opened[q] ? open_out(run, &run->query[q], error) : CULM_OK;
-    }
-    /* The last run's answers go once nothing can be refused any more. A query that comes back
-     * appends to what it has written before. */
-    for (int32_t q = 0; q < run->query_count && status == CULM_OK && !run->scheduler; q++) {
-        if (opened[q] && ftruncate(fileno(run->query[q].out), 0) != 0) {
-            status = culm_error_errno(error, errno, "write the answers of query '%s'",
-                                      run->query[q].entry->config->name);
-        }
     }
     return status;
 }

@@ -25,7 +25,8 @@
 
 static bool same_feed(const struct culm_feed_config *a, const struct culm_feed_config *b) {
     return strcmp(a->name, b->name) == 0 && strcmp(a->file, b->file) == 0 && a->fps == b->fps &&
-           a->loop == b->loop && memcmp(a->crop, b->crop, sizeof a->crop) == 0;
+           a->loop == b->loop && a->ends == b->ends && a->stall_ms == b->stall_ms &&
+           memcmp(a->crop, b->crop, sizeof a->crop) == 0;
 }
 
 static bool has_input(const struct live_feed *feed, const struct culm_vision_input *input) {
@@ -38,8 +39,10 @@ static bool has_input(const struct live_feed *feed, const struct culm_vision_inp
     return false;
 }
 
+/* Whether it gives nothing any more although there may be something to give. */
 static bool is_broken(const struct live_feed *feed) {
-    return feed->ended && feed->failed; /* in this order: once ended, its thread writes no more */
+    return feed->ended && /* first: once ended, its thread writes no more */
+           (feed->failed || (!feed->posted && culm_feed_lasts(feed->config->file)));
 }
 
 /* Finds the present feed, running or at its end, for a feed of the catalog if it has all input
@@ -507,6 +510,8 @@ static void take_up(struct culm_live *run) {
     for (int32_t f = 0; f < run->feed_count; f++) {
         if (run->feed[f].gone) {
             live_stop_feed(&run->feed[f]);
+        } else {
+            __atomic_store_n(&run->feed[f].retry, 1, __ATOMIC_RELEASE);
         }
     }
     tell(run, status ? &error : NULL);

@@ -68,6 +68,7 @@ void live_fill_done(struct culm_live *run, json_t *event) {
     add_accuracy(run, event);
     json_object_set_new(event, "round", run->round < 0 ? json_null() : json_integer(run->round));
     json_object_set_new(event, "package", live_package(run));
+    json_object_set_new(event, "feeds", live_outages(run));
 }
 
 static void on_event(void *ctx, json_t *event) {

@@ -8,7 +8,8 @@
 
 struct culm_feed_options culm_feed_options_of(const struct culm_feed_config *config,
                                               const char *labels) {
-    struct culm_feed_options options = {.name = config->name, .file = config->file};
+    struct culm_feed_options options = {
+        .name = config->name, .file = config->file, .stall_ms = (int)config->stall_ms};
     options.labels = labels && strcmp(labels, "folders") != 0 ? labels : NULL;
     for (int i = 0; i < 4; i++) {
         options.crop[i] = (int32_t)config->crop[i];

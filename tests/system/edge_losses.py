@@ -4,6 +4,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 
@@ -122,6 +123,104 @@ def ffmpeg_killed(bench):
     wait_until(lambda: len(read_events(os.path.join(out, "one.jsonl"))) > seen + 5, 120, "answers of the other query")
     os.kill(process.pid, signal.SIGTERM)
     check_done(bench.end(process), out)
+
+
+class Source:
+    """An ffmpeg that serves the pictures as a stream at a port, to one client at a time."""
+
+    def __init__(self, bench, port):
+        self.words = ["ffmpeg", "-loglevel", "error", "-re", "-stream_loop", "-1", "-framerate", "25", "-i", bench.path("pictures", "%04d.png"), "-c:v",
+                      "mpeg2video", "-g", "1", "-f", "mpegts", f"tcp://127.0.0.1:{port}?listen=1"]
+        self.url, self.process = f"tcp://127.0.0.1:{port}", None
+
+    def begin(self):
+        self.process = subprocess.Popen(self.words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def end(self):
+        if self.process:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def stream(bench, url, more=""):
+    path = bench.path("w.yaml")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(f"feeds:\n  cam: {{file: \"{url}\", fps: 10{more}}}\nqueries:\n"
+                   f"  - {{name: one, model: {bench.path('a')}.cfg, feed: cam, deadline_ms: 1000, score: 0.05}}\nedge: {{batch: [1, 2]}}\n")
+    return path
+
+
+def ends_of(out, member):
+    return [event for event in events_of(out) if event["event"] == "feed" and event.get(member)]
+
+
+def source_restarts(bench):
+    """A stream that is off when the run begins, and is killed in mid-run: it is connected again each time, and told of; SIGHUP does so at once. The next
+    run appends to its answers."""
+    if not shutil.which("ffmpeg"):
+        raise Skipped("ffmpeg is not installed")
+    two_models(bench)
+    source = Source(bench, free_port())
+    process = begin(bench, stream(bench, source.url))
+    try:
+        until(process, "a word that it is off", lambda: ends_of(process.out, "down"))
+        source.begin()
+        until(process, "a word that it is on", lambda: ends_of(process.out, "up"))
+        for times in 2, 3:
+            seen = len(fresh(process.out, "one"))
+            until(process, "answers", lambda seen=seen: len(fresh(process.out, "one")) > seen)
+            source.end()
+            until(process, "a word that it has gone", lambda times=times: len(ends_of(process.out, "down")) == times)
+            source.begin()
+            tell(process)
+            until(process, "a word that it is back", lambda times=times: len(ends_of(process.out, "up")) == times)
+        events, done = end(bench, process)
+    finally:
+        source.end()
+    check(not any(event.get("ended") for event in events if event["event"] == "feed" and events.index(event) < events.index(ends_of(process.out, "up")[-1])),
+          "it ended")
+    check(all(event["after_s"] > 0 for event in ends_of(process.out, "up")), "no time of an outage")
+    equal([(feed["feed"], feed["reconnects"]) for feed in done["feeds"]], [("cam", 3)], "reconnects")
+    check(done["feeds"][0]["down_s"] >= sum(event["after_s"] for event in ends_of(process.out, "up")) - 0.01, f"{done['feeds']}")
+    frames = [line["frame"] for line in read_events(os.path.join(process.out, "one.jsonl"))]
+    equal(len(frames), len(set(frames)), "numbers of frames that are given once")
+    with open(os.path.join(process.out, "one.jsonl"), "a", encoding="utf-8") as file:
+        file.write('{"torn":')
+    ended = bench.run("edge", "run", stream(bench, source.url), "--for", "1", "--out", process.out)
+    check(ended.code == 3 and "no frame came" in ended.err, f"off all the time: {ended.code}: {ended.err}")
+    equal([line["frame"] for line in read_events(os.path.join(process.out, "one.jsonl"))], frames, "answers of the run before")
+
+
+def source_hangs(bench):
+    """A peer that takes the connection and sends nothing, as after a loss of power: it is hung up on and called again. With `ends: true`, its end is the feed's."""
+    if not shutil.which("ffmpeg"):
+        raise Skipped("ffmpeg is not installed")
+    two_models(bench)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        process = begin(bench, stream(bench, url, ", stall_ms: 2000"))
+        server.settimeout(120)
+        first, _ = server.accept()
+        second, _ = server.accept()
+        until(process, "a word on its silence", lambda: ends_of(process.out, "down"))
+        check("stalled" in ends_of(process.out, "down")[0]["error"], f"{ends_of(process.out, 'down')}")
+        equal(first.recv(1), b"", "what the first connection has")
+        os.kill(process.pid, signal.SIGTERM)
+        equal(bench.end(process).code, 0, "exit code of a run that was told to end")
+        first.close()
+        second.close()
+    with socket.socket() as silent:  # whose port is taken, and refuses
+        silent.bind(("127.0.0.1", 0))
+        url = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+        ended = bench.run("edge", "run", stream(bench, url, ", ends: true"), "--out", bench.path("ends"))
+    check(ended.code == 3 and "no frame came" in ended.err, f"{ended.code}: {ended.err}")
 
 
 def make_clip(bench, fps):
@@ -415,6 +514,8 @@ cases.add("a feed cannot be opened, the other goes on", feed_missing, first=True
 cases.add("ffmpeg is killed, the other feed goes on", ffmpeg_killed, first=True)
 cases.add("a clip comes as it was recorded", as_recorded, kind="alone", first=True)
 cases.add("a live feed: the newest frames; it stalls, the other goes on", live_feed, seconds=15, first=True)
+cases.add("a stream is off at first, and is killed twice", source_restarts, seconds=15, first=True)
+cases.add("a stream hangs; one that ends", source_hangs, seconds=6, first=True)
 cases.add("a pipe that is to loop", looped_pipe)
 cases.add("a damaged tensor", damaged)
 cases.add("a tensor is cut, removed and changed in mid-run", tensor_changes, first=True)
