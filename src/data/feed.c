@@ -2,6 +2,7 @@
 #include "data/feed.h"
 
 #include "base/file.h"
+#include "base/url.h"
 #include "data/feed_internal.h"
 #include "data/idx.h"
 #include "data/image.h"
@@ -21,6 +22,7 @@
 struct culm_feed {
     enum culm_feed_kind kind;
     char *name, *file;
+    char shown[CULM_PATH_MAX]; /* the file, without secrets */
     bool loop, as_recorded;
     int32_t crop[4];
     int stall_ms;
@@ -274,11 +276,15 @@ static bool crop_is_possible(const int32_t crop[4]) {
 enum culm_status culm_feed_open(const struct culm_feed_options *options,
                                 struct culm_feed **ret_feed, struct culm_error *error) {
     const char *name = options->name ? options->name : options->file;
+    char shown[CULM_PATH_MAX];
     struct culm_feed *feed = calloc(1, sizeof *feed);
+    culm_url_show(name, shown, sizeof shown);
+    name = shown;
     if (!feed || !(feed->name = strdup(name)) || !(feed->file = strdup(options->file))) {
         culm_feed_close(feed);
         return culm_error_set(error, CULM_ERR_MEMORY, "feed '%s': out of memory", name);
     }
+    culm_url_show(feed->file, feed->shown, sizeof feed->shown);
     feed->loop = options->loop;
     feed->as_recorded = options->as_recorded;
     feed->stall_ms = options->stall_ms > 0 ? options->stall_ms : CULM_FEED_STALL_MS;
@@ -406,7 +412,7 @@ enum culm_status culm_feed_reopen(struct culm_feed *feed, struct culm_error *err
 static enum culm_status next(struct culm_feed *feed, int wait_ms, struct culm_feed_frame *frame,
                              struct culm_error *error) {
     *frame = (struct culm_feed_frame){
-        .number = feed->number, .source = feed->source, .label = -1, .file = feed->file};
+        .number = feed->number, .source = feed->source, .label = -1, .file = feed->shown};
     int64_t count = culm_feed_count(feed);
     if (count >= 0 && feed->source >= count) {
         return at_end(feed, error);

@@ -40,7 +40,7 @@ struct culm_feed_frame {
     int64_t number;                  /* from 0, counting on when the feed loops */
     int64_t source;                  /* its number in the file */
     int32_t label;                   /* -1: none */
-    const char *file;                /* the picture's own, or else the feed's */
+    const char *file;                /* the picture's own, or else the feed's, without secrets */
 };
 
 struct culm_feed;

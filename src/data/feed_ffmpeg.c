@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/url.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -212,10 +213,11 @@ static enum culm_status ended(struct feed_child *child, const char *name, int64_
                               WTERMSIG(how), (long long)frames);
     }
     if (WEXITSTATUS(how) != 0) {
+        char shown[sizeof child->last];
+        culm_url_show(child->last, shown, sizeof shown); /* it repeats the address */
         return culm_error_set(error, frames ? CULM_ERR_IO : CULM_ERR_CONFIG,
                               "feed '%s': ffmpeg failed after %lld frames: %s", name,
-                              (long long)frames,
-                              child->last_len ? child->last : "it does not say why");
+                              (long long)frames, *shown ? shown : "it does not say why");
     }
     if (child->len > 0) {
         return culm_error_set(error, CULM_ERR_IO,

@@ -16,7 +16,7 @@ struct feed_child {
     int32_t width, height;
     uint64_t heard_ns;  /* when the last byte came, put off by any time in which we were stopped */
     uint64_t looked_ns; /* when we last looked for more */
-    char last[256];     /* the last line it wrote to standard error */
+    char last[1024];    /* the last line it wrote to standard error */
     size_t last_len;
     bool line_ended;
     bool said_ended; /* it has closed standard error */

@@ -7,6 +7,8 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/url.h"
+#include "base/wall.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -311,16 +313,21 @@ static void tell_answer(struct culm_live *run, const struct live_query *query,
 static void write_line(struct culm_live *run, struct live_query *query,
                        const struct culm_edge_look *look, bool stale) {
     const struct live_frame *frame = look->blob ? look->blob->data : NULL;
+    const struct culm_feed_config *feed = run->feed[query->feed].config;
     struct culm_prediction prediction;
+    char file[CULM_PATH_MAX], at[CULM_WALL_TEXT];
     json_t *line = NULL;
-    if (culm_prediction_of(query->entry->model, &query->latest, CULM_LIVE_TOP,
-                           run->feed[query->feed].config->file, look->frame, &run->room,
-                           &prediction, NULL) == CULM_OK) {
+    culm_url_show(feed->file, file, sizeof file);
+    culm_wall_text(look->at_ns, at);
+    if (culm_prediction_of(query->entry->model, &query->latest, CULM_LIVE_TOP, file, look->frame,
+                           &run->room, &prediction, NULL) == CULM_OK) {
         line = culm_prediction_object(&prediction);
         if (run->o->answer) {
             tell_answer(run, query, look, &prediction);
         }
     }
+    json_object_set_new(line, "feed", culm_json_text(feed->name));
+    json_object_set_new(line, "at", json_string(at));
     if (frame && frame->source != look->frame) {
         json_object_set_new(line, "source", json_integer(frame->source));
     }

@@ -3,7 +3,9 @@
  */
 #include "live/run.h"
 
+#include "base/clock.h"
 #include "base/json.h"
+#include "base/wall.h"
 #include "edge/virtual.h"
 
 #ifdef __GLIBC__
@@ -201,7 +203,7 @@ void live_tell_query(struct culm_live *run, int32_t q) {
 }
 
 static void tell_start(struct culm_live *run, const struct culm_edge_totals *totals) {
-    char from[32], to[32];
+    char from[32], to[32], began[CULM_WALL_TEXT];
     json_t *queries = json_array();
     snprintf(from, sizeof from, "%p", (void *)run->arena.base);
     snprintf(to, sizeof to, "%p", (void *)(run->arena.base + run->arena.size));
@@ -216,9 +218,10 @@ static void tell_start(struct culm_live *run, const struct culm_edge_totals *tot
                       totals[q].frames ? (double)totals[q].processed / (double)totals[q].frames
                                        : 1.0));
     }
-    live_publish(run, json_pack("{s:s, s:s, s:I, s:[s, s], s:{s:s, s:f}, s:o, s:o, s:o}", "event",
-                                "start", "job", "edge", "limit_bytes", (json_int_t)run->limit_bytes,
-                                "arena", from, to, "loading", "from",
+    culm_wall_text(culm_clock_ns(), began);
+    live_publish(run, json_pack("{s:s, s:s, s:s, s:I, s:[s, s], s:{s:s, s:f}, s:o, s:o, s:o}",
+                                "event", "start", "job", "edge", "began", began, "limit_bytes",
+                                (json_int_t)run->limit_bytes, "arena", from, to, "loading", "from",
                                 run->rate_mb_per_s > 0 ? "rate" : "files", "mb_per_s",
                                 run->laid->layout.load_ns_per_byte > 0
                                     ? 1e3 / run->laid->layout.load_ns_per_byte

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """`culm edge run`: feeds, files and processes that end, stall or fail."""
+import datetime
 import os
 import random
 import shutil
@@ -221,6 +222,43 @@ def source_hangs(bench):
         url = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
         ended = bench.run("edge", "run", stream(bench, url, ", ends: true"), "--out", bench.path("ends"))
     check(ended.code == 3 and "no frame came" in ended.err, f"{ended.code}: {ended.err}")
+
+
+def secrets(bench):
+    """The password of a camera's address is in nothing that a run writes or says; answers and the start have the time of day."""
+    if not shutil.which("ffmpeg"):
+        raise Skipped("ffmpeg is not installed")
+    two_models(bench)
+    source = Source(bench, free_port())
+    url = source.url.replace("tcp://", "tcp://user:se-cret@") + "?pwd=se-cret"
+    source.begin()
+    process = begin(bench, stream(bench, url))
+    try:
+        until(process, "answers", lambda: fresh(process.out, "one"))
+        source.end()
+        until(process, "a word that it has gone", lambda: ends_of(process.out, "down"))
+        os.kill(process.pid, signal.SIGTERM)
+        run = bench.end(process)
+    finally:
+        source.end()
+    page = bench.run("report", process.out, "--html", bench.path("page.html"))
+    equal(page.code, 0, "exit code of the page")
+    said = [run.out, run.err, page.out, page.err]
+    for at, _, names in os.walk(process.out):
+        for name in names:
+            with open(os.path.join(at, name), "rb") as file:
+                said.append(file.read().decode("utf-8", "replace"))
+    with open(bench.path("page.html"), encoding="utf-8") as file:
+        said.append(file.read())
+    check(not any("se-cret" in text for text in said), "the password is there")
+    line = fresh(process.out, "one")[0]
+    check(line["file"].startswith("tcp://***@127.0.0.1") and line["feed"] == "cam", f"{line}")
+    began = next(event["began"] for event in events_of(process.out) if event["event"] == "start")
+    times = [datetime.datetime.fromisoformat(text.replace("Z", "+00:00")) for text in (began, line["at"])]
+    passed = datetime.datetime.now(datetime.timezone.utc) - times[0]
+    check(times[0] <= times[1] and 0 <= passed.total_seconds() < 3600, f"{began}, {line['at']}")
+    ended = bench.run("predict", bench.path("a") + ".cfg", url, "--json")
+    check(ended.code != 0 and "se-cret" not in ended.out + ended.err and "***@127.0.0.1" in ended.err, f"{ended.code}: {ended.err}")
 
 
 def make_clip(bench, fps):
@@ -516,6 +554,7 @@ cases.add("a clip comes as it was recorded", as_recorded, kind="alone", first=Tr
 cases.add("a live feed: the newest frames; it stalls, the other goes on", live_feed, seconds=15, first=True)
 cases.add("a stream is off at first, and is killed twice", source_restarts, seconds=15, first=True)
 cases.add("a stream hangs; one that ends", source_hangs, seconds=6, first=True)
+cases.add("the password of a camera; the time of day", secrets, seconds=6, first=True)
 cases.add("a pipe that is to loop", looped_pipe)
 cases.add("a damaged tensor", damaged)
 cases.add("a tensor is cut, removed and changed in mid-run", tensor_changes, first=True)
