@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #define PICTURE_BYTES_MAX (1u << 28) /* the largest file of a picture */
+#define GONE (-2)                    /* was removed, and that has been said */
 
 struct culm_feed {
     enum culm_feed_kind kind;
@@ -31,7 +32,8 @@ struct culm_feed {
     struct feed_child child;
     bool started;
     struct culm_strings path; /* of each picture */
-    int32_t *folder;          /* of each picture: the number of its folder; -1: none */
+    int32_t *folder;          /* of each picture: the number of its folder; -1: none; GONE */
+    int32_t folders;          /* when the feed was opened */
     struct culm_image image;
     struct culm_idx idx;
     uint8_t *pixels;
@@ -102,12 +104,40 @@ static enum culm_status open_pictures(struct culm_feed *feed, struct culm_error 
     if (status != CULM_OK) {
         return status;
     }
+    feed->folders = walk.folders;
     culm_pictures_left_text(&walk.left, "folder", feed->file, feed->note);
     return feed->path.count ? CULM_OK
                             : culm_error_set(error, CULM_ERR_CONFIG,
                                              "feed '%s': the folder '%s' has no .jpg, .png or "
                                              ".webp in it",
                                              feed->name, feed->file);
+}
+
+static enum culm_status add_if_new(void *ctx, const char *path, int32_t folder,
+                                   struct culm_error *error) {
+    struct culm_feed *feed = ctx;
+    const int32_t at = culm_strings_find(&feed->path, path, strlen(path) + 1);
+    if (at < 0) {
+        return add_picture(feed, path, folder, error);
+    }
+    feed->folder[at] = feed->folder[at] == GONE ? folder : feed->folder[at];
+    return CULM_OK;
+}
+
+/* A folder may have grown since it was last gone through. New pictures follow the ones that are known, so that the
+ * numbers of these stay. What cannot be listed now is tried again the next time. */
+static void look_for_more(struct culm_feed *feed) {
+    char what[128];
+    const int32_t known = feed->path.count;
+    snprintf(what, sizeof what, "feed '%.100s'", feed->name);
+    struct culm_pictures_walker walk = {.what = what, .found = add_if_new, .ctx = feed};
+    if (!culm_file_is_directory(feed->file)) {
+        return;
+    }
+    (void)culm_pictures_walk(&walk, feed->file, NULL);
+    for (int32_t i = known; i < feed->path.count && walk.folders != feed->folders; i++) {
+        feed->folder[i] = -1; /* a new folder has moved the numbers of classes */
+    }
 }
 
 static bool is_forbidden(const char *file) {
@@ -128,6 +158,9 @@ static enum culm_status picture(struct culm_feed *feed, struct culm_feed_frame *
         }
     }
     free(data);
+    if (status == CULM_ERR_NOT_FOUND) {
+        feed->folder[frame->source] = GONE; /* from now on it has no turn */
+    }
     if (status == CULM_ERR_NOT_FOUND || status == CULM_ERR_CONFIG ||
         (status == CULM_ERR_IO && is_forbidden(frame->file))) {
         status = CULM_ERR_FORMAT; /* gone, a link that leads nowhere, not for us to read */
@@ -140,7 +173,7 @@ static enum culm_status picture(struct culm_feed *feed, struct culm_feed_frame *
     frame->width = feed->image.width;
     frame->height = feed->image.height;
     frame->channels = 3;
-    frame->label = feed->folder[frame->source];
+    frame->label = feed->folder[frame->source] == GONE ? -1 : feed->folder[frame->source];
     return status;
 }
 
@@ -390,6 +423,9 @@ static enum culm_status at_end(struct culm_feed *feed, struct culm_error *error)
 enum culm_status culm_feed_rewind(struct culm_feed *feed, struct culm_error *error) {
     feed->source = 0;
     feed->ended = (struct culm_error){0};
+    if (feed->kind == CULM_FEED_PICTURES) {
+        look_for_more(feed);
+    }
     if (feed->kind != CULM_FEED_FFMPEG) {
         return CULM_OK;
     }
@@ -411,6 +447,10 @@ enum culm_status culm_feed_reopen(struct culm_feed *feed, struct culm_error *err
 
 static enum culm_status next(struct culm_feed *feed, int wait_ms, struct culm_feed_frame *frame,
                              struct culm_error *error) {
+    while (feed->kind == CULM_FEED_PICTURES && feed->source < feed->path.count &&
+           feed->folder[feed->source] == GONE) {
+        feed->source++;
+    }
     *frame = (struct culm_feed_frame){
         .number = feed->number, .source = feed->source, .label = -1, .file = feed->shown};
     int64_t count = culm_feed_count(feed);

@@ -92,7 +92,8 @@ int culm_feed_fd(const struct culm_feed *feed);
  * final: later calls fail in the same way. */
 enum culm_status culm_feed_next(struct culm_feed *feed, int wait_ms,
                                 struct culm_feed_frame *ret_frame, struct culm_error *error);
-/* Begins again with the first frame of the file; numbers go on. */
+/* Begins again with the first frame of the file; numbers go on. A folder is listed again: new pictures come after the
+ * known ones, whatever their names, and those that were found to be gone are left out. */
 enum culm_status culm_feed_rewind(struct culm_feed *feed, struct culm_error *error);
 
 /* Whether a file is a source that gives frames for as long as it is there: a stream, a device, a

@@ -396,6 +396,20 @@ static void test_folder(void **state) {
     assert_non_null(strstr(frame.file, "dog/1.PNG"));
     refuses(feed, -1, CULM_ERR_CLOSED, "ended");
     culm_feed_close(feed);
+    /* One that grows, and loses a picture, while it loops. */
+    feed = open_feed("set/dog", true);
+    takes(feed, 0, 0, 255);
+    write_file("set/dog/0.png", png, sizeof png, 0644);
+    takes(feed, 1, 0, 255);
+    takes(feed, 2, 1, 255);
+    snprintf(path, sizeof path, "%s/set/dog/1.PNG", folder);
+    assert_int_equal(unlink(path), 0);
+    refuses(feed, -1, CULM_ERR_FORMAT, "1.PNG");
+    takes(feed, 4, 1, 255);
+    takes(feed, 5, 1, 255);
+    write_file("set/dog/1.PNG", png, sizeof png, 0644);
+    takes(feed, 6, 0, 255);
+    culm_feed_close(feed);
     feed = open_feed("set/cat/1.png", true);
     for (int i = 0; i < 3; i++) {
         takes(feed, i, 0, 255);
