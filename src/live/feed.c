@@ -17,6 +17,9 @@
 #include <string.h>
 #include <time.h>
 
+/* Of a stream or device, what comes in so long a time after it was connected is left out: while ffmpeg looked at what it
+ * was, frames queued up, which are older than they seem. */
+#define BACKLOG_NS UINT64_C(1000000000)
 #define LOOK_MS 50 /* how long a thread waits before it checks whether it is to stop */
 
 static void say(struct live_feed *feed, const char *text) {
@@ -178,7 +181,7 @@ static enum culm_status read_frames(struct live_feed *feed, struct culm_feed *so
                                     struct culm_error *error) {
     struct culm_feed_frame frame;
     struct live_pace pace = {0};
-    uint64_t begin = 0;
+    uint64_t begin = 0, connected = 0;
     int64_t count = 0, damaged = 0; /* damaged: in a row */
     bool live = culm_feed_is_live(source), hangs_up = !culm_feed_is_pipe(feed->config->file);
     while (!stops(feed)) {
@@ -207,6 +210,10 @@ static enum culm_status read_frames(struct live_feed *feed, struct culm_feed *so
         damaged = 0;
         come_up(feed);
         uint64_t now = culm_clock_ns(), at = now;
+        connected = connected ? connected : now;
+        if (lasts && hangs_up && now - connected < BACKLOG_NS) {
+            continue;
+        }
         if (live && !live_take_frame(feed, &pace, now)) {
             continue;
         }

@@ -192,6 +192,7 @@ def source_restarts(bench):
     check(done["feeds"][0]["down_s"] >= sum(event["after_s"] for event in ends_of(process.out, "up")) - 0.01, f"{done['feeds']}")
     frames = [line["frame"] for line in read_events(os.path.join(process.out, "one.jsonl"))]
     equal(len(frames), len(set(frames)), "numbers of frames that are given once")
+    check(min(frames) > 0, "a frame from before ffmpeg knew what the stream is")
     with open(os.path.join(process.out, "one.jsonl"), "a", encoding="utf-8") as file:
         file.write('{"torn":')
     ended = bench.run("edge", "run", stream(bench, source.url), "--for", "1", "--out", process.out)
