@@ -149,6 +149,20 @@ static void print_cell(const json_t *cell) {
     printf("\n");
 }
 
+static void print_lost(const json_t *done) {
+    size_t i;
+    json_t *item;
+    json_array_foreach(json_object_get(done, "queries"), i, item) {
+        if (number(item, "answers_lost") > 0) {
+            printf("%-20s %.0f answers could not be written\n", text(item, "query"),
+                   number(item, "answers_lost"));
+        }
+    }
+    if (number(done, "events_lost") > 0) {
+        printf("%.0f events could not be written\n", number(done, "events_lost"));
+    }
+}
+
 /* Prints the events of a run that matter to a person: its start, what goes wrong, its outcome. */
 static void print_event(const json_t *event) {
     const char *kind = text(event, "event");
@@ -177,6 +191,8 @@ static void print_event(const json_t *event) {
     } else if (strcmp(kind, "feed") == 0 && json_object_get(event, "up")) {
         printf("feed '%s': it is back, after %.1f s\n", text(event, "feed"),
                number(event, "after_s"));
+    } else if (strcmp(kind, "warning") == 0) {
+        printf("warning: %s\n", text(event, "message"));
     } else if (strcmp(kind, "plan") == 0) {
         print_originals(json_object_get(event, "originals"));
     } else if (strcmp(kind, "round") == 0) {
@@ -187,6 +203,7 @@ static void print_event(const json_t *event) {
                text(event, "action"), *frames ? "; frames to merge again with: " : "", frames);
     } else if (strcmp(kind, "done") == 0) {
         print_frames(json_object_get(event, "queries"));
+        print_lost(event);
         printf("memory %.2f MB of %.2f; waiting for tensors %.0f %% of the time\n",
                number(event, "resident_max_bytes") / 1e6, number(event, "limit_bytes") / 1e6,
                100 * number(event, "load_share"));

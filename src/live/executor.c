@@ -338,11 +338,7 @@ static void write_line(struct culm_live *run, struct live_query *query,
     }
     char *text = line ? json_dumps(line, JSON_COMPACT) : NULL;
     json_decref(line);
-    if ((!text || fprintf(query->out, "%s\n", text) < 0 || fflush(query->out) != 0) &&
-        run->failed.status == CULM_OK) {
-        culm_error_errno(&run->failed, errno ? errno : ENOMEM, "write '%s/%s.jsonl'", run->out,
-                         query->entry->config->name);
-    }
+    live_write_answer(run, query, text);
     free(text);
 }
 

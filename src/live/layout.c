@@ -288,5 +288,5 @@ void live_release(struct culm_live *run) {
     free(run->tensor);
     culm_live_arena_release(&run->arena);
     culm_device_free(run->device);
-    culm_sink_free(run->sink);
+    culm_journal_free(run->events);
 }

@@ -134,9 +134,7 @@ void live_release_query(struct live_query *query) {
         culm_answer_release(&query->picture[p].answer);
     }
     culm_accuracy_free(query->accuracy);
-    if (query->out) {
-        fclose(query->out);
-    }
+    culm_journal_free(query->out);
     for (int32_t i = 0; i < CULM_LIVE_RING; i++) {
         culm_answer_release(query->ring ? &query->ring->answer[i] : &(struct culm_answer){0});
         culm_answer_release(query->given ? &query->given->answer[i] : &(struct culm_answer){0});
@@ -316,29 +314,11 @@ static enum culm_status out_path(const struct culm_live *run, const struct live_
     return culm_path_format(path, error, "%s/%s.jsonl", run->out, query->entry->config->name);
 }
 
-/* Cuts off a last line that a process did not live to end, so that ours do not go on from it. */
-static bool cut_torn_line(int file) {
-    char part[4096];
-    off_t end = lseek(file, 0, SEEK_END), at = end;
-    while (at > 0) {
-        size_t len = at < (off_t)sizeof part ? (size_t)at : sizeof part;
-        if (pread(file, part, len, at - (off_t)len) != (ssize_t)len) {
-            return false;
-        }
-        const char *last = memrchr(part, '\n', len);
-        at -= (off_t)len;
-        if (last) {
-            at += last - part + 1;
-            break;
-        }
-    }
-    return end >= 0 && (at == end || ftruncate(file, at) == 0);
-}
-
 /* Appends to a plain file, or makes one. A link is not followed: what it leads to may be anyone's. */
 static enum culm_status open_out(struct culm_live *run, struct live_query *query,
                                  struct culm_error *error) {
     const int how = O_RDWR | O_APPEND | O_NOFOLLOW;
+    const struct culm_journal_limits limits = live_limits(run);
     char path[CULM_PATH_MAX];
     enum culm_status status = out_path(run, query, path, error);
     status = status ? status : culm_file_may_replace(path, error); /* opening a pipe may block */
@@ -354,16 +334,7 @@ static enum culm_status open_out(struct culm_live *run, struct live_query *query
                                     "'%s' is a link; remove it, or choose another --out", path)
                    : culm_error_errno(error, errno, "open '%s'", path);
     }
-    if (!cut_torn_line(file)) {
-        status = culm_error_errno(error, errno ? errno : EIO, "read the end of '%s'", path);
-        close(file);
-        return status;
-    }
-    if (!(query->out = fdopen(file, "a"))) {
-        close(file);
-        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a query");
-    }
-    return CULM_OK;
+    return culm_journal_open(file, path, &limits, &query->out, error);
 }
 
 void live_take_back_out(const struct culm_live *run, const struct live_query *query) {
@@ -374,11 +345,9 @@ void live_take_back_out(const struct culm_live *run, const struct live_query *qu
 }
 
 enum culm_status live_outs(struct culm_live *run, struct culm_error *error) {
-    bool opened[CULM_EDGE_QUERIES_MAX] = {0};
     enum culm_status status = CULM_OK;
     for (int32_t q = 0; q < run->query_count && status == CULM_OK; q++) {
-        opened[q] = has_no_out(&run->query[q]);
-        status = opened[q] ? open_out(run, &run->query[q], error) : CULM_OK;
+        status = has_no_out(&run->query[q]) ? open_out(run, &run->query[q], error) : CULM_OK;
     }
     return status;
 }

@@ -68,6 +68,7 @@ static void add_accuracy(struct culm_live *run, json_t *event) {
 
 void live_fill_done(struct culm_live *run, json_t *event) {
     add_accuracy(run, event);
+    live_fill_lost(run, event);
     json_object_set_new(event, "round", run->round < 0 ? json_null() : json_integer(run->round));
     json_object_set_new(event, "package", live_package(run));
     json_object_set_new(event, "feeds", live_outages(run));
@@ -75,7 +76,6 @@ void live_fill_done(struct culm_live *run, json_t *event) {
 
 static void on_event(void *ctx, json_t *event) {
     struct culm_live *run = ctx;
-    struct culm_error error;
     const char *kind = json_string_value(json_object_get(event, "event"));
     if (kind && strcmp(kind, "feed") == 0 && json_object_get(event, "ended")) {
         live_hear(run); /* publish why first, since nothing may follow this event */
@@ -92,10 +92,7 @@ static void on_event(void *ctx, json_t *event) {
         of->ended |= json_is_true(json_object_get(event, "ended"));
         json_object_set_new(event, "feed", culm_json_text(name));
     }
-    if (culm_sink_event(run->sink, event, &error) != CULM_OK && run->failed.status == CULM_OK) {
-        run->failed = error;
-    }
-    (void)culm_sink_event(run->o->events, event, NULL);
+    live_write_event(run, event, kind && strcmp(kind, "done") == 0);
 }
 
 static void on_stop(void *ctx) {
@@ -303,7 +300,7 @@ static enum culm_status prepare(struct culm_live *run, struct culm_live_catalog 
         (status = lay_chosen(run, error)) || (status = live_gather(run, error)) ||
         (status = culm_path_format(path, error, "%s/events.jsonl", run->out)) ||
         (status = live_outs(run, error)) || (status = culm_tree_remove(NULL, path, error)) ||
-        (status = culm_sink_jsonl_open(path, &run->sink, error))) {
+        (status = live_open_events(run, path, error))) {
         return status;
     }
     return live_slots(run, error);
@@ -466,7 +463,7 @@ enum culm_status culm_live_prepare(struct culm_live *run, struct culm_error *err
     enum culm_status status = set_out(run, error);
     if (status == CULM_OK) {
         status = prepare(run, run->catalog[0], error);
-        if (status != CULM_OK && !run->sink) {
+        if (status != CULM_OK && !run->events) {
             take_back(run);
         }
     }

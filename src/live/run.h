@@ -31,6 +31,7 @@
 #include "live/post.h"
 #include "live/reload.h"
 #include "query/prediction.h"
+#include "report/journal.h"
 #include "report/sink.h"
 
 #include <stdio.h>
@@ -79,7 +80,7 @@ struct live_query {
     int32_t ahead_count;
     struct culm_answer latest;
     int64_t latest_frame; /* -1: none yet */
-    FILE *out;
+    struct culm_journal *out;
     bool made_out; /* the file was not there before */
     /* Of all frames, with the older answer that stood in for a dropped one: on labels, or else on
      * the original's answers to samples. NULL: nothing has been compared. */
@@ -192,8 +193,8 @@ struct culm_live {
     bool read_again;          /* the last load belongs to [1] */
     struct culm_alone *alone; /* atomic for those who wake it */
     struct culm_edge_scheduler *scheduler;
-    struct culm_sink *sink;
-    struct culm_error failed; /* the first error in writing results */
+    struct culm_journal *events; /* events.jsonl; NULL: not begun */
+    struct culm_error failed;    /* the first error for which the run ends */
     struct live_status status;
 };
 
@@ -270,6 +271,18 @@ enum culm_status live_outs(struct culm_live *run, struct culm_error *error);
 /* Removes the file of a query that is not taken up after all, if it was made for it. */
 void live_take_back_out(const struct culm_live *run, const struct live_query *query);
 void live_release_query(struct live_query *query);
+
+/* record.c */
+/* Of files of answers, as the workload that was taken up last says. */
+struct culm_journal_limits live_limits(const struct culm_live *run);
+/* Writes the answer's line, or counts it as lost; NULL: there was no memory for it. */
+void live_write_answer(struct culm_live *run, struct live_query *query, const char *text_or_null);
+enum culm_status live_open_events(struct culm_live *run, const char *path,
+                                  struct culm_error *error);
+/* The same of an event, which everyone else who is to hear it hears in any case. */
+void live_write_event(struct culm_live *run, const json_t *event, bool last);
+/* Adds to the event `done` what could not be written. */
+void live_fill_lost(const struct culm_live *run, json_t *done);
 
 /* sources.c */
 /* Sets the sources of every query, from the package's newest round or else its own tensors, which

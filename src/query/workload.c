@@ -280,6 +280,38 @@ static const struct culm_config_row edge_rows[] = {
 static const struct culm_config_table edge_table = {CULM_CONFIG_ROWS(edge_rows, E),
                                                     .finish = finish_edge};
 
+/* --- answers --- */
+
+#define A struct culm_answers_config
+static enum culm_status finish_answers(void *object, const struct culm_config_place *place,
+                                       struct culm_error *error) {
+    const A *answers = object;
+    if (answers->keep_mb > 0 && answers->rotate_mb == 0) {
+        return culm_config_refuse(place, CULM_CONFIG_KEYS("keep_mb", "rotate_mb"), error,
+                                  "without answers.rotate_mb nothing can be removed; say after how "
+                                  "many megabytes a file is to be renamed");
+    }
+    if (answers->keep_mb > 0 && answers->keep_mb < 2 * answers->rotate_mb) {
+        return culm_config_refuse(place, CULM_CONFIG_KEYS("keep_mb", "rotate_mb"), error,
+                                  "%lld is less than two files of %lld MB; allowed: 0, or from "
+                                  "twice answers.rotate_mb",
+                                  (long long)answers->keep_mb, (long long)answers->rotate_mb);
+    }
+    return CULM_OK;
+}
+
+static const struct culm_config_row answers_rows[] = {
+    CULM_CONFIG_INT("rotate_mb", A, rotate_mb, "0", 0, 1000000, CULM_CONFIG_RESUMABLE,
+                    "megabytes after which `QUERY.jsonl` is renamed to `QUERY.jsonl.N`, N rising, "
+                    "and a new one is begun; 0: never"),
+    CULM_CONFIG_INT("keep_mb", A, keep_mb, "0", 0, 100000000, CULM_CONFIG_RESUMABLE,
+                    "megabytes that a query's answers may take: the oldest of its renamed files "
+                    "are removed while there are more; 0: all are kept; at least twice "
+                    "`answers.rotate_mb`"),
+};
+static const struct culm_config_table answers_table = {CULM_CONFIG_ROWS(answers_rows, A),
+                                                       .finish = finish_answers};
+
 /* --- the whole --- */
 
 #define W struct culm_workload
@@ -326,6 +358,7 @@ static const struct culm_config_row rows[] = {
                          "which model answers for which feed"),
     CULM_CONFIG_SECTION("merge", W, merge, &merge_table),
     CULM_CONFIG_SECTION("edge", W, edge, &edge_table),
+    CULM_CONFIG_SECTION("answers", W, answers, &answers_table),
 };
 const struct culm_config_table culm_workload_table = {CULM_CONFIG_ROWS(rows, W), .finish = finish};
 

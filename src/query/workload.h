@@ -96,6 +96,11 @@ struct culm_edge_config {
     struct culm_drift_config drift;
 };
 
+/* Of files of answers. */
+struct culm_answers_config {
+    int64_t rotate_mb, keep_mb;
+};
+
 struct culm_workload {
     struct culm_feed_config *feeds;
     size_t feed_count;
@@ -103,6 +108,7 @@ struct culm_workload {
     size_t query_count;
     struct culm_merge_config merge;
     struct culm_edge_config edge;
+    struct culm_answers_config answers;
 };
 extern const struct culm_config_table culm_workload_table;
 

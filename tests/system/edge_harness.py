@@ -208,9 +208,9 @@ def until(process, what, condition):
     check(process.poll() is None, f"it ended with code {process.poll()} before: {what}")
 
 
-def end(bench, process):
+def end(bench, process, room=True):
     os.kill(process.pid, signal.SIGTERM)
-    return check_done(bench.end(process), process.out)
+    return check_done(bench.end(process), process.out, room)
 
 
 def run_until_answered(bench, *words, count=3, evicts=False, out="out"):
@@ -239,7 +239,8 @@ def run_until_shared(bench, *words, enough, count=12, out="out"):
     raise Failed(f"too few frames were shared: {shared_frames} of {answered}")
 
 
-def check_done(run, out):
+def check_done(run, out, room=True):
+    """room: whether there was room for all of its lines."""
     events = read_events(os.path.join(out, "events.jsonl"))
     done = [event for event in events if event["event"] == "done"]
     equal(len(done), 1, "events 'done'")
@@ -247,7 +248,8 @@ def check_done(run, out):
     check("profile.json" in os.listdir(out), "no profile")
     for query in done[0]["queries"]:
         equal(query["frames"], query["processed"] + query["dropped"], "frames")
-        equal(len(read_events(os.path.join(out, query["query"] + ".jsonl"))), query["frames"], "answers")
+        equal(len(read_events(os.path.join(out, query["query"] + ".jsonl"))) + query["answers_lost"], query["frames"], "answers")
+        equal(query["answers_lost"] > 0, not room, "whether answers were lost")
     equal(run.code, 0, "exit code")
     return events, done[0]
 
