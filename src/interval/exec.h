@@ -89,6 +89,8 @@ struct culm_gnn_task {
     enum culm_gnn_task_kind kind;
     int32_t interval, step, gather, stage;
     int64_t epoch, version;
+    uint32_t
+        attempt; /* of servers, workers and holders: what it makes counts there alone; no result depends on it */
     /* GATHER: the rows it reads, ordered by interval. */
     const struct culm_gnn_source *source;
     int32_t source_count;

@@ -120,6 +120,7 @@ int64_t culm_gnn_holder_version(const struct culm_gnn_holder *holder) {
 void gnn_holder_start(struct culm_gnn_holder *holder, enum culm_gnn_task_kind kind) {
     holder->busy = true;
     holder->task.kind = kind;
+    holder->task.attempt = holder->self->view.attempt;
     culm_gnn_run(holder->self, &holder->task);
 }
 

@@ -59,6 +59,7 @@ static int32_t end_of(const struct culm_gnn_server *server, int64_t epoch) {
 void gnn_server_start(struct culm_gnn_server *server) {
     server->busy = true;
     server->task_attempt = server->self.view.attempt;
+    server->task.attempt = server->task_attempt;
     server->task_epoch = server->task.epoch;
     const struct turn *turn =
         server->task_epoch > 0 ? gnn_turn(server, server->task.interval, server->task_epoch) : NULL;

@@ -458,6 +458,7 @@ static void start(struct culm_gnn_worker *worker, struct order *order) {
                                           .interval = order->key.interval,
                                           .step = order->key.step,
                                           .epoch = order->key.epoch,
+                                          .attempt = order->key.attempt,
                                           .block = order->blocks > 1 ? b + 1 : 0,
                                           .weights = culm_blob_ref(weights_of(worker, &order->key)),
                                           .rows = order->rows[b],

@@ -19,19 +19,10 @@ struct state {
     uint64_t digest;
 };
 
-#define PUBLISHED_MOST 3
-
-/* A checkpoint. */
-struct published {
-    struct state state;
-    struct culm_gnn_verdict verdict;
-    uint32_t branch;
-};
-
 struct symbolic {
-    struct culm_gnn_exec exec;                      /* first member */
-    struct published published[PUBLISHED_MOST + 1]; /* by this executor, the oldest first */
-    int32_t published_count;
+    struct culm_gnn_exec exec;        /* first member */
+    struct culm_gnn_disk own;         /* checkpoints that it has published itself */
+    struct culm_gnn_witness *witness; /* NULL: nobody looks, and the disk is its own */
     const struct culm_gnn_layout *layout;
     const struct culm_gnn_pace *pace;
     struct culm_blob_pool *pool;
@@ -120,6 +111,19 @@ static bool in_slice(const struct symbolic *s, bool transposed, const struct cul
 
 /* --- tasks --- */
 
+static void note_made(struct symbolic *s, const struct culm_blob *blob, uint32_t attempt) {
+    for (size_t w = 0; s->witness && blob && w < blob->size_bytes / sizeof(uint64_t); w++) {
+        culm_gnn_witness_made(s->witness, ((const uint64_t *)blob->data)[w], attempt);
+    }
+}
+
+static void note_read(struct symbolic *s, const struct culm_blob *blob, uint32_t attempt,
+                      const char *what) {
+    for (size_t w = 0; s->witness && blob && w < blob->size_bytes / sizeof(uint64_t); w++) {
+        culm_gnn_witness_read(s->witness, ((const uint64_t *)blob->data)[w], attempt, what);
+    }
+}
+
 /* A row: the epoch in which it was made, and a digest. */
 static uint64_t row_of(int64_t epoch, uint64_t digest) {
     return (uint64_t)epoch << 48 | digest >> 16;
@@ -173,6 +177,9 @@ static bool mix_source(struct symbolic *s, const struct culm_gnn_task *task,
             return false;
         }
         s->ages[age] += dated;
+        if (dated && s->witness) {
+            culm_gnn_witness_read(s->witness, word[at], task->attempt, "a row");
+        }
         if (read) {
             *digest = culm_rng_mix(*digest, word[at]);
         }
@@ -199,6 +206,9 @@ static enum culm_status gather(struct symbolic *s, struct culm_gnn_task *task) {
     enum culm_status status = get(s, rows * ROW_BYTES, &task->output, &task->job.error);
     for (size_t r = 0; r < rows && status == CULM_OK; r++) {
         ((uint64_t *)task->output->data)[r] = culm_rng_mix(digest, r);
+    }
+    if (status == CULM_OK) {
+        note_made(s, task->output, task->attempt);
     }
     return status;
 }
@@ -236,6 +246,8 @@ static enum culm_status apply(struct symbolic *s, struct culm_gnn_task *task) {
     if (task->block > 0) {
         count = culm_gnn_layout_block(s->layout, rows, blocks, task->block - 1, &first);
     }
+    note_read(s, task->rows, task->attempt, "a gathered row");
+    note_read(s, task->d_rows, task->attempt, "a gathered row");
     bool begins = task->block <= 1;
     bool scores = step->kind == CULM_GNN_SCORE && s->layout->scores;
     if (weights->version >= task->epoch ||
@@ -286,6 +298,8 @@ static enum culm_status apply(struct symbolic *s, struct culm_gnn_task *task) {
         task->totals.loss += step->kind == CULM_GNN_LOSS ? (double)(digest % 1000) : 0;
         task->totals.correct[CULM_GNN_VALID] += step->kind == CULM_GNN_SCORE && digest % 2;
     }
+    note_made(s, step->makes >= 0 ? task->output : NULL, task->attempt);
+    note_made(s, task->gradient, task->attempt);
     return CULM_OK;
 }
 
@@ -307,12 +321,20 @@ static enum culm_status fold(struct symbolic *s, struct culm_gnn_task *task) {
     if (status != CULM_OK) {
         return status;
     }
+    for (int32_t n = task->root;
+         n < task->tree->count && culm_fold_tree_covers(task->tree, task->root, n); n++) {
+        note_read(s, task->slice[n].blob, task->attempt, "a part of a sum");
+    }
     const struct culm_fold sum = {.tree = task->tree,
                                   .slice = task->slice,
                                   .size_bytes = sizeof(uint64_t),
                                   .pool = s->pool,
                                   .ops = &ops};
-    return culm_fold_sum(&sum, task->root, task->output->data, &task->job.error);
+    status = culm_fold_sum(&sum, task->root, task->output->data, &task->job.error);
+    if (status == CULM_OK) {
+        note_made(s, task->output, task->attempt);
+    }
+    return status;
 }
 
 /* --- holders --- */
@@ -325,7 +347,7 @@ static enum culm_status check_state(const struct symbolic *s, struct culm_gnn_ta
 
 static enum culm_status load(struct symbolic *s, struct culm_gnn_task *task) {
     int64_t version = 0;
-    uint64_t digest = culm_rng_mix(s->seed, 1);
+    uint64_t digest = culm_gnn_symbolic_initial(s->seed);
     if (task->source_path[0] &&
         sscanf(task->source_path, "file-%" SCNd64 "-%" SCNx64, &version, &digest) != 2) {
         return culm_error_set(&task->job.error, CULM_ERR_FORMAT, "'%s'", task->source_path);
@@ -333,6 +355,9 @@ static enum culm_status load(struct symbolic *s, struct culm_gnn_task *task) {
     if (version != task->version) {
         return culm_error_set(&task->job.error, CULM_ERR_INTERNAL, "version %" PRId64 " of '%s'",
                               task->version, task->source_path);
+    }
+    if (s->witness) {
+        culm_gnn_witness_loads(s->witness, version, digest);
     }
     s->state = (struct state){version, digest};
     task->digest = digest;
@@ -351,6 +376,13 @@ static enum culm_status step(struct symbolic *s, struct culm_gnn_task *task) {
     uint64_t digest = s->state.digest;
     for (int32_t g = 0; g < s->layout->stages; g++) {
         digest = digest_of(task->whole[g], digest);
+    }
+    const bool anew = s->witness && !culm_gnn_witness_knows_step(s->witness, digest);
+    for (int32_t g = 0; g < s->layout->stages && anew; g++) {
+        note_read(s, task->whole[g], task->attempt, "a sum");
+    }
+    if (s->witness) {
+        culm_gnn_witness_stepped(s->witness, task->epoch, s->state.digest, digest);
     }
     s->state = (struct state){task->epoch, digest};
     task->digest = digest;
@@ -398,6 +430,21 @@ static enum culm_status save(struct symbolic *s, struct culm_gnn_task *task) {
     return CULM_OK;
 }
 
+static struct culm_gnn_disk *disk_of(struct symbolic *s) {
+    return s->witness ? culm_gnn_witness_disk(s->witness) : &s->own;
+}
+
+/* In the run's own folder, what is newer is of a history that was rolled back, and gives way. */
+static bool put_file(struct symbolic *s, const struct culm_gnn_task *task, int64_t version,
+                     uint64_t digest) {
+    const struct culm_gnn_disk_file file = {
+        .version = version, .digest = digest, .verdict = task->verdict, .branch = task->branch};
+    while (!s->witness && s->own.count > 0 && s->own.file[s->own.count - 1].version >= version) {
+        s->own.count--;
+    }
+    return culm_gnn_disk_put(disk_of(s), &file);
+}
+
 static enum culm_status publish(struct symbolic *s, struct culm_gnn_task *task) {
     int64_t version = -1;
     int node = -1;
@@ -409,17 +456,13 @@ static enum culm_status publish(struct symbolic *s, struct culm_gnn_task *task) 
         version != task->version) {
         return culm_error_set(&task->job.error, CULM_ERR_INTERNAL, "a piece of another version");
     }
-    if (!task->weights_only) {
-        int32_t *count = &s->published_count;
-        while (*count > 0 && s->published[*count - 1].state.version >= version) {
-            (*count)--; /* of a history that was rolled back */
-        }
-        s->published[(*count)++] =
-            (struct published){{version, digest}, task->verdict, task->branch};
-        if (*count > PUBLISHED_MOST) {
-            memmove(s->published, s->published + 1, PUBLISHED_MOST * sizeof *s->published);
-            *count = PUBLISHED_MOST;
-        }
+    if (!task->weights_only && s->witness) {
+        culm_gnn_witness_saves(s->witness, version, digest);
+    }
+    if (!task->weights_only && !put_file(s, task, version, digest)) {
+        return culm_error_set(
+            &task->job.error, CULM_ERR_IO,
+            "the simulated disk has another checkpoint of epoch %" PRId64 ", which stays", version);
     }
     snprintf(task->text, sizeof task->text,
              task->weights_only ? "weights-%" PRId64 "-%" PRIx64 : "file-%" PRId64 "-%" PRIx64,
@@ -440,36 +483,46 @@ static enum culm_status room(struct symbolic *s, struct culm_gnn_task *task) {
     return CULM_OK;
 }
 
-static void name_file(const struct state *state, char *ret_path, size_t size) {
-    snprintf(ret_path, size, "file-%" PRId64 "-%" PRIx64, state->version, state->digest);
+static void name_file(const struct culm_gnn_disk_file *file, char *ret_path, size_t size) {
+    snprintf(ret_path, size, "file-%" PRId64 "-%" PRIx64, file->version, file->digest);
 }
 
 /* One in four is damaged; so is one that could not be loaded. */
-static bool is_damaged(struct symbolic *s, const struct state *state) {
+static bool is_damaged(struct symbolic *s, const struct culm_gnn_disk_file *file) {
     char path[64];
-    name_file(state, path, sizeof path);
+    name_file(file, path, sizeof path);
     const struct culm_gnn_task load = {
-        .kind = CULM_GNN_TASK_LOAD, .version = state->version, .source_path = path};
+        .kind = CULM_GNN_TASK_LOAD, .version = file->version, .source_path = path};
     return culm_rng_mix(s->seed, 9000 + 100 * s->saves++) % 4 == 0 ||
            (s->refuse && s->refuse(s->refuse_context, s->node, &load) == CULM_ERR_FORMAT);
 }
 
+/* Apart from the run it stays damaged, and one of any version is found. */
+static bool is_found(struct symbolic *s, const struct culm_gnn_task *task,
+                     struct culm_gnn_disk_file *file) {
+    if (file->damaged || (!s->witness && file->version > task->version) ||
+        !culm_gnn_past_names(&task->past, file->version, file->branch)) {
+        return false;
+    }
+    const bool damaged = is_damaged(s, file);
+    file->damaged = damaged && s->witness;
+    return !damaged;
+}
+
 static enum culm_status find(struct symbolic *s, struct culm_gnn_task *task) {
-    int32_t at = s->published_count - 1;
-    while (at >= 0 && (s->published[at].state.version > task->version ||
-                       !culm_gnn_past_names(&task->past, s->published[at].state.version,
-                                            s->published[at].branch) ||
-                       is_damaged(s, &s->published[at].state))) {
+    struct culm_gnn_disk *disk = disk_of(s);
+    int32_t at = disk->count - 1;
+    while (at >= 0 && !is_found(s, task, &disk->file[at])) {
         at--;
     }
     task->version = 0;
     task->verdict = (struct culm_gnn_verdict){0};
     task->text[0] = '\0';
     if (at >= 0) {
-        const struct published *found = &s->published[at];
-        task->version = found->state.version;
+        const struct culm_gnn_disk_file *found = &disk->file[at];
+        task->version = found->version;
         task->verdict = found->verdict;
-        name_file(&found->state, task->text, sizeof task->text);
+        name_file(found, task->text, sizeof task->text);
     }
     return CULM_OK;
 }
@@ -544,16 +597,16 @@ void culm_gnn_symbolic_free(struct culm_gnn_exec *exec) {
 bool culm_gnn_symbolic_resume(struct culm_gnn_exec *exec, const char *path, uint32_t branch,
                               const struct culm_gnn_verdict *verdict) {
     struct symbolic *s = (struct symbolic *)exec;
-    struct published *found = &s->published[s->published_count];
-    if (sscanf(path, "file-%" SCNd64 "-%" SCNx64, &found->state.version, &found->state.digest) !=
-        2) {
-        return false;
-    }
-    found->verdict = *verdict;
-    found->branch = branch;
-    s->published_count++;
-    return true;
+    struct culm_gnn_disk_file file = {.verdict = *verdict, .branch = branch};
+    return sscanf(path, "file-%" SCNd64 "-%" SCNx64, &file.version, &file.digest) == 2 &&
+           culm_gnn_disk_put(&s->own, &file);
 }
+
+void culm_gnn_symbolic_witness(struct culm_gnn_exec *exec, struct culm_gnn_witness *witness) {
+    ((struct symbolic *)exec)->witness = witness;
+}
+
+uint64_t culm_gnn_symbolic_initial(uint64_t seed) { return culm_rng_mix(seed, 1); }
 
 void culm_gnn_symbolic_trouble(struct culm_gnn_exec *exec, culm_gnn_symbolic_refuse *refuse,
                                void *context, int32_t node) {

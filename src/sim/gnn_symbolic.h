@@ -15,6 +15,7 @@
 
 #include "interval/exec.h"
 #include "interval/pace.h"
+#include "sim/gnn_witness.h"
 
 /* An imaginary graph and network; which intervals read which is drawn from the seed: of many, each reads a
  * few. */
@@ -34,7 +35,11 @@ typedef enum culm_status culm_gnn_symbolic_refuse(void *context, int32_t node,
                                                   const struct culm_gnn_task *task);
 void culm_gnn_symbolic_trouble(struct culm_gnn_exec *exec, culm_gnn_symbolic_refuse *refuse,
                                void *context, int32_t node);
-/* The leader's: the checkpoint that it begins with was published by another, before. False: that is no
+/* It is seen by this one, and publishes to its disk, on which others' checkpoints lie too. */
+void culm_gnn_symbolic_witness(struct culm_gnn_exec *exec, struct culm_gnn_witness *witness);
+/* The digest of the state before the first epoch. */
+uint64_t culm_gnn_symbolic_initial(uint64_t seed);
+/* The leader's, without a witness: the checkpoint that it begins with was published by another, before. False: that is no
  * checkpoint. */
 bool culm_gnn_symbolic_resume(struct culm_gnn_exec *exec, const char *path, uint32_t branch,
                               const struct culm_gnn_verdict *verdict);

@@ -134,6 +134,14 @@ static struct process *of_term(const struct culm_sim *sim, uint64_t term) {
     return NULL;
 }
 
+/* What a deed has to say for more. */
+static void about_in(const char *value, char ret_about[CULM_DEED_ABOUT_MAX]) {
+    static const char name[] = "\"about\":\"";
+    const char *at = strstr(value, name);
+    at = at ? at + strlen(name) : "";
+    snprintf(ret_about, CULM_DEED_ABOUT_MAX, "%.*s", (int)strcspn(at, "\""), at);
+}
+
 /* As it was before: the term in which the asker had the key, whether anybody had, and the last term. */
 struct before {
     uint64_t term, last;
@@ -171,12 +179,17 @@ static void judge(struct candidate *from, const struct culm_keys_change *change,
     } else if (strcmp(key, RUN "/back") == 0) {
         store->back = step;
     }
+    const enum culm_deed done = strcmp(key, RUN "/back") == 0   ? CULM_DEED_ROLL_BACK
+                                : strcmp(key, RUN "/stop") == 0 ? CULM_DEED_STOP
+                                : commit                        ? CULM_DEED_COMMIT
+                                                                : CULM_DEED_DONE;
+    if (deed && from->sim->o.deed) {
+        char about[CULM_DEED_ABOUT_MAX];
+        about_in(change->value, about);
+        from->sim->o.deed(from->sim->o.event_context, done, step, about);
+    }
     struct process *leader = deed ? of_term(from->sim, term) : NULL;
     if (leader) {
-        const enum culm_deed done = strcmp(key, RUN "/back") == 0   ? CULM_DEED_ROLL_BACK
-                                    : strcmp(key, RUN "/stop") == 0 ? CULM_DEED_STOP
-                                    : commit                        ? CULM_DEED_COMMIT
-                                                                    : CULM_DEED_DONE;
         leader->done[done]++;
         (void)sim_moment(leader, CULM_SIM_WRITTEN, done);
     }

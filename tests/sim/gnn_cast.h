@@ -27,6 +27,7 @@ struct gnn_cast {
     uint32_t role[CAST_NODES];
     int32_t went[CULM_GNN_INTERVALS_MAX][CULM_GNN_STAGES_MAX]; /* forward last: a node */
     struct culm_gnn_exec *exec[CAST_NODES];                    /* NULL: not there */
+    struct culm_gnn_witness *witness; /* sees what all of them do; NULL: nobody does */
     culm_gnn_symbolic_refuse *refuse; /* of the cast's context; NULL: no task fails */
 };
 
@@ -40,6 +41,7 @@ static inline struct culm_gnn_node_options gnn_cast_node(struct gnn_cast *cast, 
     cast->role[id] = role;
     cast->exec[id] = culm_gnn_symbolic_new(&cast->layout, &cast->pace, cast->seed, pool);
     culm_gnn_symbolic_trouble(cast->exec[id], cast->refuse, cast, id);
+    culm_gnn_symbolic_witness(cast->exec[id], cast->witness);
     return (struct culm_gnn_node_options){.world = world,
                                           .exec = cast->exec[id],
                                           .layout = &cast->layout,

@@ -88,7 +88,7 @@ static void play(const struct pairs_point *a, const struct pairs_point *b, uint6
                               .takeovers = w.takeovers,
                               .rollbacks = w.rollbacks};
     snprintf(ret_result->wrong, sizeof ret_result->wrong, "%s", w.wrong);
-    culm_gnn_layout_release(&w.cast.layout);
+    gnn_reign_release(&w);
 }
 
 int main(int argc, char **argv) {
@@ -117,6 +117,6 @@ int main(int argc, char **argv) {
         return 1;
     }
     const int code = pairs_main(&pairs, argc, argv);
-    culm_gnn_layout_release(&calm.cast.layout);
+    gnn_reign_release(&calm);
     return code;
 }

@@ -2,6 +2,7 @@
 #include "gnn_reign.h"
 
 #include "base/rng.h"
+#include "interval/committed.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -57,7 +58,7 @@ static int32_t copy_left(const struct gnn_reign *w) {
     return -1;
 }
 
-/* One that cannot ask who leads commits no more after a while; it is asked seldom enough that a few leases may pass until it knows. One
+/* One that cannot ask who leads commits no more after a while. One
  * epoch may follow, to which those who hold the weights had come: when they wake, if the last of them sleeps. */
 static void check_cut_off(struct gnn_reign *w, int64_t epoch) {
     char text[120];
@@ -66,7 +67,8 @@ static void check_cut_off(struct gnn_reign *w, int64_t epoch) {
         return;
     }
     w->commits_away++;
-    const bool late = now > w->away_ns + (uint64_t)(w->store_ms + 3 * w->lease_ms + 500) * MS;
+    const bool late =
+        now > w->away_ns + (uint64_t)(w->store_ms + REIGN_CUT_OFF_MS(w->lease_ms)) * MS;
     if (late && w->cut_off_ns == w->away_ns) {
         snprintf(text, sizeof text, "epoch %" PRId64 " was committed by one that was cut off",
                  epoch);
@@ -90,6 +92,37 @@ static void check_once(struct gnn_reign *w, int64_t epoch, const char *what, cha
         complain(w, text);
     }
     snprintf(known, sizeof w->once_loss[0], "%s", told);
+}
+
+/* At the store, by whomever. */
+static void on_deed(void *context, enum culm_deed deed, int64_t step, const char *about) {
+    struct gnn_reign *w = context;
+    struct culm_gnn_committed committed;
+    if (deed != CULM_DEED_COMMIT || step > REIGN_EPOCHS_MAX) {
+        return;
+    }
+    if (culm_gnn_committed_read(about, &committed) != CULM_OK || committed.commit.epoch != step) {
+        complain(w, "a commit is written down that cannot be read");
+        return;
+    }
+    uint32_t bits;
+    memcpy(&bits, &committed.commit.outcome.loss, sizeof bits);
+    for (int64_t epoch = step; epoch <= REIGN_EPOCHS_MAX; epoch++) {
+        w->written_loss[epoch][0] = '\0';
+    }
+    snprintf(w->written_loss[step], sizeof w->written_loss[step], "0x%08x", bits);
+    w->written++;
+    culm_gnn_witness_committed(w->witness, step, committed.digest);
+}
+
+/* What one that leads tells of an epoch is what the store says of it. */
+static void check_written(struct gnn_reign *w, int64_t epoch, const char *loss) {
+    char text[120];
+    if (!w->calm && w->cast.pace.staleness > 0 && strcmp(w->written_loss[epoch], loss) != 0) {
+        snprintf(text, sizeof text, "epoch %" PRId64 ": told with loss %s, and at the store %s",
+                 epoch, loss, w->written_loss[epoch][0] ? w->written_loss[epoch] : "is none");
+        complain(w, text);
+    }
 }
 
 /* All load that version: of what comes after it other things may be told. */
@@ -117,6 +150,9 @@ static void hear_epoch(struct gnn_reign *w, const json_t *event, bool deposed) {
     check_once(w, epoch, "loss", w->once_loss[epoch], loss, deposed);
     snprintf(w->loss[epoch], sizeof w->loss[epoch], "%s", loss);
     w->told[epoch] = true;
+    if (!deposed) {
+        check_written(w, epoch, loss);
+    }
     if (!deposed && !json_object_get(event, "again")) {
         check_cut_off(w, epoch);
     }
@@ -207,6 +243,12 @@ static bool may_come(const struct gnn_reign *w, const struct gnn_blow *blow) {
            (!before || (before->fired && (!blow->after_view || before->seen_through)));
 }
 
+/* The newest checkpoint, of whomever: what was said up to there lies beside it. */
+static int64_t published(const struct gnn_reign *w) {
+    const struct culm_gnn_disk *disk = culm_gnn_witness_disk(w->witness);
+    return disk->count ? disk->file[disk->count - 1].version : 0;
+}
+
 static void on_event(void *context, json_t *event) {
     struct gnn_reign *w = context;
     const char *name = json_string_value(json_object_get(event, "event"));
@@ -235,7 +277,7 @@ static void on_event(void *context, json_t *event) {
     }
     if (strcmp(name, "leader") == 0) {
         w->takeovers++;
-        for (int64_t epoch = w->newest + 1; epoch <= REIGN_EPOCHS_MAX; epoch++) {
+        for (int64_t epoch = published(w) + 1; epoch <= REIGN_EPOCHS_MAX; epoch++) {
             w->told[epoch] =
                 false; /* what the one before has said may be lost with it: this one says it again */
         }
@@ -248,25 +290,19 @@ static void on_event(void *context, json_t *event) {
     }
 }
 
-/* Of what leaders publish the verdict is kept, for the one who begins with it. */
-static enum culm_status look(void *context, int32_t node, const struct culm_gnn_task *task) {
-    struct gnn_reign *w = context;
-    if (node == CULM_LEADER && task->kind == CULM_GNN_TASK_PUBLISH &&
-        task->version <= REIGN_EPOCHS_MAX) {
-        w->verdict[task->version] = task->verdict;
-        w->branch[task->version] = task->branch;
-    }
-    return CULM_OK;
-}
-
 /* --- who leads --- */
 
 static void leads(void *context, const struct culm_sim_reign *reign) {
     struct gnn_reign *w = context;
-    const char *path = w->newest > 0 ? w->file[w->newest] : "";
+    const struct culm_gnn_disk *disk = culm_gnn_witness_disk(w->witness);
+    const struct culm_gnn_disk_file *newest = disk->count ? &disk->file[disk->count - 1] : NULL;
+    char path[64] = "";
+    if (newest) {
+        snprintf(path, sizeof path, "file-%" PRId64 "-%" PRIx64, newest->version, newest->digest);
+    }
     struct culm_gnn_exec *exec =
         culm_gnn_symbolic_new(&w->cast.layout, &w->cast.pace, w->seed, NULL);
-    culm_gnn_symbolic_trouble(exec, look, w, CULM_LEADER);
+    culm_gnn_symbolic_witness(exec, w->witness);
     struct culm_gnn_leader_options options = {
         .world = reign->world,
         .agent = reign->agent,
@@ -287,7 +323,7 @@ static void leads(void *context, const struct culm_sim_reign *reign) {
                      .stop = w->stop},
         .home = w->home,
         .rows = {10, 10, 10},
-        .start_version = w->newest,
+        .start_version = newest ? newest->version : 0,
         .start_path = path,
         .term = reign->term,
         .committed = reign->committed,
@@ -297,10 +333,9 @@ static void leads(void *context, const struct culm_sim_reign *reign) {
         .depot = true,
         .here_most = INT32_MAX,
     };
-    if (path[0]) {
-        options.start_verdict = w->verdict[w->newest];
-        options.start_branch = w->branch[w->newest];
-        (void)culm_gnn_symbolic_resume(exec, path, options.start_branch, &options.start_verdict);
+    if (newest) {
+        options.start_verdict = newest->verdict;
+        options.start_branch = newest->branch;
     }
     memcpy(options.settings.count, w->count, sizeof w->count);
     struct culm_gnn_leader *leader = culm_gnn_leader_new(&options);
@@ -502,7 +537,7 @@ void gnn_reign_play(struct gnn_reign *w) {
     struct culm_sim_options options = gnn_cast_alike(&w->cast, w->seed, CAST_NODES);
     uint64_t dice = culm_rng_mix(w->seed, 78);
     options.jitter_ns = culm_rng_below(&dice, 2) ? 3 * MS : 0;
-    options.job_ns = 2 * MS;
+    options.job_ns = (w->job_ms ? w->job_ms : 2) * MS;
     options.io_ns = 10 * MS;
     options.event = on_event;
     options.event_context = w;
@@ -510,6 +545,7 @@ void gnn_reign_play(struct gnn_reign *w) {
     options.outlives = true;
     options.fault = at_point;
     options.moment = at_moment;
+    options.deed = on_deed;
     options.store_ns = 2 * MS;
     options.log = w->log && getenv("SIM_LOG");
     options.leads = leads;
@@ -522,6 +558,14 @@ void gnn_reign_play(struct gnn_reign *w) {
     }
     w->cast.beat_ms = 100;
     w->cast.server = (struct culm_gnn_server_options){.workers = w->count[CULM_GNN_WORKER] > 0};
+    w->witness = culm_gnn_witness_new();
+    w->cast.witness = w->witness;
+    culm_gnn_witness_begin(w->witness, culm_gnn_symbolic_initial(w->seed));
+    if (!w->calm && w->cast.pace.staleness == 0) {
+        culm_gnn_witness_like(w->witness, w->reference->witness);
+    } else if (!w->calm) {
+        culm_gnn_witness_knows(w->witness);
+    }
     w->sim = culm_sim_new(&options);
     w->last_fault_ns = (REIGN_BEGIN_MS + STORE_FAULTS_MS) * MS;
     if (w->calm) {
@@ -544,9 +588,17 @@ void gnn_reign_play(struct gnn_reign *w) {
     if (culm_sim_free(w->sim) != 0) {
         complain(w, "blobs are left");
     }
+    if (culm_gnn_witness_wrong(w->witness)) { /* ahead of what came of it */
+        snprintf(w->wrong, sizeof w->wrong, "%s", culm_gnn_witness_wrong(w->witness));
+    }
     for (int32_t i = 0; i < w->leaders; i++) {
         culm_gnn_symbolic_free(w->leader_exec[i]);
     }
+}
+
+void gnn_reign_release(struct gnn_reign *w) {
+    culm_gnn_witness_free(w->witness);
+    culm_gnn_layout_release(&w->cast.layout);
 }
 
 void gnn_reign_calm(struct gnn_reign *w) {

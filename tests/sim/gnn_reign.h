@@ -2,10 +2,11 @@
  * A world of graph networks that several processes may lead: its shape, who stands, and what befalls it. Put together by a test, which
  * also makes one that is undisturbed; played; and judged beside that one.
  *
- * It ends; every epoch is told, with the loss that it has undisturbed; every checkpoint that is published, by whomever, has the state that
+ * Checkpoints of all leaders lie on one disk. It ends; every epoch is told, with the loss that it has undisturbed; every checkpoint that is published, by whomever, has the state that
  * the version has there; nothing goes back while a node that is well has a copy of the state; nothing that cannot be taken back is done
  * by one that does not lead. (Where rows may be stale, the numbers may be others; but what is told of an epoch, or published of it, is
- * told once and for all, unless everyone has gone back to before it.)
+ * told once and for all, unless everyone has gone back to before it; it is what was committed at the store, where each commit follows on
+ * the state of the one before; nothing else is saved, or loaded; and no row or sum of one attempt counts in another.)
  *
  * Thread: one a world.
  */
@@ -19,6 +20,8 @@
 #define REIGN_BLOWS_MAX 6
 #define REIGN_INTERVALS_MAX 48
 #define STRUCK_MAX CAST_NODES
+/* After store_ms, until it knows that it is cut off: it asks seldom enough that a few leases may pass. */
+#define REIGN_CUT_OFF_MS(lease_ms) (3 * (lease_ms) + 500)
 
 enum gnn_blow_kind {
     BLOW_KILL,
@@ -62,6 +65,7 @@ struct gnn_blow {
 struct gnn_reign {
     struct gnn_cast cast; /* first member */
     uint64_t seed;
+    uint64_t job_ms; /* that each takes; 0: 2 */
     bool log, calm;
     bool kind; /* all that befalls anyone is that they are told to leave, in good time */
     int32_t count[CULM_GNN_ROLES], home[REIGN_INTERVALS_MAX];
@@ -75,6 +79,11 @@ struct gnn_reign {
     uint64_t stop_ms; /* 0: never */
     /* While it is played. */
     struct culm_sim *sim;
+    struct culm_gnn_witness
+        *witness;    /* outlives it, for those who are compared with it: gnn_reign_release */
+    int64_t written; /* commits at the store */
+    char written_loss[REIGN_EPOCHS_MAX + 1]
+                     [16]; /* as it was committed there last; "": it was not */
     struct culm_gnn_leader *leader[CULM_SIM_LEADERS];
     struct culm_gnn_exec *leader_exec[CULM_SIM_LEADERS];
     int32_t leaders;
@@ -92,8 +101,6 @@ struct gnn_reign {
     /* As it was told since all have loaded a version before it; "": it was not. */
     char once_loss[REIGN_EPOCHS_MAX + 1][64], once_file[REIGN_EPOCHS_MAX + 1][64];
     int64_t loads;
-    struct culm_gnn_verdict verdict[REIGN_EPOCHS_MAX + 1];
-    uint32_t branch[REIGN_EPOCHS_MAX + 1];
     int64_t newest, epoch, rollbacks, takeovers, lost, left, checkpoints, commits_away, outages;
     const struct gnn_reign *reference;
     char state[80];
@@ -106,5 +113,6 @@ struct gnn_reign {
 void gnn_reign_calm(struct gnn_reign *world);
 /* `wrong` says what is. */
 void gnn_reign_play(struct gnn_reign *world);
+void gnn_reign_release(struct gnn_reign *world);
 
 #endif

@@ -198,7 +198,6 @@ int main(int argc, char **argv) {
         draw(&calm, seed, stale);
         gnn_reign_calm(&calm);
         gnn_reign_play(&calm);
-        culm_gnn_layout_release(&calm.cast.layout);
         draw(&world, seed, stale);
         world.reference = &calm;
         world.log = log;
@@ -223,7 +222,8 @@ int main(int argc, char **argv) {
         tally_add(&tally, world.count[0] + world.count[1] + world.count[2],
                   world.wrong[0] || calm.wrong[0]);
         tally.outages += world.outages;
-        culm_gnn_layout_release(&world.cast.layout);
+        gnn_reign_release(&world);
+        gnn_reign_release(&calm);
     }
     if (soak) {
         tally.takeovers = takeovers;
