@@ -24,6 +24,25 @@ static int64_t below(uint64_t *dice, int64_t bound) {
 
 /* --- what is drawn --- */
 
+/* Epochs are so long that the store may be away for longer than anyone commits without it, and come back before they are over. */
+static void draw_long(struct gnn_reign *w, uint64_t seed) {
+    uint64_t dice = culm_rng_mix(seed, 80);
+    if (below(&dice, 6) || w->kind) {
+        return;
+    }
+    w->job_ms = (uint64_t)(20 + below(&dice, 60));
+    w->lease_ms = 300 + below(&dice, 300);
+    w->store_ms = 1 + below(&dice, w->lease_ms);
+    w->cast.pace.epochs = 4 + below(&dice, 6);
+    w->stop_ms = 0;
+    w->fault_count = w->fault_count > 2 ? 2 : w->fault_count;
+    const bool all = below(&dice, 3) > 0;
+    w->fault[w->fault_count++] = (struct gnn_blow){
+        .kind = all ? BLOW_AWAY : BLOW_CUT_LEADER,
+        .at_ms = REIGN_BEGIN_MS + (uint64_t)below(&dice, 2000),
+        .for_ms = (uint64_t)(w->store_ms + REIGN_CUT_OFF_MS(w->lease_ms) + below(&dice, 6000))};
+}
+
 static void draw_faults(struct gnn_reign *w, uint64_t *dice) {
     const int32_t nodes = w->count[CULM_GNN_SERVER] + w->count[CULM_GNN_PARAMETER];
     w->fault_count = (int32_t)below(dice, REIGN_BLOWS_MAX + 1);
@@ -80,6 +99,11 @@ static void draw_moments(struct gnn_reign *w, uint64_t *dice) {
                                                      {CULM_SIM_WRITES, CULM_DEED_COMMIT},
                                                      {CULM_SIM_WRITTEN, CULM_DEED_COMMIT},
                                                      {CULM_SIM_KNOWS, CULM_DEED_COMMIT},
+                                                     {CULM_SIM_WRITES, CULM_DEED_ROLL_BACK},
+                                                     {CULM_SIM_WRITTEN, CULM_DEED_ROLL_BACK},
+                                                     {CULM_SIM_KNOWS, CULM_DEED_ROLL_BACK},
+                                                     {CULM_SIM_SENDS, CULM_GNN_MSG_SAVE},
+                                                     {CULM_SIM_HEARS, CULM_GNN_MSG_SAVED},
                                                      {CULM_SIM_PROMISED, 0},
                                                      {CULM_SIM_BEGINS, 0}};
     const int64_t kinds = sizeof moments / sizeof *moments;
@@ -103,6 +127,32 @@ static void draw_moments(struct gnn_reign *w, uint64_t *dice) {
             blow->node = (int32_t)below(dice, nodes);
             blow->for_ms = blow->kind == BLOW_FREEZE ? (uint64_t)(50 + below(dice, 4000)) : 0;
         }
+    }
+}
+
+/* All holders die as a checkpoint is to be published, and whoever leads sleeps: what the others do again has other bits, and is of the
+ * same version as what that one then publishes. Later on all holders die again. */
+static void draw_late_checkpoint(struct gnn_reign *w, uint64_t *dice) {
+    const int32_t skip = (int32_t)below(dice, 3);
+    w->checkpoint_every = 1 + below(dice, 2);
+    w->cast.pace.epochs += 4;
+    w->fault[0] = (struct gnn_blow){.kind = BLOW_FREEZE_LEADER,
+                                    .when = BLOW_AT_MOMENT,
+                                    .moment = {CULM_SIM_HEARS, CULM_GNN_MSG_SAVED},
+                                    .skip = skip,
+                                    .for_ms = (uint64_t)(w->lease_ms * (2 + below(dice, 3)) / 2)};
+    w->fault[1] = w->fault[0];
+    w->fault[1].kind = BLOW_HOLDERS_DIE;
+    w->fault[1].for_ms = 0;
+    w->fault_count = 2;
+    for (int64_t more = 1 + below(dice, 2); more > 0; more--) {
+        w->fault[w->fault_count] = (struct gnn_blow){.kind = BLOW_HOLDERS_DIE,
+                                                     .when = BLOW_AT_MOMENT,
+                                                     .moment = {CULM_SIM_SENT, CULM_GNN_MSG_COMMIT},
+                                                     .skip = (int32_t)below(dice, 12),
+                                                     .behind = w->fault_count,
+                                                     .after_view = true};
+        w->fault_count++;
     }
 }
 
@@ -157,7 +207,11 @@ static void draw(struct gnn_reign *w, uint64_t seed, bool stale) {
     if (stale) {
         draw_moments(w, &dice);
     }
+    if (stale && below(&dice, 5) == 0) {
+        draw_late_checkpoint(w, &dice);
+    }
     draw_leaves(w, seed);
+    draw_long(w, seed);
 }
 
 static void tell(const struct gnn_reign *w) {

@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 
-PROGRAMS = {"train": ["histories"], "gnn": ["gnn_histories", "sim_gnn_reigns"]}
+PROGRAMS = {"train": ["histories"], "gnn": ["gnn_histories", "sim_gnn_reigns", "sim_gnn_reigns --stale"]}  # with arguments
 PART = 250  # seeds
 PART_CPU_S, SEED_CPU_S = 900, 120
 SEEDS_MAX = 10**6
@@ -34,7 +34,8 @@ class Soak:
         self.lock = threading.Lock()
 
     def command(self, folder, program, first, count):
-        return [os.path.join(folder, program), "--soak", "--first", str(first), "--count", str(count)]
+        name, *more = program.split()
+        return [os.path.join(folder, name), *more, "--soak", "--first", str(first), "--count", str(count)]
 
     def play(self, program, first, count, cpu_s):
         """What it printed, or None when it was ended by a signal."""
@@ -133,7 +134,7 @@ def main():
     # Parts of all programs in turn, so that whoever ends it early has had of each.
     parts = [(program, first + at, min(PART, args.seeds - at)) for at in range(0, args.seeds, PART) for program in programs]
     with tempfile.TemporaryDirectory(prefix="culm-soak-") as copies:
-        for program in programs:
+        for program in {program.split()[0] for program in programs}:
             shutil.copy(os.path.join(folder, program), copies)
         soak = Soak(folder, copies)
         print(f"{args.seeds} seeds from {first} on, of each of {', '.join(programs)}; {cores} at a time", flush=True)
