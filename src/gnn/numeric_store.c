@@ -375,11 +375,53 @@ static enum culm_status keep_apart(const struct culm_gnn_numeric *x, int64_t ver
     return status;
 }
 
+/* The newest, which may be newer than this process knows of; it is fetched for what it says of evaluations. */
+static enum culm_status find_apart(const struct culm_gnn_numeric *x, int64_t most,
+                                   int64_t *ret_step, char *ret_path, struct culm_error *error) {
+    enum culm_status status = x->o.apart->ops->find(x->o.apart, most, ret_step, error);
+    if (status == CULM_OK) {
+        status = x->o.apart->ops->fetch(x->o.apart, x->o.run_dir, *ret_step, error);
+    }
+    return status ? status : culm_checkpoint_path(x->o.run_dir, *ret_step, ret_path, error);
+}
+
+/* What one that led before has published late, of epochs that were done again since, is in the way of what they have come to: what is
+ * there is not published again. */
+static enum culm_status make_way(const struct culm_gnn_numeric *x, const struct culm_gnn_task *task,
+                                 struct culm_error *error) {
+    struct culm_checkpoint *there = NULL;
+    char path[CULM_PATH_MAX];
+    int64_t step = 0;
+    enum culm_status status = x->o.apart->ops->find(x->o.apart, task->version, &step, error);
+    if (status == CULM_ERR_NOT_FOUND || status == CULM_ERR_FORMAT) {
+        culm_error_clear(error);
+        return CULM_OK;
+    }
+    if (status != CULM_OK || step != task->version) {
+        return status;
+    }
+    status = find_apart(x, step, &step, path, error);
+    status = status ? status : culm_checkpoint_open(path, false, &there, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    const uint32_t branch = culm_gnn_branch_read(culm_checkpoint_info_of(there)->progress);
+    culm_checkpoint_close(there);
+    if (culm_gnn_past_names(&task->past, step, branch)) {
+        return CULM_OK;
+    }
+    (void)culm_checkpoint_remove(NULL, x->o.run_dir, step, NULL);
+    return x->o.apart->ops->forget(x->o.apart, step, error);
+}
+
 enum culm_status gnn_publish(struct culm_gnn_numeric *x, struct culm_gnn_task *task) {
     struct culm_error *error = &task->job.error;
     char path[CULM_PATH_MAX], note[CULM_ERROR_MAX];
     struct culm_piece piece;
     enum culm_status status = read_piece(task->piece, &piece, error);
+    if (status == CULM_OK && x->o.apart && task->past.count > 0 && !task->weights_only) {
+        status = make_way(x, task, error);
+    }
     if (status == CULM_OK) {
         status = publish(x, task, &piece, error);
     }
@@ -432,16 +474,6 @@ enum culm_status gnn_finish(struct culm_gnn_numeric *x, struct culm_gnn_task *ta
     return status == CULM_OK ? culm_rescue_conclude(path, x->o.run_dir, task->version,
                                                     task->weights_sha256, task->state_sha256, error)
                              : status;
-}
-
-/* The newest, which may be newer than this process knows of; it is fetched for what it says of evaluations. */
-static enum culm_status find_apart(const struct culm_gnn_numeric *x, int64_t most,
-                                   int64_t *ret_step, char *ret_path, struct culm_error *error) {
-    enum culm_status status = x->o.apart->ops->find(x->o.apart, most, ret_step, error);
-    if (status == CULM_OK) {
-        status = x->o.apart->ops->fetch(x->o.apart, x->o.run_dir, *ret_step, error);
-    }
-    return status ? status : culm_checkpoint_path(x->o.run_dir, *ret_step, ret_path, error);
 }
 
 /* By the events that lie with the newest checkpoint. That nobody knows what was spent keeps no run from going on. */

@@ -55,10 +55,11 @@ enum culm_gnn_task_kind {
     CULM_GNN_TASK_SAVE,    /* I/O: version, node, input (from EXPORT), weights_only, text (the
                             * folder; "": the run's) -> text: one piece, a file of a checkpoint */
     /* The leader; all are I/O. */
-    CULM_GNN_TASK_FINISH,  /* version, text (path of a checkpoint) -> weights_sha256, state_sha256;
+    CULM_GNN_TASK_FINISH, /* version, text (path of a checkpoint) -> weights_sha256, state_sha256;
                             * writes the final model */
-    CULM_GNN_TASK_PUBLISH, /* version, branch, piece, verdict, text and weights_only as of SAVE ->
-                            * text: the path. The checkpoint exists, or does not; older ones give way */
+    CULM_GNN_TASK_PUBLISH, /* version, branch, past, piece, verdict, text and weights_only as of SAVE ->
+                            * text: the path. The checkpoint exists, or does not; older ones give way, and one of
+                            * the same version that `past` does not name */
     CULM_GNN_TASK_DISCARD, /* version, text as of SAVE: forgets an unpublished checkpoint */
     CULM_GNN_TASK_ROOM,    /* version, held -> room, text: the folder to save to; note. A save has
                             * just failed; older checkpoints give way */
@@ -113,7 +114,7 @@ struct culm_gnn_task {
     const char *piece;                 /* PUBLISH */
     struct culm_gnn_verdict verdict;   /* PUBLISH: goes into the checkpoint; FIND: is in it */
     uint32_t branch;                   /* PUBLISH: of which it is (past.h); 0: of the only one */
-    struct culm_gnn_past past;         /* FIND; without branches: any is named */
+    struct culm_gnn_past past;         /* FIND, PUBLISH; without branches: any is named */
     bool weights_only; /* SAVE, PUBLISH: without the rest of the state; nothing to go on from */
     bool held;         /* ROOM: nothing comes after this version, which is kept until it is saved */
     enum culm_room_for room;   /* ROOM */

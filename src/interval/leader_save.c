@@ -325,6 +325,7 @@ static void io_start(struct culm_gnn_leader *leader, enum culm_gnn_task_kind kin
         io->piece = saving->piece;
         io->verdict = saving->verdict;
         io->branch = saving->branch;
+        io->past = leader->past;
         io->weights_only = saving->weights;
         memcpy(io->text, saving->to, sizeof saving->to);
         break;

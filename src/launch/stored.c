@@ -147,6 +147,11 @@ static enum culm_status stored_fetch(struct culm_apart *apart, const char *run_d
     return status;
 }
 
+static enum culm_status stored_forget(struct culm_apart *apart, int64_t step,
+                                      struct culm_error *error) {
+    return culm_archive_forget(((const struct stored *)apart)->storage, step, error);
+}
+
 static enum culm_status stored_before(struct culm_apart *apart, char ret_dir[CULM_PATH_MAX],
                                       struct culm_error *error) {
     struct stored *s = (struct stored *)apart;
@@ -162,6 +167,7 @@ static const struct culm_apart_ops stored_ops = {.size = sizeof stored_ops,
                                                  .keep = stored_keep,
                                                  .find = stored_find,
                                                  .fetch = stored_fetch,
+                                                 .forget = stored_forget,
                                                  .before = stored_before};
 
 struct culm_apart *culm_stored_new(struct culm_storage *storage, struct culm_uploads *uploads,

@@ -234,6 +234,12 @@ static enum culm_status apart_fetch(struct culm_apart *apart, const char *run_di
     return f.real_apart->ops->fetch(f.real_apart, run_dir, step, error);
 }
 
+static enum culm_status apart_forget(struct culm_apart *apart, int64_t step,
+                                     struct culm_error *error) {
+    (void)apart;
+    return f.real_apart->ops->forget(f.real_apart, step, error);
+}
+
 static enum culm_status apart_before(struct culm_apart *apart, char ret_dir[CULM_PATH_MAX],
                                      struct culm_error *error) {
     (void)apart;
@@ -244,6 +250,7 @@ static const struct culm_apart_ops apart_ops = {.size = sizeof apart_ops,
                                                 .keep = apart_keep,
                                                 .find = apart_find,
                                                 .fetch = apart_fetch,
+                                                .forget = apart_forget,
                                                 .before = apart_before};
 
 struct culm_apart *culm_leader_fault_apart(struct culm_apart *real) {

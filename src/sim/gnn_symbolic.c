@@ -442,7 +442,12 @@ static bool put_file(struct symbolic *s, const struct culm_gnn_task *task, int64
     while (!s->witness && s->own.count > 0 && s->own.file[s->own.count - 1].version >= version) {
         s->own.count--;
     }
-    return culm_gnn_disk_put(disk_of(s), &file);
+    struct culm_gnn_disk *disk = disk_of(s);
+    for (int32_t f = 0; f < disk->count; f++) {
+        disk->file[f].damaged |= disk->file[f].version == version &&
+                                 !culm_gnn_past_names(&task->past, version, disk->file[f].branch);
+    }
+    return culm_gnn_disk_put(disk, &file);
 }
 
 static enum culm_status publish(struct symbolic *s, struct culm_gnn_task *task) {

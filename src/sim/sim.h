@@ -96,8 +96,9 @@ struct culm_sim_options {
     uint64_t store_faults_ns; /* until then */
     /* A candidate leads: culm_sim_reigns must follow from within. Of `event_context`. */
     void (*leads)(void *context, const struct culm_sim_reign *reign);
-    /* That was written at the store just now, by whomever; `about`: as it was asked for. Of `event_context`. May be NULL. */
-    void (*deed)(void *context, enum culm_deed deed, int64_t step, const char *about);
+    /* That was written at the store just now, in that term; `about`: as it was asked for. Of `event_context`. May be NULL. */
+    void (*deed)(void *context, enum culm_deed deed, uint64_t term, int64_t step,
+                 const char *about);
     uint32_t start_fail_percent; /* of workers asked for that end before they join */
     size_t pool_bytes;           /* of a worker; 0: any */
     struct culm_sim_role role[CULM_SIM_ROLES];

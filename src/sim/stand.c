@@ -186,7 +186,7 @@ static void judge(struct candidate *from, const struct culm_keys_change *change,
     if (deed && from->sim->o.deed) {
         char about[CULM_DEED_ABOUT_MAX];
         about_in(change->value, about);
-        from->sim->o.deed(from->sim->o.event_context, done, step, about);
+        from->sim->o.deed(from->sim->o.event_context, done, term, step, about);
     }
     struct process *leader = deed ? of_term(from->sim, term) : NULL;
     if (leader) {

@@ -24,6 +24,8 @@ struct culm_apart_ops {
     /* Fetches it to where run_dir has its own, unless it is there. */
     enum culm_status (*fetch)(struct culm_apart *apart, const char *run_dir, int64_t step,
                               struct culm_error *error);
+    /* It is not the run's: it is not there any more, and another one of that step may be kept. */
+    enum culm_status (*forget)(struct culm_apart *apart, int64_t step, struct culm_error *error);
     /* A folder whose events.jsonl has those of the reigns before, as far as the newest one tells; there is none if it does not. */
     enum culm_status (*before)(struct culm_apart *apart, char ret_dir[CULM_PATH_MAX],
                                struct culm_error *error);

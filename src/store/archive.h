@@ -53,6 +53,11 @@ enum culm_status culm_archive_save(struct culm_storage *storage, struct culm_arc
 enum culm_status culm_archive_prune(struct culm_storage *storage, int64_t step, int64_t keep,
                                     size_t *ret_removed, struct culm_error *error);
 
+/* The checkpoint of that step is not there any more, so that another one of it can be saved: it is not the run's. Its parts go when older
+ * ones do. CULM_OK: also if there was none. */
+enum culm_status culm_archive_forget(struct culm_storage *storage, int64_t step,
+                                     struct culm_error *error);
+
 /* ---- reading ------------------------------------------------------------------------------- */
 
 struct culm_archive_about {

@@ -477,6 +477,11 @@ static enum culm_status publish(struct sending *sending, struct culm_error *erro
                               : removed;
 }
 
+enum culm_status culm_archive_forget(struct culm_storage *storage, int64_t step,
+                                     struct culm_error *error) {
+    return remove_manifest(storage, step, error);
+}
+
 enum culm_status culm_archive_save(struct culm_storage *storage, struct culm_archive_source *source,
                                    struct culm_archive_saved *ret_saved, struct culm_error *error) {
     struct sending sending = {.storage = storage, .source = source};

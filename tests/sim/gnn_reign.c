@@ -15,10 +15,18 @@
 #define CALM_MS 120000 /* after the last fault it has ended */
 #define STORE_FAULTS_MS 3000
 
-const char *const gnn_blow_names[BLOW_KINDS] = {
-    "kill",       "freeze", "kill leader", "freeze leader",
-    "cut leader", "away",   "holders die", "holders die, and the last one sleeps",
-    "stop",       "leave",  "resign"};
+const char *const gnn_blow_names[BLOW_KINDS] = {"kill",
+                                                "freeze",
+                                                "kill leader",
+                                                "freeze leader",
+                                                "cut leader",
+                                                "away",
+                                                "holders die",
+                                                "holders die, and the last one sleeps",
+                                                "stop",
+                                                "leave",
+                                                "the first holder sleeps",
+                                                "resign"};
 
 static void complain(struct gnn_reign *w, const char *what) {
     if (!w->wrong[0]) {
@@ -95,7 +103,8 @@ static void check_once(struct gnn_reign *w, int64_t epoch, const char *what, cha
 }
 
 /* At the store, by whomever. */
-static void on_deed(void *context, enum culm_deed deed, int64_t step, const char *about) {
+static void on_deed(void *context, enum culm_deed deed, uint64_t term, int64_t step,
+                    const char *about) {
     struct gnn_reign *w = context;
     struct culm_gnn_committed committed;
     if (deed != CULM_DEED_COMMIT || step > REIGN_EPOCHS_MAX) {
@@ -105,6 +114,12 @@ static void on_deed(void *context, enum culm_deed deed, int64_t step, const char
         complain(w, "a commit is written down that cannot be read");
         return;
     }
+    const uint32_t attempt = committed.commit.attempt;
+    if (w->written > 0 && term != w->written_term && attempt <= w->written_attempt) {
+        complain(w, "another leader commits in the attempt of the one before");
+    }
+    w->written_term = term;
+    w->written_attempt = attempt;
     uint32_t bits;
     memcpy(&bits, &committed.commit.outcome.loss, sizeof bits);
     for (int64_t epoch = step; epoch <= REIGN_EPOCHS_MAX; epoch++) {
@@ -426,6 +441,11 @@ static void befall(struct gnn_reign *w, const struct gnn_blow *fault) {
             culm_sim_leave(w->sim, fault->node, fault->for_ms);
         }
         break;
+    case BLOW_FIRST_SLEEPS:
+        if (w->holder_count > 0) {
+            strike(w, w->holder[0], false, for_ns);
+        }
+        break;
     case BLOW_RESIGN: culm_sim_resign(w->sim); break;
     default: break;
     }
@@ -475,7 +495,10 @@ static void at_moment(void *context, int32_t leader, const struct culm_sim_momen
                  blow->met++ == blow->skip;
     }
     for (int32_t f = 0; f < w->fault_count; f++) {
-        if (due[f]) {
+        if (due[f] && w->fault[f].after_ms > 0) {
+            w->fault[f].when = BLOW_AT_TIME;
+            w->fault[f].at_ms = culm_sim_now(w->sim) / MS + w->fault[f].after_ms;
+        } else if (due[f]) {
             fire(w, &w->fault[f]);
         }
     }

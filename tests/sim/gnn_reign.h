@@ -34,7 +34,8 @@ enum gnn_blow_kind {
     BLOW_LAST_SLEEPS, /* all holders die but one that is frozen; and who leads, but one time in three */
     BLOW_STOP,        /* the run; not drawn, as a run has a time for it */
     BLOW_LEAVE,       /* a node is told to end, and is ended after for_ms; drawn apart */
-    BLOW_RESIGN,      /* whoever leads is told to; drawn apart */
+    BLOW_FIRST_SLEEPS, /* of the holders; not drawn like others, as the rest */
+    BLOW_RESIGN,       /* whoever leads is told to; drawn apart */
     BLOW_KINDS
 };
 
@@ -57,6 +58,7 @@ struct gnn_blow {
     int32_t behind;  /* nothing counts before that one, by its number from 1, has fired; 0: none */
     bool after_view; /* nor before a view has followed it */
     bool due, seen_through;
+    uint64_t after_ms;      /* of a moment: it falls so much later */
     uint64_t at_ms, for_ms; /* for_ms 0: for good */
     int32_t node;
     bool refused, fired;
@@ -80,7 +82,9 @@ struct gnn_reign {
     /* While it is played. */
     struct culm_sim *sim;
     struct culm_gnn_witness
-        *witness;    /* outlives it, for those who are compared with it: gnn_reign_release */
+        *witness;          /* outlives it, for those who are compared with it: gnn_reign_release */
+    uint64_t written_term; /* of the last one */
+    uint32_t written_attempt;
     int64_t written; /* commits at the store */
     char written_loss[REIGN_EPOCHS_MAX + 1]
                      [16]; /* as it was committed there last; "": it was not */

@@ -133,13 +133,14 @@ static void draw_moments(struct gnn_reign *w, uint64_t *dice) {
 /* All holders die as a checkpoint is to be published, and whoever leads sleeps: what the others do again has other bits, and is of the
  * same version as what that one then publishes. Later on all holders die again. */
 static void draw_late_checkpoint(struct gnn_reign *w, uint64_t *dice) {
-    const int32_t skip = (int32_t)below(dice, 3);
+    const int32_t skip = (int32_t)(1 + below(dice, 4));
     w->checkpoint_every = 1 + below(dice, 2);
     w->cast.pace.epochs += 4;
     w->fault[0] = (struct gnn_blow){.kind = BLOW_FREEZE_LEADER,
                                     .when = BLOW_AT_MOMENT,
                                     .moment = {CULM_SIM_HEARS, CULM_GNN_MSG_SAVED},
                                     .skip = skip,
+                                    .after_ms = (uint64_t)(2 + below(dice, 5)),
                                     .for_ms = (uint64_t)(w->lease_ms * (2 + below(dice, 3)) / 2)};
     w->fault[1] = w->fault[0];
     w->fault[1].kind = BLOW_HOLDERS_DIE;
@@ -154,6 +155,30 @@ static void draw_late_checkpoint(struct gnn_reign *w, uint64_t *dice) {
                                                      .after_view = true};
         w->fault_count++;
     }
+}
+
+/* The first holder sleeps as a commit is told, so that others may come further than it; or once it has said how far it is to one that
+ * takes over. */
+static void draw_first_sleeps(struct gnn_reign *w, uint64_t *dice) {
+    const bool before = below(dice, 2);
+    w->fault[0] = (struct gnn_blow){.kind = BLOW_KILL_LEADER,
+                                    .when = BLOW_AT_MOMENT,
+                                    .moment = {CULM_SIM_HEARS, CULM_GNN_MSG_HOLDS},
+                                    .skip = (int32_t)below(dice, before ? 5 : 30),
+                                    .refused = below(dice, 4) > 0};
+    w->fault[1] = (struct gnn_blow){.kind = BLOW_FIRST_SLEEPS,
+                                    .when = BLOW_AT_MOMENT,
+                                    .moment = {CULM_SIM_HEARS, CULM_GNN_MSG_REPORT},
+                                    .skip = (int32_t)below(dice, 4),
+                                    .behind = 1,
+                                    .for_ms = (uint64_t)(50 + below(dice, 900))};
+    if (before) {
+        w->fault[1].moment = (struct culm_sim_moment){CULM_SIM_SENDS, CULM_GNN_MSG_COMMIT};
+        w->fault[1].skip = (int32_t)below(dice, 30);
+        w->fault[1].behind = 0;
+        w->fault[0].behind = 2;
+    }
+    w->fault_count = 2;
 }
 
 /* Half of all have more than seven nodes, one in fifty more than 32. */
@@ -207,8 +232,10 @@ static void draw(struct gnn_reign *w, uint64_t seed, bool stale) {
     if (stale) {
         draw_moments(w, &dice);
     }
-    if (stale && below(&dice, 5) == 0) {
-        draw_late_checkpoint(w, &dice);
+    switch (stale ? below(&dice, 6) : -1) {
+    case 0: draw_late_checkpoint(w, &dice); break;
+    case 1: draw_first_sleeps(w, &dice); break;
+    default: break;
     }
     draw_leaves(w, seed);
     draw_long(w, seed);

@@ -30,6 +30,8 @@ struct run {
     struct culm_gnn_exec *server[2], *worker, *holder[3];
 };
 
+static struct culm_apart *apart; /* of those that are made next */
+
 static int owner_of(int32_t interval) { return interval >= 2; }
 
 static struct culm_gnn_exec *exec_in(struct run *r, const struct culm_gnn_setup *setup,
@@ -40,6 +42,7 @@ static struct culm_gnn_exec *exec_in(struct run *r, const struct culm_gnn_setup 
         .signature = "test",
         .run_dir = run_dir,
         .depot = depot,
+        .apart = apart,
         .model = setup->model,
         .layout = &setup->layout,
         .structure = setup->structure,
@@ -723,9 +726,69 @@ static void test_what_is_found_is_of_what_was_committed(void **state) {
     drop(&r);
 }
 
+/* A place apart, with one checkpoint, of step 20, once it was kept. */
+static int kept, forgotten;
+
+static enum culm_status one_keep(struct culm_apart *of, int64_t step, const char *path,
+                                 struct culm_error *error) {
+    (void)of, (void)step, (void)path;
+    return kept++ == forgotten ? CULM_OK : culm_error_set(error, CULM_ERR_IO, "another is there");
+}
+
+static enum culm_status one_find(struct culm_apart *of, int64_t most, int64_t *ret_step,
+                                 struct culm_error *error) {
+    (void)of, (void)most;
+    *ret_step = 20;
+    return kept > forgotten ? CULM_OK : culm_error_set(error, CULM_ERR_NOT_FOUND, "there is none");
+}
+
+static enum culm_status one_fetch(struct culm_apart *of, const char *dir, int64_t step,
+                                  struct culm_error *error) {
+    (void)of, (void)dir, (void)step, (void)error;
+    return CULM_OK; /* it is in the folder already */
+}
+
+static enum culm_status one_forget(struct culm_apart *of, int64_t step, struct culm_error *error) {
+    (void)of, (void)error;
+    forgotten += step == 20;
+    return CULM_OK;
+}
+
+/* Apart, where what is there stays, one of a branch that was left makes way for what was committed in its place. */
+static void test_what_was_left_makes_way(void **state) {
+    (void)state;
+    static const struct culm_apart_ops ops = {.size = sizeof ops,
+                                              .keep = one_keep,
+                                              .find = one_find,
+                                              .fetch = one_fetch,
+                                              .forget = one_forget};
+    struct culm_apart one = {&ops};
+    struct run r;
+    apart = &one;
+    make(&r, "dense", "");
+    apart = NULL;
+    must(r.holder[0], (struct culm_gnn_task){.kind = CULM_GNN_TASK_LOAD, .source_path = ""});
+    const struct culm_gnn_task export = {.kind = CULM_GNN_TASK_EXPORT};
+    struct culm_gnn_task out = must(r.holder[0], export);
+    struct culm_gnn_task publish = {.kind = CULM_GNN_TASK_PUBLISH, .version = 20};
+    for (int32_t left = 0; left < 2; left++) { /* and go back to a version before */
+        const struct culm_gnn_task save = {
+            .kind = CULM_GNN_TASK_SAVE, .version = 20, .node = 7, .input = out.output};
+        const struct culm_gnn_task piece = must(r.server[0], save);
+        publish.piece = piece.text;
+        publish.branch = left ? 9 : 1;
+        culm_gnn_past_add(&publish.past, publish.branch, left ? 15 : 0);
+        must(r.worker, publish);
+        assert_true(kept == left + 1 && forgotten == left);
+    }
+    culm_blob_unref(out.output);
+    drop(&r);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_another_order_shows),
+        cmocka_unit_test(test_what_was_left_makes_way),
         cmocka_unit_test(test_sparse),
         cmocka_unit_test(test_dense_and_deep),
         cmocka_unit_test(test_directed),

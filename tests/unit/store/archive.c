@@ -441,8 +441,13 @@ static void test_another_run_is_not_written_over(void **state) {
     assert_int_equal(culm_archive_source_open(w.run, path, "r1", beside, &source, &error), CULM_OK);
     assert_int_equal(culm_archive_save(w.folder, source, &saved, &error), CULM_ERR_EXISTS);
     assert_non_null(strstr(error.text, "another checkpoint of step 10"));
-    culm_archive_source_free(source);
     expect_fetched(&w, 10);
+    /* It was of what the run has gone back from. */
+    assert_int_equal(culm_archive_forget(w.folder, 10, &error), CULM_OK);
+    assert_int_equal(culm_archive_forget(w.folder, 10, &error), CULM_OK);
+    assert_int_equal(culm_archive_save(w.folder, source, &saved, &error), CULM_OK);
+    assert_false(saved.found);
+    culm_archive_source_free(source);
     end(&w);
 }
 
