@@ -84,6 +84,22 @@ static json_t *params_json(const struct culm_package_round *round,
     return ok ? params : NULL;
 }
 
+/* As a text, since a list would take a line for each number. */
+static json_t *samples_json(const struct culm_package_query *query) {
+    size_t size = (size_t)query->sample_count * 3 * 12 + 1, used = 0;
+    char *text = malloc(size);
+    for (int32_t i = 0; i < query->sample_count && text; i++) {
+        const struct culm_package_sample *sample = &query->sample[i];
+        used += (size_t)snprintf(text + used, size - used, "%s%d/%d/%d", i ? " " : "",
+                                 sample->wanted, sample->missed, sample->added);
+    }
+    json_t *json = text ? json_pack("{s:f, s:f, s:s}", "score", query->sample_score, "step",
+                                    query->sample_step, "frames", text)
+                        : NULL;
+    free(text);
+    return json;
+}
+
 static json_t *query_json(const struct culm_package_round *round,
                           const struct culm_package_query *query) {
     json_t *params = params_json(round, query);
@@ -109,6 +125,11 @@ static json_t *query_json(const struct culm_package_round *round,
     }
     if (json && query->agreement >= 0) {
         json_object_set_new(json, "agreement", json_real(query->agreement));
+    }
+    if (json && query->sample_count > 0 &&
+        json_object_set_new(json, "samples", samples_json(query)) != 0) {
+        json_decref(json);
+        json = NULL;
     }
     if (json && query->normalized) {
         const float *m = query->mean, *d = query->deviation;

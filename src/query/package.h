@@ -43,6 +43,14 @@ struct culm_package_param {
     int32_t layer; /* the layer whose weights or bias it is (vision/model.h); -1: none */
 };
 
+/* How the merged model's answer to a frame differs from the original's, or from labels: boxes (or
+ * 1, for a best class) that were wanted, missed among these, and answered too many. */
+struct culm_package_sample {
+    int32_t wanted, missed, added;
+};
+#define CULM_PACKAGE_SAMPLES_MAX 512
+#define CULM_PACKAGE_COUNT_MAX 1000000 /* limit on each number of a sample */
+
 struct culm_package_query {
     char name[65];
     char *model;                    /* as the workload named it; owned */
@@ -57,6 +65,12 @@ struct culm_package_query {
     double target;           /* share of the original's accuracy to keep */
     double original, merged; /* accuracies on held-out frames; negative: not measured */
     double agreement; /* share of the original's answers there that it gives, too; likewise */
+    /* On held-out frames, in their order, against the original's answers, boxes at `sample_score`;
+     * `sample_step` frames of the feed from one to the next. NULL: none, as before measurement and
+     * in packages of older versions; owned. */
+    struct culm_package_sample *sample;
+    int32_t sample_count;
+    double sample_score, sample_step;
     struct culm_package_param *param;
     int32_t param_count, param_capacity;
 };

@@ -152,6 +152,50 @@ static enum culm_status parse_options(const struct parsing *p, struct culm_packa
     return CULM_OK;
 }
 
+/* A number of at most CULM_PACKAGE_COUNT_MAX, and what follows it. */
+static const char *read_count(const char *text, char then, int32_t *ret_count) {
+    int64_t count = 0;
+    const char *at = text;
+    while (*at >= '0' && *at <= '9' && count <= CULM_PACKAGE_COUNT_MAX) {
+        count = 10 * count + (*at++ - '0');
+    }
+    *ret_count = (int32_t)count;
+    if (at == text || count > CULM_PACKAGE_COUNT_MAX) {
+        return NULL;
+    }
+    return *at == then ? at + (then != '\0') : then == ' ' && *at == '\0' ? at : NULL;
+}
+
+/* Samples, which older packages do not have. */
+static enum culm_status parse_samples(const struct parsing *p, struct culm_package_query *query,
+                                      json_t *json) {
+    json_t *step = json_object_get(json, "step");
+    const char *text = json_string_value(json_object_get(json, "frames"));
+    query->sample_step = json_number_value(step);
+    if (!json) {
+        return CULM_OK;
+    }
+    if (!text || !*text || !read_share(json, "score", 0, &query->sample_score) ||
+        !json_is_number(step) || !(query->sample_step >= 1 && query->sample_step <= 1e9)) {
+        return bad(p->name, p->error, "a query's samples are not {score, step, frames}");
+    }
+    query->sample = calloc(CULM_PACKAGE_SAMPLES_MAX, sizeof *query->sample);
+    if (!query->sample) {
+        return no_memory(p->name, p->error);
+    }
+    for (const char *at = text; *at;) {
+        struct culm_package_sample sample;
+        if (query->sample_count == CULM_PACKAGE_SAMPLES_MAX ||
+            !(at = read_count(at, '/', &sample.wanted)) ||
+            !(at = read_count(at, '/', &sample.missed)) ||
+            !(at = read_count(at, ' ', &sample.added)) || sample.missed > sample.wanted) {
+            return bad(p->name, p->error, "a query's samples are not up to 512 counts a/b/c");
+        }
+        query->sample[query->sample_count++] = sample;
+    }
+    return CULM_OK;
+}
+
 static enum culm_status parse_query(struct parsing *p, json_t *json) {
     const char *name = json_string_value(json_object_get(json, "query"));
     const char *model = json_string_value(json_object_get(json, "model"));
@@ -181,6 +225,7 @@ static enum culm_status parse_query(struct parsing *p, json_t *json) {
         return bad(p->name, p->error, "a query's target or accuracy is not between 0 and 1");
     }
     enum culm_status status = parse_options(p, query, json);
+    status = status ? status : parse_samples(p, query, json_object_get(json, "samples"));
     json_object_foreach(parameters, key, item) {
         if (status == CULM_OK) {
             status = parse_param(p, query, key, item);

@@ -20,6 +20,7 @@ void culm_package_round_release(struct culm_package_round *round) {
         free(round->query[q].model);
         free(round->query[q].weights);
         free(round->query[q].names);
+        free(round->query[q].sample);
         free(round->query[q].param);
     }
     free(round->query);

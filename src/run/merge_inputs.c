@@ -239,6 +239,7 @@ static enum culm_status make_room(struct culm_merge_inputs *in, struct culm_merg
         if (!set->part[part].image || !set->part[part].size || !set->label[part]) {
             return no_memory(error);
         }
+        set->step[part] = count ? (double)division->total[part] / (double)count : 1;
         set->part[part].label = set->labels && !set->right_for ? set->label[part] : NULL;
         if (set->right_for && part != CULM_MERGE_FIT) {
             set->right[part] = calloc(count + 1, sizeof *set->right[part]);

@@ -27,6 +27,7 @@ struct culm_merge_set {
     const struct culm_vision_model *right_for; /* whose boxes or points labels are; NULL: classes */
     struct culm_vision_input input;
     struct culm_merge_frames part[CULM_MERGE_PARTS];
+    double step[CULM_MERGE_PARTS]; /* frames of the feed from one of a part to the next */
     int32_t *label[CULM_MERGE_PARTS];
     struct culm_answer *right[CULM_MERGE_PARTS]; /* [frames]; NULL for what is fitted to */
     char note[400]; /* which files of its folder are left out; "": none */

@@ -46,6 +46,9 @@ struct culm_merging_measured {
     double *original, *merged;   /* [queries] accuracies */
     double *agreed;              /* [queries] share of the original's answers that it gives */
     struct culm_answer **wanted; /* [queries][held out]: the originals' answers */
+    /* [queries][counted[q]]: how its answers differ from these, evenly thinned out; owned */
+    struct culm_package_sample **sample;
+    int32_t *counted;
 };
 
 static inline enum culm_status merging_no_memory(struct culm_error *error) {

@@ -1,5 +1,6 @@
 /* The end of a merge: checks the targets on frames that merging has not seen. */
 #include "run/merge_internal.h"
+#include "vision/agree.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -44,6 +45,34 @@ static enum culm_status measure_agreement(struct culm_merging *m, size_t q,
     held.right = NULL;
     return culm_judge_now(&m->judge[q], m->models[m->in.model_of[q]]->value, &held, to->wanted[q],
                           &to->agreed[q], error);
+}
+
+/* What checks for drift would see, frame by frame. */
+static enum culm_status measure_samples(struct culm_merging *m, size_t q,
+                                        struct culm_merging_measured *to,
+                                        struct culm_error *error) {
+    const struct culm_merge_frames *held = &m->in.set[m->in.set_of[q]].part[CULM_MERGE_HELD];
+    const int64_t count =
+        held->count < CULM_PACKAGE_SAMPLES_MAX ? held->count : CULM_PACKAGE_SAMPLES_MAX;
+    const struct culm_merge_model *model = m->models[m->in.model_of[q]];
+    struct culm_answer *said = calloc((size_t)held->count + 1, sizeof *said);
+    to->sample[q] = calloc((size_t)count + 1, sizeof **to->sample);
+    enum culm_status status = said && to->sample[q]
+                                  ? culm_judge_answer(&m->judge[q], model->value, held, said, error)
+                                  : merging_no_memory(error);
+    for (int64_t i = 0; i < count && status == CULM_OK; i++) {
+        const int64_t at = i * held->count / count;
+        const struct culm_agreement of =
+            culm_agreement_of(&said[at], &to->wanted[q][at], (float)m->workload.queries[q].score,
+                              held->size[at].width);
+        to->sample[q][to->counted[q]++] =
+            (struct culm_package_sample){of.wanted, of.missed, of.added};
+    }
+    for (int64_t i = 0; i < held->count && said; i++) {
+        culm_answer_release(&said[i]);
+    }
+    free(said);
+    return status;
 }
 
 static bool has_numbers(const struct culm_merge_model *model, float *const *of) {
@@ -105,6 +134,7 @@ static enum culm_status keep_promise(struct culm_merging *m, struct culm_merging
     for (size_t q = 0; q < m->workload.query_count && status == CULM_OK; q++) {
         status = measure(m, q, to, false, error);
         status = status ? status : measure_agreement(m, q, to, error);
+        status = status ? status : measure_samples(m, q, to, error);
     }
     return status;
 }
@@ -162,10 +192,13 @@ enum culm_status merging_finish(struct culm_merging *m, struct culm_error *error
     struct culm_merging_measured to = {.original = calloc(count + 1, sizeof *to.original),
                                        .merged = calloc(count + 1, sizeof *to.merged),
                                        .agreed = calloc(count + 1, sizeof *to.agreed),
-                                       .wanted = calloc(count + 1, sizeof *to.wanted)};
-    enum culm_status status = to.original && to.merged && to.agreed && to.wanted
-                                  ? keep_promise(m, &to, error)
-                                  : merging_no_memory(error);
+                                       .wanted = calloc(count + 1, sizeof *to.wanted),
+                                       .sample = calloc(count + 1, sizeof *to.sample),
+                                       .counted = calloc(count + 1, sizeof *to.counted)};
+    enum culm_status status =
+        to.original && to.merged && to.agreed && to.wanted && to.sample && to.counted
+            ? keep_promise(m, &to, error)
+            : merging_no_memory(error);
     struct culm_package_sums sums;
     if (status == CULM_OK && !(status = ship_last(m, &to, &sums, error))) {
         const int64_t total = sums.total_bytes, saved = total - sums.distinct_bytes;
@@ -192,9 +225,14 @@ enum culm_status merging_finish(struct culm_merging *m, struct culm_error *error
         }
         free(to.wanted[q]);
     }
+    for (size_t q = 0; q < count && to.sample; q++) {
+        free(to.sample[q]);
+    }
     free(to.original);
     free(to.merged);
     free(to.agreed);
     free(to.wanted);
+    free(to.sample);
+    free(to.counted);
     return status;
 }

@@ -50,6 +50,26 @@ static enum culm_status add_param(const struct culm_merging *m, struct culm_pack
                                                  original, layer_of(model, param), error);
 }
 
+/* How its answers to held-out frames differ from its original's, by which the edge knows drift. */
+static enum culm_status add_samples(const struct culm_merging *m, size_t q,
+                                    const struct culm_merging_measured *measured,
+                                    struct culm_package_query *query, struct culm_error *error) {
+    const struct culm_merge_set *set = &m->in.set[m->in.set_of[q]];
+    const int32_t count = measured->counted[q];
+    if (count == 0) {
+        return CULM_OK;
+    }
+    if (!(query->sample = malloc((size_t)count * sizeof *query->sample))) {
+        return merging_no_memory(error);
+    }
+    memcpy(query->sample, measured->sample[q], (size_t)count * sizeof *query->sample);
+    query->sample_count = count;
+    query->sample_score = m->workload.queries[q].score;
+    query->sample_step =
+        set->step[CULM_MERGE_HELD] * (double)set->part[CULM_MERGE_HELD].count / (double)count;
+    return CULM_OK;
+}
+
 enum culm_status merging_round(const struct culm_merging *m, int64_t number,
                                const struct culm_merging_measured *measured,
                                struct culm_package_round *round, struct culm_error *error) {
@@ -72,6 +92,7 @@ enum culm_status merging_round(const struct culm_merging *m, int64_t number,
         query->original = measured ? measured->original[q] : -1;
         query->merged = measured ? measured->merged[q] : -1;
         query->agreement = measured ? measured->agreed[q] : -1;
+        status = measured ? add_samples(m, q, measured, query, error) : CULM_OK;
         for (int32_t p = 0; p < m->models[k]->param_count && status == CULM_OK; p++) {
             status = add_param(m, round, query, k, p, error);
         }

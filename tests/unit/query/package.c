@@ -277,6 +277,49 @@ static void test_lying_rounds(void **state) {
         "p: a parameter is not {tensor, original, layer}");
 }
 
+#define SAMPLES(frames) ",\"samples\":{\"score\":0.25,\"step\":1.5,\"frames\":\"" frames "\"}"
+
+/* How answers differ from the original's is read as it was written; packages without it are fine. */
+static void test_samples(void **state) {
+    (void)state;
+    const char *text =
+        HEAD TENSORS "\"queries\":[" QUERY(PARAM SAMPLES("2/1/0 0/0/3 1000000/0/0")) "]}";
+    const char *not = "p: a query's samples are not up to 512 counts a/b/c";
+    char dir[64];
+    struct culm_error error = {0};
+    struct culm_package_round round, again;
+    assert_int_equal(culm_package_parse(text, strlen(text), "p", &round, &error), CULM_OK);
+    assert_int_equal(round.query[0].sample_count, 3);
+    assert_true(round.query[0].sample_step == 1.5 && round.query[0].sample_score == 0.25);
+    assert_int_equal(round.query[0].sample[0].missed, 1);
+    assert_int_equal(round.query[0].sample[1].added, 3);
+    assert_int_equal(round.query[0].sample[2].wanted, 1000000);
+    temp_dir_make(dir);
+    assert_int_equal(culm_package_make(NULL, dir, &error), CULM_OK);
+    assert_int_equal(culm_package_publish(NULL, dir, &round, &error), CULM_OK);
+    assert_true(culm_package_holds(NULL, dir, &round));
+    round.query[0].sample[1].added = 2;
+    assert_false(culm_package_holds(NULL, dir, &round));
+    culm_package_round_release(&round);
+    char path[CULM_PATH_MAX], *written;
+    size_t len;
+    snprintf(path, sizeof path, "%s/rounds/3.json", dir);
+    assert_int_equal(culm_file_read(NULL, path, 1 << 20, &written, &len, &error), CULM_OK);
+    assert_int_equal(culm_package_parse(written, len, "p", &again, &error), CULM_OK);
+    assert_int_equal(again.query[0].sample_count, 3);
+    assert_int_equal(again.query[0].sample[1].added, 3);
+    culm_package_round_release(&again);
+    free(written);
+    temp_dir_drop(dir);
+    bad(HEAD TENSORS "\"queries\":[" QUERY(PARAM ",\"samples\":{}") "]}",
+        "p: a query's samples are not {score, step, frames}");
+    bad(HEAD TENSORS "\"queries\":[" QUERY(PARAM SAMPLES("1/2/0")) "]}", not );
+    bad(HEAD TENSORS "\"queries\":[" QUERY(PARAM SAMPLES("1/1")) "]}", not );
+    bad(HEAD TENSORS "\"queries\":[" QUERY(PARAM SAMPLES("1/-1/0")) "]}", not );
+    bad(HEAD TENSORS "\"queries\":[" QUERY(PARAM SAMPLES("1/1/0,2/1/0")) "]}", not );
+    bad(HEAD TENSORS "\"queries\":[" QUERY(PARAM SAMPLES("1000001/0/0")) "]}", not );
+}
+
 /* The right digest, and numbers that are none. */
 static void test_not_finite(void **state) {
     (void)state;
@@ -300,7 +343,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rounds),        cmocka_unit_test(test_crashes),
         cmocka_unit_test(test_altered_files), cmocka_unit_test(test_lying_rounds),
-        cmocka_unit_test(test_not_finite),
+        cmocka_unit_test(test_not_finite),    cmocka_unit_test(test_samples),
     };
     return cmocka_run_group_tests_name("query/package", tests, NULL, NULL);
 }
