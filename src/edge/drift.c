@@ -1,4 +1,4 @@
-/* Drift, as a binomial test over a few checks. See drift.h. */
+/* Drift, as a binomial test over the looks of a few checks. See drift.h. */
 #include "edge/drift.h"
 
 #include <math.h>
@@ -34,31 +34,121 @@ static double tail(int64_t count, int64_t least, double each) {
     return upper / all;
 }
 
-double culm_edge_drift_chance(int64_t count, double misses, double each) {
+/* Likewise for a number of misses that is not whole. */
+static double tail_between(int64_t count, double misses, double each) {
     double whole = floor(misses), part = misses - whole;
     double low = tail(count, (int64_t)whole, each);
     return part > 0 ? low + part * (tail(count, (int64_t)whole + 1, each) - low) : low;
 }
 
-enum culm_edge_drift_action culm_edge_drift_check(struct culm_edge_drift *drift, int64_t frames,
-                                                  double right, double promised,
+double culm_edge_drift_chance(double count, double misses, double each) {
+    double whole = floor(count), part = count - whole, share = count > 0 ? misses / count : 0;
+    /* The share of misses is kept, since between two whole counts there are not all misses. */
+    double low = tail_between((int64_t)whole, share * whole, each);
+    double high = part > 0 ? tail_between((int64_t)whole + 1, share * (whole + 1), each) : low;
+    return low + part * (high - low);
+}
+
+double culm_edge_drift_wrong(int32_t wanted, int32_t missed, int32_t added) {
+    double all = (double)wanted + added;
+    return all > 0 ? ((double)missed + added) / all : 0;
+}
+
+/* --- what is to be expected --- */
+
+/* The share wrong in the check that begins at `first`. */
+static double played(const double *wrong, int64_t count, int64_t frames, double stride,
+                     int64_t first) {
+    double sum = 0;
+    for (int64_t i = 0; i < frames; i++) {
+        sum += wrong[(first + (int64_t)((double)i * stride)) % count];
+    }
+    return sum / (double)frames;
+}
+
+struct culm_edge_drift_null culm_edge_drift_measure(const double *wrong, int64_t count,
+                                                    int64_t frames, double stride) {
+    struct culm_edge_drift_null null = {.wrong = -1, .looks = (double)frames / 4};
+    double sum = 0, squares = 0, most = (double)frames / 2;
+    frames = count > 0 && count < frames ? count : frames; /* those beyond would be the same ones */
+    double room = (double)count / 2 / (double)frames; /* two checks fit into what was recorded */
+    stride = stride < room ? stride : room;
+    for (int64_t i = 0; i < count; i++) {
+        double share = played(wrong, count, frames, stride, i);
+        sum += share;
+        squares += share * share;
+    }
+    if (count > 0) {
+        double mean = sum / (double)count, variance = squares / (double)count - mean * mean;
+        null.wrong = mean;
+        if (mean > 0 && mean < 1) { /* else nothing is known of how such frames cluster */
+            null.looks =
+                mean * (1 - mean) < 2 * most * variance ? mean * (1 - mean) / variance / 2 : most;
+        }
+    }
+    null.looks = null.looks > 2 ? null.looks : 2;
+    return null;
+}
+
+/* --- checks --- */
+
+void culm_edge_drift_forget(struct culm_edge_drift *drift) {
+    *drift = (struct culm_edge_drift){.away = drift->away, .reverts = drift->reverts};
+}
+
+static int32_t needed(const struct culm_edge_drift *drift) {
+    int32_t checks = CULM_EDGE_DRIFT_BACK;
+    for (int32_t i = 1; i < drift->reverts && checks < CULM_EDGE_DRIFT_BACK_MAX; i++) {
+        checks *= 2;
+    }
+    return checks;
+}
+
+/* Its merged weights have been looked at while it runs on its own. */
+static enum culm_edge_drift_action look_back(struct culm_edge_drift *drift,
+                                             const struct culm_edge_drift *now,
+                                             const struct culm_edge_drift_seen *seen) {
+    if (!seen->anything && seen->right >= seen->promised) {
+        return CULM_EDGE_DRIFT_NONE; /* an empty scene speaks for nothing */
+    }
+    if (now->checks < needed(drift)) {
+        *drift = *now;
+        return CULM_EDGE_DRIFT_NONE;
+    }
+    bool back = now->misses <= now->allowed;
+    culm_edge_drift_forget(drift);
+    drift->away = !back;
+    return back ? CULM_EDGE_DRIFT_RETURN : CULM_EDGE_DRIFT_NONE;
+}
+
+enum culm_edge_drift_action culm_edge_drift_check(struct culm_edge_drift *drift,
+                                                  const struct culm_edge_drift_seen *seen,
                                                   double *ret_chance) {
     struct culm_edge_drift now = *drift;
     now.checks++;
-    now.frames += frames;
-    now.misses += (double)frames * (1 - right);
-    now.allowed += (double)frames * (1 - promised);
-    double chance =
-        culm_edge_drift_chance(now.frames, now.misses, now.allowed / (double)now.frames);
-    enum culm_edge_drift_action action = chance >= CULM_EDGE_DRIFT_WATCHED ? CULM_EDGE_DRIFT_NONE
-                                         : now.checks > 1 && chance < CULM_EDGE_DRIFT_REVERTED
-                                             ? CULM_EDGE_DRIFT_REVERT
-                                             : CULM_EDGE_DRIFT_WATCH;
-    *drift = action == CULM_EDGE_DRIFT_WATCH ? now : (struct culm_edge_drift){0};
+    now.looks += seen->looks;
+    now.misses += seen->looks * (1 - seen->right);
+    now.allowed += seen->looks * (1 - seen->promised);
+    double chance = culm_edge_drift_chance(now.looks, now.misses, now.allowed / now.looks);
     if (ret_chance) {
         *ret_chance = chance;
     }
-    return action;
+    if (drift->away) {
+        return look_back(drift, &now, seen);
+    }
+    if (chance >= CULM_EDGE_DRIFT_POOLED) {
+        culm_edge_drift_forget(drift);
+        return CULM_EDGE_DRIFT_NONE;
+    }
+    now.watched |= chance < CULM_EDGE_DRIFT_WATCHED;
+    *drift = now;
+    if (now.checks < 2 || chance >= CULM_EDGE_DRIFT_REVERTED || seen->right >= seen->promised) {
+        return now.watched ? CULM_EDGE_DRIFT_WATCH : CULM_EDGE_DRIFT_NONE;
+    }
+    culm_edge_drift_forget(drift);
+    drift->away = true;
+    drift->reverts++;
+    return CULM_EDGE_DRIFT_REVERT;
 }
 
 double culm_edge_drift_promise(double target, double original, double merged, double agreed) {

@@ -55,6 +55,8 @@ struct before {
     double deadline_ms[CULM_EDGE_QUERIES_MAX], score[CULM_EDGE_QUERIES_MAX],
         target[CULM_EDGE_QUERIES_MAX];
     double promised[CULM_EDGE_QUERIES_MAX];
+    struct live_record record[CULM_EDGE_QUERIES_MAX];
+    struct culm_edge_drift checks[CULM_EDGE_QUERIES_MAX];
     int32_t shadow[CULM_EDGE_QUERIES_MAX];
     int32_t *source[CULM_EDGE_QUERIES_MAX], *original[CULM_EDGE_QUERIES_MAX],
         *merged[CULM_EDGE_QUERIES_MAX];
@@ -67,6 +69,17 @@ static int32_t *copy_of(const int32_t *list, int32_t count) {
     int32_t *copy = malloc(((size_t)count + 1) * sizeof *copy);
     if (copy) {
         memcpy(copy, list, (size_t)count * sizeof *copy);
+    }
+    return copy;
+}
+
+static struct live_record copy_of_record(const struct live_record *record) {
+    struct live_record copy = *record;
+    size_t bytes = (size_t)record->count * sizeof *copy.wrong;
+    copy.wrong = bytes ? malloc(bytes) : NULL;
+    copy.count = copy.wrong ? record->count : 0; /* out of memory: as if it were not known */
+    if (copy.wrong) {
+        memcpy(copy.wrong, record->wrong, bytes);
     }
     return copy;
 }
@@ -93,6 +106,8 @@ static bool remember(const struct culm_live *run, struct before *before) {
         before->score[q] = query->score;
         before->target[q] = query->target;
         before->promised[q] = query->promised;
+        before->record[q] = copy_of_record(&query->record);
+        before->checks[q] = query->checks;
         before->source[q] = copy_of(query->source, query->entry->part_count);
         before->original[q] = copy_of(query->original, query->entry->part_count);
         before->merged[q] = copy_of(query->merged, query->entry->part_count);
@@ -123,6 +138,11 @@ static void put_back(struct culm_live *run, struct before *before) {
         query->score = before->score[q];
         query->target = before->target[q];
         query->promised = before->promised[q];
+        query->checks = before->checks[q];
+        const struct live_record record = query->record;
+        query->record = before->record[q];
+        query->null_period_ns = 0;
+        before->record[q] = record;
         free(query->next_at);
         query->next_at = NULL;
         if (before->source[q] && before->original[q] && before->merged[q]) {
@@ -153,6 +173,7 @@ static void forget(struct before *before) {
         free(before->source[q]);
         free(before->original[q]);
         free(before->merged[q]);
+        free(before->record[q].wrong);
     }
 }
 
@@ -168,10 +189,6 @@ enum culm_status live_try(struct culm_live *run,
     status = status ? status : relay(run, plan, error);
     if (status != CULM_OK) {
         put_back(run, &before);
-    }
-    for (int32_t q = 0; q < run->query_count && strcmp(run->round_digest, before.round_digest) != 0;
-         q++) {
-        live_forget_checks(&run->query[q]); /* they were about the previous round */
     }
     pthread_mutex_unlock(&run->lock);
     forget(&before);
@@ -244,15 +261,17 @@ static bool feeds_differ(struct culm_live *run) {
     return differ;
 }
 
-/* Reverting has failed: clears the mark of queries that are still merged, so that their checks go
- * on and ask for it again. */
+/* Going back to the original weights, or to the merged ones, has failed: sets the mark to what a
+ * query does run on, so that its checks go on and ask for it again. */
 static void revert_again(struct culm_live *run) {
     for (int32_t q = 0; q < run->query_count; q++) {
         struct live_query *query = &run->query[q];
         size_t bytes = (size_t)query->entry->part_count * sizeof *query->source;
         bool own = !query->source || !query->original ||
                    memcmp(query->source, query->original, bytes) == 0;
-        query->reverted = query->reverted && own;
+        bool differ = own && query->merged && memcmp(query->merged, query->original, bytes) != 0;
+        query->reverted = own && (query->reverted || (differ && !query->plain));
+        query->checks.away = query->reverted;
     }
 }
 

@@ -5,7 +5,8 @@
  * of both to a frame meet in rings, in whichever order they come. Where labels say what is right, a
  * check counts how often the query and the original are right; elsewhere, how often the query says
  * what the original says. A query that falls short of its promise by more than chance
- * [edge/drift.h] goes back to its own weights. Once it is watched, frames are kept as
+ * [edge/drift.h] goes back to its own weights, and from then on its hidden query has the merged
+ * ones, which come back when they do as promised. Once it is watched, frames are kept as
  * DIR/drift/QUERY-ROUND.idx, and merging can resume with these.
  */
 #include "live/run.h"
@@ -13,6 +14,7 @@
 #include "base/clock.h"
 #include "base/grow.h"
 #include "base/json.h"
+#include "vision/agree.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -59,16 +61,43 @@ enum culm_status live_shadows(struct culm_live *run, struct culm_error *error) {
     for (int32_t q = 0; q < count && status == CULM_OK; q++) {
         const struct live_query *query = &run->query[q];
         size_t bytes = (size_t)query->entry->part_count * sizeof *query->source;
-        bool merged = query->original_of < 0 && query->shadow >= 0 && !query->gone &&
-                      memcmp(query->source, query->original, bytes) != 0;
-        if (merged) {
+        bool looked_at = query->original_of < 0 && query->shadow >= 0 && !query->gone &&
+                         memcmp(query->merged, query->original, bytes) != 0 &&
+                         (query->reverted || memcmp(query->source, query->original, bytes) != 0);
+        if (looked_at) { /* it runs the one, and its hidden query the other */
             struct live_query *shadow = &run->query[query->shadow];
             shadow->gone = false;
-            memcpy(shadow->source, query->original, bytes);
+            memcpy(shadow->source, query->reverted ? query->merged : query->original, bytes);
             memcpy(shadow->original, query->original, bytes);
         }
     }
     return status;
+}
+
+/* What checks assume of a package that has no record, or one at another score. */
+static void tell_assumed(struct culm_live *run) {
+    const struct culm_drift_config *drift = &run->catalog[0]->workload.edge.drift;
+    int32_t count = 0, first = 0;
+    for (int32_t q = 0; q < run->query_count; q++) {
+        const struct live_query *query = &run->query[q];
+        if (query->assumed && !query->gone && query->original_of < 0 && query->shadow >= 0 &&
+            !run->query[query->shadow].gone) {
+            first = count++ ? first : q;
+        }
+    }
+    if (count > 0 && !run->told_assumed) {
+        const struct culm_edge_drift_null null = culm_edge_drift_measure(NULL, 0, drift->frames, 1);
+        char text[400];
+        run->told_assumed = true;
+        snprintf(text, sizeof text,
+                 "%d quer%s of the package ('%s' first) without a record of how answers differ at "
+                 "this score; a check of %lld frames counts as %g independent ones; 'culm merge "
+                 "--resume' may record it",
+                 count, count == 1 ? "y" : "ies", run->query[first].entry->config->name,
+                 (long long)drift->frames, null.looks);
+        live_publish(run,
+                     json_pack("{s:s, s:o}", "event", "warning", "message", culm_json_text(text)));
+    }
 }
 
 void live_tell_unwatched(struct culm_live *run) {
@@ -85,6 +114,7 @@ void live_tell_unwatched(struct culm_live *run) {
                 run, json_pack("{s:s, s:o}", "event", "warning", "message", culm_json_text(text)));
         }
     }
+    tell_assumed(run);
 }
 
 static bool copy_answer(struct culm_answer *to, const struct culm_answer *from) {
@@ -128,7 +158,7 @@ void live_given(struct culm_live *run, int32_t number, int64_t frame, int32_t wi
                 const struct culm_answer *answer) {
     struct live_query *query = &run->query[number];
     size_t at = (size_t)(frame % CULM_LIVE_RING);
-    if (query->shadow < 0 || !query->given || !run->query[query->shadow].ring ||
+    if (query->shadow < 0 || !query->given || query->swapped || !run->query[query->shadow].ring ||
         !copy_answer(&query->given->answer[at], answer)) {
         return;
     }
@@ -200,7 +230,7 @@ void live_sample(struct culm_live *run, int32_t number, const struct live_frame 
         one->original_of >= 0 ? &run->query[one->original_of] : &run->query[number];
     /* Until the query is reverted, the frames that the original looks at; then as many of its own.
      */
-    bool wanted = query->reverted ? one == query : one != query && query->checks.checks > 0;
+    bool wanted = query->reverted ? one == query : one != query && query->checks.watched;
     uint64_t now = culm_clock_ns();
     if (!query->samples || !wanted || query->sampled == SAMPLES || now < query->sample_ns) {
         return;
@@ -220,49 +250,80 @@ void live_sample(struct culm_live *run, int32_t number, const struct live_frame 
 
 void live_forget_checks(struct live_query *query) {
     query->checks = (struct culm_edge_drift){0};
-    if (query->drift) {
-        culm_accuracy_clear(query->drift);
+    query->check = (struct live_check){0};
+}
+
+void live_swap(struct culm_live *run, struct live_query *query, bool swapped) {
+    if (query->shadow < 0 || query->swapped == swapped) {
+        return;
     }
-    if (query->own) {
-        culm_accuracy_clear(query->own);
+    query->swapped = swapped;
+    query->check = (struct live_check){0};
+    struct live_ring *ring[] = {query->ring, query->given, run->query[query->shadow].ring};
+    for (size_t i = 0; i < sizeof ring / sizeof *ring; i++) {
+        if (ring[i]) { /* what is in it was said with the other weights */
+            memset(ring[i]->frame, 0, sizeof ring[i]->frame);
+        }
     }
 }
 
-/* There are as many samples as a check takes: judges them. */
-static void check_drift(struct culm_live *run, struct live_query *query, int64_t frame) {
-    static const char *const action_name[] = {"none", "watched", "reverted"};
-    int64_t frames = culm_accuracy_frames(query->drift);
-    bool labels = query->own && culm_accuracy_frames(query->own) > 0;
-    if (culm_accuracy_wanted(query->drift) == 0) {
-        culm_accuracy_clear(query->drift); /* nothing was to be seen, so nothing can be said */
-        if (query->own) {
-            culm_accuracy_clear(query->own);
-        }
-        return;
+/* What is to be expected of a check, which depends on how far apart its frames are. */
+static const struct culm_edge_drift_null *expected(const struct culm_live *run,
+                                                   struct live_query *query) {
+    const struct culm_drift_config *drift = &run->catalog[0]->workload.edge.drift;
+    uint64_t period = run->feed[query->feed].period_ns;
+    if (query->null_period_ns != period) {
+        double stride = query->record.count ? drift->every_s * 1e9 / (double)drift->frames /
+                                                  (double)period / query->record.step
+                                            : 1;
+        query->null = culm_edge_drift_measure(query->record.wrong, query->record.count,
+                                              drift->frames, stride);
+        query->null_period_ns = period;
     }
+    return &query->null;
+}
+
+static double promise_of(const struct live_query *query,
+                         const struct culm_edge_drift_null *expected) {
+    double right = 1 - expected->wrong;
+    if (query->check.labels) {
+        return query->target * (1 - query->check.own / (double)query->check.frames);
+    }
+    return expected->wrong >= 0 && right < query->promised ? right : query->promised;
+}
+
+/* Its samples are as many as a check takes: judges them. */
+static void check_drift(struct culm_live *run, struct live_query *query, int64_t frame) {
+    static const char *const action_name[] = {"none", "watched", "reverted", "returned"};
+    const struct live_check check = query->check;
+    const struct culm_edge_drift_null *null = expected(run, query);
+    const struct culm_edge_drift_seen seen = {.right = 1 - check.wrong / (double)check.frames,
+                                              .anything = check.wanted > 0,
+                                              .promised = promise_of(query, null),
+                                              .looks = null->looks};
     char path[CULM_PATH_MAX];
-    double accuracy = culm_accuracy_value(query->drift, false), chance;
-    double promised =
-        labels ? query->target * culm_accuracy_value(query->own, false) : query->promised;
-    bool watched = query->checks.checks > 0;
-    enum culm_edge_drift_action action =
-        culm_edge_drift_check(&query->checks, frames, accuracy, promised, &chance);
-    bool back = action == CULM_EDGE_DRIFT_REVERT;
-    json_t *event = json_pack("{s:s, s:o, s:f, s:f, s:s, s:f, s:s, s:I}", "event", "drift", "query",
-                              culm_json_text(query->entry->config->name), "accuracy", accuracy,
-                              "promised", promised, "by", labels ? "labels" : "original", "chance",
-                              chance, "action", action_name[action], "frame", (json_int_t)frame);
-    if (back && query->samples && samples_path(run, query, path, NULL) == CULM_OK) {
+    double chance;
+    bool watched = query->checks.watched;
+    enum culm_edge_drift_action action = culm_edge_drift_check(&query->checks, &seen, &chance);
+    json_t *event =
+        json_pack("{s:s, s:o, s:f, s:f, s:s, s:f, s:I, s:I, s:I, s:s, s:b, s:I}", "event", "drift",
+                  "query", culm_json_text(query->entry->config->name), "accuracy", seen.right,
+                  "promised", seen.promised, "by", check.labels ? "labels" : "original", "chance",
+                  chance, "wanted", (json_int_t)check.wanted, "missed", (json_int_t)check.missed,
+                  "added", (json_int_t)check.added, "action", action_name[action], "reverted",
+                  (int)query->checks.away, "frame", (json_int_t)frame);
+    query->check = (struct live_check){0};
+    if (action == CULM_EDGE_DRIFT_REVERT && query->samples &&
+        samples_path(run, query, path, NULL) == CULM_OK) {
         json_object_set_new(event, "frames", culm_json_text(path));
     }
     live_publish(run, event);
-    culm_accuracy_clear(query->drift);
-    if (query->own) {
-        culm_accuracy_clear(query->own);
-    }
-    if (back) {
-        query->reverted = true;
+    if (action == CULM_EDGE_DRIFT_REVERT || action == CULM_EDGE_DRIFT_RETURN) {
+        query->reverted = query->checks.away;
         run->changed = true;
+    }
+    if (action == CULM_EDGE_DRIFT_RETURN) {
+        end_samples(run, query, false);
     } else if (action == CULM_EDGE_DRIFT_WATCH && !watched) {
         begin_samples(run, query);
     } else if (action == CULM_EDGE_DRIFT_NONE && watched) {
@@ -270,50 +331,62 @@ static void check_drift(struct culm_live *run, struct live_query *query, int64_t
     }
 }
 
-/* Counts what both have said of a frame. False: out of memory, or the frame has no label although
- * the query has labels. */
+/* Counts what both have said of a frame. False: the frame has no label although the query has
+ * labels. */
 static bool add_sample(struct live_query *query, const struct culm_answer *said,
                        const struct culm_answer *original, const struct live_frame *frame) {
+    struct culm_agreement of, own = {0};
     bool labels = query->label || query->by_folder || query->right.answer;
-    query->drift = query->drift ? query->drift : culm_accuracy_new(said->kind);
-    query->own = query->own || !labels ? query->own : culm_accuracy_new(said->kind);
-    if (!query->drift || (labels && !query->own)) {
-        return false;
-    }
     if (!labels) {
-        return culm_accuracy_add(query->drift, said, original, frame->width);
-    }
-    if (query->right.answer) {
+        of = culm_agreement_of(said, original, query->score_now, frame->width);
+    } else if (query->right.answer) {
         const struct culm_answer *right = live_right(query, frame);
-        return right && culm_accuracy_add(query->drift, said, right, frame->width) &&
-               culm_accuracy_add(query->own, original, right, frame->width);
+        if (!right) {
+            return false;
+        }
+        of = culm_agreement_of(said, right, query->score_now, frame->width);
+        own = culm_agreement_of(original, right, query->score_now, frame->width);
+    } else {
+        int32_t label = live_label(query, frame);
+        if (label < 0) {
+            return false;
+        }
+        of = culm_agreement_with_label(said, label);
+        own = culm_agreement_with_label(original, label);
     }
-    int32_t label = live_label(query, frame);
-    return label >= 0 && culm_accuracy_add_label(query->drift, said, label) &&
-           culm_accuracy_add_label(query->own, original, label);
+    struct live_check *check = &query->check;
+    check->frames++;
+    check->labels = labels;
+    check->wrong += culm_edge_drift_wrong(of.wanted, of.missed, of.added);
+    check->own += culm_edge_drift_wrong(own.wanted, own.missed, own.added);
+    check->wanted += of.wanted;
+    check->missed += of.missed;
+    check->added += of.added;
+    return true;
 }
 
 void live_compare(struct culm_live *run, int32_t number, int64_t frame, const struct live_frame *of,
                   const struct culm_answer *answer) {
     struct live_query *one = &run->query[number];
     struct live_query *query = one->original_of >= 0 ? &run->query[one->original_of] : one;
-    struct live_query *original = query->shadow >= 0 ? &run->query[query->shadow] : NULL;
+    struct live_query *hidden = query->shadow >= 0 ? &run->query[query->shadow] : NULL;
     size_t at = (size_t)(frame % CULM_LIVE_RING);
-    if (!original || original->gone || query->gone || query->reverted || !one->ring ||
+    if (!hidden || hidden->gone || query->gone || query->reverted != query->swapped || !one->ring ||
         !copy_answer(&one->ring->answer[at], answer)) {
-        return;
+        return; /* nothing counts until the layout with its other weights is in force */
     }
     one->ring->frame[at] = frame + 1;
     one->ring->width[at] = of->width;
-    if (one == original && query->given) {
-        count_given(query, original, frame);
+    if (one == hidden && query->given && !query->swapped) {
+        count_given(query, hidden, frame);
     }
-    if (!query->ring || !original->ring || query->ring->frame[at] != frame + 1 ||
-        original->ring->frame[at] != frame + 1) {
+    if (!query->ring || !hidden->ring || query->ring->frame[at] != frame + 1 ||
+        hidden->ring->frame[at] != frame + 1) {
         return; /* the other has not answered it, or not yet */
     }
-    if (add_sample(query, &query->ring->answer[at], &original->ring->answer[at], of) &&
-        culm_accuracy_frames(query->drift) >= run->catalog[0]->workload.edge.drift.frames) {
+    const struct culm_answer *said = &query->ring->answer[at], *other = &hidden->ring->answer[at];
+    if (add_sample(query, query->swapped ? other : said, query->swapped ? said : other, of) &&
+        query->check.frames >= run->catalog[0]->workload.edge.drift.frames) {
         check_drift(run, query, frame);
     }
 }

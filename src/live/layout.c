@@ -4,6 +4,8 @@
  */
 #include "live/run.h"
 
+#include "base/clock.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -106,13 +108,16 @@ static enum culm_status lay_prefixes(const struct culm_live *run, struct culm_li
     return culm_live_prefixes_lay(of, &laid->layout, laid->query, laid->trunk, error);
 }
 
-/* An original only samples, with four times the deadline of its query; originals take turns. */
+/* An original only samples, with four times the deadline of its query; originals take turns. The
+ * frames of a check are spread over its interval: those in a row would show the same thing. While a
+ * query runs on its own weights after drift, its merged ones are looked at rarely. */
 static void lay_original(const struct culm_live *run, const struct live_query *original,
                          uint64_t number, uint64_t originals, struct culm_edge_query *to) {
     const struct culm_drift_config *drift = &run->catalog[0]->workload.edge.drift;
-    to->every_ns = (uint64_t)(drift->every_s * 1e9);
+    double rarely = run->query[original->original_of].reverted ? CULM_EDGE_DRIFT_RARELY : 1;
+    to->every_ns = 1 + (uint64_t)(drift->every_s * 1e9 * rarely / (double)drift->frames);
     to->after_ns = to->every_ns / (originals > 0 ? originals : 1) * number;
-    to->burst = (int32_t)drift->frames;
+    to->burst = 1;
     to->deadline_ns = (uint64_t)(4e6 * run->query[original->original_of].deadline_ms);
 }
 
@@ -139,6 +144,23 @@ static void lay_queries(const struct culm_live *run, const int32_t *count,
     }
 }
 
+/* The bytes of the sources that queries of the workload use, each once. */
+static double source_bytes(const struct culm_live *run, bool own) {
+    bool *seen = calloc((size_t)run->store.source_count + 1, sizeof *seen);
+    double bytes = 0;
+    for (int32_t q = 0; q < run->query_count && seen; q++) {
+        const struct live_query *query = &run->query[q];
+        const int32_t *source = own ? query->original : query->source;
+        for (int32_t p = 0; !query->gone && query->original_of < 0 && p < query->entry->part_count;
+             p++) {
+            bytes += seen[source[p]] ? 0 : (double)run->store.source[source[p]].bytes;
+            seen[source[p]] = true;
+        }
+    }
+    free(seen);
+    return bytes;
+}
+
 /* Gives addresses to everything in a layout. */
 static enum culm_status place(struct culm_live *run, const struct culm_live_laid *laid,
                               struct culm_error *error) {
@@ -147,8 +169,10 @@ static enum culm_status place(struct culm_live *run, const struct culm_live_laid
         if (!run->query[q].gone) {
             status = place_units(run, &laid->query[q], error);
             status = status ? status : resolve(run, &run->query[q], error);
+            run->query[q].next_swapped = run->query[q].reverted;
         }
     }
+    run->next_saving = (struct live_saving){source_bytes(run, false), source_bytes(run, true)};
     return status ? status : place_others(run, laid, error);
 }
 
@@ -243,7 +267,17 @@ void live_shares(const struct live_query *query, struct culm_live_times *times, 
     }
 }
 
+void live_count_saving(struct culm_live *run) {
+    const uint64_t now = culm_clock_ns();
+    const double passed = run->saving_ns ? (double)(now - run->saving_ns) : 0;
+    run->saved.laid += run->saving.laid * passed;
+    run->saved.own += run->saving.own * passed;
+    run->saving_ns = now;
+}
+
 void live_count(struct culm_live *run) {
+    live_count_saving(run);
+    run->saving = run->next_saving;
     run->activations_at = run->next_activations_at;
     run->activations_room = run->next_activations_room;
     float score = 1;
@@ -260,6 +294,7 @@ void live_count(struct culm_live *run) {
             free(query->at);
             query->at = query->next_at;
             query->next_at = NULL;
+            live_swap(run, query, query->next_swapped);
         }
     }
     run->least = culm_box_least(score);

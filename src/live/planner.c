@@ -38,6 +38,7 @@ void live_give_way(int nice) {
 void live_tell_plan(struct culm_live *run) {
     const struct culm_edge_plan *plan = &run->plan;
     json_t *order = json_array(), *visit = json_object(), *originals = json_array();
+    json_t *reverted = json_array();
     for (int32_t i = 0; i < plan->count; i++) {
         const struct live_query *query = &run->query[plan->order[i]];
         const char *name = query->entry->config->name;
@@ -50,14 +51,19 @@ void live_tell_plan(struct culm_live *run) {
         const struct live_query *query = &run->query[q];
         const struct culm_live_form form = {query->merged, query->original,
                                             query->entry->part_count};
-        if (!query->gone && query->original_of < 0 && query->plain &&
-            culm_live_form_differs(&form)) {
+        bool own = (query->plain || query->reverted) && culm_live_form_differs(&form);
+        if (!query->gone && query->original_of < 0 && own) {
             json_array_append_new(originals, culm_json_text(query->entry->config->name));
+            if (query->reverted) {
+                json_array_append_new(reverted, culm_json_text(query->entry->config->name));
+            }
         }
     }
-    live_publish(run, json_pack("{s:s, s:o, s:o, s:i, s:f, s:o}", "event", "plan", "order", order,
-                                "visit", visit, "frames_waiting", plan->slots, "least_processed",
-                                plan->least_share, "originals", originals));
+    live_publish(run,
+                 json_pack("{s:s, s:o, s:o, s:i, s:f, s:o, s:o, s:f}", "event", "plan", "order",
+                           order, "visit", visit, "frames_waiting", plan->slots, "least_processed",
+                           plan->least_share, "originals", originals, "reverted", reverted, "saved",
+                           run->saving.own > 0 ? 1 - run->saving.laid / run->saving.own : 0.0));
 }
 
 static enum culm_status choose(const struct culm_live_catalog *catalog,

@@ -141,8 +141,7 @@ void live_release_query(struct live_query *query) {
     }
     free(query->ring);
     free(query->given);
-    culm_accuracy_free(query->drift);
-    culm_accuracy_free(query->own);
+    free(query->record.wrong);
     if (query->samples) {
         close(query->samples - 1);
     }
@@ -291,9 +290,9 @@ enum culm_status live_open(struct culm_live *run, struct culm_live_entry *entry,
                                  .latest_frame = -1,
                                  .original_of = of,
                                  .shadow = -1,
-                                 .source = malloc(bytes),
-                                 .original = malloc(bytes),
-                                 .merged = malloc(bytes)};
+                                 .source = calloc(1, bytes),
+                                 .original = calloc(1, bytes),
+                                 .merged = calloc(1, bytes)};
     *ret_query = run->query_count++;
     enum culm_status status = open_programs(run, query, error);
     if (status == CULM_OK && (!query->source || !query->original || !query->merged)) {

@@ -72,6 +72,10 @@ void live_fill_done(struct culm_live *run, json_t *event) {
     json_object_set_new(event, "round", run->round < 0 ? json_null() : json_integer(run->round));
     json_object_set_new(event, "package", live_package(run));
     json_object_set_new(event, "feeds", live_outages(run));
+    live_count_saving(run);
+    if (run->round >= 0 && run->saved.own > 0) { /* over the run, whatever went back */
+        json_object_set_new(event, "saved", json_real(1 - run->saved.laid / run->saved.own));
+    }
 }
 
 static void on_event(void *ctx, json_t *event) {
@@ -184,7 +188,8 @@ void live_tell_query(struct culm_live *run, int32_t q) {
     const struct culm_live_laid *laid = run->next ? run->next : run->laid;
     struct live_query *query = &run->query[q];
     const struct culm_query_config *config = query->entry->config;
-    const double accuracy = query->plain ? query->own_accuracy : query->merged_accuracy;
+    const double accuracy =
+        query->plain || query->reverted ? query->own_accuracy : query->merged_accuracy;
     query->told = true;
     live_publish(run,
                  json_pack("{s:s, s:o, s:o, s:I, s:o}", "event", "query", "query",

@@ -44,6 +44,21 @@ struct live_ring {
     int32_t width[CULM_LIVE_RING];
 };
 
+/* What a check of a merged query has seen so far: shares that are wrong, summed up over frames. */
+struct live_check {
+    int64_t frames;
+    double wrong, own; /* of its merged weights; of its original, where labels say what is right */
+    int64_t wanted, missed, added; /* by its merged weights */
+    bool labels;
+};
+
+/* How a merged query's answers differed on the frames that merging held out; count 0: not known. */
+struct live_record {
+    double *wrong; /* [count] owned */
+    int64_t count;
+    double step; /* frames of the feed from one to the next */
+};
+
 /* An answer that is drawn on its frame when the run has ended. */
 #define CULM_LIVE_PICTURES 3
 struct live_picture {
@@ -95,24 +110,35 @@ struct live_query {
     bool own_tensors;            /* both are its own tensors, which this run has written */
     bool unwatched;              /* it is merged, and there is no room for its original */
     bool told_unwatched;         /* an event has said so */
+    bool assumed;                /* what checks vary by is not known, so it is assumed */
     bool told_other;             /* an event has said that an answer is not finite */
     bool told;                   /* an event `query` has been published since it came */
     bool plain;                  /* the choice of forms gave it its own weights */
     int32_t original_of, shadow; /* the query whose original it is; its own original; -1: none */
-    bool reverted;               /* drift took it back to its own weights until the next round */
+    bool reverted;               /* drift took it back to its own weights */
     /* What the model said of recent frames; what they were answered with, which may be an older
      * answer. NULL where nothing is compared. */
     struct live_ring *ring, *given;
-    struct culm_accuracy *drift;   /* of the check under way: by labels, else by the original */
-    struct culm_accuracy *own;     /* of the original by labels, on the same frames */
-    struct culm_edge_drift checks; /* the checks pooled so far */
-    double promised;               /* the share of the original's answers that it must give */
+    struct live_check check;       /* under way */
+    struct culm_edge_drift checks; /* those before it, as far as they count */
+    struct live_record record;
+    struct culm_edge_drift_null null; /* by the record, */
+    uint64_t null_period_ns;          /* at this period of the feed; 0: not worked out yet */
+    bool swapped, next_swapped; /* in the layout in force, and in the next one: it runs its original
+                                 * weights, and its hidden query the merged ones */
+    double promised;            /* the share of the original's answers that it must give */
     double own_accuracy, merged_accuracy; /* as merging last measured; negative: it has not */
     int samples;        /* file + 1 of frames with which merging may resume; 0: none */
     int64_t sampled;    /* how many frames are in it */
     uint64_t sample_ns; /* once reverted: when the next frame may be kept */
     int32_t pictures;
     struct live_picture picture[CULM_LIVE_PICTURES];
+};
+
+/* What the queries of the workload need in memory, each tensor once: as the layout has it, and as it
+ * would be on their own weights. */
+struct live_saving {
+    double laid, own;
 };
 
 /* How the run goes, for other threads, which ask the loop to say it. */
@@ -178,6 +204,10 @@ struct culm_live {
     /* Bytes of the layers of the package's models; and with each tensor counted once. */
     int64_t layer_bytes, layer_distinct;
     char round_digest[CULM_SHA256_HEX];
+    struct live_saving saving, next_saving; /* of the layout in force, and of the next one, bytes */
+    struct live_saving saved;               /* bytes times ns until saving_ns */
+    uint64_t saving_ns;
+    bool told_assumed;                  /* an event has said what checks for drift assume */
     struct culm_live_laid *laid, *next; /* the layout in force; the next one, NULL: none */
     struct culm_edge_plan plan, next_plan;
     uint64_t plain;              /* a bit for each query that was last chosen to run plain */
@@ -245,8 +275,11 @@ enum culm_status live_try(struct culm_live *run,
 /* Adds, updates or marks as gone the hidden originals, so that exactly the queries that run merged
  * have one. */
 enum culm_status live_shadows(struct culm_live *run, struct culm_error *error);
-/* Publishes, once for each, which merged queries have no original beside them. */
+/* Publishes, once for each, which merged queries have no original beside them; and once, that what
+ * checks vary by is not known of some. */
 void live_tell_unwatched(struct culm_live *run);
+/* Says whether the query's hidden one has the merged weights in the layout now in force. */
+void live_swap(struct culm_live *run, struct live_query *query, bool swapped);
 /* Discards what the checks of a query have seen so far. */
 void live_forget_checks(struct live_query *query);
 /* Takes in the answer that a query, or an original, has just computed for a frame. */
@@ -308,6 +341,8 @@ void live_count(struct culm_live *run);
 size_t live_activations(const struct culm_live_laid *laid);
 /* Sets in `times` the shares of a run until each cut that this run has measured for the size. */
 void live_shares(const struct live_query *query, struct culm_live_times *times, int32_t size);
+/* Adds what the layout in force has saved until now to run->saved. */
+void live_count_saving(struct culm_live *run);
 void live_release(struct culm_live *run);
 
 /* calibrate.c */

@@ -6,6 +6,7 @@
 
 #include "base/grow.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,14 +30,41 @@ static enum culm_status add_source(struct culm_live *run, const struct culm_pack
                       : CULM_OK;
 }
 
+/* What merging has recorded of how answers differ, if it was at the score that the query has. */
+static enum culm_status take_record(struct live_query *query, const struct culm_package_query *of,
+                                    struct culm_error *error) {
+    bool same = fabs(of->sample_score - query->score) < 1e-6;
+    size_t count =
+        same || query->entry->model->kind != CULM_ANSWER_BOXES ? (size_t)of->sample_count : 0;
+    double *wrong = malloc((count + 1) * sizeof *wrong);
+    if (!wrong) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for drift");
+    }
+    for (size_t i = 0; i < count; i++) {
+        const struct culm_package_sample *sample = &of->sample[i];
+        wrong[i] = culm_edge_drift_wrong(sample->wanted, sample->missed, sample->added);
+    }
+    free(query->record.wrong);
+    query->record = (struct live_record){wrong, (int64_t)count, of->sample_step};
+    query->null_period_ns = 0;
+    query->assumed = count == 0;
+    return CULM_OK;
+}
+
+/* ret_changed: whether the query's tensors are not those that it had. */
 static enum culm_status from_package(struct culm_live *run, struct live_query *query,
                                      const struct culm_package_round *round, int32_t of,
-                                     struct culm_error *error) {
+                                     bool *ret_changed, struct culm_error *error) {
     const struct culm_live_entry *entry = query->entry;
+    *ret_changed = false;
     query->promised = culm_edge_drift_promise(query->target, round->query[of].original,
                                               round->query[of].merged, round->query[of].agreement);
     query->own_accuracy = round->query[of].original;
     query->merged_accuracy = round->query[of].merged;
+    enum culm_status taken = take_record(query, &round->query[of], error);
+    if (taken != CULM_OK) {
+        return taken;
+    }
     for (int32_t p = 0; p < entry->part_count; p++) {
         const struct culm_package_param *param;
         enum culm_status status =
@@ -45,12 +73,15 @@ static enum culm_status from_package(struct culm_live *run, struct live_query *q
             return status;
         }
         bool turned = entry->part[p].turned;
-        if ((status = add_source(run, &round->tensor[param->original], turned, 0,
-                                 &query->original[p], error)) ||
-            (status = add_source(run, &round->tensor[param->tensor], turned, 0, &query->merged[p],
-                                 error))) {
+        int32_t original, merged;
+        if ((status =
+                 add_source(run, &round->tensor[param->original], turned, 0, &original, error)) ||
+            (status = add_source(run, &round->tensor[param->tensor], turned, 0, &merged, error))) {
             return status;
         }
+        *ret_changed |= original != query->original[p] || merged != query->merged[p];
+        query->original[p] = original;
+        query->merged[p] = merged;
     }
     return CULM_OK;
 }
@@ -154,13 +185,11 @@ enum culm_status live_sources(struct culm_live *run, struct culm_error *error) {
     struct culm_package_round round = {0};
     struct culm_package_sums sums = {0};
     enum culm_status status = CULM_OK;
-    bool other = false;
     if (run->package && (status = culm_package_open(run->package, &round, error)) == CULM_OK &&
         run->round < 0) { /* only at the start: later rounds may leave queries out */
         status = culm_live_catalog_goes_with(run->catalog[0], &round, run->package, error);
     }
     if (run->package && status == CULM_OK) {
-        other = strcmp(run->round_digest, round.digest) != 0;
         run->round = round.number;
         status = culm_package_sum(&round, &sums, error);
         run->layer_bytes = sums.total_bytes;
@@ -172,17 +201,20 @@ enum culm_status live_sources(struct culm_live *run, struct culm_error *error) {
         if (query->gone || query->original_of >= 0) {
             continue;
         }
-        if (other) { /* a new round gives reverted queries another chance */
-            query->reverted = false;
-        }
+        bool changed = false;
         int32_t of =
             run->package ? culm_package_query_find(&round, query->entry->config->name) : -1;
         if (of >= 0) {
             query->own_tensors = false;
-            status = from_package(run, query, &round, of, error);
+            status = from_package(run, query, &round, of, &changed, error);
         } else if (!query->own_tensors) { /* not again: that takes long, and frames are waiting */
             status = from_model(run, query, error);
             query->own_tensors = status == CULM_OK;
+            changed = true;
+        }
+        if (changed) { /* what was seen of other tensors says nothing of these */
+            query->reverted = false;
+            live_forget_checks(query);
         }
     }
     culm_package_round_release(&round);

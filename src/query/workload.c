@@ -195,7 +195,7 @@ static const struct culm_config_row drift_rows[] = {
     CULM_CONFIG_REAL("every_s", D, every_s, "10", 0, 1e6, CULM_CONFIG_RESUMABLE,
                      "seconds between checks of merged queries against their originals; 0: never"),
     CULM_CONFIG_INT("frames", D, frames, "16", 1, 1000000, CULM_CONFIG_RESUMABLE,
-                    "frames compared in each check"),
+                    "frames compared in each check, spread over every_s"),
 };
 static const struct culm_config_table drift_table = {CULM_CONFIG_ROWS(drift_rows, D)};
 

@@ -143,8 +143,9 @@ def digest_of(shape, data):
     return hashlib.sha256(f"f32 [{', '.join(map(str, shape))}]\n".encode() + data).hexdigest()
 
 
-def publish(folder, number, queries, agreement=None):
-    """A round of a package, {query: {parameter: ((shape, data), (shape, data) of the original)}}; {query: share of the original's answers}."""
+def publish(folder, number, queries, agreement=None, samples=None):
+    """A round of a package, {query: {parameter: ((shape, data), (shape, data) of the original)}}; {query: share of the original's answers};
+    {query: what differed on held-out frames}."""
     os.makedirs(os.path.join(folder, "tensors"), exist_ok=True)
     os.makedirs(os.path.join(folder, "rounds"), exist_ok=True)
     tensors, texts, layers = {}, [], {}
@@ -167,6 +168,8 @@ def publish(folder, number, queries, agreement=None):
                       "original": 1.0, "merged": 0.9, "parameters": told})
         if agreement and query in agreement:  # on labels it does as well as it must
             texts[-1].update(original=0.8, merged=0.76, agreement=agreement[query])
+        if samples and query in samples:
+            texts[-1]["samples"] = samples[query]
     text = json.dumps({"format": "culm-package-1", "round": number, "total_bytes": total, "distinct_bytes": sum(layers.values()),
                        "tensors": tensors, "queries": texts})
     with open(os.path.join(folder, "rounds", f"{number}.json"), "w", encoding="utf-8") as file:

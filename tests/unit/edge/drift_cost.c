@@ -95,9 +95,9 @@ static void samplers_cost_little(void **state) {
     double unmerged = share_of(&made, NULL);
     make(&made, true, 0, 0);
     double merged = share_of(&made, NULL);
-    make(&made, true, 10000, 16);
+    make(&made, true, 10000 / 16, 1);
     double watched = share_of(&made, &checked);
-    make(&made, true, 1600, 16); /* all the time */
+    make(&made, true, 100, 1); /* all the time */
     double always = share_of(&made, NULL);
     print_message("unmerged %.3f, merged %.3f, watched %.3f, %lld samples; always %.3f\n", unmerged,
                   merged, watched, (long long)checked, always);
