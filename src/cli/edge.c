@@ -91,15 +91,35 @@ static void print_frames(const json_t *queries) {
 }
 
 /* Prints which merged queries run on their own weights all the same. */
-static void print_originals(const json_t *originals) {
+static bool is_among(const json_t *list, const json_t *item) {
     size_t i;
-    json_t *item;
-    if (json_array_size(originals) == 0) {
-        return;
+    json_t *other;
+    json_array_foreach(list, i, other) {
+        if (json_equal(other, item)) {
+            return true;
+        }
     }
-    printf("originals  ");
-    json_array_foreach(originals, i, item) { printf(" %s", json_string_value(item)); }
-    printf(" (running on their own weights loses no frame)\n");
+    return false;
+}
+
+/* Queries on their own weights: by choice, and because drift took them back. */
+static void print_originals(const json_t *originals, const json_t *reverted) {
+    size_t i, chosen = json_array_size(originals) - json_array_size(reverted);
+    json_t *item;
+    if (chosen > 0) {
+        printf("originals  ");
+        json_array_foreach(originals, i, item) {
+            if (!is_among(reverted, item)) {
+                printf(" %s", json_string_value(item));
+            }
+        }
+        printf(" (running on their own weights loses no frame)\n");
+    }
+    if (json_array_size(reverted) > 0) {
+        printf("originals  ");
+        json_array_foreach(reverted, i, item) { printf(" %s", json_string_value(item)); }
+        printf(" (drift took them back to their own weights)\n");
+    }
 }
 
 static void print_plan(const json_t *plan) {
@@ -117,7 +137,7 @@ static void print_plan(const json_t *plan) {
         printf(" %s (%.0f)", name, number(json_object_get(plan, "visit"), name));
     }
     printf("\n");
-    print_originals(json_object_get(plan, "originals"));
+    print_originals(json_object_get(plan, "originals"), NULL);
     print_frames(json_object_get(plan, "queries"));
 }
 
@@ -194,12 +214,14 @@ static void print_event(const json_t *event) {
     } else if (strcmp(kind, "warning") == 0) {
         printf("warning: %s\n", text(event, "message"));
     } else if (strcmp(kind, "plan") == 0) {
-        print_originals(json_object_get(event, "originals"));
+        print_originals(json_object_get(event, "originals"), json_object_get(event, "reverted"));
     } else if (strcmp(kind, "round") == 0) {
         printf("round %.0f of the package\n", number(event, "round"));
     } else if (strcmp(kind, "drift") == 0) {
         const char *frames = text(event, "frames");
-        printf("drift: %s at %.3f, %s%s%s\n", text(event, "query"), number(event, "accuracy"),
+        printf("drift: %s at %.3f of %.3f (%.0f missed of %.0f, %.0f added), %s%s%s\n",
+               text(event, "query"), number(event, "accuracy"), number(event, "promised"),
+               number(event, "missed"), number(event, "wanted"), number(event, "added"),
                text(event, "action"), *frames ? "; frames to merge again with: " : "", frames);
     } else if (strcmp(kind, "done") == 0) {
         print_frames(json_object_get(event, "queries"));
@@ -207,6 +229,10 @@ static void print_event(const json_t *event) {
         printf("memory %.2f MB of %.2f; waiting for tensors %.0f %% of the time\n",
                number(event, "resident_max_bytes") / 1e6, number(event, "limit_bytes") / 1e6,
                100 * number(event, "load_share"));
+        if (json_object_get(event, "saved")) {
+            printf("saved       %.1f %% of the weights that queries were on, over the run\n",
+                   100 * number(event, "saved"));
+        }
     }
 }
 

@@ -54,7 +54,7 @@ struct culm_summary_step {
     size_t launch;
 };
 
-#define CULM_SUMMARY_OWN 12
+#define CULM_SUMMARY_OWN 16
 
 struct culm_summary {
     const struct culm_summary_job *job;

@@ -88,11 +88,12 @@ enum {
     CHECKS,
     WATCHED,
     REVERTED,
+    RETURNED,
     ROUND,
     PACKED,
     PACKED_ONCE
 };
-enum { LOAD_SHARE };
+enum { LOAD_SHARE, SAVED_IN_FORCE };
 
 /* Notes what the package saves with the round in force from now on. */
 static enum culm_status add_round(struct culm_summary *s, const json_t *event,
@@ -125,6 +126,7 @@ static enum culm_status add_edge_done(struct culm_summary *s, const json_t *even
     s->own_counts[RESIDENT] = culm_event_int(event, "resident_max_bytes", 0);
     s->own_counts[LIMIT] = culm_event_int(event, "limit_bytes", 0);
     s->own_figures[LOAD_SHARE] = culm_event_real(event, "load_share", 0);
+    s->own_figures[SAVED_IN_FORCE] = culm_event_real(event, "saved", -1);
     return culm_summary_add_done(s, event, error);
 }
 
@@ -149,6 +151,7 @@ static enum culm_status add_drift(struct culm_summary *s, const json_t *event,
     s->own_counts[CHECKS]++;
     s->own_counts[WATCHED] += strcmp(action, "watched") == 0;
     s->own_counts[REVERTED] += strcmp(action, "reverted") == 0;
+    s->own_counts[RETURNED] += strcmp(action, "returned") == 0;
     return CULM_OK;
 }
 
@@ -184,6 +187,13 @@ static bool packed(const struct culm_summary *s, char *ret_text, size_t size) {
     return bytes > 0;
 }
 
+/* What the layouts of the run really had, since queries may run on their own weights. */
+static bool in_force(const struct culm_summary *s, char *ret_text, size_t size) {
+    snprintf(ret_text, size, "%.1f %% of the weights that queries ran on, on average over the run",
+             100 * s->own_figures[SAVED_IN_FORCE]);
+    return s->done && s->own_counts[PACKED] > 0 && s->own_figures[SAVED_IN_FORCE] >= 0;
+}
+
 static bool loading(const struct culm_summary *s, char *ret_text, size_t size) {
     snprintf(ret_text, size,
              "%.2f MB loaded, %.2f MB evicted; %.1f %% of the time was spent waiting",
@@ -195,16 +205,26 @@ static bool loading(const struct culm_summary *s, char *ret_text, size_t size) {
 /* What checks found: most find no drift. */
 static bool drift(const struct culm_summary *s, char *ret_text, size_t size) {
     const int64_t checks = s->own_counts[CHECKS], watched = s->own_counts[WATCHED];
-    const int64_t reverted = s->own_counts[REVERTED];
-    snprintf(ret_text, size, "%lld check%s: %lld without drift, %lld watched, %lld reverted",
-             (long long)checks, checks == 1 ? "" : "s", (long long)(checks - watched - reverted),
-             (long long)watched, (long long)reverted);
+    const int64_t reverted = s->own_counts[REVERTED], returned = s->own_counts[RETURNED];
+    int used =
+        snprintf(ret_text, size, "%lld check%s: %lld without drift, %lld watched, %lld reverted",
+                 (long long)checks, checks == 1 ? "" : "s",
+                 (long long)(checks - watched - reverted - returned), (long long)watched,
+                 (long long)reverted);
+    if (returned > 0 && used > 0 && (size_t)used < size) {
+        snprintf(ret_text + used, size - (size_t)used, ", %lld returned", (long long)returned);
+    }
     return checks > 0;
 }
 
 static const struct culm_summary_line edge_lines[] = {
-    {"frames", frames},   {"memory", memory}, {"package", packed},
-    {"weights", loading}, {"drift", drift},   {0},
+    {"frames", frames},
+    {"memory", memory},
+    {"package", packed},
+    {"saved", in_force},
+    {"weights", loading},
+    {"drift", drift},
+    {0},
 };
 
 static const struct culm_page_chart edge_charts[] = {

@@ -224,6 +224,16 @@ static void jobs_count_what_was(void **state) {
             "  drift              4 checks: 2 without drift, 1 watched, 1 reverted\n");
     printed(&culm_summary_edge, checks, 1,
             "  drift              1 check: 1 without drift, 0 watched, 0 reverted\n");
+    const char *back[] = {
+        "{'event':'start','round':3,'package':{'bytes':200,'distinct_bytes':100}}",
+        "{'event':'drift','query':'a','action':'reverted'}",
+        "{'event':'drift','query':'a','action':'returned'}",
+        "{'event':'done','saved':0.125,'queries':[]}"};
+    printed(&culm_summary_edge, back, 3,
+            "  drift              2 checks: 0 without drift, 0 watched, 1 reverted, 1 returned\n");
+    printed(&culm_summary_edge, back, 4,
+            "  saved              12.5 % of the weights that queries ran on, on average over the "
+            "run\n");
     const char *lost[] = {"{'event':'lost','role':'server','node':0}",
                           "{'event':'lost','role':'worker','node':3}",
                           "{'event':'lost','role':'worker','node':4}"};
