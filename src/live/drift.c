@@ -146,12 +146,8 @@ static void count_given(struct live_query *query, const struct live_query *origi
     if (query->given->frame[at] != frame + 1 || original->ring->frame[at] != frame + 1) {
         return;
     }
-    query->accuracy =
-        query->accuracy ? query->accuracy : culm_accuracy_new(query->given->answer[at].kind);
-    if (query->accuracy) {
-        (void)culm_accuracy_add(query->accuracy, &query->given->answer[at],
-                                &original->ring->answer[at], query->given->width[at]);
-    }
+    culm_live_scored_add(&query->accuracy, &query->given->answer[at], &original->ring->answer[at],
+                         query->given->width[at]);
 }
 
 void live_given(struct culm_live *run, int32_t number, int64_t frame, int32_t width,

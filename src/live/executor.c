@@ -397,16 +397,9 @@ static void settled(struct culm_edge_exec *exec, int32_t number, const struct cu
     const int32_t label = frame ? live_label(query, frame) : -1;
     const struct culm_answer *right = frame ? live_right(query, frame) : NULL;
     if (label >= 0) {
-        query->accuracy =
-            query->accuracy ? query->accuracy : culm_accuracy_new(CULM_ANSWER_CLASSES);
-        if (query->accuracy) {
-            (void)culm_accuracy_add_label(query->accuracy, &query->latest, label);
-        }
+        culm_live_scored_add_label(&query->accuracy, &query->latest, label);
     } else if (right) {
-        query->accuracy = query->accuracy ? query->accuracy : culm_accuracy_new(query->latest.kind);
-        if (query->accuracy) {
-            (void)culm_accuracy_add(query->accuracy, &query->latest, right, frame->width);
-        }
+        culm_live_scored_add(&query->accuracy, &query->latest, right, frame->width);
     } else if (frame && !query->right.answer) {
         live_given(run, number, look->frame, frame->width, &query->latest);
     }

@@ -133,7 +133,7 @@ void live_release_query(struct live_query *query) {
     for (int32_t p = 0; p < query->pictures; p++) {
         culm_answer_release(&query->picture[p].answer);
     }
-    culm_accuracy_free(query->accuracy);
+    culm_live_scored_release(&query->accuracy);
     culm_journal_free(query->out);
     for (int32_t i = 0; i < CULM_LIVE_RING; i++) {
         culm_answer_release(query->ring ? &query->ring->answer[i] : &(struct culm_answer){0});

@@ -58,9 +58,9 @@ static void add_accuracy(struct culm_live *run, json_t *event) {
         json_object_set_new(item, "accuracy", json_null());
         for (int32_t q = 0; q < run->query_count && name; q++) {
             const struct live_query *query = &run->query[q];
-            if (query->accuracy && strcmp(query->entry->config->name, name) == 0) {
-                json_object_set_new(item, "accuracy",
-                                    json_real(culm_accuracy_value(query->accuracy, false)));
+            const double value = culm_live_scored_value(&query->accuracy);
+            if (value >= 0 && strcmp(query->entry->config->name, name) == 0) {
+                json_object_set_new(item, "accuracy", json_real(value));
             }
         }
     }

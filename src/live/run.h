@@ -30,6 +30,7 @@
 #include "live/planner.h"
 #include "live/post.h"
 #include "live/reload.h"
+#include "live/scored.h"
 #include "query/prediction.h"
 #include "report/journal.h"
 #include "report/sink.h"
@@ -98,8 +99,8 @@ struct live_query {
     struct culm_journal *out;
     bool made_out; /* the file was not there before */
     /* Of all frames, with the older answer that stood in for a dropped one: on labels, or else on
-     * the original's answers to samples. NULL: nothing has been compared. */
-    struct culm_accuracy *accuracy;
+     * the original's answers to samples. */
+    struct culm_live_scored accuracy;
     bool by_folder; /* the label of a frame is the number of its folder */
     uint8_t *label; /* [label_count] by a frame's number in the file; owned; NULL: none */
     int64_t label_count;
