@@ -326,7 +326,10 @@ def merged_anew(bench):
     equal(ended.code, 0, f"exit code of merge: {ended.err}")
     first = json.loads(ended.out.splitlines()[-1])
     with open(os.path.join(package, "rounds", f"{first['round']}.json"), encoding="utf-8") as file:
-        two = json.load(file)["queries"][1]["parameters"]["conv0.weight"]
+        queries = json.load(file)["queries"]
+    two = queries[1]["parameters"]["conv0.weight"]
+    for query in queries:  # 30 % of 30 frames were held out
+        equal((len(query["samples"]["frames"].split()), query["samples"]["score"], query["samples"]["step"]), (9, 0.05, 1), f"record of {query['query']}")
     check(two["tensor"] != two.get("original", two["tensor"]), "nothing of the first layer was merged, so nothing can drift")
     process = begin(bench, path, "--package", package)
 
@@ -365,6 +368,9 @@ def merged_anew(bench):
     until(process, "checks after it", lambda: len(checks("two")) >= seen + 3)
     equal({event["action"] for event in checks("two")[seen:]}, {"none"}, "checks after it was merged anew")
     end(bench, process)
+    assumed = [at for at, event in enumerate(events_of(out)) if event["event"] == "warning" and "without a record" in event["message"]]
+    went = next(at for at, event in enumerate(events_of(out)) if event.get("action") == "reverted")  # rounds after that come while merging goes on
+    check(all(at > went for at in assumed), f"something was assumed of a round that was measured: {assumed}, {went}")
     bench.note(f"saved {first['saved']:.3f}, then {second['saved']:.3f}; {mark} answers until then")
 
 
