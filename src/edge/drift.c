@@ -141,8 +141,9 @@ enum culm_edge_drift_action culm_edge_drift_check(struct culm_edge_drift *drift,
         return CULM_EDGE_DRIFT_NONE;
     }
     now.watched |= chance < CULM_EDGE_DRIFT_WATCHED;
+    bool watched = drift->watched; /* before this check: until then no frames have been kept */
     *drift = now;
-    if (now.checks < 2 || chance >= CULM_EDGE_DRIFT_REVERTED || seen->right >= seen->promised) {
+    if (!watched || chance >= CULM_EDGE_DRIFT_REVERTED || seen->right >= seen->promised) {
         return now.watched ? CULM_EDGE_DRIFT_WATCH : CULM_EDGE_DRIFT_NONE;
     }
     culm_edge_drift_forget(drift);

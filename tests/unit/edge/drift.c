@@ -210,6 +210,24 @@ static void one_bad_check(void **state) {
     assert_true(chance > CULM_EDGE_DRIFT_POOLED && drift.checks == 0);
 }
 
+/* What is reverted was watched before, so that frames of it have been kept: also where the first
+ * check saw little of it. */
+static void watched_first(void **state) {
+    (void)state;
+    for (double first = 0; first < 0.95; first += 0.01) {
+        struct culm_edge_drift drift = {0};
+        const struct culm_edge_drift_seen little = {first, true, 0.95, 8}, all = {0, true, 0.95, 8};
+        enum culm_edge_drift_action last = culm_edge_drift_check(&drift, &little, NULL),
+                                    next = last;
+        for (int checks = 0; next != CULM_EDGE_DRIFT_REVERT; checks++) {
+            assert_in_range(checks, 0, 1);
+            last = next;
+            next = culm_edge_drift_check(&drift, &all, NULL);
+        }
+        assert_int_equal(last, CULM_EDGE_DRIFT_WATCH);
+    }
+}
+
 /* A shortfall that is small but lasts adds up. */
 static void little_by_little(void **state) {
     struct culm_edge_drift drift = {0};
@@ -308,6 +326,6 @@ int main(void) {
         cmocka_unit_test(promises),         cmocka_unit_test(stays_on_its_clip),
         cmocka_unit_test(scenes_that_last), cmocka_unit_test(reverts_what_drifts),
         cmocka_unit_test(one_bad_check),    cmocka_unit_test(comes_back),
-        cmocka_unit_test(little_by_little)};
+        cmocka_unit_test(little_by_little), cmocka_unit_test(watched_first)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
