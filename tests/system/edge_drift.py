@@ -426,8 +426,8 @@ class Stream:
 
 
 def clean_to_jpeg(bench):
-    """Clean CIFAR-10 turns into JPEG. What a merged classifier says is then less often what its original does than was promised: noticed within two
-    checks, and not before; reverted; merged anew. The other one has labels, by which it goes on as promised: no alarm, before or after."""
+    """Clean CIFAR-10 turns into JPEG. What a merged classifier says is then less often what its original does than was promised, by a tenth: noticed
+    within a few checks, and not before; reverted; merged anew. The other one has labels, by which it goes on as promised: no alarm, before or after."""
     if not os.path.exists(os.path.join(PUBLISHED, "images")):
         raise Skipped(f"no images in {PUBLISHED}")
     if not shutil.which("ffmpeg"):
@@ -472,7 +472,8 @@ def clean_to_jpeg(bench):
         check(all(event["action"] != "reverted" for event in before), f"false alarms: {before}")
         later = [event for event in checks("resnet20") if event["frame"] >= stream.turned_at]
         # The first of them may have begun with clean frames: frames of a check are in a row, but for those that were skipped.
-        check("reverted" in [event["action"] for event in later[:3]] and later[0]["by"] == "original", f"checks of the others: {later}")
+        # And where merging saw the images, they were in the order of their classes: errors come in rows there, so a check is worth less than here.
+        check("reverted" in [event["action"] for event in later[:8]] and later[0]["by"] == "original", f"checks of the others: {later}")
         frames = next(event["frames"] for event in checks("resnet20") if event["action"] == "reverted")
 
         def kept():
