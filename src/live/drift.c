@@ -126,6 +126,7 @@ static bool copy_answer(struct culm_answer *to, const struct culm_answer *from) 
     to->kind = from->kind;
     to->box_count = from->box_count;
     to->class_count = from->class_count;
+    to->each = from->each;
     to->point_count = from->point_count;
     if (from->box_count) {
         memcpy(to->box, from->box, (size_t)from->box_count * sizeof *to->box);

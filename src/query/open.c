@@ -354,6 +354,18 @@ static void free_onnx(struct culm_vision_model *model) {
 static const struct culm_vision_model_ops onnx_ops = {
     .size = sizeof onnx_ops, .graph = onnx_graph, .weights = onnx_weights, .free = free_onnx};
 
+/* Graphs have maps, or one other output. */
+static void tell_unread(const struct culm_onnx_graph *file, struct culm_vision_model *model) {
+    size_t len = 0;
+    for (int32_t i = 0; i < file->output_count && file->output_count > 1 && !model->head_count;
+         i++) {
+        const size_t room = sizeof model->unread - len;
+        const int more = snprintf(model->unread + len, room, "%s'%.40s'", i ? ", " : "",
+                                  file->value[file->output[i]].name);
+        len = (size_t)more < room ? len + (size_t)more : sizeof model->unread - 1;
+    }
+}
+
 static enum culm_status open_onnx(const char *what, const struct culm_query_open_options *options,
                                   struct culm_vision_model **ret_model, struct culm_error *error) {
     struct onnx_model *own = calloc(1, sizeof *own);
@@ -368,6 +380,7 @@ static enum culm_status open_onnx(const char *what, const struct culm_query_open
         (void)culm_onnx_graph_class_names(own->file, &known);
         status = describe(&own->model, what, options->names, &known, error);
         culm_names_release(&known);
+        tell_unread(own->file, &own->model);
     }
     if (status != CULM_OK) {
         culm_vision_model_free(&own->model);

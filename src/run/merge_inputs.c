@@ -53,6 +53,34 @@ static enum culm_status identify(const struct culm_merge_model *model,
     return status == CULM_OK ? status : culm_error_set(error, status, "SHA-256 failed");
 }
 
+/* Merging judges, and learns, what answers are read from. It could ruin any other output unseen. */
+static enum culm_status need_judged(const struct culm_merge_model *model,
+                                    struct culm_error *error) {
+    const struct culm_vision_model *vision = model->vision;
+    const struct culm_graph *graph = model->graph;
+    if (vision->unread[0]) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "'%s' has several outputs, %s, and answers are read from one of "
+                              "them, so merging could not judge the others; export the model with "
+                              "that one alone",
+                              vision->name, vision->unread);
+    }
+    for (int32_t o = 0; o < graph->output_count; o++) {
+        bool read = vision->head_count == 0 && o == 0;
+        for (int32_t h = 0; h < vision->head_count; h++) {
+            read = read || vision->head[h].output == o;
+        }
+        if (!read) {
+            return culm_error_set(error, CULM_ERR_CONFIG,
+                                  "'%s' has %d outputs, and no answer is read from "
+                                  "'%s', so merging could not judge it; export the model without "
+                                  "that output",
+                                  vision->name, (int)graph->output_count, graph->output[o].name);
+        }
+    }
+    return CULM_OK;
+}
+
 static enum culm_status open_model(struct culm_merge_inputs *in, const struct culm_query_config *q,
                                    bool structure, struct culm_error *error) {
     struct culm_query_normalize normalize;
@@ -70,6 +98,7 @@ static enum culm_status open_model(struct culm_merge_inputs *in, const struct cu
     in->models++;
     status = structure ? culm_merge_model_look(&in->model[k], in->vision[k], error)
                        : culm_merge_model_init(&in->model[k], in->vision[k], error);
+    status = status ? status : need_judged(&in->model[k], error);
     if (status != CULM_OK) {
         return culm_error_prefix(error, "query '%s'", q->name);
     }

@@ -22,6 +22,7 @@ struct hit {
 struct culm_accuracy {
     enum culm_answer_kind kind;
     int64_t frames, wanted, right; /* right: of CLASSES and POINTS */
+    double agreed; /* of frames whose classes are questions of their own, the shares agreed upon */
     struct hit *hit;
     size_t hits, hit_capacity;
     int64_t *wanted_of; /* by class */
@@ -49,6 +50,7 @@ void culm_accuracy_free(struct culm_accuracy *accuracy) {
 
 void culm_accuracy_clear(struct culm_accuracy *accuracy) {
     accuracy->frames = accuracy->wanted = accuracy->right = 0;
+    accuracy->agreed = 0;
     accuracy->hits = 0;
     accuracy->classes = 0;
 }
@@ -132,8 +134,43 @@ bool culm_accuracy_add_label(struct culm_accuracy *a, const struct culm_answer *
     return true;
 }
 
+/* Whether an answer, which is sorted by scores, says yes to a class. */
+static bool says_yes(const struct culm_answer *answer, int32_t class_index) {
+    for (int32_t i = 0; i < answer->class_count; i++) {
+        if (answer->classes[i].score < CULM_VISION_YES) {
+            return false;
+        }
+        if (answer->classes[i].class_index == class_index) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void add_each(struct culm_accuracy *a, const struct culm_answer *answer,
+                     const struct culm_answer *wanted) {
+    int32_t both = 0, either = 0;
+    for (int32_t i = 0; i < answer->class_count; i++) {
+        either += answer->classes[i].score >= CULM_VISION_YES;
+    }
+    for (int32_t i = 0; i < wanted->class_count; i++) {
+        if (wanted->classes[i].score >= CULM_VISION_YES) {
+            const bool also = says_yes(answer, wanted->classes[i].class_index);
+            both += also;
+            either += !also;
+        }
+    }
+    a->frames++;
+    a->wanted++;
+    a->agreed += either > 0 ? (double)both / either : 1;
+}
+
 bool culm_accuracy_add(struct culm_accuracy *a, const struct culm_answer *answer,
                        const struct culm_answer *wanted, int32_t frame_width) {
+    if (a->kind == CULM_ANSWER_CLASSES && wanted->each) {
+        add_each(a, answer, wanted);
+        return true;
+    }
     if (a->kind == CULM_ANSWER_CLASSES) {
         return wanted->class_count == 0 ||
                culm_accuracy_add_label(a, answer, wanted->classes[0].class_index);
@@ -211,5 +248,5 @@ double culm_accuracy_value(const struct culm_accuracy *a, bool each_class) {
         return a->hits == 0 ? 1 : 0;
     }
     return a->kind == CULM_ANSWER_BOXES ? precision(a, each_class)
-                                        : (double)a->right / (double)a->wanted;
+                                        : ((double)a->right + a->agreed) / (double)a->wanted;
 }

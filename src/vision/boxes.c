@@ -183,6 +183,7 @@ static enum culm_status read_each(const float *logits, int64_t count, struct cul
         return no_memory(error);
     }
     answer->class_count = count == 1 ? 2 : (int32_t)count;
+    answer->each = count > 1; /* of no and yes, one is the answer */
     for (int32_t i = 0; i < answer->class_count; i++) {
         float logit = count > 1 ? logits[i] : i ? logits[0] : -logits[0];
         answer->classes[i] = (struct culm_class_score){i, isnan(logit) ? -INFINITY : logit};
@@ -279,6 +280,7 @@ enum culm_status culm_answer_read(const struct culm_vision_model *model, const f
                                   struct culm_error *error) {
     answer->kind = model->kind;
     answer->box_count = answer->class_count = answer->point_count = 0;
+    answer->each = false;
     answer->other = other_of(model, output, shape, culm_box_least(score));
     if (model->kind == CULM_ANSWER_CLASSES) {
         return (model->end == CULM_FUNCTION_SIGMOID ? read_each : read_classes)(

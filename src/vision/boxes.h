@@ -26,6 +26,8 @@ struct culm_class_score {
 #define CULM_VISION_SCORE 0.25F   /* default threshold: boxes below it are not reported */
 #define CULM_VISION_OVERLAP 0.45F /* boxes that overlap a better one of their class by more go */
 #define CULM_VISION_BOXES_MAX 4096
+#define CULM_VISION_YES                                                                            \
+    0.5F /* the score from which on a class with a sigmoid of its own is there */
 
 /* What a model says about one frame. Its memory is reused from frame to frame. */
 struct culm_answer {
@@ -34,6 +36,7 @@ struct culm_answer {
     int32_t box_count, box_capacity;
     struct culm_class_score *classes; /* CLASSES: all of them, best first, ties by class */
     int32_t class_count, class_capacity;
+    bool each; /* CLASSES: each is a question of its own, answered by yes from CULM_VISION_YES on */
     struct culm_point *point; /* POINTS */
     int32_t point_count, point_capacity;
     /* "NaN", "infinity": a number that it was read from is that, and the answer says nothing. NULL:
@@ -71,7 +74,10 @@ int32_t culm_box_suppress(struct culm_box *box, int32_t count, float most);
  * precision at that recall or beyond. With `each_class` it is the mean over the classes that are
  * wanted at least once, instead of over all boxes together.
  *
- * CLASSES: the share of frames whose best class is the right one.
+ * CLASSES: the share of frames whose best class is the right one. Where each class is a question of
+ * its own (`each` of the wanted answer), agreement at CULM_VISION_YES: for each frame, of the classes
+ * to which either answer says yes, the share to which both do; 1 if neither says yes to any. The
+ * accuracy is the mean over frames.
  *
  * POINTS: the share of points within 5 % of the frame's width of their place.
  *
@@ -85,7 +91,7 @@ void culm_accuracy_clear(struct culm_accuracy *accuracy);
 /* Adds one frame. False: out of memory. */
 bool culm_accuracy_add(struct culm_accuracy *accuracy, const struct culm_answer *answer,
                        const struct culm_answer *wanted, int32_t frame_width);
-/* The same for a frame whose right class is given as a label. */
+/* The same for a frame whose right class is given as a label: it has to be the best one. */
 bool culm_accuracy_add_label(struct culm_accuracy *accuracy, const struct culm_answer *answer,
                              int32_t label);
 int64_t culm_accuracy_frames(const struct culm_accuracy *accuracy);

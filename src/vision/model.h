@@ -74,7 +74,8 @@ struct culm_vision_model {
     char **class_name; /* [classes]; NULL: no names */
     int32_t head_count;
     struct culm_yolo_head head[CULM_VISION_HEADS_MAX];
-    char note[480]; /* one line for the user, once weights were read: what was done to them; "" */
+    char unread[128]; /* "'a', 'b'": outputs of a file of which the graph has one alone; "": none */
+    char note[480];   /* one line for the user, once weights were read: what was done to them; "" */
 };
 
 /* A graph for micro-batches of `batch` pictures, on the default device. The caller frees it with

@@ -176,6 +176,40 @@ static void test_right_shares(void **state) {
     culm_accuracy_free(a);
 }
 
+/* Classes that are questions of their own agree at the threshold, whichever is the largest. */
+static void test_each_by_itself(void **state) {
+    (void)state;
+    struct culm_class_score yes[] = {{2, 0.9F}, {0, 0.6F}, {1, 0.2F}},
+                            one[] = {{2, 0.9F}, {0, 0.4F}},
+                            more[] = {{2, 0.99F}, {1, 0.7F}, {0, 0.5F}}, no[] = {{2, 0.4F}},
+                            none[] = {{1, 0.3F}, {2, 0.1F}};
+    struct culm_answer w = {.classes = yes, .class_count = 3, .each = true},
+                       a1 = {.classes = one, .class_count = 2, .each = true},
+                       a3 = {.classes = more, .class_count = 3, .each = true},
+                       a0 = {.classes = no, .class_count = 1, .each = true},
+                       n = {.classes = none, .class_count = 2, .each = true};
+    struct culm_accuracy *a = culm_accuracy_new(CULM_ANSWER_CLASSES);
+    const struct {
+        const struct culm_answer *said, *wanted;
+        double accuracy;
+    } of[] = {{&w, &w, 1},        {&a1, &w, 0.5}, {&a3, &w, 2.0 / 3}, {&a0, &w, 0},
+              {&w, &a3, 2.0 / 3}, {&n, &a0, 1},   {&a1, &n, 0}};
+    double sum = 0;
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        culm_accuracy_clear(a);
+        assert_true(culm_accuracy_add(a, of[i].said, of[i].wanted, 0));
+        assert_int_equal(culm_accuracy_wanted(a), 1);
+        assert_float_equal(culm_accuracy_value(a, false), of[i].accuracy, 1e-12);
+        sum += of[i].accuracy;
+    }
+    culm_accuracy_clear(a);
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        assert_true(culm_accuracy_add(a, of[i].said, of[i].wanted, 0));
+    }
+    assert_float_equal(culm_accuracy_value(a, false), sum / (sizeof of / sizeof *of), 1e-12);
+    culm_accuracy_free(a);
+}
+
 /* Against the definition in float64. */
 static void test_stretch(void **state) {
     (void)state;
@@ -271,7 +305,8 @@ int main(void) {
         cmocka_unit_test(test_heads),        cmocka_unit_test(test_suppression),
         cmocka_unit_test(test_precision),    cmocka_unit_test(test_classes_and_points),
         cmocka_unit_test(test_stretch),      cmocka_unit_test(test_stretch_channels),
-        cmocka_unit_test(test_right_shares), cmocka_unit_test(test_draw),
+        cmocka_unit_test(test_right_shares), cmocka_unit_test(test_each_by_itself),
+        cmocka_unit_test(test_draw),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
