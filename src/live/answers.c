@@ -270,6 +270,10 @@ enum culm_status culm_live_answers_accuracy(const struct culm_live_catalog *cata
     struct culm_accuracy *accuracy = culm_accuracy_new(entry->model->kind);
     const struct culm_answer nothing = {.kind = entry->model->kind}, *latest = &nothing;
     bool ok = accuracy != NULL;
+    if (ok) {
+        culm_accuracy_judge_by(accuracy, catalog->workload.merge.accuracy,
+                               catalog->workload.merge.iou);
+    }
     for (int64_t f = 0; f < frames && ok; f++) {
         int64_t at = taken->rate > 0 ? (int64_t)((double)f / fps * taken->rate + 1e-6) : f;
         at %= taken->count;
@@ -282,7 +286,7 @@ enum culm_status culm_live_answers_accuracy(const struct culm_live_catalog *cata
     if (ok && culm_accuracy_wanted(accuracy) == 0) {
         status = CULM_ERR_NOT_FOUND;
     }
-    *ret_accuracy = ok ? culm_accuracy_value(accuracy, false) : 0;
+    *ret_accuracy = ok ? culm_accuracy_judged(accuracy) : 0;
     culm_accuracy_free(accuracy);
     return status;
 }

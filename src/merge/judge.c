@@ -7,12 +7,19 @@
 enum culm_status culm_judge_init(struct culm_judge *judge, struct culm_merge_model *model,
                                  int64_t batch, float score, struct culm_device *device,
                                  struct culm_error *error) {
-    *judge = (struct culm_judge){.model = model, .score = score};
+    *judge = (struct culm_judge){
+        .model = model, .score = score, .by = CULM_ACCURACY_BOXES, .overlap = 0.5};
     judge->accuracy = culm_accuracy_new(model->vision->kind);
     if (!judge->accuracy) {
         return culm_error_set(error, CULM_ERR_MEMORY, "merging: out of memory");
     }
     return culm_vision_runner_init(&judge->runner, model->vision, batch, 0, device, error);
+}
+
+void culm_judge_by(struct culm_judge *judge, enum culm_accuracy_by by, double overlap) {
+    judge->by = by;
+    judge->overlap = overlap;
+    culm_accuracy_judge_by(judge->accuracy, by, overlap);
 }
 
 void culm_judge_release(struct culm_judge *judge) {
@@ -88,7 +95,7 @@ enum culm_status culm_judge_now(struct culm_judge *judge, float *const *value,
                                    frames->size[i].width);
         }
     }
-    *ret_accuracy = culm_accuracy_value(judge->accuracy, false);
+    *ret_accuracy = culm_accuracy_judged(judge->accuracy);
     return status == CULM_OK && !ok
                ? culm_error_set(error, CULM_ERR_MEMORY, "merging: out of memory")
                : status;
@@ -121,6 +128,9 @@ enum culm_status culm_judge_surer(struct culm_judge *judge, float *const *value,
     memset(ret_told, 0, (size_t)count * sizeof *ret_told);
     for (int32_t s = 0; s < count && ok; s++) {
         ok = (accuracy[s] = culm_accuracy_new(judge->model->vision->kind)) != NULL;
+        if (ok) {
+            culm_accuracy_judge_by(accuracy[s], judge->by, judge->overlap);
+        }
     }
     load(judge, value);
     wanted = frames->right ? frames->right : wanted;
@@ -138,7 +148,7 @@ enum culm_status culm_judge_surer(struct culm_judge *judge, float *const *value,
     }
     for (int32_t s = 0; s < count && accuracy; s++) {
         if (status == CULM_OK && ok) {
-            ret_accuracy[s] = culm_accuracy_value(accuracy[s], false);
+            ret_accuracy[s] = culm_accuracy_judged(accuracy[s]);
         }
         culm_accuracy_free(accuracy[s]);
     }

@@ -31,12 +31,16 @@ struct culm_judge {
     struct culm_accuracy *accuracy;
     struct culm_answer answer;
     float score;
+    enum culm_accuracy_by by; /* of detectors */
+    double overlap;
 };
 
 /* Runs `batch` frames at a time. Release the judge even after a failure. */
 enum culm_status culm_judge_init(struct culm_judge *judge, struct culm_merge_model *model,
                                  int64_t batch, float score, struct culm_device *device,
                                  struct culm_error *error);
+/* Judges a detector in this way from now on, not by all its boxes at an overlap of 0.5. */
+void culm_judge_by(struct culm_judge *judge, enum culm_accuracy_by by, double overlap);
 void culm_judge_release(struct culm_judge *judge); /* fine on a zeroed struct */
 
 /* The model's answers with the values value[parameters of its graph]. ret_answer[frames->count] has

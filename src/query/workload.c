@@ -158,10 +158,20 @@ const char *const culm_merge_method_names[] = {[CULM_MERGE_CULM] = "culm",
                                                [CULM_MERGE_NONE] = "none",
                                                NULL};
 
+const char *const culm_merge_accuracy_names[] = {[CULM_ACCURACY_LEAST] = "least",
+                                                 [CULM_ACCURACY_BOXES] = "boxes",
+                                                 [CULM_ACCURACY_CLASSES] = "classes",
+                                                 NULL};
+
 #define M struct culm_merge_config
 static const struct culm_config_row merge_rows[] = {
     CULM_CONFIG_ENUM("method", M, method, "culm", culm_merge_method_names, 0,
                      "how merging finds layers to share"),
+    CULM_CONFIG_ENUM("accuracy", M, accuracy, "least", culm_merge_accuracy_names, 0,
+                     "accuracy of detectors: average precision over all `boxes`, its mean over "
+                     "`classes` that are wanted at least ten times, or the `least` of the two"),
+    CULM_CONFIG_REAL("iou", M, iou, "0.5", 0, 1, CULM_CONFIG_ABOVE,
+                     "overlap with a wanted box from which on a box is right"),
     CULM_CONFIG_INT(
         "steps", M, steps, "2000", 0, 1000000000, 0,
         "largest number of training steps, for a model alone and for each joint attempt; 0: no "

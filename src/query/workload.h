@@ -19,6 +19,7 @@
 #define CULM_QUERY_WORKLOAD_H
 
 #include "base/config.h"
+#include "vision/boxes.h"
 
 struct culm_feed_config {
     char *name;
@@ -57,9 +58,12 @@ enum culm_merge_method {
     CULM_MERGE_NONE
 };
 extern const char *const culm_merge_method_names[];
+extern const char *const culm_merge_accuracy_names[]; /* of enum culm_accuracy_by */
 
 struct culm_merge_config {
     enum culm_merge_method method;
+    enum culm_accuracy_by accuracy; /* of detectors */
+    double iou;                     /* overlap from which on a box is right */
     int64_t steps;  /* of training, for a model on its own and for each joint attempt; 0: none */
     double minutes; /* after which no attempt begins; 0: no limit */
     double cpu_minutes; /* the same in processor time */

@@ -36,6 +36,7 @@ static enum culm_status prepare_query(struct culm_merging *m, size_t q, struct c
     if (status != CULM_OK || !m->wanted[q]) {
         return status == CULM_OK ? merging_no_memory(error) : status;
     }
+    culm_judge_by(&m->judge[q], m->workload.merge.accuracy, m->workload.merge.iou);
     if ((status =
              culm_judge_answer(&m->judge[q], m->models[k]->original, check, m->wanted[q], error)) ||
         (status = culm_judge_now(&m->judge[q], m->models[k]->original, check, m->wanted[q],

@@ -32,19 +32,27 @@ static enum culm_status measure(struct culm_merging *m, size_t q, struct culm_me
                : status;
 }
 
+#define EDGE_OVERLAP 0.5 /* of drift checks, which are over all boxes */
+
 /* What the edge compares with, since it has no labels. */
 static enum culm_status measure_agreement(struct culm_merging *m, size_t q,
                                           struct culm_merging_measured *to,
                                           struct culm_error *error) {
     struct culm_merge_frames held = m->in.set[m->in.set_of[q]].part[CULM_MERGE_HELD];
+    const struct culm_merge_config *config = &m->workload.merge;
+    const bool plain = m->models[m->in.model_of[q]]->vision->kind != CULM_ANSWER_BOXES ||
+                       (config->accuracy == CULM_ACCURACY_BOXES && config->iou == EDGE_OVERLAP);
     to->agreed[q] = to->merged[q];
-    if (!held.label && !held.right) {
+    if (!held.label && !held.right && plain) {
         return CULM_OK; /* the same as the accuracy */
     }
     held.label = NULL;
     held.right = NULL;
-    return culm_judge_now(&m->judge[q], m->models[m->in.model_of[q]]->value, &held, to->wanted[q],
-                          &to->agreed[q], error);
+    culm_judge_by(&m->judge[q], CULM_ACCURACY_BOXES, EDGE_OVERLAP);
+    enum culm_status status = culm_judge_now(&m->judge[q], m->models[m->in.model_of[q]]->value,
+                                             &held, to->wanted[q], &to->agreed[q], error);
+    culm_judge_by(&m->judge[q], config->accuracy, config->iou);
+    return status;
 }
 
 /* What checks for drift would see, frame by frame. */

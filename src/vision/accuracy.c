@@ -21,6 +21,8 @@ struct hit {
 
 struct culm_accuracy {
     enum culm_answer_kind kind;
+    enum culm_accuracy_by by;
+    double overlap;
     int64_t frames, wanted, right; /* right: of CLASSES and POINTS */
     double agreed; /* of frames whose classes are questions of their own, the shares agreed upon */
     struct hit *hit;
@@ -35,8 +37,15 @@ struct culm_accuracy *culm_accuracy_new(enum culm_answer_kind kind) {
     struct culm_accuracy *accuracy = calloc(1, sizeof *accuracy);
     if (accuracy) {
         accuracy->kind = kind;
+        culm_accuracy_judge_by(accuracy, CULM_ACCURACY_BOXES, OVERLAP);
     }
     return accuracy;
+}
+
+void culm_accuracy_judge_by(struct culm_accuracy *accuracy, enum culm_accuracy_by by,
+                            double overlap) {
+    accuracy->by = by;
+    accuracy->overlap = overlap;
 }
 
 void culm_accuracy_free(struct culm_accuracy *accuracy) {
@@ -74,7 +83,7 @@ static bool know_class(struct culm_accuracy *a, int32_t index) {
 /* The free wanted box of its class that the box overlaps most; -1: none by enough. */
 static int32_t match(const struct culm_accuracy *a, const struct culm_box *box,
                      const struct culm_answer *wanted) {
-    double best = OVERLAP;
+    double best = a->overlap;
     int32_t found = -1;
     for (int32_t w = 0; w < wanted->box_count; w++) {
         double overlap = wanted->box[w].class_index == box->class_index && !a->taken[w]
@@ -221,7 +230,8 @@ static double area(const struct culm_accuracy *a, const struct hit *hit, int32_t
     return sum / (double)wanted;
 }
 
-static double precision(const struct culm_accuracy *a, bool each_class) {
+/* Over all boxes or, with `least`, the mean over the classes that are wanted so often. */
+static double precision(const struct culm_accuracy *a, int64_t least) {
     struct hit *hit = malloc((a->hits + 1) * sizeof *hit);
     double sum = 0;
     int32_t classes = 0;
@@ -232,13 +242,13 @@ static double precision(const struct culm_accuracy *a, bool each_class) {
         memcpy(hit, a->hit, a->hits * sizeof *hit);
         qsort(hit, a->hits, sizeof *hit, worse);
     }
-    for (int32_t c = 0; c < a->classes && each_class; c++) {
-        if (a->wanted_of[c] > 0) {
+    for (int32_t c = 0; c < a->classes && least > 0; c++) {
+        if (a->wanted_of[c] >= least) {
             sum += area(a, hit, c, a->wanted_of[c]);
             classes++;
         }
     }
-    double value = each_class ? sum / classes : area(a, hit, -1, a->wanted);
+    double value = classes > 0 ? sum / classes : area(a, hit, -1, a->wanted);
     free(hit);
     return value;
 }
@@ -247,6 +257,36 @@ double culm_accuracy_value(const struct culm_accuracy *a, bool each_class) {
     if (a->wanted == 0) {
         return a->hits == 0 ? 1 : 0;
     }
-    return a->kind == CULM_ANSWER_BOXES ? precision(a, each_class)
+    return a->kind == CULM_ANSWER_BOXES ? precision(a, each_class ? 1 : 0)
                                         : ((double)a->right + a->agreed) / (double)a->wanted;
+}
+
+double culm_accuracy_judged(const struct culm_accuracy *a) {
+    if (a->kind != CULM_ANSWER_BOXES || a->by == CULM_ACCURACY_BOXES || a->wanted == 0) {
+        return culm_accuracy_value(a, false);
+    }
+    const double classes = precision(a, CULM_ACCURACY_JUDGED);
+    const double boxes = a->by == CULM_ACCURACY_LEAST ? precision(a, 0) : classes;
+    return boxes < classes ? boxes : classes;
+}
+
+struct culm_accuracy_count culm_accuracy_count(const struct culm_accuracy *a, int32_t class_index) {
+    struct culm_accuracy_count count = {.wanted = class_index < 0 ? a->wanted
+                                                  : class_index < a->classes
+                                                      ? a->wanted_of[class_index]
+                                                      : 0};
+    for (size_t i = 0; i < a->hits; i++) {
+        const bool counts = class_index < 0 || a->hit[i].class_index == class_index;
+        count.told += counts;
+        count.right += counts && a->hit[i].right;
+    }
+    return count;
+}
+
+int32_t culm_accuracy_classes(const struct culm_accuracy *a) {
+    int32_t classes = a->classes;
+    for (size_t i = 0; i < a->hits; i++) {
+        classes = a->hit[i].class_index < classes ? classes : a->hit[i].class_index + 1;
+    }
+    return classes;
 }

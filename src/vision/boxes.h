@@ -81,6 +81,8 @@ int32_t culm_box_suppress(struct culm_box *box, int32_t count, float most);
  *
  * POINTS: the share of points within 5 % of the frame's width of their place.
  *
+ * Which of the two a detector is judged by, and at which overlap, culm_accuracy_judge_by says.
+ *
  * If nothing is wanted the accuracy is 1 if nothing is answered, and 0 otherwise.
  */
 struct culm_accuracy;
@@ -98,5 +100,28 @@ int64_t culm_accuracy_frames(const struct culm_accuracy *accuracy);
 /* How many boxes, classes or points were wanted; with 0 the accuracy means nothing. */
 int64_t culm_accuracy_wanted(const struct culm_accuracy *accuracy);
 double culm_accuracy_value(const struct culm_accuracy *accuracy, bool each_class);
+
+/* What detectors are judged by. A class is judged if it is wanted CULM_ACCURACY_JUDGED times. */
+enum culm_accuracy_by {
+    CULM_ACCURACY_LEAST,   /* the smaller of the two */
+    CULM_ACCURACY_BOXES,   /* all boxes together, also where no other is said */
+    CULM_ACCURACY_CLASSES, /* the mean over the classes that are judged; BOXES if none is */
+};
+#define CULM_ACCURACY_JUDGED 10
+/* To be called before frames are added. `overlap` (0.5 where no other is said): from how much on a
+ * box is right. */
+void culm_accuracy_judge_by(struct culm_accuracy *accuracy, enum culm_accuracy_by by,
+                            double overlap);
+/* The accuracy by what it is judged by. */
+double culm_accuracy_judged(const struct culm_accuracy *accuracy);
+
+/* Boxes of a class, or (-1) of all. */
+struct culm_accuracy_count {
+    int64_t wanted, told, right;
+};
+struct culm_accuracy_count culm_accuracy_count(const struct culm_accuracy *accuracy,
+                                               int32_t class_index);
+/* No class from here on is wanted or told. */
+int32_t culm_accuracy_classes(const struct culm_accuracy *accuracy);
 
 #endif

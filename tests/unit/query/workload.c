@@ -98,6 +98,7 @@ static void test_defaults(void **state) {
     good(FEED "queries:\n" ONE, &w);
     assert_int_equal(w.merge.method, CULM_MERGE_CULM);
     assert_int_equal(w.merge.steps, 2000);
+    assert_true(w.merge.accuracy == CULM_ACCURACY_LEAST && w.merge.iou == 0.5);
     assert_true(w.merge.held_out == 0.3 && w.merge.seed == 1);
     assert_true(w.queries[0].target == 0.95 && w.queries[0].deadline_ms == 200);
     assert_true(w.edge.memory_share == 0.5 && w.edge.batch[1] == 2);

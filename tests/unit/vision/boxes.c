@@ -176,6 +176,51 @@ static void test_right_shares(void **state) {
     culm_accuracy_free(a);
 }
 
+/* A class that is lost shows in the mean over classes, and not in all boxes; few boxes judge none. */
+static void test_judged_by(void **state) {
+    (void)state;
+    struct culm_accuracy *a = culm_accuracy_new(CULM_ANSWER_BOXES);
+    for (int way = CULM_ACCURACY_LEAST; way <= CULM_ACCURACY_CLASSES; way++) {
+        for (int lost = 9; lost <= 10; lost++) {
+            culm_accuracy_clear(a);
+            culm_accuracy_judge_by(a, (enum culm_accuracy_by)way, 0.5);
+            for (int f = 0; f < 90 + lost; f++) {
+                struct culm_box box = {f < lost ? 3 : 0, 0.9F, 0, 0, 10, 10};
+                struct culm_answer w = {.box = &box, .box_count = 1}, none = {0};
+                assert_true(culm_accuracy_add(a, f < lost ? &none : &w, &w, 100));
+            }
+            const double boxes = 90.0 / (90 + lost), classes = lost < 10 ? 1 : 0.5;
+            const double least = boxes < classes ? boxes : classes;
+            assert_float_equal(culm_accuracy_judged(a),
+                               way == CULM_ACCURACY_BOXES     ? boxes
+                               : way == CULM_ACCURACY_CLASSES ? classes
+                                                              : least,
+                               1e-12);
+            assert_int_equal(culm_accuracy_classes(a), 4);
+            assert_int_equal(culm_accuracy_count(a, 3).wanted, lost);
+            assert_int_equal(culm_accuracy_count(a, 3).told, 0);
+            assert_int_equal(culm_accuracy_count(a, 0).right, 90);
+            assert_int_equal(culm_accuracy_count(a, -1).told, 90);
+        }
+    }
+    culm_accuracy_free(a);
+}
+
+/* From which overlap on a box is right. */
+static void test_judged_overlap(void **state) {
+    (void)state;
+    struct culm_box here = {0, 0.9F, 0, 0, 10, 10}, there = {0, 0.9F, 0, 0, 10, 7};
+    struct culm_answer w = {.box = &here, .box_count = 1}, s = {.box = &there, .box_count = 1};
+    struct culm_accuracy *a = culm_accuracy_new(CULM_ANSWER_BOXES);
+    culm_accuracy_add(a, &s, &w, 100);
+    assert_float_equal(culm_accuracy_judged(a), 1, 0);
+    culm_accuracy_clear(a);
+    culm_accuracy_judge_by(a, CULM_ACCURACY_BOXES, 0.75);
+    culm_accuracy_add(a, &s, &w, 100);
+    assert_float_equal(culm_accuracy_judged(a), 0, 0);
+    culm_accuracy_free(a);
+}
+
 /* Classes that are questions of their own agree at the threshold, whichever is the largest. */
 static void test_each_by_itself(void **state) {
     (void)state;
@@ -306,6 +351,7 @@ int main(void) {
         cmocka_unit_test(test_precision),    cmocka_unit_test(test_classes_and_points),
         cmocka_unit_test(test_stretch),      cmocka_unit_test(test_stretch_channels),
         cmocka_unit_test(test_right_shares), cmocka_unit_test(test_each_by_itself),
+        cmocka_unit_test(test_judged_by),    cmocka_unit_test(test_judged_overlap),
         cmocka_unit_test(test_draw),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
