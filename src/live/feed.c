@@ -322,13 +322,20 @@ void live_stop_feeds(struct culm_live *run) {
 
 enum culm_status live_any_frame(const struct culm_live *run, struct culm_error *error) {
     const struct culm_error *first = NULL;
+    struct culm_error late;
     for (int32_t f = 0; f < run->feed_count; f++) {
         const struct live_feed *feed = &run->feed[f];
-        const bool down = feed->outage.down && !live_asked(run); /* from the beginning to the end */
-        if (feed->started && (feed->any || !(feed->failed || down))) {
+        const bool lasts = !feed->posted && culm_feed_lasts(feed->config->file) && !live_asked(run);
+        const bool down = lasts && feed->outage.down; /* from the beginning to the end */
+        const bool waits = lasts && !feed->outage.down && !feed->failed;
+        if (feed->started && (feed->any || !(feed->failed || down || waits))) {
             return CULM_OK;
         }
-        first = first || !feed->started ? first : &feed->why;
+        if (waits && !first) { /* it has not even failed yet */
+            culm_error_set(&late, CULM_ERR_NOT_FOUND,
+                           "feed '%s': nothing came within the run's time", feed->config->name);
+        }
+        first = first || !feed->started ? first : waits ? &late : &feed->why;
     }
     return first ? culm_error_set(error, first->status, "no frame came: %s", first->text) : CULM_OK;
 }

@@ -132,7 +132,8 @@ struct gnn_history {
     int32_t nap_count;
     int64_t all_in; /* the epoch after which all servers and parameter servers that it began with
                      * die; 0: none */
-    int32_t slow;   /* the jobs of this node take long; -1: nobody's */
+    bool all_died;
+    int32_t slow; /* the jobs of this node take long; -1: nobody's */
     int32_t home[CULM_GNN_INTERVALS_MAX];
     uint32_t draws;
     enum gnn_large {
