@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define MEASURED 5 /* timed runs of each batch size; the median counts */
 
@@ -25,10 +26,26 @@ static void name_of(const char *model, char ret_name[64]) {
              begin);
 }
 
-/* Identifies a model by the paths of the files it is made of. */
+/* When a file was written last, and how long it is; 0: it is not there. */
+static void add_state(const char *path, size_t len, char *text, size_t size) {
+    char file[CULM_PATH_MAX];
+    struct stat info = {0};
+    if (len > 0 && culm_path_format(file, NULL, "%.*s", (int)len, path) == CULM_OK) {
+        (void)stat(file, &info);
+    }
+    const size_t used = strlen(text);
+    snprintf(text + used, size - used, "\n%lld.%09ld %lld", (long long)info.st_mtim.tv_sec,
+             info.st_mtim.tv_nsec, (long long)info.st_size);
+}
+
+/* Identifies a model by the files it is made of: which they are, and what state they are in. */
 static void identify(const struct culm_query_config *config, char ret_hex[CULM_SHA256_HEX]) {
-    char text[CULM_QUERY_FILES_TEXT];
-    culm_query_files(config->model, config->weights, text);
+    char files[CULM_QUERY_FILES_TEXT], text[CULM_QUERY_FILES_TEXT + 128];
+    culm_query_files(config->model, config->weights, files);
+    const size_t model = strcspn(files, "\n");
+    snprintf(text, sizeof text, "%s", files);
+    add_state(files, model, text, sizeof text);
+    add_state(files + model + 1, strlen(files + model + 1), text, sizeof text);
     if (culm_sha256_of(text, strlen(text), ret_hex) != CULM_OK) {
         snprintf(ret_hex, CULM_SHA256_HEX, "%.64s", config->name);
     }
@@ -222,6 +239,7 @@ void culm_live_catalog_release(struct culm_live_catalog *catalog) {
             free(entry->reached[b]);
         }
         free(entry->part);
+        free(entry->digest);
     }
     free(catalog->entry);
     culm_live_profile_release(&catalog->profile);

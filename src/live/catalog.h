@@ -43,6 +43,8 @@ struct culm_live_entry { /* a query of the workload */
     struct culm_vision_layers layers;
     struct culm_live_part *part; /* in the order of the graph's parameters */
     int32_t part_count;
+    /* [part_count] of its own numbers, as files of a package are named; NULL: not worked out. */
+    char (*digest)[CULM_SHA256_HEX];
     struct culm_live_times times;        /* sizes 0: not known yet */
     float *reached[CULM_EDGE_SIZES_MAX]; /* see culm_live_beginning; NULL: not measured here */
 };
@@ -89,6 +91,20 @@ enum culm_status culm_live_entry_find(const struct culm_live_entry *entry, int32
 enum culm_status culm_live_catalog_goes_with(const struct culm_live_catalog *catalog,
                                              const struct culm_package_round *round,
                                              const char *dir, struct culm_error *error);
+/* Reads the numbers of a part from the model, which must have weights, and works out their digest. The caller frees them. */
+enum culm_status culm_live_entry_tensor(const struct culm_live_entry *entry, int32_t part,
+                                        float **ret_data, struct culm_package_tensor *ret_tensor,
+                                        struct culm_error *error);
+/* Works out the digests of all parts, unless they are known; nothing if it has no weights. */
+enum culm_status culm_live_entry_sum(struct culm_live_entry *entry, struct culm_error *error);
+/* Whether the digests, if they have been worked out, are not those of the originals that query number
+ * `of` of a package was merged from. */
+bool culm_live_entry_is_retrained(const struct culm_live_entry *entry,
+                                  const struct culm_package_round *round, int32_t of);
+/* CULM_ERR_CONFIG: a query is retrained. Works out digests. */
+enum culm_status culm_live_catalog_has_originals(struct culm_live_catalog *catalog,
+                                                 const struct culm_package_round *round,
+                                                 const char *dir, struct culm_error *error);
 
 enum culm_live_sharing {
     CULM_LIVE_SHARE_FILES,   /* only what queries of the same files have in common */

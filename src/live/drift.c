@@ -100,10 +100,23 @@ static void tell_assumed(struct culm_live *run) {
     }
 }
 
+static void tell_retrained(struct culm_live *run, struct live_query *query) {
+    char text[2 * CULM_ERROR_MAX];
+    query->told_retrained = true;
+    snprintf(text, sizeof text,
+             "query '%s': the weights of '%.200s' have changed since '%.200s' was made; it runs on "
+             "them, and nothing of it is shared until it is merged again",
+             query->entry->config->name, query->entry->config->model, run->package);
+    live_publish(run, json_pack("{s:s, s:o}", "event", "warning", "message", culm_json_text(text)));
+}
+
 void live_tell_unwatched(struct culm_live *run) {
     for (int32_t q = 0; q < run->query_count; q++) {
         struct live_query *query = &run->query[q];
         char text[256];
+        if (query->retrained && !query->gone && !query->told_retrained) {
+            tell_retrained(run, query);
+        }
         if (query->unwatched && !query->gone && !query->told_unwatched) {
             query->told_unwatched = true;
             snprintf(text, sizeof text,

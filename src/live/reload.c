@@ -238,7 +238,10 @@ static void make_ready(struct live_reader *reader) {
                 continue;
             }
             reader->ready_count++;
-            if (k == 0 && (!package || culm_package_query_find(&round, entry->config->name) < 0)) {
+            const int32_t of = package ? culm_package_query_find(&round, entry->config->name) : -1;
+            const bool own = of < 0 || (culm_live_entry_sum(entry, &error) == CULM_OK &&
+                                        culm_live_entry_is_retrained(entry, &round, of));
+            if (k == 0 && own) {
                 (void)live_write_own(entry, reader->originals, reader->lock, &ready->tensor,
                                      &error);
             }

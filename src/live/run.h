@@ -108,15 +108,16 @@ struct live_query {
     /* [entry->part_count] the sources of its own weights, and those that the package has for it;
      * owned */
     int32_t *original, *merged;
-    bool own_tensors;            /* both are its own tensors, which this run has written */
-    bool unwatched;              /* it is merged, and there is no room for its original */
-    bool told_unwatched;         /* an event has said so */
-    bool assumed;                /* what checks vary by is not known, so it is assumed */
-    bool told_other;             /* an event has said that an answer is not finite */
-    bool told;                   /* an event `query` has been published since it came */
-    bool plain;                  /* the choice of forms gave it its own weights */
-    int32_t original_of, shadow; /* the query whose original it is; its own original; -1: none */
-    bool reverted;               /* drift took it back to its own weights */
+    bool own_tensors;               /* both are its own tensors, which this run has written */
+    bool unwatched;                 /* it is merged, and there is no room for its original */
+    bool told_unwatched;            /* an event has said so */
+    bool retrained, told_retrained; /* its model is not the one that the package was made of */
+    bool assumed;                   /* what checks vary by is not known, so it is assumed */
+    bool told_other;                /* an event has said that an answer is not finite */
+    bool told;                      /* an event `query` has been published since it came */
+    bool plain;                     /* the choice of forms gave it its own weights */
+    int32_t original_of, shadow;    /* the query whose original it is; its own original; -1: none */
+    bool reverted;                  /* drift took it back to its own weights */
     /* What the model said of recent frames; what they were answered with, which may be an older
      * answer. NULL where nothing is compared. */
     struct live_ring *ring, *given;

@@ -90,24 +90,16 @@ static enum culm_status from_package(struct culm_live *run, struct live_query *q
 static enum culm_status write_one(const struct culm_live_entry *entry, int32_t p, const char *dir,
                                   pthread_mutex_t *models, struct culm_package_tensor *ret_tensor,
                                   struct culm_error *error) {
-    const struct culm_param *param = &entry->graph->param[p];
-    struct culm_package_tensor tensor = {.rank = param->shape.rank,
-                                         .count = culm_elements(&param->shape)};
-    memcpy(tensor.shape, param->shape.dim, (size_t)tensor.rank * sizeof *tensor.shape);
-    float *data = malloc(entry->part[p].bytes + 64);
+    float *data = NULL;
     if (models) {
         pthread_mutex_lock(models);
     }
-    enum culm_status status =
-        data ? culm_vision_model_weights(entry->model, param, data, error)
-             : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a tensor");
+    enum culm_status status = culm_live_entry_tensor(entry, p, &data, ret_tensor, error);
     if (models) {
         pthread_mutex_unlock(models);
     }
-    status = status ? status : culm_package_digest(&tensor, data, error);
-    status = status ? status : culm_package_put(NULL, dir, &tensor, data, NULL, error);
+    status = status ? status : culm_package_put(NULL, dir, ret_tensor, data, NULL, error);
     free(data);
-    *ret_tensor = tensor;
     return status;
 }
 
@@ -204,6 +196,17 @@ enum culm_status live_sources(struct culm_live *run, struct culm_error *error) {
         bool changed = false;
         int32_t of =
             run->package ? culm_package_query_find(&round, query->entry->config->name) : -1;
+        query->retrained = false;
+        if (of >= 0) {
+            pthread_mutex_lock(&run->models_lock);
+            status = culm_live_entry_sum(query->entry, error);
+            pthread_mutex_unlock(&run->models_lock);
+            query->retrained = culm_live_entry_is_retrained(query->entry, &round, of);
+            of = query->retrained ? -1 : of;
+        }
+        if (status != CULM_OK) {
+            break;
+        }
         if (of >= 0) {
             query->own_tensors = false;
             status = from_package(run, query, &round, of, &changed, error);

@@ -29,11 +29,12 @@ static enum culm_status open_catalog(const struct culm_edge_planning *planning,
     return status ? status : culm_live_catalog_measure(catalog, error);
 }
 
-static enum culm_status lay_package(const struct culm_live_catalog *catalog, const char *dir,
+static enum culm_status lay_package(struct culm_live_catalog *catalog, const char *dir,
                                     struct culm_live_forms *forms, struct culm_error *error) {
     struct culm_package_round round = {0};
     enum culm_status status = culm_package_open(dir, &round, error);
     status = status ? status : culm_live_catalog_goes_with(catalog, &round, dir, error);
+    status = status ? status : culm_live_catalog_has_originals(catalog, &round, dir, error);
     status = status ? status
                     : culm_live_forms_lay(catalog, CULM_LIVE_SHARE_PACKAGE, &round, forms, error);
     culm_package_round_release(&round);

@@ -387,7 +387,7 @@ def labels_of_a_stream(bench):
             file.write(struct.pack(">BBBBI", 0, 0, 8, 1, count) + bytes(classes[:count]))
     queries = [(f"{kind}-{count}", "pc"[kind == "classes"], count) for kind in ("points", "classes") for count in (few, many)]
     os.mkfifo(bench.path("stream"))
-    path = workload(bench, [(query, model) for query, model, _ in queries], feed="stream", loop=False, edge="drift: {every_s: 0}")
+    path = workload(bench, [(query, model) for query, model, _ in queries], feed="stream", loop=False, ends=True, edge="drift: {every_s: 0}")
     words = [path]
     for number, (query, model, _) in enumerate(queries):
         words += ["--set", f"queries[{number}].model={bench.path(model + '.yaml')}", "--set", f"queries[{number}].labels={bench.path(query)}"]

@@ -401,11 +401,11 @@ def too_late(bench):
     """The last feed ends while a new text is being read: that is told."""
     env, _, write = with_clip(bench, f'touch {bench.path("reads")}; {wait_text(bench)}')
     camera = Camera(bench.path("camera.y4m"))
-    process = begin_with(bench, write(None, feed="camera.y4m", fps=10, loop=False), env)
+    process = begin_with(bench, write(None, feed="camera.y4m", fps=10, loop=False, ends=True), env)
     until(process, "the first frame", lambda: read_events(os.path.join(process.out, "one.jsonl")))
     mark_file(bench.path("wait"))
     os.remove(bench.path("reads"))
-    write(6, feed="camera.y4m", fps=10, loop=False)
+    write(6, feed="camera.y4m", fps=10, loop=False, ends=True)
     os.kill(process.pid, signal.SIGHUP)
     until(process, "the text to be read", lambda: os.path.exists(bench.path("reads")))
     camera.ended.set()
@@ -536,7 +536,39 @@ def reload_again(bench):
     end(bench, process)
 
 
+def retrained(bench):
+    """A model whose file has other numbers than the package was made of runs from its file, with a warning: at the start, and when SIGHUP finds it so.
+    A plan of it is refused."""
+    a, b = two_models(bench)
+    path, package = workload(bench, [("one", "a"), ("two", "b")]), bench.path("package")
+    publish(package, 1, shared(a, b, {"conv1.weight", "conv2.weight"}))
+    make_model(bench.path("a"), 7)  # in place of what was merged
+    ended = bench.run("edge", "plan", path, "--package", package)
+    check(ended.code == 3 and len(ended.err.splitlines()) == 1 and "query 'one': the weights of" in ended.err, f"a plan: {ended.code}: {ended.err}")
+
+    def warned(name):
+        return [event for event in events_of(process.out) if event["event"] == "warning" and f"query '{name}': the weights of" in event["message"]]
+    process = begin(bench, path, "--package", package, "--set", "edge.originals=never")
+    until(process, "answers", lambda: len(fresh(process.out, "one")) > 3 and len(fresh(process.out, "two")) > 3)
+    check(warned("one") and not warned("two"), "a word on the first, and none on the second")
+    same_as_predict(bench, process.out, "one", bench.path("a"))
+    write_mixed(bench, "mixed", a, b, {"conv1.weight", "conv2.weight"})
+    same_as_predict(bench, process.out, "two", bench.path("mixed"))
+    make_model(bench.path("b"), 8)
+    said = tell(process, "workload")
+    check("error" not in said, f"SIGHUP: {said}")
+    until(process, "a word on the second", lambda: warned("two"))
+    before = len(fresh(process.out, "two"))
+    until(process, "answers of the new weights", lambda: len(fresh(process.out, "two")) > before + 8)
+    end(bench, process)
+    ended = bench.run("predict", bench.path("b.cfg"), bench.path("pictures"), "--score", "0.05", "--json", "--threads", "1")
+    wanted = [json.loads(line)["boxes"] for line in ended.out.splitlines()]
+    line = fresh(process.out, "two")[-1]
+    equal(line["boxes"], wanted[line.get("source", line["frame"])], "the last answer, by the new weights")
+
+
 cases.add("a new round is taken up in mid-run, a damaged one is not", new_round, seconds=12, first=True)
+cases.add("a model is trained anew under its name", retrained, first=True)
 cases.add("a package is made anew under the same number", made_anew, first=True)
 cases.add("a query that rounds leave out, and have again", left_out)
 cases.add("small tensors of many rounds", many_rounds)

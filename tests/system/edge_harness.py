@@ -129,10 +129,10 @@ class Camera:
             pass
 
 
-def workload(bench, queries, name="w.yaml", feed="pictures", fps=10, loop=True, edge="", score=0.05, crop=()):
+def workload(bench, queries, name="w.yaml", feed="pictures", fps=10, loop=True, edge="", score=0.05, crop=(), ends=False):
     path = bench.path(name)
     with open(path, "w", encoding="utf-8") as file:
-        file.write(f"feeds:\n  hall: {{file: {bench.path(feed)}, fps: {fps}, loop: {str(loop).lower()}, crop: {list(crop)}}}\nqueries:\n")
+        file.write(f"feeds:\n  hall: {{file: {bench.path(feed)}, fps: {fps}, loop: {str(loop).lower()}, ends: {str(ends).lower()}, crop: {list(crop)}}}\nqueries:\n")
         for query, model in queries:
             file.write(f"  - {{name: {query}, model: {bench.path(model)}.cfg, feed: hall, deadline_ms: 400, score: {score}}}\n")
         file.write(f"edge: {{batch: [1, 2], {edge}}}\n" if edge else "edge: {batch: [1, 2]}\n")
