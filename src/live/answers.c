@@ -195,9 +195,10 @@ enum culm_status culm_live_answers_read(const struct culm_live_catalog *catalog,
     return status;
 }
 
-static bool as_it_was(const struct culm_package_query *query) {
+static bool as_it_was(const struct culm_workload *workload,
+                      const struct culm_package_query *query) {
     for (int32_t p = 0; p < query->param_count; p++) {
-        if (query->param[p].tensor != query->param[p].original) {
+        if (culm_live_tensor_of(workload, query, &query->param[p]) != query->param[p].original) {
             return false;
         }
     }
@@ -218,7 +219,7 @@ enum culm_status culm_live_answers_packed(const struct culm_live_catalog *catalo
         const char *name = catalog->entry[q].config->name;
         int32_t at = culm_package_query_find(&round, name);
         char what[CULM_PATH_MAX];
-        if (at >= 0 && originals->answer[q] && !as_it_was(&round.query[at])) {
+        if (at >= 0 && originals->answer[q] && !as_it_was(&catalog->workload, &round.query[at])) {
             status = culm_path_format(what, error, "%s:%s", dir, name);
             status = status ? status : culm_query_open(what, NULL, &model[q], error);
         }

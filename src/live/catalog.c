@@ -638,7 +638,15 @@ enum culm_status culm_live_catalog_goes_with(const struct culm_live_catalog *cat
                                           dir);
 }
 
-static void key_of_package(const struct culm_live_entry *entry,
+int32_t culm_live_tensor_of(const struct culm_workload *workload,
+                            const struct culm_package_query *query,
+                            const struct culm_package_param *param) {
+    const bool all = workload->edge.rounds == CULM_EDGE_ROUNDS_ALL;
+    return all || query->merged >= 0 ? param->tensor : param->original;
+}
+
+static void key_of_package(const struct culm_workload *workload,
+                           const struct culm_live_entry *entry,
                            const struct culm_package_round *round,
                            const struct culm_live_part *part, bool plain, char *ret_key,
                            size_t size) {
@@ -647,8 +655,8 @@ static void key_of_package(const struct culm_live_entry *entry,
     key_of(entry, part, ret_key, size);
     if (p >= 0) {
         const struct culm_package_param *param = &round->query[q].param[p];
-        snprintf(ret_key, size, "%s",
-                 round->tensor[plain ? param->original : param->tensor].digest);
+        const int32_t tensor = culm_live_tensor_of(workload, &round->query[q], param);
+        snprintf(ret_key, size, "%s", round->tensor[plain ? param->original : tensor].digest);
     }
 }
 
@@ -668,7 +676,8 @@ enum culm_status culm_live_catalog_lay(const struct culm_live_catalog *catalog,
         for (int32_t p = 0; p < entry->part_count && status == CULM_OK; p++) {
             char key[CULM_VISION_SIGNATURE_TEXT + CULM_SHA256_HEX];
             if (sharing == CULM_LIVE_SHARE_PACKAGE) {
-                key_of_package(entry, round, &entry->part[p], own, key, sizeof key);
+                key_of_package(&catalog->workload, entry, round, &entry->part[p], own, key,
+                               sizeof key);
             } else if (sharing == CULM_LIVE_SHARE_EQUAL && !own) {
                 key_of_equal(entry, &entry->part[p], key, sizeof key);
             } else {

@@ -106,6 +106,12 @@ enum culm_status culm_live_catalog_has_originals(struct culm_live_catalog *catal
                                                  const struct culm_package_round *round,
                                                  const char *dir, struct culm_error *error);
 
+/* What a query of a package runs on for this workload: what it was merged into or, until that has been measured on frames that merging had
+ * not seen, what it was merged from (edge.rounds). */
+int32_t culm_live_tensor_of(const struct culm_workload *workload,
+                            const struct culm_package_query *query,
+                            const struct culm_package_param *param);
+
 enum culm_live_sharing {
     CULM_LIVE_SHARE_FILES,   /* only what queries of the same files have in common */
     CULM_LIVE_SHARE_PACKAGE, /* what a package shares */

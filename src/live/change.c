@@ -290,8 +290,7 @@ void live_settle(struct culm_live *run) {
         run->changed = false;
         if (live_try(run, live_wear, NULL, &error) != CULM_OK) {
             revert_again(run);
-            live_publish(run, json_pack("{s:s, s:o}", "event", "warning", "message",
-                                        culm_json_text(error.text)));
+            live_warn(run, error.text);
         }
     }
 }

@@ -95,8 +95,7 @@ static void tell_assumed(struct culm_live *run) {
                  "--resume' may record it",
                  count, count == 1 ? "y" : "ies", run->query[first].entry->config->name,
                  (long long)drift->frames, null.looks);
-        live_publish(run,
-                     json_pack("{s:s, s:o}", "event", "warning", "message", culm_json_text(text)));
+        live_warn(run, text);
     }
 }
 
@@ -107,10 +106,28 @@ static void tell_retrained(struct culm_live *run, struct live_query *query) {
              "query '%s': the weights of '%.200s' have changed since '%.200s' was made; it runs on "
              "them, and nothing of it is shared until it is merged again",
              query->entry->config->name, query->entry->config->model, run->package);
-    live_publish(run, json_pack("{s:s, s:o}", "event", "warning", "message", culm_json_text(text)));
+    live_warn(run, text);
+}
+
+static void tell_unmeasured(struct culm_live *run) {
+    int32_t count = 0;
+    char text[CULM_ERROR_MAX];
+    for (int32_t q = 0; q < run->query_count; q++) {
+        const struct live_query *query = &run->query[q];
+        count += query->unmeasured && !query->gone && query->original_of < 0;
+    }
+    if (count > 0 && run->told_unmeasured != run->round + 1) {
+        run->told_unmeasured = run->round + 1;
+        snprintf(text, sizeof text,
+                 "round %lld of '%.200s' is not measured yet on frames that merging has not seen: "
+                 "%d of its queries run on their own weights until one is (edge.rounds: measured)",
+                 (long long)run->round, run->package, count);
+        live_warn(run, text);
+    }
 }
 
 void live_tell_unwatched(struct culm_live *run) {
+    tell_unmeasured(run);
     for (int32_t q = 0; q < run->query_count; q++) {
         struct live_query *query = &run->query[q];
         char text[256];
@@ -123,8 +140,7 @@ void live_tell_unwatched(struct culm_live *run) {
                      "query '%s' is not watched for drift: a run has room for %d queries and "
                      "originals",
                      query->entry->config->name, CULM_EDGE_QUERIES_MAX);
-            live_publish(
-                run, json_pack("{s:s, s:o}", "event", "warning", "message", culm_json_text(text)));
+            live_warn(run, text);
         }
     }
     tell_assumed(run);
@@ -212,8 +228,7 @@ static void begin_samples(struct culm_live *run, struct live_query *query) {
         query->samples = fd + 1;
     }
     if (status != CULM_OK) {
-        live_publish(run, json_pack("{s:s, s:o}", "event", "warning", "message",
-                                    culm_json_text(error.text)));
+        live_warn(run, error.text);
     }
 }
 

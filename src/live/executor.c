@@ -365,7 +365,7 @@ static void warn_of_other(struct culm_live *run, struct live_query *query, int64
              "say nothing; its weights make numbers that are too large",
              query->entry->config->name, (long long)frame, query->latest.other);
     query->told_other = true;
-    live_publish(run, json_pack("{s:s, s:o}", "event", "warning", "message", culm_json_text(text)));
+    live_warn(run, text);
 }
 
 static void settled(struct culm_edge_exec *exec, int32_t number, const struct culm_edge_look *look,

@@ -20,7 +20,7 @@ struct culm_journal_limits live_limits(const struct culm_live *run) {
                                         .keep_bytes = config->keep_mb * 1000000};
 }
 
-static void warn(struct culm_live *run, const char *text) {
+void live_warn(struct culm_live *run, const char *text) {
     live_publish(run, json_pack("{s:s, s:o}", "event", "warning", "message", culm_json_text(text)));
 }
 
@@ -33,11 +33,11 @@ static void tell(struct culm_live *run, const char *what, const struct culm_jour
             text, sizeof text,
             "%s: the run goes on, and %s that cannot be written are lost; free some space there",
             error->text, what);
-        warn(run, text);
+        live_warn(run, text);
     } else if (news == CULM_JOURNAL_WRITTEN) {
         snprintf(text, sizeof text, "%s are written again; %lld of this run have been lost", what,
                  (long long)culm_journal_lost(journal));
-        warn(run, text);
+        live_warn(run, text);
     }
 }
 

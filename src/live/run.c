@@ -199,8 +199,7 @@ void live_tell_query(struct culm_live *run, int32_t q) {
     if (query->entry->model->note[0]) { /* what was done to its weights */
         char text[sizeof query->entry->model->note + 120];
         snprintf(text, sizeof text, "query '%.100s': %s", config->name, query->entry->model->note);
-        live_publish(run,
-                     json_pack("{s:s, s:o}", "event", "warning", "message", culm_json_text(text)));
+        live_warn(run, text);
     }
 }
 

@@ -111,6 +111,7 @@ struct live_query {
     bool own_tensors;               /* both are its own tensors, which this run has written */
     bool unwatched;                 /* it is merged, and there is no room for its original */
     bool told_unwatched;            /* an event has said so */
+    bool unmeasured;                /* the round is not used, since nobody has measured it */
     bool retrained, told_retrained; /* its model is not the one that the package was made of */
     bool assumed;                   /* what checks vary by is not known, so it is assumed */
     bool told_other;                /* an event has said that an answer is not finite */
@@ -209,7 +210,8 @@ struct culm_live {
     struct live_saving saving, next_saving; /* of the layout in force, and of the next one, bytes */
     struct live_saving saved;               /* bytes times ns until saving_ns */
     uint64_t saving_ns;
-    bool told_assumed;                  /* an event has said what checks for drift assume */
+    bool told_assumed;       /* an event has said what checks for drift assume */
+    int64_t told_unmeasured; /* the round of which an event has said that it is not used, and 1 */
     struct culm_live_laid *laid, *next; /* the layout in force; the next one, NULL: none */
     struct culm_edge_plan plan, next_plan;
     uint64_t plain;              /* a bit for each query that was last chosen to run plain */
@@ -308,6 +310,8 @@ void live_take_back_out(const struct culm_live *run, const struct live_query *qu
 void live_release_query(struct live_query *query);
 
 /* record.c */
+/* Publishes `warning`. */
+void live_warn(struct culm_live *run, const char *text);
 /* Of files of answers, as the workload that was taken up last says. */
 struct culm_journal_limits live_limits(const struct culm_live *run);
 /* Writes the answer's line, or counts it as lost; NULL: there was no memory for it. */

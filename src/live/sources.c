@@ -56,7 +56,7 @@ static enum culm_status from_package(struct culm_live *run, struct live_query *q
                                      const struct culm_package_round *round, int32_t of,
                                      bool *ret_changed, struct culm_error *error) {
     const struct culm_live_entry *entry = query->entry;
-    *ret_changed = false;
+    *ret_changed = query->unmeasured = false;
     query->promised = culm_edge_drift_promise(query->target, round->query[of].original,
                                               round->query[of].merged, round->query[of].agreement);
     query->own_accuracy = round->query[of].original;
@@ -73,12 +73,15 @@ static enum culm_status from_package(struct culm_live *run, struct live_query *q
             return status;
         }
         bool turned = entry->part[p].turned;
+        const int32_t runs =
+            culm_live_tensor_of(&run->catalog[0]->workload, &round->query[of], param);
         int32_t original, merged;
         if ((status =
                  add_source(run, &round->tensor[param->original], turned, 0, &original, error)) ||
-            (status = add_source(run, &round->tensor[param->tensor], turned, 0, &merged, error))) {
+            (status = add_source(run, &round->tensor[runs], turned, 0, &merged, error))) {
             return status;
         }
+        query->unmeasured |= runs != param->tensor;
         *ret_changed |= original != query->original[p] || merged != query->merged[p];
         query->original[p] = original;
         query->merged[p] = merged;
@@ -196,7 +199,7 @@ enum culm_status live_sources(struct culm_live *run, struct culm_error *error) {
         bool changed = false;
         int32_t of =
             run->package ? culm_package_query_find(&round, query->entry->config->name) : -1;
-        query->retrained = false;
+        query->retrained = query->unmeasured = false;
         if (of >= 0) {
             pthread_mutex_lock(&run->models_lock);
             status = culm_live_entry_sum(query->entry, error);

@@ -195,6 +195,8 @@ static const struct culm_config_table merge_table = {CULM_CONFIG_ROWS(merge_rows
 
 /* --- edge --- */
 
+const char *const culm_edge_rounds_names[] = {
+    [CULM_EDGE_ROUNDS_MEASURED] = "measured", [CULM_EDGE_ROUNDS_ALL] = "all", NULL};
 const char *const culm_edge_originals_names[] = {
     [CULM_EDGE_ORIGINALS_AUTO] = "auto", [CULM_EDGE_ORIGINALS_NEVER] = "never", NULL};
 const char *const culm_edge_order_names[] = {
@@ -285,6 +287,10 @@ static const struct culm_config_row edge_rows[] = {
                      "which queries run on their own weights although the package has merged ones: "
                      "`auto`: those where that does not lose more frames; `never`: none, so that "
                      "as little as possible is loaded"),
+    CULM_CONFIG_ENUM("rounds", E, rounds, "measured", culm_edge_rounds_names, CULM_CONFIG_RESUMABLE,
+                     "which rounds of a package are used: `measured`: those whose queries merging "
+                     "has measured on frames that it had not seen; `all`: also those that it "
+                     "delivers before that"),
     CULM_CONFIG_SECTION("drift", E, drift, &drift_table),
 };
 static const struct culm_config_table edge_table = {CULM_CONFIG_ROWS(edge_rows, E),

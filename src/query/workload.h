@@ -76,6 +76,8 @@ struct culm_merge_config {
 
 enum culm_edge_originals { CULM_EDGE_ORIGINALS_AUTO, CULM_EDGE_ORIGINALS_NEVER };
 extern const char *const culm_edge_originals_names[];
+enum culm_edge_rounds { CULM_EDGE_ROUNDS_MEASURED, CULM_EDGE_ROUNDS_ALL };
+extern const char *const culm_edge_rounds_names[];
 enum culm_edge_order { CULM_EDGE_ORDER_AUTO, CULM_EDGE_ORDER_GIVEN };
 extern const char *const culm_edge_order_names[];
 
@@ -97,6 +99,7 @@ struct culm_edge_config {
     int64_t threads;
     enum culm_edge_order order;
     enum culm_edge_originals originals;
+    enum culm_edge_rounds rounds;
     struct culm_drift_config drift;
 };
 

@@ -567,8 +567,37 @@ def retrained(bench):
     equal(line["boxes"], wanted[line.get("source", line["frame"])], "the last answer, by the new weights")
 
 
+def unmeasured(bench):
+    """A round that merging has not measured on unseen frames is not used, and a warning says so, until one is; with edge.rounds: all it is."""
+    a, b = two_models(bench)
+    names = {"conv1.weight", "conv2.weight"}
+    write_mixed(bench, "mixed", a, b, names)
+    path, package = workload(bench, [("one", "a"), ("two", "b")]), bench.path("package")
+    publish(package, 1, shared(a, b, names), measured=False)
+    words = [path, "--package", package, "--set", "edge.originals=never"]
+    plain, merged = (json.loads(bench.run("edge", "plan", *words, "--json", *more).out)["distinct_bytes"] for more in ([], ["--set", "edge.rounds=all"]))
+    check(plain > merged, f"a plan counts a round that is not used: {plain} and {merged} bytes")
+    run_until_answered(bench, *words, "--set", "edge.rounds=all", count=8, out="all")
+    same_as_predict(bench, bench.path("all"), "two", bench.path("mixed"))
+    process = begin(bench, *words)
+    until(process, "answers", lambda: len(fresh(process.out, "two")) > 8)
+    same_as_predict(bench, process.out, "two", bench.path("b"))
+    said = [event["message"] for event in events_of(process.out) if event["event"] == "warning" and "is not measured yet" in event["message"]]
+    check(len(said) == 1 and "round 1" in said[0], f"{said}")
+    before = len(fresh(process.out, "two"))
+    publish(package, 2, shared(a, b, names))
+    until(process, "the round that is measured", lambda: told(process.out, "round", round=2))
+    until(process, "answers", lambda: len(fresh(process.out, "two")) > before + 16)
+    end(bench, process)
+    wanted = [json.loads(line)["boxes"]
+              for line in bench.run("predict", bench.path("mixed.cfg"), bench.path("pictures"), "--score", "0.05", "--json", "--threads", "1").out.splitlines()]
+    line = fresh(process.out, "two")[-1]
+    equal(line["boxes"], wanted[line.get("source", line["frame"])], "the last answer, by the merged weights")
+
+
 cases.add("a new round is taken up in mid-run, a damaged one is not", new_round, seconds=12, first=True)
 cases.add("a model is trained anew under its name", retrained, first=True)
+cases.add("a round that nobody has measured", unmeasured, first=True)
 cases.add("a package is made anew under the same number", made_anew, first=True)
 cases.add("a query that rounds leave out, and have again", left_out)
 cases.add("small tensors of many rounds", many_rounds)

@@ -143,7 +143,7 @@ def digest_of(shape, data):
     return hashlib.sha256(f"f32 [{', '.join(map(str, shape))}]\n".encode() + data).hexdigest()
 
 
-def publish(folder, number, queries, agreement=None, samples=None):
+def publish(folder, number, queries, agreement=None, samples=None, measured=True):
     """A round of a package, {query: {parameter: ((shape, data), (shape, data) of the original)}}; {query: share of the original's answers};
     {query: what differed on held-out frames}."""
     os.makedirs(os.path.join(folder, "tensors"), exist_ok=True)
@@ -165,7 +165,7 @@ def publish(folder, number, queries, agreement=None, samples=None):
                 layers[digest_of(*now)] = len(now[1])
                 total += len(now[1])
         texts.append({"query": query, "model": model, "identity": hashlib.sha256(query.encode()).hexdigest(), "target": 0.5,
-                      "original": 1.0, "merged": 0.9, "parameters": told})
+                      "original": 1.0, "merged": 0.9 if measured else -1.0, "parameters": told})
         if agreement and query in agreement:  # on labels it does as well as it must
             texts[-1].update(original=0.8, merged=0.76, agreement=agreement[query])
         if samples and query in samples:
