@@ -39,6 +39,18 @@ static void check_line(struct culm_terminal *t, const json_t *event) {
                                                                : ", not enough to be accepted");
 }
 
+static void classes_line(struct culm_terminal *t, const json_t *event) {
+    culm_terminal_member(t, event, "query", "?");
+    culm_buf_printf(&t->out,
+                    ": of %lld boxes that are wanted it finds %lld, its original %lld; it tells of "
+                    "%lld, its original of %lld",
+                    (long long)culm_event_int(event, "wanted", 0),
+                    (long long)culm_event_int(event, "right", 0),
+                    (long long)culm_event_int(event, "original_right", 0),
+                    (long long)culm_event_int(event, "told", 0),
+                    (long long)culm_event_int(event, "original_told", 0));
+}
+
 static void on_step(struct culm_terminal *t, const json_t *event) {
     int64_t step = culm_event_int(event, "step", 0), steps = culm_event_int(event, "steps", 0);
     snprintf(t->step_line, sizeof t->step_line, "step %lld/%lld  loss %.4f", (long long)step,
@@ -77,6 +89,7 @@ static const struct culm_terminal_row rows[] = {
     {"try", CULM_TERMINAL_PLAIN, .line = try_line},
     {"check", CULM_TERMINAL_PLAIN, .line = check_line},
     {"merged", CULM_TERMINAL_GREEN, .line = merged_line},
+    {"classes", CULM_TERMINAL_PLAIN, .line = classes_line},
     {"done", .lines = on_done},
     {0},
 };

@@ -42,6 +42,12 @@ struct culm_merging {
 };
 
 /* Measured on frames that were held out. */
+/* Boxes of a detector at the query's score, by class. */
+struct merging_tally {
+    struct culm_accuracy_count *of; /* [count] owned; NULL: not taken */
+    int32_t count;
+};
+
 struct culm_merging_measured {
     double *original, *merged;   /* [queries] accuracies */
     double *agreed;              /* [queries] share of the original's answers that it gives */
@@ -49,6 +55,8 @@ struct culm_merging_measured {
     /* [queries][counted[q]]: how its answers differ from these, evenly thinned out; owned */
     struct culm_package_sample **sample;
     int32_t *counted;
+    struct merging_tally *was,
+        *is; /* [queries] of detectors: as originals, and as they ship; owned */
 };
 
 static inline enum culm_status merging_no_memory(struct culm_error *error) {
@@ -105,6 +113,15 @@ const char *merging_nothing(const struct culm_merge_frames *frames, int64_t want
 /* Measures all queries on the frames that were held out, reverts those that miss their targets,
  * ships the result and reports it. */
 enum culm_status merging_finish(struct culm_merging *m, struct culm_error *error);
+
+/* merge_classes.c */
+
+/* Takes what the judge has counted last. */
+enum culm_status merging_tally_take(const struct culm_judge *judge, struct merging_tally *tally,
+                                    struct culm_error *error);
+/* Publishes `classes`, and a warning of those of which nothing is found any more. */
+void merging_tally_tell(struct culm_merging *m, size_t q, const struct merging_tally *was,
+                        const struct merging_tally *is);
 
 /* merge_show.c */
 

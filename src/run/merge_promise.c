@@ -32,6 +32,10 @@ static enum culm_status measure(struct culm_merging *m, size_t q, struct culm_me
                : status;
 }
 
+static bool is_detector(const struct culm_merging *m, size_t q) {
+    return m->models[m->in.model_of[q]]->vision->kind == CULM_ANSWER_BOXES;
+}
+
 #define EDGE_OVERLAP 0.5 /* of drift checks, which are over all boxes */
 
 /* What the edge compares with, since it has no labels. */
@@ -40,7 +44,7 @@ static enum culm_status measure_agreement(struct culm_merging *m, size_t q,
                                           struct culm_error *error) {
     struct culm_merge_frames held = m->in.set[m->in.set_of[q]].part[CULM_MERGE_HELD];
     const struct culm_merge_config *config = &m->workload.merge;
-    const bool plain = m->models[m->in.model_of[q]]->vision->kind != CULM_ANSWER_BOXES ||
+    const bool plain = !is_detector(m, q) ||
                        (config->accuracy == CULM_ACCURACY_BOXES && config->iou == EDGE_OVERLAP);
     to->agreed[q] = to->merged[q];
     if (!held.label && !held.right && plain) {
@@ -102,9 +106,11 @@ static enum culm_status keep_promise(struct culm_merging *m, struct culm_merging
                                      struct culm_error *error) {
     enum culm_status status = CULM_OK;
     for (size_t q = 0; q < m->workload.query_count && status == CULM_OK; q++) {
-        if (!(status = measure(m, q, to, true, error))) {
-            status = measure(m, q, to, false, error);
+        status = measure(m, q, to, true, error);
+        if (status == CULM_OK && is_detector(m, q)) {
+            status = merging_tally_take(&m->judge[q], &to->was[q], error);
         }
+        status = status ? status : measure(m, q, to, false, error);
     }
     for (size_t q = 0; q < m->workload.query_count && status == CULM_OK; q++) {
         const struct culm_query_config *config = &m->workload.queries[q];
@@ -141,6 +147,9 @@ static enum culm_status keep_promise(struct culm_merging *m, struct culm_merging
     }
     for (size_t q = 0; q < m->workload.query_count && status == CULM_OK; q++) {
         status = measure(m, q, to, false, error);
+        if (status == CULM_OK && is_detector(m, q)) {
+            status = merging_tally_take(&m->judge[q], &to->is[q], error);
+        }
         status = status ? status : measure_agreement(m, q, to, error);
         status = status ? status : measure_samples(m, q, to, error);
     }
@@ -166,6 +175,8 @@ static enum culm_status stay(struct culm_merging *m, struct culm_merging_measure
         to->original[q] = round.query[there].original;
         to->merged[q] = round.query[there].merged;
         to->agreed[q] = round.query[there].agreement;
+        free(to->is[q].of); /* of this time's, which does not ship */
+        to->is[q] = (struct merging_tally){0};
     }
     status = culm_package_sum(&round, sums, error);
     culm_package_round_release(&round);
@@ -202,16 +213,20 @@ enum culm_status merging_finish(struct culm_merging *m, struct culm_error *error
                                        .agreed = calloc(count + 1, sizeof *to.agreed),
                                        .wanted = calloc(count + 1, sizeof *to.wanted),
                                        .sample = calloc(count + 1, sizeof *to.sample),
-                                       .counted = calloc(count + 1, sizeof *to.counted)};
-    enum culm_status status =
-        to.original && to.merged && to.agreed && to.wanted && to.sample && to.counted
-            ? keep_promise(m, &to, error)
-            : merging_no_memory(error);
+                                       .counted = calloc(count + 1, sizeof *to.counted),
+                                       .was = calloc(count + 1, sizeof *to.was),
+                                       .is = calloc(count + 1, sizeof *to.is)};
+    const bool room = to.original && to.merged && to.agreed && to.wanted && to.sample &&
+                      to.counted && to.was && to.is;
+    enum culm_status status = room ? keep_promise(m, &to, error) : merging_no_memory(error);
     struct culm_package_sums sums;
     if (status == CULM_OK && !(status = ship_last(m, &to, &sums, error))) {
         const int64_t total = sums.total_bytes, saved = total - sums.distinct_bytes;
         json_t *queries = json_array();
         for (size_t q = 0; q < count; q++) {
+            if (to.is[q].of) {
+                merging_tally_tell(m, q, &to.was[q], &to.is[q]);
+            }
             json_array_append_new(queries,
                                   json_pack("{s:s, s:f, s:f, s:f, s:f}", "query",
                                             m->workload.queries[q].name, "original", to.original[q],
@@ -233,8 +248,10 @@ enum culm_status merging_finish(struct culm_merging *m, struct culm_error *error
         }
         free(to.wanted[q]);
     }
-    for (size_t q = 0; q < count && to.sample; q++) {
+    for (size_t q = 0; q < count && room; q++) {
         free(to.sample[q]);
+        free(to.was[q].of);
+        free(to.is[q].of);
     }
     free(to.original);
     free(to.merged);
@@ -242,5 +259,7 @@ enum culm_status merging_finish(struct culm_merging *m, struct culm_error *error
     free(to.wanted);
     free(to.sample);
     free(to.counted);
+    free(to.was);
+    free(to.is);
     return status;
 }

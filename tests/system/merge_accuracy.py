@@ -4,6 +4,7 @@ import json
 import os
 import sys
 
+from edge_harness import make_model, make_pictures
 from harness import Cases, check, equal
 from vision_harness import images
 
@@ -75,6 +76,42 @@ def another_output(bench):
 
 
 cases.add("merging: an output that is not judged", another_output)
+
+def boxes(bench, what, score):
+    """How many boxes of each class a detector answers to the held-out pictures."""
+    ended = bench.run("predict", what, "pictures", "--frames", f"{COUNT // 2}:{COUNT}", "--score", score, "--json")
+    equal(ended.code, 0, f"exit code of predict {what}; {ended.err!r}")
+    classes = [box["class"] for line in ended.out.splitlines() for box in json.loads(line)["boxes"]]
+    return {one: classes.count(one) for one in set(classes)}
+
+
+def class_by_class(bench):
+    """What merging takes away is told class by class: what is wanted and told is counted again from what `culm predict` answers; a class of which nothing
+    is found any more is warned of."""
+    score = 0.3
+    make_pictures(bench.path("pictures"), COUNT)
+    for name, seed in (("a", 1), ("b", 2)):
+        make_model(bench.path(name), seed)
+    path = bench.config({"feeds": {"camera": {"file": "pictures"}}, "merge": {"held_out": 0.5, "method": "max", "iou": 0.9},
+                         "queries": [{"name": name, "model": f"{name}.cfg", "feed": "camera", "score": score} for name in "ab"]}, "w.yaml")
+    ended = bench.run("merge", path, "--out", "package", "--json")
+    equal(ended.code, 0, f"exit code; {ended.err!r}")
+    events = [json.loads(line) for line in ended.out.splitlines()]
+    told = {event["query"]: event for event in events if event["event"] == "classes"}
+    equal(sorted(told), ["a", "b"], "queries with classes")
+    for name, event in told.items():
+        wanted, said_now = boxes(bench, f"{name}.cfg", score), boxes(bench, f"package:{name}", score)
+        for key, counts in (("wanted", wanted), ("original_right", wanted), ("told", said_now)):
+            equal({one["class"]: one[key] for one in event["classes"] if one[key]}, counts, f"{name}: {key}, class by class")
+            equal(event[key], sum(counts.values()), f"{name}: {key}")
+        check(all(one["right"] <= min(one["wanted"], one["told"]) for one in event["classes"]), f"{name}: {event}")
+    lost = [one["name"] for one in told["b"]["classes"] if one["right"] == 0 and one["wanted"]]
+    check(lost, f"nothing was lost, so nothing is shown: {told['b']}")
+    warnings = [event["message"] for event in events if event["event"] == "warning" and "query 'b'" in event["message"] and "any more" in event["message"]]
+    check(len(warnings) == 1 and all(f"'{name}'" in warnings[0] for name in lost), f"lost: {lost}; {warnings}")
+
+
+cases.add("merging: what it takes away, class by class", class_by_class, first=True)
 
 if __name__ == "__main__":
     cases.run()
