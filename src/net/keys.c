@@ -1,6 +1,8 @@
 /* What all stores of keys have in common. See keys.h. */
 #include "net/keys.h"
 
+#include "base/grow.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,11 +32,10 @@ const struct culm_keys_pair *culm_keys_find(const struct culm_keys_list *list, c
 
 bool culm_keys_list_add(struct culm_keys_list *list, const struct culm_keys_pair *pair) {
     struct culm_keys_pair copy = *pair;
-    struct culm_keys_pair *more = realloc(list->pair, (list->count + 1) * sizeof *more);
-    list->pair = more ? more : list->pair;
+    const bool room = CULM_GROW(list->pair, list->capacity, list->count + 1);
     copy.key = strdup(pair->key);
     copy.value = malloc(pair->len + 1);
-    if (!more || !copy.key || !copy.value) {
+    if (!room || !copy.key || !copy.value) {
         free(copy.key);
         free(copy.value);
         return false;

@@ -35,7 +35,7 @@ struct culm_keys_pair {
 /* What there was at one revision, by key. */
 struct culm_keys_list {
     struct culm_keys_pair *pair; /* [count] */
-    size_t count;
+    size_t count, capacity;
     int64_t revision;
 };
 
