@@ -12,7 +12,7 @@
 #define MS 1000000ull
 #define ORPHAN_MS 4000
 #define HEARD_MS 300   /* at most, before it fell asleep */
-#define CALM_MS 120000 /* after the last fault it has ended */
+#define CALM_MS 240000 /* after the last fault it has ended */
 #define STORE_FAULTS_MS 3000
 
 const char *const gnn_blow_names[BLOW_KINDS] = {"kill",

@@ -166,6 +166,8 @@ def invented(bench):
                                          a["conv2.weight"])
     queries["two"][1]["conv3.bias"] = (b["conv3.bias"], dark)
     publish(bench.path("package"), 1, queries)
+    for query, name in ("one", "a"), ("two", "b"):  # the files are what it was merged from
+        write_weights(bench.path(name + ".weights"), {part: was for part, (_, was) in queries[query][1].items()})
     path = workload(bench, [("one", "a"), ("two", "b")], fps=20, edge="originals: never, memory: all, drift: {every_s: 0.3, frames: 4}")
     process = begin(bench, path, "--package", bench.path("package"))
 
