@@ -14,9 +14,10 @@
  *
  * Below CULM_EDGE_DRIFT_POOLED checks are pooled, so that a shortfall which is small but lasts adds
  * up. Once that is below CULM_EDGE_DRIFT_WATCHED the model is watched. Below CULM_EDGE_DRIFT_REVERTED
- * at a later check, it goes back to its own weights, unless that check by itself is as promised. Once what is wrong is likely again, all that is forgotten. After it has gone back,
- * its merged weights are still looked at, rarely; once enough checks in which there was something to
- * see are together as promised, they come back. That takes longer each time.
+ * at a later check, it goes back to its own weights, unless that check by itself is as promised. Once
+ * what is wrong is likely again, all that is forgotten. After it has gone back, its merged weights are
+ * still looked at, rarely; once enough checks in which there was something to see are together as
+ * promised, they come back. That takes longer each time.
  *
  * Thread: any.
  */

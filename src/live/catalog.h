@@ -32,8 +32,8 @@ struct culm_live_part { /* a parameter of a model */
 
 struct culm_live_entry { /* a query of the workload */
     struct culm_query_config *config;
-    char model_name[64];                   /* the model's name in profiles */
-    char identity[CULM_SHA256_HEX];        /* equal for queries that use the same files */
+    char model_name[64];            /* the model's name in profiles */
+    char identity[CULM_SHA256_HEX]; /* equal for queries that use the same files, as they are now */
     char structure[CULM_VISION_STRUCTURE]; /* of the model; "": there is none */
     struct culm_vision_model *model; /* NULL: there is none, and the profile stands in for it */
     bool bare;                       /* the model was opened without weights */

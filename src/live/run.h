@@ -309,7 +309,7 @@ enum culm_status live_outs(struct culm_live *run, struct culm_error *error);
 void live_take_back_out(const struct culm_live *run, const struct live_query *query);
 void live_release_query(struct live_query *query);
 
-/* record.c */
+/* journals.c */
 /* Publishes `warning`. */
 void live_warn(struct culm_live *run, const char *text);
 /* Of files of answers, as the workload that was taken up last says. */

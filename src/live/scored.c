@@ -15,7 +15,6 @@ static bool begin(struct culm_live_scored *scored, enum culm_answer_kind kind) {
     if (scored->now && culm_accuracy_frames(scored->now) >= CULM_LIVE_SCORED) {
         end_stretch(scored);
     }
-    scored->any |= scored->now != NULL;
     return scored->now != NULL;
 }
 
@@ -34,7 +33,7 @@ void culm_live_scored_add_label(struct culm_live_scored *scored, const struct cu
 }
 
 double culm_live_scored_value(const struct culm_live_scored *scored) {
-    if (!scored->any) {
+    if (!scored->now) {
         return -1;
     }
     double wanted = (double)culm_accuracy_wanted(scored->now);

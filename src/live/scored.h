@@ -12,10 +12,9 @@
 
 #define CULM_LIVE_SCORED 1000
 
-struct culm_live_scored { /* zero it first */
-    struct culm_accuracy *now;
-    double right, wanted; /* of the stretches before it */
-    bool any;             /* a frame has been added */
+struct culm_live_scored {      /* zero it first */
+    struct culm_accuracy *now; /* NULL: no frame has been added */
+    double right, wanted;      /* of the stretches before it */
 };
 
 /* Add a frame, as those of vision/boxes.h do. Out of memory: it is left out. */
