@@ -209,15 +209,12 @@ static void came(struct culm_crew *crew, struct culm_mate *mate) {
     struct culm_gnn_leader *leader = (struct culm_gnn_leader *)crew;
     struct gnn_node *node = (struct gnn_node *)mate;
     gnn_leader_node_init(leader, node);
-    if (leader->curve && mate->role != CULM_GNN_WORKER) {
-        culm_gnn_curve_encode(leader->curve, culm_crew_meta(crew));
-        culm_crew_send(crew, mate->id, CULM_GNN_MSG_CURVE);
-    }
-    if (crew->taking) {
+    if (crew->taking) { /* that ends with what is known of epochs */
         CULM_MARK(interval_joins_a_leader_that_takes_over);
         gnn_leader_tell_joined(leader, node);
         return;
     }
+    gnn_leader_tell_curve(leader, node);
     take_slot(leader, node);
     culm_gnn_bill_joined(&leader->bill, node->mate.role, (int64_t)node->mate.joined_ns);
     gnn_leader_tell_joined(leader, node);
@@ -534,6 +531,9 @@ static void tick(struct culm_crew *crew, uint64_t now_ns) {
     if (crew->taking) {
         gnn_leader_take_on(leader);
         return;
+    }
+    if (leader->view.number == 0) {
+        gnn_leader_begin_if_all_there(leader); /* one that was starting may be wanted no more */
     }
     gnn_leader_stop_on(leader);
     gnn_leader_go_on(leader); /* a copy may be late by now */

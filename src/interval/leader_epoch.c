@@ -157,6 +157,13 @@ void gnn_leader_note_outcome(struct culm_gnn_leader *leader,
     }
 }
 
+void gnn_leader_tell_curve(struct culm_gnn_leader *leader, const struct gnn_node *node) {
+    if (leader->curve && node->mate.role != CULM_GNN_WORKER) {
+        culm_gnn_curve_encode(leader->curve, culm_crew_meta(&leader->crew));
+        culm_crew_send(&leader->crew, node->mate.id, CULM_GNN_MSG_CURVE);
+    }
+}
+
 struct culm_gnn_balance gnn_leader_balance(struct culm_gnn_leader *leader) {
     struct culm_gnn_bill *bill = &leader->bill;
     culm_gnn_bill_advance(bill, (int64_t)culm_crew_now(&leader->crew));

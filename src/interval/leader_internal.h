@@ -255,6 +255,8 @@ void gnn_leader_keep_scores(struct culm_gnn_leader *leader, struct gnn_done *don
 /* The event of an epoch that was committed when another one led. */
 void gnn_leader_tell_again_of(struct culm_gnn_leader *leader,
                               const struct culm_gnn_outcome *outcome);
+/* Of epochs so far, to a node that holds something, unless nothing is recorded. */
+void gnn_leader_tell_curve(struct culm_gnn_leader *leader, const struct gnn_node *node);
 /* For those who join: it is committed. */
 void gnn_leader_note_outcome(struct culm_gnn_leader *leader,
                              const struct culm_gnn_outcome *outcome);

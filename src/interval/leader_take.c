@@ -392,12 +392,15 @@ static void save_is_due(struct culm_gnn_leader *leader) {
     }
 }
 
+/* What is known of epochs goes to each ahead of the first view: those who came meanwhile know of none, and those who were put out
+ * once may lack some. */
 static void end_taking(struct culm_gnn_leader *leader) {
     gnn_leader_take_end(leader);
     for (int32_t n = 0; n < leader->crew.mates.count; n++) {
         const struct culm_mate *mate = &gnn_node_at(leader, n)->mate;
         if (mate->alive) { /* billed from now on: what was before is in the balance */
             culm_gnn_bill_joined(&leader->bill, mate->role, (int64_t)culm_crew_now(&leader->crew));
+            gnn_leader_tell_curve(leader, gnn_node_at(leader, n));
         }
     }
 }

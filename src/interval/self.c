@@ -134,11 +134,12 @@ static void answer(struct culm_gnn_self *self, const struct culm_message *messag
     free(answer);
 }
 
-/* Of epochs before this node came. It comes ahead of the first view. */
+/* Of epochs of which this node may not have heard. It comes ahead of the first view that a leader tells it. */
 static void hear_curve(struct culm_gnn_self *self, const struct culm_message *message) {
-    struct culm_gnn_curve *curve = self->curve ? NULL : calloc(1, sizeof *curve);
+    struct culm_gnn_curve *curve = calloc(1, sizeof *curve);
     if (curve && culm_gnn_curve_decode(message->meta, message->meta_bytes, curve) == CULM_OK) {
         CULM_MARK(interval_hears_of_epochs_before_it_came);
+        free(self->curve);
         self->curve = curve;
     } else {
         free(curve); /* it can tell of fewer */

@@ -42,8 +42,7 @@ void node_report(struct culm_node *node) {
 }
 
 void node_hear_curve(struct culm_node *node, const struct culm_message *message) {
-    if (node->view->number == 0 &&
-        culm_curve_decode(message->meta, message->meta_bytes, node->curve) == CULM_OK) {
+    if (culm_curve_decode(message->meta, message->meta_bytes, node->curve) == CULM_OK) {
         CULM_MARK(pipeline_hears_of_steps_before_it_came);
     }
 }

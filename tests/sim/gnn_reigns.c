@@ -259,14 +259,22 @@ static void tell(const struct gnn_reign *w) {
     }
 }
 
+/* Those that once showed a mistake; run with any large number of others. */
+static const struct {
+    uint64_t seed;
+    bool stale;
+} kept[] = {
+    {70023062, true}}; /* one who came while another one took over never heard of epochs before */
+#define KEPT (sizeof kept / sizeof kept[0])
+
 int main(int argc, char **argv) {
     static struct gnn_reign world, calm;
     uint64_t first = 1, count = 200;
-    bool log = false, soak = false, stale = false;
+    bool log = false, soak = false, stale_rows = false;
     struct tally tally = {0};
     for (int a = 1; a < argc; a++) {
         log = log || strcmp(argv[a], "--log") == 0;
-        stale = stale || strcmp(argv[a], "--stale") == 0;
+        stale_rows = stale_rows || strcmp(argv[a], "--stale") == 0;
         soak = soak || strcmp(argv[a], "--soak") == 0;
         first = strcmp(argv[a], "--first") == 0 && a + 1 < argc ? strtoull(argv[a + 1], NULL, 10)
                                                                 : first;
@@ -275,7 +283,10 @@ int main(int argc, char **argv) {
     }
     int64_t failed = 0, takeovers = 0, rollbacks = 0, lost = 0, stops = 0, checkpoints = 0,
             left = 0;
-    for (uint64_t seed = first; seed < first + count; seed++) {
+    const uint64_t more = count >= 200 && !soak ? KEPT : 0;
+    for (uint64_t i = 0; i < count + more; i++) {
+        const uint64_t seed = i < count ? first + i : kept[i - count].seed;
+        const bool stale = i < count ? stale_rows : kept[i - count].stale;
         draw(&calm, seed, stale);
         gnn_reign_calm(&calm);
         gnn_reign_play(&calm);
@@ -315,7 +326,7 @@ int main(int argc, char **argv) {
     printf("%" PRIu64 " worlds: %" PRId64 " times another one led, %" PRId64 " nodes lost, %" PRId64
            " roll-backs, %" PRId64 " checkpoints, %" PRId64 " stopped, %" PRId64
            " left as they asked; %" PRId64 " failed\n",
-           count, takeovers, lost, rollbacks, checkpoints, stops, left, failed);
+           count + more, takeovers, lost, rollbacks, checkpoints, stops, left, failed);
     if (count >= 200 && (takeovers < 50 || rollbacks == 0 || stops == 0 || left < 10)) {
         printf("not ok - too little has happened\n");
         return 1;

@@ -313,6 +313,15 @@ static void test_others_come_in_anew(void **state) {
     says(&t, 3, out);
     shows(&t, 0);
     assert_int_equal(fake_world_events(&t.f.fake, "joined"), 2);
+    for (int32_t node = 3; node <= 4;
+         node++) { /* it may be the only one whom yet another leader can ask */
+        const struct fake_sent *told = fake_world_last(&t.f.fake, node, CULM_GNN_MSG_CURVE);
+        struct culm_gnn_curve *curve = calloc(1, sizeof *curve);
+        assert_true(told && curve);
+        assert_int_equal(culm_gnn_curve_decode(told->meta, told->meta_bytes, curve), CULM_OK);
+        assert_int_equal(curve->count, t.curve->count);
+        free(curve);
+    }
     const struct culm_gnn_view *view = view_of(&t.f, 3);
     assert_int_equal(view->course.epoch, EPOCH);
     assert_int_equal(view->holder_count, 3); /* but what it has does not count: it is sent a copy */
