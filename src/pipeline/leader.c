@@ -501,6 +501,10 @@ static void name_task(int32_t kind, int32_t stage, char *ret_text, size_t size) 
 static void tick(struct culm_crew *crew, uint64_t now) {
     struct culm_pipeline_leader *leader = (struct culm_pipeline_leader *)crew;
     leader_take_on(leader);
+    if (leader->phase == WAITING && crew->role[CULM_ROLE_WORKER].waits) {
+        leader_start_if_ready(
+            leader); /* one that was starting may have ended, and nobody else come */
+    }
     if (leader->phase == RUNNING && leader->join_ns <= now) {
         leader_joins_late(leader);
     }

@@ -96,6 +96,8 @@ static const struct row kept[] = {
     {900198, 0x4004008, 0, GNN_DRAWS_THEN | DRAW(SIZE),
      "stopped, it tried once more to save, and gave up when the writer was lost, while others held "
      "it"},
+    {70020675, EVERY_EVENT, -1, GNN_DRAWS_THEN | DRAW(SIZE) | DRAW(LEAVE),
+     "a start that ended was not wanted any more, and nobody looked whether all are there"},
 };
 
 /* Those that show a mistake which nobody has mended yet; ends with an empty one. */

@@ -202,6 +202,28 @@ static void test_fewer_begin(void **state) {
     end(&f);
 }
 
+/* Of three servers one is lost for good, one comes from elsewhere in its place, and one never joins: it is not missing. */
+static void test_begins_when_a_start_is_not_needed(void **state) {
+    (void)state;
+    EXPECT_MARK(crew_start_is_not_needed_any_more);
+    struct fixture f;
+    struct culm_gnn_settings settings = settings_of(3, 1, 0);
+    settings.crew.replace_ms = -1;
+    make(&f, 3, 1, &settings);
+    joined(&f, CULM_GNN_SERVER);
+    joined(&f, CULM_GNN_SERVER);
+    f.fake.role[f.next] = CULM_GNN_SERVER;
+    const int32_t never_joins = f.next++;
+    joined(&f, CULM_GNN_PARAMETER);
+    lost(&f, 0);
+    joined_from_elsewhere(&f, CULM_GNN_SERVER);
+    assert_int_equal(fake_world_events(&f.fake, "view"), 0); /* that one is on its way */
+    culm_gnn_leader_actor.leads->ended(f.leader, never_joins, NULL);
+    tick(&f);
+    assert_int_equal(fake_world_events(&f.fake, "view"), 1);
+    end(&f);
+}
+
 /* Somebody may still come from elsewhere, but not for ever. */
 static void test_waits_for_newcomer(void **state) {
     (void)state;
@@ -326,12 +348,19 @@ static void test_no_more_than(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_replaced_later),        cmocka_unit_test(test_released_at_once),
-        cmocka_unit_test(test_place_taken),           cmocka_unit_test(test_never_replaced),
-        cmocka_unit_test(test_lost_at_the_end),       cmocka_unit_test(test_never_saved),
-        cmocka_unit_test(test_fewer_begin),           cmocka_unit_test(test_waits_for_newcomer),
-        cmocka_unit_test(test_stopped_while_waiting), cmocka_unit_test(test_waits_for_start),
-        cmocka_unit_test(test_never_begins),          cmocka_unit_test(test_waits_to_save),
+        cmocka_unit_test(test_replaced_later),
+        cmocka_unit_test(test_released_at_once),
+        cmocka_unit_test(test_place_taken),
+        cmocka_unit_test(test_never_replaced),
+        cmocka_unit_test(test_lost_at_the_end),
+        cmocka_unit_test(test_never_saved),
+        cmocka_unit_test(test_fewer_begin),
+        cmocka_unit_test(test_begins_when_a_start_is_not_needed),
+        cmocka_unit_test(test_waits_for_newcomer),
+        cmocka_unit_test(test_stopped_while_waiting),
+        cmocka_unit_test(test_waits_for_start),
+        cmocka_unit_test(test_never_begins),
+        cmocka_unit_test(test_waits_to_save),
         cmocka_unit_test(test_no_more_than),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

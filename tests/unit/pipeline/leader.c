@@ -374,6 +374,24 @@ static void test_first_start_goes_on_with_who_is_left(void **state) {
     end(&f);
 }
 
+/* Of two workers one is lost for good, one comes from elsewhere in its place, and the other never joins: it is not missing. */
+static void test_first_start_goes_on_when_a_start_is_not_needed(void **state) {
+    (void)state;
+    struct fixture f;
+    struct culm_pipeline_leader_options o = options();
+    o.settings.crew.replace_ms = -1;
+    begin(&f, o);
+    joined(&f, 0);
+    lost(&f, 0);
+    f.fake.role[2] = CULM_NO_ROLE;
+    joined(&f, 2);
+    assert_int_equal(totals(&f).view, 0);
+    ended(&f, 1);
+    tick(&f, 500);
+    assert_int_equal(totals(&f).view, 1);
+    end(&f);
+}
+
 static void test_traced_workers_may_go_before_they_join(void **state) {
     (void)state;
     EXPECT_MARK(crew_taken_away_before_it_joined);
@@ -661,6 +679,7 @@ int main(void) {
         cmocka_unit_test(test_a_roll_back_begins_another_attempt),
         cmocka_unit_test(test_a_stop_before_a_roll_back_ends_with_it),
         cmocka_unit_test(test_first_start_goes_on_with_who_is_left),
+        cmocka_unit_test(test_first_start_goes_on_when_a_start_is_not_needed),
         cmocka_unit_test(test_traced_workers_may_go_before_they_join),
         cmocka_unit_test(test_workers_are_waited_for_no_longer_than_wait_ms),
         cmocka_unit_test(test_workers_that_cannot_start_end_the_run),
