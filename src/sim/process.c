@@ -730,9 +730,10 @@ static void told_to_leave(struct culm_sim *sim, const struct happen *happen) {
 
 void culm_sim_leave(struct culm_sim *sim, int32_t node, uint64_t within_ms) {
     struct process *process = sim_process(sim, node);
-    if (node < 0 || !process || !process->alive) {
+    if (node < 0 || !process || !process->alive || process->told_to_leave) {
         return;
     }
+    process->told_to_leave = true;
     culm_sim_log(sim, "node %d is to leave within %llu ms", node, (unsigned long long)within_ms);
     if (acts_at(process) != CULM_NEVER) {
         sim_schedule(sim, acts_at(process),

@@ -179,7 +179,7 @@ void culm_sim_drop(struct culm_sim *sim, int32_t from, int32_t to, uint64_t for_
 void culm_sim_slow(struct culm_sim *sim, int32_t from, int32_t to, uint32_t times, uint64_t for_ns);
 /* One bit changes in the byte that is sent after so many others. */
 void culm_sim_flip(struct culm_sim *sim, int32_t from, int32_t to, int64_t after_bytes);
-/* It is told to end (net/world.h), and is ended after that time. */
+/* It is told to end (net/world.h), once, and is ended after that time. */
 void culm_sim_leave(struct culm_sim *sim, int32_t node, uint64_t within_ms);
 /* For a while it can open no socket, nor accept one. */
 void culm_sim_no_descriptors(struct culm_sim *sim, int32_t id, uint64_t for_ns);

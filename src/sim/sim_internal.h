@@ -63,6 +63,7 @@ struct process {
     uint64_t term;               /* of a leader */
     uint64_t asked_term;         /* of the leader that asked for this worker */
     bool told;                   /* its end, to a leader */
+    bool told_to_leave;          /* more than once would end it at once */
     bool admitted;               /* that it takes part is written at the store */
     bool told_gone;              /* that it does no more is to be written there */
     bool deposed;                /* of a leader: it has been told that another one leads, or may */

@@ -495,10 +495,11 @@ static void judge_stop(struct gnn_history *h, int code, const char *error) {
     }
     const struct gnn_saved_file *file = newest(h, false);
     int64_t saved = file ? file->version : h->start_version;
-    /* Nobody has it; or who has it is a version ahead, and no server is left with which that could be committed, nor comes. */
+    /* Nobody has it who can save; or who has it is a version ahead, and no server is left with which that could be committed, nor
+     * comes. */
     const bool lost =
         strstr(error, "stopped while it waited") &&
-        (h->holders == 0 || (h->shape.replace_ms < 0 && h->alive[CULM_GNN_SERVER] == 0));
+        (h->savers == 0 || (h->shape.replace_ms < 0 && h->alive[CULM_GNN_SERVER] == 0));
     if (code == culm_status_exit_code(CULM_ERR_STOPPED) && !h->held && !lost && saved != h->epoch) {
         snprintf(text, sizeof text, "stopped after epoch %lld, with a checkpoint of %lld",
                  (long long)h->epoch, (long long)saved);

@@ -14,6 +14,7 @@
 #define HEARD_MS 300   /* at most, before it fell asleep */
 #define CALM_MS 240000 /* after the last fault it has ended */
 #define STORE_FAULTS_MS 3000
+#define WORD_MS 8 /* by then it has come, of who sends it and who hears it, if both are well */
 
 const char *const gnn_blow_names[BLOW_KINDS] = {"kill",
                                                 "freeze",
@@ -46,15 +47,23 @@ static bool has_copy(const struct gnn_reign *w, int32_t node) {
     return version >= w->epoch;
 }
 
-/* One that is well, and that the last view names, with a copy that it had when the last loss was told of: of one that became whole
- * since then word may be under way. Or one that sleeps, and that one who has just taken over has to
+/* Who has no copy now. */
+static void note_copies(struct gnn_reign *w, uint64_t now) {
+    for (int32_t h = 0; h < w->holder_count; h++) {
+        if (w->holder[h] < STRUCK_MAX && !has_copy(w, w->holder[h])) {
+            w->lacked_ns[w->holder[h]] = now;
+        }
+    }
+}
+
+/* One that is well, and that the last view names, with a copy: of one that has just become whole word may be under way. Or one that sleeps, and that one who has just taken over has to
  * wait for; -1: nobody. */
 static int32_t copy_left(const struct gnn_reign *w) {
     const uint64_t now = culm_sim_now(w->sim);
     for (int32_t h = 0; h < w->holder_count; h++) {
         const int32_t node = w->holder[h];
         if (now >= w->well_ns[node] && has_copy(w, node) &&
-            !(node < STRUCK_MAX && w->incomplete[node])) {
+            !(node < STRUCK_MAX && now < w->lacked_ns[node] + WORD_MS * MS)) {
             return node;
         }
     }
@@ -213,11 +222,6 @@ static void hear_lost(struct gnn_reign *w, const json_t *event) {
     const char *cause = json_string_value(json_object_get(event, "cause"));
     char text[120];
     w->lost++;
-    for (int32_t h = 0; h < w->holder_count; h++) {
-        if (w->holder[h] < STRUCK_MAX) {
-            w->incomplete[w->holder[h]] = !has_copy(w, w->holder[h]);
-        }
-    }
     w->left += strcmp(cause, "left") == 0;
     for (int32_t h = 0; h < w->awaited_count; h++) {
         if (w->awaited[h] == node) { /* others have the state, or else this is judged below */
@@ -597,8 +601,13 @@ void gnn_reign_play(struct gnn_reign *w) {
         leads(w, &reign);
     }
     enum culm_deed how;
+    uint64_t noted_ns = 0;
     while (!w->wrong[0] && culm_sim_step(w->sim) &&
            culm_sim_now(w->sim) < w->last_fault_ns + CALM_MS * MS) {
+        if (culm_sim_now(w->sim) >= noted_ns + MS) {
+            noted_ns = culm_sim_now(w->sim);
+            note_copies(w, noted_ns);
+        }
         strike_by_time(w);
         if (culm_sim_over(w->sim, &how)) {
             break;

@@ -99,7 +99,7 @@ struct gnn_reign {
     int32_t awaited[CULM_GNN_HOLDERS_MAX], awaited_count; /* holders, as it found them */
     uint64_t well_ns[STRUCK_MAX]; /* not struck before then; CULM_NEVER: never again */
     int32_t holder[CULM_GNN_HOLDERS_MAX], holder_count;
-    bool incomplete[STRUCK_MAX]; /* a holder that had no copy when the last loss was told of */
+    uint64_t lacked_ns[STRUCK_MAX]; /* when a holder, as one, had no copy; 0: never */
     bool told[REIGN_EPOCHS_MAX + 1];
     char loss[REIGN_EPOCHS_MAX + 1][16], file[REIGN_EPOCHS_MAX + 1][64]; /* by version */
     /* As it was told since all have loaded a version before it; "": it was not. */
