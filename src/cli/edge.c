@@ -211,6 +211,9 @@ static void print_event(const json_t *event) {
     } else if (strcmp(kind, "feed") == 0 && json_object_get(event, "up")) {
         printf("feed '%s': it is back, after %.1f s\n", text(event, "feed"),
                number(event, "after_s"));
+    } else if (strcmp(kind, "feed") == 0 && json_is_boolean(json_object_get(event, "slow"))) {
+        printf("feed '%s': it gives %.1f frames a second; planned: %g\n", text(event, "feed"),
+               number(event, "fps"), number(event, "planned"));
     } else if (strcmp(kind, "warning") == 0) {
         printf("warning: %s\n", text(event, "message"));
     } else if (strcmp(kind, "plan") == 0) {

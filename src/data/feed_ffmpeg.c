@@ -27,24 +27,48 @@ extern char **environ;
 #define SIDE_MAX 65500
 #define BYTES_MAX (1u << 28)
 #define END_MS 5000 /* how long it may take to exit after the end of its output */
+/* How long it looks at a stream to find out what it is, in us: by itself it takes five seconds, in which frames queue
+ * up. What it looks at is not thrown away (`-fflags nobuffer`): with it the first key frame would go, and frames would
+ * come only with the second, which may be ten seconds later. */
+#define LOOKS_US "1000000"
 #define LOOK_MS 500 /* the longest time between two looks at it */
 
 /* --- starting and stopping --- */
 
 static int spawn(const char *name, bool as_recorded, int out, int said, pid_t *ret_pid) {
+    const bool lasts = culm_feed_lasts(name);
     /* An existing file is meant as such even if its name looks like a protocol or like stdin. */
     bool file = (strchr(name, ':') || strcmp(name, "-") == 0) && access(name, F_OK) == 0;
     char input[CULM_PATH_MAX + 8];
     if (snprintf(input, sizeof input, "%s%s", file ? "file:" : "", name) >= (int)sizeof input) {
         return ENAMETOOLONG;
     }
-    char *argv[] = {
-        "ffmpeg",    "-nostdin",    "-v",         "error",
-        "-threads",  "1",           "-readrate",  as_recorded ? "1" : "0",
-        "-i",        input,         "-map",       "0:v:0",
-        "-fps_mode", "passthrough", "-sws_flags", "bicubic+accurate_rnd+full_chroma_int+bitexact",
-        "-pix_fmt",  "rgb24",       "-f",         "image2pipe",
-        "-c:v",      "ppm",         "-",          NULL};
+    char *argv[] = {"ffmpeg",
+                    "-nostdin",
+                    "-v",
+                    "error",
+                    "-threads",
+                    "1",
+                    "-readrate",
+                    as_recorded ? "1" : "0",
+                    "-analyzeduration",
+                    lasts ? LOOKS_US : "0", /* 0: as ffmpeg sees fit */
+                    "-i",
+                    input,
+                    "-map",
+                    "0:v:0",
+                    "-fps_mode",
+                    "passthrough",
+                    "-sws_flags",
+                    "bicubic+accurate_rnd+full_chroma_int+bitexact",
+                    "-pix_fmt",
+                    "rgb24",
+                    "-f",
+                    "image2pipe",
+                    "-c:v",
+                    "ppm",
+                    "-",
+                    NULL};
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t blocked, pipes;

@@ -359,7 +359,8 @@ static void on_start(void *actor) {
 
 static void on_message(void *actor, int32_t from, const struct culm_message *message) {
     struct culm_edge_scheduler *scheduler = actor;
-    bool frame = message->type == CULM_EDGE_FRAME || message->type == CULM_EDGE_FRAME_LOST;
+    bool frame = message->type == CULM_EDGE_FRAME || message->type == CULM_EDGE_FRAME_LOST ||
+                 message->type == CULM_EDGE_FRAME_MISSED;
     if (frame && !scheduler->ended) {
         scheduler_hear_frame(scheduler, from, message);
         advance(scheduler);

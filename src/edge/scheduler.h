@@ -2,7 +2,7 @@
  * The scheduler of an edge box: runs more models than memory holds, on live video, in time.
  *
  * It is an actor [net/world.h]. To it a feed is a node: each frame is a message of type
- * CULM_EDGE_FRAME or CULM_EDGE_FRAME_LOST, and a node that is lost is a feed that has ended. One
+ * CULM_EDGE_FRAME, .._FRAME_LOST or .._FRAME_MISSED, and a node that is lost is a feed that has ended. One
  * compute thread runs one batch of one query at a time, and one I/O thread loads tensors.
  *
  *     frame ─▶ waits for every query of its feed ─▶ batch ─▶ settled: answered in time
@@ -38,6 +38,8 @@
 #define CULM_EDGE_FRAME 1
 /* The same for a frame whose pixels could not be kept, since all slots were taken: it is dropped. */
 #define CULM_EDGE_FRAME_LOST 2
+/* The same for a frame that was due and did not come. */
+#define CULM_EDGE_FRAME_MISSED 3
 #define CULM_EDGE_FRAME_META 16
 
 struct culm_edge_scheduler_options {

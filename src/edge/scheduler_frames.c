@@ -83,7 +83,8 @@ static bool samples(const struct culm_edge_scheduler *scheduler, const struct cu
 void scheduler_hear_frame(struct culm_edge_scheduler *scheduler, int32_t from,
                           const struct culm_message *message) {
     struct culm_reader reader = culm_reader_of(message->meta, message->meta_bytes);
-    const bool lost = message->type == CULM_EDGE_FRAME_LOST;
+    const bool missed = message->type == CULM_EDGE_FRAME_MISSED;
+    const bool lost = missed || message->type == CULM_EDGE_FRAME_LOST;
     struct waiting_frame frame = {.number = (int64_t)culm_read_u64(&reader),
                                   .at_ns = culm_read_u64(&reader),
                                   .blob = message->payload};
@@ -113,7 +114,7 @@ void scheduler_hear_frame(struct culm_edge_scheduler *scheduler, int32_t from,
         feed->slot[feed->count++] = frame;
     } else {
         CULM_MARK(edge_frame_without_room);
-        drop_for_all(scheduler, &frame, "no room for it");
+        drop_for_all(scheduler, &frame, missed ? "the feed came too slowly" : "no room for it");
     }
 }
 

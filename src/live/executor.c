@@ -328,8 +328,8 @@ static void write_line(struct culm_live *run, struct live_query *query,
     }
     json_object_set_new(line, "feed", culm_json_text(feed->name));
     json_object_set_new(line, "at", json_string(at));
-    if (frame && frame->source != look->frame) {
-        json_object_set_new(line, "source", json_integer(frame->source));
+    if (!frame || frame->source != look->frame) { /* none: it was due, and did not come */
+        json_object_set_new(line, "source", frame ? json_integer(frame->source) : json_null());
     }
     if (stale) {
         json_object_set_new(line, "stale", json_true());

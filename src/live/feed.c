@@ -20,7 +20,11 @@
 /* Of a stream or device, what comes in so long a time after it was connected is left out: while ffmpeg looked at what it
  * was, frames queued up, which are older than they seem. */
 #define BACKLOG_NS UINT64_C(1000000000)
-#define LOOK_MS 50 /* how long a thread waits before it checks whether it is to stop */
+#define WAITING_MAX 1024 /* messages on their way to the loop, after which a feed waits */
+#define RATE_NS UINT64_C(3000000000) /* the time over which it is looked at how many frames come */
+#define RATE_FRAMES 10               /* and for so many of them at least */
+#define RATE_LEAST 0.9 /* a feed is slow if fewer than this share of the frames come */
+#define LOOK_MS 50     /* how long a thread waits before it checks whether it is to stop */
 
 static void say(struct live_feed *feed, const char *text) {
     pthread_mutex_lock(&feed->lock);
@@ -117,10 +121,25 @@ static void stretch(const struct live_feed *feed, const struct culm_feed_frame *
     }
 }
 
+static bool post(struct live_feed *feed, uint16_t type, int64_t number, uint64_t at_ns,
+                 struct culm_blob *slot) {
+    struct culm_buf meta;
+    culm_buf_init(&meta, CULM_ALONE_META_MAX);
+    culm_buf_u64(&meta, (uint64_t)number);
+    culm_buf_u64(&meta, at_ns);
+    const struct culm_message message = {.type = type,
+                                         .meta = meta.data,
+                                         .meta_bytes = (uint32_t)meta.len,
+                                         .payload = slot,
+                                         .payload_bytes = slot ? slot->size_bytes : 0};
+    bool ok = !meta.failed && culm_alone_post(feed->run->alone, feed->number, &message);
+    culm_buf_release(&meta);
+    return ok;
+}
+
 bool live_hand_over(struct live_feed *feed, const struct culm_feed_frame *frame, uint64_t at_ns) {
     struct culm_blob *slot = free_slot(feed);
     const bool kept = slot != NULL;
-    struct culm_buf meta;
     if (!kept && !(slot = no_slot(feed))) {
         return false;
     }
@@ -132,16 +151,7 @@ bool live_hand_over(struct live_feed *feed, const struct culm_feed_frame *frame,
     if (kept) {
         stretch(feed, frame, to->pixels);
     }
-    culm_buf_init(&meta, CULM_ALONE_META_MAX);
-    culm_buf_u64(&meta, (uint64_t)frame->number);
-    culm_buf_u64(&meta, at_ns);
-    const struct culm_message message = {.type = kept ? CULM_EDGE_FRAME : CULM_EDGE_FRAME_LOST,
-                                         .meta = meta.data,
-                                         .meta_bytes = (uint32_t)meta.len,
-                                         .payload = slot,
-                                         .payload_bytes = slot->size_bytes};
-    bool ok = !meta.failed && culm_alone_post(feed->run->alone, feed->number, &message);
-    culm_buf_release(&meta);
+    bool ok = post(feed, kept ? CULM_EDGE_FRAME : CULM_EDGE_FRAME_LOST, frame->number, at_ns, slot);
     culm_blob_unref(slot);
     return ok;
 }
@@ -162,17 +172,74 @@ bool live_take_frame(struct live_feed *feed, struct live_pace *pace, uint64_t no
     return true;
 }
 
+/* Frames that have their times: what is due, how many frames the source has given, and how many more were
+ * due. A frame's number counts both. */
+struct timed {
+    struct culm_edge_due due;
+    int64_t given, missed;
+};
+
+/* Frames that were due and have not come are dropped. came: one has. False: the feed is to stop, or
+ * there is no memory. */
+static bool pass_missed(struct live_feed *feed, struct timed *timed, bool came) {
+    const uint64_t slack = __atomic_load_n(&feed->slack_ns, __ATOMIC_ACQUIRE);
+    const uint64_t now = culm_clock_ns();
+    const int64_t before = timed->missed;
+    uint64_t at;
+    bool ok = true;
+    while (ok && culm_edge_due_missed(&timed->due, slack, now, came, &at)) {
+        while (ok && culm_alone_count_waiting(feed->run->alone) >= WAITING_MAX) {
+            ok = wait_until(feed, culm_clock_ns() + LOOK_MS * 1000000ull);
+        }
+        ok = ok && post(feed, CULM_EDGE_FRAME_MISSED, timed->given + timed->missed++, at, NULL);
+    }
+    if (timed->missed > before || came) {
+        pthread_mutex_lock(&feed->lock);
+        feed->missed += timed->missed - before;
+        feed->came += came;
+        pthread_mutex_unlock(&feed->lock);
+    }
+    return ok;
+}
+
+/* Waits for the time of a frame that has come, which it is then given, and its number. False: the feed is
+ * to stop, or there is no memory. */
+static bool give_time(struct live_feed *feed, struct timed *timed, struct culm_feed_frame *frame,
+                      uint64_t *ret_at_ns) {
+    if (!pass_missed(feed, timed, true)) {
+        return false;
+    }
+    *ret_at_ns = culm_edge_due_take(&timed->due, culm_clock_ns());
+    timed->given = frame->number + 1;
+    frame->number += timed->missed;
+    return wait_until(feed, *ret_at_ns);
+}
+
 /* A picture is damaged: its turn passes without a frame. False: the feed ends, since a whole round
  * of its pictures was. */
-static bool pass_damaged(struct live_feed *feed, const struct culm_feed *source, int64_t in_a_row,
+static bool pass_damaged(struct live_feed *feed, const struct culm_feed *source,
+                         struct timed *timed, struct culm_feed_frame *frame, int64_t in_a_row,
                          struct culm_error *error) {
+    uint64_t at;
     if (in_a_row == culm_feed_count(source)) {
         culm_error_prefix(error, "feed '%s': none of its pictures can be read", feed->config->name);
         fail(feed, error);
         return false;
     }
     say(feed, error->text);
-    return wait_until(feed, culm_clock_ns() + feed->period_ns);
+    return give_time(feed, timed, frame, &at);
+}
+
+static void count_queued_up(struct live_feed *feed) {
+    pthread_mutex_lock(&feed->lock);
+    feed->queued_up++;
+    pthread_mutex_unlock(&feed->lock);
+}
+
+/* Why a feed that could go on does not. */
+static enum culm_status ended(struct live_feed *feed, struct culm_error *error) {
+    return stops(feed) ? CULM_OK
+                       : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a frame");
 }
 
 /* Reads until the feed is to stop, which is CULM_OK, or no more frames come. lasts: so that a stall
@@ -181,11 +248,15 @@ static enum culm_status read_frames(struct live_feed *feed, struct culm_feed *so
                                     struct culm_error *error) {
     struct culm_feed_frame frame;
     struct live_pace pace = {0};
-    uint64_t begin = 0, connected = 0;
-    int64_t count = 0, damaged = 0; /* damaged: in a row */
+    struct timed timed = {.due = {.period_ns = feed->period_ns}};
+    uint64_t connected = 0;
+    int64_t damaged = 0; /* in a row */
     bool live = culm_feed_is_live(source), hangs_up = !culm_feed_is_pipe(feed->config->file);
     while (!stops(feed)) {
         enum culm_status status = culm_feed_next(source, LOOK_MS, &frame, error);
+        if (!live && !pass_missed(feed, &timed, false)) {
+            break;
+        }
         if (status == CULM_ERR_AGAIN) {
             continue;
         }
@@ -198,8 +269,8 @@ static enum culm_status read_frames(struct live_feed *feed, struct culm_feed *so
             continue;
         }
         if (status == CULM_ERR_FORMAT) {
-            if (!pass_damaged(feed, source, ++damaged, error)) {
-                return status;
+            if (!pass_damaged(feed, source, &timed, &frame, ++damaged, error)) {
+                return feed->failed ? status : ended(feed, error);
             }
             continue;
         }
@@ -212,27 +283,17 @@ static enum culm_status read_frames(struct live_feed *feed, struct culm_feed *so
         uint64_t now = culm_clock_ns(), at = now;
         connected = connected ? connected : now;
         if (lasts && hangs_up && now - connected < BACKLOG_NS) {
+            count_queued_up(feed);
             continue;
         }
         if (live && !live_take_frame(feed, &pace, now)) {
             continue;
         }
-        uint64_t due = begin + (uint64_t)count * feed->period_ns;
-        if (live || count == 0 ||
-            now > due + 10 * feed->period_ns) { /* it stalled: count time from here */
-            begin = now - (uint64_t)count * feed->period_ns;
-        } else if (now < due) {
-            at = due;
-            if (!wait_until(feed, due)) {
-                return CULM_OK;
-            }
+        if ((!live && !give_time(feed, &timed, &frame, &at)) || !live_hand_over(feed, &frame, at)) {
+            break;
         }
-        if (!live_hand_over(feed, &frame, at)) {
-            return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a frame");
-        }
-        count++;
     }
-    return CULM_OK;
+    return ended(feed, error);
 }
 
 /* Whether connecting again may help. */
@@ -278,8 +339,24 @@ static void *feed_main(void *arg) {
 
 /* --- the threads --- */
 
+void live_set_slack(struct culm_live *run) {
+    for (int32_t f = 0; f < run->feed_count; f++) {
+        double shortest_ms = 3600000; /* the longest deadline that there is */
+        for (int32_t q = 0; q < run->query_count; q++) {
+            const struct live_query *query = &run->query[q];
+            if (query->feed == f && !query->gone && query->original_of < 0 &&
+                query->deadline_ms < shortest_ms) {
+                shortest_ms = query->deadline_ms;
+            }
+        }
+        __atomic_store_n(&run->feed[f].slack_ns, (uint64_t)(shortest_ms / 2 * 1e6),
+                         __ATOMIC_RELEASE);
+    }
+}
+
 enum culm_status live_feeds(struct culm_live *run, struct culm_error *error) {
     bool ends = run->uncalibrated || live_asked(run);
+    live_set_slack(run);
     for (int32_t f = 0; f < run->feed_count && !ends; f++) {
         struct live_feed *feed = &run->feed[f];
         if (feed->started || feed->gone) {
@@ -380,13 +457,46 @@ json_t *live_outages(struct culm_live *run) {
         }
         pthread_mutex_lock(&feed->lock);
         const struct culm_edge_outage outage = feed->outage;
+        const int64_t queued_up = feed->queued_up;
         pthread_mutex_unlock(&feed->lock);
-        json_array_append_new(
-            list, json_pack("{s:o, s:I, s:f}", "feed", culm_json_text(feed->config->name),
-                            "reconnects", (json_int_t)outage.reconnects, "down_s",
-                            (double)culm_edge_outage_down_ns(&outage, now) / 1e9));
+        json_array_append_new(list, json_pack("{s:o, s:I, s:f, s:I}", "feed",
+                                              culm_json_text(feed->config->name), "reconnects",
+                                              (json_int_t)outage.reconnects, "down_s",
+                                              (double)culm_edge_outage_down_ns(&outage, now) / 1e9,
+                                              "queued_up", (json_int_t)queued_up));
     }
     return list;
+}
+
+static void tell_rate(struct culm_live *run, struct live_feed *feed, double fps) {
+    feed->rate.slow = !feed->rate.slow;
+    live_publish(run, json_pack("{s:s, s:o, s:b, s:f, s:f}", "event", "feed", "feed",
+                                culm_json_text(feed->config->name), "slow", feed->rate.slow, "fps",
+                                fps, "planned", feed->config->fps > 0 ? feed->config->fps : 25));
+}
+
+/* Whether as many frames come as were planned, of late; tells when that changes. */
+static void watch_rate(struct culm_live *run, struct live_feed *feed, int64_t came,
+                       int64_t missed) {
+    struct live_rate *rate = &feed->rate;
+    const uint64_t now = culm_clock_ns();
+    const int64_t due = came + missed - rate->came - rate->missed;
+    const double planned = feed->config->fps;
+    const double seen = (double)__atomic_load_n(&feed->seen_ns, __ATOMIC_ACQUIRE);
+    if (feed->posted || rate->at_ns == 0 || now - rate->at_ns < RATE_NS ||
+        (due > 0 && due < RATE_FRAMES)) {
+        rate->at_ns = rate->at_ns ? rate->at_ns : now;
+        return;
+    }
+    const double share = due > 0                   ? (double)(came - rate->came) / (double)due
+                         : planned > 0 && seen > 0 ? 1e9 / seen / planned
+                                                   : 1;
+    if ((share < RATE_LEAST) != rate->slow) {
+        tell_rate(run, feed, share * (planned > 0 ? planned : 25));
+    }
+    rate->came = came;
+    rate->missed = missed;
+    rate->at_ns = now;
 }
 
 void live_hear(struct culm_live *run) {
@@ -403,6 +513,7 @@ void live_hear(struct culm_live *run) {
         memcpy(went_down, feed->went_down, sizeof went_down);
         const bool came_up = feed->came_up, down = feed->outage.down;
         const double after_s = (double)feed->up_after_ns / 1e9;
+        const int64_t came = feed->came, missed = feed->missed;
         feed->said[0] = feed->left_out[0] = feed->went_down[0] = '\0';
         feed->came_up = false;
         pthread_mutex_unlock(&feed->lock);
@@ -422,5 +533,6 @@ void live_hear(struct culm_live *run) {
                                         culm_json_text(feed->config->name), "error",
                                         culm_json_text(said)));
         }
+        watch_rate(run, feed, came, missed);
     }
 }

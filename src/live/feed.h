@@ -8,6 +8,7 @@
 
 #include "base/blob.h"
 #include "data/feed.h"
+#include "edge/due.h"
 #include "edge/layout.h"
 #include "edge/outage.h"
 #include "query/workload.h"
@@ -55,6 +56,7 @@ struct live_feed {
     uint64_t period_ns; /* the period that plans assume */
     /* The measured period of a live feed, which sets its own pace; 0: not known. Atomic. */
     uint64_t seen_ns;
+    uint64_t slack_ns; /* atomic: how late a frame that has its time may come (edge/due.h) */
     size_t frame_bytes;
     struct live_input input[CULM_EDGE_QUERIES_MAX];
     int32_t inputs;
@@ -72,6 +74,14 @@ struct live_feed {
     char went_down[CULM_ERROR_MAX]; /* why, to be published; "": it was */
     bool came_up;                   /* to be published */
     uint64_t up_after_ns;
+    int64_t came, missed; /* frames that were due and came, or did not; guarded by lock, too */
+    int64_t queued_up;    /* frames left out as older than they seem; likewise */
+    /* What was looked at last of these, and when; whether it is told to be slow. The loop's. */
+    struct live_rate {
+        int64_t came, missed;
+        uint64_t at_ns;
+        bool slow;
+    } rate;
     /* failed: it ended with an error, set before `ended`. ended: its end was published; loop thread
      * only. */
     bool failed, ended;
@@ -95,6 +105,9 @@ bool live_take_frame(struct live_feed *feed, struct live_pace *pace, uint64_t at
 bool live_hand_over(struct live_feed *feed, const struct culm_feed_frame *frame, uint64_t at_ns);
 /* What `done` says of feeds: how often each that lasts came back, and how long it was away. */
 json_t *live_outages(struct culm_live *run);
+/* How late frames may come, as queries have it now: half of the shortest deadline, so that the other half is left for the
+ * answer. */
+void live_set_slack(struct culm_live *run);
 /* Publishes what feeds have to say. */
 void live_hear(struct culm_live *run);
 /* To be called once the feeds have stopped: fails with the error of the first feed if every feed
