@@ -1,13 +1,14 @@
 /* Feeds. See feed.h; the ffmpeg process is in feed_ffmpeg.c. */
 #include "data/feed.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/url.h"
+#include "data/feed_folder.h"
 #include "data/feed_internal.h"
 #include "data/idx.h"
 #include "data/image.h"
 #include "data/pictures.h"
-#include "data/string_set.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,10 +16,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#define EMPTY_MS 50 /* between looks into a folder of which all pictures are gone */
+#define LOOK_MS 10  /* between looks for the next picture of a folder */
 #define PICTURE_BYTES_MAX (1u << 28) /* the largest file of a picture */
-#define GONE (-2)                    /* was removed, and that has been said */
 
 struct culm_feed {
     enum culm_feed_kind kind;
@@ -31,15 +34,13 @@ struct culm_feed {
     struct culm_error ended; /* the final error; status OK: none so far */
     struct feed_child child;
     bool started;
-    struct culm_strings path; /* of each picture */
-    int32_t *folder;          /* of each picture: the number of its folder; -1: none; GONE */
-    int32_t folders;          /* when the feed was opened */
+    struct feed_folder pictures;
+    bool follow; /* of a folder: goes on with what comes */
     struct culm_image image;
     struct culm_idx idx;
     uint8_t *pixels;
     uint8_t *labels; /* NULL: none */
     int64_t label_count;
-    char note[CULM_PICTURES_TEXT];
 };
 
 /* --- labels --- */
@@ -74,72 +75,6 @@ enum culm_status culm_feed_read_labels(const char *name, const char *path, int64
 
 /* --- pictures --- */
 
-static enum culm_status add_picture(void *ctx, const char *path, int32_t folder,
-                                    struct culm_error *error) {
-    struct culm_feed *feed = ctx;
-    int32_t count = feed->path.count;
-    if (!(count & (count - 1))) { /* 0 or a power of two: the array is full */
-        int32_t *larger = realloc(feed->folder, (count ? 2 * (size_t)count : 1) * sizeof *larger);
-        if (!larger) {
-            return culm_error_set(error, CULM_ERR_MEMORY, "feed '%s': out of memory", feed->name);
-        }
-        feed->folder = larger;
-    }
-    if (count == CULM_STRINGS_MAX || culm_strings_add(&feed->path, path, strlen(path) + 1) < 0) {
-        return culm_error_set(error, CULM_ERR_MEMORY, "feed '%s': too many pictures", feed->name);
-    }
-    feed->folder[count] = folder;
-    return CULM_OK;
-}
-
-static enum culm_status open_pictures(struct culm_feed *feed, struct culm_error *error) {
-    char what[128];
-    feed->kind = CULM_FEED_PICTURES;
-    if (!culm_file_is_directory(feed->file)) {
-        return add_picture(feed, feed->file, -1, error);
-    }
-    snprintf(what, sizeof what, "feed '%.100s'", feed->name);
-    struct culm_pictures_walker walk = {.what = what, .found = add_picture, .ctx = feed};
-    enum culm_status status = culm_pictures_walk(&walk, feed->file, error);
-    if (status != CULM_OK) {
-        return status;
-    }
-    feed->folders = walk.folders;
-    culm_pictures_left_text(&walk.left, "folder", feed->file, feed->note);
-    return feed->path.count ? CULM_OK
-                            : culm_error_set(error, CULM_ERR_CONFIG,
-                                             "feed '%s': the folder '%s' has no .jpg, .png or "
-                                             ".webp in it",
-                                             feed->name, feed->file);
-}
-
-static enum culm_status add_if_new(void *ctx, const char *path, int32_t folder,
-                                   struct culm_error *error) {
-    struct culm_feed *feed = ctx;
-    const int32_t at = culm_strings_find(&feed->path, path, strlen(path) + 1);
-    if (at < 0) {
-        return add_picture(feed, path, folder, error);
-    }
-    feed->folder[at] = feed->folder[at] == GONE ? folder : feed->folder[at];
-    return CULM_OK;
-}
-
-/* A folder may have grown since it was last gone through. New pictures follow the ones that are known, so that the
- * numbers of these stay. What cannot be listed now is tried again the next time. */
-static void look_for_more(struct culm_feed *feed) {
-    char what[128];
-    const int32_t known = feed->path.count;
-    snprintf(what, sizeof what, "feed '%.100s'", feed->name);
-    struct culm_pictures_walker walk = {.what = what, .found = add_if_new, .ctx = feed};
-    if (!culm_file_is_directory(feed->file)) {
-        return;
-    }
-    (void)culm_pictures_walk(&walk, feed->file, NULL);
-    for (int32_t i = known; i < feed->path.count && walk.folders != feed->folders; i++) {
-        feed->folder[i] = -1; /* a new folder has moved the numbers of classes */
-    }
-}
-
 static bool is_forbidden(const char *file) {
     return faccessat(AT_FDCWD, file, R_OK, AT_EACCESS) != 0 && errno == EACCES;
 }
@@ -147,8 +82,8 @@ static bool is_forbidden(const char *file) {
 static enum culm_status picture(struct culm_feed *feed, struct culm_feed_frame *frame,
                                 struct culm_error *error) {
     char *data = NULL;
-    size_t len, path_len;
-    frame->file = (const char *)culm_strings_get(&feed->path, (int32_t)feed->source, &path_len);
+    size_t len;
+    frame->file = feed_folder_path(&feed->pictures, feed->source);
     enum culm_status status =
         culm_file_read(NULL, frame->file, PICTURE_BYTES_MAX, &data, &len, error);
     if (status == CULM_OK) {
@@ -159,7 +94,7 @@ static enum culm_status picture(struct culm_feed *feed, struct culm_feed_frame *
     }
     free(data);
     if (status == CULM_ERR_NOT_FOUND) {
-        feed->folder[frame->source] = GONE; /* from now on it has no turn */
+        feed_folder_is_gone(&feed->pictures, frame->source); /* from now on it has no turn */
     }
     if (status == CULM_ERR_NOT_FOUND || status == CULM_ERR_CONFIG ||
         (status == CULM_ERR_IO && is_forbidden(frame->file))) {
@@ -173,7 +108,7 @@ static enum culm_status picture(struct culm_feed *feed, struct culm_feed_frame *
     frame->width = feed->image.width;
     frame->height = feed->image.height;
     frame->channels = 3;
-    frame->label = feed->folder[frame->source] == GONE ? -1 : feed->folder[frame->source];
+    frame->label = feed_folder_number(&feed->pictures, frame->source);
     return status;
 }
 
@@ -288,7 +223,9 @@ static enum culm_status open_feed(struct culm_feed *feed, const char *labels,
     if (culm_file_is_directory(feed->file) ||
         (culm_picture_kind_of(feed->file) == CULM_PICTURE_READ &&
          culm_file_is_regular(feed->file))) {
-        status = open_pictures(feed, error);
+        feed->kind = CULM_FEED_PICTURES;
+        feed->follow = feed->follow && culm_file_is_directory(feed->file);
+        status = feed_folder_open(&feed->pictures, feed->name, feed->file, feed->follow, error);
     } else if (is_idx(feed->file)) {
         status = open_idx(feed, error);
     } else if (!(status = culm_feed_find(feed->name, feed->file, feed->loop, error))) {
@@ -320,6 +257,7 @@ enum culm_status culm_feed_open(const struct culm_feed_options *options,
     culm_url_show(feed->file, feed->shown, sizeof feed->shown);
     feed->loop = options->loop;
     feed->as_recorded = options->as_recorded;
+    feed->follow = options->follow;
     feed->stall_ms = options->stall_ms > 0 ? options->stall_ms : CULM_FEED_STALL_MS;
     memcpy(feed->crop, options->crop, sizeof feed->crop);
     enum culm_status status =
@@ -340,10 +278,9 @@ enum culm_status culm_feed_open(const struct culm_feed_options *options,
 void culm_feed_close(struct culm_feed *feed) {
     if (feed) {
         feed_child_release(&feed->child);
-        culm_strings_release(&feed->path);
+        feed_folder_release(&feed->pictures);
         culm_image_release(&feed->image);
         culm_idx_release(&feed->idx);
-        free(feed->folder);
         free(feed->pixels);
         free(feed->labels);
         free(feed->name);
@@ -354,7 +291,7 @@ void culm_feed_close(struct culm_feed *feed) {
 
 enum culm_feed_kind culm_feed_kind_of(const struct culm_feed *feed) { return feed->kind; }
 
-const char *culm_feed_note(const struct culm_feed *feed) { return feed->note; }
+const char *culm_feed_note(const struct culm_feed *feed) { return feed->pictures.note; }
 
 int64_t culm_feed_labels(const struct culm_feed *feed) {
     return feed->labels ? feed->label_count : -1;
@@ -367,7 +304,7 @@ enum culm_status culm_feed_find_folders(const char *name, const char *file,
     bool labelled = culm_file_is_directory(file);
     enum culm_status status = labelled ? culm_feed_open(&options, &feed, error) : CULM_OK;
     for (int64_t i = 0; status == CULM_OK && labelled && i < culm_feed_count(feed); i++) {
-        labelled = feed->folder[i] >= 0;
+        labelled = feed_folder_number(&feed->pictures, i) >= 0;
     }
     culm_feed_close(feed);
     return status || labelled
@@ -384,9 +321,10 @@ bool culm_feed_is_live(const struct culm_feed *feed) {
 }
 
 int64_t culm_feed_count(const struct culm_feed *feed) {
-    return feed->kind == CULM_FEED_PICTURES ? feed->path.count
-           : feed->kind == CULM_FEED_IDX    ? feed->idx.dim[0]
-                                            : -1;
+    return feed->follow                       ? -1
+           : feed->kind == CULM_FEED_PICTURES ? feed_folder_end(&feed->pictures)
+           : feed->kind == CULM_FEED_IDX      ? feed->idx.dim[0]
+                                              : -1;
 }
 
 int culm_feed_fd(const struct culm_feed *feed) {
@@ -424,7 +362,7 @@ enum culm_status culm_feed_rewind(struct culm_feed *feed, struct culm_error *err
     feed->source = 0;
     feed->ended = (struct culm_error){0};
     if (feed->kind == CULM_FEED_PICTURES) {
-        look_for_more(feed);
+        feed_folder_grow(&feed->pictures, feed->name, feed->file);
     }
     if (feed->kind != CULM_FEED_FFMPEG) {
         return CULM_OK;
@@ -445,11 +383,31 @@ enum culm_status culm_feed_reopen(struct culm_feed *feed, struct culm_error *err
     return start(feed, error);
 }
 
+/* Waits for another picture of a folder. */
+static bool comes(struct culm_feed *feed, int wait_ms) {
+    const uint64_t began = culm_clock_ns();
+    while (feed->source >= feed_folder_end(&feed->pictures)) {
+        const uint64_t waited_ms = (culm_clock_ns() - began) / 1000000;
+        const struct timespec pause = {0, LOOK_MS * 1000000};
+        feed_folder_follow(&feed->pictures, feed->name, feed->file, feed->source);
+        if (feed->source < feed_folder_end(&feed->pictures)) {
+            break;
+        }
+        if (wait_ms >= 0 && waited_ms >= (uint64_t)wait_ms) {
+            return false;
+        }
+        nanosleep(&pause, NULL);
+    }
+    return true;
+}
+
 static enum culm_status next(struct culm_feed *feed, int wait_ms, struct culm_feed_frame *frame,
                              struct culm_error *error) {
-    while (feed->kind == CULM_FEED_PICTURES && feed->source < feed->path.count &&
-           feed->folder[feed->source] == GONE) {
-        feed->source++;
+    if (feed->kind == CULM_FEED_PICTURES) {
+        feed->source = feed_folder_next(&feed->pictures, feed->source);
+    }
+    if (feed->follow && !comes(feed, wait_ms)) {
+        return culm_error_set(error, CULM_ERR_AGAIN, "feed '%s': no picture so far", feed->name);
     }
     *frame = (struct culm_feed_frame){
         .number = feed->number, .source = feed->source, .label = -1, .file = feed->shown};
@@ -469,9 +427,17 @@ enum culm_status culm_feed_next(struct culm_feed *feed, int wait_ms,
     }
     struct culm_error own = {0};
     enum culm_status status = next(feed, wait_ms, ret_frame, &own);
-    if (status == CULM_ERR_CLOSED && feed->loop && feed->source > 0) {
+    const bool folder =
+        feed->kind == CULM_FEED_PICTURES && feed->loop && culm_file_is_directory(feed->file);
+    if (status == CULM_ERR_CLOSED && feed->loop && (feed->source > 0 || folder)) {
         status = culm_feed_rewind(feed, &own);
         status = status == CULM_OK ? next(feed, wait_ms, ret_frame, &own) : status;
+        if (status == CULM_ERR_CLOSED && folder) { /* all are gone; there may be others soon */
+            const struct timespec pause = {0, EMPTY_MS * 1000000};
+            nanosleep(&pause, NULL);
+            status =
+                culm_error_set(&own, CULM_ERR_AGAIN, "feed '%s': no picture is left", feed->name);
+        }
     }
     if (status == CULM_OK) {
         status = apply_crop(feed, ret_frame, &own);

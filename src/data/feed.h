@@ -30,7 +30,10 @@ struct culm_feed_options {
     bool loop;        /* begin again at the end */
     int32_t crop[4];  /* x, y, width, height of the part to take of each frame; all 0: everything */
     bool as_recorded; /* frames of a clip come at the speed at which they were recorded */
-    int stall_ms;     /* ffmpeg counts as stalled after so long without a byte; 0: the default */
+    bool
+        follow; /* a folder has no end: what comes into it is taken, in the order of time, when nothing has been written to it
+                  * for half a second. A feed of anything else ends as ever */
+    int stall_ms; /* ffmpeg counts as stalled after so long without a byte; 0: the default */
 };
 
 struct culm_feed_frame {
@@ -59,7 +62,7 @@ enum culm_feed_kind culm_feed_kind_of(const struct culm_feed *feed);
 /* Whether frames come at their own pace, and queue up in the pipe unless they are asked for: those
  * of a stream, a device or a fifo, and those of a clip as recorded. */
 bool culm_feed_is_live(const struct culm_feed *feed);
-/* How many frames the file has; -1: not known before its end. */
+/* How many frames the file has; -1: not known before its end, or there is none. */
 int64_t culm_feed_count(const struct culm_feed *feed);
 /* One line that says which files of a folder are left out; "": none. */
 const char *culm_feed_note(const struct culm_feed *feed);

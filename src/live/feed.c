@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "vision/picture.h"
 
@@ -242,6 +243,12 @@ static enum culm_status ended(struct live_feed *feed, struct culm_error *error) 
                        : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a frame");
 }
 
+/* A folder that neither loops nor ends goes on with the pictures that come into it. */
+static bool follows(const struct live_feed *feed) {
+    const struct culm_feed_config *config = feed->config;
+    return !feed->posted && !config->loop && !config->ends && culm_file_is_directory(config->file);
+}
+
 /* Reads until the feed is to stop, which is CULM_OK, or no more frames come. lasts: so that a stall
  * is an end, too, unless it is a pipe. */
 static enum culm_status read_frames(struct live_feed *feed, struct culm_feed *source, bool lasts,
@@ -251,9 +258,14 @@ static enum culm_status read_frames(struct live_feed *feed, struct culm_feed *so
     struct timed timed = {.due = {.period_ns = feed->period_ns}};
     uint64_t connected = 0;
     int64_t damaged = 0; /* in a row */
+    const bool followed = follows(feed);
     bool live = culm_feed_is_live(source), hangs_up = !culm_feed_is_pipe(feed->config->file);
     while (!stops(feed)) {
         enum culm_status status = culm_feed_next(source, LOOK_MS, &frame, error);
+        if (status == CULM_ERR_AGAIN && followed) { /* nothing is due until there is something */
+            timed.due = (struct culm_edge_due){.period_ns = feed->period_ns};
+            continue;
+        }
         if (!live && !pass_missed(feed, &timed, false)) {
             break;
         }
@@ -313,6 +325,7 @@ static void *feed_main(void *arg) {
     enum culm_status status;
     options.loop = config->loop && !lasts; /* it is connected anew in any case */
     options.as_recorded = config->fps <= 0;
+    options.follow = follows(feed);
     do {
         status =
             source ? culm_feed_reopen(source, &error) : culm_feed_open(&options, &source, &error);
@@ -402,7 +415,8 @@ enum culm_status live_any_frame(const struct culm_live *run, struct culm_error *
     struct culm_error late;
     for (int32_t f = 0; f < run->feed_count; f++) {
         const struct live_feed *feed = &run->feed[f];
-        const bool lasts = !feed->posted && culm_feed_lasts(feed->config->file) && !live_asked(run);
+        const bool lasts = !feed->posted && !live_asked(run) &&
+                           (culm_feed_lasts(feed->config->file) || follows(feed));
         const bool down = lasts && feed->outage.down; /* from the beginning to the end */
         const bool waits = lasts && !feed->outage.down && !feed->failed;
         if (feed->started && (feed->any || !(feed->failed || down || waits))) {

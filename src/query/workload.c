@@ -42,8 +42,9 @@ static const struct culm_config_row feed_rows[] = {
     CULM_CONFIG_BOOL("loop", F, loop, "false", 0, "start over at the end of the file"),
     CULM_CONFIG_BOOL(
         "ends", F, ends, "false", 0,
-        "the feed is over when its stream, device or pipe ends; false: `culm edge run` "
-        "connects again, for ever"),
+        "the feed is over when its stream, device or pipe ends, or it has had all pictures of its "
+        "folder; false: `culm edge run` connects again and takes what comes into the folder, for "
+        "ever"),
     CULM_CONFIG_INT("stall_ms", F, stall_ms, "10000", 100, 3600000, 0,
                     "milliseconds without a byte after which a stream or device is connected anew"),
     CULM_CONFIG_INTS("crop", F, crop, 0, 65535, "[x, y, width, height] in pixels, or []", 0,

@@ -26,7 +26,7 @@ struct culm_feed_config {
     char *file;       /* what ffmpeg opens, a folder of pictures, or IDX images */
     double fps;       /* frames a second; 0: as the file says */
     bool loop;        /* start over at the end */
-    bool ends;        /* a source that lasts, such as a stream, is not connected again at its end */
+    bool ends;        /* a stream is not connected again at its end, and a folder is not followed */
     int64_t stall_ms; /* it counts as stalled after so long without a byte */
     int64_t crop[4];  /* x, y, width, height in pixels of the source; width 0: the whole picture */
 };

@@ -8,6 +8,7 @@ import signal
 import socket
 import struct
 import subprocess
+import time
 
 from edge_harness import (Camera, begin, check_done, digest_of, end, events_of, fresh, publish, run_until_answered,
                           same_as_predict, shared, tell, told, two_models, until, workload)
@@ -30,7 +31,7 @@ def signals(bench):
 
 def feed_ends(bench):
     two_models(bench)
-    path = workload(bench, [("one", "a")], loop=False, fps=2)
+    path = workload(bench, [("one", "a")], loop=False, ends=True, fps=2)
     events, done = check_done(bench.run("edge", "run", path, "--out", bench.path("out")), bench.path("out"))
     equal(done["queries"][0]["frames"], 6, "frames of a feed that ends")
     check(any(event["event"] == "feed" for event in events), "no word on its end")
@@ -68,8 +69,34 @@ def damaged_pictures(bench):
     for name in names:
         os.truncate(bench.path("pictures", name), 40)
     for loop in True, False:
-        ended = bench.run("edge", "run", workload(bench, [("one", "a")], fps=20, loop=loop), "--out", bench.path(f"damaged-{loop}"))
+        ended = bench.run("edge", "run", workload(bench, [("one", "a")], fps=20, loop=loop, ends=True), "--out", bench.path(f"damaged-{loop}"))
         check(ended.code == 3 and len(ended.err.splitlines()) == 1 and "none of its pictures can be read" in ended.err, f"{ended.code}: {ended.err}")
+
+
+def folder_grows(bench):
+    """A folder that does not loop goes on with what comes into it, in the order of time, and passes over what was removed; it may be empty at first. Nothing is
+    missed while nothing comes. With `ends: true` it ends."""
+    two_models(bench)
+    shutil.move(bench.path("pictures"), bench.path("made"))
+    os.makedirs(bench.path("pictures"))
+    process = begin(bench, workload(bench, [("one", "a")], fps=5, loop=False))
+    names = ["0002.png", "0000.png", "0001.png"]
+    for number, name in enumerate(names):
+        shutil.copy(bench.path("made", name), bench.path("pictures", name))
+        until(process, "an answer to a picture that has come", lambda number=number: len(fresh(process.out, "one")) == number + 1)
+        os.remove(bench.path("pictures", name))
+    for age, name in (30, "a.png"), (50, "b.png"), (40, "c.png"):
+        shutil.copy(bench.path("made", "0003.png"), bench.path("made", name))
+        os.utime(bench.path("made", name), (time.time() - age, time.time() - age))
+    os.rename(bench.path("made"), bench.path("pictures", "more"))  # all at once
+    until(process, "answers to all", lambda: len(fresh(process.out, "one")) == 3 + 9)
+    events, done = end(bench, process)
+    check(not any(event.get("why") == "the feed came too slowly" for event in events), "a picture was missed where none was due")
+    check(not told(process.out, "feed"), "something was said of the feed")
+    equal(done["queries"][0]["frames"], 12, "frames")
+    equal([line["frame"] for line in fresh(process.out, "one")], list(range(12)), "frames")
+    empty = bench.run("edge", "run", workload(bench, [("one", "a")], feed="empty", loop=False), "--for", "0.5", "--out", bench.path("none"))
+    check(empty.code == 3, f"{empty.code}: {empty.err}")
 
 
 def grey_feed(bench):
@@ -589,6 +616,7 @@ cases.add("a signal ends it, with what was done", signals, first=True)
 cases.add("a feed ends", feed_ends, first=True)
 cases.add("frames come faster than they can be kept", every_frame, first=True)
 cases.add("damaged pictures", damaged_pictures, first=True)
+cases.add("a folder grows", folder_grows, seconds=6, first=True)
 cases.add("a decoder is too slow", slow_decoder, seconds=5, first=True)
 cases.add("a grey feed, a model of colours", grey_feed)
 cases.add("a feed cannot be opened, the other goes on", feed_missing, first=True)

@@ -17,6 +17,8 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <fcntl.h>
+#include <time.h>
 
 static char real_path[4096];
 static int stall_ms = 60000; /* a machine may be slow */
@@ -361,6 +363,79 @@ static void test_idx(void **state) {
     assert_non_null(strstr(error.text, "asks for more than 64 GB"));
 }
 
+/* The next picture of a folder that is followed, which has this name. */
+static void takes_file(struct culm_feed *feed, int64_t number, const char *name) {
+    struct culm_feed_frame frame;
+    struct culm_error error = {0};
+    ok(culm_feed_next(feed, -1, &frame, &error), &error);
+    assert_int_equal(frame.number, number);
+    assert_int_equal(frame.source, number);
+    assert_string_equal(strrchr(frame.file, '/') + 1, name);
+}
+
+static void write_at(const char *name, const void *png, size_t len, time_t when) {
+    char path[4096];
+    const struct timespec times[2] = {{.tv_sec = when}, {.tv_sec = when}};
+    write_file(name, png, len, 0644);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
+/* A picture of which half is there is left alone until it is whole. */
+static void half(struct culm_feed *feed, const void *png, size_t len) {
+    const struct timespec pause = {0, 260000000}; /* after which the folder is looked at again */
+    enum culm_status status;
+    uint64_t took_ms;
+    struct culm_feed_frame frame;
+    struct culm_error error = {0};
+    char name[64];
+    int times = 0;
+    do { /* again, if this program was stopped for so long that it may count as written */
+        const uint64_t began = culm_clock_ns();
+        snprintf(name, sizeof name, "grow/half-%d.png", times++);
+        write_file(name, png, len / 2, 0644);
+        nanosleep(&pause, NULL);
+        status = culm_feed_next(feed, 0, &frame, &error);
+        took_ms = (culm_clock_ns() - began) / 1000000;
+    } while (took_ms >= 450);
+    assert_int_equal(status, CULM_ERR_AGAIN);
+    write_file(name, png, len, 0644);
+    ok(culm_feed_next(feed, -1, &frame, &error), &error);
+    assert_string_equal(strrchr(frame.file, '/') + 1, name + 5);
+}
+
+/* One that is followed, empty at first: in the order of time, not before it is whole, and for ever, though what it
+ * has had is removed. */
+static void follows(const void *png, size_t len) {
+    char path[4096], name[64];
+    struct culm_error error = {0};
+    struct culm_feed *feed = NULL;
+    const time_t now = time(NULL);
+    snprintf(path, sizeof path, "%s/grow", folder);
+    mkdir(path, 0755);
+    const struct culm_feed_options options = {.name = "hall", .file = path, .follow = true};
+    ok(culm_feed_open(&options, &feed, &error), &error);
+    assert_int_equal(culm_feed_count(feed), -1);
+    refuses(feed, 0, CULM_ERR_AGAIN, "no picture so far");
+    write_at("grow/b.png", png, len, now - 60);
+    write_at("grow/c.png", png, len, now - 120);
+    write_at("grow/a.png", png, len, now + 3600); /* of a camera whose clock is wrong */
+    takes_file(feed, 0, "c.png");
+    takes_file(feed, 1, "b.png");
+    takes_file(feed, 2, "a.png");
+    refuses(feed, 0, CULM_ERR_AGAIN, "no picture so far");
+    for (int64_t i = 3; i < 10; i++) { /* a camera that keeps the last two */
+        snprintf(name, sizeof name, "grow/%d.png", (int)(10 - i));
+        write_at(name, png, len, now - 60);
+        takes_file(feed, i, name + 5);
+        refuses(feed, 0, CULM_ERR_AGAIN, "no picture so far");
+        snprintf(path, sizeof path, "%s/grow/%d.png", folder, (int)(10 - i + 1));
+        assert_int_equal(unlink(path) == 0, i > 3);
+    }
+    half(feed, png, len);
+    culm_feed_close(feed);
+}
+
 static void test_folder(void **state) {
     (void)state;
     /* 2 x 1 pixels: red, then blue */
@@ -410,7 +485,19 @@ static void test_folder(void **state) {
     takes(feed, 5, 1, 255);
     write_file("set/dog/1.PNG", png, sizeof png, 0644);
     takes(feed, 6, 0, 255);
+    takes(feed, 7, 1, 255);
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/set/dog/%s", folder, i ? "1.PNG" : "0.png");
+        assert_int_equal(unlink(path), 0);
+    }
+    refuses(feed, -1, CULM_ERR_FORMAT, "1.PNG");
+    refuses(feed, -1, CULM_ERR_FORMAT, "0.png");
+    refuses(feed, -1, CULM_ERR_AGAIN, "no picture is left");
+    write_file("set/dog/0.png", png, sizeof png, 0644);
+    takes(feed, 10, 1, 255);
+    write_file("set/dog/1.PNG", png, sizeof png, 0644);
     culm_feed_close(feed);
+    follows(png, sizeof png);
     feed = open_feed("set/cat/1.png", true);
     for (int i = 0; i < 3; i++) {
         takes(feed, i, 0, 255);
