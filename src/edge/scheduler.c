@@ -378,6 +378,10 @@ static void on_lost(void *actor, int32_t node) {
     }
 }
 
+void culm_edge_scheduler_feed_again(struct culm_edge_scheduler *scheduler, int32_t feed) {
+    scheduler->feed[feed].ended = false;
+}
+
 static void on_timer(void *actor, uint32_t timer) {
     (void)timer;
     advance(actor);

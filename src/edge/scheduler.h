@@ -74,6 +74,8 @@ enum culm_status culm_edge_scheduler_update(struct culm_edge_scheduler *schedule
                                             const struct culm_edge_layout *layout,
                                             const struct culm_edge_plan *plan,
                                             struct culm_error *error);
+/* A feed that has ended will send frames again. */
+void culm_edge_scheduler_feed_again(struct culm_edge_scheduler *scheduler, int32_t feed);
 /* Stops: waits for the batch and the load in progress and discards waiting frames; then publishes
  * `done` and leaves its world with 0. */
 void culm_edge_scheduler_stop(struct culm_edge_scheduler *scheduler);

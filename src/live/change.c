@@ -50,6 +50,7 @@ static enum culm_status relay(struct culm_live *run, const struct culm_edge_plan
 struct before {
     int32_t query_count, feed_count;
     bool query_gone[CULM_EDGE_QUERIES_MAX], feed_gone[CULM_EDGE_FEEDS_MAX];
+    uint64_t period_ns[CULM_EDGE_FEEDS_MAX];
     bool reverted[CULM_EDGE_QUERIES_MAX], plain[CULM_EDGE_QUERIES_MAX],
         own_tensors[CULM_EDGE_QUERIES_MAX];
     double deadline_ms[CULM_EDGE_QUERIES_MAX], score[CULM_EDGE_QUERIES_MAX],
@@ -115,6 +116,7 @@ static bool remember(const struct culm_live *run, struct before *before) {
     }
     for (int32_t f = 0; f < run->feed_count; f++) {
         before->feed_gone[f] = run->feed[f].gone;
+        before->period_ns[f] = run->feed[f].period_ns;
     }
     return ok;
 }
@@ -161,6 +163,8 @@ static void put_back(struct culm_live *run, struct before *before) {
     }
     for (int32_t f = 0; f < run->feed_count; f++) {
         run->feed[f].gone = before->feed_gone[f];
+        run->feed[f].period_ns = before->period_ns[f];
+        run->feed[f].next = NULL;
     }
     run->round = before->round; /* so that a round that was refused is tried again later */
     run->layer_bytes = before->layer_bytes;

@@ -192,7 +192,10 @@ static bool pass_missed(struct live_feed *feed, struct timed *timed, bool came) 
         while (ok && culm_alone_count_waiting(feed->run->alone) >= WAITING_MAX) {
             ok = wait_until(feed, culm_clock_ns() + LOOK_MS * 1000000ull);
         }
-        ok = ok && post(feed, CULM_EDGE_FRAME_MISSED, timed->given + timed->missed++, at, NULL);
+        const int64_t number = feed->first + timed->given + timed->missed;
+        ok = ok && post(feed, CULM_EDGE_FRAME_MISSED, number, at, NULL);
+        timed->missed += ok;
+        feed->frames_given = number + 1;
     }
     if (timed->missed > before || came) {
         pthread_mutex_lock(&feed->lock);
@@ -213,6 +216,7 @@ static bool give_time(struct live_feed *feed, struct timed *timed, struct culm_f
     *ret_at_ns = culm_edge_due_take(&timed->due, culm_clock_ns());
     timed->given = frame->number + 1;
     frame->number += timed->missed;
+    feed->frames_given = feed->first + frame->number + 1;
     return wait_until(feed, *ret_at_ns);
 }
 
@@ -301,7 +305,12 @@ static enum culm_status read_frames(struct live_feed *feed, struct culm_feed *so
         if (live && !live_take_frame(feed, &pace, now)) {
             continue;
         }
-        if ((!live && !give_time(feed, &timed, &frame, &at)) || !live_hand_over(feed, &frame, at)) {
+        if (!live && !give_time(feed, &timed, &frame, &at)) {
+            break;
+        }
+        frame.number += feed->first;
+        feed->frames_given = frame.number + 1;
+        if (!live_hand_over(feed, &frame, at)) {
             break;
         }
     }
@@ -394,6 +403,45 @@ void live_stop_feed(struct live_feed *feed) {
     __atomic_store_n(&feed->stop, 1, __ATOMIC_RELEASE);
     if (feed->posted && feed->started) {
         live_drop_posts(feed);
+    }
+}
+
+/* Its thread has ended. Another one begins with the next call of live_feeds. */
+static void begin_anew(struct live_feed *feed) {
+    if (feed->started && !feed->joined) {
+        pthread_join(feed->thread, NULL);
+    }
+    if (feed->started) {
+        pthread_mutex_destroy(&feed->lock);
+    }
+    feed->own = feed->to_be;
+    feed->config = &feed->own;
+    feed->first = feed->frames_given;
+    feed->stop = 0;
+    feed->seen_ns = 0;
+    feed->rate = (struct live_rate){.came = feed->came, .missed = feed->missed};
+    feed->again = feed->started = feed->joined = feed->failed = feed->ended = false;
+    culm_edge_scheduler_feed_again(feed->run->scheduler, feed->number);
+}
+
+void live_begin_again(struct live_feed *feed) {
+    feed->to_be = *feed->next;
+    feed->to_be.name = feed->config->name; /* these are equal; the new ones may go */
+    feed->to_be.file = feed->config->file;
+    feed->next = NULL;
+    feed->again = true;
+    if (feed->ended || !feed->started) {
+        begin_anew(feed);
+    } else {
+        live_stop_feed(feed);
+    }
+}
+
+void live_ended_to_begin(struct live_feed *feed) {
+    struct culm_error error;
+    begin_anew(feed);
+    if (live_feeds(feed->run, &error) != CULM_OK) {
+        live_warn(feed->run, error.text);
     }
 }
 

@@ -47,6 +47,13 @@ struct live_feed {
     struct culm_feed_config *config;
     int32_t number;
     struct live_posted *posted; /* the program posts its frames; NULL: a thread reads its file */
+    /* What the workload now says of the same file, to be read anew as it says; NULL: nothing else. The
+     * loop's, while a workload is being taken up. */
+    const struct culm_feed_config *next;
+    bool again; /* its thread is to end and to begin anew, as to_be says; the loop's */
+    struct culm_feed_config to_be, own;
+    int64_t first;              /* the number of the first frame of its thread */
+    int64_t frames_given;       /* how many frames there were, of all its threads; the thread's */
     bool gone, started, joined; /* joined: no thread is left, or there was none */
     bool counted;               /* `frames` is valid */
     int64_t frames; /* in the file; -1: that cannot be told. Needed to read labels only */
@@ -94,6 +101,11 @@ struct live_feed {
 /* Starts the threads of feeds that have none yet. Starts none if the run was asked to stop before
  * it began, since the loop would handle frames before the signal. CULM_ERR_MEMORY. */
 enum culm_status live_feeds(struct culm_live *run, struct culm_error *error);
+/* The workload says something else of its file, or it has ended and may have more: it is to begin anew, with its number and
+ * its queries; frames' numbers go on. */
+void live_begin_again(struct live_feed *feed);
+/* A feed that is to begin anew has ended. */
+void live_ended_to_begin(struct live_feed *feed);
 /* Has a feed end that has gone; does not wait for it. */
 void live_stop_feed(struct live_feed *feed);
 void live_stop_feeds(struct culm_live *run);
@@ -124,6 +136,8 @@ enum culm_status live_any_feed(const struct culm_live *run, struct culm_error *e
 enum culm_status live_slots(struct culm_live *run, struct culm_error *error);
 
 /* queries.c */
+/* The period that plans assume before frames come. */
+uint64_t live_period_ns(const struct culm_feed_config *config);
 void live_open_feed(struct culm_live *run, struct culm_feed_config *config, int32_t feed);
 void live_add_input(struct live_feed *feed, const struct culm_vision_input *input);
 void live_round_frame(struct live_feed *feed);

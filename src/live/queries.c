@@ -351,14 +351,17 @@ enum culm_status live_outs(struct culm_live *run, struct culm_error *error) {
     return status;
 }
 
+uint64_t live_period_ns(const struct culm_feed_config *config) {
+    return (uint64_t)(1e9 / (config->fps > 0 ? config->fps : CULM_LIVE_OWN_FPS));
+}
+
 void live_open_feed(struct culm_live *run, struct culm_feed_config *config, int32_t f) {
     struct live_feed *feed = &run->feed[f];
-    double fps = config->fps > 0 ? config->fps : 25;
     *feed = (struct live_feed){.run = run,
                                .config = config,
                                .number = f,
                                .posted = live_posted_of(run, config->name),
-                               .period_ns = (uint64_t)(1e9 / fps)};
+                               .period_ns = live_period_ns(config)};
     pthread_mutex_init(&feed->slots_lock, NULL);
 }
 

@@ -29,6 +29,11 @@ static bool same_feed(const struct culm_feed_config *a, const struct culm_feed_c
            memcmp(a->crop, b->crop, sizeof a->crop) == 0;
 }
 
+/* As what a feed goes on. */
+static const struct culm_feed_config *will_be(const struct live_feed *feed) {
+    return feed->again ? &feed->to_be : feed->config;
+}
+
 static bool has_input(const struct live_feed *feed, const struct culm_vision_input *input) {
     for (int32_t i = 0; i < feed->inputs; i++) {
         if (feed->input[i].width == input->width && feed->input[i].height == input->height &&
@@ -45,18 +50,51 @@ static bool is_broken(const struct live_feed *feed) {
            (feed->failed || (!feed->posted && culm_feed_lasts(feed->config->file)));
 }
 
+/* Whether it has all input sizes that the catalog's queries of this feed read. */
+static bool has_inputs(const struct live_feed *feed, const struct culm_live_catalog *catalog,
+                       int32_t number) {
+    bool has = true;
+    for (size_t q = 0; has && q < catalog->workload.query_count; q++) {
+        has = catalog->entry[q].config->feed_index != number ||
+              has_input(feed, &catalog->entry[q].model->input);
+    }
+    return has;
+}
+
+/* Whether a present feed, which has ended or of which the text now says something else, can go on as it
+ * says with its number: it shows the same, and nobody has labels for what may now be another file. Otherwise it
+ * takes a number more, and so do its queries. */
+static bool can_begin_again(const struct live_feed *feed, const struct culm_live_catalog *catalog,
+                            int32_t number) {
+    const struct culm_feed_config *is = will_be(feed);
+    const struct culm_feed_config *config = &catalog->workload.feeds[number];
+    bool labels = false;
+    for (size_t q = 0; q < catalog->workload.query_count; q++) {
+        const struct culm_query_config *query = catalog->entry[q].config;
+        labels |= query->feed_index == number && query->labels;
+    }
+    return !feed->gone && !feed->posted && feed->started && !labels &&
+           strcmp(is->name, config->name) == 0 && strcmp(is->file, config->file) == 0 &&
+           memcmp(is->crop, config->crop, sizeof is->crop) == 0 &&
+           has_inputs(feed, catalog, number);
+}
+
 /* Finds the present feed, running or at its end, for a feed of the catalog if it has all input
  * sizes that the queries read; else adds one. -1: there are too many. */
 static int32_t feed_for(struct culm_live *run, struct culm_live_catalog *catalog, int32_t number) {
     struct culm_feed_config *config = &catalog->workload.feeds[number];
     for (int32_t f = 0; f < run->feed_count; f++) {
         const struct live_feed *there = &run->feed[f];
-        bool fits = !there->gone && !is_broken(there) && same_feed(there->config, config);
-        for (size_t q = 0; fits && q < catalog->workload.query_count; q++) {
-            fits = catalog->entry[q].config->feed_index != number ||
-                   has_input(&run->feed[f], &catalog->entry[q].model->input);
+        if (!there->gone && !is_broken(there) && same_feed(will_be(there), config) &&
+            has_inputs(there, catalog, number)) {
+            return f;
         }
-        if (fits) {
+    }
+    for (int32_t f = 0; f < run->feed_count; f++) {
+        struct live_feed *there = &run->feed[f];
+        if (can_begin_again(there, catalog, number)) {
+            there->next = config;
+            there->period_ns = live_period_ns(config);
             return f;
         }
     }
@@ -208,7 +246,7 @@ static bool wants_count(const struct culm_workload *workload, int32_t feed) {
 static bool is_known(const struct live_reader *reader, const struct culm_feed_config *config,
                      int64_t *ret_frames) {
     for (int32_t f = 0; f < reader->known_count; f++) {
-        if (same_feed(reader->known[f].config, config)) {
+        if (same_feed(&reader->known[f].config, config)) {
             *ret_frames = reader->known[f].frames;
             return true;
         }
@@ -310,7 +348,7 @@ static enum culm_status try_crop(const struct live_reader *reader,
     enum culm_status status = CULM_OK;
     struct stat file;
     for (int32_t g = 0; g < reader->going_count; g++) {
-        if (same_feed(reader->going[g], config)) {
+        if (same_feed(&reader->going[g], config)) {
             return CULM_OK; /* it goes on, whatever its file has become */
         }
     }
@@ -376,10 +414,10 @@ static void note_known(struct culm_live *run) {
     for (int32_t f = 0; f < run->feed_count; f++) {
         const struct live_feed *feed = &run->feed[f];
         if (!feed->gone && !is_broken(feed)) {
-            reader->going[reader->going_count++] = feed->config;
+            reader->going[reader->going_count++] = *will_be(feed);
         }
         if (!feed->gone && !is_broken(feed) && feed->counted && feed->frames >= 0) {
-            reader->known[reader->known_count].config = feed->config;
+            reader->known[reader->known_count].config = *will_be(feed);
             reader->known[reader->known_count++].frames = feed->frames;
         }
     }
@@ -507,6 +545,11 @@ static void take_up(struct culm_live *run) {
                                         &run->catalog[run->catalogs - 1]->workload.edge);
     release_ready(reader); /* which is left over if it was refused */
     release_labels(reader, run->catalog[run->catalogs - 1]->workload.query_count);
+    for (int32_t f = 0; f < run->feed_count; f++) {
+        if (run->feed[f].next) {
+            live_begin_again(&run->feed[f]);
+        }
+    }
     drop_unused(run);
     live_trim();
     status = status ? status : live_feeds(run, &error);

@@ -61,11 +61,12 @@ struct live_reader {
     struct live_own own[CULM_EDGE_QUERIES_MAX];
     int32_t own_count;
     struct {
-        const struct culm_feed_config *config;
+        struct culm_feed_config config;
         int64_t frames;
     } known[CULM_EDGE_FEEDS_MAX]; /* how many frames the present feeds have */
     int32_t known_count;
-    const struct culm_feed_config *going[CULM_EDGE_FEEDS_MAX]; /* feeds that run; borrowed */
+    struct culm_feed_config
+        going[CULM_EDGE_FEEDS_MAX]; /* feeds that run; their texts are borrowed */
     int32_t going_count;
     const struct culm_live_entry *running[CULM_EDGE_QUERIES_MAX]; /* the present queries */
     int32_t running_count;

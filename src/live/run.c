@@ -93,6 +93,10 @@ static void on_event(void *ctx, json_t *event) {
     if (json_is_integer(feed) && json_integer_value(feed) < run->feed_count) {
         struct live_feed *of = &run->feed[json_integer_value(feed)];
         const char *name = of->config->name;
+        if (of->again && !run->stops && json_is_true(json_object_get(event, "ended"))) {
+            live_ended_to_begin(of);
+            return;
+        }
         of->ended |= json_is_true(json_object_get(event, "ended"));
         json_object_set_new(event, "feed", culm_json_text(name));
     }

@@ -4,10 +4,12 @@ import hashlib
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import struct
 import subprocess
+import time
 
 from edge_harness import (Camera, begin, check_done, end, events_of, fresh, make_model, make_pictures, publish,
                           run_until_answered, same_as_predict, shared, tell, told, two_models, until, workload, write_mixed)
@@ -603,6 +605,56 @@ cases.add("a query that rounds leave out, and have again", left_out)
 cases.add("small tensors of many rounds", many_rounds)
 cases.add("killed while a round is delivered: the old one or the new", killed_in_delivery, first=True)
 cases.add("queries and feeds come and go on SIGHUP", reload, first=True)
+def feed_goes_on(bench):
+    """A clip that fails, and one of which the text says something else, begins again on SIGHUP, more often than there are numbers of feeds and queries: its
+    query goes on, and frames' numbers do. The other feed knows nothing of it."""
+    two_models(bench)
+    os.makedirs(bench.path("bin"))
+    with open(bench.path("bin", "ffmpeg"), "w", encoding="utf-8") as file:
+        file.write("#!/bin/sh\nfor i in 1 2; do printf 'P6\\n2 1\\n255\\nabcdef'; done\n[ $0.go -nt $0 ] && while printf 'P6\\n2 1\\n255\\nabcdef'; do :; done\nexit 1\n")
+    os.chmod(bench.path("bin", "ffmpeg"), 0o755)
+    with open(bench.path("clip.mp4"), "wb") as file:
+        file.write(b"clip")
+    path = workload(bench, [("one", "a")])
+
+    def write(fps):
+        with open(path, encoding="utf-8") as file:
+            text = re.sub("  clip:.*\n|  - {name: two.*\n", "", file.read())
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text.replace("queries:\n", f"  clip: {{file: {bench.path('clip.mp4')}, fps: {fps}}}\nqueries:\n"
+                                    f"  - {{name: two, model: {bench.path('b')}.cfg, feed: clip, deadline_ms: 400}}\n"))
+    write(50)
+    process = begin(bench, path, env=os.environ | {"PATH": bench.path("bin") + ":" + os.environ["PATH"]})
+
+    def ends():
+        return len([event for event in events_of(process.out) if event["event"] == "feed" and event.get("feed") == "clip" and "ended" in event])
+    for times in range(1, 68):
+        until(process, "the end of the clip", lambda times=times: ends() == times)
+        if times == 66:
+            write(40)
+        if times == 67:
+            with open(bench.path("bin", "ffmpeg.go"), "w", encoding="utf-8"):
+                os.utime(bench.path("bin", "ffmpeg.go"), (time.time() + 60, time.time() + 60))
+        said = tell(process)
+        check("error" not in said and sorted(said["queries"]) == ["one", "two"], f"{times}: {said}")
+
+    def answered():
+        return len(fresh(process.out, "two"))
+    until(process, "answers of a clip that goes on", lambda: answered() > 10)
+    write(20)  # in the middle of it
+    check("error" not in tell(process), "refused")
+    mark = answered()
+    until(process, "answers, the last of them at the new rate", lambda: answered() > mark + 15)
+    events, done = end(bench, process)
+    equal(ends(), 67, "ends that were told of")
+    numbers = [line["frame"] for line in fresh(process.out, "two")]
+    check(len(set(numbers)) == len(numbers) and len(numbers) > 60, f"frames {numbers}")
+    last = sorted((event["frame"], event["due_ms"]) for event in events if event["event"] == "frame" and event["query"] == "two")[-4:]
+    check(all(abs(after[1] - before[1] - 50) < 0.1 for before, after in zip(last, last[1:])), f"twenty a second: {last}")
+    equal(sorted(query["query"] for query in done["queries"]), ["one", "two"], "queries")
+
+
+cases.add("a feed fails 67 times, and SIGHUP begins it again", feed_goes_on, seconds=10)
 cases.add("another limit on SIGHUP is told of", other_limit, first=True)
 cases.add("labels that come on SIGHUP are counted", labels_counted, first=True)
 cases.add("labels of boxes that come on SIGHUP are read beside the run", labels_of_boxes)
